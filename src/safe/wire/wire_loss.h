@@ -1,0 +1,42 @@
+/* wire_loss.h - the one table of what Tally could not see.
+ *
+ * Every loss has a number that is never reused, a short name, and a sentence. doc/losses.md explains each at
+ * length, and a test compares the two. A profile stores the numbers; a reader that meets a number it does
+ * not know shows it as such. Whoever loses something counts it here, in units that the sentence names.
+ * Context: anywhere. */
+#ifndef WIRE_LOSS_H
+#define WIRE_LOSS_H
+
+#define WIRE_LOSSES(X)                                                                                       \
+    X(1, RING_FULL, "samples or events dropped by the kernel because a ring was full")                       \
+    X(2, THROTTLED, "times the kernel throttled an event because it fired too often")                        \
+    X(3, STACK_CUT, "stacks cut: the kernel's copy of the stack ended before the outermost frame")           \
+    X(4, NO_ROWS, "stacks ended early: no call-frame information for the code of a frame")                   \
+    X(5, ODD_RULE, "stacks ended early: call-frame information of a kind that is not supported")             \
+    X(6, BAD_READ, "stacks ended early: a frame's memory was outside the stack")                             \
+    X(7, NO_MAPPING, "stacks ended early: a frame's address is in no known mapping")                         \
+    X(8, FRAME_POINTER, "frames found by frame pointer, for want of call-frame information")                 \
+    X(9, NO_PROGRESS, "stacks ended early: the next frame was not above the last one")                       \
+    X(10, TOO_DEEP, "stacks ended early: more frames than Tally keeps")                                      \
+    X(11, FOLDED, "samples whose stack was folded because the tree had reached --max-nodes")                 \
+    X(12, NO_USER_REGISTERS, "samples without user registers (kernel threads, 32-bit code)")                 \
+    X(13, IMAGE_UNREADABLE, "images that could not be opened or read")                                       \
+    X(14, IMAGE_CHANGED, "images whose file is no longer what was running")                                  \
+    X(15, NO_SYMBOL, "addresses without a function name")                                                    \
+    X(16, NOT_YET_RESOLVED, "addresses left for the first report to resolve")                                \
+    X(17, JIT_UNKNOWN, "frames in generated code that no perf map or jitdump names")                         \
+    X(18, THREAD_UNSEEN, "threads that could not be opened (gone, or no descriptors left)")                  \
+    X(19, PROCESS_GONE, "processes that ended before their mappings could be read")                          \
+    X(20, RATE_LOWERED, "times the sampling rate was lowered to what the machine can bear")                  \
+    X(21, OUT_OF_MEMORY, "samples dropped because Tally ran out of memory")                                  \
+    X(22, OVER_LIMIT, "threads, processes or images past what one profile can hold")                         \
+    X(23, CLOCK_DISORDER, "events that arrived after later ones had been worked on")
+
+enum wire_loss {
+#define X(number, name, text) WIRE_LOSS_##name = number,
+    WIRE_LOSSES(X)
+#undef X
+    WIRE_LOSS_END /* one past the highest number */
+};
+
+#endif

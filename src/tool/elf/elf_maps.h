@@ -1,0 +1,37 @@
+/* elf_maps.h - /proc/PID/maps, parsed.
+ * Context: tool. */
+#ifndef ELF_MAPS_H
+#define ELF_MAPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base_error.h"
+
+struct elf_mapping {
+    uint64_t start, end, offset; /* run-time addresses, file offset, bytes */
+    bool readable, writable, executable, shared;
+    uint32_t device_major, device_minor;
+    uint64_t inode;
+    char *path; /* owned by the list; "" for anonymous; " (deleted)" cut off and noted */
+    bool deleted;
+};
+
+struct elf_maps {
+    struct elf_mapping *items;
+    size_t count, capacity;
+};
+
+int elf_maps_read(pid_t pid, struct elf_maps *maps, struct base_error *error);
+int elf_maps_parse(const char *text, struct elf_maps *maps, struct base_error *error); /* what a file holds */
+void elf_maps_free(struct elf_maps *maps);
+
+/* Opens the very file that is mapped, in whatever mount namespace, deleted or replaced:
+ * /proc/PID/map_files/START-END first (needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE; follows the mapping), then
+ * /proc/PID/root/PATH, then PATH, the latter two only when device and inode agree with the mapping. Returns a descriptor or a
+ * negative code. */
+int elf_maps_open(pid_t pid, const struct elf_mapping *mapping, struct base_error *error);
+
+#endif

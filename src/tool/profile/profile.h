@@ -1,0 +1,191 @@
+/* profile.h - the model: what a session leaves, in memory.
+ *
+ *   string   interned text                          image    an ELF file, the kernel, generated code ...
+ *   process, thread                                 address  (image, address in it), with what it resolves to
+ *   function a name in an image                     node     (parent, address): a calling context
+ *   counter  one named column of figures            cell     (node, thread, cpu, counter) -> value, samples
+ *
+ * Everything is an index into one of the arrays below, 0 being "none" (and node 0 the root), so that a node is a few
+ * bytes and a file stores the same numbers. Recording adds; flushing (profile_store.h) writes what changed
+ * since the last time; a report loads the same structure and only reads. Memory grows with distinct stacks, not with samples.
+ *
+ * An address in a caller's frame is its return address minus one (so it lies inside the call); in a leaf or an
+ * interrupted frame it is the program counter itself.
+ *
+ * Functions that return an index return 0 when memory ran out or a limit was reached (the loss is counted by
+ * this room).
+ * Context: tool, one thread. */
+#ifndef PROFILE_H
+#define PROFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base_error.h"
+#include "base_map.h"
+
+enum profile_image_kind {
+    PROFILE_IMAGE_FILE = 1, /* an ELF file */
+    PROFILE_IMAGE_VDSO,
+    PROFILE_IMAGE_KERNEL,   /* name "[kernel]" or "[module]" */
+    PROFILE_IMAGE_JIT,      /* generated code; addresses are run-time ones; one image per process */
+    PROFILE_IMAGE_SPECIAL,  /* names that are no code: "(folded)", "(unknown)" */
+};
+
+struct profile_image {
+    uint32_t name;     /* string: what reports show: the file's last component */
+    uint32_t path;     /* string: as the target mapped it */
+    uint32_t build_id; /* string: hexadecimal, 0 when none */
+    uint32_t kind;     /* enum profile_image_kind */
+    uint32_t process;  /* of generated code: whose; else 0 */
+};
+
+struct profile_process {
+    int32_t pid, parent_pid;
+    uint32_t name;     /* string: command name */
+    uint32_t command;  /* string: command line, words quoted where needed; 0 unknown */
+    uint64_t start_ns, end_ns; /* since the start of the recording; end 0: still running at its end */
+};
+
+struct profile_thread {
+    uint32_t process; /* index */
+    int32_t tid;
+    uint32_t name;    /* string */
+};
+
+enum profile_resolution {
+    PROFILE_UNRESOLVED = 0, /* nobody has looked */
+    PROFILE_RESOLVED,       /* function (and lines, where there are any) are final */
+    PROFILE_NO_SYMBOL,      /* looked, found nothing */
+};
+
+struct profile_address {
+    uint64_t address;   /* image address */
+    uint32_t image;
+    uint32_t function;  /* 0: none (yet) */
+    uint32_t file;      /* string; of the outermost level; 0 unknown */
+    uint32_t line;      /* 0 unknown */
+    uint32_t inlined;   /* index of the innermost inlined level, 0 none */
+    uint8_t resolution; /* enum profile_resolution */
+    bool lines_known;   /* lines were looked for */
+};
+
+/* One level of inlining at an address; levels are chained from the innermost outwards. */
+struct profile_inlined {
+    uint32_t function_name; /* string */
+    uint32_t file, line;    /* where execution is inside this level */
+    uint32_t outer;         /* index of the next level outwards; 0: the ELF function itself */
+};
+
+struct profile_function {
+    uint32_t name; /* string, demangled */
+    uint32_t image;
+    uint64_t start, end; /* image addresses */
+};
+
+enum profile_node_flag {
+    PROFILE_NODE_SIGNAL = 1,        /* this frame was interrupted by a signal, its child is the handler */
+    PROFILE_NODE_FRAME_POINTER = 2, /* reached by frame pointer */
+    PROFILE_NODE_KERNEL = 4,
+    PROFILE_NODE_CUT = 8,           /* the stack above is missing: parent is the root, and this is no outermost frame */
+};
+
+struct profile_node {
+    uint32_t parent;  /* node; 0 is the root */
+    uint32_t address; /* 0 only in the root and in free slots */
+    uint32_t flags;
+};
+
+enum profile_combine { PROFILE_SUM = 1, PROFILE_PEAK, PROFILE_LIVE };
+
+struct profile_counter {
+    uint32_t name, unit; /* strings: "time.cpu", "ns" */
+    bool exact;          /* else sampled: shares carry an interval */
+    uint32_t combine;    /* enum profile_combine */
+};
+
+struct profile_cell {
+    uint32_t node, thread;
+    uint16_t cpu, counter; /* cpu PROFILE_NO_CPU: unknown */
+    uint32_t dirty;        /* private to the store */
+    int64_t value;         /* in the counter's unit */
+    uint64_t samples;
+};
+#define PROFILE_NO_CPU UINT16_MAX
+
+struct profile_meta {
+    uint32_t key, value; /* strings */
+};
+
+#define PROFILE_LOSSES 64
+
+struct profile_array_marks; /* private: what has been written */
+
+struct profile {
+    /* index 0 of each array is the "none" entry */
+    struct profile_image *images;
+    struct profile_process *processes;
+    struct profile_thread *threads;
+    struct profile_address *addresses;
+    struct profile_inlined *inlined;
+    struct profile_function *functions;
+    struct profile_node *nodes;
+    struct profile_counter *counters;
+    struct profile_cell *cells; /* index 0 is a real cell here */
+    struct profile_meta *meta;  /* likewise */
+    size_t image_count, process_count, thread_count, address_count, inlined_count, function_count, node_count,
+        counter_count, cell_count, meta_count;
+    uint64_t losses[PROFILE_LOSSES];
+    uint32_t max_nodes;           /* set before the first node; default 1,000,000 */
+    uint32_t live_nodes;          /* nodes in use (freed slots are reused) */
+    uint32_t folded_address;      /* the special address "(folded)"; 0 until needed */
+    struct profile_private *self; /* interning tables, strings, dirty marks: profile.c and profile_store.c only */
+};
+
+struct profile *profile_new(void);
+void profile_free(struct profile *profile);
+
+/* --- strings --- */
+uint32_t profile_string(struct profile *profile, const char *text);            /* "" and NULL give 0 */
+const char *profile_text(const struct profile *profile, uint32_t string);      /* never NULL; valid until profile_free */
+
+/* --- what was profiled; the same key gives the same index --- */
+uint32_t profile_image(struct profile *profile, uint32_t kind, const char *path, const char *build_id, uint32_t process);
+uint32_t profile_process(struct profile *profile, int32_t pid, uint64_t start_ns); /* a new one each time (pids are reused) */
+uint32_t profile_thread(struct profile *profile, uint32_t process, int32_t tid);   /* a new one each time */
+uint32_t profile_counter(struct profile *profile, const char *name, const char *unit, bool exact, uint32_t combine);
+uint32_t profile_address(struct profile *profile, uint32_t image, uint64_t address);
+uint32_t profile_function(struct profile *profile, uint32_t image, const char *name, uint64_t start, uint64_t end);
+uint32_t profile_inlined(struct profile *profile, const char *function, const char *file, uint32_t line, uint32_t outer);
+
+/* Setters that mark what they change for the store. */
+void profile_set_process(struct profile *profile, uint32_t process, const struct profile_process *value);
+void profile_set_thread_name(struct profile *profile, uint32_t thread, const char *name);
+void profile_set_address(struct profile *profile, uint32_t address, const struct profile_address *value);
+void profile_set_meta(struct profile *profile, const char *key, const char *value);
+void profile_set_metaf(struct profile *profile, const char *key, const char *format, ...) __attribute__((format(printf, 3, 4)));
+const char *profile_meta(const struct profile *profile, const char *key); /* NULL when absent */
+
+/* --- the tree --- */
+/* The child of `parent` at `address`; made when new. At max_nodes the coldest subtrees are folded first (node
+ * indices held by the caller are invalid after profile_folds() changed). */
+uint32_t profile_node(struct profile *profile, uint32_t parent, uint32_t address, uint32_t flags);
+uint64_t profile_folds(const struct profile *profile); /* how often folding happened */
+/* A whole stack, outermost first; returns its leaf. Survives folding in between. */
+uint32_t profile_stack(struct profile *profile, const uint32_t *addresses, const uint32_t *flags, size_t count);
+
+/* Adds to a cell. */
+void profile_count(struct profile *profile, uint32_t node, uint32_t thread, uint16_t cpu, uint16_t counter, int64_t value,
+                   uint64_t samples);
+void profile_lose(struct profile *profile, unsigned reason, uint64_t count); /* enum wire_loss */
+
+/* --- timeline (only with --timeline): time since start (ns), thread, node, counter --- */
+void profile_timeline_add(struct profile *profile, uint64_t time_ns, uint32_t thread, uint32_t node, uint16_t cpu, uint16_t counter);
+
+/* Every invariant of the arrays (parents before use, indices in range, no cycles); for tests and for loaded files. */
+int profile_check(const struct profile *profile, struct base_error *error);
+
+size_t profile_memory(const struct profile *profile); /* bytes held */
+
+#endif

@@ -1,0 +1,38 @@
+/* profile_store.h - the profile file: the only room that knows SQLite. Format: doc/format.md.
+ * Context: tool, one thread. */
+#ifndef PROFILE_STORE_H
+#define PROFILE_STORE_H
+
+#include <stdio.h>
+
+#include "base_error.h"
+#include "base_text.h"
+#include "profile.h"
+
+#define PROFILE_STORE_VERSION 1 /* PRAGMA user_version */
+
+struct profile_store;
+
+/* Makes the file, mode 0600. An existing profile (or any existing file that is a Tally profile) becomes PATH.old; a file that
+ * is not a Tally profile is refused, so that `-o` never destroys something else. One that is being recorded is refused with
+ * BASE_EBUSY and the pid in the message. Nothing is touched on failure. */
+int profile_store_create(const char *path, struct profile_store **store, struct base_error *error);
+
+/* Writes what changed since the last flush, in one transaction (journal_mode=TRUNCATE, synchronous=OFF). On failure (disk full) the file holds
+ * the state of the last good flush. */
+int profile_store_flush(struct profile_store *store, struct profile *profile, struct base_error *error);
+
+/* Last flush, marks the recording complete, unlocks, closes. With `discard` the file is removed instead (the old one comes back). */
+int profile_store_close(struct profile_store *store, struct profile *profile, bool discard, struct base_error *error);
+
+uint64_t profile_store_size(const struct profile_store *store); /* bytes on disk */
+
+/* Reads a whole profile. Foreign, truncated, corrupt and newer files are refused with a clear line
+ * that names the file; trusted_schema off, opened read-only; every index is checked. */
+int profile_load(const char *path, struct profile **profile, struct base_error *error);
+
+/* Runs one read-only SQL statement and appends the rows to `out`. */
+enum profile_query_format { PROFILE_QUERY_COLUMNS, PROFILE_QUERY_CSV, PROFILE_QUERY_JSON };
+int profile_query(const char *path, const char *sql, enum profile_query_format format, FILE *out, struct base_error *error);
+
+#endif
