@@ -22,21 +22,21 @@ struct arch_registers {
 };
 
 struct arch {
-    const char *name;             /* as uname -m says */
-    uint16_t machine;             /* ELF e_machine */
-    uint8_t sp, fp, pc;           /* DWARF numbers; pc: the slot used for the program counter */
-    uint8_t link;                 /* the register that holds a leaf's return address, or ARCH_NO_REGISTER */
-    uint8_t return_column;        /* usual DWARF return-address column */
+    const char *name;      /* as uname -m says */
+    uint16_t machine;      /* ELF e_machine */
+    uint8_t sp, fp, pc;    /* DWARF numbers; pc: the slot used for the program counter */
+    uint8_t link;          /* the register that holds a leaf's return address, or ARCH_NO_REGISTER */
+    uint8_t return_column; /* usual DWARF return-address column */
     uint8_t register_count;
-    uint8_t code_alignment;       /* of an instruction: 1 or 4 bytes */
-    uint64_t perf_mask;           /* perf_event_attr.sample_regs_user that fills the registers below */
-    uint8_t perf_count;           /* bits in perf_mask */
-    const int8_t *perf_to_dwarf;  /* per set bit of perf_mask, lowest first: DWARF number, or -1 */
-    uint16_t signal_context;      /* at a signal trampoline: distance from sp to the saved registers, bytes */
-    uint8_t signal_count;         /* number of registers saved there that are wanted */
+    uint8_t code_alignment;      /* of an instruction: 1 or 4 bytes */
+    uint64_t perf_mask;          /* perf_event_attr.sample_regs_user that fills the registers below */
+    uint8_t perf_count;          /* bits in perf_mask */
+    const int8_t *perf_to_dwarf; /* per set bit of perf_mask, lowest first: DWARF number, or -1 */
+    uint16_t signal_context;     /* at a signal trampoline: distance from sp to the saved registers, bytes */
+    uint8_t signal_count;        /* number of registers saved there that are wanted */
     const struct arch_signal_slot *signal_slots;
-    uint64_t code_mask;           /* AND a return address with it: strips pointer authentication */
-    const uint8_t *sigreturn;     /* the machine code of rt_sigreturn as C libraries write it */
+    uint64_t code_mask;       /* AND a return address with it: strips pointer authentication */
+    const uint8_t *sigreturn; /* the machine code of rt_sigreturn as C libraries write it */
     uint8_t sigreturn_size;
 };
 
@@ -56,7 +56,8 @@ const struct arch *arch_of_machine(uint16_t machine);
 const struct arch *arch_host(void);
 
 /* Fills `registers` from the values of a perf sample (in the order of perf_mask's bits). */
-void arch_registers_of_perf(const struct arch *arch, const uint64_t *values, struct arch_registers *registers);
+void arch_registers_of_perf(const struct arch *arch, const uint64_t *values,
+                            struct arch_registers *registers);
 
 /* Captures the caller's registers as they are at its return address: walking from them gives the caller
  * as the first frame. Host half, written in assembly. */

@@ -62,18 +62,18 @@ enum unwind_frame_flag {
 };
 
 struct unwind_frame {
-    uint64_t pc;      /* as on the stack: a return address, except in frame 0 and UNWIND_SIGNAL frames */
-    uint32_t cookie;  /* unwind_place.cookie; UNWIND_NO_COOKIE when in no mapping */
-    uint32_t flags;   /* enum unwind_frame_flag */
+    uint64_t pc;     /* as on the stack: a return address, except in frame 0 and UNWIND_SIGNAL frames */
+    uint32_t cookie; /* unwind_place.cookie; UNWIND_NO_COOKIE when in no mapping */
+    uint32_t flags;  /* enum unwind_frame_flag */
 };
 #define UNWIND_NO_COOKIE UINT32_MAX
 
 /* Why a walk ended; all but UNWIND_OUTERMOST are losses. */
 enum unwind_end {
     UNWIND_OUTERMOST = 0,
-    UNWIND_FULL,        /* more frames than `max` */
-    UNWIND_CUT,         /* the next word is at or past memory.high: the copy was too small */
-    UNWIND_BAD_READ,    /* a word below memory.low or otherwise unreadable */
+    UNWIND_FULL,     /* more frames than `max` */
+    UNWIND_CUT,      /* the next word is at or past memory.high: the copy was too small */
+    UNWIND_BAD_READ, /* a word below memory.low or otherwise unreadable */
     UNWIND_NO_ROWS,
     UNWIND_ODD_RULE,
     UNWIND_NO_MAPPING,
@@ -84,7 +84,7 @@ struct unwind_cache; /* about 64 KiB, allocated by the caller: unwind_cache_size
 size_t unwind_cache_size(void);
 
 struct unwind_result {
-    size_t count;            /* frames written */
+    size_t count; /* frames written */
     enum unwind_end end;
     size_t frame_pointer_frames;
 };

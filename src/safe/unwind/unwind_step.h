@@ -1,0 +1,29 @@
+/* unwind_step.h - one frame outwards by any rule (inside the room only).
+ *
+ * unwind_walk.c takes the four commonest rules by itself; everything else comes here. */
+#ifndef UNWIND_STEP_H
+#define UNWIND_STEP_H
+
+#include "unwind.h"
+
+/* Where a walk stands: at one frame, not yet stepped out of. */
+struct unwind_state {
+    const struct unwind_space *space;
+    const struct unwind_memory *memory;
+    uint64_t pc, sp, fp;
+    uint64_t key;   /* what to look up: pc, or pc - 1 where pc is a return address */
+    uint32_t flags; /* of the frame: enum unwind_frame_flag */
+    bool fp_known;  /* fp is this frame's */
+    bool sp_known;  /* false after a frame-pointer step where that tells nothing about sp (AArch64) */
+    bool moved;     /* a signal frame was crossed: memory.high says nothing about this stack */
+    const struct arch_registers *full; /* all of the registers: frame 0 and interrupted frames; else NULL */
+    struct arch_registers interrupted; /* what `full` points at after a signal frame */
+};
+
+#define UNWIND_STEP_ON (-1)
+
+/* Steps `state` out of its frame by `rule`. UNWIND_STEP_ON, or why the walk ends (enum unwind_end); the state
+ * is then of no further use. */
+int unwind_step(struct unwind_state *state, const struct wire_rule *rule);
+
+#endif
