@@ -30,7 +30,8 @@
     X(20, RATE_LOWERED, "times the sampling rate was lowered to what the machine can bear")                  \
     X(21, OUT_OF_MEMORY, "samples dropped because Tally ran out of memory")                                  \
     X(22, OVER_LIMIT, "threads, processes or images past what one profile can hold")                         \
-    X(23, CLOCK_DISORDER, "events that arrived after later ones had been worked on")
+    X(23, CLOCK_DISORDER, "events that arrived after later ones had been worked on")                         \
+    X(24, READ_LATE, "stacks whose frames below an alternate signal stack were read after the sample")
 
 enum wire_loss {
 #define X(number, name, text) WIRE_LOSS_##name = number,

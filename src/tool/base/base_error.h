@@ -18,7 +18,7 @@ enum base_code {
     BASE_EUSAGE = -5,       /* the user asked for something that makes no sense */
     BASE_EUNSUPPORTED = -6, /* this kernel, machine or file cannot do it */
     BASE_ENOMEM = -7,
-    BASE_EBUSY = -8,        /* locked by another tally */
+    BASE_EBUSY = -8, /* locked by another tally */
     BASE_EINTERRUPTED = -9,
 };
 
@@ -28,7 +28,8 @@ struct base_error {
 
 /* Sets the message (printf rules) unless one is there already, and returns `code`: the first reason
  * is the one that helps. */
-int base_fail(struct base_error *error, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int base_fail(struct base_error *error, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* The same, with ": strerror(number)" appended. EPERM and EACCES turn into BASE_EPERMISSION, ENOENT and
  * ESRCH into BASE_ENOTFOUND, ENOMEM into BASE_ENOMEM, everything else into BASE_EIO. */

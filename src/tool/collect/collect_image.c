@@ -1,0 +1,148 @@
+#include "collect_image.h"
+
+#include <elf.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "base_array.h"
+#include "elf_maps.h"
+#include "wire_loss.h"
+
+enum { CACHE_LIMIT = 1 << 30 };
+
+int collect_images_init(struct collect_images *images, struct profile *profile, struct base_error *error)
+{
+    *images = (struct collect_images){.profile = profile};
+    char *directory = cfi_cache_default_directory();
+    struct base_error reason = {0};
+    int result = cfi_cache_open(directory, CACHE_LIMIT, &images->cache, &reason);
+    free(directory);
+    if (reason.text[0])
+        profile_set_meta(profile, "cache_refused", reason.text);
+    return result < 0 ? base_fail(error, result, "%s", reason.text) : BASE_OK;
+}
+
+void collect_images_free(struct collect_images *images)
+{
+    for (size_t i = 0; i < images->count; i++) {
+        if (images->items[i].has_rows)
+            cfi_table_close(&images->items[i].table);
+        if (images->items[i].elf)
+            elf_image_close(images->items[i].elf);
+        free(images->items[i].path);
+    }
+    free(images->items);
+    base_map_free(&images->by_hash);
+    if (images->cache)
+        cfi_cache_close(images->cache);
+    *images = (struct collect_images){0};
+}
+
+static uint64_t hash_key(const struct collect_image_key *key)
+{
+    if (key->build_id.size)
+        return base_hash_bytes(key->build_id.bytes, key->build_id.size);
+    uint64_t hash = base_hash_bytes(key->path, strlen(key->path));
+    return base_hash(hash ^ key->inode ^ ((uint64_t)key->major << 48) ^ ((uint64_t)key->minor << 32));
+}
+
+static bool same_key(const struct collect_image_key *a, const struct collect_image_key *b)
+{
+    if (a->build_id.size || b->build_id.size)
+        return elf_build_id_equal(&a->build_id, &b->build_id);
+    return a->inode == b->inode && a->major == b->major && a->minor == b->minor && !strcmp(a->path, b->path);
+}
+
+uint32_t collect_images_find(struct collect_images *images, const struct collect_image_key *key)
+{
+    uint64_t hash = hash_key(key);
+    uint32_t first = base_map_find(&images->by_hash, hash);
+    for (uint32_t at = first; at != BASE_MAP_NONE && at; at = images->items[at - 1].next_same_hash) {
+        if (same_key(&images->items[at - 1].key, key))
+            return at - 1;
+    }
+    char *path = strdup(key->path);
+    if (!path || !base_array_room(images->items, images->count, images->capacity) ||
+        !base_map_set(&images->by_hash, hash, (uint32_t)images->count + 1)) {
+        free(path);
+        return UINT32_MAX;
+    }
+    struct collect_image *image = &images->items[images->count];
+    *image = (struct collect_image){.path = path, .key = *key, .key_hash = hash};
+    image->key.path = path;
+    image->next_same_hash = first == BASE_MAP_NONE ? 0 : first;
+    return (uint32_t)images->count++;
+}
+
+/* The vDSO is the same in every 64-bit process of this kernel, so Tally's own serves. */
+static int open_vdso(struct collect_image *image)
+{
+    const uint8_t *start = (const uint8_t *)getauxval(AT_SYSINFO_EHDR); /* NOLINT: the kernel's own address */
+    if (!start)
+        return BASE_ENOTFOUND;
+    const Elf64_Ehdr *header = (const void *)start;
+    size_t size = header->e_shoff + (size_t)header->e_shnum * header->e_shentsize;
+    return elf_image_open_memory(start, size, image->path, &image->elf, NULL);
+}
+
+static int open_file(struct collect_image *image, pid_t pid, uint64_t start, uint64_t end)
+{
+    struct elf_mapping mapping = {.start = start,
+                                  .end = end,
+                                  .device_major = image->key.major,
+                                  .device_minor = image->key.minor,
+                                  .inode = image->key.inode,
+                                  .path = image->path,
+                                  .deleted = image->key.deleted};
+    int fd = elf_maps_open(pid, &mapping, NULL);
+    return fd < 0 ? fd : elf_image_open_fd(fd, image->path, &image->elf, NULL);
+}
+
+static bool is_expected(const struct collect_image *image)
+{
+    return !image->key.build_id.size ||
+           elf_build_id_equal(&image->key.build_id, elf_image_build_id(image->elf));
+}
+
+static void open_elf(struct collect_images *images, struct collect_image *image, pid_t pid, uint64_t start,
+                     uint64_t end)
+{
+    bool vdso = !strcmp(image->path, "[vdso]");
+    int result = vdso ? open_vdso(image) : open_file(image, pid, start, end);
+    image->state = COLLECT_IMAGE_UNREADABLE;
+    if (result < 0) {
+        profile_lose(images->profile, WIRE_LOSS_IMAGE_UNREADABLE, 1);
+        return;
+    }
+    if (!vdso && !is_expected(image)) {
+        profile_lose(images->profile, WIRE_LOSS_IMAGE_CHANGED, 1);
+        elf_image_close(image->elf);
+        image->elf = NULL;
+        return;
+    }
+    image->state = COLLECT_IMAGE_OPEN;
+    image->has_rows = cfi_table_open(images->cache, image->elf, &image->table, NULL) == BASE_OK;
+}
+
+static void give_number(struct collect_images *images, struct collect_image *image)
+{
+    const struct elf_build_id *id = image->elf ? elf_image_build_id(image->elf) : &image->key.build_id;
+    char build_id[2 * ELF_BUILD_ID_MAX + 1] = "";
+    if (id->size)
+        elf_build_id_format(id, build_id);
+    bool vdso = !strcmp(image->path, "[vdso]");
+    image->profile_image = profile_image(images->profile, vdso ? PROFILE_IMAGE_VDSO : PROFILE_IMAGE_FILE,
+                                         image->path, build_id, 0);
+}
+
+struct collect_image *collect_images_open(struct collect_images *images, uint32_t index, pid_t pid,
+                                          uint64_t start, uint64_t end)
+{
+    struct collect_image *image = &images->items[index];
+    if (image->state == COLLECT_IMAGE_UNOPENED) {
+        open_elf(images, image, pid, start, end);
+        give_number(images, image);
+    }
+    return image;
+}

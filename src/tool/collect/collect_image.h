@@ -1,0 +1,61 @@
+/* collect_image.h - the images of a session: each file once, opened when the first frame lands in it.
+ *
+ * An image is known by its build-id where the kernel or the file gives one, else by device, inode and path.
+ * Its file is opened while the process that maps it lives (elf_maps_open: other mount namespaces, deleted and
+ * replaced files), its unwind rows come from the cfi room's cache, and it stays open until the session ends,
+ * for its symbols. Context: tool, one thread. */
+#ifndef COLLECT_IMAGE_H
+#define COLLECT_IMAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base_map.h"
+#include "base_text.h"
+#include "cfi.h"
+#include "elf_image.h"
+#include "profile.h"
+
+struct collect_image_key {
+    const char *path; /* as mapped; "[vdso]" is Tally's own: the kernel gives every process the same */
+    struct elf_build_id build_id; /* size 0: unknown */
+    uint32_t major, minor;
+    uint64_t inode;
+    bool deleted;
+};
+
+enum collect_image_state { COLLECT_IMAGE_UNOPENED, COLLECT_IMAGE_OPEN, COLLECT_IMAGE_UNREADABLE };
+
+struct collect_image {
+    char *path;
+    struct collect_image_key key; /* key.path == path */
+    uint64_t key_hash;
+    uint32_t next_same_hash; /* index + 1, 0: none */
+    enum collect_image_state state;
+    struct elf_image *elf;
+    struct cfi_table table;
+    bool has_rows;
+    uint32_t profile_image; /* 0 until a frame lands in it */
+};
+
+struct collect_images {
+    struct collect_image *items;
+    size_t count, capacity;
+    struct base_map by_hash;
+    struct cfi_cache *cache;
+    struct profile *profile;
+};
+
+int collect_images_init(struct collect_images *images, struct profile *profile, struct base_error *error);
+void collect_images_free(struct collect_images *images);
+
+/* The index of the image with this key; made, but not opened, when new. UINT32_MAX: out of memory. */
+uint32_t collect_images_find(struct collect_images *images, const struct collect_image_key *key);
+
+/* Opens the image if nobody has yet, through the mapping [start, end) of process `pid`, and gives it a number
+ * in the profile. Unreadable ones are a loss, counted once; they still have a number. Never NULL. */
+struct collect_image *collect_images_open(struct collect_images *images, uint32_t index, pid_t pid,
+                                          uint64_t start, uint64_t end);
+
+#endif

@@ -1,0 +1,85 @@
+#include "collect_launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static _Noreturn void run_child(int go, int failed, char *const *argv,
+                                const struct collect_launch_legacy *legacy)
+{
+    char byte;
+    ssize_t got;
+    while ((got = read(go, &byte, 1)) < 0 && errno == EINTR)
+        ;
+    if (got != 1)
+        _exit(125);
+    setrlimit(RLIMIT_NOFILE, &legacy->descriptors);
+    sigprocmask(SIG_SETMASK, &legacy->signals, NULL);
+    execvp(argv[0], argv);
+    int number = errno;
+    while (write(failed, &number, sizeof number) < 0 && errno == EINTR)
+        ;
+    _exit(125);
+}
+
+int collect_launch_prepare(struct collect_launch *launch, char *const *argv,
+                           const struct collect_launch_legacy *legacy, struct base_error *error)
+{
+    int go[2], failed[2];
+    if (pipe2(go, O_CLOEXEC))
+        return base_fail_errno(error, errno, "pipe");
+    if (pipe2(failed, O_CLOEXEC)) {
+        int number = errno;
+        close(go[0]);
+        close(go[1]);
+        return base_fail_errno(error, number, "pipe");
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(go[1]);
+        run_child(go[0], failed[1], argv, legacy);
+    }
+    int number = errno;
+    close(go[0]);
+    close(failed[1]);
+    *launch = (struct collect_launch){pid, go[1], failed[0]};
+    if (pid > 0)
+        return BASE_OK;
+    close(go[1]);
+    close(failed[0]);
+    return base_fail_errno(error, number, "fork");
+}
+
+static void reap(pid_t pid)
+{
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+}
+
+int collect_launch_go(struct collect_launch *launch, const char *command, struct base_error *error)
+{
+    int number = 0;
+    ssize_t got;
+    while ((got = write(launch->go, "g", 1)) < 0 && errno == EINTR)
+        ;
+    close(launch->go);
+    while ((got = read(launch->failed, &number, sizeof number)) < 0 && errno == EINTR)
+        ;
+    close(launch->failed);
+    if (got != (ssize_t)sizeof number)
+        return BASE_OK;
+    reap(launch->pid);
+    if (number == ENOENT)
+        return base_fail(error, BASE_ENOTFOUND, "%s: command not found", command);
+    base_fail_errno(error, number, "%s cannot be executed", command);
+    return BASE_EPERMISSION;
+}
+
+void collect_launch_abandon(struct collect_launch *launch)
+{
+    close(launch->go);
+    close(launch->failed);
+    reap(launch->pid);
+}

@@ -1,0 +1,40 @@
+/* collect_launch.h - starting the program to be recorded, and being a good parent to it.
+ *
+ * The child waits, before it becomes the program, until its events are open (they start by themselves at
+ * exec), and tells through a pipe that closes on exec when exec fails. It gets back what Tally changed of
+ * itself: signal mask and descriptor limit (Tally blocks signals, it never changes how they are handled). It
+ * stays in Tally's process group, so that the terminal's signals reach it as they would without Tally.
+ * Context: tool, one thread. */
+#ifndef COLLECT_LAUNCH_H
+#define COLLECT_LAUNCH_H
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "base_error.h"
+
+struct collect_launch {
+    pid_t pid;
+    int go;     /* write end: the child waits for a byte */
+    int failed; /* read end: errno of a failed exec, or end of file */
+};
+
+/* What the child is to find as Tally's own parent left it. */
+struct collect_launch_legacy {
+    struct rlimit descriptors;
+    sigset_t signals; /* blocked ones */
+};
+
+/* Forks. argv[0] is looked up in PATH when the child is let go. */
+int collect_launch_prepare(struct collect_launch *launch, char *const *argv,
+                           const struct collect_launch_legacy *legacy, struct base_error *error);
+
+/* Lets the child go. BASE_OK: the program runs. BASE_ENOTFOUND: no such command (exit status 127);
+ * BASE_EPERMISSION: it cannot be executed (126). The child is gone then. */
+int collect_launch_go(struct collect_launch *launch, const char *command, struct base_error *error);
+
+/* Ends a child that was never let go. */
+void collect_launch_abandon(struct collect_launch *launch);
+
+#endif

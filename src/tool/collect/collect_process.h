@@ -1,0 +1,90 @@
+/* collect_process.h - the processes of a session as the event stream tells of them: their threads, what they
+ * have mapped.
+ *
+ * A process is known from a fork, an exec, or - when it ran before the session - from /proc at its first
+ * event. Mappings are kept sorted and without overlap; a newer one cuts what it covers. The kernel does not
+ * report munmap, so a mapping stays until another takes its place: a stale one can only matter for addresses
+ * that nothing uses. Context: tool, one thread. */
+#ifndef COLLECT_PROCESS_H
+#define COLLECT_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base_map.h"
+#include "collect_image.h"
+#include "collect_record.h"
+#include "profile.h"
+#include "symbol.h"
+
+#define COLLECT_NO_IMAGE UINT32_MAX
+
+struct collect_mapping {
+    uint64_t start, end, offset;
+    uint32_t image;                    /* index in collect_images; COLLECT_NO_IMAGE: generated code */
+    bool ready;                        /* bias is known and the image was opened */
+    uint64_t bias;                     /* run-time address - image address */
+    uint64_t origin_start, origin_end; /* as it was mapped, before others cut into it: /proc's name of it */
+};
+
+struct collect_process {
+    pid_t pid;
+    uint32_t profile_process;
+    struct collect_mapping *mappings;
+    size_t mapping_count, mapping_capacity;
+    uint32_t generation;    /* of its mappings, unique in the session */
+    struct symbol_jit *jit; /* NULL until generated code was seen */
+    uint32_t jit_image;     /* profile image of its generated code; 0: none yet */
+    uint32_t jit_images;    /* how many such images: a reused address with another function needs another */
+    int jit_dump_fd;        /* -1: no jitdump file mapped */
+    bool alive;
+    uint64_t samples, cut; /* in the current second */
+};
+
+struct collect_processes {
+    struct collect_process *items;
+    size_t count, capacity;
+    struct base_map by_pid;    /* pid -> index of the living one */
+    struct base_map thread_of; /* tid -> profile thread */
+    struct collect_images *images;
+    struct profile *profile;
+    uint32_t generations;
+    uint64_t start_ns; /* CLOCK_MONOTONIC at the start of the session */
+};
+
+void collect_processes_init(struct collect_processes *processes, struct collect_images *images,
+                            uint64_t start_ns);
+void collect_processes_free(struct collect_processes *processes);
+
+/* The living process `pid`; read from /proc when nothing was heard of it yet. NULL: out of memory. */
+struct collect_process *collect_processes_get(struct collect_processes *processes, pid_t pid, uint64_t time);
+
+/* A process about to run its first program: nothing is read from /proc. */
+struct collect_process *collect_processes_expect(struct collect_processes *processes, pid_t pid,
+                                                 uint64_t time);
+
+/* The profile's number of a thread. */
+uint32_t collect_processes_thread(struct collect_processes *processes, struct collect_process *process,
+                                  pid_t tid);
+
+/* What the events say. */
+void collect_processes_on_mmap(struct collect_processes *processes, const struct collect_mmap *event,
+                               uint64_t time);
+void collect_processes_on_comm(struct collect_processes *processes, const struct collect_comm *event,
+                               uint64_t time);
+void collect_processes_on_fork(struct collect_processes *processes, const struct collect_task *event);
+void collect_processes_on_exit(struct collect_processes *processes, const struct collect_task *event);
+
+/* The mapping at an address; NULL: none. The image behind it is opened at the first call (`ready`). */
+struct collect_mapping *collect_processes_mapping(struct collect_processes *processes,
+                                                  struct collect_process *process, uint64_t address);
+
+/* Names the addresses of generated code that are still without a function, from perf maps and jitdump files.
+ * At the end of a session; what has no name then is counted. */
+void collect_processes_name_generated(struct collect_processes *processes);
+
+/* Pids of the living processes, malloc'd. */
+size_t collect_processes_living(const struct collect_processes *processes, pid_t **pids);
+
+#endif

@@ -1,0 +1,31 @@
+/* collect_resolve.h - names, lines and inlined frames for a profile's addresses.
+ *
+ * Once at the end of a recording (with the images at hand, and a limit on the time), and again by a report
+ * for what was left (images are then found by path and checked by build-id). Context: tool. */
+#ifndef COLLECT_RESOLVE_H
+#define COLLECT_RESOLVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base_error.h"
+#include "elf_image.h"
+#include "profile.h"
+
+struct collect_resolve_options {
+    bool debuginfod;
+    uint64_t limit_ns; /* stop after this much work; 0: no limit */
+    /* The open image behind a profile image, if the caller has it; NULL, or returns NULL: it is opened by its
+     * path. */
+    const struct elf_image *(*image)(void *context, uint32_t profile_image);
+    void (*progress)(void *context, size_t done, size_t total); /* may be NULL; called now and then */
+    void *context;
+};
+
+/* Resolves what is PROFILE_UNRESOLVED. Fails only when memory runs out; everything else is a loss or left
+ * unresolved (WIRE_LOSS_NOT_YET_RESOLVED is set to what is left, WIRE_LOSS_NO_SYMBOL to what nobody names).
+ */
+int collect_resolve(struct profile *profile, const struct collect_resolve_options *options,
+                    struct base_error *error);
+
+#endif

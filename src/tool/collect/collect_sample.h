@@ -1,0 +1,36 @@
+/* collect_sample.h - from one perf sample to a node of the calling-context tree.
+ *
+ * The stack is unwound from the sample's registers and the kernel's copy of the stack, by the rows of the
+ * images mapped at that moment; each frame becomes an address (image, address in it), and the chain is
+ * interned. Every way a walk can end but the outermost frame is a counted loss, and the stack is kept, marked
+ * as cut. A handler on an alternate stack: the interrupted stack is not in the copy; its words are then read
+ * from the living process, which is right as long as the handler is still running, and counted (READ_LATE).
+ * Context: tool, one thread. */
+#ifndef COLLECT_SAMPLE_H
+#define COLLECT_SAMPLE_H
+
+#include "collect_process.h"
+#include "unwind.h"
+
+#define COLLECT_FRAMES_MAX 1024
+
+struct collect_sampler {
+    struct collect_processes *processes;
+    struct profile *profile;
+    struct unwind_cache *cache;
+    struct unwind_frame frames[COLLECT_FRAMES_MAX];
+    uint32_t addresses[COLLECT_FRAMES_MAX + 64], flags[COLLECT_FRAMES_MAX + 64];
+    uint32_t special_unknown, special_idle; /* addresses "(unknown)", "(kernel thread)" */
+    uint32_t kernel_image;
+};
+
+int collect_sampler_init(struct collect_sampler *sampler, struct collect_processes *processes,
+                         struct base_error *error);
+void collect_sampler_free(struct collect_sampler *sampler);
+
+/* The node a sample belongs to; 0 when memory ran out (counted). *cut: the copy of the stack was too small.
+ */
+uint32_t collect_sampler_node(struct collect_sampler *sampler, struct collect_process *process,
+                              const struct collect_sample *sample, bool *cut);
+
+#endif

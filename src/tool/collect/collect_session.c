@@ -1,0 +1,617 @@
+/* One recording. The order of a session's life matters more than any of its steps:
+ *
+ *   new     options are checked, perf_event is probed: what is not allowed is known before anything is
+ * touched start   the profile file is made and locked; events are opened, disabled; processes that run are
+ * read from /proc after their events were opened, so that no mapping falls between; a launched program is let
+ * go last step    1. look at all rings  2. work on records up to a horizon that lies HORIZON_NS back, so that
+ * every record before it has been published on every ring  3. now and then: enlarge the stack copy, write
+ * what changed finish  events stop, rings are drained without a horizon, functions are named, the file is
+ * closed */
+#include "collect_session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base_array.h"
+#include "collect_image.h"
+#include "collect_launch.h"
+#include "collect_process.h"
+#include "collect_rate.h"
+#include "collect_record.h"
+#include "collect_resolve.h"
+#include "collect_ring.h"
+#include "collect_sample.h"
+#include "collect_time.h"
+#include "profile_store.h"
+#include "wire_loss.h"
+
+#define SECOND 1000000000u
+
+enum {
+    HORIZON_NS = 20000000, /* no interrupt takes longer from its time stamp to its record */
+    FLUSH_NS = 500000000,  /* SIGKILL loses at most this, the horizon and one step */
+    RESOLVE_LIMIT_NS = 2000000000,
+    COPY_FIRST = 16384,
+    COPY_LARGEST = 65528, /* a record's size field has 16 bits */
+    CUT_PER_THOUSAND = 2, /* cut stacks of a process in a second that call for a larger copy */
+};
+
+struct collect_session {
+    struct collect_options options;
+    struct collect_status status;
+    struct profile *profile;
+    struct profile_store *store;
+    struct collect_images images;
+    struct collect_processes processes;
+    struct collect_sampler sampler;
+    struct collect_rings rings;
+    struct collect_time time;
+    struct base_map image_of_profile; /* profile image -> index in images */
+    struct pollfd *polled;            /* the caller's wake_fd, pidfds, then the rings' events */
+    size_t polled_count, polled_capacity, first_ring_poll, rings_polled;
+    size_t living_pidfds;
+    uint16_t counter;
+    int64_t sample_value; /* ns that one sample stands for */
+    uint64_t start_ns, last_time, last_flush, last_second;
+    int cgroup;
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t cpu_ns(int who)
+{
+    struct rusage usage;
+    getrusage(who, &usage);
+    return ((uint64_t)usage.ru_utime.tv_sec + (uint64_t)usage.ru_stime.tv_sec) * SECOND +
+           ((uint64_t)usage.ru_utime.tv_usec + (uint64_t)usage.ru_stime.tv_usec) * 1000;
+}
+
+/* --- new --- */
+
+static int choose_rate(struct collect_session *session, struct base_error *error)
+{
+    double wanted = session->options.rate_hz;
+    double allowed = (double)collect_event_setting("/proc/sys/kernel/perf_event_max_sample_rate", 100000);
+    if (wanted > allowed)
+        return base_fail(error, BASE_EUSAGE,
+                         "-F %.0f is above what the kernel allows (%.0f); to allow it: sysctl "
+                         "kernel.perf_event_max_sample_rate=%.0f",
+                         wanted, allowed, wanted);
+    uint64_t interrupt_ns;
+    double rate = collect_rate_bearable(wanted, &interrupt_ns);
+    session->status.rate_hz = rate;
+    session->sample_value = llround(1e9 / rate);
+    if (rate >= wanted)
+        return BASE_OK;
+    profile_lose(session->profile, WIRE_LOSS_RATE_LOWERED, 1);
+    snprintf(
+        session->status.notice, sizeof session->status.notice,
+        "each sample costs %.1f us here: rate lowered from %.0f to %.0f Hz, so that half of the CPU is left",
+        (double)interrupt_ns / 1000, wanted, rate);
+    profile_set_meta(session->profile, "rate_notice", session->status.notice);
+    return BASE_OK;
+}
+
+static void describe_host(struct collect_session *session)
+{
+    struct utsname host;
+    struct profile *profile = session->profile;
+    if (!uname(&host)) {
+        profile_set_meta(profile, "hostname", host.nodename);
+        profile_set_meta(profile, "kernel", host.release);
+        profile_set_meta(profile, "machine", host.machine);
+    }
+    static const char *const modes[] = {"launch", "attach", "system", "cgroup"};
+    profile_set_meta(profile, "mode", modes[session->options.mode]);
+    profile_set_meta(profile, "command", session->options.command_line);
+    profile_set_meta(profile, "tally_version", TALLY_VERSION);
+    profile_set_metaf(profile, "start_time", "%lld", (long long)time(NULL));
+    profile_set_metaf(profile, "rate_hz", "%.6g", session->status.rate_hz);
+    if (session->options.cpus)
+        profile_set_meta(profile, "cpus", session->options.cpus);
+}
+
+/* What the events turned out to be, once they are open. */
+static void describe_events(struct collect_session *session)
+{
+    char sampling[160];
+    const struct collect_event_form *form = &session->time.form;
+    collect_time_describe(&session->time, sampling, sizeof sampling);
+    profile_set_meta(session->profile, "sampling", sampling);
+    profile_set_metaf(session->profile, "engine", "perf_event cpu-clock, %s%s",
+                      form->kernel_time ? "user and kernel time" : "user time only",
+                      form->kernel_frames ? ", kernel frames" : "");
+    profile_set_metaf(session->profile, "stack_copy_bytes", "%u", form->stack_copy);
+    if (form->why_no_kernel_time[0])
+        profile_set_meta(session->profile, "kernel_notice", form->why_no_kernel_time);
+}
+
+static void choose_form(struct collect_session *session)
+{
+    const struct collect_options *options = &session->options;
+    session->time.form = (struct collect_event_form){
+        .want_kernel_time = !options->user_only,
+        .want_kernel_frames = options->kernel_frames,
+        .inherit = true,
+        .inherit_threads_only = !options->follow,
+        .stacks = options->stacks,
+        .stack_copy = COPY_FIRST,
+    };
+    session->time.rate_hz = session->status.rate_hz;
+}
+
+static int set_up(struct collect_session *session, struct base_error *error)
+{
+    session->profile = profile_new();
+    if (!session->profile)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    if (session->options.max_nodes)
+        session->profile->max_nodes = session->options.max_nodes;
+    int result = choose_rate(session, error);
+    if (result < 0)
+        return result;
+    choose_form(session);
+    result = collect_time_init(&session->time, &session->rings, session->options.cpus, error);
+    if (result >= 0)
+        result = collect_images_init(&session->images, session->profile, error);
+    if (result < 0)
+        return result;
+    session->start_ns = session->last_flush = session->last_second = now_ns();
+    collect_processes_init(&session->processes, &session->images, session->start_ns);
+    describe_host(session);
+    const char *counter = session->time.form.kernel_time ? "time.cpu" : "time.user";
+    session->counter = (uint16_t)profile_counter(session->profile, counter, "ns", false, PROFILE_SUM);
+    return collect_sampler_init(&session->sampler, &session->processes, error);
+}
+
+int collect_session_new(const struct collect_options *options, struct collect_session **made,
+                        struct base_error *error)
+{
+    struct collect_session *session = calloc(1, sizeof *session);
+    if (!session)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    session->options = *options;
+    session->cgroup = -1;
+    int result = set_up(session, error);
+    if (result < 0) {
+        collect_session_free(session);
+        return result;
+    }
+    *made = session;
+    return BASE_OK;
+}
+
+void collect_session_free(struct collect_session *session)
+{
+    if (!session)
+        return;
+    if (session->store)
+        profile_store_close(session->store, session->profile, true, NULL);
+    for (size_t i = 1; i < session->first_ring_poll; i++) {
+        if (session->polled[i].fd >= 0)
+            close(session->polled[i].fd);
+    }
+    collect_time_free(&session->time);
+    collect_rings_free(&session->rings);
+    collect_sampler_free(&session->sampler);
+    collect_processes_free(&session->processes);
+    collect_images_free(&session->images);
+    base_map_free(&session->image_of_profile);
+    free(session->polled);
+    if (session->cgroup >= 0)
+        close(session->cgroup);
+    if (session->profile)
+        profile_free(session->profile);
+    free(session);
+}
+
+/* --- start --- */
+
+static bool add_poll(struct collect_session *session, int fd)
+{
+    if (!base_array_room(session->polled, session->polled_count, session->polled_capacity))
+        return false;
+    session->polled[session->polled_count++] = (struct pollfd){.fd = fd, .events = POLLIN};
+    return true;
+}
+
+/* One descriptor a ring is enough: the kernel wakes all that share it. Rings may come while recording. */
+static void poll_rings(struct collect_session *session)
+{
+    const struct collect_time *time = &session->time;
+    if (session->rings_polled == session->rings.count)
+        return;
+    session->rings_polled = session->rings.count;
+    session->polled_count = session->first_ring_poll;
+    for (size_t i = 0; i < time->event_count; i++) {
+        const struct collect_time_event *event = &time->events[i];
+        bool owner = event->cpu < 0 || base_map_find(&time->ring_of_cpu, (uint64_t)event->cpu) == i;
+        if (owner && event->fd >= 0)
+            add_poll(session, event->fd);
+    }
+}
+
+static void poll_process(struct collect_session *session, pid_t pid)
+{
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd < 0 || !add_poll(session, fd))
+        return;
+    session->first_ring_poll = session->polled_count;
+    session->living_pidfds++;
+}
+
+static int open_cgroup(struct collect_session *session, struct base_error *error)
+{
+    const char *path = session->options.cgroup;
+    static const char *const roots[] = {"", "/sys/fs/cgroup", "/sys/fs/cgroup/unified",
+                                        "/sys/fs/cgroup/perf_event"};
+    for (size_t i = 0; i < sizeof roots / sizeof *roots && session->cgroup < 0; i++) {
+        char full[4096];
+        if (!roots[i][0] && path[0] != '/')
+            continue;
+        snprintf(full, sizeof full, "%s%s%s/cgroup.procs", roots[i], path[0] == '/' ? "" : "/", path);
+        if (access(full, R_OK))
+            continue;
+        full[strlen(full) - strlen("/cgroup.procs")] = '\0';
+        session->cgroup = open(full, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    }
+    return session->cgroup >= 0 ? BASE_OK : base_fail(error, BASE_ENOTFOUND, "no cgroup '%s'", path);
+}
+
+static int open_running(struct collect_session *session, struct base_error *error)
+{
+    const struct collect_options *options = &session->options;
+    if (options->mode == COLLECT_CGROUP) {
+        int result = open_cgroup(session, error);
+        return result < 0 ? result : collect_time_open_cpus(&session->time, session->cgroup, error);
+    }
+    if (options->mode == COLLECT_SYSTEM)
+        return collect_time_open_cpus(&session->time, -1, error);
+    int result = collect_time_open_processes(&session->time, options->pids, options->pid_count, error);
+    if (result < 0)
+        return result;
+    uint64_t now = now_ns();
+    for (size_t i = 0; i < options->pid_count; i++) {
+        collect_processes_get(&session->processes, options->pids[i], now);
+        poll_process(session, options->pids[i]);
+    }
+    return BASE_OK;
+}
+
+static int start_running(struct collect_session *session, struct base_error *error)
+{
+    int result = open_running(session, error);
+    if (result < 0)
+        return result;
+    describe_events(session);
+    collect_time_enable(&session->time);
+    return BASE_OK;
+}
+
+static int start_child(struct collect_session *session, bool *command_failed, struct base_error *error)
+{
+    struct collect_launch_legacy legacy = {session->time.descriptors, session->options.target_signals};
+    struct collect_launch launch;
+    int result = collect_launch_prepare(&launch, session->options.command, &legacy, error);
+    if (result < 0)
+        return result;
+    result = collect_time_open_child(&session->time, launch.pid, error);
+    if (result >= 0 && !collect_processes_expect(&session->processes, launch.pid, now_ns()))
+        result = base_fail(error, BASE_ENOMEM, "out of memory");
+    if (result < 0) {
+        collect_launch_abandon(&launch);
+        return result;
+    }
+    describe_events(session);
+    poll_process(session, launch.pid);
+    result = collect_launch_go(&launch, session->options.command[0], error);
+    *command_failed = result < 0;
+    session->status.child = result < 0 ? 0 : launch.pid;
+    return result;
+}
+
+int collect_session_start(struct collect_session *session, bool *command_failed, struct base_error *error)
+{
+    *command_failed = false;
+    int result = profile_store_create(session->options.output, &session->store, error);
+    if (result < 0)
+        return result;
+    if (!add_poll(session, session->options.wake_fd))
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    session->first_ring_poll = 1;
+    result = session->options.mode == COLLECT_LAUNCH ? start_child(session, command_failed, error)
+                                                     : start_running(session, error);
+    if (result < 0)
+        return result;
+    profile_lose(session->profile, WIRE_LOSS_THREAD_UNSEEN, session->time.unseen);
+    return BASE_OK;
+}
+
+/* --- records --- */
+
+static void on_sample(struct collect_session *session, const struct perf_event_header *header)
+{
+    struct collect_sample sample;
+    const struct collect_event_form *form = &session->time.form;
+    if (!collect_record_sample(header, form->fields, form->register_count, &sample))
+        return;
+    if (collect_time_is_double(&session->time, (pid_t)sample.tid, sample.id))
+        return;
+    struct collect_process *process =
+        collect_processes_get(&session->processes, (pid_t)sample.pid, sample.time);
+    if (!process) {
+        profile_lose(session->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
+        return;
+    }
+    bool cut = false;
+    uint32_t thread = collect_processes_thread(&session->processes, process, (pid_t)sample.tid);
+    uint32_t node = form->stacks == COLLECT_STACKS_NONE
+                        ? 0
+                        : collect_sampler_node(&session->sampler, process, &sample, &cut);
+    process->samples++;
+    process->cut += cut;
+    session->status.cut += cut;
+    session->status.samples++;
+    uint16_t cpu = sample.cpu < PROFILE_NO_CPU ? (uint16_t)sample.cpu : PROFILE_NO_CPU;
+    profile_count(session->profile, node, thread, cpu, session->counter, session->sample_value, 1);
+    if (session->options.timeline && sample.time >= session->start_ns)
+        profile_timeline_add(session->profile, sample.time - session->start_ns, thread, node, cpu,
+                             session->counter);
+}
+
+static void on_task(struct collect_session *session, const struct perf_event_header *header)
+{
+    struct collect_task task;
+    if (!collect_record_task(header, &task))
+        return;
+    if (header->type == PERF_RECORD_EXIT) {
+        collect_processes_on_exit(&session->processes, &task);
+        return;
+    }
+    collect_processes_on_fork(&session->processes, &task);
+    if (session->time.per_thread && (session->options.follow || task.pid == task.parent_pid))
+        collect_time_open_thread(&session->time, (pid_t)task.tid);
+}
+
+static void on_lost(struct collect_session *session, const struct perf_event_header *header)
+{
+    uint64_t lost = collect_record_lost(header);
+    session->status.lost += lost;
+    profile_lose(session->profile, WIRE_LOSS_RING_FULL, lost);
+}
+
+static void on_record(struct collect_session *session, const struct perf_event_header *header, uint64_t time)
+{
+    struct collect_mmap mapping;
+    struct collect_comm comm;
+    if (time < session->last_time)
+        profile_lose(session->profile, WIRE_LOSS_CLOCK_DISORDER, 1);
+    else
+        session->last_time = time;
+    switch (header->type) {
+    case PERF_RECORD_SAMPLE:
+        on_sample(session, header);
+        break;
+    case PERF_RECORD_MMAP2:
+        if (collect_record_mmap(header, &mapping))
+            collect_processes_on_mmap(&session->processes, &mapping, time);
+        break;
+    case PERF_RECORD_COMM:
+        if (collect_record_comm(header, &comm))
+            collect_processes_on_comm(&session->processes, &comm, time);
+        break;
+    case PERF_RECORD_FORK:
+    case PERF_RECORD_EXIT:
+        on_task(session, header);
+        break;
+    case PERF_RECORD_LOST:
+    case PERF_RECORD_LOST_SAMPLES:
+        on_lost(session, header);
+        break;
+    case PERF_RECORD_THROTTLE:
+        profile_lose(session->profile, WIRE_LOSS_THROTTLED, 1);
+        break;
+    default:
+        break;
+    }
+}
+
+static void work_until(struct collect_session *session, uint64_t horizon)
+{
+    const struct perf_event_header *header;
+    uint64_t time;
+    while ((header = collect_rings_next(&session->rings, horizon, &time))) {
+        on_record(session, header, time);
+        collect_rings_pop(&session->rings);
+    }
+}
+
+/* --- now and then --- */
+
+static void grow_copy(struct collect_session *session)
+{
+    struct collect_time *time = &session->time;
+    uint32_t bytes = time->form.stack_copy * 2 < COPY_LARGEST ? time->form.stack_copy * 2 : COPY_LARGEST;
+    pid_t *pids = NULL;
+    bool by_cpu = session->options.mode == COLLECT_SYSTEM || session->options.mode == COLLECT_CGROUP;
+    size_t count = by_cpu ? 0 : collect_processes_living(&session->processes, &pids);
+    struct base_error reason = {0};
+    if ((by_cpu || count) && collect_time_grow_copy(time, bytes, pids, count, &reason) == BASE_OK)
+        profile_set_metaf(session->profile, "stack_copy_bytes", "%u", bytes);
+    else if (reason.text[0])
+        profile_set_meta(session->profile, "stack_copy_notice", reason.text);
+    free(pids);
+}
+
+/* Once a second: does any process have too many cut stacks? */
+static void look_at_cuts(struct collect_session *session)
+{
+    bool deep = false;
+    for (size_t i = 0; i < session->processes.count; i++) {
+        struct collect_process *process = &session->processes.items[i];
+        deep |= process->cut > 1 && process->cut * 1000 > process->samples * CUT_PER_THOUSAND;
+        process->samples = process->cut = 0;
+    }
+    if (deep && session->time.form.stack_copy < COPY_LARGEST)
+        grow_copy(session);
+}
+
+static int flush(struct collect_session *session, uint64_t now, struct base_error *error)
+{
+    profile_set_metaf(session->profile, "duration_ns", "%llu", (unsigned long long)(now - session->start_ns));
+    profile_set_metaf(session->profile, "overhead_tool_cpu_ns", "%llu",
+                      (unsigned long long)cpu_ns(RUSAGE_SELF));
+    session->last_flush = now;
+    return profile_store_flush(session->store, session->profile, error);
+}
+
+static void look_at_polls(struct collect_session *session)
+{
+    for (size_t i = 1; i < session->first_ring_poll; i++) {
+        struct pollfd *polled = &session->polled[i];
+        if (polled->fd < 0 || !(polled->revents & POLLIN))
+            continue;
+        close(polled->fd);
+        polled->fd = -1;
+        if (--session->living_pidfds == 0)
+            session->status.target_gone = true;
+    }
+    for (size_t i = session->first_ring_poll; i < session->polled_count; i++) {
+        if (session->polled[i].revents & (POLLHUP | POLLERR))
+            session->polled[i].fd = -1; /* its thread is gone: it would wake us for ever */
+    }
+}
+
+int collect_session_step(struct collect_session *session, int timeout_ms, struct base_error *error)
+{
+    poll_rings(session);
+    if (poll(session->polled, session->polled_count, timeout_ms) > 0)
+        look_at_polls(session);
+    for (int rounds = 0; collect_rings_refresh(&session->rings) || rounds == 0; rounds++) {
+        work_until(session, now_ns() - HORIZON_NS);
+        if (rounds >= 8)
+            break;
+    }
+    uint64_t now = now_ns();
+    if (now - session->last_second >= SECOND) {
+        look_at_cuts(session);
+        session->last_second = now;
+    }
+    return now - session->last_flush >= FLUSH_NS ? flush(session, now, error) : BASE_OK;
+}
+
+const struct collect_status *collect_session_status(struct collect_session *session)
+{
+    session->status.elapsed_ns = now_ns() - session->start_ns;
+    session->status.tool_cpu_ns = cpu_ns(RUSAGE_SELF);
+    session->status.file_bytes =
+        session->store ? profile_store_size(session->store) : session->status.file_bytes;
+    return &session->status;
+}
+
+void collect_session_clear_notice(struct collect_session *session)
+{
+    session->status.notice[0] = '\0';
+}
+
+const struct profile *collect_session_profile(const struct collect_session *session)
+{
+    return session->profile;
+}
+
+/* --- finish --- */
+
+static const struct elf_image *image_behind(void *context, uint32_t profile_image)
+{
+    const struct collect_session *session = context;
+    uint32_t index = base_map_find(&session->image_of_profile, profile_image);
+    return index == BASE_MAP_NONE ? NULL : session->images.items[index].elf;
+}
+
+static void index_images(struct collect_session *session)
+{
+    for (size_t i = 0; i < session->images.count; i++) {
+        if (session->images.items[i].profile_image)
+            base_map_set(&session->image_of_profile, session->images.items[i].profile_image, (uint32_t)i);
+    }
+}
+
+static void describe_end(struct collect_session *session, const char *exit_status)
+{
+    struct profile *profile = session->profile;
+    uint64_t target_ns = session->options.mode == COLLECT_LAUNCH
+                             ? cpu_ns(RUSAGE_CHILDREN)
+                             : session->status.samples * (uint64_t)session->sample_value;
+    profile_set_metaf(profile, "target_cpu_ns", "%llu", (unsigned long long)target_ns);
+    if (exit_status)
+        profile_set_meta(profile, "exit_status", exit_status);
+    if (!session->status.samples)
+        profile_set_metaf(
+            profile, "no_samples_reason",
+            "the target used %.1f ms of CPU time in %.2f s, less than the %.1f ms between two samples",
+            (double)target_ns / 1e6, (double)(session->last_flush - session->start_ns) / 1e9,
+            (double)session->sample_value / 1e6);
+}
+
+struct named_progress {
+    struct collect_session *session;
+    void (*progress)(void *context, size_t done, size_t total);
+    void *context;
+};
+
+static const struct elf_image *image_for(void *context, uint32_t profile_image)
+{
+    const struct named_progress *named = context;
+    return image_behind(named->session, profile_image);
+}
+
+static void pass_progress(void *context, size_t done, size_t total)
+{
+    const struct named_progress *named = context;
+    if (named->progress)
+        named->progress(named->context, done, total);
+}
+
+int collect_session_finish(struct collect_session *session, const char *exit_status,
+                           void (*progress)(void *context, size_t done, size_t total), void *context,
+                           struct base_error *error)
+{
+    collect_time_disable(&session->time);
+    collect_rings_refresh(&session->rings);
+    work_until(session, UINT64_MAX - 1);
+    session->last_flush = now_ns();
+    profile_set_metaf(session->profile, "duration_ns", "%llu",
+                      (unsigned long long)(session->last_flush - session->start_ns));
+    describe_end(session, exit_status);
+    collect_processes_name_generated(&session->processes);
+    index_images(session);
+    struct named_progress named = {session, progress, context};
+    struct collect_resolve_options resolve = {.debuginfod = session->options.debuginfod,
+                                              .limit_ns = RESOLVE_LIMIT_NS,
+                                              .image = image_for,
+                                              .progress = pass_progress,
+                                              .context = &named};
+    collect_resolve(session->profile, &resolve, NULL);
+    profile_set_metaf(session->profile, "overhead_tool_cpu_ns", "%llu",
+                      (unsigned long long)cpu_ns(RUSAGE_SELF));
+    profile_set_meta(session->profile, "complete", "1");
+    session->status.file_bytes = profile_store_size(session->store);
+    struct profile_store *store = session->store;
+    session->store = NULL;
+    return profile_store_close(store, session->profile, false, error);
+}

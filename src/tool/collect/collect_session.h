@@ -1,0 +1,80 @@
+/* collect_session.h - one recording, from its options to its profile file.
+ *
+ *     collect_session_new -> collect_session_start -> collect_session_step ... -> collect_session_finish ->
+ * _free
+ *
+ * start opens everything (and lets a launched program go); a step waits for events at most `timeout` and
+ * works on them; finish stops the events, drains the rings, names the functions, and closes the file. Nothing
+ * is printed: what is worth saying is in collect_status and in the profile's meta. Context: tool, one thread.
+ */
+#ifndef COLLECT_SESSION_H
+#define COLLECT_SESSION_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base_error.h"
+#include "collect_event.h"
+#include "profile.h"
+
+enum collect_mode { COLLECT_LAUNCH, COLLECT_ATTACH, COLLECT_SYSTEM, COLLECT_CGROUP };
+
+struct collect_options {
+    enum collect_mode mode;
+    char *const *command; /* of COLLECT_LAUNCH */
+    const pid_t *pids;    /* of COLLECT_ATTACH */
+    size_t pid_count;
+    const char *cgroup; /* a path, absolute or below the cgroup2 mount */
+    const char *output;
+    const char *command_line; /* as typed, for the header */
+    double rate_hz;
+    bool user_only; /* --time=user */
+    bool kernel_frames;
+    bool follow; /* children by fork */
+    bool timeline;
+    bool debuginfod;
+    const char *cpus;   /* NULL: all */
+    uint32_t max_nodes; /* 0: the default */
+    enum collect_stacks stacks;
+    sigset_t target_signals; /* the mask a launched program gets */
+    int wake_fd;             /* readable when a step should return early (a signalfd); -1: none */
+};
+
+struct collect_status {
+    uint64_t samples, lost,
+        cut; /* lost: dropped by the kernel; cut: stacks that did not end at an outermost frame */
+    uint64_t elapsed_ns, tool_cpu_ns;
+    double rate_hz; /* really used */
+    uint64_t file_bytes;
+    pid_t child;      /* 0: none, or it has ended */
+    bool target_gone; /* launched or attached processes have all ended */
+    char notice[256]; /* one line worth telling while it runs ("" none); cleared by whoever shows it */
+};
+
+struct collect_session;
+
+int collect_session_new(const struct collect_options *options, struct collect_session **session,
+                        struct base_error *error);
+
+/* BASE_ENOTFOUND / BASE_EPERMISSION with *command_failed set: the command could not be run (127 / 126), and
+ * no profile is left. */
+int collect_session_start(struct collect_session *session, bool *command_failed, struct base_error *error);
+
+/* Waits up to `timeout_ms` and works on what has come. */
+int collect_session_step(struct collect_session *session, int timeout_ms, struct base_error *error);
+
+const struct collect_status *collect_session_status(struct collect_session *session);
+void collect_session_clear_notice(struct collect_session *session);
+
+/* progress(done, total): while names are looked up; may be NULL. `exit_status` is for the profile's header:
+ * what became of the target, in words, or NULL. */
+int collect_session_finish(struct collect_session *session, const char *exit_status,
+                           void (*progress)(void *context, size_t done, size_t total), void *context,
+                           struct base_error *error);
+
+const struct profile *collect_session_profile(const struct collect_session *session);
+void collect_session_free(struct collect_session *session);
+
+#endif

@@ -1,0 +1,473 @@
+#include "collect_time.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base_array.h"
+
+enum {
+    RING_LARGEST = 8 << 20, /* a CPU's ring, where locked memory is not limited */
+    RING_TOTAL = 256 << 20, /* of all CPUs */
+    RING_SMALLEST = 128 << 10,
+    RING_THREAD = 1 << 20,      /* a thread's, at most */
+    DESCRIPTORS_KEPT_FREE = 64, /* for images, the profile ... */
+    SCANS_LIMIT = 20,           /* of a process that keeps making threads */
+};
+
+/* --- periods --- */
+
+static double random_between(uint64_t *state, double low, double high)
+{
+    *state += 0x9e3779b97f4a7c15u;
+    return low + (high - low) * (double)(base_hash(*state) >> 11) * 0x1p-53;
+}
+
+void collect_time_periods(uint64_t *random, double rate_hz, unsigned count, uint64_t *periods)
+{
+    double factor[16], rate = 0;
+    for (unsigned i = 0; i < count; i++) {
+        factor[i] = random_between(random, 0.7, 1.4);
+        rate += 1 / factor[i];
+    }
+    for (unsigned i = 0; i < count; i++)
+        periods[i] = (uint64_t)(factor[i] * rate / rate_hz * 1e9 + random_between(random, 0, 1));
+}
+
+void collect_time_describe(const struct collect_time *time, char *text, size_t size)
+{
+    if (time->per_thread)
+        snprintf(text, size, "one event a thread, each with a random period of 0.7 to 1.4 / rate");
+    else
+        snprintf(text, size,
+                 "%u events a thread and CPU with random, unrelated periods that together fire at the rate",
+                 time->set_size);
+}
+
+/* --- set-up --- */
+
+static bool list_has(const char *list, int cpu)
+{
+    for (const char *at = list; *at && *at != '\n';) {
+        char *end;
+        long first = strtol(at, &end, 10), last = first;
+        if (end == at)
+            return false;
+        if (*end == '-')
+            last = strtol(end + 1, &end, 10);
+        if (cpu >= first && cpu <= last)
+            return true;
+        at = *end == ',' ? end + 1 : end;
+        if (*end != ',')
+            break;
+    }
+    return false;
+}
+
+static bool list_is_valid(const char *list)
+{
+    for (const char *at = list; *at; at++) {
+        bool sign = *at == ',' || *at == '-';
+        if (!sign && !isdigit((unsigned char)*at))
+            return false;
+        if (sign && (at == list || !isdigit((unsigned char)at[-1]) || !isdigit((unsigned char)at[1])))
+            return false;
+    }
+    return *list;
+}
+
+/* "0,2-5" (NULL: all) -> the CPUs in it that are also in `online`. */
+static int parse_cpus(const char *list, const char *online, int **cpus, size_t *count,
+                      struct base_error *error)
+{
+    if (list && !list_is_valid(list))
+        return base_fail(error, BASE_EUSAGE, "--cpu: '%s' is no list of CPUs such as 0,2-5", list);
+    size_t capacity = 0;
+    *count = 0;
+    *cpus = NULL;
+    long configured = sysconf(_SC_NPROCESSORS_CONF);
+    for (int cpu = 0; cpu < configured; cpu++) {
+        if (!list_has(online, cpu) || (list && !list_has(list, cpu)))
+            continue;
+        if (!base_array_room(*cpus, *count, capacity))
+            return base_fail(error, BASE_ENOMEM, "out of memory");
+        (*cpus)[(*count)++] = cpu;
+    }
+    if (!*count)
+        return base_fail(error, BASE_EUSAGE, "--cpu %s: no such CPU is online", list ? list : "");
+    return BASE_OK;
+}
+
+static void read_online(char *text, size_t size)
+{
+    FILE *file = fopen("/sys/devices/system/cpu/online", "re");
+    if (!file || !fgets(text, (int)size, file))
+        snprintf(text, size, "0-%ld", sysconf(_SC_NPROCESSORS_ONLN) - 1);
+    if (file)
+        fclose(file);
+}
+
+static void raise_descriptors(struct collect_time *time)
+{
+    if (getrlimit(RLIMIT_NOFILE, &time->descriptors))
+        return;
+    struct rlimit raised = {.rlim_cur = time->descriptors.rlim_max, .rlim_max = time->descriptors.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &raised);
+}
+
+static size_t power_of_two_below(size_t value)
+{
+    size_t power = 1;
+    while (power * 2 <= value)
+        power *= 2;
+    return power;
+}
+
+/* A ring that holds about a third of a second, within what may be locked: everybody may lock
+ * perf_event_mlock_kb a CPU. */
+static size_t choose_ring_size(const struct collect_time *time)
+{
+    size_t record = 512 + (time->form.fields & PERF_SAMPLE_STACK_USER ? time->form.stack_copy : 0);
+    size_t wanted = (size_t)((double)record * time->rate_hz / 3);
+    size_t limit = RING_TOTAL / time->cpu_count < RING_LARGEST ? RING_TOTAL / time->cpu_count : RING_LARGEST;
+    wanted = wanted < limit ? wanted : limit;
+    wanted = wanted > RING_SMALLEST ? wanted : RING_SMALLEST;
+    size_t size = power_of_two_below(wanted);
+    return size < wanted && size * 2 <= limit ? size * 2 : size;
+}
+
+int collect_time_init(struct collect_time *time, struct collect_rings *rings, const char *cpus,
+                      struct base_error *error)
+{
+    char online[4096];
+    read_online(online, sizeof online);
+    int result = parse_cpus(cpus, online, &time->cpus, &time->cpu_count, error);
+    if (result < 0)
+        return result;
+    result = collect_event_probe(&time->form, error);
+    if (result < 0)
+        return result;
+    time->rings = rings;
+    time->set_size = COLLECT_TIME_SET;
+    if (getrandom(&time->random, sizeof time->random, GRND_NONBLOCK) != sizeof time->random)
+        time->random = base_hash((uint64_t)getpid());
+    time->ring_size = choose_ring_size(time);
+    raise_descriptors(time);
+    return BASE_OK;
+}
+
+void collect_time_free(struct collect_time *time)
+{
+    collect_time_disable(time);
+    for (size_t i = 0; i < time->event_count; i++) {
+        if (time->events[i].fd >= 0)
+            close(time->events[i].fd);
+    }
+    free(time->events);
+    free(time->cpus);
+    base_map_free(&time->ring_of_cpu);
+    base_map_free(&time->owner);
+    base_map_free(&time->opened);
+    *time = (struct collect_time){0};
+}
+
+/* --- opening --- */
+
+/* The ring shrinks until the kernel agrees to lock it. */
+static int add_ring(struct collect_time *time, int fd, size_t size, struct base_error *error)
+{
+    for (;;) {
+        struct base_error attempt = {0};
+        int ring = collect_rings_add(time->rings, fd, size, &attempt);
+        if (ring >= 0 || size <= RING_SMALLEST || ring == BASE_ENOTFOUND)
+            return ring >= 0 ? ring
+                             : base_fail(error, ring, "%s (see perf_event_mlock_kb in 'tally doctor')",
+                                         attempt.text);
+        size /= 2;
+    }
+}
+
+static int attach_ring(struct collect_time *time, int fd, int cpu, struct base_error *error)
+{
+    if (cpu < 0)
+        return add_ring(time, fd, time->thread_ring_size, error);
+    uint32_t first = base_map_find(&time->ring_of_cpu, (uint64_t)cpu);
+    if (first != BASE_MAP_NONE) {
+        if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, time->events[first].fd))
+            return base_fail_errno(error, errno, "cannot join the ring of CPU %d", cpu);
+        return BASE_OK;
+    }
+    int ring = add_ring(time, fd, time->ring_size, error);
+    if (ring >= 0 && !base_map_set(&time->ring_of_cpu, (uint64_t)cpu, (uint32_t)time->event_count))
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    return ring;
+}
+
+static int open_event(struct collect_time *time, const struct collect_event_target *target,
+                      struct base_error *error)
+{
+    if (!base_array_room(time->events, time->event_count, time->event_capacity))
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    int fd = collect_event_open(&time->form, target, error);
+    if (fd < 0)
+        return fd;
+    uint64_t id = 0;
+    int result = ioctl(fd, PERF_EVENT_IOC_ID, &id) ? base_fail_errno(error, errno, "perf event id")
+                                                   : attach_ring(time, fd, target->cpu, error);
+    if (result >= 0 && target->pid >= 0 &&
+        (!base_map_set(&time->owner, id, (uint32_t)target->pid) ||
+         !base_map_set(&time->opened, (uint64_t)target->pid, 1)))
+        result = base_fail(error, BASE_ENOMEM, "out of memory");
+    if (result < 0) {
+        close(fd);
+        return result;
+    }
+    time->events[time->event_count++] = (struct collect_time_event){fd, target->cpu, id, target->pid, false};
+    return BASE_OK;
+}
+
+/* A whole set on one CPU. */
+static int open_set(struct collect_time *time, struct collect_event_target target, struct base_error *error)
+{
+    uint64_t periods[COLLECT_TIME_SET];
+    collect_time_periods(&time->random, time->rate_hz, time->set_size, periods);
+    for (unsigned i = 0; i < time->set_size; i++) {
+        target.period = periods[i];
+        target.side_band = i == 0;
+        int result = open_event(time, &target, error);
+        if (result < 0)
+            return result;
+    }
+    return BASE_OK;
+}
+
+static int open_on_cpus(struct collect_time *time, struct collect_event_target target,
+                        struct base_error *error)
+{
+    if (time->per_thread) {
+        target.cpu = -1;
+        return open_set(time, target, error);
+    }
+    for (size_t i = 0; i < time->cpu_count; i++) {
+        target.cpu = time->cpus[i];
+        int result = open_set(time, target, error);
+        if (result < 0)
+            return result;
+    }
+    return BASE_OK;
+}
+
+int collect_time_open_child(struct collect_time *time, pid_t pid, struct base_error *error)
+{
+    return open_on_cpus(time, (struct collect_event_target){.pid = pid, .cgroup = -1, .at_exec = true},
+                        error);
+}
+
+int collect_time_open_cpus(struct collect_time *time, int cgroup, struct base_error *error)
+{
+    time->cgroup = cgroup;
+    return open_on_cpus(time, (struct collect_event_target){.pid = -1, .cgroup = cgroup}, error);
+}
+
+/* --- threads of running processes --- */
+
+struct tid_list {
+    pid_t *items;
+    size_t count, capacity;
+};
+
+static int list_threads(pid_t pid, struct tid_list *tids, struct base_error *error)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *folder = opendir(path);
+    if (!folder)
+        return base_fail(error, BASE_ENOTFOUND, "no process %d", (int)pid);
+    int result = BASE_OK;
+    for (struct dirent *entry; result == BASE_OK && (entry = readdir(folder));) {
+        pid_t tid = (pid_t)atoi(entry->d_name);
+        if (tid <= 0)
+            continue;
+        if (!base_array_room(tids->items, tids->count, tids->capacity))
+            result = base_fail(error, BASE_ENOMEM, "out of memory");
+        else
+            tids->items[tids->count++] = tid;
+    }
+    closedir(folder);
+    return result;
+}
+
+static int list_all_threads(const pid_t *pids, size_t count, struct tid_list *tids, struct base_error *error)
+{
+    tids->count = 0;
+    size_t alive = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct base_error one = {0};
+        int result = list_threads(pids[i], tids, &one);
+        if (result == BASE_OK)
+            alive++;
+        else if (result != BASE_ENOTFOUND || count == 1)
+            return base_fail(error, result, "%s", one.text);
+    }
+    return alive ? BASE_OK : base_fail(error, BASE_ENOTFOUND, "none of the processes is there");
+}
+
+/* Everything that fits: a set a CPU, one event a CPU, one event. */
+static void choose_density(struct collect_time *time, size_t threads)
+{
+    struct rlimit limit = {.rlim_cur = 1024};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    size_t taken = time->event_count + DESCRIPTORS_KEPT_FREE;
+    size_t room = limit.rlim_cur > taken ? (size_t)limit.rlim_cur - taken : 0;
+    size_t on_cpus = threads * time->cpu_count;
+    time->per_thread = on_cpus > room;
+    size_t share = power_of_two_below(RING_TOTAL / (threads ? threads : 1));
+    time->thread_ring_size = share > RING_THREAD     ? RING_THREAD
+                             : share > RING_SMALLEST ? share
+                                                     : RING_SMALLEST;
+    time->set_size = !time->per_thread && on_cpus * COLLECT_TIME_SET <= room ? COLLECT_TIME_SET : 1;
+}
+
+/* Opens the threads of the list that are not in `seen` yet and counts them in *opened. Threads that are gone
+ * are nobody's loss; `first` keeps the first reason of another kind. */
+static int open_new_threads(struct collect_time *time, const struct tid_list *tids, struct base_map *seen,
+                            size_t *opened, struct base_error *first)
+{
+    for (size_t i = 0; i < tids->count; i++) {
+        uint64_t tid = (uint64_t)tids->items[i];
+        if (base_map_find(seen, tid) != BASE_MAP_NONE)
+            continue;
+        if (!base_map_set(seen, tid, 1))
+            return base_fail(first, BASE_ENOMEM, "out of memory");
+        struct base_error one = {0};
+        int result =
+            open_on_cpus(time, (struct collect_event_target){.pid = tids->items[i], .cgroup = -1}, &one);
+        *opened += result == BASE_OK;
+        if (result == BASE_OK || result == BASE_ENOTFOUND)
+            continue;
+        base_fail(first, result, "%s", one.text);
+        if (result == BASE_EPERMISSION || result == BASE_ENOMEM)
+            return result;
+        time->unseen++;
+    }
+    return BASE_OK;
+}
+
+int collect_time_open_processes(struct collect_time *time, const pid_t *pids, size_t count,
+                                struct base_error *error)
+{
+    struct tid_list tids = {0};
+    struct base_map seen = {0};
+    struct base_error first = {0};
+    int result = list_all_threads(pids, count, &tids, error);
+    if (result == BASE_OK)
+        choose_density(time, tids.count);
+    size_t opened = 0;
+    for (int scan = 0; result == BASE_OK && scan < SCANS_LIMIT; scan++) {
+        size_t before = opened;
+        result = open_new_threads(time, &tids, &seen, &opened, &first);
+        if (opened == before || list_all_threads(pids, count, &tids, NULL) < 0)
+            break;
+    }
+    free(tids.items);
+    base_map_free(&seen);
+    if (result == BASE_OK && !opened)
+        result = first.text[0]
+                     ? BASE_EIO
+                     : base_fail(error, BASE_ENOTFOUND, "the process ended before it could be recorded");
+    return result < 0 && first.text[0] ? base_fail(error, result, "%s", first.text) : result;
+}
+
+void collect_time_open_thread(struct collect_time *time, pid_t tid)
+{
+    size_t first = time->event_count;
+    struct collect_event_target target = {.pid = tid, .cgroup = -1};
+    if (open_on_cpus(time, target, NULL) < 0)
+        time->unseen++;
+    for (size_t i = first; i < time->event_count; i++)
+        ioctl(time->events[i].fd, PERF_EVENT_IOC_ENABLE, 0);
+}
+
+static void close_events_of(struct collect_time *time, pid_t tid)
+{
+    for (size_t i = 0; i < time->event_count; i++) {
+        if (time->events[i].tid == tid && !time->events[i].superseded) {
+            ioctl(time->events[i].fd, PERF_EVENT_IOC_DISABLE, 0);
+            time->events[i].superseded = true;
+        }
+    }
+}
+
+bool collect_time_is_double(struct collect_time *time, pid_t tid, uint64_t id)
+{
+    uint32_t owner = base_map_find(&time->owner, id);
+    if (owner == BASE_MAP_NONE || owner == (uint32_t)tid)
+        return false;
+    if (base_map_find(&time->opened, (uint64_t)tid) != 1)
+        return false;
+    base_map_set(&time->opened, (uint64_t)tid, 0);
+    close_events_of(time, tid);
+    return true;
+}
+
+/* --- on, off, larger copies --- */
+
+static void switch_events(struct collect_time *time, size_t first, size_t end, unsigned long request)
+{
+    for (size_t i = first; i < end; i++) {
+        if (!time->events[i].superseded)
+            ioctl(time->events[i].fd, request, 0);
+    }
+}
+
+void collect_time_enable(struct collect_time *time)
+{
+    switch_events(time, 0, time->event_count, PERF_EVENT_IOC_ENABLE);
+}
+
+void collect_time_disable(struct collect_time *time)
+{
+    switch_events(time, 0, time->event_count, PERF_EVENT_IOC_DISABLE);
+}
+
+/* An event whose ring others join keeps its descriptor; the rest give theirs back. What is in the rings
+ * stays. */
+static void retire(struct collect_time *time, size_t end)
+{
+    switch_events(time, 0, end, PERF_EVENT_IOC_DISABLE);
+    for (size_t i = 0; i < end; i++) {
+        struct collect_time_event *event = &time->events[i];
+        event->superseded = true;
+        if (event->fd >= 0 &&
+            (event->cpu < 0 || base_map_find(&time->ring_of_cpu, (uint64_t)event->cpu) != i)) {
+            close(event->fd);
+            event->fd = -1;
+        }
+    }
+}
+
+int collect_time_grow_copy(struct collect_time *time, uint32_t bytes, const pid_t *pids, size_t count,
+                           struct base_error *error)
+{
+    size_t old_count = time->event_count;
+    uint32_t old_bytes = time->form.stack_copy;
+    time->form.stack_copy = bytes;
+    int result = count ? collect_time_open_processes(time, pids, count, error)
+                       : collect_time_open_cpus(time, time->cgroup, error);
+    if (result < 0) {
+        for (size_t i = old_count; i < time->event_count; i++)
+            close(time->events[i].fd);
+        time->event_count = old_count;
+        time->form.stack_copy = old_bytes;
+        return result;
+    }
+    retire(time, old_count);
+    switch_events(time, old_count, time->event_count, PERF_EVENT_IOC_ENABLE);
+    return BASE_OK;
+}

@@ -1,0 +1,102 @@
+/* collect_time.h - the time collector's events: how many, at which periods, on which threads and CPUs.
+ *
+ * Randomised intervals. A fixed sampling period makes the stated margin of error false for a program that has
+ * the same period (measured.md). Redrawing the period after each sample would cost a wake-up of Tally per
+ * sample. Instead every CPU of a target gets a *set* of COLLECT_TIME_SET events whose periods are drawn at
+ * random, unrelated to each other, around COLLECT_TIME_SET / rate, and scaled so that together they fire at
+ * exactly the rate. Each is an arithmetic progression with a random step: for a program of any period T the
+ * phases of two of its samples are independent as soon as the step is spread over a multiple of T, so the
+ * variance of a share is the binomial one that Wilson's interval assumes, and where the step is much smaller
+ * than T the samples are spread more evenly than independent ones. That the steps are unrelated keeps one
+ * unlucky draw from spoiling more than its part of a run. It costs nothing at run time and holds at any rate;
+ * intervals between consecutive samples range from 0 to about 1.3 / rate, their mean is 1 / rate. All events
+ * of a set count all the time, so every sample stands for 1 / rate.
+ *
+ * Descriptors. Following threads and children needs inherited events, which must be bound to a CPU to be
+ * mapped: threads x CPUs x set. When that does not fit into the (raised) limit the set shrinks to one event,
+ * then it is one event a thread for any CPU, with a ring of its own; threads born later are then opened as
+ * they are heard of. Context: tool, one thread. */
+#ifndef COLLECT_TIME_H
+#define COLLECT_TIME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "base_error.h"
+#include "base_map.h"
+#include "collect_event.h"
+#include "collect_ring.h"
+
+#define COLLECT_TIME_SET 3
+
+struct collect_time_event {
+    int fd, cpu;
+    uint64_t id;
+    pid_t tid; /* -1: a CPU's */
+    bool superseded;
+};
+
+struct collect_time {
+    struct collect_event_form form;
+    double rate_hz;
+    unsigned set_size; /* events a target and CPU */
+    bool per_thread;   /* one event a thread, any CPU */
+    int *cpus;         /* those to record on */
+    size_t cpu_count;
+    struct collect_time_event *events;
+    size_t event_count, event_capacity;
+    struct base_map ring_of_cpu; /* cpu -> index into events of the one that owns the CPU's ring */
+    struct base_map owner;       /* event id -> tid it was opened for */
+    struct base_map opened;      /* tid -> 1: has events of its own; 0: had, they are closed */
+    struct collect_rings *rings;
+    size_t ring_size;          /* bytes, of a CPU's ring */
+    size_t thread_ring_size;   /* bytes, of a thread's ring */
+    uint64_t unseen;           /* threads that could not be opened */
+    uint64_t random;           /* state of the generator */
+    struct rlimit descriptors; /* as they were */
+    int cgroup;                /* of collect_time_open_cpus */
+};
+
+/* Draws the periods of one set: count random periods (ns) whose rates add up to rate_hz. Exposed for its
+ * test. */
+void collect_time_periods(uint64_t *random, double rate_hz, unsigned count, uint64_t *periods);
+
+/* Finds out what is allowed and which CPUs there are, raises the descriptor limit. `cpus`: "0,2-5" or NULL.
+ */
+int collect_time_init(struct collect_time *time, struct collect_rings *rings, const char *cpus,
+                      struct base_error *error);
+void collect_time_free(struct collect_time *time);
+
+/* A process about to call exec: its one thread, on every CPU, starting by itself. */
+int collect_time_open_child(struct collect_time *time, pid_t pid, struct base_error *error);
+
+/* All threads of running processes; rescans until no new ones appear. Events start disabled. */
+int collect_time_open_processes(struct collect_time *time, const pid_t *pids, size_t count,
+                                struct base_error *error);
+
+/* Every process of the machine, or (cgroup >= 0, a descriptor of its folder) of a cgroup. */
+int collect_time_open_cpus(struct collect_time *time, int cgroup, struct base_error *error);
+
+/* One more thread, in the mode of one event a thread; it starts at once. */
+void collect_time_open_thread(struct collect_time *time, pid_t tid);
+
+/* A sample of `tid` came from event `id`: true when this thread is covered twice, by an event of its own and
+ * by one inherited from a thread opened earlier (it was born while threads were being opened); its own is
+ * closed then. */
+bool collect_time_is_double(struct collect_time *time, pid_t tid, uint64_t id);
+
+void collect_time_enable(struct collect_time *time);
+void collect_time_disable(struct collect_time *time);
+
+/* From now on stacks are copied up to `bytes`: opens new events beside the old, on all threads of `pids`
+ * (count 0: on the CPUs again), then switches over. On failure everything stays as it was. */
+int collect_time_grow_copy(struct collect_time *time, uint32_t bytes, const pid_t *pids, size_t count,
+                           struct base_error *error);
+
+/* One line for the profile: how intervals were randomised. */
+void collect_time_describe(const struct collect_time *time, char *text, size_t size);
+
+#endif
