@@ -6,6 +6,7 @@
 #define COROUTINE_STACK (1024 * 1024)
 
 static ucontext_t outside, inside;
+static char stack[COROUTINE_STACK];
 
 TRUTH_FUNCTION void coroutine_busy(void)
 {
@@ -32,14 +33,13 @@ TRUTH_FUNCTION void coroutine_body(void)
 int main(int argc, char **argv)
 {
     struct truth truth = truth_begin(argc, argv);
-    char *stack = malloc(COROUTINE_STACK);
 
     if (truth.asked) {
         printf(
             "contains coroutine_busy\nstack coroutine_body;coroutine_step;coroutine_busy\norigin thread\n");
         return 0;
     }
-    if (stack == NULL || getcontext(&inside) != 0)
+    if (getcontext(&inside) != 0)
         return 1;
     inside.uc_stack.ss_sp = stack;
     inside.uc_stack.ss_size = COROUTINE_STACK;
@@ -47,6 +47,5 @@ int main(int argc, char **argv)
     makecontext(&inside, coroutine_body, 0);
     while (truth_more(&truth))
         swapcontext(&outside, &inside);
-    free(stack);
     return 0;
 }

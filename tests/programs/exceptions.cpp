@@ -10,7 +10,7 @@ extern "C" {
 namespace
 {
 constexpr int LEVELS = 20;
-constexpr unsigned long CLEANUP_ROUNDS = 3000;
+constexpr unsigned long CLEANUP_ROUNDS = 20000;
 } // namespace
 
 extern "C" TRUTH_FUNCTION void exception_cleanup()
@@ -27,8 +27,8 @@ struct Guard {
 
 extern "C" TRUTH_FUNCTION void exception_throw()
 {
-    TRUTH_WORK(CLEANUP_ROUNDS);
-    throw 42;
+    TRUTH_WORK(10 * CLEANUP_ROUNDS);
+    throw 42; // the throw is in a cold part of its own
 }
 
 extern "C" TRUTH_FUNCTION void exception_descend(int left)
@@ -44,24 +44,25 @@ extern "C" TRUTH_FUNCTION void exception_descend(int left)
 extern "C" TRUTH_FUNCTION int exception_round()
 {
     try {
-        exception_descend(LEVELS);
+        TRUTH_CALL(exception_descend(LEVELS));
     } catch (int value) {
         return value;
     }
     return 0;
 }
 
-// The cleanup of level n is called by level n; destructors may or may not be inlined.
+// The cleanup of level n is called by level n; destructors may or may not be inlined, and cold parts have
+// names of their own.
 static void print_truth()
 {
     std::printf("contains exception_round\nstack main;exception_round;**\n");
     std::printf(
-        "contains exception_throw\nstack main;exception_round;exception_descend{%d};exception_throw;**\n",
+        "contains exception_throw*\nstack main;exception_round;exception_descend{%d};exception_throw*;**\n",
         LEVELS);
     std::printf("contains exception_cleanup\n");
     for (int level = 1; level <= LEVELS; level++)
-        std::printf("stack main;exception_round;exception_descend{%d};exception_cleanup\n"
-                    "stack main;exception_round;exception_descend{%d};Guard::~Guard*;exception_cleanup\n",
+        std::printf("stack main;exception_round;exception_descend*{%d};exception_cleanup\n"
+                    "stack main;exception_round;exception_descend*{%d};Guard::~Guard*;exception_cleanup\n",
                     level, level);
     std::printf("origin start\n");
 }

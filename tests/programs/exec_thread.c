@@ -19,7 +19,7 @@ TRUTH_FUNCTION void after_exec_busy(void)
     TRUTH_WORK(TRUTH_CHUNK);
 }
 
-static double work_for(double seconds, void (*busy)(void))
+TRUTH_FUNCTION double exec_work(double seconds, void (*busy)(void))
 {
     double began = truth_clock(CLOCK_THREAD_CPUTIME_ID), now = began;
 
@@ -30,7 +30,7 @@ static double work_for(double seconds, void (*busy)(void))
 
 TRUTH_FUNCTION void *exec_body(void *data)
 {
-    double used = work_for(*(double *)data, before_exec_busy);
+    double used = exec_work(*(double *)data, before_exec_busy);
     char name[] = "exec_thread", flag[] = "--after", before[32], seconds[32];
     char *arguments[] = {name, flag, seconds, before, NULL};
 
@@ -47,16 +47,14 @@ int main(int argc, char **argv)
 
     if (argc == 4 && strcmp(argv[1], "--after") == 0) {
         truth_share("before_exec_busy", atof(argv[3]));
-        truth_share("after_exec_busy", work_for(atof(argv[2]), after_exec_busy));
+        truth_share("after_exec_busy", exec_work(atof(argv[2]), after_exec_busy));
         truth_process(); /* of both: an exec does not reset it */
         return 0;
     }
     truth = truth_begin(argc, argv);
     if (truth.asked) {
-        printf("contains before_exec_busy\nstack exec_body;before_exec_busy\nstack "
-               "exec_body;*;before_exec_busy\norigin thread\n"
-               "contains after_exec_busy\nstack main;after_exec_busy\nstack main;*;after_exec_busy\norigin "
-               "start\n");
+        printf("contains before_exec_busy\nstack exec_body;exec_work;before_exec_busy\norigin thread\n"
+               "contains after_exec_busy\nstack main;exec_work;after_exec_busy\norigin start\n");
         return 0;
     }
     if (pthread_create(&thread, NULL, exec_body, &truth.seconds) != 0)

@@ -155,21 +155,21 @@ TRUTH_FUNCTION void jit_drive(jit_function function, unsigned long rounds)
     TRUTH_CALL(function(rounds));
 }
 
-static double timed(jit_function function, unsigned long rounds)
+TRUTH_FUNCTION double jit_timed(jit_function function, unsigned long rounds)
 {
     double began = truth_clock(CLOCK_THREAD_CPUTIME_ID);
 
-    jit_drive(function, rounds);
+    TRUTH_CALL(jit_drive(function, rounds));
     return truth_clock(CLOCK_THREAD_CPUTIME_ID) - began;
 }
 
-static void work(const struct truth *truth, const struct jit *jit)
+TRUTH_FUNCTION void jit_work(const struct truth *truth, const struct jit *jit)
 {
     double hot = 0, warm = 0;
 
     while (truth_more(truth)) {
-        hot += timed(in_copy(jit, template_hot), 2 * TRUTH_CHUNK);
-        warm += timed(in_copy(jit, template_warm), TRUTH_CHUNK);
+        hot += jit_timed(in_copy(jit, template_hot), 2 * TRUTH_CHUNK);
+        warm += jit_timed(in_copy(jit, template_warm), TRUTH_CHUNK);
     }
     truth_share("jit_hot(int)", hot);
     truth_share("jit_warm", warm);
@@ -183,13 +183,9 @@ int main(int argc, char **argv)
     int result;
 
     if (truth.asked) {
-        printf("contains jit_hot(int)\nstack main;*;*;jit_drive;jit_hot(int)\nstack "
-               "main;*;jit_drive;jit_hot(int)\n"
-               "stack main;jit_drive;jit_hot(int)\norigin start\n"
-               "contains jit_warm\nstack main;*;*;jit_drive;jit_warm\nstack main;*;jit_drive;jit_warm\nstack "
-               "main;jit_drive;jit_warm\n"
-               "origin start\n"
-               "contains jit_drive\nstack main;**;jit_drive;**\norigin start\n");
+        printf("contains jit_hot(int)\nstack main;jit_work;jit_timed;jit_drive;jit_hot(int)\norigin start\n"
+               "contains jit_warm\nstack main;jit_work;jit_timed;jit_drive;jit_warm\norigin start\n"
+               "contains jit_drive\nstack main;jit_work;jit_timed;jit_drive;**\norigin start\n");
         return 0;
     }
     if (make_code(&jit) != 0)
@@ -204,7 +200,7 @@ int main(int argc, char **argv)
         perror("jit");
         return 1;
     }
-    work(&truth, &jit);
+    TRUTH_CALL(jit_work(&truth, &jit));
     printf("file %s\n", jit.path);
     return 0;
 }

@@ -12,7 +12,7 @@ TRUTH_FUNCTION void reuse_drive(void (*run)(unsigned long), unsigned long rounds
 }
 
 /* Seconds of CPU time that the plugin ran, or -1. */
-static double use(const char *path, unsigned long rounds, uintptr_t *address)
+TRUTH_FUNCTION double reuse_use(const char *path, unsigned long rounds, uintptr_t *address)
 {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     void (*run)(unsigned long);
@@ -25,7 +25,7 @@ static double use(const char *path, unsigned long rounds, uintptr_t *address)
         return -1;
     *address = (uintptr_t)run;
     began = truth_clock(CLOCK_THREAD_CPUTIME_ID);
-    reuse_drive(run, rounds);
+    TRUTH_CALL(reuse_drive(run, rounds));
     began = truth_clock(CLOCK_THREAD_CPUTIME_ID) - began;
     dlclose(library);
     return began;
@@ -33,11 +33,13 @@ static double use(const char *path, unsigned long rounds, uintptr_t *address)
 
 static void print_truth(void)
 {
-    printf("contains plugin_a_busy\nstack main;reuse_drive;plugin_run;plugin_a_entry;plugin_a_busy\norigin "
+    printf("contains plugin_a_busy\nstack "
+           "main;reuse_use;reuse_drive;plugin_run;plugin_a_entry;plugin_a_busy\norigin "
            "start\n"
-           "contains plugin_b_busy\nstack main;reuse_drive;plugin_run;plugin_b_entry;plugin_b_busy\norigin "
+           "contains plugin_b_busy\nstack "
+           "main;reuse_use;reuse_drive;plugin_run;plugin_b_entry;plugin_b_busy\norigin "
            "start\n"
-           "contains reuse_drive\nstack main;reuse_drive;**\norigin start\n");
+           "contains reuse_drive\nstack main;reuse_use;reuse_drive;**\norigin start\n");
 }
 
 int main(int argc, char **argv)
@@ -56,7 +58,7 @@ int main(int argc, char **argv)
         return 2;
     for (; truth_more(&truth); turns++) {
         for (int i = 0; i < 2; i++) {
-            once = use(truth.arguments[i], rounds * (i == 0 ? 1 : 2), &address[i]);
+            once = reuse_use(truth.arguments[i], rounds * (i == 0 ? 1 : 2), &address[i]);
             if (once < 0) {
                 fprintf(stderr, "reuse: %s\n", dlerror());
                 return 1;

@@ -17,7 +17,7 @@ TRUTH_FUNCTION void vforked_busy(void)
     TRUTH_WORK(TRUTH_CHUNK);
 }
 
-static int child(const char *kind, double seconds)
+TRUTH_FUNCTION int spawn_child(const char *kind, double seconds)
 {
     double began = truth_clock(CLOCK_THREAD_CPUTIME_ID);
 
@@ -67,13 +67,16 @@ static int run(double seconds)
 int main(int argc, char **argv)
 {
     struct truth truth;
+    int status = -1;
 
     if (argc == 3 && (strcmp(argv[1], "--vforked") == 0 || strcmp(argv[1], "--spawned") == 0))
-        return child(argv[1], atof(argv[2]));
+        status = spawn_child(argv[1], atof(argv[2]));
+    if (status >= 0)
+        return status;
     truth = truth_begin(argc, argv);
     if (!truth.asked)
         return run(truth.seconds / SPAWN_CHILDREN);
-    printf("contains vforked_busy\nstack main;vforked_busy\nstack main;*;vforked_busy\norigin start\n"
-           "contains spawned_busy\nstack main;spawned_busy\nstack main;*;spawned_busy\norigin start\n");
+    printf("contains vforked_busy\nstack main;spawn_child;vforked_busy\norigin start\n"
+           "contains spawned_busy\nstack main;spawn_child;spawned_busy\norigin start\n");
     return 0;
 }

@@ -39,7 +39,7 @@ struct place {
     char *self;
 };
 
-static void live(const struct place *place);
+TRUTH_FUNCTION void tree_live(const struct place *place);
 
 static void become_executed(const struct place *place)
 {
@@ -58,7 +58,7 @@ TRUTH_FUNCTION void tree_child(const struct place *place, bool execute)
 {
     if (execute)
         become_executed(place);
-    live(place);
+    TRUTH_CALL(tree_live(place));
     _exit(0);
 }
 
@@ -75,7 +75,7 @@ TRUTH_FUNCTION void tree_work(const struct place *place)
         _exit(1);
 }
 
-static void live(const struct place *place)
+TRUTH_FUNCTION void tree_live(const struct place *place)
 {
     struct place child = *place;
     pid_t pid;
@@ -89,18 +89,17 @@ static void live(const struct place *place)
         if (pid < 0)
             _exit(1);
     }
-    tree_work(place);
+    TRUTH_CALL(tree_work(place));
     while (wait(NULL) > 0)
         ;
 }
 
 static void print_truth(void)
 {
-    printf("contains tree_root_busy\nstack main;tree_work;tree_root_busy\norigin start\n"
-           "contains tree_forked_busy\nstack main;**;tree_child;tree_work;tree_forked_busy\n"
-           "stack main;**;tree_child;*;tree_work;tree_forked_busy\norigin start\n"
-           "contains tree_executed_busy\nstack main;tree_work;tree_executed_busy\n"
-           "stack main;*;tree_work;tree_executed_busy\norigin start\n");
+    printf("contains tree_root_busy\nstack main;tree_live;tree_work;tree_root_busy\norigin start\n"
+           "contains tree_forked_busy\nstack main;**;tree_child;tree_live;tree_work;tree_forked_busy\norigin "
+           "start\n"
+           "contains tree_executed_busy\nstack main;tree_live;tree_work;tree_executed_busy\norigin start\n");
 }
 
 /* What every process used, by kind; the write end is closed by then. */
@@ -126,7 +125,7 @@ int main(int argc, char **argv)
 
     if (argc == 6 && strcmp(argv[1], "--child") == 0) {
         struct place place = {EXECUTED, atol(argv[2]), atol(argv[3]), atof(argv[4]), atoi(argv[5]), argv[0]};
-        live(&place);
+        TRUTH_CALL(tree_live(&place));
         return 0;
     }
     truth = truth_begin(argc, argv);
@@ -139,7 +138,7 @@ int main(int argc, char **argv)
     {
         struct place place = {
             ROOT, truth_number(&truth, 0, 2), truth_number(&truth, 1, 3), truth.seconds, ends[1], argv[0]};
-        live(&place);
+        TRUTH_CALL(tree_live(&place));
     }
     close(ends[1]);
     print_shares(ends[0]);

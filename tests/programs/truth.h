@@ -5,13 +5,13 @@
  *
  * The truth is lines of text; the tests read them (tests/system/truth.py):
  *
- *   contains FUNCTION   samples with this function in their stack are the ones to check
- *   stack F;F;...       what such a sample's stack may be, from the named outermost function to the leaf. A
- * frame is a pattern: `*` is any one frame, `**` any number of them, F{n} is F n times origin start above the
- * first function of `stack` there is only start-up code, from _start on origin thread       above it there
- * are only the C library's frames that start a thread or a context origin any          nothing is known of
- * what is above it share FUNCTION S    (after a run) seconds of CPU time that were spent in this function and
- * what it called process S           (after a run) seconds of CPU time of the whole process
+ *   contains FUNCTION   samples with this function in their stack are the ones to check; `*` stands for any
+ * letters stack F;F;...       what such a sample's stack may be, from the named outermost function to the
+ * leaf. A frame is a pattern: `*` is any one frame, `**` any number of them, F{n} is F n times origin start
+ * above the first function of `stack` there is only start-up code, from _start on origin thread       above
+ * it there are only the C library's frames that start a thread or a context origin any          nothing is
+ * known of what is above it share FUNCTION S    (after a run) seconds of CPU time that were spent in this
+ * function and what it called process S           (after a run) seconds of CPU time of the whole process
  *
  * Functions whose names matter are TRUTH_FUNCTION, so that the compiler neither inlines, clones nor drops
  * them, and they call through TRUTH_CALL, so that no call becomes a jump. They are global so that a stripped
