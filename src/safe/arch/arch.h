@@ -26,6 +26,7 @@ struct arch {
     uint16_t machine;      /* ELF e_machine */
     uint8_t sp, fp, pc;    /* DWARF numbers; pc: the slot used for the program counter */
     uint8_t link;          /* the register that holds a leaf's return address, or ARCH_NO_REGISTER */
+    uint8_t base;          /* one more callee-saved register to follow (rbx), or ARCH_NO_REGISTER */
     uint8_t return_column; /* usual DWARF return-address column */
     uint8_t register_count;
     uint8_t code_alignment;      /* of an instruction: 1 or 4 bytes */

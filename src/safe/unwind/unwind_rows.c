@@ -23,18 +23,18 @@ static bool header_is_valid(const struct wire_rows_header *header, size_t size)
            sizes_agree(header, size);
 }
 
-static bool save_is_valid(const struct arch *arch, unsigned kind, int32_t offset)
+static bool save_is_valid(const struct arch *arch, unsigned kind, int16_t slot)
 {
     if (kind == WIRE_SAVE_REGISTER)
-        return offset >= 0 && offset < arch->register_count;
+        return slot >= 0 && slot < arch->register_count;
     return kind <= WIRE_SAVE_CFA_VALUE;
 }
 
 static bool rule_is_valid(const struct arch *arch, const struct wire_rule *rule)
 {
     return rule->cfa_kind <= WIRE_CFA_ODD && rule->cfa_register < arch->register_count &&
-           save_is_valid(arch, wire_rule_fp_kind(rule), rule->fp_offset) &&
-           save_is_valid(arch, wire_rule_ra_kind(rule), rule->ra_offset);
+           save_is_valid(arch, wire_rule_fp_kind(rule), rule->fp_slot) &&
+           save_is_valid(arch, wire_rule_ra_kind(rule), rule->ra_slot);
 }
 
 static bool rules_are_valid(const struct unwind_rows *rows)

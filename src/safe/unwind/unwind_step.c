@@ -1,9 +1,12 @@
 /* One frame outwards, by any rule.
  *
  * What is known of a frame. Of frame 0, and of a frame that a signal interrupted, all registers are known;
- * of any other only pc, sp and (mostly) fp, because rows carry nothing else: rules that need another register
- * there end the walk as odd. That is no loss in practice: compilers compute the CFA from sp or fp at every
- * call, and hand-written code that does otherwise does it in leaves.
+ * of any other only pc, sp, (mostly) fp and the base register, because rows carry nothing else: rules that
+ * need another register there end the walk as odd. That is no loss in practice: compilers compute the CFA
+ * from sp or fp at every call, and hand-written code that does otherwise does it in leaves. The exception is
+ * glibc's lazy binding, whose CFA is rbx + n while it looks a symbol up: that is what the base register is
+ * for. Nearly no walk asks for it, so only *where* it was saved is noted on the way, and it is read when
+ * asked for.
  *
  * What is checked, since the memory and the registers are a stranger's:
  *   1. every read is inside the given memory, or answered by read_outside;
@@ -25,6 +28,14 @@
 #include "unwind_step.h"
 
 #include "bare_bytes.h"
+
+void unwind_step_base(struct unwind_state *state, const struct arch_registers *registers)
+{
+    unsigned base = state->space->arch->base;
+    state->base_saved = false;
+    state->base_known = base != ARCH_NO_REGISTER && registers->valid >> base & 1;
+    state->base = state->base_known ? registers->value[base] : 0;
+}
 
 static bool word_is_inside(const struct unwind_memory *memory, uint64_t address)
 {
@@ -57,6 +68,10 @@ static bool register_value(const struct unwind_state *state, unsigned number, ui
         *value = state->fp;
         return state->fp_known;
     }
+    if (number == arch->base && state->base_known) {
+        *value = state->base;
+        return !state->base_saved || read_word(state, state->base, value) == UNWIND_STEP_ON;
+    }
     if (state->full == NULL || number >= ARCH_REGISTERS || !(state->full->valid >> number & 1))
         return false;
     *value = state->full->value[number];
@@ -83,17 +98,17 @@ static int find_cfa(const struct unwind_state *state, const struct wire_rule *ru
 }
 
 /* The caller's value of a register that is saved so. */
-static int find_saved(const struct unwind_state *state, unsigned kind, int32_t offset, uint64_t cfa,
+static int find_saved(const struct unwind_state *state, unsigned kind, int16_t slot, uint64_t cfa,
                       uint64_t *value)
 {
-    uint64_t distance = (uint64_t)(int64_t)offset;
+    uint64_t distance = (uint64_t)slot * 8;
     switch (kind) {
     case WIRE_SAVE_CFA:
         return read_word(state, cfa + distance, value);
     case WIRE_SAVE_FP:
         return state->fp_known ? read_word(state, state->fp + distance, value) : UNWIND_ODD_RULE;
     case WIRE_SAVE_REGISTER:
-        return register_value(state, (unsigned)offset, value) ? UNWIND_STEP_ON : UNWIND_ODD_RULE;
+        return register_value(state, (unsigned)slot, value) ? UNWIND_STEP_ON : UNWIND_ODD_RULE;
     case WIRE_SAVE_CFA_VALUE:
         *value = cfa + distance;
         return UNWIND_STEP_ON;
@@ -114,7 +129,7 @@ static int find_return_address(const struct unwind_state *state, const struct wi
         outcome = arch->link != ARCH_NO_REGISTER && register_value(state, arch->link, pc) ? UNWIND_STEP_ON
                                                                                           : UNWIND_ODD_RULE;
     else
-        outcome = find_saved(state, kind, rule->ra_offset, cfa, pc);
+        outcome = find_saved(state, kind, rule->ra_slot, cfa, pc);
     *pc &= arch->code_mask;
     return outcome;
 }
@@ -130,14 +145,27 @@ static void restore_fp(struct unwind_state *state, const struct wire_rule *rule,
         state->fp_known = false;
         return;
     }
-    if (find_saved(state, kind, rule->fp_offset, cfa, &value) == UNWIND_STEP_ON) {
+    if (find_saved(state, kind, rule->fp_slot, cfa, &value) == UNWIND_STEP_ON) {
         state->fp = value;
         state->fp_known = true;
         return;
     }
     bool popped =
-        kind == WIRE_SAVE_CFA && state->full != NULL && cfa + (uint64_t)(int64_t)rule->fp_offset < state->sp;
+        kind == WIRE_SAVE_CFA && state->full != NULL && cfa + (uint64_t)rule->fp_slot * 8 < state->sp;
     state->fp_known = state->fp_known && popped;
+}
+
+static void restore_base(struct unwind_state *state, const struct wire_rule *rule, uint64_t cfa)
+{
+    if (rule->save_kinds & WIRE_BASE_LOST)
+        state->base_known = false;
+    if (rule->base_slot == 0)
+        return;
+    uint64_t at = cfa + (uint64_t)rule->base_slot * 8;
+    if (state->full != NULL && at < state->sp)
+        return; /* popped: still in the register, as with fp */
+    state->base = at;
+    state->base_known = state->base_saved = true;
 }
 
 /* The state becomes the caller's. */
@@ -167,6 +195,7 @@ static int step_by_rule(struct unwind_state *state, const struct wire_rule *rule
     if (!rises && pc == state->pc)
         return UNWIND_NO_PROGRESS;
     restore_fp(state, rule, cfa);
+    restore_base(state, rule, cfa);
     state->sp_known = true;
     return enter_caller(state, pc, cfa);
 }
@@ -196,6 +225,7 @@ static int step_by_signal(struct unwind_state *state)
     state->sp = registers->value[arch->sp];
     state->fp = registers->value[arch->fp];
     state->fp_known = registers->valid >> arch->fp & 1;
+    unwind_step_base(state, registers);
     state->moved = true;
     state->flags = UNWIND_SIGNAL;
     state->full = registers;
@@ -223,6 +253,7 @@ static bool step_by_frame_pointer(struct unwind_state *state)
     uint64_t sp = state->fp + 16;
     state->fp = fp;
     state->sp_known = state->space->arch->link == ARCH_NO_REGISTER;
+    state->base_known = false;
     enter_caller(state, pc, sp);
     state->flags = UNWIND_BY_FRAME_POINTER;
     return true;
@@ -247,16 +278,17 @@ static bool step_by_top_word(struct unwind_state *state)
     return true;
 }
 
-/* Without rows. A program counter outside every mapping was called by mistake: then the top word is the
- * better witness. Elsewhere (generated code) the frame pointer is. */
+/* Without rows. Outside every mapping the program counter came from a call by mistake, and in an image that
+ * has rows elsewhere this is a bit of assembly, mostly a leaf: the top word is the better witness. In
+ * generated code the frame pointer is. */
 static int step_without_rows(struct unwind_state *state)
 {
-    struct unwind_place place;
+    struct unwind_place place = {0};
     bool mapped = state->key != 0 && state->space->find(state->space->context, state->key, &place);
-    if (state->space->frame_pointers) {
-        bool stepped = mapped
-                           ? step_by_frame_pointer(state) || step_by_top_word(state)
-                           : state->full != NULL && (step_by_top_word(state) || step_by_frame_pointer(state));
+    bool generated = mapped && place.rows == NULL;
+    if (state->space->frame_pointers && (mapped || state->full != NULL)) {
+        bool stepped = generated ? step_by_frame_pointer(state) || step_by_top_word(state)
+                                 : step_by_top_word(state) || step_by_frame_pointer(state);
         if (stepped)
             return state->pc == 0 ? UNWIND_OUTERMOST : UNWIND_STEP_ON;
     }

@@ -13,14 +13,19 @@ struct unwind_state {
     uint64_t pc, sp, fp;
     uint64_t key;   /* what to look up: pc, or pc - 1 where pc is a return address */
     uint32_t flags; /* of the frame: enum unwind_frame_flag */
-    bool fp_known;  /* fp is this frame's */
-    bool sp_known;  /* false after a frame-pointer step where that tells nothing about sp (AArch64) */
-    bool moved;     /* a signal frame was crossed: memory.high says nothing about this stack */
+    uint64_t base;  /* where the base register's value is saved, or the value itself: see base_saved */
+    bool base_known, base_saved;
+    bool fp_known; /* fp is this frame's */
+    bool sp_known; /* false after a frame-pointer step where that tells nothing about sp (AArch64) */
+    bool moved;    /* a signal frame was crossed: memory.high says nothing about this stack */
     const struct arch_registers *full; /* all of the registers: frame 0 and interrupted frames; else NULL */
     struct arch_registers interrupted; /* what `full` points at after a signal frame */
 };
 
 #define UNWIND_STEP_ON (-1)
+
+/* The base register of a frame whose registers are all known. */
+void unwind_step_base(struct unwind_state *state, const struct arch_registers *registers);
 
 /* Steps `state` out of its frame by `rule`. UNWIND_STEP_ON, or why the walk ends (enum unwind_end); the state
  * is then of no further use. */

@@ -59,7 +59,7 @@ static void walk_fast(struct unwind_state *state, struct unwind_cache *cache, st
     const uint64_t last = memory->high - low - 8; /* the last word's offset */
     const uint32_t generation = state->space->generation;
     const uint8_t *bytes = memory->bytes;
-    uint64_t pc = state->pc, sp = state->sp, fp = state->fp, key = state->key;
+    uint64_t pc = state->pc, sp = state->sp, fp = state->fp, key = state->key, base_at = 0;
     uint32_t flags = state->flags;
     struct output out = *output;
     if (memory->high < low || memory->high - low < 8)
@@ -74,19 +74,21 @@ static void walk_fast(struct unwind_state *state, struct unwind_cache *cache, st
         if (!by_sp && form != shapes.fp_saved && form != shapes.fp_same)
             break;
         uint64_t cfa = (by_sp ? sp : fp) + (uint64_t)(int64_t)rule->cfa_offset;
-        uint64_t return_at = cfa + (uint64_t)(int64_t)rule->ra_offset - low;
+        uint64_t return_at = cfa + (uint64_t)rule->ra_slot * 8 - low;
         if (return_at > last || cfa <= sp || (cfa & 7) != 0)
             break;
         uint64_t next = bare_load64(bytes + return_at) & mask;
         if (next == 0)
             break;
         if (form == shapes.sp_saved || form == shapes.fp_saved) {
-            uint64_t fp_at = cfa + (uint64_t)(int64_t)rule->fp_offset - low;
+            uint64_t fp_at = cfa + (uint64_t)rule->fp_slot * 8 - low;
             if (fp_at > last)
                 break;
             fp = bare_load64(bytes + fp_at);
         }
         put_frame(&out, pc, entry->cookie, flags);
+        uint64_t saved_at = cfa + (uint64_t)rule->base_slot * 8;
+        base_at = rule->base_slot != 0 && saved_at >= sp ? saved_at : base_at;
         sp = cfa;
         pc = next;
         key = pc - 1;
@@ -100,6 +102,10 @@ static void walk_fast(struct unwind_state *state, struct unwind_cache *cache, st
     state->key = key;
     state->flags = flags;
     state->full = NULL;
+    if (base_at != 0) {
+        state->base = base_at;
+        state->base_known = state->base_saved = true;
+    }
     output->count = out.count;
 }
 
@@ -128,6 +134,7 @@ static void start(struct unwind_state *state, const struct unwind_space *space,
     state->fp = registers->value[arch->fp];
     state->flags = 0;
     state->fp_known = registers->valid >> arch->fp & 1;
+    unwind_step_base(state, registers);
     state->sp_known = true;
     state->moved = false;
     state->full = registers;

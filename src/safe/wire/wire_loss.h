@@ -37,7 +37,7 @@ enum wire_loss {
 #define X(number, name, text) WIRE_LOSS_##name = number,
     WIRE_LOSSES(X)
 #undef X
-    WIRE_LOSS_END /* one past the highest number */
+        WIRE_LOSS_END /* one past the highest number */
 };
 
 #endif

@@ -11,9 +11,9 @@ struct cfi_statistics {
     uint64_t fdes, rows, rules, odd_rules, broken_fdes; /* broken: ignored, their code has rule NONE */
 };
 
-/* Compiles .eh_frame, and .debug_frame for code it leaves uncovered (also from `debug`, a separate debug file,
- * if not NULL), plus the image's signal trampolines found by their bytes. *blob is malloc'd. An image without
- * any call-frame information gives a blob without rows, not an error. */
+/* Compiles .eh_frame, and .debug_frame for code it leaves uncovered (also from `debug`, a separate debug
+ * file, if not NULL), plus the image's signal trampolines found by their bytes. *blob is malloc'd. An image
+ * without any call-frame information gives a blob without rows, not an error. */
 int cfi_compile(const struct elf_image *image, const struct elf_image *debug, void **blob, size_t *size,
                 struct cfi_statistics *statistics, struct base_error *error);
 
@@ -27,9 +27,10 @@ struct cfi_table {
 
 struct cfi_cache; /* a folder, or none */
 
-/* `directory` NULL: no cache, everything is compiled each time. The folder is made (0700) when missing; one that
- * belongs to another user, or that others may write, is not used: then *cache works without a folder and `error`
- * (if given) holds the reason while the result is still BASE_OK. `limit` is in bytes (the oldest go first). */
+/* `directory` NULL: no cache, everything is compiled each time. The folder is made (0700) when missing; one
+ * that belongs to another user, or that others may write, is not used: then *cache works without a folder and
+ * `error` (if given) holds the reason while the result is still BASE_OK. `limit` is in bytes (the oldest go
+ * first). */
 int cfi_cache_open(const char *directory, uint64_t limit, struct cfi_cache **cache, struct base_error *error);
 void cfi_cache_close(struct cfi_cache *cache);
 
@@ -45,6 +46,7 @@ void cfi_table_close(struct cfi_table *table);
 struct cfi_range {
     uint64_t start, end;
 };
-int cfi_ranges(const struct elf_image *image, struct cfi_range **ranges, size_t *count, struct base_error *error);
+int cfi_ranges(const struct elf_image *image, struct cfi_range **ranges, size_t *count,
+               struct base_error *error);
 
 #endif

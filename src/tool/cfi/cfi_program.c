@@ -72,6 +72,8 @@ static struct cfi_column *column_of(struct machine *machine, uint64_t number)
         return &machine->state.fp;
     if (number == machine->cie->return_column)
         return &machine->state.ra;
+    if (number == machine->arch->base)
+        return &machine->state.base;
     return number == machine->arch->sp ? &machine->state.sp : NULL;
 }
 
@@ -109,6 +111,8 @@ static void restore(struct machine *machine, uint64_t number)
         *column = initial->fp;
     else if (column == &machine->state.ra)
         *column = initial->ra;
+    else if (column == &machine->state.base)
+        *column = initial->base;
     else if (column != NULL)
         *column = initial->sp;
 }
@@ -346,6 +350,11 @@ static bool fits(int64_t value)
     return value >= INT32_MIN && value <= INT32_MAX;
 }
 
+static bool fits_slot(int64_t value)
+{
+    return value % 8 == 0 && value / 8 >= INT16_MIN && value / 8 <= INT16_MAX;
+}
+
 /* A column as a rule can hold it: an sp-based place becomes a CFA-based one where the CFA is sp-based too. */
 static struct cfi_column settle(const struct arch *arch, const struct cfi_state *state,
                                 struct cfi_column column)
@@ -353,7 +362,7 @@ static struct cfi_column settle(const struct arch *arch, const struct cfi_state 
     if (column.kind == CFI_SAVE_SP && state->cfa_kind == WIRE_CFA_REGISTER && state->cfa_register == arch->sp)
         column = (struct cfi_column){(int64_t)((uint64_t)column.offset - (uint64_t)state->cfa_offset),
                                      WIRE_SAVE_CFA};
-    bool known = column.kind <= WIRE_SAVE_CFA_VALUE && fits(column.offset);
+    bool known = column.kind <= WIRE_SAVE_CFA_VALUE && fits_slot(column.offset);
     if (column.kind == WIRE_SAVE_REGISTER)
         known = column.offset >= 0 && column.offset < arch->register_count;
     return known ? column : (struct cfi_column){0, CFI_SAVE_ODD};
@@ -396,6 +405,24 @@ static bool cfa_is_odd(const struct arch *arch, const struct cfi_state *state)
            state->cfa_add % 8 != 0 || state->cfa_add / 8 < INT8_MIN || state->cfa_add / 8 > INT8_MAX;
 }
 
+/* A settled column's offset in a rule. */
+static int16_t slot_of(struct cfi_column column)
+{
+    if (column.kind == WIRE_SAVE_SAME || column.kind == WIRE_SAVE_UNDEFINED)
+        return 0;
+    return (int16_t)(column.kind == WIRE_SAVE_REGISTER ? column.offset : column.offset / 8);
+}
+
+/* Adds what is known of the base register. */
+static void settle_base(const struct arch *arch, const struct cfi_state *state, struct wire_rule *rule)
+{
+    struct cfi_column base = settle(arch, state, state->base);
+    if (base.kind == WIRE_SAVE_CFA && base.offset != 0)
+        rule->base_slot = slot_of(base);
+    else if (base.kind != WIRE_SAVE_SAME)
+        rule->save_kinds |= WIRE_BASE_LOST;
+}
+
 struct wire_rule cfi_program_rule(const struct arch *arch, uint64_t return_column,
                                   const struct cfi_state *state)
 {
@@ -411,15 +438,17 @@ struct wire_rule cfi_program_rule(const struct arch *arch, uint64_t return_colum
     if (fp.kind == CFI_SAVE_ODD)
         fp = (struct cfi_column){0, WIRE_SAVE_UNDEFINED};
     bool plt = state->cfa_kind == WIRE_CFA_PLT;
-    return (struct wire_rule){
+    struct wire_rule rule = {
         .cfa_offset = (int32_t)state->cfa_offset,
-        .fp_offset = fp.kind == WIRE_SAVE_SAME ? 0 : (int32_t)fp.offset,
-        .ra_offset = ra.kind == WIRE_SAVE_SAME ? 0 : (int32_t)ra.offset,
+        .fp_slot = slot_of(fp),
+        .ra_slot = slot_of(ra),
         .cfa_add = plt ? 0 : (int8_t)(state->cfa_add / 8),
         .cfa_register = plt ? arch->sp : (uint8_t)state->cfa_register,
         .cfa_kind = (uint8_t)state->cfa_kind,
         .save_kinds = (uint8_t)(fp.kind | ra.kind << 4),
     };
+    settle_base(arch, state, &rule);
+    return rule;
 }
 
 /* A row from `offset` on, unless the last one says the same; at the same offset it replaces the last one. */

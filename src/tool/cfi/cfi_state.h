@@ -1,9 +1,8 @@
 /* cfi_state.h - what call-frame instructions have said so far, as far as rows can hold it (inside the room
  * only).
  *
- * Of all columns only three matter to a walk: the frame pointer, the return address, and the stack pointer
- * (to see that nobody restores it other than to the CFA).
- * Context: tool. */
+ * Of all columns only four matter to a walk: the frame pointer, the return address, the base register, and
+ * the stack pointer (to see that nobody restores it other than to the CFA). Context: tool. */
 #ifndef CFI_STATE_H
 #define CFI_STATE_H
 
@@ -27,7 +26,7 @@ struct cfi_state {
     int64_t cfa_add;       /* bytes */
     uint64_t cfa_register; /* DWARF number, any size */
     uint32_t cfa_kind;     /* enum wire_cfa_kind; WIRE_CFA_NONE before any was said */
-    struct cfi_column fp, ra, sp;
+    struct cfi_column fp, ra, sp, base;
 };
 
 #endif

@@ -41,7 +41,7 @@ static struct wire_rule call_frame(const struct arch *arch, int32_t size)
 {
     bool link = arch->link != ARCH_NO_REGISTER && size == 0;
     return (struct wire_rule){.cfa_offset = size,
-                              .ra_offset = link ? 0 : -8,
+                              .ra_slot = link ? 0 : -1,
                               .cfa_register = arch->sp,
                               .cfa_kind = WIRE_CFA_REGISTER,
                               .save_kinds = (uint8_t)((link ? WIRE_SAVE_SAME : WIRE_SAVE_CFA) << 4)};

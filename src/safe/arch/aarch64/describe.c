@@ -35,6 +35,7 @@ const struct arch arch_aarch64 = {
     .fp = FP,
     .pc = PC,
     .link = LINK,
+    .base = ARCH_NO_REGISTER,
     .return_column = LINK,
     .register_count = 33,
     .code_alignment = 4,

@@ -27,6 +27,7 @@ const struct arch arch_x86_64 = {
     .fp = RBP,
     .pc = RETURN,
     .link = ARCH_NO_REGISTER,
+    .base = RBX, /* the CFA of glibc's _dl_runtime_resolve is rbx + n, while it calls */
     .return_column = RETURN,
     .register_count = 17,
     .code_alignment = 1,
