@@ -1,0 +1,506 @@
+#include "base_options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- values --- */
+
+int base_options_read_number(const char *text, uint64_t *value, struct base_error *error)
+{
+    char *end;
+    errno = 0;
+    /* strtoull alone would take " 5", "+5" and "-5" too. */
+    unsigned long long number = isdigit((unsigned char)*text) ? strtoull(text, &end, 10) : (end = NULL, 0);
+    if (!end || *end)
+        return base_fail(error, BASE_EUSAGE, "'%s' is not a number", text);
+    if (errno == ERANGE)
+        return base_fail(error, BASE_EUSAGE, "%s is too big", text);
+    *value = number;
+    return BASE_OK;
+}
+
+/* A decimal number at the beginning of the text; NULL when there is none. Hexadecimal, "inf", "nan", signs
+ * and blanks, which strtod would take, are none. LC_NUMERIC is "C" in Tally, so the point is a point. */
+static const char *read_decimal(const char *text, double *value)
+{
+    size_t length = strspn(text, "0123456789.");
+    char *end;
+    if (!length || length == strspn(text, ".") || text[length] == 'x' || text[length] == 'X')
+        return NULL;
+    *value = strtod(text, &end);
+    return isfinite(*value) ? end : NULL;
+}
+
+int base_options_read_real(const char *text, double *value, struct base_error *error)
+{
+    const char *end = read_decimal(text, value);
+    if (!end || *end)
+        return base_fail(error, BASE_EUSAGE, "'%s' is not a number", text);
+    return BASE_OK;
+}
+
+struct unit {
+    const char *name;
+    double factor;
+};
+
+/* A number and one of the units behind it (the first one is meant when there is none), as a whole number. */
+static int read_with_unit(const char *text, const struct unit *units, size_t count, const char *what,
+                          uint64_t *value, struct base_error *error)
+{
+    double number;
+    const char *unit = read_decimal(text, &number);
+    for (size_t i = 0; unit && i < count; i++) {
+        if (strcasecmp(unit, units[i].name) && (*unit || i))
+            continue;
+        number *= units[i].factor;
+        if (number >= 18446744073709551615.0)
+            return base_fail(error, BASE_EUSAGE, "%s is too big", text);
+        *value = (uint64_t)(number + 0.5);
+        return BASE_OK;
+    }
+    return base_fail(error, BASE_EUSAGE, "'%s' is not a %s", text, what);
+}
+
+int base_options_read_duration(const char *text, uint64_t *ns, struct base_error *error)
+{
+    static const struct unit units[] = {{"s", 1e9},  {"ms", 1e6},   {"us", 1e3},  {"ns", 1},
+                                        {"m", 60e9}, {"min", 60e9}, {"h", 3600e9}};
+    return read_with_unit(text, units, sizeof units / sizeof *units, "duration (5, 1.5, 500ms, 2m)", ns,
+                          error);
+}
+
+int base_options_read_size(const char *text, uint64_t *bytes, struct base_error *error)
+{
+    static const struct unit units[] = {{"B", 1},
+                                        {"K", 1024.0},
+                                        {"KB", 1024.0},
+                                        {"KiB", 1024.0},
+                                        {"M", 1024.0 * 1024},
+                                        {"MB", 1024.0 * 1024},
+                                        {"MiB", 1024.0 * 1024},
+                                        {"G", 1024.0 * 1024 * 1024},
+                                        {"GB", 1024.0 * 1024 * 1024},
+                                        {"GiB", 1024.0 * 1024 * 1024}};
+    return read_with_unit(text, units, sizeof units / sizeof *units, "size (4096, 64K, 1.5M, 1G)", bytes,
+                          error);
+}
+
+/* --- mistyped words --- */
+
+enum { WORD_MOST = 63 };
+
+static unsigned least(unsigned a, unsigned b, unsigned c)
+{
+    return a < b ? (a < c ? a : c) : b < c ? b : c;
+}
+
+/* Edits from one word to the other, a transposition of neighbours being one (optimal string alignment).
+ * Source: F. Damerau, A technique for computer detection and correction of spelling errors, CACM 7 (1964). */
+static unsigned edits(const char *left, const char *right)
+{
+    size_t rows = strlen(left), columns = strlen(right);
+    unsigned cost[WORD_MOST + 1][WORD_MOST + 1];
+    if (rows > WORD_MOST || columns > WORD_MOST)
+        return WORD_MOST;
+    for (size_t i = 0; i <= rows; i++) {
+        for (size_t j = 0; j <= columns; j++) {
+            if (!i || !j) {
+                cost[i][j] = (unsigned)(i + j);
+                continue;
+            }
+            bool same = left[i - 1] == right[j - 1];
+            cost[i][j] = least(cost[i - 1][j] + 1, cost[i][j - 1] + 1, cost[i - 1][j - 1] + !same);
+            bool swapped = i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1];
+            if (swapped && cost[i - 2][j - 2] + 1 < cost[i][j])
+                cost[i][j] = cost[i - 2][j - 2] + 1;
+        }
+    }
+    return cost[rows][columns];
+}
+
+const char *base_options_nearest(const char *word, const char *const *candidates, size_t count)
+{
+    const char *nearest = NULL;
+    unsigned fewest = WORD_MOST;
+    size_t length = strlen(word);
+    for (size_t i = 0; i < count; i++) {
+        unsigned needed = edits(word, candidates[i]);
+        /* What was begun right and not finished is near, however much is missing. */
+        if (length > 1 && !strncmp(word, candidates[i], length))
+            needed = 1;
+        if (needed < fewest) {
+            fewest = needed;
+            nearest = candidates[i];
+        }
+    }
+    return fewest <= 1 + length / 4 ? nearest : NULL;
+}
+
+/* --- finding the option --- */
+
+struct parser {
+    const struct base_options_command *command;
+    char **argv;
+    int argc, at; /* at: the word being looked at */
+    void *target;
+    struct base_error *error;
+};
+
+static bool is_option(const struct base_option *option)
+{
+    return option->kind != BASE_OPTION_HEADING;
+}
+
+static const struct base_option *find_letter(const struct base_options_command *command, char letter)
+{
+    for (const struct base_option *option = command->options; option->kind; option++) {
+        if (is_option(option) && option->letter == letter)
+            return option;
+    }
+    return NULL;
+}
+
+static const struct base_option *find_name(const struct base_options_command *command, const char *name,
+                                           size_t length)
+{
+    for (const struct base_option *option = command->options; option->kind; option++) {
+        if (is_option(option) && option->name && strlen(option->name) == length &&
+            !memcmp(option->name, name, length))
+            return option;
+    }
+    return NULL;
+}
+
+static int fail_unknown(struct parser *parser, const char *name, size_t length)
+{
+    enum { NAMES_MOST = 128 };
+    const char *names[NAMES_MOST] = {"help"};
+    size_t count = 1;
+    char word[WORD_MOST + 1];
+    for (const struct base_option *option = parser->command->options; option->kind; option++) {
+        if (is_option(option) && option->name && count < NAMES_MOST)
+            names[count++] = option->name;
+    }
+    snprintf(word, sizeof word, "%.*s", (int)length, name);
+    const char *nearest = base_options_nearest(word, names, count);
+    if (nearest)
+        return base_fail(parser->error, BASE_EUSAGE, "unknown option --%.*s; did you mean --%s?", (int)length,
+                         name, nearest);
+    return base_fail(parser->error, BASE_EUSAGE, "unknown option --%.*s (see %s --help)", (int)length, name,
+                     parser->command->name);
+}
+
+/* --- setting what it stands for --- */
+
+static int check_range(const struct base_option *option, const char *text, double value,
+                       struct base_error *error)
+{
+    const char *unit = option->kind == BASE_OPTION_DURATION ? " s" : "";
+    if (option->minimum == 0 && option->maximum == 0)
+        return BASE_OK;
+    if (value >= option->minimum && (value <= option->maximum || option->maximum <= option->minimum))
+        return BASE_OK;
+    if (option->maximum <= option->minimum)
+        return base_fail(error, BASE_EUSAGE, "%s is too small: it must be at least %.15g%s", text,
+                         option->minimum, unit);
+    return base_fail(error, BASE_EUSAGE, "%s is out of range: %.15g to %.15g%s", text, option->minimum,
+                     option->maximum, unit);
+}
+
+static int read_choice(const struct base_option *option, const char *text, int *chosen,
+                       struct base_error *error)
+{
+    size_t length = strlen(text);
+    int position = 0;
+    for (const char *choice = option->argument;; position++) {
+        size_t size = strcspn(choice, "|");
+        if (size == length && !memcmp(choice, text, length)) {
+            *chosen = position;
+            return BASE_OK;
+        }
+        if (!choice[size])
+            return base_fail(error, BASE_EUSAGE, "'%s' is none of %s", text, option->argument);
+        choice += size + 1;
+    }
+}
+
+static int read_number(const struct base_option *option, const char *text, void *member,
+                       struct base_error *error)
+{
+    uint64_t number = 0;
+    int result;
+    switch (option->kind) {
+    case BASE_OPTION_DURATION:
+        result = base_options_read_duration(text, &number, error);
+        break;
+    case BASE_OPTION_SIZE:
+        result = base_options_read_size(text, &number, error);
+        break;
+    default:
+        result = base_options_read_number(text, &number, error);
+    }
+    double scale = option->kind == BASE_OPTION_DURATION ? 1e9 : 1;
+    if (result == BASE_OK)
+        result = check_range(option, text, (double)number / scale, error);
+    if (result == BASE_OK)
+        *(uint64_t *)member = number;
+    return result;
+}
+
+static int read_real(const struct base_option *option, const char *text, double *member,
+                     struct base_error *error)
+{
+    double value;
+    int result = base_options_read_real(text, &value, error);
+    if (result == BASE_OK)
+        result = check_range(option, text, value, error);
+    if (result == BASE_OK)
+        *member = value;
+    return result;
+}
+
+/* An optional value that was left out. */
+static void set_without_value(const struct base_option *option, void *member)
+{
+    if (option->kind == BASE_OPTION_CHOICE)
+        *(int *)member = option->value;
+    else if (option->kind == BASE_OPTION_NUMBER)
+        *(uint64_t *)member = (uint64_t)option->value;
+}
+
+static int set_value(const struct base_option *option, const char *text, void *target,
+                     struct base_error *error)
+{
+    void *member = (char *)target + option->offset;
+    switch (option->kind) {
+    case BASE_OPTION_FLAG:
+    case BASE_OPTION_UNFLAG:
+        *(bool *)member = option->kind == BASE_OPTION_FLAG;
+        return BASE_OK;
+    case BASE_OPTION_SET:
+        *(int *)member = option->value;
+        return BASE_OK;
+    case BASE_OPTION_CALL:
+        return option->handler(option, text, target, error);
+    default:
+        break;
+    }
+    if (!text) {
+        set_without_value(option, member);
+        return BASE_OK;
+    }
+    if (option->kind == BASE_OPTION_TEXT)
+        *(const char **)member = text;
+    else if (option->kind == BASE_OPTION_CHOICE)
+        return read_choice(option, text, member, error);
+    else if (option->kind == BASE_OPTION_REAL)
+        return read_real(option, text, member, error);
+    else
+        return read_number(option, text, member, error);
+    return BASE_OK;
+}
+
+/* --- words --- */
+
+static int fail_without_value(struct parser *parser, const char *spelled, const struct base_option *option)
+{
+    return base_fail(parser->error, BASE_EUSAGE, "%s needs a value: %s%s%s", spelled, spelled,
+                     spelled[1] == '-' ? "=" : " ", option->argument);
+}
+
+static int set_spelled(struct parser *parser, const struct base_option *option, const char *spelled,
+                       const char *value)
+{
+    int result = set_value(option, value, parser->target, parser->error);
+    return result < 0 ? base_fail_context(parser->error, result, "%s", spelled) : BASE_OK;
+}
+
+/* --name, --name=VALUE, --name VALUE */
+static int parse_long(struct parser *parser, const char *word)
+{
+    const char *name = word + 2, *equals = strchr(name, '=');
+    size_t length = equals ? (size_t)(equals - name) : strlen(name);
+    if (length == 4 && !memcmp(name, "help", 4) && !equals)
+        return BASE_OPTIONS_HELP;
+    const struct base_option *option = find_name(parser->command, name, length);
+    if (!option)
+        return fail_unknown(parser, name, length);
+    const char *value = equals ? equals + 1 : NULL;
+    char spelled[WORD_MOST + 3];
+    snprintf(spelled, sizeof spelled, "--%s", option->name);
+    if (equals && !option->argument)
+        return base_fail(parser->error, BASE_EUSAGE, "%s takes no value", spelled);
+    if (!equals && option->argument && !option->optional) {
+        if (parser->at + 1 >= parser->argc)
+            return fail_without_value(parser, spelled, option);
+        value = parser->argv[++parser->at];
+    }
+    return set_spelled(parser, option, spelled, value);
+}
+
+/* -x, -xy, -xVALUE, -x VALUE */
+static int parse_letters(struct parser *parser, const char *letters)
+{
+    for (; *letters; letters++) {
+        const struct base_option *option = find_letter(parser->command, *letters);
+        char spelled[] = {'-', *letters, '\0'};
+        if (!option && *letters == 'h')
+            return BASE_OPTIONS_HELP;
+        if (!option)
+            return base_fail(parser->error, BASE_EUSAGE, "unknown option %s (see %s --help)", spelled,
+                             parser->command->name);
+        if (!option->argument || option->optional) {
+            int result = set_spelled(parser, option, spelled, NULL);
+            if (result < 0)
+                return result;
+            continue;
+        }
+        if (letters[1])
+            return set_spelled(parser, option, spelled, letters + 1);
+        if (parser->at + 1 >= parser->argc)
+            return fail_without_value(parser, spelled, option);
+        return set_spelled(parser, option, spelled, parser->argv[++parser->at]);
+    }
+    return BASE_OK;
+}
+
+/* The name of the argument at `position`: the words of command->arguments. */
+static int fail_missing(const struct base_options_command *command, int position, struct base_error *error)
+{
+    const char *name = command->arguments ? command->arguments : "argument";
+    while (position-- > 0 && strchr(name, ' '))
+        name = strchr(name, ' ') + 1;
+    return base_fail(error, BASE_EUSAGE, "missing %.*s (see %s --help)", (int)strcspn(name, " "), name,
+                     command->name);
+}
+
+static int check_count(const struct base_options_command *command, const struct base_options_rest *rest,
+                       struct base_error *error)
+{
+    if (rest->count < (int)command->minimum_arguments)
+        return fail_missing(command, rest->count, error);
+    if (!command->stop_at_argument && rest->count > (int)command->maximum_arguments)
+        return base_fail(error, BASE_EUSAGE, "'%s' is one argument too many (see %s --help)",
+                         rest->arguments[command->maximum_arguments], command->name);
+    return BASE_OK;
+}
+
+/* Arguments are moved to the front of argv as they are met: never past the word being read. */
+int base_options_parse(const struct base_options_command *command, int argc, char **argv, void *target,
+                       struct base_options_rest *rest, struct base_error *error)
+{
+    struct parser parser = {command, argv, argc, 1, target, error};
+    *rest = (struct base_options_rest){.arguments = argv + 1};
+    bool ended = false;
+    for (; parser.at < argc; parser.at++) {
+        char *word = argv[parser.at];
+        int result = BASE_OK;
+        if (ended || word[0] != '-' || !word[1]) {
+            rest->arguments[rest->count++] = word;
+            ended = ended || command->stop_at_argument;
+        } else if (!strcmp(word, "--")) {
+            ended = rest->after_dashes = true;
+        } else {
+            result = word[1] == '-' ? parse_long(&parser, word) : parse_letters(&parser, word + 1);
+        }
+        if (result != BASE_OK)
+            return result;
+    }
+    if (argc > 0)
+        rest->arguments[rest->count] = NULL;
+    return check_count(command, rest, error);
+}
+
+/* --- help --- */
+
+enum { HELP_WIDTH = 80, HELP_COLUMN = 28 };
+
+void base_options_wrap(struct base_text *out, const char *text, size_t column, size_t indent, size_t width)
+{
+    bool first = true;
+    while (*text) {
+        size_t length = strcspn(text, " ");
+        if (!first && column + 1 + length > width) {
+            base_text_add(out, "\n");
+            base_text_add_repeated(out, ' ', indent);
+            column = indent;
+        } else if (!first) {
+            base_text_add(out, " ");
+            column++;
+        }
+        base_text_add_bytes(out, text, length);
+        column += length;
+        first = false;
+        text += length + (text[length] == ' ');
+    }
+    base_text_add(out, "\n");
+}
+
+/* "  -F, --frequency HZ" */
+static void add_spelling(struct base_text *line, const struct base_option *option)
+{
+    if (option->letter)
+        base_text_addf(line, "  -%c", option->letter);
+    else
+        base_text_add(line, "    ");
+    if (option->name)
+        base_text_addf(line, "%s --%s", option->letter ? "," : " ", option->name);
+    if (!option->argument)
+        return;
+    if (option->optional)
+        base_text_addf(line, "[=%s]", option->argument);
+    else
+        base_text_addf(line, " %s", option->argument);
+}
+
+static void add_option(struct base_text *out, const struct base_option *option, size_t width)
+{
+    struct base_text line = {0};
+    add_spelling(&line, option);
+    base_text_add(out, base_text_string(&line));
+    if (line.length + 2 > HELP_COLUMN)
+        base_text_add(out, "\n");
+    size_t used = line.length + 2 > HELP_COLUMN ? 0 : line.length;
+    base_text_add_repeated(out, ' ', HELP_COLUMN - used);
+    base_options_wrap(out, option->help ? option->help : "", HELP_COLUMN, HELP_COLUMN, width);
+    base_text_free(&line);
+}
+
+static void add_notes(struct base_text *out, const char *const *notes, size_t width)
+{
+    for (; notes && *notes; notes++) {
+        if (**notes == ' ') {
+            base_text_addf(out, "%s\n", *notes);
+        } else {
+            base_text_add(out, "\n");
+            base_options_wrap(out, *notes, 0, 0, width);
+        }
+    }
+}
+
+void base_options_help(const struct base_options_command *command, unsigned width, struct base_text *out)
+{
+    static const struct base_option help = {
+        .name = "help", .letter = 'h', .kind = BASE_OPTION_FLAG, .help = "show this help"};
+    size_t columns = width ? width : HELP_WIDTH;
+    for (int i = 0; i < BASE_OPTIONS_SYNOPSES && command->synopsis[i]; i++)
+        base_text_addf(out, "%s %s%s%s\n", i ? "      " : "Usage:", command->name,
+                       *command->synopsis[i] ? " " : "", command->synopsis[i]);
+    base_text_add(out, "\n");
+    base_options_wrap(out, command->summary, 0, 0, columns);
+    if (command->options->kind != BASE_OPTION_HEADING)
+        base_text_add(out, "\n");
+    for (const struct base_option *option = command->options; option->kind; option++) {
+        if (option->kind == BASE_OPTION_HEADING)
+            base_text_addf(out, "\n%s\n", option->help);
+        else
+            add_option(out, option, columns);
+    }
+    add_option(out, &help, columns);
+    add_notes(out, command->notes, columns);
+}

@@ -1,0 +1,61 @@
+#include "base_terminal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "base_options.h"
+
+enum { WIDTH_OTHERWISE = 80, WIDTH_MOST = 100000 };
+
+bool base_terminal_is(int descriptor)
+{
+    return isatty(descriptor) == 1;
+}
+
+/* 0: not set, or nonsense. */
+static unsigned columns_of_environment(void)
+{
+    const char *text = getenv("COLUMNS");
+    uint64_t columns;
+    if (!text || base_options_read_number(text, &columns, NULL) < 0 || columns > WIDTH_MOST)
+        return 0;
+    return (unsigned)columns;
+}
+
+unsigned base_terminal_width(int descriptor)
+{
+    unsigned columns = columns_of_environment();
+    struct winsize size;
+    if (columns)
+        return columns;
+    if (!base_terminal_is(descriptor))
+        return 0;
+    return ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : WIDTH_OTHERWISE;
+}
+
+static bool is_dumb(void)
+{
+    const char *term = getenv("TERM");
+    return !term || !*term || !strcmp(term, "dumb");
+}
+
+bool base_terminal_redraws(int descriptor)
+{
+    return base_terminal_is(descriptor) && !is_dumb();
+}
+
+bool base_terminal_color(int descriptor, enum base_terminal_color wish)
+{
+    const char *none = getenv("NO_COLOR");
+    if (wish != BASE_COLOR_AUTO)
+        return wish == BASE_COLOR_ALWAYS;
+    return !(none && *none) && base_terminal_redraws(descriptor);
+}
+
+bool base_terminal_foreground(int descriptor)
+{
+    return !base_terminal_is(descriptor) || tcgetpgrp(descriptor) == getpgrp();
+}

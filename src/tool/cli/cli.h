@@ -1,0 +1,37 @@
+/* cli.h - what the commands share: their one signature, their messages, their way to read options.
+ *
+ * Only this room prints and exits. Standard output is for what was asked for; everything Tally has to say
+ * about itself is a line "tally: ..." on standard error. Exit statuses: 0, CLI_FAILED after exactly one such
+ * line; `tally record` has the target's (see tally-record(1)), `tally doctor` 1 for "cannot record". Context:
+ * tool, one thread. */
+#ifndef CLI_H
+#define CLI_H
+
+#include <stdbool.h>
+
+#include "base_error.h"
+#include "base_options.h"
+
+enum { CLI_OK = 0, CLI_FAILED = 2 };
+
+/* One command, one file cmd_NAME.c, one function: argv[0] is the command's name, the result the exit status.
+ */
+typedef int cli_command(int argc, char **argv);
+
+cli_command cmd_doctor, cmd_list, cmd_query, cmd_record, cmd_report;
+
+/* Prints "tally: MESSAGE\n" to standard error in one write, whatever it says in one line: control characters
+ * (of file names, say) become '?'. */
+void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Says what went wrong and returns CLI_FAILED. cli_fail_command puts "NAME: " in front: of options and
+ * arguments that NAME could not use. */
+int cli_fail(const struct base_error *error);
+int cli_fail_command(const char *name, const struct base_error *error);
+
+/* Reads a command's options. True: go on. False: *status is the exit status: the help was asked for and
+ * printed, or a mistake was reported. */
+bool cli_parse(const struct base_options_command *command, int argc, char **argv, void *target,
+               struct base_options_rest *rest, int *status);
+
+#endif

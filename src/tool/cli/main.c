@@ -1,0 +1,126 @@
+/* tally: a table of commands.
+ *
+ * To add a command `tally NAME`:
+ *   1. write src/tool/cli/cmd_NAME.c with `int cmd_NAME(int argc, char **argv)` and, in it, a table of its
+ * options (base_options.h) that cli_parse reads;
+ *   2. name the function in cli.h, the file in meson.build, and add a line to `commands` below;
+ *   3. write doc/man/tally-NAME.1 (tests/cli/man.py checks it against --help), name it in doc/man/meson.build
+ *      and in doc/man/tally.1, and add the command to README's table;
+ *   4. add cases to tests/cli/cases. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base_options.h"
+#include "base_text.h"
+#include "cli.h"
+#include "cli_output.h"
+
+enum command_flag {
+    PRINTS =
+        1, /* its result is on standard output: that all of it was written is checked when it has returned */
+};
+
+struct command {
+    const char *name;
+    cli_command *run;
+    const char *summary;
+    unsigned flags;
+};
+
+static const struct command commands[] = {
+    {"report", cmd_report, "show where the time went", PRINTS},
+    {"query", cmd_query, "ask a profile in SQL", PRINTS},
+    {"list", cmd_list, "list what this machine can measure", PRINTS},
+    {"doctor", cmd_doctor, "find out what keeps Tally from measuring, and the remedy", PRINTS},
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static const struct command *find(const char *name)
+{
+    for (int i = 0; i < COMMANDS; i++) {
+        if (!strcmp(commands[i].name, name))
+            return &commands[i];
+    }
+    return NULL;
+}
+
+static int fail_unknown(const char *name)
+{
+    const char *names[COMMANDS + 1] = {"help"};
+    for (int i = 0; i < COMMANDS; i++)
+        names[i + 1] = commands[i].name;
+    const char *nearest = base_options_nearest(name, names, COMMANDS + 1);
+    if (nearest)
+        cli_say("unknown command '%s'; did you mean '%s'?", name, nearest);
+    else
+        cli_say("unknown command '%s' (see tally --help)", name);
+    return CLI_FAILED;
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+    int status = command->run(argc, argv);
+    return command->flags & PRINTS ? cli_output_close(status) : status;
+}
+
+static int print_help(void)
+{
+    struct base_text text = {0};
+    base_text_add(&text, "Usage: tally COMMAND [OPTIONS] [ARGUMENTS]\n\n"
+                         "Find out where a program's time goes, and how sure that is.\n\nCommands\n");
+    for (int i = 0; i < COMMANDS; i++)
+        base_text_addf(&text, "  %-12s%s\n", commands[i].name, commands[i].summary);
+    base_text_add(&text, "  help        show the help of a command: tally help COMMAND\n\nOptions\n"
+                         "  -h, --help  show this help\n"
+                         "  --version   show the version\n\n"
+                         "Begin with:   tally record -- COMMAND    and then   tally report\n"
+                         "Manual pages: man tally, man tally-record, ...\n");
+    int status = cli_output_text(&text);
+    base_text_free(&text);
+    return status;
+}
+
+/* tally help, tally help COMMAND */
+static int help(int argc, char **argv)
+{
+    if (argc > 2) {
+        cli_say("help: '%s' is one argument too many (tally help COMMAND)", argv[2]);
+        return CLI_FAILED;
+    }
+    if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
+        return print_help();
+    const struct command *command = find(argv[1]);
+    char *arguments[] = {argv[1], (char[]){"--help"}, NULL};
+    return command ? run(command, 2, arguments) : fail_unknown(argv[1]);
+}
+
+static int print_version(void)
+{
+    struct base_text text = {0};
+    base_text_add(&text, "tally " TALLY_VERSION "\n");
+    int status = cli_output_text(&text);
+    base_text_free(&text);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    cli_output_secure();
+    if (argc < 2) {
+        cli_say("missing command (see tally --help)");
+        return CLI_FAILED;
+    }
+    const char *name = argv[1];
+    if (!strcmp(name, "--version") || !strcmp(name, "-V"))
+        return print_version();
+    if (!strcmp(name, "--help") || !strcmp(name, "-h"))
+        return print_help();
+    if (!strcmp(name, "help"))
+        return help(argc - 1, argv + 1);
+    if (name[0] == '-') {
+        cli_say("unknown option %s: options follow the command (see tally --help)", name);
+        return CLI_FAILED;
+    }
+    const struct command *command = find(name);
+    return command ? run(command, argc - 1, argv + 1) : fail_unknown(name);
+}
