@@ -1,0 +1,39 @@
+# A thin front to meson and ninja: what a newcomer types. BUILD names another build folder.
+BUILD  ?= build
+PREFIX ?= /usr/local
+
+.PHONY: all setup demo check bench install clean format
+
+all: $(BUILD)/build.ninja
+	@ninja -C $(BUILD)
+	@ln -sfn src/tool/cli/tally $(BUILD)/tally
+
+$(BUILD)/build.ninja:
+	@meson setup $(BUILD)
+
+# What building, the demonstration and the tests need; `make bench` adds its own.
+setup:
+	@tools/setup build demo check
+
+demo:
+	@tools/setup build demo
+	@$(MAKE) --no-print-directory all BUILD=$(BUILD)
+	@BUILD=$(BUILD) tools/demo
+
+check: setup
+	@BUILD=$(BUILD) tools/check
+
+bench:
+	@tools/setup build bench
+	@$(MAKE) --no-print-directory all BUILD=$(BUILD)
+	@BUILD=$(BUILD) bench/run $(BENCH)
+
+install: all
+	@meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX))
+	@meson install -C $(BUILD)
+
+clean:
+	rm -rf $(BUILD)
+
+format:
+	git ls-files -z '*.c' '*.h' | xargs -0 clang-format -i

@@ -1,0 +1,149 @@
+#!/usr/bin/python3
+"""Can the checks in tools/ fail? Each is given a small good tree, then the same tree with one thing wrong.
+
+Also the counting of cases in tools/tap.py, since the last line of `make check` rests on it. Output is TAP.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tools"))
+import tap  # noqa: E402
+
+GOOD = {
+    "src/safe/wire/wire_loss.h": '#define L(X) \\\n    X(1, RING_FULL, "dropped") \\\n    X(2, CUT, "cut")\n',
+    "src/safe/arch/x86_64/host.c": "#if defined(__x86_64__)\n#endif\n",
+    "src/safe/arch/aarch64/host.c": "\n",
+    "src/tool/base/base_text.h": "\n",
+    "src/tool/elf/elf_maps.c": '#include "base_text.h"\nint elf_maps(void)\n{\n    return 0; /* printf() */\n}\n',
+    "src/tool/cli/cmd_record.c": '#include "base_text.h"\n#include <stdio.h>\n',
+    "doc/tour.md": "```include-table\nsafe/wire: -\nsafe/arch: wire\nbase: -\nelf: base\ncli: any room of tool\n```\n",
+    "doc/losses.md": "### 1 RING_FULL\n\n> dropped\n\n### 2 CUT\n\n> cut\n",
+    "doc/man/tally-record.1": ".TH x\n",
+    "README.md": "    make check\n\n| `tally record` | see `doc/tour.md` |\n",
+    "CONTRIBUTING.md": "[tour](doc/tour.md)\n",
+    "Makefile": "check:\n",
+    ".clang-format": "BasedOnStyle: LLVM\nBreakBeforeBraces: Linux\nIndentWidth: 4\n"
+                     "AllowShortFunctionsOnASingleLine: None\nAlignEscapedNewlines: DontAlign\n",
+}
+LONG = "int elf_long(void)\n{\n" + "    ;\n" * 120 + "}\n"
+
+# (what is wrong, check, file, new contents, a word that the complaint must hold)
+BAD = [
+    ("a forbidden room", "includes", "src/tool/base/base_text.h", '#include "wire_loss.h"\n', "may not include"),
+    ("an include that is nowhere", "includes", "src/tool/elf/elf_maps.c", '#include "no.h"\n', "not in src"),
+    ("an include with a path", "includes", "src/tool/elf/elf_maps.c", '#include "../base/base_text.h"\n', "bare name"),
+    ("a room without a row", "includes", "src/tool/new/new_x.c", "\n", "no room called new"),
+    ("no table", "includes", "doc/tour.md", "nothing\n", "no ```include-table"),
+    ("#if on the machine", "includes", "src/tool/elf/elf_maps.c", "#ifdef __aarch64__\n#endif\n", "architecture"),
+    ("one machine without a file", "includes", "src/safe/arch/x86_64/frame.c", "\n", "aarch64 has no frame.c"),
+    ("a drawer", "style", "src/tool/elf/elf_util.c", "\n", "elf_util"),
+    ("a file with another room's name", "style", "src/tool/elf/maps.c", "\n", "elf_*"),
+    ("a file that is too long", "style", "src/tool/elf/elf_long.c", "\n" * 1200, "1200 lines"),
+    ("a function that is too long", "style", "src/tool/elf/elf_long.c", LONG, "function of 122 lines"),
+    ("a print", "style", "src/tool/elf/elf_maps.c", "int a = printf(1);\n", "printf"),
+    ("an exit", "style", "src/tool/elf/elf_maps.c", "int a = (exit(1), 0);\n", "exit"),
+    ("a write to stderr", "style", "src/tool/elf/elf_maps.c", "int a = fprintf(stderr, 0);\n", "stderr"),
+    ("a banned function", "style", "src/tool/elf/elf_maps.c", "int a = strcpy(b, c);\n", "strcpy"),
+    ("a loss that is not explained", "docs", "doc/losses.md", "### 1 RING_FULL\n\n> dropped\n", "loss 2"),
+    ("a loss with another sentence", "docs", "doc/losses.md", "### 1 RING_FULL\n\n> x\n\n### 2 CUT\n\n> cut\n", "loss 1"),
+    ("a loss that is not in the code", "docs", "doc/losses.md", GOOD["doc/losses.md"] + "\n### 3 X\n\n> y\n", "loss 3"),
+    ("a command that is not in README", "docs", "src/tool/cli/cmd_new.c", "\n", "tally new"),
+    ("a command that is not there", "docs", "README.md", "| `tally record`\n| `tally fly`\n", "tally fly"),
+    ("a command without a manual page", "docs", "doc/man/tally-record.1", None, "tally-record.1"),
+    ("a file that is not there", "docs", "CONTRIBUTING.md", "[x](doc/none.md)\n", "doc/none.md"),
+    ("a make target that is not there", "docs", "README.md", "| `tally record`\n`make tea`\n", "make tea"),
+    ("code in another format", "format", "src/tool/elf/elf_maps.c", "int  a ;\n", "elf_maps.c:1"),
+]
+
+
+def grow(folder, files):
+    for path, text in files.items():
+        place = os.path.join(folder, path)
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        with open(place, "w", encoding="utf-8") as out:
+            out.write(text)
+
+
+def check(name, folder):
+    command = [sys.executable, os.path.join(ROOT, "tools", "check-" + name), folder]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
+
+
+def good_case(name):
+    with tempfile.TemporaryDirectory() as folder:
+        grow(folder, GOOD)
+        done = check(name, folder)
+        if "1..0 # SKIP" in done.stdout:
+            return "skip", done.stdout.split("SKIP ")[1].strip()
+        return done.returncode == 0 and "not ok" not in done.stdout, done.stdout + done.stderr
+
+
+def bad_case(name, path, text, word):
+    with tempfile.TemporaryDirectory() as folder:
+        grow(folder, GOOD)
+        if text is None:
+            os.unlink(os.path.join(folder, path))
+        else:
+            grow(folder, {path: text})
+        done = check(name, folder)
+        if "1..0 # SKIP" in done.stdout:
+            return "skip", done.stdout.split("SKIP ")[1].strip()
+        return done.returncode == 1 and "not ok" in done.stdout and word in done.stdout, done.stdout + done.stderr
+
+
+def counted(stdout, returncode=0, result="OK"):
+    entry = {"name": "p", "stdout": stdout, "result": result, "returncode": returncode}
+    cases = tap.entry_cases(entry)
+    return tuple(sum(case.outcome == outcome for case in cases) for outcome in ("passed", "failed", "skipped"))
+
+
+COUNTS = [
+    ("three cases", "1..3\nok 1 - a\nnot ok 2 - b\n# x\nok 3 # SKIP no perf\n", 1, "FAIL", (1, 1, 1)),
+    ("cmocka's skip", "1..1\nneeds root\nnot ok 1 # SKIP a\n", 0, "FAIL", (0, 0, 1)),
+    ("a plan that is not kept", "1..3\nok 1 - a\n", 0, "ERROR", (1, 1, 0)),
+    ("no plan", "ok 1 - a\n", 0, "OK", (1, 1, 0)),
+    ("a crash after the last case", "1..1\nok 1 - a\n", -11, "FAIL", (1, 1, 0)),
+    ("a time-out", "1..2\nok 1 - a\n", -9, "TIMEOUT", (1, 1, 0)),
+    ("all skipped", "1..0 # SKIP not root\n", 0, "SKIP", (0, 0, 1)),
+    ("a plain program", "hello\n", 0, "OK", (1, 0, 0)),
+    ("a plain program that fails", "hello\n", 1, "FAIL", (0, 1, 0)),
+    ("a plain program that skips", "hello\n", 77, "SKIP", (0, 0, 1)),
+    ("an empty plan that is no skip", "1..0\n", 0, "OK", (0, 1, 0)),
+]
+
+
+def reason_case():
+    cases = tap.entry_cases({"name": "p", "stdout": "1..1\nneeds root\nnot ok 1 # SKIP a\n", "result": "FAIL",
+                             "returncode": 0})
+    return cases[0].text == "needs root", cases[0].text
+
+
+def main():
+    tests = [(f"{name}: a good tree passes", lambda name=name: good_case(name))
+             for name in ("includes", "style", "docs", "format")]
+    tests += [(f"{name}: {what} is found", lambda name=name, path=path, text=text, word=word:
+               bad_case(name, path, text, word)) for what, name, path, text, word in BAD]
+    tests += [(f"counting: {what}", lambda out=out, code=code, result=result, expected=expected:
+               (counted(out, code, result) == expected, str(counted(out, code, result))))
+              for what, out, code, result, expected in COUNTS]
+    tests.append(("counting: the reason of a skip", reason_case))
+    print(f"1..{len(tests)}")
+    failed = 0
+    for number, (name, test) in enumerate(tests, 1):
+        outcome, text = test()
+        if outcome == "skip":
+            print(f"ok {number} - {name} # SKIP {text}")
+            continue
+        print(f"{'ok' if outcome else 'not ok'} {number} - {name}")
+        if not outcome:
+            failed += 1
+            print("# " + text.strip().replace("\n", "\n# "))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

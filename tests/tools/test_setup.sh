@@ -1,0 +1,72 @@
+#!/bin/sh
+# tools/setup against invented machines: what it does where nothing is missing, where something is and nobody can be
+# asked, and where there is no apt. The machine's own apt is never called: PATH holds stand-ins only. TAP.
+set -u
+setup=$(cd "$(dirname "$0")/../../tools" && pwd)/setup
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+number=0
+
+point() { # point WHAT STATUS(0 = it holds)
+    number=$((number + 1))
+    if [ "$2" = 0 ]; then echo "ok $number - $1"; else
+        echo "not ok $number - $1"
+        sed 's/^/# /' "$folder/said"
+    fi
+}
+
+# A PATH with the few tools setup needs, and the stand-ins named by a test.
+machine() {
+    rm -rf "$folder/bin" "$folder/ran"
+    mkdir "$folder/bin"
+    for tool in sh sed sort tr dirname grep env cat; do ln -s "$(command -v $tool)" "$folder/bin/$tool"; done
+    stand_in id 'echo 1000'
+}
+stand_in() { printf '#!/bin/sh\n%s\n' "$2" >"$folder/bin/$1" && chmod +x "$folder/bin/$1"; }
+run() { env -i PATH="$folder/bin" ${ci:+CI=true} "$setup" build </dev/null >"$folder/said" 2>&1; }
+
+echo 1..8
+ci=
+all='shift 2; for package; do echo "$package installed"; done'
+
+machine
+stand_in apt-get "echo apt-get \"\$@\" >>$folder/ran"
+stand_in apt-cache 'echo "Package: $2"'
+stand_in dpkg-query "$all"
+run && [ ! -e "$folder/ran" ] && [ ! -s "$folder/said" ]
+point "nothing missing: nothing said, nothing done" $?
+
+stand_in dpkg-query "$all | grep -v meson"
+stand_in sudo "echo sudo \"\$@\" >>$folder/ran"
+! run && grep -q 'apt-get install -y --no-install-recommends meson' "$folder/said" && [ ! -e "$folder/ran" ]
+point "a plain user whom nobody can ask: the command, and an error" $?
+
+stand_in id 'echo 0'
+run && grep -q 'apt-get install .*meson' "$folder/ran" && ! grep -q gcc "$folder/ran"
+point "root: installs what is missing, and only that" $?
+
+rm -f "$folder/ran"
+stand_in apt-cache 'exit 1'
+run
+grep -q 'apt-get update' "$folder/ran" && grep -q 'apt-get install .*meson' "$folder/ran"
+point "without package lists they are fetched first" $?
+
+rm -f "$folder/ran"
+stand_in apt-cache 'echo "Package: $2"'
+stand_in id 'echo 1000'
+ci=yes
+run && grep -q '^sudo -n env .*apt-get install .*meson' "$folder/ran"
+point "CI without root: sudo, straight away" $?
+ci=
+
+machine
+! run && grep -q 'no apt-get' "$folder/said" && grep -q meson "$folder/said"
+point "no apt, everything missing: names, and an error" $?
+
+for tool in make gcc cc pkg-config python3 meson ninja; do stand_in $tool 'exit 0'; done
+run && [ ! -s "$folder/said" ]
+point "no apt, nothing missing: fine" $?
+
+stand_in pkg-config '[ "$2" != libdw ]'
+! run && grep -q libdw-dev "$folder/said" && ! grep -q meson "$folder/said"
+point "no apt, one library missing: its name alone" $?
