@@ -1,12 +1,19 @@
 /* The walk: a short loop for the rules that nearly every frame has, and unwind_step for the rest.
  *
- * A frame of the short loop costs a chain of dependent instructions: the return address is loaded, its low
- * bits pick a cache entry, the entry's offset gives the CFA, the CFA the next return address; about fifteen
- * cycles, and nothing else in the loop is on that chain. The rules it knows:
+ * What a walk waits for is a chain: the return address is loaded, its low bits pick a cache entry, the
+ * entry's offset gives the CFA, the CFA the next return address; about fifteen cycles a frame, measured
+ * 4.9 ns. The loop breaks the chain with the branch predictor's help (2.4 ns):
+ *   1. The entry says which entry came after it last time; that one is taken for the next frame's.
+ *   2. Its offset is added to the CFA. So the CFA waits for entries only, one load a frame, and not for
+ *      the stack.
+ *   3. The return address, when it has come from the stack, must be the key of the entry that was taken.
+ *      The processor has predicted that it is, and gone on; where it is not, it comes back and the entry is
+ *      looked up by the address.
+ * The rules that the loop knows:
  *   CFA = sp + n or fp + n;  return address at CFA + m;  fp the same, or saved at CFA + k.
- * They are told apart by the four bytes of wire_rule behind the offsets (its *shape*) in one comparison
- * each. Whatever else comes - another rule, a cache miss, a word outside memory, no progress - leaves the
- * loop with the state as it was, and unwind_step does that frame again in full and judges it.
+ * Which of them a rule is was found out when it was cached (its *form*, unwind_cache.h). Whatever else
+ * comes (another rule, a cache miss, a word outside memory, no progress) leaves the loop with the state as
+ * it was, and unwind_step does that frame again in full and judges it.
  *
  * A looked-up address is pc in frame 0 and after a signal frame, pc - 1 elsewhere: a call may be the last
  * instruction of its function. The cache is keyed by the looked-up address, so one pc met in both roles
@@ -14,30 +21,6 @@
 #include "bare_bytes.h"
 #include "unwind_cache.h"
 #include "unwind_step.h"
-
-/* wire_rule's last four bytes as one number. */
-static inline uint32_t shape_of(const struct wire_rule *rule)
-{
-    return bare_load32(&rule->cfa_add);
-}
-
-static uint32_t shape(uint8_t cfa_register, enum wire_save_kind fp_kind)
-{
-    struct wire_rule rule = {.cfa_register = cfa_register,
-                             .cfa_kind = WIRE_CFA_REGISTER,
-                             .save_kinds = (uint8_t)(fp_kind | WIRE_SAVE_CFA << 4)};
-    return shape_of(&rule);
-}
-
-struct shapes {
-    uint32_t sp_same, sp_saved, fp_same, fp_saved;
-};
-
-static struct shapes shapes_of(const struct arch *arch)
-{
-    return (struct shapes){shape(arch->sp, WIRE_SAVE_SAME), shape(arch->sp, WIRE_SAVE_CFA),
-                           shape(arch->fp, WIRE_SAVE_SAME), shape(arch->fp, WIRE_SAVE_CFA)};
-}
 
 /* The frames, and how many of them are written. */
 struct output {
@@ -50,51 +33,71 @@ static inline void put_frame(struct output *output, uint64_t pc, uint32_t cookie
     output->frames[output->count++] = (struct unwind_frame){pc, cookie, flags};
 }
 
-/* The short loop. Returns with `state` at a frame that is looked up nowhere and written nowhere yet. */
+/* Up by at least one word and at most 2^40 bytes, and aligned like sp: the low bits turn into high ones. */
+static inline bool rises(uint64_t sp, uint64_t cfa)
+{
+    uint64_t distance = cfa - sp - 8;
+    return (distance >> 3 | distance << 61) <= UINT64_C(1) << 37;
+}
+
+/* A choice that must be a jump: as a conditional move it would put the other register on the chain. */
+static inline uint64_t choose(uint64_t usual, uint64_t other, bool is_other)
+{
+    if (__builtin_expect(is_other, 0)) {
+        usual = other;
+        __asm__ volatile("" : "+r"(usual));
+    }
+    return usual;
+}
+
+/* The short loop. Returns with `state` at a frame that is not written yet; its pc is 0 behind the last one.
+ */
 static void walk_fast(struct unwind_state *state, struct unwind_cache *cache, struct output *output)
 {
     const struct unwind_memory *memory = state->memory;
-    const struct shapes shapes = shapes_of(state->space->arch);
     const uint64_t mask = state->space->arch->code_mask, low = memory->low;
     const uint64_t last = memory->high - low - 8; /* the last word's offset */
     const uint32_t generation = state->space->generation;
     const uint8_t *bytes = memory->bytes;
+    struct unwind_frame *frame = output->frames + output->count, *first = frame;
+    struct unwind_frame *const end = output->frames + output->max;
     uint64_t pc = state->pc, sp = state->sp, fp = state->fp, key = state->key, base_at = 0;
     uint32_t flags = state->flags;
-    struct output out = *output;
-    if (memory->high < low || memory->high - low < 8)
+    if (memory->high < low || memory->high - low < 8 || (sp & 7) != 0)
         return;
-    while (out.count < out.max) {
-        const struct unwind_entry *entry = unwind_cache_slot(cache, key);
+    struct unwind_entry *entry = unwind_cache_slot(cache, key), *last_entry = entry;
+    for (; frame < end; frame++, last_entry = entry, entry = unwind_cache_next(cache, entry)) {
+        if (entry->key != key) { /* 3. */
+            entry = unwind_cache_slot(cache, key);
+            if (entry->key != key)
+                break;
+            unwind_cache_set_next(cache, last_entry, entry);
+        }
         const struct wire_rule *rule = &entry->rule;
-        if (entry->key != key || entry->generation != generation)
+        const unsigned form = entry->form;
+        if (entry->generation != generation || !(form & UNWIND_FORM_FAST))
             break;
-        uint32_t form = shape_of(rule);
-        bool by_sp = form == shapes.sp_same || form == shapes.sp_saved;
-        if (!by_sp && form != shapes.fp_saved && form != shapes.fp_same)
-            break;
-        uint64_t cfa = (by_sp ? sp : fp) + (uint64_t)(int64_t)rule->cfa_offset;
+        uint64_t cfa = choose(sp, fp, form & UNWIND_FORM_BY_FP) + (uint64_t)(int64_t)rule->cfa_offset;
         uint64_t return_at = cfa + (uint64_t)rule->ra_slot * 8 - low;
-        if (return_at > last || cfa <= sp || (cfa & 7) != 0)
+        if (return_at > last || !rises(sp, cfa))
             break;
-        uint64_t next = bare_load64(bytes + return_at) & mask;
-        if (next == 0)
-            break;
-        if (form == shapes.sp_saved || form == shapes.fp_saved) {
+        if (form & UNWIND_FORM_FP_SAVED) {
             uint64_t fp_at = cfa + (uint64_t)rule->fp_slot * 8 - low;
             if (fp_at > last)
                 break;
             fp = bare_load64(bytes + fp_at);
         }
-        put_frame(&out, pc, entry->cookie, flags);
-        uint64_t saved_at = cfa + (uint64_t)rule->base_slot * 8;
-        base_at = rule->base_slot != 0 && saved_at >= sp ? saved_at : base_at;
+        if (form & UNWIND_FORM_BASE_SAVED) {
+            uint64_t saved_at = cfa + (uint64_t)rule->base_slot * 8;
+            base_at = saved_at >= sp ? saved_at : base_at;
+        }
+        *frame = (struct unwind_frame){pc, entry->cookie, flags};
         sp = cfa;
-        pc = next;
+        pc = bare_load64(bytes + return_at) & mask;
         key = pc - 1;
         flags = 0;
     }
-    if (out.count == output->count)
+    if (frame == first)
         return; /* nothing done: frame 0 keeps its full registers */
     state->pc = pc;
     state->sp = sp;
@@ -106,7 +109,7 @@ static void walk_fast(struct unwind_state *state, struct unwind_cache *cache, st
         state->base = base_at;
         state->base_known = state->base_saved = true;
     }
-    output->count = out.count;
+    output->count = (size_t)(frame - output->frames);
 }
 
 /* The frame that the state is at, by the general way. UNWIND_STEP_ON or the end. */
@@ -154,7 +157,10 @@ struct unwind_result unwind_walk(const struct unwind_space *space, const struct 
     while (outcome == UNWIND_STEP_ON) {
         if (cache != NULL && state.fp_known && state.sp_known && state.flags != UNWIND_BY_FRAME_POINTER)
             walk_fast(&state, cache, &output);
-        outcome = output.count < max ? walk_general(&state, cache, &output) : UNWIND_FULL;
+        if (state.pc == 0 && state.full == NULL)
+            outcome = UNWIND_OUTERMOST;
+        else
+            outcome = output.count < max ? walk_general(&state, cache, &output) : UNWIND_FULL;
     }
     return (struct unwind_result){output.count, (enum unwind_end)outcome, output.frame_pointer_frames};
 }
