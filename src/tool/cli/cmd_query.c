@@ -1,0 +1,58 @@
+/* tally query FILE "SQL": a profile is a database, anyone can ask it. */
+#include <stddef.h>
+#include <stdio.h>
+
+#include "cli.h"
+#include "profile_store.h"
+
+struct query_wish {
+    int format; /* enum profile_query_format */
+};
+
+static const struct base_option query_options[] = {
+    {.name = "csv",
+     .kind = BASE_OPTION_SET,
+     .value = PROFILE_QUERY_CSV,
+     .offset = offsetof(struct query_wish, format),
+     .help = "comma-separated values with a header (RFC 4180)"},
+    {.name = "json",
+     .kind = BASE_OPTION_SET,
+     .value = PROFILE_QUERY_JSON,
+     .offset = offsetof(struct query_wish, format),
+     .help = "an array of objects, one a row"},
+    {0},
+};
+
+static const char *const query_notes[] = {
+    "Views: counters, flat, stacks, threads, losses, meta (tally-query(1) has their columns). The profile is "
+    "opened "
+    "read-only: a statement that would write is refused.",
+    "",
+    "  tally query tally.out \"SELECT function, self FROM flat ORDER BY self DESC LIMIT 5\"",
+    NULL,
+};
+
+static const struct base_options_command query_command = {
+    .name = "tally query",
+    .synopsis = {"[--csv | --json] FILE \"SQL\""},
+    .summary = "Ask a profile one question in SQL and print the rows.",
+    .options = query_options,
+    .minimum_arguments = 2,
+    .maximum_arguments = 2,
+    .arguments = "FILE SQL",
+    .notes = query_notes,
+};
+
+int cmd_query(int argc, char **argv)
+{
+    struct query_wish wish = {.format = PROFILE_QUERY_COLUMNS};
+    struct base_options_rest rest;
+    struct base_error error = {0};
+    int status;
+    if (!cli_parse(&query_command, argc, argv, &wish, &rest, &status))
+        return status;
+    if (profile_query(rest.arguments[0], rest.arguments[1], (enum profile_query_format)wish.format, stdout,
+                      &error) < 0)
+        return cli_fail(&error);
+    return CLI_OK;
+}

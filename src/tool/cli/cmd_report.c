@@ -1,0 +1,263 @@
+/* tally report: a profile on the screen. What the recording had no time to name is named here, in memory: the
+ * file stays as it is. */
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base_terminal.h"
+#include "base_text.h"
+#include "cli.h"
+#include "cli_output.h"
+#include "cli_pager.h"
+#include "collect_resolve.h"
+#include "profile_store.h"
+#include "report.h"
+
+static const double DEFAULT_LIMIT = 0.5; /* percent */
+enum { PROGRESS_AFTER_MS = 500 };
+
+struct progress {
+    struct timespec begin;
+    bool shown;
+};
+
+struct report_wish {
+    int view, by, color;
+    const char *counter, *thread, *process, *image, *cpus;
+    double limit_percent;
+    uint64_t limit_rows;
+    bool lines, inlines, json, debuginfod, pager;
+};
+
+/* "5%" is a share, "20" a number of rows; "0.5" could be meant either way and is asked about. */
+static int read_limit(const struct base_option *option, const char *argument, void *target,
+                      struct base_error *error)
+{
+    (void)option;
+    struct report_wish *wish = target;
+    size_t length = strlen(argument);
+    char share[64];
+    if (!length || argument[length - 1] != '%') {
+        double ignored;
+        if (strchr(argument, '.') && base_options_read_real(argument, &ignored, NULL) == BASE_OK)
+            return base_fail(error, BASE_EUSAGE, "%s is no number of rows; for a share write %s%%", argument,
+                             argument);
+        wish->limit_percent = -1;
+        return base_options_read_number(argument, &wish->limit_rows, error);
+    }
+    if (length > sizeof share)
+        return base_fail(error, BASE_EUSAGE, "'%s' is not a share", argument);
+    memcpy(share, argument, length - 1);
+    share[length - 1] = '\0';
+    wish->limit_rows = 0;
+    int result = base_options_read_real(share, &wish->limit_percent, error);
+    if (result == BASE_OK && wish->limit_percent > 100)
+        return base_fail(error, BASE_EUSAGE, "%s is more than everything", argument);
+    return result;
+}
+
+#define MEMBER(member) .offset = offsetof(struct report_wish, member)
+
+static const struct base_option report_options[] = {
+    {.kind = BASE_OPTION_HEADING, .help = "Views"},
+    {.name = "flat",
+     .kind = BASE_OPTION_SET,
+     MEMBER(view),
+     .value = REPORT_FLAT,
+     .help = "functions by the time in themselves (the default)"},
+    {.name = "graph",
+     .kind = BASE_OPTION_SET,
+     MEMBER(view),
+     .value = REPORT_GRAPH,
+     .help = "each function with its callers above and its callees below"},
+    {.name = "tree",
+     .kind = BASE_OPTION_SET,
+     MEMBER(view),
+     .value = REPORT_TREE,
+     .help = "the tree of calls from the outermost function inwards"},
+    {.name = "paths",
+     .kind = BASE_OPTION_SET,
+     MEMBER(view),
+     .value = REPORT_PATHS,
+     .help = "the hottest whole stacks"},
+    {.name = "losses",
+     .kind = BASE_OPTION_SET,
+     MEMBER(view),
+     .value = REPORT_LOSSES,
+     .help = "everything that was not seen, counted, with the reasons"},
+    {.kind = BASE_OPTION_HEADING, .help = "What the rows are"},
+    {.name = "by",
+     .kind = BASE_OPTION_CHOICE,
+     MEMBER(by),
+     .argument = "function|line|address|image|thread|cpu",
+     .help = "what one row of --flat stands for"},
+    {.name = "lines",
+     .kind = BASE_OPTION_FLAG,
+     MEMBER(lines),
+     .help = "under each of --paths the lines (addresses, without debug information) of its last function"},
+    {.name = "inlines",
+     .kind = BASE_OPTION_FLAG,
+     MEMBER(inlines),
+     .help = "inlined functions are functions of their own"},
+    {.name = "counter",
+     .kind = BASE_OPTION_TEXT,
+     MEMBER(counter),
+     .argument = "NAME",
+     .help = "the figures to show (default: the first counter of the profile, time.cpu where there is one)"},
+    {.name = "limit",
+     .kind = BASE_OPTION_CALL,
+     .handler = read_limit,
+     .argument = "PERCENT|N",
+     .help =
+         "leave out what is below a share (2%), or show so many rows (20); the rest is summed up in one line "
+         "(default 0.5%; 0% shows everything)"},
+    {.kind = BASE_OPTION_HEADING, .help = "Only a part"},
+    {.name = "thread",
+     .kind = BASE_OPTION_TEXT,
+     MEMBER(thread),
+     .argument = "TID|NAME",
+     .help = "threads of that number or name; * and ? stand for anything"},
+    {.name = "process",
+     .kind = BASE_OPTION_TEXT,
+     MEMBER(process),
+     .argument = "PID|NAME",
+     .help = "processes of that number or name; * and ? stand for anything"},
+    {.name = "image",
+     .kind = BASE_OPTION_TEXT,
+     MEMBER(image),
+     .argument = "NAME",
+     .help = "functions of the files of that name; * and ? stand for anything"},
+    {.name = "cpu",
+     .kind = BASE_OPTION_TEXT,
+     MEMBER(cpus),
+     .argument = "LIST",
+     .help = "samples taken on these CPUs: 0,2-5"},
+    {.kind = BASE_OPTION_HEADING, .help = "How it is shown"},
+    {.name = "json", .kind = BASE_OPTION_FLAG, MEMBER(json), .help = "for machines"},
+    {.name = "debuginfod",
+     .kind = BASE_OPTION_FLAG,
+     MEMBER(debuginfod),
+     .help = "ask the debuginfod servers of $DEBUGINFOD_URLS for what is missing"},
+    {.name = "no-pager",
+     .kind = BASE_OPTION_UNFLAG,
+     MEMBER(pager),
+     .help = "print long reports straight to the terminal"},
+    {.name = "color",
+     .kind = BASE_OPTION_CHOICE,
+     MEMBER(color),
+     .argument = "auto|always|never",
+     .help = "auto: on a terminal, unless NO_COLOR is set"},
+    {0},
+};
+
+static const char *const report_notes[] = {
+    "Shares of sampled counters carry their 95 % interval. Names are shortened to the terminal's width "
+    "($COLUMNS), "
+    "and never in a pipe or a file. The pager is $TALLY_PAGER, $PAGER or less.",
+    "",
+    "  tally report --graph",
+    "  tally report --by line --limit 20",
+    "  tally report before.out --tree --thread 'worker*'",
+    NULL,
+};
+
+static const struct base_options_command report_command = {
+    .name = "tally report",
+    .synopsis = {"[OPTIONS] [FILE]"},
+    .summary = "Show where the time went. FILE is a profile that tally record left (default tally.out).",
+    .options = report_options,
+    .maximum_arguments = 1,
+    .arguments = "FILE",
+    .notes = report_notes,
+};
+
+/* On standard error, once it has taken a while: only where it can be wiped away again. */
+static void show_progress(void *context, size_t done, size_t total)
+{
+    struct progress *progress = context;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t waited =
+        (now.tv_sec - progress->begin.tv_sec) * 1000 + (now.tv_nsec - progress->begin.tv_nsec) / 1000000;
+    if (waited < PROGRESS_AFTER_MS)
+        return;
+    progress->shown = true;
+    char line[64];
+    int length = snprintf(line, sizeof line, "\rtally: naming functions: %zu %%\033[K",
+                          total ? 100 * done / total : 100);
+    cli_output_bytes(STDERR_FILENO, line, (size_t)length);
+}
+
+static int resolve(struct profile *profile, bool debuginfod, struct base_error *error)
+{
+    bool possible = base_terminal_redraws(STDERR_FILENO) && base_terminal_foreground(STDERR_FILENO);
+    struct progress progress = {0};
+    clock_gettime(CLOCK_MONOTONIC, &progress.begin);
+    struct collect_resolve_options options = {
+        .debuginfod = debuginfod, .progress = possible ? show_progress : NULL, .context = &progress};
+    int result = collect_resolve(profile, &options, error);
+    if (progress.shown)
+        cli_output_bytes(STDERR_FILENO, "\r\033[K", 4);
+    return result;
+}
+
+/* What would be ignored is refused. */
+static int check(struct report_wish *wish, struct base_error *error)
+{
+    if (wish->by >= 0 && wish->view >= 0 && wish->view != REPORT_FLAT)
+        return base_fail(error, BASE_EUSAGE, "report: --by is for --flat: the other views are of functions");
+    if (wish->lines && wish->view != REPORT_PATHS)
+        return base_fail(error, BASE_EUSAGE, "report: --lines goes with --paths (--flat has --by line)");
+    if (wish->view < 0)
+        wish->view = REPORT_FLAT;
+    if (wish->by < 0)
+        wish->by = REPORT_BY_FUNCTION;
+    return BASE_OK;
+}
+
+static int print(const struct profile *profile, const struct report_wish *wish, const char *file,
+                 struct base_error *error)
+{
+    struct report_options options = {
+        .view = (enum report_view)wish->view,
+        .by = (enum report_by)wish->by,
+        .counter = wish->counter,
+        .limit_percent = wish->limit_percent,
+        .limit_rows = wish->limit_rows,
+        .thread = wish->thread,
+        .process = wish->process,
+        .image = wish->image,
+        .cpus = wish->cpus,
+        .lines = wish->lines,
+        .inlines = wish->inlines,
+        .json = wish->json,
+        .color = base_terminal_color(STDOUT_FILENO, (enum base_terminal_color)wish->color),
+        .width = base_terminal_width(STDOUT_FILENO),
+        .file = file,
+    };
+    struct base_text text = {0};
+    int result = report_print(profile, &options, &text, error);
+    int status = result < 0 ? cli_fail(error) : cli_pager_show(&text, wish->pager && !wish->json);
+    base_text_free(&text);
+    return status;
+}
+
+int cmd_report(int argc, char **argv)
+{
+    struct report_wish wish = {.view = -1, .by = -1, .limit_percent = DEFAULT_LIMIT, .pager = true};
+    struct base_options_rest rest;
+    struct base_error error = {0};
+    struct profile *profile = NULL;
+    int status;
+    if (!cli_parse(&report_command, argc, argv, &wish, &rest, &status))
+        return status;
+    const char *file = rest.count ? rest.arguments[0] : "tally.out";
+    if (check(&wish, &error) < 0 || profile_load(file, &profile, &error) < 0)
+        return cli_fail(&error);
+    status = resolve(profile, wish.debuginfod, &error) < 0 ? cli_fail(&error)
+                                                           : print(profile, &wish, file, &error);
+    profile_free(profile);
+    return status;
+}
