@@ -56,16 +56,15 @@ int base_fail_context(struct base_error *error, int code, const char *format, ..
 {
     if (!error)
         return code;
-    char context[sizeof error->text];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(context, sizeof context, format, args);
-    va_end(args);
     char text[sizeof error->text];
     memcpy(text, error->text, sizeof text);
-    size_t used = strlen(context);
-    memcpy(error->text, context, used + 1);
-    if (text[0])
-        snprintf(error->text + used, sizeof error->text - used, ": %s", text);
+    va_list args;
+    va_start(args, format);
+    int written = vsnprintf(error->text, sizeof error->text, format, args);
+    va_end(args);
+    size_t used = written < 0 ? 0 : (size_t)written;
+    if (text[0] && used + 2 < sizeof error->text)
+        snprintf(error->text + used, sizeof error->text - used, ": %.*s", (int)(sizeof text - used - 3),
+                 text);
     return code;
 }

@@ -28,6 +28,7 @@ struct command {
 };
 
 static const struct command commands[] = {
+    {"record", cmd_record, "run a program, or attach, and record where its time goes", 0},
     {"report", cmd_report, "show where the time went", PRINTS},
     {"query", cmd_query, "ask a profile in SQL", PRINTS},
 };

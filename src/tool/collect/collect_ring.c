@@ -63,7 +63,7 @@ static const struct perf_event_header *header_at(const struct collect_ring *ring
 static void read_next_time(struct collect_ring *ring)
 {
     ring->next_time = UINT64_MAX;
-    if (ring->tail + sizeof(struct perf_event_header) > ring->head)
+    if (ring->head - ring->tail < sizeof(struct perf_event_header))
         return;
     const struct perf_event_header *header = header_at(ring);
     uint64_t at = ring->tail + collect_record_time_offset(header);

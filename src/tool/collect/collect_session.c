@@ -41,6 +41,8 @@ enum {
     HORIZON_NS = 20000000, /* no interrupt takes longer from its time stamp to its record */
     FLUSH_NS = 500000000,  /* SIGKILL loses at most this, the horizon and one step */
     RESOLVE_LIMIT_NS = 2000000000,
+    REDRAW_FROM_NS = 10000000, /* see collect_time.h */
+    REDRAW_SPREAD_NS = 20000000,
     COPY_FIRST = 16384,
     COPY_LARGEST = 65528, /* a record's size field has 16 bits */
     CUT_PER_THOUSAND = 2, /* cut stacks of a process in a second that call for a larger copy */
@@ -63,6 +65,7 @@ struct collect_session {
     uint16_t counter;
     int64_t sample_value; /* ns that one sample stands for */
     uint64_t start_ns, last_time, last_flush, last_second;
+    uint64_t redraw_at; /* when the periods are drawn anew; 0: done */
     int cgroup;
 };
 
@@ -339,6 +342,7 @@ int collect_session_start(struct collect_session *session, bool *command_failed,
     if (result < 0)
         return result;
     profile_lose(session->profile, WIRE_LOSS_THREAD_UNSEEN, session->time.unseen);
+    session->redraw_at = now_ns() + REDRAW_FROM_NS + session->time.random % REDRAW_SPREAD_NS;
     return BASE_OK;
 }
 
@@ -497,10 +501,25 @@ static void look_at_polls(struct collect_session *session)
     }
 }
 
+/* The time-out of a step, shortened to when the periods are due to be drawn anew. */
+static int until_redraw(struct collect_session *session, int timeout_ms)
+{
+    if (!session->redraw_at)
+        return timeout_ms;
+    uint64_t now = now_ns();
+    if (now >= session->redraw_at) {
+        collect_time_redraw(&session->time);
+        session->redraw_at = 0;
+        return timeout_ms;
+    }
+    int left_ms = (int)((session->redraw_at - now) / 1000000) + 1;
+    return left_ms < timeout_ms ? left_ms : timeout_ms;
+}
+
 int collect_session_step(struct collect_session *session, int timeout_ms, struct base_error *error)
 {
     poll_rings(session);
-    if (poll(session->polled, session->polled_count, timeout_ms) > 0)
+    if (poll(session->polled, session->polled_count, until_redraw(session, timeout_ms)) > 0)
         look_at_polls(session);
     for (int rounds = 0; collect_rings_refresh(&session->rings) || rounds == 0; rounds++) {
         work_until(session, now_ns() - HORIZON_NS);
@@ -519,6 +538,8 @@ const struct collect_status *collect_session_status(struct collect_session *sess
 {
     session->status.elapsed_ns = now_ns() - session->start_ns;
     session->status.tool_cpu_ns = cpu_ns(RUSAGE_SELF);
+    if (session->status.recorded_ns)
+        session->status.naming_ns = session->status.elapsed_ns - session->status.recorded_ns;
     session->status.file_bytes =
         session->store ? profile_store_size(session->store) : session->status.file_bytes;
     return &session->status;
@@ -595,8 +616,9 @@ int collect_session_finish(struct collect_session *session, const char *exit_sta
     collect_rings_refresh(&session->rings);
     work_until(session, UINT64_MAX - 1);
     session->last_flush = now_ns();
+    session->status.recorded_ns = session->last_flush - session->start_ns;
     profile_set_metaf(session->profile, "duration_ns", "%llu",
-                      (unsigned long long)(session->last_flush - session->start_ns));
+                      (unsigned long long)session->status.recorded_ns);
     describe_end(session, exit_status);
     collect_processes_name_generated(&session->processes);
     index_images(session);

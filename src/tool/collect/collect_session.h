@@ -46,7 +46,9 @@ struct collect_status {
     uint64_t samples, lost,
         cut; /* lost: dropped by the kernel; cut: stacks that did not end at an outermost frame */
     uint64_t elapsed_ns, tool_cpu_ns;
-    double rate_hz; /* really used */
+    uint64_t recorded_ns; /* until the events were stopped; 0 while they run */
+    uint64_t naming_ns;   /* how long names have been looked up */
+    double rate_hz;       /* really used */
     uint64_t file_bytes;
     pid_t child;      /* 0: none, or it has ended */
     bool target_gone; /* launched or attached processes have all ended */

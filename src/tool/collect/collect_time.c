@@ -29,24 +29,39 @@ static double random_between(uint64_t *state, double low, double high)
     return low + (high - low) * (double)(base_hash(*state) >> 11) * 0x1p-53;
 }
 
+/* Of uniform factors between LEAST and MOST, the mean rate of one event is ln(MOST / LEAST) / (MOST - LEAST).
+ */
+static const double LEAST = 0.6, MOST = 1.7, MEAN_RATE = 0.9467705;
+
 void collect_time_periods(uint64_t *random, double rate_hz, unsigned count, uint64_t *periods)
 {
-    double factor[16], rate = 0;
+    double factor[COLLECT_TIME_SET], rate = 0;
     for (unsigned i = 0; i < count; i++) {
-        factor[i] = random_between(random, 0.7, 1.4);
+        factor[i] = random_between(random, LEAST, MOST);
         rate += 1 / factor[i];
     }
+    if (count == 1) /* scaled to the rate, one period would be no random one: it has it on average */
+        rate = MEAN_RATE;
     for (unsigned i = 0; i < count; i++)
         periods[i] = (uint64_t)(factor[i] * rate / rate_hz * 1e9 + random_between(random, 0, 1));
+}
+
+void collect_time_redraw(struct collect_time *time)
+{
+    for (size_t first = 0; first < time->event_count; first += time->set_size) {
+        uint64_t periods[COLLECT_TIME_SET];
+        collect_time_periods(&time->random, time->rate_hz, time->set_size, periods);
+        for (unsigned i = 0; i < time->set_size && first + i < time->event_count; i++)
+            ioctl(time->events[first + i].fd, PERF_EVENT_IOC_PERIOD, &periods[i]);
+    }
 }
 
 void collect_time_describe(const struct collect_time *time, char *text, size_t size)
 {
     if (time->per_thread)
-        snprintf(text, size, "one event a thread, each with a random period of 0.7 to 1.4 / rate");
+        snprintf(text, size, "one event a thread, each with a random period of 0.57 to 1.61 / rate");
     else
-        snprintf(text, size,
-                 "%u events a thread and CPU with random, unrelated periods that together fire at the rate",
+        snprintf(text, size, "%u events a thread and CPU, random unrelated periods, together at the rate",
                  time->set_size);
 }
 

@@ -1,0 +1,549 @@
+/* tally record: run or attach, sample, leave one profile file.
+ *
+ * Signals are blocked and read from a signalfd, so that nothing of how they are handled changes for a
+ * launched program.
+ *
+ *   signal            a program was launched                            processes were attached to
+ *   SIGINT, SIGQUIT   from the terminal the target has it already, as   stop recording
+ *                     the shell would have it; sent to Tally alone it
+ *                     is passed on
+ *   SIGTERM, SIGHUP   passed on; the target's end ends the recording    stop recording
+ *   SIGTSTP           when the terminal has stopped the target, Tally   Tally stops itself
+ *                     stops too; a SIGCONT (fg) wakes both
+ *   SIGCHLD           the target stopped or ended                       -
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base_error.h"
+#include "base_options.h"
+#include "base_terminal.h"
+#include "base_text.h"
+#include "cli.h"
+#include "collect_session.h"
+#include "wire_loss.h"
+
+enum { NOT_STARTED = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127, BY_SIGNAL = 128 };
+enum { PIDS_MAX = 4096, STEP_MS = 250, STATUS_COLUMNS = 78 };
+
+struct record_wish {
+    const char *output, *cgroup, *cpus;
+    double rate_hz;
+    uint64_t duration_ns, max_nodes;
+    int time_kind; /* 0 cpu, 1 user */
+    int stacks;    /* enum collect_stacks */
+    bool system, kernel, follow, timeline, debuginfod, verbose;
+    pid_t pids[PIDS_MAX];
+    size_t pid_count;
+};
+
+static int read_pids(const struct base_option *option, const char *argument, void *target,
+                     struct base_error *error)
+{
+    struct record_wish *wish = target;
+    (void)option;
+    for (const char *at = argument;;) {
+        char *end;
+        errno = 0;
+        long pid = strtol(at, &end, 10);
+        if (end == at || (*end && *end != ',') || pid <= 0 || pid > INT32_MAX || errno)
+            return base_fail(error, BASE_EUSAGE, "'%s' is no process number, nor a list of them with commas",
+                             argument);
+        if (wish->pid_count == PIDS_MAX)
+            return base_fail(error, BASE_EUSAGE, "more than %d processes", PIDS_MAX);
+        wish->pids[wish->pid_count++] = (pid_t)pid;
+        if (!*end)
+            return BASE_OK;
+        at = end + 1;
+    }
+}
+
+static const struct base_option options[] = {
+    {.kind = BASE_OPTION_HEADING, .help = "What to record"},
+    {.name = "pid",
+     .letter = 'p',
+     .kind = BASE_OPTION_CALL,
+     .argument = "PID[,PID...]",
+     .handler = read_pids,
+     .help = "attach to running processes, all their threads; they go on when the recording stops"},
+    {.name = "all",
+     .letter = 'a',
+     .kind = BASE_OPTION_FLAG,
+     .offset = offsetof(struct record_wish, system),
+     .help = "every process of the machine"},
+    {.name = "cgroup",
+     .kind = BASE_OPTION_TEXT,
+     .argument = "PATH",
+     .offset = offsetof(struct record_wish, cgroup),
+     .help = "every process of a control group"},
+    {.name = "cpu",
+     .kind = BASE_OPTION_TEXT,
+     .argument = "LIST",
+     .offset = offsetof(struct record_wish, cpus),
+     .help = "only what runs on these CPUs, such as 0,2-5"},
+    {.name = "no-follow",
+     .kind = BASE_OPTION_UNFLAG,
+     .offset = offsetof(struct record_wish, follow),
+     .help = "the processes named and their threads, but not their children"},
+    {.name = "duration",
+     .kind = BASE_OPTION_DURATION,
+     .argument = "TIME",
+     .minimum = 0.001,
+     .maximum = 1e8,
+     .offset = offsetof(struct record_wish, duration_ns),
+     .help = "stop after that long: 5 (seconds), 500ms, 2m"},
+    {.kind = BASE_OPTION_HEADING, .help = "How"},
+    {.name = "frequency",
+     .letter = 'F',
+     .kind = BASE_OPTION_REAL,
+     .argument = "HZ",
+     .minimum = 0.1,
+     .maximum = 1e6,
+     .offset = offsetof(struct record_wish, rate_hz),
+     .help = "samples a second of CPU time (default 999)"},
+    {.name = "time",
+     .kind = BASE_OPTION_CHOICE,
+     .argument = "cpu|user",
+     .optional = true,
+     .offset = offsetof(struct record_wish, time_kind),
+     .help = "CPU time with the kernel's part (the default), or in user code alone"},
+    {.name = "kernel",
+     .kind = BASE_OPTION_FLAG,
+     .offset = offsetof(struct record_wish, kernel),
+     .help = "keep the kernel's frames too, where allowed"},
+    {.name = "stacks",
+     .kind = BASE_OPTION_CHOICE,
+     .argument = "full|address|none",
+     .offset = offsetof(struct record_wish, stacks),
+     .help =
+         "what a sample keeps: the whole stack (the default), one address, or nothing but thread and CPU"},
+    {.name = "timeline",
+     .kind = BASE_OPTION_FLAG,
+     .offset = offsetof(struct record_wish, timeline),
+     .help = "keep time, thread and stack of each sample, compressed"},
+    {.kind = BASE_OPTION_HEADING, .help = "The profile"},
+    {.name = "output",
+     .letter = 'o',
+     .kind = BASE_OPTION_TEXT,
+     .argument = "FILE",
+     .offset = offsetof(struct record_wish, output),
+     .help = "where it goes (default tally.out); an older profile there becomes FILE.old"},
+    {.name = "max-nodes",
+     .kind = BASE_OPTION_NUMBER,
+     .argument = "N",
+     .minimum = 1000,
+     .maximum = 500e6,
+     .offset = offsetof(struct record_wish, max_nodes),
+     .help = "distinct stacks kept in the tree (default 1000000); past that the coldest are folded"},
+    {.name = "debuginfod",
+     .kind = BASE_OPTION_FLAG,
+     .offset = offsetof(struct record_wish, debuginfod),
+     .help = "ask debuginfod servers for missing debug information"},
+    {.name = "verbose",
+     .letter = 'v',
+     .kind = BASE_OPTION_FLAG,
+     .offset = offsetof(struct record_wish, verbose),
+     .help = "say more while recording"},
+    {0}};
+
+static const char *const notes[] = {
+    "The exit status of a launched command is passed on (128 + the signal's number if one ended it); 127: "
+    "not found, 126: "
+    "not executable, 125: Tally failed before the command ran. Otherwise 0, or 2 after an error.",
+    NULL};
+
+static const struct base_options_command record_command = {
+    .name = "tally record",
+    .synopsis = {"[OPTIONS] -- COMMAND [ARGUMENTS...]", "[OPTIONS] -p PID[,PID...]",
+                 "[OPTIONS] -a | --cgroup PATH"},
+    .summary = "Run a program, or attach to what runs, and record where its time goes.",
+    .options = options,
+    .maximum_arguments = 100000,
+    .arguments = "COMMAND",
+    .stop_at_argument = true,
+    .notes = notes,
+};
+
+/* --- what was asked for --- */
+
+static int check_wish(const struct record_wish *wish, int words, struct base_error *error)
+{
+    int ways = (words > 0) + (wish->pid_count > 0) + wish->system + (wish->cgroup != NULL);
+    if (ways == 0)
+        return base_fail(error, BASE_EUSAGE,
+                         "nothing to record: name a COMMAND, or -p PID, -a or --cgroup PATH");
+    if (ways > 1)
+        return base_fail(error, BASE_EUSAGE, "a COMMAND, -p, -a and --cgroup exclude each other");
+    if (wish->kernel && wish->time_kind)
+        return base_fail(error, BASE_EUSAGE, "--kernel needs --time=cpu");
+    return BASE_OK;
+}
+
+static void add_quoted(struct base_text *line, const char *word)
+{
+    bool plain = *word && !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                             "_-./=:,+@%^")];
+    if (line->length)
+        base_text_add(line, " ");
+    base_text_add(line, plain ? "" : "'");
+    for (const char *at = word; *at; at++)
+        base_text_add(line, *at == '\'' && !plain ? "'\\''" : (char[]){*at, 0});
+    base_text_add(line, plain ? "" : "'");
+}
+
+static void describe_target(const struct record_wish *wish, char *const *words, int count,
+                            struct base_text *line)
+{
+    for (int i = 0; i < count; i++)
+        add_quoted(line, words[i]);
+    if (wish->system)
+        base_text_add(line, "the whole machine");
+    if (wish->cgroup)
+        base_text_addf(line, "cgroup %s", wish->cgroup);
+    for (size_t i = 0; i < wish->pid_count; i++)
+        base_text_addf(line, "%s%d",
+                       i                     ? ","
+                       : wish->pid_count > 1 ? "processes "
+                                             : "process ",
+                       (int)wish->pids[i]);
+}
+
+static struct collect_options session_options(const struct record_wish *wish,
+                                              const struct base_options_rest *rest, const char *line)
+{
+    enum collect_mode mode = wish->pid_count ? COLLECT_ATTACH
+                             : wish->system  ? COLLECT_SYSTEM
+                             : wish->cgroup  ? COLLECT_CGROUP
+                                             : COLLECT_LAUNCH;
+    return (struct collect_options){
+        .mode = mode,
+        .command = rest->arguments,
+        .pids = wish->pids,
+        .pid_count = wish->pid_count,
+        .cgroup = wish->cgroup,
+        .output = wish->output,
+        .command_line = line,
+        .rate_hz = wish->rate_hz,
+        .user_only = wish->time_kind == 1,
+        .kernel_frames = wish->kernel,
+        .follow = wish->follow,
+        .timeline = wish->timeline,
+        .debuginfod = wish->debuginfod,
+        .cpus = wish->cpus,
+        .max_nodes = (uint32_t)wish->max_nodes,
+        .stacks = (enum collect_stacks)wish->stacks,
+    };
+}
+
+/* --- the status line --- */
+
+struct recorder {
+    const struct record_wish *wish;
+    struct collect_session *session;
+    int signals; /* signalfd */
+    pid_t child;
+    int child_status; /* as from waitpid */
+    bool child_ended, stop, drawn;
+    bool live; /* standard error is a terminal that can redraw */
+};
+
+static void clear_line(struct recorder *recorder)
+{
+    if (recorder->drawn)
+        dprintf(STDERR_FILENO, "\r%*s\r", STATUS_COLUMNS, "");
+    recorder->drawn = false;
+}
+
+static void draw_line(struct recorder *recorder, const char *text)
+{
+    if (!recorder->live || !base_terminal_foreground(STDERR_FILENO))
+        return;
+    recorder->drawn = true;
+    dprintf(STDERR_FILENO, "\r%-*.*s", STATUS_COLUMNS, STATUS_COLUMNS, text);
+}
+
+static double own_percent(const struct collect_status *status)
+{
+    return status->elapsed_ns ? 100.0 * (double)status->tool_cpu_ns / (double)status->elapsed_ns : 0;
+}
+
+static void draw_status(struct recorder *recorder)
+{
+    const struct collect_status *status = collect_session_status(recorder->session);
+    char text[256];
+    snprintf(text, sizeof text, "tally: %.0f s, %llu samples, %llu lost, %llu stacks cut, own CPU %.1f %%",
+             (double)status->elapsed_ns / 1e9, (unsigned long long)status->samples,
+             (unsigned long long)status->lost, (unsigned long long)status->cut, own_percent(status));
+    draw_line(recorder, text);
+}
+
+static void say_notice(struct recorder *recorder)
+{
+    const struct collect_status *status = collect_session_status(recorder->session);
+    if (!status->notice[0])
+        return;
+    clear_line(recorder);
+    cli_say("%s", status->notice);
+    collect_session_clear_notice(recorder->session);
+}
+
+static void draw_names(void *context, size_t done, size_t total)
+{
+    static const char bar[] = "##############################";
+    struct recorder *recorder = context;
+    const struct collect_status *status = collect_session_status(recorder->session);
+    char text[256];
+    if (status->naming_ns < 500000000u)
+        return;
+    int width = total ? (int)(done * 30 / total) : 0;
+    snprintf(text, sizeof text, "tally: looking up names [%-30.*s] %zu of %zu", width > 30 ? 30 : width, bar,
+             done, total);
+    draw_line(recorder, text);
+}
+
+/* --- signals --- */
+
+static const int TAKEN[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGTSTP, SIGCHLD};
+static const int BLOCKED_ONLY[] = {SIGPIPE, SIGTTOU, SIGXFSZ}; /* writes then fail with an error instead */
+
+static int take_signals(sigset_t *before)
+{
+    sigset_t taken, blocked;
+    sigemptyset(&taken);
+    for (size_t i = 0; i < sizeof TAKEN / sizeof *TAKEN; i++)
+        sigaddset(&taken, TAKEN[i]);
+    blocked = taken;
+    for (size_t i = 0; i < sizeof BLOCKED_ONLY / sizeof *BLOCKED_ONLY; i++)
+        sigaddset(&blocked, BLOCKED_ONLY[i]);
+    sigprocmask(SIG_BLOCK, &blocked, before);
+    return signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* Stops Tally itself as the default action would, until SIGCONT. */
+static void stop_self(struct recorder *recorder)
+{
+    clear_line(recorder);
+    kill(getpid(), SIGSTOP);
+}
+
+static void look_at_child(struct recorder *recorder)
+{
+    int status;
+    while (!recorder->child_ended &&
+           waitpid(recorder->child, &status, WNOHANG | WUNTRACED) == recorder->child) {
+        if (!WIFSTOPPED(status)) {
+            recorder->child_ended = true;
+            recorder->child_status = status;
+        } else if (WSTOPSIG(status) == SIGTSTP || WSTOPSIG(status) == SIGTTIN ||
+                   WSTOPSIG(status) == SIGTTOU) {
+            stop_self(recorder);
+        }
+    }
+}
+
+static void on_signal(struct recorder *recorder, const struct signalfd_siginfo *info)
+{
+    int number = (int)info->ssi_signo;
+    bool launched = recorder->child > 0;
+    if (number == SIGCHLD)
+        return; /* looked at after every step */
+    if (number == SIGTSTP) {
+        if (!launched)
+            stop_self(recorder);
+        return;
+    }
+    if (!launched) {
+        recorder->stop = true;
+        return;
+    }
+    bool from_terminal = (number == SIGINT || number == SIGQUIT) && info->ssi_code > 0;
+    if (!from_terminal && !recorder->child_ended)
+        kill(recorder->child, number);
+}
+
+static void look_at_signals(struct recorder *recorder)
+{
+    struct signalfd_siginfo info;
+    while (read(recorder->signals, &info, sizeof info) == (ssize_t)sizeof info)
+        on_signal(recorder, &info);
+    if (recorder->child > 0)
+        look_at_child(recorder);
+}
+
+/* --- the recording --- */
+
+static bool is_over(const struct recorder *recorder)
+{
+    const struct collect_status *status = collect_session_status(recorder->session);
+    if (recorder->stop || (recorder->child > 0 ? recorder->child_ended : status->target_gone))
+        return true;
+    return recorder->wish->duration_ns && status->elapsed_ns >= recorder->wish->duration_ns;
+}
+
+static int step_length(const struct recorder *recorder)
+{
+    if (!recorder->wish->duration_ns)
+        return STEP_MS;
+    uint64_t elapsed = collect_session_status(recorder->session)->elapsed_ns;
+    uint64_t left_ms =
+        elapsed < recorder->wish->duration_ns ? (recorder->wish->duration_ns - elapsed) / 1000000 + 1 : 0;
+    return left_ms < STEP_MS ? (int)left_ms : STEP_MS;
+}
+
+static int record_until_over(struct recorder *recorder, struct base_error *error)
+{
+    int result = BASE_OK;
+    look_at_signals(recorder);
+    while (!is_over(recorder)) {
+        result = collect_session_step(recorder->session, step_length(recorder), error);
+        look_at_signals(recorder);
+        if (result < 0)
+            return result;
+        say_notice(recorder);
+        if (!is_over(recorder))
+            draw_status(recorder);
+    }
+    return result;
+}
+
+/* A launched program goes on, with nobody watching, when the profile cannot be written any more. */
+static void wait_for_child(struct recorder *recorder)
+{
+    while (recorder->child > 0 && !recorder->child_ended) {
+        struct signalfd_siginfo info;
+        sigset_t child;
+        sigemptyset(&child);
+        sigaddset(&child, SIGCHLD);
+        struct timespec tenth = {.tv_nsec = 100000000};
+        sigtimedwait(&child, NULL, &tenth);
+        while (read(recorder->signals, &info, sizeof info) == (ssize_t)sizeof info)
+            on_signal(recorder, &info);
+        look_at_child(recorder);
+    }
+}
+
+static const char *describe_status(int status, char *text, size_t size)
+{
+    if (WIFEXITED(status) && !WEXITSTATUS(status))
+        return "success";
+    if (WIFEXITED(status))
+        snprintf(text, size, "exit status %d", WEXITSTATUS(status));
+    else
+        snprintf(text, size, "signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    return text;
+}
+
+static uint64_t lost_stacks(const struct profile *profile)
+{
+    uint64_t lost = 0;
+    for (unsigned reason = WIRE_LOSS_STACK_CUT; reason <= WIRE_LOSS_TOO_DEEP; reason++)
+        lost += reason == WIRE_LOSS_FRAME_POINTER ? 0 : profile->losses[reason];
+    return lost;
+}
+
+static void say_result(const struct recorder *recorder)
+{
+    const struct collect_status *status = collect_session_status(recorder->session);
+    const struct profile *profile = collect_session_profile(recorder->session);
+    const char *why = profile_meta(profile, "no_samples_reason");
+    const char *kernel = profile_meta(profile, "kernel_notice");
+    cli_say("%.2f s, %llu samples -> %s (%llu kB); own CPU %.1f %%", (double)status->recorded_ns / 1e9,
+            (unsigned long long)status->samples, recorder->wish->output,
+            (unsigned long long)status->file_bytes / 1000,
+            status->recorded_ns ? 100.0 * (double)status->tool_cpu_ns / (double)status->recorded_ns : 0);
+    if (why)
+        cli_say("no samples: %s", why);
+    if (status->lost || lost_stacks(profile))
+        cli_say("lost: %llu samples dropped, %llu of %llu stacks incomplete (tally report --losses)",
+                (unsigned long long)status->lost, (unsigned long long)lost_stacks(profile),
+                (unsigned long long)status->samples);
+    if (kernel)
+        cli_say("%s", kernel);
+}
+
+static int exit_status(const struct recorder *recorder, int otherwise)
+{
+    if (!recorder->child_ended)
+        return otherwise;
+    int status = recorder->child_status;
+    return WIFSIGNALED(status) ? BY_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static int record(struct recorder *recorder, struct base_error *error)
+{
+    char text[128];
+    int result = record_until_over(recorder, error);
+    if (result < 0) {
+        clear_line(recorder);
+        cli_fail(error);
+        wait_for_child(recorder);
+        return exit_status(recorder, CLI_FAILED);
+    }
+    const char *became =
+        recorder->child_ended ? describe_status(recorder->child_status, text, sizeof text) : NULL;
+    result = collect_session_finish(recorder->session, became, draw_names, recorder, error);
+    clear_line(recorder);
+    if (result < 0) {
+        cli_fail(error);
+        return exit_status(recorder, CLI_FAILED);
+    }
+    say_result(recorder);
+    return exit_status(recorder, CLI_OK);
+}
+
+static int start_failure(bool launch, bool command_failed, int code)
+{
+    if (!launch)
+        return CLI_FAILED;
+    return !command_failed ? NOT_STARTED : code == BASE_ENOTFOUND ? NOT_FOUND : NOT_EXECUTABLE;
+}
+
+static int record_session(struct recorder *recorder, const struct collect_options *wanted)
+{
+    struct base_error error = {0};
+    bool command_failed = false;
+    int result = collect_session_new(wanted, &recorder->session, &error);
+    if (result >= 0)
+        result = collect_session_start(recorder->session, &command_failed, &error);
+    int status;
+    if (result < 0) {
+        cli_fail(&error);
+        status = start_failure(wanted->mode == COLLECT_LAUNCH, command_failed, result);
+    } else {
+        recorder->child = collect_session_status(recorder->session)->child;
+        say_notice(recorder);
+        if (recorder->wish->verbose)
+            cli_say("%s; sampling: %s", profile_meta(collect_session_profile(recorder->session), "engine"),
+                    profile_meta(collect_session_profile(recorder->session), "sampling"));
+        status = record(recorder, &error);
+    }
+    collect_session_free(recorder->session);
+    return status;
+}
+
+int cmd_record(int argc, char **argv)
+{
+    struct record_wish wish = {.output = "tally.out", .rate_hz = 999, .follow = true};
+    struct base_options_rest rest;
+    struct base_error error = {0};
+    int status;
+    if (!cli_parse(&record_command, argc, argv, &wish, &rest, &status))
+        return status;
+    if (check_wish(&wish, rest.count, &error) < 0)
+        return cli_fail_command(record_command.name, &error);
+    struct base_text line = {0};
+    describe_target(&wish, rest.arguments, rest.count, &line);
+    struct collect_options wanted = session_options(&wish, &rest, base_text_string(&line));
+    struct recorder recorder = {.wish = &wish, .live = base_terminal_redraws(STDERR_FILENO)};
+    recorder.signals = wanted.wake_fd = take_signals(&wanted.target_signals);
+    status = record_session(&recorder, &wanted);
+    base_text_free(&line);
+    return status;
+}
