@@ -1,0 +1,166 @@
+#include "elf_maps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base_array.h"
+#include "base_text.h"
+
+void elf_maps_free(struct elf_maps *maps)
+{
+    for (size_t i = 0; i < maps->count; i++)
+        free(maps->items[i].path);
+    free(maps->items);
+    *maps = (struct elf_maps){0};
+}
+
+/* --- parsing --- */
+
+/* The kernel writes a newline in a path as \012. */
+static void unescape(char *path)
+{
+    char *to = path;
+    for (const char *from = path; *from;) {
+        if (!strncmp(from, "\\012", 4)) {
+            *to++ = '\n';
+            from += 4;
+        } else {
+            *to++ = *from++;
+        }
+    }
+    *to = '\0';
+}
+
+static bool cut_deleted(char *path)
+{
+    static const char mark[] = " (deleted)";
+    size_t length = strlen(path), tail = sizeof mark - 1;
+    if (path[0] != '/' || length <= tail || strcmp(path + length - tail, mark))
+        return false;
+    path[length - tail] = '\0';
+    return true;
+}
+
+/* "START-END rwxp OFFSET MAJOR:MINOR INODE    PATH" */
+static int parse_line(const char *line, size_t length, struct elf_maps *maps, struct base_error *error)
+{
+    char flags[5];
+    int path_at = 0;
+    struct elf_mapping mapping = {0};
+    char *text = strndup(line, length);
+    if (!text)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    int fields =
+        sscanf(text, "%lx-%lx %4s %lx %x:%x %lu %n", &mapping.start, &mapping.end, flags, &mapping.offset,
+               &mapping.device_major, &mapping.device_minor, &mapping.inode, &path_at);
+    if (fields != 7 || strlen(flags) != 4 || mapping.end < mapping.start) {
+        free(text);
+        return base_fail(error, BASE_EFORMAT, "a line of /proc/PID/maps that is none");
+    }
+    mapping.readable = flags[0] == 'r';
+    mapping.writable = flags[1] == 'w';
+    mapping.executable = flags[2] == 'x';
+    mapping.shared = flags[3] == 's';
+    mapping.path = strdup(path_at ? text + path_at : "");
+    free(text);
+    if (!mapping.path || !base_array_room(maps->items, maps->count, maps->capacity)) {
+        free(mapping.path);
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    }
+    unescape(mapping.path);
+    mapping.deleted = cut_deleted(mapping.path);
+    maps->items[maps->count++] = mapping;
+    return BASE_OK;
+}
+
+int elf_maps_parse(const char *text, struct elf_maps *maps, struct base_error *error)
+{
+    *maps = (struct elf_maps){0};
+    while (*text) {
+        size_t length = strcspn(text, "\n");
+        int result = length ? parse_line(text, length, maps, error) : BASE_OK;
+        if (result < 0) {
+            elf_maps_free(maps);
+            return result;
+        }
+        text += length + (text[length] == '\n');
+    }
+    return BASE_OK;
+}
+
+int elf_maps_read(pid_t pid, struct elf_maps *maps, struct base_error *error)
+{
+    char path[64], bytes[16384];
+    struct base_text text = {0};
+    *maps = (struct elf_maps){0};
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return base_fail_errno(error, errno, "mappings of process %d", (int)pid);
+    ssize_t got;
+    while ((got = read(fd, bytes, sizeof bytes)) > 0)
+        base_text_add_bytes(&text, bytes, (size_t)got);
+    int number = errno;
+    close(fd);
+    int result = got < 0       ? base_fail_errno(error, number, "mappings of process %d", (int)pid)
+                 : text.failed ? base_fail(error, BASE_ENOMEM, "out of memory")
+                               : elf_maps_parse(base_text_string(&text), maps, error);
+    base_text_free(&text);
+    return result;
+}
+
+/* --- opening what is mapped --- */
+
+static int open_regular(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat status;
+    if (fd >= 0 && (fstat(fd, &status) || !S_ISREG(status.st_mode))) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* The mapping's inode number decides. Its device is compared only where the file system is one that shows
+ * programs the same device as the kernel has: overlay and btrfs do not, so a differing device alone does not
+ * refuse. Without an inode number (the kernel told a build-id instead) any file will do: the caller compares
+ * the build-id. */
+static bool is_mapped_file(int fd, const struct elf_mapping *mapping)
+{
+    struct stat status;
+    return !mapping->inode || (!fstat(fd, &status) && status.st_ino == mapping->inode);
+}
+
+static int open_path(const char *path, const struct elf_mapping *mapping)
+{
+    int fd = open_regular(path);
+    if (fd >= 0 && !is_mapped_file(fd, mapping)) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+int elf_maps_open(pid_t pid, const struct elf_mapping *mapping, struct base_error *error)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "/proc/%d/map_files/%lx-%lx", (int)pid, mapping->start, mapping->end);
+    int fd = open_regular(path);
+    if (fd < 0 && mapping->path[0] == '/') {
+        snprintf(path, sizeof path, "/proc/%d/root%s", (int)pid, mapping->path);
+        fd = open_path(path, mapping);
+        if (fd < 0)
+            fd = open_path(mapping->path, mapping);
+    }
+    if (fd >= 0)
+        return fd;
+    return base_fail(error, BASE_ENOTFOUND, "cannot open %s as process %d has it mapped", mapping->path,
+                     (int)pid);
+}
