@@ -473,13 +473,15 @@ static void add_option(struct base_text *out, const struct base_option *option, 
 
 static void add_notes(struct base_text *out, const char *const *notes, size_t width)
 {
+    bool example = false; /* the line before was one */
     for (; notes && *notes; notes++) {
-        if (**notes == ' ') {
-            base_text_addf(out, "%s\n", *notes);
-        } else {
+        if (**notes != ' ' || !example)
             base_text_add(out, "\n");
+        example = **notes == ' ';
+        if (example)
+            base_text_addf(out, "%s\n", *notes);
+        else
             base_options_wrap(out, *notes, 0, 0, width);
-        }
     }
 }
 
@@ -488,6 +490,7 @@ void base_options_help(const struct base_options_command *command, unsigned widt
     static const struct base_option help = {
         .name = "help", .letter = 'h', .kind = BASE_OPTION_FLAG, .help = "show this help"};
     size_t columns = width ? width : HELP_WIDTH;
+    bool headings = false;
     for (int i = 0; i < BASE_OPTIONS_SYNOPSES && command->synopsis[i]; i++)
         base_text_addf(out, "%s %s%s%s\n", i ? "      " : "Usage:", command->name,
                        *command->synopsis[i] ? " " : "", command->synopsis[i]);
@@ -496,11 +499,15 @@ void base_options_help(const struct base_options_command *command, unsigned widt
     if (command->options->kind != BASE_OPTION_HEADING)
         base_text_add(out, "\n");
     for (const struct base_option *option = command->options; option->kind; option++) {
-        if (option->kind == BASE_OPTION_HEADING)
+        if (option->kind == BASE_OPTION_HEADING) {
             base_text_addf(out, "\n%s\n", option->help);
-        else
+            headings = true;
+        } else {
             add_option(out, option, columns);
+        }
     }
+    if (headings)
+        base_text_add(out, "\n");
     add_option(out, &help, columns);
     add_notes(out, command->notes, columns);
 }

@@ -55,6 +55,17 @@ bool base_terminal_color(int descriptor, enum base_terminal_color wish)
     return !(none && *none) && base_terminal_redraws(descriptor);
 }
 
+bool base_terminal_utf8(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *locale = getenv(names[i]);
+        if (locale && *locale)
+            return strcasestr(locale, "UTF-8") || strcasestr(locale, "utf8");
+    }
+    return true;
+}
+
 bool base_terminal_foreground(int descriptor)
 {
     return !base_terminal_is(descriptor) || tcgetpgrp(descriptor) == getpgrp();

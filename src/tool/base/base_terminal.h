@@ -25,6 +25,10 @@ bool base_terminal_color(int descriptor, enum base_terminal_color wish);
 /* Can the cursor be sent back to the line's beginning (a status line)? A terminal other than TERM=dumb. */
 bool base_terminal_redraws(int descriptor);
 
+/* Does the user's locale ($LC_ALL, $LC_CTYPE, $LANG: the first that is set) speak UTF-8? Where none is set,
+ * as in most containers, terminals do. */
+bool base_terminal_utf8(void);
+
 /* Are we in its foreground? A background job must not draw. True for what is no terminal. */
 bool base_terminal_foreground(int descriptor);
 

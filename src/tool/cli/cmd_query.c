@@ -27,8 +27,7 @@ static const char *const query_notes[] = {
     "Views: counters, flat, stacks, threads, losses, meta (tally-query(1) has their columns). The profile is "
     "opened "
     "read-only: a statement that would write is refused.",
-    "",
-    "  tally query tally.out \"SELECT function, self FROM flat ORDER BY self DESC LIMIT 5\"",
+    "  tally query tally.out \"SELECT function, self FROM flat ORDER BY self DESC\"",
     NULL,
 };
 

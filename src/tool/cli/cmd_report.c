@@ -156,7 +156,6 @@ static const char *const report_notes[] = {
     "Shares of sampled counters carry their 95 % interval. Names are shortened to the terminal's width "
     "($COLUMNS), "
     "and never in a pipe or a file. The pager is $TALLY_PAGER, $PAGER or less.",
-    "",
     "  tally report --graph",
     "  tally report --by line --limit 20",
     "  tally report before.out --tree --thread 'worker*'",
@@ -234,6 +233,7 @@ static int print(const struct profile *profile, const struct report_wish *wish, 
         .inlines = wish->inlines,
         .json = wish->json,
         .color = base_terminal_color(STDOUT_FILENO, (enum base_terminal_color)wish->color),
+        .ascii = !base_terminal_utf8(),
         .width = base_terminal_width(STDOUT_FILENO),
         .file = file,
     };

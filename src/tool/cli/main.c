@@ -31,6 +31,8 @@ static const struct command commands[] = {
     {"record", cmd_record, "run a program, or attach, and record where its time goes", 0},
     {"report", cmd_report, "show where the time went", PRINTS},
     {"query", cmd_query, "ask a profile in SQL", PRINTS},
+    {"list", cmd_list, "list what this machine can measure", PRINTS},
+    {"doctor", cmd_doctor, "find out what keeps Tally from measuring, and the remedy", PRINTS},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

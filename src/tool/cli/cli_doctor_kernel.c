@@ -1,0 +1,215 @@
+/* Checks of the kernel and its settings. */
+#include <inttypes.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "cli_doctor.h"
+#include "collect_event.h"
+
+static bool may_all(const struct cli_doctor *doctor)
+{
+    return cli_doctor_has(doctor, CAP_PERFMON) || cli_doctor_has(doctor, CAP_SYS_ADMIN);
+}
+
+void cli_doctor_check_kernel(struct cli_doctor *doctor)
+{
+    struct utsname name;
+    unsigned major = 0, minor = 0;
+    if (uname(&name) < 0 || sscanf(name.release, "%u.%u", &major, &minor) != 2)
+        return;
+    bool old = major < 4 || (major == 4 && minor < 1);
+    bool middling = major < 5 || (major == 5 && minor < 12);
+    enum cli_doctor_state state = old ? CLI_DOCTOR_MISSING : middling ? CLI_DOCTOR_LIMITED : CLI_DOCTOR_OK;
+    struct cli_doctor_line *line = cli_doctor_add(doctor, "kernel", state);
+    if (old)
+        cli_doctor_explain(line, "Linux %u.%u: Tally needs 4.1 or later", major, minor);
+    else if (middling)
+        cli_doctor_explain(
+            line,
+            "Linux %u.%u: works; since 5.12 the kernel itself tells which build of a file is mapped, "
+            "until then a file replaced while it runs may be mistaken",
+            major, minor);
+    else
+        cli_doctor_explain(line, "Linux %u.%u", major, minor);
+}
+
+/* Exactly what `tally record` would open. */
+void cli_doctor_check_perf(struct cli_doctor *doctor)
+{
+    struct collect_event_form form = {.want_kernel_time = true,
+                                      .want_kernel_frames = true,
+                                      .stacks = COLLECT_STACKS_FULL,
+                                      .stack_copy = 16384};
+    struct base_error error = {0};
+    int result = collect_event_probe(&form, &error);
+    struct cli_doctor_line *line =
+        cli_doctor_add(doctor, "perf_event_open", result == BASE_OK ? CLI_DOCTOR_OK : CLI_DOCTOR_MISSING);
+    if (result == BASE_OK) {
+        cli_doctor_explain(line, "tried: samples with stacks, %s",
+                           form.kernel_time ? "with the kernel's part" : "of user mode");
+        return;
+    }
+    cli_doctor_explain(line, "tried and refused: %s", error.text);
+    if (doctor->filtered)
+        cli_doctor_advise(line, "docker run --cap-add PERFMON --security-opt seccomp=unconfined IMAGE");
+    else
+        cli_doctor_advise(line, "sudo sysctl kernel.perf_event_paranoid=1");
+}
+
+static void explain_paranoid(struct cli_doctor_line *line, int64_t value)
+{
+    if (value >= 3)
+        cli_doctor_explain(line, "%" PRId64 ": perf events are refused without CAP_PERFMON", value);
+    else if (value == 2)
+        cli_doctor_explain(line,
+                           "2: your own processes, in user mode only; time in the kernel is not counted");
+    else if (value == 1)
+        cli_doctor_explain(line,
+                           "1: your own processes, with the kernel's part; -a and --cgroup need 0 or less");
+    else
+        cli_doctor_explain(line, "%" PRId64 ": your own processes and whole CPUs", value);
+}
+
+void cli_doctor_check_paranoid(struct cli_doctor *doctor)
+{
+    int64_t value;
+    if (!cli_doctor_setting(doctor, "/proc/sys/kernel/perf_event_paranoid", &value)) {
+        cli_doctor_explain(cli_doctor_add(doctor, "perf_event_paranoid", CLI_DOCTOR_MISSING),
+                           "absent: this kernel was built without perf events");
+        return;
+    }
+    bool exempt = may_all(doctor);
+    enum cli_doctor_state state = exempt || value < 1 ? CLI_DOCTOR_OK
+                                  : value >= 3        ? CLI_DOCTOR_MISSING
+                                                      : CLI_DOCTOR_LIMITED;
+    struct cli_doctor_line *line = cli_doctor_add(doctor, "perf_event_paranoid", state);
+    if (exempt)
+        cli_doctor_explain(line, "%" PRId64 ": does not bind you (CAP_PERFMON or CAP_SYS_ADMIN)", value);
+    else
+        explain_paranoid(line, value);
+    if (state != CLI_DOCTOR_OK)
+        cli_doctor_advise(line, "sudo sysctl kernel.perf_event_paranoid=%d", value >= 2 ? 1 : 0);
+}
+
+/* A ring a CPU, 128 KB at least and a page for its head. */
+void cli_doctor_check_mlock(struct cli_doctor *doctor)
+{
+    enum { SMALLEST_KB = 132, DEFAULT_KB = 516 };
+    int64_t value;
+    if (!cli_doctor_setting(doctor, "/proc/sys/kernel/perf_event_mlock_kb", &value))
+        return;
+    bool exempt = cli_doctor_has(doctor, CAP_IPC_LOCK);
+    bool ok = exempt || value >= SMALLEST_KB;
+    struct cli_doctor_line *line =
+        cli_doctor_add(doctor, "perf_event_mlock_kb", ok ? CLI_DOCTOR_OK : CLI_DOCTOR_LIMITED);
+    if (exempt)
+        cli_doctor_explain(
+            line, "%" PRId64 " kB a CPU: does not bind you (CAP_IPC_LOCK); rings are as large as useful",
+            value);
+    else
+        cli_doctor_explain(line, "%" PRId64 " kB a CPU for rings: %s", value,
+                           ok ? "enough at usual rates"
+                              : "less than the smallest ring, 132 kB; what exceeds it counts "
+                                "against the limit on locked memory");
+    if (!ok)
+        cli_doctor_advise(line, "sudo sysctl kernel.perf_event_mlock_kb=%d", DEFAULT_KB);
+}
+
+void cli_doctor_check_rate(struct cli_doctor *doctor)
+{
+    enum { DEFAULT_HZ = 999, GOOD_HZ = 10000 };
+    int64_t value;
+    if (!cli_doctor_setting(doctor, "/proc/sys/kernel/perf_event_max_sample_rate", &value))
+        return;
+    bool ok = value >= GOOD_HZ;
+    struct cli_doctor_line *line =
+        cli_doctor_add(doctor, "perf_event_max_sample_rate", ok ? CLI_DOCTOR_OK : CLI_DOCTOR_LIMITED);
+    cli_doctor_explain(line, "%" PRId64 ": %s", value,
+                       ok ? "rates up to this (-F)"
+                       : value >= DEFAULT_HZ
+                           ? "the default rate works, faster ones do not; the kernel lowers "
+                             "this by itself when samples took it long"
+                           : "less than the default rate of 999; the kernel lowers this by itself when "
+                             "samples took it long");
+    if (!ok)
+        cli_doctor_advise(line, "sudo sysctl kernel.perf_event_max_sample_rate=100000");
+}
+
+void cli_doctor_check_cpu_time(struct cli_doctor *doctor)
+{
+    enum { DEFAULT_PERCENT = 25, LITTLE_PERCENT = 5 };
+    int64_t value;
+    if (!cli_doctor_setting(doctor, "/proc/sys/kernel/perf_cpu_time_max_percent", &value))
+        return;
+    bool off = value == 0 || value == 100, ok = off || value >= LITTLE_PERCENT;
+    struct cli_doctor_line *line =
+        cli_doctor_add(doctor, "perf_cpu_time_max_percent", ok ? CLI_DOCTOR_OK : CLI_DOCTOR_LIMITED);
+    if (off)
+        cli_doctor_explain(line, "%" PRId64 ": the kernel never lowers the rate", value);
+    else
+        cli_doctor_explain(line,
+                           "%" PRId64
+                           ": the kernel lowers the rate when samples take more of a CPU than this many "
+                           "percent",
+                           value);
+    if (!ok)
+        cli_doctor_advise(line, "sudo sysctl kernel.perf_cpu_time_max_percent=%d", DEFAULT_PERCENT);
+}
+
+/* Yama restricts attaching by ptrace; perf asks only for the right to read. */
+void cli_doctor_check_ptrace(struct cli_doctor *doctor)
+{
+    int64_t value;
+    if (!cli_doctor_setting(doctor, "/proc/sys/kernel/yama/ptrace_scope", &value)) {
+        cli_doctor_explain(cli_doctor_add(doctor, "ptrace_scope", CLI_DOCTOR_OK), "absent: no restriction");
+        return;
+    }
+    struct cli_doctor_line *line = cli_doctor_add(doctor, "ptrace_scope", CLI_DOCTOR_OK);
+    cli_doctor_explain(line, "%" PRId64 ": no matter, sampling uses no ptrace", value);
+}
+
+/* The addresses of the kernel's symbols read as 0 for those who may not see them. */
+static bool kernel_names_shown(const struct cli_doctor *doctor, bool *readable)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/proc/kallsyms", doctor->root);
+    FILE *file = fopen(path, "re");
+    uint64_t address = 0;
+    *readable = file != NULL;
+    for (int i = 0; file && i < 64 && !address; i++) {
+        if (fscanf(file, "%" SCNx64 " %*[^\n]", &address) != 1)
+            break;
+    }
+    if (file)
+        fclose(file);
+    return address != 0;
+}
+
+void cli_doctor_check_kernel_names(struct cli_doctor *doctor)
+{
+    int64_t restrict_value = 0, paranoid = 0;
+    bool readable, shown = kernel_names_shown(doctor, &readable);
+    bool known = cli_doctor_setting(doctor, "/proc/sys/kernel/kptr_restrict", &restrict_value);
+    struct cli_doctor_line *line =
+        cli_doctor_add(doctor, "kptr_restrict", shown ? CLI_DOCTOR_OK : CLI_DOCTOR_LIMITED);
+    char value[32] = "absent";
+    if (known)
+        snprintf(value, sizeof value, "%" PRId64, restrict_value);
+    if (shown)
+        cli_doctor_explain(line, "%s: kernel functions have names", value);
+    else if (!readable)
+        cli_doctor_explain(line, "%s: there is no /proc/kallsyms, kernel functions (--kernel) have no names",
+                           value);
+    else
+        cli_doctor_explain(
+            line, "%s: kernel addresses are hidden from you, kernel functions (--kernel) have no names",
+            value);
+    if (shown || !readable)
+        return;
+    /* With 0 they are shown to those whom perf_event_paranoid lets see the kernel. */
+    cli_doctor_setting(doctor, "/proc/sys/kernel/perf_event_paranoid", &paranoid);
+    cli_doctor_advise(line, "sudo sysctl kernel.kptr_restrict=0%s",
+                      paranoid > 1 && !may_all(doctor) ? " kernel.perf_event_paranoid=1" : "");
+}

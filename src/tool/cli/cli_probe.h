@@ -1,0 +1,30 @@
+/* cli_probe.h - what this machine gives this user, found out by asking for it: every event is opened for an
+ * instant on Tally itself, a BPF program of two instructions is loaded and dropped. Nothing stays.
+ * Context: tool. Source: perf_event_open(2), bpf(2),
+ * Documentation/ABI/testing/sysfs-bus-event_source-devices-*. */
+#ifndef CLI_PROBE_H
+#define CLI_PROBE_H
+
+#include <linux/perf_event.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { CLI_PROBE_WHY = 160 };
+
+struct cli_probe {
+    const char *group; /* "software", "hardware", "tracepoint", "energy", "bpf" */
+    char name[48];
+    bool available;
+    char why[CLI_PROBE_WHY]; /* when not: the cause; when only partly: what is missing; else empty */
+};
+
+enum { CLI_PROBES_MOST = 48 };
+
+/* Tries everything; returns how many there are. */
+size_t cli_probe_all(struct cli_probe probes[CLI_PROBES_MOST]);
+
+/* Why perf_event_open(attr) failed with errno `number`: for people, names the setting. */
+void cli_probe_explain(int number, const struct perf_event_attr *attr, char why[CLI_PROBE_WHY]);
+
+#endif

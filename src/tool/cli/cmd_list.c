@@ -1,0 +1,100 @@
+/* tally list: what can be measured here. Nothing is read off a version number: each is tried. */
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base_json.h"
+#include "base_text.h"
+#include "cli.h"
+#include "cli_output.h"
+#include "cli_probe.h"
+#include "collect_event.h"
+
+struct list_wish {
+    bool json;
+};
+
+static const struct base_option list_options[] = {
+    {.name = "json",
+     .kind = BASE_OPTION_FLAG,
+     .offset = offsetof(struct list_wish, json),
+     .help = "for machines"},
+    {0},
+};
+
+static const struct base_options_command list_command = {
+    .name = "tally list",
+    .synopsis = {"[--json]"},
+    .summary = "List the collectors of this Tally and the events that this machine gives you. Every one is "
+               "tried; what is "
+               "missing is listed with the cause.",
+    .options = list_options,
+};
+
+enum { NAME_COLUMN = 28, WHY_COLUMN = 33, WIDTH = 80 };
+
+/* The collectors there are: so far only one. */
+static void probe_collector(struct cli_probe *probe)
+{
+    struct collect_event_form form = {
+        .want_kernel_time = true, .stacks = COLLECT_STACKS_FULL, .stack_copy = 16384};
+    struct base_error error = {0};
+    *probe = (struct cli_probe){.group = "collector", .name = "time"};
+    probe->available = collect_event_probe(&form, &error) == BASE_OK;
+    const char *why = probe->available ? form.why_no_kernel_time : error.text;
+    snprintf(probe->why, sizeof probe->why, "%.*s", CLI_PROBE_WHY - 1, why);
+}
+
+static void add_line(struct base_text *out, const struct cli_probe *probe)
+{
+    base_text_addf(out, "  %-*s%s", NAME_COLUMN - 2, probe->name, probe->available ? "yes" : "no");
+    if (probe->why[0])
+        base_text_add_repeated(out, ' ', (size_t)(WHY_COLUMN - NAME_COLUMN - (probe->available ? 3 : 2)));
+    base_options_wrap(out, probe->why, WHY_COLUMN, WHY_COLUMN, WIDTH);
+}
+
+static void add_texts(struct base_text *out, const struct cli_probe *probes, size_t count)
+{
+    const char *group = "";
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(group, probes[i].group))
+            base_text_addf(out, "%s%s\n", i ? "\n" : "", probes[i].group);
+        group = probes[i].group;
+        add_line(out, &probes[i]);
+    }
+}
+
+static void add_json(struct base_text *out, const struct cli_probe *probes, size_t count)
+{
+    struct base_json json = {.out = out, .lines = 1};
+    base_json_begin(&json, NULL, '[');
+    for (size_t i = 0; i < count; i++) {
+        base_json_begin(&json, NULL, '{');
+        base_json_string(&json, "group", probes[i].group);
+        base_json_string(&json, "name", probes[i].name);
+        base_json_bool(&json, "available", probes[i].available);
+        base_json_string(&json, "why", probes[i].why[0] ? probes[i].why : NULL);
+        base_json_end(&json, '}');
+    }
+    base_json_end(&json, ']');
+}
+
+int cmd_list(int argc, char **argv)
+{
+    struct list_wish wish = {0};
+    struct base_options_rest rest;
+    struct cli_probe probes[CLI_PROBES_MOST + 1];
+    struct base_text text = {0};
+    int status;
+    if (!cli_parse(&list_command, argc, argv, &wish, &rest, &status))
+        return status;
+    probe_collector(&probes[0]);
+    size_t count = 1 + cli_probe_all(probes + 1);
+    if (wish.json)
+        add_json(&text, probes, count);
+    else
+        add_texts(&text, probes, count);
+    status = cli_output_text(&text);
+    base_text_free(&text);
+    return status;
+}
