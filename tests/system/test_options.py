@@ -1,0 +1,127 @@
+"""What the options of record and report change: rate, CPUs, kernel frames, user time, bounds of the tree, views of the report."""
+import json
+import os
+
+import tap
+import tally
+import truth
+import workloads
+
+
+@tap.case
+def rates(context):
+    """Samples are as many as CPU time times rate; what the machine cannot bear is said, never silent."""
+    for rate in (100, 999, 4000, 10000):
+        profile = tally.recorded(context, [context.program("shares"), "--seconds", "1.5"], ["-F", str(rate)], name=f"profile{rate}")
+        _, whole = truth.shares(profile.output)
+        samples = sum(row["samples"] for row in profile.flat().values() if row["self"])
+        losses = profile.losses()
+        lost, lowered = losses.get(1, 0), losses.get(20, 0) + losses.get(2, 0)
+        seconds = profile.total() / 1e9
+        context.note(f"{rate} Hz: {seconds:.3f} s of samples for {whole:.3f} s of CPU time, {samples} samples by self, {lost} lost, {lowered} lowered or throttled")
+        tolerance = 0.06 + 4 / (rate * whole) ** 0.5
+        context.check(abs(seconds / whole - 1) < tolerance or lost or lowered,
+                      f"{rate} Hz: {seconds:.3f} s of samples for {whole:.3f} s of CPU time, and no loss says why")
+
+
+@tap.case
+def only_some_cpus(context):
+    tap.need("taskset")
+    allowed = sorted(os.sched_getaffinity(0))
+    if len(allowed) < 2:
+        raise tap.Skip("only one CPU")
+    first, second = allowed[:2]
+    command = ["taskset", "-c", str(first), context.program("steady"), "30", "10"]
+    here = tally.recorded(context, command, ["--cpu", str(first)], name="here", status=42)
+    there = tally.recorded(context, command, ["--cpu", str(second)], name="there", status=42)
+    context.check(here.share_containing("steady_step") > 0.8, "no samples of the CPU it ran on")
+    context.check("steady_step" not in there.functions(), "samples of a CPU it did not run on")
+    context.check("steady_step" in here.report("--cpu", str(first)), "report --cpu hides what ran there")
+    by_cpu = here.report("--by", "cpu")
+    context.check(str(first) in by_cpu, f"report --by cpu does not name the CPU: {by_cpu}")
+
+
+@tap.case
+def kernel_frames(context):
+    """Time in the kernel has the kernel's frames below the user's with --kernel, and is the caller's own without."""
+    tap.need_root()
+    command = ["dd", "if=/dev/zero", "of=/dev/null", "bs=4M", "count=4000"]
+    with_kernel = tally.recorded(context, command, ["--kernel"], name="with")
+    images = dict(with_kernel.rows("select image, sum(self) from flat where counter = 'time.cpu' group by image"))
+    whole = with_kernel.total()
+    kernel = sum(value for image, value in images.items() if image.startswith("["))
+    context.check(kernel > 0.5 * whole, f"{kernel / 1e9:.2f} of {whole / 1e9:.2f} s in kernel functions: {images}")
+    without = tally.recorded(context, command, name="without")
+    images = dict(without.rows("select image, sum(self) from flat where counter = 'time.cpu' group by image"))
+    context.check(not any(image == "[kernel]" and value for image, value in images.items()), f"kernel functions without --kernel: {images}")
+    context.check(without.total() > 0.5 * whole, "kernel time is missing without --kernel")
+
+
+@tap.case
+def user_time_alone(context):
+    """dd spends its time in the kernel: next to nothing is left with --time=user."""
+    command = ["dd", "if=/dev/zero", "of=/dev/null", "bs=4M", "count=2000"]
+    profile = tally.recorded(context, command, ["--time=user"])
+    context.check(profile.total() < 0.1e9, f"{profile.total() / 1e9:.2f} s of user time")
+
+
+@tap.case
+def bounded_tree(context):
+    """Past --max-nodes the coldest subtrees are folded; the sum stays, and what was folded is counted."""
+    command = workloads.python(context, 30)
+    free = tally.recorded(context, command, name="free")
+    bounded = tally.recorded(context, command, ["--max-nodes", "1000"], name="bounded")
+    if len(free.stacks()) < 1000:
+        raise tap.Skip(f"only {len(free.stacks())} distinct stacks")
+    context.check("(folded)" in bounded.functions(), "nothing is called (folded)")
+    context.check(bounded.losses().get(11, 0) > 0, f"folding is not counted: {bounded.losses()}")
+    context.check(len(bounded.stacks()) <= 1000, f"{len(bounded.stacks())} stacks")
+    context.check(abs(bounded.total() / free.total() - 1) < 0.3, f"{bounded.total() / 1e9:.2f} s instead of {free.total() / 1e9:.2f}")
+
+
+@tap.case
+def timeline(context):
+    """The file stays readable, and the figures are the same views."""
+    profile = tally.recorded(context, [context.program("shares"), "--seconds", "0.5"], ["--timeline"])
+    context.check("share_60" in profile.functions(), "share_60 is not in the profile")
+    profile.report()
+
+
+@tap.case
+def views_of_the_report(context):
+    """Every view names what is hot; --json is JSON; the header says what was measured."""
+    profile = tally.recorded(context, [context.program("recursion"), "--seconds", "0.6", "30"])
+    for view in ([], ["--flat"], ["--graph"], ["--tree"], ["--paths"], ["--by", "function"], ["--tree", "--limit", "0"]):
+        text = profile.report(*view)
+        context.check("recursion_leaf" in text, f"report {view} does not name recursion_leaf:\n{text}")
+        json.loads(profile.report(*view, "--json"))
+    for by in ("line", "address", "image", "thread", "cpu"):
+        context.check(profile.report("--by", by).strip(), f"report --by {by} is empty")
+        json.loads(profile.report("--by", by, "--json"))
+    header = profile.report()
+    for word in ("recursion", "time.cpu", "999 Hz", "sample"):
+        context.check(word in header, f"the header does not say {word!r}:\n{header[:500]}")
+    context.check("recursion.c:" in profile.report("--by", "line"), "lines are not named")
+
+
+@tap.case
+def recursion_counts_once_in_totals(context):
+    profile = tally.recorded(context, [context.program("recursion"), "--seconds", "0.6", "200"])
+    row, whole = profile.flat()["recursion_step"], profile.total()
+    context.check(0.9 * whole <= row["total"] <= whole, f"total of a recursive function: {row['total']} of {whole}")
+    context.check(row["self"] < 0.05 * whole, f"self of a recursive function: {row['self']} of {whole}")
+
+
+@tap.case
+def filters_of_the_report(context):
+    profile = tally.recorded(context, [context.program("threads"), "--seconds", "1", "4", "--together"])
+    tid = profile.rows("select tid from threads where tid != pid order by tid limit 1")[0][0]
+    for options in (["--thread", str(tid)], ["--process", "threads"], ["--image", "threads"]):
+        context.check("thread_busy" in profile.report(*options), f"report {options} hides thread_busy")
+    for options in (["--thread", "999999999"], ["--counter", "no.such"], ["--limit", "x"], ["--by", "nonsense"]):
+        result = tally.run(context, [context.tally, "report", profile.path, *options])
+        context.equal(result.status, 2, f"status of report {options} ({result.text()})")
+        context.equal(len(result.errors.splitlines()), 1, f"lines on stderr of report {options}: {result.errors}")
+
+
+tap.run()
