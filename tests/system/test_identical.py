@@ -1,6 +1,5 @@
 """Real programs do the same with and without tally: output, files, status."""
 import os
-import shutil
 import subprocess
 
 import tap
