@@ -23,14 +23,11 @@
 #include <unistd.h>
 
 #include "base_array.h"
-#include "collect_image.h"
 #include "collect_launch.h"
-#include "collect_process.h"
 #include "collect_rate.h"
-#include "collect_record.h"
 #include "collect_resolve.h"
 #include "collect_ring.h"
-#include "collect_sample.h"
+#include "collect_stream.h"
 #include "collect_time.h"
 #include "profile_store.h"
 #include "wire_loss.h"
@@ -53,18 +50,14 @@ struct collect_session {
     struct collect_status status;
     struct profile *profile;
     struct profile_store *store;
-    struct collect_images images;
-    struct collect_processes processes;
-    struct collect_sampler sampler;
+    struct collect_stream stream;
     struct collect_rings rings;
     struct collect_time time;
     struct base_map image_of_profile; /* profile image -> index in images */
     struct pollfd *polled;            /* the caller's wake_fd, pidfds, then the rings' events */
     size_t polled_count, polled_capacity, first_ring_poll, rings_polled;
     size_t living_pidfds;
-    uint16_t counter;
-    int64_t sample_value; /* ns that one sample stands for */
-    uint64_t start_ns, last_time, last_flush, last_second;
+    uint64_t start_ns, last_flush, last_second;
     uint64_t redraw_at; /* when the periods are drawn anew; 0: done */
     int cgroup;
 };
@@ -98,7 +91,7 @@ static int choose_rate(struct collect_session *session, struct base_error *error
     uint64_t interrupt_ns;
     double rate = collect_rate_bearable(wanted, &interrupt_ns);
     session->status.rate_hz = rate;
-    session->sample_value = llround(1e9 / rate);
+    session->stream.sample_value = llround(1e9 / rate);
     if (rate >= wanted)
         return BASE_OK;
     profile_lose(session->profile, WIRE_LOSS_RATE_LOWERED, 1);
@@ -170,16 +163,19 @@ static int set_up(struct collect_session *session, struct base_error *error)
         return result;
     choose_form(session);
     result = collect_time_init(&session->time, &session->rings, session->options.cpus, error);
-    if (result >= 0)
-        result = collect_images_init(&session->images, session->profile, error);
     if (result < 0)
         return result;
     session->start_ns = session->last_flush = session->last_second = now_ns();
-    collect_processes_init(&session->processes, &session->images, session->start_ns);
     describe_host(session);
     const char *counter = session->time.form.kernel_time ? "time.cpu" : "time.user";
-    session->counter = (uint16_t)profile_counter(session->profile, counter, "ns", false, PROFILE_SUM);
-    return collect_sampler_init(&session->sampler, &session->processes, error);
+    session->stream.profile = session->profile;
+    session->stream.form = &session->time.form;
+    session->stream.time = &session->time;
+    session->stream.follow = session->options.follow;
+    session->stream.timeline = session->options.timeline;
+    session->stream.counter = (uint16_t)profile_counter(session->profile, counter, "ns", false, PROFILE_SUM);
+    session->stream.start_ns = session->start_ns;
+    return collect_stream_init(&session->stream, error);
 }
 
 int collect_session_new(const struct collect_options *options, struct collect_session **made,
@@ -211,9 +207,7 @@ void collect_session_free(struct collect_session *session)
     }
     collect_time_free(&session->time);
     collect_rings_free(&session->rings);
-    collect_sampler_free(&session->sampler);
-    collect_processes_free(&session->processes);
-    collect_images_free(&session->images);
+    collect_stream_free(&session->stream);
     base_map_free(&session->image_of_profile);
     free(session->polled);
     if (session->cgroup >= 0)
@@ -290,7 +284,7 @@ static int open_running(struct collect_session *session, struct base_error *erro
         return result;
     uint64_t now = now_ns();
     for (size_t i = 0; i < options->pid_count; i++) {
-        collect_processes_get(&session->processes, options->pids[i], now);
+        collect_processes_get(&session->stream.processes, options->pids[i], now);
         poll_process(session, options->pids[i]);
     }
     return BASE_OK;
@@ -314,7 +308,7 @@ static int start_child(struct collect_session *session, bool *command_failed, st
     if (result < 0)
         return result;
     result = collect_time_open_child(&session->time, launch.pid, error);
-    if (result >= 0 && !collect_processes_expect(&session->processes, launch.pid, now_ns()))
+    if (result >= 0 && !collect_processes_expect(&session->stream.processes, launch.pid, now_ns()))
         result = base_fail(error, BASE_ENOMEM, "out of memory");
     if (result < 0) {
         collect_launch_abandon(&launch);
@@ -348,99 +342,12 @@ int collect_session_start(struct collect_session *session, bool *command_failed,
 
 /* --- records --- */
 
-static void on_sample(struct collect_session *session, const struct perf_event_header *header)
-{
-    struct collect_sample sample;
-    const struct collect_event_form *form = &session->time.form;
-    if (!collect_record_sample(header, form->fields, form->register_count, &sample))
-        return;
-    if (collect_time_is_double(&session->time, (pid_t)sample.tid, sample.id))
-        return;
-    struct collect_process *process =
-        collect_processes_get(&session->processes, (pid_t)sample.pid, sample.time);
-    if (!process) {
-        profile_lose(session->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
-        return;
-    }
-    bool cut = false;
-    uint32_t thread = collect_processes_thread(&session->processes, process, (pid_t)sample.tid);
-    uint32_t node = form->stacks == COLLECT_STACKS_NONE
-                        ? 0
-                        : collect_sampler_node(&session->sampler, process, &sample, &cut);
-    process->samples++;
-    process->cut += cut;
-    session->status.cut += cut;
-    session->status.samples++;
-    uint16_t cpu = sample.cpu < PROFILE_NO_CPU ? (uint16_t)sample.cpu : PROFILE_NO_CPU;
-    profile_count(session->profile, node, thread, cpu, session->counter, session->sample_value, 1);
-    if (session->options.timeline && sample.time >= session->start_ns)
-        profile_timeline_add(session->profile, sample.time - session->start_ns, thread, node, cpu,
-                             session->counter);
-}
-
-static void on_task(struct collect_session *session, const struct perf_event_header *header)
-{
-    struct collect_task task;
-    if (!collect_record_task(header, &task))
-        return;
-    if (header->type == PERF_RECORD_EXIT) {
-        collect_processes_on_exit(&session->processes, &task);
-        return;
-    }
-    collect_processes_on_fork(&session->processes, &task);
-    if (session->time.per_thread && (session->options.follow || task.pid == task.parent_pid))
-        collect_time_open_thread(&session->time, (pid_t)task.tid);
-}
-
-static void on_lost(struct collect_session *session, const struct perf_event_header *header)
-{
-    uint64_t lost = collect_record_lost(header);
-    session->status.lost += lost;
-    profile_lose(session->profile, WIRE_LOSS_RING_FULL, lost);
-}
-
-static void on_record(struct collect_session *session, const struct perf_event_header *header, uint64_t time)
-{
-    struct collect_mmap mapping;
-    struct collect_comm comm;
-    if (time < session->last_time)
-        profile_lose(session->profile, WIRE_LOSS_CLOCK_DISORDER, 1);
-    else
-        session->last_time = time;
-    switch (header->type) {
-    case PERF_RECORD_SAMPLE:
-        on_sample(session, header);
-        break;
-    case PERF_RECORD_MMAP2:
-        if (collect_record_mmap(header, &mapping))
-            collect_processes_on_mmap(&session->processes, &mapping, time);
-        break;
-    case PERF_RECORD_COMM:
-        if (collect_record_comm(header, &comm))
-            collect_processes_on_comm(&session->processes, &comm, time);
-        break;
-    case PERF_RECORD_FORK:
-    case PERF_RECORD_EXIT:
-        on_task(session, header);
-        break;
-    case PERF_RECORD_LOST:
-    case PERF_RECORD_LOST_SAMPLES:
-        on_lost(session, header);
-        break;
-    case PERF_RECORD_THROTTLE:
-        profile_lose(session->profile, WIRE_LOSS_THROTTLED, 1);
-        break;
-    default:
-        break;
-    }
-}
-
 static void work_until(struct collect_session *session, uint64_t horizon)
 {
     const struct perf_event_header *header;
     uint64_t time;
     while ((header = collect_rings_next(&session->rings, horizon, &time))) {
-        on_record(session, header, time);
+        collect_stream_record(&session->stream, header, time);
         collect_rings_pop(&session->rings);
     }
 }
@@ -453,7 +360,7 @@ static void grow_copy(struct collect_session *session)
     uint32_t bytes = time->form.stack_copy * 2 < COPY_LARGEST ? time->form.stack_copy * 2 : COPY_LARGEST;
     pid_t *pids = NULL;
     bool by_cpu = session->options.mode == COLLECT_SYSTEM || session->options.mode == COLLECT_CGROUP;
-    size_t count = by_cpu ? 0 : collect_processes_living(&session->processes, &pids);
+    size_t count = by_cpu ? 0 : collect_processes_living(&session->stream.processes, &pids);
     struct base_error reason = {0};
     if ((by_cpu || count) && collect_time_grow_copy(time, bytes, pids, count, &reason) == BASE_OK)
         profile_set_metaf(session->profile, "stack_copy_bytes", "%u", bytes);
@@ -466,8 +373,8 @@ static void grow_copy(struct collect_session *session)
 static void look_at_cuts(struct collect_session *session)
 {
     bool deep = false;
-    for (size_t i = 0; i < session->processes.count; i++) {
-        struct collect_process *process = &session->processes.items[i];
+    for (size_t i = 0; i < session->stream.processes.count; i++) {
+        struct collect_process *process = &session->stream.processes.items[i];
         deep |= process->cut > 1 && process->cut * 1000 > process->samples * CUT_PER_THOUSAND;
         process->samples = process->cut = 0;
     }
@@ -538,6 +445,9 @@ const struct collect_status *collect_session_status(struct collect_session *sess
 {
     session->status.elapsed_ns = now_ns() - session->start_ns;
     session->status.tool_cpu_ns = cpu_ns(RUSAGE_SELF);
+    session->status.samples = session->stream.samples;
+    session->status.lost = session->stream.lost;
+    session->status.cut = session->stream.cut;
     if (session->status.recorded_ns)
         session->status.naming_ns = session->status.elapsed_ns - session->status.recorded_ns;
     session->status.file_bytes =
@@ -561,14 +471,15 @@ static const struct elf_image *image_behind(void *context, uint32_t profile_imag
 {
     const struct collect_session *session = context;
     uint32_t index = base_map_find(&session->image_of_profile, profile_image);
-    return index == BASE_MAP_NONE ? NULL : session->images.items[index].elf;
+    return index == BASE_MAP_NONE ? NULL : session->stream.images.items[index].elf;
 }
 
 static void index_images(struct collect_session *session)
 {
-    for (size_t i = 0; i < session->images.count; i++) {
-        if (session->images.items[i].profile_image)
-            base_map_set(&session->image_of_profile, session->images.items[i].profile_image, (uint32_t)i);
+    for (size_t i = 0; i < session->stream.images.count; i++) {
+        if (session->stream.images.items[i].profile_image)
+            base_map_set(&session->image_of_profile, session->stream.images.items[i].profile_image,
+                         (uint32_t)i);
     }
 }
 
@@ -577,16 +488,16 @@ static void describe_end(struct collect_session *session, const char *exit_statu
     struct profile *profile = session->profile;
     uint64_t target_ns = session->options.mode == COLLECT_LAUNCH
                              ? cpu_ns(RUSAGE_CHILDREN)
-                             : session->status.samples * (uint64_t)session->sample_value;
+                             : session->stream.samples * (uint64_t)session->stream.sample_value;
     profile_set_metaf(profile, "target_cpu_ns", "%llu", (unsigned long long)target_ns);
     if (exit_status)
         profile_set_meta(profile, "exit_status", exit_status);
-    if (!session->status.samples)
+    if (!session->stream.samples)
         profile_set_metaf(
             profile, "no_samples_reason",
             "the target used %.1f ms of CPU time in %.2f s, less than the %.1f ms between two samples",
             (double)target_ns / 1e6, (double)(session->last_flush - session->start_ns) / 1e9,
-            (double)session->sample_value / 1e6);
+            (double)session->stream.sample_value / 1e6);
 }
 
 struct named_progress {
@@ -620,7 +531,7 @@ int collect_session_finish(struct collect_session *session, const char *exit_sta
     profile_set_metaf(session->profile, "duration_ns", "%llu",
                       (unsigned long long)session->status.recorded_ns);
     describe_end(session, exit_status);
-    collect_processes_name_generated(&session->processes);
+    collect_processes_name_generated(&session->stream.processes);
     index_images(session);
     struct named_progress named = {session, progress, context};
     struct collect_resolve_options resolve = {.debuginfod = session->options.debuginfod,

@@ -1,0 +1,109 @@
+#include "collect_stream.h"
+
+#include "collect_record.h"
+#include "collect_time.h"
+#include "wire_loss.h"
+
+int collect_stream_init(struct collect_stream *stream, struct base_error *error)
+{
+    int result = collect_images_init(&stream->images, stream->profile, error);
+    if (result < 0)
+        return result;
+    collect_processes_init(&stream->processes, &stream->images, stream->start_ns);
+    return collect_sampler_init(&stream->sampler, &stream->processes, error);
+}
+
+void collect_stream_free(struct collect_stream *stream)
+{
+    collect_sampler_free(&stream->sampler);
+    collect_processes_free(&stream->processes);
+    collect_images_free(&stream->images);
+}
+
+static void on_sample(struct collect_stream *stream, const struct perf_event_header *header)
+{
+    struct collect_sample sample;
+    const struct collect_event_form *form = stream->form;
+    if (!collect_record_sample(header, form->fields, form->register_count, &sample))
+        return;
+    if (stream->time && collect_time_is_double(stream->time, (pid_t)sample.tid, sample.id))
+        return;
+    struct collect_process *process =
+        collect_processes_get(&stream->processes, (pid_t)sample.pid, sample.time);
+    if (!process) {
+        profile_lose(stream->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
+        return;
+    }
+    bool cut = false;
+    uint32_t thread = collect_processes_thread(&stream->processes, process, (pid_t)sample.tid);
+    uint32_t node = form->stacks == COLLECT_STACKS_NONE
+                        ? 0
+                        : collect_sampler_node(&stream->sampler, process, &sample, &cut);
+    process->samples++;
+    process->cut += cut;
+    stream->cut += cut;
+    stream->samples++;
+    uint16_t cpu = sample.cpu < PROFILE_NO_CPU ? (uint16_t)sample.cpu : PROFILE_NO_CPU;
+    profile_count(stream->profile, node, thread, cpu, stream->counter, stream->sample_value, 1);
+    if (stream->timeline && sample.time >= stream->start_ns)
+        profile_timeline_add(stream->profile, sample.time - stream->start_ns, thread, node, cpu,
+                             stream->counter);
+}
+
+static void on_task(struct collect_stream *stream, const struct perf_event_header *header)
+{
+    struct collect_task task;
+    if (!collect_record_task(header, &task))
+        return;
+    if (header->type == PERF_RECORD_EXIT) {
+        collect_processes_on_exit(&stream->processes, &task);
+        return;
+    }
+    collect_processes_on_fork(&stream->processes, &task);
+    if (stream->time && stream->time->per_thread && (stream->follow || task.pid == task.parent_pid))
+        collect_time_open_thread(stream->time, (pid_t)task.tid);
+}
+
+static void on_lost(struct collect_stream *stream, const struct perf_event_header *header)
+{
+    uint64_t lost = collect_record_lost(header);
+    stream->lost += lost;
+    profile_lose(stream->profile, WIRE_LOSS_RING_FULL, lost);
+}
+
+void collect_stream_record(struct collect_stream *stream, const struct perf_event_header *header,
+                           uint64_t time)
+{
+    struct collect_mmap mapping;
+    struct collect_comm comm;
+    if (time < stream->last_time)
+        profile_lose(stream->profile, WIRE_LOSS_CLOCK_DISORDER, 1);
+    else
+        stream->last_time = time;
+    switch (header->type) {
+    case PERF_RECORD_SAMPLE:
+        on_sample(stream, header);
+        break;
+    case PERF_RECORD_MMAP2:
+        if (collect_record_mmap(header, &mapping))
+            collect_processes_on_mmap(&stream->processes, &mapping, time);
+        break;
+    case PERF_RECORD_COMM:
+        if (collect_record_comm(header, &comm))
+            collect_processes_on_comm(&stream->processes, &comm, time);
+        break;
+    case PERF_RECORD_FORK:
+    case PERF_RECORD_EXIT:
+        on_task(stream, header);
+        break;
+    case PERF_RECORD_LOST:
+    case PERF_RECORD_LOST_SAMPLES:
+        on_lost(stream, header);
+        break;
+    case PERF_RECORD_THROTTLE:
+        profile_lose(stream->profile, WIRE_LOSS_THROTTLED, 1);
+        break;
+    default:
+        break;
+    }
+}
