@@ -325,8 +325,8 @@ static int parse_long(struct parser *parser, const char *word)
 {
     const char *name = word + 2, *equals = strchr(name, '=');
     size_t length = equals ? (size_t)(equals - name) : strlen(name);
-    if (length == 4 && !memcmp(name, "help", 4) && !equals)
-        return BASE_OPTIONS_HELP;
+    if (length == 4 && !memcmp(name, "help", 4))
+        return equals ? base_fail(parser->error, BASE_EUSAGE, "--help takes no value") : BASE_OPTIONS_HELP;
     const struct base_option *option = find_name(parser->command, name, length);
     if (!option)
         return fail_unknown(parser, name, length);
