@@ -1,0 +1,147 @@
+#include "symbol_lines.h"
+
+#include <dwarf.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base_array.h"
+#include "symbol_unit.h"
+
+struct unit_range {
+    uint64_t low, high;
+    uint32_t unit; /* index */
+};
+
+struct known_unit {
+    Dwarf_Die die;
+    struct symbol_unit *read; /* NULL: nobody asked yet */
+    bool damaged;
+};
+
+struct symbol_lines {
+    Dwarf *dwarf; /* NULL: no debug information */
+    int fd;       /* of the separate file; -1 */
+    struct known_unit *units;
+    struct unit_range *ranges; /* sorted; made at the first question */
+    size_t unit_count, unit_capacity, range_count, range_capacity;
+    bool indexed;
+};
+
+/* --- opening --- */
+
+static bool has_debug_info(const struct elf_image *image)
+{
+    struct elf_section section;
+    return elf_image_section(image, ".debug_info", &section);
+}
+
+int symbol_lines_open(const struct elf_image *image, const char *debug_path, struct symbol_lines **opened,
+                      struct base_error *error)
+{
+    struct symbol_lines *lines = calloc(1, sizeof *lines);
+    if (!lines)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    lines->fd = -1;
+    if (has_debug_info(image)) {
+        lines->dwarf = dwarf_begin_elf(elf_image_handle(image), DWARF_C_READ, NULL);
+    } else if (debug_path) {
+        lines->fd = open(debug_path, O_RDONLY | O_CLOEXEC);
+        if (lines->fd >= 0)
+            lines->dwarf = dwarf_begin(lines->fd, DWARF_C_READ);
+    }
+    *opened = lines;
+    return BASE_OK;
+}
+
+void symbol_lines_close(struct symbol_lines *lines)
+{
+    if (!lines)
+        return;
+    for (size_t i = 0; i < lines->unit_count; i++)
+        symbol_unit_free(lines->units[i].read);
+    free(lines->units);
+    free(lines->ranges);
+    if (lines->dwarf)
+        dwarf_end(lines->dwarf);
+    if (lines->fd >= 0)
+        close(lines->fd);
+    free(lines);
+}
+
+bool symbol_lines_present(const struct symbol_lines *lines)
+{
+    return lines->dwarf;
+}
+
+/* --- the index of units --- */
+
+static bool add_unit(struct symbol_lines *lines, Dwarf_Die *die)
+{
+    Dwarf_Addr base, low, high;
+    ptrdiff_t at = 0;
+    if (!base_array_room(lines->units, lines->unit_count, lines->unit_capacity))
+        return false;
+    while ((at = dwarf_ranges(die, at, &base, &low, &high)) > 0) {
+        if (low >= high)
+            continue;
+        if (!base_array_room(lines->ranges, lines->range_count, lines->range_capacity))
+            return false;
+        lines->ranges[lines->range_count++] = (struct unit_range){low, high, (uint32_t)lines->unit_count};
+    }
+    lines->units[lines->unit_count++] = (struct known_unit){.die = *die};
+    return true;
+}
+
+static int by_low(const void *left, const void *right)
+{
+    const struct unit_range *a = left, *b = right;
+    return a->low < b->low ? -1 : a->low > b->low;
+}
+
+static void index_units(struct symbol_lines *lines)
+{
+    Dwarf_CU *unit = NULL;
+    Dwarf_Die die, split;
+    uint8_t type;
+    lines->indexed = true;
+    while (dwarf_get_units(lines->dwarf, unit, &unit, NULL, &type, &die, &split) == 0) {
+        bool skeleton =
+            type == DW_UT_skeleton && split.addr; /* code and lines are in the .dwo file, if it is there */
+        if (!add_unit(lines, skeleton ? &split : &die))
+            break;
+    }
+    qsort(lines->ranges, lines->range_count, sizeof *lines->ranges, by_low);
+}
+
+/* Units' ranges do not overlap; the last that begins at or before the address is the only candidate. */
+static struct known_unit *unit_of(struct symbol_lines *lines, uint64_t address)
+{
+    size_t low = 0, high = lines->range_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (lines->ranges[middle].low <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (!low || address >= lines->ranges[low - 1].high)
+        return NULL;
+    return &lines->units[lines->ranges[low - 1].unit];
+}
+
+size_t symbol_lines_at(struct symbol_lines *lines, uint64_t address, struct symbol_line *levels, size_t max)
+{
+    if (!lines->dwarf)
+        return 0;
+    if (!lines->indexed)
+        index_units(lines);
+    struct known_unit *unit = unit_of(lines, address);
+    if (!unit || unit->damaged)
+        return 0;
+    if (!unit->read) {
+        unit->read = symbol_unit_read(&unit->die);
+        unit->damaged = !unit->read;
+    }
+    return unit->read ? symbol_unit_at(unit->read, address, levels, max) : 0;
+}

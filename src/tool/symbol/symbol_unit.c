@@ -1,0 +1,285 @@
+#include "symbol_unit.h"
+
+#include <dwarf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base_array.h"
+
+enum { DEPTH_MAX = 200 };
+
+/* One range of one inlined call, before ranges are laid flat. */
+struct inline_range {
+    uint64_t low, high;
+    uint32_t inner; /* index + 1 */
+    uint32_t depth;
+};
+
+struct reader {
+    struct symbol_unit *unit;
+    Dwarf_Files *files;
+    size_t file_count;
+    struct inline_range *ranges;
+    size_t range_count, range_capacity;
+    bool failed;
+};
+
+/* --- the line table --- */
+
+static bool read_rows(struct symbol_unit *unit, Dwarf_Die *unit_die)
+{
+    Dwarf_Lines *lines;
+    size_t count;
+    if (dwarf_getsrclines(unit_die, &lines, &count))
+        return true;
+    unit->rows = malloc((count + 1) * sizeof *unit->rows);
+    if (!unit->rows)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        Dwarf_Line *line = dwarf_onesrcline(lines, i);
+        Dwarf_Addr address;
+        bool end = false;
+        int number = 0;
+        if (!line || dwarf_lineaddr(line, &address) || dwarf_lineendsequence(line, &end) ||
+            dwarf_lineno(line, &number))
+            continue;
+        struct symbol_row row = {address, end ? NULL : dwarf_linesrc(line, NULL, NULL),
+                                 number > 0 ? (uint32_t)number : 0};
+        /* of several rows at one address the last holds, but an end does not hide the beginning of what
+         * follows it */
+        if (unit->row_count && unit->rows[unit->row_count - 1].address == address) {
+            if (row.file || !unit->rows[unit->row_count - 1].file)
+                unit->rows[unit->row_count - 1] = row;
+            continue;
+        }
+        unit->rows[unit->row_count++] = row;
+    }
+    return true;
+}
+
+static const struct symbol_row *row_at(const struct symbol_unit *unit, uint64_t address)
+{
+    size_t low = 0, high = unit->row_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (unit->rows[middle].address <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low && unit->rows[low - 1].file ? &unit->rows[low - 1] : NULL;
+}
+
+/* --- inlined calls --- */
+
+static uint32_t number_of(Dwarf_Die *die, unsigned attribute)
+{
+    Dwarf_Attribute value;
+    Dwarf_Word number;
+    if (!dwarf_attr(die, attribute, &value) || dwarf_formudata(&value, &number) || number > UINT32_MAX)
+        return 0;
+    return (uint32_t)number;
+}
+
+static char *name_of(Dwarf_Die *die)
+{
+    Dwarf_Attribute value;
+    const char *linkage = NULL;
+    if (dwarf_attr_integrate(die, DW_AT_linkage_name, &value) ||
+        dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &value))
+        linkage = dwarf_formstring(&value);
+    char *name = linkage ? symbol_demangle(linkage) : NULL;
+    if (name)
+        return name;
+    const char *plain = linkage ? linkage : dwarf_diename(die);
+    return strdup(plain ? plain : "(inlined)");
+}
+
+static uint32_t add_inline(struct reader *reader, Dwarf_Die *die, uint32_t outer)
+{
+    struct symbol_unit *unit = reader->unit;
+    if (!base_array_room(unit->inlines, unit->inline_count, unit->inline_capacity)) {
+        reader->failed = true;
+        return 0;
+    }
+    uint32_t file = number_of(die, DW_AT_call_file);
+    unit->inlines[unit->inline_count] =
+        (struct symbol_inline){.name = name_of(die),
+                               .call_file = reader->files && file < reader->file_count
+                                                ? dwarf_filesrc(reader->files, file, NULL, NULL)
+                                                : NULL,
+                               .call_line = number_of(die, DW_AT_call_line),
+                               .outer = outer};
+    return (uint32_t)++unit->inline_count;
+}
+
+static void add_ranges(struct reader *reader, Dwarf_Die *die, uint32_t inner, uint32_t depth)
+{
+    Dwarf_Addr base, low, high;
+    ptrdiff_t at = 0;
+    while ((at = dwarf_ranges(die, at, &base, &low, &high)) > 0) {
+        if (low >= high)
+            continue;
+        if (!base_array_room(reader->ranges, reader->range_count, reader->range_capacity)) {
+            reader->failed = true;
+            return;
+        }
+        reader->ranges[reader->range_count++] = (struct inline_range){low, high, inner, depth};
+    }
+}
+
+static bool may_hold_code(int tag)
+{
+    switch (tag) {
+    case DW_TAG_subprogram:
+    case DW_TAG_inlined_subroutine:
+    case DW_TAG_lexical_block:
+    case DW_TAG_try_block:
+    case DW_TAG_catch_block:
+    case DW_TAG_namespace:
+    case DW_TAG_module:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Offsets only ever grow, so that a damaged sibling reference cannot send us in circles. */
+static void read_inlines(struct reader *reader, Dwarf_Die *parent, uint32_t outer, uint32_t depth)
+{
+    Dwarf_Die die, next;
+    if (depth > DEPTH_MAX || dwarf_child(parent, &die))
+        return;
+    for (;;) {
+        int tag = dwarf_tag(&die);
+        uint32_t inner = outer;
+        if (tag == DW_TAG_inlined_subroutine) {
+            inner = add_inline(reader, &die, outer);
+            add_ranges(reader, &die, inner, depth);
+        }
+        if (reader->failed)
+            return;
+        if (may_hold_code(tag) && dwarf_haschildren(&die))
+            read_inlines(reader, &die, inner, depth + 1);
+        if (dwarf_siblingof(&die, &next) || dwarf_dieoffset(&next) <= dwarf_dieoffset(&die))
+            return;
+        die = next;
+    }
+}
+
+/* --- laying ranges flat --- */
+
+static int by_start_then_depth(const void *left, const void *right)
+{
+    const struct inline_range *a = left, *b = right;
+    if (a->low != b->low)
+        return a->low < b->low ? -1 : 1;
+    return a->depth < b->depth ? -1 : a->depth > b->depth;
+}
+
+static bool add_segment(struct symbol_unit *unit, uint64_t start, uint32_t inner)
+{
+    if (unit->segment_count && unit->segments[unit->segment_count - 1].start == start) {
+        unit->segments[unit->segment_count - 1].inner = inner;
+        return true;
+    }
+    if (!base_array_room(unit->segments, unit->segment_count, unit->segment_capacity))
+        return false;
+    unit->segments[unit->segment_count++] = (struct symbol_segment){start, inner};
+    return true;
+}
+
+/* Ranges nest (one that sticks out of the one around it is cut): a stack of open ones gives the innermost at
+ * each point. */
+static bool lay_flat(struct reader *reader)
+{
+    struct symbol_unit *unit = reader->unit;
+    struct inline_range *open[DEPTH_MAX + 2];
+    size_t depth = 0;
+    if (!reader->range_count)
+        return true;
+    qsort(reader->ranges, reader->range_count, sizeof *reader->ranges, by_start_then_depth);
+    for (size_t i = 0; i <= reader->range_count; i++) {
+        struct inline_range *range = i < reader->range_count ? &reader->ranges[i] : NULL;
+        while (depth && (!range || open[depth - 1]->high <= range->low)) {
+            uint64_t end = open[--depth]->high;
+            if (!add_segment(unit, end, depth ? open[depth - 1]->inner : 0))
+                return false;
+        }
+        if (!range || depth > DEPTH_MAX)
+            continue;
+        if (depth && range->high > open[depth - 1]->high)
+            range->high = open[depth - 1]->high;
+        open[depth++] = range;
+        if (!add_segment(unit, range->low, range->inner))
+            return false;
+    }
+    return true;
+}
+
+static uint32_t inline_at(const struct symbol_unit *unit, uint64_t address)
+{
+    size_t low = 0, high = unit->segment_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (unit->segments[middle].start <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low ? unit->segments[low - 1].inner : 0;
+}
+
+/* --- the unit --- */
+
+void symbol_unit_free(struct symbol_unit *unit)
+{
+    if (!unit)
+        return;
+    for (size_t i = 0; i < unit->inline_count; i++)
+        free(unit->inlines[i].name);
+    free(unit->inlines);
+    free(unit->segments);
+    free(unit->rows);
+    free(unit);
+}
+
+struct symbol_unit *symbol_unit_read(Dwarf_Die *unit_die)
+{
+    struct symbol_unit *unit = calloc(1, sizeof *unit);
+    if (!unit)
+        return NULL;
+    struct reader reader = {.unit = unit};
+    if (dwarf_getsrcfiles(unit_die, &reader.files, &reader.file_count))
+        reader.files = NULL;
+    bool done = read_rows(unit, unit_die);
+    if (done)
+        read_inlines(&reader, unit_die, 0, 0);
+    done = done && !reader.failed && lay_flat(&reader);
+    free(reader.ranges);
+    if (done)
+        return unit;
+    symbol_unit_free(unit);
+    return NULL;
+}
+
+size_t symbol_unit_at(const struct symbol_unit *unit, uint64_t address, struct symbol_line *levels,
+                      size_t max)
+{
+    const struct symbol_row *row = row_at(unit, address);
+    uint32_t inner = inline_at(unit, address);
+    size_t count = 0;
+    if (!row && !inner)
+        return 0;
+    struct symbol_line level = {.file = row ? row->file : NULL, .line = row ? row->line : 0};
+    while (inner && count + 1 < max) {
+        const struct symbol_inline *call = &unit->inlines[inner - 1];
+        level.function = call->name;
+        levels[count++] = level;
+        level = (struct symbol_line){.file = call->call_file, .line = call->call_line};
+        inner = call->outer;
+    }
+    if (count < max)
+        levels[count++] = level;
+    return count;
+}

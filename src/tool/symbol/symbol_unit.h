@@ -1,0 +1,45 @@
+/* symbol_unit.h - one compilation unit, made ready for many questions. Private to the lines of the symbol
+ * room. Context: tool, one thread. */
+#ifndef SYMBOL_UNIT_H
+#define SYMBOL_UNIT_H
+
+#include <elfutils/libdw.h>
+#include <stdint.h>
+
+#include "symbol.h"
+
+struct symbol_row { /* of the line table: holds from `address` to the next row */
+    uint64_t address;
+    const char *file; /* NULL: the end of a sequence, nothing is known from here on */
+    uint32_t line;
+};
+
+struct symbol_inline { /* one inlined call */
+    char *name;        /* demangled, owned */
+    const char *call_file;
+    uint32_t call_line;
+    uint32_t outer; /* index + 1 of the inlined call around it; 0: the function itself */
+};
+
+struct symbol_segment { /* from `start` to the next segment, `inner` is the innermost inlined call: index + 1,
+                           0: none */
+    uint64_t start;
+    uint32_t inner;
+};
+
+struct symbol_unit {
+    struct symbol_row *rows;
+    struct symbol_inline *inlines;
+    struct symbol_segment *segments;
+    size_t row_count, inline_count, inline_capacity, segment_count, segment_capacity;
+};
+
+/* Reads the unit of this DIE; what is damaged in it is left out. NULL: out of memory. */
+struct symbol_unit *symbol_unit_read(Dwarf_Die *unit_die);
+void symbol_unit_free(struct symbol_unit *unit);
+
+/* As symbol_lines_at. */
+size_t symbol_unit_at(const struct symbol_unit *unit, uint64_t address, struct symbol_line *levels,
+                      size_t max);
+
+#endif
