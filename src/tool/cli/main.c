@@ -2,10 +2,10 @@
  *
  * To add a command `tally NAME`:
  *   1. write src/tool/cli/cmd_NAME.c with `int cmd_NAME(int argc, char **argv)` and, in it, a table of its
- * options (base_options.h) that cli_parse reads;
+ *      options (base_options.h) that cli_parse reads;
  *   2. name the function in cli.h, the file in meson.build, and add a line to `commands` below;
- *   3. write doc/man/tally-NAME.1 (tests/cli/man.py checks it against --help), name it in doc/man/meson.build
- *      and in doc/man/tally.1, and add the command to README's table;
+ *   3. write doc/man/tally-NAME.1 (tests/cli/man.py checks it against --help), name it in meson.build and
+ *      in doc/man/tally.1, and add the command to README's table;
  *   4. add cases to tests/cli/cases. */
 #include <stdio.h>
 #include <string.h>
@@ -16,8 +16,7 @@
 #include "cli_output.h"
 
 enum command_flag {
-    PRINTS =
-        1, /* its result is on standard output: that all of it was written is checked when it has returned */
+    PRINTS = 1, /* its result is on standard output: whether all of it was written is checked at its end */
 };
 
 struct command {
