@@ -1,0 +1,55 @@
+"""Four data-parallel programs at 1 to 128 threads: overhead by rate, how many samples arrive, where the cost is."""
+import os
+import sqlite3
+
+import measure
+
+NAME = "threads"
+TITLE = "Many threads"
+THREADS = [1, 2, 4, 8, 16, 32, 64, 128]
+RATES = [999, 10000]
+PROGRAMS = ["matrix", "histogram", "bodies", "hashing"]
+KINDS = ["none", "address", "full"]
+
+
+def samples_in(path):
+    """How many samples a profile holds."""
+    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as profile:
+        return profile.execute("SELECT sum(samples) FROM flat WHERE self > 0").fetchone()[0] or 0
+
+
+def one(bench, program, threads, rate):
+    target = [os.path.join(bench.build, "bench", "threads", "thread_" + program), str(threads), "1" if bench.quick else "2"]
+    output = bench.path("threads.tally")
+    chosen = {kind: (measure.tally_prefix(bench, rate, output, kind), output) for kind in KINDS}
+    results = measure.rounds(bench, target, {"alone": ([], None), **chosen}, repeat=min(bench.repeat, 3))
+    counted = []
+    for _ in range(1 if bench.quick else 3):
+        run = measure.run(bench, target, *chosen["full"])
+        counted.append(samples_in(output) / (run.target_cpu * rate))
+    return {"program": program, "threads": threads, "rate": rate, "samples": measure.median(counted),
+            "tool": measure.median([run.tool_cpu / run.target_cpu for run in results["full"]]),
+            "ratios": {kind: measure.ratio(results, kind, "alone") for kind in KINDS}}
+
+
+def row(found):
+    ratios = found["ratios"]
+    empty, address, full = (ratios[kind] for kind in KINDS)
+    return [found["program"], found["threads"], f"{found['rate']:,} Hz", f"{full:.3f}", f"{100 * (empty - 1):+.1f} %",
+            f"{100 * (address - empty):+.1f} %", f"{100 * (full - address):+.1f} %", f"{100 * found['tool']:.1f} %",
+            f"{100 * found['samples']:.1f} %"]
+
+
+def measure_table(bench):
+    counts = [1, 16, 128] if bench.quick else THREADS
+    found = [one(bench, program, threads, rate) for program in PROGRAMS for threads in counts for rate in RATES]
+    header = ["program", "threads", "rate", "target's CPU, ratio", "of it: empty event", "address", "stack",
+              "tally's CPU / target's", "samples / (CPU time x rate)"]
+    text = ["Each program does the same work whatever the number of threads; more of them than CPUs is the interesting half.",
+            "The ratio's excess is split into the event by itself, taking one address, and taking the stack.", ""]
+    worst = max(found, key=lambda entry: abs(entry["samples"] - 1))
+    figure = (f"furthest: {100 * worst['samples']:.1f} % ({worst['program']}, {worst['threads']} threads, "
+              f"{worst['rate']:,} Hz)")
+    goals = [measure.goal("samples within 2 % of CPU time x rate at every thread count", figure,
+                          abs(worst["samples"] - 1) <= 0.02)]
+    return {"lines": text + measure.table(header, [row(entry) for entry in found]), "goals": goals}
