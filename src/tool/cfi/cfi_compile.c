@@ -122,6 +122,15 @@ static bool add_synthetic(struct compilation *compilation,
     return fine;
 }
 
+/* Code behind a described entry point is somebody else's. */
+static bool add_entry(struct compilation *compilation)
+{
+    uint64_t entry = cfi_find_entry(compilation->material.image), start = entry, stop;
+    size_t hint = 0;
+    bool covered = !cfi_spans_gap(&compilation->top, &hint, &start, entry + 1, &stop);
+    return covered || add_synthetic(compilation, cfi_synthetic_entry);
+}
+
 /* Steps 1 to 4; the spans end up in `top`. */
 static bool gather(struct compilation *compilation, const struct elf_image *debug)
 {
@@ -133,7 +142,8 @@ static bool gather(struct compilation *compilation, const struct elf_image *debu
         fine = add_section(compilation, &section, &spans);
     fine = fine && add_trampolines(compilation, &spans) && put_under(compilation, &spans) &&
            add_debug_frame(compilation, image) && add_debug_frame(compilation, debug) &&
-           add_synthetic(compilation, cfi_synthetic_plt) && add_synthetic(compilation, cfi_synthetic_entry);
+           add_synthetic(compilation, cfi_synthetic_plt) &&
+           add_synthetic(compilation, cfi_synthetic_start_up) && add_entry(compilation);
     cfi_spans_free(&spans);
     return fine;
 }

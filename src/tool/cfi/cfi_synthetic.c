@@ -9,7 +9,7 @@
 
 #include "base_array.h"
 
-#define ENTRY_SIZE 64 /* musl's _start is about 20 bytes; what follows it in crt1.o is as good as the end */
+#define ENTRY_SIZE 64 /* musl's _start is 22 bytes, ld.so's with _dl_start_user 64 */
 
 struct step {
     uint32_t offset;
@@ -107,6 +107,42 @@ bool cfi_synthetic_plt(struct cfi_material *material, struct cfi_span_list *span
         bool fine = material->arch->link == ARCH_NO_REGISTER ? add_x86_plt(material, &section, spans)
                                                              : add_aarch64_plt(material, &section, spans);
         if (!fine)
+            return false;
+    }
+    return true;
+}
+
+/* crti.o and crtn.o: [endbr64]; sub $8,%rsp; ... add $8,%rsp; ret */
+static bool add_x86_start_up(struct cfi_material *material, const struct elf_section *section,
+                             struct cfi_span_list *spans)
+{
+    static const uint8_t down[] = {0x48, 0x83, 0xec, 0x08}, up[] = {0x48, 0x83, 0xc4, 0x08, 0xc3};
+    const uint8_t *bytes = section->bytes;
+    if (section->size < sizeof down + sizeof up ||
+        memcmp(bytes + section->size - sizeof up, up, sizeof up) != 0)
+        return true;
+    uint32_t at = memcmp(bytes, down, sizeof down) == 0 ? 0 : 4, size = (uint32_t)section->size;
+    if (at + sizeof down + sizeof up > size || memcmp(bytes + at, down, sizeof down) != 0)
+        return true;
+    const struct step steps[] = {{0, call_frame(material->arch, 8)},
+                                 {at + 4, call_frame(material->arch, 16)},
+                                 {size - 1, call_frame(material->arch, 8)}};
+    return add_span(material, spans, section->address, section->address + section->size, steps, 3);
+}
+
+bool cfi_synthetic_start_up(struct cfi_material *material, struct cfi_span_list *spans)
+{
+    static const char *const names[] = {".init", ".fini"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct elf_section section;
+        uint64_t end;
+        if (material->arch->link != ARCH_NO_REGISTER ||
+            !elf_image_section(material->image, names[i], &section) || section.bytes == NULL ||
+            __builtin_add_overflow(section.address, section.size, &end) || section.size > UINT32_MAX ||
+            !cfi_find_in_code(&material->code, section.address, &end) ||
+            end - section.address != section.size)
+            continue;
+        if (!add_x86_start_up(material, &section, spans))
             return false;
     }
     return true;

@@ -16,7 +16,7 @@ struct cfi_material {
     struct cfi_span_list code; /* executable segments, in order */
 };
 
-/* All three append to `spans`, which need not be in order. False: no memory. */
+/* All four append to `spans`, which need not be in order. False: no memory. */
 
 /* A signal trampoline whose rt_sigreturn is at `at`: from one byte before it, since the handler's return
  * address is looked up one byte early. */
@@ -26,7 +26,11 @@ bool cfi_synthetic_trampoline(struct cfi_material *material, uint64_t at, uint64
 /* The linker's .plt, .plt.got and .plt.sec: lld, and every linker on AArch64, describes none of them. */
 bool cfi_synthetic_plt(struct cfi_material *material, struct cfi_span_list *spans);
 
-/* The program's entry point: musl's _start has no call-frame information, and nothing above it. */
+/* The functions _init and _fini. */
+bool cfi_synthetic_start_up(struct cfi_material *material, struct cfi_span_list *spans);
+
+/* The program's entry point, when nobody describes it: musl's _start has no call-frame information, and
+ * nothing above it. */
 bool cfi_synthetic_entry(struct cfi_material *material, struct cfi_span_list *spans);
 
 #endif
