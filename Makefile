@@ -2,10 +2,15 @@
 BUILD  ?= build
 PREFIX ?= /usr/local
 
-.PHONY: all setup demo check bench install clean format
+.PHONY: all command setup demo check bench install clean format
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
+	@ln -sfn src/tool/cli/tally $(BUILD)/tally
+
+# Only the command, without tests.
+command: $(BUILD)/build.ninja
+	@ninja -C $(BUILD) src/tool/cli/tally
 	@ln -sfn src/tool/cli/tally $(BUILD)/tally
 
 $(BUILD)/build.ninja:
@@ -17,7 +22,7 @@ setup:
 
 demo:
 	@tools/setup build demo
-	@$(MAKE) --no-print-directory all BUILD=$(BUILD)
+	@$(MAKE) --no-print-directory command BUILD=$(BUILD)
 	@BUILD=$(BUILD) tools/demo
 
 check: setup
