@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base_text.h"
@@ -33,6 +34,8 @@ int cli_fail(const struct base_error *error)
 
 int cli_fail_command(const char *name, const struct base_error *error)
 {
+    if (!strncmp(name, "tally ", 6))
+        name += 6;
     cli_say("%s: %s", name, error->text);
     return CLI_FAILED;
 }

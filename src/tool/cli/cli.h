@@ -24,8 +24,8 @@ cli_command cmd_doctor, cmd_list, cmd_query, cmd_record, cmd_report;
  * (of file names, say) become '?'. */
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Says what went wrong and returns CLI_FAILED. cli_fail_command puts "NAME: " in front: of options and
- * arguments that NAME could not use. */
+/* Says what went wrong and returns CLI_FAILED. cli_fail_command puts the command's name in front ("report"
+ * or "tally report", shown as "report: "): for options and arguments that it could not use. */
 int cli_fail(const struct base_error *error);
 int cli_fail_command(const char *name, const struct base_error *error);
 

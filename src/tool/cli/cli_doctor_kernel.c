@@ -51,10 +51,15 @@ void cli_doctor_check_perf(struct cli_doctor *doctor)
                            form.kernel_time ? "with the kernel's part" : "of user mode");
         return;
     }
-    cli_doctor_explain(line, "tried and refused: %s", error.text);
-    if (doctor->filtered)
-        cli_doctor_advise(line, "docker run --cap-add PERFMON --security-opt seccomp=unconfined IMAGE");
+    if (result != BASE_EPERMISSION)
+        cli_doctor_explain(line, "tried without success: %s", error.text);
+    else if (doctor->filtered)
+        cli_doctor_explain(line, "tried and refused, probably by the filter on system calls");
     else
+        cli_doctor_explain(line, "tried and refused: see perf_event_paranoid");
+    if (result == BASE_EPERMISSION && doctor->filtered)
+        cli_doctor_advise(line, "docker run --cap-add PERFMON --security-opt seccomp=unconfined IMAGE");
+    else if (result == BASE_EPERMISSION)
         cli_doctor_advise(line, "sudo sysctl kernel.perf_event_paranoid=1");
 }
 

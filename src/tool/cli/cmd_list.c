@@ -33,15 +33,16 @@ static const struct base_options_command list_command = {
 
 enum { NAME_COLUMN = 28, WHY_COLUMN = 33, WIDTH = 80 };
 
-/* The collectors there are: so far only one. */
-static void probe_collector(struct cli_probe *probe)
+/* The collectors there are: so far only one. What keeps it from working keeps the clock from being opened,
+ * too. */
+static void probe_collector(struct cli_probe *probe, const struct cli_probe *clock)
 {
     struct collect_event_form form = {
         .want_kernel_time = true, .stacks = COLLECT_STACKS_FULL, .stack_copy = 16384};
     struct base_error error = {0};
     *probe = (struct cli_probe){.group = "collector", .name = "time"};
     probe->available = collect_event_probe(&form, &error) == BASE_OK;
-    const char *why = probe->available ? form.why_no_kernel_time : error.text;
+    const char *why = probe->available ? form.why_no_kernel_time : clock->available ? error.text : clock->why;
     snprintf(probe->why, sizeof probe->why, "%.*s", CLI_PROBE_WHY - 1, why);
 }
 
@@ -88,8 +89,8 @@ int cmd_list(int argc, char **argv)
     int status;
     if (!cli_parse(&list_command, argc, argv, &wish, &rest, &status))
         return status;
-    probe_collector(&probes[0]);
     size_t count = 1 + cli_probe_all(probes + 1);
+    probe_collector(&probes[0], &probes[1]);
     if (wish.json)
         add_json(&text, probes, count);
     else

@@ -1,0 +1,249 @@
+/* cli_doctor on machines made up below a folder: each setting in each of its states, with the exact remedy.
+ */
+#include <linux/capability.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cli_doctor.h"
+
+#define KERNEL "/proc/sys/kernel/"
+
+struct machine {
+    char root[64];
+    struct cli_doctor doctor;
+};
+
+static int make_machine(void **state)
+{
+    static struct machine machine;
+    machine = (struct machine){.root = "/tmp/tally-doctor-XXXXXX"};
+    if (!mkdtemp(machine.root))
+        return -1;
+    machine.doctor.root = machine.root;
+    *state = &machine;
+    return 0;
+}
+
+static int drop_machine(void **state)
+{
+    struct machine *machine = *state;
+    char command[128];
+    static const char *const files[] = {KERNEL "perf_event_paranoid",
+                                        KERNEL "perf_event_mlock_kb",
+                                        KERNEL "perf_event_max_sample_rate",
+                                        KERNEL "perf_cpu_time_max_percent",
+                                        KERNEL "kptr_restrict",
+                                        KERNEL "yama/ptrace_scope",
+                                        KERNEL "yama",
+                                        KERNEL,
+                                        "/proc/sys",
+                                        "/proc/self/status",
+                                        "/proc/self",
+                                        "/proc/kallsyms",
+                                        "/proc",
+                                        "/sys/fs/cgroup/cgroup.controllers",
+                                        "/sys/fs/cgroup/perf_event",
+                                        "/sys/fs/cgroup",
+                                        "/sys/fs",
+                                        "/sys",
+                                        ""};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(command, sizeof command, "%s%s", machine->root, files[i]);
+        remove(command);
+    }
+    return access(machine->root, F_OK) == 0 ? -1 : 0;
+}
+
+/* Writes a file below the root, with its folders. */
+static void put(struct machine *machine, const char *name, const char *text)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s%s", machine->root, name);
+    for (char *slash = path + strlen(machine->root) + 1; (slash = strchr(slash, '/')); slash++) {
+        *slash = '\0';
+        mkdir(path, 0700);
+        *slash = '/';
+    }
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+/* Runs one check; it must add a line in this state, with this remedy. */
+static const struct cli_doctor_line *expect(struct machine *machine, cli_doctor_check *check,
+                                            enum cli_doctor_state state, const char *remedy)
+{
+    machine->doctor.count = 0;
+    check(&machine->doctor);
+    assert_int_equal(machine->doctor.count, 1);
+    const struct cli_doctor_line *line = &machine->doctor.lines[0];
+    assert_int_equal(line->state, state);
+    assert_string_equal(line->remedy, remedy);
+    assert_true(line->meaning[0]);
+    return line;
+}
+
+static void paranoid(void **state)
+{
+    struct machine *machine = *state;
+    static const struct {
+        const char *value;
+        enum cli_doctor_state state;
+        const char *remedy;
+    } cases[] = {
+        {"-1\n", CLI_DOCTOR_OK, ""},
+        {"0\n", CLI_DOCTOR_OK, ""},
+        {"1\n", CLI_DOCTOR_LIMITED, "sudo sysctl kernel.perf_event_paranoid=0"},
+        {"2\n", CLI_DOCTOR_LIMITED, "sudo sysctl kernel.perf_event_paranoid=1"},
+        {"3\n", CLI_DOCTOR_MISSING, "sudo sysctl kernel.perf_event_paranoid=1"},
+        {"4\n", CLI_DOCTOR_MISSING, "sudo sysctl kernel.perf_event_paranoid=1"},
+    };
+    expect(machine, cli_doctor_check_paranoid, CLI_DOCTOR_MISSING, ""); /* no such file */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put(machine, KERNEL "perf_event_paranoid", cases[i].value);
+        machine->doctor.capabilities = 0;
+        expect(machine, cli_doctor_check_paranoid, cases[i].state, cases[i].remedy);
+        machine->doctor.capabilities = UINT64_C(1) << CAP_PERFMON;
+        expect(machine, cli_doctor_check_paranoid, CLI_DOCTOR_OK, "");
+    }
+}
+
+static void locked_memory_for_rings(void **state)
+{
+    struct machine *machine = *state;
+    machine->doctor.capabilities = 0;
+    put(machine, KERNEL "perf_event_mlock_kb", "516");
+    expect(machine, cli_doctor_check_mlock, CLI_DOCTOR_OK, "");
+    put(machine, KERNEL "perf_event_mlock_kb", "64");
+    expect(machine, cli_doctor_check_mlock, CLI_DOCTOR_LIMITED, "sudo sysctl kernel.perf_event_mlock_kb=516");
+    machine->doctor.capabilities = UINT64_C(1) << CAP_IPC_LOCK;
+    expect(machine, cli_doctor_check_mlock, CLI_DOCTOR_OK, "");
+}
+
+static void rates(void **state)
+{
+    struct machine *machine = *state;
+    static const char remedy[] = "sudo sysctl kernel.perf_event_max_sample_rate=100000";
+    put(machine, KERNEL "perf_event_max_sample_rate", "100000");
+    expect(machine, cli_doctor_check_rate, CLI_DOCTOR_OK, "");
+    put(machine, KERNEL "perf_event_max_sample_rate", "4000");
+    assert_non_null(strstr(expect(machine, cli_doctor_check_rate, CLI_DOCTOR_LIMITED, remedy)->meaning,
+                           "the default rate works"));
+    put(machine, KERNEL "perf_event_max_sample_rate", "300");
+    assert_non_null(strstr(expect(machine, cli_doctor_check_rate, CLI_DOCTOR_LIMITED, remedy)->meaning,
+                           "less than the default rate"));
+    put(machine, KERNEL "perf_cpu_time_max_percent", "25");
+    expect(machine, cli_doctor_check_cpu_time, CLI_DOCTOR_OK, "");
+    put(machine, KERNEL "perf_cpu_time_max_percent", "0");
+    expect(machine, cli_doctor_check_cpu_time, CLI_DOCTOR_OK, "");
+    put(machine, KERNEL "perf_cpu_time_max_percent", "1");
+    expect(machine, cli_doctor_check_cpu_time, CLI_DOCTOR_LIMITED,
+           "sudo sysctl kernel.perf_cpu_time_max_percent=25");
+}
+
+static void kernel_names(void **state)
+{
+    struct machine *machine = *state;
+    machine->doctor.capabilities = 0;
+    put(machine, KERNEL "kptr_restrict", "1");
+    put(machine, KERNEL "perf_event_paranoid", "2");
+    expect(machine, cli_doctor_check_kernel_names, CLI_DOCTOR_LIMITED, ""); /* no kallsyms: nothing helps */
+    put(machine, "/proc/kallsyms", "0000000000000000 T startup_64\n0000000000000000 T secondary\n");
+    expect(machine, cli_doctor_check_kernel_names, CLI_DOCTOR_LIMITED,
+           "sudo sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1");
+    put(machine, KERNEL "perf_event_paranoid", "1");
+    expect(machine, cli_doctor_check_kernel_names, CLI_DOCTOR_LIMITED, "sudo sysctl kernel.kptr_restrict=0");
+    /* The first symbols of a kernel really are at 0: per-CPU variables. */
+    put(machine, "/proc/kallsyms", "0000000000000000 A fixed_percpu_data\nffffffff81000000 T startup_64\n");
+    expect(machine, cli_doctor_check_kernel_names, CLI_DOCTOR_OK, "");
+}
+
+static void who_we_are(void **state)
+{
+    struct machine *machine = *state;
+    static const char remedy[] = "sudo setcap cap_perfmon,cap_sys_ptrace,cap_syslog+ep FILE_OF_TALLY";
+    put(machine, "/proc/self/status",
+        "Name:\tx\nSeccomp:\t2\nCapEff:\t0000004000080000\nSeccomp_filters:\t1\n");
+    const struct cli_doctor_line *line = expect(machine, cli_doctor_check_capabilities, CLI_DOCTOR_OK, "");
+    assert_string_equal(line->meaning, "perfmon sys_ptrace: every process of the machine can be recorded");
+    assert_true(cli_doctor_has(&machine->doctor, CAP_PERFMON));
+    assert_false(cli_doctor_has(&machine->doctor, CAP_SYS_ADMIN));
+    expect(machine, cli_doctor_check_seccomp, CLI_DOCTOR_OK, "");
+    assert_true(machine->doctor.filtered);
+    put(machine, "/proc/self/status", "Name:\tx\nSeccomp:\t0\nCapEff:\t0000000000000000\n");
+    expect(machine, cli_doctor_check_capabilities, CLI_DOCTOR_LIMITED, remedy);
+    expect(machine, cli_doctor_check_seccomp, CLI_DOCTOR_OK, "");
+    assert_false(machine->doctor.filtered);
+}
+
+static void other_settings(void **state)
+{
+    struct machine *machine = *state;
+    assert_string_equal(expect(machine, cli_doctor_check_ptrace, CLI_DOCTOR_OK, "")->meaning,
+                        "absent: no restriction");
+    put(machine, KERNEL "yama/ptrace_scope", "3");
+    expect(machine, cli_doctor_check_ptrace, CLI_DOCTOR_OK, "");
+    expect(machine, cli_doctor_check_cgroup, CLI_DOCTOR_LIMITED, "sudo mount -t cgroup2 none /sys/fs/cgroup");
+    put(machine, "/sys/fs/cgroup/perf_event", "");
+    expect(machine, cli_doctor_check_cgroup, CLI_DOCTOR_LIMITED,
+           "reboot with the kernel option systemd.unified_cgroup_hierarchy=1");
+    put(machine, "/sys/fs/cgroup/cgroup.controllers", "cpu memory");
+    expect(machine, cli_doctor_check_cgroup, CLI_DOCTOR_OK, "");
+}
+
+static void nonsense_is_no_setting(void **state)
+{
+    struct machine *machine = *state;
+    machine->doctor.count = 0;
+    put(machine, KERNEL "perf_event_mlock_kb", "");
+    cli_doctor_check_mlock(&machine->doctor);
+    put(machine, KERNEL "perf_event_max_sample_rate", "many");
+    cli_doctor_check_rate(&machine->doctor);
+    assert_int_equal(machine->doctor.count, 0);
+}
+
+/* On the machine at hand: every check says something, in bounds, and remedies stand only beside faults. */
+static void the_real_machine(void **state)
+{
+    (void)state;
+    struct cli_doctor doctor = {.root = ""};
+    cli_doctor_check_all(&doctor);
+    assert_in_range(doctor.count, 10, CLI_DOCTOR_LINES);
+    bool missing = false;
+    for (size_t i = 0; i < doctor.count; i++) {
+        const struct cli_doctor_line *line = &doctor.lines[i];
+        assert_true(line->meaning[0] && strlen(line->meaning) + 1 < sizeof line->meaning);
+        assert_true(line->state != CLI_DOCTOR_OK || !line->remedy[0]);
+        missing |= line->state == CLI_DOCTOR_MISSING;
+        for (size_t j = 0; j < i; j++)
+            assert_string_not_equal(line->name, doctor.lines[j].name);
+    }
+    assert_int_equal(cli_doctor_can_record(&doctor), !missing);
+}
+
+#define ON_A_MACHINE(test) cmocka_unit_test_setup_teardown(test, make_machine, drop_machine)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_A_MACHINE(paranoid),
+        ON_A_MACHINE(locked_memory_for_rings),
+        ON_A_MACHINE(rates),
+        ON_A_MACHINE(kernel_names),
+        ON_A_MACHINE(who_we_are),
+        ON_A_MACHINE(other_settings),
+        ON_A_MACHINE(nonsense_is_no_setting),
+        cmocka_unit_test(the_real_machine),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
