@@ -33,9 +33,10 @@ bench:
 	@$(MAKE) --no-print-directory all BUILD=$(BUILD)
 	@BUILD=$(BUILD) bench/run $(BENCH)
 
-install: all
+install: $(BUILD)/build.ninja
 	@meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX))
-	@meson install -C $(BUILD)
+	@$(MAKE) --no-print-directory command BUILD=$(BUILD)
+	@meson install -C $(BUILD) --no-rebuild
 
 clean:
 	rm -rf $(BUILD)

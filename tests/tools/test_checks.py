@@ -3,6 +3,10 @@
 
 Also the counting of cases in tools/tap.py, since the last line of `make check` rests on it. Output is TAP.
 """
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
 import os
 import subprocess
 import sys
@@ -122,6 +126,34 @@ def reason_case():
     return cases[0].text == "needs root", cases[0].text
 
 
+def load_check():
+    """tools/check as a module (it has no ending)."""
+    loader = importlib.machinery.SourceFileLoader("check", os.path.join(ROOT, "tools", "check"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("check", loader))
+    loader.exec_module(module)
+    return module
+
+
+def report_case(cases, status, last):
+    """The exit status and last line of `make check` for these cases."""
+    module, said = load_check(), io.StringIO()
+    results = module.Results()
+    for case in cases:
+        results.add(case)
+    with contextlib.redirect_stdout(said):
+        got = module.report(results)
+    return got == status and said.getvalue().endswith("\n" + last + "\n"), said.getvalue()
+
+
+PASSED, FAILED, SKIPPED = (tap.Case("p", "n", outcome, "why") for outcome in ("passed", "failed", "skipped"))
+REPORTS = [
+    ("all passed", [PASSED, PASSED], 0, "2 passed, 0 failed, 0 skipped"),
+    ("one failed", [PASSED, FAILED, SKIPPED], 1, "1 passed, 1 failed, 1 skipped"),
+    ("nothing ran", [], 1, "0 passed, 1 failed, 0 skipped"),
+    ("only skips", [SKIPPED], 1, "0 passed, 1 failed, 1 skipped"),
+]
+
+
 def main():
     tests = [(f"{name}: a good tree passes", lambda name=name: good_case(name))
              for name in ("includes", "style", "docs", "format")]
@@ -130,6 +162,8 @@ def main():
     tests += [(f"counting: {what}", lambda out=out, code=code, result=result, expected=expected:
                (counted(out, code, result) == expected, str(counted(out, code, result))))
               for what, out, code, result, expected in COUNTS]
+    tests += [(f"make check: {what}", lambda cases=cases, status=status, last=last: report_case(cases, status, last))
+              for what, cases, status, last in REPORTS]
     tests.append(("counting: the reason of a skip", reason_case))
     print(f"1..{len(tests)}")
     failed = 0
