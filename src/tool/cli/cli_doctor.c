@@ -126,7 +126,7 @@ void cli_doctor_check_capabilities(struct cli_doctor *doctor)
         "%s: only your own processes can be recorded, and neither -a nor --cgroup works unless "
         "perf_event_paranoid is 0 or less",
         used ? names : "none");
-    cli_doctor_advise(line, "sudo setcap cap_perfmon,cap_sys_ptrace,cap_syslog+ep FILE_OF_TALLY");
+    cli_doctor_advise(line, "sudo tally record ...");
 }
 
 void cli_doctor_check_seccomp(struct cli_doctor *doctor)

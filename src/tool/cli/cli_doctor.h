@@ -29,11 +29,13 @@ struct cli_doctor {
     const char *root;
     uint64_t capabilities; /* effective, of this process; bit CAP_x */
     bool filtered;         /* a seccomp filter is on this process */
+    bool sampled;          /* perf_event_open was tried with success */
     struct cli_doctor_line lines[CLI_DOCTOR_LINES];
     size_t count;
 };
 
-/* The checks, in the order of the report. The first two fill `capabilities` and `filtered`, which others use.
+/* The checks, in the order of the report. The first ones fill `capabilities`, `filtered` and
+ * `sampled`, which others use.
  */
 typedef void cli_doctor_check(struct cli_doctor *doctor);
 

@@ -44,6 +44,7 @@ void cli_doctor_check_perf(struct cli_doctor *doctor)
                                       .stack_copy = 16384};
     struct base_error error = {0};
     int result = collect_event_probe(&form, &error);
+    doctor->sampled = result == BASE_OK;
     struct cli_doctor_line *line =
         cli_doctor_add(doctor, "perf_event_open", result == BASE_OK ? CLI_DOCTOR_OK : CLI_DOCTOR_MISSING);
     if (result == BASE_OK) {
@@ -63,9 +64,13 @@ void cli_doctor_check_perf(struct cli_doctor *doctor)
         cli_doctor_advise(line, "sudo sysctl kernel.perf_event_paranoid=1");
 }
 
-static void explain_paranoid(struct cli_doctor_line *line, int64_t value)
+/* 3 is Debian's and 4 Ubuntu's; other kernels take them as 2. */
+static void explain_paranoid(struct cli_doctor_line *line, int64_t value, bool sampled)
 {
-    if (value >= 3)
+    if (value >= 3 && sampled)
+        cli_doctor_explain(
+            line, "%" PRId64 ", which this kernel takes as 2: your own processes, in user mode only", value);
+    else if (value >= 3)
         cli_doctor_explain(line, "%" PRId64 ": perf events are refused without CAP_PERFMON", value);
     else if (value == 2)
         cli_doctor_explain(line,
@@ -86,14 +91,14 @@ void cli_doctor_check_paranoid(struct cli_doctor *doctor)
         return;
     }
     bool exempt = may_all(doctor);
-    enum cli_doctor_state state = exempt || value < 1 ? CLI_DOCTOR_OK
-                                  : value >= 3        ? CLI_DOCTOR_MISSING
-                                                      : CLI_DOCTOR_LIMITED;
+    enum cli_doctor_state state = exempt || value < 1              ? CLI_DOCTOR_OK
+                                  : value >= 3 && !doctor->sampled ? CLI_DOCTOR_MISSING
+                                                                   : CLI_DOCTOR_LIMITED;
     struct cli_doctor_line *line = cli_doctor_add(doctor, "perf_event_paranoid", state);
     if (exempt)
         cli_doctor_explain(line, "%" PRId64 ": does not bind you (CAP_PERFMON or CAP_SYS_ADMIN)", value);
     else
-        explain_paranoid(line, value);
+        explain_paranoid(line, value, doctor->sampled);
     if (state != CLI_DOCTOR_OK)
         cli_doctor_advise(line, "sudo sysctl kernel.perf_event_paranoid=%d", value >= 2 ? 1 : 0);
 }
