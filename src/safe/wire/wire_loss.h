@@ -31,7 +31,7 @@
     X(21, OUT_OF_MEMORY, "samples dropped because Tally ran out of memory")                                  \
     X(22, OVER_LIMIT, "threads, processes or images past what one profile can hold")                         \
     X(23, CLOCK_DISORDER, "events that arrived after later ones had been worked on")                         \
-    X(24, READ_LATE, "stacks whose frames below an alternate signal stack were read after the sample")
+    X(24, READ_LATE, "stacks of which a part was not in the sample and was read from the process after it")
 
 enum wire_loss {
 #define X(number, name, text) WIRE_LOSS_##name = number,

@@ -15,10 +15,13 @@ int collect_sampler_init(struct collect_sampler *sampler, struct collect_process
     sampler->profile = processes->profile;
     sampler->cache = calloc(1, unwind_cache_size());
     uint32_t special = profile_image(sampler->profile, PROFILE_IMAGE_SPECIAL, "(unknown)", "", 0);
-    uint32_t idle = profile_image(sampler->profile, PROFILE_IMAGE_SPECIAL, "(kernel)", "", 0);
+    uint32_t kernel = profile_image(sampler->profile, PROFILE_IMAGE_SPECIAL, "(kernel)", "", 0);
+    uint32_t gone = profile_image(sampler->profile, PROFILE_IMAGE_SPECIAL, "(no stack)", "", 0);
     sampler->special_unknown = profile_address(sampler->profile, special, 0);
-    sampler->special_idle = profile_address(sampler->profile, idle, 0);
-    if (!sampler->cache || !sampler->special_unknown || !sampler->special_idle)
+    sampler->special_kernel = profile_address(sampler->profile, kernel, 0);
+    sampler->special_no_stack = profile_address(sampler->profile, gone, 0);
+    if (!sampler->cache || !sampler->special_unknown || !sampler->special_kernel ||
+        !sampler->special_no_stack)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     return BASE_OK;
 }
@@ -229,10 +232,42 @@ static size_t lone_address(struct collect_sampler *sampler, struct collect_proce
     struct unwind_frame frame = {.pc = sample->ip, .cookie = UNWIND_NO_COOKIE};
     if (!sample->in_kernel && find_place(&walk, sample->ip, &place))
         frame.cookie = place.cookie;
-    sampler->addresses[0] = sample->in_kernel ? sampler->special_idle
+    sampler->addresses[0] = sample->in_kernel ? sampler->special_kernel
                                               : frame_address(sampler, process, &frame, true, sample->time);
     sampler->flags[0] = 0;
     return 1;
+}
+
+/* While a process calls exec or exits, its memory is gone before its registers are: what the kernel does then
+ * has no stack any more, which is nobody's loss. The function that called the kernel is kept where its image
+ * is still known. */
+static size_t stackless(struct collect_sampler *sampler, struct collect_process *process,
+                        const struct collect_sample *sample)
+{
+    struct walk walk = {.sampler = sampler, .process = process};
+    struct arch_registers registers;
+    struct unwind_place place;
+    arch_registers_of_perf(arch_host(), sample->registers, &registers);
+    struct unwind_frame frame = {.pc = registers.value[arch_host()->pc]};
+    sampler->addresses[0] = sampler->special_no_stack;
+    sampler->flags[0] = 0;
+    if (!find_place(&walk, frame.pc, &place))
+        return 1;
+    frame.cookie = place.cookie;
+    sampler->addresses[1] = frame_address(sampler, process, &frame, true, sample->time);
+    sampler->flags[1] = 0;
+    return 2;
+}
+
+static bool has_no_stack(struct collect_sampler *sampler, struct collect_process *process,
+                         const struct collect_sample *sample)
+{
+    struct arch_registers registers;
+    if (!sample->in_kernel)
+        return false;
+    arch_registers_of_perf(arch_host(), sample->registers, &registers);
+    return !sample->stack_size ||
+           !collect_processes_mapping(sampler->processes, process, registers.value[arch_host()->pc]);
 }
 
 uint32_t collect_sampler_node(struct collect_sampler *sampler, struct collect_process *process,
@@ -240,11 +275,13 @@ uint32_t collect_sampler_node(struct collect_sampler *sampler, struct collect_pr
 {
     size_t count;
     *cut = false;
-    if (sample->registers && sample->stack) {
+    if (sample->registers && sample->stack && has_no_stack(sampler, process, sample)) {
+        count = stackless(sampler, process, sample);
+    } else if (sample->registers && sample->stack) {
         count = user_frames(sampler, process, sample, cut);
     } else if (sample->stack_asked) {
         profile_lose(sampler->profile, WIRE_LOSS_NO_USER_REGISTERS, 1);
-        sampler->addresses[0] = sampler->special_idle;
+        sampler->addresses[0] = sampler->special_kernel;
         sampler->flags[0] = PROFILE_NODE_KERNEL;
         count = 1;
     } else {

@@ -20,7 +20,7 @@ struct collect_sampler {
     struct unwind_cache *cache;
     struct unwind_frame frames[COLLECT_FRAMES_MAX];
     uint32_t addresses[COLLECT_FRAMES_MAX + 64], flags[COLLECT_FRAMES_MAX + 64];
-    uint32_t special_unknown, special_idle; /* addresses "(unknown)", "(kernel thread)" */
+    uint32_t special_unknown, special_kernel, special_no_stack; /* addresses that are no code */
     uint32_t kernel_image;
 };
 

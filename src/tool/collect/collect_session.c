@@ -1,12 +1,13 @@
 /* One recording. The order of a session's life matters more than any of its steps:
  *
- *   new     options are checked, perf_event is probed: what is not allowed is known before anything is
- * touched start   the profile file is made and locked; events are opened, disabled; processes that run are
- * read from /proc after their events were opened, so that no mapping falls between; a launched program is let
- * go last step    1. look at all rings  2. work on records up to a horizon that lies HORIZON_NS back, so that
- * every record before it has been published on every ring  3. now and then: enlarge the stack copy, write
- * what changed finish  events stop, rings are drained without a horizon, functions are named, the file is
- * closed */
+ *   new     options are checked, perf_event is probed: what is not allowed is known before anything is touched
+ *   start   the profile file is made and locked; events are opened, disabled; processes that run are read from
+ *           /proc after their events were opened, so that no mapping falls between; a launched program is let
+ *           go last
+ *   step    1. look at all rings  2. work on records up to a horizon that lies HORIZON_NS back, so that every
+ *           record before it has been published on every ring  3. now and then: enlarge the stack copy, write
+ *           what changed
+ *   finish  events stop, rings are drained without a horizon, functions are named, the file is closed */
 #include "collect_session.h"
 
 #include <errno.h>
@@ -35,8 +36,10 @@
 #define SECOND 1000000000u
 
 enum {
-    HORIZON_NS = 20000000, /* no interrupt takes longer from its time stamp to its record */
-    FLUSH_NS = 500000000,  /* SIGKILL loses at most this, the horizon and one step */
+    HORIZON_NS = 5000000,      /* no interrupt takes longer from its time stamp to its record */
+    HORIZON_FULL_NS = 1000000, /* nor often longer than this: good enough when a ring runs full */
+    ROUNDS_MAX = 16,           /* of work before the rest of a step has its turn */
+    FLUSH_NS = 500000000,      /* SIGKILL loses at most this, the horizon and one step */
     RESOLVE_LIMIT_NS = 2000000000,
     REDRAW_FROM_NS = 10000000, /* see collect_time.h */
     REDRAW_SPREAD_NS = 20000000,
@@ -270,6 +273,16 @@ static int open_cgroup(struct collect_session *session, struct base_error *error
     return session->cgroup >= 0 ? BASE_OK : base_fail(error, BASE_ENOTFOUND, "no cgroup '%s'", path);
 }
 
+static size_t list_wanted(void *context, pid_t **pids)
+{
+    const struct collect_options *options = &((struct collect_session *)context)->options;
+    *pids = malloc(options->pid_count * sizeof **pids);
+    if (!*pids)
+        return 0;
+    memcpy(*pids, options->pids, options->pid_count * sizeof **pids);
+    return options->pid_count;
+}
+
 static int open_running(struct collect_session *session, struct base_error *error)
 {
     const struct collect_options *options = &session->options;
@@ -279,7 +292,7 @@ static int open_running(struct collect_session *session, struct base_error *erro
     }
     if (options->mode == COLLECT_SYSTEM)
         return collect_time_open_cpus(&session->time, -1, error);
-    int result = collect_time_open_processes(&session->time, options->pids, options->pid_count, error);
+    int result = collect_time_open_processes(&session->time, list_wanted, session, error);
     if (result < 0)
         return result;
     uint64_t now = now_ns();
@@ -354,30 +367,47 @@ static void work_until(struct collect_session *session, uint64_t horizon)
 
 /* --- now and then --- */
 
+/* What was cut before says nothing of the larger copy. */
+static void forget_cuts(struct collect_session *session, uint32_t bytes)
+{
+    for (size_t i = 0; i < session->stream.processes.count; i++)
+        session->stream.processes.items[i].cut = 0;
+    profile_set_metaf(session->profile, "stack_copy_bytes", "%u", bytes);
+}
+
+/* All that live now, births told by the rings until this moment included. */
+static size_t list_living(void *context, pid_t **pids)
+{
+    struct collect_session *session = context;
+    collect_rings_refresh(&session->rings);
+    work_until(session, now_ns() - HORIZON_FULL_NS);
+    return collect_processes_living(&session->stream.processes, pids);
+}
+
 static void grow_copy(struct collect_session *session)
 {
     struct collect_time *time = &session->time;
     uint32_t bytes = time->form.stack_copy * 2 < COPY_LARGEST ? time->form.stack_copy * 2 : COPY_LARGEST;
-    pid_t *pids = NULL;
     bool by_cpu = session->options.mode == COLLECT_SYSTEM || session->options.mode == COLLECT_CGROUP;
-    size_t count = by_cpu ? 0 : collect_processes_living(&session->stream.processes, &pids);
     struct base_error reason = {0};
-    if ((by_cpu || count) && collect_time_grow_copy(time, bytes, pids, count, &reason) == BASE_OK)
-        profile_set_metaf(session->profile, "stack_copy_bytes", "%u", bytes);
+    if (collect_time_grow_copy(time, bytes, by_cpu ? NULL : list_living, session, &reason) == BASE_OK)
+        forget_cuts(session, bytes);
     else if (reason.text[0])
         profile_set_meta(session->profile, "stack_copy_notice", reason.text);
-    free(pids);
 }
 
-/* Once a second: does any process have too many cut stacks? */
-static void look_at_cuts(struct collect_session *session)
+/* Does any process have too many cut stacks in this second? */
+static void look_at_cuts(struct collect_session *session, uint64_t now)
 {
-    bool deep = false;
+    bool deep = false, over = now - session->last_second >= SECOND;
     for (size_t i = 0; i < session->stream.processes.count; i++) {
         struct collect_process *process = &session->stream.processes.items[i];
         deep |= process->cut > 1 && process->cut * 1000 > process->samples * CUT_PER_THOUSAND;
-        process->samples = process->cut = 0;
+        if (over)
+            process->samples = process->cut = 0;
     }
+    if (over)
+        session->last_second = now;
     if (deep && session->time.form.stack_copy < COPY_LARGEST)
         grow_copy(session);
 }
@@ -428,16 +458,13 @@ int collect_session_step(struct collect_session *session, int timeout_ms, struct
     poll_rings(session);
     if (poll(session->polled, session->polled_count, until_redraw(session, timeout_ms)) > 0)
         look_at_polls(session);
-    for (int rounds = 0; collect_rings_refresh(&session->rings) || rounds == 0; rounds++) {
-        work_until(session, now_ns() - HORIZON_NS);
-        if (rounds >= 8)
-            break;
+    bool full = collect_rings_refresh(&session->rings);
+    for (int rounds = 0; rounds == 0 || (full && rounds < ROUNDS_MAX); rounds++) {
+        work_until(session, now_ns() - (full ? HORIZON_FULL_NS : HORIZON_NS));
+        full = collect_rings_refresh(&session->rings);
     }
     uint64_t now = now_ns();
-    if (now - session->last_second >= SECOND) {
-        look_at_cuts(session);
-        session->last_second = now;
-    }
+    look_at_cuts(session, now);
     return now - session->last_flush >= FLUSH_NS ? flush(session, now, error) : BASE_OK;
 }
 

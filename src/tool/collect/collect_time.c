@@ -13,12 +13,13 @@
 #include "base_array.h"
 
 enum {
-    RING_LARGEST = 8 << 20, /* a CPU's ring, where locked memory is not limited */
-    RING_TOTAL = 256 << 20, /* of all CPUs */
+    RING_LARGEST = 16 << 20, /* a CPU's ring, where locked memory is not limited */
+    RING_TOTAL = 256 << 20,  /* of all CPUs */
     RING_SMALLEST = 128 << 10,
     RING_THREAD = 1 << 20,      /* a thread's, at most */
     DESCRIPTORS_KEPT_FREE = 64, /* for images, the profile ... */
-    SCANS_LIMIT = 20,           /* of a process that keeps making threads */
+    RETIRED = 0,      /* owner of events that were replaced: their last samples say nothing of doubles */
+    SCANS_LIMIT = 20, /* of a process that keeps making threads */
 };
 
 /* --- periods --- */
@@ -144,12 +145,12 @@ static size_t power_of_two_below(size_t value)
     return power;
 }
 
-/* A ring that holds about a third of a second, within what may be locked: everybody may lock
+/* A ring that holds about a fifth of a second, within what may be locked: everybody may lock
  * perf_event_mlock_kb a CPU. */
 static size_t choose_ring_size(const struct collect_time *time)
 {
     size_t record = 512 + (time->form.fields & PERF_SAMPLE_STACK_USER ? time->form.stack_copy : 0);
-    size_t wanted = (size_t)((double)record * time->rate_hz / 3);
+    size_t wanted = (size_t)((double)record * time->rate_hz / 5);
     size_t limit = RING_TOTAL / time->cpu_count < RING_LARGEST ? RING_TOTAL / time->cpu_count : RING_LARGEST;
     wanted = wanted < limit ? wanted : limit;
     wanted = wanted > RING_SMALLEST ? wanted : RING_SMALLEST;
@@ -318,19 +319,26 @@ static int list_threads(pid_t pid, struct tid_list *tids, struct base_error *err
     return result;
 }
 
-static int list_all_threads(const pid_t *pids, size_t count, struct tid_list *tids, struct base_error *error)
+static int list_all_threads(collect_time_list *list, void *context, struct tid_list *tids,
+                            struct base_error *error)
 {
+    pid_t *pids = NULL;
+    size_t count = list(context, &pids), alive = 0;
+    int result = BASE_OK;
+    struct base_error last = {0};
     tids->count = 0;
-    size_t alive = 0;
     for (size_t i = 0; i < count; i++) {
-        struct base_error one = {0};
-        int result = list_threads(pids[i], tids, &one);
-        if (result == BASE_OK)
-            alive++;
-        else if (result != BASE_ENOTFOUND || count == 1)
-            return base_fail(error, result, "%s", one.text);
+        base_error_clear(&last);
+        result = list_threads(pids[i], tids, &last);
+        alive += result == BASE_OK;
+        if (result < 0 && result != BASE_ENOTFOUND)
+            break;
     }
-    return alive ? BASE_OK : base_fail(error, BASE_ENOTFOUND, "none of the processes is there");
+    free(pids);
+    if (alive && (result == BASE_OK || result == BASE_ENOTFOUND))
+        return BASE_OK;
+    return base_fail(error, result < 0 ? result : BASE_ENOTFOUND, "%s",
+                     count == 1 && last.text[0] ? last.text : "none of the processes is there");
 }
 
 /* Everything that fits: a set a CPU, one event a CPU, one event. */
@@ -374,20 +382,20 @@ static int open_new_threads(struct collect_time *time, const struct tid_list *ti
     return BASE_OK;
 }
 
-int collect_time_open_processes(struct collect_time *time, const pid_t *pids, size_t count,
+int collect_time_open_processes(struct collect_time *time, collect_time_list *list, void *context,
                                 struct base_error *error)
 {
     struct tid_list tids = {0};
     struct base_map seen = {0};
     struct base_error first = {0};
-    int result = list_all_threads(pids, count, &tids, error);
+    int result = list_all_threads(list, context, &tids, error);
     if (result == BASE_OK)
         choose_density(time, tids.count);
     size_t opened = 0;
     for (int scan = 0; result == BASE_OK && scan < SCANS_LIMIT; scan++) {
         size_t before = opened;
         result = open_new_threads(time, &tids, &seen, &opened, &first);
-        if (opened == before || list_all_threads(pids, count, &tids, NULL) < 0)
+        if (opened == before || list_all_threads(list, context, &tids, NULL) < 0)
             break;
     }
     free(tids.items);
@@ -422,7 +430,7 @@ static void close_events_of(struct collect_time *time, pid_t tid)
 bool collect_time_is_double(struct collect_time *time, pid_t tid, uint64_t id)
 {
     uint32_t owner = base_map_find(&time->owner, id);
-    if (owner == BASE_MAP_NONE || owner == (uint32_t)tid)
+    if (owner == BASE_MAP_NONE || owner == RETIRED || owner == (uint32_t)tid)
         return false;
     if (base_map_find(&time->opened, (uint64_t)tid) != 1)
         return false;
@@ -459,6 +467,7 @@ static void retire(struct collect_time *time, size_t end)
     for (size_t i = 0; i < end; i++) {
         struct collect_time_event *event = &time->events[i];
         event->superseded = true;
+        base_map_set(&time->owner, event->id, RETIRED);
         if (event->fd >= 0 &&
             (event->cpu < 0 || base_map_find(&time->ring_of_cpu, (uint64_t)event->cpu) != i)) {
             close(event->fd);
@@ -467,14 +476,14 @@ static void retire(struct collect_time *time, size_t end)
     }
 }
 
-int collect_time_grow_copy(struct collect_time *time, uint32_t bytes, const pid_t *pids, size_t count,
+int collect_time_grow_copy(struct collect_time *time, uint32_t bytes, collect_time_list *list, void *context,
                            struct base_error *error)
 {
     size_t old_count = time->event_count;
     uint32_t old_bytes = time->form.stack_copy;
     time->form.stack_copy = bytes;
-    int result = count ? collect_time_open_processes(time, pids, count, error)
-                       : collect_time_open_cpus(time, time->cgroup, error);
+    int result = list ? collect_time_open_processes(time, list, context, error)
+                      : collect_time_open_cpus(time, time->cgroup, error);
     if (result < 0) {
         for (size_t i = old_count; i < time->event_count; i++)
             close(time->events[i].fd);

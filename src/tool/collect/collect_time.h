@@ -76,8 +76,11 @@ void collect_time_free(struct collect_time *time);
 /* A process about to call exec: its one thread, on every CPU, starting by itself. */
 int collect_time_open_child(struct collect_time *time, pid_t pid, struct base_error *error);
 
+/* Which processes are to be recorded, now: a malloc'd list, asked for again until nothing new is on it. */
+typedef size_t collect_time_list(void *context, pid_t **pids);
+
 /* All threads of running processes; rescans until no new ones appear. Events start disabled. */
-int collect_time_open_processes(struct collect_time *time, const pid_t *pids, size_t count,
+int collect_time_open_processes(struct collect_time *time, collect_time_list *list, void *context,
                                 struct base_error *error);
 
 /* Every process of the machine, or (cgroup >= 0, a descriptor of its folder) of a cgroup. */
@@ -97,9 +100,9 @@ void collect_time_redraw(struct collect_time *time);
 void collect_time_enable(struct collect_time *time);
 void collect_time_disable(struct collect_time *time);
 
-/* From now on stacks are copied up to `bytes`: opens new events beside the old, on all threads of `pids`
- * (count 0: on the CPUs again), then switches over. On failure everything stays as it was. */
-int collect_time_grow_copy(struct collect_time *time, uint32_t bytes, const pid_t *pids, size_t count,
+/* From now on stacks are copied up to `bytes`: opens new events beside the old, on all threads of the processes listed
+ * (`list` NULL: on the CPUs again), then switches over. On failure everything stays as it was. */
+int collect_time_grow_copy(struct collect_time *time, uint32_t bytes, collect_time_list *list, void *context,
                            struct base_error *error);
 
 /* One line for the profile: how intervals were randomised. */
