@@ -3,8 +3,8 @@
  * The walk needs three things from its caller: registers, memory, and a way from a program counter to the
  * rows of the code there. It is the same for the collector (memory = the kernel's copy of a stack) and for
  * the agent (memory = the live stack between bounds).
- * Contract of the fast path (unwind_walk): at most 5 ns a frame warm, by a direct-mapped cache keyed by
- * program counter; a cached entry is good only under the `generation` it was made in, so whoever changes
+ * Contract of the fast path (unwind_walk): at most 5 ns a frame warm (2.5 measured), by a direct-mapped cache
+ * keyed by program counter; a cached entry is good only under the `generation` it was made in, so whoever changes
  * what is mapped changes the generation (a reused address never finds an old rule).
  * Context: anywhere, signal handlers included; one struct unwind_cache per thread. */
 #ifndef UNWIND_H
@@ -53,7 +53,9 @@ struct unwind_space {
     bool (*find)(void *context, uint64_t pc, struct unwind_place *place);
     void *context;
     uint32_t generation; /* changes whenever `find` may answer differently */
-    bool frame_pointers; /* where rows are missing, try the frame pointer (marked UNWIND_BY_FRAME_POINTER) */
+    /* Where rows are missing, try the frame pointer, and in frame 0 and interrupted frames the word at sp (a call
+     * through a bad pointer, undescribed assembly); checked as well as can be, marked UNWIND_BY_FRAME_POINTER. */
+    bool frame_pointers;
 };
 
 enum unwind_frame_flag {
@@ -71,13 +73,14 @@ struct unwind_frame {
 /* Why a walk ended; all but UNWIND_OUTERMOST are losses. */
 enum unwind_end {
     UNWIND_OUTERMOST = 0,
-    UNWIND_FULL,     /* more frames than `max` */
-    UNWIND_CUT,      /* the next word is at or past memory.high: the copy was too small */
-    UNWIND_BAD_READ, /* a word below memory.low or otherwise unreadable */
-    UNWIND_NO_ROWS,
-    UNWIND_ODD_RULE,
-    UNWIND_NO_MAPPING,
-    UNWIND_NO_PROGRESS,
+    UNWIND_FULL, /* more frames than `max` */
+    UNWIND_CUT,  /* the next word is at or past memory.high: the copy was too small. Not said behind a signal
+                        frame, where the stack may be another one and a larger copy would not help */
+    UNWIND_BAD_READ,    /* a word below memory.low or otherwise unreadable */
+    UNWIND_NO_ROWS,     /* the code is mapped, but nobody describes it */
+    UNWIND_ODD_RULE,    /* a rule that is not supported, or that needs a register which is not known here */
+    UNWIND_NO_MAPPING,  /* the program counter is in no mapping: `find` said false */
+    UNWIND_NO_PROGRESS, /* the caller's frame would not be above this one, or not be aligned */
 };
 
 struct unwind_cache; /* about 64 KiB, allocated by the caller: unwind_cache_size bytes, zeroed */
@@ -89,7 +92,9 @@ struct unwind_result {
     size_t frame_pointer_frames;
 };
 
-/* Writes at most `max` frames, innermost first, frame 0 being registers.pc itself. `cache` may be NULL. */
+/* Writes at most `max` frames, innermost first, frame 0 being registers.pc itself. `cache` may be NULL. A cache may
+ * serve many spaces of one machine as long as no generation stands for two of them. registers must have pc and sp;
+ * without them there are no frames and the end is UNWIND_BAD_READ. */
 struct unwind_result unwind_walk(const struct unwind_space *space, const struct unwind_memory *memory,
                                  const struct arch_registers *registers, struct unwind_cache *cache,
                                  struct unwind_frame *frames, size_t max);
