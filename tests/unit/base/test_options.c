@@ -304,6 +304,38 @@ static void long_words_do_no_harm(void **state)
     assert_null(base_options_nearest(word, (const char *const[]){"record"}, 1));
 }
 
+/* Whatever the words: a result that keeps the contract. Fixed seed. */
+static void any_words(void **state)
+{
+    (void)state;
+    static const char *const pieces[] = {
+        "-",         "--",           "---",        "-l",          "-o",       "-oX", "-c",      "-c7",
+        "-cx",       "-F1",          "-lnq",       "-L",          "-p",       "-z",  "--lines", "--count",
+        "--count=5", "--color=auto", "--time",     "--time=user", "--level=", "--=", "=",       "",
+        "one",       "\xff\xfe",     "--calls=\n", "--size=1G",   "--pid=bad"};
+    uint64_t random = 1;
+    unsigned good = 0;
+    for (int round = 0; round < 20000; round++) {
+        const char *words[WORDS_MOST + 1] = {NULL};
+        struct tried tried;
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        int count = (int)(random >> 33) % WORDS_MOST;
+        for (int i = 0; i < count; i++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            words[i] = pieces[(random >> 33) % (sizeof pieces / sizeof *pieces)];
+        }
+        try_with(&tried, &command, words);
+        assert_true(tried.result == BASE_OK || tried.result == BASE_EUSAGE);
+        assert_int_equal(tried.result == BASE_EUSAGE, tried.error.text[0] != '\0');
+        if (tried.result == BASE_OK) {
+            assert_in_range(tried.rest.count, 1, 2);
+            assert_null(tried.rest.arguments[tried.rest.count]);
+            good++;
+        }
+    }
+    assert_in_range(good, 100, 19000); /* both happen */
+}
+
 /* --- values --- */
 
 struct value {
@@ -462,6 +494,7 @@ int main(void)
         cmocka_unit_test(mistakes),
         cmocka_unit_test(three_dashes_are_no_option),
         cmocka_unit_test(long_words_do_no_harm),
+        cmocka_unit_test(any_words),
         cmocka_unit_test(durations),
         cmocka_unit_test(sizes),
         cmocka_unit_test(numbers),
