@@ -19,7 +19,7 @@
 
 #include "process_space.h"
 
-#define DEPTH      41 /* makes 30 frames with those around it */
+#define DEPTH      43 /* makes 30 frames with those around it */
 #define ROUNDS     31
 #define FRAMES_MAX 64
 
