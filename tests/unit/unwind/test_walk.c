@@ -421,6 +421,8 @@ static void a_new_generation_forgets(void **state)
     later->stack[2] = function(1) + 8;
     unwind_walk(&world->space, &world->memory, &world->registers, cache, world->frames, 16);
     assert_true(world->frames[1].pc == function(1) + 4);
+    unwind_walk(&later->space, &later->memory, &later->registers, cache, later->frames, 16);
+    assert_true(later->frames[1].pc != function(1) + 8); /* as it would without: the old rule */
     later->space.generation = 2;
     struct unwind_result result =
         unwind_walk(&later->space, &later->memory, &later->registers, cache, later->frames, 16);
