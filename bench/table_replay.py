@@ -9,12 +9,20 @@ TITLE = "An hour in a minute"
 LIMITS = {
     "hour_memory": ("an hour at 999 Hz on 16 busy threads: under 200 MB of memory", 200),
     "hour_file": ("and under 50 MB of file", 50),
-    "million_memory": ("a million distinct nodes: under 400 MB of memory", 400),
+    "nodes_memory": ("a million distinct nodes: under 400 MB of memory", 400),
 }
 
 
 def measure_table(bench):
-    figures = table_figures.read(bench, "bench_replay")
+    busy = bench.work + "/replay-input"
+    with open(busy, "wb") as out:
+        out.write(b"".join(b"%d the quick brown fox %d jumps\n" % (i * i % 9973, i) for i in range(300000)))
+    lua = "for i = 1, 40 do local t = {} for k = 1, 20000 do t[k] = (k * 7919) % 10007 end table.sort(t) end"
+    figures = table_figures.read(bench, "bench_replay", ["hour", bench.work + "/replay.tally",
+                                 f"bzip2 -c {busy} >/dev/null; lua5.4 -e '{lua}'"])
+    figures |= table_figures.read(bench, "bench_replay", ["nodes", bench.work + "/replay.tally",
+                                  "python3 -c 'import json, ast, inspect; "
+                                  "[ast.parse(inspect.getsource(json.decoder)) for i in range(60)]'"])
     goals = [measure.goal(text, f"{figures[name][0]:.0f} MB", figures[name][0] < most) if name in figures
              else measure.goal(text, "not measured", False) for name, (text, most) in LIMITS.items()]
     return {"lines": table_figures.lines(figures), "goals": goals}

@@ -16,6 +16,7 @@ static _Noreturn void run_child(int go, int failed, char *const *argv,
     if (got != 1)
         _exit(125);
     setrlimit(RLIMIT_NOFILE, &legacy->descriptors);
+    setpriority(PRIO_PROCESS, 0, legacy->nice);
     sigprocmask(SIG_SETMASK, &legacy->signals, NULL);
     execvp(argv[0], argv);
     int number = errno;

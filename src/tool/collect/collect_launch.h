@@ -2,7 +2,7 @@
  *
  * The child waits, before it becomes the program, until its events are open (they start by themselves at
  * exec), and tells through a pipe that closes on exec when exec fails. It gets back what Tally changed of
- * itself: signal mask and descriptor limit (Tally blocks signals, it never changes how they are handled). It
+ * itself: signal mask, priority and descriptor limit (Tally blocks signals, it never changes how they are handled). It
  * stays in Tally's process group, so that the terminal's signals reach it as they would without Tally.
  * Context: tool, one thread. */
 #ifndef COLLECT_LAUNCH_H
@@ -24,6 +24,7 @@ struct collect_launch {
 struct collect_launch_legacy {
     struct rlimit descriptors;
     sigset_t signals; /* blocked ones */
+    int nice;         /* as setpriority takes it */
 };
 
 /* Forks. argv[0] is looked up in PATH when the child is let go. */

@@ -16,7 +16,7 @@ enum {
     RING_LARGEST = 16 << 20, /* a CPU's ring, where locked memory is not limited */
     RING_TOTAL = 256 << 20,  /* of all CPUs */
     RING_SMALLEST = 128 << 10,
-    RING_THREAD = 1 << 20,      /* a thread's, at most */
+    RING_THREAD = 256 << 10,    /* a thread's, at most */
     DESCRIPTORS_KEPT_FREE = 64, /* for images, the profile ... */
     RETIRED = 0,      /* owner of events that were replaced: their last samples say nothing of doubles */
     SCANS_LIMIT = 20, /* of a process that keeps making threads */

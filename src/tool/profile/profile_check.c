@@ -1,0 +1,73 @@
+#include <stdlib.h>
+
+#include "profile.h"
+#include "profile_private.h"
+
+/* Depth-first with colours: a node whose parents lead back to it is a circle. */
+static bool has_circle(const struct profile *profile, uint8_t *safe)
+{
+    for (uint32_t start = 1; start < profile->node_count; start++) {
+        uint32_t node = start, steps = 0;
+        while (node && !safe[node]) {
+            node = profile->nodes[node].parent;
+            if (++steps > profile->node_count)
+                return true;
+        }
+        for (node = start; node && !safe[node]; node = profile->nodes[node].parent)
+            safe[node] = 1;
+    }
+    return false;
+}
+
+static int check_nodes(const struct profile *profile, struct base_error *error)
+{
+    for (uint32_t i = 1; i < profile->node_count; i++) {
+        const struct profile_node *node = &profile->nodes[i];
+        if (!node->address)
+            continue;
+        if (node->parent >= profile->node_count || node->address >= profile->address_count)
+            return base_fail(error, BASE_EFORMAT, "node %u points outside", i);
+        if (node->parent && !profile->nodes[node->parent].address)
+            return base_fail(error, BASE_EFORMAT, "node %u has a parent that is none", i);
+    }
+    uint8_t *safe = calloc(profile->node_count + 1, 1);
+    if (!safe)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    bool circle = has_circle(profile, safe);
+    free(safe);
+    return circle ? base_fail(error, BASE_EFORMAT, "the tree has a circle") : BASE_OK;
+}
+
+static int check_cells(const struct profile *profile, struct base_error *error)
+{
+    for (size_t i = 0; i < profile->cell_count; i++) {
+        const struct profile_cell *cell = &profile->cells[i];
+        if (cell->node >= profile->node_count || cell->thread >= profile->thread_count || !cell->counter ||
+            cell->counter >= profile->counter_count || (cell->node && !profile->nodes[cell->node].address))
+            return base_fail(error, BASE_EFORMAT, "cell %zu points outside", i);
+    }
+    return BASE_OK;
+}
+
+static int check_addresses(const struct profile *profile, struct base_error *error)
+{
+    for (size_t i = 1; i < profile->address_count; i++) {
+        const struct profile_address *address = &profile->addresses[i];
+        if (address->image >= profile->image_count || address->function >= profile->function_count ||
+            address->inlined >= profile->inlined_count || address->resolution > PROFILE_NO_SYMBOL)
+            return base_fail(error, BASE_EFORMAT, "address %zu points outside", i);
+    }
+    for (size_t i = 1; i < profile->inlined_count; i++) {
+        if (profile->inlined[i].outer >= i)
+            return base_fail(error, BASE_EFORMAT, "inlined level %zu points inwards", i);
+    }
+    return BASE_OK;
+}
+
+int profile_check(const struct profile *profile, struct base_error *error)
+{
+    int result = check_addresses(profile, error);
+    if (result == BASE_OK)
+        result = check_nodes(profile, error);
+    return result == BASE_OK ? check_cells(profile, error) : result;
+}

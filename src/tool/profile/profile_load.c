@@ -1,0 +1,327 @@
+/* Reading a profile, which may come from a stranger: read only, trusted_schema off, only tables of the kind that doc/format.md
+ * names, and every number checked before it becomes an index. A journal that a killed recorder left is rolled back by SQLite when
+ * this user may write there; else the file is read as it is if it is whole. */
+#include "profile_store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base_array.h"
+#include "profile_open.h"
+#include "profile_private.h"
+#include "profile_schema.h"
+
+/* --- opening --- */
+
+static int check_header(const char *path, struct base_error *error)
+{
+    unsigned char header[100];
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return base_fail_errno(error, errno, "%s", path);
+    if (fstat(fd, &status) || !S_ISREG(status.st_mode)) {
+        close(fd);
+        return base_fail(error, BASE_EFORMAT, "%s is no regular file", path);
+    }
+    ssize_t got = pread(fd, header, sizeof header, 0);
+    close(fd);
+    if (got < 0)
+        return base_fail_errno(error, errno, "%s", path);
+    if (got < (ssize_t)sizeof header || memcmp(header, "SQLite format 3", 16) ||
+        memcmp(header + 68, (const unsigned char[]){'T', 'A', 'L', 'Y'}, 4))
+        return base_fail(error, BASE_EFORMAT, "%s is no Tally profile", path);
+    uint32_t version =
+        (uint32_t)header[60] << 24 | (uint32_t)header[61] << 16 | (uint32_t)header[62] << 8 | header[63];
+    if (version > PROFILE_STORE_VERSION)
+        return base_fail(error, BASE_EFORMAT,
+                         "%s is of version %u; this tally reads up to %d: use a newer one", path, version,
+                         PROFILE_STORE_VERSION);
+    return BASE_OK;
+}
+
+static int probe(sqlite3 *db)
+{
+    return sqlite3_exec(db, "SELECT count(*) FROM sqlite_schema", NULL, NULL, NULL);
+}
+
+int profile_open_read(const char *path, sqlite3 **opened, struct base_error *error)
+{
+    int result = check_header(path, error);
+    if (result < 0)
+        return result;
+    sqlite3 *db = NULL;
+    int code = sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_EXRESCODE, NULL);
+    sqlite3_busy_timeout(db, 5000);
+    if (code == SQLITE_OK)
+        code = probe(db);
+    if (code == SQLITE_READONLY_ROLLBACK || code == SQLITE_READONLY_RECOVERY || code == SQLITE_CANTOPEN) {
+        sqlite3_close(db); /* a writable connection rolls the killed recorder's last transaction back */
+        db = NULL;
+        code = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE, NULL);
+        if (code == SQLITE_OK)
+            code = probe(db);
+    }
+    if (code != SQLITE_OK) {
+        result = base_fail(error, BASE_EFORMAT, "%s is damaged or truncated: %s", path, sqlite3_errmsg(db));
+        sqlite3_close(db);
+        return result;
+    }
+    sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    sqlite3_exec(db, "PRAGMA query_only=1; PRAGMA cell_size_check=1", NULL, NULL, NULL);
+    *opened = db;
+    return BASE_OK;
+}
+
+/* --- rows --- */
+
+struct loader {
+    struct profile *profile;
+    sqlite3 *db;
+    const char *path;
+    bool no_memory, damaged;
+};
+
+static uint32_t index_of(struct loader *loader, sqlite3_stmt *row, int column, size_t count)
+{
+    int64_t value = sqlite3_column_int64(row, column);
+    if (value < 0 || (uint64_t)value >= count) {
+        loader->damaged = true;
+        return 0;
+    }
+    return (uint32_t)value;
+}
+
+typedef void load_row(struct loader *loader, sqlite3_stmt *row, size_t index);
+
+/* Makes `items` hold index `id` (rows come in order; gaps are empty entries). */
+static bool extend(struct loader *loader, void **items, size_t *count, size_t *capacity, size_t size,
+                   int64_t id)
+{
+    if (id < 1 || id > INT32_MAX || (size_t)id < *count || (size_t)id > *count + (1u << 26)) {
+        loader->damaged = true;
+        return false;
+    }
+    while (*count <= (size_t)id) {
+        if (!base_array_reserve(items, capacity, *count, size)) {
+            loader->no_memory = true;
+            return false;
+        }
+        memset((char *)*items + *count * size, 0, size);
+        ++*count;
+    }
+    return true;
+}
+
+static void load_table(struct loader *loader, const char *sql, void **items, size_t *count, size_t *capacity,
+                       size_t size, load_row *load)
+{
+    sqlite3_stmt *row;
+    if (loader->damaged || loader->no_memory)
+        return;
+    if (sqlite3_prepare_v2(loader->db, sql, -1, &row, NULL) != SQLITE_OK) {
+        loader->damaged = true;
+        return;
+    }
+    int code;
+    while (!loader->damaged && !loader->no_memory && (code = sqlite3_step(row)) == SQLITE_ROW) {
+        int64_t id = sqlite3_column_int64(row, 0);
+        if (!items || extend(loader, items, count, capacity, size, id))
+            load(loader, row, (size_t)id);
+    }
+    if (sqlite3_finalize(row) != SQLITE_OK)
+        loader->damaged = true;
+}
+
+static void load_string(struct loader *loader, sqlite3_stmt *row, size_t id)
+{
+    struct profile_strings *strings = &loader->profile->self->strings;
+    const char *text = (const char *)sqlite3_column_text(row, 1);
+    if (id != strings->count) {
+        loader->damaged = true; /* strings are never removed */
+        return;
+    }
+    size_t length = text ? strlen(text) : 0;
+    if (!profile_string_append(loader->profile, text ? text : "", length))
+        loader->no_memory = true;
+}
+
+#define STRING(column) index_of(loader, row, column, loader->profile->self->strings.count)
+
+static void load_image(struct loader *loader, sqlite3_stmt *row, size_t id)
+{
+    loader->profile->images[id] =
+        (struct profile_image){.name = STRING(1),
+                               .path = STRING(2),
+                               .build_id = STRING(3),
+                               .kind = index_of(loader, row, 4, 256),
+                               .process = index_of(loader, row, 5, loader->profile->process_count)};
+}
+
+static void load_process(struct loader *loader, sqlite3_stmt *row, size_t id)
+{
+    loader->profile->processes[id] =
+        (struct profile_process){.pid = sqlite3_column_int(row, 1),
+                                 .parent_pid = sqlite3_column_int(row, 2),
+                                 .name = STRING(3),
+                                 .command = STRING(4),
+                                 .start_ns = (uint64_t)sqlite3_column_int64(row, 5),
+                                 .end_ns = (uint64_t)sqlite3_column_int64(row, 6)};
+}
+
+static void load_thread(struct loader *loader, sqlite3_stmt *row, size_t id)
+{
+    loader->profile->threads[id] =
+        (struct profile_thread){.process = index_of(loader, row, 1, loader->profile->process_count),
+                                .tid = sqlite3_column_int(row, 2),
+                                .name = STRING(3)};
+}
+
+static void load_function(struct loader *loader, sqlite3_stmt *row, size_t id)
+{
+    loader->profile->functions[id] =
+        (struct profile_function){.name = STRING(1),
+                                  .image = index_of(loader, row, 2, loader->profile->image_count),
+                                  .start = (uint64_t)sqlite3_column_int64(row, 3),
+                                  .end = (uint64_t)sqlite3_column_int64(row, 4)};
+}
+
+/* A level's outer one was made before it: chains cannot be circles. */
+static void load_inlined(struct loader *loader, sqlite3_stmt *row, size_t id)
+{
+    loader->profile->inlined[id] = (struct profile_inlined){.function_name = STRING(1),
+                                                            .file = STRING(2),
+                                                            .line = (uint32_t)sqlite3_column_int64(row, 3),
+                                                            .outer = index_of(loader, row, 4, id)};
+}
+
+static void load_address(struct loader *loader, sqlite3_stmt *row, size_t id)
+{
+    const struct profile *profile = loader->profile;
+    profile->addresses[id] =
+        (struct profile_address){.address = (uint64_t)sqlite3_column_int64(row, 1),
+                                 .image = index_of(loader, row, 2, profile->image_count),
+                                 .function = index_of(loader, row, 3, profile->function_count),
+                                 .file = STRING(4),
+                                 .line = (uint32_t)sqlite3_column_int64(row, 5),
+                                 .inlined = index_of(loader, row, 6, profile->inlined_count),
+                                 .resolution = (uint8_t)index_of(loader, row, 7, 3),
+                                 .lines_known = sqlite3_column_int(row, 8) != 0};
+}
+
+static void load_node(struct loader *loader, sqlite3_stmt *row, size_t id)
+{
+    loader->profile->nodes[id] =
+        (struct profile_node){.parent = index_of(loader, row, 1, INT32_MAX),
+                              .address = index_of(loader, row, 2, loader->profile->address_count),
+                              .flags = (uint32_t)sqlite3_column_int64(row, 3)};
+    loader->profile->live_nodes++;
+}
+
+static void load_counter(struct loader *loader, sqlite3_stmt *row, size_t id)
+{
+    loader->profile->counters[id] = (struct profile_counter){.name = STRING(1),
+                                                             .unit = STRING(2),
+                                                             .exact = sqlite3_column_int(row, 3) != 0,
+                                                             .combine = index_of(loader, row, 4, 16)};
+}
+
+static void load_cell(struct loader *loader, sqlite3_stmt *row, size_t id)
+{
+    struct profile *profile = loader->profile;
+    struct profile_private *self = profile->self;
+    (void)id;
+    if (!base_array_room(profile->cells, profile->cell_count, self->cell_capacity)) {
+        loader->no_memory = true;
+        return;
+    }
+    int cpu = sqlite3_column_int(row, 3);
+    profile->cells[profile->cell_count++] =
+        (struct profile_cell){.node = index_of(loader, row, 1, profile->node_count),
+                              .thread = index_of(loader, row, 2, profile->thread_count),
+                              .cpu = cpu < 0 || cpu > PROFILE_NO_CPU ? PROFILE_NO_CPU : (uint16_t)cpu,
+                              .counter = (uint16_t)index_of(loader, row, 4, profile->counter_count),
+                              .value = sqlite3_column_int64(row, 5),
+                              .samples = (uint64_t)sqlite3_column_int64(row, 6)};
+}
+
+static void load_meta(struct loader *loader, sqlite3_stmt *row, size_t id)
+{
+    (void)id;
+    const char *key = (const char *)sqlite3_column_text(row, 0),
+               *value = (const char *)sqlite3_column_text(row, 1);
+    if (key && value)
+        profile_set_meta(loader->profile, key, value);
+}
+
+static void load_loss(struct loader *loader, sqlite3_stmt *row, size_t id)
+{
+    if (id < PROFILE_LOSSES)
+        loader->profile->losses[id] = (uint64_t)sqlite3_column_int64(row, 1);
+}
+
+#define TABLE(sql, array, one)                                                                               \
+    load_table(loader, sql, (void **)&loader->profile->array##s, &loader->profile->one##_count,              \
+               &loader->profile->self->one##_capacity, sizeof *loader->profile->array##s, load_##one)
+
+static void load_all(struct loader *loader)
+{
+    struct profile *profile = loader->profile;
+    load_table(loader, "SELECT id, text FROM data_strings ORDER BY id", NULL, NULL, NULL, 0, load_string);
+    load_table(loader, "SELECT * FROM data_processes ORDER BY id", (void **)&profile->processes,
+               &profile->process_count, &profile->self->process_capacity, sizeof *profile->processes,
+               load_process);
+    TABLE("SELECT * FROM data_images ORDER BY id", image, image);
+    TABLE("SELECT * FROM data_threads ORDER BY id", thread, thread);
+    TABLE("SELECT * FROM data_functions ORDER BY id", function, function);
+    load_table(loader, "SELECT * FROM data_inlined ORDER BY id", (void **)&profile->inlined,
+               &profile->inlined_count, &profile->self->inlined_capacity, sizeof *profile->inlined,
+               load_inlined);
+    load_table(loader, "SELECT * FROM data_addresses ORDER BY id", (void **)&profile->addresses,
+               &profile->address_count, &profile->self->address_capacity, sizeof *profile->addresses,
+               load_address);
+    TABLE("SELECT * FROM data_nodes ORDER BY id", node, node);
+    TABLE("SELECT * FROM data_counters ORDER BY id", counter, counter);
+    load_table(loader, "SELECT * FROM data_cells", NULL, NULL, NULL, 0, load_cell);
+    load_table(loader, "SELECT key, value FROM data_meta", NULL, NULL, NULL, 0, load_meta);
+    load_table(loader, "SELECT number, count FROM data_losses", NULL, NULL, NULL, 0, load_loss);
+}
+
+static void mark_tables_stale(struct profile *profile)
+{
+    for (int i = 0; i < PROFILE_TABLES; i++)
+        profile->self->tables[i].stale = true;
+}
+
+int profile_load(const char *path, struct profile **loaded, struct base_error *error)
+{
+    struct loader loader = {.path = path, .profile = profile_new()};
+    if (!loader.profile)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    int result = profile_open_read(path, &loader.db, error);
+    if (result < 0) {
+        profile_free(loader.profile);
+        return result;
+    }
+    sqlite3_exec(loader.db, "BEGIN", NULL, NULL, NULL); /* one state of a file that is being recorded */
+    mark_tables_stale(loader.profile);
+    load_all(&loader);
+    sqlite3_close(loader.db);
+    struct base_error reason = {0};
+    if (loader.no_memory)
+        result = base_fail(error, BASE_ENOMEM, "out of memory");
+    else if (loader.damaged || profile_check(loader.profile, &reason) < 0)
+        result = base_fail(error, BASE_EFORMAT, "%s is damaged or truncated%s%s", path,
+                           reason.text[0] ? ": " : "", reason.text);
+    if (result < 0)
+        profile_free(loader.profile);
+    else
+        *loaded = loader.profile;
+    return result;
+}

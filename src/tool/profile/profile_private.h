@@ -1,0 +1,128 @@
+/* profile_private.h - what the files of this room share behind struct profile.
+ *
+ * Dirty marks: rows of an array at or past `written` are not in the file yet; rows below it that changed are listed in
+ * `changed`, each once. They are forgotten only after a commit (profile_marks_commit), so a flush that failed
+ * is repeated by the next one. When there is no memory for a mark, `all` says: write everything again.
+ * Context: tool; private to this room. */
+#ifndef PROFILE_PRIVATE_H
+#define PROFILE_PRIVATE_H
+
+#include "profile.h"
+#include "profile_table.h"
+
+struct profile_marks {
+    size_t written;
+    uint32_t *changed;
+    size_t count, capacity;
+    uint8_t *bits; /* one a row: is it in `changed` */
+    size_t bytes;
+    bool all;
+};
+
+void profile_marks_set(struct profile_marks *marks, uint32_t row);
+void profile_marks_commit(struct profile_marks *marks, size_t rows); /* the file has all `rows` */
+void profile_marks_free(struct profile_marks *marks);
+
+struct profile_text_block { /* strings never move: profile_text hands out pointers */
+    struct profile_text_block *next;
+    size_t used, size;
+    char bytes[];
+};
+
+struct profile_strings {
+    const char **texts; /* [0] is "" */
+    size_t count, capacity;
+    struct profile_text_block *blocks;
+    size_t bytes; /* of all blocks */
+};
+
+/* One sample of the timeline before it is packed. */
+struct profile_timeline_entry {
+    uint64_t time_ns;
+    uint32_t thread, node;
+    uint16_t cpu, counter;
+};
+
+/* Packed and compressed, waiting for the next flush: entries of the timeline, or the map of one fold. */
+struct profile_block {
+    struct profile_block *next;
+    uint64_t epoch, first_ns, last_ns;
+    uint32_t entries;
+    bool fold;
+    size_t length;
+    unsigned char bytes[];
+};
+
+struct profile_timeline {
+    bool used;
+    struct profile_timeline_entry *entries;
+    size_t count, capacity;
+    struct profile_block *first, *last; /* not yet in the file */
+    size_t bytes;
+};
+
+struct profile_private {
+    size_t image_capacity, process_capacity, thread_capacity, address_capacity, inlined_capacity,
+        function_capacity, node_capacity, counter_capacity, cell_capacity, meta_capacity;
+    struct profile_strings strings;
+    struct profile_table tables[PROFILE_TABLES];
+    struct profile_marks images, processes, threads, addresses, inlined, functions, nodes, counters;
+    uint32_t *free_nodes; /* slots that folding emptied */
+    size_t free_count, free_capacity;
+    uint32_t *dirty_cells; /* those with `dirty` set; not all of them when dirty_unlisted */
+    size_t dirty_count, dirty_capacity;
+    bool dirty_unlisted;
+    size_t stored_cells; /* rows the file has */
+    bool meta_changed;
+    uint64_t stored_losses[PROFILE_LOSSES];
+    uint64_t folds;
+    uint32_t fold_pause; /* requests to let pass before folding is tried again after it freed nothing */
+    struct profile_timeline timeline;
+};
+
+static inline uint64_t profile_hash_pair(uint64_t one, uint64_t two)
+{
+    return base_hash(one + 0x9e3779b97f4a7c15u * two);
+}
+
+static inline uint64_t profile_hash_node(const struct profile_node *node)
+{
+    return profile_hash_pair((uint64_t)node->parent << 32 | node->address, node->flags);
+}
+
+static inline uint64_t profile_hash_cell(const struct profile_cell *cell)
+{
+    return profile_hash_pair((uint64_t)cell->node << 32 | cell->thread,
+                             (uint32_t)cell->cpu << 16 | cell->counter);
+}
+
+/* Is this a real node: not the root, not a free slot? */
+static inline bool profile_node_lives(const struct profile *profile, size_t node)
+{
+    return node && profile->nodes[node].address;
+}
+
+/* Adds a string without looking for it (loading); 0 when memory ran out. */
+uint32_t profile_string_append(struct profile *profile, const char *text, size_t length);
+
+/* --- profile_fold.c --- */
+/* Folds until a quarter of max_nodes is free; `keep` and what is above it stay. False: nothing could be freed. */
+bool profile_fold(struct profile *profile, uint32_t keep);
+/* The special address, made when new; 0 when memory ran out. */
+uint32_t profile_folded_address(struct profile *profile);
+
+/* --- profile_cells.c --- */
+void profile_cells_dirty(struct profile *profile, uint32_t cell);
+/* Gives the cells of nodes whose target[] is another to that node, and joins those that meet. Allocates nothing. */
+void profile_cells_move(struct profile *profile, const uint32_t *target);
+
+/* --- profile_timeline.c --- */
+/* Packs what is pending, because it is to be written or because node numbers are about to change. */
+void profile_timeline_seal(struct profile *profile);
+/* A block holding {node, target} of each fold; NULL when memory ran out. Ready to be appended. */
+struct profile_block *profile_timeline_pack_fold(struct profile *profile, const uint32_t *nodes, size_t count,
+                                                 const uint32_t *target);
+void profile_timeline_append(struct profile *profile, struct profile_block *block);
+void profile_timeline_free(struct profile *profile, bool written); /* written: only what a flush has taken */
+
+#endif

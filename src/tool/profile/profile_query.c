@@ -1,0 +1,146 @@
+#include "profile_store.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "profile_open.h"
+
+/* --- one statement, reading only --- */
+
+static int only_reading(void *context, int action, const char *first, const char *second,
+                        const char *database, const char *trigger)
+{
+    (void)context, (void)second, (void)database, (void)trigger;
+    switch (action) {
+    case SQLITE_SELECT:
+    case SQLITE_READ:
+    case SQLITE_RECURSIVE:
+        return SQLITE_OK;
+    case SQLITE_FUNCTION:
+        return second && !strcmp(second, "load_extension") ? SQLITE_DENY : SQLITE_OK;
+    case SQLITE_PRAGMA:
+        return first && (!strcmp(first, "table_info") || !strcmp(first, "table_list")) ? SQLITE_OK
+                                                                                       : SQLITE_DENY;
+    default:
+        return SQLITE_DENY;
+    }
+}
+
+/* --- output --- */
+
+static void print_csv(FILE *out, const char *text)
+{
+    if (!strpbrk(text, ",\"\r\n")) {
+        fputs(text, out);
+        return;
+    }
+    fputc('"', out);
+    for (; *text; text++) {
+        if (*text == '"')
+            fputc('"', out);
+        fputc(*text, out);
+    }
+    fputc('"', out);
+}
+
+static void print_json_text(FILE *out, const char *text)
+{
+    fputc('"', out);
+    for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
+        if (*at == '"' || *at == '\\')
+            fprintf(out, "\\%c", *at);
+        else if (*at < 32)
+            fprintf(out, "\\u%04x", *at);
+        else
+            fputc(*at, out);
+    }
+    fputc('"', out);
+}
+
+static void print_json_value(FILE *out, sqlite3_stmt *row, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(row, column);
+    int type = sqlite3_column_type(row, column);
+    if (type == SQLITE_NULL || !text)
+        fputs("null", out);
+    else if (type == SQLITE_INTEGER || (type == SQLITE_FLOAT && isfinite(sqlite3_column_double(row, column))))
+        fputs(text, out);
+    else
+        print_json_text(out, text);
+}
+
+static void print_row(FILE *out, sqlite3_stmt *row, enum profile_query_format format, bool first)
+{
+    int columns = sqlite3_column_count(row);
+    if (format == PROFILE_QUERY_JSON)
+        fputs(first ? "\n  {" : ",\n  {", out);
+    for (int i = 0; i < columns; i++) {
+        const char *text = (const char *)sqlite3_column_text(row, i);
+        if (i)
+            fputs(format == PROFILE_QUERY_JSON ? ", " : format == PROFILE_QUERY_CSV ? "," : "\t", out);
+        if (format == PROFILE_QUERY_JSON) {
+            print_json_text(out, sqlite3_column_name(row, i));
+            fputs(": ", out);
+            print_json_value(out, row, i);
+        } else if (format == PROFILE_QUERY_CSV) {
+            print_csv(out, text ? text : "");
+        } else {
+            fputs(text ? text : "", out);
+        }
+    }
+    fputs(format == PROFILE_QUERY_JSON ? "}" : "\n", out);
+}
+
+static void print_names(FILE *out, sqlite3_stmt *statement, enum profile_query_format format)
+{
+    for (int i = 0; i < sqlite3_column_count(statement); i++) {
+        if (i)
+            fputc(format == PROFILE_QUERY_CSV ? ',' : '\t', out);
+        print_csv(out, sqlite3_column_name(statement, i));
+    }
+    fputc('\n', out);
+}
+
+static int print_rows(sqlite3 *db, sqlite3_stmt *statement, enum profile_query_format format, FILE *out,
+                      struct base_error *error)
+{
+    bool first = true;
+    int code;
+    if (format == PROFILE_QUERY_JSON)
+        fputc('[', out);
+    else
+        print_names(out, statement, format);
+    while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
+        print_row(out, statement, format, first);
+        first = false;
+    }
+    if (format == PROFILE_QUERY_JSON)
+        fputs(first ? "]\n" : "\n]\n", out);
+    return code == SQLITE_DONE ? BASE_OK : base_fail(error, BASE_EFORMAT, "%s", sqlite3_errmsg(db));
+}
+
+int profile_query(const char *path, const char *sql, enum profile_query_format format, FILE *out,
+                  struct base_error *error)
+{
+    sqlite3 *db;
+    sqlite3_stmt *statement = NULL;
+    const char *rest = NULL;
+    int result = profile_open_read(path, &db, error);
+    if (result < 0)
+        return result;
+    sqlite3_set_authorizer(db, only_reading, NULL);
+    int code = sqlite3_prepare_v2(db, sql, -1, &statement, &rest);
+    if (code == SQLITE_AUTH || (code == SQLITE_OK && statement && !sqlite3_stmt_readonly(statement)))
+        result = base_fail(error, BASE_EUSAGE, "only reading is allowed in a query");
+    else if (code != SQLITE_OK)
+        result = base_fail(error, BASE_EUSAGE, "%s", sqlite3_errmsg(db));
+    else if (!statement)
+        result = base_fail(error, BASE_EUSAGE, "the query is empty");
+    else if (rest && rest[strspn(rest, " \t\r\n;")])
+        result = base_fail(error, BASE_EUSAGE, "one statement at a time: '%s' follows it", rest);
+    else
+        result = print_rows(db, statement, format, out, error);
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+    return result;
+}

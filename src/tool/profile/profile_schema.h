@@ -1,0 +1,9 @@
+/* profile_schema.h - the SQL of a profile file, version 1; doc/format.md explains it. Private to this room. */
+#ifndef PROFILE_SCHEMA_H
+#define PROFILE_SCHEMA_H
+
+#define PROFILE_APPLICATION_ID 0x54414c59 /* "TALY" */
+
+extern const char profile_schema[];
+
+#endif

@@ -1,0 +1,270 @@
+/* The timeline: samples packed as variable-length numbers (differences of the times, the rest as they are), in blocks that
+ * zstd compresses. When the tree is folded, a block of another kind tells which node became which, so that blocks written
+ * before stay true. */
+#include "profile_timeline.h"
+
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zstd.h>
+
+#include "base_array.h"
+#include "base_text.h"
+#include "profile_private.h"
+#include "wire_loss.h"
+
+enum { BLOCK_ENTRIES = 16384, LEVEL = 3, LARGEST_BLOCK = 64 << 20 };
+
+static void put_number(struct base_text *text, uint64_t value)
+{
+    do {
+        unsigned char byte = (unsigned char)(value & 127);
+        value >>= 7;
+        base_text_add_bytes(text, &(unsigned char){(unsigned char)(byte | (value ? 128 : 0))}, 1);
+    } while (value);
+}
+
+static bool get_number(const unsigned char **at, const unsigned char *end, uint64_t *value)
+{
+    *value = 0;
+    for (unsigned shift = 0; *at < end && shift < 64; shift += 7) {
+        unsigned char byte = *(*at)++;
+        *value |= (uint64_t)(byte & 127) << shift;
+        if (!(byte & 128))
+            return true;
+    }
+    return false;
+}
+
+static struct profile_block *compress(const struct base_text *text)
+{
+    size_t bound = ZSTD_compressBound(text->length);
+    struct profile_block *block = text->failed ? NULL : malloc(sizeof *block + bound);
+    if (!block)
+        return NULL;
+    *block = (struct profile_block){0};
+    block->length = ZSTD_compress(block->bytes, bound, base_text_string(text), text->length, LEVEL);
+    if (ZSTD_isError(block->length)) {
+        free(block);
+        return NULL;
+    }
+    struct profile_block *fitted = realloc(block, sizeof *block + block->length);
+    return fitted ? fitted : block;
+}
+
+void profile_timeline_append(struct profile *profile, struct profile_block *block)
+{
+    struct profile_timeline *timeline = &profile->self->timeline;
+    block->epoch = profile->self->folds;
+    if (timeline->last)
+        timeline->last->next = block;
+    else
+        timeline->first = block;
+    timeline->last = block;
+    timeline->bytes += sizeof *block + block->length;
+}
+
+void profile_timeline_seal(struct profile *profile)
+{
+    struct profile_timeline *timeline = &profile->self->timeline;
+    struct base_text text = {0};
+    uint64_t time = 0;
+    if (!timeline->count)
+        return;
+    for (size_t i = 0; i < timeline->count; i++) {
+        const struct profile_timeline_entry *entry = &timeline->entries[i];
+        uint64_t back =
+            entry->time_ns < time; /* merged rings rarely step back; then the difference is negative */
+        uint64_t step = back ? time - entry->time_ns : entry->time_ns - time;
+        put_number(&text, step << 1 | back);
+        put_number(&text, entry->thread);
+        put_number(&text, entry->node);
+        put_number(&text, (uint64_t)entry->cpu + 1 == 65536 ? 0 : (uint64_t)entry->cpu + 1);
+        put_number(&text, entry->counter);
+        time = entry->time_ns;
+    }
+    struct profile_block *block = compress(&text);
+    base_text_free(&text);
+    if (block) {
+        block->first_ns = timeline->entries[0].time_ns;
+        block->last_ns = time;
+        block->entries = (uint32_t)timeline->count;
+        profile_timeline_append(profile, block);
+    } else {
+        profile_lose(profile, WIRE_LOSS_OUT_OF_MEMORY, timeline->count);
+    }
+    timeline->count = 0;
+}
+
+void profile_timeline_add(struct profile *profile, uint64_t time_ns, uint32_t thread, uint32_t node,
+                          uint16_t cpu, uint16_t counter)
+{
+    struct profile_timeline *timeline = &profile->self->timeline;
+    timeline->used = true;
+    if (!base_array_room(timeline->entries, timeline->count, timeline->capacity)) {
+        profile_lose(profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
+        return;
+    }
+    timeline->entries[timeline->count++] =
+        (struct profile_timeline_entry){time_ns, thread, node, cpu, counter};
+    if (timeline->count == BLOCK_ENTRIES)
+        profile_timeline_seal(profile);
+}
+
+struct profile_block *profile_timeline_pack_fold(struct profile *profile, const uint32_t *nodes, size_t count,
+                                                 const uint32_t *target)
+{
+    struct base_text text = {0};
+    uint32_t entries = 0;
+    (void)profile;
+    for (size_t i = 0; i < count; i++) {
+        if (target[nodes[i]] == nodes[i])
+            continue;
+        put_number(&text, nodes[i]);
+        put_number(&text, target[nodes[i]]);
+        entries++;
+    }
+    struct profile_block *block = compress(&text);
+    base_text_free(&text);
+    if (block) {
+        block->fold = true;
+        block->entries = entries;
+    }
+    return block;
+}
+
+void profile_timeline_free(struct profile *profile, bool written)
+{
+    struct profile_timeline *timeline = &profile->self->timeline;
+    while (timeline->first) {
+        struct profile_block *next = timeline->first->next;
+        free(timeline->first);
+        timeline->first = next;
+    }
+    timeline->last = NULL;
+    timeline->bytes = 0;
+    if (written)
+        return;
+    free(timeline->entries);
+    timeline->entries = NULL;
+    timeline->count = timeline->capacity = 0;
+}
+
+/* --- reading --- */
+
+struct timeline_reader {
+    bool (*each)(void *context, const struct profile_timeline_sample *sample);
+    void *context;
+    struct base_map folded; /* node -> what it became by folds after the block at hand */
+};
+
+static unsigned char *unpack(const void *bytes, int length, size_t *size)
+{
+    unsigned long long wanted = ZSTD_getFrameContentSize(bytes, (size_t)length);
+    if (wanted > LARGEST_BLOCK)
+        return NULL;
+    unsigned char *text = malloc(wanted ? wanted : 1);
+    size_t got = text ? ZSTD_decompress(text, wanted, bytes, (size_t)length) : 0;
+    if (text && (ZSTD_isError(got) || got != wanted)) {
+        free(text);
+        text = NULL;
+    }
+    *size = got;
+    return text;
+}
+
+static uint32_t final_node(const struct timeline_reader *reader, uint32_t node)
+{
+    uint32_t target = base_map_find(&reader->folded, node);
+    return target == BASE_MAP_NONE ? node : target;
+}
+
+static bool read_samples(struct timeline_reader *reader, const unsigned char *at, const unsigned char *end,
+                         bool *stop)
+{
+    uint64_t time = 0, step, values[4];
+    while (at < end && !*stop) {
+        if (!get_number(&at, end, &step))
+            return false;
+        for (int i = 0; i < 4; i++) {
+            if (!get_number(&at, end, &values[i]))
+                return false;
+        }
+        time = step & 1 ? time - (step >> 1) : time + (step >> 1);
+        struct profile_timeline_sample sample = {.time_ns = time,
+                                                 .thread = (uint32_t)values[0],
+                                                 .node = final_node(reader, (uint32_t)values[1]),
+                                                 .cpu =
+                                                     values[2] ? (uint16_t)(values[2] - 1) : PROFILE_NO_CPU,
+                                                 .counter = (uint16_t)values[3]};
+        *stop = !reader->each(reader->context, &sample);
+    }
+    return true;
+}
+
+/* A later fold may take up what an earlier one gave: folds are read from the last to the first. */
+static bool read_fold(struct timeline_reader *reader, const unsigned char *at, const unsigned char *end)
+{
+    uint64_t node, target;
+    while (at < end) {
+        if (!get_number(&at, end, &node) || !get_number(&at, end, &target) ||
+            !base_map_set(&reader->folded, (uint32_t)node, final_node(reader, (uint32_t)target)))
+            return false;
+    }
+    return true;
+}
+
+static int step_over(sqlite3 *db, const char *sql, int64_t after, struct timeline_reader *reader, bool fold,
+                     bool *stop)
+{
+    sqlite3_stmt *query;
+    int result = BASE_OK;
+    if (sqlite3_prepare_v2(db, sql, -1, &query, NULL) != SQLITE_OK)
+        return BASE_EFORMAT;
+    sqlite3_bind_int64(query, 1, after);
+    while (result == BASE_OK && !*stop && sqlite3_step(query) == SQLITE_ROW) {
+        size_t size;
+        unsigned char *text = unpack(sqlite3_column_blob(query, 0), sqlite3_column_bytes(query, 0), &size);
+        bool good = text && (fold ? read_fold(reader, text, text + size)
+                                  : read_samples(reader, text, text + size, stop));
+        free(text);
+        result = good ? BASE_OK : BASE_EFORMAT;
+    }
+    sqlite3_finalize(query);
+    return result;
+}
+
+static int read_epoch(sqlite3 *db, int64_t epoch, struct timeline_reader *reader, bool *stop)
+{
+    base_map_clear(&reader->folded);
+    int result =
+        step_over(db, "SELECT bytes FROM data_timeline WHERE fold = 1 AND epoch > ? ORDER BY id DESC", epoch,
+                  reader, true, stop);
+    if (result == BASE_OK)
+        result = step_over(db, "SELECT bytes FROM data_timeline WHERE fold = 0 AND epoch = ? ORDER BY id",
+                           epoch, reader, false, stop);
+    return result;
+}
+
+int profile_timeline_each(const char *path,
+                          bool (*each)(void *context, const struct profile_timeline_sample *sample),
+                          void *context, struct base_error *error)
+{
+    struct timeline_reader reader = {.each = each, .context = context};
+    sqlite3 *db;
+    sqlite3_stmt *epochs = NULL;
+    bool stop = false;
+    int result = BASE_OK;
+    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK ||
+        sqlite3_prepare_v2(db, "SELECT DISTINCT epoch FROM data_timeline WHERE fold = 0 ORDER BY epoch", -1,
+                           &epochs, NULL))
+        result = base_fail(error, BASE_EFORMAT, "%s: %s", path, sqlite3_errmsg(db));
+    while (result == BASE_OK && !stop && sqlite3_step(epochs) == SQLITE_ROW)
+        result = read_epoch(db, sqlite3_column_int64(epochs, 0), &reader, &stop);
+    if (result == BASE_EFORMAT)
+        base_fail(error, BASE_EFORMAT, "%s: its timeline is damaged", path);
+    sqlite3_finalize(epochs);
+    sqlite3_close(db);
+    base_map_free(&reader.folded);
+    return result;
+}
