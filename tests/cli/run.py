@@ -234,8 +234,8 @@ def report(number, name, complaints, skipped):
     sys.stdout.flush()
 
 
-def run_one(case, place, plain_user, blessing):
-    """(complaints, why it was skipped)"""
+def run_one(case, place, plain_user, blessed):
+    """(complaints, why it was skipped). `blessed`: the cases whose output was written already; None: write none."""
     skipped = reason_to_skip(case, plain_user)
     if skipped:
         return [], skipped
@@ -243,7 +243,8 @@ def run_one(case, place, plain_user, blessing):
     if result[0] == SKIPPED:
         lines = (result[1] + result[2]).strip().splitlines()
         return [], lines[-1] if lines else "no reason given"
-    if blessing and not plain_user:
+    if blessed is not None and case.name not in blessed:
+        blessed.add(case.name)
         bless(case, result)
     return complaints_of(case, result), None
 
@@ -255,11 +256,11 @@ def main(arguments):
     sys.stdout.reconfigure(errors="backslashreplace")
     runs = [(case, False) for case in cases] + [(case, True) for case in cases if case.user and os.geteuid() == 0]
     print(f"1..{len(runs)}")
-    failed = 0
+    failed, blessed = 0, set() if blessing else None
     with tempfile.TemporaryDirectory(prefix="tally-cli-") as folder:
         place = Place(tally, golden, os.path.realpath(folder))
         for number, (case, plain_user) in enumerate(runs, 1):
-            complaints, skipped = run_one(case, place, plain_user, blessing)
+            complaints, skipped = run_one(case, place, plain_user, blessed)
             report(number, case.name + (PLAIN_USER if plain_user else ""), complaints, skipped)
             failed += bool(complaints)
     return 1 if failed else 0

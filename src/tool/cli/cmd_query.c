@@ -50,8 +50,9 @@ int cmd_query(int argc, char **argv)
     int status;
     if (!cli_parse(&query_command, argc, argv, &wish, &rest, &status))
         return status;
-    if (profile_query(rest.arguments[0], rest.arguments[1], (enum profile_query_format)wish.format, stdout,
-                      &error) < 0)
-        return cli_fail(&error);
+    int result = profile_query(rest.arguments[0], rest.arguments[1], (enum profile_query_format)wish.format,
+                               stdout, &error);
+    if (result < 0) /* a mistake in the question names no file */
+        return result == BASE_EUSAGE ? cli_fail_command("query", &error) : cli_fail(&error);
     return CLI_OK;
 }
