@@ -87,7 +87,8 @@ static pid_t start_command(struct collect_time *time, const char *command)
     struct base_error error = {0};
     struct collect_launch launch;
     struct collect_launch_legacy legacy = {.descriptors = time->descriptors, .nice = 0};
-    char *argv[] = {"sh", "-c", (char *)(uintptr_t)command, NULL};
+    char shell[] = "sh", option[] = "-c";
+    char *argv[] = {shell, option, (char *)(uintptr_t)command, NULL};
     sigemptyset(&legacy.signals);
     if (collect_launch_prepare(&launch, argv, &legacy, &error) < 0 ||
         collect_time_open_child(time, launch.pid, &error) < 0 || collect_launch_go(&launch, "sh", &error) < 0)

@@ -17,8 +17,8 @@
 #include "elf_image.h"
 
 struct symbol_options {
-    bool debuginfod;         /* ask debuginfod servers for a missing debug file */
-    const char *root;        /* /proc/PID/root or "": where separate debug files are looked up as well */
+    bool debuginfod;             /* ask debuginfod servers for a missing debug file */
+    const char *root;            /* /proc/PID/root or "": where separate debug files are looked up as well */
     const char *debug_directory; /* NULL: /usr/lib/debug */
 };
 
@@ -31,9 +31,10 @@ struct symbol_function {
 
 /* One level of source at an address. Level 0 is the innermost. */
 struct symbol_line {
-    const char *function; /* of an inlined frame, demangled; NULL at the outermost level (the ELF symbol counts) */
-    const char *file;     /* NULL when unknown; owned by the symbol_file */
-    uint32_t line;        /* 0 when unknown */
+    const char
+        *function; /* of an inlined frame, demangled; NULL at the outermost level (the ELF symbol counts) */
+    const char *file; /* NULL when unknown; owned by the symbol_file */
+    uint32_t line;    /* 0 when unknown */
 };
 
 struct symbol_file;
@@ -57,10 +58,12 @@ char *symbol_demangle(const char *name);
 
 /* --- kernel --- */
 struct symbol_kernel;
-int symbol_kernel_open(const char *path, struct symbol_kernel **kernel, struct base_error *error); /* NULL: /proc/kallsyms */
+int symbol_kernel_open(const char *path, struct symbol_kernel **kernel,
+                       struct base_error *error); /* NULL: /proc/kallsyms */
 void symbol_kernel_close(struct symbol_kernel *kernel);
 /* Name and start of the function (module as "[module]" or "[kernel]"); strings owned by kernel. */
-bool symbol_kernel_find(const struct symbol_kernel *kernel, uint64_t address, const char **name, const char **module, uint64_t *start);
+bool symbol_kernel_find(const struct symbol_kernel *kernel, uint64_t address, const char **name,
+                        const char **module, uint64_t *start);
 
 /* --- generated code: perf-PID.map (text) and jitdump (binary, timed) --- */
 struct symbol_jit;
@@ -72,6 +75,7 @@ int symbol_jit_read_map(struct symbol_jit *jit, pid_t pid, struct base_error *er
 int symbol_jit_read_dump(struct symbol_jit *jit, int fd, struct base_error *error);
 /* The function at a run-time address at `time` (ns, CLOCK_MONOTONIC; UINT64_MAX: the latest).
  * `name` owned by jit; *start, *end run-time addresses. */
-bool symbol_jit_find(const struct symbol_jit *jit, uint64_t address, uint64_t time, const char **name, uint64_t *start, uint64_t *end);
+bool symbol_jit_find(const struct symbol_jit *jit, uint64_t address, uint64_t time, const char **name,
+                     uint64_t *start, uint64_t *end);
 
 #endif

@@ -49,17 +49,18 @@ static void put_sample_id(struct writer *writer, uint64_t time)
     put_u64(writer, 99);   /* identifier */
 }
 
-static const uint64_t FULL = COLLECT_SAMPLE_FIELDS | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+static const uint64_t FULL =
+    COLLECT_SAMPLE_FIELDS | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
 
 static struct writer full_sample(uint64_t abi, uint64_t stack_asked, uint64_t stack_got)
 {
     struct writer writer = begin(PERF_RECORD_SAMPLE, PERF_RECORD_MISC_KERNEL);
-    put_u64(&writer, 77);         /* identifier */
-    put_u64(&writer, 0x401000);   /* ip */
-    put_u32(&writer, 100, 101);   /* pid, tid */
-    put_u64(&writer, 123456789);  /* time */
-    put_u32(&writer, 5, 0);       /* cpu */
-    put_u64(&writer, 2);          /* chain */
+    put_u64(&writer, 77);        /* identifier */
+    put_u64(&writer, 0x401000);  /* ip */
+    put_u32(&writer, 100, 101);  /* pid, tid */
+    put_u64(&writer, 123456789); /* time */
+    put_u32(&writer, 5, 0);      /* cpu */
+    put_u64(&writer, 2);         /* chain */
     put_u64(&writer, (uint64_t)PERF_CONTEXT_KERNEL);
     put_u64(&writer, 0xffffffff81000000u);
     put_u64(&writer, abi);
@@ -152,7 +153,9 @@ static void mapping_with_inode_and_with_build_id(void **state)
     memcpy(&time, (const uint8_t *)header + collect_record_time_offset(header), 8);
     assert_int_equal(time, 55);
 
-    ((struct perf_event_header *)writer.words)->misc = PERF_RECORD_MISC_MMAP_BUILD_ID;
+    struct perf_event_header changed = *header;
+    changed.misc = PERF_RECORD_MISC_MMAP_BUILD_ID;
+    memcpy(writer.words, &changed, sizeof changed);
     uint8_t identity[24] = {20, 0, 0, 0, 0xab, 0xcd};
     memcpy((uint8_t *)writer.words + 8 + 32, identity, sizeof identity);
     assert_true(collect_record_mmap(header, &mapping));

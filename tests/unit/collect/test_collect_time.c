@@ -81,7 +81,8 @@ static double coverage(double rate, double program_ns, bool fixed)
 static void intervals_hold_for_any_program_period(void **state)
 {
     (void)state;
-    static const double multiples[] = {0.1, 0.5, 1, 2, 2.5, 3, 5}; /* longer ones: few periods a run, another truth */
+    static const double multiples[] = {0.1, 0.5, 1, 2,
+                                       2.5, 3,   5}; /* longer ones: few periods a run, another truth */
     for (size_t r = 0; r < sizeof RATES / sizeof *RATES; r++) {
         for (size_t m = 0; m < sizeof multiples / sizeof *multiples; m++) {
             double held = coverage(RATES[r], multiples[m] * 1e9 / RATES[r], false);
@@ -97,7 +98,8 @@ static void rate_leaves_half_of_the_cpu(void **state)
     (void)state;
     assert_true(collect_rate_limit(27000, 13000) == 27000);
     assert_true(fabs(collect_rate_limit(60000, 13000) - 0.5e9 / 13000) < 1);
-    assert_true(collect_rate_limit(60000, 1e6) == COLLECT_RATE_UNTESTED); /* a silly measurement does no harm */
+    assert_true(collect_rate_limit(60000, 1e6) ==
+                COLLECT_RATE_UNTESTED); /* a silly measurement does no harm */
     assert_true(collect_rate_limit(60000, 0) == 60000);
 }
 
