@@ -189,13 +189,21 @@ static void show_progress(void *context, size_t done, size_t total)
     cli_output_bytes(STDERR_FILENO, line, (size_t)length);
 }
 
-static int resolve(struct profile *profile, bool debuginfod, struct base_error *error)
+/* Lines cost time; not every view shows them. */
+static bool shows_lines(const struct report_wish *wish)
+{
+    return wish->by == REPORT_BY_LINE || wish->view == REPORT_TREE || wish->lines || wish->inlines;
+}
+
+static int resolve(struct profile *profile, const struct report_wish *wish, struct base_error *error)
 {
     bool possible = base_terminal_redraws(STDERR_FILENO) && base_terminal_foreground(STDERR_FILENO);
     struct progress progress = {0};
     clock_gettime(CLOCK_MONOTONIC, &progress.begin);
-    struct collect_resolve_options options = {
-        .debuginfod = debuginfod, .progress = possible ? show_progress : NULL, .context = &progress};
+    struct collect_resolve_options options = {.debuginfod = wish->debuginfod,
+                                              .lines = shows_lines(wish),
+                                              .progress = possible ? show_progress : NULL,
+                                              .context = &progress};
     int result = collect_resolve(profile, &options, error);
     if (progress.shown)
         cli_output_bytes(STDERR_FILENO, "\r\033[K", 4);
@@ -256,8 +264,7 @@ int cmd_report(int argc, char **argv)
     const char *file = rest.count ? rest.arguments[0] : "tally.out";
     if (check(&wish, &error) < 0 || profile_load(file, &profile, &error) < 0)
         return cli_fail(&error);
-    status = resolve(profile, wish.debuginfod, &error) < 0 ? cli_fail(&error)
-                                                           : print(profile, &wish, file, &error);
+    status = resolve(profile, &wish, &error) < 0 ? cli_fail(&error) : print(profile, &wish, file, &error);
     profile_free(profile);
     return status;
 }

@@ -42,11 +42,11 @@ static bool out_of_time(struct resolver *resolver)
 
 /* --- what is to be done --- */
 
-static bool is_wanted(const struct profile *profile, const struct profile_address *address)
+static bool is_wanted(const struct profile *profile, const struct profile_address *address, bool lines)
 {
     uint32_t kind = profile->images[address->image].kind;
     return kind != PROFILE_IMAGE_JIT && kind != PROFILE_IMAGE_SPECIAL &&
-           (address->resolution == PROFILE_UNRESOLVED || !address->lines_known);
+           (address->resolution == PROFILE_UNRESOLVED || (lines && !address->lines_known));
 }
 
 static int by_image_and_address(const void *left, const void *right, void *context)
@@ -66,7 +66,7 @@ static int collect_work(struct resolver *resolver, struct base_error *error)
     if (!resolver->order)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     for (uint32_t i = 1; i < profile->address_count; i++) {
-        if (is_wanted(profile, &profile->addresses[i]))
+        if (is_wanted(profile, &profile->addresses[i], resolver->options->lines))
             resolver->order[resolver->order_count++] = i;
     }
     qsort_r(resolver->order, resolver->order_count, sizeof *resolver->order, by_image_and_address,
@@ -204,6 +204,29 @@ static bool work_on_image(struct resolver *resolver, const struct source *source
     return true;
 }
 
+/* The share of all samples that were interrupted in an image. */
+static double share_of(const struct profile *profile, uint32_t image)
+{
+    uint64_t inside = 0, all = 0;
+    for (size_t i = 0; i < profile->cell_count; i++) {
+        const struct profile_cell *cell = &profile->cells[i];
+        all += cell->samples;
+        if (profile->addresses[profile->nodes[cell->node].address].image == image)
+            inside += cell->samples;
+    }
+    return all ? (double)inside / (double)all : 0;
+}
+
+static bool wants_lines(const struct resolver *resolver, const struct source *source, uint32_t image)
+{
+    struct elf_section section;
+    const struct collect_resolve_options *options = resolver->options;
+    if (!options->lines || !source->file)
+        return options->lines;
+    return elf_image_section(source->image, ".debug_line", &section) || options->debug_file_share <= 0 ||
+           share_of(resolver->profile, image) >= options->debug_file_share;
+}
+
 static void resolve_all(struct resolver *resolver)
 {
     const struct profile_address *addresses = resolver->profile->addresses;
@@ -215,7 +238,7 @@ static void resolve_all(struct resolver *resolver)
         struct source source;
         open_source(resolver, image, &source);
         in_time = work_on_image(resolver, &source, first, end, name_address);
-        if (in_time)
+        if (in_time && wants_lines(resolver, &source, image))
             in_time = work_on_image(resolver, &source, first, end, find_lines);
         close_source(&source);
     }

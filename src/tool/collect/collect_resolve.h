@@ -14,6 +14,10 @@
 
 struct collect_resolve_options {
     bool debuginfod;
+    bool lines; /* lines and inlined frames as well */
+    /* Lines from separate debug files only for images in which at least this share (0..1) of the samples were
+     * interrupted: opening one means decompressing it whole. What is left out is found when it is asked for. */
+    double debug_file_share;
     uint64_t limit_ns; /* stop after this much work; 0: no limit */
     /* The open image behind a profile image, if the caller has it; NULL, or returns NULL: it is opened by its
      * path. */

@@ -34,6 +34,8 @@
 #include "wire_loss.h"
 
 #define SECOND 1000000000u
+#define DEBUG_FILE_SHARE                                                                                     \
+    0.2 /* of the samples: what a separate debug file is opened for at the end of a recording */
 
 enum {
     HORIZON_NS = 5000000,      /* no interrupt takes longer from its time stamp to its record */
@@ -571,6 +573,8 @@ int collect_session_finish(struct collect_session *session, const char *exit_sta
     index_images(session);
     struct named_progress named = {session, progress, context};
     struct collect_resolve_options resolve = {.debuginfod = session->options.debuginfod,
+                                              .lines = true,
+                                              .debug_file_share = DEBUG_FILE_SHARE,
                                               .limit_ns = RESOLVE_LIMIT_NS,
                                               .image = image_for,
                                               .progress = pass_progress,

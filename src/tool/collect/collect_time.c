@@ -145,12 +145,12 @@ static size_t power_of_two_below(size_t value)
     return power;
 }
 
-/* A ring that holds about a fifth of a second, within what may be locked: everybody may lock
+/* A ring that holds about a tenth of a second, within what may be locked: everybody may lock
  * perf_event_mlock_kb a CPU. */
 static size_t choose_ring_size(const struct collect_time *time)
 {
     size_t record = 512 + (time->form.fields & PERF_SAMPLE_STACK_USER ? time->form.stack_copy : 0);
-    size_t wanted = (size_t)((double)record * time->rate_hz / 5);
+    size_t wanted = (size_t)((double)record * time->rate_hz / 10);
     size_t limit = RING_TOTAL / time->cpu_count < RING_LARGEST ? RING_TOTAL / time->cpu_count : RING_LARGEST;
     wanted = wanted < limit ? wanted : limit;
     wanted = wanted > RING_SMALLEST ? wanted : RING_SMALLEST;

@@ -134,10 +134,11 @@ static int open_new(struct profile_store *store, struct base_error *error)
         return fail_sql(store, "cannot open", error);
     sqlite3_busy_timeout(store->db, 2000);
     char set_up[256];
-    sqlite3_snprintf(sizeof set_up, set_up,
-                     "PRAGMA page_size=4096; PRAGMA application_id=%d; PRAGMA user_version=%d;"
-                     "PRAGMA journal_mode=TRUNCATE; PRAGMA synchronous=OFF; BEGIN;",
-                     PROFILE_APPLICATION_ID, PROFILE_STORE_VERSION);
+    sqlite3_snprintf(
+        sizeof set_up, set_up,
+        "PRAGMA synchronous=OFF; PRAGMA page_size=4096; PRAGMA application_id=%d; PRAGMA user_version=%d;"
+        "PRAGMA journal_mode=TRUNCATE; BEGIN;",
+        PROFILE_APPLICATION_ID, PROFILE_STORE_VERSION);
     if (sqlite3_exec(store->db, set_up, NULL, NULL, NULL) ||
         sqlite3_exec(store->db, profile_schema, NULL, NULL, NULL))
         return fail_sql(store, "cannot set up", error);
