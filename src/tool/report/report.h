@@ -1,4 +1,14 @@
 /* report.h - a loaded profile in, text out. Writes only into the caller's buffer.
+ *
+ * What the figures mean, in every view:
+ *   self     of samples whose innermost frame it is; total: of samples with it anywhere in the stack, counted once
+ *            however often it recurs there
+ *   share    of the samples that the filters left; the header says of how many
+ *   +-       half of the 95 % Wilson interval (profile_statistics.h); none for exact counters
+ * Functions are ELF functions; inlined frames count as functions of their own with `inlines`, and always show in the
+ * tree and the paths. A frame without a symbol is called image+0xADDRESS, one without an image [unknown]. Two marks
+ * stand in stacks like frames: <signal> above a handler, [stack cut] where the outer part of a stack is missing.
+ *
  * Context: tool. */
 #ifndef REPORT_H
 #define REPORT_H
@@ -11,27 +21,36 @@
 #include "profile.h"
 
 enum report_view { REPORT_FLAT, REPORT_GRAPH, REPORT_TREE, REPORT_PATHS, REPORT_LOSSES };
-enum report_by { REPORT_BY_FUNCTION, REPORT_BY_LINE, REPORT_BY_ADDRESS, REPORT_BY_IMAGE, REPORT_BY_THREAD, REPORT_BY_CPU };
+enum report_by {
+    REPORT_BY_FUNCTION,
+    REPORT_BY_LINE,
+    REPORT_BY_ADDRESS,
+    REPORT_BY_IMAGE,
+    REPORT_BY_THREAD,
+    REPORT_BY_CPU
+};
 
 struct report_options {
     enum report_view view;
-    enum report_by by;      /* of REPORT_FLAT */
-    const char *counter;    /* NULL: the first one, time.cpu where there is one */
-    double limit_percent;   /* rows below are summed up in one line; negative: no limit by share */
-    uint64_t limit_rows;    /* 0: no limit by number */
-    const char *thread;     /* NULL, or a tid or a name (glob) */
-    const char *process;    /* likewise, pid or name */
-    const char *image;      /* glob on the image's name */
-    const char *cpus;       /* "0,2-5" */
-    bool lines;             /* of REPORT_PATHS: lines or addresses of the leaf under each path */
-    bool inlines;           /* flat and graph: inlined frames count as functions of their own */
+    enum report_by by;    /* of REPORT_FLAT */
+    const char *counter;  /* NULL: the first one, time.cpu where there is one */
+    double limit_percent; /* rows below are summed up in one line; negative: no limit by share */
+    uint64_t limit_rows;  /* 0: no limit by number */
+    const char *thread;   /* NULL, or a tid or a name (glob) */
+    const char *process;  /* likewise, pid or name */
+    const char *image;    /* glob on the name of the image that the sample's leaf lies in */
+    const char *cpus;     /* "0,2-5" */
+    bool lines;           /* of REPORT_PATHS: lines or addresses of the leaf under each path */
+    bool inlines;         /* flat and graph: inlined frames count as functions of their own */
     bool json;
     bool color;
-    unsigned width;         /* columns of the terminal; 0: do not shorten */
-    const char *file;       /* of the profile, for the header */
+    bool ascii;       /* the terminal shows no UTF-8: no box drawing, +- for the plus-minus sign */
+    unsigned width;   /* columns of the terminal; 0: do not shorten; under 40 counts as 40 */
+    const char *file; /* of the profile, for the header */
 };
 
-/* Appends the whole report. Unknown counters, threads that match nothing and the like are BASE_EUSAGE with a message
+/* Appends the whole report, text or (options->json) one JSON document whose members doc/man/tally-report.1
+ * names. The order of rows depends on nothing but the profile. Nothing is appended on failure. Unknown counters, threads that match nothing and the like are BASE_EUSAGE with a message
  * that lists what there is. */
 int report_print(const struct profile *profile, const struct report_options *options, struct base_text *out,
                  struct base_error *error);

@@ -1,0 +1,156 @@
+#include "report.h"
+
+#include <string.h>
+
+#include "report_text.h"
+#include "report_view.h"
+
+enum { NARROWEST_TERMINAL = 40 };
+
+int report_view_memory(struct report_context *context)
+{
+    return base_fail(context->error, BASE_ENOMEM, "out of memory for the report");
+}
+
+bool report_view_below(const struct report_context *context, const struct report_figure *figure)
+{
+    double limit = context->options->limit_percent;
+    return limit > 0 && 100 * report_select_share(&context->selection, figure).share < limit;
+}
+
+void report_view_below_text(const struct report_context *context, size_t count, const char *noun,
+                            const char *plural, bool past, struct base_text *out)
+{
+    report_text_count(out, count);
+    base_text_addf(out, " %s%s", past ? "more " : "", count == 1 ? noun : plural);
+    if (past || context->options->limit_percent <= 0)
+        return;
+    base_text_add(out, " below ");
+    report_text_percent(out, context->options->limit_percent);
+    base_text_add(out, " %");
+}
+
+struct report_table_form report_view_form(const struct report_context *context)
+{
+    return (struct report_table_form){.width = context->width,
+                                      .indent = 2,
+                                      .ascii = context->options->ascii,
+                                      .color = context->options->color,
+                                      .titles = true};
+}
+
+void report_view_share_cell(const struct report_context *context, struct report_table *table,
+                            const struct report_figure *figure)
+{
+    struct base_text text = {0};
+    report_text_share(&text, &context->selection, figure, context->options->ascii);
+    table->failed |= text.failed;
+    report_table_cell(table, base_text_string(&text), context->options->ascii);
+    base_text_free(&text);
+}
+
+void report_view_count_cell(const struct report_context *context, struct report_table *table, uint64_t count)
+{
+    struct base_text text = {0};
+    report_text_count(&text, count);
+    table->failed |= text.failed;
+    report_table_cell(table, base_text_string(&text), context->options->ascii);
+    base_text_free(&text);
+}
+
+void report_view_name_cell(const struct report_context *context, struct report_table *table,
+                           const struct report_entities *entities, uint32_t entity, bool mark_inlined)
+{
+    struct base_text text = {0};
+    report_entity_name(entities, entity, &text);
+    if (mark_inlined && report_entity_inlined(entities, entity))
+        base_text_add(&text, " (inlined)");
+    table->failed |= text.failed;
+    report_table_cell(table, base_text_string(&text), context->options->ascii);
+    base_text_free(&text);
+}
+
+void report_view_image_cell(const struct report_context *context, struct report_table *table,
+                            const struct report_entities *entities, uint32_t entity)
+{
+    report_table_cell(table, report_entity_image(entities, entity), context->options->ascii);
+}
+
+int report_view_compare_names(const struct report_entities *entities, uint32_t a, uint32_t b)
+{
+    const struct profile *profile = entities->profile;
+    const struct report_entity *x = &entities->items[a], *y = &entities->items[b];
+    int order = strcmp(profile_text(profile, x->name), profile_text(profile, y->name));
+    if (!order)
+        order = strcmp(report_entity_image(entities, a), report_entity_image(entities, b));
+    if (!order)
+        order = strcmp(profile_text(profile, x->file), profile_text(profile, y->file));
+    if (!order)
+        order = (x->line > y->line) - (x->line < y->line);
+    if (!order) {
+        uint64_t p = profile->addresses[x->address].address, q = profile->addresses[y->address].address;
+        order = (p > q) - (p < q);
+    }
+    return order ? order : (a > b) - (a < b);
+}
+
+static int print_view(struct report_context *context)
+{
+    switch (context->options->view) {
+    case REPORT_GRAPH:
+        return report_graph(context);
+    case REPORT_TREE:
+        return report_tree(context);
+    case REPORT_PATHS:
+        return report_paths(context);
+    case REPORT_LOSSES:
+        return report_losses(context);
+    case REPORT_FLAT:
+        break;
+    }
+    return report_flat(context);
+}
+
+static int print_text(struct report_context *context)
+{
+    report_header(context);
+    base_text_add(context->out, "\n");
+    if (context->options->view != REPORT_LOSSES && report_header_nothing(context))
+        return 0;
+    return print_view(context);
+}
+
+static int print_json(struct report_context *context)
+{
+    struct base_json json = {.out = context->out, .lines = 2};
+    context->json = &json;
+    base_json_begin(&json, NULL, '{');
+    report_json_recording(context);
+    int code = print_view(context);
+    base_json_end(&json, '}');
+    return code;
+}
+
+int report_print(const struct profile *profile, const struct report_options *options, struct base_text *out,
+                 struct base_error *error)
+{
+    struct report_context context = {.profile = profile, .options = options, .out = out, .error = error};
+    size_t before = out->length;
+    context.width =
+        options->width && options->width < NARROWEST_TERMINAL ? NARROWEST_TERMINAL : options->width;
+    int code = report_select(profile, options, &context.selection, error);
+    if (code)
+        return code;
+    code = report_walk_prepare(profile, &context.selection, &context.nodes, error);
+    if (!code)
+        code = options->json ? print_json(&context) : print_text(&context);
+    if (!code && out->failed)
+        code = report_view_memory(&context);
+    report_walk_free(&context.nodes);
+    report_select_free(&context.selection);
+    if (code && out->length > before) {
+        out->length = before;
+        out->data[before] = '\0';
+    }
+    return code;
+}

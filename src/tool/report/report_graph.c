@@ -1,0 +1,435 @@
+/* report_graph.c - one entry for each function: who called it above, what it called below.
+ *
+ * Every figure is of whole stacks: the share beside a caller is that of the samples whose stack holds the call from it,
+ * counted once however often it recurs. So nothing is guessed from averages as call-graph profilers without stacks must, and
+ * cycles need no special arithmetic; they are only named, so that a reader knows why the callers of a member may
+ * add up to more than its total. Without recursion, callers add up to the total, and self and callees as well. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base_array.h"
+#include "report_cycle.h"
+#include "report_text.h"
+#include "report_view.h"
+
+struct sum {
+    struct report_figure self, total;
+    uint32_t active;
+    uint32_t rank;  /* from 1, by total */
+    uint32_t cycle; /* 0: none */
+    bool seen, printed;
+};
+
+struct edge {
+    uint32_t caller, callee;
+    uint32_t active;
+    struct report_figure total;
+};
+
+struct graph {
+    struct report_context *context;
+    struct report_entities entities;
+    struct sum *sums; /* by entity */
+    size_t sum_count, sum_capacity;
+    struct edge *edges; /* index 0 is none */
+    size_t edge_count, edge_capacity;
+    struct base_map map; /* (caller, callee) -> edge */
+    uint32_t *ranking;   /* entities by rank, from 0; the first `shown` have entries */
+    size_t ranked, shown;
+    bool past;
+    uint32_t *callees, *first_callee; /* edges by caller, hottest first */
+    uint32_t *callers, *first_caller; /* edges by callee, hottest last */
+};
+
+/* --- sums over the walk --- */
+
+static bool grow_sums(struct graph *graph, uint32_t entity)
+{
+    while (graph->sum_count <= entity) {
+        if (!base_array_room(graph->sums, graph->sum_count, graph->sum_capacity))
+            return false;
+        graph->sums[graph->sum_count++] = (struct sum){0};
+    }
+    return true;
+}
+
+static uint32_t edge_between(struct graph *graph, uint32_t caller, uint32_t callee)
+{
+    uint64_t key = (uint64_t)caller << 32 | callee;
+    uint32_t known = base_map_find(&graph->map, key), fresh = (uint32_t)graph->edge_count;
+    if (known != BASE_MAP_NONE)
+        return known;
+    if (!base_array_room(graph->edges, graph->edge_count, graph->edge_capacity) ||
+        !base_map_set(&graph->map, key, fresh))
+        return 0;
+    graph->edges[graph->edge_count++] = (struct edge){.caller = caller, .callee = callee};
+    return fresh;
+}
+
+static bool enter(void *context, struct report_frame *frames, size_t depth, const struct report_figure *total)
+{
+    struct graph *graph = context;
+    struct report_frame *frame = &frames[depth - 1];
+    if (!grow_sums(graph, frame->entity))
+        return false;
+    struct sum *sum = &graph->sums[frame->entity];
+    sum->seen = true;
+    if (!sum->active++)
+        report_select_add(&graph->context->selection, &sum->total, total);
+    if (depth == 1)
+        return true;
+    frame->slot = edge_between(graph, frames[depth - 2].entity, frame->entity);
+    if (!frame->slot)
+        return false;
+    struct edge *edge = &graph->edges[frame->slot];
+    if (!edge->active++)
+        report_select_add(&graph->context->selection, &edge->total, total);
+    return true;
+}
+
+static void leave(void *context, struct report_frame *frames, size_t depth)
+{
+    struct graph *graph = context;
+    graph->sums[frames[depth - 1].entity].active--;
+    graph->edges[frames[depth - 1].slot].active--; /* of index 0: nobody looks */
+}
+
+static bool leaf(void *context, struct report_frame *frames, size_t depth, const struct report_figure *self)
+{
+    struct graph *graph = context;
+    report_select_add(&graph->context->selection, &graph->sums[frames[depth - 1].entity].self, self);
+    return true;
+}
+
+/* --- ranks --- */
+
+static int by_total(const void *a, const void *b, void *context)
+{
+    const struct graph *graph = context;
+    uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+    const struct sum *x = &graph->sums[i], *y = &graph->sums[j];
+    if (x->total.value != y->total.value)
+        return x->total.value > y->total.value ? -1 : 1;
+    if (x->self.value != y->self.value)
+        return x->self.value > y->self.value ? -1 : 1;
+    return report_view_compare_names(&graph->entities, i, j);
+}
+
+static bool rank(struct graph *graph)
+{
+    size_t limit = graph->context->options->limit_rows;
+    graph->ranking = calloc(graph->sum_count + 1, sizeof *graph->ranking);
+    if (!graph->ranking)
+        return false;
+    for (size_t i = 0; i < graph->sum_count; i++)
+        if (graph->sums[i].seen)
+            graph->ranking[graph->ranked++] = (uint32_t)i;
+    qsort_r(graph->ranking, graph->ranked, sizeof *graph->ranking, by_total, graph);
+    for (size_t i = 0; i < graph->ranked; i++) {
+        struct sum *sum = &graph->sums[graph->ranking[i]];
+        bool below = report_view_below(graph->context, &sum->total);
+        sum->rank = (uint32_t)i + 1;
+        sum->printed = !below && (!limit || i < limit);
+        graph->shown += sum->printed;
+        graph->past |= !below && !sum->printed;
+    }
+    return true;
+}
+
+/* --- edges by function --- */
+
+static int order_edges(const struct graph *graph, uint32_t i, uint32_t j, bool by_caller)
+{
+    const struct edge *x = &graph->edges[i], *y = &graph->edges[j];
+    uint32_t a = by_caller ? x->caller : x->callee, b = by_caller ? y->caller : y->callee;
+    if (a != b)
+        return a < b ? -1 : 1;
+    if (x->total.value != y->total.value)
+        return (x->total.value > y->total.value) == by_caller ? -1 : 1;
+    a = graph->sums[by_caller ? x->callee : x->caller].rank;
+    b = graph->sums[by_caller ? y->callee : y->caller].rank;
+    return (a < b) == by_caller ? -1 : 1;
+}
+
+static int callee_order(const void *a, const void *b, void *graph)
+{
+    uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+    return i == j ? 0 : order_edges(graph, i, j, true);
+}
+
+static int caller_order(const void *a, const void *b, void *graph)
+{
+    uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+    return i == j ? 0 : order_edges(graph, i, j, false);
+}
+
+static bool index_edges(struct graph *graph, uint32_t **edges, uint32_t **first, bool by_caller)
+{
+    *edges = calloc(graph->edge_count + 1, sizeof **edges);
+    *first = calloc(graph->sum_count + 2, sizeof **first);
+    if (!*edges || !*first)
+        return false;
+    for (size_t i = 1; i < graph->edge_count; i++) {
+        (*edges)[i - 1] = (uint32_t)i;
+        (*first)[(by_caller ? graph->edges[i].caller : graph->edges[i].callee) + 1]++;
+    }
+    for (size_t i = 1; i < graph->sum_count + 2; i++)
+        (*first)[i] += (*first)[i - 1];
+    qsort_r(*edges, graph->edge_count - 1, sizeof **edges, by_caller ? callee_order : caller_order, graph);
+    return true;
+}
+
+static bool find_cycles(struct graph *graph)
+{
+    uint32_t *targets = calloc(graph->edge_count + 1, sizeof *targets);
+    uint32_t *component = calloc(graph->sum_count + 1, sizeof *component);
+    bool done = targets && component;
+    for (size_t i = 0; done && i + 1 < graph->edge_count; i++)
+        targets[i] = graph->edges[graph->callees[i]].callee;
+    done = done && report_cycle_find(graph->sum_count, graph->first_callee, targets, component);
+    for (size_t i = 0; done && i < graph->sum_count; i++)
+        graph->sums[i].cycle = component[i];
+    free(targets);
+    free(component);
+    return done;
+}
+
+/* Cycles are numbered in the order in which their first members are printed. */
+static bool number_cycles(struct graph *graph)
+{
+    uint32_t *numbers = calloc(graph->sum_count + 1, sizeof *numbers), used = 0;
+    if (!numbers)
+        return false;
+    for (size_t i = 0; i < graph->ranked; i++) {
+        struct sum *sum = &graph->sums[graph->ranking[i]];
+        if (!sum->cycle)
+            continue;
+        if (!numbers[sum->cycle])
+            numbers[sum->cycle] = ++used;
+        sum->cycle = numbers[sum->cycle];
+    }
+    free(numbers);
+    return true;
+}
+
+static int gather(struct graph *graph)
+{
+    struct report_context *context = graph->context;
+    enum report_detail detail = context->options->inlines ? REPORT_DETAIL_INLINED : REPORT_DETAIL_FUNCTION;
+    struct report_visitor visitor = {
+        .enter = enter, .leave = leave, .leaf = leaf, .context = graph, .marks = true};
+    if (!report_entity_init(&graph->entities, context->profile, detail) ||
+        !base_array_room(graph->edges, 0, graph->edge_capacity))
+        return report_view_memory(context);
+    graph->edges[graph->edge_count++] = (struct edge){0};
+    int code = report_walk(context->profile, &context->nodes, &graph->entities, &visitor, context->error);
+    if (code)
+        return code;
+    bool done = rank(graph) && index_edges(graph, &graph->callees, &graph->first_callee, true) &&
+                index_edges(graph, &graph->callers, &graph->first_caller, false) && find_cycles(graph) &&
+                number_cycles(graph);
+    return done ? 0 : report_view_memory(context);
+}
+
+/* --- text --- */
+
+static void add_name(const struct graph *graph, struct report_table *table, uint32_t entity, bool indent,
+                     bool itself)
+{
+    const struct sum *sum = &graph->sums[entity];
+    struct base_text text = {0};
+    base_text_add(&text, indent ? "    " : "");
+    report_entity_name(&graph->entities, entity, &text);
+    if (report_entity_inlined(&graph->entities, entity))
+        base_text_add(&text, " (inlined)");
+    if (sum->cycle)
+        base_text_addf(&text, " <cycle %u>", sum->cycle);
+    if (itself)
+        base_text_add(&text, " (itself)");
+    else if (indent && sum->printed)
+        base_text_addf(&text, " [%u]", sum->rank);
+    table->failed |= text.failed;
+    report_table_cell(table, base_text_string(&text), graph->context->options->ascii);
+    base_text_free(&text);
+}
+
+static void add_edge(const struct graph *graph, struct report_table *table, const struct edge *edge,
+                     bool caller)
+{
+    uint32_t other = caller ? edge->caller : edge->callee;
+    report_table_cell(table, NULL, false);
+    report_view_share_cell(graph->context, table, &edge->total);
+    report_table_cell(table, NULL, false);
+    report_view_count_cell(graph->context, table, edge->total.samples);
+    add_name(graph, table, other, true, edge->caller == edge->callee);
+    report_view_image_cell(graph->context, table, &graph->entities, other);
+    report_table_row(table, REPORT_PLAIN);
+}
+
+static void add_hidden_edges(const struct graph *graph, struct report_table *table, size_t count,
+                             bool callers)
+{
+    struct base_text text = {0};
+    if (!count)
+        return;
+    base_text_add(&text, "    (");
+    report_view_below_text(graph->context, count, callers ? "caller" : "callee",
+                           callers ? "callers" : "callees", false, &text);
+    base_text_add(&text, ")");
+    for (unsigned i = 0; i < 4; i++)
+        report_table_cell(table, NULL, false);
+    report_table_cell(table, base_text_string(&text), false);
+    report_table_cell(table, NULL, false);
+    report_table_row(table, REPORT_DIM);
+    table->failed |= text.failed;
+    base_text_free(&text);
+}
+
+static size_t hidden_edges(const struct graph *graph, uint32_t entity, bool callers)
+{
+    const uint32_t *first = callers ? graph->first_caller : graph->first_callee;
+    const uint32_t *edges = callers ? graph->callers : graph->callees;
+    size_t hidden = 0;
+    for (uint32_t i = first[entity]; i < first[entity + 1]; i++)
+        hidden += report_view_below(graph->context, &graph->edges[edges[i]].total);
+    return hidden;
+}
+
+static void add_edges(const struct graph *graph, struct report_table *table, uint32_t entity, bool callers)
+{
+    const uint32_t *first = callers ? graph->first_caller : graph->first_callee;
+    const uint32_t *edges = callers ? graph->callers : graph->callees;
+    if (callers)
+        add_hidden_edges(graph, table, hidden_edges(graph, entity, true), true);
+    for (uint32_t i = first[entity]; i < first[entity + 1]; i++)
+        if (!report_view_below(graph->context, &graph->edges[edges[i]].total))
+            add_edge(graph, table, &graph->edges[edges[i]], callers);
+    if (!callers)
+        add_hidden_edges(graph, table, hidden_edges(graph, entity, false), false);
+}
+
+static void add_entry(const struct graph *graph, struct report_table *table, uint32_t entity)
+{
+    const struct sum *sum = &graph->sums[entity];
+    struct base_text index = {0};
+    add_edges(graph, table, entity, true);
+    base_text_addf(&index, "[%u]", sum->rank);
+    report_table_cell(table, base_text_string(&index), false);
+    report_view_share_cell(graph->context, table, &sum->total);
+    report_view_share_cell(graph->context, table, &sum->self);
+    report_view_count_cell(graph->context, table, sum->total.samples);
+    add_name(graph, table, entity, false, false);
+    report_view_image_cell(graph->context, table, &graph->entities, entity);
+    report_table_row(table, REPORT_BOLD);
+    table->failed |= index.failed;
+    base_text_free(&index);
+    add_edges(graph, table, entity, false);
+}
+
+static void add_hidden(const struct graph *graph, struct report_table *table)
+{
+    struct base_text text = {0};
+    if (graph->shown == graph->ranked)
+        return;
+    base_text_add(&text, "(");
+    report_view_below_text(graph->context, graph->ranked - graph->shown, "function", "functions", graph->past,
+                           &text);
+    base_text_add(&text, ")");
+    for (unsigned i = 0; i < 4; i++)
+        report_table_cell(table, NULL, false);
+    report_table_cell(table, base_text_string(&text), false);
+    report_table_cell(table, NULL, false);
+    report_table_row(table, REPORT_DIM);
+    table->failed |= text.failed;
+    base_text_free(&text);
+}
+
+static void print_text(struct graph *graph)
+{
+    struct report_context *context = graph->context;
+    struct report_table table = {0};
+    struct report_table_form form = report_view_form(context);
+    report_table_add_column(&table, "index", REPORT_LEFT, false);
+    report_table_add_column(&table, "total", REPORT_RIGHT_TITLE_LEFT, false);
+    report_table_add_column(&table, "self", REPORT_RIGHT_TITLE_LEFT, false);
+    report_table_add_column(&table, "samples", REPORT_RIGHT, false);
+    report_table_add_column(&table, "function", REPORT_LEFT, true);
+    report_table_add_column(&table, "image", REPORT_LEFT, true);
+    for (size_t i = 0; i < graph->shown; i++) {
+        add_entry(graph, &table, graph->ranking[i]);
+        if (i + 1 == graph->ranked)
+            break;
+        for (size_t c = 0; c < table.column_count; c++)
+            report_table_cell(&table, NULL, false);
+        report_table_row(&table, REPORT_PLAIN);
+    }
+    add_hidden(graph, &table);
+    report_table_print(&table, &form, context->out);
+    report_table_free(&table);
+}
+
+/* --- JSON --- */
+
+static void json_edges(struct graph *graph, uint32_t entity, bool callers)
+{
+    const uint32_t *first = callers ? graph->first_caller : graph->first_callee;
+    const uint32_t *edges = callers ? graph->callers : graph->callees;
+    struct base_json *json = graph->context->json;
+    base_json_begin(json, callers ? "callers" : "callees", '[');
+    for (uint32_t i = first[entity]; i < first[entity + 1]; i++) {
+        const struct edge *edge = &graph->edges[edges[i]];
+        uint32_t other = callers ? edge->caller : edge->callee;
+        if (report_view_below(graph->context, &edge->total))
+            continue;
+        base_json_begin(json, NULL, '{');
+        base_json_unsigned(json, "rank", graph->sums[other].rank);
+        report_json_entity(graph->context, &graph->entities, other);
+        report_json_figure(graph->context, "total", &edge->total);
+        base_json_end(json, '}');
+    }
+    base_json_end(json, ']');
+    base_json_unsigned(json, callers ? "callers_below_limit" : "callees_below_limit",
+                       hidden_edges(graph, entity, callers));
+}
+
+static void print_json(struct graph *graph)
+{
+    struct base_json *json = graph->context->json;
+    base_json_begin(json, "rows", '[');
+    for (size_t i = 0; i < graph->shown; i++) {
+        uint32_t entity = graph->ranking[i];
+        const struct sum *sum = &graph->sums[entity];
+        base_json_begin(json, NULL, '{');
+        base_json_unsigned(json, "rank", sum->rank);
+        report_json_entity(graph->context, &graph->entities, entity);
+        if (sum->cycle)
+            base_json_unsigned(json, "cycle", sum->cycle);
+        report_json_figure(graph->context, "self", &sum->self);
+        report_json_figure(graph->context, "total", &sum->total);
+        json_edges(graph, entity, true);
+        json_edges(graph, entity, false);
+        base_json_end(json, '}');
+    }
+    base_json_end(json, ']');
+    base_json_unsigned(json, "functions_below_limit", graph->ranked - graph->shown);
+}
+
+int report_graph(struct report_context *context)
+{
+    struct graph graph = {.context = context};
+    int code = gather(&graph);
+    if (!code && context->json)
+        print_json(&graph);
+    else if (!code)
+        print_text(&graph);
+    report_entity_free(&graph.entities);
+    base_map_free(&graph.map);
+    free(graph.sums);
+    free(graph.edges);
+    free(graph.ranking);
+    free(graph.callees);
+    free(graph.first_callee);
+    free(graph.callers);
+    free(graph.first_caller);
+    return code;
+}

@@ -1,0 +1,316 @@
+/* report_header.c - the lines above every view: what was measured, how, and how far to trust it.
+ *
+ * The header is a flow of parts (the command; duration and host; samples and margin ...). As many parts as fit share a line,
+ * three blanks between them; a part that is wider than the terminal is broken between words. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base_utf8.h"
+#include "profile_statistics.h"
+#include "report_style.h"
+#include "report_text.h"
+#include "report_view.h"
+
+enum { BETWEEN_PARTS = 3, HANGING = 2 };
+
+struct flow {
+    struct report_context *context;
+    unsigned column;
+};
+
+/* --- the flow --- */
+
+static void end_line(struct flow *flow)
+{
+    if (flow->column)
+        base_text_add(flow->context->out, "\n");
+    flow->column = 0;
+}
+
+/* One word, on the next line when it does not fit. */
+static void add_word(struct flow *flow, const char *word, size_t length, bool first)
+{
+    char *copy = strndup(word, length);
+    struct base_text *out = flow->context->out;
+    if (!copy) {
+        out->failed = true;
+        return;
+    }
+    unsigned width = base_utf8_width(copy), limit = flow->context->width;
+    if (!first && limit && flow->column + 1 + width > limit) {
+        base_text_add(out, "\n");
+        base_text_add_repeated(out, ' ', HANGING);
+        flow->column = HANGING;
+    } else if (!first) {
+        base_text_add(out, " ");
+        flow->column++;
+    }
+    base_text_add(out, copy);
+    flow->column += width;
+    free(copy);
+}
+
+static void add_part(struct flow *flow, const char *text, enum report_style style)
+{
+    struct base_text *out = flow->context->out;
+    unsigned width = base_utf8_width(text), limit = flow->context->width;
+    if (flow->column && limit && flow->column + BETWEEN_PARTS + width > limit)
+        end_line(flow);
+    if (flow->column) {
+        base_text_add_repeated(out, ' ', BETWEEN_PARTS);
+        flow->column += BETWEEN_PARTS;
+    }
+    report_style_begin(out, style, flow->context->options->color);
+    for (bool first = true; *text; first = false) {
+        size_t length = strcspn(text, " ");
+        add_word(flow, text, length, first);
+        text += length + strspn(text + length, " ");
+    }
+    report_style_end(out, style, flow->context->options->color);
+}
+
+/* Adds what `part` holds, cleaned, and empties it. */
+static void add_text(struct flow *flow, struct base_text *part, enum report_style style)
+{
+    struct base_text clean = {0};
+    report_text_clean(&clean, base_text_string(part), flow->context->options->ascii);
+    if (clean.length)
+        add_part(flow, base_text_string(&clean), style);
+    flow->context->out->failed |= part->failed | clean.failed;
+    base_text_free(&clean);
+    base_text_clear(part);
+}
+
+/* --- the parts --- */
+
+static bool meta_number(const struct report_context *context, const char *key, double *number)
+{
+    const char *text = profile_meta(context->profile, key);
+    char *end = NULL;
+    *number = text ? strtod(text, &end) : 0;
+    return text && end != text && isfinite(*number);
+}
+
+/* The command; without one, the processes. */
+static void add_program(struct flow *flow, struct base_text *part)
+{
+    const struct profile *profile = flow->context->profile;
+    const char *command = profile_meta(profile, "command"), *mode = profile_meta(profile, "mode");
+    struct base_text clean = {0};
+    if (command && *command) {
+        base_text_add(part, command);
+    } else if (mode && !strcmp(mode, "system")) {
+        base_text_add(part, "the whole machine");
+    } else {
+        for (size_t i = 1; i < profile->process_count && i <= 3; i++)
+            base_text_addf(part, "%s%s (%d)", i > 1 ? ", " : "",
+                           profile_text(profile, profile->processes[i].name), profile->processes[i].pid);
+        if (profile->process_count > 4)
+            base_text_addf(part, " and %zu more", profile->process_count - 4);
+    }
+    report_text_clean(&clean, base_text_string(part), flow->context->options->ascii);
+    base_text_clear(part);
+    report_text_fit(part, base_text_string(&clean), flow->context->width, flow->context->options->ascii);
+    flow->context->out->failed |= clean.failed;
+    base_text_free(&clean);
+    if (part->length)
+        add_part(flow, base_text_string(part), REPORT_BOLD);
+    base_text_clear(part);
+}
+
+static void date(struct base_text *out, double seconds)
+{
+    time_t when = (time_t)seconds;
+    struct tm parts;
+    char text[64];
+    if (seconds <= 0 || seconds > 1e11 || !gmtime_r(&when, &parts))
+        return;
+    static const char *const months[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                         "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    strftime(text, sizeof text, "%Y %H:%M", &parts);
+    base_text_addf(out, ", %d %s %s UTC", parts.tm_mday, months[parts.tm_mon], text);
+}
+
+static void add_place(struct flow *flow, struct base_text *part)
+{
+    const struct report_context *context = flow->context;
+    const char *host = profile_meta(context->profile, "hostname"),
+               *kernel = profile_meta(context->profile, "kernel");
+    double duration, start;
+    if (meta_number(context, "duration_ns", &duration))
+        report_text_time(part, (int64_t)fmin(fmax(duration, 0), 9e18), context->options->ascii);
+    if (host)
+        base_text_addf(part, "%son %s", part->length ? " " : "", host);
+    if (kernel)
+        base_text_addf(part, "%sLinux %s", part->length ? ", " : "", kernel);
+    if (meta_number(context, "start_time", &start))
+        date(part, start);
+    add_text(flow, part, REPORT_PLAIN);
+}
+
+static void add_counter(struct flow *flow, struct base_text *part)
+{
+    const struct report_context *context = flow->context;
+    const struct report_selection *selection = &context->selection;
+    double rate;
+    base_text_addf(part, "%s: ", selection->name);
+    if (selection->peak || selection->exact) {
+        report_text_value(part, selection->unit, selection->taken.value, context->options->ascii);
+        base_text_addf(part, "%s, %s", selection->peak ? " at most" : "",
+                       selection->exact ? "exact" : "sampled");
+    } else {
+        report_text_count(part, selection->taken.samples);
+        base_text_add(part, selection->taken.samples == 1 ? " sample" : " samples");
+        if (meta_number(context, "rate_hz", &rate) && rate > 0 && rate < 1e9) {
+            base_text_add(part, " at ");
+            report_text_count(part, (uint64_t)llround(rate));
+            base_text_add(part, " Hz");
+        }
+        if (selection->taken.samples)
+            base_text_addf(part, ", any share is within %.1f points (95 %%)",
+                           100 * profile_maximum_margin((uint64_t)selection->effective));
+    }
+    add_text(flow, part, REPORT_PLAIN);
+}
+
+static void add_cost(struct flow *flow, struct base_text *part)
+{
+    const struct report_context *context = flow->context;
+    double tool, target;
+    const char *engine = profile_meta(context->profile, "engine");
+    if (meta_number(context, "overhead_tool_cpu_ns", &tool) && tool >= 0 && tool < 9e18) {
+        base_text_add(part, "cost: ");
+        report_text_time(part, (int64_t)tool, context->options->ascii);
+        base_text_add(part, " of CPU for tally");
+        if (meta_number(context, "target_cpu_ns", &target) && target > 0 && target < 9e18) {
+            base_text_addf(part, ", %.1f %% of the target's ", 100 * tool / target);
+            report_text_time(part, (int64_t)target, context->options->ascii);
+        }
+        add_text(flow, part, REPORT_PLAIN);
+    }
+    if (engine) {
+        base_text_add(part, engine);
+        add_text(flow, part, REPORT_PLAIN);
+    }
+}
+
+static void filter(struct base_text *part, const char *kind, const char *pattern)
+{
+    if (pattern)
+        base_text_addf(part, "%s%s %s", part->length > 6 ? ", " : "", kind, pattern);
+}
+
+/* "only: thread worker*, image libc.so.6 (3 of 8 threads): 812 of 2,304 samples, which shares are of" */
+static void add_filters(struct flow *flow, struct base_text *part)
+{
+    const struct report_context *context = flow->context;
+    const struct report_selection *selection = &context->selection;
+    const struct report_options *options = context->options;
+    if (!report_select_filtered(selection))
+        return;
+    base_text_add(part, "only: ");
+    filter(part, "thread", options->thread);
+    filter(part, "process", options->process);
+    filter(part, "leaf in image", options->image);
+    filter(part, "CPU", options->cpus);
+    if (selection->threads)
+        base_text_addf(part, " (%zu of %zu threads)", selection->threads_taken, selection->thread_total);
+    base_text_add(part, ": ");
+    if (selection->exact || selection->peak) {
+        report_text_value(part, selection->unit, selection->taken.value, options->ascii);
+        base_text_add(part, " of ");
+        report_text_value(part, selection->unit, selection->all.value, options->ascii);
+    } else {
+        report_text_count(part, selection->taken.samples);
+        base_text_add(part, " of ");
+        report_text_count(part, selection->all.samples);
+        base_text_add(part, " samples");
+    }
+    base_text_add(part, "; shares are of these");
+    add_text(flow, part, REPORT_PLAIN);
+    end_line(flow);
+}
+
+/* Whatever the recorder had to say of itself, and other counters. */
+static void add_notes(struct flow *flow, struct base_text *part)
+{
+    static const char *const keys[] = {"rate_notice", "kernel_notice", "stack_copy_notice", "truncation"};
+    const struct report_context *context = flow->context;
+    const struct profile *profile = context->profile;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const char *note = profile_meta(profile, keys[i]);
+        if (!note || !*note)
+            continue;
+        base_text_addf(part, "note: %s", note);
+        add_text(flow, part, REPORT_PLAIN);
+        end_line(flow);
+    }
+    for (size_t i = 1; i < profile->counter_count && profile->counter_count > 2; i++)
+        if (i != context->selection.counter)
+            base_text_addf(part, "%s%s", part->length ? ", " : "other counters (--counter): ",
+                           profile_text(profile, profile->counters[i].name));
+    add_text(flow, part, REPORT_PLAIN);
+    end_line(flow);
+}
+
+static void add_end(struct flow *flow, struct base_text *part)
+{
+    const struct profile *profile = flow->context->profile;
+    const char *status = profile_meta(profile, "exit_status");
+    if (!profile_meta(profile, "complete")) {
+        base_text_add(part,
+                      "unfinished: the recording did not come to its end; this is what was saved until then");
+        add_text(flow, part, REPORT_BOLD);
+    } else if (status && *status && strcmp(status, "0")) {
+        base_text_addf(part, "the target ended with %s", status);
+        add_text(flow, part, REPORT_PLAIN);
+    }
+    end_line(flow);
+}
+
+void report_header(struct report_context *context)
+{
+    struct flow flow = {.context = context};
+    struct base_text part = {0};
+    add_program(&flow, &part);
+    add_place(&flow, &part);
+    add_counter(&flow, &part);
+    end_line(&flow);
+    add_cost(&flow, &part);
+    end_line(&flow);
+    add_end(&flow, &part);
+    report_losses_line(context, &part);
+    add_text(&flow, &part, REPORT_PLAIN);
+    end_line(&flow);
+    add_notes(&flow, &part);
+    add_filters(&flow, &part);
+    base_text_free(&part);
+}
+
+bool report_header_nothing(struct report_context *context)
+{
+    const struct report_selection *selection = &context->selection;
+    const char *reason = profile_meta(context->profile, "no_samples_reason");
+    struct flow flow = {.context = context};
+    struct base_text part = {0};
+    double target;
+    if (context->nodes.count)
+        return false;
+    base_text_add(&part, "No samples: ");
+    if (selection->all.samples || selection->all.value)
+        base_text_add(&part, "the filters leave none");
+    else if (reason && *reason)
+        base_text_add(&part, reason);
+    else if (meta_number(context, "target_cpu_ns", &target) && target > 0 && target < 9e18) {
+        base_text_add(&part, "the target used only ");
+        report_text_time(&part, (int64_t)target, context->options->ascii);
+        base_text_add(&part, " of CPU time");
+    } else
+        base_text_add(&part, "the target used no CPU time while it was recorded");
+    add_text(&flow, &part, REPORT_BOLD);
+    end_line(&flow);
+    base_text_free(&part);
+    return true;
+}

@@ -1,0 +1,164 @@
+#include "report_view.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profile_statistics.h"
+
+/* Keys of the meta table whose values are numbers; everything else is text even when it looks like one. */
+static bool numeric(const char *key)
+{
+    static const char *const keys[] = {"start_time",           "duration_ns",   "rate_hz",
+                                       "overhead_tool_cpu_ns", "target_cpu_ns", "complete",
+                                       "stack_copy_bytes"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!strcmp(key, keys[i]))
+            return true;
+    return false;
+}
+
+static void meta_value(struct base_json *json, const char *key, const char *value)
+{
+    char *end;
+    errno = 0;
+    long long integer = strtoll(value, &end, 10);
+    if (numeric(key) && end != value && !*end && !errno) {
+        base_json_integer(json, key, integer);
+        return;
+    }
+    double number = strtod(value, &end);
+    if (numeric(key) && end != value && !*end)
+        base_json_number(json, key, number);
+    else
+        base_json_string(json, key, value);
+}
+
+static void meta(struct report_context *context)
+{
+    const struct profile *profile = context->profile;
+    base_json_begin(context->json, "meta", '{');
+    for (size_t i = 0; i < profile->meta_count; i++)
+        if (profile->meta[i].key)
+            meta_value(context->json, profile_text(profile, profile->meta[i].key),
+                       profile_text(profile, profile->meta[i].value));
+    base_json_end(context->json, '}');
+}
+
+static void counter_figures(struct report_context *context, size_t counter)
+{
+    const struct profile *profile = context->profile;
+    struct report_selection plain = {.peak = profile->counters[counter].combine == PROFILE_PEAK};
+    struct report_figure sum = {0, 0};
+    for (size_t i = 0; i < profile->cell_count; i++)
+        if (profile->cells[i].counter == counter)
+            report_select_add(&plain, &sum,
+                              &(struct report_figure){profile->cells[i].value, profile->cells[i].samples});
+    base_json_integer(context->json, "value", sum.value);
+    base_json_unsigned(context->json, "samples", sum.samples);
+}
+
+static void counters(struct report_context *context)
+{
+    static const char *const combines[] = {NULL, "sum", "peak", "live"};
+    const struct profile *profile = context->profile;
+    base_json_begin(context->json, "counters", '[');
+    for (size_t i = 1; i < profile->counter_count; i++) {
+        const struct profile_counter *counter = &profile->counters[i];
+        base_json_begin(context->json, NULL, '{');
+        base_json_string(context->json, "name", profile_text(profile, counter->name));
+        base_json_string(context->json, "unit", profile_text(profile, counter->unit));
+        base_json_bool(context->json, "exact", counter->exact);
+        base_json_string(context->json, "combine",
+                         counter->combine <= PROFILE_LIVE ? combines[counter->combine] : NULL);
+        counter_figures(context, i);
+        base_json_end(context->json, '}');
+    }
+    base_json_end(context->json, ']');
+}
+
+static void selected(struct report_context *context)
+{
+    const struct report_selection *selection = &context->selection;
+    const struct report_options *options = context->options;
+    struct base_json *json = context->json;
+    base_json_begin(json, "selected", '{');
+    base_json_string(json, "counter", selection->name);
+    base_json_string(json, "unit", selection->unit);
+    base_json_bool(json, "exact", selection->exact);
+    base_json_integer(json, "value", selection->taken.value);
+    base_json_unsigned(json, "samples", selection->taken.samples);
+    base_json_integer(json, "recorded_value", selection->all.value);
+    base_json_unsigned(json, "recorded_samples", selection->all.samples);
+    if (!selection->exact && !selection->peak)
+        base_json_number(json, "maximum_margin", profile_maximum_margin((uint64_t)selection->effective));
+    base_json_string(json, "thread", options->thread);
+    base_json_string(json, "process", options->process);
+    base_json_string(json, "image", options->image);
+    base_json_string(json, "cpus", options->cpus);
+    base_json_number(json, "limit_percent", options->limit_percent > 0 ? options->limit_percent : 0);
+    base_json_unsigned(json, "limit_rows", options->limit_rows);
+    base_json_end(json, '}');
+}
+
+void report_json_recording(struct report_context *context)
+{
+    static const char *const views[] = {"flat", "graph", "tree", "paths", "losses"};
+    struct base_json *json = context->json;
+    base_json_string(json, "report", views[context->options->view]);
+    base_json_integer(json, "version", 1);
+    base_json_string(json, "file", context->options->file);
+    base_json_bool(json, "complete", profile_meta(context->profile, "complete") != NULL);
+    meta(context);
+    counters(context);
+    selected(context);
+    if (context->options->view != REPORT_LOSSES)
+        report_losses_json(context);
+}
+
+void report_json_figure(struct report_context *context, const char *key, const struct report_figure *figure)
+{
+    struct base_json *json = context->json;
+    base_json_begin(json, key, '{');
+    base_json_integer(json, "value", figure->value);
+    base_json_unsigned(json, "samples", figure->samples);
+    if (!context->selection.peak) {
+        struct report_share share = report_select_share(&context->selection, figure);
+        base_json_number(json, "share", share.share);
+        if (!context->selection.exact) {
+            base_json_number(json, "low", share.low);
+            base_json_number(json, "high", share.high);
+        }
+    }
+    base_json_end(json, '}');
+}
+
+void report_json_entity(struct report_context *context, const struct report_entities *entities,
+                        uint32_t entity)
+{
+    const struct profile *profile = context->profile;
+    const struct report_entity *item = &entities->items[entity];
+    struct base_text name = {0};
+    report_entity_name(entities, entity, &name);
+    context->out->failed |= name.failed;
+    base_json_string(context->json, "function", base_text_string(&name));
+    base_text_free(&name);
+    base_json_string(context->json, "image", item->image ? report_entity_image(entities, entity) : NULL);
+    if (item->kind == REPORT_INLINED_FUNCTION)
+        base_json_bool(context->json, "inlined", true);
+    if (item->kind == REPORT_LINE) {
+        base_json_string(context->json, "file", profile_text(profile, item->file));
+        base_json_unsigned(context->json, "line", item->line);
+    }
+    if (item->kind == REPORT_ADDRESS)
+        base_json_unsigned(context->json, "address", profile->addresses[item->address].address);
+}
+
+void report_json_below(struct report_context *context, const char *key, size_t rows,
+                       const struct report_figure *sum)
+{
+    base_json_begin(context->json, key, '{');
+    base_json_unsigned(context->json, "rows", rows);
+    report_json_figure(context, "self", sum);
+    base_json_end(context->json, '}');
+}

@@ -1,0 +1,160 @@
+/* report_losses.c - what was not seen: one line for the header, everything for --losses. */
+#include <string.h>
+
+#include "report_style.h"
+#include "report_text.h"
+#include "report_view.h"
+#include "wire_loss.h"
+
+struct loss {
+    const char *name, *text; /* of wire_loss.h */
+    const char *one, *many;  /* in the header's line, after the count */
+};
+
+enum { KINDS_IN_LINE = 4 };
+
+/* The words of the one line. ORDER wire_loss.h. */
+static const struct {
+    unsigned number;
+    const char *one, *many;
+} short_forms[] = {
+    {WIRE_LOSS_RING_FULL, "sample dropped", "samples dropped"},
+    {WIRE_LOSS_THROTTLED, "time throttled", "times throttled"},
+    {WIRE_LOSS_STACK_CUT, "stack cut", "stacks cut"},
+    {WIRE_LOSS_NO_ROWS, "stack without unwind information", "stacks without unwind information"},
+    {WIRE_LOSS_ODD_RULE, "stack with an odd unwind rule", "stacks with odd unwind rules"},
+    {WIRE_LOSS_BAD_READ, "stack ended by a bad read", "stacks ended by a bad read"},
+    {WIRE_LOSS_NO_MAPPING, "stack ended outside any mapping", "stacks ended outside any mapping"},
+    {WIRE_LOSS_FRAME_POINTER, "frame by frame pointer", "frames by frame pointer"},
+    {WIRE_LOSS_NO_PROGRESS, "stack ended without progress", "stacks ended without progress"},
+    {WIRE_LOSS_TOO_DEEP, "stack too deep", "stacks too deep"},
+    {WIRE_LOSS_FOLDED, "sample folded", "samples folded"},
+    {WIRE_LOSS_NO_USER_REGISTERS, "sample without user registers", "samples without user registers"},
+    {WIRE_LOSS_IMAGE_UNREADABLE, "image unreadable", "images unreadable"},
+    {WIRE_LOSS_IMAGE_CHANGED, "image changed", "images changed"},
+    {WIRE_LOSS_NO_SYMBOL, "address without a name", "addresses without a name"},
+    {WIRE_LOSS_NOT_YET_RESOLVED, "address not yet resolved", "addresses not yet resolved"},
+    {WIRE_LOSS_JIT_UNKNOWN, "unknown frame in generated code", "unknown frames in generated code"},
+    {WIRE_LOSS_THREAD_UNSEEN, "thread unseen", "threads unseen"},
+    {WIRE_LOSS_PROCESS_GONE, "process gone too soon", "processes gone too soon"},
+    {WIRE_LOSS_RATE_LOWERED, "lowering of the rate", "lowerings of the rate"},
+    {WIRE_LOSS_OUT_OF_MEMORY, "sample dropped for want of memory", "samples dropped for want of memory"},
+    {WIRE_LOSS_OVER_LIMIT, "thing past the limits", "things past the limits"},
+    {WIRE_LOSS_CLOCK_DISORDER, "event out of order", "events out of order"},
+    {WIRE_LOSS_READ_LATE, "stack read late", "stacks read late"},
+};
+
+/* What this version knows of a number; a later one may have written others. */
+static struct loss describe(unsigned number)
+{
+    static const struct {
+        const char *name, *text;
+    } table[WIRE_LOSS_END] = {
+#define X(number, name, text) [number] = {#name, text},
+        WIRE_LOSSES(X)
+#undef X
+    };
+    struct loss loss = {NULL, "(a reason that this version of tally does not know)", NULL, NULL};
+    if (number < WIRE_LOSS_END && table[number].name) {
+        loss.name = table[number].name;
+        loss.text = table[number].text;
+    }
+    for (size_t i = 0; i < sizeof short_forms / sizeof *short_forms; i++)
+        if (short_forms[i].number == number) {
+            loss.one = short_forms[i].one;
+            loss.many = short_forms[i].many;
+        }
+    return loss;
+}
+
+static void line_item(struct report_context *context, unsigned number, struct base_text *out)
+{
+    uint64_t count = context->profile->losses[number];
+    struct loss loss = describe(number);
+    report_text_count(out, count);
+    if (number == WIRE_LOSS_STACK_CUT && context->selection.all.samples >= count && count) {
+        base_text_add(out, " of ");
+        report_text_count(out, context->selection.all.samples);
+        base_text_add(out, " stacks cut");
+    } else if (loss.one) {
+        base_text_addf(out, " %s", count == 1 ? loss.one : loss.many);
+    } else {
+        base_text_addf(out, " of loss %u", number);
+    }
+}
+
+void report_losses_line(struct report_context *context, struct base_text *out)
+{
+    unsigned kinds = 0;
+    base_text_add(out, "lost: ");
+    for (unsigned i = 0; i < PROFILE_LOSSES; i++)
+        if (context->profile->losses[i] && ++kinds <= KINDS_IN_LINE) {
+            base_text_add(out, kinds > 1 ? ", " : "");
+            line_item(context, i, out);
+        }
+    if (!kinds) {
+        base_text_add(out, "nothing");
+        return;
+    }
+    if (kinds > KINDS_IN_LINE)
+        base_text_addf(out, ", %u more %s", kinds - KINDS_IN_LINE,
+                       kinds - KINDS_IN_LINE == 1 ? "kind" : "kinds");
+    if (context->options->view != REPORT_LOSSES)
+        base_text_add(out, " (tally report --losses)");
+}
+
+void report_losses_json(struct report_context *context)
+{
+    base_json_begin(context->json, "losses", '[');
+    for (unsigned i = 0; i < PROFILE_LOSSES; i++) {
+        struct loss loss = describe(i);
+        if (!context->profile->losses[i])
+            continue;
+        base_json_begin(context->json, NULL, '{');
+        base_json_unsigned(context->json, "number", i);
+        base_json_string(context->json, "name", loss.name);
+        base_json_string(context->json, "reason", loss.text);
+        base_json_unsigned(context->json, "count", context->profile->losses[i]);
+        base_json_end(context->json, '}');
+    }
+    base_json_end(context->json, ']');
+}
+
+static void add_row(struct report_context *context, struct report_table *table, unsigned number)
+{
+    struct base_text text = {0};
+    base_text_addf(&text, "%u", number);
+    report_table_cell(table, base_text_string(&text), false);
+    report_view_count_cell(context, table, context->profile->losses[number]);
+    report_table_cell(table, describe(number).text, false);
+    report_table_row(table, REPORT_PLAIN);
+    table->failed |= text.failed;
+    base_text_free(&text);
+}
+
+static void table(struct report_context *context)
+{
+    struct report_table table = {0};
+    struct report_table_form form = report_view_form(context);
+    form.width = 0; /* sentences are not names: the terminal may wrap them, nothing is left out */
+    report_table_add_column(&table, "number", REPORT_RIGHT, false);
+    report_table_add_column(&table, "count", REPORT_RIGHT, false);
+    report_table_add_column(&table, "reason", REPORT_LEFT, false);
+    for (unsigned i = 0; i < PROFILE_LOSSES; i++)
+        if (context->profile->losses[i])
+            add_row(context, &table, i);
+    if (table.row_count)
+        report_table_print(&table, &form, context->out);
+    else
+        base_text_add(context->out, "  nothing was lost\n");
+    report_table_free(&table);
+}
+
+int report_losses(struct report_context *context)
+{
+    if (context->json)
+        report_losses_json(context);
+    else
+        table(context);
+    return 0;
+}

@@ -1,0 +1,49 @@
+/* report_merge.h - the calling-context tree as people read it: by function instead of by address, inlined frames as
+ * frames. What the tree and the paths print.
+ * Context: tool. */
+#ifndef REPORT_MERGE_H
+#define REPORT_MERGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "report_view.h"
+
+struct report_branch {
+    uint32_t entity;
+    uint32_t parent;     /* branch; 0 is the root, which stands for nothing */
+    uint32_t depth;      /* of the root 0 */
+    uint32_t node_flags; /* enum profile_node_flag of everything merged here */
+    struct report_figure self, total;
+};
+
+/* A line or an address that samples of a branch were taken at. */
+struct report_place {
+    uint32_t branch;
+    uint32_t file, line; /* string, number; line 0: unknown, then the address counts */
+    uint32_t address;    /* index */
+    struct report_figure figure;
+};
+
+struct report_merge {
+    struct report_context *context;
+    struct report_entities entities;
+    struct report_branch *branches; /* parents before children */
+    size_t count, capacity;
+    uint32_t *children; /* by parent, hottest first */
+    uint32_t *first;    /* children of b: children[first[b]] .. children[first[b + 1] - 1] */
+    bool want_places;
+    struct report_place *places; /* by branch, hottest first; with want_places */
+    size_t place_count, place_capacity;
+    struct base_map map; /* private */
+};
+
+/* Zero it but for want_places first. report_merge_free is right in any case. */
+int report_merge_build(struct report_context *context, struct report_merge *merge);
+void report_merge_free(struct report_merge *merge);
+
+/* The first place of a branch; they lie together up to another branch or place_count. */
+size_t report_merge_places(const struct report_merge *merge, uint32_t branch);
+
+#endif

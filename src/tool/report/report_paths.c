@@ -1,0 +1,238 @@
+/* report_paths.c - the hottest whole stacks: each with its share, and its frames from the innermost outwards; with
+ * --lines also where in the innermost function the samples lay. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "report_merge.h"
+#include "report_text.h"
+
+struct paths {
+    struct report_merge merge;
+    uint32_t *order; /* branches with samples of their own, hottest first; the first `shown` are printed */
+    size_t count, shown;
+    bool past;
+    struct report_figure hidden;
+};
+
+/* --- which --- */
+
+static int by_self(const void *a, const void *b, void *context)
+{
+    const struct report_merge *merge = context;
+    uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+    const struct report_branch *x = &merge->branches[i], *y = &merge->branches[j];
+    if (x->self.value != y->self.value)
+        return x->self.value > y->self.value ? -1 : 1;
+    int order = report_view_compare_names(&merge->entities, x->entity, y->entity);
+    if (!order)
+        order = (x->depth > y->depth) - (x->depth < y->depth);
+    return order ? order : (i > j) - (i < j);
+}
+
+static int choose(struct paths *paths)
+{
+    struct report_context *context = paths->merge.context;
+    const struct report_branch *branches = paths->merge.branches;
+    paths->order = calloc(paths->merge.count + 1, sizeof *paths->order);
+    if (!paths->order)
+        return report_view_memory(context);
+    for (size_t i = 1; i < paths->merge.count; i++)
+        if (branches[i].self.samples || branches[i].self.value)
+            paths->order[paths->count++] = (uint32_t)i;
+    qsort_r(paths->order, paths->count, sizeof *paths->order, by_self, &paths->merge);
+    size_t most = context->options->limit_rows ? context->options->limit_rows : paths->count;
+    for (size_t i = 0; i < paths->count; i++) {
+        const struct report_figure *self = &branches[paths->order[i]].self;
+        bool below = report_view_below(context, self);
+        if (!below && i < most) {
+            paths->shown++;
+            continue;
+        }
+        paths->past |= !below;
+        report_select_add(&context->selection, &paths->hidden, self);
+    }
+    return 0;
+}
+
+/* --- text --- */
+
+static void empty_cells(struct report_table *table, unsigned count)
+{
+    while (count-- > 0)
+        report_table_cell(table, NULL, false);
+}
+
+/* A frame, together with the frames outside it that are the same function; returns the last of them. */
+static uint32_t add_frame(const struct paths *paths, struct report_table *table, uint32_t index)
+{
+    const struct report_branch *branches = paths->merge.branches;
+    const struct report_entities *entities = &paths->merge.entities;
+    bool ascii = paths->merge.context->options->ascii;
+    uint32_t entity = branches[index].entity, flags = branches[index].node_flags, deep = 1;
+    struct base_text text = {0};
+    for (; branches[branches[index].parent].entity == entity; deep++) {
+        index = branches[index].parent;
+        flags |= branches[index].node_flags;
+    }
+    report_entity_name(entities, entity, &text);
+    if (deep > 1)
+        base_text_addf(&text, " (%u deep)", deep);
+    if (report_entity_inlined(entities, entity))
+        base_text_add(&text, " (inlined)");
+    if (flags & PROFILE_NODE_FRAME_POINTER)
+        base_text_add(&text, " [fp]");
+    report_table_cell(table, base_text_string(&text), ascii);
+    report_table_cell(table, report_entity_image(entities, entity), ascii);
+    report_table_row(table, REPORT_PLAIN);
+    table->failed |= text.failed;
+    base_text_free(&text);
+    return index;
+}
+
+static void add_place(const struct paths *paths, struct report_table *table, const struct report_place *place)
+{
+    const struct report_context *context = paths->merge.context;
+    const struct profile *profile = context->profile;
+    struct base_text text = {0};
+    const char *file = profile_text(profile, place->file), *slash = strrchr(file, '/');
+    if (place->line) {
+        base_text_addf(&text, "at %s:%u", *file ? slash ? slash + 1 : file : "?", place->line);
+    } else {
+        const struct profile_address *address = &profile->addresses[place->address];
+        const char *image = profile_text(profile, profile->images[address->image].name);
+        base_text_addf(&text, "at %s+0x%llx", *image ? image : "[unknown]",
+                       (unsigned long long)address->address);
+    }
+    report_view_share_cell(context, table, &place->figure);
+    report_view_count_cell(context, table, place->figure.samples);
+    report_table_cell(table, base_text_string(&text), context->options->ascii);
+    report_table_cell(table, NULL, false);
+    report_table_row(table, REPORT_DIM);
+    table->failed |= text.failed;
+    base_text_free(&text);
+}
+
+static void add_path(const struct paths *paths, struct report_table *table, uint32_t index)
+{
+    const struct report_merge *merge = &paths->merge;
+    const struct report_branch *branch = &merge->branches[index];
+    report_view_share_cell(merge->context, table, &branch->self);
+    report_view_count_cell(merge->context, table, branch->self.samples);
+    for (uint32_t frame = index; frame; frame = merge->branches[frame].parent) {
+        if (frame != index)
+            empty_cells(table, 2);
+        frame = add_frame(paths, table, frame);
+    }
+    for (size_t i = report_merge_places(merge, index);
+         i < merge->place_count && merge->places[i].branch == index; i++)
+        add_place(paths, table, &merge->places[i]);
+}
+
+static void add_hidden(const struct paths *paths, struct report_table *table)
+{
+    const struct report_context *context = paths->merge.context;
+    size_t count = paths->count - paths->shown;
+    struct base_text text = {0};
+    if (!count)
+        return;
+    base_text_add(&text, "(");
+    report_view_below_text(context, count, "stack", "stacks", paths->past, &text);
+    base_text_add(&text, ")");
+    report_view_share_cell(context, table, &paths->hidden);
+    report_view_count_cell(context, table, paths->hidden.samples);
+    report_table_cell(table, base_text_string(&text), false);
+    report_table_cell(table, NULL, false);
+    report_table_row(table, REPORT_DIM);
+    table->failed |= text.failed;
+    base_text_free(&text);
+}
+
+static void print_text(struct paths *paths)
+{
+    struct report_context *context = paths->merge.context;
+    struct report_table table = {0};
+    struct report_table_form form = report_view_form(context);
+    report_table_add_column(&table, "stack", REPORT_RIGHT_TITLE_LEFT, false);
+    report_table_add_column(&table, "samples", REPORT_RIGHT, false);
+    report_table_add_column(&table, "functions, the innermost first", REPORT_LEFT, true);
+    report_table_add_column(&table, "image", REPORT_LEFT, true);
+    for (size_t i = 0; i < paths->shown; i++) {
+        add_path(paths, &table, paths->order[i]);
+        if (i + 1 < paths->count) {
+            empty_cells(&table, 4);
+            report_table_row(&table, REPORT_PLAIN);
+        }
+    }
+    add_hidden(paths, &table);
+    report_table_print(&table, &form, context->out);
+    report_table_free(&table);
+}
+
+/* --- JSON --- */
+
+static void json_places(const struct paths *paths, uint32_t index)
+{
+    const struct report_merge *merge = &paths->merge;
+    const struct profile *profile = merge->context->profile;
+    struct base_json *json = merge->context->json;
+    base_json_begin(json, "lines", '[');
+    for (size_t i = report_merge_places(merge, index);
+         i < merge->place_count && merge->places[i].branch == index; i++) {
+        const struct report_place *place = &merge->places[i];
+        base_json_begin(json, NULL, '{');
+        if (place->line) {
+            base_json_string(json, "file", profile_text(profile, place->file));
+            base_json_unsigned(json, "line", place->line);
+        } else {
+            base_json_unsigned(json, "address", profile->addresses[place->address].address);
+        }
+        report_json_figure(merge->context, "self", &place->figure);
+        base_json_end(json, '}');
+    }
+    base_json_end(json, ']');
+}
+
+static void json_path(const struct paths *paths, uint32_t index)
+{
+    const struct report_merge *merge = &paths->merge;
+    struct base_json *json = merge->context->json;
+    base_json_begin(json, NULL, '{');
+    report_json_figure(merge->context, "self", &merge->branches[index].self);
+    base_json_begin(json, "frames", '[');
+    for (uint32_t frame = index; frame; frame = merge->branches[frame].parent) {
+        base_json_begin(json, NULL, '{');
+        report_json_entity(merge->context, &merge->entities, merge->branches[frame].entity);
+        if (merge->branches[frame].node_flags & PROFILE_NODE_FRAME_POINTER)
+            base_json_bool(json, "frame_pointer", true);
+        base_json_end(json, '}');
+    }
+    base_json_end(json, ']');
+    if (merge->want_places)
+        json_places(paths, index);
+    base_json_end(json, '}');
+}
+
+static void print_json(struct paths *paths)
+{
+    struct report_context *context = paths->merge.context;
+    base_json_begin(context->json, "rows", '[');
+    for (size_t i = 0; i < paths->shown; i++)
+        json_path(paths, paths->order[i]);
+    base_json_end(context->json, ']');
+    report_json_below(context, "below_limit", paths->count - paths->shown, &paths->hidden);
+}
+
+int report_paths(struct report_context *context)
+{
+    struct paths paths = {.merge = {.want_places = context->options->lines}};
+    int code = report_merge_build(context, &paths.merge);
+    if (!code)
+        code = choose(&paths);
+    if (!code && context->json)
+        print_json(&paths);
+    else if (!code)
+        print_text(&paths);
+    report_merge_free(&paths.merge);
+    free(paths.order);
+    return code;
+}

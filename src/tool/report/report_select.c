@@ -1,0 +1,346 @@
+#include "report_select.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base_text.h"
+#include "profile_statistics.h"
+
+enum { CPUS = UINT16_MAX + 1, LISTED = 24 };
+
+/* --- counter --- */
+
+static int unknown_counter(const struct profile *profile, const char *name, struct base_error *error)
+{
+    struct base_text list = {0};
+    for (size_t i = 1; i < profile->counter_count; i++)
+        base_text_addf(&list, "%s%s", i > 1 ? ", " : "", profile_text(profile, profile->counters[i].name));
+    base_fail(error, BASE_EUSAGE, "no counter %s in this profile; it has %s", name,
+              list.length ? base_text_string(&list) : "none");
+    base_text_free(&list);
+    return BASE_EUSAGE;
+}
+
+static int choose_counter(const struct profile *profile, const char *wanted,
+                          struct report_selection *selection, struct base_error *error)
+{
+    size_t found = 0;
+    for (size_t i = 1; i < profile->counter_count && !found; i++)
+        if (!strcmp(profile_text(profile, profile->counters[i].name), wanted ? wanted : "time.cpu"))
+            found = i;
+    if (!found && wanted)
+        return unknown_counter(profile, wanted, error);
+    if (!found && profile->counter_count > 1)
+        found = 1;
+    selection->name = "time.cpu";
+    selection->unit = "ns";
+    if (!found)
+        return 0; /* an empty profile has no counters: nothing matches counter 0 */
+    const struct profile_counter *counter = &profile->counters[found];
+    selection->counter = (uint16_t)found;
+    selection->exact = counter->exact;
+    selection->peak = counter->combine == PROFILE_PEAK;
+    selection->name = profile_text(profile, counter->name);
+    selection->unit = profile_text(profile, counter->unit);
+    return 0;
+}
+
+/* --- threads and processes --- */
+
+static bool matches(const char *pattern, int32_t id, const char *name)
+{
+    char *end;
+    errno = 0;
+    long number = strtol(pattern, &end, 10);
+    if (end != pattern && !*end && !errno && number == id)
+        return true;
+    return !fnmatch(pattern, name, 0);
+}
+
+static bool process_matches(const struct profile *profile, uint32_t index, const char *pattern)
+{
+    const struct profile_process *process = &profile->processes[index];
+    return matches(pattern, process->pid, profile_text(profile, process->name));
+}
+
+/* "no thread x; there are 12 main, 13 worker, ...": each id and name once. */
+static int nothing_matches(struct base_text *list, size_t count, const char *kind, const char *pattern,
+                           struct base_error *error)
+{
+    if (count > LISTED)
+        base_text_addf(list, " and %zu more", count - LISTED);
+    base_fail(error, BASE_EUSAGE, "no %s %s in this profile; it has %s", kind, pattern,
+              count ? base_text_string(list) : "none");
+    base_text_free(list);
+    return BASE_EUSAGE;
+}
+
+static void list_item(struct base_text *list, size_t *count, long id, const char *name)
+{
+    if (++*count > LISTED)
+        return;
+    base_text_add(list, *count > 1 ? ", " : "");
+    if (id >= 0)
+        base_text_addf(list, "%ld ", id);
+    base_text_add(list, name);
+}
+
+static int no_such_thread(const struct profile *profile, const char *pattern, struct base_error *error)
+{
+    struct base_text list = {0};
+    size_t count = 0;
+    for (size_t i = 1; i < profile->thread_count; i++)
+        list_item(&list, &count, profile->threads[i].tid, profile_text(profile, profile->threads[i].name));
+    return nothing_matches(&list, count, "thread", pattern, error);
+}
+
+static int no_such_process(const struct profile *profile, const char *pattern, struct base_error *error)
+{
+    struct base_text list = {0};
+    size_t count = 0;
+    for (size_t i = 1; i < profile->process_count; i++)
+        list_item(&list, &count, profile->processes[i].pid,
+                  profile_text(profile, profile->processes[i].name));
+    return nothing_matches(&list, count, "process", pattern, error);
+}
+
+static int select_threads(const struct profile *profile, const struct report_options *options,
+                          struct report_selection *selection, struct base_error *error)
+{
+    size_t by_thread = 0, by_process = 0;
+    selection->thread_total = selection->threads_taken =
+        profile->thread_count ? profile->thread_count - 1 : 0;
+    if (!options->thread && !options->process)
+        return 0;
+    selection->threads = calloc(profile->thread_count + 1, sizeof *selection->threads);
+    if (!selection->threads)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    selection->threads_taken = 0;
+    for (size_t i = 1; i < profile->thread_count; i++) {
+        const struct profile_thread *thread = &profile->threads[i];
+        bool named =
+            !options->thread || matches(options->thread, thread->tid, profile_text(profile, thread->name));
+        bool inside = !options->process || process_matches(profile, thread->process, options->process);
+        by_thread += named;
+        by_process += inside;
+        selection->threads[i] = named && inside;
+        selection->threads_taken += named && inside;
+    }
+    if (!by_thread)
+        return no_such_thread(profile, options->thread, error);
+    if (!by_process)
+        return no_such_process(profile, options->process, error);
+    if (!selection->threads_taken)
+        return base_fail(error, BASE_EUSAGE, "no thread %s in process %s", options->thread, options->process);
+    return 0;
+}
+
+/* --- images --- */
+
+static int select_images(const struct profile *profile, const char *pattern,
+                         struct report_selection *selection, struct base_error *error)
+{
+    struct base_text list = {0};
+    size_t count = 0, taken = 0;
+    if (!pattern)
+        return 0;
+    selection->images = calloc(profile->image_count + 1, sizeof *selection->images);
+    if (!selection->images)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    for (size_t i = 1; i < profile->image_count; i++) {
+        const char *name = profile_text(profile, profile->images[i].name);
+        selection->images[i] = !fnmatch(pattern, name, 0);
+        taken += selection->images[i];
+        list_item(&list, &count, -1, name);
+    }
+    if (!taken)
+        return nothing_matches(&list, count, "image", pattern, error);
+    base_text_free(&list);
+    return 0;
+}
+
+/* --- CPUs --- */
+
+static bool bit(const uint8_t *set, size_t index)
+{
+    return set[index / 8] >> (index % 8) & 1;
+}
+
+static void set_bit(uint8_t *set, size_t index)
+{
+    set[index / 8] = (uint8_t)(set[index / 8] | 1u << (index % 8));
+}
+
+/* "0,2-5": false when it is anything else. */
+static bool parse_cpus(const char *list, uint8_t *set)
+{
+    for (;;) {
+        char *end;
+        if (*list < '0' || *list > '9')
+            return false;
+        unsigned long first = strtoul(list, &end, 10), last = first;
+        if (*end == '-') {
+            list = end + 1;
+            if (*list < '0' || *list > '9')
+                return false;
+            last = strtoul(list, &end, 10);
+        }
+        if (first > last || last >= PROFILE_NO_CPU)
+            return false;
+        for (unsigned long cpu = first; cpu <= last; cpu++)
+            set_bit(set, cpu);
+        if (!*end)
+            return true;
+        if (*end != ',')
+            return false;
+        list = end + 1;
+    }
+}
+
+static int no_such_cpu(const uint8_t *present, const char *wanted, struct base_error *error)
+{
+    struct base_text list = {0};
+    for (size_t cpu = 0; cpu < PROFILE_NO_CPU; cpu++) {
+        size_t last = cpu;
+        if (!bit(present, cpu))
+            continue;
+        while (last + 1 < PROFILE_NO_CPU && bit(present, last + 1))
+            last++;
+        base_text_addf(&list, list.length ? ",%zu" : "%zu", cpu);
+        if (last > cpu)
+            base_text_addf(&list, "-%zu", last);
+        cpu = last;
+    }
+    base_fail(error, BASE_EUSAGE, "no samples on CPU %s; this profile has some on %s", wanted,
+              list.length ? base_text_string(&list) : "none");
+    base_text_free(&list);
+    return BASE_EUSAGE;
+}
+
+static int check_cpus(const struct profile *profile, const char *wanted, const uint8_t *set,
+                      struct base_error *error)
+{
+    uint8_t *present = calloc(CPUS / 8, 1);
+    bool met = !profile->cell_count;
+    if (!present)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    for (size_t i = 0; i < profile->cell_count; i++) {
+        set_bit(present, profile->cells[i].cpu);
+        met |= bit(set, profile->cells[i].cpu);
+    }
+    int code = met ? 0 : no_such_cpu(present, wanted, error);
+    free(present);
+    return code;
+}
+
+static int select_cpus(const struct profile *profile, const char *list, struct report_selection *selection,
+                       struct base_error *error)
+{
+    if (!list)
+        return 0;
+    selection->cpus = calloc(CPUS / 8, 1);
+    if (!selection->cpus)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    if (!parse_cpus(list, selection->cpus))
+        return base_fail(error, BASE_EUSAGE, "%s is no list of CPUs (such as 0,2-5)", list);
+    return check_cpus(profile, list, selection->cpus, error);
+}
+
+/* --- figures --- */
+
+bool report_select_takes(const struct report_selection *selection, const struct profile *profile,
+                         const struct profile_cell *cell)
+{
+    if (cell->counter != selection->counter || !cell->counter)
+        return false;
+    if (selection->threads && !selection->threads[cell->thread])
+        return false;
+    if (selection->cpus && !bit(selection->cpus, cell->cpu))
+        return false;
+    return !selection->images ||
+           selection->images[profile->addresses[profile->nodes[cell->node].address].image];
+}
+
+bool report_select_filtered(const struct report_selection *selection)
+{
+    return selection->threads || selection->images || selection->cpus;
+}
+
+void report_select_add(const struct report_selection *selection, struct report_figure *sum,
+                       const struct report_figure *more)
+{
+    sum->samples += more->samples;
+    if (!selection->peak)
+        sum->value += more->value;
+    else if (more->value > sum->value)
+        sum->value = more->value;
+}
+
+/* Samples may weigh differently (the rate was lowered half-way). Then fewer samples than their number carry the evidence:
+ * (sum of w)^2 / sum of w^2, L. Kish, Survey Sampling (1965), 8.2. A cell keeps only sums, so its samples count as equal. */
+static void sum_up(const struct profile *profile, struct report_selection *selection)
+{
+    double weight = 0, squares = 0;
+    for (size_t i = 0; i < profile->cell_count; i++) {
+        const struct profile_cell *cell = &profile->cells[i];
+        struct report_figure figure = {cell->value, cell->samples};
+        if (cell->counter != selection->counter || !cell->counter)
+            continue;
+        report_select_add(selection, &selection->all, &figure);
+        if (!report_select_takes(selection, profile, cell))
+            continue;
+        report_select_add(selection, &selection->taken, &figure);
+        weight += (double)cell->value;
+        if (cell->samples)
+            squares += (double)cell->value * (double)cell->value / (double)cell->samples;
+    }
+    double samples = (double)selection->taken.samples;
+    selection->effective = squares > 0 ? fmin(weight * weight / squares, samples) : samples;
+}
+
+struct report_share report_select_share(const struct report_selection *selection,
+                                        const struct report_figure *figure)
+{
+    struct report_share result = {0, 0, 0};
+    if (selection->taken.value > 0)
+        result.share = (double)figure->value / (double)selection->taken.value;
+    result.low = result.high = result.share;
+    if (selection->exact || selection->peak)
+        return result;
+    double inside = fmin(fmax(result.share, 0), 1);
+    struct profile_interval interval = profile_wilson((uint64_t)llround(inside * selection->effective),
+                                                      (uint64_t)llround(selection->effective));
+    result.low = fmin(interval.low, inside);
+    result.high = fmax(interval.high, inside);
+    return result;
+}
+
+int report_select(const struct profile *profile, const struct report_options *options,
+                  struct report_selection *selection, struct base_error *error)
+{
+    *selection = (struct report_selection){0};
+    int code = choose_counter(profile, options->counter, selection, error);
+    if (!code)
+        code = select_threads(profile, options, selection, error);
+    if (!code)
+        code = select_images(profile, options->image, selection, error);
+    if (!code)
+        code = select_cpus(profile, options->cpus, selection, error);
+    if (code)
+        report_select_free(selection);
+    else
+        sum_up(profile, selection);
+    return code;
+}
+
+void report_select_free(struct report_selection *selection)
+{
+    free(selection->threads);
+    free(selection->images);
+    free(selection->cpus);
+    selection->threads = selection->images = NULL;
+    selection->cpus = NULL;
+}

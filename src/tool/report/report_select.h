@@ -1,0 +1,50 @@
+/* report_select.h - which cells a report is about, and what their figures amount to.
+ * Context: tool. */
+#ifndef REPORT_SELECT_H
+#define REPORT_SELECT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base_error.h"
+#include "profile.h"
+#include "report.h"
+
+struct report_figure {
+    int64_t value; /* in the counter's unit */
+    uint64_t samples;
+};
+
+struct report_share {
+    double share, low, high; /* 0..1; low and high are share itself for exact counters */
+};
+
+struct report_selection {
+    uint16_t counter;
+    bool exact, peak;
+    const char *name, *unit;
+    bool *threads, *images; /* by index, whether taken; NULL: all */
+    uint8_t *cpus;          /* a bit each; NULL: all */
+    size_t thread_total, threads_taken;
+    struct report_figure all, taken; /* of the counter: before and after the filters */
+    double effective; /* samples that carry the evidence of `taken` when weights differ (Kish) */
+};
+
+/* Chooses the counter and applies the filters of the options. On success the caller frees. */
+int report_select(const struct profile *profile, const struct report_options *options,
+                  struct report_selection *selection, struct base_error *error);
+void report_select_free(struct report_selection *selection);
+
+bool report_select_takes(const struct report_selection *selection, const struct profile *profile,
+                         const struct profile_cell *cell);
+bool report_select_filtered(const struct report_selection *selection);
+
+/* Adds as the counter combines: a sum, or the largest of peaks. */
+void report_select_add(const struct report_selection *selection, struct report_figure *sum,
+                       const struct report_figure *more);
+
+/* The share of a figure in what was taken. Of a peak counter: in the largest value. */
+struct report_share report_select_share(const struct report_selection *selection,
+                                        const struct report_figure *figure);
+
+#endif

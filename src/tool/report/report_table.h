@@ -1,0 +1,61 @@
+/* report_table.h - rows and columns that align, in the width of a terminal. Cells are text; the columns that were
+ * declared flexible (names) give way, shortened in the middle, when a row is wider than the terminal.
+ *
+ * Life cycle: zero it, declare the columns, then for each row as many report_table_cell as columns and a
+ * report_table_row; print once; free.
+ * Context: tool. */
+#ifndef REPORT_TABLE_H
+#define REPORT_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base_text.h"
+
+enum { REPORT_TABLE_COLUMNS = 10 };
+
+enum report_align {
+    REPORT_LEFT,
+    REPORT_RIGHT,            /* title to the right too */
+    REPORT_RIGHT_TITLE_LEFT, /* figures with a tail of their own: "31.2 ±1.9 %" */
+};
+
+enum report_style { REPORT_PLAIN, REPORT_DIM, REPORT_BOLD };
+
+struct report_table_column {
+    const char *title;
+    enum report_align align;
+    bool flexible;
+    unsigned width; /* private: natural, then final */
+};
+
+struct report_table_row {
+    enum report_style style;
+};
+
+struct report_table {
+    struct report_table_column columns[REPORT_TABLE_COLUMNS];
+    size_t column_count;
+    struct base_text text; /* cells, each terminated, row after row */
+    struct report_table_row *rows;
+    size_t row_count, row_capacity;
+    bool failed; /* memory ran out */
+};
+
+struct report_table_form {
+    unsigned width;  /* 0: unlimited */
+    unsigned indent; /* blanks before each line */
+    bool ascii, color, titles;
+};
+
+void report_table_add_column(struct report_table *table, const char *title, enum report_align align,
+                             bool flexible);
+/* The text is cleaned (report_text_clean) as it goes in. NULL is an empty cell. */
+void report_table_cell(struct report_table *table, const char *text, bool ascii);
+void report_table_row(struct report_table *table, enum report_style style);
+void report_table_print(struct report_table *table, const struct report_table_form *form,
+                        struct base_text *out);
+void report_table_free(struct report_table *table);
+
+#endif

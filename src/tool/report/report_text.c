@@ -1,0 +1,164 @@
+#include "report_text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base_utf8.h"
+
+void report_text_count(struct base_text *out, uint64_t count)
+{
+    char digits[24];
+    if (count >= 10000000) {
+        static const char scales[] = "MGTPE";
+        double scaled = (double)count / 1e6;
+        size_t scale = 0;
+        for (; scaled >= 999.5 && scale + 2 < sizeof scales; scale++)
+            scaled /= 1e3;
+        base_text_addf(out, scaled < 99.95 ? "%.1f %c" : "%.0f %c", scaled, scales[scale]);
+        return;
+    }
+    int length = snprintf(digits, sizeof digits, "%llu", (unsigned long long)count);
+    for (int i = 0; i < length; i++) {
+        if (i && (length - i) % 3 == 0)
+            base_text_add(out, ",");
+        base_text_add_bytes(out, &digits[i], 1);
+    }
+}
+
+/* Three digits and a unit. */
+static void scaled(struct base_text *out, double value, const char *unit)
+{
+    base_text_addf(out, value < 9.995 ? "%.2f %s" : value < 99.95 ? "%.1f %s" : "%.0f %s", value, unit);
+}
+
+void report_text_time(struct base_text *out, int64_t nanoseconds, bool ascii)
+{
+    double value = (double)nanoseconds;
+    if (value < 0) {
+        base_text_add(out, "-");
+        value = -value;
+    }
+    long long seconds = (long long)(value / 1e9 + 0.5);
+    if (value < 999.5)
+        base_text_addf(out, "%.0f ns", value);
+    else if (value < 999.5e3)
+        scaled(out, value / 1e3, ascii ? "us" : "µs");
+    else if (value < 999.5e6)
+        scaled(out, value / 1e6, "ms");
+    else if (value < 999.5e9)
+        scaled(out, value / 1e9, "s");
+    else if (seconds < 3600)
+        base_text_addf(out, "%lld min %lld s", seconds / 60, seconds % 60);
+    else
+        base_text_addf(out, "%lld h %02lld min", seconds / 3600, seconds / 60 % 60);
+}
+
+static void bytes(struct base_text *out, double value)
+{
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
+    size_t scale = 0;
+    for (; fabs(value) >= 999.5 && scale + 1 < sizeof units / sizeof *units; scale++)
+        value /= 1e3;
+    if (scale)
+        scaled(out, value, units[scale]);
+    else
+        base_text_addf(out, "%.0f B", value);
+}
+
+void report_text_value(struct base_text *out, const char *unit, int64_t value, bool ascii)
+{
+    if (!strcmp(unit, "ns")) {
+        report_text_time(out, value, ascii);
+        return;
+    }
+    if (value < 0)
+        base_text_add(out, "-");
+    uint64_t size = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    if (!strcmp(unit, "bytes") || !strcmp(unit, "B"))
+        bytes(out, (double)size);
+    else
+        report_text_count(out, size);
+}
+
+void report_text_share(struct base_text *out, const struct report_selection *selection,
+                       const struct report_figure *figure, bool ascii)
+{
+    if (selection->peak) {
+        report_text_value(out, selection->unit, figure->value, ascii);
+        return;
+    }
+    struct report_share share = report_select_share(selection, figure);
+    if (selection->exact) {
+        base_text_addf(out, "%.1f %%", 100 * share.share);
+        return;
+    }
+    /* As wide as the widest that this many samples can give, so that the column stays straight. */
+    int digits = selection->effective < 100 ? 4 : 3;
+    base_text_addf(out, "%.1f %s%*.1f %%", 100 * share.share, ascii ? "+-" : "±", digits,
+                   50 * (share.high - share.low));
+}
+
+void report_text_percent(struct base_text *out, double percent)
+{
+    base_text_addf(out, "%.6g", percent);
+}
+
+void report_text_clean(struct base_text *out, const char *name, bool ascii)
+{
+    size_t length;
+    for (; *name; name += length) {
+        uint32_t character = base_utf8_next(name, &length);
+        if (character == BASE_UTF8_INVALID)
+            base_text_add(out, "?");
+        else if (character >= 0x80 && ascii)
+            base_text_add(out, "?");
+        else if (base_utf8_printable(character))
+            base_text_add_bytes(out, name, length);
+        else if (character < 0x100)
+            base_text_addf(out, "\\x%02x", (unsigned)character);
+        else
+            base_text_addf(out, "\\u%04x", (unsigned)character);
+    }
+}
+
+/* Bytes of `text` that fill at most `columns`. */
+static size_t head_bytes(const char *text, unsigned columns)
+{
+    size_t bytes = 0, length;
+    for (unsigned used = 0; text[bytes]; bytes += length) {
+        used += base_utf8_columns(base_utf8_next(text + bytes, &length));
+        if (used > columns)
+            break;
+    }
+    return bytes;
+}
+
+/* Where the last at most `columns` columns of a text that is `width` wide begin. */
+static size_t tail_start(const char *text, unsigned width, unsigned columns)
+{
+    size_t start = 0, length;
+    for (unsigned left = width; left > columns && text[start]; start += length)
+        left -= base_utf8_columns(base_utf8_next(text + start, &length));
+    /* A combining mark without its letter would land on the ellipsis. */
+    while (text[start] && !base_utf8_columns(base_utf8_next(text + start, &length)))
+        start += length;
+    return start;
+}
+
+void report_text_fit(struct base_text *out, const char *text, unsigned columns, bool ascii)
+{
+    unsigned width = base_utf8_width(text), dots = ascii ? 3 : 1;
+    if (!columns || width <= columns) {
+        base_text_add(out, text);
+        return;
+    }
+    if (columns <= dots + 1) {
+        base_text_add_bytes(out, text, head_bytes(text, columns));
+        return;
+    }
+    unsigned tail = (columns - dots) / 2;
+    base_text_add_bytes(out, text, head_bytes(text, columns - dots - tail));
+    base_text_add(out, ascii ? "..." : "…");
+    base_text_add(out, text + tail_start(text, width, tail));
+}
