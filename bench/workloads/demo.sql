@@ -1,5 +1,6 @@
 -- Real work for some seconds: a small shop's database is made, indexed, joined, sorted, searched and asked about paths.
 -- Everything is computed, so every run does the same. Sizes are in `sizes`.
+pragma temp_store = memory;
 create table sizes(customers integer, orders integer, words integer);
 insert into sizes values (20000, 600000, 200000);
 
