@@ -62,11 +62,11 @@ void report_view_name_cell(const struct report_context *context, struct report_t
                            const struct report_entities *entities, uint32_t entity, bool mark_inlined)
 {
     struct base_text text = {0};
+    bool inlined = mark_inlined && report_entity_inlined(entities, entity);
     report_entity_name(entities, entity, &text);
-    if (mark_inlined && report_entity_inlined(entities, entity))
-        base_text_add(&text, " (inlined)");
     table->failed |= text.failed;
-    report_table_cell(table, base_text_string(&text), context->options->ascii);
+    report_table_cell_tail(table, base_text_string(&text), inlined ? " (inlined)" : "",
+                           context->options->ascii);
     base_text_free(&text);
 }
 

@@ -196,29 +196,29 @@ static void add_columns(const struct flat *flat, struct report_table *table)
 {
     switch (flat->context->options->by) {
     case REPORT_BY_LINE:
-        report_table_add_column(table, "line", REPORT_LEFT, true);
+        report_table_add_column(table, "line", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
         break;
     case REPORT_BY_ADDRESS:
-        report_table_add_column(table, "address", REPORT_RIGHT, false);
+        report_table_add_column(table, "address", REPORT_RIGHT, REPORT_FIXED);
         break;
     case REPORT_BY_IMAGE:
-        report_table_add_column(table, "image", REPORT_LEFT, true);
-        report_table_add_column(table, "path", REPORT_LEFT, true);
+        report_table_add_column(table, "image", REPORT_LEFT, REPORT_FLEXIBLE);
+        report_table_add_column(table, "path", REPORT_LEFT, REPORT_FLEXIBLE);
         return;
     case REPORT_BY_THREAD:
-        report_table_add_column(table, "tid", REPORT_RIGHT, false);
-        report_table_add_column(table, "thread", REPORT_LEFT, true);
-        report_table_add_column(table, "pid", REPORT_RIGHT, false);
-        report_table_add_column(table, "process", REPORT_LEFT, true);
+        report_table_add_column(table, "tid", REPORT_RIGHT, REPORT_FIXED);
+        report_table_add_column(table, "thread", REPORT_LEFT, REPORT_FLEXIBLE);
+        report_table_add_column(table, "pid", REPORT_RIGHT, REPORT_FIXED);
+        report_table_add_column(table, "process", REPORT_LEFT, REPORT_FLEXIBLE);
         return;
     case REPORT_BY_CPU:
-        report_table_add_column(table, "CPU", REPORT_LEFT, true);
+        report_table_add_column(table, "CPU", REPORT_LEFT, REPORT_FLEXIBLE);
         return;
     case REPORT_BY_FUNCTION:
         break;
     }
-    report_table_add_column(table, "function", REPORT_LEFT, true);
-    report_table_add_column(table, "image", REPORT_LEFT, true);
+    report_table_add_column(table, "function", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
+    report_table_add_column(table, "image", REPORT_LEFT, REPORT_FLEXIBLE);
 }
 
 static void add_thread(const struct flat *flat, struct report_table *table, uint32_t key)
@@ -239,17 +239,19 @@ static void add_place(const struct flat *flat, struct report_table *table, uint3
     const struct profile *profile = flat->context->profile;
     const struct profile_address *address = &profile->addresses[flat->entities.items[key].address];
     const struct profile_function *function = &profile->functions[address->function];
-    struct base_text text = {0};
+    struct base_text text = {0}, tail = {0};
     if (flat->entities.items[key].kind == REPORT_ADDRESS)
         base_text_addf(&text, "0x%llx", (unsigned long long)address->address);
     report_table_cell(table, base_text_string(&text), false);
     base_text_clear(&text);
     report_entity_name(&flat->entities, key, &text);
     if (address->function && address->address >= function->start)
-        base_text_addf(&text, "+0x%llx", (unsigned long long)(address->address - function->start));
-    report_table_cell(table, base_text_string(&text), flat->context->options->ascii);
-    table->failed |= text.failed;
+        base_text_addf(&tail, "+0x%llx", (unsigned long long)(address->address - function->start));
+    report_table_cell_tail(table, base_text_string(&text), base_text_string(&tail),
+                           flat->context->options->ascii);
+    table->failed |= text.failed | tail.failed;
     base_text_free(&text);
+    base_text_free(&tail);
 }
 
 static void add_line(const struct flat *flat, struct report_table *table, uint32_t key)
@@ -329,11 +331,11 @@ static void print_text(struct flat *flat)
     struct report_context *context = flat->context;
     struct report_table table = {0};
     struct report_table_form form = report_view_form(context);
-    report_table_add_column(&table, by_cell(flat) ? "share" : "self", REPORT_RIGHT_TITLE_LEFT, false);
+    report_table_add_column(&table, by_cell(flat) ? "share" : "self", REPORT_RIGHT_TITLE_LEFT, REPORT_FIXED);
     report_table_add_column(
         &table, by_cell(flat) ? strcmp(context->selection.unit, "ns") ? "value" : "time" : "total",
-        by_cell(flat) ? REPORT_RIGHT : REPORT_RIGHT_TITLE_LEFT, false);
-    report_table_add_column(&table, "samples", REPORT_RIGHT, false);
+        by_cell(flat) ? REPORT_RIGHT : REPORT_RIGHT_TITLE_LEFT, REPORT_FIXED);
+    report_table_add_column(&table, "samples", REPORT_RIGHT, REPORT_FIXED);
     add_columns(flat, &table);
     for (size_t i = 0; i < flat->shown; i++) {
         const struct row *row = &flat->rows[i];

@@ -12,6 +12,8 @@
 #include "report_text.h"
 #include "report_view.h"
 
+enum { NARROW = 100 };
+
 struct sum {
     struct report_figure self, total;
     uint32_t active;
@@ -233,24 +235,42 @@ static int gather(struct graph *graph)
 
 /* --- text --- */
 
+/* A narrow terminal needs the columns for names. */
+static bool with_samples(const struct graph *graph)
+{
+    return !graph->context->width || graph->context->width >= NARROW;
+}
+
+/* A row that only says something. */
+static void add_remark(const struct graph *graph, struct report_table *table, const char *remark)
+{
+    for (unsigned i = with_samples(graph) ? 4 : 3; i > 0; i--)
+        report_table_cell(table, NULL, false);
+    report_table_cell(table, remark, false);
+    report_table_cell(table, NULL, false);
+    report_table_row(table, REPORT_DIM);
+}
+
 static void add_name(const struct graph *graph, struct report_table *table, uint32_t entity, bool indent,
                      bool itself)
 {
     const struct sum *sum = &graph->sums[entity];
-    struct base_text text = {0};
+    struct base_text text = {0}, tail = {0};
     base_text_add(&text, indent ? "    " : "");
     report_entity_name(&graph->entities, entity, &text);
     if (report_entity_inlined(&graph->entities, entity))
-        base_text_add(&text, " (inlined)");
+        base_text_add(&tail, " (inlined)");
     if (sum->cycle)
-        base_text_addf(&text, " <cycle %u>", sum->cycle);
+        base_text_addf(&tail, " <cycle %u>", sum->cycle);
     if (itself)
-        base_text_add(&text, " (itself)");
+        base_text_add(&tail, " (itself)");
     else if (indent && sum->printed)
-        base_text_addf(&text, " [%u]", sum->rank);
-    table->failed |= text.failed;
-    report_table_cell(table, base_text_string(&text), graph->context->options->ascii);
+        base_text_addf(&tail, " [%u]", sum->rank);
+    table->failed |= text.failed | tail.failed;
+    report_table_cell_tail(table, base_text_string(&text), base_text_string(&tail),
+                           graph->context->options->ascii);
     base_text_free(&text);
+    base_text_free(&tail);
 }
 
 static void add_edge(const struct graph *graph, struct report_table *table, const struct edge *edge,
@@ -260,7 +280,8 @@ static void add_edge(const struct graph *graph, struct report_table *table, cons
     report_table_cell(table, NULL, false);
     report_view_share_cell(graph->context, table, &edge->total);
     report_table_cell(table, NULL, false);
-    report_view_count_cell(graph->context, table, edge->total.samples);
+    if (with_samples(graph))
+        report_view_count_cell(graph->context, table, edge->total.samples);
     add_name(graph, table, other, true, edge->caller == edge->callee);
     report_view_image_cell(graph->context, table, &graph->entities, other);
     report_table_row(table, REPORT_PLAIN);
@@ -276,11 +297,7 @@ static void add_hidden_edges(const struct graph *graph, struct report_table *tab
     report_view_below_text(graph->context, count, callers ? "caller" : "callee",
                            callers ? "callers" : "callees", false, &text);
     base_text_add(&text, ")");
-    for (unsigned i = 0; i < 4; i++)
-        report_table_cell(table, NULL, false);
-    report_table_cell(table, base_text_string(&text), false);
-    report_table_cell(table, NULL, false);
-    report_table_row(table, REPORT_DIM);
+    add_remark(graph, table, base_text_string(&text));
     table->failed |= text.failed;
     base_text_free(&text);
 }
@@ -317,7 +334,8 @@ static void add_entry(const struct graph *graph, struct report_table *table, uin
     report_table_cell(table, base_text_string(&index), false);
     report_view_share_cell(graph->context, table, &sum->total);
     report_view_share_cell(graph->context, table, &sum->self);
-    report_view_count_cell(graph->context, table, sum->total.samples);
+    if (with_samples(graph))
+        report_view_count_cell(graph->context, table, sum->total.samples);
     add_name(graph, table, entity, false, false);
     report_view_image_cell(graph->context, table, &graph->entities, entity);
     report_table_row(table, REPORT_BOLD);
@@ -335,11 +353,7 @@ static void add_hidden(const struct graph *graph, struct report_table *table)
     report_view_below_text(graph->context, graph->ranked - graph->shown, "function", "functions", graph->past,
                            &text);
     base_text_add(&text, ")");
-    for (unsigned i = 0; i < 4; i++)
-        report_table_cell(table, NULL, false);
-    report_table_cell(table, base_text_string(&text), false);
-    report_table_cell(table, NULL, false);
-    report_table_row(table, REPORT_DIM);
+    add_remark(graph, table, base_text_string(&text));
     table->failed |= text.failed;
     base_text_free(&text);
 }
@@ -349,12 +363,13 @@ static void print_text(struct graph *graph)
     struct report_context *context = graph->context;
     struct report_table table = {0};
     struct report_table_form form = report_view_form(context);
-    report_table_add_column(&table, "index", REPORT_LEFT, false);
-    report_table_add_column(&table, "total", REPORT_RIGHT_TITLE_LEFT, false);
-    report_table_add_column(&table, "self", REPORT_RIGHT_TITLE_LEFT, false);
-    report_table_add_column(&table, "samples", REPORT_RIGHT, false);
-    report_table_add_column(&table, "function", REPORT_LEFT, true);
-    report_table_add_column(&table, "image", REPORT_LEFT, true);
+    report_table_add_column(&table, "index", REPORT_LEFT, REPORT_FIXED);
+    report_table_add_column(&table, "total", REPORT_RIGHT_TITLE_LEFT, REPORT_FIXED);
+    report_table_add_column(&table, "self", REPORT_RIGHT_TITLE_LEFT, REPORT_FIXED);
+    if (with_samples(graph))
+        report_table_add_column(&table, "samples", REPORT_RIGHT, REPORT_FIXED);
+    report_table_add_column(&table, "function", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
+    report_table_add_column(&table, "image", REPORT_LEFT, REPORT_FLEXIBLE);
     for (size_t i = 0; i < graph->shown; i++) {
         add_entry(graph, &table, graph->ranking[i]);
         if (i + 1 == graph->ranked)

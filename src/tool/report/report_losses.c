@@ -11,7 +11,8 @@ struct loss {
     const char *one, *many;  /* in the header's line, after the count */
 };
 
-enum { KINDS_IN_LINE = 4 };
+/* Columns of a terminal that the number, the count and the blanks around them may take. */
+enum { KINDS_IN_LINE = 4, BEFORE_REASON = 22 };
 
 /* The words of the one line. ORDER wire_loss.h. */
 static const struct {
@@ -120,14 +121,40 @@ void report_losses_json(struct report_context *context)
     base_json_end(context->json, ']');
 }
 
+/* Bytes of a sentence that fit in `room` columns, up to a blank where there is one. Sentences here are ASCII. */
+static size_t line_of(const char *sentence, size_t room)
+{
+    size_t length = strlen(sentence);
+    if (length <= room)
+        return length;
+    for (length = room; length > 0; length--)
+        if (sentence[length] == ' ')
+            return length;
+    return room;
+}
+
+/* A sentence is not shortened as names are: it goes on in further rows. */
 static void add_row(struct report_context *context, struct report_table *table, unsigned number)
 {
+    const char *sentence = describe(number).text;
+    size_t room = context->width ? context->width - BEFORE_REASON : SIZE_MAX;
     struct base_text text = {0};
     base_text_addf(&text, "%u", number);
     report_table_cell(table, base_text_string(&text), false);
     report_view_count_cell(context, table, context->profile->losses[number]);
-    report_table_cell(table, describe(number).text, false);
-    report_table_row(table, REPORT_PLAIN);
+    for (bool first = true; first || *sentence; first = false) {
+        size_t length = line_of(sentence, room);
+        base_text_clear(&text);
+        base_text_add_bytes(&text, sentence, length);
+        sentence += length;
+        sentence += strspn(sentence, " ");
+        if (!first)
+            report_table_cell(table, NULL, false);
+        if (!first)
+            report_table_cell(table, NULL, false);
+        report_table_cell(table, base_text_string(&text), false);
+        report_table_row(table, REPORT_PLAIN);
+    }
     table->failed |= text.failed;
     base_text_free(&text);
 }
@@ -136,10 +163,9 @@ static void table(struct report_context *context)
 {
     struct report_table table = {0};
     struct report_table_form form = report_view_form(context);
-    form.width = 0; /* sentences are not names: the terminal may wrap them, nothing is left out */
-    report_table_add_column(&table, "number", REPORT_RIGHT, false);
-    report_table_add_column(&table, "count", REPORT_RIGHT, false);
-    report_table_add_column(&table, "reason", REPORT_LEFT, false);
+    report_table_add_column(&table, "number", REPORT_RIGHT, REPORT_FIXED);
+    report_table_add_column(&table, "count", REPORT_RIGHT, REPORT_FIXED);
+    report_table_add_column(&table, "reason", REPORT_LEFT, REPORT_FIXED);
     for (unsigned i = 0; i < PROFILE_LOSSES; i++)
         if (context->profile->losses[i])
             add_row(context, &table, i);

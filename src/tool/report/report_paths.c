@@ -69,23 +69,24 @@ static uint32_t add_frame(const struct paths *paths, struct report_table *table,
     const struct report_entities *entities = &paths->merge.entities;
     bool ascii = paths->merge.context->options->ascii;
     uint32_t entity = branches[index].entity, flags = branches[index].node_flags, deep = 1;
-    struct base_text text = {0};
+    struct base_text text = {0}, tail = {0};
     for (; branches[branches[index].parent].entity == entity; deep++) {
         index = branches[index].parent;
         flags |= branches[index].node_flags;
     }
     report_entity_name(entities, entity, &text);
     if (deep > 1)
-        base_text_addf(&text, " (%u deep)", deep);
+        base_text_addf(&tail, " (%u deep)", deep);
     if (report_entity_inlined(entities, entity))
-        base_text_add(&text, " (inlined)");
+        base_text_add(&tail, " (inlined)");
     if (flags & PROFILE_NODE_FRAME_POINTER)
-        base_text_add(&text, " [fp]");
-    report_table_cell(table, base_text_string(&text), ascii);
+        base_text_add(&tail, " [fp]");
+    report_table_cell_tail(table, base_text_string(&text), base_text_string(&tail), ascii);
     report_table_cell(table, report_entity_image(entities, entity), ascii);
     report_table_row(table, REPORT_PLAIN);
-    table->failed |= text.failed;
+    table->failed |= text.failed | tail.failed;
     base_text_free(&text);
+    base_text_free(&tail);
     return index;
 }
 
@@ -152,10 +153,10 @@ static void print_text(struct paths *paths)
     struct report_context *context = paths->merge.context;
     struct report_table table = {0};
     struct report_table_form form = report_view_form(context);
-    report_table_add_column(&table, "stack", REPORT_RIGHT_TITLE_LEFT, false);
-    report_table_add_column(&table, "samples", REPORT_RIGHT, false);
-    report_table_add_column(&table, "functions, the innermost first", REPORT_LEFT, true);
-    report_table_add_column(&table, "image", REPORT_LEFT, true);
+    report_table_add_column(&table, "stack", REPORT_RIGHT_TITLE_LEFT, REPORT_FIXED);
+    report_table_add_column(&table, "samples", REPORT_RIGHT, REPORT_FIXED);
+    report_table_add_column(&table, "functions, the innermost first", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
+    report_table_add_column(&table, "image", REPORT_LEFT, REPORT_FLEXIBLE);
     for (size_t i = 0; i < paths->shown; i++) {
         add_path(paths, &table, paths->order[i]);
         if (i + 1 < paths->count) {

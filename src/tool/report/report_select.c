@@ -1,8 +1,8 @@
 #include "report_select.h"
 
-#include <errno.h>
 #include <fnmatch.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,14 +50,12 @@ static int choose_counter(const struct profile *profile, const char *wanted,
 
 /* --- threads and processes --- */
 
+/* Patterns fit numbers as well as names. */
 static bool matches(const char *pattern, int32_t id, const char *name)
 {
-    char *end;
-    errno = 0;
-    long number = strtol(pattern, &end, 10);
-    if (end != pattern && !*end && !errno && number == id)
-        return true;
-    return !fnmatch(pattern, name, 0);
+    char digits[16];
+    snprintf(digits, sizeof digits, "%d", id);
+    return !fnmatch(pattern, digits, 0) || !fnmatch(pattern, name, 0);
 }
 
 static bool process_matches(const struct profile *profile, uint32_t index, const char *pattern)

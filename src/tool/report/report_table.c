@@ -10,8 +10,11 @@
 
 enum { GAP = 2, NARROWEST = 6 };
 
+/* Between a cell's text and its tail; a control character, which no cleaned text holds. */
+#define TAIL "\x1f"
+
 void report_table_add_column(struct report_table *table, const char *title, enum report_align align,
-                             bool flexible)
+                             unsigned flexible)
 {
     table->columns[table->column_count++] =
         (struct report_table_column){.title = title, .align = align, .flexible = flexible};
@@ -22,6 +25,14 @@ void report_table_cell(struct report_table *table, const char *text, bool ascii)
     if (text)
         report_text_clean(&table->text, text, ascii);
     base_text_add_bytes(&table->text, "", 1);
+}
+
+void report_table_cell_tail(struct report_table *table, const char *text, const char *tail, bool ascii)
+{
+    report_text_clean(&table->text, text, ascii);
+    if (*tail)
+        base_text_add(&table->text, TAIL);
+    report_table_cell(table, tail, ascii);
 }
 
 void report_table_row(struct report_table *table, enum report_style style)
@@ -40,6 +51,22 @@ void report_table_free(struct report_table *table)
     *table = (struct report_table){0};
 }
 
+/* The bytes of a cell before its tail; *tail is "" when there is none. */
+static size_t split(const char *cell, const char **tail)
+{
+    size_t length = strcspn(cell, TAIL);
+    *tail = cell + length + (cell[length] != '\0');
+    return length;
+}
+
+/* The mark before a tail takes no column. */
+static unsigned cell_width(const char *cell)
+{
+    const char *tail;
+    size_t length = split(cell, &tail);
+    return base_utf8_width(cell) - (cell[length] != '\0');
+}
+
 static void measure(struct report_table *table, bool titles)
 {
     const char *cell = base_text_string(&table->text);
@@ -47,32 +74,44 @@ static void measure(struct report_table *table, bool titles)
         table->columns[c].width = titles ? base_utf8_width(table->columns[c].title) : 0;
     for (size_t r = 0; r < table->row_count; r++)
         for (size_t c = 0; c < table->column_count; c++, cell += strlen(cell) + 1) {
-            unsigned width = base_utf8_width(cell);
+            unsigned width = cell_width(cell);
             if (width > table->columns[c].width)
                 table->columns[c].width = width;
         }
 }
 
-/* What the flexible columns may take together: each what it needs while it needs less than an equal share of
- * what is left, narrow ones first. */
+/* The flexible column that is not settled yet and needs least of what it may claim. */
+static size_t next_column(const struct report_table *table, const bool *settled)
+{
+    size_t next = table->column_count;
+    for (size_t c = 0; c < table->column_count; c++) {
+        const struct report_table_column *column = &table->columns[c];
+        if (!column->flexible || settled[c])
+            continue;
+        if (next == table->column_count ||
+            column->width * table->columns[next].flexible < table->columns[next].width * column->flexible)
+            next = c;
+    }
+    return next;
+}
+
+/* What the flexible columns may take together: each what it needs while that is less than its share of what is
+ * left, the least demanding first. */
 static void squeeze(struct report_table *table, unsigned room)
 {
     bool settled[REPORT_TABLE_COLUMNS] = {false};
-    for (;;) {
-        unsigned open = 0;
-        size_t next = table->column_count;
+    size_t next;
+    while ((next = next_column(table, settled)) < table->column_count) {
+        unsigned claims = 0;
         for (size_t c = 0; c < table->column_count; c++)
-            if (table->columns[c].flexible && !settled[c]) {
-                open++;
-                if (next == table->column_count || table->columns[c].width < table->columns[next].width)
-                    next = c;
-            }
-        if (!open)
-            return;
-        unsigned share = room / open > NARROWEST ? room / open : NARROWEST;
-        if (table->columns[next].width > share)
-            table->columns[next].width = share;
-        room -= table->columns[next].width < room ? table->columns[next].width : room;
+            claims += settled[c] ? 0 : table->columns[c].flexible;
+        struct report_table_column *column = &table->columns[next];
+        unsigned share = room * column->flexible / claims;
+        if (share < NARROWEST)
+            share = NARROWEST;
+        if (column->width > share)
+            column->width = share;
+        room -= column->width < room ? column->width : room;
         settled[next] = true;
     }
 }
@@ -88,11 +127,32 @@ static void settle_widths(struct report_table *table, const struct report_table_
         squeeze(table, form->width > fixed ? form->width - fixed : 0);
 }
 
-/* Blanks owed are only paid before something else on the line, so no line ends in blanks. */
-static void print_cell(const struct report_table_column *column, const char *cell, bool title, bool ascii,
-                       unsigned *owed, struct base_text *out)
+/* A cell in at most `limit` columns (0: as it is), its tail whole. Returns the columns taken. */
+static unsigned add_fitted(const char *cell, unsigned limit, bool ascii, struct base_text *out)
 {
-    unsigned width = base_utf8_width(cell), limit = column->flexible ? column->width : 0;
+    const char *tail;
+    size_t length = split(cell, &tail), before = out->length;
+    struct base_text name = {0};
+    unsigned behind = base_utf8_width(tail);
+    base_text_add_bytes(&name, cell, length);
+    if (limit && limit < behind + NARROWEST) { /* no room to be choosy in */
+        base_text_add(&name, tail);
+        tail = "";
+    } else if (limit) {
+        limit -= behind;
+    }
+    report_text_fit_name(out, base_text_string(&name), limit, ascii);
+    base_text_add(out, tail);
+    out->failed |= name.failed;
+    base_text_free(&name);
+    return out->failed ? 0 : base_utf8_width(out->data + before);
+}
+
+/* Blanks owed are only paid before something else on the line, so no line ends in blanks. */
+static void print_cell(const struct report_table_column *column, unsigned room, const char *cell, bool title,
+                       bool ascii, unsigned *owed, struct base_text *out)
+{
+    unsigned width = cell_width(cell), limit = column->flexible ? room : 0;
     if (limit && width > limit)
         width = limit;
     unsigned padding = column->width > width ? column->width - width : 0;
@@ -102,11 +162,22 @@ static void print_cell(const struct report_table_column *column, const char *cel
         return;
     }
     base_text_add_repeated(out, ' ', *owed + (right ? padding : 0));
-    size_t before = out->length;
-    report_text_fit(out, cell, limit, ascii);
-    unsigned taken = out->failed ? width : base_utf8_width(out->data + before);
-    unsigned short_of = width > taken ? width - taken : 0; /* a wide character did not fit */
-    *owed = GAP + short_of + (right ? 0 : padding);
+    unsigned taken = add_fitted(cell, limit, ascii, out);
+    unsigned missing = width > taken ? width - taken : 0; /* a wide character did not fit */
+    *owed = GAP + missing + (right ? 0 : padding);
+}
+
+/* Columns for cell `c`: its own, and those of the empty cells that end the row behind it. */
+static unsigned room_for(const struct report_table *table, size_t c, const char *cell)
+{
+    unsigned room = table->columns[c].width;
+    for (size_t next = c + 1; next < table->column_count; next++) {
+        cell += strlen(cell) + 1;
+        if (*cell)
+            return table->columns[c].width;
+        room += GAP + table->columns[next].width;
+    }
+    return room;
 }
 
 static const char *print_line(const struct report_table *table, const struct report_table_form *form,
@@ -116,7 +187,8 @@ static const char *print_line(const struct report_table *table, const struct rep
     report_style_begin(out, style, form->color);
     for (size_t c = 0; c < table->column_count; c++) {
         const char *cell = cells ? cells : table->columns[c].title;
-        print_cell(&table->columns[c], cell, !cells, form->ascii, &owed, out);
+        unsigned room = cells ? room_for(table, c, cells) : table->columns[c].width;
+        print_cell(&table->columns[c], room, cell, !cells, form->ascii, &owed, out);
         if (cells)
             cells += strlen(cells) + 1;
     }

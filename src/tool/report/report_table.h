@@ -15,6 +15,9 @@
 
 enum { REPORT_TABLE_COLUMNS = 10 };
 
+/* Claims on the room. Names of functions matter more than where they lie. */
+enum report_flexible { REPORT_FIXED, REPORT_FLEXIBLE = 2, REPORT_FLEXIBLE_NAME = 3 };
+
 enum report_align {
     REPORT_LEFT,
     REPORT_RIGHT,            /* title to the right too */
@@ -26,8 +29,8 @@ enum report_style { REPORT_PLAIN, REPORT_DIM, REPORT_BOLD };
 struct report_table_column {
     const char *title;
     enum report_align align;
-    bool flexible;
-    unsigned width; /* private: natural, then final */
+    unsigned flexible; /* 0: never shortened; else what it may claim of the room, against the others' */
+    unsigned width;    /* private: natural, then final */
 };
 
 struct report_table_row {
@@ -50,9 +53,11 @@ struct report_table_form {
 };
 
 void report_table_add_column(struct report_table *table, const char *title, enum report_align align,
-                             bool flexible);
+                             unsigned flexible);
 /* The text is cleaned (report_text_clean) as it goes in. NULL is an empty cell. */
 void report_table_cell(struct report_table *table, const char *text, bool ascii);
+/* The same with a tail that is never shortened: what stands behind a name. */
+void report_table_cell_tail(struct report_table *table, const char *text, const char *tail, bool ascii);
 void report_table_row(struct report_table *table, enum report_style style);
 void report_table_print(struct report_table *table, const struct report_table_form *form,
                         struct base_text *out);

@@ -122,6 +122,11 @@ void report_text_clean(struct base_text *out, const char *name, bool ascii)
     }
 }
 
+static const char *dots_of(bool ascii)
+{
+    return ascii ? "..." : "…";
+}
+
 /* Bytes of `text` that fill at most `columns`. */
 static size_t head_bytes(const char *text, unsigned columns)
 {
@@ -159,6 +164,79 @@ void report_text_fit(struct base_text *out, const char *text, unsigned columns, 
     }
     unsigned tail = (columns - dots) / 2;
     base_text_add_bytes(out, text, head_bytes(text, columns - dots - tail));
-    base_text_add(out, ascii ? "..." : "…");
+    base_text_add(out, dots_of(ascii));
     base_text_add(out, text + tail_start(text, width, tail));
+}
+
+/* The '(' that the ')' at `end` closes, or NULL. */
+static const char *opening(const char *name, const char *end)
+{
+    int depth = 0;
+    for (const char *at = end; at >= name; at--) {
+        depth += *at == ')' ? 1 : *at == '(' ? -1 : 0;
+        if (!depth)
+            return at;
+    }
+    return NULL;
+}
+
+/* The name with the contents of its last parentheses left out; those of "(anonymous namespace)::" stay. */
+static void without_arguments(struct base_text *out, const char *name, bool ascii)
+{
+    const char *end = strrchr(name, ')'), *begin = end ? opening(name, end) : NULL;
+    if (!begin || end - begin < 4 || end[1] == ':') {
+        base_text_add(out, name);
+        return;
+    }
+    base_text_add_bytes(out, name, (size_t)(begin - name) + 1);
+    base_text_add(out, dots_of(ascii));
+    base_text_add(out, end);
+}
+
+/* The '>' that closes the '<' at `begin`, or NULL: those of operator< and of -> are none. */
+static const char *closing(const char *name, const char *begin)
+{
+    static const char word[] = "operator";
+    const size_t length = sizeof word - 1;
+    int depth = 0;
+    if ((size_t)(begin - name) >= length && !memcmp(begin - length, word, length))
+        return NULL;
+    if ((size_t)(begin - name) > length && begin[-1] == '<' && !memcmp(begin - length - 1, word, length))
+        return NULL;
+    for (const char *at = begin; *at; at++) {
+        depth += *at == '<' ? 1 : *at == '>' && at[-1] != '-' ? -1 : 0;
+        if (!depth)
+            return at;
+    }
+    return NULL;
+}
+
+static void without_template_arguments(struct base_text *out, const char *name, bool ascii)
+{
+    for (const char *at = name; *at; at++) {
+        const char *end = *at == '<' ? closing(name, at) : NULL;
+        base_text_add_bytes(out, at, 1);
+        if (!end || end - at < 4)
+            continue;
+        base_text_add(out, dots_of(ascii));
+        base_text_add_bytes(out, end, 1);
+        at = end;
+    }
+}
+
+void report_text_fit_name(struct base_text *out, const char *name, unsigned columns, bool ascii)
+{
+    struct base_text first = {0}, second = {0};
+    if (columns && base_utf8_width(name) > columns) {
+        without_arguments(&first, name, ascii);
+        name = base_text_string(&first);
+    }
+    if (columns && base_utf8_width(name) > columns) {
+        without_template_arguments(&second, name, ascii);
+        name = base_text_string(&second);
+    }
+    report_text_fit(out, name, columns, ascii);
+    out->failed |= first.failed | second.failed;
+    base_text_free(&first);
+    base_text_free(&second);
 }

@@ -33,4 +33,8 @@ void report_text_clean(struct base_text *out, const char *name, bool ascii);
  * end stay. */
 void report_text_fit(struct base_text *out, const char *text, unsigned columns, bool ascii);
 
+/* The same for the name of a function: what is between the parentheses and the angle brackets of a C++ name goes
+ * first, so that "std::map<…>::operator[](…)" remains as long as it can. */
+void report_text_fit_name(struct base_text *out, const char *name, unsigned columns, bool ascii);
+
 #endif

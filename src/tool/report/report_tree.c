@@ -200,7 +200,7 @@ static void add_line(struct tree *tree, const struct item *item, const struct re
     unsigned taken = add_prefix(tree, item, out) + base_utf8_width(tail), limit = 0;
     if (tree->room)
         limit = tree->room > taken + NARROWEST_NAME ? tree->room - taken : NARROWEST_NAME;
-    report_text_fit(out, name, limit, context->options->ascii);
+    report_text_fit_name(out, name, limit, context->options->ascii);
     base_text_add(out, tail);
     report_style_end(out, style, context->options->color);
     base_text_add(out, "\n");
