@@ -238,6 +238,14 @@ static bool is_code(const struct unwind_state *state, uint64_t pc)
     return pc > 1 && state->space->find(state->space->context, pc - 1, &place);
 }
 
+/* Is the code at a return address in an image with call-frame information? */
+static bool has_rows(const struct unwind_state *state, uint64_t pc)
+{
+    struct unwind_place place = {0};
+    return state->space->find(state->space->context, pc - 1, &place) && place.rows != NULL &&
+           unwind_rows_find(place.rows, pc - 1 - place.bias)->cfa_kind != WIRE_CFA_NONE;
+}
+
 static bool step_by_frame_pointer(struct unwind_state *state)
 {
     uint64_t fp, pc;
@@ -247,7 +255,8 @@ static bool step_by_frame_pointer(struct unwind_state *state)
         read_word(state, state->fp + 8, &pc) != UNWIND_STEP_ON)
         return false;
     pc &= state->space->arch->code_mask;
-    bool leads_on = pc == 0 || (is_code(state, pc) && (fp == 0 || fp > state->fp));
+    /* a caller with rows of its own may keep anything in the register */
+    bool leads_on = pc == 0 || (is_code(state, pc) && (fp == 0 || fp > state->fp || has_rows(state, pc)));
     if (!leads_on)
         return false;
     uint64_t sp = state->fp + 16;

@@ -40,8 +40,10 @@
 enum {
     HORIZON_NS = 5000000,      /* no interrupt takes longer from its time stamp to its record */
     HORIZON_FULL_NS = 1000000, /* nor often longer than this: good enough when a ring runs full */
-    OWN_NICE = -10,  /* where allowed: a machine full of busy threads must not starve who empties the rings */
-    ROUNDS_MAX = 16, /* of work before the rest of a step has its turn */
+    OWN_NICE = -10, /* where allowed: a machine full of busy threads must not starve who empties the rings */
+    LATE_STEP_MS = 2,
+    LATE_FOR_NS = 100000000,
+    ROUNDS_MAX = 16,      /* of work before the rest of a step has its turn */
     FLUSH_NS = 500000000, /* SIGKILL loses at most this, the horizon and one step */
     RESOLVE_LIMIT_NS = 2000000000,
     REDRAW_FROM_NS = 10000000, /* see collect_time.h */
@@ -64,7 +66,9 @@ struct collect_session {
     size_t polled_count, polled_capacity, first_ring_poll, rings_polled;
     size_t living_pidfds;
     uint64_t start_ns, last_flush, last_second;
-    uint64_t redraw_at; /* when the periods are drawn anew; 0: done */
+    uint64_t late_reads; /* counted when the last step began */
+    uint64_t late_until; /* till when steps are short */
+    uint64_t redraw_at;  /* when the periods are drawn anew; 0: done */
     int cgroup;
     int nice; /* Tally's own, as it was */
 };
@@ -449,29 +453,38 @@ static void look_at_polls(struct collect_session *session)
     }
 }
 
-/* The time-out of a step, shortened to when the periods are due to be drawn anew. */
-static int until_redraw(struct collect_session *session, int timeout_ms)
+static int shorter(int timeout_ms, uint64_t from, uint64_t until)
 {
-    if (!session->redraw_at)
-        return timeout_ms;
-    uint64_t now = now_ns();
-    if (now >= session->redraw_at) {
+    int left_ms = until > from ? (int)((until - from) / 1000000) + 1 : 0;
+    return left_ms < timeout_ms ? left_ms : timeout_ms;
+}
+
+/* A step's time-out: shorter when the periods are due to be drawn anew, and while stacks are read late, since
+ * the sooner they are read, the surer they still are what they were. */
+static int step_timeout(struct collect_session *session, int timeout_ms)
+{
+    uint64_t now = now_ns(), late = session->profile->losses[WIRE_LOSS_READ_LATE];
+    if (late != session->late_reads)
+        session->late_until = now + LATE_FOR_NS;
+    session->late_reads = late;
+    if (now < session->late_until && timeout_ms > LATE_STEP_MS)
+        timeout_ms = LATE_STEP_MS;
+    if (session->redraw_at && now >= session->redraw_at) {
         collect_time_redraw(&session->time);
         session->redraw_at = 0;
-        return timeout_ms;
     }
-    int left_ms = (int)((session->redraw_at - now) / 1000000) + 1;
-    return left_ms < timeout_ms ? left_ms : timeout_ms;
+    return session->redraw_at ? shorter(timeout_ms, now, session->redraw_at) : timeout_ms;
 }
 
 int collect_session_step(struct collect_session *session, int timeout_ms, struct base_error *error)
 {
     poll_rings(session);
-    if (poll(session->polled, session->polled_count, until_redraw(session, timeout_ms)) > 0)
+    if (poll(session->polled, session->polled_count, step_timeout(session, timeout_ms)) > 0)
         look_at_polls(session);
+    bool late = now_ns() < session->late_until;
     bool full = collect_rings_refresh(&session->rings);
     for (int rounds = 0; rounds == 0 || (full && rounds < ROUNDS_MAX); rounds++) {
-        work_until(session, now_ns() - (full ? HORIZON_FULL_NS : HORIZON_NS));
+        work_until(session, now_ns() - (full || late ? HORIZON_FULL_NS : HORIZON_NS));
         full = collect_rings_refresh(&session->rings);
     }
     uint64_t now = now_ns();

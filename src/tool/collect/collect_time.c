@@ -131,10 +131,11 @@ static void read_online(char *text, size_t size)
 
 static void raise_descriptors(struct collect_time *time)
 {
+    time->descriptor_limit = RLIM_INFINITY;
     if (getrlimit(RLIMIT_NOFILE, &time->descriptors))
         return;
     struct rlimit raised = {.rlim_cur = time->descriptors.rlim_max, .rlim_max = time->descriptors.rlim_max};
-    setrlimit(RLIMIT_NOFILE, &raised);
+    time->descriptor_limit = setrlimit(RLIMIT_NOFILE, &raised) ? time->descriptors.rlim_cur : raised.rlim_cur;
 }
 
 static size_t power_of_two_below(size_t value)
@@ -233,6 +234,11 @@ static int open_event(struct collect_time *time, const struct collect_event_targ
     int fd = collect_event_open(&time->form, target, error);
     if (fd < 0)
         return fd;
+    if ((rlim_t)fd + DESCRIPTORS_KEPT_FREE >= time->descriptor_limit) {
+        close(fd);
+        return base_fail(error, BASE_EBUSY, "no file descriptors left for perf events (ulimit -n is %llu)",
+                         (unsigned long long)time->descriptor_limit);
+    }
     uint64_t id = 0;
     int result = ioctl(fd, PERF_EVENT_IOC_ID, &id) ? base_fail_errno(error, errno, "perf event id")
                                                    : attach_ring(time, fd, target->cpu, error);
@@ -344,10 +350,8 @@ static int list_all_threads(collect_time_list *list, void *context, struct tid_l
 /* Everything that fits: a set a CPU, one event a CPU, one event. */
 static void choose_density(struct collect_time *time, size_t threads)
 {
-    struct rlimit limit = {.rlim_cur = 1024};
-    getrlimit(RLIMIT_NOFILE, &limit);
-    size_t taken = time->event_count + DESCRIPTORS_KEPT_FREE;
-    size_t room = limit.rlim_cur > taken ? (size_t)limit.rlim_cur - taken : 0;
+    size_t taken = time->event_count + 2 * DESCRIPTORS_KEPT_FREE;
+    size_t room = time->descriptor_limit > taken ? (size_t)time->descriptor_limit - taken : 0;
     size_t on_cpus = threads * time->cpu_count;
     time->per_thread = on_cpus > room;
     size_t share = power_of_two_below(RING_TOTAL / (threads ? threads : 1));

@@ -60,6 +60,7 @@ struct collect_time {
     uint64_t unseen;           /* threads that could not be opened */
     uint64_t random;           /* state of the generator */
     struct rlimit descriptors; /* as they were */
+    rlim_t descriptor_limit;   /* as it is now */
     int cgroup;                /* of collect_time_open_cpus */
 };
 

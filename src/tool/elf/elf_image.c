@@ -95,7 +95,7 @@ static void read_build_id(struct elf_image *image)
     }
     struct elf_section section;
     for (size_t i = 0; i < image->section_count; i++) {
-        if (!elf_image_section_at(image, i, &section) || section.type != SHT_NOTE)
+        if (!elf_image_section_header(image, i, &section) || section.type != SHT_NOTE)
             continue;
         if (find_build_id(elf_getdata(elf_getscn(image->elf, i), NULL), &image->build_id))
             return;
@@ -110,6 +110,8 @@ static int read_headers(struct elf_image *image, struct base_error *error)
         return base_fail(error, BASE_EFORMAT, "%s is no ELF file", image->name);
     if (gelf_getclass(image->elf) != ELFCLASS64)
         return base_fail(error, BASE_EUNSUPPORTED, "%s is a 32-bit program", image->name);
+    if (image->header.e_ident[EI_DATA] != ELFDATA2LSB)
+        return base_fail(error, BASE_EUNSUPPORTED, "%s is a big-endian program", image->name);
     image->bytes = (const uint8_t *)elf_rawfile(image->elf, &image->size);
     if (!image->bytes)
         return base_fail(error, BASE_EFORMAT, "%s: %s", image->name, elf_errmsg(-1));
@@ -239,23 +241,47 @@ size_t elf_image_section_count(const struct elf_image *image)
     return image->section_count;
 }
 
-static bool section_header(const struct elf_image *image, size_t index, GElf_Shdr *header, Elf_Scn **section)
+static bool read_header(const struct elf_image *image, size_t index, GElf_Shdr *header, Elf_Scn **section)
 {
     *section = elf_getscn(image->elf, index);
     return *section && gelf_getshdr(*section, header);
+}
+
+static const char *section_name(const struct elf_image *image, const GElf_Shdr *header)
+{
+    const char *name = elf_strptr(image->elf, image->name_section, header->sh_name);
+    return name ? name : "";
+}
+
+static struct elf_section section_without_bytes(const struct elf_image *image, const GElf_Shdr *header,
+                                                size_t index)
+{
+    return (struct elf_section){.name = section_name(image, header),
+                                .address = header->sh_addr,
+                                .type = header->sh_type,
+                                .index = (uint32_t)index,
+                                .flags = header->sh_flags,
+                                .memory_size = header->sh_size,
+                                .link = header->sh_link};
+}
+
+bool elf_image_section_header(const struct elf_image *image, size_t index, struct elf_section *section)
+{
+    GElf_Shdr header;
+    Elf_Scn *from;
+    if (!read_header(image, index, &header, &from))
+        return false;
+    *section = section_without_bytes(image, &header, index);
+    return true;
 }
 
 bool elf_image_section_at(const struct elf_image *image, size_t index, struct elf_section *section)
 {
     GElf_Shdr header;
     Elf_Scn *from;
-    if (!section_header(image, index, &header, &from))
+    if (!read_header(image, index, &header, &from))
         return false;
-    const char *name = elf_strptr(image->elf, image->name_section, header.sh_name);
-    *section = (struct elf_section){.name = name ? name : "",
-                                    .address = header.sh_addr,
-                                    .type = header.sh_type,
-                                    .index = (uint32_t)index};
+    *section = section_without_bytes(image, &header, index);
     if (header.sh_type == SHT_NOBITS || header.sh_type == SHT_NULL)
         return true;
     if (header.sh_flags & SHF_COMPRESSED && elf_compress(from, 0, 0) < 0)
@@ -273,10 +299,7 @@ bool elf_image_section(const struct elf_image *image, const char *name, struct e
     for (size_t i = 1; i < image->section_count; i++) {
         GElf_Shdr header;
         Elf_Scn *from;
-        if (!section_header(image, i, &header, &from))
-            continue;
-        const char *own = elf_strptr(image->elf, image->name_section, header.sh_name);
-        if (own && !strcmp(own, name))
+        if (read_header(image, i, &header, &from) && !strcmp(section_name(image, &header), name))
             return elf_image_section_at(image, i, section) && section->bytes;
     }
     return false;
@@ -284,20 +307,31 @@ bool elf_image_section(const struct elf_image *image, const char *name, struct e
 
 /* --- addresses --- */
 
-bool elf_image_address_of_offset(const struct elf_image *image, uint64_t offset, uint64_t *address)
+/* The segment an offset belongs to when mappings begin at multiples of `page`. A page that two segments share
+ * goes to the executable one: code is what frames are in. */
+static const struct elf_segment *segment_of(const struct elf_image *image, uint64_t offset, uint64_t page)
 {
     const struct elf_segment *best = NULL;
     for (size_t i = 0; i < image->segment_count; i++) {
         const struct elf_segment *segment = &image->segments[i];
-        uint64_t first = segment->offset & ~(uint64_t)4095; /* a mapping begins at the segment's page */
-        if (offset < first || offset >= segment->offset + segment->file_size)
+        uint64_t first = segment->offset & ~(page - 1);
+        if (offset < first || offset - first >= segment->file_size + (segment->offset - first))
             continue;
-        if (!best || segment->executable) /* pages shared by two segments: code is what frames are in */
+        if (!best || segment->executable)
             best = segment;
     }
-    if (!best)
+    return best;
+}
+
+bool elf_image_address_of_offset(const struct elf_image *image, uint64_t offset, uint64_t *address)
+{
+    enum { SMALL_PAGE = 4096, LARGE_PAGE = 65536 }; /* AArch64 kernels may have the large ones */
+    const struct elf_segment *segment = segment_of(image, offset, SMALL_PAGE);
+    if (!segment)
+        segment = segment_of(image, offset, LARGE_PAGE);
+    if (!segment)
         return false;
-    *address = best->address - best->offset + offset;
+    *address = segment->address - segment->offset + offset;
     return true;
 }
 

@@ -1,7 +1,9 @@
 /* elf_image.h - one ELF file, opened through libelf: what the other rooms need to know of it.
  *
  * An image is read only, and its memory (mapped file) lives until elf_image_close. Addresses are the
- * image's own virtual addresses. Truncated and hostile files give errors, never crashes.
+ * image's own virtual addresses. Truncated and hostile files give errors, never crashes; big-endian and 32-bit
+ * ones are refused. Known limit: the file is mapped, so one that its owner truncates in place (not: replaces)
+ * while it is open here raises SIGBUS when the lost part is read.
  * Context: tool, one thread. */
 #ifndef ELF_IMAGE_H
 #define ELF_IMAGE_H
@@ -29,8 +31,10 @@ struct elf_section {
     const char *name;
     uint64_t address;
     const uint8_t *bytes; /* NULL for NOBITS; decompressed (SHF_COMPRESSED) already */
-    size_t size;
+    size_t size;          /* of `bytes` */
     uint32_t type, index;
+    uint64_t flags, memory_size; /* SHF_*; sh_size, also of NOBITS */
+    uint32_t link;               /* sh_link: a symbol section's string section */
 };
 
 struct elf_image; /* opaque; see the accessors */
@@ -56,6 +60,8 @@ const uint8_t *elf_image_bytes(const struct elf_image *image, size_t *size); /* 
 bool elf_image_section(const struct elf_image *image, const char *name, struct elf_section *section);
 size_t elf_image_section_count(const struct elf_image *image);
 bool elf_image_section_at(const struct elf_image *image, size_t index, struct elf_section *section);
+/* The same without reading or decompressing anything: `bytes` is NULL, `size` 0. */
+bool elf_image_section_header(const struct elf_image *image, size_t index, struct elf_section *section);
 
 /* From a file offset (as in /proc/PID/maps or an mmap event) to an address; false when no PT_LOAD holds it. */
 bool elf_image_address_of_offset(const struct elf_image *image, uint64_t offset, uint64_t *address);

@@ -2,11 +2,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base_array.h"
@@ -117,47 +119,93 @@ int elf_maps_read(pid_t pid, struct elf_maps *maps, struct base_error *error)
 
 /* --- opening what is mapped --- */
 
-static int open_regular(const char *path)
+/* Whose stat() tells another device than their mappings do: overlay tells its own where the mapping tells the
+ * layer's, btrfs and bcachefs one for each subvolume. */
+static bool hides_device(int fd)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    struct stat status;
-    if (fd >= 0 && (fstat(fd, &status) || !S_ISREG(status.st_mode))) {
-        close(fd);
-        return -1;
-    }
-    return fd;
+    enum { OVERLAY = 0x794c7630, BTRFS = 0x9123683e, BCACHEFS = 0xca451a4e };
+    struct statfs system;
+    if (fstatfs(fd, &system))
+        return false;
+    unsigned type = (unsigned)system.f_type;
+    return type == OVERLAY || type == BTRFS || type == BCACHEFS;
 }
 
-/* The mapping's inode number decides. Its device is compared only where the file system is one that shows
- * programs the same device as the kernel has: overlay and btrfs do not, so a differing device alone does not
- * refuse. Without an inode number (the kernel told a build-id instead) any file will do: the caller compares
- * the build-id. */
+/* While it is mapped a file's inode number cannot go to another file of its device: equal numbers on an equal
+ * device are proof. Where the device cannot be told the number alone is believed; a wrong file would have to
+ * bear the right number under the right path. Without a number (the kernel told a build-id in its place) any
+ * file will do, since the caller compares build-ids. */
 static bool is_mapped_file(int fd, const struct elf_mapping *mapping)
 {
     struct stat status;
-    return !mapping->inode || (!fstat(fd, &status) && status.st_ino == mapping->inode);
+    if (!mapping->inode)
+        return true;
+    if (fstat(fd, &status) || status.st_ino != mapping->inode)
+        return false;
+    return status.st_dev == makedev(mapping->device_major, mapping->device_minor) || hides_device(fd);
 }
 
-static int open_path(const char *path, const struct elf_mapping *mapping)
+static int open_regular(const char *path)
 {
-    int fd = open_regular(path);
-    if (fd >= 0 && !is_mapped_file(fd, mapping)) {
-        close(fd);
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 || (!fstat(fd, &status) && S_ISREG(status.st_mode)))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* Does the link in map_files lead where the mapping said? */
+static bool leads_to(const char *link, const struct elf_mapping *mapping)
+{
+    char target[PATH_MAX];
+    ssize_t length = readlink(link, target, sizeof target - 1);
+    if (length < 0)
+        return false;
+    target[length] = '\0';
+    cut_deleted(target);
+    return !strcmp(target, mapping->path);
+}
+
+/* The range may hold another file by now (dlclose, dlopen), which the inode number tells, or the path where the kernel gave
+ * no number. Overlay may number its files in its own way; there the range is believed. */
+static int open_range(pid_t pid, const struct elf_mapping *mapping)
+{
+    char path[96];
+    snprintf(path, sizeof path, "/proc/%d/map_files/%lx-%lx", (int)pid, mapping->start, mapping->end);
+    if (!mapping->inode && !leads_to(path, mapping))
         return -1;
-    }
-    return fd;
+    int fd = open_regular(path);
+    if (fd < 0 || is_mapped_file(fd, mapping) || hides_device(fd))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static int open_path(const char *root, const char *name, const char *suffix,
+                     const struct elf_mapping *mapping)
+{
+    char path[PATH_MAX + 64];
+    int length = snprintf(path, sizeof path, "%s%s%s", root, name, suffix);
+    int fd = length > 0 && (size_t)length < sizeof path ? open_regular(path) : -1;
+    if (fd < 0 || is_mapped_file(fd, mapping))
+        return fd;
+    close(fd);
+    return -1;
 }
 
 int elf_maps_open(pid_t pid, const struct elf_mapping *mapping, struct base_error *error)
 {
-    char path[4200];
-    snprintf(path, sizeof path, "/proc/%d/map_files/%lx-%lx", (int)pid, mapping->start, mapping->end);
-    int fd = open_regular(path);
+    char root[64];
+    snprintf(root, sizeof root, "/proc/%d/root", (int)pid);
+    int fd = open_range(pid, mapping);
     if (fd < 0 && mapping->path[0] == '/') {
-        snprintf(path, sizeof path, "/proc/%d/root%s", (int)pid, mapping->path);
-        fd = open_path(path, mapping);
+        const char *suffix = mapping->deleted ? " (deleted)" : ""; /* perhaps that is the file's name */
+        fd = open_path(root, mapping->path, "", mapping);
         if (fd < 0)
-            fd = open_path(mapping->path, mapping);
+            fd = open_path("", mapping->path, "", mapping);
+        if (fd < 0 && mapping->inode)
+            fd = open_path(root, mapping->path, suffix, mapping);
     }
     if (fd >= 0)
         return fd;

@@ -29,8 +29,10 @@ int elf_maps_parse(const char *text, struct elf_maps *maps, struct base_error *e
 void elf_maps_free(struct elf_maps *maps);
 
 /* Opens the very file that is mapped, in whatever mount namespace, deleted or replaced:
- * /proc/PID/map_files/START-END first (needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE; follows the mapping), then
- * /proc/PID/root/PATH, then PATH, the latter two only when device and inode agree with the mapping. Returns a descriptor or a
+ * /proc/PID/map_files/START-END first (needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE; follows the mapping),
+ * then /proc/PID/root/PATH, then PATH. Each must bear the mapping's inode number, on the mapping's device
+ * unless the file system (overlay, btrfs, bcachefs) tells stat() another one than its mappings. Inode 0 means
+ * unknown: anything regular is opened, and the caller must compare build-ids. Returns a descriptor, or a
  * negative code. */
 int elf_maps_open(pid_t pid, const struct elf_mapping *mapping, struct base_error *error);
 
