@@ -10,6 +10,7 @@
 #include <libelf.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base_map.h"
@@ -151,6 +152,11 @@ static int finish_opening(struct elf_image *image, struct elf_image **opened, st
 
 int elf_image_open_fd(int fd, const char *name, struct elf_image **opened, struct base_error *error)
 {
+    struct stat status;
+    if (fstat(fd, &status) || !S_ISREG(status.st_mode)) {
+        close(fd);
+        return base_fail(error, BASE_EFORMAT, "%s is no regular file", name);
+    }
     struct elf_image *image = new_image(name, fd);
     if (!image) {
         close(fd);
