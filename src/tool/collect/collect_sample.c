@@ -38,6 +38,7 @@ struct walk {
     struct collect_sampler *sampler;
     struct collect_process *process;
     uint64_t high;  /* the copy's end */
+    bool may_grow;  /* a larger copy is to be had: rather that than reading late */
     bool copy_full; /* the stack goes on above it */
     bool read_late;
 };
@@ -64,7 +65,7 @@ static bool find_place(void *context, uint64_t pc, struct unwind_place *place)
 static bool read_late(void *context, uint64_t address, uint64_t *word)
 {
     struct walk *walk = context;
-    if (walk->copy_full && address >= walk->high && address - walk->high < SAME_STACK)
+    if (walk->copy_full && walk->may_grow && address >= walk->high && address - walk->high < SAME_STACK)
         return false;
     struct iovec local = {word, sizeof *word}, remote = {(void *)(uintptr_t)address, sizeof *word};
     if (process_vm_readv(walk->process->pid, &local, 1, &remote, 1, 0) != (ssize_t)sizeof *word)
@@ -189,6 +190,7 @@ static struct unwind_result walk_stack(struct collect_sampler *sampler, struct c
     uint64_t sp = registers.value[arch->sp];
     walk->high = sp + sample->stack_size;
     walk->copy_full = sample->stack_size == sample->stack_asked;
+    walk->may_grow = sample->stack_asked < COLLECT_COPY_LARGEST;
     struct unwind_memory memory = {
         .low = sp, .high = walk->high, .bytes = sample->stack, .read_outside = read_late, .context = walk};
     struct unwind_space space = {.arch = arch,

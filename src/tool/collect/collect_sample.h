@@ -3,8 +3,9 @@
  * The stack is unwound from the sample's registers and the kernel's copy of the stack, by the rows of the
  * images mapped at that moment; each frame becomes an address (image, address in it), and the chain is
  * interned. Every way a walk can end but the outermost frame is a counted loss, and the stack is kept, marked
- * as cut. A handler on an alternate stack: the interrupted stack is not in the copy; its words are then read
- * from the living process, which is right as long as the handler is still running, and counted (READ_LATE).
+ * as cut. What lies above the largest copy of a very deep stack, and the interrupted stack below a handler on an
+ * alternate one, is not in the sample: those words are read from the living process, which is right as long as
+ * those frames are still there, and counted (READ_LATE).
  * Context: tool, one thread. */
 #ifndef COLLECT_SAMPLE_H
 #define COLLECT_SAMPLE_H
@@ -12,7 +13,8 @@
 #include "collect_process.h"
 #include "unwind.h"
 
-#define COLLECT_FRAMES_MAX 1024
+#define COLLECT_FRAMES_MAX   1024
+#define COLLECT_COPY_LARGEST 65528u /* bytes of a stack: a record's size field has 16 bits */
 
 struct collect_sampler {
     struct collect_processes *processes;

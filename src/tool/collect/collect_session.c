@@ -49,7 +49,6 @@ enum {
     REDRAW_FROM_NS = 10000000, /* see collect_time.h */
     REDRAW_SPREAD_NS = 20000000,
     COPY_FIRST = 16384,
-    COPY_LARGEST = 65528, /* a record's size field has 16 bits */
     CUT_PER_THOUSAND = 2, /* cut stacks of a process in a second that call for a larger copy */
 };
 
@@ -402,7 +401,8 @@ static size_t list_living(void *context, pid_t **pids)
 static void grow_copy(struct collect_session *session)
 {
     struct collect_time *time = &session->time;
-    uint32_t bytes = time->form.stack_copy * 2 < COPY_LARGEST ? time->form.stack_copy * 2 : COPY_LARGEST;
+    uint32_t bytes =
+        time->form.stack_copy * 2 < COLLECT_COPY_LARGEST ? time->form.stack_copy * 2 : COLLECT_COPY_LARGEST;
     bool by_cpu = session->options.mode == COLLECT_SYSTEM || session->options.mode == COLLECT_CGROUP;
     struct base_error reason = {0};
     if (collect_time_grow_copy(time, bytes, by_cpu ? NULL : list_living, session, &reason) == BASE_OK)
@@ -423,7 +423,7 @@ static void look_at_cuts(struct collect_session *session, uint64_t now)
     }
     if (over)
         session->last_second = now;
-    if (deep && session->time.form.stack_copy < COPY_LARGEST)
+    if (deep && session->time.form.stack_copy < COLLECT_COPY_LARGEST)
         grow_copy(session);
 }
 

@@ -181,13 +181,17 @@ static bool index_edges(struct graph *graph, uint32_t **edges, uint32_t **first,
     return true;
 }
 
+/* A signal is no call: it closes no circle. */
 static bool find_cycles(struct graph *graph)
 {
     uint32_t *targets = calloc(graph->edge_count + 1, sizeof *targets);
     uint32_t *component = calloc(graph->sum_count + 1, sizeof *component);
     bool done = targets && component;
-    for (size_t i = 0; done && i + 1 < graph->edge_count; i++)
-        targets[i] = graph->edges[graph->callees[i]].callee;
+    for (size_t i = 0; done && i + 1 < graph->edge_count; i++) {
+        const struct edge *edge = &graph->edges[graph->callees[i]];
+        bool by_signal = graph->entities.items[edge->callee].kind == REPORT_SIGNAL;
+        targets[i] = by_signal ? edge->caller : edge->callee;
+    }
     done = done && report_cycle_find(graph->sum_count, graph->first_callee, targets, component);
     for (size_t i = 0; done && i < graph->sum_count; i++)
         graph->sums[i].cycle = component[i];
