@@ -14,6 +14,9 @@
 
 #define JIT_FUNCTION __attribute__((noipa, used, section("jit_code"), aligned(64)))
 
+/* The compiler makes no frame in a function that does not need one; this needs one. */
+#define JIT_FRAME() __asm__ volatile("" : : "r"(__builtin_frame_address(0)))
+
 /* The linker gives every section with such a name these two symbols. */
 extern const char __start_jit_code[], __stop_jit_code[];
 
@@ -26,11 +29,13 @@ struct jit {
 
 JIT_FUNCTION void template_hot(unsigned long rounds)
 {
+    JIT_FRAME();
     TRUTH_WORK(rounds);
 }
 
 JIT_FUNCTION void template_warm(unsigned long rounds)
 {
+    JIT_FRAME();
     TRUTH_WORK(rounds);
 }
 

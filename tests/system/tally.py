@@ -136,15 +136,19 @@ class Profile:
     def meta(self):
         return dict(self.rows("select key, value from meta"))
 
-    def flat(self, counter="time.cpu"):
+    def counter(self):
+        """The first one: time.cpu, or time.user where the kernel's part may not be counted."""
+        return self.rows("select name from counters order by id limit 1")[0][0]
+
+    def flat(self, counter=None):
         """{function: row as a dictionary}; functions of one name in several images are summed by whoever cares."""
         names = ("function", "image", "self", "total", "self_low", "self_high", "total_low", "total_high", "samples")
         sql = f"select {', '.join(names)} from flat where counter = ?"
-        return {row[0]: dict(zip(names, row)) for row in self.rows(sql, (counter,))}
+        return {row[0]: dict(zip(names, row)) for row in self.rows(sql, (counter or self.counter(),))}
 
-    def stacks(self, counter="time.cpu"):
+    def stacks(self, counter=None):
         """[(frames from the root to the leaf, value)]"""
-        rows = self.rows("select stack, value from stacks where counter = ?", (counter,))
+        rows = self.rows("select stack, value from stacks where counter = ?", (counter or self.counter(),))
         return [(stack.split(";"), value) for stack, value in rows]
 
     def total(self):

@@ -213,11 +213,20 @@ def children_of_an_attached_process_are_followed(context):
 
 @tap.case
 def threads_made_after_attaching(context):
-    process = tally.start(context, [context.program("tree"), "--seconds", "0.4", "3", "2"])
-    time.sleep(0.05)
-    result, profile = attach(context, [process.pid], [])
-    context.equal(result.status, 0, f"status ({profile.errors})")
-    context.check("tree_executed_busy" in profile.functions(), "processes made later are not in the profile")
+    """Attached to a shell, which becomes another program, which makes threads."""
+    command = f"read line; exec '{context.program('threads')}' --seconds 1.2 4 --together"
+    process = tally.start(context, ["sh", "-c", command], stdin=-1)
+    recorder = tally.start(context, [context.tally, "record", "-o", context.path("profile"), "-p", str(process.pid)])
+    time.sleep(0.7)
+    process.stdin.write(b"\n")
+    process.stdin.close()
+    process.stdin = None
+    result = tally.finish(recorder)
+    context.equal(result.status, 0, f"status ({result.errors.decode()})")
+    profile = tally.Profile(context, context.path("profile"))
+    truth.check_stacks(context, profile, truth.claims(context.program("threads")), floor=500)
+    threads = profile.rows("select count(distinct tid) from threads where pid = ?", (process.pid,))[0][0]
+    context.check(threads >= 4, f"{threads} of at least 4 threads are in the profile")
 
 
 @tap.case

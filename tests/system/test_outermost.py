@@ -22,7 +22,7 @@ def right_root(name, entries):
 
 
 def check_outermost(context, profile, path):
-    samples = profile.rows("select sum(samples) from flat where counter = 'time.cpu'")[0][0]
+    samples = profile.rows("select sum(samples) from flat")[0][0]
     lost = sum(count for number, count in profile.losses().items() if number in tally.LOST_ROOTS)
     roots = {}
     for frames, value in profile.stacks():
