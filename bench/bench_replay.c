@@ -174,7 +174,9 @@ static struct collect_stream new_stream(const struct capture *capture, struct pr
 /* pid and tid stand together behind the identifier and the address of a sample; the time behind them. */
 static void send_again(struct collect_stream *stream, uint8_t *record, uint32_t thread, uint64_t time)
 {
-    uint32_t tid = 1000000 + thread;
+    uint32_t pid, tid;
+    memcpy(&pid, record + 24, sizeof pid);
+    tid = pid * THREADS + thread;
     memcpy(record + 28, &tid, sizeof tid);
     memcpy(record + 32, &time, sizeof time);
     collect_stream_record(stream, (const struct perf_event_header *)(const void *)record, time);

@@ -313,7 +313,7 @@ static int list_threads(pid_t pid, struct tid_list *tids, struct base_error *err
         return base_fail(error, BASE_ENOTFOUND, "no process %d", (int)pid);
     int result = BASE_OK;
     for (struct dirent *entry; result == BASE_OK && (entry = readdir(folder));) {
-        pid_t tid = (pid_t)atoi(entry->d_name);
+        pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
         if (tid <= 0)
             continue;
         if (!base_array_room(tids->items, tids->count, tids->capacity))

@@ -285,6 +285,7 @@ static void measure(struct tree *tree)
     unsigned left = MARGIN + 2 * (tree->figure_width + GAP);
     if (context->width)
         tree->room = context->width > left + NARROWEST_NAME ? context->width - left : NARROWEST_NAME;
+    context->out->failed |= text.failed;
     base_text_free(&text);
 }
 

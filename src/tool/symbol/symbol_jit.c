@@ -131,7 +131,7 @@ static pid_t own_pid(pid_t pid)
         if (strncmp(line, "NSpid:", 6))
             continue;
         const char *innermost = strrchr(line, '\t');
-        own = innermost ? (pid_t)atoi(innermost + 1) : pid;
+        own = innermost ? (pid_t)strtol(innermost + 1, NULL, 10) : pid;
     }
     if (file)
         fclose(file);
