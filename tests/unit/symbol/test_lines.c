@@ -135,7 +135,7 @@ static void agrees_with_addr2line(void **state)
     }
     pclose(answers);
     unlink(path);
-    print_message("%zu addresses, %zu with lines, %zu inlined, %zu equal\n", asked, known, inlined, equal);
+    print_message("# %zu addresses, %zu with lines, %zu inlined, %zu equal\n", asked, known, inlined, equal);
     assert_true(known > 200 && inlined > 10);
     assert_true(equal * 1000 >= asked * 990); /* the two differ about rows that are no statement */
 }
