@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """run.py - runs commands and compares what they say, to the letter.
 
-    run.py TALLY GOLDEN [--bless] [CASE...]
+    run.py TALLY MAKE_PROFILE GOLDEN [--bless] [CASE...]
 
 A case is an executable script below tests/cli/cases, GROUP/NAME without an ending. Beside it lies what must come out:
 
@@ -26,10 +26,10 @@ Comment lines of a script that begin with `# test:` are for this runner:
 A script that exits with 77 is skipped, its last line being the reason.
 
 Scripts run in an empty folder of their own, in a bare environment: PATH (in which `tally` is the command under test, and
-the programs of tests/cli/helpers), HOME and TMPDIR in that folder, LC_ALL=C.UTF-8, TERM=dumb, GOLDEN (the folder of the golden
-profiles), and nothing else. Before output is compared, these become placeholders:
+the programs of tests/cli/helpers), HOME and TMPDIR in that folder, LC_ALL=C.UTF-8, TERM=dumb, PROFILES (a folder with what
+make_profile.c makes), GOLDEN (the folder of the golden profiles), and nothing else. Before output is compared, these become placeholders:
 
-    the case's folder -> @FOLDER@      $GOLDEN -> @GOLDEN@      tally's version -> @VERSION@
+    the case's folder -> @FOLDER@      $PROFILES -> @PROFILES@      tally's version -> @VERSION@
 
 Output is TAP, one test a case.
 """
@@ -75,8 +75,8 @@ class Case:
 class Place:
     """Where the command under test is, the profiles, and a folder for all."""
 
-    def __init__(self, tally, golden, folder):
-        self.golden, self.folder = golden, folder
+    def __init__(self, tally, make_profile, golden, folder):
+        self.folder = folder
         self.programs = os.path.join(folder, "bin")
         os.mkdir(self.programs)
         # Copies: an unprivileged user may not be able to reach the originals.
@@ -84,9 +84,11 @@ class Place:
         for name in os.listdir(os.path.join(HERE, "helpers")):
             if not name.startswith("__"):
                 shutil.copy(os.path.join(HERE, "helpers", name), self.programs)
-        if golden and os.path.isdir(golden):
-            self.golden = os.path.join(folder, "golden")
+        self.golden, self.profiles = os.path.join(folder, "golden"), os.path.join(folder, "profiles")
+        if os.path.isdir(golden):
             shutil.copytree(golden, self.golden)
+        os.mkdir(self.profiles)
+        subprocess.run([make_profile, self.profiles], check=True)
         for folder, _, names in os.walk(folder):
             os.chmod(folder, 0o755)
             for name in names:
@@ -115,7 +117,8 @@ def find_cases(names):
 
 def environment_of(case, place, folder):
     environment = {"PATH": place.programs + ":/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": folder,
-                   "TMPDIR": folder, "LC_ALL": "C.UTF-8", "TERM": "dumb", "GOLDEN": place.golden or "/nonexistent"}
+                   "TMPDIR": folder, "LC_ALL": "C.UTF-8", "TERM": "dumb", "GOLDEN": place.golden,
+                   "PROFILES": place.profiles}
     for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
         if name in os.environ:
             environment[name] = os.environ[name]
@@ -148,7 +151,7 @@ def run_case(case, place, plain_user):
 
 def normalise(case, place, folder, stream):
     text = stream.decode("utf-8", errors="surrogateescape")
-    text = text.replace(folder, "@FOLDER@").replace(place.golden or "\0", "@GOLDEN@").replace(place.version, "@VERSION@")
+    text = text.replace(folder, "@FOLDER@").replace(place.profiles, "@PROFILES@").replace(place.version, "@VERSION@")
     return re.sub(r"\d+(?:\.\d+)?", "N", text) if case.numbers else text
 
 
@@ -251,14 +254,14 @@ def run_one(case, place, plain_user, blessed):
 
 def main(arguments):
     blessing = "--bless" in arguments
-    tally, golden, *names = [word for word in arguments if word != "--bless"]
+    tally, make_profile, golden, *names = [word for word in arguments if word != "--bless"]
     cases = find_cases(names)
     sys.stdout.reconfigure(errors="backslashreplace")
     runs = [(case, False) for case in cases] + [(case, True) for case in cases if case.user and os.geteuid() == 0]
     print(f"1..{len(runs)}")
     failed, blessed = 0, set() if blessing else None
     with tempfile.TemporaryDirectory(prefix="tally-cli-") as folder:
-        place = Place(tally, golden, os.path.realpath(folder))
+        place = Place(tally, make_profile, golden, os.path.realpath(folder))
         for number, (case, plain_user) in enumerate(runs, 1):
             complaints, skipped = run_one(case, place, plain_user, blessed)
             report(number, case.name + (PLAIN_USER if plain_user else ""), complaints, skipped)
@@ -267,6 +270,6 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3:
+    if len(sys.argv) < 4:
         raise SystemExit(__doc__)
     sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,233 @@
+/* make_profile FOLDER - the profiles that the cases of tests/cli look at, always the same to the bit of every figure:
+ *
+ *   whole.tally       two processes, three threads, two CPUs, an inlined function, recursion, a signal handler, the
+ *                     kernel, generated code, a cut stack, a nameless address, names of every length; losses
+ *   unfinished.tally  one whose recording was killed
+ *   empty.tally       one without a sample */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profile.h"
+#include "profile_store.h"
+#include "wire_loss.h"
+
+enum { PERIOD_NS = 1001001, FRAMES_MOST = 10 };
+
+enum place {
+    START,
+    MAIN,
+    PARSE,
+    WORK,
+    TEMPLATE,
+    WALK,
+    LEAF,
+    NAMELESS,
+    HANDLER,
+    SYSCALL,
+    PAGE_FAULT,
+    JIT,
+    SHELL,
+    PLACES,
+    NONE = PLACES
+};
+
+struct place_spec {
+    enum { PROGRAM, LIBRARY, KERNEL, GENERATED, OTHER } image;
+    uint64_t address;
+    const char *function; /* NULL: none was found */
+    const char *file;
+    uint32_t line;
+};
+
+static const struct place_spec places[PLACES] = {
+    [START] = {PROGRAM, 0x1040, "_start", NULL, 0},
+    [MAIN] = {PROGRAM, 0x11b7, "main", "src/bench.cpp", 120},
+    [PARSE] = {PROGRAM, 0x1533, "parse(std::istream&)", "src/parse.cpp", 44},
+    [WORK] = {PROGRAM, 0x1a02, "work(Job const&)", "src/work.cpp", 310},
+    [TEMPLATE] = {LIBRARY, 0x24f10,
+                  "std::vector<std::pair<std::string, unsigned long>, std::allocator<std::pair<std::string, "
+                  "unsigned long> > >"
+                  "::_M_realloc_insert<std::pair<std::string, unsigned long> >(std::pair<std::string, "
+                  "unsigned long>&&)",
+                  "/usr/include/c++/12/bits/vector.tcc", 439},
+    [WALK] = {LIBRARY, 0x26000, "walk_tree", "src/tree.c", 17},
+    [LEAF] = {LIBRARY, 0x26100, "hash_bytes", "src/hash.c", 91},
+    [NAMELESS] = {LIBRARY, 0x27abc, NULL, NULL, 0},
+    [HANDLER] = {PROGRAM, 0x1c00, "on_alarm", "src/bench.cpp", 60},
+    [SYSCALL] = {KERNEL, 0xffffffff81000123, "do_syscall_64", NULL, 0},
+    [PAGE_FAULT] = {KERNEL, 0xffffffff81002345, "exc_page_fault", NULL, 0},
+    [JIT] = {GENERATED, 0x7f0000001000, "LazyCompile:*render /srv/app.js:12", NULL, 0},
+    [SHELL] = {OTHER, 0x4010,
+               "\xc3\xbc"
+               "berpr\xc3\xbc"
+               "fen",
+               "src/shell.c", 9},
+};
+
+struct stack_spec {
+    enum place frames[FRAMES_MOST]; /* outermost first, ends with NONE */
+    uint32_t flags;                 /* of the outermost frame */
+    int thread;
+    uint16_t cpu;
+    unsigned samples;
+};
+
+static const struct stack_spec stacks[] = {
+    {{START, MAIN, WORK, LEAF, NONE}, 0, 0, 0, 4200},
+    {{START, MAIN, WORK, LEAF, NONE}, 0, 0, 1, 800},
+    {{START, MAIN, WORK, WALK, WALK, WALK, LEAF, NONE}, 0, 1, 1, 1500},
+    {{START, MAIN, WORK, WALK, WALK, NONE}, 0, 1, 1, 700},
+    {{START, MAIN, PARSE, TEMPLATE, NONE}, 0, 0, 0, 1100},
+    {{START, MAIN, PARSE, TEMPLATE, PAGE_FAULT, NONE}, 0, 0, 0, 230},
+    {{START, MAIN, PARSE, NONE}, 0, 0, 0, 410},
+    {{START, MAIN, WORK, NAMELESS, NONE}, 0, 1, 0, 90},
+    {{START, MAIN, SYSCALL, NONE}, 0, 0, 1, 320},
+    {{WALK, LEAF, NONE}, PROFILE_NODE_CUT, 1, 1, 55},
+    {{START, MAIN, JIT, NONE}, 0, 0, 0, 260},
+    {{START, MAIN, WORK, HANDLER, NONE}, 0, 0, 0, 35},
+    {{SHELL, NONE}, 0, 2, 0, 3},
+};
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "make_profile: %s\n", what);
+    exit(1);
+}
+
+static void add_process(struct profile *profile, int32_t pid, const char *name, uint32_t *process)
+{
+    *process = profile_process(profile, pid, 0);
+    struct profile_process value = profile->processes[*process];
+    value.name = profile_string(profile, name);
+    value.command = value.name;
+    value.end_ns = UINT64_C(10000000000);
+    profile_set_process(profile, *process, &value);
+}
+
+static void add_threads(struct profile *profile, uint32_t threads[3], uint32_t *first)
+{
+    uint32_t bench, shell;
+    add_process(profile, 4711, "bench", &bench);
+    add_process(profile, 4700, "sh", &shell);
+    threads[0] = profile_thread(profile, bench, 4711);
+    threads[1] = profile_thread(profile, bench, 4712);
+    threads[2] = profile_thread(profile, shell, 4700);
+    profile_set_thread_name(profile, threads[0], "bench");
+    profile_set_thread_name(profile, threads[1], "worker");
+    profile_set_thread_name(profile, threads[2], "sh");
+    *first = bench;
+}
+
+static void add_places(struct profile *profile, uint32_t process, uint32_t addresses[PLACES])
+{
+    const uint32_t images[] = {profile_image(profile, PROFILE_IMAGE_FILE, "/srv/bin/bench",
+                                             "00112233445566778899aabbccddeeff00112233", 0),
+                               profile_image(profile, PROFILE_IMAGE_FILE,
+                                             "/usr/lib/x86_64-linux-gnu/libworkers-of-the-bench.so.2",
+                                             "aabbccdd", 0),
+                               profile_image(profile, PROFILE_IMAGE_KERNEL, "[kernel]", NULL, 0),
+                               profile_image(profile, PROFILE_IMAGE_JIT, "[jit]", NULL, process),
+                               profile_image(profile, PROFILE_IMAGE_FILE, "/bin/dash", "ddee", 0)};
+    for (int i = 0; i < PLACES; i++) {
+        const struct place_spec *place = &places[i];
+        addresses[i] = profile_address(profile, images[place->image], place->address);
+        struct profile_address value = profile->addresses[addresses[i]];
+        value.resolution = place->function ? PROFILE_RESOLVED : PROFILE_NO_SYMBOL;
+        value.lines_known = true;
+        value.file = profile_string(profile, place->file);
+        value.line = place->line;
+        if (place->function)
+            value.function = profile_function(profile, images[place->image], place->function,
+                                              place->address & ~0xful, (place->address & ~0xful) + 0x80);
+        if (i == LEAF)
+            value.inlined = profile_inlined(profile, "mix", "src/hash.c", 33, 0);
+        profile_set_address(profile, addresses[i], &value);
+    }
+}
+
+static void add_stack(struct profile *profile, const struct stack_spec *stack,
+                      const uint32_t addresses[PLACES], uint32_t thread, uint16_t counter)
+{
+    uint32_t chain[FRAMES_MOST], flags[FRAMES_MOST] = {stack->flags};
+    size_t count = 0;
+    for (; stack->frames[count] != NONE; count++) {
+        chain[count] = addresses[stack->frames[count]];
+        if (places[stack->frames[count]].image == KERNEL)
+            flags[count] |= PROFILE_NODE_KERNEL;
+        if (stack->frames[count + 1] == HANDLER)
+            flags[count] |= PROFILE_NODE_SIGNAL;
+    }
+    uint32_t leaf = profile_stack(profile, chain, flags, count);
+    profile_count(profile, leaf, thread, stack->cpu, counter, (int64_t)stack->samples * PERIOD_NS,
+                  stack->samples);
+}
+
+static void add_samples(struct profile *profile)
+{
+    uint32_t threads[3], addresses[PLACES], process;
+    uint16_t counter = (uint16_t)profile_counter(profile, "time.cpu", "ns", false, PROFILE_SUM);
+    add_threads(profile, threads, &process);
+    add_places(profile, process, addresses);
+    for (size_t i = 0; i < sizeof stacks / sizeof *stacks; i++)
+        add_stack(profile, &stacks[i], addresses, threads[stacks[i].thread], counter);
+    profile_lose(profile, WIRE_LOSS_STACK_CUT, 55);
+    profile_lose(profile, WIRE_LOSS_NO_SYMBOL, 1);
+    profile_lose(profile, WIRE_LOSS_RING_FULL, 12);
+}
+
+static void describe(struct profile *profile, const char *command)
+{
+    profile_set_meta(profile, "command", command);
+    profile_set_meta(profile, "mode", "launch");
+    profile_set_meta(profile, "hostname", "testbed");
+    profile_set_meta(profile, "kernel", "6.1.0-13-amd64");
+    profile_set_meta(profile, "machine", "x86_64");
+    profile_set_meta(profile, "engine", "perf_event cpu-clock, user and kernel time");
+    profile_set_meta(profile, "tally_version", "0.1.0");
+    profile_set_meta(profile, "start_time", "1763700000");
+    profile_set_meta(profile, "rate_hz", "999");
+    profile_set_meta(profile, "duration_ns", "10000000000");
+    profile_set_meta(profile, "target_cpu_ns", "9720000000");
+    profile_set_meta(profile, "overhead_tool_cpu_ns", "120000000");
+}
+
+static void write_profile(const char *folder, const char *name, struct profile *profile)
+{
+    char path[4096];
+    struct profile_store *store;
+    struct base_error error = {0};
+    snprintf(path, sizeof path, "%s/%s.tally", folder, name);
+    if (profile_store_create(path, &store, &error) < 0 ||
+        profile_store_close(store, profile, false, &error) < 0)
+        fail(error.text);
+    profile_free(profile);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2)
+        fail("needs a folder");
+    struct profile *profile = profile_new();
+    describe(profile, "bench --jobs 2 'a file'");
+    profile_set_meta(profile, "exit_status", "0");
+    profile_set_meta(profile, "complete", "1");
+    add_samples(profile);
+    write_profile(argv[1], "whole", profile);
+
+    profile = profile_new();
+    describe(profile, "bench --jobs 2 'a file'");
+    add_samples(profile);
+    write_profile(argv[1], "unfinished", profile);
+
+    profile = profile_new();
+    describe(profile, "true");
+    profile_set_meta(profile, "exit_status", "0");
+    profile_set_meta(profile, "complete", "1");
+    profile_set_meta(profile, "no_samples_reason",
+                     "the target used less CPU time than lies between two samples");
+    profile_counter(profile, "time.cpu", "ns", false, PROFILE_SUM);
+    write_profile(argv[1], "empty", profile);
+    return 0;
+}
