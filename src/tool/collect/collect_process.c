@@ -212,6 +212,16 @@ static void read_mappings(struct collect_processes *processes, struct collect_pr
     elf_maps_free(&maps);
 }
 
+void collect_processes_reread(struct collect_processes *processes)
+{
+    for (size_t i = 0; i < processes->count; i++) {
+        struct collect_process *process = &processes->items[i];
+        const struct profile_process *known = &processes->profile->processes[process->profile_process];
+        if (!known->end_ns && base_map_find(&processes->by_pid, (uint64_t)process->pid) == i)
+            read_mappings(processes, process);
+    }
+}
+
 /* --- coming and going --- */
 
 static struct collect_process *new_process(struct collect_processes *processes, pid_t pid, uint64_t time)

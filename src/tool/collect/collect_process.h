@@ -76,6 +76,9 @@ void collect_processes_on_comm(struct collect_processes *processes, const struct
 void collect_processes_on_fork(struct collect_processes *processes, const struct collect_task *event);
 void collect_processes_on_exit(struct collect_processes *processes, const struct collect_task *event);
 
+/* Reads the mappings of all living processes again: events were lost. */
+void collect_processes_reread(struct collect_processes *processes);
+
 /* The mapping at an address; NULL: none. The image behind it is opened at the first call (`ready`). */
 struct collect_mapping *collect_processes_mapping(struct collect_processes *processes,
                                                   struct collect_process *process, uint64_t address);

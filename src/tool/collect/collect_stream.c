@@ -4,6 +4,8 @@
 #include "collect_time.h"
 #include "wire_loss.h"
 
+enum { REREAD_NS = 1000000000 };
+
 int collect_stream_init(struct collect_stream *stream, struct base_error *error)
 {
     int result = collect_images_init(&stream->images, stream->profile, error);
@@ -64,11 +66,16 @@ static void on_task(struct collect_stream *stream, const struct perf_event_heade
         collect_time_open_thread(stream->time, (pid_t)task.tid);
 }
 
+/* A mapping may have been among what was dropped: what /proc says now is better than what was heard. */
 static void on_lost(struct collect_stream *stream, const struct perf_event_header *header)
 {
     uint64_t lost = collect_record_lost(header);
     stream->lost += lost;
     profile_lose(stream->profile, WIRE_LOSS_RING_FULL, lost);
+    if (stream->last_time - stream->last_reread < REREAD_NS)
+        return;
+    stream->last_reread = stream->last_time;
+    collect_processes_reread(&stream->processes);
 }
 
 void collect_stream_record(struct collect_stream *stream, const struct perf_event_header *header,

@@ -26,7 +26,7 @@ struct collect_stream {
     bool follow, timeline;
     uint16_t counter;
     int64_t sample_value; /* ns that one sample stands for */
-    uint64_t start_ns, last_time;
+    uint64_t start_ns, last_time, last_reread;
     uint64_t samples, lost, cut;
     struct collect_images images;
     struct collect_processes processes;
