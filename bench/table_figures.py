@@ -5,13 +5,13 @@ import subprocess
 import measure
 
 
-def read(bench, program, arguments=()):
-    """{name: (value, unit)} of a program's figures; every round runs it once, the medians count."""
+def read(bench, program, arguments=(), rounds=3):
+    """{name: (value, unit)} of a program's figures; each round runs it once, the medians count."""
     path = os.path.join(bench.build, "bench", program)
     if not os.path.exists(path):
         raise RuntimeError(f"{program} is not built (a library it needs is missing)")
     values, units = {}, {}
-    for _ in range(1 if bench.quick else min(bench.repeat, 3)):
+    for _ in range(1 if bench.quick else min(bench.repeat, rounds)):
         done = subprocess.run([path, *arguments], check=False, capture_output=True, text=True, cwd=bench.work)
         if done.returncode:
             raise RuntimeError(f"{program}: exit status {done.returncode}: {done.stderr.strip()[-500:]}")

@@ -19,10 +19,10 @@ def measure_table(bench):
         out.write(b"".join(b"%d the quick brown fox %d jumps\n" % (i * i % 9973, i) for i in range(300000)))
     lua = "for i = 1, 40 do local t = {} for k = 1, 20000 do t[k] = (k * 7919) % 10007 end table.sort(t) end"
     figures = table_figures.read(bench, "bench_replay", ["hour", bench.work + "/replay.tally",
-                                 f"bzip2 -c {busy} >/dev/null; lua5.4 -e '{lua}'"])
+                                 f"bzip2 -c {busy} >/dev/null; lua5.4 -e '{lua}'"], rounds=1)
     figures |= table_figures.read(bench, "bench_replay", ["nodes", bench.work + "/replay.tally",
                                   "python3 -c 'import json, ast, inspect; "
-                                  "[ast.parse(inspect.getsource(json.decoder)) for i in range(60)]'"])
+                                  "[ast.parse(inspect.getsource(json.decoder)) for i in range(60)]'"], rounds=1)
     goals = [measure.goal(text, f"{figures[name][0]:.0f} MB", figures[name][0] < most) if name in figures
              else measure.goal(text, "not measured", False) for name, (text, most) in LIMITS.items()]
     return {"lines": table_figures.lines(figures), "goals": goals}
