@@ -10,34 +10,37 @@
 
 #include "base_text.h"
 
-/* --- by build-id --- */
+/* --- is it the one? --- */
 
-static bool has_build_id(const char *path, const struct elf_build_id *id)
+static struct elf_image *open_readable(const char *path)
 {
-    struct elf_image *image;
-    if (access(path, R_OK) || elf_image_open(path, &image, NULL) < 0)
-        return false;
-    bool same = elf_build_id_equal(elf_image_build_id(image), id);
-    elf_image_close(image);
-    return same;
+    struct elf_image *image = NULL;
+    if (path && !access(path, R_OK))
+        elf_image_open(path, &image, NULL);
+    return image;
 }
 
-static char *by_build_id(const struct elf_image *image, const char *root, const char *directory)
+/* A stripped file has its own build-id too, and so may be the one that it was split off. */
+static bool has_debug(const struct elf_image *image)
+{
+    struct elf_section section;
+    return elf_image_section(image, ".symtab", &section) || elf_image_section(image, ".debug_info", &section);
+}
+
+static bool has_same_build_id(const struct elf_image *image, const struct elf_image *debug)
 {
     const struct elf_build_id *id = elf_image_build_id(image);
-    char text[2 * ELF_BUILD_ID_MAX + 1], *path;
-    if (id->size < 2)
-        return NULL;
-    elf_build_id_format(id, text);
-    if (asprintf(&path, "%s%s/.build-id/%.2s/%s.debug", root, directory, text, text + 2) < 0)
-        return NULL;
-    if (has_build_id(path, id))
-        return path;
-    free(path);
-    return NULL;
+    return id->size && elf_build_id_equal(id, elf_image_build_id(debug));
 }
 
-/* --- by debuglink --- */
+/* Takes over `debug`; NULL unless it is the right one. */
+static struct elf_image *only_if_right(const struct elf_image *image, struct elf_image *debug)
+{
+    if (!debug || (has_same_build_id(image, debug) && has_debug(debug)))
+        return debug;
+    elf_image_close(debug);
+    return NULL;
+}
 
 /* The checksum of .gnu_debuglink: CRC-32 with polynomial 0xedb88320. */
 static uint32_t crc_of(const uint8_t *bytes, size_t size)
@@ -54,43 +57,68 @@ static uint32_t crc_of(const uint8_t *bytes, size_t size)
     return ~crc;
 }
 
-static bool has_crc(const char *path, uint32_t crc)
+/* The checksum is read only where build-ids cannot tell: it takes the whole file. */
+static struct elf_image *only_if_linked(const struct elf_image *image, struct elf_image *debug, uint32_t crc)
 {
-    struct elf_image *image;
+    if (!debug || (elf_image_build_id(image)->size && elf_image_build_id(debug)->size))
+        return only_if_right(image, debug);
     size_t size;
-    if (access(path, R_OK) || elf_image_open(path, &image, NULL) < 0)
-        return false;
-    const uint8_t *bytes = elf_image_bytes(image, &size);
-    bool same = crc_of(bytes, size) == crc;
-    elf_image_close(image);
-    return same;
+    const uint8_t *bytes = elf_image_bytes(debug, &size);
+    if (has_debug(debug) && crc_of(bytes, size) == crc)
+        return debug;
+    elf_image_close(debug);
+    return NULL;
 }
 
-static char *by_link(const struct elf_image *image, const char *root, const char *directory)
+/* --- by build-id --- */
+
+static struct elf_image *by_build_id(const struct elf_image *image, const char *root, const char *directory)
+{
+    const struct elf_build_id *id = elf_image_build_id(image);
+    char text[2 * ELF_BUILD_ID_MAX + 1], *path;
+    if (id->size < 2)
+        return NULL;
+    elf_build_id_format(id, text);
+    if (asprintf(&path, "%s%s/.build-id/%.2s/%s.debug", root, directory, text, text + 2) < 0)
+        return NULL;
+    struct elf_image *debug = only_if_right(image, open_readable(path));
+    free(path);
+    return debug;
+}
+
+/* --- by debuglink --- */
+
+/* The name that .gnu_debuglink holds, without folders, and the checksum behind its padding. */
+static const char *read_link(const struct elf_image *image, uint32_t *crc)
 {
     struct elf_section section;
-    uint32_t crc;
     if (!elf_image_section(image, ".gnu_debuglink", &section) || section.size < 8 ||
         !memchr(section.bytes, 0, section.size - 4))
         return NULL;
-    const char *name = (const char *)section.bytes, *own = elf_image_name(image);
-    memcpy(&crc, section.bytes + section.size - 4, sizeof crc);
-    const char *slash = strrchr(own, '/');
-    int folder = slash ? (int)(slash - own) : 0;
+    const char *name = (const char *)section.bytes;
+    memcpy(crc, section.bytes + section.size - 4, sizeof *crc);
+    return *name && !strchr(name, '/') ? name : NULL;
+}
+
+static struct elf_image *by_link(const struct elf_image *image, const char *root, const char *directory)
+{
+    uint32_t crc;
+    const char *name = read_link(image, &crc), *own = elf_image_name(image), *slash = strrchr(own, '/');
     const struct {
         const char *under, *inside;
     } places[] = {{"", ""}, {"", "/.debug"}, {directory, ""}};
-    if (!slash || strchr(name, '/'))
+    struct elf_image *debug = NULL;
+    if (!name || !slash)
         return NULL;
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    for (size_t i = 0; i < sizeof places / sizeof *places && !debug; i++) {
         char *path;
-        if (asprintf(&path, "%s%s%.*s%s/%s", root, places[i].under, folder, own, places[i].inside, name) < 0)
+        if (asprintf(&path, "%s%s%.*s%s/%s", root, places[i].under, (int)(slash - own), own, places[i].inside,
+                     name) < 0)
             return NULL;
-        if (strcmp(path, own) && has_crc(path, crc))
-            return path;
+        debug = only_if_linked(image, open_readable(path), crc);
         free(path);
     }
-    return NULL;
+    return debug;
 }
 
 /* --- by debuginfod --- */
@@ -121,18 +149,22 @@ static char *by_debuginfod(const struct elf_image *image)
     return path;
 }
 
-char *symbol_debug_path(const struct elf_image *image, const struct symbol_options *options)
+struct elf_image *symbol_debug_open(const struct elf_image *image, const struct symbol_options *options)
 {
     const char *directory = options->debug_directory ? options->debug_directory : "/usr/lib/debug";
-    const char *root = options->root ? options->root : "";
-    char *path = by_build_id(image, root, directory);
-    if (!path)
-        path = by_link(image, root, directory);
-    if (!path && *root)
-        path = by_build_id(image, "", directory);
-    if (!path && options->debuginfod)
-        path = by_debuginfod(image);
-    return path;
+    const char *roots[] = {options->root ? options->root : "", ""};
+    size_t root_count = *roots[0] ? 2 : 1;
+    struct elf_image *debug = NULL;
+    for (size_t i = 0; i < root_count && !debug; i++)
+        debug = by_build_id(image, roots[i], directory);
+    for (size_t i = 0; i < root_count && !debug; i++)
+        debug = by_link(image, roots[i], directory);
+    if (!debug && options->debuginfod) {
+        char *path = by_debuginfod(image);
+        debug = only_if_right(image, open_readable(path));
+        free(path);
+    }
+    return debug;
 }
 
 /* --- .gnu_debugdata --- */

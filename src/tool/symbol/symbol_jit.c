@@ -1,12 +1,21 @@
-/* Names of generated code, as its generators leave them for profilers: a text map (perf-PID.map), which tells
- * what is where now, or a jitdump file, which tells since when. Both only grow, so each reading goes on where
- * the last one ended; a line or record that is not complete yet waits for the next. Every entry covers
- * [start, end) from its time on, until a later entry overlaps it. Source: Linux tools/perf/Documentation,
- * jit-interface.txt and jitdump-specification.txt. */
+/* Names of generated code, as its generators leave them for profilers: a text map (perf-PID.map), which tells what is
+ * where now, or a jitdump file, which tells since when.
+ *
+ * Both only grow, so each reading goes on where the last one ended; a line or record that is not complete yet waits
+ * for the next. Neither is read whole: a jitdump file holds all the code that was ever generated, of which the
+ * names are a small part. Every entry covers [start, end) from its time on, until a later entry overlaps it; a
+ * function that was moved away leaves an entry without a name behind.
+ *
+ * A target may add entries at every sample, so they are not sorted every time: most are, with the largest end so far
+ * beside each, which bounds how far a search must go back; the newest are in a tail, which is searched one by one
+ * and merged when it has grown to a sixteenth.
+ *
+ * The files come from strangers. A map is believed only when it is a regular file (not a link) of the user that
+ * the target runs as, or root's; lengths, sizes and the number of entries are bounded.
+ * Source: Linux, tools/perf/Documentation, jit-interface.txt and jitdump-specification.txt. */
 #include "symbol.h"
 
 #include <byteswap.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,27 +24,38 @@
 #include <unistd.h>
 
 #include "base_array.h"
-#include "base_text.h"
+#include "base_map.h"
+
+enum {
+    NAME_LIMIT = 4096,       /* of a name, bytes; what is longer is cut */
+    SIZE_LIMIT = 1 << 30,    /* of a function */
+    ENTRY_LIMIT = 1 << 22,   /* in one table */
+    RECORD_LIMIT = 64 << 20, /* of a jitdump record: one function's code and name */
+    WINDOW = 65536,          /* what is read at once */
+    TAIL = 256,
+};
+#define NAMELESS UINT32_MAX
 
 struct entry {
     uint64_t start, end, time;
-    uint64_t code_index; /* jitdump's number of the function, for moves */
-    char *name;
+    uint64_t reach; /* in the sorted part: the largest end up to here */
+    uint32_t name;  /* index, or NAMELESS: what was here has moved away */
     uint32_t order; /* of arrival: decides among equals */
 };
 
 struct symbol_jit {
-    struct entry *entries; /* sorted by start, then time, then order, unless `unsorted` */
-    size_t count, capacity;
-    uint64_t longest; /* of all entries, bytes: how far before an address its entry may begin */
-    bool unsorted;
+    struct entry *entries; /* the first `sorted` by start */
+    size_t count, capacity, sorted;
+    char **names;
+    size_t name_count, name_capacity;
+    struct base_map moving;    /* jitdump's number of a function -> its name */
     off_t map_read, dump_read; /* bytes worked on */
     ino_t map_inode;
-    bool dump_swapped;
+    uid_t owner; /* of the target */
+    pid_t inner; /* the target's pid in its own namespace */
+    bool owner_known, dump_swapped, dump_untimed, skips_line;
+    char window[WINDOW];
 };
-
-enum { NAME_LIMIT = 4096, DUMP_MAGIC = 0x4A695444, RECORD_LIMIT = 64 << 20 };
-enum { JIT_CODE_LOAD = 0, JIT_CODE_MOVE = 1 };
 
 struct symbol_jit *symbol_jit_new(void)
 {
@@ -46,29 +66,40 @@ void symbol_jit_free(struct symbol_jit *jit)
 {
     if (!jit)
         return;
-    for (size_t i = 0; i < jit->count; i++)
-        free(jit->entries[i].name);
+    for (size_t i = 0; i < jit->name_count; i++)
+        free(jit->names[i]);
+    free(jit->names);
     free(jit->entries);
+    base_map_free(&jit->moving);
     free(jit);
 }
 
 /* --- entries --- */
 
-static bool add(struct symbol_jit *jit, uint64_t start, uint64_t size, uint64_t time, uint64_t index,
-                const char *name, size_t length)
+static uint32_t add_name(struct symbol_jit *jit, const char *name, size_t length)
 {
-    if (!size || start + size < start)
-        return true; /* nonsense is skipped, it is no failure */
     char *copy = strndup(name, length < NAME_LIMIT ? length : NAME_LIMIT);
-    if (!copy || !base_array_room(jit->entries, jit->count, jit->capacity)) {
+    if (!copy || !base_array_room(jit->names, jit->name_count, jit->name_capacity)) {
         free(copy);
-        return false;
+        return NAMELESS;
     }
-    jit->entries[jit->count] = (struct entry){start, start + size, time, index, copy, (uint32_t)jit->count};
+    jit->names[jit->name_count] = copy;
+    return (uint32_t)jit->name_count++;
+}
+
+/* Nonsense is left out, it is no failure. */
+static bool makes_sense(const struct symbol_jit *jit, uint64_t start, uint64_t size)
+{
+    return size && size <= SIZE_LIMIT && start + size > start && jit->count < ENTRY_LIMIT;
+}
+
+static void add(struct symbol_jit *jit, uint64_t start, uint64_t size, uint64_t time, uint32_t name)
+{
+    if (!makes_sense(jit, start, size) || !base_array_room(jit->entries, jit->count, jit->capacity))
+        return;
+    jit->entries[jit->count] = (struct entry){
+        .start = start, .end = start + size, .time = time, .name = name, .order = (uint32_t)jit->count};
     jit->count++;
-    jit->longest = size > jit->longest ? size : jit->longest;
-    jit->unsorted = true;
-    return true;
 }
 
 static int by_start(const void *left, const void *right)
@@ -76,28 +107,54 @@ static int by_start(const void *left, const void *right)
     const struct entry *a = left, *b = right;
     if (a->start != b->start)
         return a->start < b->start ? -1 : 1;
-    if (a->time != b->time)
-        return a->time < b->time ? -1 : 1;
     return a->order < b->order ? -1 : a->order > b->order;
 }
 
-static void sort(struct symbol_jit *jit)
+/* Merges from the end, so that nothing is overwritten before it was read. */
+static void merge(struct entry *entries, size_t sorted, const struct entry *tail, size_t tail_count)
 {
-    if (jit->unsorted)
-        qsort(jit->entries, jit->count, sizeof *jit->entries, by_start);
-    jit->unsorted = false;
+    size_t to = sorted + tail_count;
+    while (tail_count) {
+        bool from_tail = !sorted || by_start(&entries[sorted - 1], &tail[tail_count - 1]) < 0;
+        entries[--to] = from_tail ? tail[--tail_count] : entries[--sorted];
+    }
 }
 
-static bool is_later(const struct entry *a, const struct entry *b)
+static void settle(struct symbol_jit *jit)
 {
-    return a->time != b->time ? a->time > b->time : a->order > b->order;
+    size_t tail_count = jit->count - jit->sorted;
+    if (tail_count <= TAIL + jit->sorted / 16)
+        return;
+    struct entry *tail = malloc(tail_count * sizeof *tail);
+    if (!tail)
+        return; /* the tail is searched as well */
+    memcpy(tail, &jit->entries[jit->sorted], tail_count * sizeof *tail);
+    qsort(tail, tail_count, sizeof *tail, by_start);
+    merge(jit->entries, jit->sorted, tail, tail_count);
+    free(tail);
+    jit->sorted = jit->count;
+    uint64_t reach = 0;
+    for (size_t i = 0; i < jit->count; i++) {
+        reach = jit->entries[i].end > reach ? jit->entries[i].end : reach;
+        jit->entries[i].reach = reach;
+    }
 }
 
-bool symbol_jit_find(const struct symbol_jit *jit, uint64_t address, uint64_t time, const char **name,
-                     uint64_t *start, uint64_t *end)
+/* --- finding --- */
+
+static const struct entry *better(const struct entry *best, const struct entry *entry, uint64_t address,
+                                  uint64_t time)
 {
-    const struct entry *best = NULL;
-    size_t low = 0, high = jit->count;
+    if (address < entry->start || address >= entry->end || entry->time > time)
+        return best;
+    if (!best || entry->time > best->time || (entry->time == best->time && entry->order > best->order))
+        return entry;
+    return best;
+}
+
+static size_t sorted_until(const struct symbol_jit *jit, uint64_t address)
+{
+    size_t low = 0, high = jit->sorted;
     while (low < high) {
         size_t middle = (low + high) / 2;
         if (jit->entries[middle].start <= address)
@@ -105,14 +162,20 @@ bool symbol_jit_find(const struct symbol_jit *jit, uint64_t address, uint64_t ti
         else
             high = middle;
     }
-    while (low-- > 0 && address - jit->entries[low].start < jit->longest) {
-        const struct entry *entry = &jit->entries[low];
-        if (address < entry->end && entry->time <= time && (!best || is_later(entry, best)))
-            best = entry;
-    }
-    if (!best)
+    return low;
+}
+
+bool symbol_jit_find(const struct symbol_jit *jit, uint64_t address, uint64_t time, const char **name,
+                     uint64_t *start, uint64_t *end)
+{
+    const struct entry *best = NULL;
+    for (size_t i = sorted_until(jit, address); i > 0 && jit->entries[i - 1].reach > address; i--)
+        best = better(best, &jit->entries[i - 1], address, time);
+    for (size_t i = jit->sorted; i < jit->count; i++)
+        best = better(best, &jit->entries[i], address, time);
+    if (!best || best->name == NAMELESS)
         return false;
-    *name = best->name;
+    *name = jit->names[best->name];
     *start = best->start;
     *end = best->end;
     return true;
@@ -120,75 +183,86 @@ bool symbol_jit_find(const struct symbol_jit *jit, uint64_t address, uint64_t ti
 
 /* --- the text map --- */
 
-/* The pid as the target's own namespace has it: the name of its map file. */
-static pid_t own_pid(pid_t pid)
+/* While it lives, a process tells its user, and its pid as its own namespace has it: the name of its map. */
+static void read_status(struct symbol_jit *jit, pid_t pid)
 {
     char path[64], line[256];
-    pid_t own = pid;
     snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
     FILE *file = fopen(path, "re");
-    while (file && fgets(line, sizeof line, file)) {
-        if (strncmp(line, "NSpid:", 6))
-            continue;
+    if (!file)
+        return;
+    while (fgets(line, sizeof line, file)) {
+        unsigned effective;
         const char *innermost = strrchr(line, '\t');
-        own = innermost ? (pid_t)strtol(innermost + 1, NULL, 10) : pid;
+        if (sscanf(line, "Uid: %*u %u", &effective) == 1) {
+            jit->owner = effective;
+            jit->owner_known = true;
+        } else if (!strncmp(line, "NSpid:", 6) && innermost) {
+            jit->inner = (pid_t)strtol(innermost + 1, NULL, 10);
+        }
     }
-    if (file)
-        fclose(file);
-    return own;
+    fclose(file);
 }
 
-/* A file in /tmp that anyone may have put there: only a regular one of the target's user, or root's, is
- * believed. */
-static int open_map(const char *path, pid_t pid)
+static int open_map(const struct symbol_jit *jit, const char *path)
 {
-    char process[64];
-    struct stat file, owner;
+    struct stat file;
+    uid_t owner = jit->owner_known ? jit->owner : geteuid();
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return -1;
-    snprintf(process, sizeof process, "/proc/%d", (int)pid);
-    uid_t user = stat(process, &owner) ? geteuid() : owner.st_uid;
-    if (!fstat(fd, &file) && S_ISREG(file.st_mode) && (file.st_uid == user || file.st_uid == 0))
+    if (!fstat(fd, &file) && S_ISREG(file.st_mode) && (file.st_uid == owner || file.st_uid == 0))
         return fd;
     close(fd);
     return -1;
 }
 
-/* "START SIZE NAME", both hexadecimal. */
-static bool add_line(struct symbol_jit *jit, const char *line, size_t length)
+static bool hexadecimal(const char **at, uint64_t *value)
 {
     char *end;
-    uint64_t start = strtoull(line, &end, 16);
-    if (end == line || *end != ' ')
-        return true;
-    const char *at = end + 1;
-    uint64_t size = strtoull(at, &end, 16);
-    if (end == at || *end != ' ')
-        return true;
-    at = end + 1;
-    return at >= line + length || add(jit, start, size, 0, 0, at, (size_t)(line + length - at));
+    if (!strchr("0123456789abcdefABCDEF", **at) || !**at)
+        return false;
+    *value = strtoull(*at, &end, 16);
+    *at = end + 1;
+    return *end == ' ';
 }
 
-static int add_lines(struct symbol_jit *jit, const struct base_text *text, struct base_error *error)
+/* "START SIZE NAME", both hexadecimal; terminated. */
+static void add_line(struct symbol_jit *jit, const char *line)
 {
-    const char *at = base_text_string(text), *end = at + text->length;
-    for (const char *stop; at < end && (stop = memchr(at, '\n', (size_t)(end - at))); at = stop + 1) {
-        if (!add_line(jit, at, (size_t)(stop - at)))
-            return base_fail(error, BASE_ENOMEM, "out of memory");
-        jit->map_read += stop + 1 - at;
+    uint64_t start, size;
+    if (!hexadecimal(&line, &start) || !hexadecimal(&line, &size) || !*line || !makes_sense(jit, start, size))
+        return;
+    uint32_t name = add_name(jit, line, strlen(line));
+    if (name != NAMELESS)
+        add(jit, start, size, 0, name);
+}
+
+/* Works on the complete lines among the `length` bytes of the window; returns how many bytes those are. */
+static size_t add_lines(struct symbol_jit *jit, size_t length)
+{
+    char *at = jit->window, *end = jit->window + length;
+    for (char *stop; at < end && (stop = memchr(at, '\n', (size_t)(end - at))); at = stop + 1) {
+        *stop = '\0';
+        if (!jit->skips_line)
+            add_line(jit, at);
+        jit->skips_line = false;
     }
-    sort(jit);
-    return BASE_OK;
+    return (size_t)(at - jit->window);
 }
 
-static void read_from(int fd, off_t from, struct base_text *text)
+static void read_lines(struct symbol_jit *jit, int fd)
 {
-    char bytes[65536];
     ssize_t got;
-    while ((got = pread(fd, bytes, sizeof bytes, from)) > 0) {
-        base_text_add_bytes(text, bytes, (size_t)got);
-        from += got;
+    while ((got = pread(fd, jit->window, WINDOW, jit->map_read)) > 0) {
+        size_t done = add_lines(jit, (size_t)got);
+        if (!done && got < WINDOW)
+            return; /* the rest of this line is still to come */
+        if (!done) {
+            jit->skips_line = true; /* longer than any line may be */
+            done = (size_t)got;
+        }
+        jit->map_read += (off_t)done;
     }
 }
 
@@ -196,27 +270,55 @@ int symbol_jit_read_map(struct symbol_jit *jit, pid_t pid, struct base_error *er
 {
     char path[128];
     struct stat status;
-    snprintf(path, sizeof path, "/proc/%d/root/tmp/perf-%d.map", (int)pid, (int)own_pid(pid));
-    int fd = open_map(path, pid);
+    jit->inner = jit->inner ? jit->inner : pid;
+    read_status(jit, pid);
+    snprintf(path, sizeof path, "/proc/%d/root/tmp/perf-%d.map", (int)pid, (int)jit->inner);
+    int fd = open_map(jit, path);
     if (fd < 0) {
         snprintf(path, sizeof path, "/tmp/perf-%d.map", (int)pid);
-        fd = open_map(path, pid);
+        fd = open_map(jit, path);
     }
     if (fd < 0)
         return base_fail(error, BASE_ENOTFOUND, "no perf map of process %d", (int)pid);
     if (!fstat(fd, &status) && (status.st_ino != jit->map_inode || status.st_size < jit->map_read)) {
         jit->map_inode = status.st_ino; /* another file: begin anew */
         jit->map_read = 0;
+        jit->skips_line = false;
     }
-    struct base_text text = {0};
-    read_from(fd, jit->map_read, &text);
+    read_lines(jit, fd);
     close(fd);
-    int result = text.failed ? base_fail(error, BASE_ENOMEM, "out of memory") : add_lines(jit, &text, error);
-    base_text_free(&text);
-    return result;
+    settle(jit);
+    return BASE_OK;
 }
 
 /* --- jitdump --- */
+
+enum { DUMP_MAGIC = 0x4A695444, HEADER_SIZE = 40, HEADER_LIMIT = 1 << 20, ARCHITECTURE_TIME = 1 };
+enum { JIT_CODE_LOAD = 0, JIT_CODE_MOVE = 1 }; /* debug information, unwind information, end: passed over */
+/* Records: id, total size, time; then pid, tid, virtual address and what is told apart here. */
+enum { PREFIX = 16, LOAD_ADDRESS = 32, LOAD_SIZE = 40, LOAD_INDEX = 48, LOAD_NAME = 56 };
+enum { MOVE_FROM = 32, MOVE_TO = 40, MOVE_SIZE = 48, MOVE_INDEX = 56, MOVE_END = 64 };
+
+struct dump {
+    struct symbol_jit *jit;
+    int fd;
+    off_t size;   /* of the file now */
+    off_t at;     /* where the window's bytes are from */
+    size_t count; /* of the window's bytes */
+};
+
+/* `length` bytes (fewer than the window holds) from `offset`, which are known to be in the file; NULL when it
+ * became shorter meanwhile. */
+static const char *look(struct dump *dump, off_t offset, size_t length)
+{
+    char *window = dump->jit->window;
+    if (offset < dump->at || offset + (off_t)length > dump->at + (off_t)dump->count) {
+        ssize_t got = pread(dump->fd, window, WINDOW, offset);
+        dump->at = offset;
+        dump->count = got > 0 ? (size_t)got : 0;
+    }
+    return dump->count >= length + (size_t)(offset - dump->at) ? window + (offset - dump->at) : NULL;
+}
 
 static uint32_t u32_at(const struct symbol_jit *jit, const char *bytes)
 {
@@ -232,92 +334,84 @@ static uint64_t u64_at(const struct symbol_jit *jit, const char *bytes)
     return jit->dump_swapped ? bswap_64(value) : value;
 }
 
-/* JIT_CODE_LOAD: prefix 16, pid, tid, vma, address, size, index, then the name and the code. */
-static bool add_load(struct symbol_jit *jit, const char *record, size_t size)
+static uint64_t time_of(const struct symbol_jit *jit, const char *record)
 {
-    enum { ADDRESS = 32, SIZE = 40, INDEX = 48, NAME = 56 };
-    if (size <= NAME)
-        return true;
-    size_t length = strnlen(record + NAME, size - NAME);
-    return add(jit, u64_at(jit, record + ADDRESS), u64_at(jit, record + SIZE), u64_at(jit, record + 8),
-               u64_at(jit, record + INDEX), record + NAME, length);
+    return jit->dump_untimed ? 0 : u64_at(jit, record + 8);
 }
 
-/* JIT_CODE_MOVE: prefix 16, pid, tid, vma, old address, new address, size, index. */
-static bool add_move(struct symbol_jit *jit, const char *record, size_t size)
+static void add_load(struct symbol_jit *jit, const char *record, size_t known)
 {
-    enum { NEW_ADDRESS = 40, SIZE = 48, INDEX = 56, END = 64 };
-    if (size < END)
-        return true;
-    uint64_t index = u64_at(jit, record + INDEX);
-    const struct entry *moved = NULL;
-    for (size_t i = 0; i < jit->count; i++) {
-        if (jit->entries[i].code_index == index && jit->entries[i].time &&
-            (!moved || is_later(&jit->entries[i], moved)))
-            moved = &jit->entries[i];
-    }
-    if (!moved)
-        return true;
-    char name[NAME_LIMIT + 1];
-    snprintf(name, sizeof name, "%s", moved->name); /* `moved` may move with the array */
-    return add(jit, u64_at(jit, record + NEW_ADDRESS), u64_at(jit, record + SIZE), u64_at(jit, record + 8),
-               index, name, strlen(name));
+    uint64_t start = u64_at(jit, record + LOAD_ADDRESS), size = u64_at(jit, record + LOAD_SIZE);
+    if (!makes_sense(jit, start, size))
+        return;
+    uint32_t name = add_name(jit, record + LOAD_NAME, strnlen(record + LOAD_NAME, known - LOAD_NAME));
+    if (name == NAMELESS)
+        return;
+    add(jit, start, size, time_of(jit, record), name);
+    base_map_set(&jit->moving, u64_at(jit, record + LOAD_INDEX), name);
 }
 
-static int read_dump_header(struct symbol_jit *jit, const struct base_text *text, struct base_error *error)
+static void add_move(struct symbol_jit *jit, const char *record)
 {
-    enum { HEADER_SIZE = 40 };
-    if (text->length < HEADER_SIZE)
-        return BASE_OK; /* not written yet */
+    uint32_t name = base_map_find(&jit->moving, u64_at(jit, record + MOVE_INDEX));
+    uint64_t size = u64_at(jit, record + MOVE_SIZE), time = time_of(jit, record);
+    if (name == BASE_MAP_NONE)
+        return;
+    add(jit, u64_at(jit, record + MOVE_FROM), size, time, NAMELESS);
+    add(jit, u64_at(jit, record + MOVE_TO), size, time, name);
+}
+
+static int read_header(struct dump *dump, struct base_error *error)
+{
+    struct symbol_jit *jit = dump->jit;
+    const char *header = dump->size >= HEADER_SIZE ? look(dump, 0, HEADER_SIZE) : NULL;
     uint32_t magic;
-    memcpy(&magic, text->data, sizeof magic);
+    if (!header)
+        return BASE_OK; /* not written yet */
+    memcpy(&magic, header, sizeof magic);
     if (magic != DUMP_MAGIC && magic != bswap_32(DUMP_MAGIC))
         return base_fail(error, BASE_EFORMAT, "no jitdump file");
     jit->dump_swapped = magic != DUMP_MAGIC;
-    uint32_t size = u32_at(jit, text->data + 8);
-    if (size < HEADER_SIZE || size > 1 << 20)
+    uint32_t size = u32_at(jit, header + 8);
+    if (size < HEADER_SIZE || size > HEADER_LIMIT)
         return base_fail(error, BASE_EFORMAT, "jitdump file with a header of %u bytes", size);
+    jit->dump_untimed = u64_at(jit, header + 32) & ARCHITECTURE_TIME; /* another clock than ours */
     jit->dump_read = size;
     return BASE_OK;
 }
 
-static int add_records(struct symbol_jit *jit, const struct base_text *text, size_t at,
-                       struct base_error *error)
+/* The record at dump_read: its size, 0 when it is not complete yet, negative when it is none. */
+static int read_record(struct dump *dump, struct base_error *error)
 {
-    enum { PREFIX = 16 };
-    while (text->length - at >= PREFIX) {
-        const char *record = text->data + at;
-        uint32_t id = u32_at(jit, record), size = u32_at(jit, record + 4);
-        if (size < PREFIX || size > RECORD_LIMIT)
-            return base_fail(error, BASE_EFORMAT, "jitdump record of %u bytes", size);
-        if (size > text->length - at)
-            break;
-        bool added = id == JIT_CODE_LOAD ? add_load(jit, record, size)
-                                         : id != JIT_CODE_MOVE || add_move(jit, record, size);
-        if (!added)
-            return base_fail(error, BASE_ENOMEM, "out of memory");
-        at += size;
-        jit->dump_read += size;
-    }
-    sort(jit);
-    return BASE_OK;
+    struct symbol_jit *jit = dump->jit;
+    off_t at = jit->dump_read;
+    const char *record = dump->size - at >= PREFIX ? look(dump, at, PREFIX) : NULL;
+    if (!record)
+        return 0;
+    uint32_t id = u32_at(jit, record), size = u32_at(jit, record + 4);
+    if (size < PREFIX || size > RECORD_LIMIT)
+        return base_fail(error, BASE_EFORMAT, "jitdump record of %u bytes", size);
+    if (size > dump->size - at)
+        return 0;
+    size_t wanted = size < LOAD_NAME + NAME_LIMIT ? size : LOAD_NAME + NAME_LIMIT;
+    if (id == JIT_CODE_LOAD && size > LOAD_NAME && (record = look(dump, at, wanted)))
+        add_load(jit, record, wanted);
+    else if (id == JIT_CODE_MOVE && size >= MOVE_END && (record = look(dump, at, MOVE_END)))
+        add_move(jit, record);
+    return (int)size;
 }
 
 int symbol_jit_read_dump(struct symbol_jit *jit, int fd, struct base_error *error)
 {
-    struct base_text text = {0};
-    off_t from = jit->dump_read;
     struct stat status;
-    if (fstat(fd, &status) || !S_ISREG(status.st_mode) || status.st_size <= from)
+    if (fstat(fd, &status) || !S_ISREG(status.st_mode) || status.st_size <= jit->dump_read)
         return BASE_OK;
-    read_from(fd, from, &text);
-    int result = text.failed ? base_fail(error, BASE_ENOMEM, "out of memory") : BASE_OK;
-    if (result == BASE_OK && !from)
-        result = read_dump_header(jit, &text, error);
-    if (result == BASE_OK && jit->dump_read)
-        result = (size_t)(jit->dump_read - from) <= text.length
-                     ? add_records(jit, &text, (size_t)(jit->dump_read - from), error)
-                     : BASE_OK;
-    base_text_free(&text);
+    struct dump dump = {.jit = jit, .fd = fd, .size = status.st_size};
+    int result = jit->dump_read ? BASE_OK : read_header(&dump, error);
+    if (result < 0 || !jit->dump_read)
+        return result;
+    while ((result = read_record(&dump, error)) > 0)
+        jit->dump_read += result;
+    settle(jit);
     return result;
 }

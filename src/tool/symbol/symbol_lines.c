@@ -1,9 +1,7 @@
 #include "symbol_lines.h"
 
 #include <dwarf.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base_array.h"
 #include "symbol_unit.h"
@@ -21,7 +19,6 @@ struct known_unit {
 
 struct symbol_lines {
     Dwarf *dwarf; /* NULL: no debug information */
-    int fd;       /* of the separate file; -1 */
     struct known_unit *units;
     struct unit_range *ranges; /* sorted; made at the first question */
     size_t unit_count, unit_capacity, range_count, range_capacity;
@@ -30,28 +27,14 @@ struct symbol_lines {
 
 /* --- opening --- */
 
-static bool has_debug_info(const struct elf_image *image)
+bool symbol_lines_open(const struct elf_image *image, struct symbol_lines **opened)
 {
     struct elf_section section;
-    return elf_image_section(image, ".debug_info", &section);
-}
-
-int symbol_lines_open(const struct elf_image *image, const char *debug_path, struct symbol_lines **opened,
-                      struct base_error *error)
-{
     struct symbol_lines *lines = calloc(1, sizeof *lines);
-    if (!lines)
-        return base_fail(error, BASE_ENOMEM, "out of memory");
-    lines->fd = -1;
-    if (has_debug_info(image)) {
+    if (lines && elf_image_section(image, ".debug_info", &section))
         lines->dwarf = dwarf_begin_elf(elf_image_handle(image), DWARF_C_READ, NULL);
-    } else if (debug_path) {
-        lines->fd = open(debug_path, O_RDONLY | O_CLOEXEC);
-        if (lines->fd >= 0)
-            lines->dwarf = dwarf_begin(lines->fd, DWARF_C_READ);
-    }
     *opened = lines;
-    return BASE_OK;
+    return lines;
 }
 
 void symbol_lines_close(struct symbol_lines *lines)
@@ -64,8 +47,6 @@ void symbol_lines_close(struct symbol_lines *lines)
     free(lines->ranges);
     if (lines->dwarf)
         dwarf_end(lines->dwarf);
-    if (lines->fd >= 0)
-        close(lines->fd);
     free(lines);
 }
 

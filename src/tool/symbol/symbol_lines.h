@@ -12,10 +12,9 @@
 
 struct symbol_lines;
 
-/* `debug_path`: a separate debug file, or NULL. No debug information is no error: then nothing is ever found.
- * Strings handed out live as long as the result; `image` must outlive it. */
-int symbol_lines_open(const struct elf_image *image, const char *debug_path, struct symbol_lines **lines,
-                      struct base_error *error);
+/* From the debug information in `image`, which must outlive the result, as the result must the strings that it
+ * hands out. None there is no failure: then nothing is ever found. False: out of memory. */
+bool symbol_lines_open(const struct elf_image *image, struct symbol_lines **lines);
 void symbol_lines_close(struct symbol_lines *lines);
 bool symbol_lines_present(const struct symbol_lines *lines);
 

@@ -44,6 +44,8 @@ static void read_slots(const struct elf_image *image, const char *section, struc
         uint64_t index = ELF64_R_SYM(relocation.r_info);
         if (index && index < symbols.size / sizeof symbol)
             memcpy(&symbol, symbols.bytes + index * sizeof symbol, sizeof symbol);
+        if (!index && slots->pushed)
+            continue;
         const char *name = symbol_table_name(&strings, symbol.st_name);
         if (base_array_room(slots->items, slots->count, slots->capacity))
             slots->items[slots->count++] = (struct slot){relocation.r_offset, name && *name ? name : NULL};
@@ -163,7 +165,8 @@ void symbol_table_add_plt(struct symbol_table *table, const struct elf_image *im
     struct plt plt = {.table = table};
     read_slots(image, ".rela.plt", &plt.slots);
     number_slots(&plt.slots);
-    read_slots(image, ".rela.dyn", &plt.slots);
+    if (elf_image_section(image, ".plt.got", &plt.section)) /* of the many in .rela.dyn few are slots */
+        read_slots(image, ".rela.dyn", &plt.slots);
     if (plt.slots.count)
         qsort(plt.slots.items, plt.slots.count, sizeof *plt.slots.items, by_address);
     for (size_t i = 0; i < sizeof sections / sizeof *sections && plt.slots.count; i++) {

@@ -91,8 +91,8 @@ static void add_symbol(struct symbol_table *table, const Elf64_Sym *symbol, cons
 bool symbol_table_add(struct symbol_table *table, const struct elf_image *from, const char *section)
 {
     struct elf_section symbols, strings;
-    if (!elf_image_section(from, section, &symbols) ||
-        !elf_image_section_at(from, symbols.link, &strings) || !strings.bytes)
+    if (!elf_image_section(from, section, &symbols) || !elf_image_section_at(from, symbols.link, &strings) ||
+        !strings.bytes)
         return false;
     size_t sections = elf_image_section_count(from);
     uint64_t *code_ends = read_code_ends(from);

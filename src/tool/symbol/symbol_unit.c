@@ -6,7 +6,7 @@
 
 #include "base_array.h"
 
-enum { DEPTH_MAX = 200 };
+enum { DEPTH_MAX = 200, RANGE_MAX = 1 << 22 };
 
 /* One range of one inlined call, before ranges are laid flat. */
 struct inline_range {
@@ -21,53 +21,43 @@ struct reader {
     size_t file_count;
     struct inline_range *ranges;
     size_t range_count, range_capacity;
+    Dwarf_Off last; /* the entry read last: in sound information offsets only grow */
     bool failed;
 };
 
 /* --- the line table --- */
 
-static bool read_rows(struct symbol_unit *unit, Dwarf_Die *unit_die)
+/* How many rows begin at `address` or before it. */
+static size_t rows_until(const struct symbol_unit *unit, uint64_t address)
 {
-    Dwarf_Lines *lines;
-    size_t count;
-    if (dwarf_getsrclines(unit_die, &lines, &count))
-        return true;
-    unit->rows = malloc((count + 1) * sizeof *unit->rows);
-    if (!unit->rows)
-        return false;
-    for (size_t i = 0; i < count; i++) {
-        Dwarf_Line *line = dwarf_onesrcline(lines, i);
-        Dwarf_Addr address;
-        bool end = false;
-        int number = 0;
-        if (!line || dwarf_lineaddr(line, &address) || dwarf_lineendsequence(line, &end) ||
-            dwarf_lineno(line, &number))
-            continue;
-        struct symbol_row row = {address, end ? NULL : dwarf_linesrc(line, NULL, NULL),
-                                 number > 0 ? (uint32_t)number : 0};
-        /* of several rows at one address the last holds, but an end does not hide the beginning of what
-         * follows it */
-        if (unit->row_count && unit->rows[unit->row_count - 1].address == address) {
-            if (row.file || !unit->rows[unit->row_count - 1].file)
-                unit->rows[unit->row_count - 1] = row;
-            continue;
-        }
-        unit->rows[unit->row_count++] = row;
-    }
-    return true;
-}
-
-static const struct symbol_row *row_at(const struct symbol_unit *unit, uint64_t address)
-{
-    size_t low = 0, high = unit->row_count;
+    size_t low = 0, high = unit->line_count;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (unit->rows[middle].address <= address)
+        Dwarf_Addr start = 0;
+        dwarf_lineaddr(dwarf_onesrcline(unit->lines, middle), &start);
+        if (start <= address)
             low = middle + 1;
         else
             high = middle;
     }
-    return low && unit->rows[low - 1].file ? &unit->rows[low - 1] : NULL;
+    return low;
+}
+
+/* Of several rows at one address the last holds, but the end of a sequence does not hide the beginning of what
+ * follows it. */
+static Dwarf_Line *row_at(const struct symbol_unit *unit, uint64_t address)
+{
+    size_t until = rows_until(unit, address);
+    Dwarf_Addr start, last = 0;
+    for (size_t i = until; i > 0; i--, last = start) {
+        Dwarf_Line *line = dwarf_onesrcline(unit->lines, i - 1);
+        bool end = true;
+        if (dwarf_lineaddr(line, &start) || (i < until && start != last) || dwarf_lineendsequence(line, &end))
+            return NULL;
+        if (!end)
+            return line;
+    }
+    return NULL;
 }
 
 /* --- inlined calls --- */
@@ -103,11 +93,10 @@ static uint32_t add_inline(struct reader *reader, Dwarf_Die *die, uint32_t outer
         return 0;
     }
     uint32_t file = number_of(die, DW_AT_call_file);
+    bool known = reader->files && file < reader->file_count;
     unit->inlines[unit->inline_count] =
-        (struct symbol_inline){.name = name_of(die),
-                               .call_file = reader->files && file < reader->file_count
-                                                ? dwarf_filesrc(reader->files, file, NULL, NULL)
-                                                : NULL,
+        (struct symbol_inline){.die = *die,
+                               .call_file = known ? dwarf_filesrc(reader->files, file, NULL, NULL) : NULL,
                                .call_line = number_of(die, DW_AT_call_line),
                                .outer = outer};
     return (uint32_t)++unit->inline_count;
@@ -120,7 +109,8 @@ static void add_ranges(struct reader *reader, Dwarf_Die *die, uint32_t inner, ui
     while ((at = dwarf_ranges(die, at, &base, &low, &high)) > 0) {
         if (low >= high)
             continue;
-        if (!base_array_room(reader->ranges, reader->range_count, reader->range_capacity)) {
+        if (reader->range_count >= RANGE_MAX ||
+            !base_array_room(reader->ranges, reader->range_count, reader->range_capacity)) {
             reader->failed = true;
             return;
         }
@@ -144,27 +134,35 @@ static bool may_hold_code(int tag)
     }
 }
 
-/* Offsets only ever grow, so that a damaged sibling reference cannot send us in circles. */
+/* Damaged references between entries would send us in circles, or through the same ones exponentially often, if
+ * we ever went back. */
+static bool goes_on(struct reader *reader, Dwarf_Die *die)
+{
+    Dwarf_Off offset = dwarf_dieoffset(die);
+    bool further = offset > reader->last;
+    reader->last = further ? offset : reader->last;
+    return further;
+}
+
 static void read_inlines(struct reader *reader, Dwarf_Die *parent, uint32_t outer, uint32_t depth)
 {
-    Dwarf_Die die, next;
+    Dwarf_Die die;
     if (depth > DEPTH_MAX || dwarf_child(parent, &die))
         return;
-    for (;;) {
+    do {
         int tag = dwarf_tag(&die);
         uint32_t inner = outer;
+        if (!goes_on(reader, &die))
+            return;
         if (tag == DW_TAG_inlined_subroutine) {
             inner = add_inline(reader, &die, outer);
             add_ranges(reader, &die, inner, depth);
         }
         if (reader->failed)
             return;
-        if (may_hold_code(tag) && dwarf_haschildren(&die))
+        if (may_hold_code(tag) && dwarf_haschildren(&die) > 0)
             read_inlines(reader, &die, inner, depth + 1);
-        if (dwarf_siblingof(&die, &next) || dwarf_dieoffset(&next) <= dwarf_dieoffset(&die))
-            return;
-        die = next;
-    }
+    } while (!dwarf_siblingof(&die, &die));
 }
 
 /* --- laying ranges flat --- */
@@ -240,7 +238,6 @@ void symbol_unit_free(struct symbol_unit *unit)
         free(unit->inlines[i].name);
     free(unit->inlines);
     free(unit->segments);
-    free(unit->rows);
     free(unit);
 }
 
@@ -252,10 +249,10 @@ struct symbol_unit *symbol_unit_read(Dwarf_Die *unit_die)
     struct reader reader = {.unit = unit};
     if (dwarf_getsrcfiles(unit_die, &reader.files, &reader.file_count))
         reader.files = NULL;
-    bool done = read_rows(unit, unit_die);
-    if (done)
-        read_inlines(&reader, unit_die, 0, 0);
-    done = done && !reader.failed && lay_flat(&reader);
+    if (dwarf_getsrclines(unit_die, &unit->lines, &unit->line_count))
+        unit->line_count = 0;
+    read_inlines(&reader, unit_die, 0, 0);
+    bool done = !reader.failed && lay_flat(&reader);
     free(reader.ranges);
     if (done)
         return unit;
@@ -263,18 +260,27 @@ struct symbol_unit *symbol_unit_read(Dwarf_Die *unit_die)
     return NULL;
 }
 
-size_t symbol_unit_at(const struct symbol_unit *unit, uint64_t address, struct symbol_line *levels,
-                      size_t max)
+static const char *inline_name(struct symbol_inline *call)
 {
-    const struct symbol_row *row = row_at(unit, address);
+    if (!call->name)
+        call->name = name_of(&call->die);
+    return call->name;
+}
+
+size_t symbol_unit_at(struct symbol_unit *unit, uint64_t address, struct symbol_line *levels, size_t max)
+{
+    Dwarf_Line *row = row_at(unit, address);
     uint32_t inner = inline_at(unit, address);
     size_t count = 0;
+    int line = 0;
     if (!row && !inner)
         return 0;
-    struct symbol_line level = {.file = row ? row->file : NULL, .line = row ? row->line : 0};
+    struct symbol_line level = {.file = row ? dwarf_linesrc(row, NULL, NULL) : NULL};
+    if (row && !dwarf_lineno(row, &line) && line > 0)
+        level.line = (uint32_t)line;
     while (inner && count + 1 < max) {
-        const struct symbol_inline *call = &unit->inlines[inner - 1];
-        level.function = call->name;
+        struct symbol_inline *call = &unit->inlines[inner - 1];
+        level.function = inline_name(call);
         levels[count++] = level;
         level = (struct symbol_line){.file = call->call_file, .line = call->call_line};
         inner = call->outer;

@@ -8,14 +8,9 @@
 
 #include "symbol.h"
 
-struct symbol_row { /* of the line table: holds from `address` to the next row */
-    uint64_t address;
-    const char *file; /* NULL: the end of a sequence, nothing is known from here on */
-    uint32_t line;
-};
-
 struct symbol_inline { /* one inlined call */
-    char *name;        /* demangled, owned */
+    Dwarf_Die die;
+    char *name; /* demangled, owned; NULL until it is asked for */
     const char *call_file;
     uint32_t call_line;
     uint32_t outer; /* index + 1 of the inlined call around it; 0: the function itself */
@@ -28,10 +23,10 @@ struct symbol_segment { /* from `start` to the next segment, `inner` is the inne
 };
 
 struct symbol_unit {
-    struct symbol_row *rows;
+    Dwarf_Lines *lines; /* libdw's own table, sorted by address */
     struct symbol_inline *inlines;
     struct symbol_segment *segments;
-    size_t row_count, inline_count, inline_capacity, segment_count, segment_capacity;
+    size_t line_count, inline_count, inline_capacity, segment_count, segment_capacity;
 };
 
 /* Reads the unit of this DIE; what is damaged in it is left out. NULL: out of memory. */
@@ -39,7 +34,6 @@ struct symbol_unit *symbol_unit_read(Dwarf_Die *unit_die);
 void symbol_unit_free(struct symbol_unit *unit);
 
 /* As symbol_lines_at. */
-size_t symbol_unit_at(const struct symbol_unit *unit, uint64_t address, struct symbol_line *levels,
-                      size_t max);
+size_t symbol_unit_at(struct symbol_unit *unit, uint64_t address, struct symbol_line *levels, size_t max);
 
 #endif

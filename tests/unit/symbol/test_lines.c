@@ -1,8 +1,7 @@
-/* Lines and inlined frames of this very program (built with -g and inlining), for every fourth byte of its code, against
- * what binutils' addr2line -i says. */
+/* Lines and inlined frames against addr2line, at every address of programs compiled in several ways. argv[1]: the folder of
+ * fixtures. */
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,171 +9,165 @@
 
 #include <cmocka.h>
 
-#include "symbol.h"
-#include "symbol_lines.h"
+#include "oracle.h"
 
-enum { LEVELS = 32, STEP = 4, SPAN = 40000 };
+enum { LEVELS = 32 };
 
-/* Something worth inlining, two deep. */
-static inline uint64_t inner(uint64_t x)
+static const char *last_part(const char *path)
 {
-    return x * 0x9e3779b97f4a7c15u ^ x >> 29;
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
 }
 
-static inline uint64_t middle(const uint64_t *values, size_t count)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < count; i++)
-        sum += inner(values[i]);
-    return sum;
-}
-
-__attribute__((noinline)) uint64_t lines_outer(const uint64_t *values, size_t count);
-__attribute__((noinline)) uint64_t lines_outer(const uint64_t *values, size_t count)
-{
-    return middle(values, count) + inner(count);
-}
-
-struct fixture {
-    struct elf_image *image;
-    struct symbol_lines *lines;
-    uint64_t start, end; /* code to ask about */
+/* "FUNCTION\nPATH:LINE (discriminator N)\n" for each level, until the next address. */
+struct truth {
+    size_t count;
+    struct {
+        const char *function, *file;
+        uint32_t line;
+    } levels[LEVELS];
 };
 
-static int set_up(void **state)
+static void read_truth(char **at, struct truth *truth)
 {
-    static struct fixture fixture;
-    struct elf_section text;
-    if (elf_image_open("/proc/self/exe", &fixture.image, NULL) < 0 ||
-        !symbol_lines_open(fixture.image, &fixture.lines) ||
-        !elf_image_section(fixture.image, ".text", &text))
-        return -1;
-    fixture.start = text.address;
-    fixture.end = text.address + (text.size < SPAN ? text.size : SPAN);
-    *state = &fixture;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct fixture *fixture = *state;
-    symbol_lines_close(fixture->lines);
-    elf_image_close(fixture->image);
-    return 0;
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = path ? strrchr(path, '/') : NULL;
-    return slash ? slash + 1 : path ? path : "??";
-}
-
-/* "FUNCTION\nFILE:LINE (discriminator N)\n" a level; the first line of an answer is the address. */
-static size_t read_answer(FILE *from, char (*functions)[1024], char (*files)[1024], unsigned *lines)
-{
-    char text[1024];
-    size_t count = 0;
-    while (count < LEVELS && fgets(text, sizeof text, from) && strncmp(text, "0x", 2)) {
-        snprintf(functions[count], 1024, "%.*s", (int)strcspn(text, "\n"), text);
-        if (!fgets(text, sizeof text, from))
-            break;
-        char *colon = strrchr(text, ':');
-        lines[count] = colon ? (unsigned)strtoul(colon + 1, NULL, 10) : 0;
-        if (colon)
-            *colon = '\0';
-        snprintf(files[count], 1024, "%s", base_name(text));
-        count++;
+    truth->count = 0;
+    while (**at && strncmp(*at, "0x", 2)) {
+        char *function = oracle_line(at), *place = oracle_line(at), *colon = place ? strrchr(place, ':') : NULL;
+        assert_non_null(colon);
+        assert_true(truth->count < LEVELS);
+        truth->levels[truth->count].function = function;
+        truth->levels[truth->count].line = (uint32_t)strtoul(colon + 1, NULL, 10);
+        *colon = '\0';
+        truth->levels[truth->count++].file = strcmp(place, "??") ? last_part(place) : NULL;
     }
-    return count;
 }
 
-static FILE *ask_addr2line(const struct fixture *fixture, char *path)
+/* Whether ours say the same; the outermost level has no function of its own. */
+static bool agree(const struct truth *truth, const struct symbol_line *lines, size_t count)
 {
-    char command[256];
-    int fd = mkstemp(path);
-    FILE *addresses = fdopen(fd, "w");
-    for (uint64_t at = fixture->start; at < fixture->end; at += STEP)
-        fprintf(addresses, "0x%llx\n", (unsigned long long)at);
-    fclose(addresses);
-    snprintf(command, sizeof command, "addr2line -a -i -f -e /proc/%d/exe < %s", (int)getpid(), path);
-    return popen(command, "r");
-}
-
-static bool same_levels(const struct symbol_line *ours, size_t count, char (*functions)[1024],
-                        char (*files)[1024], const unsigned *lines, size_t theirs)
-{
-    if (count != theirs)
+    if (truth->count == 1 && !truth->levels[0].line) /* it may still know a file, from .symtab */
+        return !count || (count == 1 && !lines[0].line);
+    if (count != truth->count || lines[count - 1].function)
         return false;
     for (size_t i = 0; i < count; i++) {
-        bool named = i + 1 == count || (ours[i].function && !strcmp(ours[i].function, functions[i]));
-        if (!named || ours[i].line != lines[i] || strcmp(base_name(ours[i].file), files[i]))
+        if (lines[i].line != truth->levels[i].line || !lines[i].file ||
+            strcmp(last_part(lines[i].file), truth->levels[i].file))
+            return false;
+        if (i + 1 < count && strcmp(lines[i].function, truth->levels[i].function))
             return false;
     }
     return true;
 }
 
-static void agrees_with_addr2line(void **state)
+static void show(uint64_t address, const struct truth *truth, const struct symbol_line *lines, size_t count)
 {
-    struct fixture *fixture = *state;
-    char path[] = "/tmp/tally-lines-XXXXXX", line[1024];
-    static char functions[LEVELS][1024], files[LEVELS][1024];
-    unsigned numbers[LEVELS];
-    size_t asked = 0, equal = 0, inlined = 0, known = 0;
-    FILE *answers = ask_addr2line(fixture, path);
-    assert_non_null(answers);
-    assert_non_null(fgets(line, sizeof line, answers)); /* the first address */
-    for (uint64_t at = fixture->start; at < fixture->end; at += STEP, asked++) {
-        struct symbol_line ours[LEVELS];
-        size_t theirs = read_answer(answers, functions, files, numbers);
-        size_t count = symbol_lines_at(fixture->lines, at, ours, LEVELS);
-        bool unknown = theirs <= 1 && numbers[0] == 0;
-        known += !unknown;
-        inlined += count > 1;
-        equal += unknown ? count == 0 || ours[0].line == 0
-                         : same_levels(ours, count, functions, files, numbers, theirs);
+    fprintf(stderr, "0x%lx:", address);
+    for (size_t i = 0; i < truth->count; i++)
+        fprintf(stderr, " %s %s:%u", truth->levels[i].function, truth->levels[i].file, truth->levels[i].line);
+    fprintf(stderr, "\n   ours:");
+    for (size_t i = 0; i < count; i++)
+        fprintf(stderr, " %s %s:%u", lines[i].function, lines[i].file, lines[i].line);
+    fprintf(stderr, "\n");
+}
+
+static char *ask_addr2line(const char *path, const struct opened *opened)
+{
+    char list[] = "/tmp/tally-lines-XXXXXX";
+    int fd = mkstemp(list);
+    assert_true(fd >= 0);
+    FILE *file = fdopen(fd, "w");
+    for (uint64_t address = opened->start; address < opened->end; address++)
+        fprintf(file, "0x%lx\n", address);
+    fclose(file);
+    char *said = oracle_output("addr2line -a -f -i -C -e '%s' < %s", path, list);
+    unlink(list);
+    return said;
+}
+
+/* At every address of .text. `oracle` is the file with the debug information. */
+static void compare_all(const char *path, const char *oracle, const struct symbol_options *options)
+{
+    struct opened opened = oracle_open(path, options);
+    char *said = ask_addr2line(oracle, &opened), *at = said;
+    unsigned different = 0, deep = 0;
+    assert_true(symbol_file_has_lines(opened.file));
+    for (uint64_t address = opened.start; address < opened.end; address++) {
+        struct symbol_line lines[LEVELS];
+        struct truth truth;
+        assert_int_equal(strtoull(oracle_line(&at), NULL, 16), address);
+        read_truth(&at, &truth);
+        size_t count = symbol_file_lines(opened.file, address, lines, LEVELS);
+        deep += count > 2;
+        if (!agree(&truth, lines, count) && different++ < 5)
+            show(address, &truth, lines, count);
     }
-    pclose(answers);
-    unlink(path);
-    print_message("# %zu addresses, %zu with lines, %zu inlined, %zu equal\n", asked, known, inlined, equal);
-    assert_true(known > 200 && inlined > 10);
-    assert_true(equal * 1000 >= asked * 990); /* the two differ about rows that are no statement */
+    free(said);
+    oracle_close(&opened);
+    assert_int_equal(different, 0);
+    assert_true(deep > 20); /* the fixture inlines */
 }
 
-static void inlined_chain_is_in_order(void **state)
+static void compare_program(const char *name)
 {
-    struct fixture *fixture = *state;
-    struct symbol_file *file;
-    struct symbol_function function;
-    uint64_t values[3] = {1, 2, 3};
-    assert_true(lines_outer(values, 3) != 0);
-    assert_int_equal(symbol_file_open(fixture->image, NULL, &file, NULL), 0);
-    bool seen = false;
-    for (uint64_t at = fixture->start; at < fixture->end; at++) {
-        struct symbol_line levels[LEVELS];
-        if (!symbol_file_function(file, at, &function) || strcmp(function.name, "lines_outer"))
-            continue;
-        size_t count = symbol_file_lines(file, at, levels, LEVELS);
-        assert_true(count > 0 && levels[count - 1].function == NULL);
-        seen |= count == 3 && !strcmp(levels[0].function, "inner") && !strcmp(levels[1].function, "middle");
-    }
-    assert_true(seen);
-    symbol_file_close(file);
+    const char *path = oracle_fixture(name);
+    char kept[4096];
+    if (!path)
+        skip();
+    snprintf(kept, sizeof kept, "%s", path);
+    compare_all(kept, kept, NULL);
 }
 
-static void nothing_where_nothing_is(void **state)
+static void dwarf5_agrees(void **state)
 {
-    struct fixture *fixture = *state;
-    struct symbol_line levels[LEVELS];
-    assert_int_equal(symbol_lines_at(fixture->lines, 0, levels, LEVELS), 0);
-    assert_int_equal(symbol_lines_at(fixture->lines, UINT64_MAX, levels, LEVELS), 0);
+    (void)state;
+    compare_program("dwarf5");
 }
 
-int main(void)
+static void dwarf4_agrees(void **state)
+{
+    (void)state;
+    compare_program("dwarf4");
+}
+
+static void compressed_agrees(void **state)
+{
+    (void)state;
+    compare_program("compressed");
+}
+
+static void split_dwarf_agrees(void **state)
+{
+    (void)state;
+    compare_program("dwo");
+}
+
+static void clang_agrees(void **state)
+{
+    (void)state;
+    compare_program("clang");
+}
+
+static void cpp_agrees(void **state)
+{
+    (void)state;
+    compare_program("cpp");
+}
+
+static void aarch64_agrees(void **state)
+{
+    (void)state;
+    compare_program("aarch64");
+}
+
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agrees_with_addr2line),
-        cmocka_unit_test(inlined_chain_is_in_order),
-        cmocka_unit_test(nothing_where_nothing_is),
+        cmocka_unit_test(dwarf5_agrees),      cmocka_unit_test(dwarf4_agrees), cmocka_unit_test(compressed_agrees),
+        cmocka_unit_test(split_dwarf_agrees), cmocka_unit_test(clang_agrees),  cmocka_unit_test(cpp_agrees),
+        cmocka_unit_test(aarch64_agrees),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    if (argc < 2)
+        return 2;
+    oracle_use(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
