@@ -1,0 +1,377 @@
+/* What is written is what is read: a random model through flushes, folding and loading, against totals kept by hand; and who may
+ * write where. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base_map.h"
+#include "profile.h"
+#include "profile_statistics.h"
+#include "profile_store.h"
+#include "profile_timeline.h"
+#include "wire_loss.h"
+
+static char folder[] = "/tmp/tally-store-XXXXXX";
+static char path[128], old_path[160];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    if (!mkdtemp(folder))
+        return -1;
+    snprintf(path, sizeof path, "%s/p", folder);
+    snprintf(old_path, sizeof old_path, "%s.old", path);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    unlink(path);
+    unlink(old_path);
+    return rmdir(folder);
+}
+
+static int clean(void **state)
+{
+    (void)state;
+    unlink(path);
+    unlink(old_path);
+    return 0;
+}
+
+struct world {
+    struct profile *profile;
+    uint32_t image, thread, addresses[400];
+    uint16_t counter;
+    uint64_t random, samples;
+};
+
+static struct world new_world(uint32_t max_nodes)
+{
+    struct world world = {.profile = profile_new(), .random = 1};
+    if (max_nodes)
+        world.profile->max_nodes = max_nodes;
+    world.image = profile_image(world.profile, PROFILE_IMAGE_FILE, "/bin/x", "abcd", 0);
+    world.counter = (uint16_t)profile_counter(world.profile, "time.cpu", "ns", false, PROFILE_SUM);
+    world.thread = profile_thread(world.profile, profile_process(world.profile, 10, 0), 11);
+    for (uint32_t i = 0; i < 400; i++)
+        world.addresses[i] = profile_address(world.profile, world.image, 0x1000 + 16 * i);
+    return world;
+}
+
+static void add_samples(struct world *world, int count)
+{
+    for (int i = 0; i < count; i++) {
+        uint32_t stack[12];
+        world->random = base_hash(world->random + 1);
+        size_t depth = 1 + world->random % 12;
+        for (size_t level = 0; level < depth; level++)
+            stack[level] = world->addresses[base_hash(world->random + level * 7919) % (level < 3 ? 4 : 400)];
+        uint32_t node = profile_stack(world->profile, stack, NULL, depth);
+        profile_count(world->profile, node, world->thread, (uint16_t)(i % 3), world->counter, 1000, 1);
+        world->samples++;
+    }
+}
+
+static uint64_t total_samples(const struct profile *profile)
+{
+    uint64_t samples = 0;
+    for (size_t i = 0; i < profile->cell_count; i++)
+        samples += profile->cells[i].samples;
+    return samples;
+}
+
+static void what_is_written_is_read(void **state)
+{
+    (void)state;
+    struct world world = new_world(0);
+    struct profile_store *store;
+    struct profile *loaded;
+    struct base_error error = {0};
+    assert_int_equal(profile_store_create(path, &store, &error), BASE_OK);
+    for (int flush = 0; flush < 5; flush++) {
+        add_samples(&world, 2000);
+        profile_lose(world.profile, WIRE_LOSS_STACK_CUT, 3);
+        profile_set_metaf(world.profile, "duration_ns", "%d", flush);
+        assert_int_equal(profile_store_flush(store, world.profile, &error), BASE_OK);
+        assert_int_equal(profile_load(path, &loaded, &error), BASE_OK); /* while it is being recorded */
+        assert_int_equal(total_samples(loaded), world.samples);
+        profile_free(loaded);
+    }
+    assert_int_equal(profile_store_close(store, world.profile, false, &error), BASE_OK);
+    assert_int_equal(profile_load(path, &loaded, &error), BASE_OK);
+    assert_int_equal(loaded->node_count, world.profile->node_count);
+    for (size_t i = 1; i < loaded->node_count; i++) {
+        assert_int_equal(loaded->nodes[i].parent, world.profile->nodes[i].parent);
+        assert_int_equal(loaded->nodes[i].address, world.profile->nodes[i].address);
+    }
+    assert_int_equal(loaded->losses[WIRE_LOSS_STACK_CUT], 15);
+    assert_string_equal(profile_meta(loaded, "duration_ns"), "4");
+    assert_string_equal(profile_text(loaded, loaded->images[world.image].path), "/bin/x");
+    profile_free(loaded);
+    profile_free(world.profile);
+}
+
+static void folding_keeps_every_sample(void **state)
+{
+    (void)state;
+    struct world world = new_world(2000);
+    struct profile_store *store;
+    struct profile *loaded;
+    struct base_error error = {0};
+    assert_int_equal(profile_store_create(path, &store, &error), BASE_OK);
+    for (int round = 0; round < 20; round++) {
+        add_samples(&world, 1000);
+        assert_int_equal(profile_check(world.profile, &error), BASE_OK);
+        assert_int_equal(total_samples(world.profile), world.samples);
+        assert_true(world.profile->live_nodes <= 2001);
+        assert_int_equal(profile_store_flush(store, world.profile, &error), BASE_OK);
+    }
+    assert_true(profile_folds(world.profile) > 2);
+    assert_true(world.profile->losses[WIRE_LOSS_FOLDED] > 0);
+    assert_int_equal(profile_store_close(store, world.profile, false, &error), BASE_OK);
+    if (profile_load(path, &loaded, &error) != BASE_OK)
+        fail_msg("%s", error.text);
+    assert_int_equal(total_samples(loaded), world.samples);
+    profile_free(loaded);
+    profile_free(world.profile);
+}
+
+static void timeline_survives_folding(void **state);
+
+struct timeline_totals {
+    uint64_t samples, last;
+    const struct profile *profile;
+    bool good;
+};
+
+static bool add_to_totals(void *context, const struct profile_timeline_sample *sample)
+{
+    struct timeline_totals *totals = context;
+    totals->good &=
+        sample->node < totals->profile->node_count && totals->profile->nodes[sample->node].address != 0;
+    totals->last = sample->time_ns;
+    totals->samples++;
+    return true;
+}
+
+static void timeline_survives_folding(void **state)
+{
+    (void)state;
+    struct world world = new_world(1000);
+    struct profile_store *store;
+    struct profile *loaded;
+    struct base_error error = {0};
+    assert_int_equal(profile_store_create(path, &store, &error), BASE_OK);
+    for (uint64_t i = 0; i < 8000; i++) {
+        world.random = base_hash(world.random + 1);
+        uint32_t stack[3] = {world.addresses[0], world.addresses[world.random % 40],
+                             world.addresses[world.random >> 32 & 255]};
+        uint32_t node = profile_stack(world.profile, stack, NULL, 3);
+        profile_count(world.profile, node, world.thread, 0, world.counter, 1, 1);
+        profile_timeline_add(world.profile, i * 1000, world.thread, node, 0, world.counter);
+    }
+    assert_true(profile_folds(world.profile) > 0);
+    assert_int_equal(profile_store_close(store, world.profile, false, &error), BASE_OK);
+    assert_int_equal(profile_load(path, &loaded, &error), BASE_OK);
+    struct timeline_totals totals = {.profile = loaded, .good = true};
+    assert_int_equal(profile_timeline_each(path, add_to_totals, &totals, &error), BASE_OK);
+    assert_int_equal(totals.samples, 8000);
+    assert_int_equal(totals.last, 7999000);
+    assert_true(totals.good);
+    profile_free(loaded);
+    profile_free(world.profile);
+}
+
+static void others_files_are_left_alone(void **state)
+{
+    (void)state;
+    struct profile_store *store;
+    struct base_error error = {0};
+    struct stat status;
+    FILE *file = fopen(path, "w");
+    fputs("precious", file);
+    fclose(file);
+    assert_int_equal(profile_store_create(path, &store, &error), BASE_EUSAGE);
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_size, 8);
+    unlink(path);
+    umask(0);
+    base_error_clear(&error);
+    struct world world = new_world(0);
+    assert_int_equal(profile_store_create(path, &store, &error), BASE_OK);
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0600);
+    struct profile_store *second;
+    assert_int_equal(profile_store_create(path, &second, &error), BASE_EBUSY);
+    char pid[32];
+    snprintf(pid, sizeof pid, "%d", (int)getpid());
+    assert_non_null(strstr(error.text, pid));
+    assert_int_equal(profile_store_close(store, world.profile, false, NULL), BASE_OK);
+    base_error_clear(&error);
+    assert_int_equal(profile_store_create(path, &store, &error), BASE_OK); /* the first became .old ... */
+    assert_int_equal(access(old_path, R_OK), 0);
+    assert_int_equal(profile_store_close(store, world.profile, true, NULL), BASE_OK); /* ... and comes back */
+    assert_int_equal(access(path, R_OK), 0);
+    assert_int_not_equal(access(old_path, R_OK), 0);
+    profile_free(world.profile);
+}
+
+static _Noreturn void write_for_ever(int told)
+{
+    struct world world = new_world(0);
+    struct profile_store *store;
+    if (profile_store_create(path, &store, NULL) < 0)
+        _exit(1);
+    for (uint64_t flushed = 0;;) {
+        add_samples(&world, 300);
+        if (profile_store_flush(store, world.profile, NULL) < 0)
+            _exit(2);
+        flushed = world.samples;
+        if (write(told, &flushed, sizeof flushed) != (ssize_t)sizeof flushed)
+            _exit(3);
+    }
+}
+
+static void killed_recorders_leave_a_profile(void **state)
+{
+    (void)state;
+    for (int run = 0; run < 40; run++) {
+        int told[2];
+        uint64_t flushed = 0, next;
+        clean(NULL);
+        assert_int_equal(pipe(told), 0);
+        pid_t pid = fork();
+        if (pid == 0)
+            write_for_ever(told[1]);
+        close(told[1]);
+        assert_int_equal(read(told[0], &flushed, sizeof flushed), (ssize_t)sizeof flushed);
+        usleep((useconds_t)(base_hash((uint64_t)run) % 20000));
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        while (read(told[0], &next, sizeof next) == (ssize_t)sizeof next)
+            flushed = next;
+        close(told[0]);
+        struct profile *loaded;
+        struct base_error error = {0};
+        if (profile_load(path, &loaded, &error) != BASE_OK)
+            fail_msg("run %d: %s", run, error.text);
+        assert_true(total_samples(loaded) >= flushed);
+        profile_free(loaded);
+    }
+    char journal[160];
+    snprintf(journal, sizeof journal, "%s-journal", path);
+    unlink(journal);
+}
+
+static void a_full_disk_keeps_the_last_state(void **state)
+{
+    (void)state;
+    struct world world = new_world(0);
+    struct profile_store *store;
+    struct base_error error = {0};
+    struct rlimit before, small = {.rlim_cur = 300000};
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before);
+    small.rlim_max = before.rlim_max;
+    assert_int_equal(profile_store_create(path, &store, &error), BASE_OK);
+    add_samples(&world, 1000);
+    assert_int_equal(profile_store_flush(store, world.profile, &error), BASE_OK);
+    uint64_t good = world.samples;
+    setrlimit(RLIMIT_FSIZE, &small);
+    int result = BASE_OK;
+    for (int i = 0; result == BASE_OK && i < 100; i++) {
+        add_samples(&world, 1000);
+        result = profile_store_flush(store, world.profile, &error);
+        good = result == BASE_OK ? world.samples : good;
+    }
+    assert_int_equal(result, BASE_EIO);
+    assert_non_null(strstr(error.text, path));
+    setrlimit(RLIMIT_FSIZE, &before);
+    struct profile *loaded;
+    base_error_clear(&error);
+    if (profile_load(path, &loaded, &error) != BASE_OK)
+        fail_msg("%s", error.text);
+    assert_int_equal(total_samples(loaded), good);
+    profile_free(loaded);
+    profile_store_close(store, world.profile, true, NULL);
+    profile_free(world.profile);
+}
+
+static void hostile_files_give_errors_only(void **state)
+{
+    (void)state;
+    struct world world = new_world(0);
+    struct profile_store *store;
+    static uint8_t good[1 << 20], bad[1 << 20];
+    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
+    add_samples(&world, 500);
+    assert_int_equal(profile_store_close(store, world.profile, false, NULL), BASE_OK);
+    profile_free(world.profile);
+    FILE *file = fopen(path, "r");
+    size_t size = fread(good, 1, sizeof good, file);
+    fclose(file);
+    uint64_t random = 3;
+    size_t refused = 0;
+    for (int i = 0; i < 600; i++) {
+        memcpy(bad, good, size);
+        for (int flips = 0; flips < 8; flips++) {
+            random = base_hash(random + 1);
+            bad[100 + random % (size - 100)] = (uint8_t)(random >> 40);
+        }
+        size_t kept = i % 4 ? size : (random >> 8) % size;
+        file = fopen(path, "w");
+        fwrite(bad, 1, kept, file);
+        fclose(file);
+        struct profile *loaded = NULL;
+        struct base_error error = {0};
+        if (profile_load(path, &loaded, &error) == BASE_OK) {
+            assert_int_equal(profile_check(loaded, &error), BASE_OK);
+            profile_free(loaded);
+        } else {
+            refused++;
+            assert_true(error.text[0] != '\0');
+        }
+    }
+    assert_true(refused > 100);
+}
+
+static void wilson_is_wilson(void **state)
+{
+    (void)state;
+    struct profile_interval interval = profile_wilson(10, 100); /* Newcombe 1998 gives 0.0552, 0.1744 */
+    assert_true(interval.low > 0.0551 && interval.low < 0.0553);
+    assert_true(interval.high > 0.1743 && interval.high < 0.1745);
+    interval = profile_wilson(0, 20);
+    assert_true(interval.low == 0 && interval.high > 0.160 && interval.high < 0.162);
+    interval = profile_wilson(0, 0);
+    assert_true(interval.low == 0 && interval.high == 1);
+    assert_true(profile_maximum_margin(2500) > 0.0195 && profile_maximum_margin(2500) < 0.0197);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(what_is_written_is_read, clean),
+        cmocka_unit_test_teardown(folding_keeps_every_sample, clean),
+        cmocka_unit_test_teardown(timeline_survives_folding, clean),
+        cmocka_unit_test_teardown(others_files_are_left_alone, clean),
+        cmocka_unit_test_teardown(killed_recorders_leave_a_profile, clean),
+        cmocka_unit_test_teardown(a_full_disk_keeps_the_last_state, clean),
+        cmocka_unit_test_teardown(hostile_files_give_errors_only, clean),
+        cmocka_unit_test(wilson_is_wilson),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
