@@ -184,7 +184,7 @@ static const char *opening(const char *name, const char *end)
 static void without_arguments(struct base_text *out, const char *name, bool ascii)
 {
     const char *end = strrchr(name, ')'), *begin = end ? opening(name, end) : NULL;
-    if (!begin || end - begin < 4 || end[1] == ':') {
+    if (!begin || begin == name || end - begin < 4 || end[1] == ':') {
         base_text_add(out, name);
         return;
     }

@@ -1,0 +1,135 @@
+#include "sample_profile.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum { PERIOD = 1001001 };
+
+struct sample_profile sample_profile_new(void)
+{
+    struct sample_profile sample = {.profile = profile_new()};
+    struct profile *profile = sample.profile;
+    assert_non_null(profile);
+    sample.program = profile_image(profile, PROFILE_IMAGE_FILE, "/usr/bin/sqlite3", "aa", 0);
+    sample.library = profile_image(profile, PROFILE_IMAGE_FILE, "/usr/lib/libsqlite3.so.0", "bb", 0);
+    sample.counter = (uint16_t)profile_counter(profile, "time.cpu", "ns", false, PROFILE_SUM);
+    sample.process = profile_process(profile, 100, 0);
+    struct profile_process process = profile->processes[sample.process];
+    process.name = profile_string(profile, "sqlite3");
+    profile_set_process(profile, sample.process, &process);
+    for (int i = 0; i < 2; i++) {
+        sample.threads[i] = profile_thread(profile, sample.process, 100 + i);
+        profile_set_thread_name(profile, sample.threads[i], i ? "worker" : "sqlite3");
+    }
+    return sample;
+}
+
+uint32_t sample_profile_function(struct sample_profile *sample, uint32_t image, const char *name,
+                                 uint64_t start, const char *file, uint32_t line)
+{
+    uint32_t index = profile_address(sample->profile, image, start + 8);
+    struct profile_address address = sample->profile->addresses[index];
+    address.function = profile_function(sample->profile, image, name, start, start + 64);
+    address.file = profile_string(sample->profile, file);
+    address.line = line;
+    address.resolution = PROFILE_RESOLVED;
+    address.lines_known = true;
+    profile_set_address(sample->profile, index, &address);
+    return index;
+}
+
+void sample_profile_inline(struct sample_profile *sample, uint32_t index, const char *name, const char *file,
+                           uint32_t line)
+{
+    struct profile_address address = sample->profile->addresses[index];
+    address.inlined = profile_inlined(sample->profile, name, file, line, address.inlined);
+    profile_set_address(sample->profile, index, &address);
+}
+
+void sample_profile_count_flags(struct sample_profile *sample, size_t thread, uint64_t samples,
+                                const uint32_t *stack, const uint32_t *flags)
+{
+    size_t depth = 0;
+    while (stack[depth])
+        depth++;
+    uint32_t leaf = profile_stack(sample->profile, stack, flags, depth);
+    profile_count(sample->profile, leaf, sample->threads[thread], (uint16_t)thread, sample->counter,
+                  (int64_t)samples * PERIOD, samples);
+}
+
+void sample_profile_count(struct sample_profile *sample, size_t thread, uint64_t samples,
+                          const uint32_t *stack)
+{
+    size_t depth = 0;
+    while (stack[depth])
+        depth++;
+    uint32_t *flags = calloc(depth + 1, sizeof *flags);
+    assert_non_null(flags);
+    sample_profile_count_flags(sample, thread, samples, stack, flags);
+    free(flags);
+}
+
+static void describe(struct profile *profile)
+{
+    profile_set_meta(profile, "command", "sqlite3 bench.db");
+    profile_set_meta(profile, "hostname", "host");
+    profile_set_meta(profile, "kernel", "6.18.2");
+    profile_set_meta(profile, "start_time", "1795342440");
+    profile_set_meta(profile, "duration_ns", "2310000000");
+    profile_set_meta(profile, "rate_hz", "999");
+    profile_set_meta(profile, "engine", "perf_event cpu-clock, user and kernel time");
+    profile_set_meta(profile, "overhead_tool_cpu_ns", "21000000");
+    profile_set_meta(profile, "target_cpu_ns", "2301000000");
+    profile_set_meta(profile, "complete", "1");
+    profile_lose(profile, 1, 12);
+    profile_lose(profile, 3, 57);
+}
+
+struct sample_profile sample_profile_full(void)
+{
+    struct sample_profile s = sample_profile_new();
+    uint32_t start = sample_profile_function(&s, s.program, "_start", 0x100, NULL, 0);
+    uint32_t mainly = sample_profile_function(&s, s.program, "main", 0x200, "/src/shell.c", 100);
+    uint32_t alarm = sample_profile_function(&s, s.program, "on_alarm", 0x400, "/src/shell.c", 7);
+    uint32_t exec = sample_profile_function(&s, s.library, "sqlite3VdbeExec", 0x1000, "/src/vdbe.c", 800);
+    uint32_t next = sample_profile_function(&s, s.library, "sqlite3BtreeNext", 0x2000, "/src/btree.c", 5000);
+    uint32_t fib = sample_profile_function(&s, s.library, "fib", 0x3000, "/src/fib.c", 3);
+    uint32_t map = sample_profile_function(
+        &s, s.library,
+        "std::__detail::_Map_base<std::basic_string<char, std::char_traits<char> >, int>::operator[]("
+        "std::basic_string<char, std::char_traits<char> > const&)",
+        0x5000, "/src/map.h", 3);
+    uint32_t bare = profile_address(s.profile, s.library, 0xdead);
+    sample_profile_inline(&s, map, "hash_bytes", "/usr/include/hash.h", 12);
+    SAMPLE(&s, 0, 800, start, mainly, exec);
+    SAMPLE(&s, 0, 500, start, mainly, exec, next);
+    SAMPLE(&s, 0, 300, start, mainly, fib, fib, fib, fib);
+    SAMPLE(&s, 1, 200, start, mainly, exec, map);
+    SAMPLE(&s, 1, 100, start, mainly, bare);
+    SAMPLE(&s, 0, 4, start, mainly, exec, alarm);
+    SAMPLE(&s, 0, 150, start, mainly, exec, fib, exec);
+    SAMPLE(&s, 0, 3, start, mainly, alarm);
+    const uint32_t interrupted[] = {0, 0, PROFILE_NODE_SIGNAL, 0}, cut[] = {PROFILE_NODE_CUT, 0},
+                   by_frame_pointer[] = {0, PROFILE_NODE_FRAME_POINTER, 0};
+    sample_profile_count_flags(&s, 0, 90, (const uint32_t[]){start, mainly, next, alarm, 0}, interrupted);
+    sample_profile_count_flags(&s, 0, 57, (const uint32_t[]){next, alarm, 0}, cut);
+    sample_profile_count_flags(&s, 0, 30, (const uint32_t[]){start, alarm, fib, 0}, by_frame_pointer);
+    describe(s.profile);
+    return s;
+}
+
+char *sample_profile_report(const struct profile *profile, const struct report_options *options)
+{
+    struct base_text out = {0};
+    struct base_error error = {0};
+    int code = report_print(profile, options, &out, &error);
+    if (code)
+        print_error("%s\n", error.text);
+    assert_int_equal(code, 0);
+    char *text = base_text_detach(&out);
+    assert_non_null(text);
+    return text;
+}

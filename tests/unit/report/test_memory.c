@@ -1,0 +1,92 @@
+/* Every allocation of every view fails once: the report comes whole, or the error does and nothing was appended. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "sample_profile.h"
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+
+static long left = -1; /* allocations until one fails; negative: none does */
+
+static bool fails(void)
+{
+    return left >= 0 && left-- == 0;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return fails() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+    return fails() ? NULL : __real_realloc(old, size);
+}
+
+/* True when allocation number `failing` was reached. */
+static bool try(const struct profile *profile, const struct report_options *options, long failing,
+                const char *whole)
+{
+    struct base_text out = {0};
+    struct base_error error = {0};
+    left = failing;
+    int code = report_print(profile, options, &out, &error);
+    bool reached = left < 0;
+    left = -1;
+    if (code) {
+        assert_int_equal(code, BASE_ENOMEM);
+        assert_true(error.text[0]);
+        assert_int_equal(out.length, 0);
+    } else {
+        assert_string_equal(base_text_string(&out), whole);
+    }
+    base_text_free(&out);
+    return reached;
+}
+
+static void every_allocation(void **state)
+{
+    (void)state;
+    struct sample_profile sample = sample_profile_full();
+    for (int form = 0; form < 2 * (REPORT_LOSSES + 1); form++) {
+        struct report_options options = {.view = (enum report_view)(form / 2),
+                                         .json = form % 2,
+                                         .lines = true,
+                                         .thread = "*",
+                                         .image = "*",
+                                         .cpus = "0-1",
+                                         .width = 80,
+                                         .limit_percent = 0.5};
+        for (int by = 0; by < (form < 2 ? 6 : 1); by++) {
+            options.by = (enum report_by)by;
+            char *whole = sample_profile_report(sample.profile, &options);
+            long failing = 0;
+            while (try(sample.profile, &options, failing, whole))
+                failing++;
+            assert_true(failing > 5);
+            free(whole);
+        }
+    }
+    profile_free(sample.profile);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_allocation)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

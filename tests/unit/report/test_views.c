@@ -1,0 +1,168 @@
+/* Every view of one small profile, compared with the text in expected/, for terminals of 80 and 120 columns. With
+ * TALLY_BLESS set the texts are written instead; read what changed before committing it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base_utf8.h"
+#include "sample_profile.h"
+
+static char *read_all(const char *path)
+{
+    struct base_text text = {0};
+    char bytes[4096];
+    size_t count;
+    FILE *file = fopen(path, "r");
+    while (file && (count = fread(bytes, 1, sizeof bytes, file)) > 0)
+        base_text_add_bytes(&text, bytes, count);
+    if (file)
+        fclose(file);
+    base_text_add(&text, "");
+    return base_text_detach(&text);
+}
+
+static void compare(const char *name, const char *text)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s.txt", EXPECTED, name);
+    if (getenv("TALLY_BLESS")) {
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        fputs(text, file);
+        assert_int_equal(fclose(file), 0);
+    }
+    char *expected = read_all(path);
+    assert_string_equal(text, expected);
+    free(expected);
+}
+
+static void check_width(const char *text, unsigned width)
+{
+    for (const char *line = text; *line;) {
+        size_t length = strcspn(line, "\n");
+        char *copy = strndup(line, length);
+        if (base_utf8_width(copy) > width)
+            fail_msg("wider than %u: %s", width, copy);
+        assert_false(length && line[length - 1] == ' ');
+        free(copy);
+        line += length + 1;
+    }
+}
+
+static void check_view(const char *name, struct report_options options)
+{
+    struct sample_profile sample = sample_profile_full();
+    static const unsigned widths[] = {80, 120};
+    char full[128];
+    options.limit_percent = options.limit_percent ? options.limit_percent : 0.5;
+    for (size_t i = 0; i < 2; i++) {
+        options.width = widths[i];
+        char *text = sample_profile_report(sample.profile, &options);
+        snprintf(full, sizeof full, "%s-%u", name, widths[i]);
+        compare(full, text);
+        check_width(text, widths[i]);
+        free(text);
+    }
+    options.width = 52;
+    char *text = sample_profile_report(sample.profile, &options);
+    check_width(text, 52 + 14); /* columns of figures do not shrink */
+    free(text);
+    profile_free(sample.profile);
+}
+
+static void flat_by_everything(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"flat", "line", "address", "image", "thread", "cpu"};
+    for (int by = 0; by < 6; by++)
+        check_view(names[by], (struct report_options){.by = (enum report_by)by});
+}
+
+static void flat_otherwise(void **state)
+{
+    (void)state;
+    check_view("inlines", (struct report_options){.inlines = true});
+    check_view("limit-percent", (struct report_options){.limit_percent = 10});
+    check_view("limit-rows", (struct report_options){.limit_rows = 3});
+    check_view("flat-ascii", (struct report_options){.limit_percent = 10, .ascii = true});
+}
+
+static void graph(void **state)
+{
+    (void)state;
+    check_view("graph", (struct report_options){.view = REPORT_GRAPH});
+    check_view("graph-rows", (struct report_options){.view = REPORT_GRAPH, .limit_rows = 2, .inlines = true});
+}
+
+static void tree(void **state)
+{
+    (void)state;
+    check_view("tree", (struct report_options){.view = REPORT_TREE});
+    check_view("tree-ascii", (struct report_options){.view = REPORT_TREE, .ascii = true, .limit_rows = 6});
+}
+
+static void paths(void **state)
+{
+    (void)state;
+    check_view("paths", (struct report_options){.view = REPORT_PATHS});
+    check_view("paths-lines",
+               (struct report_options){.view = REPORT_PATHS, .lines = true, .limit_percent = 5});
+}
+
+static void losses(void **state)
+{
+    (void)state;
+    check_view("losses", (struct report_options){.view = REPORT_LOSSES});
+}
+
+static void filters(void **state)
+{
+    (void)state;
+    check_view("only-thread", (struct report_options){.thread = "work*"});
+    check_view("filters", (struct report_options){.process = "100", .image = "libsql*", .cpus = "0,7-9"});
+}
+
+/* Colour adds escape sequences and nothing else. */
+static void colour_only_decorates(void **state)
+{
+    (void)state;
+    struct sample_profile sample = sample_profile_full();
+    for (int view = 0; view <= REPORT_LOSSES; view++) {
+        struct report_options options = {.view = (enum report_view)view, .limit_percent = 5, .width = 80};
+        char *plain = sample_profile_report(sample.profile, &options);
+        options.color = true;
+        char *colored = sample_profile_report(sample.profile, &options), *to = colored;
+        assert_non_null(strchr(colored, '\033'));
+        for (const char *from = colored; *from;) {
+            if (*from == '\033')
+                from += strcspn(from, "m") + 1;
+            else
+                *to++ = *from++;
+        }
+        *to = '\0';
+        assert_string_equal(colored, plain);
+        assert_null(strchr(plain, '\033'));
+        free(plain);
+        free(colored);
+    }
+    profile_free(sample.profile);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(flat_by_everything),
+        cmocka_unit_test(flat_otherwise),
+        cmocka_unit_test(graph),
+        cmocka_unit_test(tree),
+        cmocka_unit_test(paths),
+        cmocka_unit_test(losses),
+        cmocka_unit_test(filters),
+        cmocka_unit_test(colour_only_decorates),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
