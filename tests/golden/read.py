@@ -1,0 +1,94 @@
+#!/usr/bin/python3
+"""read - a second reader of profiles, made from doc/format.md alone, and what it says of a file compared with the views.
+
+    read.py FILE.tally...    TAP: each file of every version must stay readable, and its views must agree with its tables
+"""
+import collections
+import math
+import sqlite3
+import sys
+
+
+def read(path):
+    """Everything a report needs, from the tables."""
+    profile = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    profile.execute("PRAGMA trusted_schema = OFF")
+    text = dict(profile.execute("SELECT id, text FROM data_strings")) | {0: ""}
+    images = {row[0]: (text[row[1]], row[4]) for row in profile.execute("SELECT * FROM data_images")}
+    functions = {row[0]: text[row[1]] for row in profile.execute("SELECT * FROM data_functions")}
+    frames = {}
+    for number, address, image, function in profile.execute("SELECT id, address, image, function FROM data_addresses"):
+        name, kind = images[image]
+        plain = name if kind == 5 else f"{name}+0x{address % 2**64:x}"
+        frames[number] = (functions.get(function) or plain, name)
+    nodes = {row[0]: (row[1], frames[row[2]]) for row in profile.execute("SELECT * FROM data_nodes")}
+    cells = profile.execute("SELECT node, counter, value, samples FROM data_cells").fetchall()
+    return profile, nodes, cells
+
+
+def stack_of(nodes, node):
+    stack = []
+    while node:
+        parent, frame = nodes[node]
+        stack.append(frame)
+        node = parent
+    return stack[::-1]
+
+
+def wilson(hits, samples):
+    z, share = 1.959963984540054, hits / samples
+    scale = 1 + z * z / samples
+    centre = (share + z * z / (2 * samples)) / scale
+    half = z / scale * math.sqrt(share * (1 - share) / samples + z * z / (4 * samples * samples))
+    return max(0, centre - half), min(1, centre + half)
+
+
+def check(path):
+    """What differs between the views and the tables: nothing, one hopes."""
+    profile, nodes, cells = read(path)
+    counters = {row[0]: row for row in profile.execute("SELECT id, name, unit, exact FROM counters")}
+    own, total, hits, stacks = (collections.Counter() for _ in range(4))
+    for node, counter, value, samples in cells:
+        stack = stack_of(nodes, node)
+        stacks[counters[counter][1], ";".join(name for name, _ in stack)] += value
+        hits[counter] += samples
+        for frame in set(stack):
+            total[counter, frame] += value
+        if stack:
+            own[counter, stack[-1]] += value
+            hits[counter, stack[-1]] += samples
+    wrong = []
+    if collections.Counter({(c, s): v for c, s, v in profile.execute("SELECT counter, stack, value FROM stacks")}) != stacks:
+        wrong.append("stacks differ")
+    ids = {row[1]: number for number, row in counters.items()}
+    rows = profile.execute("SELECT function, image, counter, self, total, self_low, self_high, samples FROM flat").fetchall()
+    if len(rows) != len(total):
+        wrong.append(f"flat has {len(rows)} rows, not {len(total)}")
+    for function, image, counter, self_value, total_value, low, high, samples in rows:
+        number = ids[counter]
+        key = number, (function, image)
+        if (own[key], total[key], hits[key]) != (self_value, total_value, samples):
+            wrong.append(f"{function}: {self_value}, {total_value}, {samples} in flat")
+        if not counters[number][3] and hits[number]:
+            expected = wilson(samples, hits[number])
+            if max(abs(low - expected[0]), abs(high - expected[1])) > 1e-6:
+                wrong.append(f"{function}: interval {low} to {high}")
+    if not rows or not nodes:
+        wrong.append("the file is empty")
+    return wrong
+
+
+def main(paths):
+    print(f"1..{len(paths)}")
+    failed = False
+    for number, path in enumerate(paths, 1):
+        wrong = check(path)
+        failed |= bool(wrong)
+        for line in wrong[:10]:
+            print(f"# {line}")
+        print(f"{'not ok' if wrong else 'ok'} {number} - {path.rsplit('/', 1)[-1]}")
+    return 1 if failed or not paths else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
