@@ -239,8 +239,8 @@ static int gather(struct graph *graph)
 
 /* --- text --- */
 
-/* A narrow terminal needs the columns for names. */
-static bool with_samples(const struct graph *graph)
+/* A narrow terminal has no columns for samples and images beside the names. */
+static bool is_wide(const struct graph *graph)
 {
     return !graph->context->width || graph->context->width >= NARROW;
 }
@@ -248,10 +248,11 @@ static bool with_samples(const struct graph *graph)
 /* A row that only says something. */
 static void add_remark(const struct graph *graph, struct report_table *table, const char *remark)
 {
-    for (unsigned i = with_samples(graph) ? 4 : 3; i > 0; i--)
+    for (unsigned i = is_wide(graph) ? 4 : 3; i > 0; i--)
         report_table_cell(table, NULL, false);
     report_table_cell(table, remark, false);
-    report_table_cell(table, NULL, false);
+    if (is_wide(graph))
+        report_table_cell(table, NULL, false);
     report_table_row(table, REPORT_DIM);
 }
 
@@ -284,10 +285,11 @@ static void add_edge(const struct graph *graph, struct report_table *table, cons
     report_table_cell(table, NULL, false);
     report_view_share_cell(graph->context, table, &edge->total);
     report_table_cell(table, NULL, false);
-    if (with_samples(graph))
+    if (is_wide(graph))
         report_view_count_cell(graph->context, table, edge->total.samples);
     add_name(graph, table, other, true, edge->caller == edge->callee);
-    report_view_image_cell(graph->context, table, &graph->entities, other);
+    if (is_wide(graph))
+        report_view_image_cell(graph->context, table, &graph->entities, other);
     report_table_row(table, REPORT_PLAIN);
 }
 
@@ -338,10 +340,11 @@ static void add_entry(const struct graph *graph, struct report_table *table, uin
     report_table_cell(table, base_text_string(&index), false);
     report_view_share_cell(graph->context, table, &sum->total);
     report_view_share_cell(graph->context, table, &sum->self);
-    if (with_samples(graph))
+    if (is_wide(graph))
         report_view_count_cell(graph->context, table, sum->total.samples);
     add_name(graph, table, entity, false, false);
-    report_view_image_cell(graph->context, table, &graph->entities, entity);
+    if (is_wide(graph))
+        report_view_image_cell(graph->context, table, &graph->entities, entity);
     report_table_row(table, REPORT_BOLD);
     table->failed |= index.failed;
     base_text_free(&index);
@@ -370,10 +373,11 @@ static void print_text(struct graph *graph)
     report_table_add_column(&table, "index", REPORT_LEFT, REPORT_FIXED);
     report_table_add_column(&table, "total", REPORT_RIGHT_TITLE_LEFT, REPORT_FIXED);
     report_table_add_column(&table, "self", REPORT_RIGHT_TITLE_LEFT, REPORT_FIXED);
-    if (with_samples(graph))
+    if (is_wide(graph))
         report_table_add_column(&table, "samples", REPORT_RIGHT, REPORT_FIXED);
     report_table_add_column(&table, "function", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
-    report_table_add_column(&table, "image", REPORT_LEFT, REPORT_FLEXIBLE);
+    if (is_wide(graph))
+        report_table_add_column(&table, "image", REPORT_LEFT, REPORT_FLEXIBLE);
     for (size_t i = 0; i < graph->shown; i++) {
         add_entry(graph, &table, graph->ranking[i]);
         if (i + 1 == graph->ranked)

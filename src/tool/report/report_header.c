@@ -263,7 +263,7 @@ static void add_end(struct flow *flow, struct base_text *part)
         base_text_add(part,
                       "unfinished: the recording did not come to its end; this is what was saved until then");
         add_text(flow, part, REPORT_BOLD);
-    } else if (status && *status && strcmp(status, "0")) {
+    } else if (status && *status && strcmp(status, "0") && strcmp(status, "success")) {
         base_text_addf(part, "the target ended with %s", status);
         add_text(flow, part, REPORT_PLAIN);
     }
