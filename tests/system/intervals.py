@@ -7,7 +7,7 @@ Z_95 = 1.959964
 def two_shares_differ(hits_a, samples_a, hits_b, samples_b, z=4.3):
     """Whether two sampled shares differ by more than chance allows (two-sided, 2e-5)."""
     p, q = hits_a / samples_a, hits_b / samples_b
-    pooled = (hits_a + hits_b) / (samples_a + samples_b)
+    pooled = min(1.0, (hits_a + hits_b) / (samples_a + samples_b))
     deviation = math.sqrt(pooled * (1 - pooled) * (1 / samples_a + 1 / samples_b))
     return abs(p - q) > z * deviation + 1e-9
 

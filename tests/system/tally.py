@@ -138,7 +138,8 @@ class Profile:
 
     def counter(self):
         """The first one: time.cpu, or time.user where the kernel's part may not be counted."""
-        return self.rows("select name from counters order by id limit 1")[0][0]
+        names = self.rows("select name from counters order by id limit 1")
+        return names[0][0] if names else ""
 
     def flat(self, counter=None):
         """{function: row as a dictionary}; functions of one name in several images are summed by whoever cares."""

@@ -49,7 +49,8 @@ void symbol_file_close(struct symbol_file *file);
 /* False: nothing covers the address (neither symbol nor FDE). */
 bool symbol_file_function(struct symbol_file *file, uint64_t address, struct symbol_function *function);
 
-/* Levels of source at `address`, innermost first, at most `max`; 0 when there is no line information. */
+/* Levels of source at `address`, innermost first, at most `max`; 0 when there is no line information. The last is
+ * always the outermost: where there are more than `max`, those just inside it are left out. */
 size_t symbol_file_lines(struct symbol_file *file, uint64_t address, struct symbol_line *lines, size_t max);
 
 /* True when DWARF line information was found (in the image or a separate file). Opens it if need be. */

@@ -12,7 +12,7 @@ struct unit_range {
 };
 
 struct known_unit {
-    Dwarf_Die die;
+    Dwarf_Die die, split;     /* of split DWARF: the skeleton, and what it stands for; else the same */
     struct symbol_unit *read; /* NULL: nobody asked yet */
     bool damaged;
 };
@@ -57,7 +57,7 @@ bool symbol_lines_present(const struct symbol_lines *lines)
 
 /* --- the index of units --- */
 
-static bool add_unit(struct symbol_lines *lines, Dwarf_Die *die)
+static bool add_unit(struct symbol_lines *lines, Dwarf_Die *die, const Dwarf_Die *split)
 {
     Dwarf_Addr base, low, high;
     ptrdiff_t at = 0;
@@ -70,7 +70,7 @@ static bool add_unit(struct symbol_lines *lines, Dwarf_Die *die)
             return false;
         lines->ranges[lines->range_count++] = (struct unit_range){low, high, (uint32_t)lines->unit_count};
     }
-    lines->units[lines->unit_count++] = (struct known_unit){.die = *die};
+    lines->units[lines->unit_count++] = (struct known_unit){.die = *die, .split = *split};
     return true;
 }
 
@@ -87,12 +87,12 @@ static void index_units(struct symbol_lines *lines)
     uint8_t type;
     lines->indexed = true;
     while (dwarf_get_units(lines->dwarf, unit, &unit, NULL, &type, &die, &split) == 0) {
-        bool skeleton =
-            type == DW_UT_skeleton && split.addr; /* code and lines are in the .dwo file, if it is there */
-        if (!add_unit(lines, skeleton ? &split : &die))
+        bool skeleton = type == DW_UT_skeleton && split.addr; /* and its .dwo file is there */
+        if (!add_unit(lines, &die, skeleton ? &split : &die))
             break;
     }
-    qsort(lines->ranges, lines->range_count, sizeof *lines->ranges, by_low);
+    if (lines->range_count)
+        qsort(lines->ranges, lines->range_count, sizeof *lines->ranges, by_low);
 }
 
 /* Units' ranges do not overlap; the last that begins at or before the address is the only candidate. */
@@ -121,7 +121,7 @@ size_t symbol_lines_at(struct symbol_lines *lines, uint64_t address, struct symb
     if (!unit || unit->damaged)
         return 0;
     if (!unit->read) {
-        unit->read = symbol_unit_read(&unit->die);
+        unit->read = symbol_unit_read(&unit->die, &unit->split);
         unit->damaged = !unit->read;
     }
     return unit->read ? symbol_unit_at(unit->read, address, levels, max) : 0;

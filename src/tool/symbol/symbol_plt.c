@@ -138,22 +138,25 @@ static bool slot_of_aarch64(const uint8_t *bytes, uint64_t address, uint64_t *sl
     return true;
 }
 
-/* Entries are of 16 bytes, or 24 with a `bti c` in front or an `autia1716` behind; the first one is 32. */
+/* Entries are of 16 bytes, or of 24 with a `bti c` in front or an `autia1716` behind; the first one is longer and
+ * without a symbol. */
 static void add_section_aarch64(struct plt *plt)
 {
-    enum { ENTRY = 16, BTI_C = 0xd503245fu };
+    const uint32_t bti_c = 0xd503245f, autia1716 = 0xd503219f;
     const struct elf_section *section = &plt->section;
-    for (size_t at = 0; at + ENTRY <= section->size; at += 4) {
+    for (size_t at = 0; at + 16 <= section->size; at += 4) {
         uint64_t slot;
-        uint32_t before = 0;
+        uint32_t before = 0, last;
         if (!slot_of_aarch64(section->bytes + at, section->address + at, &slot))
             continue;
         const char *name = slot_name(&plt->slots, slot);
         if (at >= 4)
             memcpy(&before, section->bytes + at - 4, sizeof before);
-        size_t lead = before == BTI_C ? 4 : 0;
+        memcpy(&last, section->bytes + at + 12, sizeof last);
+        size_t lead = before == bti_c ? 4 : 0;
+        size_t size = lead ? 20 : last == autia1716 ? 24 : 16;
         if (name)
-            add_entry(plt, at - lead, ENTRY + lead, name);
+            add_entry(plt, at - lead, size + lead, name);
     }
 }
 

@@ -241,17 +241,17 @@ void symbol_unit_free(struct symbol_unit *unit)
     free(unit);
 }
 
-struct symbol_unit *symbol_unit_read(Dwarf_Die *unit_die)
+struct symbol_unit *symbol_unit_read(Dwarf_Die *die, Dwarf_Die *split)
 {
     struct symbol_unit *unit = calloc(1, sizeof *unit);
     if (!unit)
         return NULL;
     struct reader reader = {.unit = unit};
-    if (dwarf_getsrcfiles(unit_die, &reader.files, &reader.file_count))
+    if (dwarf_getsrcfiles(split, &reader.files, &reader.file_count))
         reader.files = NULL;
-    if (dwarf_getsrclines(unit_die, &unit->lines, &unit->line_count))
+    if (dwarf_getsrclines(die, &unit->lines, &unit->line_count))
         unit->line_count = 0;
-    read_inlines(&reader, unit_die, 0, 0);
+    read_inlines(&reader, split, 0, 0);
     bool done = !reader.failed && lay_flat(&reader);
     free(reader.ranges);
     if (done)
@@ -278,10 +278,12 @@ size_t symbol_unit_at(struct symbol_unit *unit, uint64_t address, struct symbol_
     struct symbol_line level = {.file = row ? dwarf_linesrc(row, NULL, NULL) : NULL};
     if (row && !dwarf_lineno(row, &line) && line > 0)
         level.line = (uint32_t)line;
-    while (inner && count + 1 < max) {
+    while (inner) { /* without room those just inside the outermost are left out */
         struct symbol_inline *call = &unit->inlines[inner - 1];
-        level.function = inline_name(call);
-        levels[count++] = level;
+        if (count + 1 < max) {
+            level.function = inline_name(call);
+            levels[count++] = level;
+        }
         level = (struct symbol_line){.file = call->call_file, .line = call->call_line};
         inner = call->outer;
     }

@@ -29,8 +29,9 @@ struct symbol_unit {
     size_t line_count, inline_count, inline_capacity, segment_count, segment_capacity;
 };
 
-/* Reads the unit of this DIE; what is damaged in it is left out. NULL: out of memory. */
-struct symbol_unit *symbol_unit_read(Dwarf_Die *unit_die);
+/* Reads the lines of the unit `die` and the inlined calls of `split`, which is the same unit unless DWARF is split.
+ * What is damaged is left out. NULL: out of memory. */
+struct symbol_unit *symbol_unit_read(Dwarf_Die *die, Dwarf_Die *split);
 void symbol_unit_free(struct symbol_unit *unit);
 
 /* As symbol_lines_at. */
