@@ -146,7 +146,8 @@ size_t profile_memory(const struct profile *profile)
 
 void profile_lose(struct profile *profile, unsigned reason, uint64_t count)
 {
-    if (reason < PROFILE_LOSSES && __builtin_add_overflow(profile->losses[reason], count, &profile->losses[reason]))
+    if (reason < PROFILE_LOSSES &&
+        __builtin_add_overflow(profile->losses[reason], count, &profile->losses[reason]))
         profile->losses[reason] = UINT64_MAX;
 }
 
@@ -400,8 +401,8 @@ uint32_t profile_function(struct profile *profile, uint32_t image, const char *n
     if (!profile_table_room(profile, PROFILE_TABLE_FUNCTIONS) ||
         !base_array_room(profile->functions, profile->function_count, profile->self->function_capacity))
         return out_of_memory(profile);
-    uint32_t *slot = profile_table_slot(profile, table, profile_hash_pair(start, wanted.name), same_function,
-                                        &wanted);
+    uint32_t *slot =
+        profile_table_slot(profile, table, profile_hash_pair(start, wanted.name), same_function, &wanted);
     if (*slot)
         return *slot - 1;
     if (is_full(profile, profile->function_count, HIGHEST_INDEX))

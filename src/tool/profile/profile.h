@@ -28,9 +28,9 @@
 enum profile_image_kind {
     PROFILE_IMAGE_FILE = 1, /* an ELF file */
     PROFILE_IMAGE_VDSO,
-    PROFILE_IMAGE_KERNEL,   /* name "[kernel]" or "[module]" */
-    PROFILE_IMAGE_JIT,      /* generated code; addresses are run-time ones; one image per process */
-    PROFILE_IMAGE_SPECIAL,  /* names that are no code: "(folded)", "(unknown)" */
+    PROFILE_IMAGE_KERNEL,  /* name "[kernel]" or "[module]" */
+    PROFILE_IMAGE_JIT,     /* generated code; addresses are run-time ones; one image per process */
+    PROFILE_IMAGE_SPECIAL, /* names that are no code: "(folded)", "(unknown)" */
 };
 
 struct profile_image {
@@ -43,15 +43,15 @@ struct profile_image {
 
 struct profile_process {
     int32_t pid, parent_pid;
-    uint32_t name;     /* string: command name */
-    uint32_t command;  /* string: command line, words quoted where needed; 0 unknown */
+    uint32_t name;             /* string: command name */
+    uint32_t command;          /* string: command line, words quoted where needed; 0 unknown */
     uint64_t start_ns, end_ns; /* since the start of the recording; end 0: still running at its end */
 };
 
 struct profile_thread {
     uint32_t process; /* index */
     int32_t tid;
-    uint32_t name;    /* string */
+    uint32_t name; /* string */
 };
 
 enum profile_resolution {
@@ -61,7 +61,7 @@ enum profile_resolution {
 };
 
 struct profile_address {
-    uint64_t address;   /* image address */
+    uint64_t address; /* image address */
     uint32_t image;
     uint32_t function;  /* 0: none (yet) */
     uint32_t file;      /* string; of the outermost level; 0 unknown */
@@ -88,7 +88,7 @@ enum profile_node_flag {
     PROFILE_NODE_SIGNAL = 1,        /* this frame was interrupted by a signal, its child is the handler */
     PROFILE_NODE_FRAME_POINTER = 2, /* reached by frame pointer */
     PROFILE_NODE_KERNEL = 4,
-    PROFILE_NODE_CUT = 8,           /* the stack above is missing: parent is the root, and this is no outermost frame */
+    PROFILE_NODE_CUT = 8, /* the stack above is missing: parent is the root, and this is no outermost frame */
 };
 
 struct profile_node {
@@ -137,34 +137,42 @@ struct profile {
     size_t image_count, process_count, thread_count, address_count, inlined_count, function_count, node_count,
         counter_count, cell_count, meta_count;
     uint64_t losses[PROFILE_LOSSES];
-    uint32_t max_nodes;           /* set before the first node; default 1,000,000 */
-    uint32_t live_nodes;          /* nodes in use (freed slots are reused) */
-    uint32_t folded_address;      /* the special address "(folded)"; 0 until needed */
-    struct profile_private *self; /* interning tables, strings, dirty marks: profile.c and profile_store.c only */
+    uint32_t max_nodes;      /* set before the first node; default 1,000,000 */
+    uint32_t live_nodes;     /* nodes in use (freed slots are reused) */
+    uint32_t folded_address; /* the special address "(folded)"; 0 until needed */
+    struct profile_private
+        *self; /* interning tables, strings, dirty marks: profile.c and profile_store.c only */
 };
 
 struct profile *profile_new(void);
 void profile_free(struct profile *profile);
 
 /* --- strings --- */
-uint32_t profile_string(struct profile *profile, const char *text);            /* "" and NULL give 0 */
-const char *profile_text(const struct profile *profile, uint32_t string);      /* never NULL; valid until profile_free */
+uint32_t profile_string(struct profile *profile, const char *text); /* "" and NULL give 0 */
+const char *profile_text(const struct profile *profile,
+                         uint32_t string); /* never NULL; valid until profile_free */
 
 /* --- what was profiled; the same key gives the same index --- */
-uint32_t profile_image(struct profile *profile, uint32_t kind, const char *path, const char *build_id, uint32_t process);
-uint32_t profile_process(struct profile *profile, int32_t pid, uint64_t start_ns); /* a new one each time (pids are reused) */
-uint32_t profile_thread(struct profile *profile, uint32_t process, int32_t tid);   /* a new one each time */
-uint32_t profile_counter(struct profile *profile, const char *name, const char *unit, bool exact, uint32_t combine);
+uint32_t profile_image(struct profile *profile, uint32_t kind, const char *path, const char *build_id,
+                       uint32_t process);
+uint32_t profile_process(struct profile *profile, int32_t pid,
+                         uint64_t start_ns); /* a new one each time (pids are reused) */
+uint32_t profile_thread(struct profile *profile, uint32_t process, int32_t tid); /* a new one each time */
+uint32_t profile_counter(struct profile *profile, const char *name, const char *unit, bool exact,
+                         uint32_t combine);
 uint32_t profile_address(struct profile *profile, uint32_t image, uint64_t address);
-uint32_t profile_function(struct profile *profile, uint32_t image, const char *name, uint64_t start, uint64_t end);
-uint32_t profile_inlined(struct profile *profile, const char *function, const char *file, uint32_t line, uint32_t outer);
+uint32_t profile_function(struct profile *profile, uint32_t image, const char *name, uint64_t start,
+                          uint64_t end);
+uint32_t profile_inlined(struct profile *profile, const char *function, const char *file, uint32_t line,
+                         uint32_t outer);
 
 /* Setters that mark what they change for the store. */
 void profile_set_process(struct profile *profile, uint32_t process, const struct profile_process *value);
 void profile_set_thread_name(struct profile *profile, uint32_t thread, const char *name);
 void profile_set_address(struct profile *profile, uint32_t address, const struct profile_address *value);
 void profile_set_meta(struct profile *profile, const char *key, const char *value);
-void profile_set_metaf(struct profile *profile, const char *key, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void profile_set_metaf(struct profile *profile, const char *key, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 const char *profile_meta(const struct profile *profile, const char *key); /* NULL when absent */
 
 /* --- the tree --- */
@@ -173,15 +181,17 @@ const char *profile_meta(const struct profile *profile, const char *key); /* NUL
 uint32_t profile_node(struct profile *profile, uint32_t parent, uint32_t address, uint32_t flags);
 uint64_t profile_folds(const struct profile *profile); /* how often folding happened */
 /* A whole stack, outermost first; returns its leaf. Survives folding in between. */
-uint32_t profile_stack(struct profile *profile, const uint32_t *addresses, const uint32_t *flags, size_t count);
+uint32_t profile_stack(struct profile *profile, const uint32_t *addresses, const uint32_t *flags,
+                       size_t count);
 
 /* Adds to a cell. */
-void profile_count(struct profile *profile, uint32_t node, uint32_t thread, uint16_t cpu, uint16_t counter, int64_t value,
-                   uint64_t samples);
+void profile_count(struct profile *profile, uint32_t node, uint32_t thread, uint16_t cpu, uint16_t counter,
+                   int64_t value, uint64_t samples);
 void profile_lose(struct profile *profile, unsigned reason, uint64_t count); /* enum wire_loss */
 
 /* --- timeline (only with --timeline): time since start (ns), thread, node, counter --- */
-void profile_timeline_add(struct profile *profile, uint64_t time_ns, uint32_t thread, uint32_t node, uint16_t cpu, uint16_t counter);
+void profile_timeline_add(struct profile *profile, uint64_t time_ns, uint32_t thread, uint32_t node,
+                          uint16_t cpu, uint16_t counter);
 
 /* Every invariant of the arrays (parents before use, indices in range, no cycles); for tests and for loaded files. */
 int profile_check(const struct profile *profile, struct base_error *error);

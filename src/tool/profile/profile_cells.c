@@ -98,7 +98,8 @@ uint64_t profile_folds(const struct profile *profile)
 }
 
 /* Folding spares the node that a child is being made for and all above it, so `node` stays what it is. */
-uint32_t profile_stack(struct profile *profile, const uint32_t *addresses, const uint32_t *flags, size_t count)
+uint32_t profile_stack(struct profile *profile, const uint32_t *addresses, const uint32_t *flags,
+                       size_t count)
 {
     uint32_t node = 0;
     for (size_t i = 0; i < count; i++) {

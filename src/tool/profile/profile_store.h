@@ -23,7 +23,8 @@ int profile_store_create(const char *path, struct profile_store **store, struct 
 int profile_store_flush(struct profile_store *store, struct profile *profile, struct base_error *error);
 
 /* Last flush, marks the recording complete, unlocks, closes. With `discard` the file is removed instead (the old one comes back). */
-int profile_store_close(struct profile_store *store, struct profile *profile, bool discard, struct base_error *error);
+int profile_store_close(struct profile_store *store, struct profile *profile, bool discard,
+                        struct base_error *error);
 
 uint64_t profile_store_size(const struct profile_store *store); /* bytes on disk */
 
@@ -33,6 +34,7 @@ int profile_load(const char *path, struct profile **profile, struct base_error *
 
 /* Runs one read-only SQL statement and appends the rows to `out`. */
 enum profile_query_format { PROFILE_QUERY_COLUMNS, PROFILE_QUERY_CSV, PROFILE_QUERY_JSON };
-int profile_query(const char *path, const char *sql, enum profile_query_format format, FILE *out, struct base_error *error);
+int profile_query(const char *path, const char *sql, enum profile_query_format format, FILE *out,
+                  struct base_error *error);
 
 #endif

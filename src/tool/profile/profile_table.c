@@ -51,9 +51,12 @@ static size_t first_item(enum profile_table_kind kind)
 static size_t item_count(const struct profile *profile, enum profile_table_kind kind)
 {
     const size_t counts[PROFILE_TABLES] = {
-        [PROFILE_TABLE_STRINGS] = profile->self->strings.count, [PROFILE_TABLE_IMAGES] = profile->image_count,
-        [PROFILE_TABLE_ADDRESSES] = profile->address_count,     [PROFILE_TABLE_FUNCTIONS] = profile->function_count,
-        [PROFILE_TABLE_INLINED] = profile->inlined_count,       [PROFILE_TABLE_NODES] = profile->node_count,
+        [PROFILE_TABLE_STRINGS] = profile->self->strings.count,
+        [PROFILE_TABLE_IMAGES] = profile->image_count,
+        [PROFILE_TABLE_ADDRESSES] = profile->address_count,
+        [PROFILE_TABLE_FUNCTIONS] = profile->function_count,
+        [PROFILE_TABLE_INLINED] = profile->inlined_count,
+        [PROFILE_TABLE_NODES] = profile->node_count,
         [PROFILE_TABLE_CELLS] = profile->cell_count,
     };
     return counts[kind];

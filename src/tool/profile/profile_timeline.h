@@ -13,7 +13,8 @@ struct profile_timeline_sample {
 
 /* Calls `each` for every sample of the file, in the order of recording; nodes are those of the finished tree (what was
  * folded later is at its (folded) node). Stops when `each` returns false. */
-int profile_timeline_each(const char *path, bool (*each)(void *context, const struct profile_timeline_sample *sample),
+int profile_timeline_each(const char *path,
+                          bool (*each)(void *context, const struct profile_timeline_sample *sample),
                           void *context, struct base_error *error);
 
 #endif
