@@ -7,22 +7,25 @@
 
 #define SHARES_CHUNK 40000ul /* rounds: about 10 us, well below a sampling interval */
 
-TRUTH_FUNCTION void share_05(void)
+/* Aligned alike, so that a round takes as long in each. */
+#define SHARES_FUNCTION TRUTH_FUNCTION __attribute__((aligned(64)))
+
+SHARES_FUNCTION void share_05(void)
 {
     TRUTH_WORK(SHARES_CHUNK);
 }
 
-TRUTH_FUNCTION void share_10(void)
+SHARES_FUNCTION void share_10(void)
 {
     TRUTH_WORK(SHARES_CHUNK);
 }
 
-TRUTH_FUNCTION void share_25(void)
+SHARES_FUNCTION void share_25(void)
 {
     TRUTH_WORK(SHARES_CHUNK);
 }
 
-TRUTH_FUNCTION void share_60(void)
+SHARES_FUNCTION void share_60(void)
 {
     TRUTH_WORK(SHARES_CHUNK);
 }

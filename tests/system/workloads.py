@@ -127,7 +127,7 @@ def cc1():
     return found
 
 
-def bzip2(context, size=12):
+def bzip2(context, size=18):
     tap.need("bzip2")
     return ["/usr/bin/bzip2", "-k", "-c", "-9", text_file(context, size)]
 
