@@ -36,9 +36,12 @@ void symbol_table_add_owned(struct symbol_table *table, uint64_t start, uint64_t
 
 /* --- from symbol sections --- */
 
+/* The end is not sought without limit: a hostile table without any would be read whole for every symbol. */
 const char *symbol_table_name(const struct elf_section *strings, uint32_t at)
 {
-    if (at >= strings->size || !memchr(strings->bytes + at, 0, strings->size - at))
+    enum { NAME_LIMIT = 65536 };
+    size_t left = at < strings->size ? strings->size - at : 0;
+    if (!memchr(strings->bytes + at, 0, left < NAME_LIMIT ? left : NAME_LIMIT))
         return NULL;
     return (const char *)strings->bytes + at;
 }

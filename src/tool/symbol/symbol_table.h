@@ -42,7 +42,7 @@ void symbol_table_finish(struct symbol_table *table);
 const struct symbol_entry *symbol_table_find(const struct symbol_table *table, uint64_t address);
 void symbol_table_free(struct symbol_table *table);
 
-/* A terminated name inside a string section, or NULL. */
+/* A terminated name inside a string section; NULL when there is none, or it is longer than 64 KiB. */
 const char *symbol_table_name(const struct elf_section *strings, uint32_t at);
 
 #endif

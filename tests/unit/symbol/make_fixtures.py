@@ -96,7 +96,8 @@ def split_programs():
     copy("by_id/split", f"root/usr/lib/debug/.build-id/{name[:2]}/{name[2:]}.debug")
     split("dwarf4", "other_id/program", "other_id/split")
     name = build_id("dwarf4")
-    copy("by_id/split", f"debug/.build-id/{name[:2]}/{name[2:]}.debug")  # the wrong one
+    copy("by_id/split", f"debug/.build-id/{name[:2]}/{name[2:]}.debug")  # of another program
+    copy("by_id/split", "other_id/split")
 
 
 def mini_program():

@@ -96,22 +96,48 @@ static int compare_worth(const struct oracle_symbol *a, const struct oracle_symb
                             : strcmp(a->name, b->name);
 }
 
-const struct oracle_symbol *oracle_symbol_at(const struct oracle_symbols *symbols, uint64_t address, uint64_t section)
+/* Labels inside functions are not functions. */
+static bool is_label(const struct oracle_symbols *symbols, const struct oracle_symbol *label)
 {
-    const struct oracle_symbol *sized = NULL, *last = NULL, *best = NULL;
+    if (label->size)
+        return false;
+    for (size_t i = 0; i < symbols->count; i++) {
+        if (label->start - symbols->items[i].start < symbols->items[i].size)
+            return true;
+    }
+    return false;
+}
+
+/* The start of the innermost function with a size around the address, else of the last one without. */
+static bool find_start(const struct oracle_symbols *symbols, uint64_t address, uint64_t section,
+                       uint64_t *start)
+{
+    const struct oracle_symbol *sized = NULL, *last = NULL;
     for (size_t i = 0; i < symbols->count; i++) {
         const struct oracle_symbol *symbol = &symbols->items[i];
-        if (symbol->start > address || symbol->start < section)
+        if (symbol->start > address || symbol->start < section || is_label(symbols, symbol))
             continue;
         if (address - symbol->start < symbol->size && (!sized || symbol->start > sized->start))
             sized = symbol;
         if (!last || symbol->start > last->start || (symbol->start == last->start && symbol->size))
             last = symbol;
     }
-    const struct oracle_symbol *found = sized ? sized : last && !last->size ? last : NULL;
-    for (size_t i = 0; found && i < symbols->count; i++) {
+    if (!sized && (!last || last->size))
+        return false;
+    *start = sized ? sized->start : last->start;
+    return true;
+}
+
+const struct oracle_symbol *oracle_symbol_at(const struct oracle_symbols *symbols, uint64_t address,
+                                             uint64_t section)
+{
+    const struct oracle_symbol *best = NULL;
+    uint64_t start;
+    if (!find_start(symbols, address, section, &start))
+        return NULL;
+    for (size_t i = 0; i < symbols->count; i++) {
         const struct oracle_symbol *symbol = &symbols->items[i];
-        if (symbol->start == found->start && (!best || compare_worth(symbol, best) < 0))
+        if (symbol->start == start && (!best || compare_worth(symbol, best) < 0))
             best = symbol;
     }
     return best;
@@ -147,7 +173,8 @@ struct opened oracle_open(const char *path, const struct symbol_options *options
     struct base_error error = {""};
     if (elf_image_open(path, &opened.image, &error) < 0)
         fail_msg("%s", error.text);
-    assert_int_equal(symbol_file_open(opened.image, options ? options : &nothing, &opened.file, NULL), BASE_OK);
+    assert_int_equal(symbol_file_open(opened.image, options ? options : &nothing, &opened.file, NULL),
+                     BASE_OK);
     assert_true(elf_image_section(opened.image, ".text", &text));
     opened.start = text.address;
     opened.end = text.address + text.size;

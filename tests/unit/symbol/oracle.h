@@ -14,7 +14,7 @@ char *oracle_output(const char *format, ...) __attribute__((format(printf, 1, 2)
 /* Next line of *text, terminated, *text behind it; NULL at the end. */
 char *oracle_line(char **text);
 
-struct oracle_symbol { /* as nm lists it */
+struct oracle_symbol {    /* as nm lists it */
     uint64_t start, size; /* 0: has none */
     char type;
     char *name; /* version cut off */
@@ -30,7 +30,8 @@ void oracle_symbols_free(struct oracle_symbols *symbols);
 
 /* The symbol that covers the address, by looking at all of them; NULL: none. `limit` is where a symbol without a size
  * ends at the latest (its section's end). */
-const struct oracle_symbol *oracle_symbol_at(const struct oracle_symbols *symbols, uint64_t address, uint64_t section);
+const struct oracle_symbol *oracle_symbol_at(const struct oracle_symbols *symbols, uint64_t address,
+                                             uint64_t section);
 
 /* A test fixture's path, in a static buffer; or NULL (and the test is to be skipped) where it could not be made. */
 void oracle_use(const char *folder);
