@@ -40,7 +40,9 @@ void symbol_table_add_owned(struct symbol_table *table, uint64_t start, uint64_t
 const char *symbol_table_name(const struct elf_section *strings, uint32_t at)
 {
     enum { NAME_LIMIT = 65536 };
-    size_t left = at < strings->size ? strings->size - at : 0;
+    if (at >= strings->size)
+        return NULL;
+    size_t left = strings->size - at;
     if (!memchr(strings->bytes + at, 0, left < NAME_LIMIT ? left : NAME_LIMIT))
         return NULL;
     return (const char *)strings->bytes + at;
