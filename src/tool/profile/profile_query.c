@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base_utf8.h"
 #include "profile_open.h"
 
 /* --- one statement, reading only --- */
@@ -43,16 +44,20 @@ static void print_csv(FILE *out, const char *text)
     fputc('"', out);
 }
 
+/* A profile may come from a stranger: bytes that are no UTF-8 would make the whole output no JSON. */
 static void print_json_text(FILE *out, const char *text)
 {
     fputc('"', out);
-    for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
-        if (*at == '"' || *at == '\\')
-            fprintf(out, "\\%c", *at);
-        else if (*at < 32)
-            fprintf(out, "\\u%04x", *at);
+    for (size_t length; *text; text += length) {
+        uint32_t character = base_utf8_next(text, &length);
+        if (character == BASE_UTF8_INVALID)
+            fputs("\\ufffd", out);
+        else if (character == '"' || character == '\\')
+            fprintf(out, "\\%c", (char)character);
+        else if (character < 32)
+            fprintf(out, "\\u%04x", (unsigned)character);
         else
-            fputc(*at, out);
+            fwrite(text, 1, length, out);
     }
     fputc('"', out);
 }

@@ -348,6 +348,58 @@ static void hostile_files_give_errors_only(void **state)
     assert_true(refused > 100);
 }
 
+/* SQLite fills a page that ends early with zeros: a missing end must be noticed all the same. */
+static void a_missing_end_is_noticed(void **state)
+{
+    (void)state;
+    struct world world = new_world(0);
+    struct profile_store *store;
+    struct stat status;
+    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
+    add_samples(&world, 500);
+    assert_int_equal(profile_store_close(store, world.profile, false, NULL), BASE_OK);
+    profile_free(world.profile);
+    assert_int_equal(stat(path, &status), 0);
+    for (off_t missing = 1; missing < status.st_size; missing = missing * 3 + 1) {
+        struct profile *loaded;
+        struct base_error error = {0};
+        assert_int_equal(truncate(path, status.st_size - missing), 0);
+        assert_int_equal(profile_load(path, &loaded, &error), BASE_EFORMAT);
+        assert_non_null(strstr(error.text, path));
+    }
+}
+
+static void query_gives_json_whatever_the_text(void **state)
+{
+    (void)state;
+    struct world world = new_world(0);
+    struct profile_store *store;
+    char *text = NULL;
+    size_t size;
+    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
+    profile_set_meta(world.profile, "odd", "a\"b\\c\n\xff\xc3\xa9");
+    assert_int_equal(profile_store_close(store, world.profile, false, NULL), BASE_OK);
+    profile_free(world.profile);
+    FILE *out = open_memstream(&text, &size);
+    const char *sql = "SELECT value AS v, 1 AS n FROM meta WHERE key = 'odd'";
+    assert_int_equal(profile_query(path, sql, PROFILE_QUERY_JSON, out, NULL), BASE_OK);
+    fclose(out);
+    assert_string_equal(text, "[\n  {\"v\": \"a\\\"b\\\\c\\u000a\\ufffd\xc3\xa9\", \"n\": 1}\n]\n");
+    free(text);
+    struct base_error error = {0};
+    static const char *const refused[] = {"DELETE FROM data_meta",
+                                          "ATTACH '/tmp/x' AS y",
+                                          "PRAGMA journal_mode=WAL",
+                                          "SELECT 1; SELECT 2",
+                                          "",
+                                          "SELEKT"};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        base_error_clear(&error);
+        assert_int_equal(profile_query(path, refused[i], PROFILE_QUERY_CSV, stdout, &error), BASE_EUSAGE);
+        assert_true(error.text[0] != '\0');
+    }
+}
+
 static void wilson_is_wilson(void **state)
 {
     (void)state;
@@ -371,6 +423,8 @@ int main(void)
         cmocka_unit_test_teardown(killed_recorders_leave_a_profile, clean),
         cmocka_unit_test_teardown(a_full_disk_keeps_the_last_state, clean),
         cmocka_unit_test_teardown(hostile_files_give_errors_only, clean),
+        cmocka_unit_test_teardown(a_missing_end_is_noticed, clean),
+        cmocka_unit_test_teardown(query_gives_json_whatever_the_text, clean),
         cmocka_unit_test(wilson_is_wilson),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
