@@ -1,0 +1,157 @@
+/* Every allocation of a recording's model, its writing and its reading fails once, the Nth for N = 1, 2, 3 ... until nothing fails any
+ * more; then every write to the file. Whatever happens, nothing crashes, every failure is told or counted, and the file on the disk
+ * opens. */
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base_map.h"
+#include "profile.h"
+#include "profile_store.h"
+#include "wire_loss.h"
+
+/* --- the faults: the linker sends these calls here (-Wl,--wrap) --- */
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+
+static struct {
+    uint64_t calls, fail_at; /* 0: none */
+} faults;
+
+static int fails(void)
+{
+    faults.calls++;
+    if (faults.calls != faults.fail_at)
+        return 0;
+    errno = ENOMEM;
+    return 1;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return fails() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+    return fails() ? NULL : __real_realloc(old, size);
+}
+
+/* --- a small recording --- */
+
+static char path[] = "/tmp/tally-faults-XXXXXX/p";
+
+static void record_samples(struct profile *profile, unsigned seed)
+{
+    uint32_t image = profile_image(profile, PROFILE_IMAGE_FILE, "/bin/x", "abcd", 0);
+    uint32_t counter = profile_counter(profile, "time.cpu", "ns", false, PROFILE_SUM);
+    uint32_t thread = profile_thread(profile, profile_process(profile, 10, 0), 11);
+    profile_set_meta(profile, "command", "x");
+    for (unsigned i = 0; i < 300; i++) {
+        uint32_t stack[5];
+        for (unsigned level = 0; level < 5; level++)
+            stack[level] =
+                profile_address(profile, image, base_hash(seed + i * 8 + level) % (level < 2 ? 2 : 90));
+        uint32_t node = profile_stack(profile, stack, NULL, 5);
+        profile_count(profile, node, thread, 0, (uint16_t)counter, 1000, 1);
+        profile_timeline_add(profile, i, thread, node, 0, (uint16_t)counter);
+    }
+}
+
+/* 0: it went through; else something failed and was told. */
+static int record_and_read(void)
+{
+    struct profile *profile = profile_new(), *loaded = NULL;
+    struct profile_store *store = NULL;
+    struct base_error error = {0};
+    int result = profile ? BASE_OK : BASE_ENOMEM;
+    if (profile) {
+        profile->max_nodes = 400;
+        result = profile_store_create(path, &store, &error);
+    }
+    for (unsigned flush = 0; result == BASE_OK && flush < 3; flush++) {
+        record_samples(profile, flush * 10000);
+        result = profile_store_flush(store, profile, &error);
+    }
+    int lost = profile && profile->losses[WIRE_LOSS_OUT_OF_MEMORY];
+    if (store) {
+        int closed = profile_store_close(store, profile, false, &error);
+        result = result == BASE_OK ? closed : result;
+    }
+    if (result == BASE_OK)
+        result = profile_load(path, &loaded, &error);
+    if (loaded)
+        profile_free(loaded);
+    if (profile)
+        profile_free(profile);
+    return result < 0 ? result : lost;
+}
+
+static int opens_afterwards(void)
+{
+    struct profile *loaded;
+    struct base_error error = {0};
+    if (access(path, F_OK))
+        return 1; /* it failed before there was a file */
+    if (profile_load(path, &loaded, &error) < 0) {
+        printf("# %s\n", error.text);
+        return 0;
+    }
+    int good = profile_check(loaded, &error) == BASE_OK;
+    profile_free(loaded);
+    return good;
+}
+
+static void remove_files(void)
+{
+    char old[sizeof path + 8];
+    snprintf(old, sizeof old, "%s.old", path);
+    unlink(old);
+    unlink(path);
+}
+
+int main(void)
+{
+    uint64_t told = 0, n = 0;
+    char *slash = strrchr(path, '/');
+    *slash = '\0';
+    if (!mkdtemp(path))
+        return 1;
+    *slash = '/';
+    printf("1..1\n");
+    fflush(stdout);
+    for (;;) {
+        faults.calls = 0;
+        faults.fail_at = ++n;
+        told += record_and_read() != 0;
+        int reached = faults.calls >= n;
+        faults.fail_at = 0;
+        if (!opens_afterwards()) {
+            printf("not ok 1 - allocation %llu failed and left a file that does not open\n",
+                   (unsigned long long)n);
+            return 1;
+        }
+        remove_files();
+        if (!reached)
+            break;
+    }
+    *slash = '\0';
+    rmdir(path);
+    printf("# %llu allocations failed one by one, %llu were told or counted\n", (unsigned long long)n - 1,
+           (unsigned long long)told);
+    printf("%s 1 - every_allocation_fails_once\n", n > 50 && told > 0 ? "ok" : "not ok");
+    return n > 50 && told > 0 ? 0 : 1;
+}
