@@ -113,16 +113,29 @@ def target_that_ends_by_itself(context):
     context.equal(process.wait(), 3, "status of the target")
 
 
+def cpu_seconds(pid):
+    """What a process has used of the CPUs so far: whatever else runs here."""
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
+        fields = stat.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @tap.case
 def one_of_two_is_killed(context):
     first, second = (tally.start_busy(context) for _ in range(2))
     recorder = tally.start(context, [context.tally, "record", "-o", context.path("profile"), "--duration", "1.6", "-p", f"{first.pid},{second.pid}"])
     time.sleep(0.6)
     first.kill()
+    used = cpu_seconds(second.pid)
+    time.sleep(0.5)  # well inside what is recorded after the death
+    used = cpu_seconds(second.pid) - used
     result = tally.finish(recorder)
     context.equal(result.status, 0, f"status ({result.errors.decode()})")
     profile = tally.Profile(context, context.path("profile"))
-    context.check(profile.total() > 1e9, f"{profile.total() / 1e9:.2f} s of samples")
+    seconds = dict(profile.rows("select p.pid, sum(c.value) / 1e9 from data_cells c join data_threads t on t.id = c.thread "
+                                "join data_processes p on p.id = t.process group by p.pid"))
+    context.check(seconds.get(first.pid, 0) > 0, "no samples of the one that was killed")
+    context.check(seconds.get(second.pid, 0) > used, f"{seconds} s of samples; the other used {used} s after the death alone")
 
 
 @tap.case
