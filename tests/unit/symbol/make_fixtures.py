@@ -94,10 +94,21 @@ def split_programs():
     name = build_id("dwarf5")
     copy("by_id/split", f"debug/.build-id/{name[:2]}/{name[2:]}.debug")
     copy("by_id/split", f"root/usr/lib/debug/.build-id/{name[:2]}/{name[2:]}.debug")
+    copy("by_id/split", f"served/buildid/{name}/debuginfo")  # as a debuginfod server has it
     split("dwarf4", "other_id/program", "other_id/split")
     name = build_id("dwarf4")
     copy("by_id/split", f"debug/.build-id/{name[:2]}/{name[2:]}.debug")  # of another program
     copy("by_id/split", "other_id/split")
+
+
+def shared_programs():
+    """Two whose debug information has its common parts in a third file."""
+    if not shutil.which("dwz"):
+        return
+    copy("dwarf5", "shared/first")
+    copy("no_id", "shared/second")
+    if not run("dwz", "-L", "none", "-l", "none", "-m", "shared/both", "-M", "both", "shared/first", "shared/second", optional=True):
+        shutil.rmtree(os.path.join(FOLDER, "shared"))
 
 
 def mini_program():
@@ -119,6 +130,7 @@ os.makedirs(FOLDER)
 plain_programs()
 programs_of_others()
 split_programs()
+shared_programs()
 mini_program()
 with open(STAMP, "w", encoding="ascii"):
     pass

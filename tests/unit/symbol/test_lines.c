@@ -173,6 +173,14 @@ static void separate_file_agrees(void **state)
     compare((struct program){"beside/program", "no_id", "addr2line", 1}, NULL);
 }
 
+/* What several files have in common is in one of its own, found by .gnu_debugaltlink. */
+static void shared_file_agrees(void **state)
+{
+    (void)state;
+    compare((struct program){"shared/first", "dwarf5", "addr2line", 1}, NULL);
+    compare((struct program){"shared/second", "no_id", "addr2line", 1}, NULL);
+}
+
 static void aarch64_agrees(void **state)
 {
     (void)state;
@@ -239,17 +247,12 @@ static void no_lines_are_no_failure(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dwarf5_agrees),
-        cmocka_unit_test(dwarf4_agrees),
-        cmocka_unit_test(compressed_agrees),
-        cmocka_unit_test(split_dwarf_agrees),
-        cmocka_unit_test(separate_file_agrees),
-        cmocka_unit_test(aarch64_agrees),
-        cmocka_unit_test(clang_agrees),
-        cmocka_unit_test(cpp_agrees),
-        cmocka_unit_test(rust_agrees),
-        cmocka_unit_test(levels_are_limited),
-        cmocka_unit_test(no_lines_are_no_failure),
+        cmocka_unit_test(dwarf5_agrees),        cmocka_unit_test(dwarf4_agrees),
+        cmocka_unit_test(compressed_agrees),    cmocka_unit_test(split_dwarf_agrees),
+        cmocka_unit_test(separate_file_agrees), cmocka_unit_test(shared_file_agrees),
+        cmocka_unit_test(aarch64_agrees),       cmocka_unit_test(clang_agrees),
+        cmocka_unit_test(cpp_agrees),           cmocka_unit_test(rust_agrees),
+        cmocka_unit_test(levels_are_limited),   cmocka_unit_test(no_lines_are_no_failure),
     };
     if (argc < 2)
         return 2;

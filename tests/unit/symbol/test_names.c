@@ -1,5 +1,6 @@
 /* Names of functions against nm, objdump and each other, at every address of programs whose symbols are in every place they can
  * be. argv[1]: the folder of fixtures. */
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -105,8 +106,6 @@ static void mini_debug_information_agrees(void **state)
     compare_with_nm("mini", "dwarf5", NULL);
 }
 
-/* --- nothing to name them by --- */
-
 static bool has_symbol(const char *name, const struct symbol_options *options, const char *wanted)
 {
     struct opened opened = oracle_open(oracle_path(name), options);
@@ -117,6 +116,28 @@ static bool has_symbol(const char *name, const struct symbol_options *options, c
     oracle_close(&opened);
     return found;
 }
+
+/* Only when asked for; the server here is a folder. */
+static void debuginfod_agrees(void **state)
+{
+    (void)state;
+    char cache[] = "/tmp/tally-debuginfod-XXXXXX", url[4200];
+    void *library = dlopen("libdebuginfod.so.1", RTLD_NOW);
+    if (!library)
+        skip();
+    assert_non_null(mkdtemp(cache));
+    snprintf(url, sizeof url, "file://%s", oracle_path("served"));
+    setenv("DEBUGINFOD_URLS", url, 1);
+    setenv("DEBUGINFOD_CACHE_PATH", cache, 1);
+    assert_false(has_symbol("stripped", NULL, "local_function"));
+    compare_with_nm("stripped", "dwarf5",
+                    &(struct symbol_options){.debuginfod = true, .debug_directory = "/nonexistent"});
+    unsetenv("DEBUGINFOD_URLS");
+    free(oracle_output("rm -r %s", cache));
+    dlclose(library);
+}
+
+/* --- nothing to name them by --- */
 
 static void wrong_debug_files_are_refused(void **state)
 {
@@ -316,6 +337,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(aarch64_agrees),
         cmocka_unit_test(debug_file_agrees),
         cmocka_unit_test(mini_debug_information_agrees),
+        cmocka_unit_test(debuginfod_agrees),
         cmocka_unit_test(wrong_debug_files_are_refused),
         cmocka_unit_test(stripped_functions_are_bounded),
         cmocka_unit_test(addresses_without_code_have_no_function),
