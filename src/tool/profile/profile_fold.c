@@ -1,9 +1,11 @@
 /* Folding: when the tree has reached max_nodes, the coldest subtrees become "(folded)".
  *
  * A subtree's heat is the samples (or, without any, the cells) on it. A threshold is sought such that folding every maximal
- * subtree at or below it frees about a quarter of the nodes; each folded subtree hands its cells to a child "(folded)" of its
+ * subtree at or below it frees about a quarter of the nodes; since most subtrees of a large tree are equally cold, those at
+ * the threshold itself fold only until the quarter is reached. Each folded subtree hands its cells to a child "(folded)" of its
  * parent, which is one of its own nodes taken for the purpose, so that folding needs no new node. The node that a child is being
- * made for, and all above it, stay. Totals do not change: cells move, they are never dropped. */
+ * made for, and all above it, stay. Totals do not change: cells move, they are never dropped. Where nothing can be freed,
+ * nothing is folded. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,14 +22,21 @@ uint32_t profile_folded_address(struct profile *profile)
     return profile->folded_address;
 }
 
-enum { KEPT = 1, TAKEN };
+enum fate {
+    STAYS,
+    KEPT,  /* above the node that is being made: may not fold */
+    TAKEN, /* becomes the (folded) node of its parent */
+    GOES,  /* its slot becomes free */
+};
 
 struct fold {
     struct profile *profile;
-    uint64_t *heat;   /* of the subtree at each node */
-    uint32_t *order;  /* living nodes, parents before children */
-    uint32_t *target; /* where a node's cells go: itself, or the (folded) node */
-    uint8_t *kept;    /* 0, KEPT: may not fold, or TAKEN: becomes a (folded) node */
+    uint64_t *heat;         /* of the subtree at each node */
+    uint32_t *size;         /* nodes in that subtree */
+    uint32_t *order;        /* living nodes, parents before children */
+    uint32_t *target;       /* where a node's cells go: itself, or the (folded) node */
+    uint32_t *folded_child; /* of each parent, 0 none */
+    uint8_t *fate;
     size_t count;
 };
 
@@ -57,13 +66,22 @@ static bool sort_by_depth(struct fold *fold)
     return done;
 }
 
-static void measure_heat(struct fold *fold)
+static bool is_folded(const struct profile *profile, uint32_t node)
+{
+    return profile->nodes[node].address == profile->folded_address;
+}
+
+static void measure(struct fold *fold)
 {
     const struct profile *profile = fold->profile;
     for (size_t i = 0; i < profile->cell_count; i++)
         fold->heat[profile->cells[i].node] += profile->cells[i].samples ? profile->cells[i].samples : 1;
-    for (size_t at = fold->count; at-- > 0;)
-        fold->heat[profile->nodes[fold->order[at]].parent] += fold->heat[fold->order[at]];
+    for (size_t at = fold->count; at-- > 0;) {
+        uint32_t node = fold->order[at], parent = profile->nodes[node].parent;
+        fold->size[node]++;
+        fold->size[parent] += fold->size[node];
+        fold->heat[parent] += fold->heat[node];
+    }
 }
 
 static int by_value(const void *left, const void *right)
@@ -72,99 +90,119 @@ static int by_value(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-/* The heat below which a quarter (and a bit, for the (folded) nodes themselves) of the nodes lies. */
-static uint64_t choose_threshold(const struct fold *fold)
+/* Living nodes' heats in rising order; NULL when memory ran out. */
+static uint64_t *sort_heats(const struct fold *fold)
 {
-    uint64_t *sorted = malloc(fold->count * sizeof *sorted);
+    uint64_t *sorted = malloc((fold->count + 1) * sizeof *sorted);
     if (!sorted)
-        return 1;
+        return NULL;
     for (size_t at = 0; at < fold->count; at++)
         sorted[at] = fold->heat[fold->order[at]];
     qsort(sorted, fold->count, sizeof *sorted, by_value);
-    uint64_t threshold = sorted[fold->count * 2 / 5];
-    free(sorted);
-    return threshold ? threshold : 1;
+    return sorted;
 }
 
-static bool is_folded(const struct profile *profile, uint32_t node)
-{
-    return profile->nodes[node].address == profile->folded_address;
-}
-
-/* The (folded) child of each parent: an old one, or the first cold child seen. Indexed by parent. */
-static void find_targets(struct fold *fold, uint64_t threshold, uint32_t *folded_child)
+/* Old (folded) nodes serve again; other marks of an earlier plan are forgotten. */
+static void begin_plan(struct fold *fold)
 {
     const struct profile *profile = fold->profile;
+    memset(fold->folded_child, 0, profile->node_count * sizeof *fold->folded_child);
     for (size_t at = 0; at < fold->count; at++) {
         uint32_t node = fold->order[at];
-        if (is_folded(profile, node))
-            folded_child[profile->nodes[node].parent] = node;
-    }
-    for (size_t at = 0; at < fold->count; at++) {
-        uint32_t node = fold->order[at], parent = profile->nodes[node].parent;
         fold->target[node] = node;
-        if (parent && fold->target[parent] != parent) {
-            fold->target[node] = fold->target[parent]; /* inside a folded subtree */
-        } else if (!fold->kept[node] && !is_folded(profile, node) && fold->heat[node] <= threshold) {
-            if (!folded_child[parent])
-                folded_child[parent] = node; /* gives its slot to the (folded) node */
-            fold->target[node] = folded_child[parent];
-        }
+        if (fold->fate[node] != KEPT)
+            fold->fate[node] = STAYS;
+        if (is_folded(profile, node))
+            fold->folded_child[profile->nodes[node].parent] = node;
     }
 }
 
-/* A node whose slot becomes the (folded) one has itself for a target; its children must still go there. */
-static bool was_taken(const struct fold *fold, const uint32_t *folded_child, uint32_t node)
+/* Decides every node's fate: subtrees colder than `threshold` fold, those just as cold until `ties` nodes came free by
+ * them. Gives how many nodes come free in all. */
+static size_t plan(struct fold *fold, uint64_t threshold, size_t ties)
 {
     const struct profile *profile = fold->profile;
-    return !is_folded(profile, node) && folded_child[profile->nodes[node].parent] == node;
-}
-
-static void send_children(struct fold *fold, const uint32_t *folded_child)
-{
-    const struct profile *profile = fold->profile;
+    size_t freed = 0, freed_by_ties = 0;
+    begin_plan(fold);
     for (size_t at = 0; at < fold->count; at++) {
         uint32_t node = fold->order[at], parent = profile->nodes[node].parent;
-        if (parent && (was_taken(fold, folded_child, parent) || fold->target[parent] != parent))
+        if (parent && fold->fate[parent] >= TAKEN) { /* inside a folded subtree */
+            fold->fate[node] = GOES;
             fold->target[node] = fold->target[parent];
+            continue;
+        }
+        uint64_t heat = fold->heat[node];
+        bool tie = heat == threshold;
+        if (fold->fate[node] == KEPT || is_folded(profile, node) || heat > threshold ||
+            (tie && freed_by_ties >= ties))
+            continue;
+        bool takes = !fold->folded_child[parent];
+        if (takes)
+            fold->folded_child[parent] = node;
+        if (takes && fold->size[node] == 1)
+            continue; /* alone it stays: nothing would be won */
+        if (!takes && !is_folded(profile, fold->folded_child[parent]))
+            fold->fate[fold->folded_child[parent]] = TAKEN;
+        fold->fate[node] = takes ? TAKEN : GOES;
+        fold->target[node] = fold->folded_child[parent];
+        freed += fold->size[node] - takes;
+        freed_by_ties += tie ? fold->size[node] - takes : 0;
+    }
+    return freed;
+}
+
+/* The lowest threshold of a few that frees `goal` nodes, else the one above which nothing lies. */
+static size_t choose_plan(struct fold *fold, size_t goal)
+{
+    enum { STEPS = 8 };
+    uint64_t *sorted = sort_heats(fold);
+    if (!sorted)
+        return 0;
+    uint64_t threshold = 0;
+    size_t freed = 0;
+    for (size_t step = 2; step <= STEPS && freed < goal; step++) {
+        threshold = sorted[(fold->count - 1) * step / STEPS];
+        freed = plan(fold, threshold, SIZE_MAX);
+    }
+    free(sorted);
+    if (freed <= goal)
+        return freed;
+    size_t colder = plan(fold, threshold, 0);
+    return plan(fold, threshold, colder < goal ? goal - colder : 0);
+}
+
+/* Samples on nodes that become (folded) where they are; profile_cells_move counts those that move. */
+static void count_taken(struct fold *fold)
+{
+    struct profile *profile = fold->profile;
+    for (size_t i = 0; i < profile->cell_count; i++) {
+        uint32_t node = profile->cells[i].node;
+        if (node && fold->fate[node] == TAKEN)
+            profile_lose(profile, WIRE_LOSS_FOLDED, profile->cells[i].samples);
     }
 }
 
-static size_t rebuild(struct fold *fold, const uint32_t *folded_child)
+static void rebuild(struct fold *fold)
 {
     struct profile *profile = fold->profile;
     struct profile_private *self = profile->self;
-    size_t freed = 0;
-    for (size_t at = 0; at < fold->count; at++) {
-        uint32_t node = fold->order[at];
-        if (fold->target[node] != node)
-            freed++;
-    }
-    for (size_t at = 0; at < fold->count; at++) {
-        uint32_t node = fold->order[at];
-        if (fold->target[node] == node && was_taken(fold, folded_child, node))
-            fold->kept[node] = TAKEN;
-    }
-    for (size_t i = 0; i < profile->cell_count; i++) {
-        if (fold->kept[profile->cells[i].node] == TAKEN)
-            profile_lose(profile, WIRE_LOSS_FOLDED, profile->cells[i].samples);
-    }
+    count_taken(fold);
     profile_cells_move(profile, fold->target);
     for (size_t at = 0; at < fold->count; at++) {
         uint32_t node = fold->order[at];
-        if (fold->kept[node] == TAKEN) {
+        if (fold->fate[node] < TAKEN)
+            continue;
+        if (fold->fate[node] == TAKEN) {
             profile->nodes[node].address = profile->folded_address;
             profile->nodes[node].flags = 0;
-            profile_marks_set(&self->nodes, node);
-        } else if (fold->target[node] != node) {
+        } else {
             profile->nodes[node] = (struct profile_node){0};
-            profile_marks_set(&self->nodes, node);
             self->free_nodes[self->free_count++] = node;
             profile->live_nodes--;
         }
+        profile_marks_set(&self->nodes, node);
     }
     profile_table_refill(profile, PROFILE_TABLE_NODES);
-    return freed;
 }
 
 static bool free_room(struct profile *profile)
@@ -180,33 +218,33 @@ static bool free_room(struct profile *profile)
     return true;
 }
 
-static void note_fold(struct fold *fold, struct profile_block *block)
+/* Blocks of the timeline written so far name nodes as they are now; the block made here says what becomes of them. */
+static bool describe(struct fold *fold, struct profile_block **block)
 {
-    fold->profile->self->folds++;
-    if (block)
-        profile_timeline_append(fold->profile, block);
+    *block = NULL;
+    if (!fold->profile->self->timeline.used)
+        return true;
+    profile_timeline_seal(fold->profile);
+    *block = profile_timeline_pack_fold(fold->order, fold->count, fold->target);
+    return *block;
 }
 
-static bool fold_coldest(struct fold *fold, uint32_t keep, uint32_t *folded_child)
+static bool fold_coldest(struct fold *fold, uint32_t keep)
 {
     struct profile *profile = fold->profile;
+    struct profile_block *block;
     for (uint32_t node = keep; node; node = profile->nodes[node].parent)
-        fold->kept[node] = KEPT;
+        fold->fate[node] = KEPT;
     if (!sort_by_depth(fold))
         return false;
-    measure_heat(fold);
-    find_targets(fold, choose_threshold(fold), folded_child);
-    send_children(fold, folded_child);
-    struct profile_block *block = NULL;
-    if (profile->self->timeline.used) {
-        profile_timeline_seal(profile);
-        block = profile_timeline_pack_fold(profile, fold->order, fold->count, fold->target);
-        if (!block)
-            return false;
-    }
-    size_t freed = rebuild(fold, folded_child);
-    note_fold(fold, block);
-    return freed > 0;
+    measure(fold);
+    if (!choose_plan(fold, profile->live_nodes / 4 + 1) || !describe(fold, &block))
+        return false;
+    rebuild(fold);
+    profile->self->folds++;
+    if (block)
+        profile_timeline_append(profile, block);
+    return true;
 }
 
 bool profile_fold(struct profile *profile, uint32_t keep)
@@ -214,16 +252,18 @@ bool profile_fold(struct profile *profile, uint32_t keep)
     size_t count = profile->node_count;
     struct fold fold = {.profile = profile,
                         .heat = calloc(count, sizeof *fold.heat),
+                        .size = calloc(count, sizeof *fold.size),
                         .order = malloc(count * sizeof *fold.order),
                         .target = calloc(count, sizeof *fold.target),
-                        .kept = calloc(count, 1)};
-    uint32_t *folded_child = calloc(count, sizeof *folded_child);
-    bool done = fold.heat && fold.order && fold.target && fold.kept && folded_child && free_room(profile) &&
-                profile_folded_address(profile) && fold_coldest(&fold, keep, folded_child);
+                        .folded_child = malloc(count * sizeof *fold.folded_child),
+                        .fate = calloc(count, 1)};
+    bool done = fold.heat && fold.size && fold.order && fold.target && fold.folded_child && fold.fate &&
+                free_room(profile) && profile_folded_address(profile) && fold_coldest(&fold, keep);
     free(fold.heat);
+    free(fold.size);
     free(fold.order);
     free(fold.target);
-    free(fold.kept);
-    free(folded_child);
+    free(fold.folded_child);
+    free(fold.fate);
     return done;
 }

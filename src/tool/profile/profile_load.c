@@ -1,6 +1,6 @@
 /* Reading a profile, which may come from a stranger: read only, trusted_schema off, only tables of the kind that doc/format.md
  * names, and every number checked before it becomes an index. A journal that a killed recorder left is rolled back by SQLite when
- * this user may write there; else the file is read as it is if it is whole. */
+ * this user may write there; else the reader is told so, for half a transaction is nobody's profile. */
 #include "profile_store.h"
 
 #include <errno.h>
@@ -36,9 +36,6 @@ static int check_header(const char *path, struct base_error *error)
     if (got < (ssize_t)sizeof header || memcmp(header, "SQLite format 3", 16) ||
         memcmp(header + 68, (const unsigned char[]){'T', 'A', 'L', 'Y'}, 4))
         return base_fail(error, BASE_EFORMAT, "%s is no Tally profile", path);
-    unsigned page = (unsigned)header[16] << 8 | header[17];
-    if (page < 512 || status.st_size % page)
-        return base_fail(error, BASE_EFORMAT, "%s is damaged or truncated", path);
     uint32_t version =
         (uint32_t)header[60] << 24 | (uint32_t)header[61] << 16 | (uint32_t)header[62] << 8 | header[63];
     if (version > PROFILE_STORE_VERSION)
@@ -48,9 +45,66 @@ static int check_header(const char *path, struct base_error *error)
     return BASE_OK;
 }
 
+/* The names that doc/format.md gives to tables must be tables: a view of that name could run for ever. */
+static const char COUNT_TABLES[] =
+    "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 AND name IN ('data_strings',"
+    " 'data_meta', 'data_images', 'data_processes', 'data_threads', 'data_functions', 'data_inlined',"
+    " 'data_addresses', 'data_nodes', 'data_counters', 'data_cells', 'data_losses', 'data_timeline')";
+enum { TABLES_OF_A_PROFILE = 13 };
+
 static int probe(sqlite3 *db)
 {
-    return sqlite3_exec(db, "SELECT count(*) FROM sqlite_schema", NULL, NULL, NULL);
+    sqlite3_stmt *count = NULL;
+    int code = sqlite3_prepare_v2(db, COUNT_TABLES, -1, &count, NULL);
+    if (code == SQLITE_OK && (code = sqlite3_step(count)) == SQLITE_ROW)
+        code = sqlite3_column_int(count, 0) == TABLES_OF_A_PROFILE ? SQLITE_OK : SQLITE_CORRUPT;
+    sqlite3_finalize(count);
+    return code;
+}
+
+static int open_database(const char *path, int flags, sqlite3 **db)
+{
+    int code = sqlite3_open_v2(path, db, flags | SQLITE_OPEN_EXRESCODE, NULL);
+    if (code != SQLITE_OK)
+        return code;
+    sqlite3_busy_timeout(*db, 5000);
+    sqlite3_db_config(*db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(*db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    code = sqlite3_exec(*db, "PRAGMA query_only=1; PRAGMA cell_size_check=1", NULL, NULL, NULL);
+    return code == SQLITE_OK ? probe(*db) : code;
+}
+
+/* SQLite fills a page that ends early with zeros. Asked after a rollback, which removes what a full disk let in. */
+static bool ends_within_a_page(const char *path)
+{
+    struct stat status;
+    unsigned char size[2];
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool within = fd < 0 || pread(fd, size, 2, 16) != 2 || fstat(fd, &status);
+    if (!within) {
+        unsigned page = (unsigned)size[0] << 8 | size[1];
+        within = page < 512 || status.st_size % page;
+    }
+    if (fd >= 0)
+        close(fd);
+    return within;
+}
+
+static int fail_open(const char *path, sqlite3 *db, int code, struct base_error *error)
+{
+    int kind = code & 0xff;
+    if (kind == SQLITE_NOMEM || !db)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    if (kind == SQLITE_BUSY)
+        return base_fail(error, BASE_EBUSY, "%s is being written to; try again", path);
+    if (kind == SQLITE_READONLY || kind == SQLITE_CANTOPEN || kind == SQLITE_PERM)
+        return base_fail(
+            error, BASE_EPERMISSION,
+            "%s was left unfinished by a recorder that was killed: copy it and %s-journal to where you "
+            "may write, and open it there",
+            path, path);
+    return base_fail(error, BASE_EFORMAT, "%s is damaged or truncated: %s", path,
+                     code == SQLITE_CORRUPT ? sqlite3_errstr(code) : sqlite3_errmsg(db));
 }
 
 int profile_open_read(const char *path, sqlite3 **opened, struct base_error *error)
@@ -59,27 +113,22 @@ int profile_open_read(const char *path, sqlite3 **opened, struct base_error *err
     if (result < 0)
         return result;
     sqlite3 *db = NULL;
-    int code = sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_EXRESCODE, NULL);
-    sqlite3_busy_timeout(db, 5000);
-    if (code == SQLITE_OK)
-        code = probe(db);
-    if (code == SQLITE_READONLY_ROLLBACK || code == SQLITE_READONLY_RECOVERY || code == SQLITE_CANTOPEN) {
+    int code = open_database(path, SQLITE_OPEN_READONLY, &db);
+    if (code == SQLITE_READONLY_ROLLBACK || code == SQLITE_READONLY_RECOVERY ||
+        (code & 0xff) == SQLITE_CANTOPEN) {
         sqlite3_close(db); /* a writable connection rolls the killed recorder's last transaction back */
         db = NULL;
-        code = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE, NULL);
-        if (code == SQLITE_OK)
-            code = probe(db);
+        code = open_database(path, SQLITE_OPEN_READWRITE, &db);
     }
-    if (code != SQLITE_OK) {
-        result = base_fail(error, BASE_EFORMAT, "%s is damaged or truncated: %s", path, sqlite3_errmsg(db));
-        sqlite3_close(db);
-        return result;
+    if (code == SQLITE_OK && ends_within_a_page(path))
+        code = SQLITE_CORRUPT;
+    if (code == SQLITE_OK) {
+        *opened = db;
+        return BASE_OK;
     }
-    sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-    sqlite3_exec(db, "PRAGMA query_only=1; PRAGMA cell_size_check=1", NULL, NULL, NULL);
-    *opened = db;
-    return BASE_OK;
+    result = fail_open(path, db, code, error);
+    sqlite3_close(db);
+    return result;
 }
 
 /* --- rows --- */
@@ -89,7 +138,11 @@ struct loader {
     sqlite3 *db;
     const char *path;
     bool no_memory, damaged;
+    size_t gaps; /* entries that no row has filled */
 };
+
+/* Slots that folding freed leave gaps among the nodes; a file cannot claim more than this many. */
+enum { MOST_GAPS = 1 << 24 };
 
 static uint32_t index_of(struct loader *loader, sqlite3_stmt *row, int column, size_t count)
 {
@@ -107,10 +160,11 @@ typedef void load_row(struct loader *loader, sqlite3_stmt *row, size_t index);
 static bool extend(struct loader *loader, void **items, size_t *count, size_t *capacity, size_t size,
                    int64_t id)
 {
-    if (id < 1 || id > INT32_MAX || (size_t)id < *count || (size_t)id > *count + (1u << 26)) {
+    if (id < 1 || id > INT32_MAX || (size_t)id < *count || (size_t)id - *count > MOST_GAPS - loader->gaps) {
         loader->damaged = true;
         return false;
     }
+    loader->gaps += (size_t)id - *count;
     while (*count <= (size_t)id) {
         if (!base_array_reserve(items, capacity, *count, size)) {
             loader->no_memory = true;
@@ -122,24 +176,30 @@ static bool extend(struct loader *loader, void **items, size_t *count, size_t *c
     return true;
 }
 
+static bool is_good(struct loader *loader, int code)
+{
+    if ((code & 0xff) == SQLITE_NOMEM)
+        loader->no_memory = true;
+    else if (code != SQLITE_OK)
+        loader->damaged = true;
+    return code == SQLITE_OK;
+}
+
 static void load_table(struct loader *loader, const char *sql, void **items, size_t *count, size_t *capacity,
                        size_t size, load_row *load)
 {
     sqlite3_stmt *row;
     if (loader->damaged || loader->no_memory)
         return;
-    if (sqlite3_prepare_v2(loader->db, sql, -1, &row, NULL) != SQLITE_OK) {
-        loader->damaged = true;
+    if (!is_good(loader, sqlite3_prepare_v2(loader->db, sql, -1, &row, NULL)))
         return;
-    }
     int code;
     while (!loader->damaged && !loader->no_memory && (code = sqlite3_step(row)) == SQLITE_ROW) {
         int64_t id = sqlite3_column_int64(row, 0);
         if (!items || extend(loader, items, count, capacity, size, id))
             load(loader, row, (size_t)id);
     }
-    if (sqlite3_finalize(row) != SQLITE_OK)
-        loader->damaged = true;
+    is_good(loader, sqlite3_finalize(row));
 }
 
 static void load_string(struct loader *loader, sqlite3_stmt *row, size_t id)
@@ -277,23 +337,37 @@ static void load_all(struct loader *loader)
 {
     struct profile *profile = loader->profile;
     load_table(loader, "SELECT id, text FROM data_strings ORDER BY id", NULL, NULL, NULL, 0, load_string);
-    load_table(loader, "SELECT * FROM data_processes ORDER BY id", (void **)&profile->processes,
-               &profile->process_count, &profile->self->process_capacity, sizeof *profile->processes,
-               load_process);
-    TABLE("SELECT * FROM data_images ORDER BY id", image, image);
-    TABLE("SELECT * FROM data_threads ORDER BY id", thread, thread);
-    TABLE("SELECT * FROM data_functions ORDER BY id", function, function);
-    load_table(loader, "SELECT * FROM data_inlined ORDER BY id", (void **)&profile->inlined,
-               &profile->inlined_count, &profile->self->inlined_capacity, sizeof *profile->inlined,
-               load_inlined);
-    load_table(loader, "SELECT * FROM data_addresses ORDER BY id", (void **)&profile->addresses,
-               &profile->address_count, &profile->self->address_capacity, sizeof *profile->addresses,
-               load_address);
-    TABLE("SELECT * FROM data_nodes ORDER BY id", node, node);
-    TABLE("SELECT * FROM data_counters ORDER BY id", counter, counter);
-    load_table(loader, "SELECT * FROM data_cells", NULL, NULL, NULL, 0, load_cell);
+    load_table(loader,
+               "SELECT id, pid, parent_pid, name, command, start_ns, end_ns FROM data_processes ORDER BY id",
+               (void **)&profile->processes, &profile->process_count, &profile->self->process_capacity,
+               sizeof *profile->processes, load_process);
+    TABLE("SELECT id, name, path, build_id, kind, process FROM data_images ORDER BY id", image, image);
+    TABLE("SELECT id, process, tid, name FROM data_threads ORDER BY id", thread, thread);
+    TABLE("SELECT id, name, image, start, end FROM data_functions ORDER BY id", function, function);
+    load_table(loader, "SELECT id, function, file, line, outer_level FROM data_inlined ORDER BY id",
+               (void **)&profile->inlined, &profile->inlined_count, &profile->self->inlined_capacity,
+               sizeof *profile->inlined, load_inlined);
+    load_table(loader,
+               "SELECT id, address, image, function, file, line, inlined, resolution, lines_known FROM "
+               "data_addresses ORDER BY id",
+               (void **)&profile->addresses, &profile->address_count, &profile->self->address_capacity,
+               sizeof *profile->addresses, load_address);
+    TABLE("SELECT id, parent, address, flags FROM data_nodes ORDER BY id", node, node);
+    TABLE("SELECT id, name, unit, exact, combine FROM data_counters ORDER BY id", counter, counter);
+    load_table(loader, "SELECT id, node, thread, cpu, counter, value, samples FROM data_cells", NULL, NULL,
+               NULL, 0, load_cell);
     load_table(loader, "SELECT key, value FROM data_meta", NULL, NULL, NULL, 0, load_meta);
     load_table(loader, "SELECT number, count FROM data_losses", NULL, NULL, NULL, 0, load_loss);
+}
+
+/* The special address has no column of its own: it is what "(folded)" is at. */
+static void find_folded_address(struct profile *profile)
+{
+    for (uint32_t i = 1; i < profile->address_count; i++) {
+        const struct profile_image *image = &profile->images[profile->addresses[i].image];
+        if (image->kind == PROFILE_IMAGE_SPECIAL && !strcmp(profile_text(profile, image->name), "(folded)"))
+            profile->folded_address = i;
+    }
 }
 
 static void mark_tables_stale(struct profile *profile)
@@ -316,6 +390,7 @@ int profile_load(const char *path, struct profile **loaded, struct base_error *e
     mark_tables_stale(loader.profile);
     load_all(&loader);
     sqlite3_close(loader.db);
+    find_folded_address(loader.profile);
     struct base_error reason = {0};
     if (loader.no_memory)
         result = base_fail(error, BASE_ENOMEM, "out of memory");

@@ -6,7 +6,7 @@
 
 #include "base_error.h"
 
-/* Checks what the file is and opens it so that nothing in it can do harm. */
+/* Checks what the file is and opens it so that nothing in it can do harm; sqlite3_close gives it back. */
 int profile_open_read(const char *path, sqlite3 **db, struct base_error *error);
 
 #endif

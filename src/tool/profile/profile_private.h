@@ -106,7 +106,7 @@ static inline bool profile_node_lives(const struct profile *profile, size_t node
 uint32_t profile_string_append(struct profile *profile, const char *text, size_t length);
 
 /* --- profile_fold.c --- */
-/* Folds until a quarter of max_nodes is free; `keep` and what is above it stay. False: nothing could be freed. */
+/* Frees about a quarter of the nodes; `keep` and what is above it stay. False: nothing could be freed, nothing changed. */
 bool profile_fold(struct profile *profile, uint32_t keep);
 /* The special address, made when new; 0 when memory ran out. */
 uint32_t profile_folded_address(struct profile *profile);
@@ -120,8 +120,7 @@ void profile_cells_move(struct profile *profile, const uint32_t *target);
 /* Packs what is pending, because it is to be written or because node numbers are about to change. */
 void profile_timeline_seal(struct profile *profile);
 /* A block holding {node, target} of each fold; NULL when memory ran out. Ready to be appended. */
-struct profile_block *profile_timeline_pack_fold(struct profile *profile, const uint32_t *nodes, size_t count,
-                                                 const uint32_t *target);
+struct profile_block *profile_timeline_pack_fold(const uint32_t *nodes, size_t count, const uint32_t *target);
 void profile_timeline_append(struct profile *profile, struct profile_block *block);
 void profile_timeline_free(struct profile *profile, bool written); /* written: only what a flush has taken */
 

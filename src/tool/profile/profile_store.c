@@ -4,7 +4,9 @@
  * is one file, readable by others at any moment, and a recorder that is killed leaves the last interval's state. Only rows that
  * changed are written: the model's dirty marks say which; they are forgotten after the commit alone.
  * The recorder holds a flock on the file as long as it records: it dies with the process, and SQLite's own locks are of
- * another kind. */
+ * another kind.
+ * An older profile is moved aside under that same lock, and only after a journal that its killed recorder left has been rolled
+ * back: the journal belongs to the name, not to the file, and would be lost with the name. */
 #include "profile_store.h"
 
 #include <errno.h>
@@ -16,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "profile_open.h"
 #include "profile_private.h"
 #include "profile_schema.h"
 #include "wire_loss.h"
@@ -59,9 +62,9 @@ static const char *const SQL[STATEMENTS] = {
 };
 
 struct profile_store {
-    char *path, *old_path;
-    bool kept_old; /* an older profile was moved to old_path */
-    int lock;      /* descriptor that holds the flock */
+    char *path, *old_path, *journal;
+    int moved; /* enum existing: what had to make room */
+    int lock;  /* descriptor that holds the flock */
     sqlite3 *db;
     sqlite3_stmt *statements[STATEMENTS];
     size_t strings; /* written */
@@ -71,10 +74,10 @@ struct profile_store {
 
 static int fail_sql(struct profile_store *store, const char *what, struct base_error *error)
 {
-    int code = sqlite3_errcode(store->db);
+    int code = sqlite3_errcode(store->db) & 0xff, system = sqlite3_system_errno(store->db);
     const char *reason = code == SQLITE_FULL ? "no space left on the disk" : sqlite3_errmsg(store->db);
-    if (code == SQLITE_IOERR && (errno == EFBIG || errno == ENOSPC || errno == EDQUOT))
-        reason = strerror(errno);
+    if (code == SQLITE_IOERR && (system == EFBIG || system == ENOSPC || system == EDQUOT))
+        reason = strerror(system);
     return base_fail(error, BASE_EIO, "%s: %s: %s", store->path, what, reason);
 }
 
@@ -94,8 +97,9 @@ static int pid_of_recorder(const char *path)
     sqlite3 *db;
     sqlite3_stmt *query = NULL;
     int pid = 0;
-    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK &&
-        sqlite3_prepare_v2(db, "SELECT value FROM data_meta WHERE key = 'recorder_pid'", -1, &query, NULL) ==
+    if (profile_open_read(path, &db, NULL) < 0)
+        return 0;
+    if (sqlite3_prepare_v2(db, "SELECT value FROM data_meta WHERE key = 'recorder_pid'", -1, &query, NULL) ==
             SQLITE_OK &&
         sqlite3_step(query) == SQLITE_ROW)
         pid = sqlite3_column_int(query, 0);
@@ -104,23 +108,82 @@ static int pid_of_recorder(const char *path)
     return pid;
 }
 
-/* Looks at what is at the path: nothing (0), an older profile (1), or something that must stay (an error). */
-static int look_at_existing(const char *path, struct base_error *error)
+static int fail_busy(const char *path, struct base_error *error)
+{
+    int pid = pid_of_recorder(path);
+    return pid ? base_fail(error, BASE_EBUSY, "%s is being recorded by process %d", path, pid)
+               : base_fail(error, BASE_EBUSY, "%s is being recorded by another process", path);
+}
+
+/* Another recorder may have moved the file away between the opening and the lock. */
+static bool is_still_at(int fd, const char *path)
+{
+    struct stat opened, there;
+    return !fstat(fd, &opened) && !stat(path, &there) && opened.st_ino == there.st_ino &&
+           opened.st_dev == there.st_dev;
+}
+
+enum existing { NOTHING_THERE, EMPTY_FILE, OLDER_PROFILE };
+
+/* What is at the path: an older profile and an empty file are locked, *fd holds the lock; what must stay is an error. */
+static int look_at_existing(const char *path, int *fd, struct base_error *error)
 {
     struct stat status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return errno == ENOENT ? 0 : base_fail_errno(error, errno, "%s", path);
-    int result = 1;
-    if (fstat(fd, &status) || !S_ISREG(status.st_mode))
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*fd < 0)
+        return errno == ENOENT ? NOTHING_THERE : base_fail_errno(error, errno, "%s", path);
+    int result = OLDER_PROFILE;
+    if (fstat(*fd, &status) || !S_ISREG(status.st_mode))
         result = base_fail(error, BASE_EUSAGE, "%s is no regular file", path);
-    else if (status.st_size && !is_profile(fd))
+    else if (status.st_size && !is_profile(*fd))
         result = base_fail(error, BASE_EUSAGE, "%s exists and is no Tally profile; it is left alone", path);
-    else if (flock(fd, LOCK_EX | LOCK_NB))
-        result =
-            base_fail(error, BASE_EBUSY, "%s is being recorded by process %d", path, pid_of_recorder(path));
-    close(fd);
+    else if (flock(*fd, LOCK_EX | LOCK_NB) || !is_still_at(*fd, path))
+        result = fail_busy(path, error);
+    else if (!status.st_size)
+        result = EMPTY_FILE;
+    if (result < 0) {
+        close(*fd);
+        *fd = -1;
+    }
     return result;
+}
+
+/* Opening it for writing makes SQLite roll back what a killed recorder had begun. */
+static void finish_older(const char *path)
+{
+    sqlite3 *db;
+    if (profile_open_read(path, &db, NULL) == BASE_OK)
+        sqlite3_close(db);
+}
+
+/* Out of the way with what is there; an empty file is worth no name of its own. */
+static int move_aside(struct profile_store *store, int existing, struct base_error *error)
+{
+    if (existing == OLDER_PROFILE)
+        finish_older(store->path);
+    if (existing == OLDER_PROFILE && rename(store->path, store->old_path))
+        return base_fail_errno(error, errno, "cannot rename %s to %s", store->path, store->old_path);
+    if (existing == EMPTY_FILE && unlink(store->path))
+        return base_fail_errno(error, errno, "%s", store->path);
+    store->moved = existing;
+    return BASE_OK;
+}
+
+/* The schema, the version and who records: in one transaction, so that there is never half of a profile. */
+static int set_up(struct profile_store *store, struct base_error *error)
+{
+    char *last = sqlite3_mprintf("PRAGMA application_id=%d; PRAGMA user_version=%d;"
+                                 "INSERT INTO data_meta VALUES('recorder_pid', '%d'); COMMIT",
+                                 PROFILE_APPLICATION_ID, PROFILE_STORE_VERSION, (int)getpid());
+    bool done =
+        last &&
+        !sqlite3_exec(store->db,
+                      "PRAGMA synchronous=OFF; PRAGMA page_size=4096; PRAGMA journal_mode=TRUNCATE; BEGIN",
+                      NULL, NULL, NULL) &&
+        !sqlite3_exec(store->db, profile_schema, NULL, NULL, NULL) &&
+        !sqlite3_exec(store->db, last, NULL, NULL, NULL);
+    sqlite3_free(last);
+    return done ? BASE_OK : fail_sql(store, "cannot set up", error);
 }
 
 static int open_new(struct profile_store *store, struct base_error *error)
@@ -128,84 +191,94 @@ static int open_new(struct profile_store *store, struct base_error *error)
     store->lock = open(store->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (store->lock < 0)
         return base_fail_errno(error, errno, "%s", store->path);
-    fchmod(store->lock, 0600);
-    flock(store->lock, LOCK_EX | LOCK_NB);
+    if (fchmod(store->lock, 0600) || flock(store->lock, LOCK_EX | LOCK_NB))
+        return base_fail_errno(error, errno, "%s", store->path);
     if (sqlite3_open_v2(store->path, &store->db, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK)
         return fail_sql(store, "cannot open", error);
     sqlite3_busy_timeout(store->db, 2000);
-    char set_up[256];
-    sqlite3_snprintf(
-        sizeof set_up, set_up,
-        "PRAGMA synchronous=OFF; PRAGMA page_size=4096; PRAGMA application_id=%d; PRAGMA user_version=%d;"
-        "PRAGMA journal_mode=TRUNCATE; BEGIN;",
-        PROFILE_APPLICATION_ID, PROFILE_STORE_VERSION);
-    if (sqlite3_exec(store->db, set_up, NULL, NULL, NULL) ||
-        sqlite3_exec(store->db, profile_schema, NULL, NULL, NULL))
-        return fail_sql(store, "cannot set up", error);
-    sqlite3_stmt *pid = NULL;
-    if (sqlite3_prepare_v2(store->db, "INSERT INTO data_meta VALUES('recorder_pid', ?)", -1, &pid, NULL) ||
-        sqlite3_bind_int(pid, 1, getpid()) || sqlite3_step(pid) != SQLITE_DONE || sqlite3_finalize(pid) ||
-        sqlite3_exec(store->db, "COMMIT", NULL, NULL, NULL))
-        return fail_sql(store, "cannot set up", error);
-    for (int i = 0; i < STATEMENTS; i++) {
+    int result = set_up(store, error);
+    for (int i = 0; i < STATEMENTS && result == BASE_OK; i++) {
         if (sqlite3_prepare_v3(store->db, SQL[i], -1, SQLITE_PREPARE_PERSISTENT, &store->statements[i], NULL))
-            return fail_sql(store, "cannot prepare", error);
+            result = fail_sql(store, "cannot prepare", error);
     }
-    return BASE_OK;
+    return result;
+}
+
+static void close_database(struct profile_store *store)
+{
+    for (int i = 0; i < STATEMENTS; i++) {
+        sqlite3_finalize(store->statements[i]);
+        store->statements[i] = NULL;
+    }
+    sqlite3_close(store->db);
+    store->db = NULL;
 }
 
 static void free_store(struct profile_store *store)
 {
-    for (int i = 0; i < STATEMENTS; i++)
-        sqlite3_finalize(store->statements[i]);
-    sqlite3_close(store->db);
+    close_database(store);
     if (store->lock >= 0)
         close(store->lock);
     free(store->path);
     free(store->old_path);
+    free(store->journal);
     free(store);
 }
 
-/* The way back: the new file goes, the older one returns. */
+/* The way back: the new file goes, what was there returns. */
 static void take_back(struct profile_store *store)
 {
+    close_database(store);
     if (store->lock >= 0) {
-        char journal[4200];
         unlink(store->path);
-        snprintf(journal, sizeof journal, "%s-journal", store->path);
-        unlink(journal);
+        unlink(store->journal);
     }
-    if (store->kept_old)
+    if (store->moved == OLDER_PROFILE)
         rename(store->old_path, store->path);
+    if (store->moved == EMPTY_FILE) {
+        int fd = open(store->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (fd >= 0)
+            close(fd);
+    }
+}
+
+static struct profile_store *new_store(const char *path)
+{
+    struct profile_store *store = calloc(1, sizeof *store);
+    if (!store)
+        return NULL;
+    store->lock = -1;
+    size_t length = strlen(path);
+    store->path = strdup(path);
+    store->old_path = malloc(length + sizeof ".old");
+    store->journal = malloc(length + sizeof "-journal");
+    if (!store->path || !store->old_path || !store->journal) {
+        free_store(store);
+        return NULL;
+    }
+    snprintf(store->old_path, length + sizeof ".old", "%s.old", path);
+    snprintf(store->journal, length + sizeof "-journal", "%s-journal", path);
+    return store;
 }
 
 int profile_store_create(const char *path, struct profile_store **created, struct base_error *error)
 {
-    int existing = look_at_existing(path, error);
+    int fd, existing = look_at_existing(path, &fd, error);
     if (existing < 0)
         return existing;
-    struct profile_store *store = calloc(1, sizeof *store);
-    if (!store)
-        return base_fail(error, BASE_ENOMEM, "out of memory");
-    store->lock = -1;
-    store->path = strdup(path);
-    int result = asprintf(&store->old_path, "%s.old", path) < 0 || !store->path
-                     ? base_fail(error, BASE_ENOMEM, "out of memory")
-                     : BASE_OK;
-    if (result == BASE_OK && existing) {
-        if (rename(path, store->old_path))
-            result = base_fail_errno(error, errno, "cannot rename %s to %s", path, store->old_path);
-        store->kept_old = result == BASE_OK;
-    }
+    struct profile_store *store = new_store(path);
+    int result = store ? move_aside(store, existing, error) : base_fail(error, BASE_ENOMEM, "out of memory");
     if (result == BASE_OK)
         result = open_new(store, error);
-    if (result < 0) {
+    if (result < 0 && store) {
         take_back(store);
         free_store(store);
-        return result;
     }
-    *created = store;
-    return BASE_OK;
+    if (fd >= 0)
+        close(fd); /* until here nobody else could begin to record to the same path */
+    if (result == BASE_OK)
+        *created = store;
+    return result;
 }
 
 uint64_t profile_store_size(const struct profile_store *store)
@@ -438,12 +511,15 @@ static void commit_marks(struct profile_store *store, struct profile *profile)
     profile_timeline_free(profile, true);
 }
 
-int profile_store_flush(struct profile_store *store, struct profile *profile, struct base_error *error)
+static int flush(struct profile_store *store, struct profile *profile, bool last, struct base_error *error)
 {
     profile_timeline_seal(profile);
+    if (!sqlite3_get_autocommit(store->db)) /* an earlier flush could not even be undone */
+        sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
     if (sqlite3_exec(store->db, "BEGIN", NULL, NULL, NULL))
         return fail_sql(store, "cannot write", error);
-    if (put_everything(store, profile) && sqlite3_exec(store->db, "COMMIT", NULL, NULL, NULL) == SQLITE_OK) {
+    const char *end = last ? "DELETE FROM data_meta WHERE key = 'recorder_pid'; COMMIT" : "COMMIT";
+    if (put_everything(store, profile) && sqlite3_exec(store->db, end, NULL, NULL, NULL) == SQLITE_OK) {
         commit_marks(store, profile);
         return BASE_OK;
     }
@@ -453,25 +529,28 @@ int profile_store_flush(struct profile_store *store, struct profile *profile, st
     return result;
 }
 
+int profile_store_flush(struct profile_store *store, struct profile *profile, struct base_error *error)
+{
+    return flush(store, profile, false, error);
+}
+
+/* A journal that is not empty still has something to undo: then it stays for whoever reads next. */
+static void remove_journal(const struct profile_store *store)
+{
+    struct stat status;
+    if (!stat(store->journal, &status) && !status.st_size)
+        unlink(store->journal);
+}
+
 int profile_store_close(struct profile_store *store, struct profile *profile, bool discard,
                         struct base_error *error)
 {
-    int result = discard ? BASE_OK : profile_store_flush(store, profile, error);
-    if (!discard)
-        sqlite3_exec(store->db, "DELETE FROM data_meta WHERE key = 'recorder_pid'", NULL, NULL, NULL);
-    for (int i = 0; i < STATEMENTS; i++) {
-        sqlite3_finalize(store->statements[i]);
-        store->statements[i] = NULL;
-    }
-    sqlite3_close(store->db);
-    store->db = NULL;
-    if (discard) {
+    int result = discard ? BASE_OK : flush(store, profile, true, error);
+    close_database(store);
+    if (discard)
         take_back(store);
-    } else {
-        char journal[4200];
-        snprintf(journal, sizeof journal, "%s-journal", store->path);
-        unlink(journal); /* empty now: nothing is left but the profile */
-    }
+    else
+        remove_journal(store);
     free_store(store);
     return result;
 }

@@ -10,6 +10,7 @@
 
 #include "base_array.h"
 #include "base_text.h"
+#include "profile_open.h"
 #include "profile_private.h"
 #include "wire_loss.h"
 
@@ -111,12 +112,10 @@ void profile_timeline_add(struct profile *profile, uint64_t time_ns, uint32_t th
         profile_timeline_seal(profile);
 }
 
-struct profile_block *profile_timeline_pack_fold(struct profile *profile, const uint32_t *nodes, size_t count,
-                                                 const uint32_t *target)
+struct profile_block *profile_timeline_pack_fold(const uint32_t *nodes, size_t count, const uint32_t *target)
 {
     struct base_text text = {0};
     uint32_t entries = 0;
-    (void)profile;
     for (size_t i = 0; i < count; i++) {
         if (target[nodes[i]] == nodes[i])
             continue;
@@ -155,7 +154,8 @@ void profile_timeline_free(struct profile *profile, bool written)
 struct timeline_reader {
     bool (*each)(void *context, const struct profile_timeline_sample *sample);
     void *context;
-    struct base_map folded; /* node -> what it became by folds after the block at hand */
+    struct base_map folded;            /* node -> what it became by folds after the block at hand */
+    uint64_t nodes, threads, counters; /* the highest numbers the file has */
 };
 
 static unsigned char *unpack(const void *bytes, int length, size_t *size)
@@ -190,6 +190,9 @@ static bool read_samples(struct timeline_reader *reader, const unsigned char *at
             if (!get_number(&at, end, &values[i]))
                 return false;
         }
+        if (values[0] > reader->threads || final_node(reader, (uint32_t)values[1]) > reader->nodes ||
+            values[1] > UINT32_MAX || values[2] > UINT16_MAX || values[3] > reader->counters)
+            return false;
         time = step & 1 ? time - (step >> 1) : time + (step >> 1);
         struct profile_timeline_sample sample = {.time_ns = time,
                                                  .thread = (uint32_t)values[0],
@@ -246,6 +249,23 @@ static int read_epoch(sqlite3 *db, int64_t epoch, struct timeline_reader *reader
     return result;
 }
 
+static uint64_t highest(sqlite3 *db, const char *sql)
+{
+    sqlite3_stmt *query = NULL;
+    uint64_t number = 0;
+    if (sqlite3_prepare_v2(db, sql, -1, &query, NULL) == SQLITE_OK && sqlite3_step(query) == SQLITE_ROW)
+        number = (uint64_t)sqlite3_column_int64(query, 0);
+    sqlite3_finalize(query);
+    return number < UINT32_MAX ? number : 0;
+}
+
+static void find_limits(sqlite3 *db, struct timeline_reader *reader)
+{
+    reader->nodes = highest(db, "SELECT max(id) FROM data_nodes");
+    reader->threads = highest(db, "SELECT max(id) FROM data_threads");
+    reader->counters = highest(db, "SELECT max(id) FROM data_counters");
+}
+
 int profile_timeline_each(const char *path,
                           bool (*each)(void *context, const struct profile_timeline_sample *sample),
                           void *context, struct base_error *error)
@@ -254,9 +274,12 @@ int profile_timeline_each(const char *path,
     sqlite3 *db;
     sqlite3_stmt *epochs = NULL;
     bool stop = false;
-    int result = BASE_OK;
-    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK ||
-        sqlite3_prepare_v2(db, "SELECT DISTINCT epoch FROM data_timeline WHERE fold = 0 ORDER BY epoch", -1,
+    int result = profile_open_read(path, &db, error);
+    if (result < 0)
+        return result;
+    sqlite3_exec(db, "BEGIN", NULL, NULL, NULL); /* one state of a file that is being recorded */
+    find_limits(db, &reader);
+    if (sqlite3_prepare_v2(db, "SELECT DISTINCT epoch FROM data_timeline WHERE fold = 0 ORDER BY epoch", -1,
                            &epochs, NULL))
         result = base_fail(error, BASE_EFORMAT, "%s: %s", path, sqlite3_errmsg(db));
     while (result == BASE_OK && !stop && sqlite3_step(epochs) == SQLITE_ROW)
