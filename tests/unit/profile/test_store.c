@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <sqlite3.h>
 
 #include "base_map.h"
 #include "profile.h"
@@ -248,7 +249,7 @@ static _Noreturn void write_for_ever(int told)
 static void killed_recorders_leave_a_profile(void **state)
 {
     (void)state;
-    for (int run = 0; run < 40; run++) {
+    for (int run = 0; run < 100; run++) {
         int told[2];
         uint64_t flushed = 0, next;
         clean(NULL);
@@ -274,6 +275,153 @@ static void killed_recorders_leave_a_profile(void **state)
     char journal[160];
     snprintf(journal, sizeof journal, "%s-journal", path);
     unlink(journal);
+}
+
+static _Noreturn void write_one_large_flush(int told)
+{
+    struct world world = new_world(0);
+    struct profile_store *store;
+    if (profile_store_create(path, &store, NULL) < 0)
+        _exit(1);
+    add_samples(&world, 100);
+    if (profile_store_flush(store, world.profile, NULL) < 0)
+        _exit(2);
+    add_samples(&world, 60000); /* more than SQLite keeps in memory: pages go to the file before the commit */
+    for (uint32_t i = 1; i < world.profile->address_count; i++)
+        profile_set_address(world.profile, i, &world.profile->addresses[i]);
+    if (write(told, "", 1) != 1)
+        _exit(3);
+    profile_store_flush(store, world.profile, NULL);
+    _exit(4);
+}
+
+/* Kills a recorder in the middle of a transaction that has begun to change the file; false: it was too late or too early. */
+static bool kill_in_the_middle(useconds_t after)
+{
+    int told[2];
+    char byte, journal[160];
+    struct stat status;
+    assert_int_equal(pipe(told), 0);
+    pid_t pid = fork();
+    if (pid == 0)
+        write_one_large_flush(told[1]);
+    close(told[1]);
+    assert_int_equal(read(told[0], &byte, 1), 1);
+    close(told[0]);
+    snprintf(journal, sizeof journal, "%s-journal", path);
+    struct stat before;
+    stat(path, &before);
+    for (int i = 0; i < 2000 && !stat(path, &status) && status.st_size <= before.st_size + 65536; i++)
+        usleep(200); /* until its pages arrive */
+    usleep(after);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    return !stat(journal, &status) && status.st_size > 0;
+}
+
+/* The journal of a killed recorder belongs to its name: recording again to that name must not lose the older profile. */
+static void recording_again_finishes_the_killed_one(void **state)
+{
+    (void)state;
+    int caught = 0;
+    for (int run = 0; run < 20 && caught < 3; run++) {
+        clean(NULL);
+        if (!kill_in_the_middle((useconds_t)(run * 700)))
+            continue;
+        caught++;
+        struct world world = new_world(0);
+        struct profile_store *store;
+        struct profile *loaded;
+        struct base_error error = {0};
+        assert_int_equal(profile_store_create(path, &store, &error), BASE_OK);
+        if (profile_load(old_path, &loaded, &error) != BASE_OK)
+            fail_msg("%s", error.text);
+        assert_int_equal(total_samples(loaded), 100);
+        profile_free(loaded);
+        assert_int_equal(profile_store_close(store, world.profile, false, &error), BASE_OK);
+        assert_int_equal(profile_load(path, &loaded, &error), BASE_OK);
+        assert_int_equal(total_samples(loaded), 0);
+        profile_free(loaded);
+        profile_free(world.profile);
+    }
+    assert_true(caught > 0);
+}
+
+/* An empty file (mktemp's) is taken over without becoming .old, and is there again when the recording is discarded. */
+static void an_empty_file_may_be_named(void **state)
+{
+    (void)state;
+    struct profile_store *store;
+    struct stat status;
+    struct world world = new_world(0);
+    for (int discard = 0; discard < 2; discard++) {
+        clean(NULL);
+        fclose(fopen(path, "w"));
+        umask(077);
+        assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
+        umask(022);
+        assert_int_not_equal(access(old_path, F_OK), 0);
+        assert_int_equal(stat(path, &status), 0);
+        assert_int_equal(status.st_mode & 0777, 0600);
+        assert_int_equal(profile_store_close(store, world.profile, discard, NULL), BASE_OK);
+        assert_int_equal(stat(path, &status), 0);
+        assert_true(discard == (status.st_size == 0));
+    }
+    profile_free(world.profile);
+}
+
+/* Where no profile can be made the older one stays what it was. */
+static void failing_to_begin_touches_nothing(void **state)
+{
+    (void)state;
+    struct profile_store *store;
+    struct profile *loaded;
+    struct base_error error = {0};
+    struct world world = new_world(0);
+    struct rlimit before, small;
+    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
+    add_samples(&world, 10);
+    assert_int_equal(profile_store_close(store, world.profile, false, NULL), BASE_OK);
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before);
+    small = (struct rlimit){.rlim_cur = 9000, .rlim_max = before.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &small);
+    int result = profile_store_create(path, &store, &error);
+    setrlimit(RLIMIT_FSIZE, &before);
+    assert_int_equal(result, BASE_EIO);
+    assert_non_null(strstr(error.text, path));
+    assert_int_equal(profile_load(path, &loaded, NULL), BASE_OK);
+    assert_int_equal(total_samples(loaded), 10);
+    assert_int_not_equal(access(old_path, F_OK), 0);
+    profile_free(loaded);
+    profile_free(world.profile);
+}
+
+/* A table's name must be a table: a view of that name would run for ever. */
+static void tables_that_are_none_are_refused(void **state)
+{
+    (void)state;
+    struct profile_store *store;
+    struct profile *loaded;
+    sqlite3 *db;
+    struct world world = new_world(0);
+    struct base_error error = {0};
+    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
+    assert_int_equal(profile_store_close(store, world.profile, false, NULL), BASE_OK);
+    profile_free(world.profile);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_exec(
+            db,
+            "DROP TABLE data_cells; CREATE VIEW data_cells AS WITH RECURSIVE a(id, node, thread, cpu,"
+            " counter, value, samples) AS (SELECT 1, 0, 0, 0, 1, 0, 0 UNION ALL SELECT id + 1, 0, 0,"
+            " 0, 1, 0, 0 FROM a) SELECT * FROM a",
+            NULL, NULL, NULL),
+        SQLITE_OK);
+    sqlite3_close(db);
+    assert_int_equal(profile_load(path, &loaded, &error), BASE_EFORMAT);
+    assert_int_equal(profile_timeline_each(path, add_to_totals, NULL, NULL), BASE_EFORMAT);
+    assert_non_null(strstr(error.text, path));
 }
 
 static void a_full_disk_keeps_the_last_state(void **state)
@@ -421,6 +569,10 @@ int main(void)
         cmocka_unit_test_teardown(timeline_survives_folding, clean),
         cmocka_unit_test_teardown(others_files_are_left_alone, clean),
         cmocka_unit_test_teardown(killed_recorders_leave_a_profile, clean),
+        cmocka_unit_test_teardown(recording_again_finishes_the_killed_one, clean),
+        cmocka_unit_test_teardown(an_empty_file_may_be_named, clean),
+        cmocka_unit_test_teardown(failing_to_begin_touches_nothing, clean),
+        cmocka_unit_test_teardown(tables_that_are_none_are_refused, clean),
         cmocka_unit_test_teardown(a_full_disk_keeps_the_last_state, clean),
         cmocka_unit_test_teardown(hostile_files_give_errors_only, clean),
         cmocka_unit_test_teardown(a_missing_end_is_noticed, clean),
