@@ -1,0 +1,199 @@
+/* fuzz_profile - damaged profiles: errors, or models that hold together; never a crash, a hang or an endless allocation.
+ *
+ *   fuzz_profile FILE...                  reads each as it is
+ *   fuzz_profile --seeds N FILE...        reads N damaged copies of each, and of one with a timeline and folds of its own: bytes
+ *                                         changed anywhere, ends cut off, numbers in tables replaced (by SQL, so that SQLite itself
+ *                                         has nothing to complain of) */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sqlite3.h>
+
+#include "base_map.h"
+#include "profile.h"
+#include "profile_store.h"
+#include "profile_timeline.h"
+
+static char copy[] = "/tmp/tally-fuzz-XXXXXX";
+
+struct bytes {
+    uint8_t *data;
+    size_t size;
+};
+
+static struct bytes read_file(const char *name)
+{
+    struct bytes bytes = {0};
+    FILE *file = fopen(name, "rb");
+    if (!file)
+        return bytes;
+    fseek(file, 0, SEEK_END);
+    bytes.size = (size_t)ftell(file);
+    rewind(file);
+    bytes.data = malloc(bytes.size + 1);
+    if (fread(bytes.data, 1, bytes.size, file) != bytes.size)
+        bytes.size = 0;
+    fclose(file);
+    return bytes;
+}
+
+static bool write_copy(const uint8_t *data, size_t size)
+{
+    FILE *file = fopen(copy, "wb");
+    bool good = file && fwrite(data, 1, size, file) == size;
+    return file && fclose(file) == 0 && good;
+}
+
+static uint64_t next_random(uint64_t *random)
+{
+    return *random = base_hash(*random + 0x9e3779b97f4a7c15u);
+}
+
+/* --- one file --- */
+
+static bool count_samples(void *context, const struct profile_timeline_sample *sample)
+{
+    (void)sample;
+    return ++*(uint64_t *)context < 1000000;
+}
+
+/* Everything a report follows: texts, parents, inlined levels. */
+static uint64_t walk(const struct profile *profile)
+{
+    uint64_t seen = 0;
+    for (size_t i = 1; i < profile->node_count; i++) {
+        const struct profile_address *address = &profile->addresses[profile->nodes[i].address];
+        seen += strlen(profile_text(profile, profile->images[address->image].name));
+        seen += strlen(profile_text(profile, profile->functions[address->function].name));
+        for (uint32_t level = address->inlined; level; level = profile->inlined[level].outer)
+            seen += strlen(profile_text(profile, profile->inlined[level].function_name));
+    }
+    for (size_t i = 0; i < profile->cell_count; i++)
+        seen += profile->threads[profile->cells[i].thread].process < profile->process_count;
+    return seen;
+}
+
+static bool try_file(const char *path)
+{
+    struct profile *profile = NULL;
+    struct base_error error = {0};
+    uint64_t samples = 0;
+    if (profile_load(path, &profile, &error) < 0) {
+        if (!error.text[0])
+            return false;
+    } else if (profile_check(profile, &error) < 0 || walk(profile) == UINT64_MAX) {
+        return false;
+    }
+    profile_free(profile);
+    base_error_clear(&error);
+    int result = profile_timeline_each(path, count_samples, &samples, &error);
+    return result == BASE_OK || error.text[0];
+}
+
+/* --- damage --- */
+
+static const char *const columns[][2] = {
+    {"data_strings", "id"},           {"data_images", "name"},        {"data_images", "process"},
+    {"data_threads", "process"},      {"data_functions", "image"},    {"data_inlined", "outer_level"},
+    {"data_addresses", "image"},      {"data_addresses", "function"}, {"data_addresses", "inlined"},
+    {"data_addresses", "resolution"}, {"data_nodes", "id"},           {"data_nodes", "parent"},
+    {"data_nodes", "address"},        {"data_counters", "name"},      {"data_cells", "node"},
+    {"data_cells", "thread"},         {"data_cells", "counter"},      {"data_cells", "cpu"},
+    {"data_timeline", "epoch"},       {"data_timeline", "bytes"},     {"data_losses", "number"},
+    {"data_images", "kind"},
+};
+static const char *const values[] = {
+    "-1", "0", "1", "2147483647", "4294967296", "9223372036854775807", "'text'", "NULL", "x'28b52ffd'"};
+
+static void damage_by_sql(uint64_t *random)
+{
+    sqlite3 *db;
+    if (sqlite3_open_v2(copy, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK) {
+        sqlite3_exec(db, "PRAGMA synchronous=OFF; PRAGMA journal_mode=OFF", NULL, NULL, NULL);
+        for (uint64_t i = next_random(random) % 3 + 1; i > 0; i--) {
+            const char *const *column = columns[next_random(random) % (sizeof columns / sizeof *columns)];
+            const char *value = values[next_random(random) % (sizeof values / sizeof *values)];
+            char *sql = sqlite3_mprintf(
+                "UPDATE OR REPLACE %s SET %s = %s WHERE rowid = (SELECT rowid FROM %s LIMIT 1 OFFSET %d)",
+                column[0], column[1], value, column[0], (int)(next_random(random) % 40));
+            sqlite3_exec(db, sql, NULL, NULL, NULL);
+            sqlite3_free(sql);
+        }
+    }
+    sqlite3_close(db);
+}
+
+/* A profile with what the files may lack: a timeline, folds, slots used again. */
+static bool make_profile(const char *path)
+{
+    struct profile *profile = profile_new();
+    struct profile_store *store;
+    profile->max_nodes = 300;
+    uint32_t image = profile_image(profile, PROFILE_IMAGE_FILE, "/bin/x", "abcd", 0);
+    uint32_t counter = profile_counter(profile, "time.cpu", "ns", false, PROFILE_SUM);
+    uint32_t thread = profile_thread(profile, profile_process(profile, 10, 0), 11);
+    for (uint64_t i = 0; i < 3000; i++) {
+        uint32_t stack[6];
+        for (uint64_t level = 0; level < 6; level++)
+            stack[level] = profile_address(profile, image, base_hash(i * 8 + level) % (level < 3 ? 3 : 90));
+        uint32_t node = profile_stack(profile, stack, NULL, 6);
+        profile_count(profile, node, thread, 0, (uint16_t)counter, 1000, 1);
+        profile_timeline_add(profile, i * 1000, thread, node, 0, (uint16_t)counter);
+    }
+    bool good = profile_folds(profile) > 3 && profile_store_create(path, &store, NULL) == BASE_OK &&
+                profile_store_close(store, profile, false, NULL) == BASE_OK;
+    profile_free(profile);
+    return good;
+}
+
+static bool try_seed(const struct bytes *bytes, uint64_t seed)
+{
+    uint64_t random = seed;
+    bool by_sql = next_random(&random) % 2;
+    uint8_t *data = malloc(bytes->size + 1);
+    memcpy(data, bytes->data, bytes->size);
+    for (uint64_t i = by_sql ? 0 : next_random(&random) % 32 + 1; i > 0; i--)
+        data[100 + next_random(&random) % (bytes->size - 100)] = (uint8_t)next_random(&random);
+    size_t left = !by_sql && next_random(&random) % 8 == 0 ? next_random(&random) % bytes->size : bytes->size;
+    bool good = write_copy(data, left);
+    free(data);
+    if (by_sql)
+        damage_by_sql(&random);
+    good = good && try_file(copy);
+    if (!good)
+        fprintf(stderr, "fuzz_profile: seed %llu\n", (unsigned long long)seed);
+    return good;
+}
+
+static bool try_seeds(const char *path, uint64_t seeds)
+{
+    struct bytes bytes = read_file(path);
+    bool good = bytes.size > 100 && try_file(path);
+    for (uint64_t seed = 1; bytes.size > 100 && seed <= seeds; seed++)
+        good = try_seed(&bytes, seed) && good;
+    free(bytes.data);
+    return good;
+}
+
+int main(int argc, char **argv)
+{
+    bool damaged = argc > 3 && !strcmp(argv[1], "--seeds"), good = argc > 1;
+    uint64_t seeds = damaged ? strtoull(argv[2], NULL, 10) : 0;
+    int fd = mkstemp(copy);
+    if (fd < 0)
+        return 1;
+    close(fd);
+    for (int i = damaged ? 3 : 1; i < argc; i++)
+        good = try_seeds(argv[i], seeds) && good;
+    char made[sizeof copy + 8];
+    snprintf(made, sizeof made, "%s.made", copy);
+    if (damaged)
+        good = make_profile(made) && try_seeds(made, seeds) && good;
+    unlink(made);
+    unlink(copy);
+    return good ? 0 : 1;
+}
