@@ -5,6 +5,7 @@ that is the profiler's. Configurations are interleaved: every round runs each of
 drifts drifts for all, and ratios are taken within a round.
 """
 import os
+import sqlite3
 import statistics
 import subprocess
 import sys
@@ -101,6 +102,12 @@ def timed(command, repeat=3, limit=300):
         if times[0] > 5:
             break
     return median(times)
+
+
+def samples_in(path):
+    """How many samples a profile of tally's holds."""
+    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as profile:
+        return profile.execute("SELECT sum(samples) FROM flat WHERE self > 0").fetchone()[0] or 0
 
 
 def tally_prefix(bench, rate, output, stacks="full"):

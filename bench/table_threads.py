@@ -1,6 +1,5 @@
 """Four data-parallel programs at 1 to 128 threads: overhead by rate, how many samples arrive, where the cost is."""
 import os
-import sqlite3
 
 import measure
 
@@ -12,12 +11,6 @@ PROGRAMS = ["matrix", "histogram", "bodies", "hashing"]
 KINDS = ["none", "address", "full"]
 
 
-def samples_in(path):
-    """How many samples a profile holds."""
-    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as profile:
-        return profile.execute("SELECT sum(samples) FROM flat WHERE self > 0").fetchone()[0] or 0
-
-
 def one(bench, program, threads, rate):
     target = [os.path.join(bench.build, "bench", "threads", "thread_" + program), str(threads), "1" if bench.quick else "2"]
     output = bench.path("threads.tally")
@@ -26,7 +19,7 @@ def one(bench, program, threads, rate):
     counted = []
     for _ in range(1 if bench.quick else 3):
         run = measure.run(bench, target, *chosen["full"])
-        counted.append(samples_in(output) / (run.target_cpu * rate))
+        counted.append(measure.samples_in(output) / (run.target_cpu * rate))
     return {"program": program, "threads": threads, "rate": rate, "samples": measure.median(counted),
             "tool": measure.median([run.tool_cpu / run.target_cpu for run in results["full"]]),
             "ratios": {kind: measure.ratio(results, kind, "alone") for kind in KINDS}}
