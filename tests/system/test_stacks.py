@@ -74,6 +74,29 @@ for size in (24, 48):
 
 
 @tap.case
+def growing_copies_lose_no_process(context):
+    """A child that was born before its events were replaced goes on being sampled: every sample that its CPU time is worth."""
+    for run in range(4):
+        command = ["/bin/sh", "-c", f"{context.program('deep')} --seconds 1 24 & wait"]
+        profile = tally.recorded(context, command, ["-F", "20000"], name=f"profile{run}")
+        meta, losses = profile.meta(), profile.losses()
+        context.check(int(meta["stack_copy_bytes"]) > 16384, "the copy did not grow")
+        samples = profile.rows("select sum(samples) from flat where self > 0")[0][0] + losses.get(1, 0)
+        worth = int(meta["target_cpu_ns"]) / 1e9 * int(meta["rate_hz"])
+        context.check(samples > 0.93 * worth or losses.get(20) or losses.get(2), f"{samples} samples, worth {worth:.0f}")
+
+
+@tap.case
+def births_while_periods_are_drawn_anew(context):
+    """Children born one by one while a launch's events are replaced: the end of each of them is heard of."""
+    brood = "i=0; while [ $i -lt 60 ]; do sleep 0.1 & i=$((i+1)); done; wait"
+    for run in range(4):
+        profile = tally.recorded(context, ["/bin/sh", "-c", brood], name=f"profile{run}")
+        born, unheard = profile.rows("select count(*), sum(end_ns = 0) from data_processes")[0]
+        context.equal((born, unheard), (61, 0), "processes, and those whose end was not heard of")
+
+
+@tap.case
 def stack_that_no_copy_holds(context):
     """80 KB: cut for good; the samples are there, marked and counted."""
     path = context.program("deep")

@@ -389,12 +389,16 @@ static void forget_cuts(struct collect_session *session, uint32_t bytes)
     profile_set_metaf(session->profile, "stack_copy_bytes", "%u", bytes);
 }
 
-/* All that live now, births told by the rings until this moment included. */
+/* All that lived at the time of the call: births until then are in the rings, or will be within the horizon. A
+ * process that is missed here would go on without events. */
 static size_t list_living(void *context, pid_t **pids)
 {
     struct collect_session *session = context;
+    const struct timespec horizon = {.tv_nsec = HORIZON_FULL_NS};
+    uint64_t called = now_ns();
+    nanosleep(&horizon, NULL);
     collect_rings_refresh(&session->rings);
-    work_until(session, now_ns() - HORIZON_FULL_NS);
+    work_until(session, called);
     return collect_processes_living(&session->stream.processes, pids);
 }
 

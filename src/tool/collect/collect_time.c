@@ -463,6 +463,17 @@ void collect_time_disable(struct collect_time *time)
     switch_events(time, 0, time->event_count, PERF_EVENT_IOC_DISABLE);
 }
 
+/* Whose samples tell of doubles: those of events that are being replaced say nothing of the new ones. The
+ * entries are there already, so that nothing can fail. */
+static void set_owners(struct collect_time *time, size_t end, bool retired)
+{
+    for (size_t i = 0; i < end; i++) {
+        const struct collect_time_event *event = &time->events[i];
+        if (event->tid >= 0 && !event->superseded)
+            base_map_set(&time->owner, event->id, retired ? RETIRED : (uint32_t)event->tid);
+    }
+}
+
 /* An event whose ring others join keeps its descriptor; the rest give theirs back. What is in the rings
  * stays. */
 static void retire(struct collect_time *time, size_t end)
@@ -471,7 +482,6 @@ static void retire(struct collect_time *time, size_t end)
     for (size_t i = 0; i < end; i++) {
         struct collect_time_event *event = &time->events[i];
         event->superseded = true;
-        base_map_set(&time->owner, event->id, RETIRED);
         if (event->fd >= 0 &&
             (event->cpu < 0 || base_map_find(&time->ring_of_cpu, (uint64_t)event->cpu) != i)) {
             close(event->fd);
@@ -486,6 +496,7 @@ int collect_time_grow_copy(struct collect_time *time, uint32_t bytes, collect_ti
     size_t old_count = time->event_count;
     uint32_t old_bytes = time->form.stack_copy;
     time->form.stack_copy = bytes;
+    set_owners(time, old_count, true); /* the list is made by reading on: samples of the old ones come in */
     int result = list ? collect_time_open_processes(time, list, context, error)
                       : collect_time_open_cpus(time, time->cgroup, error);
     if (result < 0) {
@@ -493,6 +504,7 @@ int collect_time_grow_copy(struct collect_time *time, uint32_t bytes, collect_ti
             close(time->events[i].fd);
         time->event_count = old_count;
         time->form.stack_copy = old_bytes;
+        set_owners(time, old_count, false);
         return result;
     }
     retire(time, old_count);
