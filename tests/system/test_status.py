@@ -36,6 +36,26 @@ def no_such_command(context):
 
 
 @tap.case
+def no_such_command_beside_a_closed_folder(context):
+    """A folder of PATH that may not be looked into makes nothing out of nothing."""
+    options = tally.as_nobody() if os.geteuid() == 0 else {"env": dict(os.environ)}
+    if os.geteuid() == 0 and not tally.reachable_by_nobody(context):
+        raise tap.Skip("an unprivileged user cannot reach the command under test")
+    os.chmod(context.folder, 0o777)
+    closed = context.path("closed")
+    os.mkdir(closed)
+    os.chmod(closed, 0)
+    options["env"]["PATH"] = f"{closed}:/bin"
+    missing = tally.record(context, ["tally-has-no-such-command"], **options)
+    context.equal(missing.status, 127, f"status of what is nowhere ({missing.errors.decode()})")
+    options["env"]["PATH"] = f"{closed}:{context.folder}"
+    with open(context.path("plain"), "w", encoding="utf-8"):
+        pass
+    refused = tally.record(context, ["plain"], **options)
+    context.equal(refused.status, 126, f"status of what may not be run ({refused.errors.decode()})")
+
+
+@tap.case
 def not_executable(context):
     path = context.path("plain")
     with open(path, "w", encoding="utf-8") as file:

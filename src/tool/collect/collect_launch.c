@@ -3,6 +3,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,7 +19,8 @@ static _Noreturn void run_child(int go, int failed, char *const *argv,
         ;
     if (got != 1)
         _exit(125);
-    setrlimit(RLIMIT_NOFILE, &legacy->descriptors);
+    if (legacy->descriptors.rlim_max)
+        setrlimit(RLIMIT_NOFILE, &legacy->descriptors);
     setpriority(PRIO_PROCESS, 0, legacy->nice);
     sigprocmask(SIG_SETMASK, &legacy->signals, NULL);
     execvp(argv[0], argv);
@@ -59,6 +64,28 @@ static void reap(pid_t pid)
         ;
 }
 
+/* execvp says "not permitted" when any folder of PATH may not be looked into, whether the command is there or
+ * not. Shells say that it was not found. */
+static bool is_in_path(const char *command)
+{
+    const char *at = getenv("PATH");
+    while (at && *at) {
+        size_t length = strcspn(at, ":");
+        char path[4096];
+        int written =
+            snprintf(path, sizeof path, "%.*s/%s", length ? (int)length : 1, length ? at : ".", command);
+        if (written > 0 && (size_t)written < sizeof path && !access(path, F_OK))
+            return true;
+        at += length + (at[length] == ':');
+    }
+    return false;
+}
+
+static bool is_missing(const char *command, int number)
+{
+    return number == ENOENT || (number == EACCES && !strchr(command, '/') && !is_in_path(command));
+}
+
 int collect_launch_go(struct collect_launch *launch, const char *command, struct base_error *error)
 {
     int number = 0;
@@ -72,7 +99,7 @@ int collect_launch_go(struct collect_launch *launch, const char *command, struct
     if (got != (ssize_t)sizeof number)
         return BASE_OK;
     reap(launch->pid);
-    if (number == ENOENT)
+    if (is_missing(command, number))
         return base_fail(error, BASE_ENOTFOUND, "%s: command not found", command);
     base_fail_errno(error, number, "%s cannot be executed", command);
     return BASE_EPERMISSION;

@@ -22,9 +22,9 @@ struct collect_launch {
 
 /* What the child is to find as Tally's own parent left it. */
 struct collect_launch_legacy {
-    struct rlimit descriptors;
-    sigset_t signals; /* blocked ones */
-    int nice;         /* as setpriority takes it */
+    struct rlimit descriptors; /* rlim_max 0: not known, left as they are */
+    sigset_t signals;          /* blocked ones */
+    int nice;                  /* as setpriority takes it */
 };
 
 /* Forks. argv[0] is looked up in PATH when the child is let go. */

@@ -59,7 +59,7 @@ struct collect_time {
     size_t thread_ring_size;   /* bytes, of a thread's ring */
     uint64_t unseen;           /* threads that could not be opened */
     uint64_t random;           /* state of the generator */
-    struct rlimit descriptors; /* as they were */
+    struct rlimit descriptors; /* as they were; 0 if that is not known */
     rlim_t descriptor_limit;   /* as it is now */
     int cgroup;                /* of collect_time_open_cpus */
 };
