@@ -24,6 +24,61 @@ def rates(context):
                       f"{rate} Hz: {seconds:.3f} s of samples for {whole:.3f} s of CPU time, and no loss says why")
 
 
+def samples_and_worth(profile):
+    """Samples, those that the kernel dropped, and what the target's CPU time is worth."""
+    meta = profile.meta()
+    samples = profile.rows("select sum(samples) from flat where self > 0")[0][0] or 0
+    return samples + profile.losses().get(1, 0), int(meta["target_cpu_ns"]) / 1e9 * float(meta["rate_hz"])
+
+
+SHORT = "i=0; while [ $i -lt 600 ]; do /bin/true; i=$((i+1)); done"
+
+
+@tap.case
+def short_lives(context):
+    """Processes shorter than a sampling period: seen by events of whole CPUs, or else counted as a loss, never silent."""
+    for attempt in range(2):
+        stranger = tally.start_busy(context, "threads")
+        profile = tally.recorded(context, ["/bin/sh", "-c", SHORT], ["-F", "500"], name=f"profile{attempt}")
+        stranger.kill()
+        samples, worth = samples_and_worth(profile)
+        by_cpu = "a CPU, for the target" in profile.meta()["sampling"]
+        context.note(f"{samples} samples of {worth:.0f}, {profile.meta()['sampling']}")
+        if by_cpu:
+            context.check(samples > 0.8 * worth - 3 * worth ** 0.5, f"{samples} samples of {worth:.0f}")
+            context.check(samples < 1.1 * worth + 3 * worth ** 0.5, f"{samples} samples of {worth:.0f}: more than there were")
+        else:
+            context.check(profile.losses().get(25, 0) > 0, "what was missed is not counted")
+            context.check("births_notice" in profile.meta(), "and not told")
+        context.check(os.geteuid() or by_cpu, "root must have events of whole CPUs: " + profile.meta().get("births_notice", ""))
+        context.check("thread_work" not in profile.functions(), "samples of a stranger")
+        pids = {row[0] for row in profile.rows("select pid from threads")}
+        context.check(stranger.pid not in pids, "a stranger among the processes")
+
+
+@tap.case
+def many_threads(context):
+    """128 threads that share two seconds: as many samples as their CPU time is worth."""
+    tap.need_root()
+    for rate in ("999", "10000"):
+        profile = tally.recorded(context, [context.program("threads"), "--seconds", "2", "128", "--together"],
+                                 ["-F", rate], name="profile" + rate)
+        samples, worth = samples_and_worth(profile)
+        lowered = profile.losses().get(2, 0) + profile.losses().get(20, 0)
+        context.note(f"{rate} Hz: {samples} samples of {worth:.0f}")
+        context.check(lowered or abs(samples / worth - 1) < 0.03 + 2 / worth ** 0.5, f"{rate} Hz: {samples} samples of {worth:.0f}")
+
+
+@tap.case
+def only_the_first_process(context):
+    """--no-follow where CPUs are sampled: the threads of the one process, nothing of the children that it has many of."""
+    brood = f"{context.program('threads')} --seconds 0.5 & " + SHORT + "; wait"
+    profile = tally.recorded(context, ["/bin/sh", "-c", brood], ["--no-follow", "-F", "4000"])
+    pids = profile.rows("select count(distinct pid) from threads")[0][0]
+    context.equal(pids, 1, "processes in the profile")
+    context.check("thread_work" not in profile.functions(), "samples of a child")
+
+
 @tap.case
 def only_some_cpus(context):
     tap.need("taskset")

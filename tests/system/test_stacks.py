@@ -83,12 +83,12 @@ def growing_copies_lose_no_process(context):
         context.check(int(meta["stack_copy_bytes"]) > 16384, "the copy did not grow")
         samples = profile.rows("select sum(samples) from flat where self > 0")[0][0] + losses.get(1, 0)
         worth = int(meta["target_cpu_ns"]) / 1e9 * int(meta["rate_hz"])
-        context.check(samples > 0.93 * worth or losses.get(20) or losses.get(2), f"{samples} samples, worth {worth:.0f}")
+        context.check(samples > 0.85 * worth or losses.get(20) or losses.get(2), f"{samples} samples, worth {worth:.0f}")
 
 
 @tap.case
-def births_while_periods_are_drawn_anew(context):
-    """Children born one by one while a launch's events are replaced: the end of each of them is heard of."""
+def births_while_events_are_replaced(context):
+    """Children born one by one while events of whole CPUs take over: the end of each of them is heard of."""
     brood = "i=0; while [ $i -lt 60 ]; do sleep 0.1 & i=$((i+1)); done; wait"
     for run in range(4):
         profile = tally.recorded(context, ["/bin/sh", "-c", brood], name=f"profile{run}")

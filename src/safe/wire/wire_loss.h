@@ -31,7 +31,10 @@
     X(21, OUT_OF_MEMORY, "samples dropped because Tally ran out of memory")                                  \
     X(22, OVER_LIMIT, "threads, processes or images past what one profile can hold")                         \
     X(23, CLOCK_DISORDER, "events that arrived after later ones had been worked on")                         \
-    X(24, READ_LATE, "stacks of which a part was not in the sample and was read from the process after it")
+    X(24, READ_LATE, "stacks of which a part was not in the sample and was read from the process after it")  \
+    X(25, SHORT_LIVED,                                                                                       \
+      "milliseconds of CPU time without samples: threads and processes shorter-lived than a sampling "       \
+      "period")
 
 enum wire_loss {
 #define X(number, name, text) WIRE_LOSS_##name = number,

@@ -7,6 +7,7 @@
 
 #include "cli_doctor.h"
 #include "collect_event.h"
+#include "collect_filter.h"
 
 static bool may_all(const struct cli_doctor *doctor)
 {
@@ -178,6 +179,27 @@ void cli_doctor_check_ptrace(struct cli_doctor *doctor)
     }
     struct cli_doctor_line *line = cli_doctor_add(doctor, "ptrace_scope", CLI_DOCTOR_OK);
     cli_doctor_explain(line, "%" PRId64 ": no matter, sampling uses no ptrace", value);
+}
+
+/* Exactly what `tally record` would load for programs of many short-lived threads or processes. */
+void cli_doctor_check_short_lives(struct cli_doctor *doctor)
+{
+    struct collect_filter filter;
+    struct base_error error = {0};
+    int result = collect_filter_open(&filter, true, &error);
+    struct cli_doctor_line *line =
+        cli_doctor_add(doctor, "bpf", result == BASE_OK ? CLI_DOCTOR_OK : CLI_DOCTOR_LIMITED);
+    if (result == BASE_OK) {
+        collect_filter_close(&filter);
+        cli_doctor_explain(line, "tried: threads and processes are sampled however short they live");
+        return;
+    }
+    cli_doctor_explain(line,
+                       "tried without success (%s): threads and processes that live shorter than a sampling "
+                       "period are missed",
+                       error.text);
+    if (result == BASE_EPERMISSION)
+        cli_doctor_advise(line, "sudo setcap cap_bpf,cap_perfmon+ep $(command -v tally)");
 }
 
 /* The addresses of the kernel's symbols read as 0 for those who may not see them. */

@@ -237,12 +237,24 @@ static struct collect_process *new_process(struct collect_processes *processes, 
     return process;
 }
 
-static struct collect_process *living(struct collect_processes *processes, pid_t pid)
+static struct collect_process *living(const struct collect_processes *processes, pid_t pid)
 {
     uint32_t index = base_map_find(&processes->by_pid, (uint64_t)pid);
     if (index == BASE_MAP_NONE || !processes->items[index].alive)
         return NULL;
     return &processes->items[index];
+}
+
+bool collect_processes_knows(const struct collect_processes *processes, pid_t pid)
+{
+    return living(processes, pid);
+}
+
+void collect_processes_forget(struct collect_processes *processes, pid_t pid)
+{
+    struct collect_process *process = living(processes, pid);
+    if (process)
+        process->alive = false;
 }
 
 struct collect_process *collect_processes_expect(struct collect_processes *processes, pid_t pid,
@@ -286,12 +298,28 @@ uint32_t collect_processes_thread(struct collect_processes *processes, struct co
     return thread;
 }
 
+enum { SAME_BIRTH_NS = 100000 };
+
+/* While events are replaced, two tell of one birth. */
+static bool is_known_birth(const struct collect_processes *processes, const struct collect_task *event)
+{
+    const struct collect_process *child = living(processes, (pid_t)event->pid);
+    if (!child)
+        return false;
+    const struct profile_process *known = &processes->profile->processes[child->profile_process];
+    uint64_t born = known->start_ns + processes->start_ns;
+    return !known->end_ns && known->parent_pid == (int32_t)event->parent_pid && event->time >= born &&
+           event->time - born < SAME_BIRTH_NS;
+}
+
 void collect_processes_on_fork(struct collect_processes *processes, const struct collect_task *event)
 {
     if (event->pid == event->parent_pid) { /* a thread: the number may be an old one */
         base_map_set(&processes->thread_of, event->tid, 0);
         return;
     }
+    if (is_known_birth(processes, event))
+        return;
     struct collect_process *parent = collect_processes_get(processes, (pid_t)event->parent_pid, event->time);
     uint32_t parent_index = parent ? (uint32_t)(parent - processes->items) : BASE_MAP_NONE;
     struct collect_process *child = new_process(processes, (pid_t)event->pid, event->time);

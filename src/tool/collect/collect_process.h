@@ -64,6 +64,12 @@ struct collect_process *collect_processes_get(struct collect_processes *processe
 struct collect_process *collect_processes_expect(struct collect_processes *processes, pid_t pid,
                                                  uint64_t time);
 
+/* Whether `pid` is a process of the session that has not ended, as far as the events tell. */
+bool collect_processes_knows(const struct collect_processes *processes, pid_t pid);
+
+/* The number of a process that ended belongs to a stranger now. */
+void collect_processes_forget(struct collect_processes *processes, pid_t pid);
+
 /* The profile's number of a thread. */
 uint32_t collect_processes_thread(struct collect_processes *processes, struct collect_process *process,
                                   pid_t tid);

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "base_array.h"
+#include "collect_filter.h"
 #include "collect_launch.h"
 #include "collect_rate.h"
 #include "collect_resolve.h"
@@ -40,7 +41,7 @@
 enum {
     HORIZON_NS = 5000000,      /* no interrupt takes longer from its time stamp to its record */
     HORIZON_FULL_NS = 1000000, /* nor often longer than this: good enough when a ring runs full */
-    OWN_NICE = -10, /* where allowed: a machine full of busy threads must not starve who empties the rings */
+    OWN_NICE = -20, /* where allowed: a machine full of busy threads must not starve who empties the rings */
     LATE_STEP_MS = 2,
     LATE_FOR_NS = 100000000,
     ROUNDS_MAX = 16,      /* of work before the rest of a step has its turn */
@@ -50,6 +51,13 @@ enum {
     REDRAW_SPREAD_NS = 20000000,
     COPY_FIRST = 16384,
     CUT_PER_THOUSAND = 2, /* cut stacks of a process in a second that call for a larger copy */
+    BIRTHS_MANY = 8,      /* threads and processes born in a second that call for events of whole CPUs */
+    BIRTHS_EARLY_NS = 1000000000, /* programs make their threads at first: then one looks often */
+    BIRTHS_EARLY_STEP_MS = 10,
+    BIRTHS_STEP_MS = 50,
+    UNSEEN_PER_CENT = 3, /* of the target's CPU time, and so many samples' worth: more is no chance */
+    UNSEEN_SAMPLES = 20,
+    ENTER_ROUNDS = 100, /* of looking for processes that were born meanwhile */
 };
 
 struct collect_session {
@@ -65,9 +73,12 @@ struct collect_session {
     size_t polled_count, polled_capacity, first_ring_poll, rings_polled;
     size_t living_pidfds;
     uint64_t start_ns, last_flush, last_second;
-    uint64_t late_reads; /* counted when the last step began */
-    uint64_t late_until; /* till when steps are short */
-    uint64_t redraw_at;  /* when the periods are drawn anew; 0: done */
+    uint64_t late_reads;  /* counted when the last step began */
+    uint64_t late_until;  /* till when steps are short */
+    uint64_t redraw_at;   /* when the periods are drawn anew; 0: done */
+    uint64_t last_births; /* counted when the current second began */
+    struct collect_filter filter;
+    enum { BY_THREAD, BY_CPU, BY_THREAD_FOR_GOOD } sampled;
     int cgroup;
     int nice; /* Tally's own, as it was */
 };
@@ -198,6 +209,11 @@ int collect_session_new(const struct collect_options *options, struct collect_se
         return base_fail(error, BASE_ENOMEM, "out of memory");
     session->options = *options;
     session->cgroup = -1;
+    session->filter = (struct collect_filter){-1, -1, -1, -1};
+    if (options->mode == COLLECT_SYSTEM || options->mode == COLLECT_CGROUP)
+        session->sampled = BY_CPU;
+    else if (options->cpus) /* births and mappings on other CPUs would not be heard of */
+        session->sampled = BY_THREAD_FOR_GOOD;
     int result = set_up(session, error);
     if (result < 0) {
         collect_session_free(session);
@@ -218,6 +234,7 @@ void collect_session_free(struct collect_session *session)
             close(session->polled[i].fd);
     }
     collect_time_free(&session->time);
+    collect_filter_close(&session->filter);
     collect_rings_free(&session->rings);
     collect_stream_free(&session->stream);
     base_map_free(&session->image_of_profile);
@@ -407,12 +424,81 @@ static void grow_copy(struct collect_session *session)
     struct collect_time *time = &session->time;
     uint32_t bytes =
         time->form.stack_copy * 2 < COLLECT_COPY_LARGEST ? time->form.stack_copy * 2 : COLLECT_COPY_LARGEST;
-    bool by_cpu = session->options.mode == COLLECT_SYSTEM || session->options.mode == COLLECT_CGROUP;
     struct base_error reason = {0};
-    if (collect_time_grow_copy(time, bytes, by_cpu ? NULL : list_living, session, &reason) == BASE_OK)
+    collect_time_list *list = session->sampled == BY_CPU ? NULL : list_living;
+    if (collect_time_grow_copy(time, bytes, list, session, &reason) == BASE_OK)
         forget_cuts(session, bytes);
     else if (reason.text[0])
         profile_set_meta(session->profile, "stack_copy_notice", reason.text);
+}
+
+/* All processes that live go into the filter's table. Whoever is born of one that is in it is entered by the
+ * kernel; whoever was born before that is on the next list. */
+static bool enter_living(void *context)
+{
+    struct collect_session *session = context;
+    struct base_map entered = {0};
+    bool room = true;
+    size_t fresh = 1;
+    for (int round = 0; room && fresh && round < ENTER_ROUNDS; round++) {
+        pid_t *pids = NULL;
+        size_t count = list_living(session, &pids);
+        fresh = 0;
+        for (size_t i = 0; room && i < count; i++) {
+            if (base_map_find(&entered, (uint64_t)pids[i]) != BASE_MAP_NONE)
+                continue;
+            room =
+                collect_filter_add(&session->filter, pids[i]) && base_map_set(&entered, (uint64_t)pids[i], 1);
+            fresh++;
+        }
+        free(pids);
+    }
+    base_map_free(&entered);
+    return room && !fresh;
+}
+
+static int sample_by_cpu(struct collect_session *session, struct base_error *error)
+{
+    int result = collect_filter_open(&session->filter, session->options.follow, error);
+    if (result < 0)
+        return result;
+    session->stream.strangers = true;
+    result = collect_time_switch_to_cpus(&session->time, &session->filter, enter_living, session, error);
+    if (result < 0) {
+        session->stream.strangers = false;
+        collect_filter_close(&session->filter);
+    }
+    return result;
+}
+
+/* Many births: an inherited event sees little of short lives (collect_time.h). */
+static void look_at_births(struct collect_session *session)
+{
+    struct base_error reason = {0};
+    if (session->sampled != BY_THREAD || session->stream.births - session->last_births <= BIRTHS_MANY)
+        return;
+    session->sampled = sample_by_cpu(session, &reason) == BASE_OK ? BY_CPU : BY_THREAD_FOR_GOOD;
+    describe_events(session);
+    if (session->sampled != BY_CPU)
+        profile_set_metaf(
+            session->profile, "births_notice",
+            "many threads or processes were born; those shorter-lived than %.1f ms are hardly sampled, since "
+            "CPUs cannot be sampled instead: %s",
+            (double)session->time.set_size * (double)session->stream.sample_value / 1e6, reason.text);
+}
+
+/* The number of a process that is gone may become a stranger's. */
+static void take_out_the_dead(struct collect_session *session)
+{
+    struct collect_processes *processes = &session->stream.processes;
+    for (size_t i = 0; session->stream.strangers && i < processes->count; i++) {
+        const struct collect_process *process = &processes->items[i];
+        if (!process->alive || !session->profile->processes[process->profile_process].end_ns ||
+            !kill(process->pid, 0) || errno != ESRCH)
+            continue;
+        collect_filter_remove(&session->filter, process->pid);
+        collect_processes_forget(processes, process->pid);
+    }
 }
 
 /* Does any process have too many cut stacks in this second? */
@@ -425,8 +511,11 @@ static void look_at_cuts(struct collect_session *session, uint64_t now)
         if (over)
             process->samples = process->cut = 0;
     }
-    if (over)
+    if (over) {
         session->last_second = now;
+        session->last_births = session->stream.births;
+        take_out_the_dead(session);
+    }
     if (deep && session->time.form.stack_copy < COLLECT_COPY_LARGEST)
         grow_copy(session);
 }
@@ -463,16 +552,21 @@ static int shorter(int timeout_ms, uint64_t from, uint64_t until)
     return left_ms < timeout_ms ? left_ms : timeout_ms;
 }
 
-/* A step's time-out: shorter when the periods are due to be drawn anew, and while stacks are read late, since
- * the sooner they are read, the surer they still are what they were. */
+/* A step's time-out: shorter when the periods are due to be drawn anew, while births are watched, and while
+ * stacks are read late, since the sooner they are read, the surer they still are what they were. */
 static int step_timeout(struct collect_session *session, int timeout_ms)
 {
     uint64_t now = now_ns(), late = session->profile->losses[WIRE_LOSS_READ_LATE];
     if (late != session->late_reads)
         session->late_until = now + LATE_FOR_NS;
     session->late_reads = late;
-    if (now < session->late_until && timeout_ms > LATE_STEP_MS)
-        timeout_ms = LATE_STEP_MS;
+    int longest = session->sampled != BY_THREAD               ? timeout_ms
+                  : now - session->start_ns < BIRTHS_EARLY_NS ? BIRTHS_EARLY_STEP_MS
+                                                              : BIRTHS_STEP_MS;
+    if (now < session->late_until)
+        longest = LATE_STEP_MS;
+    if (timeout_ms > longest)
+        timeout_ms = longest;
     if (session->redraw_at && now >= session->redraw_at) {
         collect_time_redraw(&session->time);
         session->redraw_at = 0;
@@ -492,6 +586,7 @@ int collect_session_step(struct collect_session *session, int timeout_ms, struct
         full = collect_rings_refresh(&session->rings);
     }
     uint64_t now = now_ns();
+    look_at_births(session);
     look_at_cuts(session, now);
     return now - session->last_flush >= FLUSH_NS ? flush(session, now, error) : BASE_OK;
 }
@@ -538,6 +633,20 @@ static void index_images(struct collect_session *session)
     }
 }
 
+/* What the target's own account of its CPU time has more than the samples stand for. Only where nothing else can
+ * be the reason, and beyond what chance explains. */
+static void count_short_lives(struct collect_session *session, uint64_t target_ns)
+{
+    const struct collect_options *options = &session->options;
+    uint64_t value = (uint64_t)session->stream.sample_value;
+    uint64_t seen_ns = (session->stream.samples + session->stream.lost) * value;
+    if (options->mode != COLLECT_LAUNCH || !options->follow || options->cpus ||
+        !session->time.form.kernel_time || session->profile->losses[WIRE_LOSS_THROTTLED] ||
+        seen_ns + target_ns * UNSEEN_PER_CENT / 100 + UNSEEN_SAMPLES * value >= target_ns)
+        return;
+    profile_lose(session->profile, WIRE_LOSS_SHORT_LIVED, (target_ns - seen_ns) / 1000000);
+}
+
 static void describe_end(struct collect_session *session, const char *exit_status)
 {
     struct profile *profile = session->profile;
@@ -545,14 +654,15 @@ static void describe_end(struct collect_session *session, const char *exit_statu
                              ? cpu_ns(RUSAGE_CHILDREN)
                              : session->stream.samples * (uint64_t)session->stream.sample_value;
     profile_set_metaf(profile, "target_cpu_ns", "%llu", (unsigned long long)target_ns);
+    count_short_lives(session, target_ns);
     if (exit_status)
         profile_set_meta(profile, "exit_status", exit_status);
     if (!session->stream.samples)
         profile_set_metaf(
             profile, "no_samples_reason",
-            "the target used %.1f ms of CPU time in %.2f s, less than the %.1f ms between two samples",
+            "the target used %.1f ms of CPU time in %.2f s; %.1f ms lie between two samples of a thread",
             (double)target_ns / 1e6, (double)(session->last_flush - session->start_ns) / 1e9,
-            (double)session->stream.sample_value / 1e6);
+            (double)session->time.set_size * (double)session->stream.sample_value / 1e6);
 }
 
 struct named_progress {

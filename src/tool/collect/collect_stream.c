@@ -22,11 +22,18 @@ void collect_stream_free(struct collect_stream *stream)
     collect_images_free(&stream->images);
 }
 
+static bool is_stranger(const struct collect_stream *stream, uint32_t pid)
+{
+    return stream->strangers && !collect_processes_knows(&stream->processes, (pid_t)pid);
+}
+
 static void on_sample(struct collect_stream *stream, const struct perf_event_header *header)
 {
     struct collect_sample sample;
     const struct collect_event_form *form = stream->form;
     if (!collect_record_sample(header, form->fields, form->register_count, &sample))
+        return;
+    if (is_stranger(stream, sample.pid))
         return;
     if (stream->time && collect_time_is_double(stream->time, (pid_t)sample.tid, sample.id))
         return;
@@ -42,7 +49,7 @@ static void on_sample(struct collect_stream *stream, const struct perf_event_hea
                         ? 0
                         : collect_sampler_node(&stream->sampler, process, &sample, &cut);
     process->samples++;
-    process->cut += cut;
+    process->cut += cut && sample.stack_asked >= form->stack_copy; /* of a smaller copy it says nothing new */
     stream->cut += cut;
     stream->samples++;
     uint16_t cpu = sample.cpu < PROFILE_NO_CPU ? (uint16_t)sample.cpu : PROFILE_NO_CPU;
@@ -61,8 +68,15 @@ static void on_task(struct collect_stream *stream, const struct perf_event_heade
         collect_processes_on_exit(&stream->processes, &task);
         return;
     }
+    bool child = task.pid != task.parent_pid;
+    if (is_stranger(stream, task.parent_pid) || (child && !stream->follow)) {
+        if (child)
+            collect_processes_forget(&stream->processes, (pid_t)task.pid);
+        return;
+    }
+    stream->births++;
     collect_processes_on_fork(&stream->processes, &task);
-    if (stream->time && stream->time->per_thread && (stream->follow || task.pid == task.parent_pid))
+    if (stream->time && stream->time->per_thread && (stream->follow || !child))
         collect_time_open_thread(stream->time, (pid_t)task.tid);
 }
 
@@ -92,11 +106,11 @@ void collect_stream_record(struct collect_stream *stream, const struct perf_even
         on_sample(stream, header);
         break;
     case PERF_RECORD_MMAP2:
-        if (collect_record_mmap(header, &mapping))
+        if (collect_record_mmap(header, &mapping) && !is_stranger(stream, mapping.pid))
             collect_processes_on_mmap(&stream->processes, &mapping, time);
         break;
     case PERF_RECORD_COMM:
-        if (collect_record_comm(header, &comm))
+        if (collect_record_comm(header, &comm) && !is_stranger(stream, comm.pid))
             collect_processes_on_comm(&stream->processes, &comm, time);
         break;
     case PERF_RECORD_FORK:

@@ -24,10 +24,12 @@ struct collect_stream {
     const struct collect_event_form *form; /* how records are laid out */
     struct collect_time *time;             /* told of new threads; NULL when nothing is recorded live */
     bool follow, timeline;
+    bool strangers; /* records of other processes come in as well: they are to be left out */
     uint16_t counter;
     int64_t sample_value; /* ns that one sample stands for */
     uint64_t start_ns, last_time, last_reread;
     uint64_t samples, lost, cut;
+    uint64_t births; /* of threads and processes */
     struct collect_images images;
     struct collect_processes processes;
     struct collect_sampler sampler;

@@ -59,7 +59,12 @@ void collect_time_redraw(struct collect_time *time)
 
 void collect_time_describe(const struct collect_time *time, char *text, size_t size)
 {
-    if (time->per_thread)
+    if (time->filter)
+        snprintf(text, size,
+                 "%u events a CPU, for the target's processes (BPF), random unrelated periods, together at "
+                 "the rate",
+                 time->set_size);
+    else if (time->per_thread)
         snprintf(text, size, "one event a thread, each with a random period of 0.57 to 1.61 / rate");
     else
         snprintf(text, size, "%u events a thread and CPU, random unrelated periods, together at the rate",
@@ -242,6 +247,8 @@ static int open_event(struct collect_time *time, const struct collect_event_targ
     uint64_t id = 0;
     int result = ioctl(fd, PERF_EVENT_IOC_ID, &id) ? base_fail_errno(error, errno, "perf event id")
                                                    : attach_ring(time, fd, target->cpu, error);
+    if (result >= 0 && time->filter && target->pid < 0)
+        result = collect_filter_apply(time->filter, fd, error);
     if (result >= 0 && target->pid >= 0 &&
         (!base_map_set(&time->owner, id, (uint32_t)target->pid) ||
          !base_map_set(&time->opened, (uint64_t)target->pid, 1)))
@@ -490,24 +497,79 @@ static void retire(struct collect_time *time, size_t end)
     }
 }
 
-int collect_time_grow_copy(struct collect_time *time, uint32_t bytes, collect_time_list *list, void *context,
-                           struct base_error *error)
+/* Replaces all events by those that `open` opens: theirs run before the old ones stop, so that no birth and no
+ * mapping falls between. On failure everything stays as it was. */
+static int replace_events(struct collect_time *time,
+                          int (*open)(struct collect_time *time, void *context, struct base_error *error),
+                          void *context, struct base_error *error)
 {
     size_t old_count = time->event_count;
-    uint32_t old_bytes = time->form.stack_copy;
-    time->form.stack_copy = bytes;
-    set_owners(time, old_count, true); /* the list is made by reading on: samples of the old ones come in */
-    int result = list ? collect_time_open_processes(time, list, context, error)
-                      : collect_time_open_cpus(time, time->cgroup, error);
+    set_owners(time, old_count, true); /* what is read while opening says nothing of the new ones */
+    int result = open(time, context, error);
     if (result < 0) {
         for (size_t i = old_count; i < time->event_count; i++)
             close(time->events[i].fd);
         time->event_count = old_count;
-        time->form.stack_copy = old_bytes;
         set_owners(time, old_count, false);
         return result;
     }
-    retire(time, old_count);
     switch_events(time, old_count, time->event_count, PERF_EVENT_IOC_ENABLE);
+    retire(time, old_count);
     return BASE_OK;
+}
+
+struct list_call {
+    collect_time_list *list;
+    void *context;
+};
+
+static int open_again(struct collect_time *time, void *context, struct base_error *error)
+{
+    const struct list_call *call = context;
+    return call->list ? collect_time_open_processes(time, call->list, call->context, error)
+                      : collect_time_open_cpus(time, time->cgroup, error);
+}
+
+int collect_time_grow_copy(struct collect_time *time, uint32_t bytes, collect_time_list *list, void *context,
+                           struct base_error *error)
+{
+    uint32_t old_bytes = time->form.stack_copy;
+    struct list_call call = {list, context};
+    time->form.stack_copy = bytes;
+    int result = replace_events(time, open_again, &call, error);
+    if (result < 0)
+        time->form.stack_copy = old_bytes;
+    return result;
+}
+
+struct enter_call {
+    bool (*enter)(void *context);
+    void *context;
+};
+
+static int open_filtered(struct collect_time *time, void *context, struct base_error *error)
+{
+    const struct enter_call *call = context;
+    int result = collect_time_open_cpus(time, -1, error);
+    if (result < 0)
+        return result;
+    return call->enter(call->context) ? BASE_OK : base_fail(error, BASE_EBUSY, "too many processes");
+}
+
+int collect_time_switch_to_cpus(struct collect_time *time, const struct collect_filter *filter,
+                                bool (*enter)(void *context), void *context, struct base_error *error)
+{
+    bool per_thread = time->per_thread;
+    unsigned set_size = time->set_size;
+    struct enter_call call = {enter, context};
+    time->filter = filter;
+    time->per_thread = false;
+    time->set_size = COLLECT_TIME_SET;
+    int result = replace_events(time, open_filtered, &call, error);
+    if (result < 0) {
+        time->filter = NULL;
+        time->per_thread = per_thread;
+        time->set_size = set_size;
+    }
+    return result;
 }

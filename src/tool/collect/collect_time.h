@@ -15,6 +15,11 @@
  * All events of a set count all the time, so every sample stands for 1 / rate. (Drawing again and again would
  * cost every thread half a sample each time, which is much for one that rarely runs.)
  *
+ * Births. An inherited event begins its period in every thread that is born: who lives shorter than a period is
+ * never sampled, and a program of many short threads or processes would hardly be seen. Where they are many,
+ * and where it is allowed, CPUs are sampled instead, for the target's processes only (collect_filter.h): one
+ * phase for all that runs there, whoever it is.
+ *
  * Descriptors. Following threads and children needs inherited events, which must be bound to a CPU to be
  * mapped: threads x CPUs x set. When that does not fit into the (raised) limit the set shrinks to one event,
  * then it is one event a thread for any CPU, with a ring of its own; threads born later are then opened as
@@ -31,6 +36,7 @@
 #include "base_error.h"
 #include "base_map.h"
 #include "collect_event.h"
+#include "collect_filter.h"
 #include "collect_ring.h"
 
 #define COLLECT_TIME_SET 2
@@ -55,13 +61,14 @@ struct collect_time {
     struct base_map owner;       /* event id -> tid it was opened for */
     struct base_map opened;      /* tid -> 1: has events of its own; 0: had, they are closed */
     struct collect_rings *rings;
-    size_t ring_size;          /* bytes, of a CPU's ring */
-    size_t thread_ring_size;   /* bytes, of a thread's ring */
-    uint64_t unseen;           /* threads that could not be opened */
-    uint64_t random;           /* state of the generator */
-    struct rlimit descriptors; /* as they were; 0 if that is not known */
-    rlim_t descriptor_limit;   /* as it is now */
-    int cgroup;                /* of collect_time_open_cpus */
+    size_t ring_size;                    /* bytes, of a CPU's ring */
+    size_t thread_ring_size;             /* bytes, of a thread's ring */
+    uint64_t unseen;                     /* threads that could not be opened */
+    uint64_t random;                     /* state of the generator */
+    struct rlimit descriptors;           /* as they were; 0 if that is not known */
+    rlim_t descriptor_limit;             /* as it is now */
+    int cgroup;                          /* of collect_time_open_cpus */
+    const struct collect_filter *filter; /* whom a CPU's events fire for; NULL: everybody */
 };
 
 /* Draws the periods of one set: count random periods (ns) whose rates add up to rate_hz. Exposed for its
@@ -105,6 +112,12 @@ void collect_time_disable(struct collect_time *time);
  * (`list` NULL: on the CPUs again), then switches over. On failure everything stays as it was. */
 int collect_time_grow_copy(struct collect_time *time, uint32_t bytes, collect_time_list *list, void *context,
                            struct base_error *error);
+
+/* From now on whole CPUs are sampled, for the processes in the filter's table: opens those events beside the
+ * old, lets `enter` fill the table (false: give up), then switches over. On failure everything stays as it was.
+ * The filter belongs to the caller and must outlive the events. */
+int collect_time_switch_to_cpus(struct collect_time *time, const struct collect_filter *filter,
+                                bool (*enter)(void *context), void *context, struct base_error *error);
 
 /* One line for the profile: how intervals were randomised. */
 void collect_time_describe(const struct collect_time *time, char *text, size_t size);

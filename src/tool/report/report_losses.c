@@ -43,6 +43,7 @@ static const struct {
     {WIRE_LOSS_OVER_LIMIT, "thing past the limits", "things past the limits"},
     {WIRE_LOSS_CLOCK_DISORDER, "event out of order", "events out of order"},
     {WIRE_LOSS_READ_LATE, "stack read late", "stacks read late"},
+    {WIRE_LOSS_SHORT_LIVED, "ms of CPU time in short-lived threads", "ms of CPU time in short-lived threads"},
 };
 
 /* What this version knows of a number; a later one may have written others. */
