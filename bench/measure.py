@@ -17,6 +17,7 @@ class Run:
 
     def __init__(self, target_cpu, tool_cpu, wall, prompt, size):
         self.target_cpu, self.tool_cpu, self.wall, self.prompt, self.size = target_cpu, tool_cpu, wall, prompt, size
+        self.samples = 0  # in the profile, if it is tally's
 
 
 class Bench:
@@ -68,8 +69,15 @@ def rounds(bench, target, configurations, stdin=None, repeat=None):
     run(bench, target, [], None, stdin)
     for _ in range(repeat or bench.repeat):
         for name, (prefix, output) in configurations.items():
-            results[name].append(run(bench, target, prefix, output, stdin))
+            one = run(bench, target, prefix, output, stdin)
+            one.samples = samples_in(output) if prefix and prefix[0] == bench.tally else 0
+            results[name].append(one)
     return results
+
+
+def reached(results, name, rate):
+    """Median share of the samples that CPU time x rate is worth."""
+    return median([one.samples / (one.target_cpu * rate) for one in results[name]])
 
 
 def median(values):

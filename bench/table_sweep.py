@@ -20,9 +20,8 @@ def one(bench, program, rate):
     single = measure.median([(address.target_cpu - empty.target_cpu) / alone.target_cpu for address, empty, alone
                              in zip(results["address"], results["none"], results["alone"])])
     tool = measure.median([run.tool_cpu / run.target_cpu for run in results["full"]])
-    reached = measure.samples_in(output) / (results["full"][-1].target_cpu * rate)  # full ran last
     return {"program": program, "rate": rate, "ratios": ratios, "address": single, "full": beyond, "tool": tool,
-            "reached": reached}
+            "reached": measure.reached(results, "full", rate)}
 
 
 def row(found):

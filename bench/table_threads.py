@@ -11,18 +11,17 @@ PROGRAMS = ["matrix", "histogram", "bodies", "hashing"]
 KINDS = ["none", "address", "full"]
 
 
-def one(bench, program, threads, rate):
+def both_rates(bench, program, threads):
+    """One entry a rate, of rounds in which the program runs alone once."""
     target = [os.path.join(bench.build, "bench", "threads", "thread_" + program), str(threads), "1" if bench.quick else "2"]
     output = bench.path("threads.tally")
-    chosen = {kind: (measure.tally_prefix(bench, rate, output, kind), output) for kind in KINDS}
+    chosen = {f"{kind} {rate}": (measure.tally_prefix(bench, rate, output, kind), output)
+              for rate in RATES for kind in KINDS}
     results = measure.rounds(bench, target, {"alone": ([], None), **chosen}, repeat=min(bench.repeat, 3))
-    counted = []
-    for _ in range(1 if bench.quick else 3):
-        run = measure.run(bench, target, *chosen["full"])
-        counted.append(measure.samples_in(output) / (run.target_cpu * rate))
-    return {"program": program, "threads": threads, "rate": rate, "samples": measure.median(counted),
-            "tool": measure.median([run.tool_cpu / run.target_cpu for run in results["full"]]),
-            "ratios": {kind: measure.ratio(results, kind, "alone") for kind in KINDS}}
+    return [{"program": program, "threads": threads, "rate": rate,
+             "samples": measure.reached(results, f"full {rate}", rate),
+             "tool": measure.median([run.tool_cpu / run.target_cpu for run in results[f"full {rate}"]]),
+             "ratios": {kind: measure.ratio(results, f"{kind} {rate}", "alone") for kind in KINDS}} for rate in RATES]
 
 
 def row(found):
@@ -35,7 +34,7 @@ def row(found):
 
 def measure_table(bench):
     counts = [1, 16, 128] if bench.quick else THREADS
-    found = [one(bench, program, threads, rate) for program in PROGRAMS for threads in counts for rate in RATES]
+    found = [entry for program in PROGRAMS for threads in counts for entry in both_rates(bench, program, threads)]
     header = ["program", "threads", "rate", "target's CPU, ratio", "of it: empty event", "address", "stack",
               "tally's CPU / target's", "samples / (CPU time x rate)"]
     text = ["Each program does the same work whatever the number of threads; more of them than CPUs is the interesting half.",

@@ -1,5 +1,6 @@
 """Targets that are not where their paths say: other mount and pid namespaces, deleted and replaced files."""
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -114,6 +115,35 @@ def attached_in_other_namespaces(context):
         raise AssertionError("the target did not begin")
     context.check(not os.path.exists(context.path("private/inside")), "its file can be seen from outside")
     check_recursion(context, attach(context, int(inside()[0])))
+
+
+def copy_into(root, path):
+    """A file at the same place below another root."""
+    os.makedirs(os.path.dirname(root + path), exist_ok=True)
+    shutil.copy(path, root + path)
+
+
+@tap.case
+def debug_files_below_another_root(context):
+    """A stripped program in a chroot: its functions have the names that its debug file there gives them."""
+    tap.need_root()
+    tap.need("objcopy", "readelf", "ldd", "chroot")
+    root, program = context.path("root"), context.program("recursion")
+    os.makedirs(root)
+    stripped, debug = context.path("stripped"), context.path("debug")
+    build_id = re.search("Build ID: ([0-9a-f]+)", tally.run(context, ["readelf", "-n", program]).output.decode())
+    if not build_id:
+        raise tap.Skip("the compiler gives no build-id")
+    tally.run(context, ["objcopy", "--strip-all", program, stripped])
+    tally.run(context, ["objcopy", "--only-keep-debug", program, debug])
+    folder = f"{root}/usr/lib/debug/.build-id/{build_id.group(1)[:2]}"
+    os.makedirs(folder)
+    shutil.copy(debug, f"{folder}/{build_id.group(1)[2:]}.debug")
+    shutil.copy(stripped, root + "/program")
+    for library in re.findall(r"(/\S+) \(0x", tally.run(context, ["ldd", program]).output.decode()):
+        copy_into(root, library)
+    profile = tally.recorded(context, ["chroot", root, "/program", "--seconds", "1", "30"])
+    check_recursion(context, profile)
 
 
 @tap.case

@@ -1,9 +1,13 @@
 #include "collect_image.h"
 
 #include <elf.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base_array.h"
 #include "elf_maps.h"
@@ -30,6 +34,8 @@ void collect_images_free(struct collect_images *images)
             cfi_table_close(&images->items[i].table);
         if (images->items[i].elf)
             elf_image_close(images->items[i].elf);
+        if (images->items[i].root >= 0)
+            close(images->items[i].root);
         free(images->items[i].path);
     }
     free(images->items);
@@ -69,7 +75,7 @@ uint32_t collect_images_find(struct collect_images *images, const struct collect
         return UINT32_MAX;
     }
     struct collect_image *image = &images->items[images->count];
-    *image = (struct collect_image){.path = path, .key = *key, .key_hash = hash};
+    *image = (struct collect_image){.path = path, .key = *key, .key_hash = hash, .root = -1};
     image->key.path = path;
     image->next_same_hash = first == BASE_MAP_NONE ? 0 : first;
     return (uint32_t)images->count++;
@@ -99,6 +105,21 @@ static int open_file(struct collect_image *image, pid_t pid, uint64_t start, uin
     return fd < 0 ? fd : elf_image_open_fd(fd, image->path, &image->elf, NULL);
 }
 
+/* Held open, so that debug files can be looked for there when the process is gone. */
+static int open_other_root(pid_t pid)
+{
+    char path[64];
+    struct stat own, other;
+    snprintf(path, sizeof path, "/proc/%d/root", (int)pid);
+    int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    if (!fstat(fd, &other) && !stat("/", &own) && (other.st_dev != own.st_dev || other.st_ino != own.st_ino))
+        return fd;
+    close(fd);
+    return -1;
+}
+
 static bool is_expected(const struct collect_image *image)
 {
     return !image->key.build_id.size ||
@@ -122,6 +143,7 @@ static void open_elf(struct collect_images *images, struct collect_image *image,
         return;
     }
     image->state = COLLECT_IMAGE_OPEN;
+    image->root = vdso ? -1 : open_other_root(pid);
     image->has_rows = cfi_table_open(images->cache, image->elf, &image->table, NULL) == BASE_OK;
 }
 

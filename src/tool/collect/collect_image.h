@@ -37,6 +37,7 @@ struct collect_image {
     struct cfi_table table;
     bool has_rows;
     uint32_t profile_image; /* 0 until a frame lands in it */
+    int root; /* the root folder of the process it was opened through, if that is not Tally's own; else -1 */
 };
 
 struct collect_images {

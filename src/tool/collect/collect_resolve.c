@@ -115,7 +115,10 @@ static void open_source(struct resolver *resolver, uint32_t index, struct source
         source->image = options->image(options->context, index);
     if (!source->image && wanted->kind == PROFILE_IMAGE_FILE)
         source->image = source->own = open_image(resolver->profile, wanted);
-    struct symbol_options symbols = {.debuginfod = options->debuginfod, .root = ""};
+    char root[64] = "";
+    if (options->root)
+        options->root(options->context, index, root, sizeof root);
+    struct symbol_options symbols = {.debuginfod = options->debuginfod, .root = root};
     if (source->image)
         symbol_file_open(source->image, &symbols, &source->file, NULL);
 }

@@ -617,11 +617,10 @@ const struct profile *collect_session_profile(const struct collect_session *sess
 
 /* --- finish --- */
 
-static const struct elf_image *image_behind(void *context, uint32_t profile_image)
+static const struct collect_image *image_behind(const struct collect_session *session, uint32_t profile_image)
 {
-    const struct collect_session *session = context;
     uint32_t index = base_map_find(&session->image_of_profile, profile_image);
-    return index == BASE_MAP_NONE ? NULL : session->stream.images.items[index].elf;
+    return index == BASE_MAP_NONE ? NULL : &session->stream.images.items[index];
 }
 
 static void index_images(struct collect_session *session)
@@ -674,7 +673,16 @@ struct named_progress {
 static const struct elf_image *image_for(void *context, uint32_t profile_image)
 {
     const struct named_progress *named = context;
-    return image_behind(named->session, profile_image);
+    const struct collect_image *image = image_behind(named->session, profile_image);
+    return image ? image->elf : NULL;
+}
+
+static void root_for(void *context, uint32_t profile_image, char *path, size_t size)
+{
+    const struct named_progress *named = context;
+    const struct collect_image *image = image_behind(named->session, profile_image);
+    if (image && image->root >= 0)
+        snprintf(path, size, "/proc/self/fd/%d", image->root);
 }
 
 static void pass_progress(void *context, size_t done, size_t total)
@@ -704,6 +712,7 @@ int collect_session_finish(struct collect_session *session, const char *exit_sta
                                               .debug_file_share = DEBUG_FILE_SHARE,
                                               .limit_ns = RESOLVE_LIMIT_NS,
                                               .image = image_for,
+                                              .root = root_for,
                                               .progress = pass_progress,
                                               .context = &named};
     collect_resolve(session->profile, &resolve, NULL);
