@@ -90,12 +90,16 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
 }
 
+static uint64_t ns_of(const struct timeval *time)
+{
+    return (uint64_t)time->tv_sec * SECOND + (uint64_t)time->tv_usec * 1000;
+}
+
 static uint64_t cpu_ns(int who)
 {
     struct rusage usage;
     getrusage(who, &usage);
-    return ((uint64_t)usage.ru_utime.tv_sec + (uint64_t)usage.ru_stime.tv_sec) * SECOND +
-           ((uint64_t)usage.ru_utime.tv_usec + (uint64_t)usage.ru_stime.tv_usec) * 1000;
+    return ns_of(&usage.ru_utime) + ns_of(&usage.ru_stime);
 }
 
 /* --- new --- */
@@ -632,15 +636,19 @@ static void index_images(struct collect_session *session)
     }
 }
 
-/* What the target's own account of its CPU time has more than the samples stand for. Only where nothing else can
+/* What the kernel's account of the target's CPU time has more than the samples stand for. Only where nothing else can
  * be the reason, and beyond what chance explains. */
-static void count_short_lives(struct collect_session *session, uint64_t target_ns)
+static void count_short_lives(struct collect_session *session)
 {
     const struct collect_options *options = &session->options;
+    struct rusage usage;
+    getrusage(RUSAGE_CHILDREN, &usage);
+    uint64_t target_ns =
+        ns_of(&usage.ru_utime) + (session->time.form.kernel_time ? ns_of(&usage.ru_stime) : 0);
     uint64_t value = (uint64_t)session->stream.sample_value;
     uint64_t seen_ns = (session->stream.samples + session->stream.lost) * value;
     if (options->mode != COLLECT_LAUNCH || !options->follow || options->cpus ||
-        !session->time.form.kernel_time || session->profile->losses[WIRE_LOSS_THROTTLED] ||
+        session->profile->losses[WIRE_LOSS_THROTTLED] ||
         seen_ns + target_ns * UNSEEN_PER_CENT / 100 + UNSEEN_SAMPLES * value >= target_ns)
         return;
     profile_lose(session->profile, WIRE_LOSS_SHORT_LIVED, (target_ns - seen_ns) / 1000000);
@@ -653,7 +661,7 @@ static void describe_end(struct collect_session *session, const char *exit_statu
                              ? cpu_ns(RUSAGE_CHILDREN)
                              : session->stream.samples * (uint64_t)session->stream.sample_value;
     profile_set_metaf(profile, "target_cpu_ns", "%llu", (unsigned long long)target_ns);
-    count_short_lives(session, target_ns);
+    count_short_lives(session);
     if (exit_status)
         profile_set_meta(profile, "exit_status", exit_status);
     if (!session->stream.samples)
