@@ -253,8 +253,12 @@ bool collect_processes_knows(const struct collect_processes *processes, pid_t pi
 void collect_processes_forget(struct collect_processes *processes, pid_t pid)
 {
     struct collect_process *process = living(processes, pid);
-    if (process)
-        process->alive = false;
+    if (!process)
+        return;
+    process->alive = false;
+    free(process->mappings);
+    process->mappings = NULL;
+    process->mapping_count = process->mapping_capacity = 0;
 }
 
 struct collect_process *collect_processes_expect(struct collect_processes *processes, pid_t pid,

@@ -67,7 +67,8 @@ struct collect_process *collect_processes_expect(struct collect_processes *proce
 /* Whether `pid` is a process of the session that has not ended, as far as the events tell. */
 bool collect_processes_knows(const struct collect_processes *processes, pid_t pid);
 
-/* The number of a process that ended belongs to a stranger now. */
+/* The process is gone, or its number belongs to a stranger now: nothing more is heard of it, and its mappings are
+ * given up. */
 void collect_processes_forget(struct collect_processes *processes, pid_t pid);
 
 /* The profile's number of a thread. */

@@ -491,16 +491,18 @@ static void look_at_births(struct collect_session *session)
             (double)session->time.set_size * (double)session->stream.sample_value / 1e6, reason.text);
 }
 
-/* The number of a process that is gone may become a stranger's. */
-static void take_out_the_dead(struct collect_session *session)
+/* A leader that has exited may have left threads; when the process is gone, its mappings are of no use any more, and
+ * its number may become a stranger's. */
+static void forget_the_dead(struct collect_session *session)
 {
     struct collect_processes *processes = &session->stream.processes;
-    for (size_t i = 0; session->stream.strangers && i < processes->count; i++) {
+    for (size_t i = 0; i < processes->count; i++) {
         const struct collect_process *process = &processes->items[i];
         if (!process->alive || !session->profile->processes[process->profile_process].end_ns ||
             !kill(process->pid, 0) || errno != ESRCH)
             continue;
-        collect_filter_remove(&session->filter, process->pid);
+        if (session->stream.strangers)
+            collect_filter_remove(&session->filter, process->pid);
         collect_processes_forget(processes, process->pid);
     }
 }
@@ -518,7 +520,7 @@ static void look_at_cuts(struct collect_session *session, uint64_t now)
     if (over) {
         session->last_second = now;
         session->last_births = session->stream.births;
-        take_out_the_dead(session);
+        forget_the_dead(session);
     }
     if (deep && session->time.form.stack_copy < COLLECT_COPY_LARGEST)
         grow_copy(session);

@@ -196,6 +196,36 @@ static void living_ones_are_listed_once(void **state)
     free(pids);
 }
 
+static void the_forgotten_hold_nothing(void **state)
+{
+    struct fixture *fixture = *state;
+    struct collect_process *process = collect_processes_expect(&fixture->processes, NO_SUCH_PID, 1000);
+    map(fixture, NO_SUCH_PID, BASE, PAGE, PAGE);
+    assert_true(collect_processes_knows(&fixture->processes, NO_SUCH_PID));
+    collect_processes_forget(&fixture->processes, NO_SUCH_PID);
+    collect_processes_forget(&fixture->processes, NO_SUCH_PID);
+    assert_false(collect_processes_knows(&fixture->processes, NO_SUCH_PID));
+    assert_null(process->mappings);
+    struct collect_task birth = task(NO_SUCH_PID, NO_SUCH_PID + 7);
+    collect_processes_on_fork(&fixture->processes, &birth);
+    assert_true(collect_processes_knows(&fixture->processes, NO_SUCH_PID)); /* another life */
+}
+
+/* While events are replaced, two of them tell of one birth. */
+static void a_birth_told_twice_is_one(void **state)
+{
+    struct fixture *fixture = *state;
+    collect_processes_expect(&fixture->processes, NO_SUCH_PID, 1000);
+    struct collect_task birth = task(NO_SUCH_PID + 1, NO_SUCH_PID);
+    collect_processes_on_fork(&fixture->processes, &birth);
+    birth.time += 50;
+    collect_processes_on_fork(&fixture->processes, &birth);
+    assert_int_equal(fixture->processes.count, 2);
+    birth.time += 1000000000; /* the number came round */
+    collect_processes_on_fork(&fixture->processes, &birth);
+    assert_int_equal(fixture->processes.count, 3);
+}
+
 /* A process that ran before: what /proc says of this very test. */
 static void the_running_are_read_from_proc(void **state)
 {
@@ -233,6 +263,8 @@ int main(void)
         CASE(a_child_has_its_parents_mappings_until_it_execs),
         CASE(numbers_are_used_again),
         CASE(living_ones_are_listed_once),
+        CASE(the_forgotten_hold_nothing),
+        CASE(a_birth_told_twice_is_one),
         CASE(the_running_are_read_from_proc),
         CASE(the_vanished_are_a_loss),
     };
