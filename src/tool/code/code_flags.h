@@ -29,8 +29,8 @@ bool code_flags_of(const uint8_t *bytes, size_t available, struct code_flags *fl
 
 /* True when none of `flags` is read on any path from `address` before it is overwritten. Direct jumps and both ways of
  * conditional ones are followed, at most 64 instructions in all; what cannot be followed (indirect jumps, bytes that are
- * not there, far branches, system calls, traps) means "not dead".
- * Calls and returns end a path: by the ABI no flag lives across them. */
+ * not there, far branches, system calls, int3) means "not dead". Calls and near returns end a path: by the ABI no flag
+ * lives across them; so do ud2 and hlt, behind which nothing runs. */
 bool code_flags_dead(const struct code_text *text, uint64_t address, uint8_t flags);
 
 #endif

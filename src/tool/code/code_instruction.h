@@ -15,6 +15,7 @@
 
 #include "base_error.h"
 #include "code_function.h"
+#include "code_text.h"
 
 enum code_flow {
     CODE_STRAIGHT,      /* goes on with the next one */
@@ -78,25 +79,6 @@ bool code_instruction_decode(const uint8_t *bytes, size_t available, uint64_t ad
 
 /* Does control never go on to the next instruction? (JUMP, JUMP_INDIRECT, RETURN, STOP) */
 bool code_instruction_ends(const struct code_instruction *instruction);
-
-/* --- the bytes of an image --- */
-
-struct code_piece { /* some bytes at an address */
-    uint64_t address;
-    const uint8_t *bytes; /* borrowed */
-    size_t size;
-};
-
-struct code_text { /* sorted by address, not overlapping */
-    struct code_piece *pieces;
-    size_t count;
-};
-
-/* The executable PT_LOADs as they are in the file. `text` borrows from `image`. */
-int code_text_of_image(const struct elf_image *image, struct code_text *text, struct base_error *error);
-void code_text_free(struct code_text *text);
-/* The bytes at `address` and how many follow; NULL: none there. */
-const uint8_t *code_text_at(const struct code_text *text, uint64_t address, size_t *available);
 
 /* --- one function --- */
 

@@ -62,10 +62,12 @@ struct code_site {
 enum code_fact { /* bits of code_survey_function.facts */
                  CODE_FACT_FALLS_THROUGH =
                      1,                /* its last instruction that is no padding goes on into what follows */
-                 CODE_FACT_TABLES = 2, /* has jump tables, all found */
-                 CODE_FACT_UNRESOLVED = 4,     /* has an indirect jump that may go anywhere inside it */
-                 CODE_FACT_CALLED = 8,         /* its start is the target of a direct call */
-                 CODE_FACT_ENDBR = 16,         /* begins with endbr64 */
+                 CODE_FACT_TABLES = 2, /* has jump tables that were found */
+                 CODE_FACT_UNRESOLVED = 4, /* has an indirect jump that may go anywhere inside it */
+                 CODE_FACT_CALLED = 8,     /* its start is the target of a direct call */
+                 CODE_FACT_ENDBR = 16,     /* begins with endbr64 */
+                 CODE_FACT_LINKAGE =
+                     64, /* lies in a procedure linkage table: its jumps are no sites of their own */
                  CODE_FACT_LOOPS_TO_START = 32 /* a branch inside it goes to its start */
 };
 
@@ -75,9 +77,8 @@ enum code_taken {                            /* who takes an address; bits */
                   CODE_TAKEN_RELOCATION = 4, /* R_X86_64_RELATIVE, 64, GLOB_DAT, JUMP_SLOT, RELR */
                   CODE_TAKEN_DATA = 8,       /* an aligned word of data in non-PIE */
                   CODE_TAKEN_EXPORT = 16,    /* a dynamic symbol that others may bind to */
-                  CODE_TAKEN_LOADER =
-                      32, /* e_entry, DT_INIT, DT_FINI, resolvers of IRELATIVE and IFUNC symbols */
-                  CODE_TAKEN_GIVEN = 64 /* the caller said so */
+                  CODE_TAKEN_LOADER = 32,    /* e_entry, DT_INIT, DT_FINI, resolvers, personality routines */
+                  CODE_TAKEN_GIVEN = 64      /* the caller said so */
 };
 
 struct code_survey_function { /* one for each of code_functions.items, same index */

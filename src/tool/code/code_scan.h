@@ -1,0 +1,51 @@
+/* code_scan.h - what the passes of a survey share. Private to the room.
+ *
+ * The passes, in order: functions (code_scan.c), addresses taken (code_taken.c), jump tables (code_table.c), landing pads
+ * (code_landing.c), then the verdict on each site (code_survey.c), which needs all of them. */
+#ifndef CODE_SCAN_H
+#define CODE_SCAN_H
+
+#include "code_survey.h"
+
+#define CODE_SITE_INDEXED 0x8000 /* a fact while surveying: jumps through a table of 8-byte words */
+
+enum { CODE_LINKAGE_MAX = 8, CODE_PROFILER_MAX = 8 };
+
+struct code_candidate { /* an address that may be a jump table's */
+    uint64_t table;
+    uint32_t function;
+};
+
+struct code_scan {
+    const struct elf_image *image;
+    struct code_survey *survey;
+    struct code_instructions instructions; /* of the function at hand; memory is reused */
+    struct code_candidate *candidates;
+    size_t candidate_count, candidate_capacity;
+    uint32_t
+        *index; /* for every 256 bytes of the maps: the first function that ends behind their beginning */
+    uint32_t *labels;                            /* by function: words of data that point behind its start */
+    struct code_bound linkage[CODE_LINKAGE_MAX]; /* the procedure linkage tables */
+    size_t linkage_count;
+    uint64_t profilers[CODE_PROFILER_MAX]; /* slots of mcount and its like */
+    size_t profiler_count;
+    uint32_t pads_left; /* landing pads that may still be read */
+    bool failed;        /* out of memory */
+};
+
+/* code_functions_find, at once. */
+uint32_t code_scan_find(const struct code_scan *scan, uint64_t address);
+void code_scan_mark(struct code_scan *scan, enum code_map map, uint64_t address);
+bool code_scan_in_linkage(const struct code_scan *scan, uint64_t address);
+/* mcount, _mcount, __mcount, __fentry__; what follows '@' does not count. NULL gives false. */
+bool code_scan_is_profiler(const char *name);
+/* Notes that `address` is taken, by a function or label of the image's, or elsewhere (ignored). */
+void code_scan_take(struct code_scan *scan, uint64_t address, enum code_taken how);
+
+/* The passes. Running out of memory sets scan->failed. */
+void code_scan_functions(struct code_scan *scan);
+void code_taken_all(struct code_scan *scan, const struct code_survey_options *options);
+void code_table_all(struct code_scan *scan);
+void code_landing_all(struct code_scan *scan);
+
+#endif
