@@ -11,13 +11,17 @@ PROGRAMS = ["matrix", "histogram", "bodies", "hashing"]
 KINDS = ["none", "address", "full"]
 
 
+def rounds_of(bench):
+    return min(bench.repeat, 3)
+
+
 def both_rates(bench, program, threads):
     """One entry a rate, of rounds in which the program runs alone once."""
     target = [os.path.join(bench.build, "bench", "threads", "thread_" + program), str(threads), "1" if bench.quick else "2"]
     output = bench.path("threads.tally")
     chosen = {f"{kind} {rate}": (measure.tally_prefix(bench, rate, output, kind), output)
               for rate in RATES for kind in KINDS}
-    results = measure.rounds(bench, target, {"alone": ([], None), **chosen}, repeat=min(bench.repeat, 3))
+    results = measure.rounds(bench, target, {"alone": ([], None), **chosen}, repeat=rounds_of(bench))
     return [{"program": program, "threads": threads, "rate": rate,
              "samples": measure.reached(results, f"full {rate}", rate),
              "tool": measure.median([run.tool_cpu / run.target_cpu for run in results[f"full {rate}"]]),
@@ -44,4 +48,4 @@ def measure_table(bench):
               f"{worst['rate']:,} Hz)")
     goals = [measure.goal("samples within 2 % of CPU time x rate at every thread count", figure,
                           abs(worst["samples"] - 1) <= 0.02)]
-    return {"lines": text + measure.table(header, [row(entry) for entry in found]), "goals": goals}
+    return {"lines": text + measure.table(header, [row(entry) for entry in found]), "goals": goals, "rounds": rounds_of(bench)}

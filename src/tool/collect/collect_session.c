@@ -52,7 +52,7 @@ enum {
     COPY_FIRST = 16384,
     CUT_PER_THOUSAND = 2, /* cut stacks of a process in a second that call for a larger copy */
     BIRTHS_MANY = 8,      /* threads and processes born in a second that call for events of whole CPUs */
-    BIRTHS_EARLY_NS = 1000000000, /* programs make their threads at first: then one looks often */
+    BIRTHS_EARLY_NS = 300000000, /* programs make their threads at first: then one looks often */
     BIRTHS_EARLY_STEP_MS = 10,
     BIRTHS_STEP_MS = 50,
     UNSEEN_PER_CENT = 3, /* of the target's CPU time, and so many samples' worth: more is no chance */
