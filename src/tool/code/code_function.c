@@ -96,7 +96,8 @@ static bool find_code(struct ranges *ranges, const struct elf_image *image)
 {
     if (!add_code_sections(ranges, image) || (ranges->count == 0 && !add_code_segments(ranges, image)))
         return false;
-    qsort(ranges->items, ranges->count, sizeof *ranges->items, range_order);
+    if (ranges->count)
+        qsort(ranges->items, ranges->count, sizeof *ranges->items, range_order);
     for (size_t i = 0; i + 1 < ranges->count; i++) /* hostile files: sections that overlap */
         if (ranges->items[i].end > ranges->items[i + 1].start)
             ranges->items[i].end = ranges->items[i + 1].start;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base_array.h"
+#include "code_quick.h"
 #include "code_zydis.h"
 
 enum { PREFIX_OPERAND_SIZE = 0x66, PREFIX_ADDRESS_SIZE = 0x67, PREFIX_GS = 0x65, PREFIX_LOCK = 0xf0 };
@@ -246,8 +247,7 @@ static void fill_immediate(const ZydisDecodedInstruction *raw, struct code_instr
     out->immediate_size = raw->raw.imm[last].size / 8;
 }
 
-bool code_instruction_decode(const uint8_t *bytes, size_t available, uint64_t address,
-                             struct code_instruction *out)
+bool code_quick_not(const uint8_t *bytes, size_t available, uint64_t address, struct code_instruction *out)
 {
     static const ZydisDecoder decoder = CODE_ZYDIS_DECODER(ZYAN_TRUE);
     ZydisDecodedInstruction raw;
@@ -273,6 +273,13 @@ bool code_instruction_decode(const uint8_t *bytes, size_t available, uint64_t ad
     return true;
 }
 
+bool code_instruction_decode(const uint8_t *bytes, size_t available, uint64_t address,
+                             struct code_instruction *out)
+{
+    return code_quick_decode(bytes, available, address, out) ||
+           code_quick_not(bytes, available, address, out);
+}
+
 bool code_instruction_ends(const struct code_instruction *instruction)
 {
     return instruction->flow == CODE_JUMP || instruction->flow == CODE_JUMP_INDIRECT ||
@@ -281,17 +288,18 @@ bool code_instruction_ends(const struct code_instruction *instruction)
 
 /* --- one function --- */
 
+/* Without a branch on what is found: half of all branches would be guessed wrong, and every jump is looked up. */
 size_t code_instructions_find(const struct code_instructions *instructions, uint64_t address)
 {
-    size_t low = 0, high = instructions->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (instructions->items[middle].address < address)
-            low = middle + 1;
-        else
-            high = middle;
+    const struct code_instruction *base = instructions->items;
+    if (instructions->count == 0)
+        return SIZE_MAX;
+    for (size_t left = instructions->count; left > 1;) {
+        size_t half = left / 2;
+        base += base[half].address <= address ? half : 0;
+        left -= half;
     }
-    return low < instructions->count && instructions->items[low].address == address ? low : SIZE_MAX;
+    return base->address == address ? (size_t)(base - instructions->items) : SIZE_MAX;
 }
 
 void code_instructions_free(struct code_instructions *instructions)

@@ -242,7 +242,11 @@ bool code_survey_marked(const struct code_survey *survey, enum code_map map, uin
 
 bool code_survey_entered(const struct code_survey *survey, uint64_t start, uint64_t end)
 {
-    for (uint64_t at = start + 1; at < end; at++)
+    if (end <= start)
+        return false;
+    uint64_t first = start + 1 > survey->map_base ? start + 1 : survey->map_base;
+    uint64_t last = end < survey->map_end ? end : survey->map_end;
+    for (uint64_t at = first; at < last; at++)
         if (code_survey_marked(survey, CODE_MAP_BRANCH, at) ||
             code_survey_marked(survey, CODE_MAP_CALL, at) || code_survey_marked(survey, CODE_MAP_TAKEN, at) ||
             code_survey_marked(survey, CODE_MAP_LANDING, at) ||

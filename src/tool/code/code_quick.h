@@ -1,0 +1,23 @@
+/* code_quick.h - the instructions that make up most of every program, decoded without Zydis. Private to the room.
+ *
+ * Nine of ten instructions of compiled code are of a few dozen forms: at most a REX prefix, an opcode of one or two bytes whose
+ * form a table tells, ModRM, an immediate or displacement. These take a fraction of the time that the general decoder
+ * needs. Anything else - other prefixes, opcodes not in the table, encodings that are not valid for every operand - is
+ * left to Zydis. tests/unit/code/test_quick.c compares the two on every form.
+ * Context: as code_instruction.h. */
+#ifndef CODE_QUICK_H
+#define CODE_QUICK_H
+
+#include "code_instruction.h"
+
+enum { CODE_QUICK_BYTES = 16 }; /* that must be there to be looked at */
+
+/* As code_instruction_decode; false: ask Zydis. */
+bool code_quick_decode(const uint8_t *bytes, size_t available, uint64_t address,
+                       struct code_instruction *instruction);
+
+/* Zydis' answer, for all that the other leaves (code_instruction.c). */
+bool code_quick_not(const uint8_t *bytes, size_t available, uint64_t address,
+                    struct code_instruction *instruction);
+
+#endif
