@@ -1,0 +1,55 @@
+/* patch_block.h - the memory that stubs count in.
+ *
+ * A *block* is a header and then counters of 8 bytes; a counter's index counts 8-byte words from the block's
+ * start, so the lowest usable one is PATCH_BLOCK_WORDS. Where the block lies depends on the form of the counter:
+ *
+ *   PLAIN, LOCK   one block for the process, within 2 GiB of the slabs
+ *   THREAD        one block a thread. gs base + `word` is the block's address, and its first word holds that very
+ *                 address: `mov rax, gs:[word]` finds the block, `inc qword gs:[word + 8 * index]` reaches the
+ *                 same counter without a register. With gs base 0 the absolute address `word` must be a mapped block
+ *                 too, the fallback, of the same size. word + the block's size stays below 2 GiB.
+ *
+ * An entry hook owns three words: the first return address it met, the calls from there, and the calls whose
+ * caller found no room. The calls from other return addresses lie in the thread's *table*, an open-addressing one.
+ * An entry is claimed by its return address and then given its callee; a signal handler that comes between the
+ * two makes an entry of its own, so a pair may stand there twice: readers add up. Nothing is ever removed while
+ * stubs can reach it. Context: any; read by the tool while the target writes. */
+#ifndef PATCH_BLOCK_H
+#define PATCH_BLOCK_H
+
+#include <stdint.h>
+
+struct patch_block {
+    uint64_t self; /* its own address in the target */
+    uint64_t
+        table; /* address of a struct patch_table in the target; 0: none, all but first callers overflow */
+    uint64_t reserved[6]; /* 0 */
+    uint64_t counters[];
+};
+#define PATCH_BLOCK_WORDS 8
+_Static_assert(sizeof(struct patch_block) == 8 * PATCH_BLOCK_WORDS, "shared layout");
+
+/* What a hook owns, from its counter index on. calls + overflow + its table entries = all calls it saw. */
+struct patch_hook_words {
+    uint64_t return_address, calls, overflow;
+};
+#define PATCH_HOOK_WORDS 3
+_Static_assert(sizeof(struct patch_hook_words) == 8 * PATCH_HOOK_WORDS, "shared layout");
+
+struct patch_table_entry {
+    uint64_t return_address; /* 0: free */
+    uint64_t callee;         /* the hook's counter index * 8 */
+    uint64_t calls, zero;
+};
+_Static_assert(sizeof(struct patch_table_entry) == 32, "shared layout");
+
+struct patch_table {
+    uint64_t mask; /* entries - 1; the number of entries is a power of two */
+    uint64_t zero[3];
+    struct patch_table_entry entries[];
+};
+_Static_assert(sizeof(struct patch_table) == 32, "shared layout");
+
+#define PATCH_TABLE_PROBES 64 /* so many entries are looked at before a call overflows */
+
+#endif

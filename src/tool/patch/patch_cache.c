@@ -1,0 +1,76 @@
+/* Plans on disk. */
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "base_cache.h"
+#include "patch_cache.h"
+
+struct patch_cache {
+    struct base_cache *files;
+};
+
+int patch_cache_open(const char *directory, uint64_t limit, struct patch_cache **cache,
+                     struct base_error *error)
+{
+    const struct base_cache_kind kind = {".plan", "call plans", limit};
+    *cache = calloc(1, sizeof **cache);
+    if (*cache == NULL)
+        return base_fail(error, BASE_ENOMEM, "no memory for the cache of call plans");
+    int code = base_cache_open(directory, &kind, &(*cache)->files, error);
+    if (code != BASE_OK) {
+        free(*cache);
+        *cache = NULL;
+    }
+    return code;
+}
+
+void patch_cache_close(struct patch_cache *cache)
+{
+    if (cache == NULL)
+        return;
+    base_cache_close(cache->files);
+    free(cache);
+}
+
+static bool is_of_image(const struct patch_plan *plan, const struct elf_image *image)
+{
+    uint64_t size, hash;
+    elf_image_text_check(image, &size, &hash);
+    return plan->header->machine == elf_image_machine(image) && plan->header->text_size == size &&
+           plan->header->text_hash == hash;
+}
+
+static bool read_cached(const struct patch_cache *cache, const struct elf_image *image, const char *name,
+                        struct patch_plan *plan)
+{
+    size_t size;
+    void *bytes = base_cache_map(cache->files, name, &size);
+    if (bytes == NULL)
+        return false;
+    if (patch_plan_open(plan, bytes, size) && is_of_image(plan, image)) {
+        plan->blob = bytes;
+        plan->mapped = true;
+        return true;
+    }
+    munmap(bytes, size);
+    return false;
+}
+
+int patch_cache_plan(struct patch_cache *cache, const struct elf_image *image,
+                     const struct patch_plan_options *options, struct patch_plan *plan,
+                     struct base_error *error)
+{
+    char name[2 * ELF_BUILD_ID_MAX + 1];
+    const struct elf_build_id *id = elf_image_build_id(image);
+    bool cached =
+        cache != NULL && base_cache_usable(cache->files) && id != NULL && id->size > 0 && options == NULL;
+    *plan = (struct patch_plan){0};
+    if (cached)
+        elf_build_id_format(id, name);
+    if (cached && read_cached(cache, image, name, plan))
+        return BASE_OK;
+    int code = patch_plan_make(image, options, plan, error);
+    if (code == BASE_OK && cached)
+        base_cache_write(cache->files, name, plan->blob, plan->size);
+    return code;
+}

@@ -1,0 +1,24 @@
+/* patch_cache.h - plans on disk, so that the second time costs the writing alone.
+ *
+ * One file an image, BUILDID.plan, in the folder of the unwind rows; the plan's flat form, used by mapping it. It is
+ * believed only when its version, machine, size and hash of the text are the image's and patch_plan_open has proved its
+ * indices and order; else it is made anew and replaced. A plan made with extra options is not kept.
+ * Context: tool, one thread. */
+#ifndef PATCH_CACHE_H
+#define PATCH_CACHE_H
+
+#include "patch_plan.h"
+
+struct patch_cache;
+
+/* As base_cache_open: a folder that cannot be used is no error. `directory` NULL: nothing is kept. */
+int patch_cache_open(const char *directory, uint64_t limit, struct patch_cache **cache,
+                     struct base_error *error);
+void patch_cache_close(struct patch_cache *cache);
+
+/* The image's plan, from the cache or made now (and kept). patch_plan_free it. `cache` and `options` may be NULL. */
+int patch_cache_plan(struct patch_cache *cache, const struct elf_image *image,
+                     const struct patch_plan_options *options, struct patch_plan *plan,
+                     struct base_error *error);
+
+#endif

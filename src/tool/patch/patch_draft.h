@@ -1,0 +1,53 @@
+/* patch_draft.h - a plan while it is being made (inside the room only).
+ *
+ * Order: 1. functions get their facts; 2. sites for the first time, to learn which functions somebody enters unseen;
+ * 3. hooks, for those and for functions called by address, because hooks take first bytes and padding; 4. sites for
+ * good; 5. what is covered. Context: tool. */
+#ifndef PATCH_DRAFT_H
+#define PATCH_DRAFT_H
+
+#include "cfi.h"
+#include "code_function.h"
+#include "code_survey.h"
+#include "patch_plan.h"
+
+enum patch_draft_flags { PATCH_FLAGS_UNKNOWN, PATCH_FLAGS_DEAD, PATCH_FLAGS_LIVE };
+
+struct patch_draft_function {
+    uint16_t facts;       /* enum patch_function_fact */
+    uint8_t reason;       /* the first reason for which a way into it is not counted */
+    uint8_t flags;        /* at its start; enum patch_draft_flags */
+    uint8_t hook_length;  /* bytes from its start that a hook moves */
+    uint8_t padding_used; /* bytes of the padding behind it that islands and hooks have taken */
+    bool has_cfi;
+    bool entered; /* somebody calls it, jumps to it, or has its address */
+    bool unseen;  /* of those, somebody whose site cannot be rewritten */
+    uint32_t hook;
+};
+
+struct patch_draft {
+    const struct elf_image *image;
+    const struct code_functions *functions;
+    const struct code_survey *survey;
+    struct cfi_range *ranges;
+    size_t range_count;
+    bool handles_faults;             /* Go: faults at known addresses are part of the program */
+    struct patch_draft_function *of; /* functions->count */
+    struct patch_plan_site *sites;
+    size_t site_count, site_capacity;
+    struct patch_plan_hook *hooks;
+    size_t hook_count, hook_capacity;
+    struct patch_plan_header header; /* counts only */
+};
+
+void patch_draft_refuse(struct patch_draft *draft, enum patch_reason reason);
+
+/* 3.; 2. and 4. (forgets what it found before). BASE_ENOMEM. */
+int patch_hooks_plan(struct patch_draft *draft, struct base_error *error);
+int patch_sites_plan(struct patch_draft *draft, struct base_error *error);
+
+/* How many bytes of padding (nops, int3) lie between the end of function `index` and the next one, at an end that no
+ * instruction runs over. 0: none that can be used. */
+size_t patch_draft_padding(const struct patch_draft *draft, uint32_t index);
+
+#endif

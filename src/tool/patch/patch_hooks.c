@@ -1,0 +1,105 @@
+/* Which functions get an entry hook, and how many of their first bytes move. */
+#include <string.h>
+
+#include "base_array.h"
+#include "patch_draft.h"
+#include "patch_x86_64_entry.h"
+
+#define JUMP_SIZE 5
+
+/* A function whose address somebody may have, or that somebody enters by a site that stays as it is. */
+static bool wants_hook(const struct patch_draft *draft, uint32_t index)
+{
+    const struct patch_draft_function *of = &draft->of[index];
+    return ((of->facts & PATCH_FUNCTION_TAKEN) != 0 || of->unseen) &&
+           (of->facts & (PATCH_FUNCTION_FRAGMENT | PATCH_FUNCTION_LINKAGE)) == 0;
+}
+
+/* Another name or another function's code among the bytes behind the start. */
+static bool has_entry_inside(const struct patch_draft *draft, uint64_t start, uint64_t end)
+{
+    for (uint64_t at = start + 1; at < end; at++)
+        if (code_functions_entry(draft->functions, at) != CODE_NONE)
+            return true;
+    return false;
+}
+
+/* The bytes that the hook moves; 0 and the reason. `bytes` holds `size` of the function and its padding. */
+static unsigned movable(const struct patch_draft *draft, uint32_t index, const uint8_t *bytes, size_t size,
+                        enum patch_reason *reason)
+{
+    const struct code_function *function = &draft->functions->items[index];
+    uint64_t start = function->start;
+    unsigned length = patch_x86_64_entry_length(bytes, size, reason);
+    uint64_t end = start + (length > JUMP_SIZE ? length : JUMP_SIZE);
+    if (has_entry_inside(draft, start, start + JUMP_SIZE) && start + JUMP_SIZE <= function->end)
+        *reason = PATCH_REASON_ENTRY_SHARED;
+    else if (code_survey_entered(draft->survey, start, end < function->end ? end : function->end))
+        *reason = PATCH_REASON_ENTRY_BRANCH;
+    return *reason == PATCH_FINE ? length : 0;
+}
+
+static enum patch_reason plan_hook(const struct patch_draft *draft, uint32_t index,
+                                   struct patch_plan_hook *hook)
+{
+    const struct code_function *function = &draft->functions->items[index];
+    const struct code_survey_function *found = &draft->survey->items[index];
+    size_t available = 0, size = function->end - function->start;
+    const uint8_t *bytes = code_text_at(&draft->survey->text, function->start, &available);
+    enum patch_reason reason = PATCH_FINE;
+    *hook = (struct patch_plan_hook){.address = function->start, .function = index, .kind = PATCH_ENTRY};
+    if (found->verdict != CODE_VERDICT_FINE || !draft->of[index].has_cfi || bytes == NULL)
+        return PATCH_REASON_ENTRY_NOT_DECODED;
+    if (draft->handles_faults)
+        return PATCH_REASON_FAULTING;
+    if ((found->facts & CODE_FACT_LOOPS_TO_START) != 0)
+        return PATCH_REASON_ENTRY_BRANCH;
+    if ((found->facts & CODE_FACT_ENDBR) != 0 && size > 4) {
+        hook->kind = PATCH_ENTRY_ENDBR;
+        hook->length = 4;
+        memcpy(hook->old, bytes, 5);
+        return PATCH_FINE;
+    }
+    size += size < JUMP_SIZE ? patch_draft_padding(draft, index) : 0;
+    hook->length = (uint8_t)movable(draft, index, bytes, size < available ? size : available, &reason);
+    memcpy(hook->old, bytes, hook->length);
+    return reason;
+}
+
+static void keep(struct patch_draft *draft, uint32_t index, const struct patch_plan_hook *hook)
+{
+    const struct code_function *function = &draft->functions->items[index];
+    struct patch_draft_function *of = &draft->of[index];
+    uint64_t taken = hook->address + hook->length;
+    of->hook = (uint32_t)draft->hook_count;
+    of->hook_length = hook->length;
+    if (taken > function->end)
+        of->padding_used = (uint8_t)(taken - function->end);
+    draft->hooks[draft->hook_count++] = *hook;
+    draft->header.taken += (of->facts & PATCH_FUNCTION_TAKEN) != 0;
+    draft->header.hooked += (of->facts & PATCH_FUNCTION_TAKEN) != 0;
+}
+
+static void lose(struct patch_draft *draft, uint32_t index, enum patch_reason reason)
+{
+    draft->header.taken++;
+    draft->of[index].reason = (uint8_t)reason;
+    patch_draft_refuse(draft, reason);
+}
+
+int patch_hooks_plan(struct patch_draft *draft, struct base_error *error)
+{
+    for (uint32_t i = 0; i < draft->functions->count; i++) {
+        struct patch_plan_hook hook;
+        if (!wants_hook(draft, i))
+            continue;
+        if (!base_array_room(draft->hooks, draft->hook_count, draft->hook_capacity))
+            return base_fail(error, BASE_ENOMEM, "no memory for the plan of a program's calls");
+        enum patch_reason reason = plan_hook(draft, i, &hook);
+        if (reason == PATCH_FINE)
+            keep(draft, i, &hook);
+        else if ((draft->of[i].facts & PATCH_FUNCTION_TAKEN) != 0)
+            lose(draft, i, reason);
+    }
+    return BASE_OK;
+}

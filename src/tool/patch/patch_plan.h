@@ -1,0 +1,143 @@
+/* patch_plan.h - what to change in an image so that its calls are counted.
+ *
+ * A plan is made from the file alone, before anything is stopped, and is the same for every process: image addresses, no
+ * bias. It is one flat block of bytes, used as it is from a cache file (patch_cache.h):
+ *
+ *   header | functions by start | sites by address | hooks by address | strings
+ *
+ * Site i counts in word i of the image's counters, hook i in the PATCH_HOOK_WORDS words from site_count + 3 * i on
+ * (patch_plan_site_word, patch_plan_hook_word). patch_slab.h turns plan and run-time addresses into bytes.
+ *
+ * What is planned. Calls: every direct one to an entry of a function or to a linkage stub; indirect ones of five bytes or
+ * more, shorter ones together with instructions before them that nobody branches to. Jumps: direct ones to what is
+ * provably an entry and does not read flags; indirect ones through a slot that ld.so fills, and others of a function
+ * whose switches are all understood. Hooks: functions whose address is taken. Everything else is counted under a
+ * reason (patch_reason.h), once per site or function, as the reason's sentence says.
+ *
+ * A function is *callable* when it is not a fragment and somebody calls it, jumps to it or has its address; it is *covered*
+ * when every such way is counted. Not seen are calls from functions that do not decode (themselves a counted reason).
+ * Context: tool, any thread on its own data. Source: techniques.md C.4, C.5. */
+#ifndef PATCH_PLAN_H
+#define PATCH_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base_error.h"
+#include "elf_image.h"
+#include "patch_block.h"
+#include "patch_reason.h"
+#include "patch_x86_64_stub.h"
+
+#define PATCH_NONE          UINT32_MAX
+#define PATCH_PLAN_MAGIC    0x4e4c50594c4c4154u /* "TALLYPLN" */
+#define PATCH_PLAN_VERSION  1
+#define PATCH_PLAN_REASONS  64         /* numbers of reasons are below */
+#define PATCH_PLAN_HOOK_MAX 19         /* bytes that a hook moves: four, and one longest instruction */
+#define PATCH_PLAN_MOST     (1u << 26) /* functions, sites, hooks */
+
+_Static_assert(PATCH_REASON_END <= PATCH_PLAN_REASONS, "room for every reason");
+
+enum patch_function_fact {
+    PATCH_FUNCTION_CALLABLE = 1,
+    PATCH_FUNCTION_COVERED = 2,
+    PATCH_FUNCTION_FRAGMENT = 4,
+    PATCH_FUNCTION_TAKEN = 8,   /* its address is taken, or it is exported */
+    PATCH_FUNCTION_LINKAGE = 16 /* no function: linkage stubs */
+};
+
+struct patch_plan_function {
+    uint64_t start;
+    uint32_t size;
+    uint32_t name;  /* offset in the strings; 0: nameless ("") */
+    uint32_t hook;  /* index or PATCH_NONE */
+    uint16_t facts; /* enum patch_function_fact */
+    uint8_t reason; /* why it is not covered; of a covered one 0 */
+    uint8_t zero;
+};
+
+struct patch_plan_site {
+    uint64_t address; /* of the first replaced byte */
+    uint64_t target;  /* of the direct kinds; else 0 */
+    uint64_t
+        slot; /* the word that names the callee at read-out: the linkage stub's, or the operand's; else 0 */
+    uint64_t
+        island; /* of the _SHORT kinds: five bytes of padding, all 0x90 or 0xcc or part of a longer nop; else 0 */
+    uint32_t function, callee; /* indices; callee PATCH_NONE: not in this image, or not known */
+    uint8_t kind, length;      /* enum patch_kind; replaced bytes */
+    uint8_t old[16];           /* `length` of them */
+    uint8_t island_old[5], zero;
+};
+_Static_assert(sizeof(struct patch_plan_site) == 64, "stored");
+
+struct patch_plan_hook {
+    uint64_t address;
+    uint32_t function;
+    uint8_t kind, length; /* PATCH_ENTRY: moved bytes, of which five are replaced; PATCH_ENTRY_ENDBR: 4 */
+    uint8_t old[20];      /* `length` of them; ENDBR: 5 */
+    uint8_t zero[6];
+};
+_Static_assert(sizeof(struct patch_plan_hook) == 40, "stored");
+
+struct patch_plan_header {
+    uint64_t magic;
+    uint32_t version, machine;     /* ELF e_machine */
+    uint64_t byte_count;           /* of the whole block */
+    uint64_t text_size, text_hash; /* of the image: elf_image_text_check */
+    uint32_t function_count, site_count, hook_count, string_bytes;
+    uint64_t found, planned;                   /* sites: calls and jumps to other functions */
+    uint64_t indirect_found, indirect_planned; /* of them indirect */
+    uint64_t taken, hooked;                    /* functions called by address */
+    uint64_t callable, covered;                /* functions */
+    uint64_t gs_users; /* instructions that use gs: then form THREAD is out of the question */
+    uint64_t reasons[PATCH_PLAN_REASONS]; /* by enum patch_reason */
+};
+
+struct patch_plan {
+    const struct patch_plan_header *header;
+    const struct patch_plan_function *functions;
+    const struct patch_plan_site *sites;
+    const struct patch_plan_hook *hooks;
+    const char *strings;
+    void *blob;
+    size_t size;
+    bool mapped; /* blob is a mapping of a cache file, else malloc'd */
+};
+
+struct patch_plan_options {
+    const uint64_t *taken; /* further functions known to be called by address (found in the process) */
+    size_t taken_count;
+    bool no_hooks; /* plan sites only */
+};
+
+/* `options` may be NULL. BASE_EUNSUPPORTED: not x86-64. */
+int patch_plan_make(const struct elf_image *image, const struct patch_plan_options *options,
+                    struct patch_plan *plan, struct base_error *error);
+void patch_plan_free(struct patch_plan *plan);
+
+/* Checks every index, order and size, so that what is in the block can be trusted as far as memory goes. False: it is
+ * no plan. `plan` borrows the block. */
+bool patch_plan_open(struct patch_plan *plan, const void *blob, size_t size);
+
+static inline uint32_t patch_plan_site_word(uint32_t site)
+{
+    return site;
+}
+static inline uint32_t patch_plan_hook_word(const struct patch_plan *plan, uint32_t hook)
+{
+    return plan->header->site_count + PATCH_HOOK_WORDS * hook;
+}
+/* How many counter words the image needs. */
+static inline uint32_t patch_plan_words(const struct patch_plan *plan)
+{
+    return plan->header->site_count + PATCH_HOOK_WORDS * plan->header->hook_count;
+}
+
+/* The function that holds an image address, or PATCH_NONE. */
+uint32_t patch_plan_function_at(const struct patch_plan *plan, uint64_t address);
+/* The site whose replaced bytes end at `address`, which is thus a return address of a call; or PATCH_NONE. */
+uint32_t patch_plan_site_ending(const struct patch_plan *plan, uint64_t address);
+const char *patch_plan_function_name(const struct patch_plan *plan, uint32_t function);
+
+#endif

@@ -1,0 +1,132 @@
+/* Reading a plan: what may be believed of a block of bytes, and finding things in it. */
+#include <string.h>
+
+#include "patch_plan.h"
+
+/* Takes `count` items of `size` bytes from the block; false when they are not there. */
+static bool take(const uint8_t **at, size_t *left, uint64_t count, size_t size, const void **items)
+{
+    if (count > PATCH_PLAN_MOST || count * size > *left)
+        return false;
+    *items = *at;
+    *at += count * size;
+    *left -= (size_t)(count * size);
+    return true;
+}
+
+static bool divide(struct patch_plan *plan, const uint8_t *blob, size_t size)
+{
+    const struct patch_plan_header *header = (const void *)blob;
+    const void *functions, *sites, *hooks;
+    if (size < sizeof *header || header->magic != PATCH_PLAN_MAGIC || header->version != PATCH_PLAN_VERSION ||
+        header->byte_count != size)
+        return false;
+    const uint8_t *at = blob + sizeof *header;
+    size_t left = size - sizeof *header;
+    if (!take(&at, &left, header->function_count, sizeof *plan->functions, &functions) ||
+        !take(&at, &left, header->site_count, sizeof *plan->sites, &sites) ||
+        !take(&at, &left, header->hook_count, sizeof *plan->hooks, &hooks) || left != header->string_bytes ||
+        left == 0 || at[0] != '\0' || at[left - 1] != '\0')
+        return false;
+    *plan = (struct patch_plan){.header = header,
+                                .functions = functions,
+                                .sites = sites,
+                                .hooks = hooks,
+                                .strings = (const char *)at,
+                                .size = size};
+    return true;
+}
+
+static bool functions_fine(const struct patch_plan *plan)
+{
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < plan->header->function_count; i++) {
+        const struct patch_plan_function *function = &plan->functions[i];
+        if (function->start < end || function->start + function->size < function->start ||
+            function->name >= plan->header->string_bytes || function->reason >= PATCH_PLAN_REASONS ||
+            (function->hook != PATCH_NONE && function->hook >= plan->header->hook_count))
+            return false;
+        end = function->start + function->size;
+    }
+    return true;
+}
+
+static bool is_site_kind(unsigned kind)
+{
+    return kind >= PATCH_CALL && kind < PATCH_ENTRY;
+}
+
+static bool sites_fine(const struct patch_plan *plan)
+{
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < plan->header->site_count; i++) {
+        const struct patch_plan_site *site = &plan->sites[i];
+        bool is_short = site->kind == PATCH_JUMP_SHORT || site->kind == PATCH_BRANCH_SHORT;
+        if (!is_site_kind(site->kind) || site->length < (is_short ? 2 : 5) ||
+            site->length > PATCH_X86_64_SITE_MAX || site->address < end || site->address > UINT64_MAX - 16 ||
+            site->function >= plan->header->function_count ||
+            (site->callee != PATCH_NONE && site->callee >= plan->header->function_count))
+            return false;
+        end = site->address + site->length;
+    }
+    return true;
+}
+
+static bool hooks_fine(const struct patch_plan *plan)
+{
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < plan->header->hook_count; i++) {
+        const struct patch_plan_hook *hook = &plan->hooks[i];
+        bool fits = hook->kind == PATCH_ENTRY ? hook->length >= 5 && hook->length <= PATCH_PLAN_HOOK_MAX
+                                              : hook->kind == PATCH_ENTRY_ENDBR && hook->length == 4;
+        if (!fits || hook->address < end || hook->address > UINT64_MAX - 32 ||
+            hook->function >= plan->header->function_count || plan->functions[hook->function].hook != i ||
+            plan->functions[hook->function].start != hook->address)
+            return false;
+        end = hook->address + hook->length;
+    }
+    return true;
+}
+
+bool patch_plan_open(struct patch_plan *plan, const void *blob, size_t size)
+{
+    struct patch_plan found;
+    if ((uintptr_t)blob % 8 != 0 || !divide(&found, blob, size) || !functions_fine(&found) ||
+        !sites_fine(&found) || !hooks_fine(&found))
+        return false;
+    *plan = found;
+    return true;
+}
+
+uint32_t patch_plan_function_at(const struct patch_plan *plan, uint64_t address)
+{
+    uint32_t low = 0, high = plan->header->function_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (plan->functions[middle].start <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    bool inside = low > 0 && address - plan->functions[low - 1].start < plan->functions[low - 1].size;
+    return inside ? low - 1 : PATCH_NONE;
+}
+
+uint32_t patch_plan_site_ending(const struct patch_plan *plan, uint64_t address)
+{
+    uint32_t low = 0, high = plan->header->site_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (plan->sites[middle].address < address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    bool ends = low > 0 && plan->sites[low - 1].address + plan->sites[low - 1].length == address;
+    return ends ? low - 1 : PATCH_NONE;
+}
+
+const char *patch_plan_function_name(const struct patch_plan *plan, uint32_t function)
+{
+    return plan->strings + plan->functions[function].name;
+}

@@ -1,0 +1,380 @@
+/* Slabs. The numbers are those of the header. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base_array.h"
+#include "patch_slab.h"
+
+#define STUB_ALIGN 8
+#define HOOK_ALIGN 16
+#define STUB_MOST  56 /* of a group: 15 bytes, each instruction grown by at most four, and the counter */
+#define HOOK_MOST  PATCH_X86_64_CODE_MAX
+
+static size_t stub_most(const struct patch_plan_site *site)
+{
+    return site->kind < PATCH_CALL_INDIRECT ? 24 : STUB_MOST;
+}
+
+size_t patch_slab_size(const struct patch_plan *plan)
+{
+    size_t size = HOOK_MOST + HOOK_ALIGN;
+    for (uint32_t i = 0; i < plan->header->site_count; i++)
+        size += stub_most(&plan->sites[i]);
+    return size + plan->header->hook_count * (size_t)HOOK_MOST;
+}
+
+static bool wants_site(const struct patch_slab *slab, uint32_t site)
+{
+    return slab->wanted == NULL || slab->wanted[site] != 0;
+}
+
+static bool wants_hook(const struct patch_slab *slab, uint32_t hook)
+{
+    return slab->wanted == NULL || slab->wanted[slab->plan->header->site_count + hook] != 0;
+}
+
+static void refuse(struct patch_slab *slab, enum patch_reason reason)
+{
+    slab->reasons[reason]++;
+}
+
+static size_t aligned(size_t value, size_t to)
+{
+    return (value + to - 1) / to * to;
+}
+
+static bool put_at(struct patch_slab_region *region, size_t at, const struct patch_x86_64_code *code)
+{
+    if (at + code->size > region->size)
+        return false;
+    memcpy(region->bytes + at, code->bytes, code->size);
+    return true;
+}
+
+static bool add_write(struct patch_slab *slab, const struct patch_write *write)
+{
+    if (!base_array_room(slab->writes, slab->write_count, slab->write_capacity))
+        return false;
+    slab->writes[slab->write_count++] = *write;
+    return true;
+}
+
+/* --- 1. and 3.: sites --- */
+
+static struct patch_x86_64_site bound_site(const struct patch_slab *slab, uint32_t index)
+{
+    const struct patch_plan_site *site = &slab->plan->sites[index];
+    return (struct patch_x86_64_site){.kind = (enum patch_kind)site->kind,
+                                      .length = site->length,
+                                      .address = site->address + slab->bias,
+                                      .old = site->old,
+                                      .target = site->target + slab->bias,
+                                      .island = site->island + slab->bias};
+}
+
+static struct patch_x86_64_counter counter_at(const struct patch_slab *slab, uint32_t word)
+{
+    struct patch_x86_64_counter counter = slab->counter;
+    counter.index += word;
+    return counter;
+}
+
+static bool is_short(const struct patch_x86_64_site *site)
+{
+    return site->kind == PATCH_JUMP_SHORT || site->kind == PATCH_BRANCH_SHORT;
+}
+
+/* Can the site be made to lead to `stub`? */
+static enum patch_reason aim(const struct patch_x86_64_site *site, uint64_t stub, uint8_t fresh[16],
+                             uint8_t island[5])
+{
+    enum patch_reason reason = patch_x86_64_stub_site(site, stub, fresh);
+    if (reason == PATCH_FINE && is_short(site))
+        reason = patch_x86_64_stub_island(site->island, stub, island);
+    return reason;
+}
+
+static void emit_stub(struct patch_slab *slab, uint32_t index)
+{
+    struct patch_slab_region *region = &slab->regions[0];
+    size_t at = aligned(region->used, STUB_ALIGN);
+    struct patch_x86_64_site site = bound_site(slab, index);
+    struct patch_x86_64_counter counter = counter_at(slab, patch_plan_site_word(index));
+    struct patch_x86_64_code code;
+    uint8_t fresh[16], island[5];
+    patch_x86_64_code_begin(&code, region->address + at);
+    patch_x86_64_stub(&code, &site, &counter);
+    enum patch_reason reason = code.refused;
+    if (reason == PATCH_FINE)
+        reason = aim(&site, code.address, fresh, island);
+    if (reason != PATCH_FINE || !put_at(region, at, &code)) {
+        refuse(slab, reason != PATCH_FINE ? reason : PATCH_REASON_TOO_MANY);
+        return;
+    }
+    slab->stubs[index] = code.address;
+    region->used = at + code.size;
+}
+
+/* Where a direct call of `target` goes when the function there is hooked; 0: it is not. */
+static uint64_t body_of(const struct patch_slab *slab, const struct patch_plan_site *site)
+{
+    if (site->callee == PATCH_NONE)
+        return 0;
+    uint32_t hook = slab->plan->functions[site->callee].hook;
+    bool hooked =
+        hook != PATCH_NONE && slab->entries[hook] != 0 && slab->plan->hooks[hook].address == site->target;
+    return hooked ? slab->hooks[hook].body : 0;
+}
+
+static void emit_past_hook(struct patch_slab *slab, uint32_t index)
+{
+    uint64_t body = body_of(slab, &slab->plan->sites[index]);
+    if (slab->stubs[index] == 0 || body == 0)
+        return;
+    struct patch_x86_64_site site = bound_site(slab, index);
+    struct patch_x86_64_counter counter = counter_at(slab, patch_plan_site_word(index));
+    struct patch_x86_64_code code;
+    site.target = body;
+    patch_x86_64_code_begin(&code, slab->stubs[index]);
+    patch_x86_64_stub(&code, &site, &counter);
+    if (code.refused == PATCH_FINE) /* else it goes through the hook, and readers subtract */
+        put_at(&slab->regions[0], (size_t)(slab->stubs[index] - slab->regions[0].address), &code);
+}
+
+/* --- 2.: hooks --- */
+
+bool patch_slab_window(const struct patch_plan *plan, uint32_t hook, uint64_t bias, uint64_t *low,
+                       uint64_t *high)
+{
+    const struct patch_plan_hook *planned = &plan->hooks[hook];
+    struct patch_x86_64_entry entry = {.kind = (enum patch_kind)planned->kind,
+                                       .length = planned->length,
+                                       .address = planned->address + bias,
+                                       .old = planned->old};
+    if (entry.kind != PATCH_ENTRY_ENDBR)
+        return false;
+    patch_x86_64_entry_window(&entry, low, high);
+    return true;
+}
+
+static uint32_t first_site_from(const struct patch_plan *plan, uint64_t address)
+{
+    uint32_t low = 0, high = plan->header->site_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (plan->sites[middle].address < address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The hook's bytes with the sites among them rewritten: they move along. */
+static void overlay_sites(const struct patch_slab *slab, const struct patch_plan_hook *hook,
+                          uint8_t bytes[20])
+{
+    const struct patch_plan *plan = slab->plan;
+    memcpy(bytes, hook->old, 20);
+    if (hook->kind != PATCH_ENTRY)
+        return;
+    for (uint32_t i = first_site_from(plan, hook->address);
+         i < plan->header->site_count && plan->sites[i].address < hook->address + hook->length; i++) {
+        struct patch_x86_64_site site = bound_site(slab, i);
+        size_t offset = (size_t)(plan->sites[i].address - hook->address);
+        uint8_t fresh[16], island[5];
+        if (slab->stubs[i] != 0 && offset + site.length <= hook->length &&
+            aim(&site, slab->stubs[i], fresh, island) == PATCH_FINE)
+            memcpy(bytes + offset, fresh, site.length);
+    }
+}
+
+/* A region where the hook can begin. */
+static struct patch_slab_region *region_for(struct patch_slab *slab, uint32_t hook)
+{
+    uint64_t low, high;
+    if (!patch_slab_window(slab->plan, hook, slab->bias, &low, &high))
+        return &slab->regions[0];
+    for (size_t i = 0; i < slab->region_count; i++) {
+        struct patch_slab_region *region = &slab->regions[i];
+        uint64_t at = region->address + aligned(region->used, HOOK_ALIGN);
+        if (at >= low && at <= high && aligned(region->used, HOOK_ALIGN) + HOOK_MOST <= region->size)
+            return region;
+    }
+    return NULL;
+}
+
+static bool emit_hook(struct patch_slab *slab, uint32_t index)
+{
+    const struct patch_plan_hook *hook = &slab->plan->hooks[index];
+    struct patch_slab_region *region = region_for(slab, index);
+    struct patch_x86_64_counter counter = counter_at(slab, patch_plan_hook_word(slab->plan, index));
+    struct patch_x86_64_code code;
+    struct patch_write write = {.site = PATCH_NONE, .hook = index, .address = hook->address + slab->bias};
+    uint8_t bytes[20];
+    if (region == NULL) {
+        refuse(slab, PATCH_REASON_OUT_OF_REACH);
+        return true;
+    }
+    size_t at = aligned(region->used, HOOK_ALIGN);
+    overlay_sites(slab, hook, bytes);
+    struct patch_x86_64_entry entry = {(enum patch_kind)hook->kind, hook->length, write.address, bytes};
+    patch_x86_64_code_begin(&code, region->address + at);
+    patch_x86_64_entry_hook(&code, &entry, &counter, slab->recorder, &slab->hooks[index]);
+    write.length = (uint8_t)patch_x86_64_entry_site(&entry, code.address, write.fresh);
+    memcpy(write.old, hook->old, write.length);
+    if (code.refused != PATCH_FINE || write.length == 0 || !put_at(region, at, &code)) {
+        refuse(slab, code.refused != PATCH_FINE ? code.refused : PATCH_REASON_OUT_OF_REACH);
+        return true;
+    }
+    slab->entries[index] = code.address;
+    region->used = at + code.size;
+    return add_write(slab, &write);
+}
+
+static void emit_recorder(struct patch_slab *slab)
+{
+    struct patch_slab_region *region = &slab->regions[0];
+    struct patch_x86_64_code code;
+    size_t at = aligned(region->used, HOOK_ALIGN);
+    patch_x86_64_code_begin(&code, region->address + at);
+    patch_x86_64_entry_recorder(&code, &slab->counter);
+    if (code.refused != PATCH_FINE || !put_at(region, at, &code))
+        return; /* then no hook reaches it either */
+    slab->recorder = code.address;
+    region->used = at + code.size;
+}
+
+/* --- the writes --- */
+
+/* Lies the site in the bytes that a hook replaced? Then it was moved along. */
+static bool is_absorbed(const struct patch_slab *slab, const struct patch_plan_site *site)
+{
+    uint32_t hook = slab->plan->functions[site->function].hook;
+    if (hook == PATCH_NONE || slab->entries[hook] == 0)
+        return false;
+    const struct patch_plan_hook *planned = &slab->plan->hooks[hook];
+    return planned->kind == PATCH_ENTRY && site->address >= planned->address &&
+           site->address < planned->address + planned->length;
+}
+
+static bool write_site(struct patch_slab *slab, uint32_t index)
+{
+    const struct patch_plan_site *planned = &slab->plan->sites[index];
+    struct patch_x86_64_site site = bound_site(slab, index);
+    struct patch_write write = {
+        .site = index, .hook = PATCH_NONE, .address = site.address, .length = site.length};
+    struct patch_write island = {.site = index, .hook = PATCH_NONE, .address = site.island, .length = 5};
+    aim(&site, slab->stubs[index], write.fresh, island.fresh); /* tried in emit_stub */
+    memcpy(write.old, planned->old, sizeof write.old);
+    memcpy(island.old, planned->island_old, sizeof planned->island_old);
+    if (is_short(&site) && !add_write(slab, &island))
+        return false;
+    return is_absorbed(slab, planned) || add_write(slab, &write);
+}
+
+static int by_address(const void *a, const void *b)
+{
+    uint64_t left = ((const struct patch_write *)a)->address,
+             right = ((const struct patch_write *)b)->address;
+    return (left > right) - (left < right);
+}
+
+/* Hooks first, in order; sites after them: brought into order at the end. */
+static bool emit(struct patch_slab *slab)
+{
+    const struct patch_plan_header *header = slab->plan->header;
+    for (uint32_t i = 0; i < header->site_count; i++)
+        if (wants_site(slab, i))
+            emit_stub(slab, i);
+    if (header->hook_count > 0)
+        emit_recorder(slab);
+    for (uint32_t i = 0; i < header->hook_count; i++)
+        if (wants_hook(slab, i) && !emit_hook(slab, i))
+            return false;
+    for (uint32_t i = 0; i < header->site_count; i++) {
+        emit_past_hook(slab, i);
+        if (slab->stubs[i] != 0 && !write_site(slab, i))
+            return false;
+    }
+    if (slab->write_count > 0)
+        qsort(slab->writes, slab->write_count, sizeof *slab->writes, by_address);
+    return true;
+}
+
+int patch_slab_make(struct patch_slab *slab, struct base_error *error)
+{
+    const struct patch_plan_header *header = slab->plan->header;
+    slab->writes = NULL;
+    slab->write_count = slab->write_capacity = 0;
+    slab->recorder = 0;
+    memset(slab->reasons, 0, sizeof slab->reasons);
+    slab->stubs = calloc(header->site_count + 1u, sizeof *slab->stubs);
+    slab->entries = calloc(header->hook_count + 1u, sizeof *slab->entries);
+    slab->hooks = calloc(header->hook_count + 1u, sizeof *slab->hooks);
+    if (slab->region_count == 0 || slab->counter.index < PATCH_BLOCK_WORDS)
+        return base_fail(error, BASE_EUNSUPPORTED, "no place for stubs or counters");
+    if (slab->stubs == NULL || slab->entries == NULL || slab->hooks == NULL || !emit(slab))
+        return base_fail(error, BASE_ENOMEM, "no memory for the stubs of a program's calls");
+    return BASE_OK;
+}
+
+void patch_slab_free(struct patch_slab *slab)
+{
+    free(slab->writes);
+    free(slab->stubs);
+    free(slab->entries);
+    free(slab->hooks);
+    slab->writes = NULL;
+    slab->stubs = slab->entries = NULL;
+    slab->hooks = NULL;
+    slab->write_count = slab->write_capacity = 0;
+}
+
+/* Both lists are in order; an island may be written for two sites only in a damaged plan. */
+bool patch_slab_follow(struct patch_slab *slab, const struct patch_slab *before)
+{
+    size_t at = 0;
+    bool all = true;
+    for (size_t i = 0; i < before->write_count; i++) {
+        const struct patch_write *earlier = &before->writes[i];
+        while (at < slab->write_count && slab->writes[at].address < earlier->address)
+            at++;
+        if (at < slab->write_count && slab->writes[at].address == earlier->address &&
+            slab->writes[at].length == earlier->length)
+            memcpy(slab->writes[at].old, earlier->fresh, sizeof earlier->fresh);
+        else
+            all = false;
+    }
+    return all;
+}
+
+/* The write whose bytes hold `pc` behind their first one. */
+static const struct patch_write *write_around(const struct patch_slab *slab, uint64_t pc)
+{
+    size_t low = 0, high = slab->write_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (slab->writes[middle].address < pc)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && pc - slab->writes[low - 1].address < slab->writes[low - 1].length
+               ? &slab->writes[low - 1]
+               : NULL;
+}
+
+enum patch_slab_place patch_slab_place(const struct patch_slab *slab, uint64_t pc, uint64_t *other)
+{
+    const struct patch_write *write = write_around(slab, pc);
+    if (write == NULL)
+        return PATCH_SLAB_FREE;
+    if (write->hook == PATCH_NONE)
+        return PATCH_SLAB_STEP;
+    const struct patch_plan_hook *planned = &slab->plan->hooks[write->hook];
+    struct patch_x86_64_entry entry = {(enum patch_kind)planned->kind, planned->length, write->address,
+                                       planned->old};
+    *other = patch_x86_64_entry_body_of(&entry, &slab->hooks[write->hook], pc);
+    return *other != 0 ? PATCH_SLAB_MOVED : PATCH_SLAB_STEP;
+}

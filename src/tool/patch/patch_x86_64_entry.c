@@ -1,0 +1,262 @@
+/* Entry hooks and their recorder. */
+#include <string.h>
+
+#include "patch_block.h"
+#include "patch_x86_64_entry.h"
+#include "patch_x86_64_move.h"
+
+#define JUMP_SIZE   5
+#define ENDBR_SIZE  4
+#define MULTIPLY_A  0x5bd1e995u /* odd, below 2^31: imul sign-extends */
+#define MULTIPLY_B  0x27d4eb2fu
+#define HASH_SHIFT  20
+#define TABLE_SHIFT 5 /* log2 of sizeof(struct patch_table_entry) */
+
+/* A forward rel8 that is not known yet; patch_here fills it in. */
+static unsigned put_short(struct patch_x86_64_code *code, uint8_t opcode)
+{
+    patch_x86_64_code_put(code, opcode, 0);
+    return code->size;
+}
+
+static void patch_here(struct patch_x86_64_code *code, unsigned from)
+{
+    code->bytes[from - 1] = (uint8_t)(code->size - from);
+}
+
+static void put_short_back(struct patch_x86_64_code *code, uint8_t opcode, unsigned to)
+{
+    patch_x86_64_code_put(code, opcode, (uint8_t)(to - (code->size + 2u)));
+}
+
+static void put_lock(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter)
+{
+    if (counter->form == PATCH_LOCK)
+        patch_x86_64_code_put(code, 0xf0);
+}
+
+/* rax (0) or rsi (6) = address of the block */
+static void put_block(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter,
+                      unsigned to_register)
+{
+    if (counter->form == PATCH_THREAD) {
+        patch_x86_64_code_put(code, 0x65, 0x48, 0x8b, (uint8_t)(0x04 | to_register << 3), 0x25);
+        patch_x86_64_code_32(code, counter->word); /* mov reg, gs:[word] */
+    } else {
+        patch_x86_64_code_put(code, 0x48, 0x8d, (uint8_t)(0x05 | to_register << 3));
+        patch_x86_64_code_relative(code, counter->block, 0); /* lea reg, [rip+block] */
+    }
+}
+
+unsigned patch_x86_64_entry_length(const uint8_t *bytes, size_t size, enum patch_reason *reason)
+{
+    struct patch_x86_64_code scratch;
+    unsigned at = 0;
+    while (at < JUMP_SIZE && at < size) {
+        patch_x86_64_code_begin(&scratch, 0x1000);
+        /* Reach is not asked here: an address like any other, and only other refusals count. */
+        unsigned length = patch_x86_64_move(&scratch, bytes + at, size - at, 0x1000 + at, 0, 0x1001, 0x1005);
+        if (length == 0)
+            break;
+        if (scratch.refused != PATCH_FINE && scratch.refused != PATCH_REASON_OUT_OF_REACH) {
+            *reason = PATCH_REASON_ENTRY_IMMOVABLE;
+            return 0;
+        }
+        at += length;
+    }
+    *reason = at < JUMP_SIZE ? PATCH_REASON_ENTRY_SHORT : PATCH_FINE;
+    return at < JUMP_SIZE ? 0 : at;
+}
+
+/* The part before the body. */
+static void put_count(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter,
+                      uint64_t recorder)
+{
+    uint32_t words = 8 * counter->index;
+    patch_x86_64_code_put(code, 0x50, 0x51);                   /* push rax; push rcx */
+    put_block(code, counter, 0);                               /* rax = block */
+    patch_x86_64_code_put(code, 0x48, 0x8b, 0x4c, 0x24, 0x10); /* mov rcx, [rsp+16] */
+    patch_x86_64_code_put(code, 0x48, 0x3b, 0x88);             /* cmp rcx, [rax+words] */
+    patch_x86_64_code_32(code, words);
+    unsigned other = put_short(code, 0x75); /* jne other */
+    put_lock(code, counter);
+    patch_x86_64_code_put(code, 0x48, 0xff, 0x80); /* inc qword [rax+words+8] */
+    patch_x86_64_code_32(code, words + 8);
+    unsigned done = put_short(code, 0xeb); /* jmp done */
+    patch_here(code, other);
+    patch_x86_64_code_put(code, 0x48, 0x8d, 0x80); /* other: lea rax, [rax+words] */
+    patch_x86_64_code_32(code, words);
+    patch_x86_64_code_put(code, 0xe8); /* call recorder */
+    patch_x86_64_code_relative(code, recorder, 0);
+    patch_here(code, done);
+    patch_x86_64_code_put(code, 0x59, 0x58); /* done: pop rcx; pop rax */
+}
+
+static void put_body(struct patch_x86_64_code *code, const struct patch_x86_64_entry *entry,
+                     struct patch_x86_64_hook *hook)
+{
+    unsigned start = code->size;
+    for (unsigned at = 0; at < entry->length;) {
+        if (hook->count == PATCH_X86_64_ENTRY_MOVED) {
+            patch_x86_64_code_refuse(code, PATCH_REASON_ENTRY_IMMOVABLE);
+            return;
+        }
+        hook->from[hook->count] = (uint8_t)at;
+        hook->to[hook->count++] = (uint8_t)(code->size - start);
+        unsigned length = patch_x86_64_move(code, entry->old + at, entry->length - at, entry->address + at, 0,
+                                            entry->address + 1, entry->address + entry->length);
+        if (length == 0) {
+            patch_x86_64_code_refuse(code, PATCH_REASON_ENTRY_IMMOVABLE);
+            return;
+        }
+        at += length;
+    }
+}
+
+void patch_x86_64_entry_hook(struct patch_x86_64_code *code, const struct patch_x86_64_entry *entry,
+                             const struct patch_x86_64_counter *counter, uint64_t recorder,
+                             struct patch_x86_64_hook *hook)
+{
+    if (counter->word + 8 * ((uint64_t)counter->index + PATCH_HOOK_WORDS) > INT32_MAX)
+        patch_x86_64_code_refuse(code, PATCH_REASON_TOO_MANY);
+    *hook = (struct patch_x86_64_hook){0};
+    put_count(code, counter, recorder);
+    hook->body = patch_x86_64_code_here(code);
+    if (entry->kind == PATCH_ENTRY)
+        put_body(code, entry, hook);
+    else
+        hook->body = entry->address + ENDBR_SIZE;
+    patch_x86_64_code_jump(code, entry->address + entry->length);
+}
+
+void patch_x86_64_entry_window(const struct patch_x86_64_entry *entry, uint64_t *low, uint64_t *high)
+{
+    uint32_t top = (uint32_t)entry->old[ENDBR_SIZE] << 24;
+    *low = entry->address + JUMP_SIZE + (uint64_t)(int64_t)(int32_t)top;
+    *high = *low + 0xffffff;
+}
+
+unsigned patch_x86_64_entry_site(const struct patch_x86_64_entry *entry, uint64_t hook, uint8_t fresh[5])
+{
+    struct patch_x86_64_code code;
+    patch_x86_64_code_begin(&code, entry->address);
+    patch_x86_64_code_jump(&code, hook);
+    if (code.refused != PATCH_FINE)
+        return 0;
+    memcpy(fresh, code.bytes, JUMP_SIZE);
+    if (entry->kind == PATCH_ENTRY)
+        return JUMP_SIZE;
+    return fresh[ENDBR_SIZE] == entry->old[ENDBR_SIZE] ? ENDBR_SIZE : 0;
+}
+
+uint64_t patch_x86_64_entry_body_of(const struct patch_x86_64_entry *entry,
+                                    const struct patch_x86_64_hook *hook, uint64_t pc)
+{
+    for (unsigned i = 0; i < hook->count; i++)
+        if (pc == entry->address + hook->from[i])
+            return hook->body + hook->to[i];
+    return 0;
+}
+
+/* --- the recorder ---
+ *
+ * rdx = hook's words, rcx = return address, then:
+ *   1. the hook's own words are free, or were claimed for this return address meanwhile (by a signal handler, or
+ *      another thread in the LOCK form): count there;
+ *   2. else the table: rsi = block, r9 = callee, rdi = table, rax = index; at most PATCH_TABLE_PROBES entries;
+ *   3. an entry is taken by cmpxchg of its return address, then it is given its callee. Whoever finds it in
+ *      between sees callee 0 and goes on to the next: the pair may stand there twice, and readers add up;
+ *   4. no table, or no room: the hook's overflow.
+ * cmpxchg and inc are single instructions, so no signal handler can come in between their read and write. */
+
+static void save(struct patch_x86_64_code *code)
+{
+    patch_x86_64_code_put(code, 0x52, 0x56, 0x57);                   /* push rdx; push rsi; push rdi */
+    patch_x86_64_code_put(code, 0x41, 0x50, 0x41, 0x51, 0x41, 0x52); /* push r8; push r9; push r10 */
+}
+
+static void restore(struct patch_x86_64_code *code)
+{
+    patch_x86_64_code_put(code, 0x41, 0x5a, 0x41, 0x59, 0x41, 0x58); /* pop r10; pop r9; pop r8 */
+    patch_x86_64_code_put(code, 0x5f, 0x5e, 0x5a, 0xc3);             /* pop rdi; pop rsi; pop rdx; ret */
+}
+
+/* 2. rax = hash of (rcx, r9), rsi = mask, r10 = entries left to look at; jumps forward to *full without a table. */
+static void put_hash(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter,
+                     unsigned *full)
+{
+    put_block(code, counter, 6);                         /* rsi = block */
+    patch_x86_64_code_put(code, 0x49, 0x89, 0xd1);       /* mov r9, rdx */
+    patch_x86_64_code_put(code, 0x49, 0x29, 0xf1);       /* sub r9, rsi */
+    patch_x86_64_code_put(code, 0x48, 0x8b, 0x7e, 0x08); /* mov rdi, [rsi+8] */
+    patch_x86_64_code_put(code, 0x48, 0x85, 0xff);       /* test rdi, rdi */
+    *full = put_short(code, 0x74);                       /* je full */
+    patch_x86_64_code_put(code, 0x49, 0x69, 0xc1);       /* imul rax, r9, A */
+    patch_x86_64_code_32(code, MULTIPLY_A);
+    patch_x86_64_code_put(code, 0x48, 0x01, 0xc8); /* add rax, rcx */
+    patch_x86_64_code_put(code, 0x48, 0x69, 0xc0); /* imul rax, rax, B */
+    patch_x86_64_code_32(code, MULTIPLY_B);
+    patch_x86_64_code_put(code, 0x48, 0xc1, 0xe8, HASH_SHIFT); /* shr rax, 20 */
+    patch_x86_64_code_put(code, 0x48, 0x8b, 0x37);             /* mov rsi, [rdi] */
+    patch_x86_64_code_put(code, 0x41, 0xba);                   /* mov r10d, PROBES */
+    patch_x86_64_code_32(code, PATCH_TABLE_PROBES);
+}
+
+/* 3. r8 = entry. The index is kept on the stack while rax serves cmpxchg. Returns the jump to "full". */
+static unsigned put_probe(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter)
+{
+    unsigned again = code->size;
+    patch_x86_64_code_put(code, 0x48, 0x21, 0xf0);              /* again: and rax, rsi */
+    patch_x86_64_code_put(code, 0x49, 0x89, 0xc0);              /* mov r8, rax */
+    patch_x86_64_code_put(code, 0x49, 0xc1, 0xe0, TABLE_SHIFT); /* shl r8, 5 */
+    patch_x86_64_code_put(code, 0x4e, 0x8d, 0x44, 0x07, 0x20);  /* lea r8, [rdi+r8+32] */
+    patch_x86_64_code_put(code, 0x50, 0x31, 0xc0);              /* push rax; xor eax, eax */
+    put_lock(code, counter);
+    patch_x86_64_code_put(code, 0x49, 0x0f, 0xb1, 0x08); /* cmpxchg [r8], rcx */
+    unsigned taken = put_short(code, 0x75);              /* jne taken */
+    patch_x86_64_code_put(code, 0x4d, 0x89, 0x48, 0x08); /* mov [r8+8], r9 */
+    unsigned fresh = put_short(code, 0xeb);              /* jmp found */
+    patch_here(code, taken);
+    patch_x86_64_code_put(code, 0x48, 0x39, 0xc8);       /* taken: cmp rax, rcx */
+    unsigned other = put_short(code, 0x75);              /* jne other */
+    patch_x86_64_code_put(code, 0x4d, 0x39, 0x48, 0x08); /* cmp [r8+8], r9 */
+    unsigned same = put_short(code, 0x74);               /* je found */
+    patch_here(code, other);
+    patch_x86_64_code_put(code, 0x58, 0x48, 0xff, 0xc0); /* other: pop rax; inc rax */
+    patch_x86_64_code_put(code, 0x41, 0xff, 0xca);       /* dec r10d */
+    put_short_back(code, 0x75, again);                   /* jne again */
+    unsigned none = put_short(code, 0xeb);               /* jmp full */
+    patch_here(code, fresh);
+    patch_here(code, same);
+    patch_x86_64_code_put(code, 0x58); /* found: pop rax */
+    put_lock(code, counter);
+    patch_x86_64_code_put(code, 0x49, 0xff, 0x40, 0x10); /* inc qword [r8+16] */
+    return none;
+}
+
+void patch_x86_64_entry_recorder(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter)
+{
+    unsigned no_table, no_room, claimed, ours, out;
+    save(code);
+    patch_x86_64_code_put(code, 0x48, 0x89, 0xc2); /* mov rdx, rax */
+    patch_x86_64_code_put(code, 0x31, 0xc0);       /* xor eax, eax */
+    put_lock(code, counter);
+    patch_x86_64_code_put(code, 0x48, 0x0f, 0xb1, 0x0a); /* 1. cmpxchg [rdx], rcx */
+    claimed = put_short(code, 0x74);                     /* je own */
+    patch_x86_64_code_put(code, 0x48, 0x39, 0xc8);       /* cmp rax, rcx */
+    ours = put_short(code, 0x74);                        /* je own */
+    put_hash(code, counter, &no_table);
+    no_room = put_probe(code, counter);
+    out = code->size;
+    restore(code);
+    patch_here(code, claimed);
+    patch_here(code, ours);
+    put_lock(code, counter);
+    patch_x86_64_code_put(code, 0x48, 0xff, 0x42, 0x08); /* own: inc qword [rdx+8] */
+    put_short_back(code, 0xeb, out);
+    patch_here(code, no_table);
+    patch_here(code, no_room);
+    put_lock(code, counter);
+    patch_x86_64_code_put(code, 0x48, 0xff, 0x42, 0x10); /* 4. full: inc qword [rdx+16] */
+    put_short_back(code, 0xeb, out);
+}

@@ -1,0 +1,74 @@
+/* patch_x86_64_entry.h - hooks at the entries of functions that are called by address.
+ *
+ * The function's first bytes are replaced by a jump to the *hook*, which counts (return address, function), then does what
+ * the replaced instructions did and goes on behind them:
+ *
+ *   entry:  jmp hook                            hook:  push rax; push rcx
+ *           (rest of the last instruction)             block -> rax; return address -> rcx
+ *   behind: ...                                        rcx = this hook's first return address? count it
+ *                                                      else call recorder (the thread's table; patch_block.h)
+ *                                                      pop rcx; pop rax
+ *                                               body:  the replaced instructions, moved; jmp behind
+ *
+ * Direct calls of a hooked function that are counted at their sites go to `body`, past the hook, so that each call is
+ * counted once. One return address is kept in the hook's own words, because most functions called by address have one
+ * busy caller; the recorder's table holds the others, any number, until it is full: those are counted as calls
+ * from elsewhere (`overflow`), never lost.
+ *
+ * ENDBR: a function that begins with endbr64 needs no moving. The jump's four lower bytes replace endbr64, and the byte
+ * after it stays and is the displacement's top: the hook must lie in one window of 16 MiB. `body` is entry + 4, and a
+ * thread or a branch may be anywhere.
+ * Otherwise the hook replaces at least five bytes. Refused are functions with a branch to any of them (also to
+ * the start: a loop would count as calls), with another entry among them, or shorter than five bytes without padding. A
+ * thread that stands on a boundary among them must be moved to the same instruction in the body before the bytes
+ * change: patch_x86_64_entry_body_of.
+ *
+ * Stack: what lies below rsp at a function's entry is dead; the hook uses 80 bytes there at most. No register
+ * changes; flags do. Pure: bytes in, bytes out. Context: tool. Source: techniques.md C.5. */
+#ifndef PATCH_X86_64_ENTRY_H
+#define PATCH_X86_64_ENTRY_H
+
+#include "patch_x86_64_stub.h"
+
+#define PATCH_X86_64_ENTRY_MOVED 8 /* instructions that may have to move: at most five */
+
+struct patch_x86_64_entry {
+    enum patch_kind kind; /* PATCH_ENTRY or PATCH_ENTRY_ENDBR */
+    uint8_t length;       /* replaced and moved bytes, whole instructions; ENDBR: 4 */
+    uint64_t address;     /* run-time, of the function */
+    const uint8_t *old;   /* `length` bytes; ENDBR: 5 */
+};
+
+/* Where things came to lie. */
+struct patch_x86_64_hook {
+    uint64_t body;                          /* run-time: what direct calls go to */
+    unsigned count;                         /* boundaries among the replaced bytes */
+    uint8_t from[PATCH_X86_64_ENTRY_MOVED]; /* offset from entry of each moved instruction, from[0] = 0 */
+    uint8_t to[PATCH_X86_64_ENTRY_MOVED];   /* its offset from body */
+};
+
+/* How many bytes must move from the function at `bytes` (of which `size` belong to it or are padding behind it), or
+ * 0 and the reason. */
+unsigned patch_x86_64_entry_length(const uint8_t *bytes, size_t size, enum patch_reason *reason);
+
+/* Appends the hook to `code`. `recorder` is where patch_x86_64_entry_recorder's code lies; counter->index is the first of
+ * the hook's PATCH_HOOK_WORDS words. */
+void patch_x86_64_entry_hook(struct patch_x86_64_code *code, const struct patch_x86_64_entry *entry,
+                             const struct patch_x86_64_counter *counter, uint64_t recorder,
+                             struct patch_x86_64_hook *hook);
+
+/* The bytes that lead to the hook: 5, of an ENDBR 4; returns how many, 0: out of reach. */
+unsigned patch_x86_64_entry_site(const struct patch_x86_64_entry *entry, uint64_t hook, uint8_t fresh[5]);
+
+/* The window [*low, *high] of addresses where the hook of an ENDBR function can begin. */
+void patch_x86_64_entry_window(const struct patch_x86_64_entry *entry, uint64_t *low, uint64_t *high);
+
+/* Where a thread that stands at `pc` among the replaced bytes goes on in the body; 0: `pc` is no boundary. */
+uint64_t patch_x86_64_entry_body_of(const struct patch_x86_64_entry *entry,
+                                    const struct patch_x86_64_hook *hook, uint64_t pc);
+
+/* Appends the code that hooks call when the return address is not the first one: one for a slab. counter->index is
+ * ignored. Convention: rax = address of the hook's words, rcx = return address; both and flags are lost. */
+void patch_x86_64_entry_recorder(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter);
+
+#endif

@@ -1,0 +1,187 @@
+/* Stubs and sites. */
+#include <string.h>
+
+#include "patch_x86_64_move.h"
+#include "patch_x86_64_stub.h"
+
+bool patch_x86_64_stub_is_jump(enum patch_kind kind)
+{
+    return kind == PATCH_JUMP || kind == PATCH_BRANCH || kind == PATCH_JUMP_SHORT ||
+           kind == PATCH_BRANCH_SHORT || kind == PATCH_JUMP_INDIRECT;
+}
+
+/* gs offsets and displacements from a block's start are signed 32 bits. */
+static void check_index(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter)
+{
+    if (counter->word + 8 * (uint64_t)counter->index > INT32_MAX)
+        patch_x86_64_code_refuse(code, PATCH_REASON_TOO_MANY);
+}
+
+static void count_thread(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter)
+{
+    patch_x86_64_code_put(code, 0x50);                         /* push rax */
+    patch_x86_64_code_put(code, 0x65, 0x48, 0x8b, 0x04, 0x25); /* mov rax, gs:[word] */
+    patch_x86_64_code_32(code, counter->word);
+    patch_x86_64_code_put(code, 0x48, 0xff, 0x80); /* inc qword [rax+8*index] */
+    patch_x86_64_code_32(code, 8 * counter->index);
+    patch_x86_64_code_put(code, 0x58); /* pop rax */
+}
+
+/* Slower where one counter is hot (a load from a segment with a base does not get a store forwarded as early), but
+ * needs neither register nor stack. */
+static void count_thread_jump(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter)
+{
+    patch_x86_64_code_put(code, 0x65, 0x48, 0xff, 0x04, 0x25); /* inc qword gs:[word+8*index] */
+    patch_x86_64_code_32(code, counter->word + 8 * counter->index);
+}
+
+static void count_shared(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter)
+{
+    if (counter->form == PATCH_LOCK)
+        patch_x86_64_code_put(code, 0xf0);
+    patch_x86_64_code_put(code, 0x48, 0xff, 0x05); /* [lock] inc qword [rip+d32] */
+    patch_x86_64_code_relative(code, counter->block + 8 * (uint64_t)counter->index, 0);
+}
+
+void patch_x86_64_stub_count(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter,
+                             bool is_jump)
+{
+    check_index(code, counter);
+    if (counter->form != PATCH_THREAD)
+        count_shared(code, counter);
+    else if (is_jump)
+        count_thread_jump(code, counter);
+    else
+        count_thread(code, counter);
+}
+
+/* The group's instructions but for the last; the return address is on the stack already. Returns where the last one
+ * begins, or the length when the bytes are no instructions. */
+static unsigned move_group(struct patch_x86_64_code *code, const struct patch_x86_64_site *site,
+                           unsigned call)
+{
+    unsigned at = 0;
+    while (at < call) {
+        unsigned length = patch_x86_64_move(code, site->old + at, site->length - at, site->address + at, 8,
+                                            site->address, site->address + site->length);
+        if (length == 0)
+            return site->length;
+        at += length;
+    }
+    return at;
+}
+
+/* Where the last instruction begins: the longest suffix would do, but only a walk from the start is sure. */
+static unsigned last_instruction(const struct patch_x86_64_site *site)
+{
+    struct patch_x86_64_code scratch;
+    unsigned at = 0;
+    for (;;) {
+        patch_x86_64_code_begin(&scratch, site->address);
+        unsigned length =
+            patch_x86_64_move(&scratch, site->old + at, site->length - at, site->address + at, 0, 0, 0);
+        if (length == 0 || at + length >= site->length)
+            return length == 0 ? site->length : at;
+        at += length;
+    }
+}
+
+static void put_indirect(struct patch_x86_64_code *code, const struct patch_x86_64_site *site,
+                         const struct patch_x86_64_counter *counter)
+{
+    unsigned pushed = site->kind == PATCH_JUMP_INDIRECT ? 0 : 8, at = 0;
+    if (site->kind == PATCH_CALL_GROUP)
+        at = move_group(code, site, last_instruction(site));
+    patch_x86_64_stub_count(code, counter, site->kind == PATCH_JUMP_INDIRECT);
+    unsigned length = at >= site->length ? 0
+                                         : patch_x86_64_move_as_jump(code, site->old + at, site->length - at,
+                                                                     site->address + at, pushed);
+    if (length == 0 || at + length != site->length)
+        patch_x86_64_code_refuse(code, PATCH_REASON_IMMOVABLE);
+}
+
+void patch_x86_64_stub(struct patch_x86_64_code *code, const struct patch_x86_64_site *site,
+                       const struct patch_x86_64_counter *counter)
+{
+    switch (site->kind) {
+    case PATCH_CALL:
+    case PATCH_JUMP:
+    case PATCH_BRANCH:
+    case PATCH_JUMP_SHORT:
+    case PATCH_BRANCH_SHORT:
+        patch_x86_64_stub_count(code, counter, patch_x86_64_stub_is_jump(site->kind));
+        patch_x86_64_code_jump(code, site->target);
+        break;
+    case PATCH_CALL_INDIRECT:
+    case PATCH_JUMP_INDIRECT:
+    case PATCH_CALL_GROUP:
+        put_indirect(code, site, counter);
+        break;
+    default:
+        patch_x86_64_code_refuse(code, PATCH_REASON_IMMOVABLE);
+    }
+}
+
+/* Only the displacement, the last four bytes, changes. */
+static enum patch_reason aim(const struct patch_x86_64_site *site, uint64_t stub, uint8_t *fresh)
+{
+    uint64_t next = site->address + site->length;
+    if (!patch_x86_64_code_reaches(next, stub))
+        return PATCH_REASON_OUT_OF_REACH;
+    uint32_t displacement = (uint32_t)(stub - next);
+    memcpy(fresh, site->old, site->length);
+    for (unsigned i = 0; i < 4; i++)
+        fresh[site->length - 4 + i] = (uint8_t)(displacement >> 8 * i);
+    return PATCH_FINE;
+}
+
+static enum patch_reason aim_short(const struct patch_x86_64_site *site, uint8_t *fresh)
+{
+    int64_t distance = (int64_t)(site->island - (site->address + site->length));
+    if (distance < INT8_MIN || distance > INT8_MAX)
+        return PATCH_REASON_NO_ISLAND;
+    memcpy(fresh, site->old, site->length);
+    fresh[site->length - 1] = (uint8_t)distance;
+    return PATCH_FINE;
+}
+
+/* One instruction as long as what it replaces: cs prefixes, which 64-bit mode ignores, and a REX without bits. */
+static enum patch_reason replace(const struct patch_x86_64_site *site, uint64_t stub, uint8_t *fresh)
+{
+    uint8_t whole[PATCH_X86_64_SITE_MAX];
+    struct patch_x86_64_site padded = *site;
+    unsigned length = site->length;
+    if (length < 5 || length > PATCH_X86_64_SITE_MAX)
+        return PATCH_REASON_TOO_SHORT;
+    memset(whole, 0x2e, sizeof whole);
+    if (length > 5)
+        whole[length - 6] = 0x40;
+    whole[length - 5] = site->kind == PATCH_JUMP_INDIRECT ? 0xe9 : 0xe8;
+    padded.old = whole;
+    return aim(&padded, stub, fresh);
+}
+
+enum patch_reason patch_x86_64_stub_site(const struct patch_x86_64_site *site, uint64_t stub,
+                                         uint8_t fresh[PATCH_X86_64_SITE_MAX])
+{
+    switch (site->kind) {
+    case PATCH_CALL:
+    case PATCH_JUMP:
+    case PATCH_BRANCH:
+        return aim(site, stub, fresh);
+    case PATCH_JUMP_SHORT:
+    case PATCH_BRANCH_SHORT:
+        return aim_short(site, fresh);
+    default:
+        return replace(site, stub, fresh);
+    }
+}
+
+enum patch_reason patch_x86_64_stub_island(uint64_t island, uint64_t stub, uint8_t fresh[5])
+{
+    struct patch_x86_64_code code;
+    patch_x86_64_code_begin(&code, island);
+    patch_x86_64_code_jump(&code, stub);
+    memcpy(fresh, code.bytes, 5);
+    return code.refused;
+}

@@ -1,0 +1,82 @@
+/* patch_x86_64_stub.h - the bytes of stubs, and of the sites that lead to them.
+ *
+ * A *site* is an instruction (or a few, a *group*) that calls or jumps to another function. Its bytes are changed so that
+ * it reaches a *stub*, which counts and then goes where the site went. What a stub may change:
+ *
+ *   registers   none, general or vector: GCC's -fipa-ra lets callers keep values in any of them across a local
+ *               call. Flags are lost; they are dead at calls (ABI), and for jumps the planner proves it.
+ *   stack       calls: the form THREAD pushes one word, where nothing is live at a function's entry.
+ *               jumps: nothing at all, so that a red zone survives even where the planner was wrong.
+ *
+ *   kind            site before             site after               stub
+ *   CALL            e8 d32, prefixed        the same, new d32        count; jmp target
+ *   JUMP            e9 d32                  the same, new d32        count; jmp target
+ *   BRANCH          0f 8x d32               the same, new d32        count; jmp target      (only when taken)
+ *   JUMP_SHORT      eb d8                   eb to an island          count; jmp target      island: e9 d32
+ *   BRANCH_SHORT    7x d8                   7x to an island          count; jmp target      island: e9 d32
+ *   CALL_INDIRECT   ff /2, 5 bytes or more  [2e..] [40] e8 d32       count; jmp operand
+ *   JUMP_INDIRECT   ff /4, 5 bytes or more  [2e..] [40] e9 d32       count; jmp operand
+ *   CALL_GROUP      instructions, ff /2     [2e..] [40] e8 d32       instructions; count; jmp operand
+ *
+ * `call *GOT(%rip)` and `jmp *GOT(%rip)` are of the indirect kinds. The replaced bytes of one instruction stay one
+ * instruction (prefixes that mean nothing fill it up), so return addresses and every pc that a thread may have
+ * stay right. Only a group has boundaries inside, which vanish: a thread that stands on one must be moved
+ * on before the bytes are written. Pure: bytes in, bytes out. Context: tool. Source: Intel SDM volume 2; techniques.md C.4. */
+#ifndef PATCH_X86_64_STUB_H
+#define PATCH_X86_64_STUB_H
+
+#include "patch_x86_64_code.h"
+
+enum patch_kind { /* stored in plans: numbers stay */
+                  PATCH_CALL = 1,
+                  PATCH_JUMP = 2,
+                  PATCH_BRANCH = 3,
+                  PATCH_JUMP_SHORT = 4,
+                  PATCH_BRANCH_SHORT = 5,
+                  PATCH_CALL_INDIRECT = 6,
+                  PATCH_JUMP_INDIRECT = 7,
+                  PATCH_CALL_GROUP = 8,
+                  PATCH_ENTRY = 9, /* hooks: patch_x86_64_entry.h */
+                  PATCH_ENTRY_ENDBR = 10,
+                  PATCH_KIND_END
+};
+
+enum patch_form { PATCH_PLAIN, PATCH_THREAD, PATCH_LOCK }; /* of a counter: patch_block.h */
+
+/* Where the counter is. */
+struct patch_x86_64_counter {
+    enum patch_form form;
+    uint64_t block; /* PLAIN, LOCK: run-time address of the process's block */
+    uint32_t word;  /* THREAD: gs offset of the thread's block */
+    uint32_t index; /* at least PATCH_BLOCK_WORDS */
+};
+
+#define PATCH_X86_64_SITE_MAX 15 /* bytes that a site replaces */
+
+struct patch_x86_64_site {
+    enum patch_kind kind;
+    uint8_t length;     /* of the replaced bytes, all of them */
+    uint64_t address;   /* run-time, of the first one */
+    const uint8_t *old; /* `length` bytes */
+    uint64_t target;    /* of the direct kinds: where the stub goes on, run-time */
+    uint64_t island;    /* of the _SHORT kinds: run-time address of five unused bytes */
+};
+
+/* Appends the site's stub to `code` (begun at the stub's run-time address). Look at code->refused. */
+void patch_x86_64_stub(struct patch_x86_64_code *code, const struct patch_x86_64_site *site,
+                       const struct patch_x86_64_counter *counter);
+
+/* The bytes that replace site->old, so that it leads to `stub`. BRANCH_INTO etc. are the planner's business; what can
+ * fail here is OUT_OF_REACH. Of the _SHORT kinds these lead to the island, whose own 5 bytes patch_x86_64_stub_island gives. */
+enum patch_reason patch_x86_64_stub_site(const struct patch_x86_64_site *site, uint64_t stub,
+                                         uint8_t fresh[PATCH_X86_64_SITE_MAX]);
+enum patch_reason patch_x86_64_stub_island(uint64_t island, uint64_t stub, uint8_t fresh[5]);
+
+/* Appends the increment alone. Flags are lost; THREAD uses the stack unless `is_jump`. */
+void patch_x86_64_stub_count(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter,
+                             bool is_jump);
+
+/* Is it a jump, whose stub must leave the stack alone? */
+bool patch_x86_64_stub_is_jump(enum patch_kind kind);
+
+#endif

@@ -1,0 +1,235 @@
+/* test_entry.c - the bytes of entry hooks and of their recorder, and which functions can be hooked. The function
+ * lies at 0x1000, the hook at 0x40000, the recorder at 0x41000, the block at 0x50000 or gs:0x20000000. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "patch_bytes.h"
+#include "patch_x86_64_entry.h"
+
+/* push rbp; mov rbp, rsp; je 0x1016 - for PLAIN, THREAD, LOCK */
+static const char *const hooks[] = {
+    "50                         ; push rax\n"
+    "51                         ; push rcx\n"
+    "48 8d 05 f7 ff 00 00       ; lea rax,[rip+0xfff7]\n"
+    "48 8b 4c 24 10             ; mov rcx,qword [rsp+0x10]\n"
+    "48 3b 88 20 03 00 00       ; cmp rcx,qword [rax+0x320]\n"
+    "75 09                      ; jne 0x40020\n"
+    "48 ff 80 28 03 00 00       ; inc qword [rax+0x328]\n"
+    "eb 0c                      ; jmp 0x4002c\n"
+    "48 8d 80 20 03 00 00       ; lea rax,[rax+0x320]\n"
+    "e8 d4 0f 00 00             ; call 0x41000\n"
+    "59                         ; pop rcx\n"
+    "58                         ; pop rax\n"
+    "55                         ; push rbp\n"
+    "48 89 e5                   ; mov rbp,rsp\n"
+    "0f 84 de 0f fc ff          ; je 0x1016\n"
+    "e9 c9 0f fc ff             ; jmp 0x1006\n",
+    "50                         ; push rax\n"
+    "51                         ; push rcx\n"
+    "65 48 8b 04 25 00 00 00 20 ; mov rax,qword gs:0x20000000\n"
+    "48 8b 4c 24 10             ; mov rcx,qword [rsp+0x10]\n"
+    "48 3b 88 20 03 00 00       ; cmp rcx,qword [rax+0x320]\n"
+    "75 09                      ; jne 0x40022\n"
+    "48 ff 80 28 03 00 00       ; inc qword [rax+0x328]\n"
+    "eb 0c                      ; jmp 0x4002e\n"
+    "48 8d 80 20 03 00 00       ; lea rax,[rax+0x320]\n"
+    "e8 d2 0f 00 00             ; call 0x41000\n"
+    "59                         ; pop rcx\n"
+    "58                         ; pop rax\n"
+    "55                         ; push rbp\n"
+    "48 89 e5                   ; mov rbp,rsp\n"
+    "0f 84 dc 0f fc ff          ; je 0x1016\n"
+    "e9 c7 0f fc ff             ; jmp 0x1006\n",
+    "50                         ; push rax\n"
+    "51                         ; push rcx\n"
+    "48 8d 05 f7 ff 00 00       ; lea rax,[rip+0xfff7]\n"
+    "48 8b 4c 24 10             ; mov rcx,qword [rsp+0x10]\n"
+    "48 3b 88 20 03 00 00       ; cmp rcx,qword [rax+0x320]\n"
+    "75 0a                      ; jne 0x40021\n"
+    "f0 48 ff 80 28 03 00 00    ; lock inc qword [rax+0x328]\n"
+    "eb 0c                      ; jmp 0x4002d\n"
+    "48 8d 80 20 03 00 00       ; lea rax,[rax+0x320]\n"
+    "e8 d3 0f 00 00             ; call 0x41000\n"
+    "59                         ; pop rcx\n"
+    "58                         ; pop rax\n"
+    "55                         ; push rbp\n"
+    "48 89 e5                   ; mov rbp,rsp\n"
+    "0f 84 dd 0f fc ff          ; je 0x1016\n"
+    "e9 c8 0f fc ff             ; jmp 0x1006\n",
+};
+
+static const char recorder_thread[] = "52                         ; push rdx\n"
+                                      "56                         ; push rsi\n"
+                                      "57                         ; push rdi\n"
+                                      "41 50                      ; push r8\n"
+                                      "41 51                      ; push r9\n"
+                                      "41 52                      ; push r10\n"
+                                      "48 89 c2                   ; mov rdx,rax\n"
+                                      "31 c0                      ; xor eax,eax\n"
+                                      "48 0f b1 0a                ; cmpxchg qword [rdx],rcx\n"
+                                      "74 7e                      ; je 0x41092\n"
+                                      "48 39 c8                   ; cmp rax,rcx\n"
+                                      "74 79                      ; je 0x41092\n"
+                                      "65 48 8b 34 25 00 00 00 20 ; mov rsi,qword gs:0x20000000\n"
+                                      "49 89 d1                   ; mov r9,rdx\n"
+                                      "49 29 f1                   ; sub r9,rsi\n"
+                                      "48 8b 7e 08                ; mov rdi,qword [rsi+0x8]\n"
+                                      "48 85 ff                   ; test rdi,rdi\n"
+                                      "74 67                      ; je 0x41098\n"
+                                      "49 69 c1 95 e9 d1 5b       ; imul rax,r9,0x5bd1e995\n"
+                                      "48 01 c8                   ; add rax,rcx\n"
+                                      "48 69 c0 2f eb d4 27       ; imul rax,rax,0x27d4eb2f\n"
+                                      "48 c1 e8 14                ; shr rax,0x14\n"
+                                      "48 8b 37                   ; mov rsi,qword [rdi]\n"
+                                      "41 ba 40 00 00 00          ; mov r10d,0x40\n"
+                                      "48 21 f0                   ; and rax,rsi\n"
+                                      "49 89 c0                   ; mov r8,rax\n"
+                                      "49 c1 e0 05                ; shl r8,0x5\n"
+                                      "4e 8d 44 07 20             ; lea r8,[rdi+r8*1+0x20]\n"
+                                      "50                         ; push rax\n"
+                                      "31 c0                      ; xor eax,eax\n"
+                                      "49 0f b1 08                ; cmpxchg qword [r8],rcx\n"
+                                      "75 06                      ; jne 0x4106d\n"
+                                      "4d 89 48 08                ; mov qword [r8+0x8],r9\n"
+                                      "eb 16                      ; jmp 0x41083\n"
+                                      "48 39 c8                   ; cmp rax,rcx\n"
+                                      "75 06                      ; jne 0x41078\n"
+                                      "4d 39 48 08                ; cmp qword [r8+0x8],r9\n"
+                                      "74 0b                      ; je 0x41083\n"
+                                      "58                         ; pop rax\n"
+                                      "48 ff c0                   ; inc rax\n"
+                                      "41 ff ca                   ; dec r10d\n"
+                                      "75 ce                      ; jne 0x4104f\n"
+                                      "eb 15                      ; jmp 0x41098\n"
+                                      "58                         ; pop rax\n"
+                                      "49 ff 40 10                ; inc qword [r8+0x10]\n"
+                                      "41 5a                      ; pop r10\n"
+                                      "41 59                      ; pop r9\n"
+                                      "41 58                      ; pop r8\n"
+                                      "5f                         ; pop rdi\n"
+                                      "5e                         ; pop rsi\n"
+                                      "5a                         ; pop rdx\n"
+                                      "c3                         ; ret\n"
+                                      "48 ff 42 08                ; inc qword [rdx+0x8]\n"
+                                      "eb f0                      ; jmp 0x41088\n"
+                                      "48 ff 42 10                ; inc qword [rdx+0x10]\n"
+                                      "eb ea                      ; jmp 0x41088\n";
+
+static const char moved_far[] = "e2 02                      ; loop 0x7f0000040034\n"
+                                "eb 05                      ; jmp 0x7f0000040039\n"
+                                "e9 d9 0f fc ff             ; jmp 0x7f0000001012\n"
+                                "68 07 10 00 00             ; push 0x1007\n"
+                                "c7 44 24 04 00 7f 00 00    ; mov dword [rsp+0x4],0x7f00\n"
+                                "e9 bd 11 ff 03             ; jmp 0x7f0004031208\n"
+                                "e9 b7 0f fc ff             ; jmp 0x7f0000001007\n";
+
+static struct patch_x86_64_counter counter_of(enum patch_form form)
+{
+    return (struct patch_x86_64_counter){form, 0x50000, 0x20000000, 100};
+}
+
+static void hooks_count_then_do_what_was_replaced(void **state)
+{
+    (void)state;
+    const uint8_t old[] = {0x55, 0x48, 0x89, 0xe5, 0x74, 0x10};
+    struct patch_x86_64_entry entry = {PATCH_ENTRY, sizeof old, 0x1000, old};
+    uint8_t fresh[5];
+    for (int form = PATCH_PLAIN; form <= PATCH_LOCK; form++) {
+        struct patch_x86_64_counter counter = counter_of(form);
+        struct patch_x86_64_code code;
+        struct patch_x86_64_hook hook;
+        patch_x86_64_code_begin(&code, 0x40000);
+        patch_x86_64_entry_hook(&code, &entry, &counter, 0x41000, &hook);
+        assert_int_equal(code.refused, PATCH_FINE);
+        patch_bytes_are(code.bytes, code.size, hooks[form]);
+        assert_int_equal(hook.count, 3);
+        assert_int_equal(patch_x86_64_entry_body_of(&entry, &hook, 0x1000), hook.body);
+        assert_int_equal(patch_x86_64_entry_body_of(&entry, &hook, 0x1001), hook.body + 1);
+        assert_int_equal(patch_x86_64_entry_body_of(&entry, &hook, 0x1004), hook.body + 4);
+        assert_int_equal(patch_x86_64_entry_body_of(&entry, &hook, 0x1002), 0);
+        assert_int_equal(patch_x86_64_entry_body_of(&entry, &hook, 0x1006), 0);
+    }
+    assert_int_equal(patch_x86_64_entry_site(&entry, 0x40000, fresh), 5);
+    patch_bytes_are(fresh, 5, "e9 fb ef 03 00 ; jmp 0x40000");
+    assert_int_equal(patch_x86_64_entry_site(&entry, 0x1005 + UINT64_C(0x80000000), fresh), 0);
+}
+
+static void the_recorder_finds_the_pair(void **state)
+{
+    (void)state;
+    struct patch_x86_64_counter counter = counter_of(PATCH_THREAD);
+    struct patch_x86_64_code code;
+    patch_x86_64_code_begin(&code, 0x41000);
+    patch_x86_64_entry_recorder(&code, &counter);
+    assert_int_equal(code.refused, PATCH_FINE);
+    patch_bytes_are(code.bytes, code.size, recorder_thread);
+}
+
+/* Above 4 GiB the return address takes two instructions; a loop goes over a jump. */
+static void loops_and_calls_move(void **state)
+{
+    (void)state;
+    const uint8_t old[] = {0xe2, 0x10, 0xe8, 0x01, 0x02, 0x03, 0x04};
+    struct patch_x86_64_entry entry = {PATCH_ENTRY, sizeof old, 0x7f0000001000, old};
+    struct patch_x86_64_counter counter = counter_of(PATCH_THREAD);
+    struct patch_x86_64_code code;
+    struct patch_x86_64_hook hook;
+    patch_x86_64_code_begin(&code, 0x7f0000040000);
+    patch_x86_64_entry_hook(&code, &entry, &counter, 0x7f0000041000, &hook);
+    assert_int_equal(code.refused, PATCH_FINE);
+    unsigned front = (unsigned)(hook.body - code.address);
+    patch_bytes_are(code.bytes + front, code.size - front, moved_far);
+}
+
+static void expect_length(const char *text, unsigned length, enum patch_reason reason)
+{
+    uint8_t bytes[32];
+    enum patch_reason found;
+    size_t size = patch_bytes_read(text, bytes, sizeof bytes);
+    assert_int_equal(patch_x86_64_entry_length(bytes, size, &found), length);
+    assert_int_equal(found, reason);
+}
+
+static void first_instructions_that_move(void **state)
+{
+    (void)state;
+    expect_length("55 48 89 e5 41 57       ; push rbp; mov rbp, rsp; push r15", 6, PATCH_FINE);
+    expect_length("48 83 ec 18 31 c0 c3    ; sub rsp, 24; xor eax, eax", 6, PATCH_FINE);
+    expect_length("48 8d 05 00 00 00 00 c3 ; lea rax, [rip]", 7, PATCH_FINE);
+    expect_length("74 05 48 89 f8 c3       ; je +5", 5, PATCH_FINE);
+    expect_length("e9 00 10 00 00          ; jmp", 5, PATCH_FINE);
+    expect_length("31 c0 c3 66 90          ; xor eax, eax; ret; padding", 5, PATCH_FINE);
+    expect_length("c3 0f 1f 40 00          ; ret; padding", 5, PATCH_FINE);
+    expect_length("c3 cc cc cc cc          ; ret; padding", 5, PATCH_FINE);
+    expect_length("ff 15 00 00 00 00       ; call [rip]", 6, PATCH_FINE);
+    expect_length("f3 0f 1e fa 55          ; endbr64 moves as well", 5, PATCH_FINE);
+}
+
+static void first_instructions_that_do_not(void **state)
+{
+    (void)state;
+    expect_length("31 c0 c3                ; three bytes", 0, PATCH_REASON_ENTRY_SHORT);
+    expect_length("c3", 0, PATCH_REASON_ENTRY_SHORT);
+    expect_length("", 0, PATCH_REASON_ENTRY_SHORT);
+    expect_length("55 06 06 06 06          ; no instruction", 0, PATCH_REASON_ENTRY_SHORT);
+    expect_length("90 90 eb fd 90          ; jmp into the replaced bytes", 0, PATCH_REASON_ENTRY_IMMOVABLE);
+    expect_length("e2 ff 90 90 90          ; loop into itself", 0, PATCH_REASON_ENTRY_IMMOVABLE);
+    expect_length("c7 f8 00 00 00 00       ; xbegin", 0, PATCH_REASON_ENTRY_IMMOVABLE);
+    expect_length("67 8b 05 00 00 00 00    ; mov eax, [eip]", 0, PATCH_REASON_ENTRY_IMMOVABLE);
+    expect_length("48 ff 2d 00 00 00 00    ; far jmp", 0, PATCH_REASON_ENTRY_IMMOVABLE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hooks_count_then_do_what_was_replaced),
+        cmocka_unit_test(the_recorder_finds_the_pair),
+        cmocka_unit_test(loops_and_calls_move),
+        cmocka_unit_test(first_instructions_that_move),
+        cmocka_unit_test(first_instructions_that_do_not),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,342 @@
+/* test_plan.c - what is planned for each form of instruction, and why something is left alone.
+ *
+ * Images are made of hand-written functions, each in 64 bytes of which the rest is int3:
+ *
+ *     callee  0x1000   a named function            taker   0x1040   takes the address of `taken` (lea)
+ *     cold    0x1080   "callee.cold"               nobody  0x10c0   no symbol, not called
+ *     flags   0x1100   begins with setc al         taken   0x1140   varies
+ *     caller  0x1180   varies */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "patch_bytes.h"
+#include "patch_elf.h"
+#include "patch_plan.h"
+
+#define CALLEE 0x1000
+#define NOBODY 0x10c0
+#define TAKEN  0x1140
+#define CALLER 0x1180
+
+enum { CALLEE_INDEX, TAKER_INDEX, COLD_INDEX, NOBODY_INDEX, FLAGS_INDEX, TAKEN_INDEX, CALLER_INDEX };
+
+static void add(struct patch_elf *elf, const char *name, const char *text, int has_fde)
+{
+    uint8_t bytes[64];
+    size_t size = patch_bytes_read(text, bytes, sizeof bytes);
+    patch_elf_function(elf, name, bytes, size, has_fde);
+    patch_elf_fill(elf, 0xcc, 64 - size);
+}
+
+static void plan_of(struct patch_plan *plan, const char *taken, const char *caller)
+{
+    struct patch_elf elf = {0};
+    struct base_error error = {0};
+    add(&elf, "callee", "48 89 f8 48 83 c0 01 c3 ; mov rax, rdi; add rax, 1; ret", 1);
+    add(&elf, "taker", "48 8d 05 f9 00 00 00 c3  ; lea rax, [0x1140]; ret", 1);
+    add(&elf, "callee.cold", "48 89 f8 48 83 c0 02 c3", 1);
+    add(&elf, NULL, "48 89 f8 48 83 c0 03 c3", 1);
+    add(&elf, "flags", "0f 92 c0 48 83 c0 03 c3  ; setc al", 1);
+    add(&elf, "taken", taken != NULL ? taken : "48 89 f8 48 83 c0 04 c3", 1);
+    add(&elf, "caller", caller != NULL ? caller : "c3", 1);
+    struct elf_image *image = patch_elf_image(&elf);
+    assert_non_null(image);
+    assert_int_equal(patch_plan_make(image, NULL, plan, &error), BASE_OK);
+    elf_image_close(image);
+    patch_elf_free(&elf);
+}
+
+/* The only site of the caller. */
+static void expect_site(const char *caller, const struct patch_plan_site *expected)
+{
+    struct patch_plan plan;
+    plan_of(&plan, NULL, caller);
+    assert_int_equal(plan.header->site_count, 1);
+    const struct patch_plan_site *site = &plan.sites[0];
+    assert_int_equal(site->kind, expected->kind);
+    assert_int_equal(site->address, expected->address);
+    assert_int_equal(site->length, expected->length);
+    assert_int_equal(site->target, expected->target);
+    assert_int_equal(site->callee, expected->callee);
+    assert_int_equal(site->slot, expected->slot);
+    assert_int_equal(site->island, expected->island);
+    assert_int_equal(site->function, CALLER_INDEX);
+    patch_plan_free(&plan);
+}
+
+static void expect_refusal(const char *caller, enum patch_reason reason)
+{
+    struct patch_plan plan;
+    plan_of(&plan, NULL, caller);
+    for (unsigned i = 0; i < PATCH_PLAN_REASONS; i++)
+        assert_int_equal(plan.header->reasons[i], i == reason);
+    assert_int_equal(plan.header->site_count, 0);
+    patch_plan_free(&plan);
+}
+
+#define DIRECT(kind_, length_)                                                                               \
+    {                                                                                                        \
+        .kind = kind_, .address = CALLER, .length = length_, .target = CALLEE, .callee = CALLEE_INDEX        \
+    }
+#define INDIRECT(kind_, address_, length_)                                                                   \
+    {                                                                                                        \
+        .kind = kind_, .address = address_, .length = length_, .callee = PATCH_NONE                          \
+    }
+
+static void direct_calls_and_jumps(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        struct patch_plan_site site;
+    } cases[] = {
+        {"e8 7b fe ff ff c3             ; call callee; ret", DIRECT(PATCH_CALL, 5)},
+        {"66 48 e8 79 fe ff ff c3       ; data16 rex.W call", DIRECT(PATCH_CALL, 7)},
+        {"67 e8 7a fe ff ff c3          ; addr32 call", DIRECT(PATCH_CALL, 6)},
+        {"2e e8 7a fe ff ff c3          ; cs call", DIRECT(PATCH_CALL, 6)},
+        {"f2 e8 7a fe ff ff c3          ; bnd call", DIRECT(PATCH_CALL, 6)},
+        {"e9 7b fe ff ff                ; jmp callee", DIRECT(PATCH_JUMP, 5)},
+        {"f2 e9 7a fe ff ff             ; bnd jmp", DIRECT(PATCH_JUMP, 6)},
+        {"0f 84 7a fe ff ff c3          ; je callee", DIRECT(PATCH_BRANCH, 6)},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_site(cases[i].text, &cases[i].site);
+}
+
+/* A short jump from the caller to `taken`: the island is in the padding behind `taken`, at 0x1148. */
+static void two_byte_jumps_take_padding(void **state)
+{
+    (void)state;
+    struct patch_plan_site site = {.kind = PATCH_JUMP_SHORT,
+                                   .address = CALLER,
+                                   .length = 2,
+                                   .target = TAKEN,
+                                   .callee = TAKEN_INDEX,
+                                   .island = 0x1108};
+    expect_site("eb be ; jmp taken", &site);
+    site.kind = PATCH_BRANCH_SHORT;
+    expect_site("74 be c3 ; je taken", &site);
+}
+
+static void indirect_calls_and_jumps(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        struct patch_plan_site site;
+    } cases[] = {
+        {"ff 90 88 00 00 00 c3          ; call [rax+0x88]", INDIRECT(PATCH_CALL_INDIRECT, CALLER, 6)},
+        {"41 ff 54 c5 08 c3             ; call [r13+rax*8+8]", INDIRECT(PATCH_CALL_INDIRECT, CALLER, 5)},
+        {"ff 94 24 80 00 00 00 c3       ; call [rsp+0x80]", INDIRECT(PATCH_CALL_INDIRECT, CALLER, 7)},
+        {"ff a0 88 00 00 00             ; jmp [rax+0x88]", INDIRECT(PATCH_JUMP_INDIRECT, CALLER, 6)},
+        {"55 48 89 df ff d0 c3          ; push rbp; mov rdi, rbx; call rax",
+         INDIRECT(PATCH_CALL_GROUP, CALLER + 1, 5)},
+        {"55 89 df 31 f6 ff d0 c3       ; mov edi, ebx; xor esi, esi; call rax",
+         INDIRECT(PATCH_CALL_GROUP, CALLER + 1, 6)},
+        {"55 90 90 90 ff d0 c3          ; as few as do: three nops",
+         INDIRECT(PATCH_CALL_GROUP, CALLER + 1, 5)},
+        {"55 48 89 e7 ff 14 24 c3       ; mov rdi, rsp; call [rsp]",
+         INDIRECT(PATCH_CALL_GROUP, CALLER + 1, 6)},
+        {"55 41 ff 54 24 08 c3          ; call [r12+8]: five bytes",
+         INDIRECT(PATCH_CALL_INDIRECT, CALLER + 1, 5)},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_site(cases[i].text, &cases[i].site);
+    struct patch_plan_site slot = INDIRECT(PATCH_CALL_INDIRECT, CALLER, 6);
+    slot.slot = 0x2000;
+    expect_site("ff 15 7a 0e 00 00 c3 ; call [0x2000]", &slot);
+}
+
+static void what_is_left_alone(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        enum patch_reason reason;
+    } cases[] = {
+        {"e8 00 00 00 00 58 c3          ; call next; pop rax", PATCH_REASON_GET_PC},
+        {"e8 01 00 00 00 c3 90 c3       ; call into itself", PATCH_REASON_OWN_FUNCTION},
+        {"e8 7e fe ff ff c3             ; call callee+3", PATCH_REASON_NOT_AN_ENTRY},
+        {"e8 7b fe ff 7f c3             ; call far outside", PATCH_REASON_OUTSIDE},
+        {"e9 fb fe ff ff                ; jmp callee.cold", PATCH_REASON_FRAGMENT},
+        {"0f 8e fa fe ff ff c3          ; jle callee.cold", PATCH_REASON_FRAGMENT},
+        {"e9 3b ff ff ff                ; jmp nobody", PATCH_REASON_FRAGMENT},
+        {"0f 82 7a ff ff ff c3          ; jc flags, which reads carry: inc leaves it alone, setc is fine",
+         PATCH_FINE},
+        {"ff d0 c3                      ; call rax at the start", PATCH_REASON_TOO_SHORT},
+        {"55 ff d0 c3                   ; push rbp; call rax", PATCH_REASON_TOO_SHORT},
+        {"50 41 57 90 90 ff d0 c3       ; nops do", PATCH_FINE},
+        {"41 57 41 56 ff d0 c3          ; push r15; push r14; call rax", PATCH_REASON_IMMOVABLE},
+        {"ff 94 24 f0 ff ff ff c3       ; call [rsp-16]", PATCH_REASON_IMMOVABLE},
+        {"74 03 48 89 df ff d0 c3       ; je to the call", PATCH_REASON_BRANCH_INTO},
+        {"ff e0                         ; jmp rax", PATCH_REASON_INDIRECT_SHORT_JUMP},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (cases[i].reason != PATCH_FINE)
+            expect_refusal(cases[i].text, cases[i].reason);
+    }
+}
+
+/* `inc` leaves the carry alone; a target that reads another flag is left alone. */
+static void flags_of_targets(void **state)
+{
+    (void)state;
+    struct patch_plan plan;
+    plan_of(&plan, NULL, "e9 7b ff ff ff ; jmp flags (setc)");
+    assert_int_equal(plan.header->site_count, 1);
+    patch_plan_free(&plan);
+    plan_of(&plan, "0f 94 c0 48 83 c0 01 c3 ; sete al", "e9 bb ff ff ff ; jmp taken");
+    assert_int_equal(plan.header->site_count, 0);
+    assert_int_equal(plan.header->reasons[PATCH_REASON_FLAGS_LIVE], 1);
+    patch_plan_free(&plan);
+}
+
+/* A nameless function is an entry once somebody calls it. */
+static void a_call_proves_an_entry(void **state)
+{
+    (void)state;
+    struct patch_plan plan;
+    plan_of(&plan, "e8 7b ff ff ff c3 ; call nobody", "e9 3b ff ff ff ; jmp nobody");
+    assert_int_equal(plan.header->site_count, 2);
+    assert_int_equal(plan.sites[0].kind, PATCH_CALL);
+    assert_int_equal(plan.sites[1].kind, PATCH_JUMP);
+    assert_int_equal(plan.sites[1].callee, NOBODY_INDEX);
+    assert_int_equal(plan.header->reasons[PATCH_REASON_FRAGMENT], 0);
+    assert_int_equal(patch_plan_site_ending(&plan, TAKEN + 5), 0);
+    assert_int_equal(patch_plan_site_ending(&plan, CALLER + 5), 1);
+    assert_int_equal(patch_plan_site_ending(&plan, CALLER + 4), PATCH_NONE);
+    patch_plan_free(&plan);
+}
+
+static void hooks_of_functions_whose_address_is_taken(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        enum patch_kind kind;
+        unsigned length;
+        enum patch_reason reason;
+    } cases[] = {
+        {"48 89 f8 48 83 c0 04 c3       ; mov rax, rdi; add rax, 4", PATCH_ENTRY, 7, PATCH_FINE},
+        {"55 48 89 e5 5d c3             ; push; mov; pop", PATCH_ENTRY, 5, PATCH_FINE},
+        {"f3 0f 1e fa c3                ; endbr64; ret", PATCH_ENTRY_ENDBR, 4, PATCH_FINE},
+        {"f3 0f 1e fa 48 89 f8 c3       ; endbr64; mov", PATCH_ENTRY_ENDBR, 4, PATCH_FINE},
+        {"31 c0 c3                      ; three bytes, then padding", PATCH_ENTRY, 5, PATCH_FINE},
+        {"c3                            ; one byte, then padding", PATCH_ENTRY, 5, PATCH_FINE},
+        {"e9 bb fe ff ff                ; jmp callee", PATCH_ENTRY, 5, PATCH_FINE},
+        {"48 ff cf 75 fb c3             ; dec rdi; jne start", 0, 0, PATCH_REASON_ENTRY_BRANCH},
+        {"90 48 ff cf 75 fb c3          ; nop; dec rdi; jne behind the nop", 0, 0, PATCH_REASON_ENTRY_BRANCH},
+        {"67 8b 05 00 10 00 00 c3       ; mov eax, [eip+0x1000]", 0, 0, PATCH_REASON_ENTRY_IMMOVABLE},
+        {"06 c3                         ; no instruction", 0, 0, PATCH_REASON_ENTRY_NOT_DECODED},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct patch_plan plan;
+        plan_of(&plan, cases[i].text, NULL);
+        assert_int_equal(plan.header->taken, 1);
+        assert_int_equal(plan.header->hook_count, cases[i].reason == PATCH_FINE);
+        if (cases[i].reason == PATCH_FINE) {
+            assert_int_equal(plan.hooks[0].address, TAKEN);
+            assert_int_equal(plan.hooks[0].kind, cases[i].kind);
+            assert_int_equal(plan.hooks[0].length, cases[i].length);
+            assert_int_equal(plan.functions[TAKEN_INDEX].hook, 0);
+        } else {
+            assert_int_equal(plan.header->reasons[cases[i].reason], 1);
+            assert_int_equal(plan.functions[TAKEN_INDEX].reason, cases[i].reason);
+            assert_true(plan.functions[TAKEN_INDEX].facts & PATCH_FUNCTION_CALLABLE);
+            assert_false(plan.functions[TAKEN_INDEX].facts & PATCH_FUNCTION_COVERED);
+        }
+        patch_plan_free(&plan);
+    }
+}
+
+/* Whoever enters by a site that cannot be rewritten is seen by a hook: nothing of the function is lost. */
+static void unseen_ways_get_a_hook(void **state)
+{
+    (void)state;
+    struct patch_elf elf = {0};
+    struct patch_plan plan;
+    /* 0x1000: jmp rel8 to 0x1008, no padding anywhere */
+    add(&elf, "caller", "eb 3e", 1);
+    elf.text.length = 2;
+    elf.functions[0].size = 2;
+    patch_elf_function(&elf, "callee", "\x48\x89\xf8\x48\x83\xc0\x01\xc3", 8, 1);
+    elf.text.data[1] = 0;
+    struct elf_image *image = patch_elf_image(&elf);
+    assert_int_equal(patch_plan_make(image, NULL, &plan, NULL), BASE_OK);
+    /* jmp +0 goes to the next function's first byte */
+    assert_int_equal(plan.header->site_count, 0);
+    assert_int_equal(plan.header->hook_count, plan.header->reasons[PATCH_REASON_NO_ISLAND]);
+    patch_plan_free(&plan);
+    elf_image_close(image);
+    patch_elf_free(&elf);
+}
+
+static void functions_left_alone(void **state)
+{
+    (void)state;
+    struct patch_elf elf = {0};
+    struct patch_plan plan;
+    add(&elf, "callee", "48 89 f8 48 83 c0 01 c3", 1);
+    add(&elf, "broken", "e8 bb ff ff ff 06 c3 ; call callee; no instruction", 1);
+    add(&elf, "assembly", "e8 7b ff ff ff c3    ; call callee, no call-frame information", 0);
+    add(&elf, "good", "e8 3b ff ff ff c3", 1);
+    struct elf_image *image = patch_elf_image(&elf);
+    assert_int_equal(patch_plan_make(image, NULL, &plan, NULL), BASE_OK);
+    assert_int_equal(plan.header->reasons[PATCH_REASON_UNDECODABLE], 1);
+    assert_int_equal(plan.header->reasons[PATCH_REASON_NO_CFI], 1);
+    assert_int_equal(plan.header->site_count, 1);
+    assert_string_equal(patch_plan_function_name(&plan, plan.sites[0].function), "good");
+    assert_int_equal(plan.header->hook_count,
+                     1); /* the callee's: it is called from the assembly, unseen there */
+    assert_int_equal(plan.header->covered, plan.header->callable);
+    patch_plan_free(&plan);
+    elf_image_close(image);
+    patch_elf_free(&elf);
+}
+
+static void named_strangers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        enum patch_reason reason;
+    } cases[] = {
+        {"__fentry__", PATCH_REASON_PROFILING_HOOK},
+        {"mcount", PATCH_REASON_PROFILING_HOOK},
+        {"__x86_indirect_thunk_rax", PATCH_REASON_RETPOLINE},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct patch_elf elf = {0};
+        struct patch_plan plan;
+        add(&elf, cases[i].name, "48 89 f8 48 83 c0 01 c3", 1);
+        add(&elf, "caller", "e8 bb ff ff ff c3", 1);
+        struct elf_image *image = patch_elf_image(&elf);
+        assert_int_equal(patch_plan_make(image, NULL, &plan, NULL), BASE_OK);
+        assert_int_equal(plan.header->site_count, 0);
+        assert_int_equal(plan.header->reasons[cases[i].reason], 1);
+        patch_plan_free(&plan);
+        elf_image_close(image);
+        patch_elf_free(&elf);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(direct_calls_and_jumps),
+        cmocka_unit_test(two_byte_jumps_take_padding),
+        cmocka_unit_test(indirect_calls_and_jumps),
+        cmocka_unit_test(what_is_left_alone),
+        cmocka_unit_test(flags_of_targets),
+        cmocka_unit_test(a_call_proves_an_entry),
+        cmocka_unit_test(hooks_of_functions_whose_address_is_taken),
+        cmocka_unit_test(unseen_ways_get_a_hook),
+        cmocka_unit_test(functions_left_alone),
+        cmocka_unit_test(named_strangers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,638 @@
+/* test_run.c - stubs and hooks at work on this machine: sites are called as a program would call them, and what
+ * arrives must be what would have arrived without Tally - every register, the stack, the return address - and one more in
+ * the counter. For each form of the counter, near and at the limits of reach. */
+#include <asm/prctl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "patch_block.h"
+#include "patch_bytes.h"
+#include "patch_harness.h"
+#include "patch_x86_64_entry.h"
+
+#define SPAN      (UINT64_C(5) << 30)
+#define MIDDLE    (UINT64_C(5) << 29) /* text lies here in the span */
+#define WORD      0x20000000u
+#define BLOCK_MAX 0x10000
+#define COUNTER   100
+
+static uint8_t *span;           /* 5 GiB of addresses, of which pages are opened */
+static uint64_t *block;         /* of PLAIN and LOCK, and of this thread in THREAD */
+static struct patch_block *low; /* what gs base 0 finds: the fallback */
+
+static uint8_t *open_pages(uint64_t offset, size_t size)
+{
+    uint8_t *start = span + (offset & ~UINT64_C(0xfff));
+    assert_return_code(mprotect(start, size + 0x1000, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
+    return span + offset;
+}
+
+static void set_gs(uint64_t base)
+{
+    assert_return_code(syscall(SYS_arch_prctl, ARCH_SET_GS, base), 0);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    span = mmap(NULL, SPAN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    low = mmap((void *)(uintptr_t)WORD, BLOCK_MAX, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (span == MAP_FAILED || (uintptr_t)low != WORD)
+        return -1;
+    low->self = WORD;
+    block = (void *)open_pages(MIDDLE + 0x100000, BLOCK_MAX);
+    block[0] = (uint64_t)(uintptr_t)block;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    set_gs(0);
+    munmap(low, BLOCK_MAX);
+    return munmap(span, SPAN);
+}
+
+static uint64_t address_of(const void *pointer)
+{
+    return (uint64_t)(uintptr_t)pointer;
+}
+
+static struct patch_x86_64_counter counter_of(enum patch_form form)
+{
+    return (struct patch_x86_64_counter){form, address_of(block), WORD, COUNTER};
+}
+
+/* jmp [rip]; the far address */
+static void put_far_jump(uint8_t *at, const void *target)
+{
+    uint64_t address = address_of(target);
+    memcpy(at, "\xff\x25\0\0\0\0", 6);
+    memcpy(at + 6, &address, 8);
+}
+
+static void put_code(const struct patch_x86_64_code *code)
+{
+    assert_int_equal(code->refused, PATCH_FINE);
+    memcpy((void *)(uintptr_t)code->address, code->bytes, code->size);
+}
+
+static void fill_registers(void)
+{
+    for (unsigned i = 0; i < 16; i++) {
+        patch_harness_in.general[i] = 0x1111111111111111u * i + 0x0123456789abcdefu;
+        patch_harness_in.vector[i][0] = 0x0101010101010101u * i;
+        patch_harness_in.vector[i][1] = ~patch_harness_in.vector[i][0];
+    }
+    patch_harness_in.flags = 0x2;
+}
+
+static void run_at(const uint8_t *entry)
+{
+    patch_harness_in.entry = address_of(entry);
+    memset(&patch_harness_out, 0, sizeof patch_harness_out);
+    patch_harness_enter();
+}
+
+/* rsp of the harness is only known when it runs: everything but rsp must be as it went in. */
+static void registers_are_kept(void)
+{
+    for (unsigned i = 0; i < 16; i++)
+        if (i != 4)
+            assert_int_equal(patch_harness_out.general[i], patch_harness_in.general[i]);
+    assert_memory_equal(patch_harness_out.vector, patch_harness_in.vector, sizeof patch_harness_in.vector);
+}
+
+static void uses_gs(enum patch_form form)
+{
+    set_gs(form == PATCH_THREAD ? address_of(block) - WORD : 0);
+}
+
+/* --- sites --- */
+
+struct layout {
+    uint64_t site, stub, callee; /* offsets in the span */
+};
+
+static const struct layout near_by = {MIDDLE, MIDDLE + 0x10000, MIDDLE + 0x20000};
+
+/* Writes the site's old bytes, then a jump out of the harness; the callee; the stub; and last the new bytes. */
+static struct patch_x86_64_site place(enum patch_kind kind, const char *text, const struct layout *layout,
+                                      enum patch_form form, uint8_t old[16])
+{
+    uint8_t *at = open_pages(layout->site, 64), *callee = open_pages(layout->callee, 64);
+    struct patch_x86_64_counter counter = counter_of(form);
+    struct patch_x86_64_code code;
+    size_t length = patch_bytes_read(text, old, 16);
+    struct patch_x86_64_site site = {.kind = kind,
+                                     .length = (uint8_t)length,
+                                     .address = address_of(at),
+                                     .old = old,
+                                     .target = address_of(callee)};
+    put_far_jump(callee, patch_harness_seen);
+    put_far_jump(at + length, patch_harness_leave);
+    patch_x86_64_code_begin(&code, address_of(open_pages(layout->stub, 256)));
+    patch_x86_64_stub(&code, &site, &counter);
+    put_code(&code);
+    assert_int_equal(patch_x86_64_stub_site(&site, code.address, at), PATCH_FINE);
+    uses_gs(form);
+    return site;
+}
+
+static void arrives_and_counts(const struct patch_x86_64_site *site)
+{
+    uint64_t before = block[COUNTER];
+    run_at((const uint8_t *)(uintptr_t)site->address);
+    assert_int_equal(patch_harness_out.times, 1);
+    assert_int_equal(block[COUNTER], before + 1);
+    assert_int_equal(patch_harness_out.stack[8], site->address + site->length); /* the return address */
+    assert_int_equal(patch_harness_out.general[4], patch_harness_in.host_sp - 8);
+    registers_are_kept();
+}
+
+#define EACH_FORM(form) for (enum patch_form form = PATCH_PLAIN; form <= PATCH_LOCK; form++)
+
+static void calls_arrive_with_everything(void **state)
+{
+    (void)state;
+    uint8_t old[16];
+    fill_registers();
+    EACH_FORM(form)
+    {
+        struct patch_x86_64_site site = place(PATCH_CALL, "e8 00 00 00 00", &near_by, form, old);
+        arrives_and_counts(&site);
+        site = place(PATCH_CALL, "66 48 e8 00 00 00 00", &near_by, form, old);
+        arrives_and_counts(&site);
+    }
+}
+
+/* A jump's stub: the red zone, too, arrives as it was. A `call +0` before the site makes the return address. */
+static void jumps_leave_the_red_zone_alone(void **state)
+{
+    (void)state;
+    static const char *const jumps[] = {"e9 00 00 00 00", "0f 85 00 00 00 00"}; /* jne: zf is clear */
+    uint8_t old[16];
+    fill_registers();
+    for (unsigned i = 0; i < 2; i++) {
+        EACH_FORM(form)
+        {
+            struct patch_x86_64_site site =
+                place(i == 0 ? PATCH_JUMP : PATCH_BRANCH, jumps[i], &near_by, form, old);
+            uint8_t *front = span + near_by.site - 0x40;
+            open_pages(near_by.site - 0x40, 0x40);
+            /* mov [rsp-16], rdi; mov [rsp-24], rsi; call over; (leave); over: here the site runs in a frame of its own */
+            patch_bytes_read("e8 10 00 00 00", front, 5);
+            put_far_jump(front + 5, patch_harness_leave);
+            patch_bytes_read("48 89 7c 24 f8 48 89 74 24 c0 eb 1f", front + 0x15, 12);
+            uint64_t before = block[COUNTER];
+            run_at(front);
+            assert_int_equal(patch_harness_out.times, 1);
+            assert_int_equal(block[COUNTER], before + 1);
+            assert_int_equal(patch_harness_out.stack[8], address_of(front) + 5);
+            assert_int_equal(patch_harness_out.stack[7], patch_harness_in.general[7]); /* [rsp-8] = rdi */
+            assert_int_equal(patch_harness_out.stack[0], patch_harness_in.general[6]); /* [rsp-64] = rsi */
+            assert_int_equal(patch_harness_out.general[4], patch_harness_in.host_sp - 8);
+            registers_are_kept();
+            (void)site;
+        }
+    }
+}
+
+static void branches_not_taken_are_not_counted(void **state)
+{
+    (void)state;
+    uint8_t old[16];
+    fill_registers();
+    EACH_FORM(form)
+    {
+        struct patch_x86_64_site site =
+            place(PATCH_BRANCH, "0f 84 00 00 00 00", &near_by, form, old); /* je */
+        uint64_t before = block[COUNTER];
+        run_at((const uint8_t *)(uintptr_t)site.address);
+        assert_int_equal(patch_harness_out.times, 0);
+        assert_int_equal(block[COUNTER], before);
+    }
+}
+
+static void two_byte_jumps_arrive(void **state)
+{
+    (void)state;
+    uint8_t old[16], *at = open_pages(near_by.site, 64);
+    fill_registers();
+    EACH_FORM(form)
+    {
+        struct patch_x86_64_site site = {.kind = PATCH_JUMP_SHORT,
+                                         .length = 2,
+                                         .address = address_of(at + 32),
+                                         .old = old,
+                                         .target = address_of(span + near_by.callee),
+                                         .island = address_of(at + 64)};
+        struct patch_x86_64_counter counter = counter_of(form);
+        struct patch_x86_64_code code;
+        patch_bytes_read("eb 70", old, 2);
+        put_far_jump(open_pages(near_by.callee, 64), patch_harness_seen);
+        patch_bytes_read("e8 1b 00 00 00", at, 5);
+        put_far_jump(at + 5, patch_harness_leave);
+        patch_x86_64_code_begin(&code, address_of(open_pages(near_by.stub, 64)));
+        patch_x86_64_stub(&code, &site, &counter);
+        put_code(&code);
+        assert_int_equal(patch_x86_64_stub_site(&site, code.address, at + 32), PATCH_FINE);
+        assert_int_equal(patch_x86_64_stub_island(site.island, code.address, at + 64), PATCH_FINE);
+        uses_gs(form);
+        uint64_t before = block[COUNTER];
+        run_at(at);
+        assert_int_equal(patch_harness_out.times, 1);
+        assert_int_equal(block[COUNTER], before + 1);
+        assert_int_equal(patch_harness_out.stack[8], address_of(at) + 5);
+        registers_are_kept();
+    }
+}
+
+/* Each operand names the callee's address in its own way. */
+static void indirect_calls_arrive(void **state)
+{
+    (void)state;
+    static const struct {
+        enum patch_kind kind;
+        const char *text;
+    } forms[] = {
+        {PATCH_CALL_INDIRECT, "ff 15 2a 00 00 00       ; call [rip+0x2a]: the word at site + 0x30"},
+        {PATCH_CALL_INDIRECT, "ff 93 00 01 00 00       ; call [rbx+0x100]"},
+        {PATCH_CALL_INDIRECT, "41 ff 94 c5 00 01 00 00 ; call [r13+rax*8+0x100]"},
+        {PATCH_CALL_GROUP, "4c 8b 63 08 41 ff 14 24    ; mov r12, [rbx+8]; call [r12]"},
+        {PATCH_CALL_GROUP, "48 89 d9 ff 53 10          ; mov rcx, rbx; call [rbx+16]"},
+        {PATCH_CALL_GROUP, "48 8d 3d 00 00 00 00 ff d2 ; lea rdi, [rip]; call rdx"},
+    };
+    uint8_t old[16];
+    for (unsigned i = 0; i < sizeof forms / sizeof *forms; i++) {
+        EACH_FORM(form)
+        {
+            fill_registers();
+            struct patch_x86_64_site site = place(forms[i].kind, forms[i].text, &near_by, form, old);
+            uint64_t callee = address_of(span + near_by.callee);
+            uint64_t *words = (void *)open_pages(near_by.callee + 0x1000, 0x400);
+            uint64_t *got = (void *)(span + near_by.site + 0x30);
+            *got = callee;
+            words[0x100 / 8] = words[2] = words[4] = callee;
+            words[1] = address_of(words + 4);
+            words[0x110 / 8] = callee;
+            patch_harness_in.general[3] = address_of(words);  /* rbx */
+            patch_harness_in.general[13] = address_of(words); /* r13 */
+            patch_harness_in.general[0] = 2;                  /* rax */
+            patch_harness_in.general[2] = callee;             /* rdx */
+            uint64_t before = block[COUNTER];
+            run_at((const uint8_t *)(uintptr_t)site.address);
+            assert_int_equal(patch_harness_out.times, 1);
+            assert_int_equal(block[COUNTER], before + 1);
+            assert_int_equal(patch_harness_out.stack[8], site.address + site.length);
+            assert_int_equal(patch_harness_out.general[4], patch_harness_in.host_sp - 8);
+            /* What the groups themselves change. */
+            if (i == 3)
+                patch_harness_in.general[12] = words[1];
+            if (i == 4)
+                patch_harness_in.general[1] = patch_harness_in.general[3];
+            if (i == 5)
+                patch_harness_in.general[7] = site.address + 7;
+            registers_are_kept();
+        }
+    }
+}
+
+/* What a call reads of the stack, and copies of the stack pointer, mean the caller's stack. */
+static void operands_on_the_stack_mean_the_same(void **state)
+{
+    (void)state;
+    uint8_t old[16], bare[64], *at = span + near_by.site;
+    fill_registers();
+    EACH_FORM(form)
+    {
+        /* push rdx (the callee); then the site; then out */
+        struct patch_x86_64_site site =
+            place(PATCH_CALL_GROUP, "48 89 e7 ff 14 24 ; mov rdi, rsp; call [rsp]", &near_by, form, old);
+        open_pages(near_by.site - 16, 16);
+        at[-1] = 0x52;
+        patch_harness_in.general[2] = address_of(span + near_by.callee);
+        uint64_t before = block[COUNTER];
+        run_at(at - 1);
+        assert_int_equal(patch_harness_out.times, 1);
+        assert_int_equal(block[COUNTER], before + 1);
+        assert_int_equal(patch_harness_out.stack[8], site.address + site.length);
+        assert_int_equal(patch_harness_out.stack[9], patch_harness_in.general[2]);
+        assert_int_equal(patch_harness_out.general[7], patch_harness_in.host_sp - 8);
+        patch_harness_out.general[7] = patch_harness_in.general[7];
+        registers_are_kept();
+        memcpy(bare, at, site.length);
+    }
+}
+
+static void reaches_two_gigabytes(void **state)
+{
+    (void)state;
+    uint8_t old[16];
+    /* The stub as far below and above the site as a displacement goes; the block is between. */
+    const struct layout far[] = {
+        {MIDDLE, MIDDLE + 5 + 0x7fffffff, MIDDLE + 0x20000 + 0x200000},
+        {MIDDLE, MIDDLE + 5 - 0x80000000, MIDDLE - 0x200000},
+    };
+    fill_registers();
+    for (unsigned i = 0; i < 2; i++) {
+        struct patch_x86_64_site site = place(PATCH_CALL, "e8 00 00 00 00", &far[i], PATCH_THREAD, old);
+        arrives_and_counts(&site);
+    }
+}
+
+static void a_thread_without_gs_counts_in_the_fallback(void **state)
+{
+    (void)state;
+    uint8_t old[16];
+    uint64_t *fallback = (uint64_t *)low;
+    fill_registers();
+    struct patch_x86_64_site site = place(PATCH_CALL, "e8 00 00 00 00", &near_by, PATCH_THREAD, old);
+    uint64_t own = block[COUNTER], before = fallback[COUNTER];
+    set_gs(0);
+    run_at((const uint8_t *)(uintptr_t)site.address);
+    assert_int_equal(fallback[COUNTER], before + 1);
+    assert_int_equal(block[COUNTER], own);
+    registers_are_kept();
+}
+
+/* --- hooks --- */
+
+struct hooked {
+    struct patch_x86_64_entry entry;
+    struct patch_x86_64_hook hook;
+    uint8_t old[24];
+    uint64_t behind; /* what follows the replaced bytes goes to the callee */
+};
+
+/* A function at the callee's place that begins with `text`, goes on to patch_harness_seen, and is hooked. */
+static void hook_function(struct hooked *hooked, enum patch_kind kind, const char *text, enum patch_form form)
+{
+    uint8_t *at = open_pages(near_by.callee, 256), fresh[5];
+    struct patch_x86_64_counter counter = counter_of(form);
+    struct patch_x86_64_code code, recorder;
+    size_t length = patch_bytes_read(text, hooked->old, sizeof hooked->old);
+    put_far_jump(at + length, patch_harness_seen);
+    memcpy(hooked->old + length, at + length, 1);
+    memcpy(at, hooked->old, length);
+    hooked->entry = (struct patch_x86_64_entry){kind, (uint8_t)length, address_of(at), hooked->old};
+    patch_x86_64_code_begin(&recorder, address_of(open_pages(near_by.stub + 0x8000, 512)));
+    patch_x86_64_entry_recorder(&recorder, &counter);
+    put_code(&recorder);
+    patch_x86_64_code_begin(&code, address_of(open_pages(near_by.stub, 512)));
+    patch_x86_64_entry_hook(&code, &hooked->entry, &counter, recorder.address, &hooked->hook);
+    put_code(&code);
+    assert_int_equal(patch_x86_64_entry_site(&hooked->entry, code.address, fresh), 5);
+    memcpy(at, fresh, 5);
+    memset(block + COUNTER, 0, sizeof(struct patch_hook_words));
+    uses_gs(form);
+}
+
+/* A caller at `offset` from the sites' place: call callee; leave. Returns the return address. */
+static uint64_t put_caller(uint64_t offset)
+{
+    uint8_t *at = open_pages(near_by.site + offset, 32);
+    struct patch_x86_64_code code;
+    patch_x86_64_code_begin(&code, address_of(at));
+    patch_x86_64_code_put(&code, 0xe8);
+    patch_x86_64_code_relative(&code, address_of(span + near_by.callee), 0);
+    put_code(&code);
+    put_far_jump(at + 5, patch_harness_leave);
+    return address_of(at) + 5;
+}
+
+static struct patch_table *new_table(uint64_t entries)
+{
+    struct patch_table *table = calloc(1, sizeof *table + entries * sizeof(struct patch_table_entry));
+    assert_non_null(table);
+    table->mask = entries - 1;
+    block[1] = address_of(table);
+    return table;
+}
+
+static uint64_t calls_in(const struct patch_table *table, uint64_t return_address)
+{
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i <= table->mask; i++)
+        if (table->entries[i].return_address == return_address && table->entries[i].callee == 8 * COUNTER)
+            sum += table->entries[i].calls;
+    return sum;
+}
+
+/* 300 callers, the n-th calls n times; nothing is lost and every register arrives. */
+static void hooks_count_every_caller(void **state)
+{
+    (void)state;
+    EACH_FORM(form)
+    {
+        struct hooked hooked;
+        struct patch_table *table = new_table(1024);
+        const struct patch_hook_words *words = (const void *)(block + COUNTER);
+        fill_registers();
+        hook_function(&hooked, PATCH_ENTRY, "55 48 89 e5 5d 90", form); /* push rbp; mov rbp, rsp; pop rbp */
+        for (unsigned n = 1; n <= 300; n++) {
+            put_caller(32 * n);
+            for (unsigned i = 0; i < n; i++) {
+                run_at(span + near_by.site + (uint64_t)32 * n);
+                assert_int_equal(patch_harness_out.times, 1);
+                assert_int_equal(patch_harness_out.stack[8], address_of(span + near_by.site) + 32 * n + 5);
+                assert_int_equal(patch_harness_out.general[4], patch_harness_in.host_sp - 8);
+                patch_harness_out.general[5] = patch_harness_in.general[5]; /* its own doing */
+                registers_are_kept();
+            }
+        }
+        assert_int_equal(words->return_address, address_of(span + near_by.site) + 32 + 5);
+        assert_int_equal(words->calls, 1);
+        assert_int_equal(words->overflow, 0);
+        for (unsigned n = 2; n <= 300; n++)
+            assert_int_equal(calls_in(table, address_of(span + near_by.site) + 32 * n + 5), n);
+        free(table);
+        block[1] = 0;
+    }
+}
+
+static void a_full_table_overflows_visibly(void **state)
+{
+    (void)state;
+    EACH_FORM(form)
+    {
+        struct hooked hooked;
+        struct patch_table *table = new_table(8);
+        const struct patch_hook_words *words = (const void *)(block + COUNTER);
+        fill_registers();
+        hook_function(&hooked, PATCH_ENTRY, "90 90 90 90 90", form);
+        for (unsigned round = 0; round < 3; round++)
+            for (unsigned n = 0; n < 20; n++) {
+                put_caller(32 * n);
+                run_at(span + near_by.site + (uint64_t)32 * n);
+                registers_are_kept();
+            }
+        uint64_t in_table = 0;
+        for (unsigned i = 0; i < 8; i++)
+            in_table += table->entries[i].calls;
+        assert_int_equal(words->calls, 3);
+        assert_int_equal(in_table, 8 * 3);
+        assert_int_equal(words->overflow, 11 * 3);
+        block[1] = 0; /* and without any table */
+        run_at(span + near_by.site + 32 * 5);
+        assert_int_equal(words->overflow, 11 * 3 + 1);
+        registers_are_kept();
+        free(table);
+    }
+}
+
+/* The moved instructions do what they did: operands of rip, branches either way, loops, calls with their old return
+ * address. After each the function goes on behind the replaced bytes. */
+static void moved_entries_behave(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool sets_rax;
+    } entries[] = {
+        {"48 8d 05 fa ff ff ff ; lea rax, [rip-6]", true},
+        {"74 05 90 90 90 90    ; je +5, not taken", false},
+        {"31 c0 74 01 cc       ; xor eax, eax; je over the trap, behind the replaced bytes", true},
+        {"e3 04 90 90 90 90    ; jrcxz, not taken", false},
+        {"0f 1f 80 00 00 00 00 ; nop", false},
+    };
+    for (unsigned i = 0; i < sizeof entries / sizeof *entries; i++) {
+        EACH_FORM(form)
+        {
+            struct hooked hooked;
+            fill_registers();
+            hook_function(&hooked, PATCH_ENTRY, entries[i].text, form);
+            put_caller(0);
+            run_at(span + near_by.site);
+            assert_int_equal(patch_harness_out.times, 1);
+            if (entries[i].sets_rax)
+                patch_harness_in.general[0] = i == 0 ? hooked.entry.address + 1 : 0;
+            registers_are_kept();
+            assert_int_equal(block[COUNTER + 1], 1);
+        }
+    }
+}
+
+/* call as a first instruction: its return address is in the function, not in the hook. */
+static void moved_calls_return_to_the_function(void **state)
+{
+    (void)state;
+    EACH_FORM(form)
+    {
+        struct hooked hooked;
+        fill_registers();
+        hook_function(&hooked, PATCH_ENTRY, "e8 3b 00 00 00 ; call +0x40", form);
+        put_far_jump(span + near_by.callee + 0x40, patch_harness_seen);
+        put_far_jump(span + near_by.callee + 5, patch_harness_leave);
+        put_caller(0);
+        run_at(span + near_by.site);
+        assert_int_equal(patch_harness_out.times, 1);
+        assert_int_equal(patch_harness_out.stack[8], hooked.entry.address + 5);
+        registers_are_kept();
+    }
+}
+
+static void direct_calls_pass_the_hook_by(void **state)
+{
+    (void)state;
+    EACH_FORM(form)
+    {
+        struct hooked hooked;
+        fill_registers();
+        hook_function(&hooked, PATCH_ENTRY, "53 5b 90 90 90", form);
+        uint8_t *at = open_pages(near_by.site, 32);
+        struct patch_x86_64_code code;
+        patch_x86_64_code_begin(&code, address_of(at));
+        patch_x86_64_code_put(&code, 0xe8);
+        patch_x86_64_code_relative(&code, hooked.hook.body, 0);
+        put_code(&code);
+        put_far_jump(at + 5, patch_harness_leave);
+        run_at(at);
+        assert_int_equal(patch_harness_out.times, 1);
+        assert_int_equal(block[COUNTER + 1], 0);
+        registers_are_kept();
+    }
+}
+
+/* endbr64: the jump's top byte is the byte that follows, 0x00 or 0xff here: within 16 MiB after or before. */
+static void endbr_gives_way_to_a_punned_jump(void **state)
+{
+    (void)state;
+    for (unsigned top = 0; top < 2; top++) {
+        EACH_FORM(form)
+        {
+            struct patch_x86_64_counter counter = counter_of(form);
+            struct patch_x86_64_code code, recorder;
+            uint8_t *at = open_pages(near_by.callee, 64), fresh[5];
+            uint64_t low_end, high_end;
+            fill_registers();
+            /* endbr64; add [rax], al | dec ecx ... here: byte 4 is the first of the next instruction */
+            patch_bytes_read(top == 0 ? "f3 0f 1e fa 00 c0" : "f3 0f 1e fa ff c0", at,
+                             6); /* add al, al; inc eax */
+            put_far_jump(at + 6, patch_harness_seen);
+            uint8_t old[5];
+            memcpy(old, at, 5);
+            struct patch_x86_64_entry entry = {PATCH_ENTRY_ENDBR, 4, address_of(at), old};
+            patch_x86_64_entry_window(&entry, &low_end, &high_end);
+            uint64_t place_at = top == 0 ? address_of(span + near_by.callee + 0x1000)
+                                         : address_of(span + near_by.callee - 0x1000);
+            assert_true(place_at >= low_end && place_at <= high_end);
+            struct patch_x86_64_hook hook;
+            patch_x86_64_code_begin(&recorder, address_of(open_pages(near_by.stub + 0x8000, 512)));
+            patch_x86_64_entry_recorder(&recorder, &counter);
+            put_code(&recorder);
+            open_pages(place_at - address_of(span), 256);
+            patch_x86_64_code_begin(&code, place_at);
+            patch_x86_64_entry_hook(&code, &entry, &counter, recorder.address, &hook);
+            put_code(&code);
+            assert_int_equal(hook.body, entry.address + 4);
+            assert_int_equal(patch_x86_64_entry_site(&entry, place_at, fresh), 4);
+            assert_int_equal(fresh[4], old[4]);
+            assert_int_equal(patch_x86_64_entry_site(&entry, high_end, fresh), 4);
+            assert_int_equal(patch_x86_64_entry_site(&entry, low_end, fresh), 4);
+            assert_int_equal(patch_x86_64_entry_site(&entry, high_end + 1, fresh), 0);
+            assert_int_equal(patch_x86_64_entry_site(&entry, low_end - 1, fresh), 0);
+            patch_x86_64_entry_site(&entry, place_at, fresh);
+            memcpy(at, fresh, 4);
+            memset(block + COUNTER, 0, sizeof(struct patch_hook_words));
+            uses_gs(form);
+            put_caller(0);
+            run_at(span + near_by.site);
+            assert_int_equal(patch_harness_out.times, 1);
+            assert_int_equal(block[COUNTER + 1], 1);
+            patch_harness_in.general[0] = top == 0 ? (patch_harness_in.general[0] & ~UINT64_C(0xff)) |
+                                                         ((patch_harness_in.general[0] * 2) & 0xff)
+                                                   : (uint32_t)(patch_harness_in.general[0] + 1);
+            registers_are_kept();
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls_arrive_with_everything),
+        cmocka_unit_test(jumps_leave_the_red_zone_alone),
+        cmocka_unit_test(branches_not_taken_are_not_counted),
+        cmocka_unit_test(two_byte_jumps_arrive),
+        cmocka_unit_test(indirect_calls_arrive),
+        cmocka_unit_test(operands_on_the_stack_mean_the_same),
+        cmocka_unit_test(reaches_two_gigabytes),
+        cmocka_unit_test(a_thread_without_gs_counts_in_the_fallback),
+        cmocka_unit_test(hooks_count_every_caller),
+        cmocka_unit_test(a_full_table_overflows_visibly),
+        cmocka_unit_test(moved_entries_behave),
+        cmocka_unit_test(moved_calls_return_to_the_function),
+        cmocka_unit_test(direct_calls_pass_the_hook_by),
+        cmocka_unit_test(endbr_gives_way_to_a_punned_jump),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

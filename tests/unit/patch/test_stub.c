@@ -1,0 +1,303 @@
+/* test_stub.c - the bytes of each stub and of each rewritten site, for each form of the counter.
+ * Stubs lie at 0x40000, the block at 0x50000 (or at gs:0x20000000), the counter is number 100. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "patch_bytes.h"
+#include "patch_x86_64_stub.h"
+
+#define STUB 0x40000
+#define SITE 0x1000
+
+struct expected {
+    const char *plain, *thread, *lock, *site;
+};
+
+static void expect_at(enum patch_kind kind, const char *old, uint64_t target, const struct expected *expected)
+{
+    const char *stubs[] = {expected->plain, expected->thread, expected->lock};
+    uint8_t bytes[16], fresh[PATCH_X86_64_SITE_MAX];
+    size_t length = patch_bytes_read(old, bytes, sizeof bytes);
+    struct patch_x86_64_site site = {
+        .kind = kind, .length = (uint8_t)length, .address = SITE, .old = bytes, .target = target};
+    for (int form = PATCH_PLAIN; form <= PATCH_LOCK; form++) {
+        struct patch_x86_64_counter counter = {form, 0x50000, 0x20000000, 100};
+        struct patch_x86_64_code code;
+        patch_x86_64_code_begin(&code, STUB);
+        patch_x86_64_stub(&code, &site, &counter);
+        assert_int_equal(code.refused, PATCH_FINE);
+        patch_bytes_are(code.bytes, code.size, stubs[form]);
+    }
+    assert_int_equal(patch_x86_64_stub_site(&site, STUB, fresh), PATCH_FINE);
+    patch_bytes_are(fresh, site.length, expected->site);
+}
+
+#define COUNT_PLAIN "48 ff 05 19 03 01 00        ; inc qword [rip+0x10319]\n"
+#define COUNT_LOCK  "f0 48 ff 05 18 03 01 00     ; lock inc qword [rip+0x10318]\n"
+#define COUNT_THREAD                                                                                         \
+    "50                          ; push rax\n"                                                               \
+    "65 48 8b 04 25 00 00 00 20  ; mov rax, gs:0x20000000\n"                                                 \
+    "48 ff 80 20 03 00 00        ; inc qword [rax+0x320]\n"                                                  \
+    "58                          ; pop rax\n"
+#define COUNT_THREAD_JUMP "65 48 ff 04 25 20 03 00 20  ; inc qword gs:0x20000320\n"
+
+static const struct expected to_2000_called = {
+    .plain = COUNT_PLAIN "e9 f4 1f fc ff ; jmp 0x2000\n",
+    .thread = COUNT_THREAD "e9 e9 1f fc ff ; jmp 0x2000\n",
+    .lock = COUNT_LOCK "e9 f3 1f fc ff ; jmp 0x2000\n",
+};
+static const struct expected to_2000_jumped = {
+    .plain = COUNT_PLAIN "e9 f4 1f fc ff ; jmp 0x2000\n",
+    .thread = COUNT_THREAD_JUMP "e9 f2 1f fc ff ; jmp 0x2000\n",
+    .lock = COUNT_LOCK "e9 f3 1f fc ff ; jmp 0x2000\n",
+};
+
+static void expect_direct(enum patch_kind kind, const char *old, const struct expected *stubs,
+                          const char *site)
+{
+    struct expected expected = *stubs;
+    expected.site = site;
+    expect_at(kind, old, 0x2000, &expected);
+}
+
+static void calls_get_a_new_displacement(void **state)
+{
+    (void)state;
+    expect_direct(PATCH_CALL, "e8 fb 0f 00 00", &to_2000_called, "e8 fb ef 03 00 ; call 0x40000\n");
+    expect_direct(PATCH_CALL, "66 48 e8 f9 0f 00 00", &to_2000_called,
+                  "66 48 e8 f9 ef 03 00 ; as __tls_get_addr is called\n");
+    expect_direct(PATCH_CALL, "67 e8 fa 0f 00 00", &to_2000_called, "67 e8 fa ef 03 00\n");
+    expect_direct(PATCH_CALL, "2e e8 fa 0f 00 00", &to_2000_called, "2e e8 fa ef 03 00\n");
+    expect_direct(PATCH_CALL, "f2 e8 fa 0f 00 00", &to_2000_called, "f2 e8 fa ef 03 00 ; bnd call\n");
+}
+
+static void jumps_keep_off_the_stack(void **state)
+{
+    (void)state;
+    expect_direct(PATCH_JUMP, "e9 fb 0f 00 00", &to_2000_jumped, "e9 fb ef 03 00 ; jmp 0x40000\n");
+    expect_direct(PATCH_JUMP, "f2 e9 fa 0f 00 00", &to_2000_jumped, "f2 e9 fa ef 03 00 ; bnd jmp\n");
+    expect_direct(PATCH_BRANCH, "0f 84 fa 0f 00 00", &to_2000_jumped, "0f 84 fa ef 03 00 ; je 0x40000\n");
+    expect_direct(PATCH_BRANCH, "2e 0f 8f f9 0f 00 00", &to_2000_jumped,
+                  "2e 0f 8f f9 ef 03 00 ; jg, hinted\n");
+}
+
+static void calls_through_the_got_are_replaced_whole(void **state)
+{
+    (void)state;
+    expect_at(PATCH_CALL_INDIRECT, "ff 15 fa 0f 00 00 ; call [rip+0xffa] = [0x2000]", 0,
+              &(struct expected){.plain = COUNT_PLAIN "ff 25 f3 1f fc ff ; jmp [0x2000]\n",
+                                 .thread = COUNT_THREAD "ff 25 e8 1f fc ff ; jmp [0x2000]\n",
+                                 .lock = COUNT_LOCK "ff 25 f2 1f fc ff ; jmp [0x2000]\n",
+                                 .site = "40 e8 fa ef 03 00 ; rex call 0x40000\n"});
+    expect_at(PATCH_JUMP_INDIRECT, "ff 25 fa 0f 00 00 ; jmp [0x2000]", 0,
+              &(struct expected){.plain = COUNT_PLAIN "ff 25 f3 1f fc ff ; jmp [0x2000]\n",
+                                 .thread = COUNT_THREAD_JUMP "ff 25 f1 1f fc ff ; jmp [0x2000]\n",
+                                 .lock = COUNT_LOCK "ff 25 f2 1f fc ff ; jmp [0x2000]\n",
+                                 .site = "40 e9 fa ef 03 00 ; rex jmp 0x40000\n"});
+    expect_at(PATCH_CALL_INDIRECT, "f2 ff 15 f9 0f 00 00 ; bnd call [0x2000]", 0,
+              &(struct expected){.plain = COUNT_PLAIN "f2 ff 25 f2 1f fc ff ; bnd jmp [0x2000]\n",
+                                 .thread = COUNT_THREAD "f2 ff 25 e7 1f fc ff ; bnd jmp [0x2000]\n",
+                                 .lock = COUNT_LOCK "f2 ff 25 f1 1f fc ff ; bnd jmp [0x2000]\n",
+                                 .site = "2e 40 e8 f9 ef 03 00 ; cs rex call 0x40000\n"});
+}
+
+/* Each form counts and then jumps through `jump`. */
+static void expect_indirect(enum patch_kind kind, const char *old, const char *jump, const char *site)
+{
+    char plain[256], thread[256], lock[256];
+    const char *in_thread = kind == PATCH_JUMP_INDIRECT ? COUNT_THREAD_JUMP : COUNT_THREAD;
+    snprintf(plain, sizeof plain, "%s%s", COUNT_PLAIN, jump);
+    snprintf(thread, sizeof thread, "%s%s", in_thread, jump);
+    snprintf(lock, sizeof lock, "%s%s", COUNT_LOCK, jump);
+    expect_at(kind, old, 0, &(struct expected){plain, thread, lock, site});
+}
+
+static void long_indirect_calls_are_moved_whole(void **state)
+{
+    (void)state;
+    expect_indirect(PATCH_CALL_INDIRECT, "ff 90 88 00 00 00 ; call [rax+0x88]",
+                    "ff a0 88 00 00 00 ; jmp [rax+0x88]", "40 e8 fa ef 03 00");
+    expect_indirect(PATCH_CALL_INDIRECT, "ff 14 c5 00 10 00 00 ; call [rax*8+0x1000]",
+                    "ff 24 c5 00 10 00 00 ; jmp [rax*8+0x1000]", "2e 40 e8 f9 ef 03 00");
+    expect_indirect(PATCH_CALL_INDIRECT, "41 ff 54 c5 08 ; call [r13+rax*8+8]",
+                    "41 ff 64 c5 08 ; jmp [r13+rax*8+8]", "e8 fb ef 03 00");
+    expect_indirect(PATCH_CALL_INDIRECT, "64 ff 14 25 10 00 00 00 ; call fs:0x10",
+                    "64 ff 24 25 10 00 00 00 ; jmp fs:0x10", "2e 2e 40 e8 f8 ef 03 00");
+    expect_indirect(PATCH_CALL_INDIRECT, "3e ff 90 88 00 00 00 ; notrack call [rax+0x88]",
+                    "3e ff a0 88 00 00 00 ; notrack jmp [rax+0x88]", "2e 40 e8 f9 ef 03 00");
+    expect_indirect(PATCH_JUMP_INDIRECT, "ff a0 88 00 00 00 ; jmp [rax+0x88]",
+                    "ff a0 88 00 00 00 ; jmp [rax+0x88]", "40 e9 fa ef 03 00");
+    expect_indirect(PATCH_JUMP_INDIRECT, "ff a4 24 80 00 00 00 ; jmp [rsp+0x80]",
+                    "ff a4 24 80 00 00 00 ; nothing was pushed", "2e 40 e9 f9 ef 03 00");
+}
+
+static void operands_on_the_stack_are_raised(void **state)
+{
+    (void)state;
+    expect_indirect(PATCH_CALL_INDIRECT, "ff 94 24 80 00 00 00 ; call [rsp+0x80]",
+                    "ff a4 24 88 00 00 00 ; jmp [rsp+0x88]", "2e 40 e8 f9 ef 03 00");
+    expect_indirect(PATCH_CALL_INDIRECT, "ff 94 24 10 00 00 00 ; call [rsp+0x10], long",
+                    "ff 64 24 18 ; jmp [rsp+0x18]", "2e 40 e8 f9 ef 03 00");
+    expect_indirect(PATCH_CALL_INDIRECT, "ff 94 cc f8 ff ff ff ; call [rsp+rcx*8-8]",
+                    "ff 64 cc 00 ; jmp [rsp+rcx*8]", "2e 40 e8 f9 ef 03 00");
+}
+
+static void short_calls_move_with_what_stands_before(void **state)
+{
+    (void)state;
+    static const struct expected grouped = {
+        .plain = "48 8d 7c 24 08              ; lea rdi, [rsp+8] (was mov rdi, rsp)\n"
+                 "48 ff 05 14 03 01 00        ; inc qword [rip+0x10314]\n"
+                 "ff a4 24 80 00 00 00        ; jmp [rsp+0x80]\n",
+        .thread = "48 8d 7c 24 08              ; lea rdi, [rsp+8]\n" COUNT_THREAD
+                  "ff a4 24 80 00 00 00        ; jmp [rsp+0x80]\n",
+        .lock = "48 8d 7c 24 08              ; lea rdi, [rsp+8]\n"
+                "f0 48 ff 05 13 03 01 00     ; lock inc qword [rip+0x10313]\n"
+                "ff a4 24 80 00 00 00        ; jmp [rsp+0x80]\n",
+        .site = "2e 40 e8 f9 ef 03 00        ; call 0x40000\n",
+    };
+    expect_at(PATCH_CALL_GROUP,
+              "48 89 e7    ; mov rdi, rsp\n"
+              "ff 54 24 78 ; call [rsp+0x78]",
+              0, &grouped);
+    uint8_t old[] = {0x48, 0x8b, 0x3d, 0x10, 0, 0, 0, 0xff, 0xd0}, fresh[PATCH_X86_64_SITE_MAX];
+    struct patch_x86_64_site site = {
+        .kind = PATCH_CALL_GROUP, .length = sizeof old, .address = SITE, .old = old};
+    struct patch_x86_64_counter counter = {PATCH_PLAIN, 0x50000, 0, 100};
+    struct patch_x86_64_code code;
+    patch_x86_64_code_begin(&code, STUB);
+    patch_x86_64_stub(&code, &site, &counter);
+    patch_bytes_are(code.bytes, code.size,
+                    "48 8b 3d 10 10 fc ff        ; mov rdi, [0x1017]\n"
+                    "48 ff 05 12 03 01 00        ; inc qword [rip+0x10312]\n"
+                    "ff e0                       ; jmp rax\n");
+    assert_int_equal(patch_x86_64_stub_site(&site, STUB, fresh), PATCH_FINE);
+    patch_bytes_are(fresh, sizeof old, "2e 2e 2e 40 e8 f7 ef 03 00  ; call 0x40000\n");
+}
+
+static enum patch_reason refusal_of(enum patch_kind kind, const char *old)
+{
+    uint8_t bytes[16];
+    size_t length = patch_bytes_read(old, bytes, sizeof bytes);
+    struct patch_x86_64_site site = {.kind = kind, .length = (uint8_t)length, .address = SITE, .old = bytes};
+    struct patch_x86_64_counter counter = {PATCH_PLAIN, 0x50000, 0, 100};
+    struct patch_x86_64_code code;
+    patch_x86_64_code_begin(&code, STUB);
+    patch_x86_64_stub(&code, &site, &counter);
+    return code.refused;
+}
+
+static void what_does_not_survive_is_refused(void **state)
+{
+    (void)state;
+    static const char *const groups[] = {
+        "50 41 5b ff d0          ; push rax; pop r11; call rax",
+        "48 83 ec 08 ff d0       ; sub rsp, 8",
+        "48 01 e7 ff d0          ; add rdi, rsp",
+        "48 8b 7c 24 f0 ff d0    ; mov rdi, [rsp-16]: below the stack",
+        "48 89 e4 ff d0          ; mov rsp, rsp",
+        "66 89 e7 ff d0          ; mov di, sp",
+        "c9 41 ff d3 ff d0       ; leave, and a call in the middle",
+        "67 8b 05 00 00 00 00 ff d0 ; mov eax, [eip]",
+        "0f 05 90 ff d4          ; call rsp",
+        "9c 90 90 ff d0          ; pushf",
+    };
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        assert_int_equal(refusal_of(PATCH_CALL_GROUP, groups[i]), PATCH_REASON_IMMOVABLE);
+    assert_int_equal(refusal_of(PATCH_CALL_INDIRECT, "ff 94 24 f8 ff ff ff ; call [rsp-8]"),
+                     PATCH_REASON_IMMOVABLE);
+    assert_int_equal(refusal_of(PATCH_CALL_INDIRECT, "ff 98 00 00 00 00 ; far call"), PATCH_REASON_IMMOVABLE);
+    assert_int_equal(refusal_of(PATCH_CALL_INDIRECT, "48 ff 98 00 00 00 00 ; far call"),
+                     PATCH_REASON_IMMOVABLE);
+    assert_int_equal(refusal_of(PATCH_CALL_INDIRECT, "67 ff 15 00 00 00 00 ; call [eip]"),
+                     PATCH_REASON_IMMOVABLE);
+    assert_int_equal(refusal_of(PATCH_CALL_INDIRECT, "06 06 06 06 06 ; no instruction"),
+                     PATCH_REASON_IMMOVABLE);
+    assert_int_equal(refusal_of(PATCH_CALL_GROUP, "06 06 06 06 06"), PATCH_REASON_IMMOVABLE);
+    assert_int_equal(refusal_of(PATCH_CALL_GROUP, "90 90 90 e8 00"), PATCH_REASON_IMMOVABLE);
+}
+
+static void two_byte_jumps_go_over_an_island(void **state)
+{
+    (void)state;
+    uint8_t old[] = {0xeb, 0x10}, condition[] = {0x74, 0x10}, fresh[PATCH_X86_64_SITE_MAX], island[5];
+    struct patch_x86_64_site site = {.kind = PATCH_JUMP_SHORT,
+                                     .length = 2,
+                                     .address = SITE,
+                                     .old = old,
+                                     .target = 0x1012,
+                                     .island = 0x1081};
+    assert_int_equal(patch_x86_64_stub_site(&site, STUB, fresh), PATCH_FINE);
+    patch_bytes_are(fresh, 2, "eb 7f ; jmp 0x1081");
+    site.island = 0xf82;
+    site.kind = PATCH_BRANCH_SHORT;
+    site.old = condition;
+    assert_int_equal(patch_x86_64_stub_site(&site, STUB, fresh), PATCH_FINE);
+    patch_bytes_are(fresh, 2, "74 80 ; je 0xf82");
+    site.island = 0xf81;
+    assert_int_equal(patch_x86_64_stub_site(&site, STUB, fresh), PATCH_REASON_NO_ISLAND);
+    site.island = 0x1082;
+    assert_int_equal(patch_x86_64_stub_site(&site, STUB, fresh), PATCH_REASON_NO_ISLAND);
+    assert_int_equal(patch_x86_64_stub_island(0xf82, STUB, island), PATCH_FINE);
+    patch_bytes_are(island, 5, "e9 79 f0 03 00 ; jmp 0x40000");
+    assert_int_equal(patch_x86_64_stub_island(0xf82, 0xf87 + 0x80000000, island), PATCH_REASON_OUT_OF_REACH);
+}
+
+/* A displacement is good from -2^31 to 2^31 - 1, counted from the end of its instruction. */
+static void reach_ends_at_two_gigabytes(void **state)
+{
+    (void)state;
+    uint8_t call[] = {0xe8, 0, 0, 0, 0}, fresh[PATCH_X86_64_SITE_MAX];
+    uint64_t site_address = UINT64_C(0x7f1234560000), next = site_address + 5;
+    struct patch_x86_64_site site = {.kind = PATCH_CALL, .length = 5, .address = site_address, .old = call};
+    assert_int_equal(patch_x86_64_stub_site(&site, next + 0x7fffffff, fresh), PATCH_FINE);
+    patch_bytes_are(fresh, 5, "e8 ff ff ff 7f");
+    assert_int_equal(patch_x86_64_stub_site(&site, next + 0x80000000, fresh), PATCH_REASON_OUT_OF_REACH);
+    assert_int_equal(patch_x86_64_stub_site(&site, next - 0x80000000, fresh), PATCH_FINE);
+    patch_bytes_are(fresh, 5, "e8 00 00 00 80");
+    assert_int_equal(patch_x86_64_stub_site(&site, next - 0x80000001, fresh), PATCH_REASON_OUT_OF_REACH);
+
+    /* The counter: inc at `stub`, 7 bytes; then the target of the jump at stub + 7, 5 bytes. */
+    uint64_t stub = next + 0x1000;
+    struct patch_x86_64_counter counter = {PATCH_PLAIN, stub + 7 + 0x7fffffff - 800, 0, 100};
+    struct patch_x86_64_code code;
+    site.target = stub + 12 + 0x7fffffff;
+    patch_x86_64_code_begin(&code, stub);
+    patch_x86_64_stub(&code, &site, &counter);
+    assert_int_equal(code.refused, PATCH_FINE);
+    patch_bytes_are(code.bytes, code.size, "48 ff 05 ff ff ff 7f e9 ff ff ff 7f");
+    counter.block++;
+    patch_x86_64_code_begin(&code, stub);
+    patch_x86_64_stub(&code, &site, &counter);
+    assert_int_equal(code.refused, PATCH_REASON_OUT_OF_REACH);
+    counter.block = stub;
+    site.target++;
+    patch_x86_64_code_begin(&code, stub);
+    patch_x86_64_stub(&code, &site, &counter);
+    assert_int_equal(code.refused, PATCH_REASON_OUT_OF_REACH);
+    counter = (struct patch_x86_64_counter){PATCH_THREAD, 0, 0x20000000, (0x80000000u - 0x20000000u) / 8};
+    site.target = stub;
+    patch_x86_64_code_begin(&code, stub);
+    patch_x86_64_stub(&code, &site, &counter);
+    assert_int_equal(code.refused, PATCH_REASON_TOO_MANY);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls_get_a_new_displacement),
+        cmocka_unit_test(jumps_keep_off_the_stack),
+        cmocka_unit_test(calls_through_the_got_are_replaced_whole),
+        cmocka_unit_test(long_indirect_calls_are_moved_whole),
+        cmocka_unit_test(operands_on_the_stack_are_raised),
+        cmocka_unit_test(short_calls_move_with_what_stands_before),
+        cmocka_unit_test(what_does_not_survive_is_refused),
+        cmocka_unit_test(two_byte_jumps_go_over_an_island),
+        cmocka_unit_test(reach_ends_at_two_gigabytes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
