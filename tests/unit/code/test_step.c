@@ -5,7 +5,7 @@
  * - Where control is, an instruction begins, and it goes on to the next one or to the target that decoding told.
  * - An indirect jump that stays inside its function is known to be a switch, and it goes where something was said to enter.
  * - An indirect call, or jump to another function, goes to a function whose address is known to be taken.
- * - What comes from elsewhere (libraries, the unwinder) arrives at a function taken, behind a call, or at a landing pad.
+ * - What comes from elsewhere (libraries, the unwinder; not: start-up code that neither symbol nor FDE covers) arrives at a function taken, behind a call, or at a landing pad.
  * Exits with 77 where tracing a child is not permitted. */
 #include <elf.h>
 #include <errno.h>
@@ -200,11 +200,12 @@ static void judge_arrival(struct walk *walk, uint64_t to)
 static void judge(struct walk *walk, uint64_t now)
 {
     uint32_t from, to;
+    size_t available;
     bool was_inside = fine_at(walk, walk->before - walk->bias, &from);
     if (was_inside)
         judge_step(walk, from, walk->before - walk->bias, now - walk->bias);
     else if (fine_at(walk, now - walk->bias, &to) &&
-             code_functions_find(&walk->file.functions, walk->before - walk->bias) == CODE_NONE)
+             code_text_at(&walk->file.survey->text, walk->before - walk->bias, &available) == NULL)
         judge_arrival(walk, now - walk->bias);
 }
 
