@@ -7,11 +7,12 @@
 
 #define JUMP_SIZE 5
 
-/* A function whose address somebody may have, or that somebody enters by a site that stays as it is. */
+/* A function whose address somebody may have, or that somebody enters by a site that stays as it is - not because of
+ * its flags, which a hook would lose as well. */
 static bool wants_hook(const struct patch_draft *draft, uint32_t index)
 {
     const struct patch_draft_function *of = &draft->of[index];
-    return ((of->facts & PATCH_FUNCTION_TAKEN) != 0 || of->unseen) &&
+    return ((of->facts & PATCH_FUNCTION_TAKEN) != 0 || (of->unseen && of->flags != PATCH_FLAGS_LIVE)) &&
            (of->facts & (PATCH_FUNCTION_FRAGMENT | PATCH_FUNCTION_LINKAGE)) == 0;
 }
 

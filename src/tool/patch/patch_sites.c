@@ -5,8 +5,9 @@
 #include "code_flags.h"
 #include "patch_draft.h"
 
-#define ISLAND_SIZE 5
-#define GROUP_MOST  4 /* instructions before a short call that are tried */
+#define ISLAND_SIZE    5
+#define FORWARDER_MOST 8 /* instructions before its jump */
+#define GROUP_MOST     4 /* instructions before a short call that are tried */
 
 /* Is it a way to another function, or no business of ours? Switches, jumps into the middle of a function (the way
  * back from a cold half) and whatever linkage stubs and undecoded functions do are not. */
@@ -21,13 +22,37 @@ static bool is_way(const struct patch_draft *draft, const struct code_site *site
         return true;
     case CODE_JUMP:
     case CODE_BRANCH:
-        return (site->facts & CODE_SITE_OWN) == 0 &&
-               ((site->facts & CODE_SITE_INSIDE) == 0 || (site->facts & CODE_SITE_PROVEN) != 0);
+        return (site->facts & CODE_SITE_PLT) != 0 || (site->facts & (CODE_SITE_OWN | CODE_SITE_INSIDE)) == 0;
     case CODE_JUMP_INDIRECT:
         return (site->facts & CODE_SITE_TABLE) == 0;
     default:
         return false;
     }
+}
+
+/* Does `address` lead straight to an indirect jump, without a flag being read? A forwarder: `mov rax, [rdi]; jmp [rax+8]`,
+ * or `jmp free@plt`.
+ * code_flags_dead cannot follow it, but no compiler carries flags over an indirect jump. */
+static bool is_forwarder(const struct code_text *text, uint64_t address)
+{
+    for (unsigned i = 0; i < FORWARDER_MOST; i++) {
+        struct code_instruction in;
+        struct code_flags flags;
+        size_t available = 0;
+        const uint8_t *bytes = code_text_at(text, address, &available);
+        if (bytes == NULL || !code_instruction_decode(bytes, available, address, &in))
+            return false;
+        if (in.flow == CODE_JUMP_INDIRECT)
+            return true;
+        if (in.flow == CODE_JUMP) {
+            address = in.target;
+            continue;
+        }
+        if (in.flow != CODE_STRAIGHT || !code_flags_of(bytes, available, &flags) || flags.read != 0)
+            return false;
+        address += in.length;
+    }
+    return false;
 }
 
 /* May a stub come before `site`'s target, as far as flags go? */
@@ -38,7 +63,8 @@ static bool flags_dead(struct patch_draft *draft, const struct code_site *site)
     bool at_start = of != NULL && draft->functions->items[site->target_function].start == site->target;
     if (at_start && of->flags != PATCH_FLAGS_UNKNOWN)
         return of->flags == PATCH_FLAGS_DEAD;
-    bool dead = code_flags_dead(&draft->survey->text, site->target, CODE_FLAGS_INC);
+    bool dead = code_flags_dead(&draft->survey->text, site->target, CODE_FLAGS_INC) ||
+                is_forwarder(&draft->survey->text, site->target);
     if (at_start)
         of->flags = dead ? PATCH_FLAGS_DEAD : PATCH_FLAGS_LIVE;
     return dead;

@@ -1,0 +1,92 @@
+/* What is wanted. */
+#include <elf.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "patch_select.h"
+
+/* Runtimes: calls into them are counted at their callers, calls inside of them are nobody's business by default. */
+static const char *const excluded[] = {
+    "libc.so.*",     "libc-*.so",    "ld-linux*.so.*",  "ld-*.so",         "ld-musl-*",
+    "libm.so.*",     "libm-*.so",    "libpthread.so.*", "libpthread-*.so", "libc.musl*",
+    "libstdc++.so*", "libgcc_s.so*", "linux-vdso*",     "[vdso]",
+};
+
+static bool matches(const char *name, const char *const *globs, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (fnmatch(globs[i], name, 0) == 0)
+            return true;
+    return false;
+}
+
+bool patch_select_image(const char *name, const char *const *globs, size_t glob_count)
+{
+    if (glob_count == 0)
+        return strcmp(name, "[vdso]") != 0 && !matches(name, excluded, sizeof excluded / sizeof *excluded);
+    for (size_t i = 0; i < glob_count; i++)
+        if (strcmp(globs[i], "all") == 0)
+            return true;
+    return matches(name, globs, glob_count);
+}
+
+const char *patch_select_soname(const struct elf_image *image)
+{
+    struct elf_section dynamic, strings;
+    if (!elf_image_section(image, ".dynamic", &dynamic) || !elf_image_section(image, ".dynstr", &strings))
+        return "";
+    for (size_t at = 0; at + sizeof(Elf64_Dyn) <= dynamic.size; at += sizeof(Elf64_Dyn)) {
+        Elf64_Dyn entry;
+        memcpy(&entry, dynamic.bytes + at, sizeof entry);
+        if (entry.d_tag == DT_SONAME && entry.d_un.d_val < strings.size &&
+            memchr(strings.bytes + entry.d_un.d_val, '\0', strings.size - entry.d_un.d_val) != NULL)
+            return (const char *)strings.bytes + entry.d_un.d_val;
+    }
+    return "";
+}
+
+static bool name_matches(const struct patch_select_names *names, const char *raw)
+{
+    if (raw == NULL || raw[0] == '\0')
+        return false;
+    if (matches(raw, names->globs, names->glob_count))
+        return true;
+    const char *text = names->demangle != NULL ? names->demangle(names->context, raw) : raw;
+    return text != NULL && text != raw && matches(text, names->globs, names->glob_count);
+}
+
+static bool wants_site(const struct patch_plan_site *site, const struct patch_select_names *names,
+                       const uint8_t *chosen)
+{
+    if (chosen[site->function] != 0)
+        return true;
+    if (site->callee != PATCH_NONE)
+        return chosen[site->callee] != 0;
+    const char *name =
+        site->slot != 0 && names->slot_name != NULL ? names->slot_name(names->context, site->slot) : NULL;
+    return name_matches(names, name);
+}
+
+int patch_select_names(const struct patch_plan *plan, const struct patch_select_names *names, uint8_t *wanted,
+                       struct base_error *error)
+{
+    const struct patch_plan_header *header = plan->header;
+    bool any = false;
+    memset(wanted, 1, header->site_count + (size_t)header->hook_count);
+    if (names->glob_count == 0)
+        return BASE_OK;
+    uint8_t *chosen = calloc(header->function_count + 1u, 1);
+    if (chosen == NULL)
+        return base_fail(error, BASE_ENOMEM, "no memory to choose functions");
+    for (uint32_t i = 0; i < header->function_count; i++) {
+        chosen[i] = name_matches(names, patch_plan_function_name(plan, i));
+        any = any || chosen[i] != 0;
+    }
+    for (uint32_t i = 0; i < header->site_count; i++)
+        wanted[i] = wants_site(&plan->sites[i], names, chosen);
+    for (uint32_t i = 0; i < header->hook_count; i++)
+        wanted[header->site_count + i] = any || chosen[plan->hooks[i].function] != 0;
+    free(chosen);
+    return BASE_OK;
+}

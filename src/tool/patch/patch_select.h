@@ -1,0 +1,39 @@
+/* patch_select.h - which images, and which calls in them, the user wants counted.
+ *
+ * Plans are always whole, so that they can be kept; what is wanted is decided afterwards, as one byte for each site and
+ * hook (patch_slab.h). Globs are those of fnmatch(3) without flags. Context: tool. */
+#ifndef PATCH_SELECT_H
+#define PATCH_SELECT_H
+
+#include "patch_plan.h"
+
+/* Is the image wanted? `name` is its soname, or the last part of its path when it has none. `globs` NULL or empty: all
+ * but libc, ld.so, libm, libpthread, libstdc++, libgcc_s and the vDSO. "all" among them: every image; else those
+ * whose name matches one. */
+bool patch_select_image(const char *name, const char *const *globs, size_t glob_count);
+
+/* DT_SONAME of an image, or "" (borrowed from the image). */
+const char *patch_select_soname(const struct elf_image *image);
+
+/* The name of a function for globs; `raw` is as in the ELF file. May return `raw`, or a text that stays until the next
+ * call. NULL as a function: raw names alone. */
+typedef const char *patch_select_demangle(void *context, const char *raw);
+/* The name that ld.so binds a slot to; NULL or "" when it is not known. */
+typedef const char *patch_select_slot_name(void *context, uint64_t slot);
+
+struct patch_select_names {
+    const char *const *globs;
+    size_t glob_count; /* 0: everything is wanted */
+    patch_select_demangle *demangle;
+    patch_select_slot_name *slot_name;
+    void *context;
+};
+
+/* `wanted` has site_count + hook_count bytes; each becomes 0 or 1. A site is wanted when its caller or its callee (or
+ * the name of its slot) matches a glob; a hook when its function matches. When any function of the image matches, all
+ * its hooks are wanted, because a matching caller may call any of them. Calls by address of a matching function from
+ * elsewhere are seen by its hook. BASE_ENOMEM. */
+int patch_select_names(const struct patch_plan *plan, const struct patch_select_names *names, uint8_t *wanted,
+                       struct base_error *error);
+
+#endif

@@ -1,0 +1,90 @@
+/* test_select.c - which images and calls are wanted. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "patch_bytes.h"
+#include "patch_elf.h"
+#include "patch_select.h"
+
+static void runtimes_are_left_out(void **state)
+{
+    (void)state;
+    static const char *const runtimes[] = {
+        "libc.so.6",     "ld-linux-x86-64.so.2", "libm.so.6", "libpthread.so.0",      "libstdc++.so.6",
+        "libgcc_s.so.1", "linux-vdso.so.1",      "[vdso]",    "libc.musl-x86_64.so.1"};
+    static const char *const others[] = {"lua5.4", "libsqlite3.so.0", "libcrypto.so.3", "libmagic.so.1",
+                                         "libcurl.so.4"};
+    for (size_t i = 0; i < sizeof runtimes / sizeof *runtimes; i++)
+        assert_false(patch_select_image(runtimes[i], NULL, 0));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_true(patch_select_image(others[i], NULL, 0));
+}
+
+static void globs_choose_images(void **state)
+{
+    (void)state;
+    const char *const globs[] = {"libpng*", "libc.so.6"}, *const all[] = {"all"};
+    assert_true(patch_select_image("libpng16.so.16", globs, 2));
+    assert_true(patch_select_image("libc.so.6", globs, 2));
+    assert_false(patch_select_image("libz.so.1", globs, 2));
+    assert_true(patch_select_image("libm.so.6", all, 1));
+}
+
+static const char *upper(void *context, const char *raw)
+{
+    (void)context;
+    return strcmp(raw, "beta") == 0 ? "BETA" : raw;
+}
+
+/* gamma calls alpha and beta, alpha calls beta; alpha's address is taken. */
+static void expect(const char *glob, const char *wanted)
+{
+    struct patch_elf elf = {0};
+    struct patch_plan plan;
+    uint8_t bytes[64], got[8];
+    static const char *const names[] = {"alpha", "beta", "gamma"};
+    static const char *const texts[] = {"e8 0b 00 00 00 c3    ; 0x1000: call beta",
+                                        "48 8d 05 e9 ff ff ff c3 ; 0x1010: lea rax, alpha",
+                                        "e8 db ff ff ff e8 e6 ff ff ff c3 ; 0x1020: call alpha, call beta"};
+    for (unsigned i = 0; i < 3; i++) {
+        size_t size = patch_bytes_read(texts[i], bytes, sizeof bytes);
+        patch_elf_function(&elf, names[i], bytes, size, 1);
+        patch_elf_fill(&elf, 0xcc, 16 - size);
+    }
+    struct elf_image *image = patch_elf_image(&elf);
+    assert_int_equal(patch_plan_make(image, NULL, &plan, NULL), BASE_OK);
+    assert_int_equal(plan.header->site_count, 3);
+    assert_int_equal(plan.header->hook_count, 1);
+    struct patch_select_names select = {.globs = &glob, .glob_count = glob != NULL, .demangle = upper};
+    assert_int_equal(patch_select_names(&plan, &select, got, NULL), BASE_OK);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(got[i], wanted[i] - '0');
+    patch_plan_free(&plan);
+    elf_image_close(image);
+    patch_elf_free(&elf);
+}
+
+static void names_choose_callers_and_callees(void **state)
+{
+    (void)state;
+    expect(NULL, "1111");
+    expect("*", "1111");
+    expect("gamma", "0111");
+    expect("alpha", "1101");
+    expect("BE*", "1011"); /* as demangled */
+    expect("nothing", "0000");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(runtimes_are_left_out),
+        cmocka_unit_test(globs_choose_images),
+        cmocka_unit_test(names_choose_callers_and_callees),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
