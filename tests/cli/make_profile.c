@@ -2,8 +2,10 @@
  *
  *   whole.tally       two processes, three threads, two CPUs, an inlined function, recursion, a signal handler, the
  *                     kernel, generated code, a cut stack, a nameless address, names of every length; losses
+ *   calls.tally       the same with calls counted: several kinds, callers and threads, recursion, an unknown caller
  *   unfinished.tally  one whose recording was killed
- *   empty.tally       one without a sample */
+ *   empty.tally       one without a sample
+ *   only-calls.tally  calls without a sample: time was not recorded */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,13 +166,53 @@ static void add_stack(struct profile *profile, const struct stack_spec *stack,
                   stack->samples);
 }
 
-static void add_samples(struct profile *profile)
+/* By whom, into what, on which thread, how, how often. */
+static const struct call_spec {
+    enum place caller, callee; /* NONE: unknown */
+    int thread;
+    uint32_t kind;
+    uint64_t calls;
+} calls[] = {
+    {MAIN, WORK, 0, PROFILE_CALL_DIRECT, 600},      {MAIN, WORK, 1, PROFILE_CALL_DIRECT, 600},
+    {MAIN, PARSE, 0, PROFILE_CALL_DIRECT, 40},      {PARSE, TEMPLATE, 0, PROFILE_CALL_DIRECT, 2500000},
+    {WORK, LEAF, 0, PROFILE_CALL_DIRECT, 15400000}, {WALK, LEAF, 1, PROFILE_CALL_INDIRECT, 3000000},
+    {WORK, WALK, 1, PROFILE_CALL_DIRECT, 4000},     {WORK, WALK, 1, PROFILE_CALL_TAIL, 900},
+    {NONE, WALK, 1, PROFILE_CALL_ENTRY, 100},       {WALK, WALK, 1, PROFILE_CALL_DIRECT, 95000},
+    {MAIN, JIT, 0, PROFILE_CALL_INDIRECT, 12},      {SHELL, SHELL, 2, PROFILE_CALL_DIRECT, 7},
+};
+
+/* Where a function begins, resolved like the place in it. */
+static uint32_t entry_of(struct profile *profile, uint32_t place)
+{
+    struct profile_address value = profile->addresses[place];
+    uint32_t entry = profile_address(profile, value.image, value.address & ~0xfull);
+    profile_set_address(profile, entry, &value);
+    return entry;
+}
+
+static void add_calls(struct profile *profile, const uint32_t addresses[PLACES])
+{
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        const struct call_spec *call = &calls[i];
+        uint32_t site = call->caller == NONE ? 0 : addresses[call->caller];
+        profile_add_calls(profile,
+                          profile_edge(profile, site, entry_of(profile, addresses[call->callee]),
+                                       (uint32_t)call->thread + 1, call->kind),
+                          call->calls);
+    }
+}
+
+enum content { SAMPLES = 1, CALLS = 2 };
+
+static void add_content(struct profile *profile, unsigned content)
 {
     uint32_t threads[3], addresses[PLACES], process;
     uint16_t counter = (uint16_t)profile_counter(profile, "time.cpu", "ns", false, PROFILE_SUM);
     add_threads(profile, threads, &process);
     add_places(profile, process, addresses);
-    for (size_t i = 0; i < sizeof stacks / sizeof *stacks; i++)
+    if (content & CALLS)
+        add_calls(profile, addresses);
+    for (size_t i = 0; content & SAMPLES && i < sizeof stacks / sizeof *stacks; i++)
         add_stack(profile, &stacks[i], addresses, threads[stacks[i].thread], counter);
     profile_lose(profile, WIRE_LOSS_STACK_CUT, 55);
     profile_lose(profile, WIRE_LOSS_NO_SYMBOL, 1);
@@ -205,20 +247,29 @@ static void write_profile(const char *folder, const char *name, struct profile *
     profile_free(profile);
 }
 
-int main(int argc, char **argv)
+static void write_full(const char *folder, const char *name, unsigned content)
 {
-    if (argc != 2)
-        fail("needs a folder");
     struct profile *profile = profile_new();
     describe(profile, "bench --jobs 2 'a file'");
     profile_set_meta(profile, "exit_status", "0");
     profile_set_meta(profile, "complete", "1");
-    add_samples(profile);
-    write_profile(argv[1], "whole", profile);
+    if (!(content & SAMPLES))
+        profile_set_meta(profile, "no_samples_reason", "time was not recorded");
+    add_content(profile, content);
+    write_profile(folder, name, profile);
+}
 
-    profile = profile_new();
+int main(int argc, char **argv)
+{
+    if (argc != 2)
+        fail("needs a folder");
+    write_full(argv[1], "whole", SAMPLES);
+    write_full(argv[1], "calls", SAMPLES | CALLS);
+    write_full(argv[1], "only-calls", CALLS);
+
+    struct profile *profile = profile_new();
     describe(profile, "bench --jobs 2 'a file'");
-    add_samples(profile);
+    add_content(profile, SAMPLES);
     write_profile(argv[1], "unfinished", profile);
 
     profile = profile_new();

@@ -74,6 +74,11 @@ static uint64_t walk(const struct profile *profile)
     }
     for (size_t i = 0; i < profile->cell_count; i++)
         seen += profile->threads[profile->cells[i].thread].process < profile->process_count;
+    for (size_t i = 1; i < profile->edge_count; i++) {
+        const struct profile_edge *edge = &profile->edges[i];
+        seen += profile->addresses[edge->site].address + profile->addresses[edge->callee].address;
+        seen += profile->threads[edge->thread].process + edge->calls;
+    }
     return seen;
 }
 
@@ -97,14 +102,20 @@ static bool try_file(const char *path)
 /* --- damage --- */
 
 static const char *const columns[][2] = {
-    {"data_strings", "id"},           {"data_images", "name"},        {"data_images", "process"},
-    {"data_threads", "process"},      {"data_functions", "image"},    {"data_inlined", "outer_level"},
-    {"data_addresses", "image"},      {"data_addresses", "function"}, {"data_addresses", "inlined"},
-    {"data_addresses", "resolution"}, {"data_nodes", "id"},           {"data_nodes", "parent"},
-    {"data_nodes", "address"},        {"data_counters", "name"},      {"data_cells", "node"},
-    {"data_cells", "thread"},         {"data_cells", "counter"},      {"data_cells", "cpu"},
-    {"data_timeline", "epoch"},       {"data_timeline", "bytes"},     {"data_losses", "number"},
-    {"data_images", "kind"},
+    {"data_strings", "id"},        {"data_images", "name"},
+    {"data_images", "process"},    {"data_threads", "process"},
+    {"data_functions", "image"},   {"data_inlined", "outer_level"},
+    {"data_addresses", "image"},   {"data_addresses", "function"},
+    {"data_addresses", "inlined"}, {"data_addresses", "resolution"},
+    {"data_nodes", "id"},          {"data_nodes", "parent"},
+    {"data_nodes", "address"},     {"data_counters", "name"},
+    {"data_cells", "node"},        {"data_cells", "thread"},
+    {"data_cells", "counter"},     {"data_cells", "cpu"},
+    {"data_timeline", "epoch"},    {"data_timeline", "bytes"},
+    {"data_losses", "number"},     {"data_images", "kind"},
+    {"data_edges", "site"},        {"data_edges", "callee"},
+    {"data_edges", "thread"},      {"data_edges", "kind"},
+    {"data_edges", "calls"},       {"data_edges", "id"},
 };
 static const char *const values[] = {
     "-1", "0", "1", "2147483647", "4294967296", "9223372036854775807", "'text'", "NULL", "x'28b52ffd'"};
@@ -143,6 +154,7 @@ static bool make_profile(const char *path)
         uint32_t node = profile_stack(profile, stack, NULL, 6);
         profile_count(profile, node, thread, 0, (uint16_t)counter, 1000, 1);
         profile_timeline_add(profile, i * 1000, thread, node, 0, (uint16_t)counter);
+        profile_add_calls(profile, profile_edge(profile, stack[1], stack[5], thread, 1 + i % 4), i);
     }
     bool good = profile_folds(profile) > 3 && profile_store_create(path, &store, NULL) == BASE_OK &&
                 profile_store_close(store, profile, false, NULL) == BASE_OK;

@@ -9,10 +9,8 @@ import sqlite3
 import sys
 
 
-def read(path):
-    """Everything a report needs, from the tables."""
-    profile = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-    profile.execute("PRAGMA trusted_schema = OFF")
+def frames_of(profile):
+    """What each address is called, and its image."""
     text = dict(profile.execute("SELECT id, text FROM data_strings")) | {0: ""}
     images = {row[0]: (text[row[1]], row[4]) for row in profile.execute("SELECT * FROM data_images")}
     functions = {row[0]: text[row[1]] for row in profile.execute("SELECT * FROM data_functions")}
@@ -21,6 +19,14 @@ def read(path):
         name, kind = images[image]
         plain = name if kind == 5 else f"{name}+0x{address % 2**64:x}"
         frames[number] = (functions.get(function) or plain, name)
+    return frames
+
+
+def read(path):
+    """Everything a report needs, from the tables."""
+    profile = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    profile.execute("PRAGMA trusted_schema = OFF")
+    frames = frames_of(profile)
     nodes = {row[0]: (row[1], frames[row[2]]) for row in profile.execute("SELECT * FROM data_nodes")}
     cells = profile.execute("SELECT node, counter, value, samples FROM data_cells").fetchall()
     return profile, nodes, cells
@@ -41,6 +47,31 @@ def wilson(hits, samples):
     centre = (share + z * z / (2 * samples)) / scale
     half = z / scale * math.sqrt(share * (1 - share) / samples + z * z / (4 * samples * samples))
     return max(0, centre - half), min(1, centre + half)
+
+
+KINDS = {1: "direct", 2: "indirect", 3: "tail", 4: "entry"}
+
+
+def check_calls(profile):
+    """The views of calls; files of version 1 have none."""
+    if profile.execute("PRAGMA user_version").fetchone()[0] < 2:
+        return []
+    threads = {number: (pid, tid) for number, pid, tid in profile.execute(
+        "SELECT t.id, p.pid, t.tid FROM data_threads t JOIN data_processes p ON p.id = t.process")} | {0: (None, None)}
+    frames = frames_of(profile) | {0: (None, None)}
+    edges, calls = collections.Counter(), collections.Counter()
+    for site, callee, thread, kind, count in profile.execute("SELECT site, callee, thread, kind, calls FROM data_edges"):
+        key = frames[site] + frames[callee] + (KINDS[kind],)
+        edges[key] += count
+        calls[threads[thread] + key] += count
+    found = profile.execute("SELECT caller, caller_image, callee, callee_image, kind, calls FROM edges").fetchall()
+    wrong = [] if {row[:-1]: row[-1] for row in found} == edges and len(found) == len(edges) else ["edges differ"]
+    if [row[-1] for row in found] != sorted(edges.values(), reverse=True):
+        wrong.append("edges are out of order")
+    found = profile.execute("SELECT pid, tid, caller, caller_image, callee, callee_image, kind, calls FROM calls").fetchall()
+    if {row[:-1]: row[-1] for row in found} != calls or len(found) != len(calls):
+        wrong.append("calls differ")
+    return wrong
 
 
 def check(path):
@@ -73,6 +104,7 @@ def check(path):
             expected = wilson(samples, hits[number])
             if max(abs(low - expected[0]), abs(high - expected[1])) > 1e-6:
                 wrong.append(f"{function}: interval {low} to {high}")
+    wrong += check_calls(profile)
     if not rows or not nodes:
         wrong.append("the file is empty")
     return wrong

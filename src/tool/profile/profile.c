@@ -32,6 +32,7 @@ static bool add_none_entries(struct profile *profile)
         !base_array_room(profile->functions, 0, self->function_capacity) ||
         !base_array_room(profile->nodes, 0, self->node_capacity) ||
         !base_array_room(profile->counters, 0, self->counter_capacity) ||
+        !base_array_room(profile->edges, 0, self->edge_capacity) ||
         !base_array_room(self->strings.texts, 0, self->strings.capacity))
         return false;
     profile->images[0] = (struct profile_image){0};
@@ -42,17 +43,20 @@ static bool add_none_entries(struct profile *profile)
     profile->functions[0] = (struct profile_function){0};
     profile->nodes[0] = (struct profile_node){0};
     profile->counters[0] = (struct profile_counter){0};
+    profile->edges[0] = (struct profile_edge){0};
     self->strings.texts[0] = "";
     profile->image_count = profile->process_count = profile->thread_count = profile->address_count = 1;
     profile->inlined_count = profile->function_count = profile->node_count = profile->counter_count = 1;
+    profile->edge_count = 1;
     self->strings.count = 1;
     return true;
 }
 
 static void mark_none_entries_written(struct profile_private *self)
 {
-    struct profile_marks *marks[] = {&self->images,  &self->processes, &self->threads, &self->addresses,
-                                     &self->inlined, &self->functions, &self->nodes,   &self->counters};
+    struct profile_marks *marks[] = {&self->images,    &self->processes, &self->threads,
+                                     &self->addresses, &self->inlined,   &self->functions,
+                                     &self->nodes,     &self->counters,  &self->edges};
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
         marks[i]->written = 1;
 }
@@ -83,8 +87,9 @@ static void free_private(struct profile *profile)
     free(self->strings.texts);
     for (int i = 0; i < PROFILE_TABLES; i++)
         free(self->tables[i].slots);
-    struct profile_marks *marks[] = {&self->images,  &self->processes, &self->threads, &self->addresses,
-                                     &self->inlined, &self->functions, &self->nodes,   &self->counters};
+    struct profile_marks *marks[] = {&self->images,    &self->processes, &self->threads,
+                                     &self->addresses, &self->inlined,   &self->functions,
+                                     &self->nodes,     &self->counters,  &self->edges};
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
         profile_marks_free(marks[i]);
     free(self->free_nodes);
@@ -108,14 +113,16 @@ void profile_free(struct profile *profile)
     free(profile->nodes);
     free(profile->counters);
     free(profile->cells);
+    free(profile->edges);
     free(profile->meta);
     free(profile);
 }
 
 static size_t marks_memory(const struct profile_private *self)
 {
-    const struct profile_marks *marks[] = {&self->images,  &self->processes, &self->threads, &self->addresses,
-                                           &self->inlined, &self->functions, &self->nodes,   &self->counters};
+    const struct profile_marks *marks[] = {&self->images,    &self->processes, &self->threads,
+                                           &self->addresses, &self->inlined,   &self->functions,
+                                           &self->nodes,     &self->counters,  &self->edges};
     size_t bytes = 0;
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
         bytes += marks[i]->capacity * sizeof *marks[i]->changed + marks[i]->bytes;
@@ -136,6 +143,7 @@ size_t profile_memory(const struct profile *profile)
     bytes += self->counter_capacity * sizeof *profile->counters;
     bytes += self->cell_capacity * sizeof *profile->cells;
     bytes += self->meta_capacity * sizeof *profile->meta;
+    bytes += self->edge_capacity * sizeof *profile->edges;
     bytes += self->strings.capacity * sizeof *self->strings.texts + self->strings.bytes;
     bytes += (self->free_capacity + self->dirty_capacity) * sizeof(uint32_t);
     bytes += self->timeline.capacity * sizeof *self->timeline.entries + self->timeline.bytes;

@@ -4,6 +4,7 @@
  *   process, thread                                 address  (image, address in it), with what it resolves to
  *   function a name in an image                     node     (parent, address): a calling context
  *   counter  one named column of figures            cell     (node, thread, cpu, counter) -> value, samples
+ *   edge     (site, callee, thread, kind) -> calls: counted without exception, apart from the tree
  *
  * Everything is an index into one of the arrays below, 0 being "none" (and node 0 the root), so that a node is a few
  * bytes and a file stores the same numbers. Recording adds; flushing (profile_store.h) writes what changed
@@ -114,6 +115,25 @@ struct profile_cell {
 };
 #define PROFILE_NO_CPU UINT16_MAX
 
+enum profile_call_kind {
+    PROFILE_CALL_DIRECT = 1, /* call to a fixed address, also through a PLT */
+    PROFILE_CALL_INDIRECT,   /* call through a register or memory */
+    PROFILE_CALL_TAIL,       /* jump to another function; the site may be unknown */
+    PROFILE_CALL_ENTRY,      /* seen at the callee's entry, the caller unknown */
+    PROFILE_CALL_KINDS,
+};
+
+/* The figures of the counter PROFILE_CALLS, which is in every profile that has an edge. */
+struct profile_edge {
+    uint32_t
+        site; /* address of the call instruction plus its length minus one, as of a caller's frame; 0 unknown */
+    uint32_t callee; /* address of the callee's first instruction */
+    uint32_t thread; /* 0: unknown, or many */
+    uint32_t kind;   /* enum profile_call_kind */
+    uint64_t calls;  /* at most INT64_MAX */
+};
+#define PROFILE_CALLS "calls" /* name and unit of the counter */
+
 struct profile_meta {
     uint32_t key, value; /* strings */
 };
@@ -134,8 +154,9 @@ struct profile {
     struct profile_counter *counters;
     struct profile_cell *cells; /* index 0 is a real cell here */
     struct profile_meta *meta;  /* likewise */
+    struct profile_edge *edges; /* index 0 is none */
     size_t image_count, process_count, thread_count, address_count, inlined_count, function_count, node_count,
-        counter_count, cell_count, meta_count;
+        counter_count, cell_count, meta_count, edge_count;
     uint64_t losses[PROFILE_LOSSES];
     uint32_t max_nodes;      /* set before the first node; default 1,000,000 */
     uint32_t live_nodes;     /* nodes in use (freed slots are reused) */
@@ -188,6 +209,22 @@ uint32_t profile_stack(struct profile *profile, const uint32_t *addresses, const
 void profile_count(struct profile *profile, uint32_t node, uint32_t thread, uint16_t cpu, uint16_t counter,
                    int64_t value, uint64_t samples);
 void profile_lose(struct profile *profile, unsigned reason, uint64_t count); /* enum wire_loss */
+
+/* --- exact calls --- */
+/* The counter of calls. A collector that counts calls asks for it at its start: a profile that has it and no edge says that
+ * there was no call, one without it that none was counted. */
+uint32_t profile_calls_counter(struct profile *profile);
+/* Is it there? 0: calls were not counted. */
+uint32_t profile_counts_calls(const struct profile *profile);
+/* The edge with this key; made, with no calls and with the counter, when new. Edges stay: the index is good as long as the
+ * profile. 0 when memory ran out or there is no such callee, kind or thread: nothing was lost that the caller does not still
+ * hold, it may try again. */
+uint32_t profile_edge(struct profile *profile, uint32_t site, uint32_t callee, uint32_t thread,
+                      uint32_t kind);
+/* Adds to an edge, or sets what it amounts to so far (for whoever reads running totals). Both stop at INT64_MAX; edge 0 is
+ * nobody's. */
+void profile_add_calls(struct profile *profile, uint32_t edge, uint64_t calls);
+void profile_set_calls(struct profile *profile, uint32_t edge, uint64_t calls);
 
 /* --- timeline (only with --timeline): time since start (ns), thread, node, counter --- */
 void profile_timeline_add(struct profile *profile, uint64_t time_ns, uint32_t thread, uint32_t node,

@@ -49,6 +49,18 @@ static int check_cells(const struct profile *profile, struct base_error *error)
     return BASE_OK;
 }
 
+static int check_edges(const struct profile *profile, struct base_error *error)
+{
+    for (size_t i = 1; i < profile->edge_count; i++) {
+        const struct profile_edge *edge = &profile->edges[i];
+        if (edge->site >= profile->address_count || !edge->callee || edge->callee >= profile->address_count ||
+            edge->thread >= profile->thread_count || !edge->kind || edge->kind >= PROFILE_CALL_KINDS ||
+            edge->calls > INT64_MAX)
+            return base_fail(error, BASE_EFORMAT, "edge %zu points outside", i);
+    }
+    return BASE_OK;
+}
+
 static int check_addresses(const struct profile *profile, struct base_error *error)
 {
     for (size_t i = 1; i < profile->address_count; i++) {
@@ -69,5 +81,7 @@ int profile_check(const struct profile *profile, struct base_error *error)
     int result = check_addresses(profile, error);
     if (result == BASE_OK)
         result = check_nodes(profile, error);
-    return result == BASE_OK ? check_cells(profile, error) : result;
+    if (result == BASE_OK)
+        result = check_cells(profile, error);
+    return result == BASE_OK ? check_edges(profile, error) : result;
 }

@@ -49,17 +49,36 @@ static int check_header(const char *path, struct base_error *error)
 static const char COUNT_TABLES[] =
     "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 AND name IN ('data_strings',"
     " 'data_meta', 'data_images', 'data_processes', 'data_threads', 'data_functions', 'data_inlined',"
-    " 'data_addresses', 'data_nodes', 'data_counters', 'data_cells', 'data_losses', 'data_timeline')";
-enum { TABLES_OF_A_PROFILE = 13 };
+    " 'data_addresses', 'data_nodes', 'data_counters', 'data_cells', 'data_losses', 'data_timeline', "
+    "'data_edges')";
+enum { TABLES_OF_VERSION_1 = 13, TABLES_OF_VERSION_2 = 14 };
+
+/* The first number of a query; negative when there is none, with the reason in *code. */
+static int number(sqlite3 *db, const char *sql, int *code)
+{
+    sqlite3_stmt *row = NULL;
+    int value = -1;
+    *code = sqlite3_prepare_v2(db, sql, -1, &row, NULL);
+    if (*code == SQLITE_OK && (*code = sqlite3_step(row)) == SQLITE_ROW) {
+        value = sqlite3_column_int(row, 0);
+        *code = SQLITE_OK;
+    }
+    sqlite3_finalize(row);
+    return value;
+}
+
+static int version_of(sqlite3 *db, int *code)
+{
+    return number(db, "PRAGMA user_version", code);
+}
 
 static int probe(sqlite3 *db)
 {
-    sqlite3_stmt *count = NULL;
-    int code = sqlite3_prepare_v2(db, COUNT_TABLES, -1, &count, NULL);
-    if (code == SQLITE_OK && (code = sqlite3_step(count)) == SQLITE_ROW)
-        code = sqlite3_column_int(count, 0) == TABLES_OF_A_PROFILE ? SQLITE_OK : SQLITE_CORRUPT;
-    sqlite3_finalize(count);
-    return code;
+    int code, version = version_of(db, &code);
+    int tables = code == SQLITE_OK ? number(db, COUNT_TABLES, &code) : 0;
+    if (code != SQLITE_OK)
+        return code;
+    return tables == (version < 2 ? TABLES_OF_VERSION_1 : TABLES_OF_VERSION_2) ? SQLITE_OK : SQLITE_CORRUPT;
 }
 
 static int open_database(const char *path, int flags, sqlite3 **db)
@@ -329,6 +348,25 @@ static void load_loss(struct loader *loader, sqlite3_stmt *row, size_t id)
         loader->profile->losses[id] = (uint64_t)sqlite3_column_int64(row, 1);
 }
 
+static void load_edge(struct loader *loader, sqlite3_stmt *row, size_t id)
+{
+    const struct profile *profile = loader->profile;
+    int64_t calls = sqlite3_column_int64(row, 5);
+    loader->damaged |= calls < 0;
+    profile->edges[id] = (struct profile_edge){.site = index_of(loader, row, 1, profile->address_count),
+                                               .callee = index_of(loader, row, 2, profile->address_count),
+                                               .thread = index_of(loader, row, 3, profile->thread_count),
+                                               .kind = index_of(loader, row, 4, PROFILE_CALL_KINDS),
+                                               .calls = (uint64_t)calls};
+}
+
+/* Edges came with version 2. */
+static bool has_edges(struct loader *loader)
+{
+    int code, version = version_of(loader->db, &code);
+    return is_good(loader, code) && version >= 2;
+}
+
 #define TABLE(sql, array, one)                                                                               \
     load_table(loader, sql, (void **)&loader->profile->array##s, &loader->profile->one##_count,              \
                &loader->profile->self->one##_capacity, sizeof *loader->profile->array##s, load_##one)
@@ -356,6 +394,8 @@ static void load_all(struct loader *loader)
     TABLE("SELECT id, name, unit, exact, combine FROM data_counters ORDER BY id", counter, counter);
     load_table(loader, "SELECT id, node, thread, cpu, counter, value, samples FROM data_cells", NULL, NULL,
                NULL, 0, load_cell);
+    if (has_edges(loader))
+        TABLE("SELECT id, site, callee, thread, kind, calls FROM data_edges ORDER BY id", edge, edge);
     load_table(loader, "SELECT key, value FROM data_meta", NULL, NULL, NULL, 0, load_meta);
     load_table(loader, "SELECT number, count FROM data_losses", NULL, NULL, NULL, 0, load_loss);
 }

@@ -63,10 +63,10 @@ struct profile_timeline {
 
 struct profile_private {
     size_t image_capacity, process_capacity, thread_capacity, address_capacity, inlined_capacity,
-        function_capacity, node_capacity, counter_capacity, cell_capacity, meta_capacity;
+        function_capacity, node_capacity, counter_capacity, cell_capacity, meta_capacity, edge_capacity;
     struct profile_strings strings;
     struct profile_table tables[PROFILE_TABLES];
-    struct profile_marks images, processes, threads, addresses, inlined, functions, nodes, counters;
+    struct profile_marks images, processes, threads, addresses, inlined, functions, nodes, counters, edges;
     uint32_t *free_nodes; /* slots that folding emptied */
     size_t free_count, free_capacity;
     uint32_t *dirty_cells; /* those with `dirty` set; not all of them when dirty_unlisted */
@@ -94,6 +94,12 @@ static inline uint64_t profile_hash_cell(const struct profile_cell *cell)
 {
     return profile_hash_pair((uint64_t)cell->node << 32 | cell->thread,
                              (uint32_t)cell->cpu << 16 | cell->counter);
+}
+
+static inline uint64_t profile_hash_edge(const struct profile_edge *edge)
+{
+    return profile_hash_pair((uint64_t)edge->site << 32 | edge->callee,
+                             (uint64_t)edge->thread << 32 | edge->kind);
 }
 
 /* Is this a real node: not the root, not a free slot? */

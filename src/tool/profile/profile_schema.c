@@ -2,7 +2,7 @@
 
 /* A node's own figures are its cells'; a function's total counts each cell once however often the function is on the cell's
  * stack, so the recursive walk collects (cell node, function) pairs without duplicates. Intervals are Wilson's
- * (profile_statistics.h), NULL for exact counters. */
+ * (profile_statistics.h), NULL for exact counters. Calls of an unknown caller have NULL for it. */
 const char profile_schema[] =
     "CREATE TABLE data_strings(id INTEGER PRIMARY KEY, text TEXT NOT NULL);"
     "CREATE TABLE data_meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;"
@@ -23,6 +23,7 @@ const char profile_schema[] =
     "CREATE TABLE data_losses(number INTEGER PRIMARY KEY, reason TEXT, count INT);"
     "CREATE TABLE data_timeline(id INTEGER PRIMARY KEY, epoch INT, fold INT, first_ns INT, last_ns INT,"
     " entries INT, bytes BLOB);"
+    "CREATE TABLE data_edges(id INTEGER PRIMARY KEY, site INT, callee INT, thread INT, kind INT, calls INT);"
     "CREATE VIEW meta AS SELECT key, value FROM data_meta;"
     "CREATE VIEW losses AS SELECT number, reason, count FROM data_losses WHERE count > 0;"
     "CREATE VIEW counters AS SELECT c.id AS id, n.text AS name, u.text AS unit, c.exact AS exact"
@@ -35,6 +36,23 @@ const char profile_schema[] =
     " i_name.text AS image_name FROM data_nodes n JOIN data_addresses a ON a.id = n.address"
     " JOIN data_images i ON i.id = a.image LEFT JOIN data_strings i_name ON i_name.id = i.name"
     " LEFT JOIN data_functions f ON f.id = a.function LEFT JOIN data_strings s ON s.id = f.name;"
+    "CREATE VIEW data_places AS SELECT a.id AS address,"
+    " coalesce(s.text, i_name.text || CASE WHEN i.kind = 5 THEN '' ELSE printf('+0x%x', a.address) END) AS "
+    "function,"
+    " i_name.text AS image FROM data_addresses a JOIN data_images i ON i.id = a.image"
+    " LEFT JOIN data_strings i_name ON i_name.id = i.name"
+    " LEFT JOIN data_functions f ON f.id = a.function LEFT JOIN data_strings s ON s.id = f.name;"
+    "CREATE VIEW calls AS SELECT p.pid AS pid, t.tid AS tid, f.function AS caller, f.image AS caller_image,"
+    " c.function AS callee, c.image AS callee_image,"
+    " CASE e.kind WHEN 1 THEN 'direct' WHEN 2 THEN 'indirect' WHEN 3 THEN 'tail' WHEN 4 THEN 'entry' END AS "
+    "kind,"
+    " sum(e.calls) AS calls FROM data_edges e JOIN data_places c ON c.address = e.callee"
+    " LEFT JOIN data_places f ON f.address = e.site LEFT JOIN data_threads t ON t.id = e.thread"
+    " LEFT JOIN data_processes p ON p.id = t.process WHERE e.calls > 0"
+    " GROUP BY e.thread, f.function, f.image, c.function, c.image, e.kind;"
+    "CREATE VIEW edges AS SELECT caller, caller_image, callee, callee_image, kind, sum(calls) AS calls FROM "
+    "calls"
+    " GROUP BY caller, caller_image, callee, callee_image, kind ORDER BY 6 DESC, caller, callee, kind;"
     "CREATE VIEW stacks AS WITH RECURSIVE paths(node, stack) AS MATERIALIZED ("
     " SELECT node, function FROM data_frames WHERE parent = 0 UNION ALL"
     " SELECT f.node, p.stack || ';' || f.function FROM paths p JOIN data_nodes n ON n.parent = p.node"

@@ -39,6 +39,7 @@ enum statement {
     DROP_CELLS,
     PUT_LOSS,
     PUT_BLOCK,
+    PUT_EDGE,
     STATEMENTS
 };
 
@@ -59,6 +60,7 @@ static const char *const SQL[STATEMENTS] = {
     [PUT_LOSS] = "INSERT OR REPLACE INTO data_losses VALUES(?,?,?)",
     [PUT_BLOCK] =
         "INSERT INTO data_timeline(epoch, fold, first_ns, last_ns, entries, bytes) VALUES(?,?,?,?,?,?)",
+    [PUT_EDGE] = "INSERT OR REPLACE INTO data_edges VALUES(?,?,?,?,?,?)",
 };
 
 struct profile_store {
@@ -368,6 +370,12 @@ static bool put_cell(struct profile_store *store, const struct profile *profile,
                it->cpu == PROFILE_NO_CPU ? -1 : it->cpu, it->counter, it->value, (int64_t)it->samples);
 }
 
+static bool put_edge(struct profile_store *store, const struct profile *profile, size_t row)
+{
+    const struct profile_edge *it = &profile->edges[row];
+    return PUT(store, PUT_EDGE, (int64_t)row, it->site, it->callee, it->thread, it->kind, (int64_t)it->calls);
+}
+
 /* --- a flush --- */
 
 typedef bool put_row(struct profile_store *store, const struct profile *profile, size_t row);
@@ -486,6 +494,7 @@ static bool put_everything(struct profile_store *store, const struct profile *pr
            put_marked(store, profile, &self->addresses, profile->address_count, put_address) &&
            put_marked(store, profile, &self->nodes, profile->node_count, put_node) &&
            put_marked(store, profile, &self->counters, profile->counter_count, put_counter) &&
+           put_marked(store, profile, &self->edges, profile->edge_count, put_edge) &&
            put_cells(store, profile) && put_losses(store, profile) && put_blocks(store, profile);
 }
 
@@ -501,6 +510,7 @@ static void commit_marks(struct profile_store *store, struct profile *profile)
     profile_marks_commit(&self->addresses, profile->address_count);
     profile_marks_commit(&self->nodes, profile->node_count);
     profile_marks_commit(&self->counters, profile->counter_count);
+    profile_marks_commit(&self->edges, profile->edge_count);
     for (size_t i = 0; i < profile->cell_count; i++)
         profile->cells[i].dirty = 0;
     self->dirty_count = 0;

@@ -9,7 +9,7 @@
 #include "base_text.h"
 #include "profile.h"
 
-#define PROFILE_STORE_VERSION 1 /* PRAGMA user_version */
+#define PROFILE_STORE_VERSION 2 /* PRAGMA user_version; 1 had no edges, and is read */
 
 struct profile_store;
 

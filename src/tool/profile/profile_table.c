@@ -36,6 +36,9 @@ static bool hash_item(const struct profile *profile, enum profile_table_kind kin
     case PROFILE_TABLE_CELLS:
         *hash = profile_hash_cell(&profile->cells[index]);
         return true;
+    case PROFILE_TABLE_EDGES:
+        *hash = profile_hash_edge(&profile->edges[index]);
+        return true;
     case PROFILE_TABLES:
         break;
     }
@@ -58,6 +61,7 @@ static size_t item_count(const struct profile *profile, enum profile_table_kind 
         [PROFILE_TABLE_INLINED] = profile->inlined_count,
         [PROFILE_TABLE_NODES] = profile->node_count,
         [PROFILE_TABLE_CELLS] = profile->cell_count,
+        [PROFILE_TABLE_EDGES] = profile->edge_count,
     };
     return counts[kind];
 }
