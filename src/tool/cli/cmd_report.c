@@ -1,27 +1,15 @@
-/* tally report: a profile on the screen. What the recording had no time to name is named here, in memory: the
- * file stays as it is. */
+/* tally report: a profile on the screen. */
 #include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base_terminal.h"
 #include "base_text.h"
 #include "cli.h"
-#include "cli_output.h"
 #include "cli_pager.h"
-#include "collect_resolve.h"
-#include "profile_store.h"
+#include "cli_profile.h"
 #include "report.h"
 
 static const double DEFAULT_LIMIT = 0.5; /* percent */
-enum { PROGRESS_AFTER_MS = 500 };
-
-struct progress {
-    struct timespec begin;
-    bool shown;
-};
 
 struct report_wish {
     int view, by, color;
@@ -31,31 +19,12 @@ struct report_wish {
     bool lines, inlines, json, debuginfod, pager;
 };
 
-/* "5%" is a share, "20" a number of rows; "0.5" could be meant either way and is asked about. */
 static int read_limit(const struct base_option *option, const char *argument, void *target,
                       struct base_error *error)
 {
     (void)option;
     struct report_wish *wish = target;
-    size_t length = strlen(argument);
-    char share[64];
-    if (!length || argument[length - 1] != '%') {
-        double ignored;
-        if (strchr(argument, '.') && base_options_read_real(argument, &ignored, NULL) == BASE_OK)
-            return base_fail(error, BASE_EUSAGE, "%s is no number of rows; for a share write %s%%", argument,
-                             argument);
-        wish->limit_percent = -1;
-        return base_options_read_number(argument, &wish->limit_rows, error);
-    }
-    if (length > sizeof share)
-        return base_fail(error, BASE_EUSAGE, "'%s' is not a share", argument);
-    memcpy(share, argument, length - 1);
-    share[length - 1] = '\0';
-    wish->limit_rows = 0;
-    int result = base_options_read_real(share, &wish->limit_percent, error);
-    if (result == BASE_OK && wish->limit_percent > 100)
-        return base_fail(error, BASE_EUSAGE, "%s is more than everything", argument);
-    return result;
+    return cli_profile_limit(argument, &wish->limit_percent, &wish->limit_rows, error);
 }
 
 #define MEMBER(member) .offset = offsetof(struct report_wish, member)
@@ -82,6 +51,11 @@ static const struct base_option report_options[] = {
      MEMBER(view),
      .value = REPORT_PATHS,
      .help = "the hottest whole stacks"},
+    {.name = "edges",
+     .kind = BASE_OPTION_SET,
+     MEMBER(view),
+     .value = REPORT_EDGES,
+     .help = "who called whom how often, exactly (recorded with --calls)"},
     {.name = "losses",
      .kind = BASE_OPTION_SET,
      MEMBER(view),
@@ -128,7 +102,7 @@ static const struct base_option report_options[] = {
      .kind = BASE_OPTION_TEXT,
      MEMBER(image),
      .argument = "NAME",
-     .help = "functions of the files of that name; * and ? stand for anything"},
+     .help = "functions of the files of that name (--edges: callers or callees); * and ? stand for anything"},
     {.name = "cpu",
      .kind = BASE_OPTION_TEXT,
      MEMBER(cpus),
@@ -172,42 +146,10 @@ static const struct base_options_command report_command = {
     .notes = report_notes,
 };
 
-/* On standard error, once it has taken a while: only where it can be wiped away again. */
-static void show_progress(void *context, size_t done, size_t total)
-{
-    struct progress *progress = context;
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    int64_t waited =
-        (now.tv_sec - progress->begin.tv_sec) * 1000 + (now.tv_nsec - progress->begin.tv_nsec) / 1000000;
-    if (waited < PROGRESS_AFTER_MS)
-        return;
-    progress->shown = true;
-    char line[64];
-    int length = snprintf(line, sizeof line, "\rtally: naming functions: %zu %%\033[K",
-                          total ? 100 * done / total : 100);
-    cli_output_bytes(STDERR_FILENO, line, (size_t)length);
-}
-
 /* Lines cost time; not every view shows them. */
 static bool shows_lines(const struct report_wish *wish)
 {
     return wish->by == REPORT_BY_LINE || wish->view == REPORT_TREE || wish->lines || wish->inlines;
-}
-
-static int resolve(struct profile *profile, const struct report_wish *wish, struct base_error *error)
-{
-    bool possible = base_terminal_redraws(STDERR_FILENO) && base_terminal_foreground(STDERR_FILENO);
-    struct progress progress = {0};
-    clock_gettime(CLOCK_MONOTONIC, &progress.begin);
-    struct collect_resolve_options options = {.debuginfod = wish->debuginfod,
-                                              .lines = shows_lines(wish),
-                                              .progress = possible ? show_progress : NULL,
-                                              .context = &progress};
-    int result = collect_resolve(profile, &options, error);
-    if (progress.shown)
-        cli_output_bytes(STDERR_FILENO, "\r\033[K", 4);
-    return result;
 }
 
 /* What would be ignored is refused. */
@@ -217,6 +159,10 @@ static int check(struct report_wish *wish, struct base_error *error)
         return base_fail(error, BASE_EUSAGE, "report: --by is for --flat: the other views are of functions");
     if (wish->lines && wish->view != REPORT_PATHS)
         return base_fail(error, BASE_EUSAGE, "report: --lines goes with --paths (--flat has --by line)");
+    if (wish->view == REPORT_EDGES && wish->cpus)
+        return base_fail(error, BASE_EUSAGE, "report: --edges has no --cpu: calls are counted by thread");
+    if (wish->view == REPORT_EDGES && wish->counter)
+        return base_fail(error, BASE_EUSAGE, "report: --edges has no --counter: it shows calls");
     if (wish->view < 0)
         wish->view = REPORT_FLAT;
     if (wish->by < 0)
@@ -262,9 +208,10 @@ int cmd_report(int argc, char **argv)
     if (!cli_parse(&report_command, argc, argv, &wish, &rest, &status))
         return status;
     const char *file = rest.count ? rest.arguments[0] : "tally.out";
-    if (check(&wish, &error) < 0 || profile_load(file, &profile, &error) < 0)
+    if (check(&wish, &error) < 0 ||
+        cli_profile_load(file, shows_lines(&wish), wish.debuginfod, &profile, &error) < 0)
         return cli_fail(&error);
-    status = resolve(profile, &wish, &error) < 0 ? cli_fail(&error) : print(profile, &wish, file, &error);
+    status = print(profile, &wish, file, &error);
     profile_free(profile);
     return status;
 }

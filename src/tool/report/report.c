@@ -105,6 +105,10 @@ static int print_view(struct report_context *context)
         return report_paths(context);
     case REPORT_LOSSES:
         return report_losses(context);
+    case REPORT_EDGES:
+        return report_edges(context);
+    case REPORT_CANDIDATES:
+        return report_candidates(context);
     case REPORT_FLAT:
         break;
     }
@@ -115,7 +119,8 @@ static int print_text(struct report_context *context)
 {
     report_header(context);
     base_text_add(context->out, "\n");
-    if (context->options->view != REPORT_LOSSES && report_header_nothing(context))
+    bool of_samples = context->options->view != REPORT_LOSSES && context->options->view != REPORT_EDGES;
+    if (of_samples && report_header_nothing(context))
         return 0;
     return print_view(context);
 }

@@ -9,6 +9,9 @@
  * tree and the paths. A frame without a symbol is called image+0xADDRESS, one without an image [unknown]. Two marks
  * stand in stacks like frames: <signal> above a handler, [stack cut] where the outer part of a stack is missing.
  *
+ *   calls    exact, never sampled: "entering+recursive", see report_calls.h. The time of a call is total divided by entering,
+ *            with the interval of total. Where no call of a function was counted, both are empty
+ *
  * Context: tool. */
 #ifndef REPORT_H
 #define REPORT_H
@@ -20,7 +23,15 @@
 #include "base_text.h"
 #include "profile.h"
 
-enum report_view { REPORT_FLAT, REPORT_GRAPH, REPORT_TREE, REPORT_PATHS, REPORT_LOSSES };
+enum report_view {
+    REPORT_FLAT,
+    REPORT_GRAPH,
+    REPORT_TREE,
+    REPORT_PATHS,
+    REPORT_LOSSES,
+    REPORT_EDGES,
+    REPORT_CANDIDATES,
+};
 enum report_by {
     REPORT_BY_FUNCTION,
     REPORT_BY_LINE,
@@ -38,19 +49,24 @@ struct report_options {
     uint64_t limit_rows;  /* 0: no limit by number */
     const char *thread;   /* NULL, or a tid or a name (glob) */
     const char *process;  /* likewise, pid or name */
-    const char *image;    /* glob on the name of the image that the sample's leaf lies in */
-    const char *cpus;     /* "0,2-5" */
-    bool lines;           /* of REPORT_PATHS: lines or addresses of the leaf under each path */
-    bool inlines;         /* flat and graph: inlined frames count as functions of their own */
+    const char *
+        image; /* glob on the name of the image that the sample's leaf lies in; of REPORT_EDGES caller or callee */
+    const char *cpus; /* "0,2-5" */
+    bool lines;       /* of REPORT_PATHS: lines or addresses of the leaf under each path */
+    bool inlines;     /* flat and graph: inlined frames count as functions of their own */
     bool json;
     bool color;
     bool ascii;       /* the terminal shows no UTF-8: no box drawing, +- for the plus-minus sign */
     unsigned width;   /* columns of the terminal; 0: do not shorten; under 40 counts as 40 */
     const char *file; /* of the profile, for the header */
+    /* of REPORT_CANDIDATES: what is assumed */
+    double speedup;     /* how many times faster a moved call runs; 0: however fast */
+    uint64_t invoke_ns; /* what each call costs on top, ns */
+    uint64_t parallel;  /* 0, or run the calls on so many threads instead; speedup is then 0 */
 };
 
 /* Appends the whole report, text or (options->json) one JSON document whose members doc/man/tally-report.1
- * names. The order of rows depends on nothing but the profile. Nothing is appended on failure. Unknown counters, threads that match nothing and the like are BASE_EUSAGE with a message
+ * and tally-candidates.1 name. The order of rows depends on nothing but the profile. Nothing is appended on failure. Unknown counters, threads that match nothing and the like are BASE_EUSAGE with a message
  * that lists what there is. */
 int report_print(const struct profile *profile, const struct report_options *options, struct base_text *out,
                  struct base_error *error);

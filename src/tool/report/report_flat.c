@@ -3,8 +3,11 @@
 #include <string.h>
 
 #include "base_array.h"
+#include "report_calls.h"
 #include "report_text.h"
 #include "report_view.h"
+
+enum { NARROW = 100 };
 
 struct row {
     uint32_t key; /* entity, thread or CPU */
@@ -20,6 +23,7 @@ struct sum {
 struct flat {
     struct report_context *context;
     struct report_entities entities; /* unless by thread or CPU */
+    struct report_calls calls;       /* by function */
     struct sum *sums;                /* by entity */
     size_t sum_count, sum_capacity;
     struct row *rows; /* in order; the first `shown` are printed */
@@ -84,6 +88,18 @@ static enum report_detail detail_of(const struct report_options *options)
     }
 }
 
+/* Functions that were called and never met have rows too. */
+static bool see_called(struct flat *flat)
+{
+    for (size_t i = 0; i < flat->calls.pair_count; i++) {
+        struct sum *sum = sum_of(flat, flat->calls.pairs[i].callee);
+        if (!sum)
+            return false;
+        sum->seen = true;
+    }
+    return true;
+}
+
 static int gather_entities(struct flat *flat)
 {
     struct report_context *context = flat->context;
@@ -91,6 +107,12 @@ static int gather_entities(struct flat *flat)
     if (!report_entity_init(&flat->entities, context->profile, detail_of(context->options)))
         return report_view_memory(context);
     int code = report_walk(context->profile, &context->nodes, &flat->entities, &visitor, context->error);
+    if (code)
+        return code;
+    if (context->options->by == REPORT_BY_FUNCTION)
+        code = report_calls_gather(context, &flat->entities, false, &flat->calls);
+    if (!code && !see_called(flat))
+        code = report_view_memory(context);
     if (code)
         return code;
     flat->rows = calloc(flat->sum_count + 1, sizeof *flat->rows);
@@ -191,6 +213,13 @@ static void add_number_cell(struct report_table *table, long long number)
     base_text_free(&text);
 }
 
+/* A narrow terminal has no columns for samples and images beside calls and names. */
+static bool leaves_out(const struct flat *flat)
+{
+    const struct report_context *context = flat->context;
+    return flat->calls.counted && context->width && context->width < NARROW;
+}
+
 /* The columns after the figures. */
 static void add_columns(const struct flat *flat, struct report_table *table)
 {
@@ -218,7 +247,8 @@ static void add_columns(const struct flat *flat, struct report_table *table)
         break;
     }
     report_table_add_column(table, "function", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
-    report_table_add_column(table, "image", REPORT_LEFT, REPORT_FLEXIBLE);
+    if (!leaves_out(flat))
+        report_table_add_column(table, "image", REPORT_LEFT, REPORT_FLEXIBLE);
 }
 
 static void add_thread(const struct flat *flat, struct report_table *table, uint32_t key)
@@ -295,7 +325,28 @@ static void add_names(const struct flat *flat, struct report_table *table, uint3
         report_view_name_cell(context, table, &flat->entities, key, true);
         break;
     }
-    report_view_image_cell(context, table, &flat->entities, key);
+    if (!leaves_out(flat))
+        report_view_image_cell(context, table, &flat->entities, key);
+}
+
+static void add_calls(const struct flat *flat, struct report_table *table, const struct row *row)
+{
+    const struct report_context *context = flat->context;
+    struct base_text text = {0};
+    struct report_called called = report_calls_of(&flat->calls, row->key);
+    if (!flat->calls.counted)
+        return;
+    report_calls_text(&text, &called);
+    report_table_cell(table, base_text_string(&text), false);
+    base_text_clear(&text);
+    uint64_t entering = report_calls_entering(&called);
+    if (entering && report_calls_timed(context, &flat->calls)) {
+        struct report_mean mean = report_calls_mean(&context->selection, &row->total, entering);
+        report_calls_mean_text(&text, &mean, context->options->ascii);
+    }
+    report_table_cell(table, base_text_string(&text), context->options->ascii);
+    table->failed |= text.failed;
+    base_text_free(&text);
 }
 
 /* The last row: what the limits hid. Its words stand in the first flexible column. */
@@ -305,18 +356,20 @@ static void add_hidden(const struct flat *flat, struct report_table *table)
     struct base_text text = {0};
     if (!count)
         return;
+    bool narrow = leaves_out(flat);
     base_text_add(&text, "(");
-    report_view_below_text(flat->context, count, nouns[flat->context->options->by][0],
-                           nouns[flat->context->options->by][1], flat->past, &text);
+    report_view_below_text(flat->context, count, narrow ? "row" : nouns[flat->context->options->by][0],
+                           narrow ? "rows" : nouns[flat->context->options->by][1], flat->past, &text);
     base_text_add(&text, ")");
     report_view_share_cell(flat->context, table, &flat->hidden);
     if (by_cell(flat))
         add_value_cell(flat, table, flat->hidden.value);
     else
         report_table_cell(table, NULL, false);
-    report_view_count_cell(flat->context, table, flat->hidden.samples);
+    if (!leaves_out(flat))
+        report_view_count_cell(flat->context, table, flat->hidden.samples);
     bool said = false;
-    for (size_t c = 3; c < table->column_count; c++) {
+    for (size_t c = leaves_out(flat) ? 2 : 3; c < table->column_count; c++) {
         bool here = table->columns[c].flexible && !said;
         report_table_cell(table, here ? base_text_string(&text) : NULL, false);
         said |= here;
@@ -335,7 +388,12 @@ static void print_text(struct flat *flat)
     report_table_add_column(
         &table, by_cell(flat) ? strcmp(context->selection.unit, "ns") ? "value" : "time" : "total",
         by_cell(flat) ? REPORT_RIGHT : REPORT_RIGHT_TITLE_LEFT, REPORT_FIXED);
-    report_table_add_column(&table, "samples", REPORT_RIGHT, REPORT_FIXED);
+    if (!leaves_out(flat))
+        report_table_add_column(&table, "samples", REPORT_RIGHT, REPORT_FIXED);
+    if (flat->calls.counted) {
+        report_table_add_column(&table, "calls", REPORT_RIGHT, REPORT_FIXED);
+        report_table_add_column(&table, "time/call", REPORT_RIGHT, REPORT_FIXED);
+    }
     add_columns(flat, &table);
     for (size_t i = 0; i < flat->shown; i++) {
         const struct row *row = &flat->rows[i];
@@ -344,7 +402,9 @@ static void print_text(struct flat *flat)
             add_value_cell(flat, &table, row->total.value);
         else
             report_view_share_cell(context, &table, &row->total);
-        report_view_count_cell(context, &table, row->self.samples);
+        if (!leaves_out(flat))
+            report_view_count_cell(context, &table, row->self.samples);
+        add_calls(flat, &table, row);
         add_names(flat, &table, row->key);
         report_table_row(&table, REPORT_PLAIN);
     }
@@ -374,6 +434,20 @@ static void json_names(struct flat *flat, uint32_t key)
     base_json_string(json, "process", profile_text(profile, profile->processes[thread->process].name));
 }
 
+static void json_calls(struct flat *flat, const struct row *row)
+{
+    struct report_context *context = flat->context;
+    struct report_called called = report_calls_of(&flat->calls, row->key);
+    uint64_t entering = report_calls_entering(&called);
+    if (!called.calls)
+        return;
+    report_calls_json(context->json, &called);
+    if (entering && report_calls_timed(context, &flat->calls)) {
+        struct report_mean mean = report_calls_mean(&context->selection, &row->total, entering);
+        report_calls_mean_json(context->json, "ns_per_call", &mean);
+    }
+}
+
 static void print_json(struct flat *flat)
 {
     struct report_context *context = flat->context;
@@ -384,6 +458,7 @@ static void print_json(struct flat *flat)
         json_names(flat, flat->rows[i].key);
         report_json_figure(context, "self", &flat->rows[i].self);
         report_json_figure(context, "total", &flat->rows[i].total);
+        json_calls(flat, &flat->rows[i]);
         base_json_end(context->json, '}');
     }
     base_json_end(context->json, ']');
@@ -404,6 +479,7 @@ int report_flat(struct report_context *context)
     }
     if (!by_cell(&flat))
         report_entity_free(&flat.entities);
+    report_calls_free(&flat.calls);
     free(flat.sums);
     free(flat.rows);
     return code;

@@ -3,11 +3,15 @@
  * Every figure is of whole stacks: the share beside a caller is that of the samples whose stack holds the call from it,
  * counted once however often it recurs. So nothing is guessed from averages as call-graph profilers without stacks must, and
  * cycles need no special arithmetic; they are only named, so that a reader knows why the callers of a member may
- * add up to more than its total. Without recursion, callers add up to the total, and self and callees as well. */
+ * add up to more than its total. Without recursion, callers add up to the total, and self and callees as well.
+ *
+ * Where calls were counted they stand beside the time as gprof has them: the entry's "entering+recursive"; "from this caller/all
+ * that enter" above and below it; recursive calls alone. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base_array.h"
+#include "report_calls.h"
 #include "report_cycle.h"
 #include "report_text.h"
 #include "report_view.h"
@@ -31,6 +35,7 @@ struct edge {
 struct graph {
     struct report_context *context;
     struct report_entities entities;
+    struct report_calls calls;
     struct sum *sums; /* by entity */
     size_t sum_count, sum_capacity;
     struct edge *edges; /* index 0 is none */
@@ -100,6 +105,19 @@ static bool leaf(void *context, struct report_frame *frames, size_t depth, const
 {
     struct graph *graph = context;
     report_select_add(&graph->context->selection, &graph->sums[frames[depth - 1].entity].self, self);
+    return true;
+}
+
+/* Calls without a sample are edges too, and who was called a function. */
+static bool add_counted(struct graph *graph)
+{
+    for (size_t i = 0; i < graph->calls.pair_count; i++) {
+        const struct report_pair *pair = &graph->calls.pairs[i];
+        uint32_t further = pair->caller > pair->callee ? pair->caller : pair->callee;
+        if (!grow_sums(graph, further) || !edge_between(graph, pair->caller, pair->callee))
+            return false;
+        graph->sums[pair->caller].seen = graph->sums[pair->callee].seen = true;
+    }
     return true;
 }
 
@@ -231,7 +249,11 @@ static int gather(struct graph *graph)
     int code = report_walk(context->profile, &context->nodes, &graph->entities, &visitor, context->error);
     if (code)
         return code;
-    bool done = rank(graph) && index_edges(graph, &graph->callees, &graph->first_callee, true) &&
+    code = report_calls_gather(context, &graph->entities, false, &graph->calls);
+    if (code)
+        return code;
+    bool done = add_counted(graph) && rank(graph) &&
+                index_edges(graph, &graph->callees, &graph->first_callee, true) &&
                 index_edges(graph, &graph->callers, &graph->first_caller, false) && find_cycles(graph) &&
                 number_cycles(graph);
     return done ? 0 : report_view_memory(context);
@@ -245,10 +267,21 @@ static bool is_wide(const struct graph *graph)
     return !graph->context->width || graph->context->width >= NARROW;
 }
 
-/* A row that only says something. */
+/* ... and with calls none for self on every line either: --flat has it. */
+static bool shows_self(const struct graph *graph)
+{
+    return is_wide(graph) || !graph->calls.counted;
+}
+
+/* A row that only says something; under a narrow terminal's calls, where names have little room. */
 static void add_remark(const struct graph *graph, struct report_table *table, const char *remark)
 {
-    for (unsigned i = is_wide(graph) ? 4 : 3; i > 0; i--)
+    int before = 2 + shows_self(graph) + is_wide(graph) + 2 * graph->calls.counted;
+    if (!shows_self(graph)) {
+        report_table_words(table, 2, 0, remark + strspn(remark, " "), REPORT_DIM, false);
+        return;
+    }
+    for (int i = before; i > 0; i--)
         report_table_cell(table, NULL, false);
     report_table_cell(table, remark, false);
     if (is_wide(graph))
@@ -278,15 +311,65 @@ static void add_name(const struct graph *graph, struct report_table *table, uint
     base_text_free(&tail);
 }
 
+/* The cells of calls and of the time of one. */
+static void add_calls(const struct graph *graph, struct report_table *table, const char *calls,
+                      const struct report_figure *time, uint64_t divisor)
+{
+    const struct report_context *context = graph->context;
+    struct base_text text = {0};
+    report_table_cell(table, calls, false);
+    if (divisor && report_calls_timed(context, &graph->calls)) {
+        struct report_mean mean = report_calls_mean(&context->selection, time, divisor);
+        report_calls_mean_text(&text, &mean, context->options->ascii);
+    }
+    report_table_cell(table, base_text_string(&text), context->options->ascii);
+    table->failed |= text.failed;
+    base_text_free(&text);
+}
+
+static void add_edge_calls(const struct graph *graph, struct report_table *table, const struct edge *edge)
+{
+    const struct report_pair *pair = report_calls_between(&graph->calls, edge->caller, edge->callee);
+    struct report_called called = report_calls_of(&graph->calls, edge->callee);
+    struct base_text text = {0};
+    if (!graph->calls.counted)
+        return;
+    if (pair)
+        report_text_count(&text, pair->calls);
+    if (pair && !pair->recursive) {
+        base_text_add(&text, "/");
+        report_text_count(&text, report_calls_entering(&called));
+    }
+    add_calls(graph, table, base_text_string(&text), &edge->total,
+              pair && !pair->recursive ? pair->calls : 0);
+    table->failed |= text.failed;
+    base_text_free(&text);
+}
+
+static void add_entry_calls(const struct graph *graph, struct report_table *table, uint32_t entity)
+{
+    struct report_called called = report_calls_of(&graph->calls, entity);
+    struct base_text text = {0};
+    if (!graph->calls.counted)
+        return;
+    report_calls_text(&text, &called);
+    add_calls(graph, table, base_text_string(&text), &graph->sums[entity].total,
+              report_calls_entering(&called));
+    table->failed |= text.failed;
+    base_text_free(&text);
+}
+
 static void add_edge(const struct graph *graph, struct report_table *table, const struct edge *edge,
                      bool caller)
 {
     uint32_t other = caller ? edge->caller : edge->callee;
     report_table_cell(table, NULL, false);
     report_view_share_cell(graph->context, table, &edge->total);
-    report_table_cell(table, NULL, false);
+    if (shows_self(graph))
+        report_table_cell(table, NULL, false);
     if (is_wide(graph))
         report_view_count_cell(graph->context, table, edge->total.samples);
+    add_edge_calls(graph, table, edge);
     add_name(graph, table, other, true, edge->caller == edge->callee);
     if (is_wide(graph))
         report_view_image_cell(graph->context, table, &graph->entities, other);
@@ -294,7 +377,7 @@ static void add_edge(const struct graph *graph, struct report_table *table, cons
 }
 
 static void add_hidden_edges(const struct graph *graph, struct report_table *table, size_t count,
-                             bool callers)
+                             uint64_t calls, bool callers)
 {
     struct base_text text = {0};
     if (!count)
@@ -302,19 +385,32 @@ static void add_hidden_edges(const struct graph *graph, struct report_table *tab
     base_text_add(&text, "    (");
     report_view_below_text(graph->context, count, callers ? "caller" : "callee",
                            callers ? "callers" : "callees", false, &text);
+    if (calls) {
+        base_text_add(&text, ", ");
+        report_text_exact(&text, calls);
+        base_text_add(&text, calls == 1 ? " call" : " calls");
+    }
     base_text_add(&text, ")");
     add_remark(graph, table, base_text_string(&text));
     table->failed |= text.failed;
     base_text_free(&text);
 }
 
-static size_t hidden_edges(const struct graph *graph, uint32_t entity, bool callers)
+/* How many the limit hides, and their calls. */
+static size_t hidden_edges(const struct graph *graph, uint32_t entity, bool callers, uint64_t *calls)
 {
     const uint32_t *first = callers ? graph->first_caller : graph->first_callee;
     const uint32_t *edges = callers ? graph->callers : graph->callees;
     size_t hidden = 0;
-    for (uint32_t i = first[entity]; i < first[entity + 1]; i++)
-        hidden += report_view_below(graph->context, &graph->edges[edges[i]].total);
+    *calls = 0;
+    for (uint32_t i = first[entity]; i < first[entity + 1]; i++) {
+        const struct edge *edge = &graph->edges[edges[i]];
+        if (!report_view_below(graph->context, &edge->total))
+            continue;
+        const struct report_pair *pair = report_calls_between(&graph->calls, edge->caller, edge->callee);
+        hidden++;
+        *calls += pair ? pair->calls : 0;
+    }
     return hidden;
 }
 
@@ -322,13 +418,15 @@ static void add_edges(const struct graph *graph, struct report_table *table, uin
 {
     const uint32_t *first = callers ? graph->first_caller : graph->first_callee;
     const uint32_t *edges = callers ? graph->callers : graph->callees;
+    uint64_t calls;
+    size_t hidden = hidden_edges(graph, entity, callers, &calls);
     if (callers)
-        add_hidden_edges(graph, table, hidden_edges(graph, entity, true), true);
+        add_hidden_edges(graph, table, hidden, calls, true);
     for (uint32_t i = first[entity]; i < first[entity + 1]; i++)
         if (!report_view_below(graph->context, &graph->edges[edges[i]].total))
             add_edge(graph, table, &graph->edges[edges[i]], callers);
     if (!callers)
-        add_hidden_edges(graph, table, hidden_edges(graph, entity, false), false);
+        add_hidden_edges(graph, table, hidden, calls, false);
 }
 
 static void add_entry(const struct graph *graph, struct report_table *table, uint32_t entity)
@@ -339,9 +437,11 @@ static void add_entry(const struct graph *graph, struct report_table *table, uin
     base_text_addf(&index, "[%u]", sum->rank);
     report_table_cell(table, base_text_string(&index), false);
     report_view_share_cell(graph->context, table, &sum->total);
-    report_view_share_cell(graph->context, table, &sum->self);
+    if (shows_self(graph))
+        report_view_share_cell(graph->context, table, &sum->self);
     if (is_wide(graph))
         report_view_count_cell(graph->context, table, sum->total.samples);
+    add_entry_calls(graph, table, entity);
     add_name(graph, table, entity, false, false);
     if (is_wide(graph))
         report_view_image_cell(graph->context, table, &graph->entities, entity);
@@ -372,9 +472,14 @@ static void print_text(struct graph *graph)
     struct report_table_form form = report_view_form(context);
     report_table_add_column(&table, "index", REPORT_LEFT, REPORT_FIXED);
     report_table_add_column(&table, "total", REPORT_RIGHT_TITLE_LEFT, REPORT_FIXED);
-    report_table_add_column(&table, "self", REPORT_RIGHT_TITLE_LEFT, REPORT_FIXED);
+    if (shows_self(graph))
+        report_table_add_column(&table, "self", REPORT_RIGHT_TITLE_LEFT, REPORT_FIXED);
     if (is_wide(graph))
         report_table_add_column(&table, "samples", REPORT_RIGHT, REPORT_FIXED);
+    if (graph->calls.counted) {
+        report_table_add_column(&table, "calls", REPORT_RIGHT, REPORT_FIXED);
+        report_table_add_column(&table, "time/call", REPORT_RIGHT, REPORT_FIXED);
+    }
     report_table_add_column(&table, "function", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
     if (is_wide(graph))
         report_table_add_column(&table, "image", REPORT_LEFT, REPORT_FLEXIBLE);
@@ -393,11 +498,39 @@ static void print_text(struct graph *graph)
 
 /* --- JSON --- */
 
+static void json_mean(struct graph *graph, const struct report_figure *time, uint64_t divisor)
+{
+    if (!divisor || !report_calls_timed(graph->context, &graph->calls))
+        return;
+    struct report_mean mean = report_calls_mean(&graph->context->selection, time, divisor);
+    report_calls_mean_json(graph->context->json, "ns_per_call", &mean);
+}
+
+static void json_edge_calls(struct graph *graph, const struct edge *edge)
+{
+    const struct report_pair *pair = report_calls_between(&graph->calls, edge->caller, edge->callee);
+    if (!pair)
+        return;
+    base_json_unsigned(graph->context->json, "calls", pair->calls);
+    base_json_bool(graph->context->json, "recursive", pair->recursive);
+    json_mean(graph, &edge->total, pair->recursive ? 0 : pair->calls);
+}
+
+static void json_entry_calls(struct graph *graph, uint32_t entity)
+{
+    struct report_called called = report_calls_of(&graph->calls, entity);
+    if (!called.calls)
+        return;
+    report_calls_json(graph->context->json, &called);
+    json_mean(graph, &graph->sums[entity].total, report_calls_entering(&called));
+}
+
 static void json_edges(struct graph *graph, uint32_t entity, bool callers)
 {
     const uint32_t *first = callers ? graph->first_caller : graph->first_callee;
     const uint32_t *edges = callers ? graph->callers : graph->callees;
     struct base_json *json = graph->context->json;
+    uint64_t calls;
     base_json_begin(json, callers ? "callers" : "callees", '[');
     for (uint32_t i = first[entity]; i < first[entity + 1]; i++) {
         const struct edge *edge = &graph->edges[edges[i]];
@@ -408,11 +541,12 @@ static void json_edges(struct graph *graph, uint32_t entity, bool callers)
         base_json_unsigned(json, "rank", graph->sums[other].rank);
         report_json_entity(graph->context, &graph->entities, other);
         report_json_figure(graph->context, "total", &edge->total);
+        json_edge_calls(graph, edge);
         base_json_end(json, '}');
     }
     base_json_end(json, ']');
     base_json_unsigned(json, callers ? "callers_below_limit" : "callees_below_limit",
-                       hidden_edges(graph, entity, callers));
+                       hidden_edges(graph, entity, callers, &calls));
 }
 
 static void print_json(struct graph *graph)
@@ -429,6 +563,7 @@ static void print_json(struct graph *graph)
             base_json_unsigned(json, "cycle", sum->cycle);
         report_json_figure(graph->context, "self", &sum->self);
         report_json_figure(graph->context, "total", &sum->total);
+        json_entry_calls(graph, entity);
         json_edges(graph, entity, true);
         json_edges(graph, entity, false);
         base_json_end(json, '}');
@@ -445,6 +580,7 @@ int report_graph(struct report_context *context)
         print_json(&graph);
     else if (!code)
         print_text(&graph);
+    report_calls_free(&graph.calls);
     report_entity_free(&graph.entities);
     base_map_free(&graph.map);
     free(graph.sums);

@@ -9,6 +9,7 @@
 
 #include "base_utf8.h"
 #include "profile_statistics.h"
+#include "report_calls.h"
 #include "report_style.h"
 #include "report_text.h"
 #include "report_view.h"
@@ -175,6 +176,23 @@ static void add_counter(struct flow *flow, struct base_text *part)
     add_text(flow, part, REPORT_PLAIN);
 }
 
+static void add_calls(struct flow *flow, struct base_text *part)
+{
+    const struct report_context *context = flow->context;
+    uint64_t calls;
+    size_t edges;
+    if (!profile_counts_calls(context->profile))
+        return;
+    if (!report_calls_count(context->profile, &calls, &edges))
+        context->out->failed = true;
+    base_text_add(part, "calls: ");
+    report_text_exact(part, calls);
+    base_text_add(part, " on ");
+    report_text_count(part, edges);
+    base_text_addf(part, " %s, exact", edges == 1 ? "edge" : "edges");
+    add_text(flow, part, REPORT_PLAIN);
+}
+
 static void add_cost(struct flow *flow, struct base_text *part)
 {
     const struct report_context *context = flow->context;
@@ -213,10 +231,17 @@ static void add_filters(struct flow *flow, struct base_text *part)
     base_text_add(part, "only: ");
     filter(part, "thread", options->thread);
     filter(part, "process", options->process);
-    filter(part, "leaf in image", options->image);
+    filter(part, options->view == REPORT_EDGES ? "caller or callee in image" : "leaf in image",
+           options->image);
     filter(part, "CPU", options->cpus);
     if (selection->threads)
         base_text_addf(part, " (%zu of %zu threads)", selection->threads_taken, selection->thread_total);
+    if (options->view == REPORT_EDGES) {
+        base_text_add(part, "; shares are of their calls");
+        add_text(flow, part, REPORT_PLAIN);
+        end_line(flow);
+        return;
+    }
     base_text_add(part, ": ");
     if (selection->exact || selection->peak) {
         report_text_value(part, selection->unit, selection->taken.value, options->ascii);
@@ -249,7 +274,7 @@ static void add_notes(struct flow *flow, struct base_text *part)
         end_line(flow);
     }
     for (size_t i = 1; i < profile->counter_count && profile->counter_count > 2; i++)
-        if (i != context->selection.counter)
+        if (i != context->selection.counter && i != profile_counts_calls(profile))
             base_text_addf(part, "%s%s", part->length ? ", " : "other counters (--counter): ",
                            profile_text(profile, profile->counters[i].name));
     add_text(flow, part, REPORT_PLAIN);
@@ -277,7 +302,9 @@ void report_header(struct report_context *context)
     struct base_text part = {0};
     add_program(&flow, &part);
     add_place(&flow, &part);
-    add_counter(&flow, &part);
+    if (context->options->view != REPORT_EDGES)
+        add_counter(&flow, &part);
+    add_calls(&flow, &part);
     end_line(&flow);
     add_cost(&flow, &part);
     end_line(&flow);
@@ -310,6 +337,8 @@ bool report_header_nothing(struct report_context *context)
         base_text_add(&part, " of CPU time");
     } else
         base_text_add(&part, "the target used no CPU time while it was recorded");
+    if (profile_counts_calls(context->profile))
+        base_text_add(&part, ". Calls were counted: tally report --edges shows them");
     add_text(&flow, &part, REPORT_BOLD);
     end_line(&flow);
     base_text_free(&part);

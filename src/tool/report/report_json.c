@@ -45,6 +45,16 @@ static void meta(struct report_context *context)
     base_json_end(context->json, '}');
 }
 
+/* These are not in cells. */
+static int64_t sum_of_calls(const struct profile *profile)
+{
+    uint64_t sum = 0;
+    for (size_t i = 1; i < profile->edge_count; i++)
+        if (__builtin_add_overflow(sum, profile->edges[i].calls, &sum))
+            return INT64_MAX;
+    return sum < INT64_MAX ? (int64_t)sum : INT64_MAX;
+}
+
 static void counter_figures(struct report_context *context, size_t counter)
 {
     const struct profile *profile = context->profile;
@@ -54,6 +64,8 @@ static void counter_figures(struct report_context *context, size_t counter)
         if (profile->cells[i].counter == counter)
             report_select_add(&plain, &sum,
                               &(struct report_figure){profile->cells[i].value, profile->cells[i].samples});
+    if (counter == profile_counts_calls(profile))
+        sum.value = sum_of_calls(profile);
     base_json_integer(context->json, "value", sum.value);
     base_json_unsigned(context->json, "samples", sum.samples);
 }
@@ -103,7 +115,7 @@ static void selected(struct report_context *context)
 
 void report_json_recording(struct report_context *context)
 {
-    static const char *const views[] = {"flat", "graph", "tree", "paths", "losses"};
+    static const char *const views[] = {"flat", "graph", "tree", "paths", "losses", "edges", "candidates"};
     struct base_json *json = context->json;
     base_json_string(json, "report", views[context->options->view]);
     base_json_integer(json, "version", 1);

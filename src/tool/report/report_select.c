@@ -27,14 +27,19 @@ static int unknown_counter(const struct profile *profile, const char *name, stru
 static int choose_counter(const struct profile *profile, const char *wanted,
                           struct report_selection *selection, struct base_error *error)
 {
-    size_t found = 0;
+    size_t found = 0, calls = profile_counts_calls(profile);
+    if (wanted && calls && !strcmp(wanted, PROFILE_CALLS))
+        return base_fail(
+            error, BASE_EUSAGE,
+            "calls are counted by edge, not by stack: --edges shows them, and --flat and --graph do "
+            "beside the time");
     for (size_t i = 1; i < profile->counter_count && !found; i++)
         if (!strcmp(profile_text(profile, profile->counters[i].name), wanted ? wanted : "time.cpu"))
             found = i;
     if (!found && wanted)
         return unknown_counter(profile, wanted, error);
-    if (!found && profile->counter_count > 1)
-        found = 1;
+    for (size_t i = 1; i < profile->counter_count && !found; i++)
+        found = i == calls ? 0 : i;
     selection->name = "time.cpu";
     selection->unit = "ns";
     if (!found)

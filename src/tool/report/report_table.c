@@ -41,7 +41,17 @@ void report_table_row(struct report_table *table, enum report_style style)
         table->failed = true;
         return;
     }
-    table->rows[table->row_count++] = (struct report_table_row){style};
+    table->rows[table->row_count++] = (struct report_table_row){.style = style};
+}
+
+void report_table_words(struct report_table *table, size_t column, unsigned indent, const char *words,
+                        enum report_style style, bool ascii)
+{
+    for (size_t c = 0; c < table->column_count; c++)
+        report_table_cell(table, c == column ? words : NULL, ascii);
+    report_table_row(table, style);
+    if (!table->failed)
+        table->rows[table->row_count - 1] = (struct report_table_row){style, true, indent};
 }
 
 void report_table_free(struct report_table *table)
@@ -75,7 +85,7 @@ static void measure(struct report_table *table, bool titles)
     for (size_t r = 0; r < table->row_count; r++)
         for (size_t c = 0; c < table->column_count; c++, cell += strlen(cell) + 1) {
             unsigned width = cell_width(cell);
-            if (width > table->columns[c].width)
+            if (width > table->columns[c].width && !table->rows[r].spans)
                 table->columns[c].width = width;
         }
 }
@@ -197,6 +207,23 @@ static const char *print_line(const struct report_table *table, const struct rep
     return cells;
 }
 
+static const char *print_words(const struct report_table *table, const struct report_table_form *form,
+                               const char *cells, const struct report_table_row *row, struct base_text *out)
+{
+    unsigned at = form->indent + row->indent;
+    for (size_t c = 0; c < table->column_count; c++, cells += strlen(cells) + 1) {
+        if (*cells) {
+            base_text_add_repeated(out, ' ', at);
+            report_style_begin(out, row->style, form->color);
+            report_text_wrap(out, cells, at, at, form->width);
+            report_style_end(out, row->style, form->color);
+            base_text_add(out, "\n");
+        }
+        at += table->columns[c].width + GAP;
+    }
+    return cells;
+}
+
 void report_table_print(struct report_table *table, const struct report_table_form *form,
                         struct base_text *out)
 {
@@ -209,6 +236,9 @@ void report_table_print(struct report_table *table, const struct report_table_fo
     settle_widths(table, form);
     if (form->titles)
         print_line(table, form, NULL, REPORT_BOLD, out);
-    for (size_t r = 0; r < table->row_count; r++)
-        cells = print_line(table, form, cells, table->rows[r].style, out);
+    for (size_t r = 0; r < table->row_count; r++) {
+        const struct report_table_row *row = &table->rows[r];
+        cells = row->spans ? print_words(table, form, cells, row, out)
+                           : print_line(table, form, cells, row->style, out);
+    }
 }

@@ -35,6 +35,8 @@ struct report_table_column {
 
 struct report_table_row {
     enum report_style style;
+    bool spans; /* words: one cell, that heeds no column */
+    unsigned indent;
 };
 
 struct report_table {
@@ -59,6 +61,10 @@ void report_table_cell(struct report_table *table, const char *text, bool ascii)
 /* The same with a tail that is never shortened: what stands behind a name. */
 void report_table_cell_tail(struct report_table *table, const char *text, const char *tail, bool ascii);
 void report_table_row(struct report_table *table, enum report_style style);
+/* A row of words, `indent` blanks from where `column` begins to the edge of the terminal and wrapped there; no column is made
+ * wider by them. */
+void report_table_words(struct report_table *table, size_t column, unsigned indent, const char *words,
+                        enum report_style style, bool ascii);
 void report_table_print(struct report_table *table, const struct report_table_form *form,
                         struct base_text *out);
 void report_table_free(struct report_table *table);

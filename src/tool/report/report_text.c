@@ -2,13 +2,24 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base_utf8.h"
 
-void report_text_count(struct base_text *out, uint64_t count)
+void report_text_exact(struct base_text *out, uint64_t count)
 {
     char digits[24];
+    int length = snprintf(digits, sizeof digits, "%llu", (unsigned long long)count);
+    for (int i = 0; i < length; i++) {
+        if (i && (length - i) % 3 == 0)
+            base_text_add(out, ",");
+        base_text_add_bytes(out, &digits[i], 1);
+    }
+}
+
+void report_text_count(struct base_text *out, uint64_t count)
+{
     if (count >= 10000000) {
         static const char scales[] = "MGTPE";
         double scaled = (double)count / 1e6;
@@ -18,12 +29,7 @@ void report_text_count(struct base_text *out, uint64_t count)
         base_text_addf(out, scaled < 99.95 ? "%.1f %c" : "%.0f %c", scaled, scales[scale]);
         return;
     }
-    int length = snprintf(digits, sizeof digits, "%llu", (unsigned long long)count);
-    for (int i = 0; i < length; i++) {
-        if (i && (length - i) % 3 == 0)
-            base_text_add(out, ",");
-        base_text_add_bytes(out, &digits[i], 1);
-    }
+    report_text_exact(out, count);
 }
 
 /* Three digits and a unit. */
@@ -239,4 +245,27 @@ void report_text_fit_name(struct base_text *out, const char *name, unsigned colu
     out->failed |= first.failed | second.failed;
     base_text_free(&first);
     base_text_free(&second);
+}
+
+void report_text_wrap(struct base_text *out, const char *words, unsigned column, unsigned indent,
+                      unsigned width)
+{
+    for (bool first = true; *words; first = false) {
+        size_t length = strcspn(words, " ");
+        if (!strncmp(words + length, " %", 2))
+            length += 1 + strcspn(words + length + 1, " ");
+        char *word = strndup(words, length);
+        if (!word) {
+            out->failed = true;
+            return;
+        }
+        unsigned taken = base_utf8_width(word);
+        bool breaks = !first && width && column + 1 + taken > width;
+        base_text_add(out, first ? "" : breaks ? "\n" : " ");
+        base_text_add_repeated(out, ' ', breaks ? indent : 0);
+        base_text_add_bytes(out, words, length);
+        free(word);
+        column = breaks ? indent + taken : column + taken + !first;
+        words += length + strspn(words + length, " ");
+    }
 }

@@ -13,6 +13,9 @@
 /* "2,304", from ten million on "18.4 M". */
 void report_text_count(struct base_text *out, uint64_t count);
 
+/* All its digits: "18,400,000". */
+void report_text_exact(struct base_text *out, uint64_t count);
+
 /* "844 ns", "1.23 ms", "2.31 s", "16 min 40 s", "2 h 05 min". */
 void report_text_time(struct base_text *out, int64_t nanoseconds, bool ascii);
 
@@ -36,5 +39,10 @@ void report_text_fit(struct base_text *out, const char *text, unsigned columns, 
 /* The same for the name of a function: what is between the parentheses and the angle brackets of a C++ name goes
  * first, so that "std::map<…>::operator[](…)" remains as long as it can. */
 void report_text_fit_name(struct base_text *out, const char *name, unsigned columns, bool ascii);
+
+/* Words from column `column` on, with line breaks where they would pass `width` (0: nowhere) and `indent` blanks after each.
+ * A percent sign stays with its number. No line break at the end. */
+void report_text_wrap(struct base_text *out, const char *words, unsigned column, unsigned indent,
+                      unsigned width);
 
 #endif

@@ -33,6 +33,8 @@ int report_graph(struct report_context *context);
 int report_tree(struct report_context *context);
 int report_paths(struct report_context *context);
 int report_losses(struct report_context *context);
+int report_edges(struct report_context *context);
+int report_candidates(struct report_context *context);
 
 /* report_header.c: what was measured and how far to trust it. */
 void report_header(struct report_context *context);

@@ -72,6 +72,19 @@ void sample_profile_count(struct sample_profile *sample, size_t thread, uint64_t
     free(flags);
 }
 
+void sample_profile_call(struct sample_profile *sample, size_t thread, uint32_t site, uint32_t callee,
+                         uint32_t kind, uint64_t calls)
+{
+    struct profile *profile = sample->profile;
+    struct profile_address address = profile->addresses[callee];
+    uint32_t entry = profile_address(profile, address.image, profile->functions[address.function].start);
+    address.inlined = 0;
+    profile_set_address(profile, entry, &address);
+    uint32_t edge = profile_edge(profile, site, entry, sample->threads[thread], kind);
+    assert_true(edge);
+    profile_add_calls(profile, edge, calls);
+}
+
 static void describe(struct profile *profile)
 {
     profile_set_meta(profile, "command", "sqlite3 bench.db");
@@ -88,7 +101,7 @@ static void describe(struct profile *profile)
     profile_lose(profile, 3, 57);
 }
 
-struct sample_profile sample_profile_full(void)
+static struct sample_profile make(bool counted)
 {
     struct sample_profile s = sample_profile_new();
     uint32_t start = sample_profile_function(&s, s.program, "_start", 0x100, NULL, 0);
@@ -118,7 +131,28 @@ struct sample_profile sample_profile_full(void)
     sample_profile_count_flags(&s, 0, 57, (const uint32_t[]){next, alarm, 0}, cut);
     sample_profile_count_flags(&s, 0, 30, (const uint32_t[]){start, alarm, fib, 0}, by_frame_pointer);
     describe(s.profile);
+    if (!counted)
+        return s;
+    sample_profile_call(&s, 0, mainly, exec, PROFILE_CALL_DIRECT, 1000);
+    sample_profile_call(&s, 1, mainly, exec, PROFILE_CALL_DIRECT, 204);
+    sample_profile_call(&s, 0, exec, next, PROFILE_CALL_DIRECT, 18400000);
+    sample_profile_call(&s, 0, mainly, fib, PROFILE_CALL_DIRECT, 10);
+    sample_profile_call(&s, 0, fib, fib, PROFILE_CALL_DIRECT, 5000);
+    sample_profile_call(&s, 0, exec, fib, PROFILE_CALL_INDIRECT, 150);
+    sample_profile_call(&s, 0, fib, exec, PROFILE_CALL_DIRECT, 150);
+    sample_profile_call(&s, 1, exec, map, PROFILE_CALL_TAIL, 300);
+    sample_profile_call(&s, 0, 0, alarm, PROFILE_CALL_ENTRY, 7);
     return s;
+}
+
+struct sample_profile sample_profile_full(void)
+{
+    return make(false);
+}
+
+struct sample_profile sample_profile_counted(void)
+{
+    return make(true);
 }
 
 char *sample_profile_report(const struct profile *profile, const struct report_options *options)

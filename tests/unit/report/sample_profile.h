@@ -34,9 +34,15 @@ void sample_profile_count(struct sample_profile *sample, size_t thread, uint64_t
 void sample_profile_count_flags(struct sample_profile *sample, size_t thread, uint64_t samples,
                                 const uint32_t *stack, const uint32_t *flags);
 
+/* Counts calls from a place (0: unknown) to the beginning of the function that another place lies in. */
+void sample_profile_call(struct sample_profile *sample, size_t thread, uint32_t site, uint32_t callee,
+                         uint32_t kind, uint64_t calls);
+
 /* The one that the views' expected texts show: recursion, mutual recursion, a signal handler, a cut stack, an
  * inlined function, a long C++ name, an address without a symbol, two threads. */
 struct sample_profile sample_profile_full(void);
+/* The same with calls: of every kind, recursive, from two threads, from a caller unknown; some functions' not counted. */
+struct sample_profile sample_profile_counted(void);
 
 /* A report as text (malloc); fails the test when there is none. */
 char *sample_profile_report(const struct profile *profile, const struct report_options *options);

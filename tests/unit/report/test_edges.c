@@ -182,12 +182,12 @@ static void other_counters(void **state)
     uint32_t outer = sample_profile_function(&sample, sample.program, "outer", 0x100, "a.c", 1);
     uint32_t inner = sample_profile_function(&sample, sample.program, "inner", 0x200, "a.c", 2);
     SAMPLE(&sample, 0, 10, outer);
-    add_counter(&sample, "calls", "calls", true, PROFILE_SUM, outer, inner, 250, 750);
+    add_counter(&sample, "blocks", "blocks", true, PROFILE_SUM, outer, inner, 250, 750);
     add_counter(&sample, "heap.peak", "bytes", true, PROFILE_PEAK, outer, inner, 3000, 1500000);
     add_counter(&sample, "heap.live", "bytes", true, PROFILE_LIVE, outer, inner, -100, 50);
-    struct report_options options = {.width = 80, .counter = "calls"};
+    struct report_options options = {.width = 80, .counter = "blocks"};
     char *text = sample_profile_report(sample.profile, &options);
-    expect_in(text, "calls: 1,000, exact\n");
+    expect_in(text, "blocks: 1,000, exact\n");
     expect_in(text, "  75.0 %   75.0 %        1  inner     sqlite3\n"
                     "  25.0 %  100.0 %        1  outer     sqlite3\n");
     expect_in(text, "other counters (--counter): time.cpu, heap.peak, heap.live\n");
@@ -198,7 +198,7 @@ static void other_counters(void **state)
                     "  3.00 kB  1.50 MB        1  outer     sqlite3\n");
     free(text);
     for (int i = 0; i < 4; i++) {
-        options.counter = i == 0 ? NULL : i == 1 ? "calls" : i == 2 ? "heap.peak" : "heap.live";
+        options.counter = i == 0 ? NULL : i == 1 ? "blocks" : i == 2 ? "heap.peak" : "heap.live";
         print_everything(sample.profile, options);
     }
     options.counter = NULL;

@@ -62,14 +62,16 @@ static bool try(const struct profile *profile, const struct report_options *opti
 static void every_allocation(void **state)
 {
     (void)state;
-    struct sample_profile sample = sample_profile_full();
-    for (int form = 0; form < 2 * (REPORT_LOSSES + 1); form++) {
+    struct sample_profile sample = sample_profile_counted();
+    for (int form = 0; form < 2 * (REPORT_CANDIDATES + 1); form++) {
         struct report_options options = {.view = (enum report_view)(form / 2),
                                          .json = form % 2,
                                          .lines = true,
                                          .thread = "*",
                                          .image = "*",
-                                         .cpus = "0-1",
+                                         .cpus = form / 2 == REPORT_EDGES ? NULL : "0-1",
+                                         .speedup = 10,
+                                         .invoke_ns = 2000,
                                          .width = 80,
                                          .limit_percent = 0.5};
         for (int by = 0; by < (form < 2 ? 6 : 1); by++) {

@@ -53,9 +53,8 @@ static void check_width(const char *text, unsigned width)
     }
 }
 
-static void check_view(const char *name, struct report_options options)
+static void check_view_of(struct sample_profile sample, const char *name, struct report_options options)
 {
-    struct sample_profile sample = sample_profile_full();
     static const unsigned widths[] = {80, 120};
     char full[128];
     options.limit_percent = options.limit_percent ? options.limit_percent : 0.5;
@@ -72,6 +71,41 @@ static void check_view(const char *name, struct report_options options)
     check_width(text, 52 + 14); /* columns of figures do not shrink */
     free(text);
     profile_free(sample.profile);
+}
+
+static void check_view(const char *name, struct report_options options)
+{
+    check_view_of(sample_profile_full(), name, options);
+}
+
+static void calls(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        struct report_options options;
+    } views[] = {
+        {"calls-flat", {.view = REPORT_FLAT}},
+        {"calls-flat-ascii", {.view = REPORT_FLAT, .limit_percent = -1, .ascii = true}},
+        {"calls-flat-inlines", {.view = REPORT_FLAT, .inlines = true}},
+        {"calls-flat-thread", {.view = REPORT_FLAT, .thread = "worker"}},
+        {"calls-flat-cpu", {.view = REPORT_FLAT, .cpus = "0"}},
+        {"calls-graph", {.view = REPORT_GRAPH}},
+        {"calls-graph-all", {.view = REPORT_GRAPH, .limit_percent = -1, .limit_rows = 4}},
+        {"calls-edges", {.view = REPORT_EDGES}},
+        {"calls-edges-all", {.view = REPORT_EDGES, .limit_percent = -1}},
+        {"calls-edges-rows",
+         {.view = REPORT_EDGES, .limit_percent = -1, .limit_rows = 2, .thread = "sqlite3"}},
+        {"calls-candidates", {.view = REPORT_CANDIDATES}},
+        {"calls-candidates-cost", {.view = REPORT_CANDIDATES, .speedup = 10, .invoke_ns = 2000}},
+        {"calls-candidates-threads", {.view = REPORT_CANDIDATES, .parallel = 64, .limit_percent = 5}},
+        {"calls-candidates-ascii",
+         {.view = REPORT_CANDIDATES, .speedup = 0.5, .ascii = true, .limit_rows = 3}},
+    };
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++)
+        check_view_of(sample_profile_counted(), views[i].name, views[i].options);
+    check_view("calls-none-edges", (struct report_options){.view = REPORT_EDGES});
+    check_view("calls-none-candidates", (struct report_options){.view = REPORT_CANDIDATES, .invoke_ns = 1});
 }
 
 static void flat_by_everything(void **state)
@@ -161,6 +195,7 @@ int main(void)
         cmocka_unit_test(tree),
         cmocka_unit_test(paths),
         cmocka_unit_test(losses),
+        cmocka_unit_test(calls),
         cmocka_unit_test(filters),
         cmocka_unit_test(colour_only_decorates),
     };

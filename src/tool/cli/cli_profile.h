@@ -1,0 +1,21 @@
+/* cli_profile.h - what the commands that show a profile share: loading it with its names, and --limit.
+ * Context: tool. */
+#ifndef CLI_PROFILE_H
+#define CLI_PROFILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base_error.h"
+#include "profile.h"
+
+/* Loads a profile and names in memory what its recording had no time to name, with lines if they are wanted; the file stays
+ * as it is. Shows its progress where that can be wiped away again. The caller frees; nothing to free on failure. */
+int cli_profile_load(const char *path, bool lines, bool debuginfod, struct profile **profile,
+                     struct base_error *error);
+
+/* "5%" is a share (*percent), "20" a number of rows (*rows, *percent is then -1); "0.5" could be meant either way and is asked
+ * about. */
+int cli_profile_limit(const char *argument, double *percent, uint64_t *rows, struct base_error *error);
+
+#endif

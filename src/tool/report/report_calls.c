@@ -1,0 +1,336 @@
+/* report_calls.c - edges of the profile to pairs of functions.
+ *
+ * Which calls recurse is decided on everything that is known of who calls whom: the counted edges and the stacks of the
+ * samples. A callback that comes back through a library whose calls are not counted is on the stacks alone. Signal handlers
+ * are not called by what they interrupt, and frames that are no functions close no circle. */
+#include "report_calls.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base_array.h"
+#include "report_cycle.h"
+#include "report_text.h"
+
+static uint64_t add(uint64_t one, uint64_t two)
+{
+    uint64_t sum;
+    return __builtin_add_overflow(one, two, &sum) ? UINT64_MAX : sum;
+}
+
+/* --- pairs --- */
+
+static uint64_t key_of(uint32_t caller, uint32_t callee)
+{
+    return (uint64_t)caller << 32 | callee;
+}
+
+static struct report_pair *pair_of(struct report_calls *calls, uint32_t caller, uint32_t callee)
+{
+    uint64_t key = key_of(caller, callee);
+    uint32_t known = base_map_find(&calls->map, key);
+    if (known != BASE_MAP_NONE)
+        return &calls->pairs[known];
+    if (!base_array_room(calls->pairs, calls->pair_count, calls->pair_capacity) ||
+        !base_map_set(&calls->map, key, (uint32_t)calls->pair_count))
+        return NULL;
+    struct report_pair *pair = &calls->pairs[calls->pair_count++];
+    *pair = (struct report_pair){.caller = caller, .callee = callee};
+    return pair;
+}
+
+static bool takes(const struct report_selection *selection, const struct profile *profile,
+                  const struct profile_edge *edge, bool by_image)
+{
+    if (selection->threads && !selection->threads[edge->thread])
+        return false;
+    return !by_image || !selection->images || selection->images[profile->addresses[edge->site].image] ||
+           selection->images[profile->addresses[edge->callee].image];
+}
+
+/* The call is made by what is innermost at its site; it reaches a function, not what is inlined at its beginning. */
+static bool ends_of(struct report_entities *entities, const struct profile_edge *edge, uint32_t *caller,
+                    uint32_t *callee)
+{
+    size_t count;
+    const uint32_t *chain = report_entity_chain(entities, edge->site, &count);
+    *caller = count ? chain[0] : 0;
+    chain = report_entity_chain(entities, edge->callee, &count);
+    *callee = count ? chain[count - 1] : 0;
+    return *caller && *callee;
+}
+
+static bool add_edges(struct report_context *context, struct report_entities *entities, bool by_image,
+                      struct report_calls *calls)
+{
+    const struct profile *profile = context->profile;
+    for (size_t i = 1; i < profile->edge_count; i++) {
+        const struct profile_edge *edge = &profile->edges[i];
+        uint32_t caller, callee;
+        calls->all = add(calls->all, edge->calls);
+        if (!edge->calls || !takes(&context->selection, profile, edge, by_image))
+            continue;
+        calls->taken = add(calls->taken, edge->calls);
+        struct report_pair *pair =
+            ends_of(entities, edge, &caller, &callee) ? pair_of(calls, caller, callee) : NULL;
+        if (!pair)
+            return false;
+        pair->calls = add(pair->calls, edge->calls);
+        pair->kinds[edge->kind] = add(pair->kinds[edge->kind], edge->calls);
+    }
+    return true;
+}
+
+/* --- cycles --- */
+
+struct arcs {
+    const struct report_entities *entities;
+    struct arc {
+        uint32_t from, to;
+    } * items;
+    size_t count, capacity;
+};
+
+static bool is_function(const struct report_entities *entities, uint32_t entity)
+{
+    enum report_entity_kind kind = entities->items[entity].kind;
+    return kind == REPORT_FUNCTION || kind == REPORT_JIT_FUNCTION || kind == REPORT_INLINED_FUNCTION ||
+           kind == REPORT_ADDRESS;
+}
+
+static bool add_arc(struct arcs *arcs, uint32_t from, uint32_t to)
+{
+    if (!is_function(arcs->entities, from) || !is_function(arcs->entities, to))
+        return true;
+    if (!base_array_room(arcs->items, arcs->count, arcs->capacity))
+        return false;
+    arcs->items[arcs->count++] = (struct arc){from, to};
+    return true;
+}
+
+/* The calls that a node of the tree shows: into it, and of what is inlined in it. */
+static bool add_node(struct arcs *arcs, struct report_entities *entities, const struct profile *profile,
+                     uint32_t node)
+{
+    uint32_t parent = profile->nodes[node].parent;
+    bool called = parent && !(profile->nodes[parent].flags & PROFILE_NODE_SIGNAL);
+    size_t count;
+    const uint32_t *chain =
+        report_entity_chain(entities, called ? profile->nodes[parent].address : 0, &count);
+    uint32_t caller = count ? chain[0] : 0;
+    chain = count ? report_entity_chain(entities, profile->nodes[node].address, &count) : NULL;
+    if (!chain || !count)
+        return false;
+    bool added = !called || add_arc(arcs, caller, chain[count - 1]);
+    for (size_t i = count - 1; added && i > 0; i--)
+        added = add_arc(arcs, chain[i], chain[i - 1]);
+    return added;
+}
+
+static bool gather_arcs(struct arcs *arcs, struct report_entities *entities, const struct report_calls *calls)
+{
+    const struct profile *profile = entities->profile;
+    arcs->entities = entities;
+    for (size_t i = 0; i < calls->pair_count; i++)
+        if (!add_arc(arcs, calls->pairs[i].caller, calls->pairs[i].callee))
+            return false;
+    for (uint32_t i = 1; i < profile->node_count; i++)
+        if (profile->nodes[i].address && !add_node(arcs, entities, profile, i))
+            return false;
+    return true;
+}
+
+/* By counting sort into the form that report_cycle_find reads. */
+static bool find_components(const struct arcs *arcs, size_t vertices, uint32_t *component)
+{
+    uint32_t *first = calloc(vertices + 2, sizeof *first),
+             *targets = calloc(arcs->count + 1, sizeof *targets);
+    bool done = first && targets;
+    for (size_t i = 0; done && i < arcs->count; i++)
+        first[arcs->items[i].from + 2]++;
+    for (size_t i = 2; done && i < vertices + 2; i++)
+        first[i] += first[i - 1];
+    for (size_t i = 0; done && i < arcs->count; i++)
+        targets[first[arcs->items[i].from + 1]++] = arcs->items[i].to;
+    done = done && report_cycle_find(vertices, first, targets, component);
+    free(first);
+    free(targets);
+    return done;
+}
+
+static bool find_recursion(struct report_entities *entities, struct report_calls *calls)
+{
+    struct arcs arcs = {0};
+    bool done = gather_arcs(&arcs, entities, calls);
+    uint32_t *component = done ? calloc(entities->count + 1, sizeof *component) : NULL;
+    done = component && find_components(&arcs, entities->count, component);
+    for (size_t i = 0; done && i < calls->pair_count; i++) {
+        struct report_pair *pair = &calls->pairs[i];
+        pair->recursive = pair->caller == pair->callee ||
+                          (component[pair->caller] && component[pair->caller] == component[pair->callee]);
+    }
+    free(arcs.items);
+    free(component);
+    return done;
+}
+
+/* --- by callee --- */
+
+static int by_callee(const void *a, const void *b, void *context)
+{
+    const struct report_pair *x = a, *y = b;
+    if (x->callee != y->callee)
+        return x->callee < y->callee ? -1 : 1;
+    if (x->calls != y->calls)
+        return x->calls > y->calls ? -1 : 1;
+    return report_view_compare_names(context, x->caller, y->caller);
+}
+
+static bool index_pairs(struct report_entities *entities, struct report_calls *calls)
+{
+    calls->entity_count = entities->count;
+    calls->called = calloc(entities->count + 1, sizeof *calls->called);
+    calls->first = calloc(entities->count + 2, sizeof *calls->first);
+    if (!calls->called || !calls->first)
+        return false;
+    if (calls->pair_count)
+        qsort_r(calls->pairs, calls->pair_count, sizeof *calls->pairs, by_callee, entities);
+    for (size_t i = 0; i < calls->pair_count; i++) {
+        const struct report_pair *pair = &calls->pairs[i];
+        struct report_called *called = &calls->called[pair->callee];
+        called->calls = add(called->calls, pair->calls);
+        called->itself += pair->caller == pair->callee ? pair->calls : 0;
+        called->recursive = add(called->recursive, pair->recursive ? pair->calls : 0);
+        calls->first[pair->callee + 1]++;
+        if (!base_map_set(&calls->map, key_of(pair->caller, pair->callee), (uint32_t)i))
+            return false;
+    }
+    for (size_t i = 1; i < entities->count + 2; i++)
+        calls->first[i] += calls->first[i - 1];
+    return true;
+}
+
+int report_calls_gather(struct report_context *context, struct report_entities *entities, bool by_image,
+                        struct report_calls *calls)
+{
+    *calls = (struct report_calls){.counted = profile_counts_calls(context->profile) != 0};
+    if (!calls->counted)
+        return 0;
+    bool done = add_edges(context, entities, by_image, calls) && find_recursion(entities, calls) &&
+                index_pairs(entities, calls);
+    return done ? 0 : report_view_memory(context);
+}
+
+void report_calls_free(struct report_calls *calls)
+{
+    free(calls->pairs);
+    free(calls->called);
+    free(calls->first);
+    base_map_free(&calls->map);
+    *calls = (struct report_calls){0};
+}
+
+/* --- asking --- */
+
+struct report_called report_calls_of(const struct report_calls *calls, uint32_t entity)
+{
+    return entity < calls->entity_count ? calls->called[entity] : (struct report_called){0};
+}
+
+const struct report_pair *report_calls_between(const struct report_calls *calls, uint32_t caller,
+                                               uint32_t callee)
+{
+    uint32_t known = base_map_find(&calls->map, key_of(caller, callee));
+    return known == BASE_MAP_NONE ? NULL : &calls->pairs[known];
+}
+
+uint64_t report_calls_entering(const struct report_called *called)
+{
+    uint64_t outside = called->calls - called->recursive;
+    return outside ? outside : called->calls - called->itself;
+}
+
+struct report_mean report_calls_mean(const struct report_selection *selection,
+                                     const struct report_figure *figure, uint64_t calls)
+{
+    struct report_share share = report_select_share(selection, figure);
+    double scale = calls ? (double)selection->taken.value / (double)calls : 0;
+    return (struct report_mean){share.share * scale, share.low * scale, share.high * scale};
+}
+
+static bool in_nanoseconds(const struct report_selection *selection)
+{
+    return selection->counter && !selection->peak && selection->unit[0] == 'n' && selection->unit[1] == 's' &&
+           !selection->unit[2];
+}
+
+bool report_calls_timed(const struct report_context *context, const struct report_calls *calls)
+{
+    const struct report_selection *selection = &context->selection;
+    return calls->counted && in_nanoseconds(selection) && !selection->images && !selection->cpus;
+}
+
+/* --- as people read them --- */
+
+void report_calls_text(struct base_text *out, const struct report_called *called)
+{
+    if (!called->calls)
+        return;
+    uint64_t entering = report_calls_entering(called);
+    if (entering)
+        report_text_count(out, entering);
+    if (called->calls == entering)
+        return;
+    base_text_add(out, "+");
+    report_text_count(out, called->calls - entering);
+}
+
+void report_calls_mean_text(struct base_text *out, const struct report_mean *mean, bool ascii)
+{
+    static const char *const units[] = {"ns", "µs", "ms", "s"};
+    double scale = 1, leading = mean->value > 0 ? mean->value : mean->high;
+    size_t unit = 0;
+    for (; leading / scale >= 999.5 && unit < 3; unit++)
+        scale *= 1e3;
+    const char *name = unit == 1 && ascii ? "us" : units[unit];
+    int digits = leading / scale < 9.995 ? 2 : leading / scale < 99.95 ? 1 : 0;
+    if (mean->value > 0 && mean->low >= mean->high)
+        base_text_addf(out, "%.*f %s", digits, mean->value / scale, name);
+    else if (mean->value > 0)
+        base_text_addf(out, "%.*f %s%.*f %s", digits, mean->value / scale, ascii ? "+-" : "±", digits,
+                       (mean->high - mean->low) / 2 / scale, name);
+    else
+        base_text_addf(out, "<%.*f %s", digits, mean->high / scale, name);
+}
+
+void report_calls_json(struct base_json *json, const struct report_called *called)
+{
+    base_json_unsigned(json, "calls", called->calls);
+    base_json_unsigned(json, "recursive_calls", called->calls - report_calls_entering(called));
+}
+
+void report_calls_mean_json(struct base_json *json, const char *key, const struct report_mean *mean)
+{
+    base_json_begin(json, key, '{');
+    base_json_number(json, "value", mean->value);
+    base_json_number(json, "low", mean->low);
+    base_json_number(json, "high", mean->high);
+    base_json_end(json, '}');
+}
+
+bool report_calls_count(const struct profile *profile, uint64_t *calls, size_t *edges)
+{
+    struct base_map seen = {0};
+    bool done = true;
+    *calls = 0;
+    for (size_t i = 1; done && i < profile->edge_count; i++) {
+        const struct profile_edge *edge = &profile->edges[i];
+        *calls = add(*calls, edge->calls);
+        /* Indices have 31 bits, kinds two. */
+        uint64_t key = (uint64_t)edge->site << 33 | (uint64_t)edge->callee << 2 | (edge->kind - 1);
+        done = !edge->calls || base_map_set(&seen, key, 0);
+    }
+    *edges = seen.used;
+    base_map_free(&seen);
+    return done;
+}

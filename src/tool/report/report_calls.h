@@ -1,0 +1,82 @@
+/* report_calls.h - exact calls as reports need them: by function and by pair of functions, recursion told apart.
+ *
+ * Calls and time are of two kinds and are kept apart: calls are exact, and a quotient of sampled time and exact calls carries
+ * the interval of the time. Every mean time of a call divides what was spent in the function and all it called (each stack
+ * counted once, however often the function recurs in it) by the calls that enter it: those that come neither from the
+ * function itself nor from a cycle that it is a member of. Both sides then count an outermost call once. A member of a cycle
+ * that is only ever entered through other members has no such calls; for it all calls but its own count, which makes the
+ * quotient a lower bound.
+ * Context: tool. */
+#ifndef REPORT_CALLS_H
+#define REPORT_CALLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base_map.h"
+#include "profile.h"
+#include "report_view.h"
+
+/* Of one caller to one callee, both entities. */
+struct report_pair {
+    uint32_t caller, callee;
+    uint64_t kinds[PROFILE_CALL_KINDS]; /* by enum profile_call_kind */
+    uint64_t calls;                     /* their sum; sums stop at the top */
+    bool recursive;                     /* within itself or its cycle */
+};
+
+/* What was counted of one callee. */
+struct report_called {
+    uint64_t calls;
+    uint64_t itself;    /* of these, from itself */
+    uint64_t recursive; /* of these, from itself or a member of its cycle */
+};
+
+struct report_calls {
+    bool counted;              /* the profile counts calls */
+    uint64_t taken, all;       /* calls: after the filters, and before */
+    struct report_pair *pairs; /* by callee, then the most calls first */
+    size_t pair_count, pair_capacity;
+    struct report_called *called; /* by entity */
+    uint32_t *first;              /* the pairs of callee e: pairs[first[e]] .. pairs[first[e + 1] - 1] */
+    size_t entity_count;
+    struct base_map map; /* (caller, callee) -> pair */
+};
+
+/* Adds up the edges that the filters on threads leave; those on images too with `by_image`: an edge stays when its caller or
+ * its callee lies in one. Entities that only edges mention are made. report_calls_free is right in any case. */
+int report_calls_gather(struct report_context *context, struct report_entities *entities, bool by_image,
+                        struct report_calls *calls);
+void report_calls_free(struct report_calls *calls);
+
+/* Nothing counted: all zero. */
+struct report_called report_calls_of(const struct report_calls *calls, uint32_t entity);
+/* NULL: no such call was counted. */
+const struct report_pair *report_calls_between(const struct report_calls *calls, uint32_t caller,
+                                               uint32_t callee);
+/* Calls to divide time by; 0: how often it was entered is not known. */
+uint64_t report_calls_entering(const struct report_called *called);
+
+/* A mean, and the ends of its 95 % interval. */
+struct report_mean {
+    double value, low, high; /* in the counter's unit */
+};
+struct report_mean report_calls_mean(const struct report_selection *selection,
+                                     const struct report_figure *figure, uint64_t calls);
+
+/* Do the filters leave all the time of the calls that they leave? Then quotients make sense. */
+bool report_calls_timed(const struct report_context *context, const struct report_calls *calls);
+
+/* "1,204", recursive calls apart: "1,204+3,000"; nothing when there are none. */
+void report_calls_text(struct base_text *out, const struct report_called *called);
+/* "844 ±27 µs"; where nothing was sampled the upper end: "<12 ns". */
+void report_calls_mean_text(struct base_text *out, const struct report_mean *mean, bool ascii);
+/* "calls" and "recursive_calls": of these, those that do not enter it. */
+void report_calls_json(struct base_json *json, const struct report_called *called);
+void report_calls_mean_json(struct base_json *json, const char *key, const struct report_mean *mean);
+
+/* Calls of the whole profile, and the number of distinct (site, callee, kind). False when memory ran out. */
+bool report_calls_count(const struct profile *profile, uint64_t *calls, size_t *edges);
+
+#endif

@@ -1,0 +1,664 @@
+/* report_candidates.c - functions by what moving them, or spreading their calls over threads, would give the whole program.
+ *
+ * A page to decide by, so it says first what was assumed, and tells apart what was counted (calls, and from where), what was
+ * sampled (time, with intervals) and what follows from both (the bound, an interval too). A function whose calls were not
+ * counted cannot be charged for them: such functions stand apart, with the bound for a call that costs nothing. */
+#include "report_candidates.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base_array.h"
+#include "report_calls.h"
+#include "report_style.h"
+#include "report_text.h"
+
+enum { NARROW = 100, WIDE = 140, CALLERS_NAMED = 3, CALLER_COLUMNS = 36, WORDS_INDENT = 8 };
+
+/* --- the arithmetic --- */
+
+/* 1/K for N calls. */
+static double remaining(const struct report_assumption *assumption, uint64_t calls)
+{
+    if (!assumption->parallel)
+        return assumption->speedup > 0 ? 1 / assumption->speedup : 0;
+    uint64_t threads = calls && calls < assumption->parallel ? calls : assumption->parallel;
+    return 1 / (double)threads;
+}
+
+static double bound_of(double share, double remains, double cost)
+{
+    double left = 1 - share + share * remains + cost;
+    return left > 1e-12 ? 1 / left : INFINITY;
+}
+
+struct report_bound report_candidates_bound(const struct report_assumption *assumption,
+                                            const struct report_share *share, double whole_ns, uint64_t calls)
+{
+    double remains = remaining(assumption, calls);
+    double cost = whole_ns > 0 ? (double)calls * assumption->invoke_ns / whole_ns : 0;
+    double low = bound_of(share->low, remains, cost), high = bound_of(share->high, remains, cost);
+    /* What runs slower elsewhere (K below 1) turns the ends round. */
+    return (struct report_bound){bound_of(share->share, remains, cost), fmin(low, high), fmax(low, high)};
+}
+
+double report_candidates_break_even(const struct report_assumption *assumption, double call_ns,
+                                    uint64_t calls)
+{
+    return call_ns * (1 - remaining(assumption, calls));
+}
+
+enum report_verdict report_candidates_verdict(const struct report_bound *bound)
+{
+    if (bound->low >= 1 - 1e-9)
+        return REPORT_GAINS;
+    return bound->high < 1 ? REPORT_COSTS : REPORT_MAY_COST;
+}
+
+/* --- the functions --- */
+
+struct candidate {
+    uint32_t entity;
+    struct report_figure total;
+    struct report_called called;
+    uint64_t entering; /* 0: not known */
+    struct report_bound bound;
+};
+
+struct sum {
+    struct report_figure total;
+    uint32_t active;
+};
+
+struct list { /* of candidates, best first; the first `shown` are printed */
+    struct candidate *items;
+    size_t count, capacity, shown;
+    bool past;
+};
+
+struct candidates {
+    struct report_context *context;
+    struct report_assumption assumption;
+    struct report_entities entities;
+    struct report_calls calls;
+    struct sum *sums; /* by entity */
+    size_t sum_count, sum_capacity;
+    struct list known, unknown; /* with and without known numbers of calls */
+};
+
+/* Callees are in the total, and a stack counts once however often the function recurs in it. */
+static bool enter(void *context, struct report_frame *frames, size_t depth, const struct report_figure *total)
+{
+    struct candidates *self = context;
+    uint32_t entity = frames[depth - 1].entity;
+    while (self->sum_count <= entity) {
+        if (!base_array_room(self->sums, self->sum_count, self->sum_capacity))
+            return false;
+        self->sums[self->sum_count++] = (struct sum){0};
+    }
+    if (!self->sums[entity].active++)
+        report_select_add(&self->context->selection, &self->sums[entity].total, total);
+    return true;
+}
+
+static void leave(void *context, struct report_frame *frames, size_t depth)
+{
+    struct candidates *self = context;
+    self->sums[frames[depth - 1].entity].active--;
+}
+
+static bool leaf(void *context, struct report_frame *frames, size_t depth, const struct report_figure *self)
+{
+    (void)context, (void)frames, (void)depth, (void)self;
+    return true;
+}
+
+/* Marks are none, and the kernel stays where it is. */
+static bool can_move(const struct candidates *self, uint32_t entity)
+{
+    const struct report_entity *item = &self->entities.items[entity];
+    if (self->context->profile->images[item->image].kind == PROFILE_IMAGE_KERNEL)
+        return false;
+    return item->kind == REPORT_FUNCTION || item->kind == REPORT_JIT_FUNCTION || item->kind == REPORT_ADDRESS;
+}
+
+static bool add_candidate(struct candidates *self, uint32_t entity)
+{
+    struct candidate candidate = {
+        .entity = entity, .total = self->sums[entity].total, .called = report_calls_of(&self->calls, entity)};
+    candidate.entering = report_calls_entering(&candidate.called);
+    struct report_share share = report_select_share(&self->context->selection, &candidate.total);
+    candidate.bound = report_candidates_bound(
+        &self->assumption, &share, (double)self->context->selection.taken.value, candidate.entering);
+    struct list *list = candidate.entering ? &self->known : &self->unknown;
+    if (!base_array_room(list->items, list->count, list->capacity))
+        return false;
+    list->items[list->count++] = candidate;
+    return true;
+}
+
+static int best_first(const void *a, const void *b, void *context)
+{
+    const struct candidate *x = a, *y = b;
+    if (x->bound.value != y->bound.value)
+        return x->bound.value > y->bound.value ? -1 : 1;
+    if (x->total.value != y->total.value)
+        return x->total.value > y->total.value ? -1 : 1;
+    return report_view_compare_names(context, x->entity, y->entity);
+}
+
+/* What is too small goes to the end; the rest keeps its order. */
+static void put_in_order(struct candidates *self, struct list *list)
+{
+    const struct report_context *context = self->context;
+    size_t most = context->options->limit_rows ? context->options->limit_rows : list->count;
+    if (list->count)
+        qsort_r(list->items, list->count, sizeof *list->items, best_first, &self->entities);
+    for (size_t i = 0; i < list->count; i++) {
+        bool below = report_view_below(context, &list->items[i].total);
+        if (!below && list->shown < most)
+            list->items[list->shown++] = list->items[i];
+        else
+            list->past |= !below;
+    }
+}
+
+static int gather(struct candidates *self)
+{
+    struct report_context *context = self->context;
+    struct report_visitor visitor = {.enter = enter, .leave = leave, .leaf = leaf, .context = self};
+    if (!report_entity_init(&self->entities, context->profile, REPORT_DETAIL_FUNCTION))
+        return report_view_memory(context);
+    int code = report_walk(context->profile, &context->nodes, &self->entities, &visitor, context->error);
+    if (!code)
+        code = report_calls_gather(context, &self->entities, false, &self->calls);
+    for (uint32_t i = 1; !code && i < self->sum_count; i++)
+        if (self->sums[i].total.value > 0 && can_move(self, i) && !add_candidate(self, i))
+            code = report_view_memory(context);
+    if (code)
+        return code;
+    put_in_order(self, &self->known);
+    put_in_order(self, &self->unknown);
+    return 0;
+}
+
+/* --- what was assumed --- */
+
+/* Adds what `words` holds as a paragraph with a hanging indent, and empties it. */
+static void paragraph(const struct candidates *self, struct base_text *words)
+{
+    struct report_context *context = self->context;
+    report_text_wrap(context->out, base_text_string(words), 0, 2, context->width);
+    base_text_add(context->out, "\n");
+    context->out->failed |= words->failed;
+    base_text_clear(words);
+}
+
+static void add_time(const struct candidates *self, struct base_text *out, double nanoseconds)
+{
+    report_text_time(out, (int64_t)fmin(fmax(nanoseconds, 0), 9e18), self->context->options->ascii);
+}
+
+static void add_assumption(const struct candidates *self, struct base_text *words)
+{
+    const struct report_assumption *assumption = &self->assumption;
+    base_text_add(words, "assumed: ");
+    if (assumption->parallel)
+        base_text_addf(words,
+                       "the calls of a function run on %llu threads at once, evenly spread, each with all it "
+                       "calls (a call is not split: N calls keep N threads busy at most)",
+                       (unsigned long long)assumption->parallel);
+    else if (assumption->speedup > 0)
+        base_text_addf(words, "each call of a function runs %.6g times faster, with all it calls",
+                       assumption->speedup);
+    else
+        base_text_add(words,
+                      "each call of a function takes no time at all, with all it calls (no --speedup)");
+    if (assumption->invoke_ns > 0) {
+        base_text_add(words, ", and invoking it costs ");
+        add_time(self, words, assumption->invoke_ns);
+    } else {
+        base_text_add(words, ", and invoking it costs nothing (no --invoke-cost)");
+    }
+    base_text_add(words, "; everything else stays as it is. A bound: no way of doing it gives more.");
+    paragraph(self, words);
+}
+
+/* How many CPUs were busy on average; 0 when that is not known. */
+static double busy_cpus(const struct candidates *self)
+{
+    const char *duration = profile_meta(self->context->profile, "duration_ns");
+    double elapsed = duration ? strtod(duration, NULL) : 0;
+    return elapsed > 0 && isfinite(elapsed) ? (double)self->context->selection.taken.value / elapsed : 0;
+}
+
+static void add_whole(const struct candidates *self, struct base_text *words)
+{
+    double busy = busy_cpus(self);
+    base_text_add(words, "whole program: ");
+    add_time(self, words, (double)self->context->selection.taken.value);
+    base_text_addf(words, " of %s, all threads together%s; 2x means half of it.",
+                   self->context->selection.name,
+                   self->assumption.parallel ? ", taken as if one had run at a time" : "");
+    if (busy > 1.05)
+        base_text_addf(words, " It kept %.1f CPUs busy on average: time on the clock may gain less.", busy);
+    else if (busy > 0 && busy < 0.95)
+        base_text_addf(words, " It used %.2f of a CPU on average: what it waited stays.", busy);
+    paragraph(self, words);
+}
+
+static void add_reading(const struct candidates *self, struct base_text *words)
+{
+    base_text_add(words,
+                  "exact: calls (N+M: M more were recursive, and are in no other figure) and callers' shares "
+                  "of them. Sampled, with 95 % intervals: share of time, time of each call, and the bound "
+                  "that follows.");
+    paragraph(self, words);
+}
+
+static void add_missing(const struct candidates *self, struct base_text *words)
+{
+    if (self->calls.counted)
+        return;
+    base_text_add(words,
+                  "No calls were counted, so what invoking them costs is left out, and how long one takes "
+                  "is not known. To count them: tally record --calls -- COMMAND");
+    if (self->assumption.invoke_ns > 0)
+        base_text_add(words, " (--invoke-cost has no effect without)");
+    base_text_add(words, ".");
+    report_style_begin(self->context->out, REPORT_BOLD, self->context->options->color);
+    paragraph(self, words);
+    report_style_end(self->context->out, REPORT_BOLD, self->context->options->color);
+}
+
+static void print_assumptions(const struct candidates *self)
+{
+    struct base_text words = {0};
+    add_assumption(self, &words);
+    add_whole(self, &words);
+    if (self->calls.counted)
+        add_reading(self, &words);
+    base_text_add(self->context->out, "\n");
+    add_missing(self, &words);
+    base_text_free(&words);
+}
+
+/* --- rows --- */
+
+static bool is_wide(const struct candidates *self)
+{
+    return !self->context->width || self->context->width >= NARROW;
+}
+
+static bool has_callers_column(const struct candidates *self)
+{
+    return !self->context->width || self->context->width >= WIDE;
+}
+
+static void times(struct base_text *out, double bound, bool ascii)
+{
+    if (!isfinite(bound))
+        base_text_add(out, ascii ? "inf" : "∞");
+    else if (bound < 0.01)
+        base_text_add(out, "<0.01");
+    else
+        base_text_addf(out, "%.*f", bound < 9.995 ? 2 : bound < 99.95 ? 1 : 0, bound);
+}
+
+static void add_bound(const struct candidates *self, struct report_table *table,
+                      const struct report_bound *bound)
+{
+    struct base_text text = {0};
+    bool ascii = self->context->options->ascii;
+    times(&text, bound->value, ascii);
+    base_text_add(&text, "x (");
+    times(&text, bound->low, ascii);
+    base_text_add(&text, " - ");
+    times(&text, bound->high, ascii);
+    base_text_add(&text, ")");
+    report_table_cell(table, base_text_string(&text), ascii);
+    table->failed |= text.failed;
+    base_text_free(&text);
+}
+
+static struct report_mean mean_of(const struct candidates *self, const struct candidate *candidate)
+{
+    return report_calls_mean(&self->context->selection, &candidate->total, candidate->entering);
+}
+
+static struct report_mean break_even(const struct candidates *self, const struct candidate *candidate)
+{
+    const struct report_assumption *assumption = &self->assumption;
+    struct report_mean mean = mean_of(self, candidate);
+    uint64_t calls = candidate->entering;
+    return (struct report_mean){report_candidates_break_even(assumption, mean.value, calls),
+                                report_candidates_break_even(assumption, mean.low, calls),
+                                report_candidates_break_even(assumption, mean.high, calls)};
+}
+
+static void each_text(const struct candidates *self, const struct candidate *candidate, struct base_text *out)
+{
+    struct report_mean mean = mean_of(self, candidate);
+    report_calls_mean_text(out, &mean, self->context->options->ascii);
+}
+
+static void add_caller(const struct candidates *self, uint32_t caller, struct base_text *out)
+{
+    struct base_text name = {0};
+    report_entity_name(&self->entities, caller, &name);
+    report_text_fit_name(out, base_text_string(&name), self->context->width ? CALLER_COLUMNS : 0,
+                         self->context->options->ascii);
+    out->failed |= name.failed;
+    base_text_free(&name);
+}
+
+static void add_percent(struct base_text *out, double share)
+{
+    if (share > 0 && share < 0.005)
+        base_text_add(out, " <1 %");
+    else
+        base_text_addf(out, " %.0f %%", share < 0.995 || share >= 1 ? 100 * share : 99);
+}
+
+/* Is it one of the calls that `entering` counts? */
+static bool enters(const struct candidate *candidate, const struct report_pair *pair)
+{
+    bool cycle_only = candidate->called.recursive == candidate->called.calls;
+    return cycle_only ? pair->caller != pair->callee : !pair->recursive;
+}
+
+/* "parse 62 %, main 35 %, 4 others 3 %": exact shares of the calls that enter it, the most first. */
+static void callers_text(const struct candidates *self, const struct candidate *candidate,
+                         struct base_text *out)
+{
+    const struct report_calls *calls = &self->calls;
+    size_t named = 0, others = 0;
+    uint64_t rest = candidate->entering;
+    for (uint32_t i = calls->first[candidate->entity]; i < calls->first[candidate->entity + 1]; i++) {
+        const struct report_pair *pair = &calls->pairs[i];
+        if (!enters(candidate, pair))
+            continue;
+        if (named == CALLERS_NAMED) {
+            others++;
+            continue;
+        }
+        base_text_add(out, named++ ? ", " : "");
+        add_caller(self, pair->caller, out);
+        add_percent(out, (double)pair->calls / (double)candidate->entering);
+        rest -= pair->calls;
+    }
+    if (!others)
+        return;
+    base_text_addf(out, ", %zu %s", others, others == 1 ? "other" : "others");
+    add_percent(out, (double)rest / (double)candidate->entering);
+}
+
+/* What a reader must not overlook. */
+static void remark_text(const struct candidates *self, const struct candidate *candidate,
+                        struct base_text *out)
+{
+    const struct report_assumption *assumption = &self->assumption;
+    enum report_verdict verdict = report_candidates_verdict(&candidate->bound);
+    struct report_mean pays = break_even(self, candidate);
+    if (assumption->parallel > 1 && candidate->entering < assumption->parallel)
+        base_text_addf(out, "only %llu %s: no more threads have work. ",
+                       (unsigned long long)candidate->entering, candidate->entering == 1 ? "call" : "calls");
+    if (verdict == REPORT_GAINS)
+        return;
+    base_text_addf(out, "invoking it %s more than it saves",
+                   verdict == REPORT_COSTS ? "would cost" : "may cost");
+    if (pays.value > 0) {
+        base_text_add(out, ": it pays below ");
+        report_calls_mean_text(out, &pays, self->context->options->ascii);
+        base_text_add(out, " a call");
+    }
+}
+
+static void add_words(const struct candidates *self, struct report_table *table, struct base_text *words,
+                      enum report_style style)
+{
+    if (words->length)
+        report_table_words(table, 0, WORDS_INDENT, base_text_string(words), style,
+                           self->context->options->ascii);
+    table->failed |= words->failed;
+    base_text_clear(words);
+}
+
+/* Narrower terminals have no columns for callers, narrow ones none for calls: they are told in words below. */
+static void add_story(const struct candidates *self, struct report_table *table,
+                      const struct candidate *candidate)
+{
+    struct base_text words = {0};
+    if (!is_wide(self)) {
+        report_calls_text(&words, &candidate->called);
+        base_text_add(&words, candidate->called.calls == 1 ? " call of " : " calls, each ");
+        each_text(self, candidate, &words);
+        base_text_add(&words, "; ");
+    }
+    if (!has_callers_column(self)) {
+        base_text_add(&words, "called by ");
+        callers_text(self, candidate, &words);
+        add_words(self, table, &words, REPORT_DIM);
+    }
+    remark_text(self, candidate, &words);
+    add_words(self, table, &words, REPORT_PLAIN);
+    base_text_free(&words);
+}
+
+static void add_known(const struct candidates *self, struct report_table *table,
+                      const struct candidate *candidate)
+{
+    const struct report_context *context = self->context;
+    struct base_text text = {0};
+    add_bound(self, table, &candidate->bound);
+    report_view_share_cell(context, table, &candidate->total);
+    if (is_wide(self)) {
+        report_calls_text(&text, &candidate->called);
+        report_table_cell(table, base_text_string(&text), false);
+        base_text_clear(&text);
+        each_text(self, candidate, &text);
+        report_table_cell(table, base_text_string(&text), context->options->ascii);
+        base_text_clear(&text);
+    }
+    report_view_name_cell(context, table, &self->entities, candidate->entity, false);
+    if (is_wide(self)) {
+        report_view_image_cell(context, table, &self->entities, candidate->entity);
+    }
+    if (has_callers_column(self)) {
+        callers_text(self, candidate, &text);
+        report_table_cell(table, base_text_string(&text), context->options->ascii);
+    }
+    report_table_row(table, REPORT_PLAIN);
+    table->failed |= text.failed;
+    base_text_free(&text);
+    add_story(self, table, candidate);
+}
+
+static void add_hidden(const struct candidates *self, struct report_table *table, const struct list *list)
+{
+    struct base_text words = {0};
+    if (list->count == list->shown)
+        return;
+    base_text_add(&words, "(");
+    report_view_below_text(self->context, list->count - list->shown, "function", "functions", list->past,
+                           &words);
+    base_text_add(&words, ")");
+    add_words(self, table, &words, REPORT_DIM);
+    base_text_free(&words);
+}
+
+static void print_known(struct candidates *self)
+{
+    struct report_table table = {0};
+    struct report_table_form form = report_view_form(self->context);
+    report_table_add_column(&table, "whole program at best", REPORT_LEFT, REPORT_FIXED);
+    report_table_add_column(&table, "share of time", REPORT_RIGHT_TITLE_LEFT, REPORT_FIXED);
+    if (is_wide(self)) {
+        report_table_add_column(&table, "calls", REPORT_RIGHT, REPORT_FIXED);
+        report_table_add_column(&table, "each", REPORT_RIGHT, REPORT_FIXED);
+    }
+    report_table_add_column(&table, "function", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
+    if (is_wide(self)) {
+        report_table_add_column(&table, "image", REPORT_LEFT, REPORT_FLEXIBLE);
+    }
+    if (has_callers_column(self))
+        report_table_add_column(&table, "callers", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
+    for (size_t i = 0; i < self->known.shown; i++)
+        add_known(self, &table, &self->known.items[i]);
+    add_hidden(self, &table, &self->known);
+    report_table_print(&table, &form, self->context->out);
+    report_table_free(&table);
+}
+
+static void print_unknown(struct candidates *self)
+{
+    struct report_table table = {0};
+    struct report_table_form form = report_view_form(self->context);
+    report_table_add_column(&table, "whole program at best", REPORT_LEFT, REPORT_FIXED);
+    report_table_add_column(&table, "share of time", REPORT_RIGHT_TITLE_LEFT, REPORT_FIXED);
+    report_table_add_column(&table, "function", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
+    if (is_wide(self))
+        report_table_add_column(&table, "image", REPORT_LEFT, REPORT_FLEXIBLE);
+    for (size_t i = 0; i < self->unknown.shown; i++) {
+        const struct candidate *candidate = &self->unknown.items[i];
+        add_bound(self, &table, &candidate->bound);
+        report_view_share_cell(self->context, &table, &candidate->total);
+        report_view_name_cell(self->context, &table, &self->entities, candidate->entity, false);
+        if (is_wide(self))
+            report_view_image_cell(self->context, &table, &self->entities, candidate->entity);
+        report_table_row(&table, REPORT_PLAIN);
+    }
+    add_hidden(self, &table, &self->unknown);
+    report_table_print(&table, &form, self->context->out);
+    report_table_free(&table);
+}
+
+static void print_text(struct candidates *self)
+{
+    struct base_text words = {0};
+    print_assumptions(self);
+    if (self->calls.counted && self->known.count)
+        print_known(self);
+    if (self->calls.counted && self->unknown.count) {
+        base_text_add(self->context->out, self->known.count ? "\n" : "");
+        base_text_add(&words,
+                      "How often these were called is not known (not counted, or only from themselves), so "
+                      "their bound leaves out what invoking them costs:");
+        paragraph(self, &words);
+    }
+    if (self->unknown.count)
+        print_unknown(self);
+    base_text_free(&words);
+}
+
+/* --- JSON --- */
+
+static void json_bound(struct base_json *json, const struct report_bound *bound)
+{
+    base_json_begin(json, "bound", '{');
+    base_json_number(json, "value", bound->value);
+    base_json_number(json, "low", bound->low);
+    base_json_number(json, "high", bound->high);
+    base_json_end(json, '}');
+}
+
+static void json_callers(struct candidates *self, const struct candidate *candidate)
+{
+    const struct report_calls *calls = &self->calls;
+    struct base_json *json = self->context->json;
+    base_json_begin(json, "callers", '[');
+    for (uint32_t i = calls->first[candidate->entity]; i < calls->first[candidate->entity + 1]; i++) {
+        const struct report_pair *pair = &calls->pairs[i];
+        if (!enters(candidate, pair))
+            continue;
+        base_json_begin(json, NULL, '{');
+        report_json_entity(self->context, &self->entities, pair->caller);
+        base_json_unsigned(json, "calls", pair->calls);
+        base_json_number(json, "share", (double)pair->calls / (double)candidate->entering);
+        base_json_end(json, '}');
+    }
+    base_json_end(json, ']');
+}
+
+static void json_calls(struct candidates *self, const struct candidate *candidate)
+{
+    static const char *const verdicts[] = {"gains", "may cost", "costs"};
+    struct base_json *json = self->context->json;
+    struct report_mean mean = mean_of(self, candidate);
+    struct report_mean pays = break_even(self, candidate);
+    report_calls_json(json, &candidate->called);
+    report_calls_mean_json(json, "ns_per_call", &mean);
+    base_json_string(json, "verdict", verdicts[report_candidates_verdict(&candidate->bound)]);
+    report_calls_mean_json(json, "break_even_ns", &pays);
+    json_callers(self, candidate);
+}
+
+static void json_list(struct candidates *self, const char *key, const struct list *list)
+{
+    struct base_json *json = self->context->json;
+    base_json_begin(json, key, '[');
+    for (size_t i = 0; i < list->shown; i++) {
+        const struct candidate *candidate = &list->items[i];
+        base_json_begin(json, NULL, '{');
+        report_json_entity(self->context, &self->entities, candidate->entity);
+        report_json_figure(self->context, "total", &candidate->total);
+        json_bound(json, &candidate->bound);
+        if (candidate->entering)
+            json_calls(self, candidate);
+        base_json_end(json, '}');
+    }
+    base_json_end(json, ']');
+}
+
+static void print_json(struct candidates *self)
+{
+    struct base_json *json = self->context->json;
+    const struct report_assumption *assumption = &self->assumption;
+    base_json_begin(json, "assumed", '{');
+    base_json_number(json, "speedup",
+                     assumption->speedup > 0 && !assumption->parallel ? assumption->speedup : NAN);
+    base_json_number(json, "invoke_cost_ns", assumption->invoke_ns);
+    if (assumption->parallel)
+        base_json_unsigned(json, "threads", assumption->parallel);
+    else
+        base_json_string(json, "threads", NULL);
+    base_json_end(json, '}');
+    base_json_bool(json, "calls_counted", self->calls.counted);
+    base_json_number(json, "busy_cpus", busy_cpus(self) > 0 ? busy_cpus(self) : NAN);
+    json_list(self, "rows", &self->known);
+    json_list(self, "calls_unknown", &self->unknown);
+    base_json_unsigned(json, "rows_below_limit", self->known.count - self->known.shown);
+    base_json_unsigned(json, "calls_unknown_below_limit", self->unknown.count - self->unknown.shown);
+}
+
+/* --- all of it --- */
+
+static int check_counter(struct report_context *context)
+{
+    const struct report_selection *selection = &context->selection;
+    if (!selection->counter || (!strcmp(selection->unit, "ns") && !selection->peak))
+        return 0;
+    return base_fail(context->error, BASE_EUSAGE, "candidates need time, and %s is in %s", selection->name,
+                     selection->unit);
+}
+
+int report_candidates(struct report_context *context)
+{
+    const struct report_options *options = context->options;
+    struct candidates self = {
+        .context = context, .assumption = {options->speedup, (double)options->invoke_ns, options->parallel}};
+    int code = check_counter(context);
+    if (!code)
+        code = gather(&self);
+    if (!code && context->json)
+        print_json(&self);
+    else if (!code)
+        print_text(&self);
+    report_calls_free(&self.calls);
+    report_entity_free(&self.entities);
+    free(self.sums);
+    free(self.known.items);
+    free(self.unknown.items);
+    return code;
+}
