@@ -5,8 +5,6 @@
 
 #include "base_array.h"
 
-enum { WINDOW = 16 }; /* how far before a jump its table is loaded */
-
 /* --- shared by the passes --- */
 
 uint32_t code_scan_find(const struct code_scan *scan, uint64_t address)
@@ -85,47 +83,6 @@ static void add_site(struct code_scan *scan, uint32_t function, const struct cod
     };
 }
 
-/* movslq (base,index,4): loads an entry of a table of 32-bit differences. */
-static bool loads_difference(const struct code_instruction *at, const uint8_t *bytes)
-{
-    if (at->opcode_map != 0 || at->opcode != 0x63 || (bytes[at->modrm_at] & 7) != 4 ||
-        bytes[at->modrm_at] >= 0xc0)
-        return false;
-    return bytes[at->modrm_at + 1] >> 6 == 2;
-}
-
-/* mov (base,index,8) or table(,index,8). */
-static bool loads_word(const struct code_instruction *at, const uint8_t *bytes)
-{
-    return at->opcode_map == 0 && at->opcode == 0x8b && (bytes[at->modrm_at] & 7) == 4 &&
-           bytes[at->modrm_at] < 0xc0 && bytes[at->modrm_at + 1] >> 6 == 3;
-}
-
-/* What the form of an indirect jump says: compilers load a table's entry a few instructions before `jmp *reg`. */
-static unsigned facts_of_jump(const struct code_scan *scan, size_t number, const uint8_t *code,
-                              uint64_t start)
-{
-    const struct code_instruction *all = scan->instructions.items, *jump = &all[number];
-    const uint8_t *bytes = code + (jump->address - start);
-    if (jump->marks & CODE_NOTRACK)
-        return CODE_SITE_TABLE;
-    if (jump->operand == CODE_OPERAND_MEMORY)
-        return (bytes[jump->modrm_at] & 7) == 4 && bytes[jump->modrm_at + 1] >> 6 == 3 ? CODE_SITE_INDEXED
-                                                                                       : 0;
-    if (jump->operand != CODE_OPERAND_REGISTER)
-        return 0;
-    for (size_t back = 1; back <= WINDOW && back <= number; back++) {
-        const struct code_instruction *at = &all[number - back];
-        if (at->flow == CODE_CALL || at->flow == CODE_CALL_INDIRECT)
-            break;
-        if (loads_difference(at, code + (at->address - start)))
-            return CODE_SITE_TABLE;
-        if (loads_word(at, code + (at->address - start)))
-            return CODE_SITE_INDEXED;
-    }
-    return 0;
-}
-
 /* --- one instruction --- */
 
 static void note_direct(struct code_scan *scan, uint32_t number, const struct code_instruction *at)
@@ -164,11 +121,14 @@ static void note_immediate(struct code_scan *scan, const struct code_function *f
 static void note_address(struct code_scan *scan, uint32_t number, const struct code_instruction *at)
 {
     const struct code_survey *survey = scan->survey;
+    const struct code_function *function = &survey->functions->items[number];
     if (at->marks & CODE_LEA && at->rip_relative) {
         if (at->memory >= survey->map_base && at->memory < survey->map_end)
             code_scan_take(scan, at->memory, CODE_TAKEN_LEA);
+        if (at->memory > function->start && at->memory < function->end)
+            survey->items[number].facts |= CODE_FACT_LABELS;
     } else if (!survey->position_independent && at->immediate_size >= 4) {
-        note_immediate(scan, &survey->functions->items[number], at);
+        note_immediate(scan, function, at);
     }
 }
 
@@ -204,8 +164,7 @@ static unsigned facts_of_end(const struct code_instructions *instructions)
 static void note_instructions(struct code_scan *scan, uint32_t number, const uint8_t *code)
 {
     struct code_survey *survey = scan->survey;
-    const struct code_function *function = &survey->functions->items[number];
-    bool differences = false, tables = false;
+    bool tables = false;
     for (size_t i = 0; i < scan->instructions.count; i++) {
         const struct code_instruction *at = &scan->instructions.items[i];
         code_scan_mark(scan, CODE_MAP_START, at->address);
@@ -214,16 +173,15 @@ static void note_instructions(struct code_scan *scan, uint32_t number, const uin
         else if (at->flow == CODE_CALL_INDIRECT)
             add_site(scan, number, at, 0);
         else if (at->flow == CODE_JUMP_INDIRECT) {
-            unsigned facts = facts_of_jump(scan, i, code, function->start);
-            tables |= at->operand == CODE_OPERAND_REGISTER;
+            unsigned facts = code_jump_facts(&scan->instructions, i, code);
+            tables |= (facts & (CODE_SITE_TABLE | CODE_SITE_UNKNOWN)) && at->operand == CODE_OPERAND_REGISTER;
             add_site(scan, number, at, facts);
         } else
             note_address(scan, number, at);
-        differences |= loads_difference(at, code + (at->address - function->start));
         if (at->marks & CODE_GS && survey->gs_users++ == 0)
             survey->first_gs = at->address;
     }
-    if (tables && differences)
+    if (tables)
         add_candidates(scan, number);
 }
 

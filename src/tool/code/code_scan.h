@@ -7,7 +7,10 @@
 
 #include "code_survey.h"
 
-#define CODE_SITE_INDEXED 0x8000 /* a fact while surveying: jumps through a table of 8-byte words */
+/* Facts while surveying, gone when it is done. */
+#define CODE_SITE_INDEXED 0x8000 /* of a site: jumps through a table of 8-byte words */
+#define CODE_SITE_UNKNOWN 0x4000 /* of a site: jumps to a register, and where that was loaded is not seen */
+#define CODE_FACT_LABELS  0x8000 /* of a function: takes addresses inside itself */
 
 enum { CODE_LINKAGE_MAX = 8, CODE_PROFILER_MAX = 8 };
 
@@ -41,6 +44,10 @@ bool code_scan_in_linkage(const struct code_scan *scan, uint64_t address);
 bool code_scan_is_profiler(const char *name);
 /* Notes that `address` is taken, by a function or label of the image's, or elsewhere (ignored). */
 void code_scan_take(struct code_scan *scan, uint64_t address, enum code_taken how);
+
+/* What the form of the indirect jump `number` says, and that of what stands before it: CODE_SITE_TABLE, CODE_SITE_INDEXED,
+ * CODE_SITE_UNKNOWN, or 0: it leaves the function. `code` is the first instruction's bytes. (code_jump.c) */
+unsigned code_jump_facts(const struct code_instructions *instructions, size_t number, const uint8_t *code);
 
 /* The passes. Running out of memory sets scan->failed. */
 void code_scan_functions(struct code_scan *scan);

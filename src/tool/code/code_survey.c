@@ -150,11 +150,33 @@ static void judge_site(const struct code_scan *scan, struct code_site *site)
     site->facts |= (uint16_t)facts;
 }
 
+/* A compiler may leave a switch in the hot half of a function and its table's address in the cold one: where one is not
+ * resolved, neither is what it exchanges jumps with, except for functions of their own (tail calls). */
+static void spread_unresolved(const struct code_scan *scan)
+{
+    struct code_survey *survey = scan->survey;
+    uint32_t *doubtful = scan->labels; /* no longer needed */
+    for (size_t i = 0; i < survey->functions->count; i++)
+        doubtful[i] = (survey->items[i].facts & CODE_FACT_UNRESOLVED) != 0;
+    for (size_t i = 0; i < survey->site_count; i++) {
+        const struct code_site *site = &survey->sites[i];
+        unsigned call = site->facts & (CODE_SITE_ENTRY | CODE_SITE_PROVEN | CODE_SITE_FRAGMENT);
+        if (site->flow == CODE_CALL || site->target_function == CODE_NONE ||
+            call == (CODE_SITE_ENTRY | CODE_SITE_PROVEN))
+            continue;
+        if (doubtful[site->function] || doubtful[site->target_function]) {
+            survey->items[site->function].facts |= CODE_FACT_UNRESOLVED;
+            survey->items[site->target_function].facts |= CODE_FACT_UNRESOLVED;
+        }
+    }
+}
+
 static void judge(const struct code_scan *scan)
 {
     struct code_survey *survey = scan->survey;
     for (size_t i = 0; i < survey->site_count; i++)
         judge_site(scan, &survey->sites[i]);
+    spread_unresolved(scan);
     for (size_t i = 0; i < survey->functions->count; i++)
         if (code_survey_marked(survey, CODE_MAP_CALL, survey->functions->items[i].start))
             survey->items[i].facts |= CODE_FACT_CALLED;

@@ -52,16 +52,27 @@ static bool read_table(struct code_scan *scan, uint64_t table, uint64_t end, uin
     return owned;
 }
 
+/* A switch without a table, and a jump of unknown origin where labels are taken by lea, may go anywhere inside the function.
+ * (Labels in words of data are all known.) */
+static bool is_unresolved(const struct code_scan *scan, uint32_t number, const struct code_site *site)
+{
+    const struct code_survey_function *item = &scan->survey->items[number];
+    if (site->facts & CODE_SITE_UNKNOWN)
+        return (item->facts & CODE_FACT_LABELS) != 0;
+    return (site->facts & CODE_SITE_TABLE) && site->operand == CODE_OPERAND_REGISTER &&
+           !(item->facts & CODE_FACT_TABLES) && scan->labels[number] == 0;
+}
+
 static void judge_function(struct code_scan *scan, uint32_t number)
 {
-    struct code_survey *survey = scan->survey;
-    struct code_survey_function *item = &survey->items[number];
+    struct code_survey_function *item = &scan->survey->items[number];
     for (uint32_t i = 0; i < item->site_count; i++) {
-        const struct code_site *site = &survey->sites[item->first_site + i];
-        if ((site->facts & CODE_SITE_TABLE) && site->operand == CODE_OPERAND_REGISTER &&
-            !(item->facts & CODE_FACT_TABLES) && scan->labels[number] == 0)
+        struct code_site *site = &scan->survey->sites[item->first_site + i];
+        if (is_unresolved(scan, number, site))
             item->facts |= CODE_FACT_UNRESOLVED;
+        site->facts &= (uint16_t)~CODE_SITE_UNKNOWN;
     }
+    item->facts &= (uint16_t)~CODE_FACT_LABELS;
 }
 
 /* Jumps through 8-byte words are a switch where words of data point into the function, else a table of functions. */

@@ -6,7 +6,7 @@
  * - An indirect jump that stays inside its function is known to be a switch, and it goes where something was said to enter.
  * - An indirect call, or jump to another function, goes to a function whose address is known to be taken.
  * - What comes from elsewhere (libraries, the unwinder; not: start-up code that neither symbol nor FDE covers) arrives at a function taken, behind a call, or at a landing pad.
- * Exits with 77 where tracing a child is not permitted. */
+ * Skipped where the program is not there, or tracing a child is not permitted. */
 #include <elf.h>
 #include <errno.h>
 #include <libelf.h>
@@ -259,8 +259,8 @@ int main(int argc, char **argv)
     if (argc < 3)
         return 2;
     if (access(argv[2], X_OK) != 0) {
-        printf("%s is not there\n", argv[2]);
-        return 77;
+        printf("1..0 # SKIP %s is not there\n", argv[2]);
+        return 0;
     }
     command = argv + 1;
     return cmocka_run_group_tests_name("code_step", tests, NULL, NULL);
