@@ -154,7 +154,8 @@ def python(context, rounds=80):
 
 
 def compiler(context, functions=300):
-    """At -O1: at -O2 some 0.4 % of cc1's stacks are truly larger than the 64 KB that the kernel can copy."""
+    """At -O1: at -O2 some 0.5 % of cc1's stacks are larger than the 64 KB that the kernel can copy, and change too fast
+    to be read from the process a moment later."""
     return [cc1(), "-quiet", "-O1", "-fpreprocessed", c_file(context, functions), "-o", context.path("big.s")]
 
 

@@ -269,6 +269,14 @@ static void draw_line(struct recorder *recorder, const char *text)
     dprintf(STDERR_FILENO, "\r%-*.*s", STATUS_COLUMNS, STATUS_COLUMNS, text);
 }
 
+static uint64_t lost_stacks(const struct profile *profile)
+{
+    uint64_t lost = 0;
+    for (unsigned reason = WIRE_LOSS_STACK_CUT; reason <= WIRE_LOSS_TOO_DEEP; reason++)
+        lost += reason == WIRE_LOSS_FRAME_POINTER ? 0 : profile->losses[reason];
+    return lost;
+}
+
 static double own_percent(const struct collect_status *status)
 {
     return status->elapsed_ns ? 100.0 * (double)status->tool_cpu_ns / (double)status->elapsed_ns : 0;
@@ -278,9 +286,11 @@ static void draw_status(struct recorder *recorder)
 {
     const struct collect_status *status = collect_session_status(recorder->session);
     char text[256];
-    snprintf(text, sizeof text, "tally: %.0f s, %llu samples, %llu lost, %llu stacks cut, own CPU %.1f %%",
-             (double)status->elapsed_ns / 1e9, (unsigned long long)status->samples,
-             (unsigned long long)status->lost, (unsigned long long)status->cut, own_percent(status));
+    snprintf(
+        text, sizeof text, "tally: %.0f s, %llu samples, %llu lost, %llu stacks incomplete, own CPU %.1f %%",
+        (double)status->elapsed_ns / 1e9, (unsigned long long)status->samples,
+        (unsigned long long)status->lost,
+        (unsigned long long)lost_stacks(collect_session_profile(recorder->session)), own_percent(status));
     draw_line(recorder, text);
 }
 
@@ -438,14 +448,6 @@ static const char *describe_status(int status, char *text, size_t size)
     else
         snprintf(text, size, "signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
     return text;
-}
-
-static uint64_t lost_stacks(const struct profile *profile)
-{
-    uint64_t lost = 0;
-    for (unsigned reason = WIRE_LOSS_STACK_CUT; reason <= WIRE_LOSS_TOO_DEEP; reason++)
-        lost += reason == WIRE_LOSS_FRAME_POINTER ? 0 : profile->losses[reason];
-    return lost;
 }
 
 static void say_result(const struct recorder *recorder)

@@ -39,7 +39,7 @@ struct collect_process {
     uint32_t jit_images;    /* how many such images: a reused address with another function needs another */
     int jit_dump_fd;        /* -1: no jitdump file mapped */
     bool alive;
-    uint64_t samples, cut; /* in the current second */
+    uint64_t samples, short_copies; /* in the current second */
 };
 
 struct collect_processes {

@@ -37,15 +37,17 @@ void collect_sampler_free(struct collect_sampler *sampler)
 struct walk {
     struct collect_sampler *sampler;
     struct collect_process *process;
-    uint64_t high;  /* the copy's end */
-    bool may_grow;  /* a larger copy is to be had: rather that than reading late */
-    bool copy_full; /* the stack goes on above it */
+    uint64_t high;   /* the copy's end */
+    bool copy_full;  /* the stack goes on above it */
+    bool may_grow;   /* a larger copy is to be had: rather that than reading late */
+    bool copy_short; /* and a word of that was asked for */
     bool read_late;
 };
 
 enum {
-    SAME_STACK = 16 << 20
-}; /* words this near above a full copy are of the same stack: cut, not elsewhere */
+    SAME_STACK = 16 << 20, /* words this near above a full copy are of the same stack, not elsewhere */
+    OTHER_FIELDS = 8192,   /* at most: the kernel makes room for them by a smaller copy */
+};
 
 static bool find_place(void *context, uint64_t pc, struct unwind_place *place)
 {
@@ -65,7 +67,9 @@ static bool find_place(void *context, uint64_t pc, struct unwind_place *place)
 static bool read_late(void *context, uint64_t address, uint64_t *word)
 {
     struct walk *walk = context;
-    if (walk->copy_full && walk->may_grow && address >= walk->high && address - walk->high < SAME_STACK)
+    bool above = walk->copy_full && address >= walk->high && address - walk->high < SAME_STACK;
+    walk->copy_short |= above;
+    if (above && walk->may_grow)
         return false;
     struct iovec local = {word, sizeof *word}, remote = {(void *)(uintptr_t)address, sizeof *word};
     if (process_vm_readv(walk->process->pid, &local, 1, &remote, 1, 0) != (ssize_t)sizeof *word)
@@ -190,7 +194,7 @@ static struct unwind_result walk_stack(struct collect_sampler *sampler, struct c
     uint64_t sp = registers.value[arch->sp];
     walk->high = sp + sample->stack_size;
     walk->copy_full = sample->stack_size == sample->stack_asked;
-    walk->may_grow = sample->stack_asked < COLLECT_COPY_LARGEST;
+    walk->may_grow = sample->stack_asked < COLLECT_COPY_LARGEST - OTHER_FIELDS;
     struct unwind_memory memory = {
         .low = sp, .high = walk->high, .bytes = sample->stack, .read_outside = read_late, .context = walk};
     struct unwind_space space = {.arch = arch,
@@ -202,12 +206,12 @@ static struct unwind_result walk_stack(struct collect_sampler *sampler, struct c
 }
 
 static size_t user_frames(struct collect_sampler *sampler, struct collect_process *process,
-                          const struct collect_sample *sample, bool *cut)
+                          const struct collect_sample *sample, bool *copy_short)
 {
     struct walk walk = {.sampler = sampler, .process = process};
     struct unwind_result result = walk_stack(sampler, process, sample, &walk);
     unsigned loss = loss_of(result.end, sample->stack_size == sample->stack_asked);
-    *cut = loss == WIRE_LOSS_STACK_CUT;
+    *copy_short = walk.copy_short || loss == WIRE_LOSS_STACK_CUT;
     if (loss)
         profile_lose(sampler->profile, loss, 1);
     if (result.frame_pointer_frames)
@@ -273,14 +277,14 @@ static bool has_no_stack(struct collect_sampler *sampler, struct collect_process
 }
 
 uint32_t collect_sampler_node(struct collect_sampler *sampler, struct collect_process *process,
-                              const struct collect_sample *sample, bool *cut)
+                              const struct collect_sample *sample, bool *copy_short)
 {
     size_t count;
-    *cut = false;
+    *copy_short = false;
     if (sample->registers && sample->stack && has_no_stack(sampler, process, sample)) {
         count = stackless(sampler, process, sample);
     } else if (sample->registers && sample->stack) {
-        count = user_frames(sampler, process, sample, cut);
+        count = user_frames(sampler, process, sample, copy_short);
     } else if (sample->stack_asked) {
         profile_lose(sampler->profile, WIRE_LOSS_NO_USER_REGISTERS, 1);
         sampler->addresses[0] = sampler->special_kernel;

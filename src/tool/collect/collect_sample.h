@@ -30,9 +30,8 @@ int collect_sampler_init(struct collect_sampler *sampler, struct collect_process
                          struct base_error *error);
 void collect_sampler_free(struct collect_sampler *sampler);
 
-/* The node a sample belongs to; 0 when memory ran out (counted). *cut: the copy of the stack was too small.
- */
+/* The node a sample belongs to; 0 when memory ran out (counted). *copy_short: the stack goes on above its copy. */
 uint32_t collect_sampler_node(struct collect_sampler *sampler, struct collect_process *process,
-                              const struct collect_sample *sample, bool *cut);
+                              const struct collect_sample *sample, bool *copy_short);
 
 #endif

@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <poll.h>
 #include <stdio.h>
@@ -44,14 +45,16 @@ enum {
     OWN_NICE = -20, /* where allowed: a machine full of busy threads must not starve who empties the rings */
     LATE_STEP_MS = 2,
     LATE_FOR_NS = 100000000,
+    FULL_COPY_STEP_MS = 10,
+    FULL_COPY_FOR_NS = 1000000000,
     ROUNDS_MAX = 16,      /* of work before the rest of a step has its turn */
     FLUSH_NS = 500000000, /* SIGKILL loses at most this, the horizon and one step */
     RESOLVE_LIMIT_NS = 2000000000,
     REDRAW_FROM_NS = 10000000, /* see collect_time.h */
     REDRAW_SPREAD_NS = 20000000,
     COPY_FIRST = 16384,
-    CUT_PER_THOUSAND = 2, /* cut stacks of a process in a second that call for a larger copy */
-    BIRTHS_MANY = 8,      /* threads and processes born in a second that call for events of whole CPUs */
+    SHORT_PER_THOUSAND = 2, /* short copies of a process in a second that call for larger ones */
+    BIRTHS_MANY = 8,        /* threads and processes born in a second that call for events of whole CPUs */
     BIRTHS_EARLY_NS = 300000000, /* programs make their threads at first: then one looks often */
     BIRTHS_EARLY_STEP_MS = 10,
     BIRTHS_STEP_MS = 50,
@@ -73,10 +76,11 @@ struct collect_session {
     size_t polled_count, polled_capacity, first_ring_poll, rings_polled;
     size_t living_pidfds;
     uint64_t start_ns, last_flush, last_second;
-    uint64_t late_reads;  /* counted when the last step began */
-    uint64_t late_until;  /* till when steps are short */
-    uint64_t redraw_at;   /* when the periods are drawn anew; 0: done */
-    uint64_t last_births; /* counted when the current second began */
+    uint64_t late_reads;              /* counted when the last step began */
+    uint64_t late_until;              /* till when steps are short */
+    uint64_t full_copies, full_until; /* likewise, of stacks as large as their copy */
+    uint64_t redraw_at;               /* when the periods are drawn anew; 0: done */
+    uint64_t last_births;             /* counted when the current second began */
     struct collect_filter filter;
     enum { BY_THREAD, BY_CPU, BY_THREAD_FOR_GOOD } sampled;
     int cgroup;
@@ -402,11 +406,11 @@ static void work_until(struct collect_session *session, uint64_t horizon)
 
 /* --- now and then --- */
 
-/* What was cut before says nothing of the larger copy. */
-static void forget_cuts(struct collect_session *session, uint32_t bytes)
+/* Whose copies were short before says nothing of larger ones. */
+static void forget_short_copies(struct collect_session *session, uint32_t bytes)
 {
     for (size_t i = 0; i < session->stream.processes.count; i++)
-        session->stream.processes.items[i].cut = 0;
+        session->stream.processes.items[i].short_copies = 0;
     profile_set_metaf(session->profile, "stack_copy_bytes", "%u", bytes);
 }
 
@@ -431,7 +435,7 @@ static void grow_copy(struct collect_session *session)
     struct base_error reason = {0};
     collect_time_list *list = session->sampled == BY_CPU ? NULL : list_living;
     if (collect_time_grow_copy(time, bytes, list, session, &reason) == BASE_OK)
-        forget_cuts(session, bytes);
+        forget_short_copies(session, bytes);
     else if (reason.text[0])
         profile_set_meta(session->profile, "stack_copy_notice", reason.text);
 }
@@ -507,15 +511,16 @@ static void forget_the_dead(struct collect_session *session)
     }
 }
 
-/* Does any process have too many cut stacks in this second? */
-static void look_at_cuts(struct collect_session *session, uint64_t now)
+/* Does any process have too many stacks in this second that are larger than their copies? */
+static void look_at_copies(struct collect_session *session, uint64_t now)
 {
     bool deep = false, over = now - session->last_second >= SECOND;
     for (size_t i = 0; i < session->stream.processes.count; i++) {
         struct collect_process *process = &session->stream.processes.items[i];
-        deep |= process->cut > 1 && process->cut * 1000 > process->samples * CUT_PER_THOUSAND;
+        deep |=
+            process->short_copies > 1 && process->short_copies * 1000 > process->samples * SHORT_PER_THOUSAND;
         if (over)
-            process->samples = process->cut = 0;
+            process->samples = process->short_copies = 0;
     }
     if (over) {
         session->last_second = now;
@@ -558,21 +563,34 @@ static int shorter(int timeout_ms, uint64_t from, uint64_t until)
     return left_ms < timeout_ms ? left_ms : timeout_ms;
 }
 
-/* A step's time-out: shorter when the periods are due to be drawn anew, while births are watched, and while
- * stacks are read late, since the sooner they are read, the surer they still are what they were. */
-static int step_timeout(struct collect_session *session, int timeout_ms)
+static int least(int a, int b)
 {
-    uint64_t now = now_ns(), late = session->profile->losses[WIRE_LOSS_READ_LATE];
+    return a < b ? a : b;
+}
+
+/* Births are watched for; and stacks that fill their copies will soon be larger: what is read late should be read
+ * soon, since the sooner it is, the surer it still is what it was. */
+static int longest_step(struct collect_session *session, uint64_t now)
+{
+    uint64_t late = session->profile->losses[WIRE_LOSS_READ_LATE], full = session->stream.full_copies;
     if (late != session->late_reads)
         session->late_until = now + LATE_FOR_NS;
+    if (full != session->full_copies)
+        session->full_until = now + FULL_COPY_FOR_NS;
     session->late_reads = late;
-    int longest = session->sampled != BY_THREAD               ? timeout_ms
+    session->full_copies = full;
+    int longest = session->sampled != BY_THREAD               ? INT_MAX
                   : now - session->start_ns < BIRTHS_EARLY_NS ? BIRTHS_EARLY_STEP_MS
                                                               : BIRTHS_STEP_MS;
-    if (now < session->late_until)
-        longest = LATE_STEP_MS;
-    if (timeout_ms > longest)
-        timeout_ms = longest;
+    if (now < session->full_until)
+        longest = least(longest, FULL_COPY_STEP_MS);
+    return now < session->late_until ? LATE_STEP_MS : longest;
+}
+
+static int step_timeout(struct collect_session *session, int timeout_ms)
+{
+    uint64_t now = now_ns();
+    timeout_ms = least(timeout_ms, longest_step(session, now));
     if (session->redraw_at && now >= session->redraw_at) {
         collect_time_redraw(&session->time);
         session->redraw_at = 0;
@@ -593,7 +611,7 @@ int collect_session_step(struct collect_session *session, int timeout_ms, struct
     }
     uint64_t now = now_ns();
     look_at_births(session);
-    look_at_cuts(session, now);
+    look_at_copies(session, now);
     return now - session->last_flush >= FLUSH_NS ? flush(session, now, error) : BASE_OK;
 }
 
@@ -603,7 +621,6 @@ const struct collect_status *collect_session_status(struct collect_session *sess
     session->status.tool_cpu_ns = cpu_ns(RUSAGE_SELF);
     session->status.samples = session->stream.samples;
     session->status.lost = session->stream.lost;
-    session->status.cut = session->stream.cut;
     if (session->status.recorded_ns)
         session->status.naming_ns = session->status.elapsed_ns - session->status.recorded_ns;
     session->status.file_bytes =

@@ -43,8 +43,7 @@ struct collect_options {
 };
 
 struct collect_status {
-    uint64_t samples, lost,
-        cut; /* lost: dropped by the kernel; cut: stacks that did not end at an outermost frame */
+    uint64_t samples, lost; /* lost: dropped by the kernel */
     uint64_t elapsed_ns, tool_cpu_ns;
     uint64_t recorded_ns; /* until the events were stopped; 0 while they run */
     uint64_t naming_ns;   /* how long names have been looked up */

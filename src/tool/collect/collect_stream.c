@@ -43,14 +43,15 @@ static void on_sample(struct collect_stream *stream, const struct perf_event_hea
         profile_lose(stream->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
         return;
     }
-    bool cut = false;
+    bool copy_short = false;
     uint32_t thread = collect_processes_thread(&stream->processes, process, (pid_t)sample.tid);
     uint32_t node = form->stacks == COLLECT_STACKS_NONE
                         ? 0
-                        : collect_sampler_node(&stream->sampler, process, &sample, &cut);
+                        : collect_sampler_node(&stream->sampler, process, &sample, &copy_short);
     process->samples++;
-    process->cut += cut && sample.stack_asked >= form->stack_copy; /* of a smaller copy it says nothing new */
-    stream->cut += cut;
+    stream->full_copies += sample.stack && sample.stack_size == sample.stack_asked;
+    process->short_copies +=
+        copy_short && sample.stack_asked >= form->stack_copy; /* else: of an older event */
     stream->samples++;
     uint16_t cpu = sample.cpu < PROFILE_NO_CPU ? (uint16_t)sample.cpu : PROFILE_NO_CPU;
     profile_count(stream->profile, node, thread, cpu, stream->counter, stream->sample_value, 1);

@@ -28,8 +28,9 @@ struct collect_stream {
     uint16_t counter;
     int64_t sample_value; /* ns that one sample stands for */
     uint64_t start_ns, last_time, last_reread;
-    uint64_t samples, lost, cut;
-    uint64_t births; /* of threads and processes */
+    uint64_t samples, lost;
+    uint64_t births;      /* of threads and processes */
+    uint64_t full_copies; /* of stacks: these go on above, or their memory does */
     struct collect_images images;
     struct collect_processes processes;
     struct collect_sampler sampler;
