@@ -60,14 +60,14 @@ enum report_verdict report_candidates_verdict(const struct report_bound *bound)
 
 struct candidate {
     uint32_t entity;
-    struct report_figure total;
+    struct report_figure self, total;
     struct report_called called;
     uint64_t entering; /* 0: not known */
     struct report_bound bound;
 };
 
 struct sum {
-    struct report_figure total;
+    struct report_figure self, total;
     uint32_t active;
 };
 
@@ -110,7 +110,9 @@ static void leave(void *context, struct report_frame *frames, size_t depth)
 
 static bool leaf(void *context, struct report_frame *frames, size_t depth, const struct report_figure *self)
 {
-    (void)context, (void)frames, (void)depth, (void)self;
+    struct candidates *candidates = context;
+    report_select_add(&candidates->context->selection, &candidates->sums[frames[depth - 1].entity].self,
+                      self);
     return true;
 }
 
@@ -125,8 +127,10 @@ static bool can_move(const struct candidates *self, uint32_t entity)
 
 static bool add_candidate(struct candidates *self, uint32_t entity)
 {
-    struct candidate candidate = {
-        .entity = entity, .total = self->sums[entity].total, .called = report_calls_of(&self->calls, entity)};
+    struct candidate candidate = {.entity = entity,
+                                  .self = self->sums[entity].self,
+                                  .total = self->sums[entity].total,
+                                  .called = report_calls_of(&self->calls, entity)};
     candidate.entering = report_calls_entering(&candidate.called);
     struct report_share share = report_select_share(&self->context->selection, &candidate.total);
     candidate.bound = report_candidates_bound(
@@ -138,6 +142,7 @@ static bool add_candidate(struct candidates *self, uint32_t entity)
     return true;
 }
 
+/* Of a chain of wrappers around one function, the function comes first. */
 static int best_first(const void *a, const void *b, void *context)
 {
     const struct candidate *x = a, *y = b;
@@ -145,6 +150,8 @@ static int best_first(const void *a, const void *b, void *context)
         return x->bound.value > y->bound.value ? -1 : 1;
     if (x->total.value != y->total.value)
         return x->total.value > y->total.value ? -1 : 1;
+    if (x->self.value != y->self.value)
+        return x->self.value > y->self.value ? -1 : 1;
     return report_view_compare_names(context, x->entity, y->entity);
 }
 
@@ -261,12 +268,11 @@ static void add_missing(const struct candidates *self, struct base_text *words)
 {
     if (self->calls.counted)
         return;
-    base_text_add(words,
-                  "No calls were counted, so what invoking them costs is left out, and how long one takes "
-                  "is not known. To count them: tally record --calls -- COMMAND");
-    if (self->assumption.invoke_ns > 0)
-        base_text_add(words, " (--invoke-cost has no effect without)");
-    base_text_add(words, ".");
+    base_text_addf(
+        words,
+        "No calls were counted: what invoking them costs is left out%s, and how long one takes is not "
+        "known. To count them: tally record --calls -- COMMAND",
+        self->assumption.invoke_ns > 0 ? " (--invoke-cost has no effect)" : "");
     report_style_begin(self->context->out, REPORT_BOLD, self->context->options->color);
     paragraph(self, words);
     report_style_end(self->context->out, REPORT_BOLD, self->context->options->color);
@@ -602,6 +608,7 @@ static void json_list(struct candidates *self, const char *key, const struct lis
         const struct candidate *candidate = &list->items[i];
         base_json_begin(json, NULL, '{');
         report_json_entity(self->context, &self->entities, candidate->entity);
+        report_json_figure(self->context, "self", &candidate->self);
         report_json_figure(self->context, "total", &candidate->total);
         json_bound(json, &candidate->bound);
         if (candidate->entering)
