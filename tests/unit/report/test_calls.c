@@ -327,6 +327,109 @@ static void filters_on_calls(void **state)
     profile_free(s.profile);
 }
 
+/* --- random programs --- */
+
+enum { FUNCTIONS = 12, STACKS = 12, DEPTH = 5, CALLS = 14 };
+
+struct program {
+    struct sample_profile sample;
+    uint32_t places[FUNCTIONS];
+    bool reach[FUNCTIONS][FUNCTIONS];         /* calls, then their closure */
+    uint64_t calls[FUNCTIONS + 1][FUNCTIONS]; /* the last caller is unknown */
+};
+
+static struct program random_program(uint64_t seed)
+{
+    struct program program = {.sample = sample_profile_new()};
+    uint64_t random = seed;
+    for (uint32_t i = 0; i < FUNCTIONS; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "f%u", i);
+        program.places[i] =
+            sample_profile_function(&program.sample, program.sample.program, name, 0x100 * (i + 1), NULL, 0);
+    }
+    for (int i = 0; i < STACKS; i++) {
+        uint32_t stack[DEPTH + 1] = {0}, before = FUNCTIONS;
+        for (int level = 0; level < DEPTH; level++) {
+            random = base_hash(random + 1);
+            uint32_t function = (uint32_t)(random % FUNCTIONS);
+            stack[level] = program.places[function];
+            if (before < FUNCTIONS)
+                program.reach[before][function] = true;
+            before = function;
+        }
+        sample_profile_count(&program.sample, 0, 1 + random % 50, stack);
+    }
+    for (int i = 0; i < CALLS; i++) {
+        random = base_hash(random + 1);
+        uint32_t caller = (uint32_t)(random % (FUNCTIONS + 1)), callee = (uint32_t)(random >> 20) % FUNCTIONS;
+        uint64_t calls = 1 + (random >> 40) % 1000;
+        sample_profile_call(&program.sample, i % 2, caller < FUNCTIONS ? program.places[caller] : 0,
+                            program.places[callee], 1 + (uint32_t)i % 4, calls);
+        program.calls[caller][callee] += calls;
+        if (caller < FUNCTIONS)
+            program.reach[caller][callee] = true;
+    }
+    return program;
+}
+
+/* Warshall's. */
+static void close_over(struct program *program)
+{
+    for (int via = 0; via < FUNCTIONS; via++)
+        for (int from = 0; from < FUNCTIONS; from++)
+            for (int to = 0; to < FUNCTIONS; to++)
+                program->reach[from][to] |= program->reach[from][via] && program->reach[via][to];
+}
+
+static void check_callee(const struct program *program, const struct report_calls *calls,
+                         struct report_entities *entities, uint32_t callee)
+{
+    struct report_called wanted = {0};
+    size_t count;
+    for (uint32_t caller = 0; caller <= FUNCTIONS; caller++) {
+        uint64_t number = program->calls[caller][callee];
+        bool cycle = caller < FUNCTIONS && program->reach[caller][callee] && program->reach[callee][caller];
+        wanted.calls += number;
+        wanted.itself += caller == callee ? number : 0;
+        wanted.recursive += caller == callee || cycle ? number : 0;
+        uint32_t from =
+            *report_entity_chain(entities, caller < FUNCTIONS ? program->places[caller] : 0, &count);
+        uint32_t to = *report_entity_chain(entities, program->places[callee], &count);
+        const struct report_pair *pair = report_calls_between(calls, from, to);
+        assert_true(pair ? pair->calls == number && number > 0 : number == 0);
+    }
+    uint32_t entity = *report_entity_chain(entities, program->places[callee], &count);
+    struct report_called got = report_calls_of(calls, entity);
+    assert_int_equal(got.calls, wanted.calls);
+    assert_int_equal(got.itself, wanted.itself);
+    assert_int_equal(got.recursive, wanted.recursive);
+}
+
+static void recursion_agrees_with_a_closure(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed < 300; seed++) {
+        struct program program = random_program(seed * 1000);
+        struct report_options options = {.view = REPORT_EDGES};
+        struct base_error error = {0};
+        struct report_context context = {
+            .profile = program.sample.profile, .options = &options, .error = &error};
+        struct report_entities entities;
+        struct report_calls calls;
+        close_over(&program);
+        assert_int_equal(report_select(context.profile, &options, &context.selection, &error), 0);
+        assert_true(report_entity_init(&entities, context.profile, REPORT_DETAIL_FUNCTION));
+        assert_int_equal(report_calls_gather(&context, &entities, false, &calls), 0);
+        for (uint32_t i = 0; i < FUNCTIONS; i++)
+            check_callee(&program, &calls, &entities, i);
+        report_calls_free(&calls);
+        report_entity_free(&entities);
+        report_select_free(&context.selection);
+        profile_free(program.sample.profile);
+    }
+}
+
 static void refused(void **state)
 {
     (void)state;
@@ -405,6 +508,7 @@ int main(void)
         cmocka_unit_test(costly_calls_are_said_to_cost),
         cmocka_unit_test(calls_without_samples),
         cmocka_unit_test(filters_on_calls),
+        cmocka_unit_test(recursion_agrees_with_a_closure),
         cmocka_unit_test(refused),
         cmocka_unit_test(profiles_with_little),
         cmocka_unit_test(sums_stop_at_the_top),
