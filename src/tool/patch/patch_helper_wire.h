@@ -1,0 +1,54 @@
+/* patch_helper_wire.h - what tally and its helper say to each other. Both are the same binary: plain structures.
+ *
+ * A request is this header and `size` bytes; so is its answer, which comes before the next request. A descriptor may ride
+ * on an answer's header. Private to patch_helper*.c. */
+#ifndef PATCH_HELPER_WIRE_H
+#define PATCH_HELPER_WIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base_error.h"
+
+enum patch_helper_command {
+    PATCH_HELPER_CHECK, /* pid */
+    PATCH_HELPER_STOP,  /* pid */
+    PATCH_HELPER_RESUME,
+    PATCH_HELPER_STAGE, /* bytes: changes */
+    PATCH_HELPER_APPLY,
+    PATCH_HELPER_UNDO,
+    PATCH_HELPER_SWITCH, /* pid, on */
+    PATCH_HELPER_THREADS,
+    PATCH_HELPER_READ_REGISTERS,  /* tid */
+    PATCH_HELPER_WRITE_REGISTERS, /* tid; bytes: registers */
+    PATCH_HELPER_READ,            /* address, size */
+    PATCH_HELPER_WRITE,           /* address; bytes */
+    PATCH_HELPER_MAP,             /* low, high, size, protection */
+    PATCH_HELPER_SHARE,           /* low, high, size, protection */
+    PATCH_HELPER_UNMAP,           /* address, size */
+    PATCH_HELPER_PROTECT,         /* address, size, protection */
+    PATCH_HELPER_COMMANDS
+};
+
+#define PATCH_HELPER_VALUES 4
+#define PATCH_HELPER_MOST   (1ull << 30) /* bytes in one message */
+
+struct patch_helper_message {
+    int32_t code; /* a command, or BASE_OK or an error, and then the bytes are its text */
+    uint32_t zero;
+    uint64_t values[PATCH_HELPER_VALUES];
+    uint64_t size;
+};
+
+/* Sends header and bytes, and `file` unless -1. 0 or -1: the other end is gone. */
+int patch_helper_wire_send(int socket, const struct patch_helper_message *message, const void *bytes,
+                           int file);
+
+/* Receives a header, and in *bytes its bytes (malloc, one 0 behind them; NULL if there are none), and in *file a
+ * descriptor or -1. `file` may be NULL. 0 or -1: the other end is gone, or out of memory. */
+int patch_helper_wire_receive(int socket, struct patch_helper_message *message, void **bytes, int *file);
+
+/* The helper's life, from its birth to _exit. */
+_Noreturn void patch_helper_serve(int socket);
+
+#endif

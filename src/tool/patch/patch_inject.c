@@ -1,0 +1,404 @@
+#include "patch_inject.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "patch_target.h"
+#include "patch_x86_64_call.h"
+
+#define ROUNDS      200 /* signals that may come between before a call is given up */
+#define TRIES       3   /* of putting registers back */
+#define SEARCH_SIZE (1u << 20)
+#define RED_ZONE    128
+#define NAME_MAX_   64
+#define RSEQ_CS     8 /* offset of the descriptor's address in struct rseq */
+
+#ifndef PTRACE_GET_RSEQ_CONFIGURATION
+#define PTRACE_GET_RSEQ_CONFIGURATION 0x420f
+struct __ptrace_rseq_configuration {
+    uint64_t rseq_abi_pointer;
+    uint32_t rseq_abi_size, signature, flags, pad;
+};
+#endif
+
+/* --- opening --- */
+
+static pid_t choose_thread(const struct patch_stop *stop)
+{
+    pid_t chosen = 0;
+    for (size_t i = 0; i < stop->count; i++) {
+        const struct patch_stop_thread *thread = &stop->threads[i];
+        if (thread->process != stop->pid || thread->state != PATCH_STOP_STOPPED)
+            continue;
+        if (thread->in_call)
+            return thread->tid;
+        chosen = chosen ? chosen : thread->tid;
+    }
+    return chosen;
+}
+
+int patch_inject_maps(const struct patch_inject *inject, struct elf_maps *maps, struct base_error *error)
+{
+    return elf_maps_read(inject->tid, maps, error);
+}
+
+/* The beginning of one mapping is looked through; a vDSO is a page or two. */
+static bool find_in(const struct patch_inject *inject, const struct elf_mapping *mapping, uint8_t *bytes,
+                    uint64_t *at)
+{
+    uint64_t size = mapping->end - mapping->start;
+    size = size < SEARCH_SIZE ? size : SEARCH_SIZE;
+    if (patch_memory_read(inject->memory, mapping->start, bytes, (size_t)size, NULL) < 0)
+        return false;
+    size_t found = patch_x86_64_call_find(bytes, (size_t)size);
+    *at = mapping->start + found;
+    return found != SIZE_MAX;
+}
+
+/* The kernel's own page first: nobody rewrites it. */
+static bool find_instruction(struct patch_inject *inject, const struct elf_maps *maps, uint8_t *bytes)
+{
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < maps->count; i++) {
+            const struct elf_mapping *mapping = &maps->items[i];
+            bool is_vdso = !strcmp(mapping->path, "[vdso]");
+            if (mapping->executable && mapping->readable && is_vdso == (pass == 0) &&
+                find_in(inject, mapping, bytes, &inject->syscall_at))
+                return true;
+        }
+    return false;
+}
+
+static int find_syscall(struct patch_inject *inject, struct base_error *error)
+{
+    struct elf_maps maps = {0};
+    uint8_t *bytes = malloc(SEARCH_SIZE);
+    int result =
+        bytes ? patch_inject_maps(inject, &maps, error) : base_fail(error, BASE_ENOMEM, "out of memory");
+    if (result == BASE_OK && !find_instruction(inject, &maps, bytes))
+        result = base_fail(error, BASE_EUNSUPPORTED,
+                           "process %d has no system call instruction in its text that tally could use",
+                           inject->stop->pid);
+    elf_maps_free(&maps);
+    free(bytes);
+    return result;
+}
+
+int patch_inject_open(struct patch_inject *inject, struct patch_stop *stop, struct patch_memory *memory,
+                      struct base_error *error)
+{
+    struct patch_target_facts facts;
+    *inject = (struct patch_inject){.stop = stop, .memory = memory, .tid = choose_thread(stop)};
+    if (!inject->tid)
+        return base_fail(
+            error, BASE_EBUSY,
+            "every thread of process %d sleeps inside the kernel (perhaps it waits for a vfork child): "
+            "no memory can be mapped now; try again in a moment",
+            stop->pid);
+    if (patch_target_facts(stop->pid, inject->tid, &facts) < 0)
+        return base_fail(error, BASE_ENOTFOUND, "process %d is gone", stop->pid);
+    int result = patch_seccomp_load(&inject->seccomp, inject->tid, facts.seccomp, error);
+    if (result == BASE_OK)
+        result = find_syscall(inject, error);
+    if (result < 0)
+        patch_inject_close(inject);
+    return result;
+}
+
+void patch_inject_close(struct patch_inject *inject)
+{
+    patch_seccomp_free(&inject->seccomp);
+}
+
+/* --- one call --- */
+
+/* All that the call changes in the thread and that the program would see. */
+struct place {
+    struct user_regs_struct registers;
+    uint64_t rseq_cs_at, rseq_cs; /* 0: the thread has no rseq, or the kernel does not tell */
+};
+
+static int save(const struct patch_inject *inject, struct place *place, struct base_error *error)
+{
+    struct __ptrace_rseq_configuration rseq = {0};
+    place->rseq_cs_at = 0;
+    if (ptrace(PTRACE_GETREGS, inject->tid, 0, &place->registers))
+        return base_fail_errno(error, errno, "registers of thread %d cannot be read", inject->tid);
+    long size =
+        ptrace((enum __ptrace_request)PTRACE_GET_RSEQ_CONFIGURATION, inject->tid, (void *)sizeof rseq, &rseq);
+    if (size > 0 && rseq.rseq_abi_pointer &&
+        patch_memory_read(inject->memory, rseq.rseq_abi_pointer + RSEQ_CS, &place->rseq_cs,
+                          sizeof place->rseq_cs, NULL) == BASE_OK)
+        place->rseq_cs_at = rseq.rseq_abi_pointer + RSEQ_CS;
+    return BASE_OK;
+}
+
+static int put_back_registers(const struct patch_inject *inject, const struct place *place)
+{
+    for (int i = 0; i < TRIES; i++)
+        if (!ptrace(PTRACE_SETREGS, inject->tid, 0, &place->registers))
+            return BASE_OK;
+    return errno == ESRCH ? BASE_OK : BASE_EIO; /* killed: there is nobody to put back */
+}
+
+/* The kernel clears the field when the thread returns to user mode outside the sequence, as it did for our call. */
+static void put_back_rseq(const struct patch_inject *inject, const struct place *place)
+{
+    if (place->rseq_cs_at && place->rseq_cs)
+        patch_memory_write(inject->memory, place->rseq_cs_at, &place->rseq_cs, sizeof place->rseq_cs, NULL);
+}
+
+static int request(struct patch_stop_thread *thread, int request_, int signal, int *status,
+                   struct base_error *error)
+{
+    int result = BASE_OK;
+    for (int i = 0; i < TRIES; i++) {
+        struct base_error why = {0};
+        result = patch_stop_step(thread, request_, signal, status, &why);
+        if (result == BASE_OK || thread->state == PATCH_STOP_GONE || i + 1 == TRIES) {
+            if (result < 0)
+                base_fail(error, result, "%s", why.text);
+            break;
+        }
+    }
+    return result;
+}
+
+/* Registers put back, then into the trap; on the way a signal may be delivered, where the thread was. */
+static int return_to_trap(struct patch_inject *inject, struct patch_stop_thread *thread,
+                          const struct place *place, int signal, struct base_error *error)
+{
+    int status, result = put_back_registers(inject, place);
+    if (result < 0)
+        return base_fail(error, result, "registers of thread %d cannot be put back", inject->tid);
+    for (int i = 0; i < TRIES && ptrace(PTRACE_INTERRUPT, thread->tid, 0, 0); i++)
+        ;
+    put_back_rseq(inject, place);
+    result = request(thread, PTRACE_CONT, signal, &status, error);
+    return result < 0 ? result : patch_stop_settle(inject->stop, thread, status, error);
+}
+
+static bool is_call_stop(int status)
+{
+    return WSTOPSIG(status) == (SIGTRAP | 0x80);
+}
+
+static bool is_trap(int status)
+{
+    return status >> 16 == PTRACE_EVENT_STOP;
+}
+
+/* A SIGSYS that our own call raised must not reach the program. */
+static bool is_own_sigsys(const struct patch_inject *inject, int status)
+{
+    siginfo_t info;
+    return WSTOPSIG(status) == SIGSYS && !ptrace(PTRACE_GETSIGINFO, inject->tid, 0, &info) &&
+           info.si_code > 0 && (uint64_t)(uintptr_t)info.si_call_addr == inject->syscall_at + 2;
+}
+
+/* 1: the thread stands on the call's entry; 0: a signal came first and was delivered, try again; else an error, with the
+ * thread in its trap as it was (or gone). */
+static int enter(struct patch_inject *inject, struct patch_stop_thread *thread, const struct place *place,
+                 const struct user_regs_struct *call, struct base_error *error)
+{
+    int status;
+    if (ptrace(PTRACE_SETREGS, inject->tid, 0, call)) {
+        int number = errno;
+        put_back_registers(inject, place);
+        return base_fail_errno(error, number, "registers of thread %d cannot be written", inject->tid);
+    }
+    do {
+        int result = request(thread, PTRACE_SYSCALL, 0, &status, error);
+        if (result < 0) {
+            put_back_registers(inject, place);
+            return result;
+        }
+    } while (is_trap(status)); /* one that was pending */
+    if (is_call_stop(status))
+        return 1;
+    bool own = is_own_sigsys(inject, status);
+    inject->stop->delivered += !own;
+    int result = return_to_trap(inject, thread, place, own ? 0 : WSTOPSIG(status), error);
+    if (result < 0 || !own)
+        return result < 0 ? result : 0;
+    return base_fail(error, BASE_EPERMISSION,
+                     "process %d catches its own system calls (syscall user dispatch)", inject->stop->pid);
+}
+
+/* From the entry to the trap, where the thread was before. */
+static int leave(struct patch_inject *inject, struct patch_stop_thread *thread, const struct place *place,
+                 int64_t *answer, struct base_error *error)
+{
+    struct user_regs_struct registers = {.rax = (unsigned long long)-EIO};
+    int status, result = request(thread, PTRACE_SYSCALL, 0, &status, error);
+    if (result < 0)
+        return result;
+    for (int i = 0; i < TRIES && ptrace(PTRACE_GETREGS, inject->tid, 0, &registers); i++)
+        ;
+    *answer = (int64_t)registers.rax;
+    return return_to_trap(inject, thread, place, 0, error);
+}
+
+static int judge(const struct patch_inject *inject, const char *name, long number,
+                 const uint64_t arguments[6], struct base_error *error)
+{
+    struct seccomp_data data = {
+        .nr = (int)number, .arch = AUDIT_ARCH_X86_64, .instruction_pointer = inject->syscall_at + 2};
+    memcpy(data.args, arguments, sizeof data.args);
+    return patch_seccomp_judge(&inject->seccomp, &data, name, error);
+}
+
+int patch_inject_call(struct patch_inject *inject, const char *name, long number, const uint64_t arguments[6],
+                      int64_t *answer, struct base_error *error)
+{
+    struct place place;
+    struct patch_stop_thread *thread = patch_stop_find(inject->stop, inject->tid);
+    int result = judge(inject, name, number, arguments, error);
+    if (result < 0)
+        return result;
+    if (!thread || thread->state != PATCH_STOP_STOPPED)
+        return base_fail(error, BASE_ENOTFOUND, "thread %d is gone", inject->tid);
+    for (int round = 0; round < ROUNDS; round++) {
+        result = save(inject, &place, error);
+        if (result < 0)
+            return result;
+        struct user_regs_struct call =
+            patch_x86_64_call_make(&place.registers, inject->syscall_at, number, arguments);
+        result = enter(inject, thread, &place, &call, error);
+        if (result < 0)
+            return result;
+        if (result > 0)
+            return leave(inject, thread, &place, answer, error);
+    }
+    return base_fail(error, BASE_EBUSY, "process %d receives signals so fast that nothing comes between them",
+                     inject->stop->pid);
+}
+
+/* --- calls that are needed --- */
+
+/* The same, where a failure of the call is an error. Returns BASE_OK and *answer >= 0, or what went wrong. */
+static int call(struct patch_inject *inject, const char *name, long number, const uint64_t arguments[6],
+                int64_t *answer, struct base_error *error)
+{
+    int result = patch_inject_call(inject, name, number, arguments, answer, error);
+    if (result < 0)
+        return result;
+    if (*answer < 0 && *answer > -4096)
+        return base_fail_errno(error, (int)-*answer, "%s in process %d", name, inject->stop->pid);
+    return BASE_OK;
+}
+
+int patch_inject_unmap(struct patch_inject *inject, uint64_t address, uint64_t size, struct base_error *error)
+{
+    int64_t answer;
+    return call(inject, "munmap", SYS_munmap, (uint64_t[6]){address, size}, &answer, error);
+}
+
+int patch_inject_protect(struct patch_inject *inject, uint64_t address, uint64_t size, int protection,
+                         struct base_error *error)
+{
+    int64_t answer;
+    return call(inject, "mprotect", SYS_mprotect, (uint64_t[6]){address, size, (uint64_t)protection}, &answer,
+                error);
+}
+
+int patch_inject_map(struct patch_inject *inject, uint64_t address, uint64_t size, int protection, int file,
+                     struct base_error *error)
+{
+    int flags = MAP_FIXED_NOREPLACE | (file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
+    uint64_t arguments[6] = {address, size, (uint64_t)protection, (uint64_t)flags, (uint64_t)(int64_t)file,
+                             0};
+    int64_t answer;
+    int result = call(inject, "mmap", SYS_mmap, arguments, &answer, error);
+    if (result < 0 || (uint64_t)answer == address)
+        return result;
+    /* Kernels before 4.17 take the address as a wish. */
+    patch_inject_unmap(inject, (uint64_t)answer, size, NULL);
+    return base_fail(error, BASE_EBUSY, "the memory at 0x%llx of process %d is not free",
+                     (unsigned long long)address, inject->stop->pid);
+}
+
+/* --- shared memory --- */
+
+/* The name must stand in the target's memory during the call: below the red zone of the thread's stack, where nothing lives,
+ * and what stood there is put back. */
+static int create_file(struct patch_inject *inject, const char *name, int64_t *file, struct base_error *error)
+{
+    struct user_regs_struct registers;
+    char before[NAME_MAX_], text[NAME_MAX_] = "";
+    snprintf(text, sizeof text, "%s", name);
+    int result = patch_stop_read(inject->stop, inject->tid, &registers, error);
+    if (result < 0)
+        return result;
+    uint64_t at = (registers.rsp - RED_ZONE - sizeof text) & ~(uint64_t)15;
+    result = patch_memory_read(inject->memory, at, before, sizeof before, error);
+    if (result == BASE_OK)
+        result = patch_memory_write(inject->memory, at, text, sizeof text, error);
+    if (result < 0)
+        return result;
+    result = call(inject, "memfd_create", SYS_memfd_create, (uint64_t[6]){at, MFD_CLOEXEC}, file, error);
+    for (int i = 0; i < TRIES && patch_memory_write(inject->memory, at, before, sizeof before, NULL) < 0; i++)
+        ;
+    return result;
+}
+
+static int open_outside(const struct patch_inject *inject, int64_t file, uint64_t size,
+                        struct base_error *error)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd/%lld", inject->tid, (long long)file);
+    int ours = open(path, O_RDWR | O_CLOEXEC);
+    if (ours < 0)
+        return base_fail_errno(error, errno, "shared memory of process %d cannot be opened",
+                               inject->stop->pid);
+    if (!ftruncate(ours, (off_t)size))
+        return ours;
+    int number = errno;
+    close(ours);
+    return base_fail_errno(error, number, "%llu bytes of shared memory", (unsigned long long)size);
+}
+
+static int close_there(struct patch_inject *inject, int64_t file, struct base_error *error)
+{
+    int64_t answer;
+    int result = BASE_OK;
+    for (int i = 0; i < TRIES; i++) {
+        result = call(inject, "close", SYS_close, (uint64_t[6]){(uint64_t)file}, &answer,
+                      i + 1 < TRIES ? NULL : error);
+        if (result == BASE_OK)
+            break;
+    }
+    return result;
+}
+
+int patch_inject_share(struct patch_inject *inject, const char *name, uint64_t address, uint64_t size,
+                       int protection, int *file, struct base_error *error)
+{
+    int64_t theirs;
+    int result = create_file(inject, name, &theirs, error);
+    if (result < 0)
+        return result;
+    int ours = open_outside(inject, theirs, size, error);
+    result = ours < 0 ? ours : patch_inject_map(inject, address, size, protection, (int)theirs, error);
+    int closed = close_there(inject, theirs, error);
+    if (result == BASE_OK && closed == BASE_OK) {
+        *file = ours;
+        return BASE_OK;
+    }
+    if (result == BASE_OK)
+        patch_inject_unmap(inject, address, size, NULL);
+    if (ours >= 0)
+        close(ours);
+    return result < 0 ? result : closed;
+}

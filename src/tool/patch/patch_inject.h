@@ -1,0 +1,69 @@
+/* patch_inject.h - system calls made in the name of a stopped process.
+ *
+ * One stopped thread's registers are pointed at a `syscall` instruction that the process has anyway (in its vDSO or any
+ * text), it makes that one call, and its registers are put back before it runs an instruction of the program:
+ *
+ *   trap          registers saved; set to the call, with orig_rax -1 so that no interrupted call is restarted
+ *   PTRACE_SYSCALL -> stop on entry -> PTRACE_SYSCALL -> stop on exit: the answer is read, the registers put back
+ *   INTERRUPT, CONT -> trap again: the thread stands where it stood, inside the kernel's signal code, which restarts the
+ *                 interrupted system call when the thread is let go (-ERESTART* in rax, the number in orig_rax)
+ *
+ * A signal that comes before the entry is delivered in the old place, and the call is made anew. Calls do not touch vector
+ * registers. A restartable sequence that the thread was in (rseq) is put back too, so that it is aborted as it should be.
+ * What must not be interrupted by the end of *this* process is the way from the first line to the last, some 50 us: the
+ * helper (patch_helper.h) is who makes it.
+ *
+ * Context: helper, between patch_stop_begin and _end. Source: ptrace(2), arch/x86/kernel/signal.c, rseq(2). */
+#ifndef PATCH_INJECT_H
+#define PATCH_INJECT_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base_error.h"
+#include "patch_gap.h"
+#include "patch_memory.h"
+#include "patch_seccomp.h"
+#include "patch_stop.h"
+
+struct patch_inject {
+    struct patch_stop *stop;
+    struct patch_memory *memory;
+    pid_t tid;           /* the thread that makes the calls */
+    uint64_t syscall_at; /* of the instruction, in the target */
+    struct patch_seccomp seccomp;
+};
+
+/* Chooses the thread (one inside a system call if there is one) and the instruction. BASE_EBUSY: all threads sleep in
+ * the kernel (vfork): try again later. BASE_EPERMISSION: seccomp. */
+int patch_inject_open(struct patch_inject *inject, struct patch_stop *stop, struct patch_memory *memory,
+                      struct base_error *error);
+void patch_inject_close(struct patch_inject *inject);
+
+/* Makes one call; `name` is for messages. BASE_OK: it was made, *answer is what it answered (-errno on failure). On any
+ * other result it was not made, or the thread is gone. */
+int patch_inject_call(struct patch_inject *inject, const char *name, long number, const uint64_t arguments[6],
+                      int64_t *answer, struct base_error *error);
+
+/* --- calls that are needed; failures of the call itself are errors with the reason --- */
+
+/* Exactly at `address`, or it fails: nothing that is mapped is replaced. `file` is a descriptor of the target for a shared
+ * mapping, or -1 for private memory. */
+int patch_inject_map(struct patch_inject *inject, uint64_t address, uint64_t size, int protection, int file,
+                     struct base_error *error);
+int patch_inject_unmap(struct patch_inject *inject, uint64_t address, uint64_t size,
+                       struct base_error *error);
+int patch_inject_protect(struct patch_inject *inject, uint64_t address, uint64_t size, int protection,
+                         struct base_error *error);
+
+/* Memory of `size` bytes (zeros) shared with us: made in the target with memfd_create under `name` (so /proc/PID/maps tells
+ * whose it is), opened from outside through /proc/PID/fd - which needs no common mount or PID namespace, where a path to
+ * our own /proc would - mapped at `address` with `protection`, and closed in the target: no descriptor stays. *file is
+ * ours; the caller closes it. On failure nothing stays in the target. */
+int patch_inject_share(struct patch_inject *inject, const char *name, uint64_t address, uint64_t size,
+                       int protection, int *file, struct base_error *error);
+
+/* The target's mappings, read through a thread that lives. */
+int patch_inject_maps(const struct patch_inject *inject, struct elf_maps *maps, struct base_error *error);
+
+#endif

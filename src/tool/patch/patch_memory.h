@@ -1,0 +1,55 @@
+/* patch_memory.h - another process's memory, and changes to it that happen wholly or not at all.
+ *
+ * Memory is reached through /proc/PID/mem, which writes to read-only text too (the kernel gives the process a page of its
+ * own). Kernels from 6.12 on may be told to refuse that (proc_mem.force_override): then process_vm_writev serves where the
+ * program itself may write, and PTRACE_POKEDATA, eight bytes at a time, where only a tracer may. The open file belongs
+ * to the memory, not to the process: after an exec it reaches nothing, rather than the new program.
+ *
+ * Context: helper, while the target's threads are stopped (patch_stop.h); reading at any time. Source: proc(5), ptrace(2). */
+#ifndef PATCH_MEMORY_H
+#define PATCH_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base_error.h"
+
+#define PATCH_MEMORY_BYTES 24 /* in one change */
+
+/* Replace `length` bytes. Flat: lists travel as they are. */
+struct patch_memory_change {
+    uint64_t address;
+    uint64_t length; /* 1..PATCH_MEMORY_BYTES */
+    uint8_t before[PATCH_MEMORY_BYTES], after[PATCH_MEMORY_BYTES];
+};
+_Static_assert(sizeof(struct patch_memory_change) == 64, "travels");
+
+struct patch_memory {
+    pid_t tid; /* through which it is reached: any living thread */
+    int file;  /* of /proc/TID/mem, or -1 */
+    unsigned
+        way; /* the first way of writing that is worth trying: 0 file, 1 process_vm_writev, 2 PTRACE_POKEDATA */
+};
+
+int patch_memory_open(struct patch_memory *memory, pid_t tid, struct base_error *error);
+void patch_memory_close(struct patch_memory *memory);
+
+/* All `size` bytes, or an error. A failed write may have written a part. */
+int patch_memory_read(const struct patch_memory *memory, uint64_t address, void *bytes, size_t size,
+                      struct base_error *error);
+int patch_memory_write(struct patch_memory *memory, uint64_t address, const void *bytes, size_t size,
+                       struct base_error *error);
+
+/* Makes all `count` changes if every byte is as `before` says, else none: BASE_EBUSY then, with the first address that
+ * differs in the message, and in *differs (may be NULL) the index in `changes`. Changes are sorted in place by address; they must not overlap
+ * (BASE_EUSAGE). Each page is read once and written once, from its first to its last changed byte. When a write fails,
+ * what was written is put back, and the message says so if even that fails. */
+int patch_memory_apply(struct patch_memory *memory, struct patch_memory_change *changes, size_t count,
+                       size_t *differs, struct base_error *error);
+
+/* The other way round: every byte must be as `after` says, and becomes `before`. */
+int patch_memory_undo(struct patch_memory *memory, struct patch_memory_change *changes, size_t count,
+                      size_t *differs, struct base_error *error);
+
+#endif

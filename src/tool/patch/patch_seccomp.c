@@ -1,0 +1,244 @@
+#include "patch_seccomp.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+
+#include "patch_target.h"
+
+#ifndef PTRACE_SECCOMP_GET_FILTER
+#define PTRACE_SECCOMP_GET_FILTER 0x420c
+#endif
+#define MOST_FILTERS 1024u
+#define MOST_STEPS   BPF_MAXINSNS /* programs only jump forward */
+
+void patch_seccomp_free(struct patch_seccomp *seccomp)
+{
+    for (size_t i = 0; i < seccomp->count; i++)
+        free(seccomp->filters[i].items);
+    free(seccomp->filters);
+    *seccomp = (struct patch_seccomp){0};
+}
+
+/* --- the filters --- */
+
+static long get_filter(pid_t tid, size_t index, struct sock_filter *items)
+{
+    return ptrace((enum __ptrace_request)PTRACE_SECCOMP_GET_FILTER, tid, (void *)(uintptr_t)index, items);
+}
+
+/* 1: got one, 0: there is no more. */
+static int load_one(struct patch_seccomp *seccomp, pid_t tid, struct base_error *error)
+{
+    long count = get_filter(tid, seccomp->count, NULL);
+    if (count < 0 && errno == ENOENT)
+        return 0;
+    if (count <= 0)
+        return base_fail(
+            error, BASE_EPERMISSION,
+            "the process has a seccomp filter that tally is not allowed to read (%s), so that it cannot know "
+            "whether the filter kills a process that maps memory; run tally as root outside of any container",
+            strerror(errno));
+    struct sock_filter *items = calloc((size_t)count, sizeof *items);
+    if (!items)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    if (get_filter(tid, seccomp->count, items) != count) {
+        free(items);
+        return base_fail(error, BASE_EPERMISSION, "the process's seccomp filter cannot be read");
+    }
+    seccomp->filters[seccomp->count++] = (struct patch_seccomp_filter){items, (size_t)count};
+    return 1;
+}
+
+int patch_seccomp_load(struct patch_seccomp *seccomp, pid_t tid, int mode, struct base_error *error)
+{
+    *seccomp = (struct patch_seccomp){0};
+    if (mode == PATCH_TARGET_NO_SECCOMP)
+        return BASE_OK;
+    if (mode != PATCH_TARGET_FILTERED)
+        return base_fail(error, BASE_EPERMISSION,
+                         "the process is in strict seccomp mode, in which any mapping of memory kills it");
+    seccomp->filters = calloc(MOST_FILTERS, sizeof *seccomp->filters);
+    if (!seccomp->filters)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    int result = 1;
+    while (result > 0 && seccomp->count < MOST_FILTERS)
+        result = load_one(seccomp, tid, error);
+    return result;
+}
+
+/* --- running one --- */
+
+struct machine {
+    uint32_t a, x, memory[BPF_MEMWORDS];
+};
+
+static bool load(struct machine *machine, const struct sock_filter *item, const struct seccomp_data *data,
+                 uint32_t *into)
+{
+    switch (BPF_MODE(item->code)) {
+    case BPF_IMM:
+        *into = item->k;
+        return true;
+    case BPF_LEN:
+        *into = sizeof *data;
+        return true;
+    case BPF_MEM:
+        *into = item->k < BPF_MEMWORDS ? machine->memory[item->k] : 0;
+        return item->k < BPF_MEMWORDS;
+    case BPF_ABS:
+        if (item->k % 4 || item->k > sizeof *data - 4)
+            return false;
+        memcpy(into, (const char *)data + item->k, 4);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool compute(struct machine *machine, const struct sock_filter *item)
+{
+    uint32_t b = BPF_SRC(item->code) == BPF_X ? machine->x : item->k, *a = &machine->a;
+    switch (BPF_OP(item->code)) {
+    case BPF_ADD:
+        *a += b;
+        return true;
+    case BPF_SUB:
+        *a -= b;
+        return true;
+    case BPF_MUL:
+        *a *= b;
+        return true;
+    case BPF_DIV:
+        *a = b ? *a / b : 0;
+        return true;
+    case BPF_OR:
+        *a |= b;
+        return true;
+    case BPF_AND:
+        *a &= b;
+        return true;
+    case BPF_XOR:
+        *a ^= b;
+        return true;
+    case BPF_LSH:
+        *a = b < 32 ? *a << b : 0;
+        return true;
+    case BPF_RSH:
+        *a = b < 32 ? *a >> b : 0;
+        return true;
+    case BPF_NEG:
+        *a = 0 - *a;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* How far to jump, or -1. */
+static int64_t distance(const struct machine *machine, const struct sock_filter *item)
+{
+    uint32_t b = BPF_SRC(item->code) == BPF_X ? machine->x : item->k, a = machine->a;
+    switch (BPF_OP(item->code)) {
+    case BPF_JA:
+        return item->k;
+    case BPF_JEQ:
+        return a == b ? item->jt : item->jf;
+    case BPF_JGT:
+        return a > b ? item->jt : item->jf;
+    case BPF_JGE:
+        return a >= b ? item->jt : item->jf;
+    case BPF_JSET:
+        return (a & b) ? item->jt : item->jf;
+    default:
+        return -1;
+    }
+}
+
+static bool store(struct machine *machine, const struct sock_filter *item, uint32_t value)
+{
+    if (item->k >= BPF_MEMWORDS)
+        return false;
+    machine->memory[item->k] = value;
+    return true;
+}
+
+/* One instruction that neither jumps nor returns. */
+static bool step(struct machine *machine, const struct sock_filter *item, const struct seccomp_data *data)
+{
+    switch (BPF_CLASS(item->code)) {
+    case BPF_LD:
+        return load(machine, item, data, &machine->a);
+    case BPF_LDX:
+        return load(machine, item, data, &machine->x);
+    case BPF_ST:
+        return store(machine, item, machine->a);
+    case BPF_STX:
+        return store(machine, item, machine->x);
+    case BPF_ALU:
+        return compute(machine, item);
+    case BPF_MISC:
+        if (BPF_MISCOP(item->code) == BPF_TAX)
+            machine->x = machine->a;
+        else
+            machine->a = machine->x;
+        return true;
+    default:
+        return false;
+    }
+}
+
+uint32_t patch_seccomp_run(const struct patch_seccomp_filter *filter, const struct seccomp_data *data)
+{
+    struct machine machine = {0};
+    size_t steps = 0;
+    for (size_t at = 0; at < filter->count && steps < MOST_STEPS; at++, steps++) {
+        const struct sock_filter *item = &filter->items[at];
+        if (BPF_CLASS(item->code) == BPF_RET)
+            return BPF_RVAL(item->code) == BPF_A ? machine.a : item->k;
+        if (BPF_CLASS(item->code) != BPF_JMP) {
+            if (!step(&machine, item, data))
+                break;
+            continue;
+        }
+        int64_t jump = distance(&machine, item);
+        if (jump < 0)
+            break;
+        at += (size_t)jump;
+    }
+    return SECCOMP_RET_KILL_PROCESS;
+}
+
+/* --- judging --- */
+
+static const char *action_text(uint32_t action)
+{
+    switch (action) {
+    case SECCOMP_RET_ERRNO:
+        return "answers it with an error";
+    case SECCOMP_RET_TRAP:
+        return "answers it with SIGSYS";
+    case SECCOMP_RET_TRACE:
+    case SECCOMP_RET_USER_NOTIF:
+        return "leaves it to another process";
+    default:
+        return "kills the process for it";
+    }
+}
+
+int patch_seccomp_judge(const struct patch_seccomp *seccomp, const struct seccomp_data *data,
+                        const char *name, struct base_error *error)
+{
+    for (size_t i = 0; i < seccomp->count; i++) {
+        uint32_t action = patch_seccomp_run(&seccomp->filters[i], data) & SECCOMP_RET_ACTION_FULL;
+        if (action != SECCOMP_RET_ALLOW && action != SECCOMP_RET_LOG)
+            return base_fail(
+                error, BASE_EPERMISSION,
+                "the process's seccomp filter forbids %s (it %s), which counting calls needs; nothing was "
+                "changed; run the program without the filter, or let the filter allow it",
+                name, action_text(action));
+    }
+    return BASE_OK;
+}

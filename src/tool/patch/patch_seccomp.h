@@ -1,0 +1,40 @@
+/* patch_seccomp.h - would the target's own filters let a system call pass?
+ *
+ * A filter may answer a call by killing the process, so an injected call must be judged before it is made. Filters are
+ * classic BPF programs over struct seccomp_data; the kernel hands them to a tracer with CAP_SYS_ADMIN that has no filter
+ * itself (PTRACE_SECCOMP_GET_FILTER), and they are run here on the very arguments of the call. Where they cannot be
+ * had, a filtered process is refused.
+ * Context: helper; patch_seccomp_run is pure. Source: seccomp(2), bpf(4), kernel/seccomp.c. */
+#ifndef PATCH_SECCOMP_H
+#define PATCH_SECCOMP_H
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base_error.h"
+
+struct patch_seccomp_filter {
+    struct sock_filter *items;
+    size_t count;
+};
+
+struct patch_seccomp {
+    struct patch_seccomp_filter *filters;
+    size_t count;
+};
+
+/* Reads the filters of stopped thread `tid`; `mode` is its enum patch_target_seccomp. *seccomp is set in any case and to be freed. */
+int patch_seccomp_load(struct patch_seccomp *seccomp, pid_t tid, int mode, struct base_error *error);
+void patch_seccomp_free(struct patch_seccomp *seccomp);
+
+/* What one filter answers: SECCOMP_RET_*. A program that is none (which the kernel never took) answers KILL_PROCESS. */
+uint32_t patch_seccomp_run(const struct patch_seccomp_filter *filter, const struct seccomp_data *data);
+
+/* BASE_OK: all filters allow the call, or log it. Else BASE_EPERMISSION, and the message names the call by `name`. */
+int patch_seccomp_judge(const struct patch_seccomp *seccomp, const struct seccomp_data *data,
+                        const char *name, struct base_error *error);
+
+#endif

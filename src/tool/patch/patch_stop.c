@@ -1,0 +1,518 @@
+#include "patch_stop.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <linux/kcmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base_array.h"
+#include "patch_target.h"
+#include "patch_x86_64_call.h"
+
+#define MILLISECOND   1000000u
+#define KERNEL_AFTER  (20 * MILLISECOND)
+#define MISSING_AFTER (50 * MILLISECOND)
+#define ATTEMPTS      10
+#define SLEEP_NS      20000 /* between two looks; a thread stops in 30 to 150 us */
+#define OPTIONS       PTRACE_O_TRACESYSGOOD
+#define EVENT(status) ((int)((unsigned)(status) >> 16))
+#define END_LOOKS     20
+#define REQUEST_TRIES 3 /* of what must not fail: letting go */
+
+static void rest(long ns)
+{
+    struct timespec time = {0, ns};
+    nanosleep(&time, NULL);
+}
+
+/* --- the table of threads, sorted by tid --- */
+
+static size_t position(const struct patch_stop *stop, pid_t tid)
+{
+    size_t low = 0, high = stop->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (stop->threads[middle].tid < tid)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct patch_stop_thread *patch_stop_find(const struct patch_stop *stop, pid_t tid)
+{
+    size_t at = position(stop, tid);
+    return at < stop->count && stop->threads[at].tid == tid ? &stop->threads[at] : NULL;
+}
+
+static int insert(struct patch_stop *stop, pid_t process, pid_t tid)
+{
+    if (!base_array_room(stop->threads, stop->count, stop->capacity))
+        return BASE_ENOMEM;
+    size_t at = position(stop, tid);
+    memmove(&stop->threads[at + 1], &stop->threads[at], (stop->count - at) * sizeof *stop->threads);
+    stop->threads[at] = (struct patch_stop_thread){process, tid, PATCH_STOP_RUNNING, false, false, false};
+    stop->count++;
+    return BASE_OK;
+}
+
+/* A tid may be given out again: what has ended must not stand in the way of a new thread. */
+static void forget_gone(struct patch_stop *stop)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < stop->count; i++)
+        if (stop->threads[i].state != PATCH_STOP_GONE)
+            stop->threads[kept++] = stop->threads[i];
+    stop->count = kept;
+}
+
+void patch_stop_free(struct patch_stop *stop)
+{
+    free(stop->threads);
+    *stop = (struct patch_stop){0};
+}
+
+/* --- taking threads --- */
+
+/* A refused thread that is ending, or has ended while the others live, needs no stopping. */
+static bool is_ending(pid_t process, pid_t tid)
+{
+    struct patch_target_facts facts;
+    return patch_target_facts(process, tid, &facts) < 0 || facts.state == 'Z' || facts.state == 'X';
+}
+
+/* 1: taken, 0: it is ending. */
+static int seize(struct patch_stop *stop, pid_t process, pid_t tid, struct base_error *error)
+{
+    if (insert(stop, process, tid) < 0)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    if (!ptrace(PTRACE_SEIZE, tid, 0, OPTIONS))
+        return 1;
+    int number = errno;
+    patch_stop_find(stop, tid)->state = PATCH_STOP_GONE;
+    forget_gone(stop);
+    if (is_ending(process, tid))
+        return 0;
+    return patch_target_explain(process, number, error);
+}
+
+/* Seizes the threads of `process` that are not known yet. Returns how many, or a refusal. */
+static int seize_strangers(struct patch_stop *stop, pid_t process, struct base_error *error)
+{
+    char path[64];
+    int taken = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", process);
+    DIR *folder = opendir(path);
+    if (!folder)
+        return process == stop->pid ? base_fail(error, BASE_ENOTFOUND, "process %d is gone", process) : 0;
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (tid <= 0 || patch_stop_find(stop, tid))
+            continue;
+        int result = seize(stop, process, tid, error);
+        if (result < 0) {
+            closedir(folder);
+            return result;
+        }
+        taken += result;
+    }
+    closedir(folder);
+    return taken;
+}
+
+static int interrupt(struct patch_stop_thread *thread)
+{
+    for (int i = 0; i < REQUEST_TRIES; i++) {
+        if (!ptrace(PTRACE_INTERRUPT, thread->tid, 0, 0)) {
+            thread->interrupted = true;
+            return BASE_OK;
+        }
+    }
+    return BASE_EIO; /* it is ending; else it will be missed */
+}
+
+static void interrupt_all(struct patch_stop *stop)
+{
+    for (size_t i = 0; i < stop->count; i++)
+        if (!stop->threads[i].interrupted)
+            interrupt(&stop->threads[i]);
+}
+
+/* --- stops --- */
+
+/* Notes what the thread was doing; repairs an interrupted call. */
+static int look_at(struct patch_stop_thread *thread)
+{
+    struct user_regs_struct registers;
+    thread->state = PATCH_STOP_STOPPED;
+    thread->in_call = false;
+    if (ptrace(PTRACE_GETREGS, thread->tid, 0, &registers) &&
+        ptrace(PTRACE_GETREGS, thread->tid, 0, &registers)) {
+        thread->state =
+            errno == ESRCH ? PATCH_STOP_RUNNING : PATCH_STOP_STOPPED; /* killed: its end is to come */
+        return errno == ESRCH ? BASE_OK : BASE_EIO;
+    }
+    if (patch_x86_64_call_is_32_bit(&registers))
+        return BASE_EUNSUPPORTED;
+    thread->in_call = (long)registers.orig_rax >= 0;
+    if (!patch_x86_64_call_restart(&registers))
+        return BASE_OK;
+    for (int i = 0; i < REQUEST_TRIES; i++)
+        if (!ptrace(PTRACE_SETREGS, thread->tid, 0, &registers))
+            return BASE_OK;
+    return BASE_EIO;
+}
+
+/* A thread stopped to receive `signal`: it receives it and then traps, before anything else. The trap must be asked for
+ * again, since any stop takes it back. */
+static int deliver(struct patch_stop *stop, struct patch_stop_thread *thread, int signal)
+{
+    stop->delivered++;
+    interrupt(thread);
+    for (int i = 0; i < REQUEST_TRIES; i++)
+        if (!ptrace(PTRACE_CONT, thread->tid, 0, signal))
+            return BASE_OK;
+    return errno == ESRCH ? BASE_OK : BASE_EIO; /* killed meanwhile */
+}
+
+/* Takes what waitpid said of a thread. */
+static int take_status(struct patch_stop *stop, struct patch_stop_thread *thread, int status)
+{
+    if (!WIFSTOPPED(status)) {
+        thread->state = PATCH_STOP_GONE;
+        return BASE_OK;
+    }
+    if (EVENT(status) == PTRACE_EVENT_STOP) {
+        thread->was_stopped = WSTOPSIG(status) != SIGTRAP;
+        return look_at(thread);
+    }
+    bool is_signal = EVENT(status) == 0 && WSTOPSIG(status) != (SIGTRAP | 0x80);
+    return deliver(stop, thread, is_signal ? WSTOPSIG(status) : 0);
+}
+
+/* 1: something happened to the thread. */
+static int look_once(struct patch_stop *stop, struct patch_stop_thread *thread)
+{
+    int status;
+    pid_t got = waitpid(thread->tid, &status, __WALL | WNOHANG);
+    if (got == 0 || (got < 0 && errno != ECHILD))
+        return 0;
+    if (got < 0) {
+        thread->state = PATCH_STOP_GONE;
+        return 1;
+    }
+    int result = take_status(stop, thread, status);
+    return result < 0 ? result : 1;
+}
+
+static int refuse_32_bit(const struct patch_stop *stop, struct base_error *error)
+{
+    return base_fail(error, BASE_EUNSUPPORTED,
+                     "process %d is not a 64-bit x86 program: counting calls needs one", stop->pid);
+}
+
+/* One look at all that have not stopped. Returns how many are missing still. */
+static int look_at_all(struct patch_stop *stop, struct base_error *error)
+{
+    int missing = 0;
+    for (size_t i = 0; i < stop->count; i++) {
+        struct patch_stop_thread *thread = &stop->threads[i];
+        if (thread->state != PATCH_STOP_RUNNING && thread->state != PATCH_STOP_KERNEL)
+            continue;
+        int result = look_once(stop, thread);
+        if (result == BASE_EUNSUPPORTED)
+            return refuse_32_bit(stop, error);
+        if (result < 0)
+            return base_fail(error, result, "thread %d cannot be handled: %s", thread->tid, strerror(errno));
+        missing += thread->state == PATCH_STOP_RUNNING;
+    }
+    return missing;
+}
+
+static void accept_sleepers(struct patch_stop *stop)
+{
+    for (size_t i = 0; i < stop->count; i++) {
+        struct patch_stop_thread *thread = &stop->threads[i];
+        if (thread->state != PATCH_STOP_RUNNING || !thread->interrupted)
+            continue;
+        if (is_ending(thread->process, thread->tid))
+            thread->state = PATCH_STOP_GONE;
+        else if (patch_target_is_in_kernel(thread->process, thread->tid))
+            thread->state = PATCH_STOP_KERNEL;
+    }
+}
+
+static int refuse_missing(const struct patch_stop *stop, struct base_error *error)
+{
+    for (size_t i = 0; i < stop->count; i++) {
+        const struct patch_stop_thread *thread = &stop->threads[i];
+        struct patch_target_facts facts = {0};
+        if (thread->state != PATCH_STOP_RUNNING)
+            continue;
+        patch_target_facts(thread->process, thread->tid, &facts);
+        return base_fail(error, BASE_EBUSY,
+                         "thread %d (%s) of process %d did not stop within 50 ms, tried %u times: it gets no "
+                         "processor, or the kernel is busy for it; try again when the machine is less loaded",
+                         thread->tid, facts.name, stop->pid, ATTEMPTS);
+    }
+    return BASE_EBUSY;
+}
+
+/* Waits until every known thread stands. BASE_EBUSY without a message: some do not. */
+static int wait_for_all(struct patch_stop *stop, struct base_error *error)
+{
+    uint64_t began = patch_target_now(), looked = began;
+    for (;;) {
+        int missing = look_at_all(stop, error);
+        if (missing <= 0)
+            return missing;
+        uint64_t now = patch_target_now();
+        if (now - began > KERNEL_AFTER && now - looked > 5 * MILLISECOND) {
+            accept_sleepers(stop);
+            looked = now;
+        }
+        if (now - began > MISSING_AFTER + 10 * MILLISECOND)
+            return BASE_EBUSY;
+        rest(SLEEP_NS);
+    }
+}
+
+/* --- children that run in the same memory --- */
+
+static bool shares_memory(pid_t process, pid_t child)
+{
+    return syscall(SYS_kcmp, process, child, KCMP_VM, 0, 0) == 0;
+}
+
+/* Children of one sleeping thread. Kernels without CONFIG_PROC_CHILDREN do not tell: then a vfork child runs on. */
+static int seize_children(struct patch_stop *stop, const struct patch_stop_thread *parent,
+                          struct base_error *error)
+{
+    char path[96];
+    int child, taken = 0;
+    pid_t process = parent->process; /* the table may move */
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", process, parent->tid);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return 0;
+    while (taken >= 0 && fscanf(file, "%d", &child) == 1) {
+        if (!shares_memory(process, child))
+            continue;
+        int result = seize_strangers(stop, child, error);
+        taken = result < 0 ? result : taken + result;
+    }
+    fclose(file);
+    return taken;
+}
+
+static bool waits_for_child(const struct patch_stop_thread *thread)
+{
+    char path[96];
+    long number = -1;
+    if (thread->state != PATCH_STOP_KERNEL)
+        return false;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/syscall", thread->process, thread->tid);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return true;
+    bool known = fscanf(file, "%ld", &number) == 1;
+    fclose(file);
+    return !known || patch_x86_64_call_is_vfork(number);
+}
+
+static int seize_vforked(struct patch_stop *stop, struct base_error *error)
+{
+    int taken = 0;
+    for (size_t i = 0; i < stop->count && taken >= 0; i++) {
+        struct patch_stop_thread parent = stop->threads[i];
+        if (!waits_for_child(&parent))
+            continue;
+        int result = seize_children(stop, &parent, error);
+        taken = result < 0 ? result : taken + result;
+        i = position(stop, parent.tid); /* where it stands now */
+    }
+    return taken;
+}
+
+/* --- beginning --- */
+
+static int gather(struct patch_stop *stop, struct base_error *error)
+{
+    for (;;) {
+        forget_gone(stop);
+        int strangers = seize_strangers(stop, stop->pid, error);
+        if (strangers < 0)
+            return strangers;
+        int children = seize_vforked(stop, error);
+        if (children < 0)
+            return children;
+        if (strangers + children == 0)
+            return stop->count ? BASE_OK
+                               : base_fail(error, BASE_ENOTFOUND, "process %d has ended", stop->pid);
+        if (!stop->began)
+            stop->began = patch_target_now();
+        interrupt_all(stop);
+        int result = wait_for_all(stop, error);
+        if (result < 0)
+            return result;
+    }
+}
+
+/* What lingers from before is interrupted already; it may stand by now. */
+static int try_once(struct patch_stop *stop, struct base_error *error)
+{
+    int result = wait_for_all(stop, error);
+    stop->began = 0;
+    if (result == BASE_OK)
+        result = gather(stop, error);
+    for (size_t i = 0; i < stop->count && result == BASE_OK; i++)
+        if (stop->threads[i].process == stop->pid && stop->threads[i].state != PATCH_STOP_GONE)
+            return BASE_OK;
+    return result < 0 ? result : base_fail(error, BASE_ENOTFOUND, "process %d has ended", stop->pid);
+}
+
+int patch_stop_begin(struct patch_stop *stop, pid_t pid, struct base_error *error)
+{
+    stop->pid = pid;
+    patch_stop_poll(stop);
+    int result = stop->count ? BASE_OK : patch_target_check(pid, error);
+    for (stop->attempts = 1; result == BASE_OK; stop->attempts++) {
+        result = try_once(stop, error);
+        if (result == BASE_OK) {
+            stop->holding = true;
+            return BASE_OK;
+        }
+        if (result == BASE_EBUSY && !(error && error->text[0]) && stop->attempts == ATTEMPTS)
+            result = refuse_missing(stop, error);
+        patch_stop_end(stop);
+        if (result != BASE_EBUSY || stop->attempts >= ATTEMPTS || (error && error->text[0]))
+            return result;
+        rest(10 * MILLISECOND);
+        patch_stop_poll(stop);
+        result = BASE_OK;
+    }
+    return result;
+}
+
+/* --- letting go --- */
+
+static void detach(struct patch_stop_thread *thread, int signal)
+{
+    for (int i = 0; i < REQUEST_TRIES; i++)
+        if (!ptrace(PTRACE_DETACH, thread->tid, 0, signal)) {
+            thread->state = PATCH_STOP_GONE;
+            return;
+        }
+    /* Killed while it stood: its end is to be waited for, which look_once does. */
+    thread->state = PATCH_STOP_KERNEL;
+}
+
+static void detach_if_stopped(struct patch_stop *stop, struct patch_stop_thread *thread)
+{
+    while (thread->state == PATCH_STOP_RUNNING || thread->state == PATCH_STOP_KERNEL)
+        if (look_once(stop, thread) <= 0 && thread->state != PATCH_STOP_STOPPED)
+            break;
+    if (thread->state == PATCH_STOP_STOPPED)
+        detach(thread, 0);
+}
+
+size_t patch_stop_poll(struct patch_stop *stop)
+{
+    if (stop->holding)
+        return 0;
+    for (size_t i = 0; i < stop->count; i++)
+        detach_if_stopped(stop, &stop->threads[i]);
+    forget_gone(stop);
+    return stop->count;
+}
+
+size_t patch_stop_end(struct patch_stop *stop)
+{
+    stop->holding = false;
+    interrupt_all(stop); /* a thread that was only seized must stop before it can be let go */
+    for (size_t i = 0; i < stop->count; i++)
+        if (stop->threads[i].state == PATCH_STOP_STOPPED)
+            detach(&stop->threads[i], 0);
+    size_t left = patch_stop_poll(stop);
+    for (int i = 0; i < END_LOOKS && left; i++) { /* one that received a signal just now stands in a moment */
+        rest(SLEEP_NS);
+        left = patch_stop_poll(stop);
+    }
+    return left;
+}
+
+/* --- one thread --- */
+
+static int find_stopped(const struct patch_stop *stop, pid_t tid, struct base_error *error)
+{
+    const struct patch_stop_thread *thread = patch_stop_find(stop, tid);
+    if (!thread || thread->state == PATCH_STOP_GONE || !stop->holding)
+        return base_fail(error, BASE_ENOTFOUND, "no thread %d is stopped in process %d", tid, stop->pid);
+    if (thread->state != PATCH_STOP_STOPPED)
+        return base_fail(error, BASE_EBUSY, "thread %d sleeps inside the kernel: its registers cannot be had",
+                         tid);
+    return BASE_OK;
+}
+
+int patch_stop_read(const struct patch_stop *stop, pid_t tid, struct user_regs_struct *registers,
+                    struct base_error *error)
+{
+    int result = find_stopped(stop, tid, error);
+    if (result < 0 || !ptrace(PTRACE_GETREGS, tid, 0, registers))
+        return result;
+    return base_fail_errno(error, errno, "registers of thread %d cannot be read", tid);
+}
+
+int patch_stop_write(struct patch_stop *stop, pid_t tid, const struct user_regs_struct *registers,
+                     struct base_error *error)
+{
+    int result = find_stopped(stop, tid, error);
+    if (result < 0 || !ptrace(PTRACE_SETREGS, tid, 0, registers))
+        return result;
+    return base_fail_errno(error, errno, "registers of thread %d cannot be written", tid);
+}
+
+int patch_stop_step(struct patch_stop_thread *thread, int request, int signal, int *status,
+                    struct base_error *error)
+{
+    if (ptrace((enum __ptrace_request)request, thread->tid, 0, signal))
+        return base_fail_errno(error, errno, "thread %d cannot be continued", thread->tid);
+    for (;;) {
+        if (waitpid(thread->tid, status, __WALL) >= 0)
+            break;
+        if (errno == EINTR)
+            continue;
+        thread->state = PATCH_STOP_GONE;
+        return base_fail(error, BASE_ENOTFOUND, "thread %d is gone", thread->tid);
+    }
+    if (WIFSTOPPED(*status))
+        return BASE_OK;
+    thread->state = PATCH_STOP_GONE;
+    return base_fail(error, BASE_ENOTFOUND, "thread %d ended", thread->tid);
+}
+
+int patch_stop_settle(struct patch_stop *stop, struct patch_stop_thread *thread, int status,
+                      struct base_error *error)
+{
+    thread->state = PATCH_STOP_RUNNING;
+    int result = take_status(stop, thread, status);
+    while (result >= 0 && thread->state == PATCH_STOP_RUNNING) {
+        result = look_once(stop, thread);
+        if (result == 0)
+            rest(SLEEP_NS);
+    }
+    if (result < 0)
+        return base_fail(error, result, "thread %d cannot be brought back to its stop", thread->tid);
+    return thread->state == PATCH_STOP_STOPPED
+               ? BASE_OK
+               : base_fail(error, BASE_ENOTFOUND, "thread %d ended", thread->tid);
+}

@@ -1,0 +1,93 @@
+/* patch_stop.h - every thread of a process stopped, looked at, and let go as if nothing had been.
+ *
+ * How. PTRACE_SEIZE takes a thread without stopping it or sending it a signal; PTRACE_INTERRUPT makes it trap on its way
+ * back to user mode. New threads can only come from threads that still run, so /proc/PID/task is read again until a
+ * reading shows no stranger while all known threads stand. A thread asleep in the kernel that does not even wake (a
+ * vfork parent, a dead network disk) need not: the trap is pending, so that it cannot reach user mode without us. It
+ * counts as stopped (state KERNEL) after 20 ms; its registers cannot be had. When any other thread is missing after
+ * 50 ms, all are let go and it is tried again, ten times in all.
+ *
+ * What the target notices: nothing.
+ *   Signals   A thread that was about to receive one receives it, with its siginfo, and stops before the handler's first
+ *             instruction. Others wait in the kernel's queue.
+ *   Calls     The kernel restarts what an interruption can restart, with the remaining time. The few calls that answer
+ *             EINTR to any stop are restarted here (patch_x86_64_call.h).
+ *   SIGSTOP   A stopped process stays stopped: letting go puts it back.
+ *   vfork     A child that still runs in its parent's memory is stopped too: it runs the same text.
+ *
+ * Ends. patch_stop_end detaches. A KERNEL thread cannot be detached before it stops: it is *lingering*, asleep as it would
+ * be anyway, until patch_stop_poll sees it stop. When the tracing thread ends, the kernel detaches all.
+ *
+ * All functions are for one and the same thread, because the kernel knows a tracer by its thread; it must not be the
+ * target's parent, or the target's exit status may be taken from whoever waits for it. Context: helper (patch_helper.h).
+ * Source: ptrace(2); kernel/signal.c (ptrace_stop, get_signal); techniques C.3. */
+#ifndef PATCH_STOP_H
+#define PATCH_STOP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/user.h>
+
+#include "base_error.h"
+
+enum patch_stop_state {
+    PATCH_STOP_RUNNING, /* interrupted, has not stopped yet */
+    PATCH_STOP_STOPPED, /* stands in the trap */
+    PATCH_STOP_KERNEL,  /* asleep in the kernel with the trap pending */
+    PATCH_STOP_GONE     /* ended; forgotten at the next reading of the threads */
+};
+
+struct patch_stop_thread {
+    pid_t process, tid; /* process: patch_stop.pid, or a vfork child's */
+    uint8_t state;      /* enum patch_stop_state */
+    bool interrupted;   /* the trap is pending, or was taken */
+    bool was_stopped;   /* by job control (SIGSTOP), before us */
+    bool in_call;       /* stopped inside a system call */
+};
+
+struct patch_stop {
+    pid_t pid;
+    bool holding;                      /* between begin and end */
+    struct patch_stop_thread *threads; /* by tid */
+    size_t count, capacity;
+    uint64_t began;     /* monotonic ns of the first interruption */
+    uint32_t attempts;  /* of the last begin, 1: the first succeeded */
+    uint64_t delivered; /* signals that threads were stopped for and got */
+};
+
+/* Stops process `pid`. *stop is {0}, or of an ended stop of the same process. On failure all threads run again and
+ * the message says why: BASE_EPERMISSION, BASE_ENOTFOUND (gone), BASE_EBUSY (a tracer; a thread that does not stop),
+ * BASE_EUNSUPPORTED. */
+int patch_stop_begin(struct patch_stop *stop, pid_t pid, struct base_error *error);
+
+/* Lets every thread go. Returns how many linger. */
+size_t patch_stop_end(struct patch_stop *stop);
+
+/* Detaches lingering threads that have stopped since; returns how many are left. May be called at any time. */
+size_t patch_stop_poll(struct patch_stop *stop);
+
+/* Frees memory. Lingering threads are detached when the calling thread ends. */
+void patch_stop_free(struct patch_stop *stop);
+
+/* --- one thread, while all are stopped --- */
+
+struct patch_stop_thread *patch_stop_find(const struct patch_stop *stop, pid_t tid);
+
+/* Registers of a stopped thread. BASE_EBUSY: it is asleep in the kernel; BASE_ENOTFOUND: it has ended. */
+int patch_stop_read(const struct patch_stop *stop, pid_t tid, struct user_regs_struct *registers,
+                    struct base_error *error);
+int patch_stop_write(struct patch_stop *stop, pid_t tid, const struct user_regs_struct *registers,
+                     struct base_error *error);
+
+/* Continues a stopped thread with `request` (PTRACE_CONT, PTRACE_SYSCALL) and `signal`, and waits until it stops or ends.
+ * *status as waitpid gives it. For patch_inject.c. */
+int patch_stop_step(struct patch_stop_thread *thread, int request, int signal, int *status,
+                    struct base_error *error);
+
+/* From whatever stop of `status` back into the trap, signals delivered on the way; no instruction of the program runs. */
+int patch_stop_settle(struct patch_stop *stop, struct patch_stop_thread *thread, int status,
+                      struct base_error *error);
+
+#endif

@@ -1,0 +1,225 @@
+#include "patch_target.h"
+
+#include <dirent.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define KERNEL_THREAD 0x00200000u /* PF_KTHREAD of linux/sched.h, shown in stat */
+
+uint64_t patch_target_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* The beginning of a file of /proc, terminated. Its length, or -1 with errno. */
+static ssize_t read_text(const char *path, char *text, size_t size)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return -1;
+    ssize_t got;
+    while ((got = read(file, text, size - 1)) < 0 && errno == EINTR)
+        ;
+    int number = errno;
+    close(file);
+    errno = number;
+    if (got >= 0)
+        text[got] = '\0';
+    return got;
+}
+
+static ssize_t read_of_thread(pid_t pid, pid_t tid, const char *name, char *text, size_t size)
+{
+    char path[96];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/%s", pid, tid, name);
+    return read_text(path, text, size);
+}
+
+/* --- facts --- */
+
+/* "PID (name) S ppid pgrp session tty tpgid flags ...": the name may hold anything, so the last ')' ends it. */
+static bool parse_stat(const char *text, struct patch_target_facts *facts)
+{
+    unsigned flags;
+    const char *end = strrchr(text, ')');
+    if (!end || sscanf(end + 1, " %c %*d %*d %*d %*d %*d %u", &facts->state, &flags) != 2)
+        return false;
+    facts->kernel_thread = (flags & KERNEL_THREAD) != 0;
+    const char *begin = strchr(text, '(');
+    size_t length = begin && begin < end ? (size_t)(end - begin - 1) : 0;
+    length = length < sizeof facts->name ? length : sizeof facts->name - 1;
+    if (length)
+        memcpy(facts->name, begin + 1, length);
+    facts->name[length] = '\0';
+    return true;
+}
+
+/* The `field`th number (from 0) behind "\nKEY:"; 0 where the kernel does not tell. */
+static long status_number(const char *text, const char *key, int field)
+{
+    const char *at = strstr(text, key);
+    if (!at)
+        return 0;
+    char *end = NULL;
+    long value = 0;
+    at += strlen(key);
+    for (int i = 0; i <= field; i++, at = end)
+        value = strtol(at, &end, 10);
+    return value;
+}
+
+int patch_target_facts(pid_t pid, pid_t tid, struct patch_target_facts *facts)
+{
+    char text[4096];
+    *facts = (struct patch_target_facts){0};
+    if (read_of_thread(pid, tid, "stat", text, sizeof text) <= 0 || !parse_stat(text, facts))
+        return BASE_ENOTFOUND;
+    if (read_of_thread(pid, tid, "status", text, sizeof text) <= 0)
+        return BASE_ENOTFOUND;
+    facts->process = (pid_t)status_number(text, "\nTgid:", 0);
+    facts->tracer = (pid_t)status_number(text, "\nTracerPid:", 0);
+    facts->user = (uid_t)status_number(text, "\nUid:", 1);
+    facts->seccomp = (int)status_number(text, "\nSeccomp:", 0);
+    return BASE_OK;
+}
+
+bool patch_target_is_in_kernel(pid_t pid, pid_t tid)
+{
+    char text[256];
+    /* "running", or the number of the system call, -1 in a fault. Only a thread that sleeps shows the latter. */
+    if (read_of_thread(pid, tid, "syscall", text, sizeof text) > 0)
+        return strncmp(text, "running", 7) != 0;
+    struct patch_target_facts facts;
+    return patch_target_facts(pid, tid, &facts) == BASE_OK && facts.state == 'D';
+}
+
+/* --- refusals --- */
+
+static int refuse_traced(pid_t pid, pid_t tracer, struct base_error *error)
+{
+    char path[64], name[64] = "?";
+    snprintf(path, sizeof path, "/proc/%d/comm", tracer);
+    if (read_text(path, name, sizeof name) > 0)
+        name[strcspn(name, "\n")] = '\0';
+    return base_fail(error, BASE_EBUSY,
+                     "process %d is traced by %s (process %d) already; a process has one tracer: end that "
+                     "one, or detach it",
+                     pid, name, tracer);
+}
+
+static bool is_over(char state)
+{
+    return state == 'Z' || state == 'X' || state == 'x';
+}
+
+/* A first thread that has ended is a zombie as long as others live. */
+static bool has_living_thread(pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    DIR *folder = opendir(path);
+    bool found = false;
+    for (struct dirent *entry; folder && !found && (entry = readdir(folder));) {
+        struct patch_target_facts facts;
+        pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+        found = tid > 0 && patch_target_facts(pid, tid, &facts) == BASE_OK && !is_over(facts.state);
+    }
+    if (folder)
+        closedir(folder);
+    return found;
+}
+
+static int check_machine(pid_t pid, struct base_error *error)
+{
+    char path[64];
+    unsigned char header[20] = {0};
+    snprintf(path, sizeof path, "/proc/%d/exe", pid);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return errno == EACCES || errno == EPERM ? patch_target_explain(pid, errno, error)
+                                                 : BASE_OK; /* deleted in odd ways: the stop will tell */
+    ssize_t got = pread(file, header, sizeof header, 0);
+    close(file);
+    if (got != (ssize_t)sizeof header || memcmp(header, ELFMAG, SELFMAG))
+        return BASE_OK;
+    unsigned machine = header[18] | (unsigned)header[19] << 8;
+    if (header[EI_CLASS] != ELFCLASS64 || machine != EM_X86_64)
+        return base_fail(error, BASE_EUNSUPPORTED,
+                         "process %d is not a 64-bit x86 program (%s, machine %u): counting calls needs one",
+                         pid, header[EI_CLASS] == ELFCLASS64 ? "64-bit" : "32-bit", machine);
+    return BASE_OK;
+}
+
+int patch_target_check(pid_t pid, struct base_error *error)
+{
+    struct patch_target_facts facts;
+    if (pid <= 0 || patch_target_facts(pid, pid, &facts) < 0)
+        return base_fail(error, BASE_ENOTFOUND, "there is no process %d", pid);
+    if (facts.process != pid)
+        return base_fail(error, BASE_EUSAGE, "%d is a thread of process %d: give that number", pid,
+                         facts.process);
+    if (pid == getpid())
+        return base_fail(error, BASE_EUSAGE, "tally cannot count its own calls");
+    if (facts.kernel_thread)
+        return base_fail(error, BASE_EUNSUPPORTED,
+                         "process %d (%s) is a thread of the kernel and has no program", pid, facts.name);
+    if (facts.tracer)
+        return refuse_traced(pid, facts.tracer, error);
+    if (is_over(facts.state) && !has_living_thread(pid))
+        return base_fail(error, BASE_ENOTFOUND,
+                         "process %d (%s) has ended: only its exit status is left for its parent", pid,
+                         facts.name);
+    return check_machine(pid, error);
+}
+
+static int refuse_by_yama(pid_t pid, int scope, struct base_error *error)
+{
+    if (scope == 1)
+        return base_fail(
+            error, BASE_EPERMISSION,
+            "not permitted to trace process %d: kernel.yama.ptrace_scope is 1, which allows only programs "
+            "that tally started; run tally as root, or set it to 0 (sysctl kernel.yama.ptrace_scope=0)",
+            pid);
+    return base_fail(
+        error, BASE_EPERMISSION,
+        scope == 2 ? "not permitted to trace process %d: kernel.yama.ptrace_scope is 2: run tally as root"
+                   : "not permitted to trace process %d: kernel.yama.ptrace_scope is 3, which forbids "
+                     "tracing until the next boot",
+        pid);
+}
+
+int patch_target_explain(pid_t pid, int number, struct base_error *error)
+{
+    struct patch_target_facts facts;
+    if (number == ESRCH || patch_target_facts(pid, pid, &facts) < 0)
+        return base_fail(error, BASE_ENOTFOUND, "process %d is gone", pid);
+    if (number != EPERM && number != EACCES)
+        return base_fail_errno(error, number, "process %d cannot be traced", pid);
+    if (facts.tracer && facts.tracer != getpid())
+        return refuse_traced(pid, facts.tracer, error);
+    if (geteuid() != 0 && facts.user != geteuid())
+        return base_fail(
+            error, BASE_EPERMISSION,
+            "not permitted to trace process %d: it runs as user %u, tally as user %u; run tally as that "
+            "user or as root",
+            pid, (unsigned)facts.user, (unsigned)geteuid());
+    char text[16];
+    int scope = read_text("/proc/sys/kernel/yama/ptrace_scope", text, sizeof text) > 0
+                    ? (int)strtol(text, NULL, 10)
+                    : 0;
+    if (scope == 3 || (scope > 0 && geteuid() != 0))
+        return refuse_by_yama(pid, scope, error);
+    return base_fail(
+        error, BASE_EPERMISSION,
+        "not permitted to trace process %d: it has privileges or a user namespace that tally does not have, "
+        "or is not dumpable; run tally as root with CAP_SYS_PTRACE (in a container: --cap-add SYS_PTRACE)",
+        pid);
+}

@@ -1,0 +1,43 @@
+/* patch_target.h - may this process be patched, and if not, why.
+ *
+ * Everything is read from /proc: nothing is touched. A refusal is a message that names the cause and the remedy.
+ * Context: tool and helper (patch_helper.h). Source: ptrace(2), proc(5), Documentation/admin-guide/LSM/Yama.rst. */
+#ifndef PATCH_TARGET_H
+#define PATCH_TARGET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base_error.h"
+
+enum patch_target_seccomp { PATCH_TARGET_NO_SECCOMP, PATCH_TARGET_STRICT, PATCH_TARGET_FILTERED };
+
+/* What /proc/PID/task/TID/stat and status say of one thread. */
+struct patch_target_facts {
+    char state; /* R S D T t Z X ... */
+    bool kernel_thread;
+    pid_t process; /* the thread group it belongs to */
+    pid_t tracer;  /* 0: none */
+    uid_t user;    /* the effective one */
+    int seccomp;   /* enum patch_target_seccomp */
+    char name[64];
+};
+
+/* BASE_OK, or BASE_ENOTFOUND when there is no such thread (then without a message). */
+int patch_target_facts(pid_t pid, pid_t tid, struct patch_target_facts *facts);
+
+/* Is the process one that can be stopped and patched: there, alive, no kernel thread, 64-bit x86, not this very process
+ * and without a tracer? Permission is the kernel's to judge, when it is tried. BASE_OK or a refusal. */
+int patch_target_check(pid_t pid, struct base_error *error);
+
+/* Turns errno `number` of a refused PTRACE_SEIZE into a refusal: a tracer that was quicker, Yama, another user, capabilities. */
+int patch_target_explain(pid_t pid, int number, struct base_error *error);
+
+/* Is the thread asleep inside the kernel (a system call, a page fault)? False when it runs, waits for a CPU, or is gone. */
+bool patch_target_is_in_kernel(pid_t pid, pid_t tid);
+
+/* Monotonic time, ns. */
+uint64_t patch_target_now(void);
+
+#endif

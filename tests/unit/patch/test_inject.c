@@ -1,0 +1,463 @@
+/* Memory changed wholly or not at all, system calls made in the name of children that do not notice. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "patch_child.h"
+#include "patch_inject.h"
+#include "patch_target.h"
+
+enum { PAGE = 4096 };
+
+static void nap_us(long us)
+{
+    struct timespec time = {us / 1000000, us % 1000000 * 1000};
+    nanosleep(&time, NULL);
+}
+
+static void must(int result, const struct base_error *error)
+{
+    if (result < 0)
+        print_message("# %s\n", error->text);
+    assert_int_equal(result, BASE_OK);
+}
+
+/* A stopped child and its memory. */
+struct held {
+    struct patch_stop stop;
+    struct patch_memory memory;
+    struct patch_inject inject;
+};
+
+static void hold(struct held *held, pid_t pid)
+{
+    struct base_error error = {0};
+    int result = BASE_EBUSY;
+    *held = (struct held){0};
+    for (int i = 0; i < 100 && result == BASE_EBUSY; i++) {
+        base_error_clear(&error);
+        result = patch_stop_begin(&held->stop, pid, &error);
+    }
+    must(result, &error);
+    must(patch_memory_open(&held->memory, pid, &error), &error);
+}
+
+static void inject_into(struct held *held, pid_t pid)
+{
+    struct base_error error = {0};
+    hold(held, pid);
+    must(patch_inject_open(&held->inject, &held->stop, &held->memory, &error), &error);
+}
+
+static void release(struct held *held)
+{
+    patch_inject_close(&held->inject);
+    patch_memory_close(&held->memory);
+    patch_stop_end(&held->stop);
+    for (int i = 0; i < 5000 && patch_stop_poll(&held->stop); i++)
+        nap_us(1000);
+    patch_stop_free(&held->stop);
+}
+
+/* --- memory --- */
+
+/* The child's text and data are at the test's own addresses. */
+static __attribute__((aligned(4096))) uint8_t data[64 * PAGE] = {1};
+
+static struct patch_memory_change *make_changes(size_t count, uint64_t step, uint64_t from)
+{
+    struct patch_memory_change *changes = calloc(count, sizeof *changes);
+    for (size_t i = 0; i < count; i++) {
+        changes[i].address = from + step * (count - 1 - i); /* backwards: sorting is theirs */
+        changes[i].length = 4 + i % 3;
+        memset(changes[i].after, 0xa5, changes[i].length);
+        for (size_t j = 0; j < changes[i].length; j++)
+            changes[i].before[j] = *(const uint8_t *)(uintptr_t)(changes[i].address + j);
+    }
+    return changes;
+}
+
+static uint64_t text_start(void)
+{
+    extern char __executable_start, etext;
+    return ((uint64_t)(uintptr_t)&etext - (uint64_t)(uintptr_t)&__executable_start > 2 * PAGE)
+               ? ((uint64_t)(uintptr_t)&patch_memory_apply & ~(uint64_t)(PAGE - 1))
+               : 0;
+}
+
+static void check_changes(const struct patch_memory *memory, const struct patch_memory_change *changes,
+                          size_t count, bool made)
+{
+    uint8_t bytes[PATCH_MEMORY_BYTES];
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(patch_memory_read(memory, changes[i].address, bytes, changes[i].length, NULL),
+                         BASE_OK);
+        assert_memory_equal(bytes, made ? changes[i].after : changes[i].before, changes[i].length);
+    }
+}
+
+static void apply_and_undo(struct held *held, uint64_t from, uint64_t step, size_t count)
+{
+    struct base_error error = {0};
+    struct patch_memory_change *changes = make_changes(count, step, from);
+    for (unsigned way = 0; way < 3; way++) {
+        if (way == 1)
+            continue; /* on text it only fails over to the next */
+        held->memory.way = way;
+        uint64_t began = patch_target_now();
+        must(patch_memory_apply(&held->memory, changes, count, NULL, &error), &error);
+        printf("# %zu changes, %llu bytes apart, written in %llu us%s\n", count, (unsigned long long)step,
+               (unsigned long long)(patch_target_now() - began) / 1000, way ? " word by word" : "");
+        check_changes(&held->memory, changes, count, true);
+        assert_int_equal(patch_memory_apply(&held->memory, changes, count, NULL, NULL), BASE_EBUSY);
+        must(patch_memory_undo(&held->memory, changes, count, NULL, &error), &error);
+        check_changes(&held->memory, changes, count, false);
+        assert_int_equal(patch_memory_undo(&held->memory, changes, count, NULL, NULL), BASE_EBUSY);
+    }
+    held->memory.way = 0;
+    free(changes);
+}
+
+static void changes_are_made_and_undone(void **state)
+{
+    (void)state;
+    struct patch_child child = patch_child_start(patch_child_busy, 2);
+    struct held held;
+    hold(&held, child.pid);
+    apply_and_undo(&held, (uint64_t)(uintptr_t)data + 4090, 41, 5000); /* some lie across pages */
+    apply_and_undo(&held, (uint64_t)(uintptr_t)data + 4090, 7, 5000);
+    apply_and_undo(&held, text_start(), 17, 200);
+    apply_and_undo(&held, text_start(), 17, 1);
+    assert_int_equal(patch_memory_apply(&held.memory, NULL, 0, NULL, NULL), BASE_OK);
+    release(&held);
+    assert_int_equal(patch_child_finish(&child), 0);
+}
+
+static void a_changed_byte_refuses_all(void **state)
+{
+    (void)state;
+    enum { COUNT = 300 };
+    struct patch_child child = patch_child_start(patch_child_busy, 1);
+    struct base_error error = {0};
+    struct held held;
+    hold(&held, child.pid);
+    uint64_t from = (uint64_t)(uintptr_t)data;
+    struct patch_memory_change *changes = make_changes(COUNT, 101, from);
+    uint8_t before[COUNT * 101], after[COUNT * 101], other = 0x77;
+    size_t differs = 0;
+    must(patch_memory_write(&held.memory, from + 101 * 250 + 2, &other, 1, &error), &error);
+    must(patch_memory_read(&held.memory, from, before, sizeof before, &error), &error);
+    assert_int_equal(patch_memory_apply(&held.memory, changes, COUNT, &differs, &error), BASE_EBUSY);
+    assert_int_equal(differs, 250);
+    assert_non_null(strstr(error.text, "nothing was written"));
+    assert_int_equal(patch_memory_read(&held.memory, from, after, sizeof after, NULL), BASE_OK);
+    assert_memory_equal(before, after, sizeof before);
+    changes[7].address = changes[6].address + 1; /* sorted by now */
+    assert_int_equal(patch_memory_apply(&held.memory, changes, COUNT, NULL, NULL), BASE_EUSAGE);
+    changes[0].length = 0;
+    assert_int_equal(patch_memory_apply(&held.memory, changes, COUNT, NULL, NULL), BASE_EUSAGE);
+    changes[0].length = PATCH_MEMORY_BYTES + 1;
+    assert_int_equal(patch_memory_apply(&held.memory, changes, 1, NULL, NULL), BASE_EUSAGE);
+    changes[0] = (struct patch_memory_change){.address = UINT64_MAX - 1, .length = 4};
+    assert_int_equal(patch_memory_apply(&held.memory, changes, 1, NULL, NULL), BASE_EUSAGE);
+    changes[0] = (struct patch_memory_change){.address = 8, .length = 4};
+    assert_true(patch_memory_apply(&held.memory, changes, 1, NULL, NULL) < 0);
+    free(changes);
+    release(&held);
+    assert_int_equal(patch_child_finish(&child), 0);
+}
+
+/* The second page is a shared mapping of a file opened for reading: not even a tracer writes there. */
+static uint8_t *half_writable;
+
+static void a_failed_write_is_put_back(void **state)
+{
+    (void)state;
+    int file = open("/proc/self/exe", O_RDONLY);
+    half_writable = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_equal(mmap(half_writable + PAGE, PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, file, 0),
+                     half_writable + PAGE);
+    struct patch_child child = patch_child_start(patch_child_busy, 1);
+    struct base_error error = {0};
+    struct held held;
+    hold(&held, child.pid);
+    uint8_t before[2 * PAGE], after[2 * PAGE];
+    uint64_t from = (uint64_t)(uintptr_t)half_writable;
+    struct patch_memory_change *changes = make_changes(100, 80, from);
+    must(patch_memory_read(&held.memory, from, before, sizeof before, &error), &error);
+    assert_true(patch_memory_apply(&held.memory, changes, 100, NULL, &error) < 0);
+    assert_null(strstr(error.text, "cannot be put back")); /* nothing of the second page was written */
+    must(patch_memory_read(&held.memory, from, after, sizeof after, NULL), &error);
+    assert_memory_equal(before, after, sizeof before);
+    free(changes);
+    release(&held);
+    assert_int_equal(patch_child_finish(&child), 0);
+    munmap(half_writable, 2 * PAGE);
+    close(file);
+}
+
+/* --- calls --- */
+
+static uint64_t room_near(const struct held *held, uint64_t size)
+{
+    struct base_error error = {0};
+    struct elf_maps maps = {0};
+    struct patch_gap_wish wish = {text_start(), text_start() + PAGE, size};
+    uint64_t address = 0;
+    must(patch_inject_maps(&held->inject, &maps, &error), &error);
+    must(patch_gap_find(&maps, &wish, &address, &error), &error);
+    elf_maps_free(&maps);
+    assert_true(address + size - wish.low < (1ull << 31) || wish.high - address < (1ull << 31));
+    return address;
+}
+
+static void mappings_appear_and_vanish_in(struct patch_child *child, int rounds)
+{
+    struct base_error error = {0};
+    struct held held;
+    unsigned before = patch_child_mappings(child->pid);
+    for (int i = 0; i < rounds; i++) {
+        struct user_regs_struct was, is;
+        uint8_t bytes[64], wanted[64];
+        inject_into(&held, child->pid);
+        must(patch_stop_read(&held.stop, held.inject.tid, &was, &error), &error);
+        uint64_t size = (uint64_t)(1 + i % 5) * PAGE, address = room_near(&held, size);
+        must(patch_inject_map(&held.inject, address, size, PROT_READ | PROT_WRITE, -1, &error), &error);
+        assert_int_equal(patch_inject_map(&held.inject, address, size, PROT_READ, -1, NULL), BASE_EIO);
+        memset(wanted, i, sizeof wanted);
+        must(patch_memory_write(&held.memory, address + size - 64, wanted, 64, &error), &error);
+        must(patch_inject_protect(&held.inject, address, size, PROT_READ | PROT_EXEC, &error), &error);
+        must(patch_memory_read(&held.memory, address + size - 64, bytes, 64, &error), &error);
+        assert_memory_equal(bytes, wanted, 64);
+        assert_true(patch_child_mappings(child->pid) > before);
+        must(patch_inject_unmap(&held.inject, address, size, &error), &error);
+        must(patch_stop_read(&held.stop, held.inject.tid, &is, &error), &error);
+        if (held.stop.delivered == 0)
+            assert_memory_equal(&was, &is, sizeof was);
+        release(&held);
+    }
+    assert_int_equal(patch_child_mappings(child->pid), before);
+    assert_int_equal(patch_child_tracers(child->pid), 0);
+}
+
+static void mappings_appear_and_vanish(void **state)
+{
+    (void)state;
+    struct patch_child child = patch_child_start(patch_child_busy, 4);
+    mappings_appear_and_vanish_in(&child, 100);
+    kill(child.pid, SIGSTOP);
+    while (patch_child_state(child.pid) != 'T')
+        nap_us(1000);
+    mappings_appear_and_vanish_in(&child, 5);
+    while (patch_child_state(child.pid) != 'T')
+        nap_us(1000);
+    kill(child.pid, SIGCONT);
+    assert_int_equal(patch_child_finish(&child), 0);
+}
+
+static void blocked_threads_lend_themselves(void **state)
+{
+    (void)state;
+    struct patch_child child = patch_child_start(patch_child_blocked, 0);
+    struct base_error error = {0};
+    struct held held;
+    for (int i = 0; i < 3; i++) {
+        hold(&held, child.pid);
+        for (size_t j = 0; j < held.stop.count; j++) { /* every thread in turn, whatever it waits for */
+            struct patch_stop_thread *thread = &held.stop.threads[j];
+            int64_t answer = 0;
+            if (thread->state != PATCH_STOP_STOPPED || thread->process != child.pid)
+                continue;
+            must(patch_inject_open(&held.inject, &held.stop, &held.memory, &error), &error);
+            held.inject.tid = thread->tid;
+            must(patch_inject_call(&held.inject, "gettid", SYS_gettid, (uint64_t[6]){0}, &answer, &error),
+                 &error);
+            assert_int_equal(answer, thread->tid);
+            patch_inject_close(&held.inject);
+        }
+        release(&held);
+    }
+    assert_int_equal(patch_child_finish(&child), 0);
+}
+
+static void signals_come_between(void **state)
+{
+    (void)state;
+    struct patch_child child = patch_child_start(patch_child_signals, 0);
+    pid_t sender = fork();
+    if (sender == 0) {
+        for (int i = 0; i < 1500; i++) {
+            while (sigqueue(child.pid, SIGRTMIN, (union sigval){.sival_int = i}))
+                nap_us(100);
+            nap_us(300);
+        }
+        _exit(0);
+    }
+    while (waitpid(sender, NULL, WNOHANG) == 0)
+        mappings_appear_and_vanish_in(&child, 1);
+    for (int i = 0; i < 5000 && atomic_load(&child.shared->signals) < 1500; i++)
+        nap_us(1000);
+    assert_int_equal(atomic_load(&child.shared->signals), 1500);
+    assert_int_equal(patch_child_finish(&child), 0);
+}
+
+static void memory_is_shared(void **state)
+{
+    (void)state;
+    struct patch_child child = patch_child_start(patch_child_busy, 2);
+    struct base_error error = {0};
+    struct held held;
+    unsigned mappings = patch_child_mappings(child.pid), descriptors = patch_child_descriptors(child.pid);
+    for (int i = 0; i < 10; i++) {
+        int file = -1;
+        char theirs[32] = "";
+        inject_into(&held, child.pid);
+        uint64_t address = room_near(&held, 3 * PAGE);
+        must(patch_inject_share(&held.inject, "tally", address, 3 * PAGE, PROT_READ | PROT_EXEC, &file,
+                                &error),
+             &error);
+        char *ours = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        assert_ptr_not_equal(ours, MAP_FAILED);
+        snprintf(ours + 2 * PAGE, 32, "seen %d", i);
+        must(patch_memory_read(&held.memory, address + 2 * PAGE, theirs, 32, &error), &error);
+        assert_string_equal(theirs, ours + 2 * PAGE);
+        assert_int_equal(patch_child_descriptors(child.pid), descriptors);
+        /* In the way: nothing stays. */
+        int none = -1;
+        assert_true(patch_inject_share(&held.inject, "tally", address, PAGE, PROT_READ, &none, NULL) < 0);
+        assert_int_equal(patch_child_descriptors(child.pid), descriptors);
+        must(patch_inject_unmap(&held.inject, address, 3 * PAGE, &error), &error);
+        munmap(ours, 3 * PAGE);
+        close(file);
+        release(&held);
+    }
+    assert_int_equal(patch_child_mappings(child.pid), mappings);
+    assert_int_equal(patch_child_finish(&child), 0);
+}
+
+/* --- seccomp --- */
+
+static struct sock_filter no_memfd[] = {
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_memfd_create, 0, 1),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 3),
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+    BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 0, 1),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EACCES),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+};
+
+static int busy_below_filter(struct patch_child_shared *shared)
+{
+    struct sock_fprog program = {sizeof no_memfd / sizeof *no_memfd, no_memfd};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+        return 5;
+    return patch_child_busy(shared);
+}
+
+static void filters_are_asked_first(void **state)
+{
+    (void)state;
+    struct patch_child child = patch_child_start(busy_below_filter, 1);
+    struct base_error error = {0};
+    struct held held;
+    int file = -1;
+    hold(&held, child.pid);
+    int result = patch_inject_open(&held.inject, &held.stop, &held.memory, &error);
+    if (result == BASE_EPERMISSION) {
+        assert_non_null(strstr(error.text, "not allowed to read"));
+        print_message("# filters cannot be read here\n");
+    } else {
+        must(result, &error);
+        uint64_t address = room_near(&held, PAGE);
+        assert_int_equal(patch_inject_share(&held.inject, "tally", address, PAGE, PROT_READ, &file, &error),
+                         BASE_EPERMISSION);
+        assert_non_null(strstr(error.text, "forbids memfd_create (it kills"));
+        base_error_clear(&error);
+        assert_int_equal(patch_inject_map(&held.inject, address, PAGE, PROT_EXEC, -1, &error),
+                         BASE_EPERMISSION);
+        assert_non_null(strstr(error.text, "forbids mmap (it answers it with an error"));
+        base_error_clear(&error);
+        must(patch_inject_map(&held.inject, address, PAGE, PROT_READ, -1, &error), &error);
+        must(patch_inject_unmap(&held.inject, address, PAGE, &error), &error);
+    }
+    release(&held);
+    assert_int_equal(patch_child_finish(&child), 0);
+}
+
+/* --- gaps --- */
+
+static int find_gap(const char *text, struct patch_gap_wish wish, uint64_t *address)
+{
+    struct elf_maps maps = {0};
+    assert_int_equal(elf_maps_parse(text, &maps, NULL), BASE_OK);
+    int result = patch_gap_find(&maps, &wish, address, NULL);
+    elf_maps_free(&maps);
+    return result;
+}
+
+static void gaps_are_found(void **state)
+{
+    (void)state;
+    uint64_t at;
+    /* A program without PIE: below it there is little, above it the heap grows. */
+    const char *fixed = "00400000-00500000 r-xp 00000000 08:01 1 /bin/x\n"
+                        "00600000-00700000 rw-p 00000000 00:00 0 [heap]\n";
+    assert_int_equal(find_gap(fixed, (struct patch_gap_wish){0x400000, 0x500000, 0x100000}, &at), BASE_OK);
+    assert_int_equal(at, 0x300000);
+    assert_int_equal(find_gap(fixed, (struct patch_gap_wish){0x400000, 0x500000, 0x3000000}, &at), BASE_OK);
+    assert_int_equal(at, 0x40700000);
+    assert_int_equal(find_gap(fixed, (struct patch_gap_wish){0x400000, 0x500000, 0x7f000000}, &at), BASE_OK);
+    assert_int_equal(at, 0x800000); /* the heap's room, because nothing else is left */
+    assert_int_equal(find_gap(fixed, (struct patch_gap_wish){0x400000, 0x500000, 0x80000000}, &at),
+                     BASE_ENOTFOUND);
+    /* A library with neighbours on both sides. */
+    const char *crowded = "7f0000000000-7f0000010000 r-xp 00000000 08:01 1 /lib/a\n"
+                          "7f0000011000-7f0000100000 r-xp 00000000 08:01 2 /lib/b\n"
+                          "7f0000100000-7f0000200000 r-xp 00000000 08:01 3 /lib/c\n";
+    struct patch_gap_wish wish = {0x7f0000011000, 0x7f0000100000, 1};
+    assert_int_equal(find_gap(crowded, wish, &at), BASE_OK);
+    assert_int_equal(at, 0x7f0000010000);
+    wish.size = 0x1001;
+    assert_int_equal(find_gap(crowded, wish, &at), BASE_OK);
+    assert_int_equal(at, 0x7f0000000000 - 0x2000);
+    wish.size = 0;
+    assert_int_equal(find_gap(crowded, wish, &at), BASE_EUSAGE);
+    wish.size = UINT64_MAX;
+    assert_int_equal(find_gap(crowded, wish, &at), BASE_EUSAGE);
+    const char *full = "00010000-7ffffffff000 rw-p 00000000 00:00 0\n";
+    assert_int_equal(find_gap(full, (struct patch_gap_wish){0x400000, 0x500000, 1}, &at), BASE_ENOTFOUND);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gaps_are_found),
+        cmocka_unit_test(changes_are_made_and_undone),
+        cmocka_unit_test(a_changed_byte_refuses_all),
+        cmocka_unit_test(a_failed_write_is_put_back),
+        cmocka_unit_test(mappings_appear_and_vanish),
+        cmocka_unit_test(blocked_threads_lend_themselves),
+        cmocka_unit_test(signals_come_between),
+        cmocka_unit_test(memory_is_shared),
+        cmocka_unit_test(filters_are_asked_first),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
