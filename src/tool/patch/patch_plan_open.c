@@ -53,7 +53,7 @@ static bool functions_fine(const struct patch_plan *plan)
 
 static bool is_site_kind(unsigned kind)
 {
-    return kind >= PATCH_CALL && kind < PATCH_ENTRY;
+    return (kind >= PATCH_CALL && kind < PATCH_ENTRY) || kind == PATCH_JUMP_GROUP;
 }
 
 static bool sites_fine(const struct patch_plan *plan)

@@ -19,11 +19,11 @@
     X(11, FRAGMENT, "jumps to what may be a fragment of the same function")                                  \
     X(12, NO_ISLAND, "two-byte jumps without unused bytes within reach")                                     \
     X(13, BRANCH_INTO, "sites with a branch into the bytes that would be moved")                             \
-    X(14, IMMOVABLE, "indirect calls whose operand does not survive being moved")                            \
+    X(14, IMMOVABLE, "indirect calls and jumps that would not survive being moved")                          \
     X(15, NOT_AN_ENTRY, "calls to the middle of another function")                                           \
     X(16, OUTSIDE, "calls and jumps to where the image has no code")                                         \
     X(17, JUMP_UNKNOWN, "indirect jumps that may be a switch of the same function")                          \
-    X(18, INDIRECT_SHORT_JUMP, "indirect tail jumps too short to be moved")                                  \
+    X(18, INDIRECT_SHORT_JUMP, "short indirect tail jumps with nothing movable before them")                 \
     X(19, FAULTING, "indirect calls not moved because the program handles faults at their address")          \
     X(20, TOO_MANY, "sites past what one plan holds")                                                        \
     X(30, ENTRY_SHORT, "functions called by address, shorter than a jump")                                   \

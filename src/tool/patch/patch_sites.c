@@ -155,14 +155,15 @@ static bool can_be_moved(const struct patch_plan_site *planned, const uint8_t *o
     return code.refused == PATCH_FINE || code.refused == PATCH_REASON_OUT_OF_REACH;
 }
 
-/* Short: takes instructions before it along, as few as do. */
+/* Short calls and jumps: take instructions before them along, as few as do. */
 static enum patch_reason plan_group(const struct patch_draft *draft, const struct code_site *site,
                                     struct patch_plan_site *planned)
 {
     const struct code_function *function = &draft->functions->items[site->function];
     uint64_t start = site->address, end = site->address + site->length;
     uint64_t lowest = function->start + draft->of[site->function].hook_length;
-    enum patch_reason reason = PATCH_REASON_TOO_SHORT;
+    bool jump = site->flow == CODE_JUMP_INDIRECT;
+    enum patch_reason reason = jump ? PATCH_REASON_INDIRECT_SHORT_JUMP : PATCH_REASON_TOO_SHORT;
     if ((draft->survey->items[site->function].facts & CODE_FACT_UNRESOLVED) != 0)
         return PATCH_REASON_BRANCH_INTO;
     for (unsigned i = 0; i < GROUP_MOST && end - start < 5; i++) {
@@ -181,7 +182,7 @@ static enum patch_reason plan_group(const struct patch_draft *draft, const struc
         return reason;
     if (code_survey_entered(draft->survey, start, end))
         return PATCH_REASON_BRANCH_INTO;
-    planned->kind = PATCH_CALL_GROUP;
+    planned->kind = jump ? PATCH_JUMP_GROUP : PATCH_CALL_GROUP;
     planned->address = start;
     planned->length = (uint8_t)(end - start);
     return PATCH_FINE;
@@ -192,8 +193,6 @@ static enum patch_reason check_jump(const struct patch_draft *draft, const struc
 {
     bool through_slot =
         site->operand == CODE_OPERAND_RIP && code_survey_slot_name(draft->survey, site->target);
-    if (site->length < 5)
-        return PATCH_REASON_INDIRECT_SHORT_JUMP;
     if (!through_slot && (draft->survey->items[site->function].facts & CODE_FACT_UNRESOLVED) != 0)
         return PATCH_REASON_JUMP_UNKNOWN;
     return PATCH_FINE;
@@ -211,7 +210,7 @@ static enum patch_reason plan_indirect(const struct patch_draft *draft, const st
     planned->kind = site->flow == CODE_JUMP_INDIRECT ? PATCH_JUMP_INDIRECT : PATCH_CALL_INDIRECT;
     if (site->flow == CODE_JUMP_INDIRECT)
         reason = check_jump(draft, site);
-    else if (site->length < 5)
+    if (reason == PATCH_FINE && site->length < 5)
         reason = plan_group(draft, site, planned);
     if (site->operand == CODE_OPERAND_RIP)
         planned->slot = site->target;

@@ -7,7 +7,7 @@
 bool patch_x86_64_stub_is_jump(enum patch_kind kind)
 {
     return kind == PATCH_JUMP || kind == PATCH_BRANCH || kind == PATCH_JUMP_SHORT ||
-           kind == PATCH_BRANCH_SHORT || kind == PATCH_JUMP_INDIRECT;
+           kind == PATCH_BRANCH_SHORT || kind == PATCH_JUMP_INDIRECT || kind == PATCH_JUMP_GROUP;
 }
 
 /* gs offsets and displacements from a block's start are signed 32 bits. */
@@ -55,15 +55,15 @@ void patch_x86_64_stub_count(struct patch_x86_64_code *code, const struct patch_
         count_thread(code, counter);
 }
 
-/* The group's instructions but for the last; the return address is on the stack already. Returns where the last one
+/* The group's instructions but for the last; a call's return address is on the stack already. Returns where the last one
  * begins, or the length when the bytes are no instructions. */
 static unsigned move_group(struct patch_x86_64_code *code, const struct patch_x86_64_site *site,
-                           unsigned call)
+                           unsigned last, unsigned pushed)
 {
     unsigned at = 0;
-    while (at < call) {
-        unsigned length = patch_x86_64_move(code, site->old + at, site->length - at, site->address + at, 8,
-                                            site->address, site->address + site->length);
+    while (at < last) {
+        unsigned length = patch_x86_64_move(code, site->old + at, site->length - at, site->address + at,
+                                            pushed, site->address, site->address + site->length);
         if (length == 0)
             return site->length;
         at += length;
@@ -89,10 +89,11 @@ static unsigned last_instruction(const struct patch_x86_64_site *site)
 static void put_indirect(struct patch_x86_64_code *code, const struct patch_x86_64_site *site,
                          const struct patch_x86_64_counter *counter)
 {
-    unsigned pushed = site->kind == PATCH_JUMP_INDIRECT ? 0 : 8, at = 0;
-    if (site->kind == PATCH_CALL_GROUP)
-        at = move_group(code, site, last_instruction(site));
-    patch_x86_64_stub_count(code, counter, site->kind == PATCH_JUMP_INDIRECT);
+    bool is_jump = patch_x86_64_stub_is_jump(site->kind);
+    unsigned pushed = is_jump ? 0 : 8, at = 0;
+    if (site->kind == PATCH_CALL_GROUP || site->kind == PATCH_JUMP_GROUP)
+        at = move_group(code, site, last_instruction(site), pushed);
+    patch_x86_64_stub_count(code, counter, is_jump);
     unsigned length = at >= site->length ? 0
                                          : patch_x86_64_move_as_jump(code, site->old + at, site->length - at,
                                                                      site->address + at, pushed);
@@ -115,6 +116,7 @@ void patch_x86_64_stub(struct patch_x86_64_code *code, const struct patch_x86_64
     case PATCH_CALL_INDIRECT:
     case PATCH_JUMP_INDIRECT:
     case PATCH_CALL_GROUP:
+    case PATCH_JUMP_GROUP:
         put_indirect(code, site, counter);
         break;
     default:
@@ -156,7 +158,7 @@ static enum patch_reason replace(const struct patch_x86_64_site *site, uint64_t 
     memset(whole, 0x2e, sizeof whole);
     if (length > 5)
         whole[length - 6] = 0x40;
-    whole[length - 5] = site->kind == PATCH_JUMP_INDIRECT ? 0xe9 : 0xe8;
+    whole[length - 5] = patch_x86_64_stub_is_jump(site->kind) ? 0xe9 : 0xe8;
     padded.old = whole;
     return aim(&padded, stub, fresh);
 }

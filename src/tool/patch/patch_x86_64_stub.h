@@ -17,6 +17,7 @@
  *   CALL_INDIRECT   ff /2, 5 bytes or more  [2e..] [40] e8 d32       count; jmp operand
  *   JUMP_INDIRECT   ff /4, 5 bytes or more  [2e..] [40] e9 d32       count; jmp operand
  *   CALL_GROUP      instructions, ff /2     [2e..] [40] e8 d32       instructions; count; jmp operand
+ *   JUMP_GROUP      instructions, ff /4     [2e..] [40] e9 d32       instructions; count; jmp operand
  *
  * `call *GOT(%rip)` and `jmp *GOT(%rip)` are of the indirect kinds. The replaced bytes of one instruction stay one
  * instruction (prefixes that mean nothing fill it up), so return addresses and every pc that a thread may have
@@ -38,6 +39,7 @@ enum patch_kind { /* stored in plans: numbers stay */
                   PATCH_CALL_GROUP = 8,
                   PATCH_ENTRY = 9, /* hooks: patch_x86_64_entry.h */
                   PATCH_ENTRY_ENDBR = 10,
+                  PATCH_JUMP_GROUP = 11,
                   PATCH_KIND_END
 };
 

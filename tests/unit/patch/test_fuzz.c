@@ -19,7 +19,7 @@
 #define MOST      2048
 #define PROGRAMS  400
 
-enum what { PLAIN, PUSH, FORWARD, CALL, TAIL, BRANCH, LONG_CALL, SHORT_CALL, RETURN };
+enum what { PLAIN, PUSH, FORWARD, CALL, TAIL, BRANCH, LONG_CALL, SHORT_CALL, SHORT_TAIL, RETURN };
 
 struct record {
     uint64_t address, target; /* of FORWARD: an address; of CALL, TAIL, BRANCH: a function's start */
@@ -142,8 +142,11 @@ static void write_function(struct program *program, unsigned function)
     }
     for (unsigned i = 0; i < 3; i++) /* so that each jump forward has a target */
         put(program, function, PLAIN, "\x90", 1);
-    if (pick(program, 3) == 0)
+    unsigned end = pick(program, 4);
+    if (end == 0)
         put_direct(program, function, TAIL);
+    else if (end == 1)
+        put(program, function, SHORT_TAIL, "\xff\x60\x18", 3); /* jmp [rax+24] */
     else
         put(program, function, RETURN, "\xc3", 1);
     for (unsigned i = first; i < program->count; i++)
@@ -212,9 +215,11 @@ static struct verdict judge_short(const struct program *program, unsigned index)
             return (struct verdict){0};
     }
     for (unsigned i = first; i <= index; i++)
-        if ((i > first && program->records[i].entered) || (i < index && reaches_stack(&program->records[i])))
+        if ((i > first && program->records[i].entered) ||
+            (i < index && call->what == SHORT_CALL && reaches_stack(&program->records[i])))
             return (struct verdict){0};
-    return (struct verdict){PATCH_CALL_GROUP, program->records[first].address,
+    return (struct verdict){call->what == SHORT_CALL ? PATCH_CALL_GROUP : PATCH_JUMP_GROUP,
+                            program->records[first].address,
                             (unsigned)(end - program->records[first].address)};
 }
 
@@ -240,6 +245,7 @@ static struct verdict judge(const struct program *program, unsigned index, bool 
         whole.kind = PATCH_CALL_INDIRECT;
         return whole;
     case SHORT_CALL:
+    case SHORT_TAIL:
         return judge_short(program, index);
     default:
         return (struct verdict){0};
@@ -253,7 +259,7 @@ static void compare(const struct program *program, const struct patch_plan *plan
     for (unsigned i = 0; i < program->count; i++) {
         const struct record *record = &program->records[i];
         struct verdict verdict = judge(program, i, named);
-        found += record->what >= CALL && record->what <= SHORT_CALL;
+        found += record->what >= CALL && record->what <= SHORT_TAIL;
         if (verdict.kind == 0)
             continue;
         assert_true(site < plan->header->site_count);

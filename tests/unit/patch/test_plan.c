@@ -141,6 +141,10 @@ static void indirect_calls_and_jumps(void **state)
          INDIRECT(PATCH_CALL_GROUP, CALLER + 1, 5)},
         {"55 48 89 e7 ff 14 24 c3       ; mov rdi, rsp; call [rsp]",
          INDIRECT(PATCH_CALL_GROUP, CALLER + 1, 6)},
+        {"55 48 83 c4 08 ff e0          ; push rbp; add rsp, 8; jmp rax",
+         INDIRECT(PATCH_JUMP_GROUP, CALLER + 1, 6)},
+        {"55 5d 5b ff 60 18             ; pop rbp; pop rbx; jmp [rax+0x18]",
+         INDIRECT(PATCH_JUMP_GROUP, CALLER + 1, 5)},
         {"55 41 ff 54 24 08 c3          ; call [r12+8]: five bytes",
          INDIRECT(PATCH_CALL_INDIRECT, CALLER + 1, 5)},
     };
@@ -173,7 +177,7 @@ static void what_is_left_alone(void **state)
         {"41 57 41 56 ff d0 c3          ; push r15; push r14; call rax", PATCH_REASON_IMMOVABLE},
         {"ff 94 24 f0 ff ff ff c3       ; call [rsp-16]", PATCH_REASON_IMMOVABLE},
         {"74 03 48 89 df ff d0 c3       ; je to the call", PATCH_REASON_BRANCH_INTO},
-        {"ff e0                         ; jmp rax", PATCH_REASON_INDIRECT_SHORT_JUMP},
+        {"55 ff e0                      ; push rbp; jmp rax", PATCH_REASON_INDIRECT_SHORT_JUMP},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (cases[i].reason != PATCH_FINE)

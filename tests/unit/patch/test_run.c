@@ -333,6 +333,33 @@ static void operands_on_the_stack_mean_the_same(void **state)
     }
 }
 
+/* A frame is made, the group takes it down and jumps: what arrives is the caller's stack. */
+static void grouped_jumps_arrive(void **state)
+{
+    (void)state;
+    uint8_t old[16], *at = span + near_by.site;
+    fill_registers();
+    EACH_FORM(form)
+    {
+        struct patch_x86_64_site site = place(
+            PATCH_JUMP_GROUP, "48 83 c4 08 5b ff e2 ; add rsp, 8; pop rbx; jmp rdx", &near_by, form, old);
+        open_pages(near_by.site - 0x40, 0x40);
+        /* call over; (leave); over: push rbx; push rsi; then the site */
+        patch_bytes_read("e8 39 00 00 00", at - 0x40, 5);
+        put_far_jump(at - 0x3b, patch_harness_leave);
+        patch_bytes_read("53 56", at - 2, 2);
+        patch_harness_in.general[2] = address_of(span + near_by.callee);
+        uint64_t before = block[COUNTER];
+        run_at(at - 0x40);
+        assert_int_equal(patch_harness_out.times, 1);
+        assert_int_equal(block[COUNTER], before + 1);
+        assert_int_equal(patch_harness_out.stack[8], address_of(at) - 0x3b);
+        assert_int_equal(patch_harness_out.general[4], patch_harness_in.host_sp - 8);
+        registers_are_kept();
+        assert_int_equal(site.length, 7);
+    }
+}
+
 static void reaches_two_gigabytes(void **state)
 {
     (void)state;
@@ -625,6 +652,7 @@ int main(void)
         cmocka_unit_test(two_byte_jumps_arrive),
         cmocka_unit_test(indirect_calls_arrive),
         cmocka_unit_test(operands_on_the_stack_mean_the_same),
+        cmocka_unit_test(grouped_jumps_arrive),
         cmocka_unit_test(reaches_two_gigabytes),
         cmocka_unit_test(a_thread_without_gs_counts_in_the_fallback),
         cmocka_unit_test(hooks_count_every_caller),

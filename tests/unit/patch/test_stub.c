@@ -179,6 +179,28 @@ static void short_calls_move_with_what_stands_before(void **state)
     patch_bytes_are(fresh, sizeof old, "2e 2e 2e 40 e8 f7 ef 03 00  ; call 0x40000\n");
 }
 
+/* A jump pushes nothing, so what goes with it may even use the stack. */
+static void short_jumps_move_with_what_stands_before(void **state)
+{
+    (void)state;
+    static const struct expected grouped = {
+        .plain = "48 83 c4 08                 ; add rsp, 8\n"
+                 "5b                          ; pop rbx\n"
+                 "48 ff 05 14 03 01 00        ; inc qword [rip+0x10314]\n"
+                 "ff e0                       ; jmp rax\n",
+        .thread = "48 83 c4 08 5b\n" COUNT_THREAD_JUMP "ff e0 ; jmp rax\n",
+        .lock = "48 83 c4 08 5b\n"
+                "f0 48 ff 05 13 03 01 00     ; lock inc qword [rip+0x10313]\n"
+                "ff e0                       ; jmp rax\n",
+        .site = "2e 40 e9 f9 ef 03 00        ; jmp 0x40000\n",
+    };
+    expect_at(PATCH_JUMP_GROUP,
+              "48 83 c4 08 ; add rsp, 8\n"
+              "5b          ; pop rbx\n"
+              "ff e0       ; jmp rax",
+              0, &grouped);
+}
+
 static enum patch_reason refusal_of(enum patch_kind kind, const char *old)
 {
     uint8_t bytes[16];
@@ -295,6 +317,7 @@ int main(void)
         cmocka_unit_test(long_indirect_calls_are_moved_whole),
         cmocka_unit_test(operands_on_the_stack_are_raised),
         cmocka_unit_test(short_calls_move_with_what_stands_before),
+        cmocka_unit_test(short_jumps_move_with_what_stands_before),
         cmocka_unit_test(what_does_not_survive_is_refused),
         cmocka_unit_test(two_byte_jumps_go_over_an_island),
         cmocka_unit_test(reach_ends_at_two_gigabytes),
