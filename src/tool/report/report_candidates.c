@@ -271,7 +271,7 @@ static void add_missing(const struct candidates *self, struct base_text *words)
     base_text_addf(
         words,
         "No calls were counted: what invoking them costs is left out%s, and how long one takes is not "
-        "known. To count them: tally record --calls -- COMMAND",
+        "known",
         self->assumption.invoke_ns > 0 ? " (--invoke-cost has no effect)" : "");
     report_style_begin(self->context->out, REPORT_BOLD, self->context->options->color);
     paragraph(self, words);

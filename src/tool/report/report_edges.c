@@ -152,7 +152,7 @@ static void print_text(struct edges *edges)
 {
     const char *words = NULL;
     if (!edges->calls.counted)
-        words = "No calls were counted in this recording: tally record --calls does.";
+        words = "No calls were counted in this recording.";
     else if (!edges->calls.all)
         words = "No calls: none was made while they were counted.";
     else if (!edges->calls.taken)
