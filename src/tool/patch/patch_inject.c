@@ -108,7 +108,7 @@ int patch_inject_open(struct patch_inject *inject, struct patch_stop *stop, stru
             stop->pid);
     if (patch_target_facts(stop->pid, inject->tid, &facts) < 0)
         return base_fail(error, BASE_ENOTFOUND, "process %d is gone", stop->pid);
-    int result = patch_seccomp_load(&inject->seccomp, inject->tid, facts.seccomp, error);
+    int result = patch_seccomp_load(&inject->seccomp, stop->pid, inject->tid, facts.seccomp, error);
     if (result == BASE_OK)
         result = find_syscall(inject, error);
     if (result < 0)

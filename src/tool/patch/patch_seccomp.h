@@ -2,14 +2,17 @@
  *
  * A filter may answer a call by killing the process, so an injected call must be judged before it is made. Filters are
  * classic BPF programs over struct seccomp_data; the kernel hands them to a tracer with CAP_SYS_ADMIN that has no filter
- * itself (PTRACE_SECCOMP_GET_FILTER), and they are run here on the very arguments of the call. Where they cannot be
- * had, a filtered process is refused.
+ * itself (PTRACE_SECCOMP_GET_FILTER), and they are run here on the very arguments of the call. In a container tally has
+ * filters itself. Filters are inherited and only ever added: a target that descends from tally, or tally and target from
+ * the container's first process, with as many filters each, have the same ones; then a child of ours makes the call
+ * first, and dies in its stead. Where nothing of that is possible, a filtered process is refused.
  * Context: helper; patch_seccomp_run is pure. Source: seccomp(2), bpf(4), kernel/seccomp.c. */
 #ifndef PATCH_SECCOMP_H
 #define PATCH_SECCOMP_H
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -24,10 +27,12 @@ struct patch_seccomp_filter {
 struct patch_seccomp {
     struct patch_seccomp_filter *filters;
     size_t count;
+    bool same_as_ours; /* no filters were read: they are tried */
 };
 
-/* Reads the filters of stopped thread `tid`; `mode` is its enum patch_target_seccomp. *seccomp is set in any case and to be freed. */
-int patch_seccomp_load(struct patch_seccomp *seccomp, pid_t tid, int mode, struct base_error *error);
+/* Reads the filters of stopped thread `tid` of `process`; `mode` is its enum patch_target_seccomp. *seccomp is set in any case and to be freed. */
+int patch_seccomp_load(struct patch_seccomp *seccomp, pid_t process, pid_t tid, int mode,
+                       struct base_error *error);
 void patch_seccomp_free(struct patch_seccomp *seccomp);
 
 /* What one filter answers: SECCOMP_RET_*. A program that is none (which the kernel never took) answers KILL_PROCESS. */

@@ -402,6 +402,117 @@ static void filters_are_asked_first(void **state)
     assert_int_equal(patch_child_finish(&child), 0);
 }
 
+/* In a container: the one who traces has filters too, and may not read any. */
+static int trace_below_filter(void)
+{
+    struct patch_child child = patch_child_start(patch_child_busy, 1);
+    struct patch_stop stop = {0};
+    struct patch_memory memory;
+    struct patch_inject inject;
+    int file = -1, bad = 0;
+    struct base_error error = {0};
+    while (patch_stop_begin(&stop, child.pid, NULL) == BASE_EBUSY)
+        ;
+    bad |= patch_memory_open(&memory, child.pid, NULL) != BASE_OK;
+    bad |= 2 * (patch_inject_open(&inject, &stop, &memory, &error) != BASE_OK);
+    if (bad)
+        return bad;
+    bad |= 4 * (patch_inject_share(&inject, "tally", 0x7000000, PAGE, PROT_READ, &file, &error) !=
+                BASE_EPERMISSION);
+    bad |= 8 * !strstr(error.text, "forbids memfd_create");
+    bad |= 16 *
+           (patch_inject_map(&inject, 0x7000000, PAGE, PROT_EXEC, -1, NULL) != BASE_EPERMISSION); /* EACCES */
+    bad |= 32 * (patch_inject_map(&inject, 0x7000000, PAGE, PROT_READ, -1, NULL) != BASE_OK);
+    bad |= 64 * (patch_inject_unmap(&inject, 0x7000000, PAGE, NULL) != BASE_OK);
+    patch_inject_close(&inject);
+    patch_memory_close(&memory);
+    patch_stop_end(&stop);
+    patch_stop_free(&stop);
+    return bad | 128 * (patch_child_finish(&child) != 0);
+}
+
+static void in_a_container_filters_are_tried_first(void **state)
+{
+    (void)state;
+    struct sock_fprog program = {sizeof no_memfd / sizeof *no_memfd, no_memfd};
+    int status;
+    pid_t tracer = fork();
+    if (tracer == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+            _exit(77);
+        _exit(trace_below_filter());
+    }
+    waitpid(tracer, &status, 0);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* --- restartable sequences --- */
+
+#if __has_include(<sys/rseq.h>)
+#include <sys/rseq.h>
+
+/* Spins inside a restartable sequence; only an abort leads out of it. Counts aborts. */
+static __attribute__((noinline)) void spin_until_abort(struct rseq *area)
+{
+    __asm__ volatile("lea 3f(%%rip), %%rax\n"
+                     "mov %%rax, %0\n"
+                     "1: pause\n"
+                     "jmp 1b\n"
+                     "2:\n"
+                     ".byte 0x0f, 0xb9, 0x3d\n" /* ud1, with the signature as its displacement */
+                     ".long 0x53053053\n"
+                     "4: movq $0, %0\n"
+                     ".pushsection .data.rel.local, \"aw\"\n"
+                     ".balign 32\n"
+                     "3: .long 0, 0\n"
+                     ".quad 1b, 2b - 1b, 4b\n"
+                     ".popsection\n"
+                     : "+m"(area->rseq_cs)
+                     :
+                     : "rax", "memory");
+}
+
+static int spin_in_sequences(struct patch_child_shared *shared)
+{
+    struct rseq *area = (struct rseq *)((char *)__builtin_thread_pointer() + __rseq_offset);
+    if (__rseq_size == 0)
+        atomic_store(&shared->wrong, 1000);
+    patch_child_ready(shared);
+    while (__rseq_size && !atomic_load(&shared->stop)) {
+        spin_until_abort(area);
+        atomic_fetch_add(&shared->rounds[0], 1);
+    }
+    return 0;
+}
+
+static void sequences_are_aborted(void **state)
+{
+    (void)state;
+    struct patch_child child = patch_child_start(spin_in_sequences, 0);
+    if (atomic_load(&child.shared->wrong)) {
+        print_message("# this C library registers no restartable sequences\n");
+        atomic_store(&child.shared->wrong, 0);
+    } else {
+        for (int i = 0; i < 20; i++) {
+            unsigned long long before = atomic_load(&child.shared->rounds[0]);
+            mappings_appear_and_vanish_in(&child, 1);
+            for (int j = 0; j < 5000 && atomic_load(&child.shared->rounds[0]) == before; j++)
+                nap_us(1000);
+            assert_true(atomic_load(&child.shared->rounds[0]) > before);
+        }
+    }
+    assert_int_equal(patch_child_finish(&child), 0);
+}
+#else
+static void sequences_are_aborted(void **state)
+{
+    (void)state;
+    skip();
+}
+#endif
+
 /* --- gaps --- */
 
 static int find_gap(const char *text, struct patch_gap_wish wish, uint64_t *address)
@@ -458,6 +569,8 @@ int main(void)
         cmocka_unit_test(signals_come_between),
         cmocka_unit_test(memory_is_shared),
         cmocka_unit_test(filters_are_asked_first),
+        cmocka_unit_test(in_a_container_filters_are_tried_first),
+        cmocka_unit_test(sequences_are_aborted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
