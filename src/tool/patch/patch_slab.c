@@ -7,8 +7,8 @@
 
 #define STUB_ALIGN 8
 #define HOOK_ALIGN 16
-#define STUB_MOST  56 /* of a group: 15 bytes, each instruction grown by at most four, and the counter */
-#define HOOK_MOST  PATCH_X86_64_CODE_MAX
+#define STUB_MOST  56  /* of a group: 15 bytes, each instruction grown by at most four, and the counter */
+#define HOOK_MOST  192 /* the count, and five bytes' worth of instructions moved */
 
 static size_t stub_most(const struct patch_plan_site *site)
 {
@@ -17,7 +17,7 @@ static size_t stub_most(const struct patch_plan_site *site)
 
 size_t patch_slab_size(const struct patch_plan *plan)
 {
-    size_t size = HOOK_MOST + HOOK_ALIGN;
+    size_t size = PATCH_X86_64_CODE_MAX + HOOK_ALIGN; /* the recorder */
     for (uint32_t i = 0; i < plan->header->site_count; i++)
         size += stub_most(&plan->sites[i]);
     return size + plan->header->hook_count * (size_t)HOOK_MOST;

@@ -11,7 +11,7 @@
 
 #include "patch_reason.h"
 
-#define PATCH_X86_64_CODE_MAX 192
+#define PATCH_X86_64_CODE_MAX 248
 
 struct patch_x86_64_code {
     uint64_t address;          /* where bytes[0] will lie */

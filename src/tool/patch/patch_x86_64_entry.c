@@ -7,8 +7,7 @@
 
 #define JUMP_SIZE   5
 #define ENDBR_SIZE  4
-#define MULTIPLY_A  0x5bd1e995u /* odd, below 2^31: imul sign-extends */
-#define MULTIPLY_B  0x27d4eb2fu
+#define MULTIPLY    0x27d4eb2fu /* odd, below 2^31: imul sign-extends */
 #define HASH_SHIFT  20
 #define TABLE_SHIFT 5 /* log2 of sizeof(struct patch_table_entry) */
 
@@ -21,6 +20,8 @@ static unsigned put_short(struct patch_x86_64_code *code, uint8_t opcode)
 
 static void patch_here(struct patch_x86_64_code *code, unsigned from)
 {
+    if (code->size - from > INT8_MAX)
+        patch_x86_64_code_refuse(code, PATCH_REASON_IMMOVABLE);
     code->bytes[from - 1] = (uint8_t)(code->size - from);
 }
 
@@ -160,45 +161,72 @@ uint64_t patch_x86_64_entry_body_of(const struct patch_x86_64_entry *entry,
 
 /* --- the recorder ---
  *
- * rdx = hook's words, rcx = return address, then:
- *   1. the hook's own words are free, or were claimed for this return address meanwhile (by a signal handler, or
- *      another thread in the LOCK form): count there;
- *   2. else the table: rsi = block, r9 = callee, rdi = table, rax = index; at most PATCH_TABLE_PROBES entries;
- *   3. an entry is taken by cmpxchg of its return address, then it is given its callee. Whoever finds it in
- *      between sees callee 0 and goes on to the next: the pair may stand there twice, and readers add up;
+ * rdx = hook's words, rcx = return address, rsi = block, then:
+ *   1. nearly always: the first place in the table where the pair may be holds it: count there;
+ *   2. else, slowly: the hook's own words are free, or were claimed for this return address meanwhile (by a signal
+ *      handler, or another thread in the LOCK form): count there;
+ *   3. else the table again: r9 = callee, rdi = table, rax = index; at most PATCH_TABLE_PROBES entries. One is taken by
+ *      cmpxchg of its return address, then it is given its callee. Whoever finds it in between sees callee 0 and goes on
+ *      to the next: the pair may stand there twice, and readers add up;
  *   4. no table, or no room: the hook's overflow.
  * cmpxchg and inc are single instructions, so no signal handler can come in between their read and write. */
 
-static void save(struct patch_x86_64_code *code)
-{
-    patch_x86_64_code_put(code, 0x52, 0x56, 0x57);                   /* push rdx; push rsi; push rdi */
-    patch_x86_64_code_put(code, 0x41, 0x50, 0x41, 0x51, 0x41, 0x52); /* push r8; push r9; push r10 */
-}
-
 static void restore(struct patch_x86_64_code *code)
 {
-    patch_x86_64_code_put(code, 0x41, 0x5a, 0x41, 0x59, 0x41, 0x58); /* pop r10; pop r9; pop r8 */
-    patch_x86_64_code_put(code, 0x5f, 0x5e, 0x5a, 0xc3);             /* pop rdi; pop rsi; pop rdx; ret */
+    patch_x86_64_code_put(code, 0x5f, 0x5e, 0x5a, 0xc3); /* pop rdi; pop rsi; pop rdx; ret */
 }
 
-/* 2. rax = hash of (rcx, r9), rsi = mask, r10 = entries left to look at; jumps forward to *full without a table. */
-static void put_hash(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter,
-                     unsigned *full)
+/* rax = (rax = rcx + 8 * callee) hashed */
+static void put_hash(struct patch_x86_64_code *code)
 {
+    patch_x86_64_code_put(code, 0x48, 0x69, 0xc0); /* imul rax, rax, MULTIPLY */
+    patch_x86_64_code_32(code, MULTIPLY);
+    patch_x86_64_code_put(code, 0x48, 0xc1, 0xe8, HASH_SHIFT); /* shr rax, 20 */
+}
+
+/* 1. Falls through to the slow part. */
+static void put_fast(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter)
+{
+    patch_x86_64_code_put(code, 0x52, 0x56, 0x57);       /* push rdx; push rsi; push rdi */
+    patch_x86_64_code_put(code, 0x48, 0x89, 0xc2);       /* mov rdx, rax */
     put_block(code, counter, 6);                         /* rsi = block */
+    patch_x86_64_code_put(code, 0x48, 0x83, 0x3a, 0x00); /* cmp qword [rdx], 0 */
+    unsigned unclaimed = put_short(code, 0x74);          /* je slow */
+    patch_x86_64_code_put(code, 0x48, 0x8b, 0x7e, 0x08, 0x48, 0x85,
+                          0xff);                                /* mov rdi, [rsi+8]; test rdi, rdi */
+    unsigned no_table = put_short(code, 0x74);                  /* je slow */
+    patch_x86_64_code_put(code, 0x48, 0x29, 0xf2);              /* sub rdx, rsi */
+    patch_x86_64_code_put(code, 0x48, 0x8d, 0x04, 0xd1);        /* lea rax, [rcx+rdx*8] */
+    put_hash(code);                                             /* */
+    patch_x86_64_code_put(code, 0x48, 0x23, 0x07);              /* and rax, [rdi] */
+    patch_x86_64_code_put(code, 0x48, 0xc1, 0xe0, TABLE_SHIFT); /* shl rax, 5 */
+    patch_x86_64_code_put(code, 0x48, 0x8d, 0x44, 0x07, 0x20);  /* lea rax, [rdi+rax+32] */
+    patch_x86_64_code_put(code, 0x48, 0x39, 0x08);              /* cmp [rax], rcx */
+    unsigned other = put_short(code, 0x75);                     /* jne back */
+    patch_x86_64_code_put(code, 0x48, 0x39, 0x50, 0x08);        /* cmp [rax+8], rdx */
+    unsigned another = put_short(code, 0x75);                   /* jne back */
+    put_lock(code, counter);                                    /* */
+    patch_x86_64_code_put(code, 0x48, 0xff, 0x40, 0x10);        /* inc qword [rax+16] */
+    restore(code);
+    patch_here(code, other);
+    patch_here(code, another);
+    patch_x86_64_code_put(code, 0x48, 0x01, 0xf2); /* back: add rdx, rsi */
+    patch_here(code, unclaimed);
+    patch_here(code, no_table);
+}
+
+/* 3. rax = hash of (rcx, r9), rsi = mask, r10 = entries left to look at; jumps forward to *full without a table. */
+static void put_search(struct patch_x86_64_code *code, unsigned *full)
+{
     patch_x86_64_code_put(code, 0x49, 0x89, 0xd1);       /* mov r9, rdx */
     patch_x86_64_code_put(code, 0x49, 0x29, 0xf1);       /* sub r9, rsi */
     patch_x86_64_code_put(code, 0x48, 0x8b, 0x7e, 0x08); /* mov rdi, [rsi+8] */
     patch_x86_64_code_put(code, 0x48, 0x85, 0xff);       /* test rdi, rdi */
     *full = put_short(code, 0x74);                       /* je full */
-    patch_x86_64_code_put(code, 0x49, 0x69, 0xc1);       /* imul rax, r9, A */
-    patch_x86_64_code_32(code, MULTIPLY_A);
-    patch_x86_64_code_put(code, 0x48, 0x01, 0xc8); /* add rax, rcx */
-    patch_x86_64_code_put(code, 0x48, 0x69, 0xc0); /* imul rax, rax, B */
-    patch_x86_64_code_32(code, MULTIPLY_B);
-    patch_x86_64_code_put(code, 0x48, 0xc1, 0xe8, HASH_SHIFT); /* shr rax, 20 */
-    patch_x86_64_code_put(code, 0x48, 0x8b, 0x37);             /* mov rsi, [rdi] */
-    patch_x86_64_code_put(code, 0x41, 0xba);                   /* mov r10d, PROBES */
+    patch_x86_64_code_put(code, 0x4a, 0x8d, 0x04, 0xc9); /* lea rax, [rcx+r9*8] */
+    put_hash(code);
+    patch_x86_64_code_put(code, 0x48, 0x8b, 0x37); /* mov rsi, [rdi] */
+    patch_x86_64_code_put(code, 0x41, 0xba);       /* mov r10d, PROBES */
     patch_x86_64_code_32(code, PATCH_TABLE_PROBES);
 }
 
@@ -237,17 +265,18 @@ static unsigned put_probe(struct patch_x86_64_code *code, const struct patch_x86
 void patch_x86_64_entry_recorder(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter)
 {
     unsigned no_table, no_room, claimed, ours, out;
-    save(code);
-    patch_x86_64_code_put(code, 0x48, 0x89, 0xc2); /* mov rdx, rax */
-    patch_x86_64_code_put(code, 0x31, 0xc0);       /* xor eax, eax */
+    put_fast(code, counter);
+    patch_x86_64_code_put(code, 0x41, 0x50, 0x41, 0x51, 0x41, 0x52); /* slow: push r8; push r9; push r10 */
+    patch_x86_64_code_put(code, 0x31, 0xc0);                         /* xor eax, eax */
     put_lock(code, counter);
-    patch_x86_64_code_put(code, 0x48, 0x0f, 0xb1, 0x0a); /* 1. cmpxchg [rdx], rcx */
+    patch_x86_64_code_put(code, 0x48, 0x0f, 0xb1, 0x0a); /* 2. cmpxchg [rdx], rcx */
     claimed = put_short(code, 0x74);                     /* je own */
     patch_x86_64_code_put(code, 0x48, 0x39, 0xc8);       /* cmp rax, rcx */
     ours = put_short(code, 0x74);                        /* je own */
-    put_hash(code, counter, &no_table);
+    put_search(code, &no_table);
     no_room = put_probe(code, counter);
     out = code->size;
+    patch_x86_64_code_put(code, 0x41, 0x5a, 0x41, 0x59, 0x41, 0x58); /* out: pop r10; pop r9; pop r8 */
     restore(code);
     patch_here(code, claimed);
     patch_here(code, ours);
