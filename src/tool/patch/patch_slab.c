@@ -115,21 +115,36 @@ static void emit_stub(struct patch_slab *slab, uint32_t index)
     region->used = at + code.size;
 }
 
-/* Where a direct call of `target` goes when the function there is hooked; 0: it is not. */
-static uint64_t body_of(const struct patch_slab *slab, const struct patch_plan_site *site)
+/* The hook over a function at `address` (of the image); PATCH_NONE: it has none here. */
+static uint32_t hook_at(const struct patch_slab *slab, uint64_t address)
 {
-    if (site->callee == PATCH_NONE)
-        return 0;
-    uint32_t hook = slab->plan->functions[site->callee].hook;
+    uint32_t function = patch_plan_function_at(slab->plan, address);
+    uint32_t hook = function != PATCH_NONE ? slab->plan->functions[function].hook : PATCH_NONE;
     bool hooked =
-        hook != PATCH_NONE && slab->entries[hook] != 0 && slab->plan->hooks[hook].address == site->target;
-    return hooked ? slab->hooks[hook].body : 0;
+        hook != PATCH_NONE && slab->entries[hook] != 0 && slab->plan->hooks[hook].address == address;
+    return hooked ? hook : PATCH_NONE;
+}
+
+/* Where a direct site goes when not to its own target: past a hook, or past a linkage stub; 0: to its target. */
+static uint64_t short_cut(const struct patch_slab *slab, const struct patch_plan_site *site)
+{
+    uint64_t end = site->target + slab->bias;
+    if (site->kind >= PATCH_CALL_INDIRECT)
+        return 0;
+    if (site->slot != 0)
+        end = slab->resolve != NULL ? slab->resolve(slab->context, site->slot) : 0;
+    else if (site->callee == PATCH_NONE)
+        return 0;
+    uint32_t hook = end != 0 ? hook_at(slab, end - slab->bias) : PATCH_NONE;
+    if (hook != PATCH_NONE)
+        return slab->hooks[hook].body;
+    return site->slot != 0 ? end : 0;
 }
 
 static void emit_past_hook(struct patch_slab *slab, uint32_t index)
 {
-    uint64_t body = body_of(slab, &slab->plan->sites[index]);
-    if (slab->stubs[index] == 0 || body == 0)
+    uint64_t body = slab->stubs[index] != 0 ? short_cut(slab, &slab->plan->sites[index]) : 0;
+    if (body == 0)
         return;
     struct patch_x86_64_site site = bound_site(slab, index);
     struct patch_x86_64_counter counter = counter_at(slab, patch_plan_site_word(index));

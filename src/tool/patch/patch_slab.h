@@ -8,8 +8,8 @@
  *
  * How it is done: 1. every wanted site gets its stub's place, and the stub as if nothing were hooked; 2. every
  * wanted hook is emitted, with sites that lie in its first bytes already rewritten, so that they move along and still
- * count (such a site has a stub, but no write of its own); 3. stubs that go to a hooked function are emitted again,
- * now past the hook - same size, same place. A stub is never changed after that: another form of the counters
+ * count (such a site has a stub, but no write of its own); 3. stubs that go to a hooked function, or through a bound
+ * linkage stub, are emitted again, now past the hook - same size, same place. A stub is never changed after that: another form of the counters
  * is a second slab, whose writes take the place of the first one's (patch_slab_follow).
  * Context: tool, any thread on its own data. */
 #ifndef PATCH_SLAB_H
@@ -31,6 +31,11 @@ struct patch_write {
     uint32_t site, hook; /* whose; the other one PATCH_NONE. An island names its site */
 };
 
+/* Where calls through a linkage stub's slot (image address) end in this process: the function that ld.so has bound it
+ * to, or the `body` of its hook when another slab has one. 0: not bound yet. Such a site then goes there at once, past
+ * linkage stub and hook: faster than the program was, and seen once, not twice. Only for slots that never change again. */
+typedef uint64_t patch_slab_resolve(void *context, uint64_t slot);
+
 struct patch_slab {
     /* in */
     const struct patch_plan *plan;
@@ -39,6 +44,8 @@ struct patch_slab {
     struct patch_x86_64_counter counter; /* index: of the image's word 0 in the block, >= PATCH_BLOCK_WORDS */
     struct patch_slab_region *regions;
     size_t region_count;
+    patch_slab_resolve *resolve; /* NULL: calls through linkage stubs stay calls through linkage stubs */
+    void *context;
 
     /* out; freed by patch_slab_free */
     struct patch_write *writes;
