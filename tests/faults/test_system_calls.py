@@ -73,8 +73,9 @@ def places(first, last):
 
 
 def remaining(context, name):
-    """What was left behind; a journal only where it could not be removed."""
-    known = ["trace", "profile", "profile.old"] + (["profile-journal"] if name in ("unlink", "ftruncate") else [])
+    """What was left behind; an empty journal only where it could not be emptied, looked at or removed."""
+    known = ["trace", "profile", "profile.old"]
+    known += ["profile-journal"] if name in ("ftruncate", "newfstatat", "unlink") else []
     return sorted(left for left in os.listdir(context.folder) if left not in known)
 
 
