@@ -1,0 +1,42 @@
+/* patch_x86_64_bell.h - the code of the bell (patch_bell.h), and of the jump that leads to it.
+ *
+ *   _dl_debug_state:  jmp bell          was: [endbr64] ret and padding, at least five bytes of them
+ *
+ *   bell:  active = 0? return
+ *          mine = ++rung; wake one listener
+ *          while active and answered - mine < 0: wait for `answered` to change
+ *          return
+ *
+ * It returns as the empty function did, with every general register and the flags as they came; vector registers are not
+ * touched. The stack below rsp at a function's entry is nobody's; 88 bytes of it are used. A wait that fails in another way
+ * than by a signal, by time or by a changed word (seccomp, no futex) is the last one. Rounds that end by a signal or a
+ * change count as a 4,096th of one that ends by time: many signals do not make the partner dead, nor keep a thread
+ * for ever.
+ * Pure: bytes out. Context: tool. Source: Intel SDM volume 2; futex(2). */
+#ifndef PATCH_X86_64_BELL_H
+#define PATCH_X86_64_BELL_H
+
+#include "patch_bell.h"
+#include "patch_x86_64_code.h"
+
+#define PATCH_X86_64_BELL_JUMP 5 /* bytes that are replaced */
+#define PATCH_X86_64_BELL_LOOK                                                                               \
+    24 /* bytes to show to patch_x86_64_bell_fits; fewer only at the end of the text */
+
+struct patch_x86_64_bell {
+    uint64_t words;   /* run-time address of the struct patch_bell, anywhere */
+    uint32_t timeout; /* milliseconds, PATCH_BELL_TIMEOUT; not 0 */
+    uint32_t rounds;  /* PATCH_BELL_ROUNDS; below 2^19 */
+};
+
+/* Appends the bell to `code`, which lies within 2 GiB of the function. Look at code->refused. */
+void patch_x86_64_bell(struct patch_x86_64_code *code, const struct patch_x86_64_bell *bell);
+
+/* The bytes at the function that lead to the bell at `bell`; false: out of reach. */
+bool patch_x86_64_bell_site(uint64_t function, uint64_t bell, uint8_t fresh[PATCH_X86_64_BELL_JUMP]);
+
+/* Is what stands at the function an empty one, five bytes long with its padding: endbr64 and nops, a ret, nops or int3?
+ * A nop may reach past the fifth byte, where nothing is changed. False also when a debugger's breakpoint is there. */
+bool patch_x86_64_bell_fits(const uint8_t *old, size_t available);
+
+#endif
