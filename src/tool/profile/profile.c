@@ -33,6 +33,9 @@ static bool add_none_entries(struct profile *profile)
         !base_array_room(profile->nodes, 0, self->node_capacity) ||
         !base_array_room(profile->counters, 0, self->counter_capacity) ||
         !base_array_room(profile->edges, 0, self->edge_capacity) ||
+        !base_array_room(profile->coverage, 0, self->coverage_capacity) ||
+        !base_array_room(profile->left, 0, self->left_capacity) ||
+        !base_array_room(profile->uncovered, 0, self->uncovered_capacity) ||
         !base_array_room(self->strings.texts, 0, self->strings.capacity))
         return false;
     profile->images[0] = (struct profile_image){0};
@@ -44,19 +47,27 @@ static bool add_none_entries(struct profile *profile)
     profile->nodes[0] = (struct profile_node){0};
     profile->counters[0] = (struct profile_counter){0};
     profile->edges[0] = (struct profile_edge){0};
+    profile->coverage[0] = (struct profile_coverage){0};
+    profile->left[0] = (struct profile_left){0};
+    profile->uncovered[0] = (struct profile_uncovered){0};
     self->strings.texts[0] = "";
     profile->image_count = profile->process_count = profile->thread_count = profile->address_count = 1;
     profile->inlined_count = profile->function_count = profile->node_count = profile->counter_count = 1;
-    profile->edge_count = 1;
+    profile->edge_count = profile->coverage_count = profile->left_count = profile->uncovered_count = 1;
     self->strings.count = 1;
     return true;
 }
 
+#define MARKS(self)                                                                                          \
+    {                                                                                                        \
+        &(self)->images, &(self)->processes, &(self)->threads, &(self)->addresses, &(self)->inlined,         \
+            &(self)->functions, &(self)->nodes, &(self)->counters, &(self)->edges, &(self)->coverage,        \
+            &(self)->left, &(self)->uncovered                                                                \
+    }
+
 static void mark_none_entries_written(struct profile_private *self)
 {
-    struct profile_marks *marks[] = {&self->images,    &self->processes, &self->threads,
-                                     &self->addresses, &self->inlined,   &self->functions,
-                                     &self->nodes,     &self->counters,  &self->edges};
+    struct profile_marks *marks[] = MARKS(self);
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
         marks[i]->written = 1;
 }
@@ -87,14 +98,13 @@ static void free_private(struct profile *profile)
     free(self->strings.texts);
     for (int i = 0; i < PROFILE_TABLES; i++)
         free(self->tables[i].slots);
-    struct profile_marks *marks[] = {&self->images,    &self->processes, &self->threads,
-                                     &self->addresses, &self->inlined,   &self->functions,
-                                     &self->nodes,     &self->counters,  &self->edges};
+    struct profile_marks *marks[] = MARKS(self);
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
         profile_marks_free(marks[i]);
     free(self->free_nodes);
     free(self->dirty_cells);
     profile_timeline_free(profile, false);
+    profile_coverage_free(profile);
     free(self);
 }
 
@@ -114,15 +124,16 @@ void profile_free(struct profile *profile)
     free(profile->counters);
     free(profile->cells);
     free(profile->edges);
+    free(profile->coverage);
+    free(profile->left);
+    free(profile->uncovered);
     free(profile->meta);
     free(profile);
 }
 
 static size_t marks_memory(const struct profile_private *self)
 {
-    const struct profile_marks *marks[] = {&self->images,    &self->processes, &self->threads,
-                                           &self->addresses, &self->inlined,   &self->functions,
-                                           &self->nodes,     &self->counters,  &self->edges};
+    const struct profile_marks *marks[] = MARKS(self);
     size_t bytes = 0;
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
         bytes += marks[i]->capacity * sizeof *marks[i]->changed + marks[i]->bytes;
@@ -144,6 +155,9 @@ size_t profile_memory(const struct profile *profile)
     bytes += self->cell_capacity * sizeof *profile->cells;
     bytes += self->meta_capacity * sizeof *profile->meta;
     bytes += self->edge_capacity * sizeof *profile->edges;
+    bytes += self->coverage_capacity * sizeof *profile->coverage;
+    bytes += self->left_capacity * sizeof *profile->left;
+    bytes += self->uncovered_capacity * sizeof *profile->uncovered + profile_coverage_memory(profile);
     bytes += self->strings.capacity * sizeof *self->strings.texts + self->strings.bytes;
     bytes += (self->free_capacity + self->dirty_capacity) * sizeof(uint32_t);
     bytes += self->timeline.capacity * sizeof *self->timeline.entries + self->timeline.bytes;

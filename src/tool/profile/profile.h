@@ -5,6 +5,7 @@
  *   function a name in an image                     node     (parent, address): a calling context
  *   counter  one named column of figures            cell     (node, thread, cpu, counter) -> value, samples
  *   edge     (site, callee, thread, kind) -> calls: counted without exception, apart from the tree
+ *   coverage, left, uncovered   what of an image is counted, what was left alone and why
  *
  * Everything is an index into one of the arrays below, 0 being "none" (and node 0 the root), so that a node is a few
  * bytes and a file stores the same numbers. Recording adds; flushing (profile_store.h) writes what changed
@@ -134,6 +135,36 @@ struct profile_edge {
 };
 #define PROFILE_CALLS "calls" /* name and unit of the counter */
 
+/* What of an image's calls is counted: of so many found, so many. */
+enum profile_coverage_kind {
+    PROFILE_COVERAGE_SITES = 1, /* calls, and jumps to other functions */
+    PROFILE_COVERAGE_INDIRECT,  /* of these, those through a register or memory */
+    PROFILE_COVERAGE_FUNCTIONS, /* functions that somebody can call; those whose every call is counted */
+    PROFILE_COVERAGE_TAKEN,     /* functions called by address; those with a hook at their entry */
+    PROFILE_COVERAGE_LISTED,    /* functions told to profile_set_uncovered; those it kept. Set by it alone */
+    PROFILE_COVERAGE_KINDS,
+};
+
+struct profile_coverage {
+    uint32_t image, kind;    /* enum profile_coverage_kind */
+    uint64_t found, counted; /* counted <= found <= INT64_MAX */
+};
+
+/* Sites or functions of an image that were left alone for one reason. */
+struct profile_left {
+    uint32_t image, code; /* the reason's number in the collector's table: it is never reused */
+    uint32_t reason;      /* string: its sentence, which says what is counted */
+    uint64_t count;       /* at most INT64_MAX */
+};
+
+/* One function whose calls are not all counted. */
+struct profile_uncovered {
+    uint64_t address; /* image address of its first instruction */
+    uint32_t image;
+    uint32_t name, reason; /* strings; name 0: it has none */
+};
+#define PROFILE_UNCOVERED_MOST 1000 /* kept of one image */
+
 struct profile_meta {
     uint32_t key, value; /* strings */
 };
@@ -154,9 +185,12 @@ struct profile {
     struct profile_counter *counters;
     struct profile_cell *cells; /* index 0 is a real cell here */
     struct profile_meta *meta;  /* likewise */
-    struct profile_edge *edges; /* index 0 is none */
+    struct profile_edge *edges; /* index 0 is none; of the next three too */
+    struct profile_coverage *coverage;
+    struct profile_left *left;
+    struct profile_uncovered *uncovered;
     size_t image_count, process_count, thread_count, address_count, inlined_count, function_count, node_count,
-        counter_count, cell_count, meta_count, edge_count;
+        counter_count, cell_count, meta_count, edge_count, coverage_count, left_count, uncovered_count;
     uint64_t losses[PROFILE_LOSSES];
     uint32_t max_nodes;      /* set before the first node; default 1,000,000 */
     uint32_t live_nodes;     /* nodes in use (freed slots are reused) */
@@ -225,6 +259,21 @@ uint32_t profile_edge(struct profile *profile, uint32_t site, uint32_t callee, u
  * nobody's. */
 void profile_add_calls(struct profile *profile, uint32_t edge, uint64_t calls);
 void profile_set_calls(struct profile *profile, uint32_t edge, uint64_t calls);
+
+/* --- what of an image is counted ---
+ * Each may be said again, for a second process or a second plan: what was said before of the same thing is replaced. What is
+ * no image or no kind is ignored; what memory ran out for is counted as a loss, and what was said before stays. */
+/* `counted` past `found`, and either past INT64_MAX, is cut. */
+void profile_set_coverage(struct profile *profile, uint32_t image, enum profile_coverage_kind kind,
+                          uint64_t found, uint64_t counted);
+/* So many sites or functions are left alone for the reason `code`, whose sentence is kept beside it. */
+void profile_set_left(struct profile *profile, uint32_t image, uint32_t code, const char *reason,
+                      uint64_t count);
+/* A function whose calls are not all counted: `address` of the image, `name` as reports show it (NULL: none), `reason` a
+ * sentence. The first PROFILE_UNCOVERED_MOST of an image are kept, in the order in which they are told; how many there are
+ * in all is PROFILE_COVERAGE_LISTED. */
+void profile_set_uncovered(struct profile *profile, uint32_t image, uint64_t address, const char *name,
+                           const char *reason);
 
 /* --- timeline (only with --timeline): time since start (ns), thread, node, counter --- */
 void profile_timeline_add(struct profile *profile, uint64_t time_ns, uint32_t thread, uint32_t node,

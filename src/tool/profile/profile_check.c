@@ -61,6 +61,26 @@ static int check_edges(const struct profile *profile, struct base_error *error)
     return BASE_OK;
 }
 
+static int check_coverage(const struct profile *profile, struct base_error *error)
+{
+    size_t images = profile->image_count;
+    for (size_t i = 1; i < profile->coverage_count; i++) {
+        const struct profile_coverage *it = &profile->coverage[i];
+        if (!it->image || it->image >= images || !it->kind || it->kind >= PROFILE_COVERAGE_KINDS ||
+            it->found > INT64_MAX || it->counted > it->found)
+            return base_fail(error, BASE_EFORMAT, "coverage %zu points outside", i);
+    }
+    for (size_t i = 1; i < profile->left_count; i++) {
+        if (!profile->left[i].image || profile->left[i].image >= images || profile->left[i].count > INT64_MAX)
+            return base_fail(error, BASE_EFORMAT, "reason %zu points outside", i);
+    }
+    for (size_t i = 1; i < profile->uncovered_count; i++) {
+        if (!profile->uncovered[i].image || profile->uncovered[i].image >= images)
+            return base_fail(error, BASE_EFORMAT, "uncovered function %zu points outside", i);
+    }
+    return BASE_OK;
+}
+
 static int check_addresses(const struct profile *profile, struct base_error *error)
 {
     for (size_t i = 1; i < profile->address_count; i++) {
@@ -83,5 +103,7 @@ int profile_check(const struct profile *profile, struct base_error *error)
         result = check_nodes(profile, error);
     if (result == BASE_OK)
         result = check_cells(profile, error);
-    return result == BASE_OK ? check_edges(profile, error) : result;
+    if (result == BASE_OK)
+        result = check_edges(profile, error);
+    return result == BASE_OK ? check_coverage(profile, error) : result;
 }

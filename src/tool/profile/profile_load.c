@@ -50,8 +50,7 @@ static const char COUNT_TABLES[] =
     "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 AND name IN ('data_strings',"
     " 'data_meta', 'data_images', 'data_processes', 'data_threads', 'data_functions', 'data_inlined',"
     " 'data_addresses', 'data_nodes', 'data_counters', 'data_cells', 'data_losses', 'data_timeline', "
-    "'data_edges')";
-enum { TABLES_OF_VERSION_1 = 13, TABLES_OF_VERSION_2 = 14 };
+    "'data_edges', 'data_coverage', 'data_left', 'data_uncovered')";
 
 /* The first number of a query; negative when there is none, with the reason in *code. */
 static int number(sqlite3 *db, const char *sql, int *code)
@@ -72,13 +71,20 @@ static int version_of(sqlite3 *db, int *code)
     return number(db, "PRAGMA user_version", code);
 }
 
+/* A file has the tables of its version, and not by chance those of a later one. */
+static int tables_of(int version)
+{
+    static const int counts[] = {0, 13, 14, 17};
+    return version < 1 ? counts[1] : version > PROFILE_STORE_VERSION ? 0 : counts[version];
+}
+
 static int probe(sqlite3 *db)
 {
     int code, version = version_of(db, &code);
     int tables = code == SQLITE_OK ? number(db, COUNT_TABLES, &code) : 0;
     if (code != SQLITE_OK)
         return code;
-    return tables == (version < 2 ? TABLES_OF_VERSION_1 : TABLES_OF_VERSION_2) ? SQLITE_OK : SQLITE_CORRUPT;
+    return tables == tables_of(version) ? SQLITE_OK : SQLITE_CORRUPT;
 }
 
 static int open_database(const char *path, int flags, sqlite3 **db)
@@ -360,16 +366,60 @@ static void load_edge(struct loader *loader, sqlite3_stmt *row, size_t id)
                                                .calls = (uint64_t)calls};
 }
 
-/* Edges came with version 2. */
-static bool has_edges(struct loader *loader)
+static void load_coverage(struct loader *loader, sqlite3_stmt *row, size_t id)
+{
+    const struct profile *profile = loader->profile;
+    profile->coverage[id] =
+        (struct profile_coverage){.image = index_of(loader, row, 1, profile->image_count),
+                                  .kind = index_of(loader, row, 2, PROFILE_COVERAGE_KINDS),
+                                  .found = (uint64_t)sqlite3_column_int64(row, 3),
+                                  .counted = (uint64_t)sqlite3_column_int64(row, 4)};
+}
+
+static void load_left(struct loader *loader, sqlite3_stmt *row, size_t id)
+{
+    const struct profile *profile = loader->profile;
+    profile->left[id] = (struct profile_left){.image = index_of(loader, row, 1, profile->image_count),
+                                              .code = index_of(loader, row, 2, UINT32_MAX),
+                                              .reason = STRING(3),
+                                              .count = (uint64_t)sqlite3_column_int64(row, 4)};
+}
+
+static void load_uncovered(struct loader *loader, sqlite3_stmt *row, size_t id)
+{
+    const struct profile *profile = loader->profile;
+    profile->uncovered[id] =
+        (struct profile_uncovered){.image = index_of(loader, row, 1, profile->image_count),
+                                   .address = (uint64_t)sqlite3_column_int64(row, 2),
+                                   .name = STRING(3),
+                                   .reason = STRING(4)};
+}
+
+/* What a later version than `since` brought is in the file. */
+static bool is_since(struct loader *loader, int since)
 {
     int code, version = version_of(loader->db, &code);
-    return is_good(loader, code) && version >= 2;
+    return is_good(loader, code) && version >= since;
 }
 
 #define TABLE(sql, array, one)                                                                               \
     load_table(loader, sql, (void **)&loader->profile->array##s, &loader->profile->one##_count,              \
                &loader->profile->self->one##_capacity, sizeof *loader->profile->array##s, load_##one)
+
+static void load_all_coverage(struct loader *loader)
+{
+    struct profile *profile = loader->profile;
+    struct profile_private *self = profile->self;
+    load_table(loader, "SELECT id, image, kind, found, counted FROM data_coverage ORDER BY id",
+               (void **)&profile->coverage, &profile->coverage_count, &self->coverage_capacity,
+               sizeof *profile->coverage, load_coverage);
+    load_table(loader, "SELECT id, image, code, reason, count FROM data_left ORDER BY id",
+               (void **)&profile->left, &profile->left_count, &self->left_capacity, sizeof *profile->left,
+               load_left);
+    load_table(loader, "SELECT id, image, address, name, reason FROM data_uncovered ORDER BY id",
+               (void **)&profile->uncovered, &profile->uncovered_count, &self->uncovered_capacity,
+               sizeof *profile->uncovered, load_uncovered);
+}
 
 static void load_all(struct loader *loader)
 {
@@ -394,8 +444,10 @@ static void load_all(struct loader *loader)
     TABLE("SELECT id, name, unit, exact, combine FROM data_counters ORDER BY id", counter, counter);
     load_table(loader, "SELECT id, node, thread, cpu, counter, value, samples FROM data_cells", NULL, NULL,
                NULL, 0, load_cell);
-    if (has_edges(loader))
+    if (is_since(loader, 2))
         TABLE("SELECT id, site, callee, thread, kind, calls FROM data_edges ORDER BY id", edge, edge);
+    if (is_since(loader, 3))
+        load_all_coverage(loader);
     load_table(loader, "SELECT key, value FROM data_meta", NULL, NULL, NULL, 0, load_meta);
     load_table(loader, "SELECT number, count FROM data_losses", NULL, NULL, NULL, 0, load_loss);
 }

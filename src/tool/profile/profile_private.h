@@ -61,12 +61,27 @@ struct profile_timeline {
     size_t bytes;
 };
 
+/* Where what was said of coverage is. A profile that was just loaded has none of it yet: `rows` tell how far it goes. */
+struct profile_coverage_index {
+    struct base_map coverage, left; /* (image, kind or code) -> row */
+    struct base_map images;         /* image -> its item below */
+    struct profile_uncovered_image {
+        struct base_map functions; /* address -> row; 0: one of those that are not kept */
+        size_t kept;
+    } * items;
+    size_t item_count, item_capacity;
+    size_t coverage_rows, left_rows, uncovered_rows;
+};
+
 struct profile_private {
     size_t image_capacity, process_capacity, thread_capacity, address_capacity, inlined_capacity,
-        function_capacity, node_capacity, counter_capacity, cell_capacity, meta_capacity, edge_capacity;
+        function_capacity, node_capacity, counter_capacity, cell_capacity, meta_capacity, edge_capacity,
+        coverage_capacity, left_capacity, uncovered_capacity;
     struct profile_strings strings;
     struct profile_table tables[PROFILE_TABLES];
-    struct profile_marks images, processes, threads, addresses, inlined, functions, nodes, counters, edges;
+    struct profile_marks images, processes, threads, addresses, inlined, functions, nodes, counters, edges,
+        coverage, left, uncovered;
+    struct profile_coverage_index coverage_index;
     uint32_t *free_nodes; /* slots that folding emptied */
     size_t free_count, free_capacity;
     uint32_t *dirty_cells; /* those with `dirty` set; not all of them when dirty_unlisted */
@@ -116,6 +131,10 @@ uint32_t profile_string_append(struct profile *profile, const char *text, size_t
 bool profile_fold(struct profile *profile, uint32_t keep);
 /* The special address, made when new; 0 when memory ran out. */
 uint32_t profile_folded_address(struct profile *profile);
+
+/* --- profile_coverage.c --- */
+size_t profile_coverage_memory(const struct profile *profile); /* of its index */
+void profile_coverage_free(struct profile *profile);           /* likewise */
 
 /* --- profile_cells.c --- */
 void profile_cells_dirty(struct profile *profile, uint32_t cell);

@@ -40,6 +40,9 @@ enum statement {
     PUT_LOSS,
     PUT_BLOCK,
     PUT_EDGE,
+    PUT_COVERAGE,
+    PUT_LEFT,
+    PUT_UNCOVERED,
     STATEMENTS
 };
 
@@ -61,6 +64,9 @@ static const char *const SQL[STATEMENTS] = {
     [PUT_BLOCK] =
         "INSERT INTO data_timeline(epoch, fold, first_ns, last_ns, entries, bytes) VALUES(?,?,?,?,?,?)",
     [PUT_EDGE] = "INSERT OR REPLACE INTO data_edges VALUES(?,?,?,?,?,?)",
+    [PUT_COVERAGE] = "INSERT OR REPLACE INTO data_coverage VALUES(?,?,?,?,?)",
+    [PUT_LEFT] = "INSERT OR REPLACE INTO data_left VALUES(?,?,?,?,?)",
+    [PUT_UNCOVERED] = "INSERT OR REPLACE INTO data_uncovered VALUES(?,?,?,?,?)",
 };
 
 struct profile_store {
@@ -376,6 +382,25 @@ static bool put_edge(struct profile_store *store, const struct profile *profile,
     return PUT(store, PUT_EDGE, (int64_t)row, it->site, it->callee, it->thread, it->kind, (int64_t)it->calls);
 }
 
+static bool put_coverage(struct profile_store *store, const struct profile *profile, size_t row)
+{
+    const struct profile_coverage *it = &profile->coverage[row];
+    return PUT(store, PUT_COVERAGE, (int64_t)row, it->image, it->kind, (int64_t)it->found,
+               (int64_t)it->counted);
+}
+
+static bool put_left(struct profile_store *store, const struct profile *profile, size_t row)
+{
+    const struct profile_left *it = &profile->left[row];
+    return PUT(store, PUT_LEFT, (int64_t)row, it->image, it->code, it->reason, (int64_t)it->count);
+}
+
+static bool put_uncovered(struct profile_store *store, const struct profile *profile, size_t row)
+{
+    const struct profile_uncovered *it = &profile->uncovered[row];
+    return PUT(store, PUT_UNCOVERED, (int64_t)row, it->image, (int64_t)it->address, it->name, it->reason);
+}
+
 /* --- a flush --- */
 
 typedef bool put_row(struct profile_store *store, const struct profile *profile, size_t row);
@@ -495,6 +520,9 @@ static bool put_everything(struct profile_store *store, const struct profile *pr
            put_marked(store, profile, &self->nodes, profile->node_count, put_node) &&
            put_marked(store, profile, &self->counters, profile->counter_count, put_counter) &&
            put_marked(store, profile, &self->edges, profile->edge_count, put_edge) &&
+           put_marked(store, profile, &self->coverage, profile->coverage_count, put_coverage) &&
+           put_marked(store, profile, &self->left, profile->left_count, put_left) &&
+           put_marked(store, profile, &self->uncovered, profile->uncovered_count, put_uncovered) &&
            put_cells(store, profile) && put_losses(store, profile) && put_blocks(store, profile);
 }
 
@@ -511,6 +539,9 @@ static void commit_marks(struct profile_store *store, struct profile *profile)
     profile_marks_commit(&self->nodes, profile->node_count);
     profile_marks_commit(&self->counters, profile->counter_count);
     profile_marks_commit(&self->edges, profile->edge_count);
+    profile_marks_commit(&self->coverage, profile->coverage_count);
+    profile_marks_commit(&self->left, profile->left_count);
+    profile_marks_commit(&self->uncovered, profile->uncovered_count);
     for (size_t i = 0; i < profile->cell_count; i++)
         profile->cells[i].dirty = 0;
     self->dirty_count = 0;

@@ -9,7 +9,7 @@
 #include "base_text.h"
 #include "profile.h"
 
-#define PROFILE_STORE_VERSION 2 /* PRAGMA user_version; 1 had no edges, and is read */
+#define PROFILE_STORE_VERSION 3 /* PRAGMA user_version; 2 had no coverage, 1 no edges: both are read */
 
 struct profile_store;
 
