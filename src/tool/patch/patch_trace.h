@@ -1,0 +1,165 @@
+/* patch_trace.h - processes followed for as long as a recording lasts: births, forks, execs and ends, as they happen.
+ *
+ * The helper (patch_helper.h) stays the tracer of every followed process. Nearly everything is answered on the spot, without
+ * asking tally: signals are passed on, a stop by job control stays one, a new thread gets a gs base of its own from a pool
+ * that was filled before (patch_trace_give) and goes on. Tally is told by *events*, in the order in which they happened,
+ * and only three of them wait for it: a new image (EXEC), a new process (FORK), an empty pool (NEED).
+ *
+ *   patch_trace_follow   from now on    patch_trace_next     what happened; poll helper->socket before
+ *   patch_trace_leave    no more        patch_trace_hold .. patch_trace_release   around the calls that need a standing process
+ *
+ * Processes that share their memory (vfork, CLONE_VM) are one thing here: a hold stops all of them, and pool, staged
+ * changes and farewell belong to the memory; each of their numbers names it.
+ *
+ * Patience: when tally gives no command for PATCH_HELPER_PATIENCE_MS, whatever is held goes on, still followed; steps that
+ * need it held are refused with BASE_EBUSY from then on. When tally ends, all processes are let go.
+ *
+ * Cost: nothing while nothing happens; a signal is a stop of some 45 us for its receiver; figures in patch_trace_cost.
+ * What a traced program can notice: TracerPid; a set-uid program loses its privileges under a tracer without CAP_SYS_PTRACE.
+ *
+ * Every function but next and pending returns BASE_OK or what the helper reported; BASE_EIO: it has ended. BASE_ENOTFOUND:
+ * `pid` is not followed (any more: its END or EXEC may be in the queue). Context: tool, the thread that began the helper.
+ * Source: ptrace(2); kernel/ptrace.c, kernel/fork.c, fs/exec.c (de_thread). */
+#ifndef PATCH_TRACE_H
+#define PATCH_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/user.h>
+
+#include "base_error.h"
+#include "patch_helper.h"
+#include "patch_memory.h"
+#include "patch_stop.h"
+
+enum patch_trace_kind {
+    PATCH_TRACE_EXEC, /* `pid` runs a new image, and is held before its first instruction. Its old memory, threads (a DEATH
+                             each came before) and pool are gone; tid = pid, whoever called execve */
+    PATCH_TRACE_FORK, /* `pid` is new and has memory of its own, a copy of `parent`'s; it is held before its first instruction,
+                             with its creator's gs. The parent goes on. parent 0: it died in that moment */
+    PATCH_TRACE_VFORK, /* `pid` is new and runs in the memory of `parent`, one thread of which sleeps until an exec or
+                             end: not held, it has that thread's gs */
+    PATCH_TRACE_BIRTH, /* thread `tid` of `pid` is new, was given `gs` from the pool and runs. pid != parent: a process that
+                             shares the memory of `parent` but is no vfork. gs 0: there was none and tally was silent */
+    PATCH_TRACE_NEED, /* the same, but the pool is empty: it and its creator stand until patch_trace_give; BIRTH then
+                             follows */
+    PATCH_TRACE_DEATH, /* thread `tid` of `pid` has ended; `gs` is what it had been given last (0: nothing). It can count no more */
+    PATCH_TRACE_END, /* process `pid` is gone, `status` as of wait. Its threads' DEATHs came before */
+    PATCH_TRACE_STRANGER, /* thread `tid` of `pid` was born unseen (CLONE_UNTRACED) and found by a hold, which holds it. Its gs may be
+                             another thread's until patch_trace_set_gs */
+};
+
+#define PATCH_TRACE_FLAG_SETUID_LOST 1u /* EXEC: the image's file would have given it privileges */
+
+struct patch_trace_event {
+    uint32_t kind; /* enum patch_trace_kind */
+    pid_t pid, tid;
+    pid_t parent; /* FORK, VFORK, BIRTH, NEED: the process whose thread made it */
+    uint64_t gs;
+    uint64_t flags;
+    int32_t status;
+    uint32_t zero;
+};
+
+/* --- following --- */
+
+/* Takes a process with all its threads, without stopping any; its children and execs are followed too. Takes one that is
+ * followed already (or is still being left) as well. Errors as of patch_stop_begin. */
+int patch_trace_follow(struct patch_helper *helper, pid_t pid, struct base_error *error);
+
+/* Lets the process go, held or not; a thread asleep in the kernel is let go when it wakes. Children stay followed, and
+ * no event tells of `pid` any more. */
+int patch_trace_leave(struct patch_helper *helper, pid_t pid, struct base_error *error);
+
+/* 1: the next event; 0: none now; BASE_EIO: the helper has ended; BASE_ENOMEM. */
+int patch_trace_next(struct patch_helper *helper, struct patch_trace_event *event, struct base_error *error);
+
+/* Do events wait that poll would not tell of, since they came with a command's answer? */
+bool patch_trace_pending(const struct patch_helper *helper);
+
+/* --- gs bases --- */
+
+/* Adds to the pool of the process's memory, first in, first out; threads that NEED one get theirs. */
+int patch_trace_give(struct patch_helper *helper, pid_t pid, const uint64_t *gs, size_t count,
+                     struct base_error *error);
+
+/* What is left in the pool: given, and not yet a thread's. */
+int patch_trace_left(struct patch_helper *helper, pid_t pid, uint64_t *count, struct base_error *error);
+
+/* Sets it for a thread that stands. For one asleep in the kernel (PATCH_STOP_KERNEL) it is set when it wakes, before it
+ * runs an instruction of the program. */
+int patch_trace_set_gs(struct patch_helper *helper, pid_t tid, uint64_t gs, struct base_error *error);
+
+/* --- a standing process --- */
+
+/* Stops every thread in the process's memory (patch_stop.h). One that is held already: at once. `result` may be NULL.
+ * BASE_ENOTFOUND too when it ran another image or ended in the meantime: the event is in the queue. A thread that was found
+ * only now is told of as STRANGER. */
+int patch_trace_hold(struct patch_helper *helper, pid_t pid, struct patch_helper_stopped *result,
+                     struct base_error *error);
+int patch_trace_release(struct patch_helper *helper, pid_t pid, struct patch_helper_stopped *result,
+                        struct base_error *error);
+
+/* As their namesakes in patch_helper.h, for a process that is held; several may be at once. Staging needs no hold. Threads
+ * come with gs (0: nothing given), pc and sp (0: not known). */
+int patch_trace_threads(struct patch_helper *helper, pid_t pid, struct patch_stop_thread **threads,
+                        size_t *count, struct base_error *error);
+int patch_trace_read_registers(struct patch_helper *helper, pid_t pid, pid_t tid,
+                               struct user_regs_struct *registers, struct base_error *error);
+int patch_trace_write_registers(struct patch_helper *helper, pid_t pid, pid_t tid,
+                                const struct user_regs_struct *registers, struct base_error *error);
+int patch_trace_read(struct patch_helper *helper, pid_t pid, uint64_t address, void *bytes, size_t size,
+                     struct base_error *error);
+int patch_trace_write(struct patch_helper *helper, pid_t pid, uint64_t address, const void *bytes,
+                      size_t size, struct base_error *error);
+int patch_trace_map(struct patch_helper *helper, pid_t pid, const struct patch_helper_room *room,
+                    uint64_t *address, struct base_error *error);
+int patch_trace_share(struct patch_helper *helper, pid_t pid, const struct patch_helper_room *room,
+                      uint64_t *address, int *file, struct base_error *error);
+int patch_trace_unmap(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t size,
+                      struct base_error *error);
+int patch_trace_protect(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t size,
+                        int protection, struct base_error *error);
+int patch_trace_stage(struct patch_helper *helper, pid_t pid, const struct patch_memory_change *changes,
+                      size_t count, struct base_error *error);
+int patch_trace_apply(struct patch_helper *helper, pid_t pid, struct base_error *error);
+int patch_trace_undo(struct patch_helper *helper, pid_t pid, struct base_error *error);
+
+/* New shared memory (zeros) exactly at `address`, in place of what patch_trace_share or _remap mapped there: all of it
+ * must show as /memfd:tally in the maps, or BASE_EUSAGE. For a fork child, that shares its parent's until then. */
+int patch_trace_remap(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t size, int protection,
+                      int *file, struct base_error *error);
+
+struct patch_trace_range {
+    uint64_t start, end; /* addresses start..end-1 */
+};
+
+#define PATCH_TRACE_STEPS 64
+
+/* Executes single instructions of a held thread until its pc is in none of the ranges. Signals wait meanwhile; one that the
+ * instruction raises itself is delivered. BASE_EBUSY: it sleeps in the kernel, would sleep again (a restarted call), or stands in
+ * the ranges still after PATCH_TRACE_STEPS. */
+int patch_trace_step_out(struct patch_helper *helper, pid_t pid, pid_t tid,
+                         const struct patch_trace_range *ranges, size_t count, struct base_error *error);
+
+/* --- ends and costs --- */
+
+/* When the helper ends, for whatever reason but a SIGKILL of its own, it writes the eight bytes of `value` to `address` of the
+ * process before it lets it go. One for each memory: the last call counts; address 0: none. A fork child inherits it, an
+ * exec ends it, and so does patch_trace_leave. */
+int patch_trace_farewell(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t value,
+                         struct base_error *error);
+
+struct patch_trace_cost {
+    uint64_t signals;              /* that stopped a thread on their way */
+    uint64_t births, forks, execs; /* forks: vforks too */
+    uint64_t stopped_ns;           /* held as a whole; waiting for tally included */
+};
+
+/* Since it was first followed; pid 0: the sum of all processes, of those that ended too. */
+int patch_trace_cost(struct patch_helper *helper, pid_t pid, struct patch_trace_cost *cost,
+                     struct base_error *error);
+
+#endif
