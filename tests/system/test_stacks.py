@@ -37,7 +37,7 @@ RUNS = {
 
 
 def seconds_of(name):
-    return {"process_tree": "0.15", "exec_from_another_thread": "0.5", "children_by_vfork_and_spawn": "1.2", "shares": "2.5",
+    return {"process_tree": "0.15", "exec_from_another_thread": "0.5", "children_by_vfork_and_spawn": "1.2", "shares": "2.5", "prologues_and_epilogues": "2.0",
             "alternate_signal_stack": "2.5", "alternate_signal_stack_nested": "2.5"}.get(name, "0.8")
 
 
