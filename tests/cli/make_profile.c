@@ -3,6 +3,7 @@
  *   whole.tally       two processes, three threads, two CPUs, an inlined function, recursion, a signal handler, the
  *                     kernel, generated code, a cut stack, a nameless address, names of every length; losses
  *   calls.tally       the same with calls counted: several kinds, callers and threads, recursion, an unknown caller
+ *   covered.tally     the same, and how it was counted: what of three images was covered, and what it cost
  *   unfinished.tally  one whose recording was killed
  *   empty.tally       one without a sample
  *   only-calls.tally  calls without a sample: time was not recorded */
@@ -202,7 +203,55 @@ static void add_calls(struct profile *profile, const uint32_t addresses[PLACES])
     }
 }
 
-enum content { SAMPLES = 1, CALLS = 2 };
+static const char SHORT_JUMP[] = "short indirect tail jumps with nothing movable before them",
+                  FLAGS[] = "jumps to a function that may read the flags it is entered with",
+                  ENTRY[] = "functions called by address, with a branch back to their first bytes";
+
+/* Some functions have no names, one image has more of them than are shown, one more than are kept. */
+static void add_functions(struct profile *profile, uint32_t program, uint32_t library)
+{
+    profile_set_uncovered(profile, program, 0x1a00, "work(Job const&)", FLAGS);
+    profile_set_uncovered(profile, program, 0x1d40, NULL, "functions that a later version left alone");
+    profile_set_uncovered(profile, program, 0x1e00, places[TEMPLATE].function, FLAGS);
+    for (unsigned i = 0; i < 1200; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "callback_%u", i);
+        profile_set_uncovered(profile, library, 0x30000 + 16 * i, name, i % 5 == 1 ? SHORT_JUMP : ENTRY);
+    }
+}
+
+static void add_coverage(struct profile *profile, const uint32_t addresses[PLACES])
+{
+    uint32_t program = profile->addresses[addresses[MAIN]].image,
+             library = profile->addresses[addresses[LEAF]].image,
+             shell = profile->addresses[addresses[SHELL]].image;
+    profile_set_coverage(profile, program, PROFILE_COVERAGE_SITES, 12345, 12340);
+    profile_set_coverage(profile, program, PROFILE_COVERAGE_INDIRECT, 33, 30);
+    profile_set_coverage(profile, program, PROFILE_COVERAGE_FUNCTIONS, 310, 307);
+    profile_set_coverage(profile, program, PROFILE_COVERAGE_TAKEN, 12, 12);
+    profile_set_left(profile, program, 7, FLAGS, 4);
+    profile_set_left(profile, program, 62, "functions that a later version left alone", 1);
+    profile_set_coverage(profile, library, PROFILE_COVERAGE_SITES, 2048, 1024);
+    profile_set_coverage(profile, library, PROFILE_COVERAGE_INDIRECT, 1024, 0);
+    profile_set_coverage(profile, library, PROFILE_COVERAGE_FUNCTIONS, 1500, 300);
+    profile_set_coverage(profile, library, PROFILE_COVERAGE_TAKEN, 1400, 201);
+    profile_set_left(profile, library, 18, SHORT_JUMP, 1024);
+    profile_set_left(profile, library, 31, ENTRY, 1199);
+    profile_set_coverage(profile, shell, PROFILE_COVERAGE_SITES, 7, 7);
+    profile_set_coverage(profile, shell, PROFILE_COVERAGE_INDIRECT, 0, 0);
+    profile_set_coverage(profile, shell, PROFILE_COVERAGE_FUNCTIONS, 1, 1);
+    profile_set_coverage(profile, shell, PROFILE_COVERAGE_TAKEN, 0, 0);
+    add_functions(profile, program, library);
+    profile_set_meta(profile, "calls_form", "thread");
+    profile_set_meta(profile, "overhead_stub_samples", "137");
+    profile_set_meta(profile, "overhead_signals", "1200");
+    profile_set_meta(profile, "overhead_signal_ns", "54000000");
+    profile_set_meta(profile, "overhead_births", "12");
+    profile_set_meta(profile, "overhead_stopped_ns", "2100000");
+    profile_set_meta(profile, "overhead_target_memory", "1290240");
+}
+
+enum content { SAMPLES = 1, CALLS = 2, COVERAGE = 4 };
 
 static void add_content(struct profile *profile, unsigned content)
 {
@@ -212,6 +261,8 @@ static void add_content(struct profile *profile, unsigned content)
     add_places(profile, process, addresses);
     if (content & CALLS)
         add_calls(profile, addresses);
+    if (content & COVERAGE)
+        add_coverage(profile, addresses);
     for (size_t i = 0; content & SAMPLES && i < sizeof stacks / sizeof *stacks; i++)
         add_stack(profile, &stacks[i], addresses, threads[stacks[i].thread], counter);
     profile_lose(profile, WIRE_LOSS_STACK_CUT, 55);
@@ -265,6 +316,7 @@ int main(int argc, char **argv)
         fail("needs a folder");
     write_full(argv[1], "whole", SAMPLES);
     write_full(argv[1], "calls", SAMPLES | CALLS);
+    write_full(argv[1], "covered", SAMPLES | CALLS | COVERAGE);
     write_full(argv[1], "only-calls", CALLS);
 
     struct profile *profile = profile_new();

@@ -54,12 +54,25 @@ void *__wrap_realloc(void *old, size_t size)
 
 static char path[] = "/tmp/tally-faults-XXXXXX/p";
 
+static void record_coverage(struct profile *profile, uint32_t image, unsigned seed)
+{
+    for (unsigned i = 0; i < 8; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "f%u", seed + i);
+        profile_set_coverage(profile, image, PROFILE_COVERAGE_SITES + i % 4, seed + i, i);
+        profile_set_left(profile, image, i, name, seed + i);
+    }
+    for (unsigned i = 0; i < PROFILE_UNCOVERED_MOST / 2; i++)
+        profile_set_uncovered(profile, image, seed + i, "f", "left alone");
+}
+
 static void record_samples(struct profile *profile, unsigned seed)
 {
     uint32_t image = profile_image(profile, PROFILE_IMAGE_FILE, "/bin/x", "abcd", 0);
     uint32_t counter = profile_counter(profile, "time.cpu", "ns", false, PROFILE_SUM);
     uint32_t thread = profile_thread(profile, profile_process(profile, 10, 0), 11);
     profile_set_meta(profile, "command", "x");
+    record_coverage(profile, image, seed);
     for (unsigned i = 0; i < 300; i++) {
         uint32_t stack[5];
         for (unsigned level = 0; level < 5; level++)
@@ -102,6 +115,15 @@ static int record_and_read(void)
     return result < 0 ? result : lost;
 }
 
+/* As many functions as are said to be listed: each was known, kept and counted, or none of it. */
+static int coverage_is_whole(const struct profile *profile)
+{
+    uint64_t listed = 0;
+    for (size_t i = 1; i < profile->coverage_count; i++)
+        listed += profile->coverage[i].kind == PROFILE_COVERAGE_LISTED ? profile->coverage[i].counted : 0;
+    return listed == profile->uncovered_count - 1;
+}
+
 static int opens_afterwards(void)
 {
     struct profile *loaded;
@@ -112,7 +134,7 @@ static int opens_afterwards(void)
         printf("# %s\n", error.text);
         return 0;
     }
-    int good = profile_check(loaded, &error) == BASE_OK;
+    int good = profile_check(loaded, &error) == BASE_OK && coverage_is_whole(loaded);
     profile_free(loaded);
     return good;
 }

@@ -61,6 +61,21 @@ static bool count_samples(void *context, const struct profile_timeline_sample *s
     return ++*(uint64_t *)context < 1000000;
 }
 
+static uint64_t walk_coverage(const struct profile *profile)
+{
+    uint64_t seen = 0;
+    for (size_t i = 1; i < profile->coverage_count; i++)
+        seen += profile->images[profile->coverage[i].image].name + profile->coverage[i].kind;
+    for (size_t i = 1; i < profile->left_count; i++)
+        seen += profile->images[profile->left[i].image].name +
+                strlen(profile_text(profile, profile->left[i].reason));
+    for (size_t i = 1; i < profile->uncovered_count; i++)
+        seen += profile->images[profile->uncovered[i].image].name +
+                strlen(profile_text(profile, profile->uncovered[i].name)) +
+                strlen(profile_text(profile, profile->uncovered[i].reason));
+    return seen;
+}
+
 /* Everything a report follows: texts, parents, inlined levels. */
 static uint64_t walk(const struct profile *profile)
 {
@@ -79,7 +94,7 @@ static uint64_t walk(const struct profile *profile)
         seen += profile->addresses[edge->site].address + profile->addresses[edge->callee].address;
         seen += profile->threads[edge->thread].process + edge->calls;
     }
-    return seen;
+    return seen + walk_coverage(profile);
 }
 
 static bool try_file(const char *path)
@@ -116,6 +131,14 @@ static const char *const columns[][2] = {
     {"data_edges", "site"},        {"data_edges", "callee"},
     {"data_edges", "thread"},      {"data_edges", "kind"},
     {"data_edges", "calls"},       {"data_edges", "id"},
+    {"data_coverage", "image"},    {"data_coverage", "kind"},
+    {"data_coverage", "found"},    {"data_coverage", "counted"},
+    {"data_coverage", "id"},       {"data_left", "image"},
+    {"data_left", "code"},         {"data_left", "reason"},
+    {"data_left", "count"},        {"data_left", "id"},
+    {"data_uncovered", "image"},   {"data_uncovered", "address"},
+    {"data_uncovered", "name"},    {"data_uncovered", "reason"},
+    {"data_uncovered", "id"},
 };
 static const char *const values[] = {
     "-1", "0", "1", "2147483647", "4294967296", "9223372036854775807", "'text'", "NULL", "x'28b52ffd'"};
@@ -155,6 +178,11 @@ static bool make_profile(const char *path)
         profile_count(profile, node, thread, 0, (uint16_t)counter, 1000, 1);
         profile_timeline_add(profile, i * 1000, thread, node, 0, (uint16_t)counter);
         profile_add_calls(profile, profile_edge(profile, stack[1], stack[5], thread, 1 + i % 4), i);
+    }
+    profile_set_coverage(profile, image, PROFILE_COVERAGE_SITES, 90, 80);
+    for (uint32_t i = 0; i < 30; i++) {
+        profile_set_left(profile, image, i, "left alone", i + 1);
+        profile_set_uncovered(profile, image, i, i % 2 ? "f" : NULL, "left alone");
     }
     bool good = profile_folds(profile) > 3 && profile_store_create(path, &store, NULL) == BASE_OK &&
                 profile_store_close(store, profile, false, NULL) == BASE_OK;

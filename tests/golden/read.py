@@ -74,6 +74,32 @@ def check_calls(profile):
     return wrong
 
 
+COVERAGE_KINDS = {1: "sites", 2: "indirect", 3: "functions", 4: "taken", 5: "listed"}
+
+
+def check_coverage(profile):
+    """The views of what was counted; files of versions 1 and 2 have none."""
+    if profile.execute("PRAGMA user_version").fetchone()[0] < 3:
+        return []
+    text = dict(profile.execute("SELECT id, text FROM data_strings")) | {0: None}
+    images = {row[0]: (text[row[1]], text[row[2]]) for row in profile.execute("SELECT id, name, path FROM data_images")}
+    coverage = [images[image] + (COVERAGE_KINDS[kind], found, counted) for image, kind, found, counted in profile.execute(
+        "SELECT image, kind, found, counted FROM data_coverage ORDER BY image, kind")]
+    left = [images[image] + (code, text[reason], count) for image, code, reason, count in profile.execute(
+        "SELECT image, code, reason, count FROM data_left WHERE count > 0 ORDER BY image, count DESC, code")]
+    uncovered = [images[image] + (text[name] or f"{images[image][0]}+0x{address % 2**64:x}", address, text[reason])
+                 for image, address, name, reason in profile.execute(
+                     "SELECT image, address, name, reason FROM data_uncovered ORDER BY id")]
+    wrong = []
+    for view, expected in (("coverage", coverage), ("coverage_left", left), ("uncovered", uncovered)):
+        if profile.execute(f"SELECT * FROM {view}").fetchall() != expected or not expected:
+            wrong.append(f"{view} differs")
+    listed = collections.Counter(row[0] for row in profile.execute("SELECT path FROM uncovered"))
+    if {path: counted for _, path, kind, _, counted in coverage if kind == "listed"} != listed:
+        wrong.append("the functions that are listed are not as many as that says")
+    return wrong + [f"{row} is more than everything" for row in coverage if row[4] > row[3]]
+
+
 def check(path):
     """What differs between the views and the tables: nothing, one hopes."""
     profile, nodes, cells = read(path)
@@ -104,7 +130,7 @@ def check(path):
             expected = wilson(samples, hits[number])
             if max(abs(low - expected[0]), abs(high - expected[1])) > 1e-6:
                 wrong.append(f"{function}: interval {low} to {high}")
-    wrong += check_calls(profile)
+    wrong += check_calls(profile) + check_coverage(profile)
     if not rows or not nodes:
         wrong.append("the file is empty")
     return wrong
