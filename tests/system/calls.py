@@ -1,0 +1,122 @@
+"""Exact calls: what a program counted by itself (tests/programs/calls_truth.h) beside what tally counted."""
+import collections
+import json
+import re
+
+import tally
+
+# Names a compiler makes of one function's name: clones, halves, copies of a static one.
+SUFFIX = re.compile(r"(\.(constprop|isra|part|cold|lto_priv|llvm)(\.\d+)*|\.\d+)+$")
+HASH = re.compile(r"::h[0-9a-f]{16}$")  # rustc's, where the demangler keeps it
+
+
+def plain(name):
+    """A function's name without parameters and without what compilers add."""
+    if name is None:
+        return None
+    name = SUFFIX.sub("", name)
+    name = re.sub(r"\[clone [^]]*\]", "", name).strip()
+    if "(" in name and not name.startswith("("):
+        name = name[: name.index("(")]
+    name = HASH.sub("", name)
+    return name
+
+
+def truths(output):
+    """[(pid, caller, callee, kind, calls)] of all lines of JSON that programs printed."""
+    found = []
+    for line in output.splitlines():
+        if line.startswith('{"pid":'):
+            truth = json.loads(line)
+            found += [(truth["pid"], *edge) for edge in truth["edges"]]
+    return found
+
+
+def other_lines(output):
+    """What a program printed besides."""
+    return [line for line in output.splitlines() if not line.startswith('{"pid":')]
+
+
+def options(*more):
+    return ["--calls", "--no-time", *more]
+
+
+def counted(context, command, more=(), name="profile", status=0, **extra):
+    """A recording of calls only; the Profile."""
+    return tally.recorded(context, command, options(*more), name, status, **extra)
+
+
+def edges(profile):
+    """[(None, caller, callee, kind, calls)] over all processes."""
+    return [(None, *row) for row in profile.rows("select caller, callee, kind, calls from edges")]
+
+
+def edges_by_process(profile):
+    return profile.rows("select pid, caller, callee, kind, calls from calls")
+
+
+class Comparison:
+    """Truth beside a profile: `wrong` lines of text, `right` edges that agree."""
+
+    def __init__(self, truth, got, by_process=False, kinds=True):
+        self.by_process, self.kinds = by_process, kinds
+        self.wanted, self.found = collections.Counter(), collections.Counter()
+        self.strange = collections.Counter()  # edges to functions of the truth that the truth does not have
+        self.wrong, self.right = [], 0
+        self.read_truth(truth)
+        for row in got:
+            self.take(row)
+        self.judge()
+
+    def read_truth(self, truth):
+        self.callees, self.kind_of = set(), {}
+        for pid, caller, callee, kind, calls in truth:
+            self.callees.add(callee)
+            pair = (caller, callee)
+            # kinds are compared where every edge of the pair has one
+            self.kind_of[pair] = bool(kind) and self.kind_of.get(pair, True)
+        for pid, caller, callee, kind, calls in truth:
+            self.wanted[self.key(pid, caller, callee, kind)] += calls
+
+    def key(self, pid, caller, callee, kind):
+        with_kind = self.kinds and self.kind_of.get((caller, callee), False)
+        return (pid if self.by_process else None, caller, callee, kind if with_kind else "")
+
+    def take(self, row):
+        pid, caller, callee, kind, calls = row
+        caller, callee = plain(caller), plain(callee)
+        if callee not in self.callees:
+            return
+        if (caller, callee) in self.kind_of:
+            self.found[self.key(pid, caller, callee, kind)] += calls
+        elif ("*", callee) in self.kind_of:
+            self.found[self.key(pid, "*", callee, kind)] += calls
+        else:
+            self.strange[(pid if self.by_process else None, caller, callee, kind)] += calls
+
+    def judge(self):
+        for key in sorted(set(self.wanted) | set(self.found), key=str):
+            if self.wanted[key] == self.found[key]:
+                self.right += self.wanted[key] > 0
+            else:
+                self.wrong.append(f"{show(key)}: counted {self.found[key]}, made {self.wanted[key]}")
+        for key, calls in sorted(self.strange.items(), key=str):
+            if calls:
+                self.wrong.append(f"{show(key)}: counted {calls}, there is no such call")
+
+
+def show(key):
+    pid, caller, callee, kind = key
+    return (f"[{pid}] " if pid else "") + f"{caller} -> {callee}" + (f" ({kind})" if kind else "")
+
+
+def check(context, profile, by_process=False, kinds=True, least=1):
+    """Every edge that the recorded program's output states is in the profile, to the unit, and no other one to its functions."""
+    truth = truths(profile.output)
+    context.check(truth, f"the program stated no truth: {profile.output[:300]!r} {profile.errors[:1000]!r}")
+    got = edges_by_process(profile) if by_process else edges(profile)
+    comparison = Comparison(truth, got, by_process, kinds)
+    if not context.check(not comparison.wrong, "\n".join(comparison.wrong[:40])):
+        context.note(profile.errors[:1500])
+    context.check(comparison.right >= least, f"only {comparison.right} edges to compare")
+    return comparison

@@ -1,0 +1,248 @@
+"""Exact calls beside callgrind's, call site by call site, of real programs and of ours; the reader of callgrind's files beside a
+file written by hand; and gprof's counts of programs built for it."""
+import os
+import re
+import subprocess
+
+import callgrind_edges
+import calls
+import tally
+import tap
+import workloads
+
+WRITTEN = """# callgrind format
+version: 1
+creator: hand
+cmd: nothing
+positions: instr
+events: Ir
+
+ob=(1) /bin/one
+fl=(1) ???
+fn=(1) main
+0x1000 1
++4 1
+cfn=(2) leaf
+calls=7 0x1100
+* 21
++0x5 1
+jump=3 0x1004
+*
+jcnd=2/9 0x1000
++2
+cob=(2) /lib/two.so
+cfn=(3) far'2
+calls=1 0x40
++5 9
+0x1020 1
+cfn=(2)
+calls=5 0x1100
+0x1020 15
+
+fn=(2)
+0x1100 12
+cfn=(4)
+cob=(2)
+calls=2 0x80
+0x1104 4
+"""
+
+
+@tap.case
+def parser(context):
+    trace = callgrind_edges.parse(WRITTEN.splitlines())
+    one, two = "/bin/one", "/lib/two.so"
+    wanted = {((one, 0x1004), (one, 0x1100)): 7, ((one, 0x1010), (two, 0x40)): 1, ((one, 0x1020), (one, 0x1100)): 5,
+              ((one, 0x1104), (two, 0x80)): 2}
+    context.equal(dict(trace.calls), wanted, "calls")
+    context.equal(dict(trace.jumps), {((one, 0x1009), (one, 0x1004)): 3, ((one, 0x100b), (one, 0x1000)): 2}, "jumps")
+    context.equal(trace.names[one, 0x1100], "leaf", "a name that is referred to")
+    context.equal(trace.names[two, 0x40], "far", "a name with the depth of its recursion")
+    context.equal(trace.instruction_at((one, 0x1008)), (one, 0x1004), "the instruction that an address is in")
+
+
+@tap.case
+def parser_folds_linkage_stubs(context):
+    text = "ob=/bin/one\nfn=main\ncob=???\ncfn=0x1090c0\ncalls=4 0x1090c0\n0x1000 8\nob=???\nfn=0x1090c0\ncob=/lib/two.so\ncfn=far\ncalls=4 0x40\n0x1090c2 4\n"
+    trace = callgrind_edges.parse(text.splitlines())
+    context.equal(trace.unlinked()[("/bin/one", 0x1000), ("/lib/two.so", 0x40)], 4, "calls through a stub")
+
+
+class Everything:
+    """Frames of images that are not there: all is described, every place begins a function."""
+
+    def holds(self, place):
+        return bool(place)
+
+    def start(self, place):
+        return place[1]
+
+
+@tap.case
+def comparison_sees_differences(context):
+    """One call more, one edge more, one caller not known: each is told."""
+    trace = callgrind_edges.parse(WRITTEN.splitlines())
+    one, two = "/bin/one", "/lib/two.so"
+    rows = [(8, "direct", (one, 0x1008), (one, 0x1100), "leaf"), (1, "indirect", (one, 0x1011), (two, 0x40), "far"),
+            (5, "direct", (one, 0x1024), (one, 0x1100), "leaf"), (1, "tail", None, (two, 0x80), None),
+            (3, "direct", (one, 0x1000), (two, 0x90), None)]
+    comparison = callgrind_edges.Comparison(trace, rows, frames=Everything())
+    told = {(site, callee): (got, wanted) for site, callee, got, wanted in comparison.differences}
+    context.equal(told, {((one, 0x1004), (one, 0x1100)): (8, 7), ((one, 0x1104), (two, 0x80)): (0, 2),
+                         ((one, 0x1000), (two, 0x90)): (3, 0)}, "differences")
+    context.equal(comparison.equal, 2, "edges that agree")
+    context.equal(dict(comparison.unknown), {(two, 0x80): 1}, "calls without a caller")
+
+
+def compared(context, command, least, options=()):
+    """Runs the command below both; not one edge may differ."""
+    tap.need("valgrind", "readelf")
+    output = context.path("callgrind.out")
+    made = callgrind_edges.run_callgrind(command, output, cwd=context.folder, timeout=200)
+    context.equal(made.returncode, 0, f"status of callgrind ({made.stderr[-500:]!r})")
+    profile = calls.counted(context, command, options, env=dict(os.environ, LD_BIND_NOW="1"))
+    comparison = callgrind_edges.compare(callgrind_edges.read(output), profile.path)
+    context.note(comparison.summary())
+    context.check(not comparison.differences, "\n".join(comparison.lines(40)))
+    context.equal(sum(comparison.unknown.values()), 0, "calls without a caller: " + "; ".join(comparison.lines()[-5:]))
+    context.check(comparison.equal >= least, f"only {comparison.equal} edges to compare")
+    same = made.stdout == profile.output.encode()
+    context.check(same or b"CPU time" in made.stdout, "the program wrote something else")
+    return comparison
+
+
+@tap.case
+def gzip(context):
+    tap.need("gzip")
+    compared(context, ["gzip", "-9", "-n", "-c", workloads.text_file(context, 1)], 60)
+
+
+@tap.case
+def gunzip(context):
+    tap.need("gzip")
+    path = workloads.text_file(context, 1)
+    subprocess.run(["gzip", "-n", path], check=True)
+    compared(context, ["gzip", "-d", "-c", path + ".gz"], 30)
+
+
+@tap.case
+def bzip2(context):
+    compared(context, workloads.bzip2(context, 1), 40)
+
+
+LUA = """
+local function fib(n) if n < 2 then return n end return fib(n - 1) + fib(n - 2) end
+local words = {}
+for i = 1, 3000 do words[i] = string.format("%07d", (i * 7919) % 1000003) end
+table.sort(words)
+local text = table.concat(words, " ")
+local count = select(2, text:gsub("%d(%d)", "%1x"))
+local ok, message = pcall(error, "thrown")
+local thread = coroutine.wrap(function() for i = 1, 500 do coroutine.yield(i) end end)
+local sum = 0
+for i = 1, 500 do sum = sum + thread() end
+print(fib(15), count, ok, message, sum)
+"""
+
+
+@tap.case
+def lua(context):
+    tap.need("lua5.4")
+    compared(context, ["/usr/bin/lua5.4", workloads.write(context, "work.lua", LUA)], 250)
+
+
+def formula(context, variables=110, clauses=430):
+    """A random satisfiability problem near where they are hard; always the same."""
+    state, lines = 20261121, [f"p cnf {variables} {clauses}"]
+    for _ in range(clauses):
+        words = []
+        for _ in range(3):
+            state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+            words.append(str((state >> 33) % variables + 1 if state >> 20 & 1 else -((state >> 33) % variables + 1)))
+        lines.append(" ".join(words) + " 0")
+    return workloads.write(context, "formula.cnf", "\n".join(lines) + "\n")
+
+
+@tap.case
+def minisat(context):
+    """Its status says what it found; 10: it can be satisfied, 20: it cannot."""
+    tap.need("minisat", "valgrind")
+    output = context.path("callgrind.out")
+    direct = ["minisat", "-verb=0", formula(context), context.path("model")]
+    made = callgrind_edges.run_callgrind(direct, output, cwd=context.folder)
+    context.check(made.returncode in (10, 20), f"status of callgrind {made.returncode} ({made.stderr[-500:]!r})")
+    profile = calls.counted(context, direct, (), "profile", made.returncode, env=dict(os.environ, LD_BIND_NOW="1"))
+    comparison = callgrind_edges.compare(callgrind_edges.read(output), profile.path)
+    context.note(comparison.summary())
+    context.check(not comparison.differences, "\n".join(comparison.lines(40)))
+    context.check(comparison.equal >= 60, f"only {comparison.equal} edges to compare")
+
+
+@tap.case
+def cpp(context):
+    """Virtual calls, members by pointer, exceptions."""
+    compared(context, [context.program("calls_cpp"), "300"], 40)
+
+
+@tap.case
+def mix(context):
+    compared(context, [context.program("calls_mix"), "300"], 30)
+
+
+@tap.case
+def tail(context):
+    compared(context, [context.program("calls_tail"), "300"], 15)
+
+
+@tap.case
+def linkage(context):
+    compared(context, [context.program("calls_linkage"), "300"], 8)
+
+
+# --- gprof ---
+
+def gprof_calls(context, program, folder):
+    """{function: calls} of the flat profile."""
+    text = subprocess.run(["gprof", "-b", "-p", program, os.path.join(folder, "gmon.out")], check=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE).stdout.decode()
+    found = {}
+    for line in text.splitlines():
+        words = re.match(r"\s*[\d.]+\s+[\d.]+\s+[\d.]+\s+(\d+)\s+(?:[\d.]+\s+[\d.]+\s+)?(\S.*)$", line)
+        if words:
+            found[calls.plain(words.group(2))] = found.get(calls.plain(words.group(2)), 0) + int(words.group(1))
+    return found
+
+
+def beside_gprof(context, compiler, source, arguments, least):
+    tap.need(compiler, "gprof")
+    program = context.path("profiled")
+    built = tally.run(context, [compiler, "-O2", "-pg", "-no-pie", "-fno-pie", "-o", program, source])
+    context.equal(built.status, 0, f"status of the compiler ({built.text()})")
+    profile = calls.counted(context, [program, *arguments])
+    wanted = gprof_calls(context, program, context.folder)
+    got = {}
+    for _, caller, callee, kind, number in calls.edges(profile):
+        got[calls.plain(callee)] = got.get(calls.plain(callee), 0) + number
+    compared_names = [name for name in wanted if name not in ("mix_compare",)]  # called from libc: gprof does not see that
+    for name in compared_names:
+        context.equal(got.get(name, 0), wanted[name], f"calls of {name} beside gprof's")
+    context.check(len(compared_names) >= least, f"only {len(compared_names)} functions in gprof's table: {wanted}")
+    calls.check(context, profile)
+
+
+def sources(context, name):
+    path = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "programs", name)
+    return path
+
+
+@tap.case
+def gprof_c(context):
+    beside_gprof(context, "gcc", sources(context, "calls_mix.c"), ["1000"], 14)
+
+
+@tap.case
+def gprof_cpp(context):
+    beside_gprof(context, "g++", sources(context, "calls_cpp.cpp"), ["500"], 9)
+
+
+tap.run()
