@@ -27,7 +27,8 @@ static void cut_overlaps(struct code_text *text)
     text->count = kept;
 }
 
-int code_text_of_image(const struct elf_image *image, struct code_text *text, struct base_error *error)
+static int text_of(const struct elf_image *image, bool executable_only, struct code_text *text,
+                   struct base_error *error)
 {
     const struct elf_segment *segments;
     size_t available, count = elf_image_segments(image, &segments);
@@ -38,7 +39,8 @@ int code_text_of_image(const struct elf_image *image, struct code_text *text, st
     text->pieces = pieces;
     for (size_t i = 0; i < count; i++) {
         const struct elf_segment *segment = &segments[i];
-        const uint8_t *bytes = segment->executable ? elf_image_at(image, segment->address, &available) : NULL;
+        bool wanted = segment->executable || !executable_only;
+        const uint8_t *bytes = wanted ? elf_image_at(image, segment->address, &available) : NULL;
         if (bytes == NULL)
             continue;
         uint64_t size = available < segment->file_size ? available : segment->file_size;
@@ -49,6 +51,16 @@ int code_text_of_image(const struct elf_image *image, struct code_text *text, st
     qsort(pieces, text->count, sizeof *pieces, piece_order);
     cut_overlaps(text);
     return BASE_OK;
+}
+
+int code_text_of_image(const struct elf_image *image, struct code_text *text, struct base_error *error)
+{
+    return text_of(image, true, text, error);
+}
+
+int code_text_of_loads(const struct elf_image *image, struct code_text *text, struct base_error *error)
+{
+    return text_of(image, false, text, error);
 }
 
 void code_text_free(struct code_text *text)

@@ -22,6 +22,8 @@ struct code_text { /* sorted by address, not overlapping */
 
 /* The executable PT_LOADs as they are in the file. `text` borrows from `image`. */
 int code_text_of_image(const struct elf_image *image, struct code_text *text, struct base_error *error);
+/* All PT_LOADs: the tables of switches lie among the constants. */
+int code_text_of_loads(const struct elf_image *image, struct code_text *text, struct base_error *error);
 void code_text_free(struct code_text *text);
 /* The bytes at `address` and how many follow; NULL: none there. */
 const uint8_t *code_text_at(const struct code_text *text, uint64_t address, size_t *available);
