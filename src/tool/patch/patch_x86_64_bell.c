@@ -1,0 +1,185 @@
+/* The bell's code.
+ *
+ * rbx = the words, ebp = mine, r8d = what is left of the patience: LATE for a round that ends by time, 1 for one that ends by a
+ * signal or a change. The kernel changes rax, rcx and r11; futex looks at neither r8 nor r9 in what is asked here. */
+#include <errno.h>
+#include <linux/futex.h>
+#include <stddef.h>
+
+#include "code_instruction.h"
+#include "patch_x86_64_bell.h"
+
+#define SYSTEM_FUTEX 202 /* of x86-64 */
+#define LATE         4096
+
+static unsigned put_short(struct patch_x86_64_code *code, uint8_t opcode)
+{
+    patch_x86_64_code_put(code, opcode, 0);
+    return code->size;
+}
+
+static void land(struct patch_x86_64_code *code, unsigned from)
+{
+    code->bytes[from - 1] = (uint8_t)(code->size - from);
+    if (code->size - from > INT8_MAX)
+        patch_x86_64_code_refuse(code, PATCH_REASON_IMMOVABLE);
+}
+
+static void put_back(struct patch_x86_64_code *code, uint8_t opcode, unsigned to)
+{
+    int distance = (int)to - (int)(code->size + 2u);
+    patch_x86_64_code_put(code, opcode, (uint8_t)distance);
+    if (distance < INT8_MIN)
+        patch_x86_64_code_refuse(code, PATCH_REASON_IMMOVABLE);
+}
+
+static void put_64(struct patch_x86_64_code *code, uint64_t value)
+{
+    patch_x86_64_code_32(code, (uint32_t)value);
+    patch_x86_64_code_32(code, (uint32_t)(value >> 32));
+}
+
+static void put_futex(struct patch_x86_64_code *code)
+{
+    patch_x86_64_code_put(code, 0xb8); /* mov eax, 202; syscall */
+    patch_x86_64_code_32(code, SYSTEM_FUTEX);
+    patch_x86_64_code_put(code, 0x0f, 0x05);
+}
+
+/* Nobody listens: back at once. Returns where that is; falls through with rax = words when somebody does. */
+static unsigned put_door(struct patch_x86_64_code *code, uint64_t words)
+{
+    patch_x86_64_code_put(code, 0x50, 0x9c, 0x48, 0xb8); /* push rax; pushfq; mov rax, words */
+    put_64(code, words);
+    patch_x86_64_code_put(code, 0x83, 0x38, 0x00); /* cmp dword [rax], 0 */
+    unsigned listens = put_short(code, 0x75);      /* jne ring */
+    unsigned quiet = code->size;
+    patch_x86_64_code_put(code, 0x9d, 0x58, 0xc3); /* quiet: popfq; pop rax; ret */
+    land(code, listens);
+    return quiet;
+}
+
+static void put_ring(struct patch_x86_64_code *code)
+{
+    patch_x86_64_code_put(code, 0x51, 0x52, 0x53, 0x55, 0x56, 0x57); /* push rcx rdx rbx rbp rsi rdi */
+    patch_x86_64_code_put(code, 0x41, 0x50, 0x41, 0x52, 0x41, 0x53); /* push r8 r10 r11 */
+    patch_x86_64_code_put(code, 0x48, 0x89, 0xc3);                   /* mov rbx, rax */
+    patch_x86_64_code_put(code, 0xbd);                               /* mov ebp, 1 */
+    patch_x86_64_code_32(code, 1);
+    patch_x86_64_code_put(code, 0xf0, 0x0f, 0xc1, 0x6b,
+                          offsetof(struct patch_bell, rung)); /* lock xadd [rung], ebp */
+    patch_x86_64_code_put(code, 0xff, 0xc5);                  /* inc ebp */
+    patch_x86_64_code_put(code, 0xf0, 0xff, 0x43,
+                          offsetof(struct patch_bell, waiting)); /* lock inc dword [waiting] */
+    patch_x86_64_code_put(code, 0x48, 0x8d, 0x7b, offsetof(struct patch_bell, rung)); /* lea rdi, [rung] */
+    patch_x86_64_code_put(code, 0xbe); /* mov esi, FUTEX_WAKE */
+    patch_x86_64_code_32(code, FUTEX_WAKE);
+    patch_x86_64_code_put(code, 0xba); /* mov edx, 1 */
+    patch_x86_64_code_32(code, 1);
+    put_futex(code);
+}
+
+/* Waits for one change of `answered`, whose value is in edx. Returns where the address of the time-out is missing. */
+static unsigned put_wait(struct patch_x86_64_code *code)
+{
+    patch_x86_64_code_put(code, 0x48, 0x8d, 0x7b,
+                          offsetof(struct patch_bell, answered)); /* lea rdi, [answered] */
+    patch_x86_64_code_put(code, 0x31, 0xf6);                      /* xor esi, esi: FUTEX_WAIT */
+    patch_x86_64_code_put(code, 0x4c, 0x8d, 0x15);                /* lea r10, [rip+time] */
+    patch_x86_64_code_32(code, 0);
+    unsigned time = code->size;
+    put_futex(code);
+    return time;
+}
+
+/* The loop; returns where the address of the time-out is missing. */
+static unsigned put_patience(struct patch_x86_64_code *code, uint32_t rounds)
+{
+    patch_x86_64_code_put(code, 0x41, 0xb8); /* mov r8d, rounds * LATE */
+    patch_x86_64_code_32(code, rounds * LATE);
+    unsigned again = code->size;
+    patch_x86_64_code_put(code, 0x83, 0x3b, 0x00); /* again: cmp dword [active], 0 */
+    unsigned inactive = put_short(code, 0x74);     /* je done */
+    patch_x86_64_code_put(code, 0x8b, 0x53, offsetof(struct patch_bell, answered)); /* mov edx, [answered] */
+    patch_x86_64_code_put(code, 0x89, 0xd0, 0x29, 0xe8); /* mov eax, edx; sub eax, ebp */
+    unsigned answered = put_short(code, 0x79);           /* jns done */
+    patch_x86_64_code_put(code, 0x45, 0x85, 0xc0);       /* test r8d, r8d */
+    unsigned gone = put_short(code, 0x7e);               /* jle gone */
+    unsigned time = put_wait(code);
+    patch_x86_64_code_put(code, 0x83, 0xf8, (uint8_t)-ETIMEDOUT); /* cmp eax, -ETIMEDOUT */
+    unsigned late = put_short(code, 0x74);                        /* je late */
+    patch_x86_64_code_put(code, 0x41, 0xff, 0xc8);                /* dec r8d */
+    patch_x86_64_code_put(code, 0x85, 0xc0);                      /* test eax, eax */
+    put_back(code, 0x74, again);                                  /* je again */
+    patch_x86_64_code_put(code, 0x83, 0xf8, (uint8_t)-EINTR);
+    put_back(code, 0x74, again);
+    patch_x86_64_code_put(code, 0x83, 0xf8, (uint8_t)-EAGAIN);
+    put_back(code, 0x74, again);
+    unsigned fails = put_short(code, 0xeb); /* jmp done */
+    land(code, late);
+    patch_x86_64_code_put(code, 0x41, 0x81, 0xe8); /* late: sub r8d, LATE */
+    patch_x86_64_code_32(code, LATE);
+    put_back(code, 0xeb, again); /* jmp again */
+    land(code, gone);
+    patch_x86_64_code_put(code, 0xc7, 0x03); /* gone: mov dword [active], 0 */
+    patch_x86_64_code_32(code, 0);
+    land(code, inactive);
+    land(code, answered);
+    land(code, fails);
+    return time;
+}
+
+void patch_x86_64_bell(struct patch_x86_64_code *code, const struct patch_x86_64_bell *bell)
+{
+    if (bell->rounds >= 1u << 19)
+        patch_x86_64_code_refuse(code, PATCH_REASON_TOO_MANY);
+    unsigned quiet = put_door(code, bell->words);
+    put_ring(code);
+    unsigned time = put_patience(code, bell->rounds);
+    patch_x86_64_code_put(code, 0xf0, 0xff, 0x4b,
+                          offsetof(struct patch_bell, waiting));     /* done: lock dec dword [waiting] */
+    patch_x86_64_code_put(code, 0x41, 0x5b, 0x41, 0x5a, 0x41, 0x58); /* pop r11 r10 r8 */
+    patch_x86_64_code_put(code, 0x5f, 0x5e, 0x5d, 0x5b, 0x5a, 0x59); /* pop rdi rsi rbp rbx rdx rcx */
+    patch_x86_64_code_put(code, 0xe9);                               /* jmp quiet */
+    patch_x86_64_code_32(code, quiet - (code->size + 4u));
+    code->bytes[time - 4] = (uint8_t)(code->size - time); /* below 256 */
+    put_64(code, bell->timeout / 1000);                   /* time: struct timespec */
+    put_64(code, (uint64_t)(bell->timeout % 1000) * 1000000);
+}
+
+bool patch_x86_64_bell_site(uint64_t function, uint64_t bell, uint8_t fresh[PATCH_X86_64_BELL_JUMP])
+{
+    struct patch_x86_64_code code;
+    patch_x86_64_code_begin(&code, function);
+    patch_x86_64_code_jump(&code, bell);
+    for (unsigned i = 0; i < PATCH_X86_64_BELL_JUMP; i++)
+        fresh[i] = code.bytes[i];
+    return code.refused == PATCH_FINE;
+}
+
+static bool is_int3(const struct code_instruction *in)
+{
+    return in->opcode_map == 0 && in->opcode == 0xcc;
+}
+
+/* ret, also after f2 or f3; not the one that pops arguments, nor a far one */
+static bool is_return(const struct code_instruction *in)
+{
+    return in->flow == CODE_RETURN && in->opcode_map == 0 && in->opcode == 0xc3;
+}
+
+bool patch_x86_64_bell_fits(const uint8_t *old, size_t available)
+{
+    bool returned = false;
+    for (size_t at = 0; at < PATCH_X86_64_BELL_JUMP;) {
+        struct code_instruction in;
+        if (!code_instruction_decode(old + at, available - at, at, &in))
+            return false;
+        bool idle = (in.marks & (CODE_PADDING | CODE_ENDBR)) != 0 && (returned || !is_int3(&in));
+        if (!idle && (returned || !is_return(&in)))
+            return false;
+        returned = returned || is_return(&in);
+        at += in.length;
+    }
+    return returned;
+}
