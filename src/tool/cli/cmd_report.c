@@ -60,7 +60,7 @@ static const struct base_option report_options[] = {
      .kind = BASE_OPTION_SET,
      MEMBER(view),
      .value = REPORT_LOSSES,
-     .help = "everything that was not seen, counted, with the reasons"},
+     .help = "everything that was not seen, counted, with the reasons; what of the calls was counted"},
     {.kind = BASE_OPTION_HEADING, .help = "What the rows are"},
     {.name = "by",
      .kind = BASE_OPTION_CHOICE,

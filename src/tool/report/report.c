@@ -58,6 +58,41 @@ void report_view_count_cell(const struct report_context *context, struct report_
     base_text_free(&text);
 }
 
+/* Bytes of a sentence that fit in `room` columns, up to a blank where there is one. Sentences here are ASCII. */
+static size_t line_of(const char *sentence, size_t room)
+{
+    size_t length = strlen(sentence);
+    if (length <= room)
+        return length;
+    for (length = room; length > 0; length--)
+        if (sentence[length] == ' ')
+            return length;
+    return room;
+}
+
+void report_view_sentence_rows(const struct report_context *context, struct report_table *table,
+                               unsigned before, const char *first, const char *second, const char *sentence)
+{
+    size_t room = context->width ? context->width - before : SIZE_MAX;
+    struct base_text clean = {0}, text = {0};
+    report_text_clean(&clean, sentence, context->options->ascii);
+    sentence = base_text_string(&clean);
+    for (bool begun = false; !begun || *sentence; begun = true) {
+        size_t length = line_of(sentence, room);
+        base_text_clear(&text);
+        base_text_add_bytes(&text, sentence, length);
+        sentence += length;
+        sentence += strspn(sentence, " ");
+        report_table_cell(table, begun ? NULL : first, context->options->ascii);
+        report_table_cell(table, begun ? NULL : second, context->options->ascii);
+        report_table_cell(table, base_text_string(&text), context->options->ascii);
+        report_table_row(table, REPORT_PLAIN);
+    }
+    table->failed |= text.failed | clean.failed;
+    base_text_free(&clean);
+    base_text_free(&text);
+}
+
 void report_view_name_cell(const struct report_context *context, struct report_table *table,
                            const struct report_entities *entities, uint32_t entity, bool mark_inlined)
 {

@@ -1,7 +1,5 @@
 /* report_losses.c - what was not seen: one line for the header, everything for --losses. */
-#include <string.h>
-
-#include "report_style.h"
+#include "report_coverage.h"
 #include "report_text.h"
 #include "report_view.h"
 #include "wire_loss.h"
@@ -122,42 +120,16 @@ void report_losses_json(struct report_context *context)
     base_json_end(context->json, ']');
 }
 
-/* Bytes of a sentence that fit in `room` columns, up to a blank where there is one. Sentences here are ASCII. */
-static size_t line_of(const char *sentence, size_t room)
-{
-    size_t length = strlen(sentence);
-    if (length <= room)
-        return length;
-    for (length = room; length > 0; length--)
-        if (sentence[length] == ' ')
-            return length;
-    return room;
-}
-
-/* A sentence is not shortened as names are: it goes on in further rows. */
 static void add_row(struct report_context *context, struct report_table *table, unsigned number)
 {
-    const char *sentence = describe(number).text;
-    size_t room = context->width ? context->width - BEFORE_REASON : SIZE_MAX;
-    struct base_text text = {0};
+    struct base_text text = {0}, count = {0};
     base_text_addf(&text, "%u", number);
-    report_table_cell(table, base_text_string(&text), false);
-    report_view_count_cell(context, table, context->profile->losses[number]);
-    for (bool first = true; first || *sentence; first = false) {
-        size_t length = line_of(sentence, room);
-        base_text_clear(&text);
-        base_text_add_bytes(&text, sentence, length);
-        sentence += length;
-        sentence += strspn(sentence, " ");
-        if (!first)
-            report_table_cell(table, NULL, false);
-        if (!first)
-            report_table_cell(table, NULL, false);
-        report_table_cell(table, base_text_string(&text), false);
-        report_table_row(table, REPORT_PLAIN);
-    }
-    table->failed |= text.failed;
+    report_text_count(&count, context->profile->losses[number]);
+    report_view_sentence_rows(context, table, BEFORE_REASON, base_text_string(&text),
+                              base_text_string(&count), describe(number).text);
+    table->failed |= text.failed | count.failed;
     base_text_free(&text);
+    base_text_free(&count);
 }
 
 static void table(struct report_context *context)
@@ -183,5 +155,5 @@ int report_losses(struct report_context *context)
         report_losses_json(context);
     else
         table(context);
-    return 0;
+    return report_coverage(context);
 }

@@ -66,6 +66,9 @@ struct report_table_form report_view_form(const struct report_context *context);
 void report_view_share_cell(const struct report_context *context, struct report_table *table,
                             const struct report_figure *figure);
 void report_view_count_cell(const struct report_context *context, struct report_table *table, uint64_t count);
+/* Two cells and a sentence: it is not shortened as names are but goes on in further rows, `before` columns being taken. */
+void report_view_sentence_rows(const struct report_context *context, struct report_table *table,
+                               unsigned before, const char *first, const char *second, const char *sentence);
 void report_view_name_cell(const struct report_context *context, struct report_table *table,
                            const struct report_entities *entities, uint32_t entity, bool mark_inlined);
 void report_view_image_cell(const struct report_context *context, struct report_table *table,

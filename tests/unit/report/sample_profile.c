@@ -2,6 +2,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -153,6 +154,40 @@ struct sample_profile sample_profile_full(void)
 struct sample_profile sample_profile_counted(void)
 {
     return make(true);
+}
+
+static void cover_functions(struct sample_profile *sample)
+{
+    struct profile *profile = sample->profile;
+    for (unsigned i = 0; i < 24; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "handler_%u", i);
+        profile_set_uncovered(profile, sample->program, 0x5000 + i, i % 6 ? name : NULL,
+                              i % 3 ? "functions too short for a jump" : "jumps that read the flags");
+    }
+    profile_set_uncovered(profile, sample->library, 0x9000, "sqlite3_größe(int)", "something else");
+}
+
+void sample_profile_cover(struct sample_profile *sample)
+{
+    struct profile *profile = sample->profile;
+    profile_set_coverage(profile, sample->program, PROFILE_COVERAGE_SITES, 1000, 999);
+    profile_set_coverage(profile, sample->program, PROFILE_COVERAGE_INDIRECT, 10, 10);
+    profile_set_coverage(profile, sample->program, PROFILE_COVERAGE_FUNCTIONS, 124, 100);
+    profile_set_coverage(profile, sample->program, PROFILE_COVERAGE_TAKEN, 30, 14);
+    profile_set_coverage(profile, sample->library, PROFILE_COVERAGE_SITES, 12000000, 11999999);
+    profile_set_coverage(profile, sample->library, PROFILE_COVERAGE_FUNCTIONS, 1, 0);
+    profile_set_left(profile, sample->program, 7, "jumps that read the flags", 1);
+    profile_set_left(profile, sample->program, 30, "functions too short for a jump", 16);
+    profile_set_left(profile, sample->program, 31, "nothing of this kind", 5);
+    profile_set_left(profile, sample->program, 31, "nothing of this kind", 0);
+    cover_functions(sample);
+    profile_set_meta(profile, "calls_form", "lock");
+    profile_set_meta(profile, "overhead_stub_samples", "22");
+    profile_set_meta(profile, "overhead_signals", "1");
+    profile_set_meta(profile, "overhead_signal_ns", "45000");
+    profile_set_meta(profile, "overhead_births", "1");
+    profile_set_meta(profile, "overhead_target_memory", "65536");
 }
 
 char *sample_profile_report(const struct profile *profile, const struct report_options *options)

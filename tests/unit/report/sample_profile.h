@@ -44,6 +44,10 @@ struct sample_profile sample_profile_full(void);
 /* The same with calls: of every kind, recursive, from two threads, from a caller unknown; some functions' not counted. */
 struct sample_profile sample_profile_counted(void);
 
+/* Says what of its calls was counted and what counting cost: 24 functions of the program are not covered, one of the library,
+ * for reasons that were and were not counted themselves; some have no name. */
+void sample_profile_cover(struct sample_profile *sample);
+
 /* A report as text (malloc); fails the test when there is none. */
 char *sample_profile_report(const struct profile *profile, const struct report_options *options);
 

@@ -63,6 +63,7 @@ static void every_allocation(void **state)
 {
     (void)state;
     struct sample_profile sample = sample_profile_counted();
+    sample_profile_cover(&sample);
     for (int form = 0; form < 2 * (REPORT_CANDIDATES + 1); form++) {
         struct report_options options = {.view = (enum report_view)(form / 2),
                                          .json = form % 2,

@@ -151,6 +151,22 @@ static void losses(void **state)
 {
     (void)state;
     check_view("losses", (struct report_options){.view = REPORT_LOSSES});
+    static const struct {
+        const char *name;
+        struct report_options options;
+    } views[] = {
+        {"coverage", {.view = REPORT_LOSSES}},
+        {"coverage-all", {.view = REPORT_LOSSES, .limit_percent = -1, .ascii = true}},
+        {"coverage-rows", {.view = REPORT_LOSSES, .limit_percent = -1, .limit_rows = 2, .image = "sqlite3"}},
+        {"coverage-header", {.view = REPORT_FLAT, .thread = "worker", .limit_rows = 1}},
+    };
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
+        struct sample_profile sample = sample_profile_counted();
+        sample_profile_cover(&sample);
+        check_view_of(sample, views[i].name, views[i].options);
+    }
+    check_view_of(sample_profile_counted(), "coverage-unsaid",
+                  (struct report_options){.view = REPORT_LOSSES});
 }
 
 static void filters(void **state)
@@ -164,7 +180,8 @@ static void filters(void **state)
 static void colour_only_decorates(void **state)
 {
     (void)state;
-    struct sample_profile sample = sample_profile_full();
+    struct sample_profile sample = sample_profile_counted();
+    sample_profile_cover(&sample);
     for (int view = 0; view <= REPORT_LOSSES; view++) {
         struct report_options options = {.view = (enum report_view)view, .limit_percent = 5, .width = 80};
         char *plain = sample_profile_report(sample.profile, &options);

@@ -1,0 +1,315 @@
+/* What was counted: percentages that never flatter, costs that make no sense, names and numbers that are hostile, and JSON that
+ * says all that the profile holds. */
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "check_json.h"
+#include "report_coverage.h"
+#include "sample_profile.h"
+
+static void expect_in(const char *text, const char *part)
+{
+    if (!strstr(text, part))
+        fail_msg("no \"%s\" in:\n%s", part, text);
+}
+
+static void expect_not_in(const char *text, const char *part)
+{
+    if (strstr(text, part))
+        fail_msg("\"%s\" in:\n%s", part, text);
+}
+
+static size_t times_in(const char *text, const char *part)
+{
+    size_t times = 0;
+    for (text = strstr(text, part); text; text = strstr(text + 1, part))
+        times++;
+    return times;
+}
+
+static void percentages_are_not_rounded_up(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t counted, found;
+        const char *text;
+    } cases[] = {
+        {0, 0, ""},
+        {0, 1, "0.0 %"},
+        {1, 1, "100.0 %"},
+        {1, 3, "33.3 %"},
+        {2, 3, "66.6 %"},
+        {9999, 10000, "99.9 %"},
+        {1, 10000, "0.0 %"},
+        {INT64_MAX - 1, INT64_MAX, "99.9 %"},
+        {INT64_MAX, INT64_MAX, "100.0 %"},
+        {UINT64_MAX, UINT64_MAX, "100.0 %"},
+        {29, 1000, "2.9 %"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct base_text text = {0};
+        report_coverage_percent(&text, cases[i].counted, cases[i].found);
+        assert_string_equal(base_text_string(&text), cases[i].text);
+        base_text_free(&text);
+    }
+}
+
+static char *header_of(const struct sample_profile *sample)
+{
+    char *text = sample_profile_report(sample->profile, &(struct report_options){.limit_rows = 1});
+    *strstr(text, "\n\n") = '\0';
+    return text;
+}
+
+static void check_cost(const char *key, const char *value, const char *expected)
+{
+    struct sample_profile sample = sample_profile_counted(); /* 2,234 samples */
+    profile_set_meta(sample.profile, key, value);
+    char *text = header_of(&sample);
+    expect_in(text, expected);
+    free(text);
+    profile_free(sample.profile);
+}
+
+static void costs_are_said(void **state)
+{
+    (void)state;
+    check_cost("overhead_stub_samples", "0", "   stubs: below 0.17 % of samples   ");
+    check_cost("overhead_stub_samples", "22", "   stubs: 1.0 ±0.4 % of samples   ");
+    check_cost("overhead_stub_samples", "2234", "   stubs: 100.0 ±0.1 % of samples   ");
+    check_cost("overhead_signals", "1", "   ptrace: 1 signal   ");
+    check_cost("overhead_signals", "12000000", "   ptrace: 12.0 M signals   ");
+    check_cost("overhead_births", "3", "   ptrace: 3 births   ");
+    check_cost("overhead_stopped_ns", "2999999", "   ptrace: stopped for 3.00 ms in all   ");
+    check_cost("calls_form", "plain", "   counters: plain   ");
+    check_cost("calls_form", "thread", "   counters: by thread   ");
+    check_cost("calls_form", "lock", "   counters: locked, about 5 ns a call   ");
+    check_cost("calls_form", "a\033b", "   counters: a\\x1bb   ");
+    check_cost("overhead_target_memory", "1290240", "   counters: 1.29 MB in the target   ");
+}
+
+static void costs_that_make_no_sense_are_not_said(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"overhead_stub_samples", "overhead_signals",
+                                       "overhead_signal_ns",    "overhead_births",
+                                       "overhead_stopped_ns",   "overhead_target_memory"};
+    static const char *const values[] = {"", "x", "nan", "inf", "-1", "1e99", "99999999999999999999"};
+    for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+        struct sample_profile sample = sample_profile_counted();
+        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+            profile_set_meta(sample.profile, keys[k], values[v]);
+        profile_set_meta(sample.profile, "calls_form", "");
+        char *text = header_of(&sample);
+        expect_not_in(text, "ptrace");
+        expect_not_in(text, "counters:");
+        expect_not_in(text, "in the target");
+        expect_not_in(text, "stubs");
+        free(text);
+        profile_free(sample.profile);
+    }
+    struct sample_profile sample = sample_profile_counted();
+    profile_set_meta(sample.profile, "overhead_signal_ns", "45000"); /* of no signals */
+    profile_set_meta(sample.profile, "overhead_stub_samples", "2235");
+    char *text = header_of(&sample);
+    expect_not_in(text, "ptrace");
+    expect_not_in(text, "stubs");
+    free(text);
+    profile_free(sample.profile);
+}
+
+static void no_samples_have_no_share_of_stubs(void **state)
+{
+    (void)state;
+    struct sample_profile sample = sample_profile_new();
+    profile_calls_counter(sample.profile);
+    profile_set_meta(sample.profile, "overhead_stub_samples", "0");
+    char *text = header_of(&sample);
+    expect_not_in(text, "stubs");
+    free(text);
+    profile_free(sample.profile);
+}
+
+static void the_header_says_how_complete_calls_are(void **state)
+{
+    (void)state;
+    struct sample_profile sample = sample_profile_counted();
+    char *text = header_of(&sample);
+    expect_not_in(text, "complete");
+    free(text);
+    profile_set_coverage(sample.profile, sample.program, PROFILE_COVERAGE_SITES, 100, 90);
+    text = header_of(&sample);
+    expect_not_in(text, "complete"); /* of functions nothing was said */
+    free(text);
+    profile_set_coverage(sample.profile, sample.program, PROFILE_COVERAGE_FUNCTIONS, 1000, 1000);
+    profile_set_coverage(sample.profile, sample.library, PROFILE_COVERAGE_FUNCTIONS, 2000, 1999);
+    text = header_of(&sample);
+    expect_in(text, " edges, exact; complete for 99.9 % of functions");
+    free(text);
+    profile_free(sample.profile);
+}
+
+static char *losses_of(const struct sample_profile *sample, double limit_percent, uint64_t limit_rows)
+{
+    struct report_options options = {
+        .view = REPORT_LOSSES, .limit_percent = limit_percent, .limit_rows = limit_rows};
+    return sample_profile_report(sample->profile, &options);
+}
+
+/* Of one image as many names as asked for, and how many there are besides. */
+static void names_are_limited_by_image(void **state)
+{
+    (void)state;
+    static const struct {
+        double percent;
+        uint64_t rows;
+        size_t names;
+        const char *rest;
+    } cases[] = {{0.5, 0, 20, "(1,480 more functions)"}, {2, 0, 20, "(1,480 more functions)"},
+                 {-1, 7, 7, "(1,493 more functions)"},   {-1, 999, 999, "(501 more functions)"},
+                 {0, 0, 1000, "(500 more functions)"},   {-1, 5000, 1000, "(500 more functions)"}};
+    struct sample_profile sample = sample_profile_counted();
+    for (uint64_t i = 0; i < 1500; i++)
+        profile_set_uncovered(sample.profile, sample.program, i * 16, "name_of_it", i % 2 ? "odd" : "even");
+    profile_set_uncovered(sample.profile, sample.library, 1, "lonely", "odd");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *text = losses_of(&sample, cases[i].percent, cases[i].rows);
+        assert_int_equal(times_in(text, "name_of_it"), cases[i].names);
+        assert_int_equal(times_in(text, "lonely"), 1);
+        assert_int_equal(times_in(text, "more function"), 1);
+        expect_in(text, cases[i].rest);
+        free(text);
+    }
+    profile_free(sample.profile);
+}
+
+/* Only the functions of an image were told, only its reasons, or everything was found to be nothing. */
+static void parts_may_be_missing(void **state)
+{
+    (void)state;
+    struct sample_profile sample = sample_profile_new();
+    char *text = losses_of(&sample, 0.5, 0);
+    expect_not_in(text, "Calls:"); /* they were not counted */
+    free(text);
+    profile_calls_counter(sample.profile);
+    text = losses_of(&sample, 0.5, 0);
+    expect_in(text, "\nCalls: this profile does not say which ones were not counted.\n");
+    free(text);
+    profile_set_coverage(sample.profile, sample.program, PROFILE_COVERAGE_SITES, 0, 0);
+    text = losses_of(&sample, 0.5, 0);
+    expect_in(text, "\nCalls: there was nothing to count.\n");
+    free(text);
+    profile_set_uncovered(sample.profile, sample.program, 16, "alone", NULL);
+    profile_set_left(sample.profile, sample.library, 3, "left without more", 2);
+    text = losses_of(&sample, 0.5, 0);
+    expect_in(text, "               alone\n");
+    expect_in(text, "     3      2  left without more\n");
+    free(text);
+    profile_free(sample.profile);
+}
+
+static void one_sentence_may_have_two_codes(void **state)
+{
+    (void)state;
+    struct sample_profile sample = sample_profile_counted();
+    profile_set_left(sample.profile, sample.program, 1, "same", 5);
+    profile_set_left(sample.profile, sample.program, 2, "same", 9);
+    profile_set_uncovered(sample.profile, sample.program, 16, "alone", "same");
+    char *text = losses_of(&sample, 0.5, 0);
+    expect_in(text, "     2      9  same\n     1      5  same\n");
+    assert_int_equal(times_in(text, "alone\n"), 1);
+    free(text);
+    profile_free(sample.profile);
+}
+
+static void hostile_words(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"\033[2J\a",
+                                        "\"q\\\n\t",
+                                        "\xc3(\xff",
+                                        "日本語日本語日本語日本語日本語日本語",
+                                        "a b c d e f g h i j k l m n o p q r s t u v w x y z a b c d e f g h",
+                                        " "};
+    struct sample_profile sample = sample_profile_counted();
+    char *huge = malloc(40001);
+    memset(huge, 'x', 40000);
+    huge[40000] = '\0';
+    for (size_t i = 0; i <= sizeof words / sizeof *words; i++) {
+        const char *word = i < sizeof words / sizeof *words ? words[i] : huge;
+        uint32_t image = profile_image(sample.profile, PROFILE_IMAGE_FILE, word, word, 0);
+        for (int kind = PROFILE_COVERAGE_SITES; kind < PROFILE_COVERAGE_LISTED; kind++)
+            profile_set_coverage(sample.profile, image, (enum profile_coverage_kind)kind, UINT64_MAX,
+                                 UINT64_MAX);
+        profile_set_left(sample.profile, image, UINT32_MAX - (uint32_t)i, word, UINT64_MAX);
+        profile_set_uncovered(sample.profile, image, UINT64_MAX - i, word, word);
+    }
+    for (unsigned width = 0; width <= 120; width += 40) {
+        struct report_options options = {.view = REPORT_LOSSES, .width = width};
+        char *text = sample_profile_report(sample.profile, &options);
+        assert_null(strchr(text, '\033'));
+        assert_null(strchr(text, '\a'));
+        free(text);
+        options.json = true;
+        text = sample_profile_report(sample.profile, &options);
+        assert_null(check_json(text));
+        free(text);
+    }
+    free(huge);
+    profile_free(sample.profile);
+}
+
+/* JSON has every row of the profile, whatever the limit is. */
+static void json_has_everything(void **state)
+{
+    (void)state;
+    struct sample_profile sample = sample_profile_counted();
+    sample_profile_cover(&sample);
+    struct report_options options = {
+        .view = REPORT_LOSSES, .json = true, .limit_rows = 1, .limit_percent = -1};
+    char *text = sample_profile_report(sample.profile, &options);
+    assert_null(check_json(text));
+    expect_in(text, "  \"calls_counted\": true,\n");
+    expect_in(text, "    \"sites\": {\"found\": 12001000, \"counted\": 12000998},\n"
+                    "    \"indirect\": {\"found\": 10, \"counted\": 10},\n"
+                    "    \"functions\": {\"found\": 125, \"counted\": 100},\n"
+                    "    \"taken\": {\"found\": 30, \"counted\": 14},\n");
+    expect_in(text,
+              "\"left\": [{\"code\": 30, \"reason\": \"functions too short for a jump\", \"count\": 16}, "
+              "{\"code\": 7, \"reason\": \"jumps that read the flags\", \"count\": 1}], ");
+    expect_in(text, "\"uncovered_functions\": 24}");
+    expect_in(text,
+              "\"left\": [], \"uncovered\": [{\"function\": \"sqlite3_größe(int)\", \"address\": 36864, "
+              "\"reason\": \"something else\"}], \"uncovered_functions\": 1}");
+    assert_int_equal(times_in(text, "{\"function\": null, \"address\": 204"), 4);
+    for (int i = 0; i < 24; i++) {
+        char address[32];
+        snprintf(address, sizeof address, "\"address\": %d,", 0x5000 + i);
+        assert_int_equal(times_in(text, address), 1);
+    }
+    free(text);
+    profile_free(sample.profile);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(percentages_are_not_rounded_up),
+        cmocka_unit_test(costs_are_said),
+        cmocka_unit_test(costs_that_make_no_sense_are_not_said),
+        cmocka_unit_test(no_samples_have_no_share_of_stubs),
+        cmocka_unit_test(the_header_says_how_complete_calls_are),
+        cmocka_unit_test(names_are_limited_by_image),
+        cmocka_unit_test(parts_may_be_missing),
+        cmocka_unit_test(one_sentence_may_have_two_codes),
+        cmocka_unit_test(hostile_words),
+        cmocka_unit_test(json_has_everything),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
