@@ -61,7 +61,7 @@ static bool add_write(struct patch_slab *slab, const struct patch_write *write)
 
 /* --- 1. and 3.: sites --- */
 
-static struct patch_x86_64_site bound_site(const struct patch_slab *slab, uint32_t index)
+struct patch_x86_64_site patch_slab_site(const struct patch_slab *slab, uint32_t index)
 {
     const struct patch_plan_site *site = &slab->plan->sites[index];
     return (struct patch_x86_64_site){.kind = (enum patch_kind)site->kind,
@@ -98,7 +98,7 @@ static void emit_stub(struct patch_slab *slab, uint32_t index)
 {
     struct patch_slab_region *region = &slab->regions[0];
     size_t at = aligned(region->used, STUB_ALIGN);
-    struct patch_x86_64_site site = bound_site(slab, index);
+    struct patch_x86_64_site site = patch_slab_site(slab, index);
     struct patch_x86_64_counter counter = counter_at(slab, patch_plan_site_word(index));
     struct patch_x86_64_code code;
     uint8_t fresh[16], island[5];
@@ -146,7 +146,7 @@ static void emit_past_hook(struct patch_slab *slab, uint32_t index)
     uint64_t body = slab->stubs[index] != 0 ? short_cut(slab, &slab->plan->sites[index]) : 0;
     if (body == 0)
         return;
-    struct patch_x86_64_site site = bound_site(slab, index);
+    struct patch_x86_64_site site = patch_slab_site(slab, index);
     struct patch_x86_64_counter counter = counter_at(slab, patch_plan_site_word(index));
     struct patch_x86_64_code code;
     site.target = body;
@@ -185,17 +185,16 @@ static uint32_t first_site_from(const struct patch_plan *plan, uint64_t address)
     return low;
 }
 
-/* The hook's bytes with the sites among them rewritten: they move along. */
-static void overlay_sites(const struct patch_slab *slab, const struct patch_plan_hook *hook,
-                          uint8_t bytes[20])
+void patch_slab_hook_bytes(const struct patch_slab *slab, uint32_t index, uint8_t bytes[20])
 {
     const struct patch_plan *plan = slab->plan;
+    const struct patch_plan_hook *hook = &plan->hooks[index];
     memcpy(bytes, hook->old, 20);
     if (hook->kind != PATCH_ENTRY)
         return;
     for (uint32_t i = first_site_from(plan, hook->address);
          i < plan->header->site_count && plan->sites[i].address < hook->address + hook->length; i++) {
-        struct patch_x86_64_site site = bound_site(slab, i);
+        struct patch_x86_64_site site = patch_slab_site(slab, i);
         size_t offset = (size_t)(plan->sites[i].address - hook->address);
         uint8_t fresh[16], island[5];
         if (slab->stubs[i] != 0 && offset + site.length <= hook->length &&
@@ -232,7 +231,7 @@ static bool emit_hook(struct patch_slab *slab, uint32_t index)
         return true;
     }
     size_t at = aligned(region->used, HOOK_ALIGN);
-    overlay_sites(slab, hook, bytes);
+    patch_slab_hook_bytes(slab, index, bytes);
     struct patch_x86_64_entry entry = {(enum patch_kind)hook->kind, hook->length, write.address, bytes};
     patch_x86_64_code_begin(&code, region->address + at);
     patch_x86_64_entry_hook(&code, &entry, &counter, slab->recorder, &slab->hooks[index]);
@@ -276,7 +275,7 @@ static bool is_absorbed(const struct patch_slab *slab, const struct patch_plan_s
 static bool write_site(struct patch_slab *slab, uint32_t index)
 {
     const struct patch_plan_site *planned = &slab->plan->sites[index];
-    struct patch_x86_64_site site = bound_site(slab, index);
+    struct patch_x86_64_site site = patch_slab_site(slab, index);
     struct patch_write write = {
         .site = index, .hook = PATCH_NONE, .address = site.address, .length = site.length};
     struct patch_write island = {.site = index, .hook = PATCH_NONE, .address = site.island, .length = 5};
@@ -317,11 +316,40 @@ static bool emit(struct patch_slab *slab)
     return true;
 }
 
+static int by_start(const void *a, const void *b)
+{
+    uint64_t left = ((const struct patch_slab_piece *)a)->address,
+             right = ((const struct patch_slab_piece *)b)->address;
+    return (left > right) - (left < right);
+}
+
+/* Sites' stubs ascend already; hooks may lie in several regions. */
+static bool list_pieces(struct patch_slab *slab)
+{
+    const struct patch_plan_header *header = slab->plan->header;
+    slab->pieces = calloc(header->site_count + (size_t)header->hook_count + 1, sizeof *slab->pieces);
+    if (slab->pieces == NULL)
+        return false;
+    for (uint32_t i = 0; i < header->site_count; i++)
+        if (slab->stubs[i] != 0)
+            slab->pieces[slab->piece_count++] = (struct patch_slab_piece){slab->stubs[i], i, PATCH_NONE};
+    if (slab->recorder != 0)
+        slab->pieces[slab->piece_count++] = (struct patch_slab_piece){slab->recorder, PATCH_NONE, PATCH_NONE};
+    for (uint32_t i = 0; i < header->hook_count; i++)
+        if (slab->entries[i] != 0)
+            slab->pieces[slab->piece_count++] = (struct patch_slab_piece){slab->entries[i], PATCH_NONE, i};
+    if (slab->piece_count > 0)
+        qsort(slab->pieces, slab->piece_count, sizeof *slab->pieces, by_start);
+    return true;
+}
+
 int patch_slab_make(struct patch_slab *slab, struct base_error *error)
 {
     const struct patch_plan_header *header = slab->plan->header;
     slab->writes = NULL;
     slab->write_count = slab->write_capacity = 0;
+    slab->pieces = NULL;
+    slab->piece_count = 0;
     slab->recorder = 0;
     memset(slab->reasons, 0, sizeof slab->reasons);
     slab->stubs = calloc(header->site_count + 1u, sizeof *slab->stubs);
@@ -329,7 +357,8 @@ int patch_slab_make(struct patch_slab *slab, struct base_error *error)
     slab->hooks = calloc(header->hook_count + 1u, sizeof *slab->hooks);
     if (slab->region_count == 0 || slab->counter.index < PATCH_BLOCK_WORDS)
         return base_fail(error, BASE_EUNSUPPORTED, "no place for stubs or counters");
-    if (slab->stubs == NULL || slab->entries == NULL || slab->hooks == NULL || !emit(slab))
+    if (slab->stubs == NULL || slab->entries == NULL || slab->hooks == NULL || !emit(slab) ||
+        !list_pieces(slab))
         return base_fail(error, BASE_ENOMEM, "no memory for the stubs of a program's calls");
     return BASE_OK;
 }
@@ -340,10 +369,12 @@ void patch_slab_free(struct patch_slab *slab)
     free(slab->stubs);
     free(slab->entries);
     free(slab->hooks);
+    free(slab->pieces);
     slab->writes = NULL;
+    slab->pieces = NULL;
     slab->stubs = slab->entries = NULL;
     slab->hooks = NULL;
-    slab->write_count = slab->write_capacity = 0;
+    slab->write_count = slab->write_capacity = slab->piece_count = 0;
 }
 
 /* Both lists are in order; an island may be written for two sites only in a damaged plan. */

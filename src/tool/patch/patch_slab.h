@@ -31,6 +31,11 @@ struct patch_write {
     uint32_t site, hook; /* whose; the other one PATCH_NONE. An island names its site */
 };
 
+struct patch_slab_piece { /* a stub, a hook or the recorder */
+    uint64_t address;
+    uint32_t site, hook; /* whose; both PATCH_NONE: the recorder */
+};
+
 /* Where calls through a linkage stub's slot (image address) end in this process: the function that ld.so has bound it
  * to, or the `body` of its hook when another slab has one. 0: not bound yet. Such a site then goes there at once, past
  * linkage stub and hook: faster than the program was, and seen once, not twice. Only for slots that never change again. */
@@ -54,6 +59,8 @@ struct patch_slab {
     uint64_t *entries;               /* of each hook: where its code lies; 0: not done */
     struct patch_x86_64_hook *hooks; /* of each hook */
     uint64_t recorder;
+    struct patch_slab_piece *pieces; /* all the code, ascending: patch_slab_frame.h */
+    size_t piece_count;
     uint64_t reasons[PATCH_PLAN_REASONS]; /* wanted, but not done: OUT_OF_REACH, TOO_MANY */
 };
 
@@ -70,6 +77,11 @@ void patch_slab_free(struct patch_slab *slab);
 /* The writes of `slab` come after those of `before` (same plan, same bias, still in place): their old bytes become what
  * `before` wrote. False: `before` has writes that `slab` has not, and those would have to be undone. */
 bool patch_slab_follow(struct patch_slab *slab, const struct patch_slab *before);
+
+/* Site `site` as it is in this process. */
+struct patch_x86_64_site patch_slab_site(const struct patch_slab *slab, uint32_t site);
+/* The bytes that hook `hook` moves: those of the plan, with the sites among them rewritten, so that they move along. */
+void patch_slab_hook_bytes(const struct patch_slab *slab, uint32_t hook, uint8_t bytes[20]);
 
 /* May a thread be at `pc` while the writes are made? */
 enum patch_slab_place {

@@ -6,7 +6,7 @@
  *   kind      the thread is                                       walk on with
  *   ENTRY     about to execute the callee's first instruction     pc; the return address is at rsp + 8 * pushed
  *   CALL      about to be in a callee that nobody knows yet       the caller: return address at rsp + 8 * pushed
- *   MOVED     about to execute the instruction that was at pc     pc, by its own rules; rsp + 8 * pushed is its rsp
+ *   MOVED     at the instruction that was at pc                   pc, by its own rules; rsp + 8 * pushed is its rsp
  *   RECORDER  in the code that hooks of this slab call            ask again: with the pc at rsp + 8 * pushed, and
  *                                                                 rsp + 8 * pushed + 8 as the stack pointer
  *

@@ -1,0 +1,280 @@
+/* Frames of slabs. What lies in a slab was emitted by this room, so its code is read again instead of being noted down:
+ * the counting parts are decoded from their first instruction on, adding up pushes and pops (their branches go forward
+ * but for two, which return to a place of the same height); moved instructions are moved once more, to see how long each
+ * has become. */
+#include "patch_slab_frame.h"
+#include "code_instruction.h"
+#include "patch_x86_64_move.h"
+
+#define AHEAD_MOST 16   /* branches whose target is still to come */
+#define PUSH_WORD  0x68 /* push imm32: the return address of a moved call */
+
+/* --- heights: words that the slab's code has pushed --- */
+
+struct heights {
+    unsigned now, count;
+    struct {
+        uint64_t address;
+        unsigned height;
+    } ahead[AHEAD_MOST];
+};
+
+static int pushed_by(const struct code_instruction *in)
+{
+    if (in->opcode_map != 0)
+        return 0;
+    return (in->opcode & 0xf8) == 0x50 ? 1 : (in->opcode & 0xf8) == 0x58 ? -1 : 0;
+}
+
+static bool note_ahead(struct heights *heights, uint64_t target)
+{
+    if (heights->count == AHEAD_MOST)
+        return false;
+    heights->ahead[heights->count].address = target;
+    heights->ahead[heights->count++].height = heights->now;
+    return true;
+}
+
+/* After an instruction that does not go on: does a branch come here? */
+static bool take_noted(struct heights *heights, uint64_t address)
+{
+    for (unsigned i = 0; i < heights->count; i++)
+        if (heights->ahead[i].address == address) {
+            heights->now = heights->ahead[i].height;
+            return true;
+        }
+    return false;
+}
+
+/* The bytes from `address` on to the end of their region; NULL: in none. */
+static const uint8_t *bytes_at(const struct patch_slab *slab, uint64_t address, size_t *available)
+{
+    for (size_t i = 0; i < slab->region_count; i++) {
+        const struct patch_slab_region *region = &slab->regions[i];
+        if (address - region->address < region->used) {
+            *available = region->used - (size_t)(address - region->address);
+            return region->bytes + (address - region->address);
+        }
+    }
+    return NULL;
+}
+
+/* The height at `pc` in the code that begins at `start`, with nothing pushed there; false: no instruction begins there. */
+static bool height_at(const struct patch_slab *slab, uint64_t start, uint64_t pc, uint32_t *height)
+{
+    struct heights heights = {0};
+    size_t available = 0;
+    const uint8_t *bytes = bytes_at(slab, start, &available);
+    uint64_t at = start;
+    while (bytes != NULL && at < pc) {
+        struct code_instruction in;
+        size_t offset = (size_t)(at - start);
+        if (offset >= available || !code_instruction_decode(bytes + offset, available - offset, at, &in))
+            return false;
+        heights.now += (unsigned)pushed_by(&in);
+        at += in.length;
+        if ((in.flow == CODE_BRANCH || in.flow == CODE_JUMP) && in.target >= at &&
+            !note_ahead(&heights, in.target))
+            return false;
+        if (code_instruction_ends(&in) && !take_noted(&heights, at))
+            return false;
+    }
+    *height = heights.now;
+    return bytes != NULL && at == pc;
+}
+
+/* --- moved instructions --- */
+
+struct moved {
+    const uint8_t *old;
+    unsigned length, count_to; /* bytes of `old`; those before `count_to` were moved */
+    uint64_t from, to;         /* where the first one was, and where it lies now */
+    unsigned pushed;           /* bytes, as patch_x86_64_move was told */
+    uint64_t hole, hole_end;
+};
+
+/* Is the distance `offset` into one moved instruction's bytes a boundary, and how much has it pushed until there? */
+static bool inside_moved(const struct patch_x86_64_code *code, size_t offset, uint32_t *pushed)
+{
+    size_t at = 0;
+    while (at < offset) {
+        struct code_instruction in;
+        if (!code_instruction_decode(code->bytes + at, code->size - at, code->address + at, &in))
+            return false;
+        at += in.length;
+    }
+    *pushed = offset > 0 && code->bytes[0] == PUSH_WORD;
+    return at == offset;
+}
+
+/* 1: `pc` is in a moved instruction, *frame says which; 0: behind them all, at or after *behind; -1: at no boundary. */
+static int moved_at(const struct moved *moved, uint64_t pc, struct patch_slab_frame *frame, uint64_t *behind)
+{
+    uint64_t to = moved->to;
+    unsigned at = 0;
+    while (at < moved->count_to) {
+        struct patch_x86_64_code code;
+        patch_x86_64_code_begin(&code, to);
+        unsigned length = patch_x86_64_move(&code, moved->old + at, moved->length - at, moved->from + at,
+                                            moved->pushed, moved->hole, moved->hole_end);
+        if (length == 0)
+            return -1;
+        if (pc < to + code.size) {
+            *frame = (struct patch_slab_frame){.pc = moved->from + at, .kind = PATCH_FRAME_MOVED};
+            if (!inside_moved(&code, (size_t)(pc - to), &frame->pushed))
+                return -1;
+            frame->pushed += moved->pushed / 8;
+            return 1;
+        }
+        at += length;
+        to += code.size;
+    }
+    *behind = to;
+    return 0;
+}
+
+/* --- stubs --- */
+
+/* A function's address, where `address` may be the place in or behind its hook that direct calls go to. */
+static uint64_t before_hook(const struct patch_slab *slab, uint64_t address);
+
+/* Where the direct stub at `start` jumps to; 0: it does not. */
+static uint64_t end_of(const struct patch_slab *slab, uint64_t start)
+{
+    size_t available = 0, at = 0;
+    const uint8_t *bytes = bytes_at(slab, start, &available);
+    struct code_instruction in;
+    while (bytes != NULL && at < available &&
+           code_instruction_decode(bytes + at, available - at, start + at, &in)) {
+        if (in.flow == CODE_JUMP)
+            return in.target;
+        at += in.length;
+    }
+    return 0;
+}
+
+static uint64_t callee_of(const struct patch_slab *slab, uint32_t site)
+{
+    const struct patch_plan_site *planned = &slab->plan->sites[site];
+    return planned->slot == 0 ? planned->target + slab->bias
+                              : before_hook(slab, end_of(slab, slab->stubs[site]));
+}
+
+/* The length of the group's last instruction, which was not moved but made into a jump. */
+static unsigned last_of_group(const struct patch_x86_64_site *site)
+{
+    unsigned at = 0;
+    struct code_instruction in;
+    while (code_instruction_decode(site->old + at, site->length - at, site->address + at, &in) &&
+           at + in.length < site->length)
+        at += in.length;
+    return at;
+}
+
+static bool stub_frame(const struct patch_slab *slab, uint32_t index, uint64_t pc,
+                       struct patch_slab_frame *frame)
+{
+    struct patch_x86_64_site site = patch_slab_site(slab, index);
+    bool is_jump = patch_x86_64_stub_is_jump(site.kind);
+    uint64_t start = slab->stubs[index];
+    unsigned last = 0;
+    if (site.kind == PATCH_CALL_GROUP || site.kind == PATCH_JUMP_GROUP) {
+        last = last_of_group(&site);
+        struct moved moved = {site.old, site.length,     last,         site.address,
+                              start,    is_jump ? 0 : 8, site.address, site.address + site.length};
+        int found = moved_at(&moved, pc, frame, &start);
+        if (found != 0)
+            return found > 0;
+    }
+    *frame = (struct patch_slab_frame){.kind = is_jump ? PATCH_FRAME_MOVED : PATCH_FRAME_CALL,
+                                       .pc = is_jump ? site.address + last : 0};
+    if (site.kind < PATCH_CALL_INDIRECT)
+        *frame = (struct patch_slab_frame){.kind = PATCH_FRAME_ENTRY, .pc = callee_of(slab, index)};
+    return height_at(slab, start, pc, &frame->pushed);
+}
+
+/* --- hooks --- */
+
+static bool hook_frame(const struct patch_slab *slab, uint32_t index, uint64_t pc,
+                       struct patch_slab_frame *frame)
+{
+    const struct patch_plan_hook *hook = &slab->plan->hooks[index];
+    uint64_t address = hook->address + slab->bias, body = slab->hooks[index].body, behind = 0;
+    uint8_t bytes[20];
+    if (hook->kind != PATCH_ENTRY || pc < body) {
+        *frame = (struct patch_slab_frame){.kind = PATCH_FRAME_ENTRY, .pc = address};
+        return height_at(slab, slab->entries[index], pc, &frame->pushed);
+    }
+    patch_slab_hook_bytes(slab, index, bytes);
+    struct moved moved = {bytes, hook->length, hook->length,          address, body,
+                          0,     address + 1,  address + hook->length};
+    int found = moved_at(&moved, pc, frame, &behind);
+    if (found != 0)
+        return found > 0;
+    *frame = (struct patch_slab_frame){.kind = PATCH_FRAME_MOVED, .pc = address + hook->length};
+    return pc == behind;
+}
+
+/* --- which of them --- */
+
+/* The piece that begins last at or before `pc`; NULL: none. */
+static const struct patch_slab_piece *piece_at(const struct patch_slab *slab, uint64_t pc)
+{
+    size_t low = 0, high = slab->piece_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (slab->pieces[middle].address <= pc)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 ? &slab->pieces[low - 1] : NULL;
+}
+
+static uint64_t before_hook(const struct patch_slab *slab, uint64_t address)
+{
+    const struct patch_slab_piece *piece = piece_at(slab, address);
+    uint32_t function = patch_plan_function_at(slab->plan, address - slab->bias);
+    uint32_t hook = function != PATCH_NONE ? slab->plan->functions[function].hook : PATCH_NONE;
+    size_t available;
+    if (piece != NULL && bytes_at(slab, address, &available) != NULL)
+        hook = piece->hook;
+    bool past = hook != PATCH_NONE && slab->entries[hook] != 0 && slab->hooks[hook].body == address;
+    return past ? slab->plan->hooks[hook].address + slab->bias : address;
+}
+
+/* The jump that was written into padding for a two-byte one. */
+static bool island_frame(const struct patch_slab *slab, uint64_t pc, struct patch_slab_frame *frame)
+{
+    size_t low = 0, high = slab->write_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (slab->writes[middle].address < pc)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == slab->write_count || slab->writes[low].address != pc || slab->writes[low].site == PATCH_NONE)
+        return false;
+    uint32_t site = slab->writes[low].site;
+    if (slab->plan->sites[site].island == 0 || slab->plan->sites[site].island + slab->bias != pc)
+        return false;
+    *frame = (struct patch_slab_frame){.kind = PATCH_FRAME_ENTRY, .pc = callee_of(slab, site)};
+    return true;
+}
+
+bool patch_slab_frame(const struct patch_slab *slab, uint64_t pc, struct patch_slab_frame *frame)
+{
+    size_t available;
+    if (bytes_at(slab, pc, &available) == NULL)
+        return island_frame(slab, pc, frame);
+    const struct patch_slab_piece *piece = piece_at(slab, pc);
+    if (piece == NULL || bytes_at(slab, piece->address, &available) == NULL)
+        return false;
+    if (piece->site != PATCH_NONE)
+        return stub_frame(slab, piece->site, pc, frame);
+    if (piece->hook != PATCH_NONE)
+        return hook_frame(slab, piece->hook, pc, frame);
+    *frame = (struct patch_slab_frame){.kind = PATCH_FRAME_RECORDER};
+    return height_at(slab, piece->address, pc, &frame->pushed);
+}

@@ -1,0 +1,200 @@
+/* Libraries that are patched in this process. */
+#include <asm/prctl.h>
+#include <dlfcn.h>
+#include <link.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "patch_subject.h"
+
+#define WINDOW 0x4000
+
+static uint64_t address_of(const void *pointer)
+{
+    return (uint64_t)(uintptr_t)pointer;
+}
+
+static void *map_near(uint64_t near, size_t size)
+{
+    for (uint64_t distance = 0x1000000; distance < 0x70000000; distance += 0x1000000) {
+        uint64_t at = (near & ~UINT64_C(0xfff)) - distance;
+        void *place = mmap((void *)(uintptr_t)at, size, PROT_READ | PROT_WRITE | PROT_EXEC,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        if (place != MAP_FAILED && address_of(place) == at)
+            return place;
+        if (place != MAP_FAILED)
+            munmap(place, size);
+    }
+    fail_msg("no room near the library");
+    return NULL;
+}
+
+void patch_subject_load(struct patch_subject *subject, const char *path)
+{
+    struct elf_image *image;
+    struct link_map *map;
+    struct base_error error = {0};
+    *subject = (struct patch_subject){0};
+    subject->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    assert_non_null(subject->handle);
+    assert_int_equal(dlinfo(subject->handle, RTLD_DI_LINKMAP, &map), 0);
+    subject->bias = map->l_addr;
+    assert_int_equal(elf_image_open(path, &image, &error), BASE_OK);
+    assert_int_equal(patch_plan_make(image, NULL, &subject->plan, &error), BASE_OK);
+    elf_image_close(image);
+}
+
+void *patch_subject_symbol(const struct patch_subject *subject, const char *name)
+{
+    void *symbol = dlsym(subject->handle, name);
+    assert_non_null(symbol);
+    return symbol;
+}
+
+/* A region in each window that a hook needs. */
+static void map_windows(struct patch_subject *subject)
+{
+    for (uint32_t i = 0; i < subject->plan.header->hook_count; i++) {
+        uint64_t low, high;
+        bool there = !patch_slab_window(&subject->plan, i, subject->bias, &low, &high);
+        for (size_t j = 1; j < subject->region_count; j++)
+            there =
+                there || (subject->regions[j].address >= low && subject->regions[j].address + WINDOW <= high);
+        for (uint64_t at = (low + 0xfff) & ~UINT64_C(0xfff); !there && at + WINDOW <= high; at += WINDOW) {
+            void *place = mmap((void *)(uintptr_t)at, WINDOW, PROT_READ | PROT_WRITE | PROT_EXEC,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+            if (place == MAP_FAILED)
+                continue;
+            assert_true(subject->region_count < PATCH_SUBJECT_REGIONS);
+            subject->regions[subject->region_count++] =
+                (struct patch_slab_region){address_of(place), place, WINDOW, 0};
+            there = true;
+        }
+    }
+}
+
+uint64_t patch_subject_slot(const struct patch_subject *subject, uint64_t slot)
+{
+    return *(const uint64_t *)(uintptr_t)(subject->bias + slot);
+}
+
+/* The library is bound at once (RTLD_NOW). */
+static uint64_t resolve(void *context, uint64_t slot)
+{
+    return patch_subject_slot(context, slot);
+}
+
+static struct patch_table *new_table(void)
+{
+    struct patch_table *table =
+        calloc(1, sizeof *table + PATCH_SUBJECT_ENTRIES * sizeof(struct patch_table_entry));
+    assert_non_null(table);
+    table->mask = PATCH_SUBJECT_ENTRIES - 1;
+    return table;
+}
+
+void patch_subject_prepare(struct patch_subject *subject, enum patch_form form, uint64_t near)
+{
+    size_t size = (patch_slab_size(&subject->plan) + 0xfff) & ~(size_t)0xfff;
+    subject->place = map_near(near, size + PATCH_SUBJECT_BLOCK);
+    struct patch_block *block = (void *)(subject->place + size);
+    block->self = address_of(block);
+    block->table = address_of(new_table());
+    assert_true(8 * (PATCH_BLOCK_WORDS + (uint64_t)patch_plan_words(&subject->plan)) <= PATCH_SUBJECT_BLOCK);
+    subject->regions[0] = (struct patch_slab_region){address_of(subject->place), subject->place, size, 0};
+    subject->region_count = 1;
+    map_windows(subject);
+    subject->slab =
+        (struct patch_slab){.plan = &subject->plan,
+                            .bias = subject->bias,
+                            .counter = {form, address_of(block), PATCH_SUBJECT_WORD, PATCH_BLOCK_WORDS},
+                            .regions = subject->regions,
+                            .region_count = subject->region_count,
+                            .resolve = subject->resolves ? resolve : NULL,
+                            .context = subject};
+    assert_int_equal(patch_slab_make(&subject->slab, NULL), BASE_OK);
+    for (unsigned i = 0; i < PATCH_PLAN_REASONS; i++)
+        assert_int_equal(subject->slab.reasons[i], 0);
+}
+
+void patch_subject_write(const struct patch_subject *subject, bool undo)
+{
+    for (size_t i = 0; i < subject->slab.write_count; i++) {
+        const struct patch_write *write = &subject->slab.writes[i];
+        uint8_t *at = (uint8_t *)(uintptr_t)write->address;
+        uint8_t *page = (uint8_t *)((uintptr_t)at & ~(uintptr_t)0xfff);
+        assert_memory_equal(at, undo ? write->fresh : write->old, write->length);
+        assert_return_code(mprotect(page, 0x2000, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
+        memcpy(at, undo ? write->old : write->fresh, write->length);
+        assert_return_code(mprotect(page, 0x1000, PROT_READ | PROT_EXEC), 0);
+    }
+}
+
+struct patch_block *patch_subject_block(const struct patch_subject *subject)
+{
+    return (void *)(uintptr_t)subject->slab.counter.block;
+}
+
+struct patch_block *patch_subject_new_block(void)
+{
+    struct patch_block *block = calloc(1, PATCH_SUBJECT_BLOCK);
+    assert_non_null(block);
+    block->self = address_of(block);
+    block->table = address_of(new_table());
+    return block;
+}
+
+void patch_subject_free_block(struct patch_block *block)
+{
+    free((void *)(uintptr_t)block->table);
+    free(block);
+}
+
+void patch_subject_use_block(const struct patch_block *block)
+{
+    uint64_t base = block != NULL ? address_of(block) - PATCH_SUBJECT_WORD : 0;
+    assert_return_code(syscall(SYS_arch_prctl, ARCH_SET_GS, base), 0);
+}
+
+uint64_t patch_subject_hook_calls_from(const struct patch_subject *subject, const struct patch_block *block,
+                                       uint32_t hook, uint64_t return_address)
+{
+    uint64_t word = patch_plan_hook_word(&subject->plan, hook), calls = 0;
+    const struct patch_table *table = (const void *)(uintptr_t)block->table;
+    for (uint64_t i = 0; i <= table->mask; i++)
+        if (table->entries[i].callee == 8 * (PATCH_BLOCK_WORDS + word) &&
+            table->entries[i].return_address == return_address)
+            calls += table->entries[i].calls;
+    return calls + (block->counters[word] == return_address ? block->counters[word + 1] : 0);
+}
+
+uint64_t patch_subject_hook_calls(const struct patch_subject *subject, const struct patch_block *block,
+                                  uint32_t hook)
+{
+    uint64_t word = patch_plan_hook_word(&subject->plan, hook), calls = 0;
+    const struct patch_table *table = (const void *)(uintptr_t)block->table;
+    for (uint64_t i = 0; i <= table->mask; i++)
+        if (table->entries[i].callee == 8 * (PATCH_BLOCK_WORDS + word))
+            calls += table->entries[i].calls;
+    return calls + block->counters[word + 1] + block->counters[word + 2];
+}
+
+void patch_subject_unload(struct patch_subject *subject)
+{
+    size_t size = subject->regions[0].size;
+    for (size_t i = 1; i < subject->region_count; i++)
+        munmap(subject->regions[i].bytes, WINDOW);
+    free((void *)(uintptr_t)patch_subject_block(subject)->table);
+    munmap(subject->place, size + PATCH_SUBJECT_BLOCK);
+    patch_slab_free(&subject->slab);
+    patch_plan_free(&subject->plan);
+    dlclose(subject->handle);
+}
