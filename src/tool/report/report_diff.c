@@ -178,6 +178,7 @@ static void note_programs(struct report_diff *diff, void (*each)(struct report_d
             old.data, new.data);
         each(diff, base_text_string(&note));
     }
+    diff->out->failed |= old.failed || new.failed || note.failed;
     base_text_free(&old);
     base_text_free(&new);
     base_text_free(&note);
@@ -193,6 +194,7 @@ static void note_images(struct report_diff *diff, void (*each)(struct report_dif
         base_text_addf(&note, "%s is taken for what %s was", image->name,
                        diff->matcher.images[image->same].name);
         each(diff, base_text_string(&note));
+        diff->out->failed |= note.failed;
         base_text_free(&note);
     }
 }
@@ -219,6 +221,7 @@ void report_diff_notes(struct report_diff *diff, void (*each)(struct report_diff
         base_text_addf(&note, "%s is unfinished: its recording did not come to its end",
                        diff->runs[run].file);
         each(diff, base_text_string(&note));
+        diff->out->failed |= note.failed;
         base_text_free(&note);
     }
     note_noise(diff, each);

@@ -1,14 +1,24 @@
 /* report_diff_json.c - the comparison for machines; doc/man/tally-diff.1 names the members. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "report_diff_rows.h"
+
+/* Exact figures with all their digits. */
+static void number(struct base_json *json, const char *key, double value)
+{
+    if (fabs(value) < 9e15 && value == floor(value))
+        base_json_integer(json, key, (int64_t)value);
+    else
+        base_json_number(json, key, value);
+}
 
 static void range(struct base_json *json, const char *key, const struct report_range *of)
 {
     base_json_begin(json, key, '{');
-    base_json_number(json, "value", of->value);
-    base_json_number(json, "low", of->low);
-    base_json_number(json, "high", of->high);
+    number(json, "value", of->value);
+    number(json, "low", of->low);
+    number(json, "high", of->high);
     base_json_end(json, '}');
 }
 
@@ -16,7 +26,7 @@ static void level(const struct report_diff *diff, const char *key, double cost, 
                   uint64_t samples)
 {
     base_json_begin(diff->json, key, '{');
-    base_json_number(diff->json, "value", cost);
+    number(diff->json, "value", cost);
     base_json_unsigned(diff->json, "samples", samples);
     base_json_number(diff->json, "share", share);
     base_json_end(diff->json, '}');
@@ -81,7 +91,8 @@ static void side(const struct report_diff *diff, const char *key, size_t begin, 
         base_json_string(json, "file", diff->runs[run].file);
         base_json_string(json, "command", profile_meta(profile, "command"));
         base_json_string(json, "hostname", profile_meta(profile, "hostname"));
-        base_json_string(json, "rate_hz", profile_meta(profile, "rate_hz"));
+        const char *rate = profile_meta(profile, "rate_hz");
+        base_json_number(json, "rate_hz", rate ? strtod(rate, NULL) : NAN);
         base_json_bool(json, "complete", profile_meta(profile, "complete") != NULL);
         base_json_integer(json, "value", diff->whole[run].value);
         base_json_unsigned(json, "samples", diff->whole[run].samples);

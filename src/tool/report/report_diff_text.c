@@ -87,6 +87,7 @@ static void add_note(struct report_diff *diff, const char *note)
     struct base_text line = {0};
     base_text_addf(&line, "note: %s", note);
     add_line(diff, base_text_string(&line), REPORT_PLAIN);
+    diff->out->failed |= line.failed;
     base_text_free(&line);
 }
 

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "report_diff.h"
 #include "sample_profile.h"
 
 void *__real_malloc(size_t size);
@@ -88,8 +89,59 @@ static void every_allocation(void **state)
     profile_free(sample.profile);
 }
 
+static int compare(const struct report_diff_run *runs, enum report_diff_view view, struct base_text *out,
+                   struct report_diff_gate *gate, struct base_error *error)
+{
+    struct report_diff_options options = {
+        .view = view, .fail_above = 5, .limit_percent = -1, .width = 80, .json = view == REPORT_DIFF_PATHS};
+    return report_diff_print(runs, 3, 1, &options, gate, out, error);
+}
+
+/* True when allocation number `failing` was reached. */
+static bool try_diff(const struct report_diff_run *runs, enum report_diff_view view, long failing,
+                     const char *whole)
+{
+    struct base_text out = {0};
+    struct base_error error = {0};
+    struct report_diff_gate gate = {0};
+    left = failing;
+    int code = compare(runs, view, &out, &gate, &error);
+    bool reached = left < 0;
+    left = -1;
+    assert_true(code == 0 || (code == BASE_ENOMEM && error.text[0] && !out.length));
+    if (!code)
+        assert_string_equal(base_text_string(&out), whole);
+    base_text_free(&out);
+    base_text_free(&gate.names);
+    return reached;
+}
+
+static void every_allocation_of_a_comparison(void **state)
+{
+    (void)state;
+    struct sample_profile samples[3];
+    struct report_diff_run runs[3];
+    for (int i = 0; i < 3; i++) {
+        samples[i] = sample_profile_counted();
+        SAMPLE(&samples[i], 0, 100 + 3000 * (i == 2), 1);
+        runs[i] = (struct report_diff_run){samples[i].profile, "file"};
+    }
+    for (int view = 0; view <= REPORT_DIFF_EDGES; view++) {
+        struct base_text whole = {0};
+        long failing = 0;
+        assert_int_equal(compare(runs, (enum report_diff_view)view, &whole, NULL, NULL), 0);
+        while (try_diff(runs, (enum report_diff_view)view, failing, base_text_string(&whole)))
+            failing++;
+        assert_true(failing > 20);
+        base_text_free(&whole);
+    }
+    for (int i = 0; i < 3; i++)
+        profile_free(samples[i].profile);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_allocation)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_allocation),
+                                       cmocka_unit_test(every_allocation_of_a_comparison)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

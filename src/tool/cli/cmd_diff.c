@@ -1,0 +1,252 @@
+/* tally diff: recordings before and after a change, for people and as a gate for CI. */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base_array.h"
+#include "base_terminal.h"
+#include "base_text.h"
+#include "cli.h"
+#include "cli_pager.h"
+#include "cli_profile.h"
+#include "report_diff.h"
+
+static const double DEFAULT_LIMIT = 0.5; /* percent */
+enum { GATE_FAILED = 1 };
+
+struct diff_wish {
+    int view, color;
+    const char *counter;
+    double fail_above, limit_percent;
+    uint64_t limit_rows;
+    bool total, significant, json, debuginfod, pager;
+};
+
+static int read_limit(const struct base_option *option, const char *argument, void *target,
+                      struct base_error *error)
+{
+    (void)option;
+    struct diff_wish *wish = target;
+    return cli_profile_limit(argument, &wish->limit_percent, &wish->limit_rows, error);
+}
+
+/* "5" and "5%" */
+static int read_percent(const struct base_option *option, const char *argument, void *target,
+                        struct base_error *error)
+{
+    (void)option;
+    struct diff_wish *wish = target;
+    size_t length = strlen(argument);
+    char number[64];
+    if (!length || length >= sizeof number)
+        return base_fail(error, BASE_EUSAGE, "'%s' is no number of percent", argument);
+    memcpy(number, argument, length + 1);
+    if (number[length - 1] == '%')
+        number[length - 1] = '\0';
+    return base_options_read_real(number, &wish->fail_above, error);
+}
+
+#define MEMBER(member) .offset = offsetof(struct diff_wish, member)
+
+static const struct base_option diff_options[] = {
+    {.kind = BASE_OPTION_HEADING, .help = "What to compare"},
+    {.name = "counter",
+     .kind = BASE_OPTION_TEXT,
+     MEMBER(counter),
+     .argument = "NAME",
+     .help = "the figures (default: time.cpu, or the first counter that all have); calls: exact calls, by "
+             "function"},
+    {.name = "total",
+     .kind = BASE_OPTION_FLAG,
+     MEMBER(total),
+     .help = "functions with all they call (default: the functions themselves)"},
+    {.name = "paths",
+     .kind = BASE_OPTION_SET,
+     MEMBER(view),
+     .value = REPORT_DIFF_PATHS,
+     .help = "whole stacks"},
+    {.name = "edges",
+     .kind = BASE_OPTION_SET,
+     MEMBER(view),
+     .value = REPORT_DIFF_EDGES,
+     .help = "exact calls, by caller and callee"},
+    {.kind = BASE_OPTION_HEADING, .help = "As a gate"},
+    {.name = "fail-above",
+     .kind = BASE_OPTION_CALL,
+     .handler = read_percent,
+     .argument = "PERCENT",
+     .help = "exit with 1 when something costs more than this above what it was, and noise does not explain "
+             "it"},
+    {.kind = BASE_OPTION_HEADING, .help = "How it is shown"},
+    {.name = "significant",
+     .kind = BASE_OPTION_FLAG,
+     MEMBER(significant),
+     .help = "only what changed by more than noise"},
+    {.name = "limit",
+     .kind = BASE_OPTION_CALL,
+     .handler = read_limit,
+     .argument = "PERCENT|N",
+     .help = "leave out what is within noise and below a share on both sides (2%), or show so many rows (20) "
+             "(default 0.5%; 0% shows everything)"},
+    {.name = "json", .kind = BASE_OPTION_FLAG, MEMBER(json), .help = "for machines"},
+    {.name = "debuginfod",
+     .kind = BASE_OPTION_FLAG,
+     MEMBER(debuginfod),
+     .help = "ask the debuginfod servers of $DEBUGINFOD_URLS for what is missing"},
+    {.name = "no-pager",
+     .kind = BASE_OPTION_UNFLAG,
+     MEMBER(pager),
+     .help = "print long comparisons straight to the terminal"},
+    {.name = "color",
+     .kind = BASE_OPTION_CHOICE,
+     MEMBER(color),
+     .argument = "auto|always|never",
+     .help = "auto: on a terminal, unless NO_COLOR is set"},
+    {0},
+};
+
+static const char *const diff_notes[] = {
+    "Several recordings of a side are separated by commas. One recording a side tells sampling noise; how "
+    "much "
+    "runs of the program differ, and so whether the whole became slower, only several tell: five are good.",
+    "The exit status is 0, 1 when --fail-above found something, 2 after an error.",
+    "  tally diff before.out after.out",
+    "  tally diff a1.out,a2.out,a3.out b1.out,b2.out,b3.out --fail-above 5",
+    "  tally diff before.out after.out --counter calls --significant",
+    NULL,
+};
+
+static const struct base_options_command diff_command = {
+    .name = "tally diff",
+    .synopsis = {"[OPTIONS] OLD[,OLD...] NEW[,NEW...]"},
+    .summary =
+        "Compare recordings before and after a change: how each function's share and cost changed, how "
+        "sure that is, and what is within noise.",
+    .options = diff_options,
+    .minimum_arguments = 2,
+    .maximum_arguments = 2,
+    .arguments = "OLD NEW",
+    .notes = diff_notes,
+};
+
+static int check(struct diff_wish *wish, struct base_error *error)
+{
+    if (wish->view >= 0 && wish->total)
+        return base_fail(error, BASE_EUSAGE, "diff: --total is for functions, not for --paths or --edges");
+    if (wish->view == REPORT_DIFF_EDGES && wish->counter)
+        return base_fail(error, BASE_EUSAGE, "diff: --edges has no --counter: it compares calls");
+    if (wish->view < 0)
+        wish->view = REPORT_DIFF_FUNCTIONS;
+    return BASE_OK;
+}
+
+/* --- the runs --- */
+
+struct runs {
+    struct report_diff_run *items;
+    char **names; /* of the files, malloc */
+    size_t count, capacity, name_capacity, old_count;
+};
+
+static void free_runs(struct runs *runs)
+{
+    for (size_t i = 0; i < runs->count; i++) {
+        profile_free((struct profile *)(uintptr_t)runs->items[i].profile);
+        free(runs->names[i]);
+    }
+    free(runs->items);
+    free(runs->names);
+}
+
+static int load_one(struct runs *runs, const char *name, size_t length, bool debuginfod,
+                    struct base_error *error)
+{
+    struct profile *profile = NULL;
+    char *file = strndup(name, length);
+    if (!file || !base_array_room(runs->items, runs->count, runs->capacity) ||
+        !base_array_room(runs->names, runs->count, runs->name_capacity)) {
+        free(file);
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    }
+    int code = length
+                   ? cli_profile_load(file, false, debuginfod, &profile, error)
+                   : base_fail(error, BASE_EUSAGE, "diff: '%s' has an empty name between its commas", name);
+    if (code < 0) {
+        free(file);
+        return code;
+    }
+    runs->names[runs->count] = file;
+    runs->items[runs->count++] = (struct report_diff_run){profile, file};
+    return BASE_OK;
+}
+
+/* A,B,C; but a file whose name has a comma is that file. */
+static int load_side(struct runs *runs, const char *list, bool debuginfod, struct base_error *error)
+{
+    if (!access(list, F_OK))
+        return load_one(runs, list, strlen(list), debuginfod, error);
+    for (;;) {
+        size_t length = strcspn(list, ",");
+        int code = load_one(runs, list, length, debuginfod, error);
+        if (code < 0 || !list[length])
+            return code;
+        list += length + 1;
+    }
+}
+
+/* --- the command --- */
+
+static int show(const struct runs *runs, const struct diff_wish *wish, struct report_diff_gate *gate,
+                struct base_error *error)
+{
+    struct report_diff_options options = {
+        .view = (enum report_diff_view)wish->view,
+        .counter = wish->counter,
+        .total = wish->total,
+        .significant = wish->significant,
+        .fail_above = wish->fail_above,
+        .limit_percent = wish->limit_percent,
+        .limit_rows = wish->limit_rows,
+        .json = wish->json,
+        .color = base_terminal_color(STDOUT_FILENO, (enum base_terminal_color)wish->color),
+        .ascii = !base_terminal_utf8(),
+        .width = base_terminal_width(STDOUT_FILENO),
+    };
+    struct base_text text = {0};
+    int code = report_diff_print(runs->items, runs->count, runs->old_count, &options, gate, &text, error);
+    int status = code < 0 ? cli_fail(error) : cli_pager_show(&text, wish->pager && !wish->json);
+    base_text_free(&text);
+    return status;
+}
+
+static int judge(const struct diff_wish *wish, const struct report_diff_gate *gate, int status)
+{
+    if (status != CLI_OK || !gate->failed)
+        return status;
+    cli_say("diff: above %.6g %%: %s%s", wish->fail_above, base_text_string(&gate->names),
+            gate->failed > 5 ? " and others" : "");
+    return GATE_FAILED;
+}
+
+int cmd_diff(int argc, char **argv)
+{
+    struct diff_wish wish = {.view = -1, .fail_above = -1, .limit_percent = DEFAULT_LIMIT, .pager = true};
+    struct base_options_rest rest;
+    struct base_error error = {0};
+    struct runs runs = {0};
+    struct report_diff_gate gate = {0};
+    int status;
+    if (!cli_parse(&diff_command, argc, argv, &wish, &rest, &status))
+        return status;
+    int code = check(&wish, &error);
+    if (code >= 0)
+        code = load_side(&runs, rest.arguments[0], wish.debuginfod, &error);
+    runs.old_count = runs.count;
+    if (code >= 0)
+        code = load_side(&runs, rest.arguments[1], wish.debuginfod, &error);
+    status = code < 0 ? cli_fail(&error) : judge(&wish, &gate, show(&runs, &wish, &gate, &error));
+    base_text_free(&gate.names);
+    free_runs(&runs);
+    return status;
+}

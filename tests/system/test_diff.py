@@ -1,0 +1,135 @@
+"""tally diff on recordings of real runs: nothing is found where nothing changed, and what changed is found."""
+import json
+import os
+import shutil
+
+import tap
+import tally
+import workloads
+
+PAIRS = 20
+
+
+def diff(context, old, new, *options, status=0):
+    """The comparison, read from its JSON. `old` and `new` are paths or lists of them."""
+    sides = [side if isinstance(side, str) else ",".join(side) for side in (old, new)]
+    result = tally.run(context, [context.tally, "diff", *sides, "--json", "--limit", "0%", *options])
+    context.equal(result.status, status, f"status of tally diff ({result.text()})")
+    found = json.loads(result.output)
+    found["errors"] = result.errors.decode()
+    return found
+
+
+def row_of(found, function):
+    return next(row for row in found["rows"] if row.get("function") == function)
+
+
+def slower(context, name, turns, percent, rate="1999"):
+    return tally.recorded(context, [context.program("slower"), str(turns), str(percent)], ["-F", rate], name=name).path
+
+
+def changed(found):
+    return [f"{row['function']} {row['old']['samples']} -> {row['new']['samples']}, p {row['probability']:.2g}"
+            for row in found["rows"] if row["significant"]]
+
+
+def alarms_of(context, numbers, sides):
+    """The pairs of recordings of one program that are called different."""
+    alarms = []
+    for number in numbers:
+        pair = [slower(context, f"{side}{number}", 12000, 0) for side in "ab"]
+        for side, path in zip(sides, pair):
+            side.append(path)
+        found = diff(context, *pair)
+        context.check(found["compared"] >= 7, f"only {found['compared']} functions compared")
+        if found["changed"]:
+            alarms.append((number, changed(found)))
+    return alarms
+
+
+@tap.case
+def the_same_program_twice(context):
+    """Nothing significant in at least 19 of 20 pairs. One in a hundred is expected, so two of 20 may be chance, once in sixty
+    times: then 20 more pairs have to be better."""
+    sides, pairs = ([], []), PAIRS
+    alarms = alarms_of(context, range(PAIRS), sides)
+    if len(alarms) > 1:
+        pairs += PAIRS
+        alarms += alarms_of(context, range(PAIRS, pairs), sides)
+    context.note(f"{len(alarms)} of {pairs} pairs with a change: {alarms}")
+    context.check(len(alarms) <= pairs // 20, f"{len(alarms)} of {pairs} pairs differ: {alarms}")
+    found = diff(context, sides[0][:5], sides[1][:5])
+    context.equal(found["changed"], 0, f"changes between five runs and five: {changed(found)}")
+
+
+@tap.case
+def ten_percent_in_one_function(context):
+    """Found in its share, whatever pace the machine had; and in nothing else's favour."""
+    old, new = (slower(context, f"p{percent}", 160000, percent, "4999") for percent in (0, 10))
+    found = diff(context, old, new)
+    row = row_of(found, "slower_work")
+    context.note(f"share {row['share_change']}, cost {row['percent']:.1f} %, p {row['probability']:.2g}")
+    context.check(row["significant"] and row["share_change"]["low"] > 0, f"not found: {row}")
+    for other in found["rows"]:
+        context.check(other is row or not (other["significant"] and other["share_change"]["value"] > 0),
+                      f"{other['function']} is said to have grown: {other}")
+
+
+@tap.case
+def gate(context):
+    """Three runs a side, in turn, so that a machine that changes its pace changes it for both."""
+    runs = {percent: [] for percent in (0, 40)}
+    for number in range(3):
+        for percent, paths in runs.items():
+            paths.append(slower(context, f"gate{percent}.{number}", 30000, percent))
+    found = diff(context, runs[0], runs[40], "--fail-above", "5", status=1)
+    context.check("slower_work" in found["errors"], f"the gate does not say which: {found['errors']}")
+    context.check(row_of(found, "slower_work")["fails"], "slower_work does not fail")
+    context.equal([row["function"] for row in found["rows"] if row["fails"]], ["slower_work"], "what fails")
+    diff(context, runs[0], runs[40], "--fail-above", "400")
+    diff(context, runs[0], runs[0], "--fail-above", "0")
+
+
+@tap.case
+def other_rate_other_name(context):
+    """The same work at another rate, by a copy of another name: the same shares, and a cost that is no other."""
+    old = slower(context, "slow", 40000, 0, "999")
+    copy = context.path("renamed")
+    shutil.copy(context.program("slower"), copy)
+    new = tally.recorded(context, [copy, "40000"], ["-F", "3999"], name="fast").path
+    found = diff(context, old, new)
+    context.equal(found["changed"], 0, f"changes: {changed(found)}")
+    context.check(row_of(found, "slower_work")["new"]["samples"] > 2.5 * row_of(found, "slower_work")["old"]["samples"],
+                  "the faster rate did not take more samples")
+    context.check(abs(found["whole"]["percent"]) < 50, f"the whole differs by {found['whole']['percent']} %")
+    context.check(any("renamed is taken for what slower was" in note for note in found["notes"]), f"notes: {found['notes']}")
+
+
+@tap.case
+def bzip2_1_and_9(context):
+    tap.need("bzip2")
+    text = workloads.text_file(context, 6)
+    profiles = [tally.recorded(context, ["bzip2", "-k", "-c", level, text], name="bzip2" + level).path for level in ("-1", "-9")]
+    found = diff(context, *profiles)
+    context.note(f"{found['changed']} of {found['compared']} changed, the whole {found['whole']['percent']:+.0f} %")
+    context.check(found["changed"] >= 1, "the block size changes nothing")
+    images = {row["image"] for row in found["rows"] if row["significant"]}
+    context.check(any(image and ("bzip2" in image or "libbz2" in image) for image in images), f"what changed lies in {images}")
+    shares = [sum(row[side]["share"] for row in found["rows"]) for side in ("old", "new")]
+    context.check(all(abs(share - 1) < 1e-6 for share in shares), f"shares add up to {shares}")
+
+
+@tap.case
+def different_programs(context):
+    """Refused, or compared in what they share with a note."""
+    tap.need("bzip2")
+    old = slower(context, "old", 20000, 0)
+    new = tally.recorded(context, ["bzip2", "-k", "-c", workloads.text_file(context, 1)], name="bzip2").path
+    result = tally.run(context, [context.tally, "diff", old, new])
+    said = (result.output + result.errors).decode()
+    context.check("different programs" in said, f"not said: {result.text()}")
+    context.check(result.status in (0, 2), f"status {result.status}")
+    context.check(os.path.exists(old), "the profile is gone")
+
+
+tap.run()
