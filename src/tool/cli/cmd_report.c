@@ -66,7 +66,7 @@ static const struct base_option report_options[] = {
      .kind = BASE_OPTION_CHOICE,
      MEMBER(by),
      .argument = "function|line|address|image|thread|cpu",
-     .help = "what one row of --flat stands for"},
+     .help = "what one row of --flat stands for, or the caller of one of --edges (no cpu)"},
     {.name = "lines",
      .kind = BASE_OPTION_FLAG,
      MEMBER(lines),
@@ -132,6 +132,7 @@ static const char *const report_notes[] = {
     "and never in a pipe or a file. The pager is $TALLY_PAGER, $PAGER or less.",
     "  tally report --graph",
     "  tally report --by line --limit 20",
+    "  tally report --edges --by thread",
     "  tally report before.out --tree --thread 'worker*'",
     NULL,
 };
@@ -155,8 +156,11 @@ static bool shows_lines(const struct report_wish *wish)
 /* What would be ignored is refused. */
 static int check(struct report_wish *wish, struct base_error *error)
 {
-    if (wish->by >= 0 && wish->view >= 0 && wish->view != REPORT_FLAT)
-        return base_fail(error, BASE_EUSAGE, "report: --by is for --flat: the other views are of functions");
+    if (wish->by >= 0 && wish->view >= 0 && wish->view != REPORT_FLAT && wish->view != REPORT_EDGES)
+        return base_fail(error, BASE_EUSAGE,
+                         "report: --by is for --flat and --edges: the other views are of functions");
+    if (wish->by == REPORT_BY_CPU && wish->view == REPORT_EDGES)
+        return base_fail(error, BASE_EUSAGE, "report: --edges is not --by cpu: calls are counted by thread");
     if (wish->lines && wish->view != REPORT_PATHS)
         return base_fail(error, BASE_EUSAGE, "report: --lines goes with --paths (--flat has --by line)");
     if (wish->view == REPORT_EDGES && wish->cpus)

@@ -111,6 +111,11 @@ void report_view_image_cell(const struct report_context *context, struct report_
     report_table_cell(table, report_entity_image(entities, entity), context->options->ascii);
 }
 
+const char *report_view_unknown_caller(const struct report_entities *entities, uint32_t caller)
+{
+    return entities->items[caller].kind == REPORT_UNKNOWN ? "(unknown caller)" : NULL;
+}
+
 int report_view_compare_names(const struct report_entities *entities, uint32_t a, uint32_t b)
 {
     const struct profile *profile = entities->profile;

@@ -232,6 +232,18 @@ void report_calls_free(struct report_calls *calls)
 
 /* --- asking --- */
 
+const struct report_pair *report_calls_pair_of(const struct report_context *context,
+                                               struct report_entities *entities, bool by_image,
+                                               const struct report_calls *calls,
+                                               const struct profile_edge *edge)
+{
+    uint32_t caller, callee;
+    if (!edge->calls || !takes(&context->selection, context->profile, edge, by_image) ||
+        !ends_of(entities, edge, &caller, &callee))
+        return NULL;
+    return report_calls_between(calls, caller, callee);
+}
+
 struct report_called report_calls_of(const struct report_calls *calls, uint32_t entity)
 {
     return entity < calls->entity_count ? calls->called[entity] : (struct report_called){0};

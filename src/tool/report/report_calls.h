@@ -50,6 +50,12 @@ int report_calls_gather(struct report_context *context, struct report_entities *
                         struct report_calls *calls);
 void report_calls_free(struct report_calls *calls);
 
+/* The pair that an edge of the profile was added to; NULL: it has no calls, or the filters leave it out. */
+const struct report_pair *report_calls_pair_of(const struct report_context *context,
+                                               struct report_entities *entities, bool by_image,
+                                               const struct report_calls *calls,
+                                               const struct profile_edge *edge);
+
 /* Nothing counted: all zero. */
 struct report_called report_calls_of(const struct report_calls *calls, uint32_t entity);
 /* NULL: no such call was counted. */

@@ -351,8 +351,12 @@ static void each_text(const struct candidates *self, const struct candidate *can
 
 static void add_caller(const struct candidates *self, uint32_t caller, struct base_text *out)
 {
+    const char *unknown = report_view_unknown_caller(&self->entities, caller);
     struct base_text name = {0};
-    report_entity_name(&self->entities, caller, &name);
+    if (unknown)
+        base_text_add(&name, unknown);
+    else
+        report_entity_name(&self->entities, caller, &name);
     report_text_fit_name(out, base_text_string(&name), self->context->width ? CALLER_COLUMNS : 0,
                          self->context->options->ascii);
     out->failed |= name.failed;

@@ -1,15 +1,17 @@
-/* report_edges.c - one row for each pair of functions and kind of call: how often, exactly. */
+/* report_edges.c - one row for each pair of functions and kind of call: how often, exactly. Callers may be lines, sites or
+ * images instead, and threads told apart. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base_array.h"
 #include "report_calls.h"
 #include "report_text.h"
 
-enum { NARROW = 100 };
+enum { NARROW = 100, NARROW_WITH_ONE_MORE = 120 };
 
 struct row {
     const struct report_pair *pair;
-    uint32_t kind;
+    uint32_t kind, thread; /* thread: only by thread; else 0 */
     uint64_t calls;
 };
 
@@ -25,6 +27,13 @@ struct edges {
 
 static const char *const kinds[PROFILE_CALL_KINDS] = {NULL, "direct", "indirect", "tail", "entry"};
 
+static enum report_by by(const struct edges *edges)
+{
+    return edges->context->options->by;
+}
+
+static const char *const nouns[] = {"function", "line", "address", "image", "thread", "cpu"};
+
 /* --- rows --- */
 
 static int by_calls(const void *a, const void *b, void *context)
@@ -35,21 +44,64 @@ static int by_calls(const void *a, const void *b, void *context)
     int order = report_view_compare_names(context, x->pair->caller, y->pair->caller);
     if (!order)
         order = report_view_compare_names(context, x->pair->callee, y->pair->callee);
-    return order ? order : (x->kind > y->kind) - (x->kind < y->kind);
+    if (!order)
+        order = (x->kind > y->kind) - (x->kind < y->kind);
+    return order ? order : (x->thread > y->thread) - (x->thread < y->thread);
 }
 
-static bool fill_rows(struct edges *edges)
+static bool add_row(struct edges *edges, const struct row *row)
+{
+    if (!base_array_room(edges->rows, edges->row_count, edges->row_capacity))
+        return false;
+    edges->rows[edges->row_count++] = *row;
+    return true;
+}
+
+/* Pairs have no threads: the edges of the profile do. */
+static bool fill_by_thread(struct edges *edges)
+{
+    const struct profile *profile = edges->context->profile;
+    struct base_map known = {0};
+    bool done = true;
+    for (size_t i = 1; done && i < profile->edge_count; i++) {
+        const struct profile_edge *edge = &profile->edges[i];
+        const struct report_pair *pair =
+            report_calls_pair_of(edges->context, &edges->entities, true, &edges->calls, edge);
+        if (!pair)
+            continue;
+        /* Indices have 31 bits, kinds two. */
+        uint64_t key =
+            (uint64_t)(pair - edges->calls.pairs) << 33 | (uint64_t)edge->thread << 2 | (edge->kind - 1);
+        uint32_t row = base_map_find(&known, key);
+        if (row == BASE_MAP_NONE) {
+            row = (uint32_t)edges->row_count;
+            done = base_map_set(&known, key, row) &&
+                   add_row(edges, &(struct row){.pair = pair, .kind = edge->kind, .thread = edge->thread});
+        }
+        if (done && __builtin_add_overflow(edges->rows[row].calls, edge->calls, &edges->rows[row].calls))
+            edges->rows[row].calls = UINT64_MAX;
+    }
+    base_map_free(&known);
+    return done;
+}
+
+static bool fill_by_kind(struct edges *edges)
 {
     for (size_t i = 0; i < edges->calls.pair_count; i++) {
         const struct report_pair *pair = &edges->calls.pairs[i];
         for (uint32_t kind = 1; kind < PROFILE_CALL_KINDS; kind++) {
-            if (!pair->kinds[kind])
-                continue;
-            if (!base_array_room(edges->rows, edges->row_count, edges->row_capacity))
+            struct row row = {.pair = pair, .kind = kind, .calls = pair->kinds[kind]};
+            if (row.calls && !add_row(edges, &row))
                 return false;
-            edges->rows[edges->row_count++] = (struct row){pair, kind, pair->kinds[kind]};
         }
     }
+    return true;
+}
+
+static bool fill_rows(struct edges *edges)
+{
+    if (!(by(edges) == REPORT_BY_THREAD ? fill_by_thread(edges) : fill_by_kind(edges)))
+        return false;
     if (edges->row_count)
         qsort_r(edges->rows, edges->row_count, sizeof *edges->rows, by_calls, &edges->entities);
     return true;
@@ -79,9 +131,11 @@ static void apply_limits(struct edges *edges)
 
 /* --- text --- */
 
-static bool is_wide(const struct edges *edges)
+static bool shows_images(const struct edges *edges)
 {
-    return !edges->context->width || edges->context->width >= NARROW;
+    unsigned needed = by(edges) == REPORT_BY_FUNCTION ? NARROW : NARROW_WITH_ONE_MORE;
+    bool wide = !edges->context->width || edges->context->width >= needed;
+    return wide && by(edges) != REPORT_BY_IMAGE;
 }
 
 static void add_figures(const struct edges *edges, struct report_table *table, uint64_t calls)
@@ -96,11 +150,73 @@ static void add_figures(const struct edges *edges, struct report_table *table, u
     base_text_free(&text);
 }
 
-static void add_end(const struct edges *edges, struct report_table *table, uint32_t entity)
+static void add_thread(const struct edges *edges, struct report_table *table, uint32_t thread)
+{
+    const struct profile *profile = edges->context->profile;
+    struct base_text tail = {0};
+    if (thread)
+        base_text_addf(&tail, " %d", profile->threads[thread].tid);
+    report_table_cell_tail(table,
+                           thread ? profile_text(profile, profile->threads[thread].name) : "(other threads)",
+                           base_text_string(&tail), edges->context->options->ascii);
+    table->failed |= tail.failed;
+    base_text_free(&tail);
+}
+
+/* Where the call stands, in a cell of its own; nothing where the caller is not known. */
+static void add_place(const struct edges *edges, struct report_table *table, uint32_t entity)
+{
+    const struct report_entity *item = &edges->entities.items[entity];
+    struct base_text text = {0};
+    if (by(edges) == REPORT_BY_LINE)
+        report_entity_line(&edges->entities, entity, &text);
+    else if (item->kind == REPORT_ADDRESS)
+        base_text_addf(&text, "0x%llx",
+                       (unsigned long long)edges->context->profile->addresses[item->address].address);
+    if (by(edges) == REPORT_BY_LINE && !text.length && item->kind != REPORT_UNKNOWN)
+        base_text_add(&text, "(no line)");
+    report_table_cell(table, base_text_string(&text), edges->context->options->ascii);
+    table->failed |= text.failed;
+    base_text_free(&text);
+}
+
+static void add_caller(const struct edges *edges, struct report_table *table, uint32_t entity)
+{
+    const char *unknown = report_view_unknown_caller(&edges->entities, entity);
+    if (by(edges) == REPORT_BY_LINE || by(edges) == REPORT_BY_ADDRESS)
+        add_place(edges, table, entity);
+    if (unknown)
+        report_table_cell(table, unknown, false);
+    else
+        report_view_name_cell(edges->context, table, &edges->entities, entity, true);
+    if (shows_images(edges))
+        report_view_image_cell(edges->context, table, &edges->entities, entity);
+}
+
+static void add_callee(const struct edges *edges, struct report_table *table, uint32_t entity)
 {
     report_view_name_cell(edges->context, table, &edges->entities, entity, true);
-    if (is_wide(edges))
+    if (shows_images(edges))
         report_view_image_cell(edges->context, table, &edges->entities, entity);
+}
+
+static void add_columns(const struct edges *edges, struct report_table *table)
+{
+    report_table_add_column(table, "calls", REPORT_RIGHT, REPORT_FIXED);
+    report_table_add_column(table, "share", REPORT_RIGHT, REPORT_FIXED);
+    report_table_add_column(table, "kind", REPORT_LEFT, REPORT_FIXED);
+    if (by(edges) == REPORT_BY_THREAD)
+        report_table_add_column(table, "thread", REPORT_LEFT, REPORT_FLEXIBLE);
+    if (by(edges) == REPORT_BY_LINE)
+        report_table_add_column(table, "line", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
+    if (by(edges) == REPORT_BY_ADDRESS)
+        report_table_add_column(table, "site", REPORT_RIGHT, REPORT_FIXED);
+    report_table_add_column(table, "caller", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
+    if (shows_images(edges))
+        report_table_add_column(table, "its image", REPORT_LEFT, REPORT_FLEXIBLE);
+    report_table_add_column(table, "callee", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
+    if (shows_images(edges))
+        report_table_add_column(table, "its image", REPORT_LEFT, REPORT_FLEXIBLE);
 }
 
 static void add_hidden(const struct edges *edges, struct report_table *table)
@@ -113,10 +229,12 @@ static void add_hidden(const struct edges *edges, struct report_table *table)
     report_view_below_text(edges->context, count, "edge", "edges", edges->past, &text);
     base_text_add(&text, ")");
     add_figures(edges, table, edges->hidden);
-    report_table_cell(table, NULL, false);
-    report_table_cell(table, base_text_string(&text), false);
-    for (size_t c = 4; c < table->column_count; c++)
-        report_table_cell(table, NULL, false);
+    bool said = false;
+    for (size_t c = 2; c < table->column_count; c++) {
+        bool here = table->columns[c].flexible && !said;
+        report_table_cell(table, here ? base_text_string(&text) : NULL, false);
+        said |= here;
+    }
     report_table_row(table, REPORT_DIM);
     table->failed |= text.failed;
     base_text_free(&text);
@@ -126,21 +244,15 @@ static void print_table(struct edges *edges)
 {
     struct report_table table = {0};
     struct report_table_form form = report_view_form(edges->context);
-    report_table_add_column(&table, "calls", REPORT_RIGHT, REPORT_FIXED);
-    report_table_add_column(&table, "share", REPORT_RIGHT, REPORT_FIXED);
-    report_table_add_column(&table, "kind", REPORT_LEFT, REPORT_FIXED);
-    report_table_add_column(&table, "caller", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
-    if (is_wide(edges))
-        report_table_add_column(&table, "its image", REPORT_LEFT, REPORT_FLEXIBLE);
-    report_table_add_column(&table, "callee", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
-    if (is_wide(edges))
-        report_table_add_column(&table, "its image", REPORT_LEFT, REPORT_FLEXIBLE);
+    add_columns(edges, &table);
     for (size_t i = 0; i < edges->shown; i++) {
         const struct row *row = &edges->rows[i];
         add_figures(edges, &table, row->calls);
         report_table_cell(&table, kinds[row->kind], false);
-        add_end(edges, &table, row->pair->caller);
-        add_end(edges, &table, row->pair->callee);
+        if (by(edges) == REPORT_BY_THREAD)
+            add_thread(edges, &table, row->thread);
+        add_caller(edges, &table, row->pair->caller);
+        add_callee(edges, &table, row->pair->callee);
         report_table_row(&table, REPORT_PLAIN);
     }
     add_hidden(edges, &table);
@@ -185,10 +297,15 @@ static void print_json(struct edges *edges)
     base_json_bool(json, "calls_counted", edges->calls.counted);
     base_json_unsigned(json, "calls", edges->calls.taken);
     base_json_unsigned(json, "recorded_calls", edges->calls.all);
+    base_json_string(json, "by", nouns[by(edges)]);
     base_json_begin(json, "rows", '[');
     for (size_t i = 0; i < edges->shown; i++) {
         const struct row *row = &edges->rows[i];
         base_json_begin(json, NULL, '{');
+        if (by(edges) == REPORT_BY_THREAD && row->thread)
+            report_json_thread(edges->context, row->thread);
+        else if (by(edges) == REPORT_BY_THREAD)
+            base_json_string(json, "thread", NULL);
         json_end(edges, "caller", row->pair->caller);
         json_end(edges, "callee", row->pair->callee);
         base_json_string(json, "kind", kinds[row->kind]);
@@ -203,10 +320,27 @@ static void print_json(struct edges *edges)
     base_json_end(json, '}');
 }
 
+static enum report_detail detail_of(const struct report_options *options)
+{
+    switch (options->by) {
+    case REPORT_BY_LINE:
+        return REPORT_DETAIL_LINE;
+    case REPORT_BY_ADDRESS:
+        return REPORT_DETAIL_ADDRESS;
+    case REPORT_BY_IMAGE:
+        return REPORT_DETAIL_IMAGE;
+    case REPORT_BY_FUNCTION:
+    case REPORT_BY_THREAD:
+    case REPORT_BY_CPU:
+        break;
+    }
+    return options->inlines ? REPORT_DETAIL_INLINED : REPORT_DETAIL_FUNCTION;
+}
+
 int report_edges(struct report_context *context)
 {
     struct edges edges = {.context = context};
-    enum report_detail detail = context->options->inlines ? REPORT_DETAIL_INLINED : REPORT_DETAIL_FUNCTION;
+    enum report_detail detail = detail_of(context->options);
     int code =
         report_entity_init(&edges.entities, context->profile, detail) ? 0 : report_view_memory(context);
     if (!code)

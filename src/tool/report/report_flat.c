@@ -417,21 +417,12 @@ static void print_text(struct flat *flat)
 
 static void json_names(struct flat *flat, uint32_t key)
 {
-    const struct profile *profile = flat->context->profile;
-    struct base_json *json = flat->context->json;
-    if (flat->context->options->by == REPORT_BY_CPU) {
-        base_json_integer(json, "cpu", key == PROFILE_NO_CPU ? -1 : (int64_t)key);
-        return;
-    }
-    if (flat->context->options->by != REPORT_BY_THREAD) {
+    if (flat->context->options->by == REPORT_BY_CPU)
+        base_json_integer(flat->context->json, "cpu", key == PROFILE_NO_CPU ? -1 : (int64_t)key);
+    else if (flat->context->options->by == REPORT_BY_THREAD)
+        report_json_thread(flat->context, key);
+    else
         report_json_entity(flat->context, &flat->entities, key);
-        return;
-    }
-    const struct profile_thread *thread = &profile->threads[key];
-    base_json_integer(json, "tid", thread->tid);
-    base_json_string(json, "thread", profile_text(profile, thread->name));
-    base_json_integer(json, "pid", profile->processes[thread->process].pid);
-    base_json_string(json, "process", profile_text(profile, profile->processes[thread->process].name));
 }
 
 static void json_calls(struct flat *flat, const struct row *row)

@@ -176,6 +176,17 @@ void report_json_entity(struct report_context *context, const struct report_enti
         base_json_unsigned(context->json, "address", profile->addresses[item->address].address);
 }
 
+void report_json_thread(struct report_context *context, uint32_t index)
+{
+    const struct profile *profile = context->profile;
+    const struct profile_thread *thread = &profile->threads[index];
+    const struct profile_process *process = &profile->processes[thread->process];
+    base_json_integer(context->json, "tid", thread->tid);
+    base_json_string(context->json, "thread", profile_text(profile, thread->name));
+    base_json_integer(context->json, "pid", process->pid);
+    base_json_string(context->json, "process", profile_text(profile, process->name));
+}
+
 void report_json_below(struct report_context *context, const char *key, size_t rows,
                        const struct report_figure *sum)
 {

@@ -51,6 +51,8 @@ void report_json_figure(struct report_context *context, const char *key, const s
 /* "function", "image", "inlined" and, where it has them, "file", "line", "address" of an entity. */
 void report_json_entity(struct report_context *context, const struct report_entities *entities,
                         uint32_t entity);
+/* "tid", "thread", "pid", "process". */
+void report_json_thread(struct report_context *context, uint32_t thread);
 void report_json_below(struct report_context *context, const char *key, size_t rows,
                        const struct report_figure *sum);
 
@@ -73,6 +75,8 @@ void report_view_name_cell(const struct report_context *context, struct report_t
                            const struct report_entities *entities, uint32_t entity, bool mark_inlined);
 void report_view_image_cell(const struct report_context *context, struct report_table *table,
                             const struct report_entities *entities, uint32_t entity);
+/* "(unknown caller)" when that is what calls came from; else NULL. */
+const char *report_view_unknown_caller(const struct report_entities *entities, uint32_t caller);
 /* Order of rows with equal figures: by name, image, place. */
 int report_view_compare_names(const struct report_entities *entities, uint32_t a, uint32_t b);
 
