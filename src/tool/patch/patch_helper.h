@@ -19,6 +19,9 @@
  *   patch_helper_stop .. patch_helper_resume       around the calls below, which need a stopped target
  *   patch_helper_end     lets go, waits
  *
+ * That is for one process at a time, and for moments. patch_trace.h follows many, for as long as a recording lasts; the two do
+ * not meet: a process that is followed is refused here.
+ *
  * Every function but begin and end returns BASE_OK or what the helper reported. Context: tool, one thread. */
 #ifndef PATCH_HELPER_H
 #define PATCH_HELPER_H
@@ -35,14 +38,19 @@
 
 #define PATCH_HELPER_PATIENCE_MS 2000
 
+struct patch_trace_event;
+
 struct patch_helper {
     pid_t pid;
     int socket; /* -1: ended */
+    /* What came with answers and was not asked for yet (patch_trace_next): from `first` to `count`. */
+    struct patch_trace_event *events;
+    size_t event_first, event_count, event_capacity;
 };
 
 int patch_helper_begin(struct patch_helper *helper, struct base_error *error);
 
-/* Lets the target go and waits until the helper has ended: then TracerPid of every thread is 0. {0, -1} is allowed. */
+/* Lets the target go and waits until the helper has ended: then TracerPid of every thread is 0. {.socket = -1} is allowed. */
 void patch_helper_end(struct patch_helper *helper);
 
 /* May `pid` be stopped? (patch_target_check, and then a stop that is let go at once.) */

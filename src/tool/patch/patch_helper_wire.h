@@ -1,7 +1,7 @@
 /* patch_helper_wire.h - what tally and its helper say to each other. Both are the same binary: plain structures.
  *
  * A request is this header and `size` bytes; so is its answer, which comes before the next request. A descriptor may ride
- * on an answer's header. Private to patch_helper*.c. */
+ * on an answer's header. Events may come at any time between two messages. Private to patch_helper*.c. */
 #ifndef PATCH_HELPER_WIRE_H
 #define PATCH_HELPER_WIRE_H
 
@@ -27,15 +27,30 @@ enum patch_helper_command {
     PATCH_HELPER_SHARE,           /* low, high, size, protection */
     PATCH_HELPER_UNMAP,           /* address, size */
     PATCH_HELPER_PROTECT,         /* address, size, protection */
+    /* patch_trace.h; all of them, and those above that need a stopped process, are for message.pid */
+    PATCH_HELPER_FOLLOW,
+    PATCH_HELPER_LEAVE,
+    PATCH_HELPER_GIVE, /* bytes: gs bases */
+    PATCH_HELPER_LEFT,
+    PATCH_HELPER_SET_GS, /* tid, gs */
+    PATCH_HELPER_HOLD,
+    PATCH_HELPER_RELEASE,
+    PATCH_HELPER_REMAP,    /* address, 0, size, protection */
+    PATCH_HELPER_STEP_OUT, /* tid; bytes: ranges */
+    PATCH_HELPER_FAREWELL, /* address, value */
+    PATCH_HELPER_COST,
     PATCH_HELPER_COMMANDS
 };
+
+#define PATCH_HELPER_EVENTS 1 /* the code of what is no answer; bytes: struct patch_trace_event */
 
 #define PATCH_HELPER_VALUES 4
 #define PATCH_HELPER_MOST   (1ull << 30) /* bytes in one message */
 
 struct patch_helper_message {
-    int32_t code; /* a command, or BASE_OK or an error, and then the bytes are its text */
-    uint32_t zero;
+    int32_t
+        code; /* a command, or BASE_OK or an error, and then the bytes are its text, or PATCH_HELPER_EVENTS */
+    int32_t pid; /* whom a command is for; 0: the one of PATCH_HELPER_STOP */
     uint64_t values[PATCH_HELPER_VALUES];
     uint64_t size;
 };

@@ -34,16 +34,17 @@ struct __ptrace_rseq_configuration {
 
 /* --- opening --- */
 
-static pid_t choose_thread(const struct patch_stop *stop)
+/* One inside a system call if there is one. A follower's processes share the memory, so that anybody's will do. */
+static const struct patch_stop_thread *choose_thread(const struct patch_stop *stop)
 {
-    pid_t chosen = 0;
+    const struct patch_stop_thread *chosen = NULL;
     for (size_t i = 0; i < stop->count; i++) {
         const struct patch_stop_thread *thread = &stop->threads[i];
-        if (thread->process != stop->pid || thread->state != PATCH_STOP_STOPPED)
+        if ((thread->process != stop->pid && !stop->follower) || thread->state != PATCH_STOP_STOPPED)
             continue;
         if (thread->in_call)
-            return thread->tid;
-        chosen = chosen ? chosen : thread->tid;
+            return thread;
+        chosen = chosen ? chosen : thread;
     }
     return chosen;
 }
@@ -99,16 +100,19 @@ int patch_inject_open(struct patch_inject *inject, struct patch_stop *stop, stru
                       struct base_error *error)
 {
     struct patch_target_facts facts;
-    *inject = (struct patch_inject){.stop = stop, .memory = memory, .tid = choose_thread(stop)};
-    if (!inject->tid)
+    const struct patch_stop_thread *chosen = choose_thread(stop);
+    *inject = (struct patch_inject){.stop = stop, .memory = memory};
+    if (!chosen)
         return base_fail(
             error, BASE_EBUSY,
             "every thread of process %d sleeps inside the kernel (perhaps it waits for a vfork child): "
             "no memory can be mapped now; try again in a moment",
             stop->pid);
-    if (patch_target_facts(stop->pid, inject->tid, &facts) < 0)
+    inject->process = chosen->process;
+    inject->tid = chosen->tid;
+    if (patch_target_facts(inject->process, inject->tid, &facts) < 0)
         return base_fail(error, BASE_ENOTFOUND, "process %d is gone", stop->pid);
-    int result = patch_seccomp_load(&inject->seccomp, stop->pid, inject->tid, facts.seccomp, error);
+    int result = patch_seccomp_load(&inject->seccomp, inject->process, inject->tid, facts.seccomp, error);
     if (result == BASE_OK)
         result = find_syscall(inject, error);
     if (result < 0)
@@ -313,10 +317,10 @@ int patch_inject_protect(struct patch_inject *inject, uint64_t address, uint64_t
                 error);
 }
 
-int patch_inject_map(struct patch_inject *inject, uint64_t address, uint64_t size, int protection, int file,
-                     struct base_error *error)
+static int map(struct patch_inject *inject, uint64_t address, uint64_t size, int protection, int file,
+               int how, struct base_error *error)
 {
-    int flags = MAP_FIXED_NOREPLACE | (file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
+    int flags = how | (file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
     uint64_t arguments[6] = {address, size, (uint64_t)protection, (uint64_t)flags, (uint64_t)(int64_t)file,
                              0};
     int64_t answer;
@@ -327,6 +331,12 @@ int patch_inject_map(struct patch_inject *inject, uint64_t address, uint64_t siz
     patch_inject_unmap(inject, (uint64_t)answer, size, NULL);
     return base_fail(error, BASE_EBUSY, "the memory at 0x%llx of process %d is not free",
                      (unsigned long long)address, inject->stop->pid);
+}
+
+int patch_inject_map(struct patch_inject *inject, uint64_t address, uint64_t size, int protection, int file,
+                     struct base_error *error)
+{
+    return map(inject, address, size, protection, file, MAP_FIXED_NOREPLACE, error);
 }
 
 /* --- shared memory --- */
@@ -382,23 +392,60 @@ static int close_there(struct patch_inject *inject, int64_t file, struct base_er
     return result;
 }
 
-int patch_inject_share(struct patch_inject *inject, const char *name, uint64_t address, uint64_t size,
-                       int protection, int *file, struct base_error *error)
+static int share(struct patch_inject *inject, const char *name, uint64_t address, uint64_t size,
+                 int protection, int how, int *file, struct base_error *error)
 {
     int64_t theirs;
     int result = create_file(inject, name, &theirs, error);
     if (result < 0)
         return result;
     int ours = open_outside(inject, theirs, size, error);
-    result = ours < 0 ? ours : patch_inject_map(inject, address, size, protection, (int)theirs, error);
+    result = ours < 0 ? ours : map(inject, address, size, protection, (int)theirs, how, error);
     int closed = close_there(inject, theirs, error);
     if (result == BASE_OK && closed == BASE_OK) {
         *file = ours;
         return BASE_OK;
     }
-    if (result == BASE_OK)
+    if (result == BASE_OK && how == MAP_FIXED_NOREPLACE)
         patch_inject_unmap(inject, address, size, NULL);
     if (ours >= 0)
         close(ours);
     return result < 0 ? result : closed;
+}
+
+int patch_inject_share(struct patch_inject *inject, const char *name, uint64_t address, uint64_t size,
+                       int protection, int *file, struct base_error *error)
+{
+    return share(inject, name, address, size, protection, MAP_FIXED_NOREPLACE, file, error);
+}
+
+/* Does every byte lie in a mapping of a memfd of that name? */
+static bool is_shared(const struct elf_maps *maps, const char *name, uint64_t address, uint64_t size)
+{
+    char path[NAME_MAX_];
+    uint64_t at = address;
+    int length = snprintf(path, sizeof path, "/memfd:%s", name);
+    for (size_t i = 0; i < maps->count && at < address + size; i++) {
+        const struct elf_mapping *mapping = &maps->items[i];
+        if (mapping->end <= at || mapping->start > at)
+            continue;
+        if (strncmp(mapping->path, path, (size_t)length) ||
+            (mapping->path[length] && mapping->path[length] != ' '))
+            return false;
+        at = mapping->end;
+    }
+    return at >= address + size && size && address + size > address;
+}
+
+int patch_inject_reshare(struct patch_inject *inject, const char *name, uint64_t address, uint64_t size,
+                         int protection, int *file, struct base_error *error)
+{
+    struct elf_maps maps = {0};
+    int result = patch_inject_maps(inject, &maps, error);
+    bool ours = result == BASE_OK && is_shared(&maps, name, address, size);
+    elf_maps_free(&maps);
+    if (result == BASE_OK && !ours)
+        return base_fail(error, BASE_EUSAGE, "the memory at 0x%llx of process %d is none that tally shares",
+                         (unsigned long long)address, inject->stop->pid);
+    return result < 0 ? result : share(inject, name, address, size, protection, MAP_FIXED, file, error);
 }

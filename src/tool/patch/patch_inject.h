@@ -29,7 +29,7 @@
 struct patch_inject {
     struct patch_stop *stop;
     struct patch_memory *memory;
-    pid_t tid;           /* the thread that makes the calls */
+    pid_t process, tid;  /* the thread that makes the calls */
     uint64_t syscall_at; /* of the instruction, in the target */
     struct patch_seccomp seccomp;
 };
@@ -62,6 +62,11 @@ int patch_inject_protect(struct patch_inject *inject, uint64_t address, uint64_t
  * ours; the caller closes it. On failure nothing stays in the target. */
 int patch_inject_share(struct patch_inject *inject, const char *name, uint64_t address, uint64_t size,
                        int protection, int *file, struct base_error *error);
+
+/* The same in place of what patch_inject_share mapped there under the same name; BASE_EUSAGE if anything else is mapped there, or
+ * nothing. On failure what was there stays. */
+int patch_inject_reshare(struct patch_inject *inject, const char *name, uint64_t address, uint64_t size,
+                         int protection, int *file, struct base_error *error);
 
 /* The target's mappings, read through a thread that lives. */
 int patch_inject_maps(const struct patch_inject *inject, struct elf_maps *maps, struct base_error *error);

@@ -23,6 +23,8 @@
 #define ATTEMPTS      10
 #define SLEEP_NS      20000 /* between two looks; a thread stops in 30 to 150 us */
 #define OPTIONS       PTRACE_O_TRACESYSGOOD
+#define FOLLOWING                                                                                            \
+    (OPTIONS | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC)
 #define EVENT(status) ((int)((unsigned)(status) >> 16))
 #define END_LOOKS     20
 #define REQUEST_TRIES 3 /* of what must not fail: letting go */
@@ -60,9 +62,30 @@ static int insert(struct patch_stop *stop, pid_t process, pid_t tid)
         return BASE_ENOMEM;
     size_t at = position(stop, tid);
     memmove(&stop->threads[at + 1], &stop->threads[at], (stop->count - at) * sizeof *stop->threads);
-    stop->threads[at] = (struct patch_stop_thread){process, tid, PATCH_STOP_RUNNING, false, false, false};
+    stop->threads[at] =
+        (struct patch_stop_thread){.process = process, .tid = tid, .state = PATCH_STOP_RUNNING};
     stop->count++;
     return BASE_OK;
+}
+
+int patch_stop_add(struct patch_stop *stop, pid_t process, pid_t tid, uint32_t life)
+{
+    int result = insert(stop, process, tid);
+    if (result < 0)
+        return result;
+    struct patch_stop_thread *thread = patch_stop_find(stop, tid);
+    thread->interrupted = true;
+    thread->life = life;
+    return BASE_OK;
+}
+
+void patch_stop_forget(struct patch_stop *stop, pid_t tid)
+{
+    size_t at = position(stop, tid);
+    if (at >= stop->count || stop->threads[at].tid != tid)
+        return;
+    stop->count--;
+    memmove(&stop->threads[at], &stop->threads[at + 1], (stop->count - at) * sizeof *stop->threads);
 }
 
 /* A tid may be given out again: what has ended must not stand in the way of a new thread. */
@@ -84,10 +107,9 @@ void patch_stop_free(struct patch_stop *stop)
 /* --- taking threads --- */
 
 /* A refused thread that is ending, or has ended while the others live, needs no stopping. */
-static bool is_ending(pid_t process, pid_t tid)
+static bool is_ending(pid_t process, pid_t tid, struct patch_target_facts *facts)
 {
-    struct patch_target_facts facts;
-    return patch_target_facts(process, tid, &facts) < 0 || facts.state == 'Z' || facts.state == 'X';
+    return patch_target_facts(process, tid, facts) < 0 || facts->state == 'Z' || facts->state == 'X';
 }
 
 /* 1: taken, 0: it is ending. */
@@ -95,14 +117,17 @@ static int seize(struct patch_stop *stop, pid_t process, pid_t tid, struct base_
 {
     if (insert(stop, process, tid) < 0)
         return base_fail(error, BASE_ENOMEM, "out of memory");
-    if (!ptrace(PTRACE_SEIZE, tid, 0, OPTIONS))
+    if (!ptrace(PTRACE_SEIZE, tid, 0, stop->follower ? FOLLOWING : OPTIONS))
         return 1;
     int number = errno;
-    patch_stop_find(stop, tid)->state = PATCH_STOP_GONE;
-    forget_gone(stop);
-    if (is_ending(process, tid))
+    struct patch_target_facts facts;
+    patch_stop_forget(stop, tid);
+    if (is_ending(process, tid, &facts))
         return 0;
-    return patch_target_explain(process, number, error);
+    if (!stop->follower || facts.tracer != getpid())
+        return patch_target_explain(process, number, error);
+    int result = stop->follower->found(stop->follower->context, stop, process, tid);
+    return result < 0 ? base_fail(error, result, "out of memory") : result;
 }
 
 /* Seizes the threads of `process` that are not known yet. Returns how many, or a refusal. */
@@ -129,31 +154,43 @@ static int seize_strangers(struct patch_stop *stop, pid_t process, struct base_e
     return taken;
 }
 
-static int interrupt(struct patch_stop_thread *thread)
+void patch_stop_interrupt(struct patch_stop_thread *thread)
 {
     for (int i = 0; i < REQUEST_TRIES; i++) {
         if (!ptrace(PTRACE_INTERRUPT, thread->tid, 0, 0)) {
             thread->interrupted = true;
-            return BASE_OK;
+            return;
         }
     }
-    return BASE_EIO; /* it is ending; else it will be missed */
+    /* It is ending; else it will be missed. */
 }
 
 static void interrupt_all(struct patch_stop *stop)
 {
     for (size_t i = 0; i < stop->count; i++)
-        if (!stop->threads[i].interrupted)
-            interrupt(&stop->threads[i]);
+        if (!stop->threads[i].interrupted && stop->threads[i].state == PATCH_STOP_RUNNING)
+            patch_stop_interrupt(&stop->threads[i]);
 }
 
 /* --- stops --- */
+
+/* A call that answers EINTR to any stop is made again, unless a handler runs first. */
+static int repair_call(const struct patch_stop_thread *thread, struct user_regs_struct *registers)
+{
+    if (!patch_x86_64_call_restart(registers))
+        return BASE_OK;
+    for (int i = 0; i < REQUEST_TRIES; i++)
+        if (!ptrace(PTRACE_SETREGS, thread->tid, 0, registers))
+            return BASE_OK;
+    return BASE_EIO;
+}
 
 /* Notes what the thread was doing; repairs an interrupted call. */
 static int look_at(struct patch_stop_thread *thread)
 {
     struct user_regs_struct registers;
     thread->state = PATCH_STOP_STOPPED;
+    thread->interrupted = true;
     thread->in_call = false;
     if (ptrace(PTRACE_GETREGS, thread->tid, 0, &registers) &&
         ptrace(PTRACE_GETREGS, thread->tid, 0, &registers)) {
@@ -161,23 +198,24 @@ static int look_at(struct patch_stop_thread *thread)
             errno == ESRCH ? PATCH_STOP_RUNNING : PATCH_STOP_STOPPED; /* killed: its end is to come */
         return errno == ESRCH ? BASE_OK : BASE_EIO;
     }
+    thread->pc = registers.rip;
+    thread->sp = registers.rsp;
     if (patch_x86_64_call_is_32_bit(&registers))
         return BASE_EUNSUPPORTED;
     thread->in_call = (long)registers.orig_rax >= 0;
-    if (!patch_x86_64_call_restart(&registers))
-        return BASE_OK;
-    for (int i = 0; i < REQUEST_TRIES; i++)
-        if (!ptrace(PTRACE_SETREGS, thread->tid, 0, &registers))
-            return BASE_OK;
-    return BASE_EIO;
+    return repair_call(thread, &registers);
 }
 
-/* A thread stopped to receive `signal`: it receives it and then traps, before anything else. The trap must be asked for
- * again, since any stop takes it back. */
+/* A thread stopped to receive `signal` (0: for another reason): it receives it and goes on; or it traps first, before anything
+ * else, if the trap is wanted: it must be asked for again, since any stop takes it back. */
 static int deliver(struct patch_stop *stop, struct patch_stop_thread *thread, int signal)
 {
+    struct user_regs_struct registers;
     stop->delivered++;
-    interrupt(thread);
+    if (thread->interrupted)
+        patch_stop_interrupt(thread);
+    else if (signal && !ptrace(PTRACE_GETREGS, thread->tid, 0, &registers))
+        repair_call(thread, &registers); /* untraced, a signal that is ignored would not even have woken it */
     for (int i = 0; i < REQUEST_TRIES; i++)
         if (!ptrace(PTRACE_CONT, thread->tid, 0, signal))
             return BASE_OK;
@@ -185,32 +223,36 @@ static int deliver(struct patch_stop *stop, struct patch_stop_thread *thread, in
 }
 
 /* Takes what waitpid said of a thread. */
-static int take_status(struct patch_stop *stop, struct patch_stop_thread *thread, int status)
+static int take_status(struct patch_stop *stop, pid_t tid, int status)
 {
-    if (!WIFSTOPPED(status)) {
+    struct patch_stop_thread *thread = patch_stop_find(stop, tid);
+    bool is_trap = WIFSTOPPED(status) && EVENT(status) == PTRACE_EVENT_STOP;
+    int result = BASE_OK;
+    if (!WIFSTOPPED(status))
         thread->state = PATCH_STOP_GONE;
-        return BASE_OK;
-    }
-    if (EVENT(status) == PTRACE_EVENT_STOP) {
+    if (is_trap) {
         thread->was_stopped = WSTOPSIG(status) != SIGTRAP;
-        return look_at(thread);
+        result = look_at(thread);
     }
+    if (stop->follower)
+        stop = stop->follower->told(stop->follower->context, stop, tid, status);
+    thread = patch_stop_find(stop, tid);
+    if (!WIFSTOPPED(status) || is_trap || !thread)
+        return result;
     bool is_signal = EVENT(status) == 0 && WSTOPSIG(status) != (SIGTRAP | 0x80);
     return deliver(stop, thread, is_signal ? WSTOPSIG(status) : 0);
 }
 
-/* 1: something happened to the thread. */
-static int look_once(struct patch_stop *stop, struct patch_stop_thread *thread)
+/* 1: something happened to the thread; the table may have grown. */
+static int look_once(struct patch_stop *stop, pid_t tid)
 {
     int status;
-    pid_t got = waitpid(thread->tid, &status, __WALL | WNOHANG);
+    pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
     if (got == 0 || (got < 0 && errno != ECHILD))
         return 0;
-    if (got < 0) {
-        thread->state = PATCH_STOP_GONE;
-        return 1;
-    }
-    int result = take_status(stop, thread, status);
+    if (got < 0)
+        status = 0; /* nobody's: it has ended */
+    int result = take_status(stop, tid, status);
     return result < 0 ? result : 1;
 }
 
@@ -225,28 +267,32 @@ static int look_at_all(struct patch_stop *stop, struct base_error *error)
 {
     int missing = 0;
     for (size_t i = 0; i < stop->count; i++) {
-        struct patch_stop_thread *thread = &stop->threads[i];
-        if (thread->state != PATCH_STOP_RUNNING && thread->state != PATCH_STOP_KERNEL)
+        pid_t tid = stop->threads[i].tid;
+        if (stop->threads[i].state != PATCH_STOP_RUNNING && stop->threads[i].state != PATCH_STOP_KERNEL)
             continue;
-        int result = look_once(stop, thread);
+        int result = look_once(stop, tid);
         if (result == BASE_EUNSUPPORTED)
             return refuse_32_bit(stop, error);
         if (result < 0)
-            return base_fail(error, result, "thread %d cannot be handled: %s", thread->tid, strerror(errno));
-        missing += thread->state == PATCH_STOP_RUNNING;
+            return base_fail(error, result, "thread %d cannot be handled: %s", tid, strerror(errno));
+        i = position(stop, tid); /* where it stands now */
+        missing += stop->threads[i].state == PATCH_STOP_RUNNING;
     }
     return missing;
 }
 
+/* One that is ending and whose end the follower is to be told of needs no stopping either: it is in the kernel for good. */
 static void accept_sleepers(struct patch_stop *stop)
 {
+    struct patch_target_facts facts;
     for (size_t i = 0; i < stop->count; i++) {
         struct patch_stop_thread *thread = &stop->threads[i];
         if (thread->state != PATCH_STOP_RUNNING || !thread->interrupted)
             continue;
-        if (is_ending(thread->process, thread->tid))
-            thread->state = PATCH_STOP_GONE;
-        else if (patch_target_is_in_kernel(thread->process, thread->tid))
+        thread->pc = thread->sp = 0;
+        if (is_ending(thread->process, thread->tid, &facts))
+            thread->state = stop->follower ? PATCH_STOP_KERNEL : PATCH_STOP_GONE;
+        else if (patch_target_is_in_kernel(thread->process, thread->tid, &thread->pc, &thread->sp))
             thread->state = PATCH_STOP_KERNEL;
     }
 }
@@ -345,17 +391,48 @@ static int seize_vforked(struct patch_stop *stop, struct base_error *error)
 
 /* --- beginning --- */
 
+static bool is_first_of_process(const struct patch_stop *stop, size_t at)
+{
+    for (size_t i = at; i-- > 0;)
+        if (stop->threads[i].process == stop->threads[at].process)
+            return false;
+    return true;
+}
+
+/* With a follower the threads may be of several processes; their vfork children are known. */
+static int seize_of_all(struct patch_stop *stop, struct base_error *error)
+{
+    int taken = 0;
+    for (size_t i = 0; i < stop->count; i++) {
+        struct patch_stop_thread thread = stop->threads[i];
+        if (!is_first_of_process(stop, i))
+            continue;
+        int result = seize_strangers(stop, thread.process, error);
+        if (result < 0)
+            return result;
+        taken += result;
+        i = position(stop, thread.tid);
+    }
+    return taken;
+}
+
+static int seize_new(struct patch_stop *stop, struct base_error *error)
+{
+    if (stop->follower)
+        return seize_of_all(stop, error);
+    int strangers = seize_strangers(stop, stop->pid, error);
+    int children = strangers < 0 ? 0 : seize_vforked(stop, error);
+    return strangers < 0 ? strangers : children < 0 ? children : strangers + children;
+}
+
 static int gather(struct patch_stop *stop, struct base_error *error)
 {
-    for (;;) {
+    for (bool first = true;; first = false) {
         forget_gone(stop);
-        int strangers = seize_strangers(stop, stop->pid, error);
-        if (strangers < 0)
-            return strangers;
-        int children = seize_vforked(stop, error);
-        if (children < 0)
-            return children;
-        if (strangers + children == 0)
+        int taken = seize_new(stop, error);
+        if (taken < 0)
+            return taken;
+        if (taken == 0 && !(first && stop->follower))
             return stop->count ? BASE_OK
                                : base_fail(error, BASE_ENOTFOUND, "process %d has ended", stop->pid);
         if (!stop->began)
@@ -370,20 +447,30 @@ static int gather(struct patch_stop *stop, struct base_error *error)
 /* What lingers from before is interrupted already; it may stand by now. */
 static int try_once(struct patch_stop *stop, struct base_error *error)
 {
-    int result = wait_for_all(stop, error);
+    int result = stop->follower ? BASE_OK : wait_for_all(stop, error);
     stop->began = 0;
     if (result == BASE_OK)
         result = gather(stop, error);
     for (size_t i = 0; i < stop->count && result == BASE_OK; i++)
-        if (stop->threads[i].process == stop->pid && stop->threads[i].state != PATCH_STOP_GONE)
+        if ((stop->follower || stop->threads[i].process == stop->pid) &&
+            stop->threads[i].state != PATCH_STOP_GONE)
             return BASE_OK;
     return result < 0 ? result : base_fail(error, BASE_ENOTFOUND, "process %d has ended", stop->pid);
+}
+
+static void give_up(struct patch_stop *stop)
+{
+    if (stop->follower)
+        stop->follower->resume(stop->follower->context, stop);
+    else
+        patch_stop_end(stop);
 }
 
 int patch_stop_begin(struct patch_stop *stop, pid_t pid, struct base_error *error)
 {
     stop->pid = pid;
-    patch_stop_poll(stop);
+    if (!stop->follower)
+        patch_stop_poll(stop);
     int result = stop->count ? BASE_OK : patch_target_check(pid, error);
     for (stop->attempts = 1; result == BASE_OK; stop->attempts++) {
         result = try_once(stop, error);
@@ -393,22 +480,31 @@ int patch_stop_begin(struct patch_stop *stop, pid_t pid, struct base_error *erro
         }
         if (result == BASE_EBUSY && !(error && error->text[0]) && stop->attempts == ATTEMPTS)
             result = refuse_missing(stop, error);
-        patch_stop_end(stop);
+        give_up(stop);
         if (result != BASE_EBUSY || stop->attempts >= ATTEMPTS || (error && error->text[0]))
             return result;
         rest(10 * MILLISECOND);
-        patch_stop_poll(stop);
+        if (!stop->follower)
+            patch_stop_poll(stop);
         result = BASE_OK;
     }
     return result;
 }
 
+int patch_stop_follow(struct patch_stop *stop, pid_t pid, struct base_error *error)
+{
+    int taken, all = 0;
+    while ((taken = seize_strangers(stop, pid, error)) > 0)
+        all += taken;
+    return taken < 0 ? taken : all;
+}
+
 /* --- letting go --- */
 
-static void detach(struct patch_stop_thread *thread, int signal)
+void patch_stop_detach(struct patch_stop_thread *thread)
 {
     for (int i = 0; i < REQUEST_TRIES; i++)
-        if (!ptrace(PTRACE_DETACH, thread->tid, 0, signal)) {
+        if (!ptrace(PTRACE_DETACH, thread->tid, 0, 0)) {
             thread->state = PATCH_STOP_GONE;
             return;
         }
@@ -416,13 +512,36 @@ static void detach(struct patch_stop_thread *thread, int signal)
     thread->state = PATCH_STOP_KERNEL;
 }
 
+void patch_stop_go(struct patch_stop_thread *thread)
+{
+    enum __ptrace_request request = thread->was_stopped ? PTRACE_LISTEN : PTRACE_CONT;
+    thread->state = PATCH_STOP_RUNNING;
+    thread->interrupted = false;
+    for (int i = 0; i < REQUEST_TRIES && ptrace(request, thread->tid, 0, 0); i++)
+        ; /* one that was killed while it stood will be told of */
+}
+
 static void detach_if_stopped(struct patch_stop *stop, struct patch_stop_thread *thread)
 {
     while (thread->state == PATCH_STOP_RUNNING || thread->state == PATCH_STOP_KERNEL)
-        if (look_once(stop, thread) <= 0 && thread->state != PATCH_STOP_STOPPED)
+        if (look_once(stop, thread->tid) <= 0 && thread->state != PATCH_STOP_STOPPED)
             break;
     if (thread->state == PATCH_STOP_STOPPED)
-        detach(thread, 0);
+        patch_stop_detach(thread);
+}
+
+int patch_stop_take(struct patch_stop *stop, pid_t tid, int status)
+{
+    struct patch_stop_thread *thread = patch_stop_find(stop, tid);
+    if (!thread)
+        return BASE_ENOTFOUND;
+    int result = take_status(stop, tid, status);
+    thread = patch_stop_find(stop, tid);
+    if (thread && !stop->follower && !stop->holding && thread->state == PATCH_STOP_STOPPED)
+        patch_stop_detach(thread);
+    if (thread && thread->state == PATCH_STOP_GONE && !stop->holding)
+        patch_stop_forget(stop, tid);
+    return result;
 }
 
 size_t patch_stop_poll(struct patch_stop *stop)
@@ -441,7 +560,7 @@ size_t patch_stop_end(struct patch_stop *stop)
     interrupt_all(stop); /* a thread that was only seized must stop before it can be let go */
     for (size_t i = 0; i < stop->count; i++)
         if (stop->threads[i].state == PATCH_STOP_STOPPED)
-            detach(&stop->threads[i], 0);
+            patch_stop_detach(&stop->threads[i]);
     size_t left = patch_stop_poll(stop);
     for (int i = 0; i < END_LOOKS && left; i++) { /* one that received a signal just now stands in a moment */
         rest(SLEEP_NS);
@@ -504,9 +623,9 @@ int patch_stop_settle(struct patch_stop *stop, struct patch_stop_thread *thread,
                       struct base_error *error)
 {
     thread->state = PATCH_STOP_RUNNING;
-    int result = take_status(stop, thread, status);
+    int result = take_status(stop, thread->tid, status);
     while (result >= 0 && thread->state == PATCH_STOP_RUNNING) {
-        result = look_once(stop, thread);
+        result = look_once(stop, thread->tid);
         if (result == 0)
             rest(SLEEP_NS);
     }

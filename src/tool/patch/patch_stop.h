@@ -18,12 +18,17 @@
  * Ends. patch_stop_end detaches. A KERNEL thread cannot be detached before it stops: it is *lingering*, asleep as it would
  * be anyway, until patch_stop_poll sees it stop. When the tracing thread ends, the kernel detaches all.
  *
+ * Followers. With a follower (patch_follow.h) threads stay seized between stops, new ones come by themselves, and the
+ * follower is told of all that happens; it also lets them run again. Its threads may belong to several processes that
+ * share their memory.
+ *
  * All functions are for one and the same thread, because the kernel knows a tracer by its thread; it must not be the
  * target's parent, or the target's exit status may be taken from whoever waits for it. Context: helper (patch_helper.h).
  * Source: ptrace(2); kernel/signal.c (ptrace_stop, get_signal); techniques C.3. */
 #ifndef PATCH_STOP_H
 #define PATCH_STOP_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -42,15 +47,35 @@ enum patch_stop_state {
 struct patch_stop_thread {
     pid_t process, tid; /* process: patch_stop.pid, or a vfork child's */
     uint8_t state;      /* enum patch_stop_state */
-    bool interrupted;   /* the trap is pending, or was taken */
+    bool interrupted;   /* the trap is wanted, or was taken */
     bool was_stopped;   /* by job control (SIGSTOP), before us */
     bool in_call;       /* stopped inside a system call */
+    uint32_t life;      /* the follower's notes: enum patch_follow_life; new threads found by a stop have 0 */
+    pid_t creator;      /* the follower's too: whose thread made it; 0: not known */
+    uint32_t zero;
+    uint64_t gs;     /* what the follower gave it; 0: nothing */
+    uint64_t pc, sp; /* of one that stands; 0: not known */
+};
+
+struct patch_stop;
+
+/* Who keeps the threads of a stop, and is told of what happens to them. */
+struct patch_stop_follower {
+    void *context;
+    /* `status` as waitpid gave it, after the thread's state was set, before it goes on. In a PTRACE_EVENT_EXEC the thread may be
+     * moved to another stop: the answer is the one that has it now. It may add threads, and removes none. */
+    struct patch_stop *(*told)(void *context, struct patch_stop *stop, pid_t tid, int status);
+    /* A thread that is traced by us, and not in the table: 1 when it was added, 0 when it belongs elsewhere, or an error. */
+    int (*found)(void *context, struct patch_stop *stop, pid_t process, pid_t tid);
+    /* Lets all that stand run again: a stop failed. */
+    void (*resume)(void *context, struct patch_stop *stop);
 };
 
 struct patch_stop {
     pid_t pid;
-    bool holding;                      /* between begin and end */
-    struct patch_stop_thread *threads; /* by tid */
+    const struct patch_stop_follower *follower; /* NULL: none */
+    bool holding;                               /* between begin and end */
+    struct patch_stop_thread *threads;          /* by tid */
     size_t count, capacity;
     uint64_t began;     /* monotonic ns of the first interruption */
     uint32_t attempts;  /* of the last begin, 1: the first succeeded */
@@ -62,6 +87,10 @@ struct patch_stop {
  * BASE_EUNSUPPORTED. */
 int patch_stop_begin(struct patch_stop *stop, pid_t pid, struct base_error *error);
 
+/* With a follower: seizes all threads of process `pid` that are not known, until there are none, and stops nothing. Returns how
+ * many, or an error as above; what was seized stays so. */
+int patch_stop_follow(struct patch_stop *stop, pid_t pid, struct base_error *error);
+
 /* Lets every thread go. Returns how many linger. */
 size_t patch_stop_end(struct patch_stop *stop);
 
@@ -70,6 +99,27 @@ size_t patch_stop_poll(struct patch_stop *stop);
 
 /* Frees memory. Lingering threads are detached when the calling thread ends. */
 void patch_stop_free(struct patch_stop *stop);
+
+/* --- one thread, at any time --- */
+
+/* What waitpid said of a thread, when the caller has asked for all threads at once. A thread of no follower that lingers is
+ * detached. BASE_ENOTFOUND: it is not in the table. Other errors leave it to be told of again. */
+int patch_stop_take(struct patch_stop *stop, pid_t tid, int status);
+
+/* Adds a thread that is traced already, and is about to trap. BASE_ENOMEM, or BASE_OK. Pointers to threads are void. */
+int patch_stop_add(struct patch_stop *stop, pid_t process, pid_t tid, uint32_t life);
+
+/* Forgets one that is detached or has ended. Pointers to threads are void. */
+void patch_stop_forget(struct patch_stop *stop, pid_t tid);
+
+/* Asks for the trap. */
+void patch_stop_interrupt(struct patch_stop_thread *thread);
+
+/* From the trap back to what it did, still traced: a thread that was stopped by job control stays so. */
+void patch_stop_go(struct patch_stop_thread *thread);
+
+/* From the trap back to what it did; the state is then PATCH_STOP_GONE, or KERNEL when it was killed and its end is to come. */
+void patch_stop_detach(struct patch_stop_thread *thread);
 
 /* --- one thread, while all are stopped --- */
 
@@ -86,7 +136,9 @@ int patch_stop_write(struct patch_stop *stop, pid_t tid, const struct user_regs_
 int patch_stop_step(struct patch_stop_thread *thread, int request, int signal, int *status,
                     struct base_error *error);
 
-/* From whatever stop of `status` back into the trap, signals delivered on the way; no instruction of the program runs. */
+/* From whatever stop of `status` back into the trap, signals delivered on the way; no instruction of the program runs.
+ * PATCH_STOP_NO_SIGNAL: the stop is nothing that the program should know of. */
+#define PATCH_STOP_NO_SIGNAL ((SIGTRAP | 0x80) << 8 | 0x7f)
 int patch_stop_settle(struct patch_stop *stop, struct patch_stop_thread *thread, int status,
                       struct base_error *error);
 

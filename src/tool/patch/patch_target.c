@@ -93,12 +93,28 @@ int patch_target_facts(pid_t pid, pid_t tid, struct patch_target_facts *facts)
     return BASE_OK;
 }
 
-bool patch_target_is_in_kernel(pid_t pid, pid_t tid)
+/* The last two numbers of "CALL ARGUMENTS... SP PC". */
+static void read_place(const char *text, uint64_t *pc, uint64_t *sp)
+{
+    const char *last = strrchr(text, ' '), *before = last;
+    while (before && before > text && *--before != ' ')
+        ;
+    if (before && before > text) {
+        *sp = strtoull(before, NULL, 16);
+        *pc = strtoull(last, NULL, 16);
+    }
+}
+
+bool patch_target_is_in_kernel(pid_t pid, pid_t tid, uint64_t *pc, uint64_t *sp)
 {
     char text[256];
     /* "running", or the number of the system call, -1 in a fault. Only a thread that sleeps shows the latter. */
-    if (read_of_thread(pid, tid, "syscall", text, sizeof text) > 0)
-        return strncmp(text, "running", 7) != 0;
+    if (read_of_thread(pid, tid, "syscall", text, sizeof text) > 0) {
+        if (!strncmp(text, "running", 7))
+            return false;
+        read_place(text, pc, sp);
+        return true;
+    }
     struct patch_target_facts facts;
     return patch_target_facts(pid, tid, &facts) == BASE_OK && facts.state == 'D';
 }

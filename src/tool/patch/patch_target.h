@@ -36,8 +36,9 @@ int patch_target_check(pid_t pid, struct base_error *error);
 /* Turns errno `number` of a refused PTRACE_SEIZE into a refusal: a tracer that was quicker, Yama, another user, capabilities. */
 int patch_target_explain(pid_t pid, int number, struct base_error *error);
 
-/* Is the thread asleep inside the kernel (a system call, a page fault)? False when it runs, waits for a CPU, or is gone. */
-bool patch_target_is_in_kernel(pid_t pid, pid_t tid);
+/* Is the thread asleep inside the kernel (a system call, a page fault)? False when it runs, waits for a CPU, or is gone. *pc and
+ * *sp are where the program is, or as they were if the kernel does not tell. */
+bool patch_target_is_in_kernel(pid_t pid, pid_t tid, uint64_t *pc, uint64_t *sp);
 
 /* Monotonic time, ns. */
 uint64_t patch_target_now(void);

@@ -32,6 +32,7 @@
 #include "base_error.h"
 #include "patch_helper.h"
 #include "patch_memory.h"
+#include "patch_step.h"
 #include "patch_stop.h"
 
 enum patch_trace_kind {
@@ -132,17 +133,11 @@ int patch_trace_undo(struct patch_helper *helper, pid_t pid, struct base_error *
 int patch_trace_remap(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t size, int protection,
                       int *file, struct base_error *error);
 
-struct patch_trace_range {
-    uint64_t start, end; /* addresses start..end-1 */
-};
-
-#define PATCH_TRACE_STEPS 64
-
 /* Executes single instructions of a held thread until its pc is in none of the ranges. Signals wait meanwhile; one that the
  * instruction raises itself is delivered. BASE_EBUSY: it sleeps in the kernel, would sleep again (a restarted call), or stands in
- * the ranges still after PATCH_TRACE_STEPS. */
+ * the ranges still after PATCH_STEP_MOST. */
 int patch_trace_step_out(struct patch_helper *helper, pid_t pid, pid_t tid,
-                         const struct patch_trace_range *ranges, size_t count, struct base_error *error);
+                         const struct patch_step_range *ranges, size_t count, struct base_error *error);
 
 /* --- ends and costs --- */
 

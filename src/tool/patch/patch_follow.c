@@ -1,0 +1,829 @@
+#include "patch_follow.h"
+
+#include <errno.h>
+#include <linux/kcmp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base_array.h"
+#include "patch_target.h"
+
+#define MILLISECOND   1000000u
+#define ORPHAN_NS     (20 * MILLISECOND)
+#define EVENT(status) ((int)((unsigned)(status) >> 16))
+#define LEAVE_LOOKS   50
+#define LEAVE_NS      20000
+#define TRIES         3 /* of what must not fail */
+
+/* --- tables --- */
+
+struct patch_follow_process *patch_follow_process(const struct patch_follow *follow, pid_t pid)
+{
+    for (size_t i = 0; i < follow->process_count; i++)
+        if (follow->processes[i].pid == pid)
+            return &follow->processes[i];
+    return NULL;
+}
+
+static struct patch_follow_space *add_space(struct patch_follow *follow, pid_t pid)
+{
+    struct patch_follow_space *space = calloc(1, sizeof *space);
+    if (!space || !base_array_room(follow->spaces, follow->space_count, follow->space_capacity)) {
+        free(space);
+        return NULL;
+    }
+    space->stop = (struct patch_stop){.pid = pid, .follower = &follow->follower};
+    space->memory.file = -1;
+    follow->spaces[follow->space_count++] = space;
+    return space;
+}
+
+static struct patch_follow_process *add_process(struct patch_follow *follow, pid_t pid,
+                                                struct patch_follow_space *space)
+{
+    if (!base_array_room(follow->processes, follow->process_count, follow->process_capacity))
+        return NULL;
+    struct patch_follow_process *process = &follow->processes[follow->process_count++];
+    *process = (struct patch_follow_process){.pid = pid, .space = space};
+    return process;
+}
+
+void patch_follow_space_free(struct patch_follow_space *space)
+{
+    patch_memory_close(&space->memory);
+    patch_stop_free(&space->stop);
+    free(space->staged);
+    free(space->pool);
+}
+
+/* Spaces are freed only here, between commands: whoever works on one may go on. */
+static void drop_empty_spaces(struct patch_follow *follow)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < follow->space_count; i++) {
+        struct patch_follow_space *space = follow->spaces[i];
+        if (patch_follow_living(space)) {
+            follow->spaces[kept++] = space;
+            continue;
+        }
+        patch_follow_space_free(space);
+        free(space);
+    }
+    follow->space_count = kept;
+}
+
+static struct patch_follow_space *find_space(const struct patch_follow *follow, pid_t tid)
+{
+    for (size_t i = 0; i < follow->space_count; i++) {
+        const struct patch_stop_thread *thread = patch_stop_find(&follow->spaces[i]->stop, tid);
+        if (thread && thread->state != PATCH_STOP_GONE)
+            return follow->spaces[i];
+    }
+    return NULL;
+}
+
+pid_t patch_follow_living(const struct patch_follow_space *space)
+{
+    pid_t living = 0;
+    for (size_t i = 0; i < space->stop.count; i++) {
+        const struct patch_stop_thread *thread = &space->stop.threads[i];
+        if (thread->state == PATCH_STOP_STOPPED)
+            return thread->tid;
+        if (thread->state != PATCH_STOP_GONE)
+            living = thread->tid;
+    }
+    return living;
+}
+
+static bool has_thread(const struct patch_follow_space *space, pid_t process)
+{
+    for (size_t i = 0; i < space->stop.count; i++)
+        if (space->stop.threads[i].process == process && space->stop.threads[i].state != PATCH_STOP_GONE)
+            return true;
+    return false;
+}
+
+/* --- events --- */
+
+static void emit(struct patch_follow *follow, const struct patch_trace_event *event)
+{
+    const struct patch_follow_process *process = patch_follow_process(follow, event->pid);
+    if (process && process->leaving)
+        return;
+    if (base_array_room(follow->events, follow->event_count, follow->event_capacity))
+        follow->events[follow->event_count++] = *event;
+    else
+        follow->broken = true;
+}
+
+static void emit_thread(struct patch_follow *follow, enum patch_trace_kind kind,
+                        const struct patch_stop_thread *thread, pid_t parent)
+{
+    emit(follow,
+         &(struct patch_trace_event){
+             .kind = kind, .pid = thread->process, .tid = thread->tid, .parent = parent, .gs = thread->gs});
+}
+
+/* `member` of the cost of a process, and of all. */
+#define COUNT(follow, pid, member, amount)                                                                   \
+    do {                                                                                                     \
+        struct patch_follow_process *counted_ = patch_follow_process(follow, pid);                           \
+        if (counted_)                                                                                        \
+            counted_->cost.member += (amount);                                                               \
+        (follow)->total.member += (amount);                                                                  \
+    } while (0)
+
+/* --- letting run --- */
+
+/* A thread in the trap that nothing keeps there goes on, or away. */
+static void settle(struct patch_follow *follow, struct patch_follow_space *space, pid_t tid)
+{
+    const uint32_t keeps = PATCH_FOLLOW_NEWBORN | PATCH_FOLLOW_NEEDS | PATCH_FOLLOW_WAITS;
+    struct patch_stop_thread *thread = patch_stop_find(&space->stop, tid);
+    if (!thread || thread->state != PATCH_STOP_STOPPED)
+        return;
+    pid_t process = thread->process;
+    if (thread->life & PATCH_FOLLOW_LEAVING) {
+        patch_stop_detach(thread);
+        if (thread->state == PATCH_STOP_GONE)
+            patch_stop_forget(&space->stop, tid);
+        if (!has_thread(space, process)) {
+            struct patch_follow_process *record = patch_follow_process(follow, process);
+            if (record && record->space == space)
+                *record = follow->processes[--follow->process_count];
+        }
+    } else if (!space->stop.holding && !(thread->life & keeps)) {
+        patch_stop_go(thread);
+    }
+}
+
+static void settle_all(struct patch_follow *follow, struct patch_follow_space *space)
+{
+    for (size_t i = space->stop.count; i-- > 0;)
+        if (i < space->stop.count)
+            settle(follow, space, space->stop.threads[i].tid);
+}
+
+static void resume(void *context, struct patch_stop *stop)
+{
+    stop->holding = false;
+    settle_all(context, (struct patch_follow_space *)stop);
+}
+
+/* --- gs bases --- */
+
+static int set_gs(const struct patch_stop_thread *thread)
+{
+    for (int i = 0; i < TRIES; i++)
+        if (!ptrace(PTRACE_POKEUSER, thread->tid, offsetof(struct user, regs.gs_base), thread->gs))
+            return BASE_OK;
+    return errno == ESRCH ? BASE_OK : BASE_EIO; /* killed: it will not run */
+}
+
+static bool take_gs(struct patch_follow_space *space, uint64_t *gs)
+{
+    if (space->pool_first == space->pool_count)
+        return false;
+    *gs = space->pool[space->pool_first++];
+    if (space->pool_first == space->pool_count)
+        space->pool_first = space->pool_count = 0;
+    return true;
+}
+
+/* Of whose process the creator was. */
+static pid_t parent_of(const struct patch_follow *follow, const struct patch_stop_thread *thread)
+{
+    const struct patch_follow_process *process = patch_follow_process(follow, thread->process);
+    return thread->tid == thread->process && process ? process->parent : thread->process;
+}
+
+/* Creators whose children have what they needed go on. */
+static void free_creators(struct patch_follow *follow, struct patch_follow_space *space)
+{
+    struct patch_stop *stop = &space->stop;
+    for (size_t i = stop->count; i-- > 0;) {
+        if (i >= stop->count || !(stop->threads[i].life & PATCH_FOLLOW_WAITS))
+            continue;
+        bool waits = false;
+        for (size_t j = 0; j < stop->count && !waits; j++)
+            waits = stop->threads[j].creator == stop->threads[i].tid &&
+                    (stop->threads[j].life & PATCH_FOLLOW_NEEDS) && stop->threads[j].state != PATCH_STOP_GONE;
+        if (waits)
+            continue;
+        pid_t tid = stop->threads[i].tid;
+        stop->threads[i].life &= ~(uint32_t)PATCH_FOLLOW_WAITS;
+        settle(follow, space, tid);
+    }
+}
+
+/* The thread stands in its first trap, or in need. */
+static void start_with(struct patch_follow *follow, struct patch_stop_thread *thread, uint64_t gs)
+{
+    thread->gs = gs;
+    thread->life &= ~(uint32_t)PATCH_FOLLOW_NEEDS;
+    set_gs(thread);
+    emit_thread(follow, PATCH_TRACE_BIRTH, thread, parent_of(follow, thread));
+}
+
+static void need(struct patch_follow *follow, struct patch_follow_space *space,
+                 struct patch_stop_thread *thread)
+{
+    struct patch_stop_thread *creator = patch_stop_find(&space->stop, thread->creator);
+    thread->life |= PATCH_FOLLOW_NEEDS;
+    space->need_since = patch_target_now();
+    if (creator && creator->state != PATCH_STOP_GONE) {
+        creator->life |= PATCH_FOLLOW_WAITS;
+        if (creator->state == PATCH_STOP_RUNNING && !creator->interrupted)
+            patch_stop_interrupt(creator);
+    }
+    emit_thread(follow, PATCH_TRACE_NEED, thread, parent_of(follow, thread));
+}
+
+static void feed(struct patch_follow *follow, struct patch_follow_space *space, bool with_nothing)
+{
+    uint64_t gs = 0;
+    bool in_need = false;
+    for (size_t i = 0; i < space->stop.count; i++) {
+        struct patch_stop_thread *thread = &space->stop.threads[i];
+        if (!(thread->life & PATCH_FOLLOW_NEEDS) || thread->state != PATCH_STOP_STOPPED)
+            continue;
+        in_need = !take_gs(space, &gs);
+        if (in_need && !with_nothing)
+            break;
+        start_with(follow, thread, in_need ? 0 : gs);
+        in_need = false;
+    }
+    space->need_since = in_need ? space->need_since : 0;
+    free_creators(follow, space);
+    settle_all(follow, space);
+}
+
+int patch_follow_give(struct patch_follow *follow, struct patch_follow_space *space, const uint64_t *gs,
+                      size_t count, struct base_error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!base_array_room(space->pool, space->pool_count, space->pool_capacity)) {
+            space->pool_count -= i;
+            return base_fail(error, BASE_ENOMEM, "out of memory");
+        }
+        space->pool[space->pool_count++] = gs[i];
+    }
+    feed(follow, space, false);
+    return BASE_OK;
+}
+
+int patch_follow_set_gs(struct patch_follow *follow, pid_t tid, uint64_t gs, struct base_error *error)
+{
+    struct patch_follow_space *space = find_space(follow, tid);
+    struct patch_stop_thread *thread = space ? patch_stop_find(&space->stop, tid) : NULL;
+    if (!thread)
+        return base_fail(error, BASE_ENOTFOUND, "no thread %d is followed", tid);
+    if (thread->state != PATCH_STOP_STOPPED && thread->state != PATCH_STOP_KERNEL)
+        return base_fail(error, BASE_EUSAGE, "thread %d does not stand", tid);
+    uint64_t before = thread->gs;
+    thread->gs = gs;
+    if (thread->state == PATCH_STOP_KERNEL) {
+        thread->life |= PATCH_FOLLOW_SET_GS;
+        return BASE_OK;
+    }
+    if (set_gs(thread) == BASE_OK)
+        return BASE_OK;
+    thread->gs = before;
+    return base_fail_errno(error, errno, "gs base of thread %d cannot be set", tid);
+}
+
+/* --- births --- */
+
+/* Its only thread stands. */
+static void hold_new(struct patch_follow_space *space)
+{
+    space->stop.holding = true;
+    space->stop.attempts = 1;
+    space->held_since = space->stop.began = patch_target_now();
+}
+
+/* It stands in its first trap, and its creator is known as far as it can be. */
+static void be_born(struct patch_follow *follow, struct patch_follow_space *space,
+                    struct patch_stop_thread *thread)
+{
+    uint64_t gs;
+    thread->life &= ~(uint32_t)(PATCH_FOLLOW_NEWBORN | PATCH_FOLLOW_UNANNOUNCED);
+    thread->life |= PATCH_FOLLOW_KNOWN;
+    if (thread->life & (PATCH_FOLLOW_VFORKED | PATCH_FOLLOW_LEAVING))
+        return;
+    if (thread->life & PATCH_FOLLOW_FORKED) {
+        hold_new(space);
+        emit_thread(follow, PATCH_TRACE_FORK, thread, parent_of(follow, thread));
+        return;
+    }
+    COUNT(follow, thread->process, births, 1);
+    if (take_gs(space, &gs))
+        start_with(follow, thread, gs);
+    else
+        need(follow, space, thread);
+}
+
+static bool is_thread_of(pid_t process, pid_t tid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%d", process, tid);
+    return access(path, F_OK) == 0;
+}
+
+/* Where the kernel does not tell (no CONFIG_KCMP), a vfork child does and a fork child does not. */
+static bool shares_memory(pid_t left, pid_t right, int event)
+{
+    long answer = syscall(SYS_kcmp, left, right, KCMP_VM, 0, 0);
+    return answer < 0 && errno != ESRCH ? event == PTRACE_EVENT_VFORK : answer == 0;
+}
+
+static bool take_orphan(struct patch_follow *follow, pid_t tid, int *status)
+{
+    for (size_t i = 0; i < follow->orphan_count; i++) {
+        if (follow->orphans[i].tid != tid)
+            continue;
+        *status = follow->orphans[i].status;
+        follow->orphans[i] = follow->orphans[--follow->orphan_count];
+        return true;
+    }
+    return false;
+}
+
+/* The thread is in the table, or is added; if it trapped before, that counts now. */
+static void expect(struct patch_follow *follow, struct patch_follow_space *space, pid_t process, pid_t tid,
+                   pid_t creator, uint32_t life)
+{
+    int status;
+    patch_stop_forget(&space->stop, tid); /* another one, that is gone */
+    if (patch_stop_add(&space->stop, process, tid, life) < 0) {
+        follow->broken = true;
+        return;
+    }
+    patch_stop_find(&space->stop, tid)->creator = creator;
+    if (take_orphan(follow, tid, &status)) {
+        patch_stop_take(&space->stop, tid, status);
+        settle(follow, space, tid);
+    }
+}
+
+/* A process of its own: in the memory of `space`, or in another. */
+static void expect_process(struct patch_follow *follow, struct patch_follow_space *space, pid_t pid,
+                           pid_t parent, pid_t creator, int event)
+{
+    bool shared = parent && shares_memory(creator, pid, event);
+    const struct patch_follow_process *maker = patch_follow_process(follow, parent);
+    bool leaving = maker && maker->leaving;
+    uint32_t life = PATCH_FOLLOW_NEWBORN | (leaving ? PATCH_FOLLOW_LEAVING : 0);
+    struct patch_follow_space *own = shared ? space : add_space(follow, pid);
+    struct patch_follow_process *process = own ? add_process(follow, pid, own) : NULL;
+    if (!process) {
+        follow->broken = true;
+        return;
+    }
+    process->leaving = leaving;
+    process->parent = parent;
+    life |= shared ? 0 : PATCH_FOLLOW_FORKED;
+    if (!shared && space) {
+        own->farewell = space->farewell;
+        own->farewell_value = space->farewell_value;
+    }
+    COUNT(follow, parent, forks, 1);
+    if (shared && event == PTRACE_EVENT_VFORK) {
+        life |= PATCH_FOLLOW_VFORKED;
+        emit(follow, &(struct patch_trace_event){
+                         .kind = PATCH_TRACE_VFORK, .pid = pid, .tid = pid, .parent = parent});
+    }
+    expect(follow, own, pid, pid, creator, life);
+}
+
+/* A creator's event. */
+static void announce(struct patch_follow *follow, struct patch_follow_space *space, pid_t creator, int event)
+{
+    unsigned long message = 0;
+    if (ptrace(PTRACE_GETEVENTMSG, creator, 0, &message) && ptrace(PTRACE_GETEVENTMSG, creator, 0, &message))
+        return; /* it was killed: the child will be an orphan */
+    pid_t tid = (pid_t)message, process = patch_stop_find(&space->stop, creator)->process;
+    struct patch_stop_thread *found = patch_stop_find(&space->stop, tid);
+    if (found && found->state != PATCH_STOP_GONE) {
+        bool waits = (found->life & PATCH_FOLLOW_UNANNOUNCED) != 0;
+        found->life &= ~(uint32_t)PATCH_FOLLOW_UNANNOUNCED;
+        found->creator = creator;
+        if (waits && found->state == PATCH_STOP_STOPPED) {
+            be_born(follow, space, found);
+            settle(follow, space, tid);
+        }
+        return;
+    }
+    if (patch_follow_process(follow, tid))
+        return; /* /proc told of it before */
+    if (!is_thread_of(process, tid)) {
+        expect_process(follow, space, tid, process, creator, event);
+        return;
+    }
+    uint32_t leaving = patch_stop_find(&space->stop, creator)->life & PATCH_FOLLOW_LEAVING;
+    expect(follow, space, process, tid, creator, PATCH_FOLLOW_NEWBORN | leaving);
+}
+
+/* A stop found it before anybody announced it. */
+static int found(void *context, struct patch_stop *stop, pid_t process, pid_t tid)
+{
+    struct patch_follow *follow = context;
+    if (find_space(follow, tid))
+        return 0;
+    expect(follow, (struct patch_follow_space *)stop, process, tid, 0,
+           PATCH_FOLLOW_NEWBORN | PATCH_FOLLOW_UNANNOUNCED);
+    return follow->broken ? BASE_ENOMEM : 1;
+}
+
+/* --- orphans --- */
+
+static void keep_orphan(struct patch_follow *follow, pid_t tid, int status)
+{
+    int before;
+    take_orphan(follow, tid, &before);
+    if (!WIFSTOPPED(status))
+        return;
+    if (!base_array_room(follow->orphans, follow->orphan_count, follow->orphan_capacity)) {
+        follow->broken = true;
+        return;
+    }
+    follow->orphans[follow->orphan_count++] = (struct patch_follow_orphan){tid, status, patch_target_now()};
+}
+
+/* Nobody announced it: /proc tells whose it is. */
+static void adopt(struct patch_follow *follow, pid_t tid)
+{
+    struct patch_target_facts facts;
+    int status;
+    if (patch_target_facts(tid, tid, &facts) < 0) {
+        take_orphan(follow, tid, &status);
+        return;
+    }
+    pid_t owner = facts.process == tid ? facts.parent : facts.process;
+    const struct patch_follow_process *process = patch_follow_process(follow, owner);
+    if (facts.process == tid)
+        expect_process(follow, process ? process->space : NULL, tid, process ? owner : 0, process ? owner : 0,
+                       PTRACE_EVENT_FORK);
+    else if (process)
+        expect(follow, process->space, owner, tid, 0,
+               PATCH_FOLLOW_NEWBORN | (process->leaving ? PATCH_FOLLOW_LEAVING : 0));
+    else if (take_orphan(follow, tid, &status))
+        ptrace(PTRACE_DETACH, tid, 0, 0); /* of a process that was left in this moment */
+}
+
+static void adopt_orphans(struct patch_follow *follow)
+{
+    uint64_t now = patch_target_now();
+    for (size_t i = follow->orphan_count; i-- > 0;)
+        if (i < follow->orphan_count && now - follow->orphans[i].since > ORPHAN_NS)
+            adopt(follow, follow->orphans[i].tid);
+}
+
+/* --- execs --- */
+
+/* Would the image's file have given the process rights that it does not have? */
+static bool lost_rights(pid_t pid)
+{
+    char path[64];
+    struct stat file;
+    struct statvfs system;
+    struct patch_target_facts facts;
+    snprintf(path, sizeof path, "/proc/%d/exe", pid);
+    if (stat(path, &file) || patch_target_facts(pid, pid, &facts) < 0 || statvfs(path, &system) ||
+        (system.f_flag & ST_NOSUID))
+        return false;
+    if ((file.st_mode & S_ISUID) && file.st_uid != facts.user)
+        return true;
+    return geteuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0;
+}
+
+static void arrive_in_image(struct patch_follow *follow, struct patch_follow_space *space,
+                            struct patch_stop_thread *thread)
+{
+    thread->life &= ~(uint32_t)PATCH_FOLLOW_EXECED;
+    if (thread->life & PATCH_FOLLOW_LEAVING)
+        return;
+    hold_new(space);
+    emit(follow, &(struct patch_trace_event){
+                     .kind = PATCH_TRACE_EXEC,
+                     .pid = thread->process,
+                     .tid = thread->tid,
+                     .flags = lost_rights(thread->process) ? PATCH_TRACE_FLAG_SETUID_LOST : 0});
+}
+
+static void die(struct patch_follow *follow, struct patch_stop_thread *thread)
+{
+    uint32_t life = thread->life;
+    thread->state = PATCH_STOP_GONE;
+    thread->life = 0;
+    if (!(life & (PATCH_FOLLOW_NEWBORN | PATCH_FOLLOW_LEAVING | PATCH_FOLLOW_EXECED)))
+        emit_thread(follow, PATCH_TRACE_DEATH, thread, 0);
+}
+
+/* The process is alone in a new memory. The answer is its space, or the old one when memory ran out. */
+static struct patch_follow_space *become(struct patch_follow *follow, struct patch_follow_space *old,
+                                         pid_t pid)
+{
+    bool leaving = false;
+    for (size_t i = 0; i < old->stop.count; i++) {
+        struct patch_stop_thread *thread = &old->stop.threads[i];
+        if (thread->process != pid || thread->state == PATCH_STOP_GONE)
+            continue;
+        leaving = leaving || (thread->life & PATCH_FOLLOW_LEAVING);
+        die(follow, thread);
+    }
+    free_creators(follow, old);
+    struct patch_follow_process *process = patch_follow_process(follow, pid);
+    struct patch_follow_space *space = add_space(follow, pid);
+    process = process || !space ? process : add_process(follow, pid, space);
+    uint32_t life = PATCH_FOLLOW_KNOWN | PATCH_FOLLOW_EXECED | (leaving ? PATCH_FOLLOW_LEAVING : 0);
+    if (!space || !process || patch_stop_add(&space->stop, pid, pid, life) < 0) {
+        follow->broken = true;
+        return old;
+    }
+    process->space = space;
+    COUNT(follow, pid, execs, 1);
+    return space;
+}
+
+/* --- what the stops tell --- */
+
+static void end_thread(struct patch_follow *follow, struct patch_follow_space *space,
+                       struct patch_stop_thread *thread, int status)
+{
+    pid_t pid = thread->process;
+    bool unborn = (thread->life & (PATCH_FOLLOW_NEWBORN | PATCH_FOLLOW_VFORKED)) == PATCH_FOLLOW_NEWBORN;
+    bool needed = (thread->life & PATCH_FOLLOW_NEEDS) != 0;
+    die(follow, thread);
+    if (needed)
+        free_creators(follow, space);
+    struct patch_follow_process *process = patch_follow_process(follow, pid);
+    if (has_thread(space, pid) || !process || process->space != space)
+        return;
+    if (!unborn)
+        emit(follow,
+             &(struct patch_trace_event){.kind = PATCH_TRACE_END, .pid = pid, .tid = pid, .status = status});
+    *process = follow->processes[--follow->process_count];
+}
+
+static void arrive(struct patch_follow *follow, struct patch_follow_space *space,
+                   struct patch_stop_thread *thread)
+{
+    if (thread->life & PATCH_FOLLOW_SET_GS)
+        set_gs(thread);
+    thread->life &= ~(uint32_t)PATCH_FOLLOW_SET_GS;
+    if (thread->life & PATCH_FOLLOW_EXECED)
+        arrive_in_image(follow, space, thread);
+    else if ((thread->life & PATCH_FOLLOW_NEWBORN) && !(thread->life & PATCH_FOLLOW_UNANNOUNCED))
+        be_born(follow, space, thread);
+}
+
+static struct patch_stop *told(void *context, struct patch_stop *stop, pid_t tid, int status)
+{
+    struct patch_follow *follow = context;
+    struct patch_follow_space *space = (struct patch_follow_space *)stop;
+    struct patch_stop_thread *thread = patch_stop_find(stop, tid);
+    int event = WIFSTOPPED(status) ? EVENT(status) : -1;
+    if (event < 0)
+        end_thread(follow, space, thread, status);
+    else if (event == PTRACE_EVENT_STOP && thread->state == PATCH_STOP_STOPPED)
+        arrive(follow, space, thread);
+    else if (event == PTRACE_EVENT_EXEC)
+        return &become(follow, space, thread->process)->stop;
+    else if (event == PTRACE_EVENT_CLONE || event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK)
+        announce(follow, space, tid, event);
+    else if (event == 0 && WSTOPSIG(status) != (SIGTRAP | 0x80))
+        COUNT(follow, thread->process, signals, 1);
+    return stop;
+}
+
+/* --- the owner's calls --- */
+
+void patch_follow_begin(struct patch_follow *follow)
+{
+    *follow = (struct patch_follow){.follower = {follow, told, found, resume}};
+}
+
+/* An exec of a process whose first thread had ended before it was followed: the number is new to us. */
+static struct patch_follow_space *find_caller(struct patch_follow *follow, pid_t pid)
+{
+    unsigned long caller = 0;
+    ptrace(PTRACE_GETEVENTMSG, pid, 0, &caller);
+    struct patch_follow_space *space = find_space(follow, (pid_t)caller);
+    space = space ? space : add_space(follow, pid);
+    if (!space || patch_stop_add(&space->stop, pid, pid, PATCH_FOLLOW_NEWBORN) < 0)
+        follow->broken = true;
+    return space;
+}
+
+int patch_follow_take(struct patch_follow *follow, pid_t tid, int status)
+{
+    struct patch_follow_space *space = find_space(follow, tid);
+    if (!space && WIFSTOPPED(status) && EVENT(status) == PTRACE_EVENT_EXEC)
+        space = find_caller(follow, tid);
+    if (!space) {
+        keep_orphan(follow, tid, status);
+        return BASE_ENOTFOUND;
+    }
+    patch_stop_take(&space->stop, tid, status);
+    space = find_space(follow, tid); /* an exec moved it */
+    if (space)
+        settle(follow, space, tid);
+    return BASE_OK;
+}
+
+bool patch_follow_poll(struct patch_follow *follow, uint64_t deadline)
+{
+    bool waits = false;
+    adopt_orphans(follow);
+    drop_empty_spaces(follow);
+    for (size_t i = 0; i < follow->space_count; i++) {
+        struct patch_follow_space *space = follow->spaces[i];
+        if (space->stop.holding && space->held_since < deadline) {
+            patch_follow_release(follow, space);
+            space->impatient = true;
+        }
+        if (space->need_since && space->need_since < deadline)
+            feed(follow, space, true);
+        waits = waits || space->stop.holding || space->need_since;
+    }
+    return waits || follow->orphan_count;
+}
+
+/* --- following and leaving --- */
+
+/* The space that the process runs in: one that is known, if it shares it. */
+static struct patch_follow_space *space_for(struct patch_follow *follow, pid_t pid)
+{
+    for (size_t i = 0; i < follow->space_count; i++) {
+        pid_t living = patch_follow_living(follow->spaces[i]);
+        if (living && shares_memory(living, pid, 0))
+            return follow->spaces[i];
+    }
+    return add_space(follow, pid);
+}
+
+static void set_leaving(struct patch_follow_process *process, bool leaving)
+{
+    struct patch_stop *stop = &process->space->stop;
+    process->leaving = leaving;
+    for (size_t i = 0; i < stop->count; i++) {
+        struct patch_stop_thread *thread = &stop->threads[i];
+        if (thread->process != process->pid)
+            continue;
+        thread->life &= ~(uint32_t)PATCH_FOLLOW_LEAVING;
+        thread->life |= leaving ? PATCH_FOLLOW_LEAVING : 0;
+        if (leaving && thread->state == PATCH_STOP_RUNNING && !thread->interrupted)
+            patch_stop_interrupt(thread);
+    }
+}
+
+int patch_follow_add(struct patch_follow *follow, pid_t pid, struct base_error *error)
+{
+    struct patch_follow_process *process = patch_follow_process(follow, pid);
+    if (process) {
+        set_leaving(process, false);
+    } else {
+        int result = patch_target_check(pid, error);
+        struct patch_follow_space *space = result == BASE_OK ? space_for(follow, pid) : NULL;
+        process = space ? add_process(follow, pid, space) : NULL;
+        if (!process)
+            return result < 0 ? result : base_fail(error, BASE_ENOMEM, "out of memory");
+    }
+    struct patch_stop *stop = &process->space->stop;
+    int result = patch_stop_follow(stop, pid, error);
+    for (size_t i = 0; i < stop->count; i++)
+        if (stop->threads[i].process == pid)
+            stop->threads[i].life |= PATCH_FOLLOW_KNOWN;
+    if (result == 0 && !has_thread(process->space, pid))
+        result = base_fail(error, BASE_ENOTFOUND, "process %d has ended", pid);
+    if (result < 0)
+        patch_follow_leave(follow, pid);
+    return result < 0 ? result : BASE_OK;
+}
+
+static size_t look_at_leaving(struct patch_follow *follow, const struct patch_follow_space *space, pid_t pid)
+{
+    size_t left = 0;
+    int status;
+    for (size_t i = space->stop.count; i-- > 0;) {
+        const struct patch_stop_thread *thread = &space->stop.threads[i];
+        if (i >= space->stop.count || thread->process != pid || thread->state == PATCH_STOP_GONE)
+            continue;
+        left++;
+        if (waitpid(thread->tid, &status, __WALL | WNOHANG) > 0)
+            patch_follow_take(follow, space->stop.threads[i].tid, status);
+    }
+    return left;
+}
+
+size_t patch_follow_leave(struct patch_follow *follow, pid_t pid)
+{
+    struct patch_follow_process *process = patch_follow_process(follow, pid);
+    size_t left = 0;
+    if (!process)
+        return 0;
+    struct patch_follow_space *space = process->space;
+    set_leaving(process, true);
+    if (!has_thread(space, pid))
+        *process = follow->processes[--follow->process_count]; /* none was seized */
+    settle_all(follow, space);
+    for (int i = 0; i < LEAVE_LOOKS && (left = look_at_leaving(follow, space, pid)); i++)
+        nanosleep(&(struct timespec){0, LEAVE_NS}, NULL);
+    return left;
+}
+
+/* --- holding --- */
+
+int patch_follow_open_memory(struct patch_follow_space *space, struct base_error *error)
+{
+    if (space->memory.file >= 0)
+        return BASE_OK;
+    return patch_memory_open(&space->memory, patch_follow_living(space), error);
+}
+
+/* What only this stop found. */
+static void tell_of_strangers(struct patch_follow *follow, struct patch_follow_space *space)
+{
+    for (size_t i = 0; i < space->stop.count; i++) {
+        struct patch_stop_thread *thread = &space->stop.threads[i];
+        if (thread->state == PATCH_STOP_GONE)
+            continue;
+        if (thread->life & PATCH_FOLLOW_UNANNOUNCED) {
+            if (thread->state == PATCH_STOP_STOPPED)
+                be_born(follow, space, thread);
+        } else if (!(thread->life & (PATCH_FOLLOW_KNOWN | PATCH_FOLLOW_NEWBORN))) {
+            thread->life |= PATCH_FOLLOW_KNOWN;
+            emit_thread(follow, PATCH_TRACE_STRANGER, thread, 0);
+        }
+    }
+}
+
+int patch_follow_hold(struct patch_follow *follow, struct patch_follow_space *space, struct base_error *error)
+{
+    int result = BASE_OK;
+    space->impatient = false;
+    if (!space->stop.holding) {
+        result = patch_stop_begin(&space->stop, space->stop.pid, error);
+        space->held_since = patch_target_now();
+    }
+    if (result < 0)
+        return result;
+    tell_of_strangers(follow, space);
+    result = patch_follow_open_memory(space, error);
+    if (result < 0)
+        resume(follow, &space->stop);
+    return result;
+}
+
+void patch_follow_release(struct patch_follow *follow, struct patch_follow_space *space)
+{
+    patch_memory_close(&space->memory);
+    COUNT(follow, space->stop.pid, stopped_ns, patch_target_now() - space->stop.began);
+    resume(follow, &space->stop);
+}
+
+/* --- the end --- */
+
+static void say_farewell(const struct patch_follow_space *space)
+{
+    struct patch_memory memory = {.file = -1};
+    pid_t tid = patch_follow_living(space);
+    if (!space->farewell || !tid || patch_memory_open(&memory, tid, NULL) < 0)
+        return;
+    for (int i = 0; i < TRIES && patch_memory_write(&memory, space->farewell, &space->farewell_value,
+                                                    sizeof space->farewell_value, NULL) < 0;
+         i++)
+        ;
+    patch_memory_close(&memory);
+}
+
+void patch_follow_end(struct patch_follow *follow)
+{
+    for (size_t i = 0; i < follow->space_count; i++)
+        say_farewell(follow->spaces[i]);
+    for (size_t i = 0; i < follow->space_count; i++) {
+        struct patch_stop *stop = &follow->spaces[i]->stop;
+        for (size_t j = 0; j < stop->count; j++)
+            if (stop->threads[j].state == PATCH_STOP_STOPPED)
+                patch_stop_detach(&stop->threads[j]);
+        patch_follow_space_free(follow->spaces[i]);
+        free(follow->spaces[i]);
+    }
+    free(follow->spaces);
+    free(follow->processes);
+    free(follow->orphans);
+    free(follow->events);
+    *follow = (struct patch_follow){0};
+}

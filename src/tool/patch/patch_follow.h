@@ -1,0 +1,121 @@
+/* patch_follow.h - the helper's side of following (patch_trace.h): who lives, in whose memory, with which gs base.
+ *
+ * A *space* is a memory and all threads in it, of one process or of several (vfork, CLONE_VM): it is what is held, written
+ * and given gs bases to. It is built around a patch_stop, the engine that stops threads; this is its follower.
+ *
+ * Births. The kernel tells of a new task twice, in either order: its creator stops (PTRACE_EVENT_CLONE ...: *announced*) and goes on
+ * at once, and the task itself traps before its first instruction. What traps unannounced waits as an *orphan*. Only
+ * when both came it is *born*: given its gs base, or held. A creator that is killed announces nothing: after ORPHAN_MS
+ * /proc must tell whose child it is.
+ *
+ * Execs. All other threads have ended and were waited for before the kernel tells of an exec, under the number of the process; who
+ * called it has lost its own. The process moves to a new space, is continued into the trap, and stands there with nothing of
+ * execve left to finish, so that calls can be injected.
+ *
+ * Leaving. Only a thread in the trap can be detached: what must leave is interrupted and marked, and goes at its next trap.
+ *
+ * Context: helper, one thread. Events gather in `events`; the owner takes them. `broken`: memory ran out, the owner must end. */
+#ifndef PATCH_FOLLOW_H
+#define PATCH_FOLLOW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base_error.h"
+#include "patch_memory.h"
+#include "patch_stop.h"
+#include "patch_trace.h"
+
+/* Notes of a thread, patch_stop_thread.life. */
+enum patch_follow_life {
+    PATCH_FOLLOW_KNOWN = 1,       /* seized on purpose, or born; without it: found by a stop */
+    PATCH_FOLLOW_NEWBORN = 2,     /* its first trap has not been answered */
+    PATCH_FOLLOW_UNANNOUNCED = 4, /* its creator has not told of it */
+    PATCH_FOLLOW_VFORKED = 8,     /* uses its sleeping creator's gs */
+    PATCH_FOLLOW_NEEDS = 16,      /* stands: no gs was left */
+    PATCH_FOLLOW_WAITS = 32,      /* stands, or will: it created one that NEEDS */
+    PATCH_FOLLOW_EXECED = 64,     /* on its way from PTRACE_EVENT_EXEC to the trap */
+    PATCH_FOLLOW_SET_GS = 128,    /* at the next trap */
+    PATCH_FOLLOW_LEAVING = 256,   /* at the next trap */
+    PATCH_FOLLOW_FORKED = 512,    /* first of a new process with memory of its own */
+};
+
+struct patch_follow_space {
+    struct patch_stop stop;     /* first: the follower gets it */
+    struct patch_memory memory; /* open while held */
+    struct patch_memory_change *staged;
+    size_t staged_count;
+    uint64_t *pool; /* gs bases, the next one at `pool_first` */
+    size_t pool_first, pool_count, pool_capacity;
+    uint64_t farewell, farewell_value; /* address 0: none */
+    uint64_t held_since, need_since;   /* monotonic ns; need_since 0: none needs */
+    bool impatient;                    /* let go because no step came */
+};
+
+struct patch_follow_process {
+    pid_t pid, parent;
+    bool leaving; /* nothing is told of it */
+    struct patch_follow_space *space;
+    struct patch_trace_cost cost;
+};
+
+struct patch_follow_orphan {
+    pid_t tid;
+    int status;
+    uint64_t since;
+};
+
+struct patch_follow {
+    struct patch_stop_follower follower;
+    struct patch_follow_space **spaces;
+    size_t space_count, space_capacity;
+    struct patch_follow_process *processes;
+    size_t process_count, process_capacity;
+    struct patch_follow_orphan *orphans;
+    size_t orphan_count, orphan_capacity;
+    struct patch_trace_event *events;
+    size_t event_count, event_capacity;
+    struct patch_trace_cost total;
+    bool broken;
+};
+
+/* `follow` must not move afterwards. */
+void patch_follow_begin(struct patch_follow *follow);
+
+/* Writes farewells, detaches all that stands, and forgets everything. What runs is detached by the kernel when the calling
+ * thread ends, which must be soon. */
+void patch_follow_end(struct patch_follow *follow);
+
+/* What waitpid(-1) said. BASE_ENOTFOUND: of a thread that nobody here knows, and it is no new one. */
+int patch_follow_take(struct patch_follow *follow, pid_t tid, int status);
+
+/* What time brings; to be called when waitpid had nothing more. `deadline`: holds of before that time end. Returns whether
+ * there is anything to wait for but signals. */
+bool patch_follow_poll(struct patch_follow *follow, uint64_t deadline);
+
+int patch_follow_add(struct patch_follow *follow, pid_t pid, struct base_error *error);
+/* Returns how many threads linger. */
+size_t patch_follow_leave(struct patch_follow *follow, pid_t pid);
+
+struct patch_follow_process *patch_follow_process(const struct patch_follow *follow, pid_t pid);
+
+int patch_follow_hold(struct patch_follow *follow, struct patch_follow_space *space,
+                      struct base_error *error);
+void patch_follow_release(struct patch_follow *follow, struct patch_follow_space *space);
+
+int patch_follow_give(struct patch_follow *follow, struct patch_follow_space *space, const uint64_t *gs,
+                      size_t count, struct base_error *error);
+int patch_follow_set_gs(struct patch_follow *follow, pid_t tid, uint64_t gs, struct base_error *error);
+
+/* space->memory, if it is not open yet; it is closed when the space goes on. */
+int patch_follow_open_memory(struct patch_follow_space *space, struct base_error *error);
+
+/* Closes and frees what a space has, but not the space. */
+void patch_follow_space_free(struct patch_follow_space *space);
+
+/* A living thread of the process, or 0. */
+pid_t patch_follow_living(const struct patch_follow_space *space);
+
+#endif

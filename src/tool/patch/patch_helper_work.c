@@ -1,0 +1,389 @@
+#include "patch_helper_work.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "patch_gap.h"
+#include "patch_helper.h"
+#include "patch_inject.h"
+#include "patch_target.h"
+
+#define READ_MOST (64u << 20)
+
+/* All that a piece of work may need. */
+struct work {
+    struct patch_helper_server *server;
+    struct patch_follow_space *space; /* what it is for; NULL: there is none */
+    const struct patch_helper_message *request;
+    const void *bytes;
+    struct patch_helper_answer *answer;
+};
+
+static int no_memory(struct base_error *error)
+{
+    return base_fail(error, BASE_ENOMEM, "out of memory");
+}
+
+/* --- stop and go, for once --- */
+
+static int begin(struct patch_follow_space *once, pid_t pid, struct base_error *error)
+{
+    if (once->stop.holding)
+        return base_fail(error, BASE_EUSAGE, "process %d is stopped already", once->stop.pid);
+    if (once->stop.count && once->stop.pid != pid)
+        return base_fail(error, BASE_EUSAGE, "this helper still waits for threads of process %d",
+                         once->stop.pid);
+    once->impatient = false;
+    int result = patch_stop_begin(&once->stop, pid, error);
+    if (result < 0)
+        return result;
+    pid_t tid = pid;
+    for (size_t i = 0; i < once->stop.count; i++) /* the first thread may have ended */
+        if (once->stop.threads[i].process == pid && once->stop.threads[i].state != PATCH_STOP_GONE) {
+            tid = once->stop.threads[i].tid;
+            break;
+        }
+    result = patch_memory_open(&once->memory, tid, error);
+    if (result < 0)
+        patch_stop_end(&once->stop);
+    return result;
+}
+
+static void count(const struct patch_stop *stop, struct patch_helper_answer *answer)
+{
+    answer->message.values[0] = stop->count;
+    answer->message.values[1] = stop->attempts;
+}
+
+static void end(struct patch_follow_space *once, struct patch_helper_answer *answer)
+{
+    uint64_t began = once->stop.began;
+    count(&once->stop, answer);
+    patch_memory_close(&once->memory);
+    answer->message.values[3] = patch_stop_end(&once->stop);
+    answer->message.values[2] = patch_target_now() - began;
+}
+
+void patch_helper_work_let_go(struct patch_helper_server *server)
+{
+    struct patch_helper_answer nobody = {.file = -1};
+    end(&server->once, &nobody);
+    server->once.impatient = true;
+}
+
+static int do_stop(struct work *work, struct base_error *error)
+{
+    int result = begin(&work->server->once, (pid_t)work->request->values[0], error);
+    count(&work->server->once.stop, work->answer);
+    return result;
+}
+
+static int do_resume(struct work *work, struct base_error *error)
+{
+    if (work->request->pid)
+        return base_fail(error, BASE_EUSAGE, "process %d is followed", work->request->pid);
+    end(&work->server->once, work->answer);
+    return BASE_OK;
+}
+
+static int do_check(struct work *work, struct base_error *error)
+{
+    int result = do_stop(work, error);
+    if (result == BASE_OK)
+        end(&work->server->once, work->answer);
+    return result;
+}
+
+/* --- changes --- */
+
+static int do_stage(struct work *work, struct base_error *error)
+{
+    struct patch_follow_space *space = work->space;
+    uint64_t size = work->request->size;
+    if (size % sizeof *space->staged)
+        return base_fail(error, BASE_EUSAGE, "a list of changes with half a change");
+    void *copy = malloc(size ? size : 1);
+    if (!copy)
+        return no_memory(error);
+    if (size)
+        memcpy(copy, work->bytes, size);
+    free(space->staged);
+    space->staged = copy;
+    space->staged_count = (size_t)(size / sizeof *space->staged);
+    return BASE_OK;
+}
+
+static int change(struct patch_follow_space *space, bool on, struct base_error *error)
+{
+    if (on)
+        return patch_memory_apply(&space->memory, space->staged, space->staged_count, NULL, error);
+    return patch_memory_undo(&space->memory, space->staged, space->staged_count, NULL, error);
+}
+
+static int do_change(struct work *work, struct base_error *error)
+{
+    return change(work->space, work->request->code == PATCH_HELPER_APPLY, error);
+}
+
+static int do_switch(struct work *work, struct base_error *error)
+{
+    struct patch_follow_space *once = &work->server->once;
+    int result = begin(once, (pid_t)work->request->values[0], error);
+    if (result < 0)
+        return result;
+    result = change(once, work->request->values[1] != 0, error);
+    end(once, work->answer);
+    return result;
+}
+
+/* --- threads and memory --- */
+
+static int do_threads(struct work *work, struct base_error *error)
+{
+    (void)error;
+    const struct patch_stop *stop = &work->space->stop;
+    work->answer->bytes = stop->threads;
+    work->answer->message.size = stop->count * sizeof *stop->threads;
+    return BASE_OK;
+}
+
+static int allocate(struct patch_helper_answer *answer, uint64_t size, struct base_error *error)
+{
+    answer->owned = size <= READ_MOST ? malloc(size ? size : 1) : NULL;
+    if (!answer->owned)
+        return no_memory(error);
+    answer->bytes = answer->owned;
+    answer->message.size = size;
+    return BASE_OK;
+}
+
+static int do_read_registers(struct work *work, struct base_error *error)
+{
+    int result = allocate(work->answer, sizeof(struct user_regs_struct), error);
+    if (result < 0)
+        return result;
+    return patch_stop_read(&work->space->stop, (pid_t)work->request->values[0], work->answer->owned, error);
+}
+
+static int do_write_registers(struct work *work, struct base_error *error)
+{
+    if (work->request->size != sizeof(struct user_regs_struct))
+        return base_fail(error, BASE_EUSAGE, "these are no registers");
+    return patch_stop_write(&work->space->stop, (pid_t)work->request->values[0], work->bytes, error);
+}
+
+static int do_read(struct work *work, struct base_error *error)
+{
+    const uint64_t *values = work->request->values;
+    int result = allocate(work->answer, values[1], error);
+    if (result < 0)
+        return result;
+    return patch_memory_read(&work->space->memory, values[0], work->answer->owned, (size_t)values[1], error);
+}
+
+static int do_write(struct work *work, struct base_error *error)
+{
+    return patch_memory_write(&work->space->memory, work->request->values[0], work->bytes,
+                              (size_t)work->request->size, error);
+}
+
+/* --- mappings --- */
+
+static int find_room(const struct patch_inject *inject, const struct patch_helper_message *request,
+                     uint64_t *address, struct base_error *error)
+{
+    struct patch_gap_wish wish = {request->values[0], request->values[1], request->values[2]};
+    *address = wish.low;
+    if (wish.high == 0)
+        return BASE_OK;
+    struct elf_maps maps = {0};
+    int result = patch_inject_maps(inject, &maps, error);
+    if (result == BASE_OK)
+        result = patch_gap_find(&maps, &wish, address, error);
+    elf_maps_free(&maps);
+    return result;
+}
+
+/* All that ends with a mapping at an address. */
+static int map(struct work *work, struct patch_inject *inject, struct base_error *error)
+{
+    const struct patch_helper_message *request = work->request;
+    uint64_t address = 0, size = request->values[2];
+    int protection = (int)request->values[3], result = find_room(inject, request, &address, error);
+    if (result < 0)
+        return result;
+    work->answer->message.values[0] = address;
+    if (request->code == PATCH_HELPER_MAP)
+        return patch_inject_map(inject, address, size, protection, -1, error);
+    if (request->code == PATCH_HELPER_REMAP)
+        return patch_inject_reshare(inject, "tally", address, size, protection, &work->answer->file, error);
+    return patch_inject_share(inject, "tally", address, size, protection, &work->answer->file, error);
+}
+
+static int do_mapping(struct work *work, struct base_error *error)
+{
+    struct patch_inject inject;
+    const uint64_t *values = work->request->values;
+    int result = patch_inject_open(&inject, &work->space->stop, &work->space->memory, error);
+    if (result < 0)
+        return result;
+    if (work->request->code == PATCH_HELPER_UNMAP)
+        result = patch_inject_unmap(&inject, values[0], values[1], error);
+    else if (work->request->code == PATCH_HELPER_PROTECT)
+        result = patch_inject_protect(&inject, values[0], values[1], (int)values[2], error);
+    else
+        result = map(work, &inject, error);
+    patch_inject_close(&inject);
+    return result;
+}
+
+/* --- following --- */
+
+static int do_follow(struct work *work, struct base_error *error)
+{
+    return patch_follow_add(&work->server->follow, work->request->pid, error);
+}
+
+static int do_leave(struct work *work, struct base_error *error)
+{
+    (void)error;
+    work->answer->message.values[3] = patch_follow_leave(&work->server->follow, work->request->pid);
+    return BASE_OK;
+}
+
+static int do_hold(struct work *work, struct base_error *error)
+{
+    int result = patch_follow_hold(&work->server->follow, work->space, error);
+    count(&work->space->stop, work->answer);
+    return result;
+}
+
+static int do_release(struct work *work, struct base_error *error)
+{
+    (void)error;
+    count(&work->space->stop, work->answer);
+    work->answer->message.values[2] = patch_target_now() - work->space->stop.began;
+    patch_follow_release(&work->server->follow, work->space);
+    for (size_t i = 0; i < work->space->stop.count; i++)
+        work->answer->message.values[3] += work->space->stop.threads[i].state == PATCH_STOP_KERNEL;
+    return BASE_OK;
+}
+
+static int do_give(struct work *work, struct base_error *error)
+{
+    const uint64_t *gs = work->bytes;
+    return patch_follow_give(&work->server->follow, work->space, gs, work->request->size / sizeof *gs, error);
+}
+
+static int do_left(struct work *work, struct base_error *error)
+{
+    (void)error;
+    work->answer->message.values[0] = work->space->pool_count - work->space->pool_first;
+    return BASE_OK;
+}
+
+static int do_set_gs(struct work *work, struct base_error *error)
+{
+    return patch_follow_set_gs(&work->server->follow, (pid_t)work->request->values[0],
+                               work->request->values[1], error);
+}
+
+static int do_step_out(struct work *work, struct base_error *error)
+{
+    const struct patch_step_range *ranges = work->bytes;
+    return patch_step_out(&work->space->stop, (pid_t)work->request->values[0], ranges,
+                          work->request->size / sizeof *ranges, error);
+}
+
+static int do_farewell(struct work *work, struct base_error *error)
+{
+    (void)error;
+    work->space->farewell = work->request->values[0];
+    work->space->farewell_value = work->request->values[1];
+    return BASE_OK;
+}
+
+static int do_cost(struct work *work, struct base_error *error)
+{
+    const struct patch_follow *follow = &work->server->follow;
+    pid_t pid = work->request->pid;
+    const struct patch_follow_process *process = patch_follow_process(follow, pid);
+    if (pid && !process)
+        return base_fail(error, BASE_ENOTFOUND, "process %d is not followed", pid);
+    work->answer->bytes = pid ? &process->cost : &follow->total;
+    work->answer->message.size = sizeof follow->total;
+    return BASE_OK;
+}
+
+/* --- which is what --- */
+
+enum needs { NOTHING, FOLLOWED, STANDING };
+
+static const struct {
+    int (*work)(struct work *work, struct base_error *error);
+    enum needs needs;
+} works[PATCH_HELPER_COMMANDS] = {
+    [PATCH_HELPER_CHECK] = {do_check, NOTHING},
+    [PATCH_HELPER_STOP] = {do_stop, NOTHING},
+    [PATCH_HELPER_RESUME] = {do_resume, STANDING},
+    [PATCH_HELPER_STAGE] = {do_stage, FOLLOWED},
+    [PATCH_HELPER_APPLY] = {do_change, STANDING},
+    [PATCH_HELPER_UNDO] = {do_change, STANDING},
+    [PATCH_HELPER_SWITCH] = {do_switch, NOTHING},
+    [PATCH_HELPER_THREADS] = {do_threads, STANDING},
+    [PATCH_HELPER_READ_REGISTERS] = {do_read_registers, STANDING},
+    [PATCH_HELPER_WRITE_REGISTERS] = {do_write_registers, STANDING},
+    [PATCH_HELPER_READ] = {do_read, STANDING},
+    [PATCH_HELPER_WRITE] = {do_write, STANDING},
+    [PATCH_HELPER_MAP] = {do_mapping, STANDING},
+    [PATCH_HELPER_SHARE] = {do_mapping, STANDING},
+    [PATCH_HELPER_UNMAP] = {do_mapping, STANDING},
+    [PATCH_HELPER_PROTECT] = {do_mapping, STANDING},
+    [PATCH_HELPER_FOLLOW] = {do_follow, NOTHING},
+    [PATCH_HELPER_LEAVE] = {do_leave, FOLLOWED},
+    [PATCH_HELPER_GIVE] = {do_give, FOLLOWED},
+    [PATCH_HELPER_LEFT] = {do_left, FOLLOWED},
+    [PATCH_HELPER_SET_GS] = {do_set_gs, NOTHING},
+    [PATCH_HELPER_HOLD] = {do_hold, FOLLOWED},
+    [PATCH_HELPER_RELEASE] = {do_release, STANDING},
+    [PATCH_HELPER_REMAP] = {do_mapping, STANDING},
+    [PATCH_HELPER_STEP_OUT] = {do_step_out, STANDING},
+    [PATCH_HELPER_FAREWELL] = {do_farewell, FOLLOWED},
+    [PATCH_HELPER_COST] = {do_cost, NOTHING},
+};
+
+static struct patch_follow_space *find_space(struct patch_helper_server *server, pid_t pid)
+{
+    const struct patch_follow_process *process = patch_follow_process(&server->follow, pid);
+    if (pid == 0)
+        return &server->once;
+    return process && !process->leaving ? process->space : NULL;
+}
+
+static int refuse(const struct patch_helper_message *request, const struct patch_follow_space *space,
+                  struct base_error *error)
+{
+    if (!space)
+        return base_fail(error, BASE_ENOTFOUND, "process %d is not followed (any more)", request->pid);
+    if (space->impatient)
+        return base_fail(
+            error, BASE_EBUSY,
+            "process %d was let go because tally asked for nothing for %d ms (was tally stopped?)",
+            space->stop.pid, PATCH_HELPER_PATIENCE_MS);
+    return base_fail(error, BASE_EUSAGE, request->pid ? "process %d is not held" : "no process is stopped",
+                     request->pid);
+}
+
+int patch_helper_work(struct patch_helper_server *server, const struct patch_helper_message *request,
+                      const void *bytes, struct patch_helper_answer *answer, struct base_error *error)
+{
+    if (request->code < 0 || request->code >= PATCH_HELPER_COMMANDS)
+        return base_fail(error, BASE_EUSAGE, "no such command");
+    struct work work = {server, find_space(server, request->pid), request, bytes, answer};
+    enum needs needs = works[request->code].needs;
+    if ((needs != NOTHING && !work.space) || (needs == STANDING && !work.space->stop.holding))
+        return refuse(request, work.space, error);
+    if (needs == STANDING && patch_follow_open_memory(work.space, error) < 0)
+        return BASE_EIO;
+    return works[request->code].work(&work, error);
+}

@@ -1,0 +1,278 @@
+/* Tally's side: each function is one request. */
+#include "patch_trace.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "patch_helper_ask.h"
+#include "patch_helper_wire.h"
+
+/* A request that is answered by its code alone. */
+static int order(struct patch_helper *helper, enum patch_helper_command command, pid_t pid, uint64_t first,
+                 uint64_t second, struct base_error *error)
+{
+    struct patch_helper_message message = {.code = command, .pid = pid, .values = {first, second}};
+    return patch_helper_ask_values(helper, &message, NULL, error);
+}
+
+/* --- following --- */
+
+int patch_trace_follow(struct patch_helper *helper, pid_t pid, struct base_error *error)
+{
+    return order(helper, PATCH_HELPER_FOLLOW, pid, 0, 0, error);
+}
+
+static bool is_told_over(const struct patch_trace_event *event, pid_t pid)
+{
+    return event->pid == pid && (event->kind == PATCH_TRACE_EXEC || event->kind == PATCH_TRACE_END);
+}
+
+int patch_trace_leave(struct patch_helper *helper, pid_t pid, struct base_error *error)
+{
+    int result = order(helper, PATCH_HELPER_LEAVE, pid, 0, 0, error);
+    size_t kept = helper->event_first;
+    if (result < 0)
+        return result;
+    for (size_t i = helper->event_first; i < helper->event_count; i++)
+        if (helper->events[i].pid != pid)
+            helper->events[kept++] = helper->events[i];
+    helper->event_count = kept;
+    return result;
+}
+
+bool patch_trace_pending(const struct patch_helper *helper)
+{
+    return helper->event_first < helper->event_count;
+}
+
+int patch_trace_next(struct patch_helper *helper, struct patch_trace_event *event, struct base_error *error)
+{
+    while (!patch_trace_pending(helper)) {
+        struct pollfd socket = {helper->socket, POLLIN, 0};
+        struct patch_helper_reply reply;
+        int ready = helper->socket < 0 ? 1 : poll(&socket, 1, 0);
+        if (ready == 0 || (ready < 0 && errno == EINTR))
+            return 0;
+        int result = patch_helper_ask_receive(helper, &reply, error);
+        if (result < 0)
+            return result;
+        if (result == 0)
+            patch_helper_ask_free(&reply); /* nobody asked */
+    }
+    *event = helper->events[helper->event_first++];
+    return 1;
+}
+
+/* --- gs bases --- */
+
+int patch_trace_give(struct patch_helper *helper, pid_t pid, const uint64_t *gs, size_t count,
+                     struct base_error *error)
+{
+    struct patch_helper_message message = {.code = PATCH_HELPER_GIVE, .pid = pid, .size = count * sizeof *gs};
+    return patch_helper_ask_values(helper, &message, gs, error);
+}
+
+int patch_trace_left(struct patch_helper *helper, pid_t pid, uint64_t *count, struct base_error *error)
+{
+    struct patch_helper_message message = {.code = PATCH_HELPER_LEFT, .pid = pid};
+    int result = patch_helper_ask_values(helper, &message, NULL, error);
+    if (result == BASE_OK)
+        *count = message.values[0];
+    return result;
+}
+
+int patch_trace_set_gs(struct patch_helper *helper, pid_t tid, uint64_t gs, struct base_error *error)
+{
+    return order(helper, PATCH_HELPER_SET_GS, 0, (uint64_t)tid, gs, error);
+}
+
+/* --- holding --- */
+
+int patch_trace_hold(struct patch_helper *helper, pid_t pid, struct patch_helper_stopped *result,
+                     struct base_error *error)
+{
+    struct patch_helper_message message = {.code = PATCH_HELPER_HOLD, .pid = pid};
+    int code = patch_helper_ask_values(helper, &message, NULL, error);
+    if (code < 0)
+        return code;
+    for (size_t i = helper->event_first; i < helper->event_count; i++)
+        if (is_told_over(&helper->events[i], pid))
+            return base_fail(error, BASE_ENOTFOUND, "process %d is not what it was any more", pid);
+    patch_helper_ask_stopped(&message, result);
+    return code;
+}
+
+int patch_trace_release(struct patch_helper *helper, pid_t pid, struct patch_helper_stopped *result,
+                        struct base_error *error)
+{
+    struct patch_helper_message message = {.code = PATCH_HELPER_RELEASE, .pid = pid};
+    int code = patch_helper_ask_values(helper, &message, NULL, error);
+    if (code == BASE_OK)
+        patch_helper_ask_stopped(&message, result);
+    return code;
+}
+
+int patch_trace_step_out(struct patch_helper *helper, pid_t pid, pid_t tid,
+                         const struct patch_step_range *ranges, size_t count, struct base_error *error)
+{
+    struct patch_helper_message message = {
+        .code = PATCH_HELPER_STEP_OUT, .pid = pid, .values = {(uint64_t)tid}, .size = count * sizeof *ranges};
+    return patch_helper_ask_values(helper, &message, ranges, error);
+}
+
+/* --- changes --- */
+
+int patch_trace_stage(struct patch_helper *helper, pid_t pid, const struct patch_memory_change *changes,
+                      size_t count, struct base_error *error)
+{
+    struct patch_helper_message message = {
+        .code = PATCH_HELPER_STAGE, .pid = pid, .size = count * sizeof *changes};
+    return patch_helper_ask_values(helper, &message, changes, error);
+}
+
+int patch_trace_apply(struct patch_helper *helper, pid_t pid, struct base_error *error)
+{
+    return order(helper, PATCH_HELPER_APPLY, pid, 0, 0, error);
+}
+
+int patch_trace_undo(struct patch_helper *helper, pid_t pid, struct base_error *error)
+{
+    return order(helper, PATCH_HELPER_UNDO, pid, 0, 0, error);
+}
+
+/* --- threads and memory --- */
+
+int patch_trace_threads(struct patch_helper *helper, pid_t pid, struct patch_stop_thread **threads,
+                        size_t *count, struct base_error *error)
+{
+    struct patch_helper_message message = {.code = PATCH_HELPER_THREADS, .pid = pid};
+    struct patch_helper_reply reply;
+    int result = patch_helper_ask(helper, &message, NULL, &reply, error);
+    if (result < 0)
+        return result;
+    *threads = reply.bytes;
+    *count = (size_t)(reply.message.size / sizeof **threads);
+    reply.bytes = NULL;
+    patch_helper_ask_free(&reply);
+    return BASE_OK;
+}
+
+int patch_trace_read_registers(struct patch_helper *helper, pid_t pid, pid_t tid,
+                               struct user_regs_struct *registers, struct base_error *error)
+{
+    struct patch_helper_message message = {
+        .code = PATCH_HELPER_READ_REGISTERS, .pid = pid, .values = {(uint64_t)tid}};
+    return patch_helper_ask_bytes(helper, &message, registers, sizeof *registers, error);
+}
+
+int patch_trace_write_registers(struct patch_helper *helper, pid_t pid, pid_t tid,
+                                const struct user_regs_struct *registers, struct base_error *error)
+{
+    struct patch_helper_message message = {.code = PATCH_HELPER_WRITE_REGISTERS,
+                                           .pid = pid,
+                                           .values = {(uint64_t)tid},
+                                           .size = sizeof *registers};
+    return patch_helper_ask_values(helper, &message, registers, error);
+}
+
+int patch_trace_read(struct patch_helper *helper, pid_t pid, uint64_t address, void *bytes, size_t size,
+                     struct base_error *error)
+{
+    struct patch_helper_message message = {.code = PATCH_HELPER_READ, .pid = pid, .values = {address, size}};
+    return patch_helper_ask_bytes(helper, &message, bytes, size, error);
+}
+
+int patch_trace_write(struct patch_helper *helper, pid_t pid, uint64_t address, const void *bytes,
+                      size_t size, struct base_error *error)
+{
+    struct patch_helper_message message = {
+        .code = PATCH_HELPER_WRITE, .pid = pid, .values = {address}, .size = size};
+    return patch_helper_ask_values(helper, &message, bytes, error);
+}
+
+/* --- mappings --- */
+
+int patch_trace_map(struct patch_helper *helper, pid_t pid, const struct patch_helper_room *room,
+                    uint64_t *address, struct base_error *error)
+{
+    struct patch_helper_message message = {
+        .code = PATCH_HELPER_MAP,
+        .pid = pid,
+        .values = {room->low, room->high, room->size, (uint64_t)room->protection}};
+    int result = patch_helper_ask_values(helper, &message, NULL, error);
+    if (result == BASE_OK)
+        *address = message.values[0];
+    return result;
+}
+
+/* What comes with a descriptor. */
+static int share(struct patch_helper *helper, const struct patch_helper_message *message, uint64_t *address,
+                 int *file, struct base_error *error)
+{
+    struct patch_helper_reply reply;
+    int result = patch_helper_ask(helper, message, NULL, &reply, error);
+    if (result < 0)
+        return result;
+    if (reply.file < 0) {
+        /* Our table of descriptors is full: what was mapped for nobody goes again. */
+        if (message->code == PATCH_HELPER_SHARE)
+            patch_trace_unmap(helper, message->pid, reply.message.values[0], message->values[2], NULL);
+        result = base_fail(error, BASE_EIO,
+                           "no descriptor is free for shared memory; raise the limit (ulimit -n)");
+    } else {
+        *address = reply.message.values[0];
+        *file = reply.file;
+        reply.file = -1;
+    }
+    patch_helper_ask_free(&reply);
+    return result;
+}
+
+int patch_trace_share(struct patch_helper *helper, pid_t pid, const struct patch_helper_room *room,
+                      uint64_t *address, int *file, struct base_error *error)
+{
+    struct patch_helper_message message = {
+        .code = PATCH_HELPER_SHARE,
+        .pid = pid,
+        .values = {room->low, room->high, room->size, (uint64_t)room->protection}};
+    return share(helper, &message, address, file, error);
+}
+
+int patch_trace_remap(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t size, int protection,
+                      int *file, struct base_error *error)
+{
+    struct patch_helper_message message = {
+        .code = PATCH_HELPER_REMAP, .pid = pid, .values = {address, 0, size, (uint64_t)protection}};
+    return share(helper, &message, &address, file, error);
+}
+
+int patch_trace_unmap(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t size,
+                      struct base_error *error)
+{
+    return order(helper, PATCH_HELPER_UNMAP, pid, address, size, error);
+}
+
+int patch_trace_protect(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t size,
+                        int protection, struct base_error *error)
+{
+    struct patch_helper_message message = {
+        .code = PATCH_HELPER_PROTECT, .pid = pid, .values = {address, size, (uint64_t)protection}};
+    return patch_helper_ask_values(helper, &message, NULL, error);
+}
+
+/* --- ends and costs --- */
+
+int patch_trace_farewell(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t value,
+                         struct base_error *error)
+{
+    return order(helper, PATCH_HELPER_FAREWELL, pid, address, value, error);
+}
+
+int patch_trace_cost(struct patch_helper *helper, pid_t pid, struct patch_trace_cost *cost,
+                     struct base_error *error)
+{
+    struct patch_helper_message message = {.code = PATCH_HELPER_COST, .pid = pid};
+    return patch_helper_ask_bytes(helper, &message, cost, sizeof *cost, error);
+}
