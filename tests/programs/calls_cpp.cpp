@@ -162,6 +162,7 @@ int main(int argc, char **argv)
 
     for (long i = 0; i < 100; i++)
         shapes.push_back(i % 3 ? static_cast<Shape *>(new Square(i)) : new Circle(i));
+    calls_wait();
     for (long i = 0; i < rounds; i++) {
         sum += CALLS("main", "cpp_shapes", "direct", cpp_shapes(shapes));
         sum += CALLS("main", "cpp_catch", "direct", cpp_catch(i));

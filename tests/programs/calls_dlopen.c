@@ -40,6 +40,7 @@ int main(int argc, char **argv)
 
     if (argc < 3)
         return 2;
+    calls_wait();
     for (int i = 0; i < rounds; i++) {
         for (int which = 0; which < 2; which++)
             places[which] = CALLS("main", "dlopen_use", "direct", dlopen_use(argv[1 + which], 100 + i));

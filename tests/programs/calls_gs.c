@@ -44,6 +44,7 @@ int main(int argc, char **argv)
     pthread_t thread;
     void *wrong[2];
 
+    calls_wait();
     CALLS_COUNT("*", "gs_body", "");
     if (pthread_create(&thread, NULL, gs_body, &rounds) != 0)
         return 1;

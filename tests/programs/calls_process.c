@@ -85,6 +85,7 @@ static void run_image(const char *mode, int count)
     char number[16];
 
     snprintf(number, sizeof number, "%d", count);
+    unsetenv("CALLS_WAIT");
     execl(self, self, mode, number, (char *)NULL);
     _exit(8);
 }
@@ -184,6 +185,8 @@ int main(int argc, char **argv)
     int count = argc > 2 ? atoi(argv[2]) : 1;
 
     self = "/proc/self/exe";
+    if (strcmp(mode, "leaf") != 0)
+        calls_wait();
     if (strcmp(mode, "fork") == 0)
         return mode_fork(count);
     if (strcmp(mode, "exec") == 0)

@@ -87,6 +87,7 @@ int main(int argc, char **argv)
     handle(SIGALRM, signals_on_timer, SA_ONSTACK | SA_RESTART);
     handle(SIGUSR1, signals_on_user, SA_ONSTACK);
     handle(SIGUSR2, signals_on_user, SA_NODEFER);
+    calls_wait();
     tick(argc > 2 ? atol(argv[2]) : 100);
     CALLS("main", "signals_main", "direct", signals_main(calls));
     tick(0);

@@ -75,12 +75,14 @@ static int fixed(struct crew *crew, long count)
 
     if (threads == NULL)
         return 1;
-    pthread_barrier_init(&crew->begun, NULL, (unsigned)count);
+    pthread_barrier_init(&crew->begun, NULL, (unsigned)count + 1);
     for (long i = 0; i < count; i++) {
         CALLS_COUNT("*", "thread_body", "");
         if (pthread_create(&threads[i], NULL, thread_body, crew) != 0)
             return 1;
     }
+    calls_wait();
+    pthread_barrier_wait(&crew->begun);
     for (long i = 0; i < count; i++)
         pthread_join(threads[i], NULL);
     free(threads);
@@ -94,6 +96,7 @@ static int churn(struct crew *crew, long count)
 
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, 64 * 1024);
+    calls_wait();
     for (long done = 0; done < count;) {
         int wave = 0;
 

@@ -13,6 +13,7 @@
 #define CALLS_TRUTH_H
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 struct calls_edge {
@@ -39,6 +40,16 @@ extern struct calls_edge __stop_calls_edges[] __attribute__((visibility("hidden"
 
 /* The compiler may clone such a function for an argument and change who saves registers, but not inline it. */
 #define CALLS_FUNCTION __attribute__((noinline, used))
+
+/* With CALLS_WAIT in the environment: says that it is ready and waits for a byte on stdin, so that somebody may attach
+ * before the calls are made. */
+static inline void calls_wait(void)
+{
+    char byte;
+
+    if (getenv("CALLS_WAIT") != NULL && (write(1, "ready\n", 6) != 6 || read(0, &byte, 1) != 1))
+        _exit(9);
+}
 
 /* In a child that begins with its parent's figures. */
 static inline void calls_reset(void)

@@ -1,6 +1,7 @@
 """Exact calls: what a program counted by itself (tests/programs/calls_truth.h) beside what tally counted."""
 import collections
 import json
+import os
 import re
 
 import tally
@@ -120,3 +121,69 @@ def check(context, profile, by_process=False, kinds=True, least=1):
         context.note(profile.errors[:1500])
     context.check(comparison.right >= least, f"only {comparison.right} edges to compare")
     return comparison
+
+
+def line(pid, pairs):
+    """What calls_print would print."""
+    return json.dumps({"pid": pid, "edges": pairs}, separators=(",", ":"))
+
+
+# --- what tally leaves in a process ---
+
+def mappings(pid):
+    """[(start, end, protection, offset, path)]"""
+    found = []
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
+        for text in maps:
+            words = text.split(None, 5)
+            start, end = (int(word, 16) for word in words[0].split("-"))
+            found.append((start, end, words[1], int(words[2], 16), words[5].strip() if len(words) > 5 else ""))
+    return found
+
+
+def changed_text(pid):
+    """[(path, first address)] of the executable mappings of files that are not as the file is."""
+    found = []
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for start, end, protection, offset, path in mappings(pid):
+            if "x" not in protection or not path.startswith("/") or path.startswith("/memfd:") or not os.path.exists(path):
+                continue
+            memory.seek(start)
+            here = memory.read(end - start)
+            with open(path, "rb") as file:
+                file.seek(offset)
+                there = file.read(end - start)
+            there += bytes(len(here) - len(there))
+            if here != there:
+                first = next(index for index in range(len(here)) if here[index] != there[index])
+                found.append((path, hex(start + first)))
+    return found
+
+
+def tracers(pid):
+    """{tid: tracer} of the threads that have one."""
+    found = {}
+    for tid in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{tid}/status", encoding="utf-8") as status:
+            tracer = int(re.search(r"^TracerPid:\s*(\d+)", status.read(), re.MULTILINE).group(1))
+        if tracer:
+            found[int(tid)] = tracer
+    return found
+
+
+def state(pid):
+    """The letter in /proc/PID/stat."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+        return stat.read().rsplit(")", 1)[1].split()[0]
+
+
+def counting(pid):
+    """Whether tally has changed the process's text and let it go on."""
+    return bool(changed_text(pid)) and state(pid) != "t"
+
+
+def is_untouched(context, pid, what=""):
+    """After detaching: the text is the file's, and nobody traces it."""
+    context.equal(changed_text(pid), [], f"text that differs from its file {what}")
+    context.equal(tracers(pid), {}, f"threads that are traced {what}")
+    context.check(state(pid) not in "tT", f"the process is stopped {what}")

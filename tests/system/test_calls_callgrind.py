@@ -94,6 +94,23 @@ def comparison_sees_differences(context):
     context.equal(dict(comparison.unknown), {(two, 0x80): 1}, "calls without a caller")
 
 
+@tap.case
+def truth_sees_differences(context):
+    """What the other tests rely on: each kind of disagreement is told, and agreement is not."""
+    truth = [(1, "a", "b", "direct", 5), (2, "a", "b", "direct", 1), (1, "*", "c", "", 2), (1, "d", "b", "", 4)]
+    right = [(None, "a", "b", "direct", 6), (None, "x", "c.part.0", "entry", 2), (None, "d(int)", "b", "tail", 4), (None, "m", "n", "direct", 9)]
+    context.equal(calls.Comparison(truth, right).wrong, [], "complaints about what is right")
+    context.equal(calls.Comparison(truth, right).right, 3, "edges that agree")
+    for wrong, word in ((right[1:], "counted 0"), ([*right, (None, None, "b", "tail", 1)], "no such call"), ([*right, (None, "a", "b", "direct", 1)], "counted 7"),
+                        ([(None, "a", "b", "indirect", 6), *right[1:]], "(indirect)")):
+        told = calls.Comparison(truth, wrong).wrong
+        context.check(told and any(word in line for line in told), f"{word} is not told: {told}")
+    by_process = [(1, "a", "b", "direct", 5), (2, "a", "b", "direct", 1), (1, "x", "c", "", 2), (1, "d", "b", "", 4)]
+    context.equal(calls.Comparison(truth, by_process, by_process=True).wrong, [], "complaints by process")
+    by_process[0], by_process[1] = (1, "a", "b", "direct", 4), (2, "a", "b", "direct", 2)
+    context.equal(len(calls.Comparison(truth, by_process, by_process=True).wrong), 2, "complaints about calls of another process")
+
+
 def compared(context, command, least, options=()):
     """Runs the command below both; not one edge may differ."""
     tap.need("valgrind", "readelf")

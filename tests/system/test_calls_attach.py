@@ -1,0 +1,212 @@
+"""Coming and going: exact counting of processes that run, again and again, leaves no trace and changes nothing they do.
+
+TALLY_CALLS_ROUNDS sets how often each program is attached to (6; the whole test is 200).
+"""
+import os
+import random
+import signal
+import subprocess
+import time
+
+import calls
+import tally
+import tap
+import workloads
+
+ROUNDS = int(os.environ.get("TALLY_CALLS_ROUNDS", "6"))
+
+
+def once(context, pid, duration):
+    """Attaches for a moment. A target that has ended meanwhile is fine."""
+    path = context.path("profile")
+    if os.path.exists(path):
+        os.unlink(path)
+    result = tally.run(context, [context.tally, "record", *calls.options(), "-o", path, "--duration", f"{duration:.3f}", "-p", str(pid)])
+    return result
+
+
+def mapping_count(pid):
+    return len(calls.mappings(pid))
+
+
+def come_and_go(context, process, pid, source, rounds=None):
+    """Attaches and detaches at random moments; the numbers of mappings afterwards."""
+    found, done = [], 0
+    for number in range(rounds or ROUNDS):
+        time.sleep(source.random() * 0.05)
+        if process.poll() is not None:
+            break
+        result = once(context, pid, 0.02 + source.random() * 0.15)
+        if process.poll() is not None:
+            break
+        context.equal(result.status, 0, f"status of round {number} ({result.text()})")
+        calls.is_untouched(context, pid, f"after round {number}")
+        found.append(mapping_count(pid))
+        done += 1
+        if context.failures:
+            break
+    context.check(done >= min(3, rounds or ROUNDS), f"the program ended after {done} rounds")
+    return found
+
+
+def does_not_grow(context, before, counts):
+    """What must stay stays once: the second and the last visit leave the same."""
+    if len(counts) > 2:
+        context.check(counts[-1] <= max(counts[:2]), f"mappings before {before}, after each visit {counts}")
+
+
+def visited(context, command, seed, status=0):
+    """The program's outcome is the same with visitors as without."""
+    bare = tally.run(context, command)
+    process = tally.start(context, command, stdout=open(context.path("output"), "wb"))
+    time.sleep(0.02)
+    before = mapping_count(process.pid)
+    counts = come_and_go(context, process, process.pid, random.Random(seed))
+    process.wait(timeout=120)
+    does_not_grow(context, before, counts)
+    with open(context.path("output"), "rb") as file:
+        output = file.read()
+    context.equal(process.returncode, bare.status, "status")
+    context.check(output == bare.output, f"stdout: {tap.shorten(output, 200)} is not {tap.shorten(bare.output, 200)}")
+
+
+LONGER = max(1, ROUNDS // 8)
+
+
+@tap.case
+def bzip2(context):
+    visited(context, workloads.bzip2(context, 18 * LONGER), 1)
+
+
+@tap.case
+def xz(context):
+    """Two worker threads, made anew for each file."""
+    visited(context, workloads.xz(context, 8 * LONGER), 2)
+
+
+@tap.case
+def lua(context):
+    visited(context, workloads.lua(context, 24 * LONGER), 3)
+
+
+@tap.case
+def sqlite3(context):
+    visited(context, workloads.sqlite(context, 450000 * LONGER), 4)
+
+
+@tap.case
+def python(context):
+    visited(context, workloads.python(context, 60 * LONGER), 5)
+
+
+@tap.case
+def compiler(context):
+    visited(context, workloads.compiler(context, 300 * LONGER), 6)
+
+
+@tap.case
+def signals(context):
+    """A handler at 10 kHz, on an alternate stack, that calls what is counted: the program's own figures tell whether one call went astray."""
+    process = tally.start(context, [context.program("calls_signals"), str(40000000 * LONGER), "100"])
+    time.sleep(0.05)
+    before = mapping_count(process.pid)
+    counts = come_and_go(context, process, process.pid, random.Random(7))
+    output = process.communicate(timeout=200)[0].decode()
+    does_not_grow(context, before, counts)
+    context.equal(process.returncode, 0, "status")
+    made = {(caller, callee): number for _, caller, callee, kind, number in calls.truths(output) if kind == "indirect"}
+    context.equal(made, {("signals_main", "signals_step"): 40000000 * LONGER}, "calls the program made by pointer")
+
+
+@tap.case
+def signals_from_outside(context):
+    """Signals that the target ignores, at 10 kHz, from another process."""
+    command = workloads.lua(context, 24)
+    bare = tally.run(context, command)
+    process = tally.start(context, command)
+    sender = tally.start(context, ["/usr/bin/python3", "-c", "import os, sys, time, signal\n"
+                         "try:\n while True:\n  os.kill(int(sys.argv[1]), signal.SIGWINCH); time.sleep(0.00004)\n"
+                         "except ProcessLookupError: pass", str(process.pid)])
+    come_and_go(context, process, process.pid, random.Random(8), 4)
+    output = process.communicate(timeout=120)[0]
+    sender.kill()
+    context.equal((process.returncode, output), (bare.status, bare.output), "outcome")
+
+
+@tap.case
+def threads(context):
+    """Eight that call for ever."""
+    process = tally.start_busy(context, "threads", "8", "--together", "--forever")
+    before = mapping_count(process.pid)
+    does_not_grow(context, before, come_and_go(context, process, process.pid, random.Random(9)))
+
+
+@tap.case
+def threads_that_come_and_go(context):
+    process = tally.start(context, [context.program("calls_threads"), "churn", str(60000 * LONGER)])
+    counts = come_and_go(context, process, process.pid, random.Random(10), 5)
+    context.check(counts, "no round")
+    output = process.communicate(timeout=120)[0].decode()
+    context.equal(process.returncode, 0, "status")
+    made = {(caller, callee): number for _, caller, callee, kind, number in calls.truths(output) if number}
+    context.equal(made.get(("thread_short", "thread_leaf")), 3 * 60000 * LONGER, "calls the program made")
+
+
+@tap.case
+def after_a_fork(context):
+    """A child that was made while its parent was counted, and lives on, is left as it was, too."""
+    script = "import os, sys, time\nr, w = os.pipe()\nos.write(1, b'ready\\n')\nos.read(0, 1)\npid = os.fork()\n" \
+             "if pid == 0:\n    os.write(1, b'%d\\n' % os.getpid())\n    os.read(0, 1)\n    os.write(1, b'%d\\n' % sum(i * i for i in range(300000)))\n    os._exit(3)\n" \
+             "os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
+    process = tally.start(context, ["/usr/bin/python3", "-I", "-c", script], stdin=subprocess.PIPE)
+    process.stdout.readline()
+    recorder = tally.start(context, [context.tally, "record", *calls.options(), "-o", context.path("profile"), "-p", str(process.pid)])
+    context.check(tally.wait_for(lambda: recorder.poll() is not None or calls.counting(process.pid)), "tally did not begin")
+    process.stdin.write(b"g")
+    process.stdin.flush()
+    child = int(process.stdout.readline())
+    context.check(tally.wait_for(lambda: calls.counting(child), 5), "the child is not counted")
+    recorder.send_signal(signal.SIGINT)
+    result = tally.finish(recorder, 30)
+    context.equal(result.status, 0, f"status ({result.text()})")
+    calls.is_untouched(context, process.pid, "in the parent")
+    calls.is_untouched(context, child, "in the child")
+    process.stdin.write(b"g")
+    process.stdin.flush()
+    output = process.stdout.read()
+    process.wait(timeout=30)
+    context.equal((process.returncode, output), (3, b"8999955000050000\n"), "outcome")
+
+
+@tap.case
+def detach_by_interrupt(context):
+    process = tally.start_busy(context, "threads", "2", "--together", "--forever")
+    recorder = tally.start(context, [context.tally, "record", *calls.options(), "-o", context.path("profile"), "-p", str(process.pid)])
+    context.check(tally.wait_for(lambda: recorder.poll() is not None or calls.counting(process.pid)), "tally did not begin")
+    recorder.send_signal(signal.SIGINT)
+    result = tally.finish(recorder, 30)
+    context.equal(result.status, 0, f"status ({result.text()})")
+    calls.is_untouched(context, process.pid)
+    counted = {(row[1], row[2]): row[4] for row in calls.edges(tally.Profile(context, context.path("profile")))}
+    context.check(counted.get(("thread_work", "thread_busy"), 0) > 0, f"edges: {counted}")
+
+
+@tap.case
+def text_pages_are_given_back(context):
+    """Pages of text that equal the file again are the file's, not copies: no private dirty memory stays in them."""
+    process = tally.start_busy(context, "threads", "2", "--together", "--forever")
+    result = once(context, process.pid, 0.2)
+    context.equal(result.status, 0, f"status ({result.text()})")
+    with open(f"/proc/{process.pid}/smaps", encoding="utf-8") as smaps:
+        dirty, inside = 0, False
+        for line in smaps:
+            words = line.split()
+            if "-" in words[0] and len(words) >= 5:
+                inside = "x" in words[1] and len(words) > 5 and words[5].startswith("/")
+            elif inside and words[0] == "Private_Dirty:":
+                dirty += int(words[1])
+    context.equal(dirty, 0, "KB of text that are copies")
+    process.kill()
+
+
+tap.run()
