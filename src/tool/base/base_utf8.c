@@ -76,7 +76,10 @@ unsigned base_utf8_width(const char *text)
 {
     unsigned width = 0;
     size_t length;
-    for (; *text; text += length)
-        width += base_utf8_columns(base_utf8_next(text, &length));
+    for (; *text; text += length) {
+        bool is_ascii = (unsigned char)*text < 0x80; /* most names are nothing else */
+        length = 1;
+        width += is_ascii ? 1 : base_utf8_columns(base_utf8_next(text, &length));
+    }
     return width;
 }

@@ -110,10 +110,24 @@ void report_text_percent(struct base_text *out, double percent)
     base_text_addf(out, "%.6g", percent);
 }
 
+/* How many printable ASCII characters a name begins with: most names are nothing else. */
+static size_t plain_bytes(const char *name)
+{
+    size_t length = 0;
+    while (name[length] >= ' ' && name[length] <= '~')
+        length++;
+    return length;
+}
+
 void report_text_clean(struct base_text *out, const char *name, bool ascii)
 {
     size_t length;
     for (; *name; name += length) {
+        length = plain_bytes(name);
+        if (length) {
+            base_text_add_bytes(out, name, length);
+            continue;
+        }
         uint32_t character = base_utf8_next(name, &length);
         if (character == BASE_UTF8_INVALID)
             base_text_add(out, "?");
