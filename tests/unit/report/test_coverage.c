@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base_map.h"
 #include "check_json.h"
 #include "report_coverage.h"
 #include "sample_profile.h"
@@ -297,6 +298,73 @@ static void json_has_everything(void **state)
     profile_free(sample.profile);
 }
 
+/* --- edges, divided --- */
+
+enum { FUNCTIONS = 30, EDGES = 4000 };
+
+static uint64_t sum_of_column(const char *text, const char *part)
+{
+    uint64_t sum = 0;
+    for (const char *line = strstr(text, "\n\n") + 2; *line; line += strcspn(line, "\n") + 1) {
+        const char *found = strstr(line, part);
+        uint64_t calls = 0;
+        for (const char *at = line + strspn(line, " "); *at && *at != ' '; at++)
+            calls = *at >= '0' && *at <= '9' ? calls * 10 + (uint64_t)(*at - '0') : calls;
+        if (found && found < line + strcspn(line, "\n"))
+            sum += calls;
+    }
+    return sum;
+}
+
+/* Many edges on two threads and on none, many twice from sites of one function: rows are sums by function, kind and thread. */
+static void edges_add_up_by_thread(void **state)
+{
+    (void)state;
+    struct sample_profile sample = sample_profile_new();
+    struct profile *profile = sample.profile;
+    uint32_t at[FUNCTIONS];
+    uint64_t random = 9, threads[3] = {0}, all = 0;
+    for (uint32_t i = 0; i < FUNCTIONS; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "f%u", i);
+        at[i] = sample_profile_function(&sample, i % 2 ? sample.program : sample.library, name, 0x100 * i,
+                                        "a.c", 1);
+    }
+    for (int i = 0; i < EDGES; i++) {
+        random = base_hash(random + 1);
+        uint32_t thread = (uint32_t)(random % 3), kind = 1 + (uint32_t)((random >> 8) % 4);
+        uint32_t site = kind == PROFILE_CALL_ENTRY ? 0 : at[(random >> 16) % FUNCTIONS];
+        uint64_t calls = (random >> 24) % 100000;
+        uint32_t edge = profile_edge(profile, site, at[(random >> 44) % FUNCTIONS],
+                                     thread ? sample.threads[thread - 1] : 0, kind);
+        profile_add_calls(profile, edge, calls);
+        threads[thread] += calls;
+        all += calls;
+    }
+    struct report_options options = {.view = REPORT_EDGES, .by = REPORT_BY_THREAD, .limit_percent = -1};
+    char *text = sample_profile_report(profile, &options);
+    assert_int_equal(sum_of_column(text, "(other threads)"), threads[0]);
+    assert_int_equal(sum_of_column(text, "  sqlite3 100  "), threads[1]);
+    assert_int_equal(sum_of_column(text, "  worker 101  "), threads[2]);
+    uint64_t unknown = sum_of_column(text, "(unknown caller)");
+    assert_int_equal(unknown, sum_of_column(text, "  entry  "));
+    assert_true(unknown > 0);
+    free(text);
+    options.by = REPORT_BY_IMAGE;
+    text = sample_profile_report(profile, &options);
+    assert_int_equal(sum_of_column(text, "  "), all);
+    /* Titles, images and kinds, unknown callers. */
+    assert_int_equal(times_in(strstr(text, "\n\n") + 2, "\n"), 1 + 2 * 2 * 3 + 2);
+    free(text);
+    options.thread = "worker";
+    options.by = REPORT_BY_THREAD;
+    text = sample_profile_report(profile, &options);
+    assert_int_equal(sum_of_column(text, "  "), threads[2]);
+    expect_not_in(text, "other threads");
+    free(text);
+    profile_free(profile);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -310,6 +378,7 @@ int main(void)
         cmocka_unit_test(one_sentence_may_have_two_codes),
         cmocka_unit_test(hostile_words),
         cmocka_unit_test(json_has_everything),
+        cmocka_unit_test(edges_add_up_by_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
