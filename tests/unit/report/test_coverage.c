@@ -17,13 +17,13 @@
 static void expect_in(const char *text, const char *part)
 {
     if (!strstr(text, part))
-        fail_msg("no \"%s\" in:\n%s", part, text);
+        fail_msg("no \"%s\" in:\n%s", part, text ? text : "nothing");
 }
 
 static void expect_not_in(const char *text, const char *part)
 {
     if (strstr(text, part))
-        fail_msg("\"%s\" in:\n%s", part, text);
+        fail_msg("\"%s\" in:\n%s", part, text ? text : "nothing");
 }
 
 static size_t times_in(const char *text, const char *part)
