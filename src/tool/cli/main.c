@@ -31,6 +31,7 @@ static const struct command commands[] = {
     {"report", cmd_report, "show where the time went", PRINTS},
     {"candidates", cmd_candidates, "rank functions by what speeding them up could gain", PRINTS},
     {"diff", cmd_diff, "compare recordings: what changed, and what is noise", PRINTS},
+    {"export", cmd_export, "write a profile in the format of another tool", PRINTS},
     {"query", cmd_query, "ask a profile in SQL", PRINTS},
     {"list", cmd_list, "list what this machine can measure", PRINTS},
     {"doctor", cmd_doctor, "find out what keeps Tally from measuring, and the remedy", PRINTS},

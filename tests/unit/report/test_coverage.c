@@ -17,13 +17,13 @@
 static void expect_in(const char *text, const char *part)
 {
     if (!strstr(text, part))
-        fail_msg("no \"%s\" in:\n%s", part, text ? text : "nothing");
+        fail_msg("no \"%s\" in:\n%s", part, text);
 }
 
 static void expect_not_in(const char *text, const char *part)
 {
     if (strstr(text, part))
-        fail_msg("\"%s\" in:\n%s", part, text ? text : "nothing");
+        fail_msg("\"%s\" in:\n%s", part, text);
 }
 
 static size_t times_in(const char *text, const char *part)

@@ -1,0 +1,268 @@
+/* tally export: a profile in the formats of other tools. */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base_terminal.h"
+#include "cli.h"
+#include "cli_file.h"
+#include "cli_output.h"
+#include "cli_profile.h"
+#include "export.h"
+#include "report_select.h"
+
+struct export_wish {
+    int format, table;
+    const char *output, *counter, *thread, *process, *image, *cpus;
+    bool threads, inlines, samples, marks, debuginfod;
+};
+
+#define MEMBER(member) .offset = offsetof(struct export_wish, member)
+
+static const struct base_option export_options[] = {
+    {.kind = BASE_OPTION_HEADING, .help = "What is written, and where"},
+    {.name = "format",
+     .kind = BASE_OPTION_CHOICE,
+     MEMBER(format),
+     .argument = "pprof|callgrind|folded|speedscope|csv",
+     .help = "for go tool pprof, callgrind_annotate and KCachegrind, flame graphs, speedscope, spreadsheets"},
+    {.name = "output",
+     .letter = 'o',
+     .kind = BASE_OPTION_TEXT,
+     MEMBER(output),
+     .argument = "FILE",
+     .help = "where to; - is standard output, the default for text unless that is a terminal; else "
+             "tally.pb.gz, callgrind.out.tally, tally.folded, tally.speedscope.json, tally.csv"},
+    {.name = "table",
+     .kind = BASE_OPTION_CHOICE,
+     MEMBER(table),
+     .argument = "flat|tree|edges|counters",
+     .help = "of csv: functions (the default), the tree of calls, exact calls, or sums by thread"},
+    {.name = "counter",
+     .kind = BASE_OPTION_TEXT,
+     MEMBER(counter),
+     .argument = "NAME",
+     .help = "these figures only (default: all; of folded the first counter of the profile, time.cpu where "
+             "there is one)"},
+    {.name = "samples",
+     .kind = BASE_OPTION_FLAG,
+     MEMBER(samples),
+     .help = "of folded: numbers of samples instead of the counter's values"},
+    {.name = "marks",
+     .kind = BASE_OPTION_FLAG,
+     MEMBER(marks),
+     .help = "of folded: _[k] behind kernel functions, _[i] behind inlined, _[j] behind generated ones"},
+    {.name = "inlines",
+     .kind = BASE_OPTION_FLAG,
+     MEMBER(inlines),
+     .help =
+         "inlined functions are functions of their own in callgrind and csv, as they always are elsewhere"},
+    {.name = "threads",
+     .kind = BASE_OPTION_FLAG,
+     MEMBER(threads),
+     .help = "of folded and speedscope: threads apart, not only processes"},
+    {.kind = BASE_OPTION_HEADING, .help = "Only a part"},
+    {.name = "thread",
+     .kind = BASE_OPTION_TEXT,
+     MEMBER(thread),
+     .argument = "TID|NAME",
+     .help = "threads of that number or name; * and ? stand for anything"},
+    {.name = "process",
+     .kind = BASE_OPTION_TEXT,
+     MEMBER(process),
+     .argument = "PID|NAME",
+     .help = "processes of that number or name; * and ? stand for anything"},
+    {.name = "image",
+     .kind = BASE_OPTION_TEXT,
+     MEMBER(image),
+     .argument = "NAME",
+     .help = "functions of the files of that name (calls: callers or callees); * and ? stand for anything"},
+    {.name = "cpu",
+     .kind = BASE_OPTION_TEXT,
+     MEMBER(cpus),
+     .argument = "LIST",
+     .help = "samples taken on these CPUs: 0,2-5; then without calls, which are counted by thread"},
+    {.kind = BASE_OPTION_HEADING, .help = "How names are found"},
+    {.name = "debuginfod",
+     .kind = BASE_OPTION_FLAG,
+     MEMBER(debuginfod),
+     .help = "ask the debuginfod servers of $DEBUGINFOD_URLS for what is missing"},
+    {0},
+};
+
+static const char *const export_notes[] = {
+    "A file appears when all of it is written; the profile is never written to.",
+    "  tally export --format pprof && go tool pprof -http : tally.pb.gz",
+    "  tally export --format folded | flamegraph.pl > flame.svg",
+    "  tally export --format callgrind && callgrind_annotate callgrind.out.tally",
+    NULL,
+};
+
+static const struct base_options_command export_command = {
+    .name = "tally export",
+    .synopsis = {"--format FORMAT [OPTIONS] [FILE]"},
+    .summary =
+        "Write a profile in the format of another tool. FILE is a profile that tally record left (default "
+        "tally.out).",
+    .options = export_options,
+    .maximum_arguments = 1,
+    .arguments = "FILE",
+    .notes = export_notes,
+};
+
+/* --- what makes sense --- */
+
+static int refuse(struct base_error *error, const char *option, const char *formats)
+{
+    return base_fail(error, BASE_EUSAGE, "export: %s is for --format %s", option, formats);
+}
+
+/* What would be ignored is refused. */
+static int check(struct export_wish *wish, struct base_error *error)
+{
+    bool csv = wish->format == EXPORT_CSV, folded = wish->format == EXPORT_FOLDED;
+    bool functions = csv && (wish->table < 0 || wish->table == EXPORT_FLAT || wish->table == EXPORT_EDGES);
+    if (wish->format < 0)
+        return base_fail(error, BASE_EUSAGE,
+                         "export: which --format? There are pprof, callgrind, folded, speedscope and csv");
+    if (wish->table >= 0 && !csv)
+        return refuse(error, "--table", "csv");
+    if (wish->samples && !folded)
+        return refuse(error, "--samples", "folded: the other formats have them beside the values");
+    if (wish->marks && !folded)
+        return refuse(error, "--marks", "folded");
+    if (wish->threads && !folded && wish->format != EXPORT_SPEEDSCOPE)
+        return refuse(error, "--threads", "folded or speedscope");
+    if (wish->inlines && !functions && wish->format != EXPORT_CALLGRIND)
+        return refuse(error, "--inlines", "callgrind, or csv with --table flat or edges");
+    if (csv && wish->table == EXPORT_EDGES && (wish->cpus || wish->counter))
+        return base_fail(error, BASE_EUSAGE, "export: --table edges has no %s",
+                         wish->cpus ? "--cpu: calls are counted by thread" : "--counter: it is calls");
+    if (wish->counter && !strcmp(wish->counter, PROFILE_CALLS) && !(csv && wish->table == EXPORT_COUNTERS))
+        return base_fail(error, BASE_EUSAGE,
+                         "export: calls are counted by edge, not by stack: pprof and callgrind have them "
+                         "beside the time, and --format csv --table edges alone");
+    wish->table = wish->table < 0 ? EXPORT_FLAT : wish->table;
+    return BASE_OK;
+}
+
+/* --- where it goes --- */
+
+/* NULL: standard output. */
+static const char *choose_output(const struct export_wish *wish)
+{
+    static const char *const names[] = {"tally.pb.gz", "callgrind.out.tally", "tally.folded",
+                                        "tally.speedscope.json", "tally.csv"};
+    if (wish->output)
+        return strcmp(wish->output, "-") ? wish->output : NULL;
+    bool to_file = wish->format == EXPORT_PPROF || base_terminal_is(STDOUT_FILENO);
+    return to_file ? names[wish->format] : NULL;
+}
+
+static bool write_standard(void *context, const void *bytes, size_t length)
+{
+    int *number = context;
+    bool written = cli_output_bytes(STDOUT_FILENO, bytes, length);
+    *number = written ? 0 : errno;
+    return written;
+}
+
+static int to_standard(const struct profile *profile, const struct export_options *options,
+                       struct base_error *error)
+{
+    int number = 0;
+    if (options->format == EXPORT_PPROF && base_terminal_is(STDOUT_FILENO)) {
+        base_fail(error, BASE_EUSAGE, "export: pprof's format is not for a terminal; name a file with -o");
+        return cli_fail(error);
+    }
+    int result = export_profile(profile, options, write_standard, &number, error);
+    if (result == BASE_EIO && number == EPIPE)
+        return CLI_PIPE_CLOSED;
+    if (result == BASE_EIO)
+        base_fail_errno(error, number, "cannot write to standard output");
+    return result < 0 ? cli_fail(error) : CLI_OK;
+}
+
+static void say_written(const char *format, const char *path, uint64_t length)
+{
+    if (length < 10000)
+        cli_say("%s -> %s (%llu bytes)", format, path, (unsigned long long)length);
+    else if (length < 10000000)
+        cli_say("%s -> %s (%llu kB)", format, path, (unsigned long long)(length + 500) / 1000);
+    else
+        cli_say("%s -> %s (%llu MB)", format, path, (unsigned long long)(length + 500000) / 1000000);
+}
+
+static int to_file(const struct profile *profile, const struct export_options *options, const char *path,
+                   struct base_error *error)
+{
+    struct cli_file file;
+    if (cli_file_begin(&file, path, options->file, error) < 0)
+        return cli_fail(error);
+    int result = export_profile(profile, options, cli_file_write, &file, error);
+    uint64_t length = file.length;
+    int finished = cli_file_finish(&file, result == BASE_OK, error);
+    if (result < 0 || finished < 0)
+        return cli_fail(error);
+    static const char *const names[] = {"pprof", "callgrind", "folded", "speedscope", "csv"};
+    say_written(names[options->format], path, length);
+    return CLI_OK;
+}
+
+/* --- the command --- */
+
+static int export_part(const struct profile *profile, const struct export_wish *wish, const char *file,
+                       struct base_error *error)
+{
+    struct report_options part = {.thread = wish->thread,
+                                  .process = wish->process,
+                                  .image = wish->image,
+                                  .cpus = wish->cpus,
+                                  .counter = wish->counter};
+    bool calls = wish->counter && !strcmp(wish->counter, PROFILE_CALLS);
+    struct report_selection selection;
+    if (calls) /* of which reports have no selection */
+        part.counter = NULL;
+    if (report_select(profile, &part, &selection, error) < 0)
+        return cli_fail(error);
+    uint16_t counter = calls ? (uint16_t)profile_counts_calls(profile) : selection.counter;
+    struct export_options options = {
+        .format = (enum export_format)wish->format,
+        .table = (enum export_table)wish->table,
+        .part = {selection.threads, selection.images, selection.cpus},
+        .counter = wish->counter || wish->format == EXPORT_FOLDED ? counter : 0,
+        .preferred = counter,
+        .samples = wish->samples,
+        .threads = wish->threads,
+        .inlines = wish->inlines,
+        .marks = wish->marks,
+        .creator = "tally " TALLY_VERSION,
+        .file = file,
+    };
+    const char *path = choose_output(wish);
+    int status = path ? to_file(profile, &options, path, error) : to_standard(profile, &options, error);
+    report_select_free(&selection);
+    return status;
+}
+
+int cmd_export(int argc, char **argv)
+{
+    struct export_wish wish = {.format = -1, .table = -1};
+    struct base_options_rest rest;
+    struct base_error error = {0};
+    struct profile *profile = NULL;
+    int status;
+    if (!cli_parse(&export_command, argc, argv, &wish, &rest, &status))
+        return status;
+    const char *file = rest.count ? rest.arguments[0] : "tally.out";
+    if (check(&wish, &error) < 0)
+        return cli_fail(&error);
+    bool names = wish.format != EXPORT_CSV || wish.table != EXPORT_COUNTERS;
+    if (cli_profile_load(file, names, wish.debuginfod, &profile, &error) < 0)
+        return cli_fail(&error);
+    status = export_part(profile, &wish, file, &error);
+    profile_free(profile);
+    return status;
+}

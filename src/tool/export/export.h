@@ -1,0 +1,58 @@
+/* export.h - a loaded profile in, the bytes of another tool's format out. doc/export.md says what becomes of what.
+ *
+ * Nothing is opened here: bytes go to the caller's function in pieces of some ten kilobytes, so that a document
+ * may be larger than memory. The same profile gives the same bytes.
+ *
+ * Names come from strangers' programs and may hold anything: each format gets them so that its readers still find the ends
+ * of fields and lines.
+ *
+ * Context: tool. */
+#ifndef EXPORT_H
+#define EXPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base_error.h"
+#include "profile.h"
+
+enum export_format {
+    EXPORT_PPROF,      /* profile.proto, gzip */
+    EXPORT_CALLGRIND,  /* callgrind_annotate, KCachegrind */
+    EXPORT_FOLDED,     /* one line a stack: flamegraph.pl and its heirs */
+    EXPORT_SPEEDSCOPE, /* JSON, schema of speedscope */
+    EXPORT_CSV,        /* RFC 4180 */
+};
+
+enum export_table { EXPORT_FLAT, EXPORT_TREE, EXPORT_EDGES, EXPORT_COUNTERS };
+
+/* Which cells and edges; by index of the profile, NULL: all. The image of a cell is that of its leaf; an edge is taken
+ * when its caller or its callee lies in one. Calls have no CPU: with `cpus` none are. */
+struct export_part {
+    const bool *threads, *images;
+    const uint8_t *cpus; /* a bit each */
+};
+
+struct export_options {
+    enum export_format format;
+    enum export_table table; /* of EXPORT_CSV */
+    struct export_part part;
+    uint16_t counter;   /* this one alone; 0: all. EXPORT_FOLDED needs one unless there is none */
+    uint16_t preferred; /* what pprof shows first; 0: the last */
+    bool samples;       /* EXPORT_FOLDED: how many samples, instead of the counter's value */
+    bool threads;       /* EXPORT_FOLDED, EXPORT_SPEEDSCOPE: threads apart, not only processes */
+    bool inlines;       /* EXPORT_CALLGRIND, EXPORT_FLAT: inlined frames are functions of their own */
+    bool marks; /* EXPORT_FOLDED: _[k] behind kernel functions, _[i] behind inlined, _[j] generated ones */
+    const char *creator; /* "tally 0.1.0" */
+    const char *file;    /* name of the profile */
+};
+
+/* Takes `length` bytes; false: it could not, and nothing more is to be sent. */
+typedef bool export_sink(void *context, const void *bytes, size_t length);
+
+/* BASE_ENOMEM has a message, BASE_EIO none: the sink refused and knows why. What was sent until then is of no use. */
+int export_profile(const struct profile *profile, const struct export_options *options, export_sink *sink,
+                   void *context, struct base_error *error);
+
+#endif

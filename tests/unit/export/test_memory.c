@@ -1,0 +1,134 @@
+/* Every allocation of every format fails once, and every piece is refused once: the export comes whole, or the error does. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "export.h"
+#include "sample_profile.h"
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+
+static long left = -1; /* allocations until one fails; negative: none does */
+
+static bool fails(void)
+{
+    return left >= 0 && left-- == 0;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return fails() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+    return fails() ? NULL : __real_realloc(old, size);
+}
+
+/* A sink of fixed size: it allocates nothing. */
+struct kept {
+    size_t length;
+    long refuse; /* pieces until one is refused; negative: none is */
+    char bytes[400000];
+};
+
+static bool keep(void *context, const void *bytes, size_t length)
+{
+    struct kept *kept = context;
+    if (kept->refuse >= 0 && kept->refuse-- == 0)
+        return false;
+    assert_true(length <= sizeof kept->bytes - kept->length);
+    memcpy(kept->bytes + kept->length, bytes, length);
+    kept->length += length;
+    return true;
+}
+
+static const struct export_options forms[] = {
+    {.format = EXPORT_PPROF, .preferred = 1},
+    {.format = EXPORT_CALLGRIND},
+    {.format = EXPORT_CALLGRIND, .inlines = true},
+    {.format = EXPORT_FOLDED, .counter = 1, .marks = true},
+    {.format = EXPORT_FOLDED, .counter = 1, .threads = true, .samples = true},
+    {.format = EXPORT_SPEEDSCOPE},
+    {.format = EXPORT_SPEEDSCOPE, .threads = true},
+    {.format = EXPORT_CSV, .table = EXPORT_FLAT, .inlines = true},
+    {.format = EXPORT_CSV, .table = EXPORT_TREE},
+    {.format = EXPORT_CSV, .table = EXPORT_EDGES},
+    {.format = EXPORT_CSV, .table = EXPORT_COUNTERS},
+};
+enum { FORMS = sizeof forms / sizeof *forms };
+
+static int write_to(const struct profile *profile, size_t form, struct kept *kept, struct base_error *error)
+{
+    struct export_options options = forms[form];
+    options.creator = "tally";
+    options.file = "some.out";
+    kept->length = 0;
+    return export_profile(profile, &options, keep, kept, error);
+}
+
+static void every_allocation(void **state)
+{
+    (void)state;
+    static struct kept whole, some;
+    struct sample_profile sample = sample_profile_counted();
+    whole.refuse = some.refuse = -1;
+    for (size_t form = 0; form < FORMS; form++) {
+        struct base_error error = {0};
+        assert_int_equal(write_to(sample.profile, form, &whole, &error), BASE_OK);
+        assert_true(whole.length > 100);
+        long failing = 0;
+        for (bool reached = true; reached; failing++) {
+            base_error_clear(&error);
+            left = failing;
+            int code = write_to(sample.profile, form, &some, &error);
+            reached = left < 0;
+            left = -1;
+            if (reached) {
+                assert_int_equal(code, BASE_ENOMEM);
+                assert_true(error.text[0]);
+            } else {
+                assert_int_equal(code, BASE_OK);
+                assert_int_equal(some.length, whole.length);
+                assert_memory_equal(some.bytes, whole.bytes, whole.length);
+            }
+        }
+        assert_true(failing > 3);
+    }
+    profile_free(sample.profile);
+}
+
+static void every_refusal(void **state)
+{
+    (void)state;
+    static struct kept some;
+    struct sample_profile sample = sample_profile_counted();
+    for (size_t form = 0; form < FORMS; form++) {
+        struct base_error error = {0};
+        some.refuse = 0;
+        assert_int_equal(write_to(sample.profile, form, &some, &error), BASE_EIO);
+        assert_int_equal(some.length, 0);
+        assert_string_equal(error.text, "");
+    }
+    profile_free(sample.profile);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_allocation), cmocka_unit_test(every_refusal)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
