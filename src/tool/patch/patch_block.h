@@ -38,7 +38,8 @@ struct patch_block {
     uint64_t self; /* its own address in the target */
     uint64_t
         table; /* address of a struct patch_table in the target; 0: none, all but first callers overflow */
-    uint64_t mark_stack;  /* rsp at the mark's jump; 0 or the block's address: there is no mark */
+    uint64_t
+        mark_stack; /* rsp at the mark's jump; no stack pointer (0, the block's address): there is no mark */
     uint64_t mark_site;   /* ~index of the site's counter */
     uint64_t reserved[4]; /* 0 */
     uint64_t counters[];
@@ -46,7 +47,7 @@ struct patch_block {
 #define PATCH_BLOCK_WORDS 8
 _Static_assert(sizeof(struct patch_block) == 8 * PATCH_BLOCK_WORDS, "shared layout");
 
-/* Is a recorded return address a mark? Then: the index of the site's counter in the block. */
+/* Is a recorded return address a mark's? Then: the index of the site's counter in the block. */
 static inline bool patch_block_is_mark(uint64_t return_address)
 {
     return (int64_t)return_address < 0;

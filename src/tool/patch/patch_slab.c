@@ -7,12 +7,14 @@
 
 #define STUB_ALIGN 8
 #define HOOK_ALIGN 16
-#define STUB_MOST  56  /* of a group: 15 bytes, each instruction grown by at most four, and the counter */
+#define STUB_MOST  64  /* of a group: 15 bytes, each instruction grown by at most four; counter, mark */
 #define HOOK_MOST  192 /* the count, and five bytes' worth of instructions moved */
 
 static size_t stub_most(const struct patch_plan_site *site)
 {
-    return site->kind < PATCH_CALL_INDIRECT ? 24 : STUB_MOST;
+    if (site->kind < PATCH_CALL_INDIRECT)
+        return site->slot == 0 ? 24 : 40;
+    return STUB_MOST;
 }
 
 size_t patch_slab_size(const struct patch_plan *plan)
@@ -69,7 +71,8 @@ struct patch_x86_64_site patch_slab_site(const struct patch_slab *slab, uint32_t
                                       .address = site->address + slab->bias,
                                       .old = site->old,
                                       .target = site->target + slab->bias,
-                                      .island = site->island + slab->bias};
+                                      .island = site->island + slab->bias,
+                                      .by_slot = site->slot != 0};
 }
 
 static struct patch_x86_64_counter counter_at(const struct patch_slab *slab, uint32_t word)
@@ -94,16 +97,41 @@ static enum patch_reason aim(const struct patch_x86_64_site *site, uint64_t stub
     return reason;
 }
 
+static uint64_t short_cut(const struct patch_slab *slab, const struct patch_plan_site *site);
+
+/* The stub that goes past a hook or a linkage stub; false: there is no such way, or it is too far. */
+static bool put_short_cut(const struct patch_slab *slab, uint32_t index, struct patch_x86_64_code *code)
+{
+    struct patch_x86_64_site site = patch_slab_site(slab, index);
+    struct patch_x86_64_counter counter = counter_at(slab, patch_plan_site_word(index));
+    site.target = short_cut(slab, &slab->plan->sites[index]);
+    site.by_slot = false;
+    if (site.target == 0)
+        return false;
+    patch_x86_64_stub(code, &site, &counter);
+    return code->refused == PATCH_FINE;
+}
+
+static void put_stub(const struct patch_slab *slab, uint32_t index, struct patch_x86_64_code *code)
+{
+    struct patch_x86_64_site site = patch_slab_site(slab, index);
+    struct patch_x86_64_counter counter = counter_at(slab, patch_plan_site_word(index));
+    uint64_t address = code->address;
+    if (put_short_cut(slab, index, code))
+        return;
+    patch_x86_64_code_begin(code, address);
+    patch_x86_64_stub(code, &site, &counter);
+}
+
 static void emit_stub(struct patch_slab *slab, uint32_t index)
 {
     struct patch_slab_region *region = &slab->regions[0];
     size_t at = aligned(region->used, STUB_ALIGN);
     struct patch_x86_64_site site = patch_slab_site(slab, index);
-    struct patch_x86_64_counter counter = counter_at(slab, patch_plan_site_word(index));
     struct patch_x86_64_code code;
     uint8_t fresh[16], island[5];
     patch_x86_64_code_begin(&code, region->address + at);
-    patch_x86_64_stub(&code, &site, &counter);
+    put_stub(slab, index, &code);
     enum patch_reason reason = code.refused;
     if (reason == PATCH_FINE)
         reason = aim(&site, code.address, fresh, island);
@@ -141,18 +169,13 @@ static uint64_t short_cut(const struct patch_slab *slab, const struct patch_plan
     return site->slot != 0 ? end : 0;
 }
 
+/* Again, now that all hooks have their places: not longer than before. What cannot reach the place past the hook goes
+ * through it, and readers subtract. */
 static void emit_past_hook(struct patch_slab *slab, uint32_t index)
 {
-    uint64_t body = slab->stubs[index] != 0 ? short_cut(slab, &slab->plan->sites[index]) : 0;
-    if (body == 0)
-        return;
-    struct patch_x86_64_site site = patch_slab_site(slab, index);
-    struct patch_x86_64_counter counter = counter_at(slab, patch_plan_site_word(index));
     struct patch_x86_64_code code;
-    site.target = body;
     patch_x86_64_code_begin(&code, slab->stubs[index]);
-    patch_x86_64_stub(&code, &site, &counter);
-    if (code.refused == PATCH_FINE) /* else it goes through the hook, and readers subtract */
+    if (slab->stubs[index] != 0 && put_short_cut(slab, index, &code))
         put_at(&slab->regions[0], (size_t)(slab->stubs[index] - slab->regions[0].address), &code);
 }
 

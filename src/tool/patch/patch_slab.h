@@ -8,9 +8,9 @@
  *
  * How it is done: 1. every wanted site gets its stub's place, and the stub as if nothing were hooked; 2. every
  * wanted hook is emitted, with sites that lie in its first bytes already rewritten, so that they move along and still
- * count (such a site has a stub, but no write of its own); 3. stubs that go to a hooked function, or through a bound
- * linkage stub, are emitted again, now past the hook - same size, same place. A stub is never changed after that: another form of the counters
- * is a second slab, whose writes take the place of the first one's (patch_slab_follow).
+ * count (such a site has a stub, but no write of its own); 3. stubs that go to a hooked function are emitted again, now
+ * past the hook - same place, not longer. A stub is never changed after that: another form of the counters is a second
+ * slab, whose writes take the place of the first one's (patch_slab_follow).
  * Context: tool, any thread on its own data. */
 #ifndef PATCH_SLAB_H
 #define PATCH_SLAB_H

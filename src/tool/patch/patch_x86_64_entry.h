@@ -3,17 +3,18 @@
  * The function's first bytes are replaced by a jump to the *hook*, which counts (return address, function), then does what
  * the replaced instructions did and goes on behind them:
  *
- *   entry:  jmp hook                            hook:  push rax; push rcx
- *           (rest of the last instruction)             block -> rax; return address -> rcx
- *   behind: ...                                        rcx = this hook's first return address? count it
+ *   entry:  jmp hook                            hook:  is there a mark for this rsp? take it for the return address
+ *           (rest of the last instruction)             push rax; push rcx
+ *   behind: ...                                        block -> rax; return address -> rcx
+ *                                                      rcx = this hook's first return address? count it
  *                                                      else call recorder (the thread's table; patch_block.h)
  *                                                      pop rcx; pop rax
  *                                               body:  the replaced instructions, moved; jmp behind
  *
  * Direct calls of a hooked function that are counted at their sites go to `body`, past the hook, so that each call is
- * counted once. One return address is kept in the hook's own words, because most functions called by address have one
- * busy caller; the recorder's table holds the others, any number, until it is full: those are counted as calls
- * from elsewhere (`overflow`), never lost.
+ * counted once. Arrivals by a tail jump are told from calls by the jump's mark (patch_block.h). One return address is
+ * kept in the hook's own words, because most functions called by address have one busy caller; the recorder's table holds
+ * the others, any number, until it is full: those are counted as calls from elsewhere (`overflow`), never lost.
  *
  * ENDBR: a function that begins with endbr64 needs no moving. The jump's four lower bytes replace endbr64, and the byte
  * after it stays and is the displacement's top: the hook must lie in one window of 16 MiB. `body` is entry + 4, and a

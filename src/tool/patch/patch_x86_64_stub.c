@@ -1,8 +1,13 @@
 /* Stubs and sites. */
+#include <stddef.h>
 #include <string.h>
 
+#include "patch_block.h"
 #include "patch_x86_64_move.h"
 #include "patch_x86_64_stub.h"
+
+#define MARK_STACK offsetof(struct patch_block, mark_stack)
+#define MARK_SITE  offsetof(struct patch_block, mark_site)
 
 bool patch_x86_64_stub_is_jump(enum patch_kind kind)
 {
@@ -17,14 +22,18 @@ static void check_index(struct patch_x86_64_code *code, const struct patch_x86_6
         patch_x86_64_code_refuse(code, PATCH_REASON_TOO_MANY);
 }
 
-static void count_thread(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter)
+static void count_thread(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter,
+                         bool unmarks)
 {
     patch_x86_64_code_put(code, 0x50);                         /* push rax */
     patch_x86_64_code_put(code, 0x65, 0x48, 0x8b, 0x04, 0x25); /* mov rax, gs:[word] */
     patch_x86_64_code_32(code, counter->word);
     patch_x86_64_code_put(code, 0x48, 0xff, 0x80); /* inc qword [rax+8*index] */
     patch_x86_64_code_32(code, 8 * counter->index);
-    patch_x86_64_code_put(code, 0x58); /* pop rax */
+    if (unmarks)
+        patch_x86_64_code_put(code, 0x48, 0x89, 0x40,
+                              MARK_STACK); /* mov [rax+mark_stack], rax: no stack pointer */
+    patch_x86_64_code_put(code, 0x58);     /* pop rax */
 }
 
 /* Slower where one counter is hot (a load from a segment with a base does not get a store forwarded as early), but
@@ -52,7 +61,53 @@ void patch_x86_64_stub_count(struct patch_x86_64_code *code, const struct patch_
     else if (is_jump)
         count_thread_jump(code, counter);
     else
-        count_thread(code, counter);
+        count_thread(code, counter, false);
+}
+
+/* --- marks (patch_block.h): the stack pointer first, so that a signal handler that comes between the two leaves no mark of
+ * its own under this site's name --- */
+
+static void put_mark(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter)
+{
+    if (counter->form == PATCH_THREAD) {
+        patch_x86_64_code_put(code, 0x65, 0x48, 0x89, 0x24, 0x25); /* mov gs:[word+mark_stack], rsp */
+        patch_x86_64_code_32(code, counter->word + MARK_STACK);
+        patch_x86_64_code_put(code, 0x65, 0x48, 0xc7, 0x04, 0x25); /* mov qword gs:[word+mark_site], ~index */
+        patch_x86_64_code_32(code, counter->word + MARK_SITE);
+    } else {
+        patch_x86_64_code_put(code, 0x48, 0x89, 0x25); /* mov [rip+mark_stack], rsp */
+        patch_x86_64_code_relative(code, counter->block + MARK_STACK, 0);
+        patch_x86_64_code_put(code, 0x48, 0xc7, 0x05); /* mov qword [rip+mark_site], ~index */
+        patch_x86_64_code_relative(code, counter->block + MARK_SITE, 4);
+    }
+    patch_x86_64_code_32(code, ~counter->index);
+}
+
+static void put_unmark(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter)
+{
+    patch_x86_64_code_put(code, 0x48, 0xc7, 0x05); /* mov qword [rip+mark_stack], 0 */
+    patch_x86_64_code_relative(code, counter->block + MARK_STACK, 4);
+    patch_x86_64_code_32(code, 0);
+}
+
+/* The increment, and what the hook at the callee, if there is one, must know. */
+static void put_count(struct patch_x86_64_code *code, const struct patch_x86_64_site *site,
+                      const struct patch_x86_64_counter *counter)
+{
+    bool is_jump = patch_x86_64_stub_is_jump(site->kind);
+    bool meets_hooks = site->kind >= PATCH_CALL_INDIRECT || site->by_slot;
+    if (!meets_hooks || counter->form == PATCH_LOCK) {
+        patch_x86_64_stub_count(code, counter, is_jump);
+    } else if (is_jump) {
+        patch_x86_64_stub_count(code, counter, true);
+        put_mark(code, counter);
+    } else if (counter->form == PATCH_THREAD) {
+        check_index(code, counter);
+        count_thread(code, counter, true);
+    } else {
+        patch_x86_64_stub_count(code, counter, false);
+        put_unmark(code, counter);
+    }
 }
 
 /* The group's instructions but for the last; a call's return address is on the stack already. Returns where the last one
@@ -93,7 +148,7 @@ static void put_indirect(struct patch_x86_64_code *code, const struct patch_x86_
     unsigned pushed = is_jump ? 0 : 8, at = 0;
     if (site->kind == PATCH_CALL_GROUP || site->kind == PATCH_JUMP_GROUP)
         at = move_group(code, site, last_instruction(site), pushed);
-    patch_x86_64_stub_count(code, counter, is_jump);
+    put_count(code, site, counter);
     unsigned length = at >= site->length ? 0
                                          : patch_x86_64_move_as_jump(code, site->old + at, site->length - at,
                                                                      site->address + at, pushed);
@@ -110,7 +165,7 @@ void patch_x86_64_stub(struct patch_x86_64_code *code, const struct patch_x86_64
     case PATCH_BRANCH:
     case PATCH_JUMP_SHORT:
     case PATCH_BRANCH_SHORT:
-        patch_x86_64_stub_count(code, counter, patch_x86_64_stub_is_jump(site->kind));
+        put_count(code, site, counter);
         patch_x86_64_code_jump(code, site->target);
         break;
     case PATCH_CALL_INDIRECT:

@@ -19,6 +19,9 @@
  *   CALL_GROUP      instructions, ff /2     [2e..] [40] e8 d32       instructions; count; jmp operand
  *   JUMP_GROUP      instructions, ff /4     [2e..] [40] e9 d32       instructions; count; jmp operand
  *
+ * Where a hook may wait at the callee (indirect kinds, linkage stubs), jumps also leave a mark for it and calls remove
+ * one, by plain stores (patch_block.h); not in the form LOCK.
+ *
  * `call *GOT(%rip)` and `jmp *GOT(%rip)` are of the indirect kinds. The replaced bytes of one instruction stay one
  * instruction (prefixes that mean nothing fill it up), so return addresses and every pc that a thread may have
  * stay right. Only a group has boundaries inside, which vanish: a thread that stands on one must be moved
@@ -62,6 +65,7 @@ struct patch_x86_64_site {
     const uint8_t *old; /* `length` bytes */
     uint64_t target;    /* of the direct kinds: where the stub goes on, run-time */
     uint64_t island;    /* of the _SHORT kinds: run-time address of five unused bytes */
+    bool by_slot;       /* of the direct kinds: `target` is a linkage stub, and a hook may lie behind it */
 };
 
 /* Appends the site's stub to `code` (begun at the stub's run-time address). Look at code->refused. */

@@ -114,6 +114,7 @@ void patch_subject_prepare(struct patch_subject *subject, enum patch_form form, 
     map_windows(subject);
     subject->slab =
         (struct patch_slab){.plan = &subject->plan,
+                            .wanted = subject->wanted,
                             .bias = subject->bias,
                             .counter = {form, address_of(block), PATCH_SUBJECT_WORD, PATCH_BLOCK_WORDS},
                             .regions = subject->regions,

@@ -25,7 +25,8 @@ struct patch_subject {
     struct patch_slab_region
         regions[PATCH_SUBJECT_REGIONS]; /* the first: slab, then block; others: windows of endbr64 hooks */
     size_t region_count;
-    bool resolves; /* set before prepare: calls through linkage stubs go straight to their ends */
+    bool resolves;         /* set before prepare: calls through linkage stubs go straight to their ends */
+    const uint8_t *wanted; /* set before prepare; borrowed; NULL: all */
     uint8_t *place;
 };
 

@@ -43,6 +43,20 @@ static void expect_at(enum patch_kind kind, const char *old, uint64_t target, co
     "65 48 8b 04 25 00 00 00 20  ; mov rax, gs:0x20000000\n"                                                 \
     "48 ff 80 20 03 00 00        ; inc qword [rax+0x320]\n"                                                  \
     "58                          ; pop rax\n"
+#define COUNT_THREAD_UNMARK                                                                                  \
+    "50                          ; push rax\n"                                                               \
+    "65 48 8b 04 25 00 00 00 20  ; mov rax, gs:0x20000000\n"                                                 \
+    "48 ff 80 20 03 00 00        ; inc qword [rax+0x320]\n"                                                  \
+    "48 89 40 10                 ; mov [rax+0x10], rax\n"                                                    \
+    "58                          ; pop rax\n"
+#define COUNT_PLAIN_UNMARK COUNT_PLAIN "48 c7 05 fe ff 00 00 00 00 00 00 ; mov qword [0x50010], 0\n"
+#define COUNT_PLAIN_MARK                                                                                     \
+    COUNT_PLAIN                                                                                              \
+    "48 89 25 02 00 01 00        ; mov [0x50010], rsp\n"                                                     \
+    "48 c7 05 ff ff 00 00 9b ff ff ff ; mov qword [0x50018], ~100\n"
+#define MARK_THREAD                                                                                          \
+    "65 48 89 24 25 10 00 00 20  ; mov gs:0x20000010, rsp\n"                                                 \
+    "65 48 c7 04 25 18 00 00 20 9b ff ff ff ; mov qword gs:0x20000018, ~100\n"
 #define COUNT_THREAD_JUMP "65 48 ff 04 25 20 03 00 20  ; inc qword gs:0x20000320\n"
 
 static const struct expected to_2000_called = {
@@ -89,18 +103,18 @@ static void calls_through_the_got_are_replaced_whole(void **state)
 {
     (void)state;
     expect_at(PATCH_CALL_INDIRECT, "ff 15 fa 0f 00 00 ; call [rip+0xffa] = [0x2000]", 0,
-              &(struct expected){.plain = COUNT_PLAIN "ff 25 f3 1f fc ff ; jmp [0x2000]\n",
-                                 .thread = COUNT_THREAD "ff 25 e8 1f fc ff ; jmp [0x2000]\n",
+              &(struct expected){.plain = COUNT_PLAIN_UNMARK "ff 25 e8 1f fc ff ; jmp [0x2000]\n",
+                                 .thread = COUNT_THREAD_UNMARK "ff 25 e4 1f fc ff ; jmp [0x2000]\n",
                                  .lock = COUNT_LOCK "ff 25 f2 1f fc ff ; jmp [0x2000]\n",
                                  .site = "40 e8 fa ef 03 00 ; rex call 0x40000\n"});
     expect_at(PATCH_JUMP_INDIRECT, "ff 25 fa 0f 00 00 ; jmp [0x2000]", 0,
-              &(struct expected){.plain = COUNT_PLAIN "ff 25 f3 1f fc ff ; jmp [0x2000]\n",
-                                 .thread = COUNT_THREAD_JUMP "ff 25 f1 1f fc ff ; jmp [0x2000]\n",
+              &(struct expected){.plain = COUNT_PLAIN_MARK "ff 25 e1 1f fc ff ; jmp [0x2000]\n",
+                                 .thread = COUNT_THREAD_JUMP MARK_THREAD "ff 25 db 1f fc ff ; jmp [0x2000]\n",
                                  .lock = COUNT_LOCK "ff 25 f2 1f fc ff ; jmp [0x2000]\n",
                                  .site = "40 e9 fa ef 03 00 ; rex jmp 0x40000\n"});
     expect_at(PATCH_CALL_INDIRECT, "f2 ff 15 f9 0f 00 00 ; bnd call [0x2000]", 0,
-              &(struct expected){.plain = COUNT_PLAIN "f2 ff 25 f2 1f fc ff ; bnd jmp [0x2000]\n",
-                                 .thread = COUNT_THREAD "f2 ff 25 e7 1f fc ff ; bnd jmp [0x2000]\n",
+              &(struct expected){.plain = COUNT_PLAIN_UNMARK "f2 ff 25 e7 1f fc ff ; bnd jmp [0x2000]\n",
+                                 .thread = COUNT_THREAD_UNMARK "f2 ff 25 e3 1f fc ff ; bnd jmp [0x2000]\n",
                                  .lock = COUNT_LOCK "f2 ff 25 f1 1f fc ff ; bnd jmp [0x2000]\n",
                                  .site = "2e 40 e8 f9 ef 03 00 ; cs rex call 0x40000\n"});
 }
@@ -108,9 +122,10 @@ static void calls_through_the_got_are_replaced_whole(void **state)
 /* Each form counts and then jumps through `jump`. */
 static void expect_indirect(enum patch_kind kind, const char *old, const char *jump, const char *site)
 {
-    char plain[256], thread[256], lock[256];
-    const char *in_thread = kind == PATCH_JUMP_INDIRECT ? COUNT_THREAD_JUMP : COUNT_THREAD;
-    snprintf(plain, sizeof plain, "%s%s", COUNT_PLAIN, jump);
+    char plain[512], thread[512], lock[512];
+    bool is_jump = kind == PATCH_JUMP_INDIRECT;
+    const char *in_thread = is_jump ? COUNT_THREAD_JUMP MARK_THREAD : COUNT_THREAD_UNMARK;
+    snprintf(plain, sizeof plain, "%s%s", is_jump ? COUNT_PLAIN_MARK : COUNT_PLAIN_UNMARK, jump);
     snprintf(thread, sizeof thread, "%s%s", in_thread, jump);
     snprintf(lock, sizeof lock, "%s%s", COUNT_LOCK, jump);
     expect_at(kind, old, 0, &(struct expected){plain, thread, lock, site});
@@ -152,8 +167,9 @@ static void short_calls_move_with_what_stands_before(void **state)
     static const struct expected grouped = {
         .plain = "48 8d 7c 24 08              ; lea rdi, [rsp+8] (was mov rdi, rsp)\n"
                  "48 ff 05 14 03 01 00        ; inc qword [rip+0x10314]\n"
+                 "48 c7 05 f9 ff 00 00 00 00 00 00 ; mov qword [0x50010], 0\n"
                  "ff a4 24 80 00 00 00        ; jmp [rsp+0x80]\n",
-        .thread = "48 8d 7c 24 08              ; lea rdi, [rsp+8]\n" COUNT_THREAD
+        .thread = "48 8d 7c 24 08              ; lea rdi, [rsp+8]\n" COUNT_THREAD_UNMARK
                   "ff a4 24 80 00 00 00        ; jmp [rsp+0x80]\n",
         .lock = "48 8d 7c 24 08              ; lea rdi, [rsp+8]\n"
                 "f0 48 ff 05 13 03 01 00     ; lock inc qword [rip+0x10313]\n"
@@ -174,6 +190,7 @@ static void short_calls_move_with_what_stands_before(void **state)
     patch_bytes_are(code.bytes, code.size,
                     "48 8b 3d 10 10 fc ff        ; mov rdi, [0x1017]\n"
                     "48 ff 05 12 03 01 00        ; inc qword [rip+0x10312]\n"
+                    "48 c7 05 f7 ff 00 00 00 00 00 00 ; mov qword [0x50010], 0\n"
                     "ff e0                       ; jmp rax\n");
     assert_int_equal(patch_x86_64_stub_site(&site, STUB, fresh), PATCH_FINE);
     patch_bytes_are(fresh, sizeof old, "2e 2e 2e 40 e8 f7 ef 03 00  ; call 0x40000\n");
@@ -187,8 +204,10 @@ static void short_jumps_move_with_what_stands_before(void **state)
         .plain = "48 83 c4 08                 ; add rsp, 8\n"
                  "5b                          ; pop rbx\n"
                  "48 ff 05 14 03 01 00        ; inc qword [rip+0x10314]\n"
+                 "48 89 25 fd ff 00 00        ; mov [0x50010], rsp: as it is at the jump\n"
+                 "48 c7 05 fa ff 00 00 9b ff ff ff ; mov qword [0x50018], ~100\n"
                  "ff e0                       ; jmp rax\n",
-        .thread = "48 83 c4 08 5b\n" COUNT_THREAD_JUMP "ff e0 ; jmp rax\n",
+        .thread = "48 83 c4 08 5b\n" COUNT_THREAD_JUMP MARK_THREAD "ff e0 ; jmp rax\n",
         .lock = "48 83 c4 08 5b\n"
                 "f0 48 ff 05 13 03 01 00     ; lock inc qword [rip+0x10313]\n"
                 "ff e0                       ; jmp rax\n",
@@ -241,6 +260,35 @@ static void what_does_not_survive_is_refused(void **state)
                      PATCH_REASON_IMMOVABLE);
     assert_int_equal(refusal_of(PATCH_CALL_GROUP, "06 06 06 06 06"), PATCH_REASON_IMMOVABLE);
     assert_int_equal(refusal_of(PATCH_CALL_GROUP, "90 90 90 e8 00"), PATCH_REASON_IMMOVABLE);
+}
+
+/* Direct, but through a linkage stub: as the indirect ones. In the form LOCK nothing is marked. */
+static void linkage_stubs_may_lead_to_a_hook(void **state)
+{
+    (void)state;
+    static const char *const stubs[2][3] = {
+        {COUNT_PLAIN_UNMARK "e9 e9 1f fc ff ; jmp 0x2000", COUNT_THREAD_UNMARK "e9 e5 1f fc ff ; jmp 0x2000",
+         COUNT_LOCK "e9 f3 1f fc ff ; jmp 0x2000"},
+        {COUNT_PLAIN_MARK "e9 e2 1f fc ff ; jmp 0x2000",
+         COUNT_THREAD_JUMP MARK_THREAD "e9 dc 1f fc ff ; jmp 0x2000",
+         COUNT_LOCK "e9 f3 1f fc ff ; jmp 0x2000"},
+    };
+    uint8_t old[] = {0xe8, 0xfb, 0x0f, 0, 0};
+    for (int is_jump = 0; is_jump < 2; is_jump++)
+        for (int form = PATCH_PLAIN; form <= PATCH_LOCK; form++) {
+            struct patch_x86_64_site site = {.kind = is_jump ? PATCH_JUMP : PATCH_CALL,
+                                             .length = 5,
+                                             .address = SITE,
+                                             .old = old,
+                                             .target = 0x2000,
+                                             .by_slot = true};
+            struct patch_x86_64_counter counter = {form, 0x50000, 0x20000000, 100};
+            struct patch_x86_64_code code;
+            patch_x86_64_code_begin(&code, STUB);
+            patch_x86_64_stub(&code, &site, &counter);
+            assert_int_equal(code.refused, PATCH_FINE);
+            patch_bytes_are(code.bytes, code.size, stubs[is_jump][form]);
+        }
 }
 
 static void two_byte_jumps_go_over_an_island(void **state)
@@ -319,6 +367,7 @@ int main(void)
         cmocka_unit_test(short_calls_move_with_what_stands_before),
         cmocka_unit_test(short_jumps_move_with_what_stands_before),
         cmocka_unit_test(what_does_not_survive_is_refused),
+        cmocka_unit_test(linkage_stubs_may_lead_to_a_hook),
         cmocka_unit_test(two_byte_jumps_go_over_an_island),
         cmocka_unit_test(reach_ends_at_two_gigabytes),
     };
