@@ -369,8 +369,8 @@ static void add_filters(struct flow *flow, struct base_text *part)
 /* Whatever the recorder had to say of itself, and other counters. */
 static void add_notes(struct flow *flow, struct base_text *part)
 {
-    static const char *const keys[] = {"rate_notice", "kernel_notice", "stack_copy_notice", "births_notice",
-                                       "truncation"};
+    static const char *const keys[] = {"rate_notice",   "kernel_notice", "stack_copy_notice",
+                                       "births_notice", "calls_notice",  "truncation"};
     const struct report_context *context = flow->context;
     const struct profile *profile = context->profile;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
