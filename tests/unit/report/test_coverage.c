@@ -125,6 +125,17 @@ static void costs_that_make_no_sense_are_not_said(void **state)
     profile_free(sample.profile);
 }
 
+static void what_went_wrong_is_said(void **state)
+{
+    (void)state;
+    struct sample_profile sample = sample_profile_counted();
+    profile_set_meta(sample.profile, "calls_notice", "two processes\033 got away");
+    char *text = header_of(&sample);
+    expect_in(text, "\nnote: two processes\\x1b got away");
+    free(text);
+    profile_free(sample.profile);
+}
+
 static void no_samples_have_no_share_of_stubs(void **state)
 {
     (void)state;
@@ -371,6 +382,7 @@ int main(void)
         cmocka_unit_test(percentages_are_not_rounded_up),
         cmocka_unit_test(costs_are_said),
         cmocka_unit_test(costs_that_make_no_sense_are_not_said),
+        cmocka_unit_test(what_went_wrong_is_said),
         cmocka_unit_test(no_samples_have_no_share_of_stubs),
         cmocka_unit_test(the_header_says_how_complete_calls_are),
         cmocka_unit_test(names_are_limited_by_image),
