@@ -34,7 +34,11 @@
     X(24, READ_LATE, "stacks of which a part was not in the sample and was read from the process after it")  \
     X(25, SHORT_LIVED,                                                                                       \
       "milliseconds of CPU time without samples: threads and processes shorter-lived than a sampling "       \
-      "period")
+      "period")                                                                                              \
+    X(26, NOT_PLANNED, "images whose calls are not counted: their code could not be planned or patched")     \
+    X(27, CALLS_UNSEEN, "processes whose calls are not counted any more: they could not be followed")        \
+    X(28, PRIVILEGES, "set-uid programs that ran without their privileges, because they were followed")      \
+    X(29, CALLS_SHARED, "threads whose calls may have been counted short: they were born unseen")
 
 enum wire_loss {
 #define X(number, name, text) WIRE_LOSS_##name = number,

@@ -31,7 +31,13 @@
 #include "wire_loss.h"
 
 enum { NOT_STARTED = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127, BY_SIGNAL = 128 };
-enum { PIDS_MAX = 4096, STEP_MS = 250, STATUS_COLUMNS = 78 };
+enum { PIDS_MAX = 4096, GLOBS_MAX = 256, STEP_MS = 250, STATUS_COLUMNS = 78 };
+
+/* Globs as typed: texts between commas, cut out of a copy. */
+struct record_globs {
+    const char *items[GLOBS_MAX];
+    size_t count;
+};
 
 struct record_wish {
     const char *output, *cgroup, *cpus;
@@ -39,7 +45,8 @@ struct record_wish {
     uint64_t duration_ns, max_nodes;
     int time_kind; /* 0 cpu, 1 user */
     int stacks;    /* enum collect_stacks */
-    bool system, kernel, follow, timeline, debuginfod, verbose;
+    bool system, kernel, follow, timeline, debuginfod, verbose, calls, no_time;
+    struct record_globs call_names, call_images;
     pid_t pids[PIDS_MAX];
     size_t pid_count;
 };
@@ -63,6 +70,40 @@ static int read_pids(const struct base_option *option, const char *argument, voi
             return BASE_OK;
         at = end + 1;
     }
+}
+
+/* The copy lasts as long as the command, as argv does. */
+static int read_globs(struct record_globs *globs, const char *argument, struct base_error *error)
+{
+    char *copy = strdup(argument), *rest = copy;
+    if (!copy)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    for (char *glob; (glob = strsep(&rest, ","));) {
+        if (!*glob)
+            return base_fail(error, BASE_EUSAGE, "'%s' has an empty name in it", argument);
+        if (globs->count == GLOBS_MAX)
+            return base_fail(error, BASE_EUSAGE, "more than %d names", GLOBS_MAX);
+        globs->items[globs->count++] = glob;
+    }
+    return BASE_OK;
+}
+
+static int read_calls(const struct base_option *option, const char *argument, void *target,
+                      struct base_error *error)
+{
+    struct record_wish *wish = target;
+    (void)option;
+    wish->calls = true;
+    return argument ? read_globs(&wish->call_names, argument, error) : BASE_OK;
+}
+
+static int read_call_images(const struct base_option *option, const char *argument, void *target,
+                            struct base_error *error)
+{
+    struct record_wish *wish = target;
+    (void)option;
+    wish->calls = true;
+    return read_globs(&wish->call_images, argument, error);
 }
 
 static const struct base_option options[] = {
@@ -99,6 +140,23 @@ static const struct base_option options[] = {
      .maximum = 1e8,
      .offset = offsetof(struct record_wish, duration_ns),
      .help = "stop after that long: 5 (seconds), 500ms, 2m"},
+    {.kind = BASE_OPTION_HEADING, .help = "Calls"},
+    {.name = "calls",
+     .kind = BASE_OPTION_CALL,
+     .argument = "GLOB,...",
+     .optional = true,
+     .handler = read_calls,
+     .help = "count every call, exactly, from each caller to each callee; with names, only calls from or to "
+             "functions so named"},
+    {.name = "calls-image",
+     .kind = BASE_OPTION_CALL,
+     .argument = "GLOB,...",
+     .handler = read_call_images,
+     .help = "count in images so named, or in 'all' (default: all but the C and C++ runtimes)"},
+    {.name = "no-time",
+     .kind = BASE_OPTION_FLAG,
+     .offset = offsetof(struct record_wish, no_time),
+     .help = "no samples of CPU time, only what else was asked for"},
     {.kind = BASE_OPTION_HEADING, .help = "How"},
     {.name = "frequency",
      .letter = 'F',
@@ -181,6 +239,12 @@ static int check_wish(const struct record_wish *wish, int words, struct base_err
                          "nothing to record: name a COMMAND, or -p PID, -a or --cgroup PATH");
     if (ways > 1)
         return base_fail(error, BASE_EUSAGE, "a COMMAND, -p, -a and --cgroup exclude each other");
+    if (wish->calls && (wish->system || wish->cgroup))
+        return base_fail(error, BASE_EUSAGE,
+                         "--calls needs a COMMAND or -p PID: it changes the programs it counts in");
+    if (wish->no_time && !wish->calls)
+        return base_fail(error, BASE_EUSAGE,
+                         "--no-time leaves nothing to record; --calls would be something");
     if (wish->kernel && wish->time_kind)
         return base_fail(error, BASE_EUSAGE, "--kernel needs --time=cpu");
     return BASE_OK;
@@ -230,6 +294,12 @@ static struct collect_options session_options(const struct record_wish *wish,
         .cgroup = wish->cgroup,
         .output = wish->output,
         .command_line = line,
+        .no_time = wish->no_time,
+        .calls = wish->calls,
+        .wish = {.names = wish->call_names.items,
+                 .images = wish->call_images.items,
+                 .name_count = wish->call_names.count,
+                 .image_count = wish->call_images.count},
         .rate_hz = wish->rate_hz,
         .user_only = wish->time_kind == 1,
         .kernel_frames = wish->kernel,
@@ -456,10 +526,16 @@ static void say_result(const struct recorder *recorder)
     const struct profile *profile = collect_session_profile(recorder->session);
     const char *why = profile_meta(profile, "no_samples_reason");
     const char *kernel = profile_meta(profile, "kernel_notice");
-    cli_say("%.2f s, %llu samples -> %s (%llu kB); own CPU %.1f %%", (double)status->recorded_ns / 1e9,
-            (unsigned long long)status->samples, recorder->wish->output,
-            (unsigned long long)status->file_bytes / 1000,
+    struct base_text figures = {0};
+    if (!recorder->wish->no_time)
+        base_text_addf(&figures, ", %llu samples", (unsigned long long)status->samples);
+    if (recorder->wish->calls)
+        base_text_addf(&figures, ", %llu calls on %llu edges", (unsigned long long)status->calls,
+                       (unsigned long long)status->edges);
+    cli_say("%.2f s%s -> %s (%llu kB); own CPU %.1f %%", (double)status->recorded_ns / 1e9,
+            base_text_string(&figures), recorder->wish->output, (unsigned long long)status->file_bytes / 1000,
             status->recorded_ns ? 100.0 * (double)status->tool_cpu_ns / (double)status->recorded_ns : 0);
+    base_text_free(&figures);
     if (why)
         cli_say("no samples: %s", why);
     if (status->lost || lost_stacks(profile))

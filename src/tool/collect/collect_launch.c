@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +24,8 @@ static _Noreturn void run_child(int go, int failed, char *const *argv,
         setrlimit(RLIMIT_NOFILE, &legacy->descriptors);
     setpriority(PRIO_PROCESS, 0, legacy->nice);
     sigprocmask(SIG_SETMASK, &legacy->signals, NULL);
+    if (legacy->tracer)
+        prctl(PR_SET_PTRACER, (unsigned long)legacy->tracer, 0ul, 0ul, 0ul);
     execvp(argv[0], argv);
     int number = errno;
     while (write(failed, &number, sizeof number) < 0 && errno == EINTR)

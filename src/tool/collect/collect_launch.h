@@ -25,6 +25,7 @@ struct collect_launch_legacy {
     struct rlimit descriptors; /* rlim_max 0: not known, left as they are */
     sigset_t signals;          /* blocked ones */
     int nice;                  /* as setpriority takes it */
+    pid_t tracer;              /* who may trace the program besides its ancestors (Yama); 0: nobody */
 };
 
 /* Forks. argv[0] is looked up in PATH when the child is let go. */

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -185,6 +186,31 @@ static unsigned loss_of(enum unwind_end end, bool copy_was_full)
     return WIRE_LOSS_BAD_READ;
 }
 
+struct copied_stack {
+    const struct collect_sample *sample;
+    uint64_t low; /* address of its first byte */
+};
+
+static bool copied_word(void *context, uint64_t address, uint64_t *value)
+{
+    const struct copied_stack *stack = context;
+    uint64_t offset = address - stack->low;
+    if (!stack->sample->stack || offset > stack->sample->stack_size ||
+        stack->sample->stack_size - offset < sizeof *value)
+        return false;
+    memcpy(value, stack->sample->stack + offset, sizeof *value);
+    return true;
+}
+
+/* As if stubs that count calls were not there. */
+static void leave_stub(struct collect_sampler *sampler, const struct collect_process *process,
+                       const struct collect_sample *sample, uint64_t *pc, uint64_t *sp)
+{
+    struct copied_stack stack = {sample, *sp};
+    if (sampler->calls)
+        collect_calls_frame(sampler->calls, process->pid, pc, sp, copied_word, &stack);
+}
+
 static struct unwind_result walk_stack(struct collect_sampler *sampler, struct collect_process *process,
                                        const struct collect_sample *sample, struct walk *walk)
 {
@@ -195,6 +221,7 @@ static struct unwind_result walk_stack(struct collect_sampler *sampler, struct c
     walk->high = sp + sample->stack_size;
     walk->copy_full = sample->stack_size == sample->stack_asked;
     walk->may_grow = sample->stack_asked < COLLECT_COPY_LARGEST - OTHER_FIELDS;
+    leave_stub(sampler, process, sample, &registers.value[arch->pc], &registers.value[arch->sp]);
     struct unwind_memory memory = {
         .low = sp, .high = walk->high, .bytes = sample->stack, .read_outside = read_late, .context = walk};
     struct unwind_space space = {.arch = arch,
@@ -235,8 +262,10 @@ static size_t lone_address(struct collect_sampler *sampler, struct collect_proce
 {
     struct walk walk = {.sampler = sampler, .process = process};
     struct unwind_place place;
-    struct unwind_frame frame = {.pc = sample->ip, .cookie = UNWIND_NO_COOKIE};
-    if (!sample->in_kernel && find_place(&walk, sample->ip, &place))
+    uint64_t pc = sample->ip, sp = 0;
+    leave_stub(sampler, process, sample, &pc, &sp);
+    struct unwind_frame frame = {.pc = pc, .cookie = UNWIND_NO_COOKIE};
+    if (!sample->in_kernel && find_place(&walk, pc, &place))
         frame.cookie = place.cookie;
     sampler->addresses[0] = sample->in_kernel ? sampler->special_kernel
                                               : frame_address(sampler, process, &frame, true, sample->time);

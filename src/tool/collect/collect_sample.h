@@ -5,11 +5,13 @@
  * interned. Every way a walk can end but the outermost frame is a counted loss, and the stack is kept, marked
  * as cut. What lies above the largest copy of a very deep stack, and the interrupted stack below a handler on an
  * alternate one, is not in the sample: those words are read from the living process, which is right as long as
- * those frames are still there, and counted (READ_LATE).
+ * those frames are still there, and counted (READ_LATE). Who is met in a stub that counts calls is where the program
+ * would be without it: at the callee's entry.
  * Context: tool, one thread. */
 #ifndef COLLECT_SAMPLE_H
 #define COLLECT_SAMPLE_H
 
+#include "collect_calls.h"
 #include "collect_process.h"
 #include "unwind.h"
 
@@ -20,6 +22,7 @@ struct collect_sampler {
     struct collect_processes *processes;
     struct profile *profile;
     struct unwind_cache *cache;
+    struct collect_calls *calls; /* whose stubs may be met; NULL: none */
     struct unwind_frame frames[COLLECT_FRAMES_MAX];
     uint32_t addresses[COLLECT_FRAMES_MAX + 64], flags[COLLECT_FRAMES_MAX + 64];
     uint32_t special_unknown, special_kernel, special_no_stack; /* addresses that are no code */

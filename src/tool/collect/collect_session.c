@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base_array.h"
+#include "collect_calls.h"
 #include "collect_filter.h"
 #include "collect_launch.h"
 #include "collect_rate.h"
@@ -61,6 +62,10 @@ enum {
     UNSEEN_PER_CENT = 3, /* of the target's CPU time, and so many samples' worth: more is no chance */
     UNSEEN_SAMPLES = 20,
     ENTER_ROUNDS = 100, /* of looking for processes that were born meanwhile */
+    /* in `polled` */
+    POLL_WAKE = 0,
+    POLL_CALLS = 1, /* two; -1 each when calls are not counted */
+    POLL_PROCESSES = 3,
 };
 
 struct collect_session {
@@ -71,8 +76,9 @@ struct collect_session {
     struct collect_stream stream;
     struct collect_rings rings;
     struct collect_time time;
+    struct collect_calls *calls;      /* NULL: they are not counted */
     struct base_map image_of_profile; /* profile image -> index in images */
-    struct pollfd *polled;            /* the caller's wake_fd, pidfds, then the rings' events */
+    struct pollfd *polled;            /* the caller's wake_fd, the calls', pidfds, then the rings' events */
     size_t polled_count, polled_capacity, first_ring_poll, rings_polled;
     size_t living_pidfds;
     uint64_t start_ns, last_flush, last_second;
@@ -110,6 +116,8 @@ static uint64_t cpu_ns(int who)
 
 static int choose_rate(struct collect_session *session, struct base_error *error)
 {
+    if (session->options.no_time)
+        return BASE_OK;
     double wanted = session->options.rate_hz;
     double allowed = (double)collect_event_setting("/proc/sys/kernel/perf_event_max_sample_rate", 100000);
     if (wanted > allowed)
@@ -146,7 +154,8 @@ static void describe_host(struct collect_session *session)
     profile_set_meta(profile, "command", session->options.command_line);
     profile_set_meta(profile, "tally_version", TALLY_VERSION);
     profile_set_metaf(profile, "start_time", "%lld", (long long)time(NULL));
-    profile_set_metaf(profile, "rate_hz", "%.6g", session->status.rate_hz);
+    if (!session->options.no_time)
+        profile_set_metaf(profile, "rate_hz", "%.6g", session->status.rate_hz);
     if (session->options.cpus)
         profile_set_meta(profile, "cpus", session->options.cpus);
 }
@@ -155,6 +164,8 @@ static void describe_host(struct collect_session *session)
 static void describe_events(struct collect_session *session)
 {
     char sampling[160];
+    if (session->options.no_time)
+        return;
     const struct collect_event_form *form = &session->time.form;
     collect_time_describe(&session->time, sampling, sizeof sampling);
     profile_set_meta(session->profile, "sampling", sampling);
@@ -178,6 +189,18 @@ static void choose_form(struct collect_session *session)
         .stack_copy = COPY_FIRST,
     };
     session->time.rate_hz = session->status.rate_hz;
+}
+
+static int set_up_calls(struct collect_session *session, struct base_error *error)
+{
+    const struct collect_options *options = &session->options;
+    struct collect_calls_options wish = {
+        .wish = options->wish, .follow = options->follow, .untold = options->no_time};
+    if (!options->calls)
+        return BASE_OK;
+    int result = collect_calls_new(&wish, &session->stream.processes, &session->calls, error);
+    session->stream.sampler.calls = session->calls;
+    return result;
 }
 
 static int set_up(struct collect_session *session, struct base_error *error)
@@ -204,9 +227,12 @@ static int set_up(struct collect_session *session, struct base_error *error)
     session->stream.time = &session->time;
     session->stream.follow = session->options.follow;
     session->stream.timeline = session->options.timeline;
-    session->stream.counter = (uint16_t)profile_counter(session->profile, counter, "ns", false, PROFILE_SUM);
+    if (!session->options.no_time)
+        session->stream.counter =
+            (uint16_t)profile_counter(session->profile, counter, "ns", false, PROFILE_SUM);
     session->stream.start_ns = session->start_ns;
-    return collect_stream_init(&session->stream, error);
+    result = collect_stream_init(&session->stream, error);
+    return result < 0 ? result : set_up_calls(session, error);
 }
 
 int collect_session_new(const struct collect_options *options, struct collect_session **made,
@@ -237,10 +263,11 @@ void collect_session_free(struct collect_session *session)
         return;
     if (session->store)
         profile_store_close(session->store, session->profile, true, NULL);
-    for (size_t i = 1; i < session->first_ring_poll; i++) {
+    for (size_t i = POLL_PROCESSES; i < session->first_ring_poll; i++) {
         if (session->polled[i].fd >= 0)
             close(session->polled[i].fd);
     }
+    collect_calls_free(session->calls);
     collect_time_free(&session->time);
     collect_filter_close(&session->filter);
     collect_rings_free(&session->rings);
@@ -317,6 +344,13 @@ static size_t list_wanted(void *context, pid_t **pids)
     return options->pid_count;
 }
 
+/* One could not be: the others are as they were before, too. */
+static int leave_attached(struct collect_session *session, int result)
+{
+    collect_calls_leave(session->calls, NULL);
+    return result;
+}
+
 static int open_running(struct collect_session *session, struct base_error *error)
 {
     const struct collect_options *options = &session->options;
@@ -326,13 +360,18 @@ static int open_running(struct collect_session *session, struct base_error *erro
     }
     if (options->mode == COLLECT_SYSTEM)
         return collect_time_open_cpus(&session->time, -1, error);
-    int result = collect_time_open_processes(&session->time, list_wanted, session, error);
+    int result =
+        options->no_time ? BASE_OK : collect_time_open_processes(&session->time, list_wanted, session, error);
     if (result < 0)
         return result;
     uint64_t now = now_ns();
     for (size_t i = 0; i < options->pid_count; i++) {
         collect_processes_get(&session->stream.processes, options->pids[i], now);
         poll_process(session, options->pids[i]);
+        if (session->calls)
+            result = collect_calls_attach(session->calls, options->pids[i], error);
+        if (result < 0)
+            return leave_attached(session, result);
     }
     return BASE_OK;
 }
@@ -350,12 +389,15 @@ static int start_running(struct collect_session *session, struct base_error *err
 static int start_child(struct collect_session *session, bool *command_failed, struct base_error *error)
 {
     struct collect_launch_legacy legacy = {session->time.descriptors, session->options.target_signals,
-                                           session->nice};
+                                           session->nice,
+                                           session->calls ? collect_calls_helper(session->calls) : 0};
     struct collect_launch launch;
     int result = collect_launch_prepare(&launch, session->options.command, &legacy, error);
     if (result < 0)
         return result;
-    result = collect_time_open_child(&session->time, launch.pid, error);
+    result = session->options.no_time ? BASE_OK : collect_time_open_child(&session->time, launch.pid, error);
+    if (result >= 0 && session->calls)
+        result = collect_calls_launch(session->calls, launch.pid, error);
     if (result >= 0 && !collect_processes_expect(&session->stream.processes, launch.pid, now_ns()))
         result = base_fail(error, BASE_ENOMEM, "out of memory");
     if (result < 0) {
@@ -376,15 +418,21 @@ int collect_session_start(struct collect_session *session, bool *command_failed,
     int result = profile_store_create(session->options.output, &session->store, error);
     if (result < 0)
         return result;
-    if (!add_poll(session, session->options.wake_fd))
+    int files[2] = {-1, -1};
+    if (session->calls)
+        collect_calls_files(session->calls, files);
+    if (!add_poll(session, session->options.wake_fd) || !add_poll(session, files[0]) ||
+        !add_poll(session, files[1]))
         return base_fail(error, BASE_ENOMEM, "out of memory");
-    session->first_ring_poll = 1;
+    session->first_ring_poll = POLL_PROCESSES;
     result = session->options.mode == COLLECT_LAUNCH ? start_child(session, command_failed, error)
                                                      : start_running(session, error);
     if (result < 0)
         return result;
     profile_lose(session->profile, WIRE_LOSS_THREAD_UNSEEN, session->time.unseen);
     uint64_t now = now_ns();
+    if (session->options.no_time)
+        return BASE_OK;
     if (session->options.mode == COLLECT_LAUNCH) /* what runs already is at a random phase */
         session->redraw_at = now + REDRAW_FROM_NS + session->time.random % REDRAW_SPREAD_NS;
     else /* opening many threads took a while */
@@ -537,12 +585,14 @@ static int flush(struct collect_session *session, uint64_t now, struct base_erro
     profile_set_metaf(session->profile, "overhead_tool_cpu_ns", "%llu",
                       (unsigned long long)cpu_ns(RUSAGE_SELF));
     session->last_flush = now;
+    if (session->calls)
+        collect_calls_tell(session->calls);
     return profile_store_flush(session->store, session->profile, error);
 }
 
 static void look_at_polls(struct collect_session *session)
 {
-    for (size_t i = 1; i < session->first_ring_poll; i++) {
+    for (size_t i = POLL_PROCESSES; i < session->first_ring_poll; i++) {
         struct pollfd *polled = &session->polled[i];
         if (polled->fd < 0 || !(polled->revents & POLLIN))
             continue;
@@ -603,6 +653,9 @@ int collect_session_step(struct collect_session *session, int timeout_ms, struct
     poll_rings(session);
     if (poll(session->polled, session->polled_count, step_timeout(session, timeout_ms)) > 0)
         look_at_polls(session);
+    int result = session->calls ? collect_calls_step(session->calls, error) : BASE_OK;
+    if (result < 0)
+        return result;
     bool late = now_ns() < session->late_until;
     bool full = collect_rings_refresh(&session->rings);
     for (int rounds = 0; rounds == 0 || (full && rounds < ROUNDS_MAX); rounds++) {
@@ -615,12 +668,23 @@ int collect_session_step(struct collect_session *session, int timeout_ms, struct
     return now - session->last_flush >= FLUSH_NS ? flush(session, now, error) : BASE_OK;
 }
 
+static void count_told(struct collect_session *session)
+{
+    const struct profile *profile = session->profile;
+    session->status.calls = session->status.edges = 0;
+    for (size_t i = 1; i < profile->edge_count; i++) {
+        session->status.calls += profile->edges[i].calls;
+        session->status.edges += profile->edges[i].calls > 0;
+    }
+}
+
 const struct collect_status *collect_session_status(struct collect_session *session)
 {
     session->status.elapsed_ns = now_ns() - session->start_ns;
     session->status.tool_cpu_ns = cpu_ns(RUSAGE_SELF);
     session->status.samples = session->stream.samples;
     session->status.lost = session->stream.lost;
+    count_told(session);
     if (session->status.recorded_ns)
         session->status.naming_ns = session->status.elapsed_ns - session->status.recorded_ns;
     session->status.file_bytes =
@@ -666,7 +730,7 @@ static void count_short_lives(struct collect_session *session)
         ns_of(&usage.ru_utime) + (session->time.form.kernel_time ? ns_of(&usage.ru_stime) : 0);
     uint64_t value = (uint64_t)session->stream.sample_value;
     uint64_t seen_ns = (session->stream.samples + session->stream.lost) * value;
-    if (options->mode != COLLECT_LAUNCH || !options->follow || options->cpus ||
+    if (options->mode != COLLECT_LAUNCH || options->no_time || !options->follow || options->cpus ||
         session->profile->losses[WIRE_LOSS_THROTTLED] ||
         seen_ns + target_ns * UNSEEN_PER_CENT / 100 + UNSEEN_SAMPLES * value >= target_ns)
         return;
@@ -683,7 +747,7 @@ static void describe_end(struct collect_session *session, const char *exit_statu
     count_short_lives(session);
     if (exit_status)
         profile_set_meta(profile, "exit_status", exit_status);
-    if (!session->stream.samples)
+    if (!session->stream.samples && !session->options.no_time)
         profile_set_metaf(
             profile, "no_samples_reason",
             "the target used %.1f ms of CPU time in %.2f s; %.1f ms lie between two samples of a thread",
@@ -724,8 +788,12 @@ int collect_session_finish(struct collect_session *session, const char *exit_sta
                            struct base_error *error)
 {
     collect_time_disable(&session->time);
+    if (session->calls)
+        collect_calls_leave(session->calls, NULL);
     collect_rings_refresh(&session->rings);
     work_until(session, UINT64_MAX - 1);
+    if (session->calls)
+        collect_calls_finish(session->calls, NULL);
     session->last_flush = now_ns();
     session->status.recorded_ns = session->last_flush - session->start_ns;
     profile_set_metaf(session->profile, "duration_ns", "%llu",

@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 #include "base_error.h"
+#include "collect_calls_image.h"
 #include "collect_event.h"
 #include "profile.h"
 
@@ -30,7 +31,10 @@ struct collect_options {
     const char *output;
     const char *command_line; /* as typed, for the header */
     double rate_hz;
-    bool user_only; /* --time=user */
+    bool no_time;                   /* no samples: there are other collectors */
+    bool calls;                     /* count calls; of COLLECT_LAUNCH and COLLECT_ATTACH */
+    struct collect_calls_wish wish; /* which */
+    bool user_only;                 /* --time=user */
     bool kernel_frames;
     bool follow; /* children by fork */
     bool timeline;
@@ -49,9 +53,10 @@ struct collect_status {
     uint64_t naming_ns;   /* how long names have been looked up */
     double rate_hz;       /* really used */
     uint64_t file_bytes;
-    pid_t child;      /* 0: none, or it has ended */
-    bool target_gone; /* launched or attached processes have all ended */
-    char notice[256]; /* one line worth telling while it runs ("" none); cleared by whoever shows it */
+    uint64_t calls, edges; /* told so far */
+    pid_t child;           /* 0: none, or it has ended */
+    bool target_gone;      /* launched or attached processes have all ended */
+    char notice[256];      /* one line worth telling while it runs ("" none); cleared by whoever shows it */
 };
 
 struct collect_session;

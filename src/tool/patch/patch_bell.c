@@ -1,23 +1,22 @@
-/* Finding what ld.so calls when the list of objects changes. */
+/* Finding what ld.so calls when the list of objects changes, and that list. */
 #include <elf.h>
 #include <string.h>
 
 #include "patch_bell.h"
 
-#define NAME "_dl_debug_state" /* musl: another name of dl_debug_state */
-
-static bool is_named(const struct elf_section *strings, uint32_t name)
+static bool is_named(const struct elf_section *strings, uint32_t at, const char *name)
 {
-    return name < strings->size && strings->size - name >= sizeof NAME &&
-           memcmp(strings->bytes + name, NAME, sizeof NAME) == 0;
+    size_t size = strlen(name) + 1;
+    return at < strings->size && strings->size - at >= size && memcmp(strings->bytes + at, name, size) == 0;
 }
 
-static bool find_in(const struct elf_section *symbols, const struct elf_section *strings, uint64_t *address)
+static bool find_in(const struct elf_section *symbols, const struct elf_section *strings, const char *name,
+                    uint64_t *address)
 {
     for (size_t at = 0; at + sizeof(Elf64_Sym) <= symbols->size; at += sizeof(Elf64_Sym)) {
         Elf64_Sym symbol;
         memcpy(&symbol, symbols->bytes + at, sizeof symbol);
-        if (symbol.st_shndx != SHN_UNDEF && symbol.st_value != 0 && is_named(strings, symbol.st_name)) {
+        if (symbol.st_shndx != SHN_UNDEF && symbol.st_value != 0 && is_named(strings, symbol.st_name, name)) {
             *address = symbol.st_value;
             return true;
         }
@@ -25,7 +24,7 @@ static bool find_in(const struct elf_section *symbols, const struct elf_section 
     return false;
 }
 
-bool patch_bell_find(const struct elf_image *ld_so, uint64_t *address)
+static bool find(const struct elf_image *ld_so, const char *name, uint64_t *address)
 {
     for (size_t i = 0; i < elf_image_section_count(ld_so); i++) {
         struct elf_section symbols, strings;
@@ -33,8 +32,18 @@ bool patch_bell_find(const struct elf_image *ld_so, uint64_t *address)
             (symbols.type == SHT_DYNSYM || symbols.type == SHT_SYMTAB) &&
             elf_image_section_at(ld_so, i, &symbols) && symbols.bytes != NULL &&
             elf_image_section_at(ld_so, symbols.link, &strings) && strings.bytes != NULL &&
-            find_in(&symbols, &strings, address))
+            find_in(&symbols, &strings, name, address))
             return true;
     }
     return false;
+}
+
+bool patch_bell_find(const struct elf_image *ld_so, uint64_t *address)
+{
+    return find(ld_so, "_dl_debug_state", address); /* musl: another name of dl_debug_state */
+}
+
+bool patch_bell_list(const struct elf_image *ld_so, uint64_t *address)
+{
+    return find(ld_so, "_r_debug", address);
 }

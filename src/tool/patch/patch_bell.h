@@ -33,4 +33,8 @@ _Static_assert(sizeof(struct patch_bell) == 16, "shared layout");
  * ld.so has run. False: it is no ld.so, or a stripped one (then r_debug.r_brk tells, once ld.so has filled it). */
 bool patch_bell_find(const struct elf_image *ld_so, uint64_t *address);
 
+/* The image address of its struct r_debug (link.h), whose r_state says whether the list is about to change or has
+ * changed. False: musl's ld.so does not name it, and rings only when it has. */
+bool patch_bell_list(const struct elf_image *ld_so, uint64_t *address);
+
 #endif

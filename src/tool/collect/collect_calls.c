@@ -1,0 +1,789 @@
+#include "collect_calls.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base_array.h"
+#include "collect_calls_bell.h"
+#include "collect_calls_build.h"
+#include "collect_calls_detach.h"
+#include "collect_calls_read.h"
+#include "collect_calls_threads.h"
+#include "collect_record.h"
+#include "patch_slab_frame.h"
+#include "wire_loss.h"
+
+enum {
+    SETTLE_NS = 30000000, /* ends are told when other events of that time have been worked on */
+    OWN_THREADS = 256,    /* of a process, whose calls are told apart */
+    OFTEN_THREADS = 64,   /* with more of them running totals are told at the end only */
+};
+
+struct member {
+    pid_t pid;
+    struct collect_calls_space *space;
+};
+
+/* A space where nobody lives any more, and which is still to be told. */
+struct ended {
+    struct collect_calls_space *space;
+    pid_t pid;
+    uint64_t at_ns;
+};
+
+struct collect_calls {
+    struct collect_calls_rig rig;
+    struct collect_calls_options options;
+    struct collect_processes *processes;
+    struct collect_calls_listener *listener;
+    struct member *members;
+    size_t member_count, member_capacity;
+    struct ended *ended;
+    size_t ended_count, ended_capacity;
+    uint64_t memory_left; /* bytes of ours that stayed in targets */
+    uint64_t stub_samples;
+    bool locked, threaded; /* forms that were used */
+    char notice[256];
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void note(struct collect_calls *calls, const char *what, const struct base_error *why)
+{
+    if (!calls->notice[0])
+        snprintf(calls->notice, sizeof calls->notice, "%.60s: %.190s", what, why->text);
+    profile_set_meta(calls->rig.profile, "calls_notice", calls->notice);
+}
+
+/* --- making and freeing --- */
+
+int collect_calls_new(const struct collect_calls_options *options, struct collect_processes *processes,
+                      struct collect_calls **made, struct base_error *error)
+{
+    struct collect_calls *calls = calloc(1, sizeof *calls);
+    if (!calls)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    calls->options = *options;
+    calls->processes = processes;
+    calls->rig.profile = processes->profile;
+    calls->rig.helper.socket = -1;
+    int result = patch_helper_begin(&calls->rig.helper, error);
+    if (result == BASE_OK)
+        result = collect_calls_images_init(&calls->rig.images, processes->images, &options->wish, error);
+    if (result == BASE_OK)
+        result = collect_calls_listener_new(&calls->listener, error);
+    if (result == BASE_OK && !profile_calls_counter(processes->profile))
+        result = base_fail(error, BASE_ENOMEM, "out of memory");
+    if (result < 0) {
+        collect_calls_free(calls);
+        return result;
+    }
+    *made = calls;
+    return BASE_OK;
+}
+
+static void free_space(struct collect_calls *calls, struct collect_calls_space *space)
+{
+    if (space->bell)
+        collect_calls_bell_forget(space, calls->listener);
+    collect_calls_space_free(space);
+}
+
+void collect_calls_free(struct collect_calls *calls)
+{
+    if (!calls)
+        return;
+    patch_helper_end(&calls->rig.helper);
+    for (size_t i = 0; i < calls->member_count; i++)
+        if (calls->members[i].space && --calls->members[i].space->processes == 0)
+            free_space(calls, calls->members[i].space);
+    for (size_t i = 0; i < calls->ended_count; i++)
+        free_space(calls, calls->ended[i].space);
+    collect_calls_listener_free(calls->listener);
+    collect_calls_images_free(&calls->rig.images);
+    free(calls->members);
+    free(calls->ended);
+    free(calls);
+}
+
+pid_t collect_calls_helper(const struct collect_calls *calls)
+{
+    return calls->rig.helper.pid;
+}
+
+void collect_calls_files(const struct collect_calls *calls, int files[2])
+{
+    files[0] = calls->rig.helper.socket;
+    files[1] = collect_calls_listener_file(calls->listener);
+}
+
+const char *collect_calls_notice(const struct collect_calls *calls)
+{
+    return calls->notice;
+}
+
+/* --- who lives where --- */
+
+static struct member *find_member(struct collect_calls *calls, pid_t pid)
+{
+    for (size_t i = 0; i < calls->member_count; i++)
+        if (calls->members[i].pid == pid)
+            return &calls->members[i];
+    return NULL;
+}
+
+static struct collect_calls_space *space_of(struct collect_calls *calls, pid_t pid)
+{
+    const struct member *member = find_member(calls, pid);
+    return member ? member->space : NULL;
+}
+
+static bool add_member(struct collect_calls *calls, pid_t pid, struct collect_calls_space *space)
+{
+    if (!base_array_room(calls->members, calls->member_count, calls->member_capacity))
+        return false;
+    calls->members[calls->member_count++] = (struct member){pid, space};
+    return true;
+}
+
+static void end_space(struct collect_calls *calls, struct collect_calls_space *space)
+{
+    if (space->bell) {
+        collect_calls_bell_forget(space, calls->listener);
+        collect_calls_bell_silence(space);
+    }
+    if (base_array_room(calls->ended, calls->ended_count, calls->ended_capacity)) {
+        calls->ended[calls->ended_count++] = (struct ended){space, space->pid, now_ns()};
+        return;
+    }
+    profile_lose(calls->rig.profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
+    collect_calls_space_free(space);
+}
+
+static void remove_member(struct collect_calls *calls, pid_t pid)
+{
+    struct member *member = find_member(calls, pid);
+    if (!member)
+        return;
+    struct collect_calls_space *space = member->space;
+    *member = calls->members[--calls->member_count];
+    if (!space)
+        return;
+    if (--space->processes == 0) {
+        end_space(calls, space);
+        return;
+    }
+    for (size_t i = 0; i < calls->member_count && space->pid == pid; i++)
+        if (calls->members[i].space == space)
+            space->pid = calls->members[i].pid;
+}
+
+/* The process goes on, uncounted. */
+static void give_up(struct collect_calls *calls, pid_t pid, const struct base_error *why)
+{
+    char what[64];
+    snprintf(what, sizeof what, "calls of process %d are not counted", (int)pid);
+    note(calls, what, why);
+    profile_lose(calls->rig.profile, WIRE_LOSS_CALLS_UNSEEN, 1);
+    patch_trace_leave(&calls->rig.helper, pid, NULL);
+    remove_member(calls, pid);
+}
+
+/* --- telling --- */
+
+static uint32_t profile_thread_of(struct collect_calls *calls, pid_t pid, pid_t tid)
+{
+    struct collect_process *process = collect_processes_get(calls->processes, pid, now_ns());
+    return process ? collect_processes_thread(calls->processes, process, tid) : 0;
+}
+
+/* All that is not a thread's own: what was counted while there was one, and by whoever has no block. */
+static int read_shared(const struct collect_calls_space *space, struct collect_calls_sheet *sheet)
+{
+    int result = BASE_OK;
+    for (size_t i = 0; i < space->arena_count && result == BASE_OK; i++)
+        result = collect_calls_read_block(space, &space->arenas[i].block, sheet, NULL);
+    if (space->gs_offset && result == BASE_OK)
+        result = collect_calls_read_block(space, &space->fallback, sheet, NULL);
+    return result;
+}
+
+static void tell_sheet(struct collect_calls *calls, struct collect_calls_space *space,
+                       struct collect_calls_sheet *sheet, uint32_t thread, bool final)
+{
+    struct collect_calls_reading reading = {.space = space,
+                                            .rig = &calls->rig,
+                                            .thread = thread,
+                                            .final = final,
+                                            .replace = thread != 0 || !final};
+    if (collect_calls_read(&reading, sheet, NULL) < 0)
+        profile_lose(calls->rig.profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
+    collect_calls_sheet_free(sheet);
+}
+
+static bool is_own(struct collect_calls_space *space)
+{
+    return space->told_threads < OWN_THREADS;
+}
+
+/* A thread that is no more: its counts are told for good, and its block is free. */
+static void tell_ended(struct collect_calls *calls, struct collect_calls_space *space,
+                       struct collect_calls_thread *thread)
+{
+    struct collect_calls_sheet sheet = {0};
+    uint32_t number = is_own(space) ? profile_thread_of(calls, thread->process, thread->tid) : 0;
+    space->told_threads++;
+    collect_calls_read_block(space, &thread->block, &sheet, NULL);
+    tell_sheet(calls, space, &sheet, number, true);
+    collect_calls_threads_recycle(thread);
+}
+
+static void tell_settled(struct collect_calls *calls, struct collect_calls_space *space, uint64_t until)
+{
+    for (size_t i = 0; i < space->thread_count; i++) {
+        struct collect_calls_thread *thread = &space->threads[i];
+        if (thread->state == COLLECT_CALLS_ENDED && thread->ended_ns <= until &&
+            thread->tid != space->first_tid)
+            tell_ended(calls, space, thread);
+    }
+}
+
+/* The first thread's calls are those of its block and of the time when it was alone. */
+static void tell_first(struct collect_calls *calls, struct collect_calls_space *space, bool final)
+{
+    struct collect_calls_sheet sheet = {0};
+    bool shared = space->form == PATCH_LOCK;
+    read_shared(space, &sheet);
+    for (size_t i = 0; i < space->thread_count; i++) {
+        struct collect_calls_thread *thread = &space->threads[i];
+        if (thread->tid == space->first_tid &&
+            (thread->state == COLLECT_CALLS_USED || thread->state == COLLECT_CALLS_ENDED))
+            collect_calls_read_block(space, &thread->block, &sheet, NULL);
+    }
+    tell_sheet(calls, space, &sheet, shared ? 0 : profile_thread_of(calls, space->pid, space->first_tid),
+               final);
+}
+
+static void tell_others(struct collect_calls *calls, struct collect_calls_space *space, bool final)
+{
+    for (size_t i = 0; i < space->thread_count; i++) {
+        struct collect_calls_thread *thread = &space->threads[i];
+        struct collect_calls_sheet sheet = {0};
+        if (thread->state != COLLECT_CALLS_USED || thread->tid == space->first_tid)
+            continue;
+        if (final) {
+            tell_ended(calls, space, thread);
+            continue;
+        }
+        collect_calls_read_block(space, &thread->block, &sheet, NULL);
+        if (is_own(space))
+            tell_sheet(calls, space, &sheet, profile_thread_of(calls, thread->process, thread->tid), false);
+        collect_calls_sheet_free(&sheet);
+    }
+}
+
+static void tell_space(struct collect_calls *calls, struct collect_calls_space *space, bool final)
+{
+    if (final)
+        tell_settled(calls, space, UINT64_MAX);
+    tell_first(calls, space, final);
+    tell_others(calls, space, final);
+    if (final)
+        collect_calls_read_coverage(space, &calls->rig);
+}
+
+void collect_calls_tell(struct collect_calls *calls)
+{
+    for (size_t i = 0; i < calls->member_count; i++) {
+        struct collect_calls_space *space = calls->members[i].space;
+        if (!space || space->pid != calls->members[i].pid || space->thread_count > OFTEN_THREADS)
+            continue;
+        collect_calls_build_read_slots(space);
+        tell_space(calls, space, false);
+    }
+}
+
+static void settle(struct collect_calls *calls, uint64_t until)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < calls->ended_count; i++) {
+        struct ended ended = calls->ended[i];
+        if (ended.at_ns > until) {
+            calls->ended[kept++] = ended;
+            continue;
+        }
+        tell_space(calls, ended.space, true);
+        collect_calls_space_free(ended.space);
+    }
+    calls->ended_count = kept;
+    for (size_t i = 0; i < calls->member_count; i++)
+        if (calls->members[i].space && calls->members[i].space->pid == calls->members[i].pid)
+            tell_settled(calls, calls->members[i].space, until);
+}
+
+/* --- what happens --- */
+
+static void read_name(pid_t pid, char *name, size_t size)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return;
+    if (fgets(name, (int)size, file))
+        name[strcspn(name, "\n")] = '\0';
+    fclose(file);
+}
+
+/* A new image: old counts are told later, new ones begin. */
+static int begin_image(struct collect_calls *calls, pid_t pid, struct base_error *error)
+{
+    struct collect_calls_space *space = collect_calls_space_new(&calls->rig, pid);
+    if (!space || !add_member(calls, pid, space)) {
+        free(space);
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    }
+    int result = collect_calls_space_survey(space, &calls->rig, error);
+    if (result >= 0)
+        result = collect_calls_bell_install(space, &calls->rig, calls->listener, error);
+    if (result == 0)
+        result = collect_calls_build_all(space, &calls->rig, true, error);
+    return result;
+}
+
+static void on_exec(struct collect_calls *calls, const struct patch_trace_event *event)
+{
+    struct base_error why = {0};
+    remove_member(calls, event->pid);
+    if (event->flags & PATCH_TRACE_FLAG_SETUID_LOST)
+        profile_lose(calls->rig.profile, WIRE_LOSS_PRIVILEGES, 1);
+    if (begin_image(calls, event->pid, &why) < 0)
+        give_up(calls, event->pid, &why);
+    else
+        patch_trace_release(&calls->rig.helper, event->pid, NULL, NULL);
+}
+
+static int begin_fork(struct collect_calls *calls, struct collect_calls_space *parent,
+                      const struct patch_trace_event *event, struct base_error *error)
+{
+    struct collect_calls_space *child;
+    int result = collect_calls_space_fork(parent, &calls->rig, event->pid, &child, error);
+    if (result < 0)
+        return result;
+    if (!add_member(calls, event->pid, child)) {
+        collect_calls_space_free(child);
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    }
+    child->first_tid = event->pid;
+    struct user_regs_struct registers;
+    result = patch_trace_read_registers(&calls->rig.helper, event->pid, event->pid, &registers, error);
+    struct collect_calls_thread *own =
+        result < 0 ? NULL : collect_calls_threads_find(child, registers.gs_base);
+    if (own) { /* its creator's: the block is there, and empty */
+        own->state = COLLECT_CALLS_USED;
+        own->process = own->tid = event->pid;
+    }
+    if (result == BASE_OK)
+        result = collect_calls_bell_listen(child, calls->listener, error);
+    return result < 0 || child->form != PATCH_THREAD
+               ? result
+               : collect_calls_threads_refill(child, &calls->rig, true, error);
+}
+
+/* Not followed: the copy becomes what it would have been without us. */
+static void clean_fork(struct collect_calls *calls, const struct collect_calls_space *parent, pid_t pid)
+{
+    struct collect_calls_space child = *parent;
+    struct collect_calls_remains remains;
+    child.pid = pid;
+    child.bell = NULL; /* the parent's words: they are not to be touched */
+    collect_calls_detach(&child, &calls->rig, true, &remains, NULL);
+    calls->memory_left += remains.memory_bytes;
+}
+
+static void on_fork(struct collect_calls *calls, const struct patch_trace_event *event)
+{
+    struct base_error why = {0};
+    struct collect_calls_space *parent = space_of(calls, event->parent);
+    if (!calls->options.follow || !parent) {
+        if (parent)
+            clean_fork(calls, parent, event->pid);
+        patch_trace_leave(&calls->rig.helper, event->pid, NULL);
+        return;
+    }
+    if (begin_fork(calls, parent, event, &why) == BASE_OK) {
+        patch_trace_release(&calls->rig.helper, event->pid, NULL, NULL);
+        return;
+    }
+    clean_fork(calls, parent, event->pid);
+    give_up(calls, event->pid, &why);
+}
+
+static void on_vfork(struct collect_calls *calls, const struct patch_trace_event *event)
+{
+    struct collect_calls_space *space = space_of(calls, event->parent);
+    if (space && add_member(calls, event->pid, space))
+        space->processes++;
+}
+
+static void on_birth(struct collect_calls *calls, const struct patch_trace_event *event)
+{
+    struct collect_calls_space *space = space_of(calls, event->pid);
+    if (!space && event->pid != event->parent) {
+        on_vfork(calls, event);
+        space = space_of(calls, event->pid);
+    }
+    struct collect_calls_thread *thread = space ? collect_calls_threads_find(space, event->gs) : NULL;
+    if (!thread)
+        return;
+    collect_calls_threads_withdraw(space, event->tid);
+    thread->state = COLLECT_CALLS_USED;
+    thread->process = event->pid;
+    thread->tid = event->tid;
+    struct base_error why = {0};
+    if (collect_calls_threads_refill(space, &calls->rig, false, &why) < 0)
+        note(calls, "counters for more threads", &why);
+}
+
+/* All threads but the one that is to be born get a block. */
+static int assign_all(struct collect_calls *calls, struct collect_calls_space *space, pid_t unborn,
+                      struct base_error *error)
+{
+    struct patch_stop_thread *threads;
+    size_t count;
+    int result = patch_trace_threads(&calls->rig.helper, space->pid, &threads, &count, error);
+    if (result < 0)
+        return result;
+    result = collect_calls_threads_begin(space, &calls->rig, count, error);
+    for (size_t i = 0; i < count && result == BASE_OK; i++)
+        if (threads[i].tid != unborn && threads[i].state != PATCH_STOP_GONE)
+            result =
+                collect_calls_threads_assign(space, &calls->rig, threads[i].process, threads[i].tid, error);
+    free(threads);
+    return result;
+}
+
+/* From one thread to several. The space is held. */
+static int go_threaded(struct collect_calls *calls, struct collect_calls_space *space, pid_t unborn,
+                       struct base_error *error)
+{
+    int result = assign_all(calls, space, unborn, error);
+    if (result == BASE_OK)
+        result = collect_calls_threads_refill(space, &calls->rig, true, error);
+    if (result == BASE_OK)
+        result = collect_calls_build_change_form(space, &calls->rig, PATCH_THREAD, error);
+    calls->threaded |= result == BASE_OK;
+    return result;
+}
+
+static void on_need(struct collect_calls *calls, const struct patch_trace_event *event)
+{
+    struct base_error why = {0};
+    struct collect_calls_space *space = space_of(calls, event->parent);
+    pid_t pid = event->parent;
+    if (!space) {
+        patch_trace_leave(&calls->rig.helper, event->pid, NULL);
+        return;
+    }
+    int result = patch_trace_hold(&calls->rig.helper, pid, NULL, &why);
+    if (result == BASE_OK) {
+        result = space->form == PATCH_THREAD ? collect_calls_threads_refill(space, &calls->rig, true, &why)
+                                             : go_threaded(calls, space, event->tid, &why);
+        patch_trace_release(&calls->rig.helper, pid, NULL, NULL);
+    }
+    if (result < 0)
+        give_up(calls, pid, &why);
+}
+
+static void on_death(struct collect_calls *calls, const struct patch_trace_event *event)
+{
+    struct collect_calls_space *space = space_of(calls, event->pid);
+    struct collect_calls_thread *thread = space ? collect_calls_threads_find(space, event->gs) : NULL;
+    if (!thread || thread->state != COLLECT_CALLS_USED)
+        return;
+    thread->state = COLLECT_CALLS_ENDED;
+    thread->ended_ns = now_ns();
+}
+
+static void on_stranger(struct collect_calls *calls, const struct patch_trace_event *event)
+{
+    struct collect_calls_space *space = space_of(calls, event->pid);
+    if (space && space->form == PATCH_THREAD)
+        collect_calls_threads_assign(space, &calls->rig, event->pid, event->tid, NULL);
+    profile_lose(calls->rig.profile, WIRE_LOSS_CALLS_SHARED, 1);
+}
+
+/* Where no event of the kernel's tells the table of processes what happened. */
+static void tell_processes(struct collect_calls *calls, const struct patch_trace_event *event)
+{
+    char name[32] = "";
+    struct collect_task task = {.pid = (uint32_t)event->pid,
+                                .tid = (uint32_t)(event->tid ? event->tid : event->pid),
+                                .parent_pid = (uint32_t)event->parent,
+                                .parent_tid = (uint32_t)event->parent,
+                                .time = now_ns()};
+    struct collect_comm comm = {(uint32_t)event->pid, (uint32_t)event->pid, true, name};
+    switch ((enum patch_trace_kind)event->kind) {
+    case PATCH_TRACE_FORK:
+    case PATCH_TRACE_VFORK:
+    case PATCH_TRACE_BIRTH:
+        collect_processes_on_fork(calls->processes, &task);
+        break;
+    case PATCH_TRACE_EXEC:
+        read_name(event->pid, name, sizeof name);
+        collect_processes_on_comm(calls->processes, &comm, task.time);
+        break;
+    case PATCH_TRACE_END:
+        task.tid = task.pid;
+        collect_processes_on_exit(calls->processes, &task);
+        break;
+    default:
+        break;
+    }
+}
+
+static void on_event(struct collect_calls *calls, const struct patch_trace_event *event)
+{
+    if (calls->options.untold)
+        tell_processes(calls, event);
+    switch ((enum patch_trace_kind)event->kind) {
+    case PATCH_TRACE_EXEC:
+        on_exec(calls, event);
+        break;
+    case PATCH_TRACE_FORK:
+        on_fork(calls, event);
+        break;
+    case PATCH_TRACE_VFORK:
+        on_vfork(calls, event);
+        break;
+    case PATCH_TRACE_BIRTH:
+        on_birth(calls, event);
+        break;
+    case PATCH_TRACE_NEED:
+        on_need(calls, event);
+        break;
+    case PATCH_TRACE_DEATH:
+        on_death(calls, event);
+        break;
+    case PATCH_TRACE_STRANGER:
+        on_stranger(calls, event);
+        break;
+    case PATCH_TRACE_END:
+        remove_member(calls, event->pid);
+        break;
+    }
+}
+
+/* --- objects that come and go --- */
+
+static void answer_bell(struct collect_calls *calls, struct collect_calls_space *space, uint32_t rung)
+{
+    struct base_error why = {0};
+    int result = BASE_OK;
+    if (collect_calls_bell_settled(space))
+        result = collect_calls_space_survey(space, &calls->rig, &why);
+    if (result > 0)
+        result = collect_calls_build_all(space, &calls->rig, false, &why);
+    if (result < 0 && result != BASE_ENOTFOUND) {
+        note(calls, "objects that were loaded are not counted", &why);
+        profile_lose(calls->rig.profile, WIRE_LOSS_NOT_PLANNED, 1);
+    }
+    collect_calls_bell_answer(space, rung);
+}
+
+static void answer_bells(struct collect_calls *calls)
+{
+    uint64_t ignored;
+    uint32_t rung;
+    if (read(collect_calls_listener_file(calls->listener), &ignored, sizeof ignored) < 0)
+        return;
+    for (size_t i = 0; i < calls->member_count; i++) {
+        struct collect_calls_space *space = calls->members[i].space;
+        if (space && collect_calls_bell_rings(space, &rung))
+            answer_bell(calls, space, rung);
+    }
+}
+
+int collect_calls_step(struct collect_calls *calls, struct base_error *error)
+{
+    struct patch_trace_event event;
+    int result;
+    while ((result = patch_trace_next(&calls->rig.helper, &event, error)) > 0) {
+        on_event(calls, &event);
+        answer_bells(calls);
+    }
+    answer_bells(calls);
+    settle(calls, now_ns() - SETTLE_NS);
+    return result;
+}
+
+/* --- beginning --- */
+
+int collect_calls_launch(struct collect_calls *calls, pid_t pid, struct base_error *error)
+{
+    return patch_trace_follow(&calls->rig.helper, pid, error);
+}
+
+static int attach_held(struct collect_calls *calls, struct collect_calls_space *space,
+                       struct base_error *error)
+{
+    struct patch_stop_thread *threads;
+    size_t count;
+    int result = patch_trace_threads(&calls->rig.helper, space->pid, &threads, &count, error);
+    if (result < 0)
+        return result;
+    free(threads);
+    result = collect_calls_bell_install(space, &calls->rig, calls->listener, error);
+    if (result >= 0 && count > 1) {
+        space->form = PATCH_THREAD;
+        calls->threaded = true;
+        result = assign_all(calls, space, 0, error);
+        if (result == BASE_OK)
+            result = collect_calls_threads_refill(space, &calls->rig, true, error);
+    }
+    return result < 0 ? result : collect_calls_build_place(space, &calls->rig, error);
+}
+
+static int attach(struct collect_calls *calls, struct collect_calls_space *space, struct base_error *error)
+{
+    int result = collect_calls_space_survey(space, &calls->rig, error);
+    if (result < 0)
+        return result;
+    result = patch_trace_hold(&calls->rig.helper, space->pid, NULL, error);
+    if (result < 0)
+        return result;
+    result = attach_held(calls, space, error);
+    patch_trace_release(&calls->rig.helper, space->pid, NULL, NULL);
+    return result < 0 ? result : collect_calls_build_all(space, &calls->rig, false, error);
+}
+
+int collect_calls_attach(struct collect_calls *calls, pid_t pid, struct base_error *error)
+{
+    int result = patch_trace_follow(&calls->rig.helper, pid, error);
+    if (result < 0)
+        return result;
+    struct collect_calls_space *space = collect_calls_space_new(&calls->rig, pid);
+    if (!space || !add_member(calls, pid, space)) {
+        free(space);
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    }
+    result = attach(calls, space, error);
+    if (result < 0) {
+        struct collect_calls_remains remains;
+        collect_calls_detach(space, &calls->rig, false, &remains, NULL);
+        patch_trace_leave(&calls->rig.helper, pid, NULL);
+    }
+    return result;
+}
+
+/* --- the end --- */
+
+static void leave_space(struct collect_calls *calls, struct collect_calls_space *space)
+{
+    struct collect_calls_remains remains = {0};
+    struct base_error why = {0};
+    collect_calls_build_read_slots(space);
+    if (collect_calls_detach(space, &calls->rig, false, &remains, &why) < 0)
+        note(calls, "leaving", &why);
+    calls->memory_left += remains.memory_bytes;
+    if (remains.changes)
+        profile_set_metaf(calls->rig.profile, "calls_remains", "%llu", (unsigned long long)remains.changes);
+}
+
+static void describe(struct collect_calls *calls)
+{
+    struct patch_trace_cost cost = {0};
+    struct profile *profile = calls->rig.profile;
+    profile_set_meta(profile, "calls_form", calls->locked ? "lock" : calls->threaded ? "thread" : "plain");
+    profile_set_metaf(profile, "overhead_stub_samples", "%llu", (unsigned long long)calls->stub_samples);
+    if (calls->memory_left)
+        profile_set_metaf(profile, "calls_memory_left", "%llu", (unsigned long long)calls->memory_left);
+    if (patch_trace_cost(&calls->rig.helper, 0, &cost, NULL) < 0)
+        return;
+    profile_set_metaf(profile, "overhead_signals", "%llu", (unsigned long long)cost.signals);
+    profile_set_metaf(profile, "overhead_births", "%llu",
+                      (unsigned long long)(cost.births + cost.forks + cost.execs));
+    profile_set_metaf(profile, "overhead_stopped_ns", "%llu", (unsigned long long)cost.stopped_ns);
+}
+
+int collect_calls_leave(struct collect_calls *calls, struct base_error *error)
+{
+    int result = collect_calls_step(calls, error);
+    for (size_t i = 0; i < calls->member_count; i++) {
+        struct collect_calls_space *space = calls->members[i].space;
+        if (space && space->pid == calls->members[i].pid)
+            leave_space(calls, space);
+    }
+    describe(calls);
+    for (size_t i = 0; i < calls->member_count; i++)
+        patch_trace_leave(&calls->rig.helper, calls->members[i].pid, NULL);
+    while (calls->member_count)
+        remove_member(calls, calls->members[0].pid);
+    return result;
+}
+
+int collect_calls_finish(struct collect_calls *calls, struct base_error *error)
+{
+    (void)error;
+    settle(calls, UINT64_MAX);
+    return BASE_OK;
+}
+
+/* --- stubs in sampled stacks --- */
+
+static const struct patch_slab *slab_around(const struct collect_calls_patch *patch, uint64_t pc)
+{
+    for (size_t i = 0; patch && i < patch->slab.region_count; i++)
+        if (pc - patch->slab.regions[i].address < patch->slab.regions[i].size)
+            return &patch->slab;
+    return NULL;
+}
+
+static const struct patch_slab *find_slab(const struct collect_calls_space *space, uint64_t pc)
+{
+    bool ours = false;
+    for (size_t i = 0; i < space->arena_count && !ours; i++)
+        ours = pc - space->arenas[i].code->address < space->arenas[i].code->size;
+    for (size_t i = 0; ours && i < space->object_count; i++) {
+        const struct collect_calls_object *object = &space->objects[i];
+        const struct patch_slab *slab = slab_around(object->patch, pc);
+        for (size_t j = 0; !slab && j < object->older_count; j++)
+            slab = slab_around(object->older[j], pc);
+        if (slab)
+            return slab;
+    }
+    return NULL;
+}
+
+/* A few rounds: the recorder's caller is a hook, a stub may lead to another slab. */
+bool collect_calls_frame(struct collect_calls *calls, pid_t pid, uint64_t *pc, uint64_t *sp,
+                         collect_calls_word *word, void *context)
+{
+    const struct collect_calls_space *space = space_of(calls, pid);
+    bool found = false;
+    for (int i = 0; space && i < 4; i++) {
+        struct patch_slab_frame frame;
+        const struct patch_slab *slab = find_slab(space, *pc);
+        if (!slab || !patch_slab_frame(slab, *pc, &frame))
+            break;
+        *sp += 8ull * frame.pushed;
+        *pc = frame.pc;
+        if (frame.kind == PATCH_FRAME_CALL || frame.kind == PATCH_FRAME_RECORDER) {
+            if (!word(context, *sp, pc))
+                break;
+            *sp += 8;
+        }
+        found = true;
+    }
+    calls->stub_samples += found;
+    return found;
+}

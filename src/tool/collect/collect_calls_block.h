@@ -1,0 +1,71 @@
+/* collect_calls_block.h - the counters of one thread (or of one process, or of a neighbourhood of images), as Tally sees them.
+ *
+ * A block is a range of a memory file that is shared with the target: a header, counters, and at its end the tables of
+ * the hooks (patch_block.h). All blocks have the same size and the same numbering of counters, whatever the form of the
+ * stubs that use them, so one way of reading serves for all:
+ *
+ *   0        header                       COLLECT_BLOCK_TABLES   table of 4,096 entries
+ *   64       counters, 8 bytes each       ...                    tables of twice the one before, made when that fills
+ *
+ * The files have holes where nobody counted; reading skips them, and makes none of them real. Only Tally's own
+ * descriptors are used: counters can be read when the target is dead. Context: tool, one thread. */
+#ifndef COLLECT_CALLS_BLOCK_H
+#define COLLECT_CALLS_BLOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base_error.h"
+#include "patch_block.h"
+
+#define COLLECT_BLOCK_WORDS  (4u << 20) /* the header's among them */
+#define COLLECT_BLOCK_TABLES (8ull * COLLECT_BLOCK_WORDS)
+#define COLLECT_BLOCK_SIZE   (48ull << 20)
+
+struct collect_calls_block {
+    int file;         /* borrowed */
+    uint64_t offset;  /* in the file */
+    uint64_t address; /* in the target */
+    unsigned tables;  /* made so far */
+};
+
+/* One pair that a hook saw. `word` is the first one of the hook. */
+struct collect_calls_arrival {
+    uint64_t return_address;
+    uint32_t word;
+    uint64_t calls;
+};
+
+/* What was counted in some blocks together. {0} is an empty one. */
+struct collect_calls_sheet {
+    uint64_t *words; /* counts of sites and overflows of hooks: sums */
+    size_t word_count;
+    struct collect_calls_arrival *arrivals; /* a pair may be there more than once */
+    size_t arrival_count, arrival_capacity;
+};
+
+/* Which words belong to hooks, by ascending first word and without overlap. */
+struct collect_calls_hooks {
+    uint32_t first, count; /* `count` hooks of PATCH_HOOK_WORDS words each */
+};
+
+/* Header and first table; the range must be zeros. */
+int collect_calls_block_init(struct collect_calls_block *block, struct base_error *error);
+
+/* Gives the memory back and begins anew: for a block whose thread has ended. */
+int collect_calls_block_clear(struct collect_calls_block *block, struct base_error *error);
+
+/* Makes a table twice as large when the last one is more than half full; later callers go there. */
+int collect_calls_block_tend(struct collect_calls_block *block, struct base_error *error);
+
+/* Adds the block's counters below `word_end` to the sheet. */
+int collect_calls_sheet_add(struct collect_calls_sheet *sheet, const struct collect_calls_block *block,
+                            uint32_t word_end, const struct collect_calls_hooks *hooks, size_t hook_ranges,
+                            struct base_error *error);
+void collect_calls_sheet_free(struct collect_calls_sheet *sheet);
+
+/* Sorts the arrivals by return address and word, and makes one of equal ones. */
+void collect_calls_sheet_sort(struct collect_calls_sheet *sheet);
+
+#endif

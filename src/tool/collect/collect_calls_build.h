@@ -1,0 +1,34 @@
+/* collect_calls_build.h - from planned objects of a space to counted ones: place, make, apply (collect_calls_space.h).
+ * Context: tool, one thread. */
+#ifndef COLLECT_CALLS_BUILD_H
+#define COLLECT_CALLS_BUILD_H
+
+#include "collect_calls_space.h"
+
+/* Memory for objects that have none. The space is held. An object for which there is no room is left uncounted, and said. */
+int collect_calls_build_place(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                              struct base_error *error);
+
+/* object->next for every live object that has no patch, or (`all`) for every one, in the space's form. */
+int collect_calls_build_make(struct collect_calls_space *space, bool all, struct base_error *error);
+
+/* Puts every object->next in force, wholly or not at all. The space is held. BASE_EBUSY: text in memory was not as
+ * expected; object->wanted leaves those places out now, and `next` is gone: make and apply again. */
+int collect_calls_build_apply(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                              struct base_error *error);
+
+/* All three; holds the space unless it is `held` by an event. */
+int collect_calls_build_all(struct collect_calls_space *space, struct collect_calls_rig *rig, bool held,
+                            struct base_error *error);
+
+/* Leads all sites to stubs of another form. The space is held. On failure they stay as they are. */
+int collect_calls_build_change_form(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                                    enum patch_form form, struct base_error *error);
+
+/* Reads the words that ld.so fills, of all live objects; what cannot be read keeps its value. */
+void collect_calls_build_read_slots(struct collect_calls_space *space);
+
+/* Forgets what was made and is not in force. */
+void collect_calls_patch_release(struct collect_calls_patch *patch);
+
+#endif

@@ -1,0 +1,181 @@
+#include "collect_calls_image.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cfi.h"
+#include "patch_select.h"
+#include "symbol.h"
+#include "wire_loss.h"
+
+#define CACHE_LIMIT (1u << 30)
+
+int collect_calls_images_init(struct collect_calls_images *set, struct collect_images *images,
+                              const struct collect_calls_wish *wish, struct base_error *error)
+{
+    *set = (struct collect_calls_images){.images = images, .wish = *wish};
+    char *directory = cfi_cache_default_directory();
+    struct base_error reason = {0};
+    int result = patch_cache_open(directory, CACHE_LIMIT, &set->cache, &reason);
+    free(directory);
+    return result < 0 ? base_fail(error, result, "%s", reason.text) : BASE_OK;
+}
+
+static void free_image(struct collect_calls_image *image)
+{
+    if (!image)
+        return;
+    if (image->state == COLLECT_CALLS_PLANNED)
+        patch_plan_free(&image->plan);
+    free(image->wanted);
+    free(image->slots);
+    free(image);
+}
+
+void collect_calls_images_free(struct collect_calls_images *set)
+{
+    for (size_t i = 0; i < set->capacity; i++)
+        free_image(set->items[i]);
+    free(set->items);
+    if (set->cache)
+        patch_cache_close(set->cache);
+    *set = (struct collect_calls_images){0};
+}
+
+/* --- what is wanted --- */
+
+struct demangled {
+    char *text; /* the last answer */
+};
+
+static const char *demangle(void *context, const char *raw)
+{
+    struct demangled *last = context;
+    free(last->text);
+    last->text = symbol_demangle(raw);
+    return last->text ? last->text : raw;
+}
+
+static int choose(const struct collect_calls_images *set, struct collect_calls_image *image)
+{
+    const struct patch_plan_header *header = image->plan.header;
+    struct demangled last = {0};
+    struct patch_select_names names = {
+        .globs = set->wish.names, .glob_count = set->wish.name_count, .demangle = demangle, .context = &last};
+    if (!set->wish.name_count)
+        return BASE_OK;
+    image->wanted = calloc((size_t)header->site_count + header->hook_count + 1, 1);
+    if (!image->wanted)
+        return BASE_ENOMEM;
+    int result = patch_select_names(&image->plan, &names, image->wanted, NULL);
+    free(last.text);
+    return result;
+}
+
+/* --- slots --- */
+
+static int by_address(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return (left > right) - (left < right);
+}
+
+static int list_slots(struct collect_calls_image *image)
+{
+    const struct patch_plan *plan = &image->plan;
+    size_t count = 0, kept = 0;
+    image->slots = calloc((size_t)plan->header->site_count + 1, sizeof *image->slots);
+    if (!image->slots)
+        return BASE_ENOMEM;
+    for (uint32_t i = 0; i < plan->header->site_count; i++)
+        if (plan->sites[i].slot)
+            image->slots[count++] = plan->sites[i].slot;
+    qsort(image->slots, count, sizeof *image->slots, by_address);
+    for (size_t i = 0; i < count; i++)
+        if (!kept || image->slots[kept - 1] != image->slots[i])
+            image->slots[kept++] = image->slots[i];
+    image->slot_count = kept;
+    return BASE_OK;
+}
+
+size_t collect_calls_image_slot(const struct collect_calls_image *image, uint64_t slot)
+{
+    const uint64_t *found =
+        image->slot_count ? bsearch(&slot, image->slots, image->slot_count, sizeof slot, by_address) : NULL;
+    return found ? (size_t)(found - image->slots) : SIZE_MAX;
+}
+
+/* An unbound slot leads back into its image: to the linkage stub's second half, or to the first stub. */
+static void find_linkage(struct collect_calls_image *image, const struct elf_image *elf)
+{
+    static const char *const names[] = {".plt", ".plt.sec", ".plt.got"};
+    image->linkage_low = UINT64_MAX;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct elf_section section;
+        if (!elf_image_section(elf, names[i], &section))
+            continue;
+        if (section.address < image->linkage_low)
+            image->linkage_low = section.address;
+        if (section.address + section.memory_size > image->linkage_high)
+            image->linkage_high = section.address + section.memory_size;
+    }
+}
+
+/* --- planning --- */
+
+static bool is_wanted(const struct collect_calls_images *set, const struct collect_image *image)
+{
+    const char *name = patch_select_soname(image->elf);
+    if (!name[0]) {
+        const char *slash = strrchr(image->path, '/');
+        name = slash ? slash + 1 : image->path;
+    }
+    return strcmp(image->path, "[vdso]") && patch_select_image(name, set->wish.images, set->wish.image_count);
+}
+
+static enum collect_calls_image_state
+plan(struct collect_calls_images *set, struct collect_calls_image *image, const struct collect_image *from)
+{
+    if (!from->elf)
+        return COLLECT_CALLS_REFUSED;
+    if (!is_wanted(set, from))
+        return COLLECT_CALLS_UNWANTED;
+    if (patch_cache_plan(set->cache, from->elf, NULL, &image->plan, NULL) < 0)
+        return COLLECT_CALLS_REFUSED;
+    if (choose(set, image) == BASE_OK && list_slots(image) == BASE_OK) {
+        find_linkage(image, from->elf);
+        return COLLECT_CALLS_PLANNED;
+    }
+    patch_plan_free(&image->plan);
+    return COLLECT_CALLS_REFUSED;
+}
+
+static bool reserve(struct collect_calls_images *set, uint32_t index)
+{
+    if (index < set->capacity)
+        return true;
+    size_t capacity = (index + 1u) * 2u;
+    struct collect_calls_image **grown = realloc(set->items, capacity * sizeof(*grown));
+    if (!grown)
+        return false;
+    memset(grown + set->capacity, 0, (capacity - set->capacity) * sizeof(*grown));
+    set->items = grown;
+    set->capacity = capacity;
+    return true;
+}
+
+struct collect_calls_image *collect_calls_images_get(struct collect_calls_images *set, uint32_t index)
+{
+    if (!reserve(set, index))
+        return NULL;
+    if (set->items[index])
+        return set->items[index];
+    struct collect_calls_image *image = calloc(1, sizeof *image);
+    if (!image)
+        return NULL;
+    image->state = plan(set, image, &set->images->items[index]);
+    if (image->state == COLLECT_CALLS_REFUSED)
+        profile_lose(set->images->profile, WIRE_LOSS_NOT_PLANNED, 1);
+    set->items[index] = image;
+    return image;
+}

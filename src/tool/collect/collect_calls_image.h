@@ -1,0 +1,57 @@
+/* collect_calls_image.h - the images whose calls are counted: each planned once in a session, whoever maps it.
+ *
+ * What is wanted of an image (--calls-image, --calls=GLOB) is decided here, as are the facts about it that all
+ * processes share: its plan, and the slots (words that ld.so fills) that its sites and linkage stubs call through.
+ * Context: tool, one thread. */
+#ifndef COLLECT_CALLS_IMAGE_H
+#define COLLECT_CALLS_IMAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "collect_image.h"
+#include "patch_cache.h"
+#include "patch_plan.h"
+
+struct collect_calls_wish {
+    const char *const *names;  /* globs of callers or callees; none: all */
+    const char *const *images; /* globs of images, "all", or none: all but the runtimes */
+    size_t name_count, image_count;
+};
+
+enum collect_calls_image_state {
+    COLLECT_CALLS_UNKNOWN,
+    COLLECT_CALLS_PLANNED,
+    COLLECT_CALLS_UNWANTED, /* not selected, or no code of its own */
+    COLLECT_CALLS_REFUSED   /* cannot be planned: counted as a loss */
+};
+
+struct collect_calls_image {
+    enum collect_calls_image_state state;
+    struct patch_plan plan;
+    uint8_t *wanted; /* of each site, then each hook; NULL: everything */
+    uint64_t *slots; /* distinct image addresses, ascending */
+    size_t slot_count;
+    uint64_t linkage_low, linkage_high; /* its linkage stubs lie there: where unbound slots point */
+};
+
+struct collect_calls_images {
+    struct collect_calls_image **items; /* by index in collect_images; NULL: not looked at */
+    size_t capacity;
+    struct collect_images *images;
+    struct patch_cache *cache;
+    struct collect_calls_wish wish;
+};
+
+int collect_calls_images_init(struct collect_calls_images *set, struct collect_images *images,
+                              const struct collect_calls_wish *wish, struct base_error *error);
+void collect_calls_images_free(struct collect_calls_images *set);
+
+/* The image at `index` of collect_images, which is open. Planned at the first call. NULL: out of memory. */
+struct collect_calls_image *collect_calls_images_get(struct collect_calls_images *set, uint32_t index);
+
+/* Position of a slot in image->slots; SIZE_MAX: none. */
+size_t collect_calls_image_slot(const struct collect_calls_image *image, uint64_t slot);
+
+#endif

@@ -1,0 +1,352 @@
+#include "collect_calls_read.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base_array.h"
+#include "symbol.h"
+#include "wire_loss.h"
+
+struct telling {
+    const struct collect_calls_reading *reading;
+    struct collect_calls_space *space;
+    struct profile *profile;
+    struct collect_calls_sheet *sheet;
+    uint64_t *matched;                /* by word of a site: arrivals that are its calls */
+    uint64_t *strays;                 /* by first word of a hook: arrivals that came through tail jumps */
+    uint64_t *callees;                /* by word of a site: a callee that hooks named, run-time */
+    struct collect_calls_told *fresh; /* with replace: totals of this telling */
+    size_t fresh_count, fresh_capacity;
+    struct base_map fresh_of; /* edge -> index in fresh */
+    uint32_t unknown;         /* address that stands for any callee */
+};
+
+/* --- addresses --- */
+
+/* A run-time address in the profile; 0: in nothing that is known. */
+static uint32_t address_at(const struct telling *telling, uint64_t address)
+{
+    const struct collect_calls_mapping *mapping = collect_calls_space_mapping(telling->space, address);
+    if (!mapping)
+        return 0;
+    const struct collect_image *image = &telling->reading->rig->images.images->items[mapping->image];
+    return profile_address(telling->profile, image->profile_image, address - mapping->bias);
+}
+
+static uint32_t address_in(const struct telling *telling, const struct collect_calls_object *object,
+                           uint64_t address)
+{
+    const struct collect_image *image = &telling->reading->rig->images.images->items[object->image];
+    return profile_address(telling->profile, image->profile_image, address);
+}
+
+/* Objects are in the order of their words. */
+static const struct collect_calls_object *object_of_word(const struct collect_calls_space *space,
+                                                         uint32_t word)
+{
+    size_t low = 0, high = space->object_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (space->objects[middle].base <= word)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low ? &space->objects[low - 1] : NULL;
+}
+
+/* --- telling --- */
+
+static void tell_fresh(struct telling *telling, uint32_t edge, uint64_t calls)
+{
+    uint32_t index = base_map_find(&telling->fresh_of, edge);
+    if (index != BASE_MAP_NONE) {
+        telling->fresh[index].calls += calls;
+        return;
+    }
+    if (!base_array_room(telling->fresh, telling->fresh_count, telling->fresh_capacity) ||
+        !base_map_set(&telling->fresh_of, edge, (uint32_t)telling->fresh_count)) {
+        profile_lose(telling->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
+        return;
+    }
+    telling->fresh[telling->fresh_count++] = (struct collect_calls_told){edge, calls};
+}
+
+static void tell(struct telling *telling, uint32_t site, uint32_t callee, enum profile_call_kind kind,
+                 uint64_t calls)
+{
+    if (!calls)
+        return;
+    uint32_t edge = profile_edge(telling->profile, site, callee ? callee : telling->unknown,
+                                 telling->reading->thread, kind);
+    if (telling->reading->replace)
+        tell_fresh(telling, edge, calls);
+    else
+        profile_add_calls(telling->profile, edge, calls);
+}
+
+static void set_told(struct telling *telling, uint32_t edge, uint64_t calls)
+{
+    struct collect_calls_space *space = telling->space;
+    uint32_t index = base_map_find(&space->told_of, edge);
+    if (index == BASE_MAP_NONE) {
+        if (!base_array_room(space->told, space->told_count, space->told_capacity) ||
+            !base_map_set(&space->told_of, edge, (uint32_t)space->told_count)) {
+            profile_lose(telling->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
+            return;
+        }
+        index = (uint32_t)space->told_count++;
+        space->told[index] = (struct collect_calls_told){edge, 0};
+    }
+    uint64_t others = telling->profile->edges[edge].calls - space->told[index].calls;
+    profile_set_calls(telling->profile, edge, others + calls);
+    space->told[index].calls = calls;
+}
+
+/* The totals of this thread's edges take the place of those of the last time. */
+static void commit(struct telling *telling)
+{
+    struct collect_calls_space *space = telling->space;
+    for (size_t i = 0; i < space->told_count; i++) {
+        uint32_t edge = space->told[i].edge;
+        if (telling->profile->edges[edge].thread == telling->reading->thread &&
+            base_map_find(&telling->fresh_of, edge) == BASE_MAP_NONE)
+            set_told(telling, edge, 0);
+    }
+    for (size_t i = 0; i < telling->fresh_count; i++)
+        set_told(telling, telling->fresh[i].edge, telling->fresh[i].calls);
+}
+
+/* --- sites --- */
+
+static enum profile_call_kind kind_of(const struct patch_plan_site *site)
+{
+    switch ((enum patch_kind)site->kind) {
+    case PATCH_CALL:
+        return PROFILE_CALL_DIRECT;
+    case PATCH_CALL_INDIRECT:
+    case PATCH_CALL_GROUP:
+        return site->slot ? PROFILE_CALL_DIRECT : PROFILE_CALL_INDIRECT;
+    default:
+        return PROFILE_CALL_TAIL;
+    }
+}
+
+/* Where the site's calls end, as far as it is fixed; run-time. 0: anywhere. */
+static uint64_t callee_of(const struct collect_calls_object *object, const struct patch_plan_site *site)
+{
+    const struct collect_calls_image *image = object->planned;
+    if (!site->slot)
+        return site->target ? site->target + object->bias : 0;
+    size_t at = collect_calls_image_slot(image, site->slot);
+    uint64_t value = at == SIZE_MAX ? 0 : object->slots[at], inside = value - object->bias;
+    return inside >= image->linkage_low && inside < image->linkage_high ? 0 : value;
+}
+
+static uint32_t site_address(const struct telling *telling, const struct collect_calls_object *object,
+                             const struct patch_plan_site *site)
+{
+    return address_in(telling, object, site->address + site->length - 1);
+}
+
+/* --- arrivals --- */
+
+/* From code where no site is counted. */
+static void tell_foreign(struct telling *telling, uint64_t return_address, uint32_t callee, uint64_t calls)
+{
+    uint32_t site = address_at(telling, return_address - 1);
+    tell(telling, site, callee, site ? PROFILE_CALL_INDIRECT : PROFILE_CALL_ENTRY, calls);
+}
+
+static void match(struct telling *telling, const struct collect_calls_arrival *arrival)
+{
+    const struct collect_calls_object *at = object_of_word(telling->space, arrival->word);
+    const struct collect_calls_object *from =
+        collect_calls_space_object(telling->space, arrival->return_address - 1);
+    if (!at || arrival->word >= telling->sheet->word_count)
+        return;
+    const struct patch_plan *plan = &at->planned->plan;
+    uint32_t hook = (arrival->word - at->base - plan->header->site_count) / PATCH_HOOK_WORDS;
+    if (hook >= plan->header->hook_count)
+        return;
+    uint64_t entry = plan->hooks[hook].address;
+    uint32_t callee = address_in(telling, at, entry);
+    uint32_t site = from && from->patch
+                        ? patch_plan_site_ending(&from->planned->plan, arrival->return_address - from->bias)
+                        : PATCH_NONE;
+    if (site == PATCH_NONE || !from->patch->slab.stubs[site]) {
+        tell_foreign(telling, arrival->return_address, callee, arrival->calls);
+        return;
+    }
+    const struct patch_plan_site *planned = &from->planned->plan.sites[site];
+    uint32_t word = from->base + patch_plan_site_word(site);
+    uint64_t known = callee_of(from, planned), here = entry + at->bias;
+    if (known && known != here) {
+        telling->strays[arrival->word] += arrival->calls;
+        return;
+    }
+    telling->matched[word] += arrival->calls;
+    if (!known && planned->slot)
+        telling->callees[word] = here;
+    else if (!known)
+        tell(telling, site_address(telling, from, planned), callee, kind_of(planned), arrival->calls);
+}
+
+/* A jump to a function whose hook saw it come: the arrival bears a return address that has nothing to do with it. */
+static void forgive_stray(struct telling *telling, uint64_t callee, uint64_t calls)
+{
+    const struct collect_calls_object *at = collect_calls_space_object(telling->space, callee);
+    uint32_t function = at ? patch_plan_function_at(&at->planned->plan, callee - at->bias) : PATCH_NONE;
+    uint32_t hook = function == PATCH_NONE ? PATCH_NONE : at->planned->plan.functions[function].hook;
+    if (hook == PATCH_NONE)
+        return;
+    uint32_t word = at->base + patch_plan_hook_word(&at->planned->plan, hook);
+    if (word >= telling->sheet->word_count)
+        return;
+    uint64_t *strays = &telling->strays[word];
+    *strays -= calls < *strays ? calls : *strays;
+}
+
+static void tell_site(struct telling *telling, const struct collect_calls_object *object, uint32_t index)
+{
+    const struct patch_plan_site *site = &object->planned->plan.sites[index];
+    uint32_t word = object->base + patch_plan_site_word(index);
+    uint64_t calls = telling->sheet->words[word], callee = callee_of(object, site);
+    enum profile_call_kind kind = kind_of(site);
+    if (!callee && site->slot)
+        callee = telling->callees[word];
+    if (callee) {
+        uint32_t to = address_at(telling, callee);
+        tell(telling, site_address(telling, object, site), to, kind, calls);
+        if (kind == PROFILE_CALL_TAIL && site->slot && !(object->patch && object->patch->past[index]))
+            forgive_stray(telling, callee,
+                          calls - (telling->matched[word] < calls ? telling->matched[word] : calls));
+    } else if (telling->reading->final && calls > telling->matched[word]) {
+        uint32_t stub = site->target ? address_in(telling, object, site->target) : 0;
+        tell(telling, site_address(telling, object, site), stub, kind, calls - telling->matched[word]);
+    }
+}
+
+static void tell_hook(struct telling *telling, const struct collect_calls_object *object, uint32_t hook)
+{
+    uint32_t word = object->base + patch_plan_hook_word(&object->planned->plan, hook);
+    uint32_t callee = address_in(telling, object, object->planned->plan.hooks[hook].address);
+    uint32_t overflow = word + (uint32_t)(offsetof(struct patch_hook_words, overflow) / 8);
+    if (telling->reading->final)
+        tell(telling, 0, callee, PROFILE_CALL_TAIL, telling->strays[word]);
+    tell(telling, 0, callee, PROFILE_CALL_ENTRY, telling->sheet->words[overflow]);
+}
+
+static void tell_object(struct telling *telling, const struct collect_calls_object *object, bool hooks)
+{
+    const struct patch_plan_header *header = object->planned->plan.header;
+    if (object->base + patch_plan_words(&object->planned->plan) > telling->sheet->word_count)
+        return;
+    for (uint32_t i = 0; !hooks && i < header->site_count; i++)
+        if (telling->sheet->words[object->base + patch_plan_site_word(i)])
+            tell_site(telling, object, i);
+    for (uint32_t i = 0; hooks && i < header->hook_count; i++)
+        tell_hook(telling, object, i);
+}
+
+static void tell_all(struct telling *telling)
+{
+    const struct collect_calls_space *space = telling->space;
+    for (size_t i = 0; i < telling->sheet->arrival_count; i++)
+        match(telling, &telling->sheet->arrivals[i]);
+    for (int hooks = 0; hooks < 2; hooks++) /* sites first: they explain strays */
+        for (size_t i = 0; i < space->object_count; i++)
+            tell_object(telling, &space->objects[i], hooks);
+    if (telling->reading->replace)
+        commit(telling);
+}
+
+int collect_calls_read(const struct collect_calls_reading *reading, struct collect_calls_sheet *sheet,
+                       struct base_error *error)
+{
+    struct profile *profile = reading->rig->profile;
+    struct telling telling = {
+        .reading = reading, .space = reading->space, .profile = profile, .sheet = sheet};
+    telling.matched = calloc(sheet->word_count + 1, sizeof *telling.matched);
+    telling.strays = calloc(sheet->word_count + 1, sizeof *telling.strays);
+    telling.callees = calloc(sheet->word_count + 1, sizeof *telling.callees);
+    uint32_t special = profile_image(profile, PROFILE_IMAGE_SPECIAL, "(unknown)", "", 0);
+    telling.unknown = profile_address(profile, special, 0);
+    bool room = telling.matched && telling.strays && telling.callees;
+    if (room) {
+        collect_calls_sheet_sort(sheet);
+        tell_all(&telling);
+    }
+    free(telling.matched);
+    free(telling.strays);
+    free(telling.callees);
+    free(telling.fresh);
+    base_map_free(&telling.fresh_of);
+    return room ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
+}
+
+/* --- blocks --- */
+
+int collect_calls_read_block(const struct collect_calls_space *space, const struct collect_calls_block *block,
+                             struct collect_calls_sheet *sheet, struct base_error *error)
+{
+    struct collect_calls_hooks *hooks = malloc((space->object_count + 1) * sizeof *hooks);
+    if (!hooks)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    for (size_t i = 0; i < space->object_count; i++) {
+        const struct patch_plan *plan = &space->objects[i].planned->plan;
+        hooks[i] = (struct collect_calls_hooks){space->objects[i].base + patch_plan_hook_word(plan, 0),
+                                                plan->header->hook_count};
+    }
+    int result = collect_calls_sheet_add(sheet, block, space->word_end, hooks, space->object_count, error);
+    free(hooks);
+    return result;
+}
+
+/* --- coverage --- */
+
+static void tell_uncovered(struct collect_calls_rig *rig, uint32_t image, const struct patch_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->header->function_count; i++) {
+        const struct patch_plan_function *function = &plan->functions[i];
+        if (!(function->facts & PATCH_FUNCTION_CALLABLE) || function->facts & PATCH_FUNCTION_COVERED)
+            continue;
+        const char *raw = patch_plan_function_name(plan, i);
+        char *name = symbol_demangle(raw);
+        profile_set_uncovered(rig->profile, image, function->start, name ? name : raw,
+                              patch_reason_text((enum patch_reason)function->reason));
+        free(name);
+    }
+}
+
+static void tell_plan(struct collect_calls_rig *rig, uint32_t image,
+                      const struct collect_calls_object *object)
+{
+    const struct patch_plan *plan = &object->planned->plan;
+    const struct patch_plan_header *header = plan->header;
+    struct profile *profile = rig->profile;
+    uint64_t differing = object->differing < header->planned ? object->differing : header->planned;
+    profile_set_coverage(profile, image, PROFILE_COVERAGE_SITES, header->found, header->planned - differing);
+    profile_set_coverage(profile, image, PROFILE_COVERAGE_INDIRECT, header->indirect_found,
+                         header->indirect_planned);
+    profile_set_coverage(profile, image, PROFILE_COVERAGE_FUNCTIONS, header->callable, header->covered);
+    profile_set_coverage(profile, image, PROFILE_COVERAGE_TAKEN, header->taken, header->hooked);
+    for (unsigned i = 1; i < PATCH_REASON_END; i++) {
+        uint64_t count = header->reasons[i] + (object->patch ? object->patch->slab.reasons[i] : 0);
+        if (i == PATCH_REASON_TEXT_DIFFERS)
+            count += differing;
+        if (count)
+            profile_set_left(profile, image, i, patch_reason_text((enum patch_reason)i), count);
+    }
+    tell_uncovered(rig, image, plan);
+}
+
+void collect_calls_read_coverage(const struct collect_calls_space *space, struct collect_calls_rig *rig)
+{
+    for (size_t i = 0; i < space->object_count; i++) {
+        const struct collect_calls_object *object = &space->objects[i];
+        uint32_t image = rig->images.images->items[object->image].profile_image;
+        if (image && object->patch)
+            tell_plan(rig, image, object);
+    }
+}

@@ -1,0 +1,40 @@
+/* collect_calls_read.h - from counters to edges: who called whom, how often.
+ *
+ * A call may be seen twice: at its site, and by a hook at the callee's entry. A hook also sees callers that no site stands
+ * for. What is told, for one sheet of counters:
+ *
+ *   a site whose callee is known (a direct call; through a slot, what ld.so put there)
+ *                               site -> callee, the site's count; arrivals at that callee from there are the same calls
+ *   a site whose callee is not  site -> each callee whose hook names the site, the hook's count; what is left of the
+ *                               site's count went to functions without a hook: callee unknown
+ *   an arrival from elsewhere   from code whose sites are not counted: its return address -> callee
+ *                               from a known site of another callee: it came through tail jumps that left no mark. Less
+ *                               those that were counted at their sites it is told as kind tail, caller unknown
+ *   an arrival with no record   (a full table) kind entry, caller unknown
+ *
+ * Context: tool, one thread. */
+#ifndef COLLECT_CALLS_READ_H
+#define COLLECT_CALLS_READ_H
+
+#include "collect_calls_space.h"
+
+struct collect_calls_reading {
+    struct collect_calls_space *space;
+    struct collect_calls_rig *rig;
+    uint32_t thread; /* of the profile; 0: many */
+    bool final;      /* the counts will not change any more: what stays unknown is told too */
+    bool replace;    /* the counts are running totals, of which some were told before by this space */
+};
+
+/* The sheet is sorted here. What cannot be told for lack of memory is counted as a loss. */
+int collect_calls_read(const struct collect_calls_reading *reading, struct collect_calls_sheet *sheet,
+                       struct base_error *error);
+
+/* Adds a block to a sheet. */
+int collect_calls_read_block(const struct collect_calls_space *space, const struct collect_calls_block *block,
+                             struct collect_calls_sheet *sheet, struct base_error *error);
+
+/* Says in the profile what of each image of the space is counted, and what is left, and why. */
+void collect_calls_read_coverage(const struct collect_calls_space *space, struct collect_calls_rig *rig);
+
+#endif

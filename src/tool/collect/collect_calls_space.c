@@ -1,0 +1,450 @@
+#include "collect_calls_space.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base_array.h"
+#include "collect_calls_build.h"
+#include "elf_maps.h"
+
+/* --- memory of ours --- */
+
+int collect_calls_space_code(struct collect_calls_rig *rig, pid_t pid, struct patch_helper_room room,
+                             struct collect_calls_code **made, struct base_error *error)
+{
+    struct collect_calls_code *code = calloc(1, sizeof *code);
+    if (!code)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    room.protection = PROT_READ | PROT_EXEC;
+    *code = (struct collect_calls_code){.owners = 1, .file = -1, .size = room.size};
+    int result = patch_trace_share(&rig->helper, pid, &room, &code->address, &code->file, error);
+    if (result < 0) {
+        free(code);
+        return result;
+    }
+    code->bytes = mmap(NULL, code->size, PROT_READ | PROT_WRITE, MAP_SHARED, code->file, 0);
+    if (code->bytes == MAP_FAILED) {
+        patch_trace_unmap(&rig->helper, pid, code->address, code->size, NULL);
+        close(code->file);
+        free(code);
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    }
+    *made = code;
+    return BASE_OK;
+}
+
+void collect_calls_code_release(struct collect_calls_code *code)
+{
+    if (!code || --code->owners)
+        return;
+    munmap(code->bytes, code->size);
+    close(code->file);
+    free(code);
+}
+
+int collect_calls_space_memory(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                               struct patch_helper_room room, struct collect_calls_memory *memory,
+                               struct base_error *error)
+{
+    if (!base_array_room(space->memories, space->memory_count, space->memory_capacity))
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    room.protection = PROT_READ | PROT_WRITE;
+    *memory = (struct collect_calls_memory){.file = -1, .size = room.size};
+    int result = patch_trace_share(&rig->helper, space->pid, &room, &memory->address, &memory->file, error);
+    if (result == BASE_OK)
+        space->memories[space->memory_count++] = *memory;
+    return result;
+}
+
+/* --- a space --- */
+
+struct collect_calls_space *collect_calls_space_new(struct collect_calls_rig *rig, pid_t pid)
+{
+    struct collect_calls_space *space = calloc(1, sizeof *space);
+    if (space)
+        *space = (struct collect_calls_space){.pid = pid,
+                                              .first_tid = pid,
+                                              .processes = 1,
+                                              .number = ++rig->spaces,
+                                              .form = PATCH_PLAIN,
+                                              .word_end = PATCH_BLOCK_WORDS};
+    return space;
+}
+
+void collect_calls_patch_release(struct collect_calls_patch *patch)
+{
+    if (!patch || --patch->owners)
+        return;
+    patch_slab_free(&patch->slab);
+    free(patch->regions);
+    free(patch->changes);
+    free(patch->past);
+    free(patch);
+}
+
+static void free_object(struct collect_calls_object *object)
+{
+    collect_calls_patch_release(object->patch);
+    collect_calls_patch_release(object->next);
+    for (size_t i = 0; i < object->older_count; i++)
+        collect_calls_patch_release(object->older[i]);
+    free(object->older);
+    free(object->wanted);
+    free(object->slots);
+}
+
+void collect_calls_space_free(struct collect_calls_space *space)
+{
+    if (!space)
+        return;
+    for (size_t i = 0; i < space->object_count; i++)
+        free_object(&space->objects[i]);
+    for (size_t i = 0; i < space->arena_count; i++)
+        collect_calls_code_release(space->arenas[i].code);
+    if (space->bell)
+        munmap(space->bell, sizeof *space->bell);
+    for (size_t i = 0; i < space->memory_count; i++)
+        close(space->memories[i].file);
+    collect_calls_code_release(space->bell_code);
+    free(space->mappings);
+    free(space->objects);
+    free(space->arenas);
+    free(space->memories);
+    free(space->threads);
+    base_map_free(&space->told_of);
+    free(space->told);
+    free(space);
+}
+
+/* --- what is mapped --- */
+
+const struct collect_calls_mapping *collect_calls_space_mapping(const struct collect_calls_space *space,
+                                                                uint64_t address)
+{
+    size_t low = 0, high = space->mapping_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (space->mappings[middle].end <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < space->mapping_count && space->mappings[low].start <= address ? &space->mappings[low] : NULL;
+}
+
+const struct collect_calls_object *collect_calls_space_object(const struct collect_calls_space *space,
+                                                              uint64_t address)
+{
+    const struct collect_calls_mapping *mapping = collect_calls_space_mapping(space, address);
+    for (size_t i = 0; mapping && i < space->object_count; i++) {
+        const struct collect_calls_object *object = &space->objects[i];
+        if (object->live && object->image == mapping->image && object->bias == mapping->bias)
+            return object;
+    }
+    return NULL;
+}
+
+static bool is_file(const struct elf_mapping *mapping)
+{
+    return mapping->executable &&
+           ((mapping->path[0] == '/' && strncmp(mapping->path, "/memfd:tally", 12) && mapping->inode) ||
+            !strcmp(mapping->path, "[vdso]"));
+}
+
+/* The image of a mapping, opened, and its bias. */
+static bool open_mapping(struct collect_calls_rig *rig, pid_t pid, const struct elf_mapping *from,
+                         struct collect_calls_mapping *to)
+{
+    struct collect_images *images = rig->images.images;
+    struct collect_image_key key = {.path = from->path,
+                                    .major = from->device_major,
+                                    .minor = from->device_minor,
+                                    .inode = from->inode,
+                                    .deleted = from->deleted};
+    uint32_t index = collect_images_find(images, &key);
+    if (index == UINT32_MAX)
+        return false;
+    const struct collect_image *image = collect_images_open(images, index, pid, from->start, from->end);
+    uint64_t address = from->offset;
+    if (image->elf)
+        elf_image_address_of_offset(image->elf, from->offset, &address);
+    *to = (struct collect_calls_mapping){from->start, from->end, from->start - address, index};
+    return true;
+}
+
+static int read_mappings(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                         struct base_error *error)
+{
+    struct elf_maps maps = {0};
+    int result = elf_maps_read(space->pid, &maps, error);
+    if (result < 0)
+        return result;
+    space->mapping_count = 0;
+    for (size_t i = 0; i < maps.count && result == BASE_OK; i++) {
+        struct collect_calls_mapping mapping;
+        if (!is_file(&maps.items[i]) || !open_mapping(rig, space->pid, &maps.items[i], &mapping))
+            continue;
+        if (!base_array_room(space->mappings, space->mapping_count, space->mapping_capacity))
+            result = base_fail(error, BASE_ENOMEM, "out of memory");
+        else
+            space->mappings[space->mapping_count++] = mapping;
+    }
+    elf_maps_free(&maps);
+    return result;
+}
+
+/* --- objects --- */
+
+static struct collect_calls_object *find_object(struct collect_calls_space *space,
+                                                const struct collect_calls_mapping *mapping)
+{
+    for (size_t i = 0; i < space->object_count; i++) {
+        struct collect_calls_object *object = &space->objects[i];
+        if (object->live && object->image == mapping->image && object->bias == mapping->bias)
+            return object;
+    }
+    return NULL;
+}
+
+/* 1: a new object; 0: not wanted, or no numbers are left. */
+static int add_object(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                      const struct collect_calls_mapping *mapping)
+{
+    struct collect_calls_image *image = collect_calls_images_get(&rig->images, mapping->image);
+    if (!image || !base_array_room(space->objects, space->object_count, space->object_capacity))
+        return BASE_ENOMEM;
+    if (image->state != COLLECT_CALLS_PLANNED)
+        return 0;
+    uint32_t words = patch_plan_words(&image->plan);
+    if (words > COLLECT_BLOCK_WORDS - space->word_end)
+        return 0;
+    struct collect_calls_object object = {.image = mapping->image,
+                                          .planned = image,
+                                          .bias = mapping->bias,
+                                          .low = mapping->start,
+                                          .high = mapping->end,
+                                          .live = true,
+                                          .base = space->word_end};
+    object.slots = calloc(image->slot_count + 1, sizeof *object.slots);
+    size_t choices = (size_t)image->plan.header->site_count + image->plan.header->hook_count;
+    object.wanted = malloc(choices + 1);
+    if (!object.slots || !object.wanted) {
+        free_object(&object);
+        return BASE_ENOMEM;
+    }
+    if (image->wanted)
+        memcpy(object.wanted, image->wanted, choices);
+    else
+        memset(object.wanted, 1, choices);
+    space->word_end += words;
+    space->objects[space->object_count++] = object;
+    return 1;
+}
+
+static bool is_mapped(const struct collect_calls_space *space, const struct collect_calls_object *object)
+{
+    for (size_t i = 0; i < space->mapping_count; i++)
+        if (space->mappings[i].image == object->image && space->mappings[i].bias == object->bias)
+            return true;
+    return false;
+}
+
+static int close_gone(struct collect_calls_space *space)
+{
+    int gone = 0;
+    for (size_t i = 0; i < space->object_count; i++) {
+        struct collect_calls_object *object = &space->objects[i];
+        if (!object->live || is_mapped(space, object))
+            continue;
+        object->live = false;
+        gone++;
+    }
+    return gone;
+}
+
+static int wait_for_patch(const struct collect_calls_space *space)
+{
+    int count = 0;
+    for (size_t i = 0; i < space->object_count; i++)
+        count += space->objects[i].live && !space->objects[i].patch;
+    return count;
+}
+
+int collect_calls_space_survey(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                               struct base_error *error)
+{
+    int result = read_mappings(space, rig, error);
+    if (result < 0)
+        return result;
+    close_gone(space);
+    for (size_t i = 0; i < space->mapping_count; i++) {
+        const struct collect_calls_mapping *mapping = &space->mappings[i];
+        struct collect_calls_object *known = find_object(space, mapping);
+        if (known) {
+            known->low = mapping->start < known->low ? mapping->start : known->low;
+            known->high = mapping->end > known->high ? mapping->end : known->high;
+            continue;
+        }
+        int added = add_object(space, rig, mapping);
+        if (added < 0)
+            return base_fail(error, added, "out of memory");
+    }
+    return wait_for_patch(space);
+}
+
+/* --- forks --- */
+
+static void *copy(const void *items, size_t count, size_t size)
+{
+    void *made = malloc(count * size + 1);
+    if (made && count)
+        memcpy(made, items, count * size);
+    return made;
+}
+
+static bool copy_object(const struct collect_calls_object *from, struct collect_calls_object *to)
+{
+    const struct patch_plan_header *header = from->planned->plan.header;
+    *to = *from;
+    to->next = NULL;
+    to->older = copy(from->older, from->older_count, sizeof(*from->older));
+    to->older_capacity = from->older_count;
+    to->wanted = copy(from->wanted, (size_t)header->site_count + header->hook_count, 1);
+    to->slots = copy(from->slots, from->planned->slot_count + 1, sizeof *from->slots);
+    if (to->patch)
+        to->patch->owners++;
+    for (size_t i = 0; to->older && i < to->older_count; i++)
+        to->older[i]->owners++;
+    if (to->older && to->wanted && to->slots)
+        return true;
+    to->older_count = to->older ? to->older_count : 0;
+    return false;
+}
+
+static bool copy_objects(const struct collect_calls_space *parent, struct collect_calls_space *child)
+{
+    child->objects = calloc(parent->object_count + 1, sizeof *child->objects);
+    child->object_capacity = parent->object_count + 1;
+    bool room = child->objects != NULL;
+    for (size_t i = 0; room && i < parent->object_count; i++) {
+        room = copy_object(&parent->objects[i], &child->objects[i]);
+        child->object_count++;
+    }
+    return room;
+}
+
+static bool copy_arrays(const struct collect_calls_space *parent, struct collect_calls_space *child)
+{
+    child->mappings = copy(parent->mappings, parent->mapping_count, sizeof *parent->mappings);
+    child->mapping_count = child->mapping_capacity = child->mappings ? parent->mapping_count : 0;
+    child->arenas = copy(parent->arenas, parent->arena_count, sizeof *parent->arenas);
+    child->arena_count = child->arena_capacity = child->arenas ? parent->arena_count : 0;
+    for (size_t i = 0; i < child->arena_count; i++)
+        child->arenas[i].code->owners++;
+    child->threads = copy(parent->threads, parent->thread_count, sizeof *parent->threads);
+    child->thread_count = child->thread_capacity = child->threads ? parent->thread_count : 0;
+    child->memories = calloc(parent->memory_count + 1, sizeof *child->memories);
+    child->memory_capacity = parent->memory_count + 1;
+    child->bell_code = parent->bell_code;
+    if (child->bell_code)
+        child->bell_code->owners++;
+    return child->mappings && child->arenas && child->threads && child->memories &&
+           copy_objects(parent, child);
+}
+
+static int file_at(const struct collect_calls_space *space, uint64_t address)
+{
+    for (size_t i = 0; i < space->memory_count; i++)
+        if (address - space->memories[i].address < space->memories[i].size)
+            return space->memories[i].file;
+    return -1;
+}
+
+/* Blocks that are in use begin again; the others are zeros, and are begun when they are given out. */
+static int begin_blocks(struct collect_calls_space *child, struct base_error *error)
+{
+    int result = BASE_OK;
+    for (size_t i = 0; i < child->arena_count && result == BASE_OK; i++) {
+        child->arenas[i].block.file = file_at(child, child->arenas[i].block.address);
+        result = collect_calls_block_init(&child->arenas[i].block, error);
+    }
+    if (child->gs_offset && result == BASE_OK) {
+        child->fallback.file = file_at(child, child->fallback.address);
+        result = collect_calls_block_init(&child->fallback, error);
+    }
+    for (size_t i = 0; i < child->thread_count && result == BASE_OK; i++) {
+        struct collect_calls_thread *thread = &child->threads[i];
+        thread->block.file = file_at(child, thread->block.address);
+        if (thread->state == COLLECT_CALLS_USED)
+            result = collect_calls_block_init(&thread->block, error);
+        thread->state = COLLECT_CALLS_FREE;
+        thread->tid = thread->process = 0;
+    }
+    return result;
+}
+
+static int replace_memories(const struct collect_calls_space *parent, struct collect_calls_rig *rig,
+                            struct collect_calls_space *child, struct base_error *error)
+{
+    for (size_t i = 0; i < parent->memory_count; i++) {
+        struct collect_calls_memory memory = parent->memories[i];
+        int result = patch_trace_remap(&rig->helper, child->pid, memory.address, memory.size,
+                                       PROT_READ | PROT_WRITE, &memory.file, error);
+        if (result < 0)
+            return result;
+        child->memories[child->memory_count++] = memory;
+    }
+    return begin_blocks(child, error);
+}
+
+static int map_bell(struct collect_calls_space *child, struct base_error *error)
+{
+    child->bell = NULL;
+    if (!child->bell_words)
+        return BASE_OK;
+    void *words = mmap(NULL, sizeof *child->bell, PROT_READ | PROT_WRITE, MAP_SHARED,
+                       file_at(child, child->bell_words), 0);
+    if (words == MAP_FAILED)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    child->bell = words;
+    return BASE_OK;
+}
+
+int collect_calls_space_fork(const struct collect_calls_space *parent, struct collect_calls_rig *rig,
+                             pid_t pid, struct collect_calls_space **made, struct base_error *error)
+{
+    struct collect_calls_space *child = collect_calls_space_new(rig, pid);
+    if (!child)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    uint64_t number = child->number;
+    *child = *parent;
+    child->pid = child->first_tid = pid;
+    child->told_threads = 0;
+    child->processes = 1;
+    child->number = number;
+    child->mappings = NULL;
+    child->objects = NULL;
+    child->arenas = NULL;
+    child->memories = NULL;
+    child->threads = NULL;
+    child->mapping_count = child->object_count = child->arena_count = child->memory_count =
+        child->thread_count = 0;
+    child->bell = NULL;
+    child->bell_code = NULL;
+    child->told_of = (struct base_map){0};
+    child->told = NULL;
+    child->told_count = child->told_capacity = 0;
+    int result = copy_arrays(parent, child) ? replace_memories(parent, rig, child, error)
+                                            : base_fail(error, BASE_ENOMEM, "out of memory");
+    if (result == BASE_OK)
+        result = map_bell(child, error);
+    if (result < 0) {
+        collect_calls_space_free(child);
+        return result;
+    }
+    *made = child;
+    return BASE_OK;
+}

@@ -1,0 +1,174 @@
+/* collect_calls_space.h - one address space whose calls are counted: what is mapped in it, patched in it, and ours in it.
+ *
+ * A space belongs to a process, and to those that run in its memory (vfork, CLONE_VM). It is prepared in four steps, so that
+ * the target stands still for two of them only, and a failure leaves it as it was:
+ *
+ *   survey   reads the mappings; objects that are new are planned, objects that are gone are closed    the target runs
+ *   place    maps memory of ours beside new objects                                                     it is held
+ *   build    the bytes of stubs and hooks; where linkage slots lead                                     it runs
+ *   apply    threads that stand among bytes that change are moved on; then all bytes change, or none    it is held
+ *
+ * Memory of ours. An *arena* lies within reach of some objects: code (stubs, hooks) and one block of counters for the forms
+ * PLAIN and LOCK. In the form THREAD each thread has a block of its own, anywhere, and there is a fallback block at a fixed
+ * low address for whoever has gs = 0 (patch_block.h). An object has the same numbers of counters in every block.
+ * Stubs are never rewritten: another form is a new patch of the object in the arena, to which its sites are led.
+ *
+ * A fork child is a copy: it shares the code (which nobody changes) and gets counters of its own under the same addresses.
+ * Context: tool, one thread. */
+#ifndef COLLECT_CALLS_SPACE_H
+#define COLLECT_CALLS_SPACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base_error.h"
+#include "base_map.h"
+#include "collect_calls_block.h"
+#include "collect_calls_image.h"
+#include "patch_bell.h"
+#include "patch_helper.h"
+#include "patch_slab.h"
+#include "patch_trace.h"
+
+/* What of an edge's calls in the profile came from one space. */
+struct collect_calls_told {
+    uint32_t edge;
+    uint64_t calls;
+};
+
+/* What all spaces of a session have in common. */
+struct collect_calls_rig {
+    struct patch_helper helper;
+    struct collect_calls_images images;
+    struct profile *profile;
+    uint64_t spaces; /* made so far */
+};
+
+/* Code of ours; the same in a process and its fork children. */
+struct collect_calls_code {
+    unsigned owners;
+    int file;
+    uint64_t address, size, used;
+    uint8_t *bytes; /* our own mapping of it */
+};
+
+/* Shared memory with counters. */
+struct collect_calls_memory {
+    int file;
+    uint64_t address, size;
+};
+
+struct collect_calls_arena {
+    struct collect_calls_code *code;
+    struct collect_calls_block block;
+};
+
+/* One form of an object's stubs and hooks. Never changed once it is made; the same in fork children. */
+struct collect_calls_patch {
+    unsigned owners;
+    struct patch_slab slab;
+    struct patch_slab_region *regions;
+    struct patch_memory_change *changes; /* by address; before: as in the file */
+    size_t change_count;
+    uint8_t *
+        past; /* of each site that goes through a slot: its stub goes to the function at once, past any hook */
+};
+
+struct collect_calls_object {
+    uint32_t image; /* in collect_images */
+    const struct collect_calls_image *planned;
+    uint64_t bias, low, high; /* run-time; of its executable mappings */
+    bool live;                /* still mapped */
+    bool placed;
+    uint32_t arena;
+    uint32_t base;   /* number of its first counter */
+    uint8_t *wanted; /* as planned->wanted, less what cannot be done here; NULL: everything */
+    struct collect_calls_patch *patch;  /* in force; NULL: none */
+    struct collect_calls_patch *next;   /* built, not applied */
+    struct collect_calls_patch **older; /* their code is still there */
+    size_t older_count, older_capacity;
+    uint64_t *slots;    /* values of planned->slots as last read; 0: unknown */
+    uint64_t differing; /* places where the text was not as in the file */
+};
+
+struct collect_calls_mapping {
+    uint64_t start, end, bias;
+    uint32_t image; /* in collect_images; opened */
+};
+
+enum collect_calls_thread_state {
+    COLLECT_CALLS_FREE,   /* nobody's */
+    COLLECT_CALLS_POOLED, /* with the helper, for a thread to come */
+    COLLECT_CALLS_USED,   /* thread `tid` counts here */
+    COLLECT_CALLS_ENDED   /* it did; the counts are still to be read */
+};
+
+/* A thread's counters. */
+struct collect_calls_thread {
+    struct collect_calls_block block;
+    enum collect_calls_thread_state state;
+    pid_t process, tid;
+    uint64_t ended_ns; /* CLOCK_MONOTONIC */
+};
+
+struct collect_calls_space {
+    pid_t pid;             /* a process in it, by which the helper knows it */
+    pid_t first_tid;       /* the thread that was alone at first */
+    unsigned told_threads; /* threads that were told, and have ended */
+    unsigned processes;
+    uint64_t number; /* in the session */
+    enum patch_form form;
+    struct collect_calls_mapping *mappings; /* executable ones of files, by address */
+    size_t mapping_count, mapping_capacity;
+    struct collect_calls_object *objects; /* dead ones too */
+    size_t object_count, object_capacity;
+    struct collect_calls_arena *arenas;
+    size_t arena_count, arena_capacity;
+    struct collect_calls_memory *memories; /* all that counters lie in */
+    size_t memory_count, memory_capacity;
+    uint32_t word_end;  /* numbers of counters given out so far */
+    uint64_t gs_offset; /* PATCH_BLOCK's WORD; 0: there are no blocks of threads */
+    struct collect_calls_block fallback;
+    struct collect_calls_thread *threads;
+    size_t thread_count, thread_capacity;
+    struct base_map told_of; /* edge -> index in told */
+    struct collect_calls_told *told;
+    size_t told_count, told_capacity;
+    struct collect_calls_code *bell_code;
+    struct patch_bell *bell; /* our mapping of its words; NULL: none */
+    uint64_t bell_words;     /* in the target */
+    uint64_t object_list;    /* its struct r_debug; 0: not known */
+    struct patch_memory_change bell_change;
+    bool bell_set;
+};
+
+/* A new space of process `pid`, empty. NULL: out of memory. */
+struct collect_calls_space *collect_calls_space_new(struct collect_calls_rig *rig, pid_t pid);
+/* Closes what is ours; the target is not touched. */
+void collect_calls_space_free(struct collect_calls_space *space);
+
+/* How many live objects have no patch; or an error. */
+int collect_calls_space_survey(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                               struct base_error *error);
+/* A copy for process `pid`, which was forked from one of `parent` and is held: the same code and patches, counters of its own. */
+int collect_calls_space_fork(const struct collect_calls_space *parent, struct collect_calls_rig *rig,
+                             pid_t pid, struct collect_calls_space **made, struct base_error *error);
+
+/* The mapping of a run-time address; NULL: none that is known. */
+const struct collect_calls_mapping *collect_calls_space_mapping(const struct collect_calls_space *space,
+                                                                uint64_t address);
+/* The live object at a run-time address; NULL: none. */
+const struct collect_calls_object *collect_calls_space_object(const struct collect_calls_space *space,
+                                                              uint64_t address);
+
+/* Maps code of ours. `room` as of patch_trace_share. For other files of this collector. */
+int collect_calls_space_code(struct collect_calls_rig *rig, pid_t pid, struct patch_helper_room room,
+                             struct collect_calls_code **code, struct base_error *error);
+int collect_calls_space_memory(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                               struct patch_helper_room room, struct collect_calls_memory *memory,
+                               struct base_error *error);
+void collect_calls_code_release(struct collect_calls_code *code);
+
+#endif

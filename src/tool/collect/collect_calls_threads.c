@@ -1,0 +1,185 @@
+#include "collect_calls_threads.h"
+
+#include <stdlib.h>
+
+#include "base_array.h"
+#include "elf_maps.h"
+
+enum { POOL_LEAST = 4, POOL_FILL = 16, CHUNK_LEAST = 32, CHUNK_MOST = 1024 };
+
+#define LOW_END  0x7ff00000ull /* displacements are signed 32-bit numbers */
+#define LOW_FROM 0x01000000ull
+
+/* The highest free range of a block's size below 2 GiB: programs that are linked to fixed addresses, and their heaps, grow
+ * from below. */
+static uint64_t find_low(const struct elf_maps *maps)
+{
+    uint64_t end = LOW_END;
+    for (size_t i = maps->count; i-- > 0;) {
+        const struct elf_mapping *mapping = &maps->items[i];
+        if (mapping->start >= LOW_END)
+            continue;
+        if (mapping->end <= end && end - mapping->end >= COLLECT_BLOCK_SIZE)
+            break;
+        end = mapping->start < end ? mapping->start : end;
+    }
+    uint64_t at = end > COLLECT_BLOCK_SIZE ? (end - COLLECT_BLOCK_SIZE) & ~0xfffull : 0;
+    return at >= LOW_FROM ? at : 0;
+}
+
+static int map_fallback(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                        struct base_error *error)
+{
+    struct elf_maps maps = {0};
+    struct collect_calls_memory memory;
+    int result = elf_maps_read(space->pid, &maps, error);
+    if (result < 0)
+        return result;
+    struct patch_helper_room room = {.low = find_low(&maps), .size = COLLECT_BLOCK_SIZE};
+    elf_maps_free(&maps);
+    if (!room.low)
+        return base_fail(
+            error, BASE_EUNSUPPORTED,
+            "process %d has no %llu MiB free below 2 GiB, where counters of threads without a gs base go",
+            space->pid, COLLECT_BLOCK_SIZE >> 20);
+    result = collect_calls_space_memory(space, rig, room, &memory, error);
+    if (result < 0)
+        return result;
+    space->fallback = (struct collect_calls_block){.file = memory.file, .address = memory.address};
+    result = collect_calls_block_init(&space->fallback, error);
+    if (result == BASE_OK)
+        space->gs_offset = memory.address;
+    return result;
+}
+
+/* Beside the first arena: anywhere would do. */
+static int add_chunk(struct collect_calls_space *space, struct collect_calls_rig *rig, size_t count,
+                     struct base_error *error)
+{
+    struct collect_calls_memory memory;
+    struct elf_maps maps = {0};
+    struct patch_helper_room room = {.size = count * COLLECT_BLOCK_SIZE};
+    int result = elf_maps_read(space->pid, &maps, error);
+    if (result < 0)
+        return result;
+    for (size_t i = maps.count; i-- > 1 && !room.low;) { /* below what lies highest, where there is room */
+        uint64_t gap = maps.items[i].start - maps.items[i - 1].end;
+        if (maps.items[i].start < 1ull << 47 && gap > 2 * room.size + (1ull << 32))
+            room.low = (maps.items[i - 1].end + gap / 2) & ~0xfffull;
+    }
+    elf_maps_free(&maps);
+    if (!room.low)
+        return base_fail(error, BASE_EUNSUPPORTED, "process %d has no room for the counters of its threads",
+                         space->pid);
+    result = collect_calls_space_memory(space, rig, room, &memory, error);
+    for (size_t i = 0; i < count && result == BASE_OK; i++) {
+        struct collect_calls_thread thread = {.block = {.file = memory.file,
+                                                        .offset = i * COLLECT_BLOCK_SIZE,
+                                                        .address = memory.address + i * COLLECT_BLOCK_SIZE}};
+        if (!base_array_room(space->threads, space->thread_count, space->thread_capacity))
+            return base_fail(error, BASE_ENOMEM, "out of memory");
+        space->threads[space->thread_count++] = thread;
+    }
+    return result;
+}
+
+int collect_calls_threads_begin(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                                size_t count, struct base_error *error)
+{
+    int result = space->gs_offset ? BASE_OK : map_fallback(space, rig, error);
+    if (result < 0 || space->thread_count)
+        return result;
+    return add_chunk(space, rig, count + CHUNK_LEAST, error);
+}
+
+/* --- giving out --- */
+
+static struct collect_calls_thread *take_free(struct collect_calls_space *space, struct base_error *error)
+{
+    for (size_t i = 0; i < space->thread_count; i++) {
+        struct collect_calls_thread *thread = &space->threads[i];
+        if (thread->state == COLLECT_CALLS_FREE)
+            return collect_calls_block_clear(&thread->block, error) == BASE_OK ? thread : NULL;
+    }
+    base_fail(error, BASE_ENOTFOUND, "no counters are free");
+    return NULL;
+}
+
+int collect_calls_threads_assign(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                                 pid_t process, pid_t tid, struct base_error *error)
+{
+    struct collect_calls_thread *thread = take_free(space, error);
+    if (!thread)
+        return BASE_EIO;
+    int result = patch_trace_set_gs(&rig->helper, tid, thread->block.address - space->gs_offset, error);
+    if (result < 0)
+        return result;
+    thread->state = COLLECT_CALLS_USED;
+    thread->process = process;
+    thread->tid = tid;
+    return BASE_OK;
+}
+
+static size_t count_state(const struct collect_calls_space *space, enum collect_calls_thread_state state)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < space->thread_count; i++)
+        count += space->threads[i].state == state;
+    return count;
+}
+
+static int need_free(struct collect_calls_space *space, struct collect_calls_rig *rig, bool held,
+                     struct base_error *error)
+{
+    size_t count = space->thread_count < CHUNK_MOST ? space->thread_count : CHUNK_MOST;
+    if (count_state(space, COLLECT_CALLS_FREE) >= POOL_LEAST)
+        return BASE_OK;
+    count = count < CHUNK_LEAST ? CHUNK_LEAST : count;
+    if (held)
+        return add_chunk(space, rig, count, error);
+    int result = patch_trace_hold(&rig->helper, space->pid, NULL, error);
+    if (result < 0)
+        return result;
+    result = add_chunk(space, rig, count, error);
+    patch_trace_release(&rig->helper, space->pid, NULL, NULL);
+    return result;
+}
+
+int collect_calls_threads_refill(struct collect_calls_space *space, struct collect_calls_rig *rig, bool held,
+                                 struct base_error *error)
+{
+    uint64_t gs[POOL_FILL];
+    size_t count = 0;
+    if (count_state(space, COLLECT_CALLS_POOLED) >= POOL_LEAST)
+        return BASE_OK;
+    int result = need_free(space, rig, held, error);
+    while (count < POOL_FILL && result == BASE_OK) {
+        struct collect_calls_thread *thread = take_free(space, NULL);
+        if (!thread)
+            break;
+        thread->state = COLLECT_CALLS_POOLED;
+        gs[count++] = thread->block.address - space->gs_offset;
+    }
+    return result < 0 ? result : patch_trace_give(&rig->helper, space->pid, gs, count, error);
+}
+
+struct collect_calls_thread *collect_calls_threads_find(struct collect_calls_space *space, uint64_t gs)
+{
+    for (size_t i = 0; gs && i < space->thread_count; i++)
+        if (space->threads[i].block.address == gs + space->gs_offset)
+            return &space->threads[i];
+    return NULL;
+}
+
+void collect_calls_threads_withdraw(struct collect_calls_space *space, pid_t tid)
+{
+    for (size_t i = 0; i < space->thread_count; i++)
+        if (space->threads[i].state == COLLECT_CALLS_USED && space->threads[i].tid == tid)
+            collect_calls_threads_recycle(&space->threads[i]);
+}
+
+void collect_calls_threads_recycle(struct collect_calls_thread *thread)
+{
+    thread->state = COLLECT_CALLS_FREE;
+    thread->tid = thread->process = 0;
+}

@@ -1,0 +1,34 @@
+/* collect_calls_threads.h - a block of counters for each thread of a space (form THREAD).
+ *
+ * Blocks lie in chunks of shared memory, anywhere in the space; a thread's gs base plus the space's gs_offset is the address
+ * of its block. Free blocks are given to the helper in advance, so that a new thread has one before it runs. The block of
+ * a thread that has ended is read, emptied and used again: memory is bounded by the threads that live at one time.
+ * Context: tool, one thread. */
+#ifndef COLLECT_CALLS_THREADS_H
+#define COLLECT_CALLS_THREADS_H
+
+#include "collect_calls_space.h"
+
+/* The fallback block, and a first chunk with room for `count` threads. The space is held. */
+int collect_calls_threads_begin(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                                size_t count, struct base_error *error);
+
+/* Gives a running, held thread a block. */
+int collect_calls_threads_assign(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                                 pid_t process, pid_t tid, struct base_error *error);
+
+/* Fills the helper's pool when it is nearly empty; maps more when nothing is free, and holds the space for that unless it
+ * is `held`. */
+int collect_calls_threads_refill(struct collect_calls_space *space, struct collect_calls_rig *rig, bool held,
+                                 struct base_error *error);
+
+/* The thread of a gs base; NULL: it is not one of ours. */
+struct collect_calls_thread *collect_calls_threads_find(struct collect_calls_space *space, uint64_t gs);
+
+/* Thread `tid` was given another block before it ran: the one that it was assigned is nobody's. */
+void collect_calls_threads_withdraw(struct collect_calls_space *space, pid_t tid);
+
+/* The block of an ended thread is to be used again; its counts are forgotten. */
+void collect_calls_threads_recycle(struct collect_calls_thread *thread);
+
+#endif
