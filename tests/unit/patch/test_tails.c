@@ -201,6 +201,19 @@ static void the_locked_form_marks_nothing(void **state)
     unload(&subject);
 }
 
+/* Makes the slab again, with stubs for jumps alone. */
+static void leave_calls_alone(struct subject *subject)
+{
+    struct patch_subject *patched = &subject->patched;
+    const struct patch_plan *plan = &patched->plan;
+    for (uint32_t i = 0; i < plan->header->site_count; i++)
+        subject->wanted[i] = patch_x86_64_stub_is_jump((enum patch_kind)plan->sites[i].kind);
+    patch_slab_free(&patched->slab);
+    for (size_t i = 0; i < patched->region_count; i++)
+        patched->regions[i].used = 0;
+    assert_int_equal(patch_slab_make(&patched->slab, NULL), BASE_OK);
+}
+
 /* The worst case: no call has a stub, so no call removes a mark that the function without a hook left. What the header
  * says: such a call may be recorded for a jump, but every arrival is there. */
 static void calls_without_stubs_keep_the_sums(void **state)
@@ -209,16 +222,27 @@ static void calls_without_stubs_keep_the_sums(void **state)
     struct subject subject;
     struct truth truth = {0};
     load(&subject, libraries[0], PATCH_PLAIN, false);
-    const struct patch_plan *plan = &subject.patched.plan;
-    for (uint32_t i = 0; i < plan->header->site_count; i++)
-        subject.wanted[i] = patch_x86_64_stub_is_jump((enum patch_kind)plan->sites[i].kind);
-    patch_slab_free(&subject.patched.slab);
-    for (size_t i = 0; i < subject.patched.region_count; i++)
-        subject.patched.regions[i].used = 0;
-    assert_int_equal(patch_slab_make(&subject.patched.slab, NULL), BASE_OK);
+    leave_calls_alone(&subject);
     run_patched(&subject, &truth);
     sums_are_true(&subject, patch_subject_block(&subject.patched), &truth);
     unload(&subject);
+}
+
+/* And with a hook everywhere: each mark is taken, and then it is gone, so that nothing needs to remove it. */
+static void a_mark_is_taken_once(void **state)
+{
+    (void)state;
+    for (enum patch_form form = PATCH_PLAIN; form <= PATCH_THREAD; form++) {
+        struct subject subject;
+        struct truth truth = {0};
+        load(&subject, libraries[0], form, false);
+        const struct patch_plan *plan = &subject.patched.plan;
+        subject.wanted[plan->header->site_count + plan->functions[subject.function[QUIET]].hook] = 1;
+        leave_calls_alone(&subject);
+        run_patched(&subject, &truth);
+        pairs_are_true(&subject, patch_subject_block(&subject.patched), &truth);
+        unload(&subject);
+    }
 }
 
 /* --- threads and signals --- */
@@ -313,6 +337,7 @@ int main(int argument_count, char **arguments)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arrivals_have_their_jumps),
+        cmocka_unit_test(a_mark_is_taken_once),
         cmocka_unit_test(the_locked_form_marks_nothing),
         cmocka_unit_test(calls_without_stubs_keep_the_sums),
         cmocka_unit_test(threads_have_marks_of_their_own),

@@ -1,0 +1,100 @@
+/* Slots and their names. */
+#include <elf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base_array.h"
+#include "patch_slots.h"
+
+struct symbols {
+    struct elf_section table, strings; /* no bytes: there are none */
+};
+
+static void open_symbols(const struct elf_image *image, uint32_t index, struct symbols *symbols)
+{
+    if (!elf_image_section_at(image, index, &symbols->table) || symbols->table.bytes == NULL ||
+        !elf_image_section_at(image, symbols->table.link, &symbols->strings) ||
+        symbols->strings.bytes == NULL)
+        *symbols = (struct symbols){0};
+}
+
+static const char *name_of(const struct symbols *symbols, uint64_t index)
+{
+    Elf64_Sym symbol;
+    if (index == 0 || index >= symbols->table.size / sizeof symbol)
+        return "";
+    memcpy(&symbol, symbols->table.bytes + index * sizeof symbol, sizeof symbol);
+    if (symbol.st_name >= symbols->strings.size ||
+        memchr(symbols->strings.bytes + symbol.st_name, '\0', symbols->strings.size - symbol.st_name) == NULL)
+        return "";
+    return (const char *)symbols->strings.bytes + symbol.st_name;
+}
+
+static bool is_slot(uint64_t type)
+{
+    return type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT || type == R_X86_64_IRELATIVE;
+}
+
+static bool take_section(const struct elf_image *image, const struct elf_section *section,
+                         struct patch_slots *slots)
+{
+    struct symbols symbols;
+    open_symbols(image, section->link, &symbols);
+    for (size_t at = 0; at + sizeof(Elf64_Rela) <= section->size; at += sizeof(Elf64_Rela)) {
+        Elf64_Rela relocation;
+        memcpy(&relocation, section->bytes + at, sizeof relocation);
+        if (!is_slot(ELF64_R_TYPE(relocation.r_info)))
+            continue;
+        if (!base_array_room(slots->items, slots->count, slots->capacity))
+            return false;
+        slots->items[slots->count++] =
+            (struct patch_slot){relocation.r_offset, name_of(&symbols, ELF64_R_SYM(relocation.r_info))};
+    }
+    return true;
+}
+
+static int by_address(const void *a, const void *b)
+{
+    uint64_t left = ((const struct patch_slot *)a)->address, right = ((const struct patch_slot *)b)->address;
+    return (left > right) - (left < right);
+}
+
+int patch_slots_make(const struct elf_image *image, struct patch_slots *slots, struct base_error *error)
+{
+    *slots = (struct patch_slots){0};
+    if (elf_image_machine(image) != EM_X86_64)
+        return BASE_OK;
+    for (size_t i = 0; i < elf_image_section_count(image); i++) {
+        struct elf_section section;
+        if (!elf_image_section_header(image, i, &section) || section.type != SHT_RELA ||
+            (section.flags & SHF_ALLOC) == 0 || !elf_image_section_at(image, i, &section) ||
+            section.bytes == NULL)
+            continue;
+        if (!take_section(image, &section, slots)) {
+            patch_slots_free(slots);
+            return base_fail(error, BASE_ENOMEM, "no memory for the slots of an image");
+        }
+    }
+    if (slots->count > 0)
+        qsort(slots->items, slots->count, sizeof *slots->items, by_address);
+    return BASE_OK;
+}
+
+void patch_slots_free(struct patch_slots *slots)
+{
+    free(slots->items);
+    *slots = (struct patch_slots){0};
+}
+
+const char *patch_slots_name(const struct patch_slots *slots, uint64_t slot)
+{
+    size_t low = 0, high = slots->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (slots->items[middle].address < slot)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < slots->count && slots->items[low].address == slot ? slots->items[low].name : NULL;
+}
