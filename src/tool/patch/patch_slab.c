@@ -143,10 +143,9 @@ static void emit_stub(struct patch_slab *slab, uint32_t index)
     region->used = at + code.size;
 }
 
-/* The hook over a function at `address` (of the image); PATCH_NONE: it has none here. */
-static uint32_t hook_at(const struct patch_slab *slab, uint64_t address)
+/* The hook over function `function` that begins at `address` (of the image); PATCH_NONE: it has none here. */
+static uint32_t hook_over(const struct patch_slab *slab, uint32_t function, uint64_t address)
 {
-    uint32_t function = patch_plan_function_at(slab->plan, address);
     uint32_t hook = function != PATCH_NONE ? slab->plan->functions[function].hook : PATCH_NONE;
     bool hooked =
         hook != PATCH_NONE && slab->entries[hook] != 0 && slab->plan->hooks[hook].address == address;
@@ -156,21 +155,20 @@ static uint32_t hook_at(const struct patch_slab *slab, uint64_t address)
 /* Where a direct site goes when not to its own target: past a hook, or past a linkage stub; 0: to its target. */
 static uint64_t short_cut(const struct patch_slab *slab, const struct patch_plan_site *site)
 {
-    uint64_t end = site->target + slab->bias;
+    uint32_t hook;
     if (site->kind >= PATCH_CALL_INDIRECT)
         return 0;
-    if (site->slot != 0)
-        end = slab->resolve != NULL ? slab->resolve(slab->context, site->slot) : 0;
-    else if (site->callee == PATCH_NONE)
+    if (site->slot == 0) {
+        hook = hook_over(slab, site->callee, site->target);
+        return hook != PATCH_NONE ? slab->hooks[hook].body : 0;
+    }
+    uint64_t end = slab->resolve != NULL ? slab->resolve(slab->context, site->slot) : 0;
+    if (end == 0)
         return 0;
-    uint32_t hook = end != 0 ? hook_at(slab, end - slab->bias) : PATCH_NONE;
-    if (hook != PATCH_NONE)
-        return slab->hooks[hook].body;
-    return site->slot != 0 ? end : 0;
+    hook = hook_over(slab, patch_plan_function_at(slab->plan, end - slab->bias), end - slab->bias);
+    return hook != PATCH_NONE ? slab->hooks[hook].body : end;
 }
 
-/* Again, now that all hooks have their places: not longer than before. What cannot reach the place past the hook goes
- * through it, and readers subtract. */
 static void emit_past_hook(struct patch_slab *slab, uint32_t index)
 {
     struct patch_x86_64_code code;
@@ -317,7 +315,33 @@ static int by_address(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Hooks first, in order; sites after them: brought into order at the end. */
+static bool is_ordered(const struct patch_write *writes, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        if (writes[i].address < writes[i - 1].address)
+            return false;
+    return true;
+}
+
+/* Two runs in order, but for islands: those of hooks and those of sites. */
+static bool order(struct patch_slab *slab, size_t hooks)
+{
+    size_t count = slab->write_count, i = 0, j = hooks, at = 0;
+    struct patch_write *merged = malloc((count + 1) * sizeof *merged);
+    if (merged == NULL)
+        return false;
+    while (i < hooks || j < count) {
+        bool first = j == count || (i < hooks && slab->writes[i].address <= slab->writes[j].address);
+        merged[at++] = slab->writes[first ? i++ : j++];
+    }
+    free(slab->writes);
+    slab->writes = merged;
+    slab->write_capacity = count + 1;
+    if (!is_ordered(merged, count))
+        qsort(merged, count, sizeof *merged, by_address);
+    return true;
+}
+
 static bool emit(struct patch_slab *slab)
 {
     const struct patch_plan_header *header = slab->plan->header;
@@ -329,14 +353,18 @@ static bool emit(struct patch_slab *slab)
     for (uint32_t i = 0; i < header->hook_count; i++)
         if (wants_hook(slab, i) && !emit_hook(slab, i))
             return false;
-    for (uint32_t i = 0; i < header->site_count; i++) {
-        emit_past_hook(slab, i);
+    size_t hooks = slab->write_count;
+    for (uint32_t i = 0; i < header->site_count; i++)
         if (slab->stubs[i] != 0 && !write_site(slab, i))
             return false;
-    }
-    if (slab->write_count > 0)
-        qsort(slab->writes, slab->write_count, sizeof *slab->writes, by_address);
-    return true;
+    patch_slab_bind(slab);
+    return order(slab, hooks);
+}
+
+void patch_slab_bind(struct patch_slab *slab)
+{
+    for (uint32_t i = 0; i < slab->plan->header->site_count; i++)
+        emit_past_hook(slab, i);
 }
 
 static int by_start(const void *a, const void *b)

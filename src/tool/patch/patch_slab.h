@@ -74,6 +74,10 @@ bool patch_slab_window(const struct patch_plan *plan, uint32_t hook, uint64_t bi
 int patch_slab_make(struct patch_slab *slab, struct base_error *error);
 void patch_slab_free(struct patch_slab *slab);
 
+/* Asks `resolve` (again), now that other slabs have been made too, and aims stubs of linkage slots at what it says. Only
+ * before the first write is made. */
+void patch_slab_bind(struct patch_slab *slab);
+
 /* The writes of `slab` come after those of `before` (same plan, same bias, still in place): their old bytes become what
  * `before` wrote. False: `before` has writes that `slab` has not, and those would have to be undone. */
 bool patch_slab_follow(struct patch_slab *slab, const struct patch_slab *before);
