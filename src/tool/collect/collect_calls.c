@@ -46,6 +46,7 @@ struct collect_calls {
     size_t ended_count, ended_capacity;
     uint64_t memory_left; /* bytes of ours that stayed in targets */
     uint64_t stub_samples;
+    uint64_t setup_ns; /* of planning, placing and patching, all processes together */
     bool locked, threaded; /* forms that were used */
     char notice[256];
 };
@@ -363,6 +364,7 @@ static int begin_image(struct collect_calls *calls, pid_t pid, struct base_error
 static void on_exec(struct collect_calls *calls, const struct patch_trace_event *event)
 {
     struct base_error why = {0};
+    uint64_t began = now_ns();
     remove_member(calls, event->pid);
     if (event->flags & PATCH_TRACE_FLAG_SETUID_LOST)
         profile_lose(calls->rig.profile, WIRE_LOSS_PRIVILEGES, 1);
@@ -370,6 +372,7 @@ static void on_exec(struct collect_calls *calls, const struct patch_trace_event 
         give_up(calls, event->pid, &why);
     else
         patch_trace_release(&calls->rig.helper, event->pid, NULL, NULL);
+    calls->setup_ns += now_ns() - began;
 }
 
 static int begin_fork(struct collect_calls *calls, struct collect_calls_space *parent,
@@ -588,6 +591,7 @@ static void on_event(struct collect_calls *calls, const struct patch_trace_event
 static void answer_bell(struct collect_calls *calls, struct collect_calls_space *space, uint32_t rung)
 {
     struct base_error why = {0};
+    uint64_t began = now_ns();
     int result = BASE_OK;
     if (collect_calls_bell_settled(space))
         result = collect_calls_space_survey(space, &calls->rig, &why);
@@ -598,6 +602,7 @@ static void answer_bell(struct collect_calls *calls, struct collect_calls_space 
         profile_lose(calls->rig.profile, WIRE_LOSS_NOT_PLANNED, 1);
     }
     collect_calls_bell_answer(space, rung);
+    calls->setup_ns += now_ns() - began;
 }
 
 static void answer_bells(struct collect_calls *calls)
@@ -676,7 +681,9 @@ int collect_calls_attach(struct collect_calls *calls, pid_t pid, struct base_err
         free(space);
         return base_fail(error, BASE_ENOMEM, "out of memory");
     }
+    uint64_t began = now_ns();
     result = attach(calls, space, error);
+    calls->setup_ns += now_ns() - began;
     if (result < 0) {
         struct collect_calls_remains remains;
         collect_calls_detach(space, &calls->rig, false, &remains, NULL);
@@ -704,6 +711,7 @@ static void describe(struct collect_calls *calls)
     struct patch_trace_cost cost = {0};
     struct profile *profile = calls->rig.profile;
     profile_set_meta(profile, "calls_form", calls->locked ? "lock" : calls->threaded ? "thread" : "plain");
+    profile_set_metaf(profile, "calls_setup_ns", "%llu", (unsigned long long)calls->setup_ns);
     profile_set_metaf(profile, "overhead_stub_samples", "%llu", (unsigned long long)calls->stub_samples);
     if (calls->memory_left)
         profile_set_metaf(profile, "calls_memory_left", "%llu", (unsigned long long)calls->memory_left);

@@ -203,17 +203,14 @@ static int list_past(struct collect_calls_patch *patch, struct resolution *resol
     return BASE_OK;
 }
 
-static int make_slab(struct collect_calls_patch *patch, struct resolution *resolution,
-                     struct base_error *error)
+/* Other slabs have been made, so that it is known where they have put functions. */
+static void bind_slab(struct collect_calls_patch *patch, struct resolution *resolution)
 {
-    patch_slab_free(&patch->slab);
-    patch->slab.regions[0].used = 0;
-    patch->slab.resolve = resolution ? resolve : NULL;
+    patch->slab.resolve = resolve;
     patch->slab.context = resolution;
-    int result = patch_slab_make(&patch->slab, error);
+    patch_slab_bind(&patch->slab);
     patch->slab.resolve = NULL;
     patch->slab.context = NULL;
-    return result;
 }
 
 static int begin_patch(const struct collect_calls_space *space, struct collect_calls_object *object,
@@ -238,7 +235,7 @@ static int begin_patch(const struct collect_calls_space *space, struct collect_c
         .counter = {space->form, arena->block.address, (uint32_t)space->gs_offset, object->base},
         .regions = patch->regions,
         .region_count = 1};
-    int result = make_slab(patch, NULL, error);
+    int result = patch_slab_make(&patch->slab, error);
     if (result == BASE_OK)
         code->used = used + patch->regions[0].used;
     return result;
@@ -252,7 +249,7 @@ static void forget_next(struct collect_calls_space *space)
     }
 }
 
-/* Twice: where hooks lie must be known before other objects' stubs can go past them. The same wishes give the same places. */
+/* Where hooks lie must be known before other objects' stubs can go past them. */
 int collect_calls_build_make(struct collect_calls_space *space, bool all, struct base_error *error)
 {
     int result = BASE_OK;
@@ -267,9 +264,8 @@ int collect_calls_build_make(struct collect_calls_space *space, bool all, struct
         struct resolution resolution = {space, object};
         if (!object->next)
             continue;
-        result = make_slab(object->next, &resolution, error);
-        if (result == BASE_OK)
-            result = list_changes(object->next, error);
+        bind_slab(object->next, &resolution);
+        result = list_changes(object->next, error);
         if (result == BASE_OK)
             result = list_past(object->next, &resolution, error);
     }
