@@ -322,15 +322,21 @@ bool code_survey_slot(const struct code_survey *survey, uint64_t address, uint64
     return false;
 }
 
-const char *code_survey_slot_name(const struct code_survey *survey, uint64_t slot)
+const struct code_slot *code_survey_slot_at(const struct code_survey *survey, uint64_t address)
 {
     size_t low = 0, high = survey->slot_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (survey->slots[middle].address < slot)
+        if (survey->slots[middle].address < address)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < survey->slot_count && survey->slots[low].address == slot ? survey->slots[low].name : NULL;
+    return low < survey->slot_count && survey->slots[low].address == address ? &survey->slots[low] : NULL;
+}
+
+const char *code_survey_slot_name(const struct code_survey *survey, uint64_t slot)
+{
+    const struct code_slot *found = code_survey_slot_at(survey, slot);
+    return found ? found->name : NULL;
 }

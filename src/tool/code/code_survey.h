@@ -142,6 +142,8 @@ uint64_t code_survey_previous(const struct code_survey *survey, uint64_t address
 size_t code_survey_site_at(const struct code_survey *survey, uint64_t address);
 /* The slot that a linkage stub at `address` jumps through ([endbr64] [bnd] jmp *slot(%rip)). False: it is none. */
 bool code_survey_slot(const struct code_survey *survey, uint64_t address, uint64_t *slot);
+/* The slot at this address, or NULL. */
+const struct code_slot *code_survey_slot_at(const struct code_survey *survey, uint64_t address);
 /* The name that ld.so binds the slot to; NULL: no such slot. "" for a resolver's. */
 const char *code_survey_slot_name(const struct code_survey *survey, uint64_t slot);
 

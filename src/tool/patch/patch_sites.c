@@ -1,4 +1,5 @@
 /* Which calls and jumps are sites, and how each is rewritten. */
+#include <elf.h>
 #include <string.h>
 
 #include "base_array.h"
@@ -198,6 +199,14 @@ static enum patch_reason check_jump(const struct patch_draft *draft, const struc
     return PATCH_FINE;
 }
 
+/* A word of the linkage tables has one value. Any other may be a variable, also if it begins with a symbol's
+ * address: what it holds at read-out says nothing about the calls before. */
+static bool is_bound_once(const struct code_survey *survey, uint64_t address)
+{
+    const struct code_slot *slot = code_survey_slot_at(survey, address);
+    return slot && slot->type != R_X86_64_64;
+}
+
 static enum patch_reason plan_indirect(const struct patch_draft *draft, const struct code_site *site,
                                        struct patch_plan_site *planned)
 {
@@ -212,7 +221,7 @@ static enum patch_reason plan_indirect(const struct patch_draft *draft, const st
         reason = check_jump(draft, site);
     if (reason == PATCH_FINE && site->length < 5)
         reason = plan_group(draft, site, planned);
-    if (site->operand == CODE_OPERAND_RIP)
+    if (site->operand == CODE_OPERAND_RIP && is_bound_once(draft->survey, site->target))
         planned->slot = site->target;
     if (reason != PATCH_FINE)
         return reason;
