@@ -170,7 +170,8 @@ int report_merge_build(struct report_context *context, struct report_merge *merg
     struct report_visitor visitor = {
         .enter = enter, .leave = leave, .leaf = leaf, .context = merge, .marks = true};
     merge->context = context;
-    if (!report_entity_init(&merge->entities, context->profile, REPORT_DETAIL_INLINED) ||
+    if (!report_entity_init(&merge->entities, context->profile,
+                            merge->plain ? REPORT_DETAIL_FUNCTION : REPORT_DETAIL_INLINED) ||
         !base_array_room(merge->branches, 0, merge->capacity))
         return report_view_memory(context);
     merge->branches[merge->count++] = (struct report_branch){0};

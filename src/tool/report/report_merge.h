@@ -33,13 +33,14 @@ struct report_merge {
     size_t count, capacity;
     uint32_t *children; /* by parent, hottest first */
     uint32_t *first;    /* children of b: children[first[b]] .. children[first[b + 1] - 1] */
+    bool plain;         /* without inlined functions */
     bool want_places;
     struct report_place *places; /* by branch, hottest first; with want_places */
     size_t place_count, place_capacity;
     struct base_map map; /* private */
 };
 
-/* Zero it but for want_places first. report_merge_free is right in any case. */
+/* Zero it but for plain and want_places first. report_merge_free is right in any case. */
 int report_merge_build(struct report_context *context, struct report_merge *merge);
 void report_merge_free(struct report_merge *merge);
 

@@ -1,5 +1,5 @@
 /* report_view.h - what the views of this room share: the context they print from, the header above them, and their
- * parts in JSON. Private to src/tool/report.
+ * parts in JSON. Private to src/tool/report, and to src/tool/browse, which shows the same figures.
  *
  * A view appends to context->out (context->json is NULL), or adds members to the object that context->json has open.
  * Context: tool. */
