@@ -30,6 +30,7 @@ static const struct command commands[] = {
     {"record", cmd_record, "run a program, or attach, and record where its time goes", 0},
     {"report", cmd_report, "show where the time went", PRINTS},
     {"candidates", cmd_candidates, "rank functions by what speeding them up could gain", PRINTS},
+    {"browse", cmd_browse, "look through a profile on the terminal", 0},
     {"diff", cmd_diff, "compare recordings: what changed, and what is noise", PRINTS},
     {"export", cmd_export, "write a profile in the format of another tool", PRINTS},
     {"query", cmd_query, "ask a profile in SQL", PRINTS},

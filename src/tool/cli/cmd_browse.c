@@ -1,0 +1,111 @@
+/* tally browse: a profile on the terminal, to walk about in. */
+#include <stddef.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base_terminal.h"
+#include "browse.h"
+#include "cli.h"
+#include "cli_profile.h"
+
+struct browse_wish {
+    int color;
+    const char *counter;
+    bool debuginfod;
+};
+
+#define MEMBER(member) .offset = offsetof(struct browse_wish, member)
+
+static const struct base_option browse_options[] = {
+    {.name = "counter",
+     .kind = BASE_OPTION_TEXT,
+     MEMBER(counter),
+     .argument = "NAME",
+     .help = "the figures to begin with (default: time.cpu, or the first counter of the profile)"},
+    {.name = "debuginfod",
+     .kind = BASE_OPTION_FLAG,
+     MEMBER(debuginfod),
+     .help = "ask the debuginfod servers of $DEBUGINFOD_URLS for what is missing"},
+    {.name = "color",
+     .kind = BASE_OPTION_CHOICE,
+     MEMBER(color),
+     .argument = "auto|always|never",
+     .help = "auto: unless NO_COLOR is set"},
+    {0},
+};
+
+static const char *const browse_notes[] = {
+    "Keys: 1 functions, 2 the tree, Enter goes into a function, Backspace back, / searches, c the next "
+    "counter, "
+    "? all of them, q leaves.",
+    NULL,
+};
+
+static const struct base_options_command browse_command = {
+    .name = "tally browse",
+    .synopsis = {"[OPTIONS] [FILE]"},
+    .summary =
+        "Look through a profile on the terminal: functions, the tree of calls, callers and callees. FILE "
+        "is a profile that tally record left (default tally.out).",
+    .options = browse_options,
+    .maximum_arguments = 1,
+    .arguments = "FILE",
+    .notes = browse_notes,
+};
+
+struct shown {
+    const char *file;
+};
+
+static void annotate(void *context, const char *function)
+{
+    const struct shown *shown = context;
+    printf("\nThis version has no `tally annotate` for %s of %s. Enter goes back.\n", function, shown->file);
+    fflush(stdout);
+    while (getchar() != '\n' && !feof(stdin))
+        ;
+}
+
+/* Ended by a signal, we say so the way the shell expects it of a command. */
+static int status_of(int result, const struct base_error *error)
+{
+    return result < 0 ? cli_fail(error) : result ? 128 + result : CLI_OK;
+}
+
+static int browse(const struct profile *profile, const struct browse_wish *wish, const char *file,
+                  struct base_error *error)
+{
+    struct shown shown = {file};
+    struct browse_options options = {
+        .in = stdin,
+        .out = stdout,
+        .file = file,
+        .counter = wish->counter,
+        .color = base_terminal_color(STDOUT_FILENO, (enum base_terminal_color)wish->color),
+        .ascii = !base_terminal_utf8(),
+        .annotate = annotate,
+        .context = &shown,
+    };
+    return status_of(browse_run(profile, &options, error), error);
+}
+
+int cmd_browse(int argc, char **argv)
+{
+    struct browse_wish wish = {0};
+    struct base_options_rest rest;
+    struct base_error error = {0};
+    struct profile *profile = NULL;
+    int status;
+    if (!cli_parse(&browse_command, argc, argv, &wish, &rest, &status))
+        return status;
+    const char *file = rest.count ? rest.arguments[0] : "tally.out";
+    if (!base_terminal_is(STDIN_FILENO) || !base_terminal_is(STDOUT_FILENO)) {
+        cli_say("browse needs a terminal; tally report prints the same");
+        return CLI_FAILED;
+    }
+    if (cli_profile_load(file, true, wish.debuginfod, &profile, &error) < 0)
+        return cli_fail(&error);
+    status = browse(profile, &wish, file, &error);
+    profile_free(profile);
+    return status;
+}
