@@ -100,8 +100,8 @@ static const struct base_option candidates_options[] = {
 static const char *const candidates_notes[] = {
     "A function counts with all it calls, recursion once. The bound is Amdahl's: 1 / (1 - f + f/K + calls * "
     "T / "
-    "time), with f the function's share of the time. Where a recording has no counts of "
-    "calls, they are taken to cost nothing.",
+    "time), with f the function's share of the time. It needs a recording with calls (tally "
+    "record --calls); without, calls are taken to cost nothing.",
     "  tally candidates --speedup 10 --invoke-cost 2us",
     "  tally candidates --threads 8 --limit 10 before.out",
     NULL,

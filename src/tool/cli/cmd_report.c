@@ -55,7 +55,7 @@ static const struct base_option report_options[] = {
      .kind = BASE_OPTION_SET,
      MEMBER(view),
      .value = REPORT_EDGES,
-     .help = "who called whom how often, exactly, where calls were counted"},
+     .help = "who called whom how often, exactly (recorded with --calls)"},
     {.name = "losses",
      .kind = BASE_OPTION_SET,
      MEMBER(view),

@@ -264,7 +264,7 @@ static void print_text(struct edges *edges)
 {
     const char *words = NULL;
     if (!edges->calls.counted)
-        words = "No calls were counted in this recording.";
+        words = "No calls were counted in this recording: tally record --calls does.";
     else if (!edges->calls.all)
         words = "No calls: none was made while they were counted.";
     else if (!edges->calls.taken)
