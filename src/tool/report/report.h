@@ -10,7 +10,8 @@
  * stand in stacks like frames: <signal> above a handler, [stack cut] where the outer part of a stack is missing.
  *
  *   calls    exact, never sampled: "entering+recursive", see report_calls.h. The time of a call is total divided by entering,
- *            with the interval of total. Where no call of a function was counted, both are empty
+ *            with the interval of total. Where no call of a function was counted, both are empty; where some may have gone
+ *            uncounted (report_complete.h), calls are "≥1,204" and their time is not known
  *
  * Context: tool. */
 #ifndef REPORT_H

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base_array.h"
+#include "report_complete.h"
 #include "report_cycle.h"
 #include "report_text.h"
 
@@ -61,7 +62,7 @@ static bool ends_of(struct report_entities *entities, const struct profile_edge 
 }
 
 static bool add_edges(struct report_context *context, struct report_entities *entities, bool by_image,
-                      struct report_calls *calls)
+                      const struct report_complete *complete, struct report_calls *calls)
 {
     const struct profile *profile = context->profile;
     for (size_t i = 1; i < profile->edge_count; i++) {
@@ -77,6 +78,8 @@ static bool add_edges(struct report_context *context, struct report_entities *en
             return false;
         pair->calls = add(pair->calls, edge->calls);
         pair->kinds[edge->kind] = add(pair->kinds[edge->kind], edge->calls);
+        pair->partial |= !report_complete_edge(complete, edge->site, edge->callee);
+        pair->callee_partial |= !report_complete_callee(complete, edge->callee);
     }
     return true;
 }
@@ -199,6 +202,7 @@ static bool index_pairs(struct report_entities *entities, struct report_calls *c
         const struct report_pair *pair = &calls->pairs[i];
         struct report_called *called = &calls->called[pair->callee];
         called->calls = add(called->calls, pair->calls);
+        called->partial |= pair->callee_partial;
         called->itself += pair->caller == pair->callee ? pair->calls : 0;
         called->recursive = add(called->recursive, pair->recursive ? pair->calls : 0);
         calls->first[pair->callee + 1]++;
@@ -216,8 +220,11 @@ int report_calls_gather(struct report_context *context, struct report_entities *
     *calls = (struct report_calls){.counted = profile_counts_calls(context->profile) != 0};
     if (!calls->counted)
         return 0;
-    bool done = add_edges(context, entities, by_image, calls) && find_recursion(entities, calls) &&
+    struct report_complete complete = {0};
+    bool done = report_complete_init(&complete, context->profile) &&
+                add_edges(context, entities, by_image, &complete, calls) && find_recursion(entities, calls) &&
                 index_pairs(entities, calls);
+    report_complete_free(&complete);
     return done ? 0 : report_view_memory(context);
 }
 
@@ -262,6 +269,11 @@ uint64_t report_calls_entering(const struct report_called *called)
     return outside ? outside : called->calls - called->itself;
 }
 
+uint64_t report_calls_divisor(const struct report_called *called)
+{
+    return called->partial ? 0 : report_calls_entering(called);
+}
+
 struct report_mean report_calls_mean(const struct report_selection *selection,
                                      const struct report_figure *figure, uint64_t calls)
 {
@@ -284,10 +296,17 @@ bool report_calls_timed(const struct report_context *context, const struct repor
 
 /* --- as people read them --- */
 
-void report_calls_text(struct base_text *out, const struct report_called *called)
+void report_calls_at_least(struct base_text *out, const struct report_called *called, bool ascii)
+{
+    if (called->partial)
+        base_text_add(out, ascii ? ">=" : "≥");
+}
+
+void report_calls_text(struct base_text *out, const struct report_called *called, bool ascii)
 {
     if (!called->calls)
         return;
+    report_calls_at_least(out, called, ascii);
     uint64_t entering = report_calls_entering(called);
     if (entering)
         report_text_count(out, entering);
@@ -319,6 +338,7 @@ void report_calls_json(struct base_json *json, const struct report_called *calle
 {
     base_json_unsigned(json, "calls", called->calls);
     base_json_unsigned(json, "recursive_calls", called->calls - report_calls_entering(called));
+    base_json_bool(json, "calls_complete", !called->partial);
 }
 
 void report_calls_mean_json(struct base_json *json, const char *key, const struct report_mean *mean)

@@ -24,6 +24,7 @@ struct report_pair {
     uint64_t kinds[PROFILE_CALL_KINDS]; /* by enum profile_call_kind */
     uint64_t calls;                     /* their sum; sums stop at the top */
     bool recursive;                     /* within itself or its cycle */
+    bool partial, callee_partial;       /* some calls of the pair, of the callee, were not counted */
 };
 
 /* What was counted of one callee. */
@@ -31,6 +32,7 @@ struct report_called {
     uint64_t calls;
     uint64_t itself;    /* of these, from itself */
     uint64_t recursive; /* of these, from itself or a member of its cycle */
+    bool partial;       /* there may be more that were not counted (report_complete.h) */
 };
 
 struct report_calls {
@@ -61,8 +63,10 @@ struct report_called report_calls_of(const struct report_calls *calls, uint32_t 
 /* NULL: no such call was counted. */
 const struct report_pair *report_calls_between(const struct report_calls *calls, uint32_t caller,
                                                uint32_t callee);
-/* Calls to divide time by; 0: how often it was entered is not known. */
+/* Calls that were seen to enter it. */
 uint64_t report_calls_entering(const struct report_called *called);
+/* Calls to divide time by; 0: how often it was entered is not known, or only in part. */
+uint64_t report_calls_divisor(const struct report_called *called);
 
 /* A mean, and the ends of its 95 % interval. */
 struct report_mean {
@@ -74,11 +78,13 @@ struct report_mean report_calls_mean(const struct report_selection *selection,
 /* Do the filters leave all the time of the calls that they leave? Then quotients make sense. */
 bool report_calls_timed(const struct report_context *context, const struct report_calls *calls);
 
-/* "1,204", recursive calls apart: "1,204+3,000"; nothing when there are none. */
-void report_calls_text(struct base_text *out, const struct report_called *called);
+/* "1,204", recursive calls apart: "1,204+3,000"; "≥" before them when some were not counted; nothing when there are none. */
+void report_calls_text(struct base_text *out, const struct report_called *called, bool ascii);
+void report_calls_at_least(struct base_text *out, const struct report_called *called,
+                           bool ascii); /* that "≥" */
 /* "844 ±27 µs"; where nothing was sampled the upper end: "<12 ns". */
 void report_calls_mean_text(struct base_text *out, const struct report_mean *mean, bool ascii);
-/* "calls" and "recursive_calls": of these, those that do not enter it. */
+/* "calls", "recursive_calls": of these, those that do not enter it, and "calls_complete". */
 void report_calls_json(struct base_json *json, const struct report_called *called);
 void report_calls_mean_json(struct base_json *json, const char *key, const struct report_mean *mean);
 

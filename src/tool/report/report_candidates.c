@@ -131,7 +131,7 @@ static bool add_candidate(struct candidates *self, uint32_t entity)
                                   .self = self->sums[entity].self,
                                   .total = self->sums[entity].total,
                                   .called = report_calls_of(&self->calls, entity)};
-    candidate.entering = report_calls_entering(&candidate.called);
+    candidate.entering = report_calls_divisor(&candidate.called);
     struct report_share share = report_select_share(&self->context->selection, &candidate.total);
     candidate.bound = report_candidates_bound(
         &self->assumption, &share, (double)self->context->selection.taken.value, candidate.entering);
@@ -271,7 +271,7 @@ static void add_missing(const struct candidates *self, struct base_text *words)
     base_text_addf(
         words,
         "No calls were counted: what invoking them costs is left out%s, and how long one takes is not "
-        "known",
+        "known. To count them: tally record --calls -- COMMAND",
         self->assumption.invoke_ns > 0 ? " (--invoke-cost has no effect)" : "");
     report_style_begin(self->context->out, REPORT_BOLD, self->context->options->color);
     paragraph(self, words);
@@ -441,7 +441,7 @@ static void add_story(const struct candidates *self, struct report_table *table,
 {
     struct base_text words = {0};
     if (!is_wide(self)) {
-        report_calls_text(&words, &candidate->called);
+        report_calls_text(&words, &candidate->called, self->context->options->ascii);
         base_text_add(&words, candidate->called.calls == 1 ? " call of " : " calls, each ");
         each_text(self, candidate, &words);
         base_text_add(&words, "; ");
@@ -464,7 +464,7 @@ static void add_known(const struct candidates *self, struct report_table *table,
     add_bound(self, table, &candidate->bound);
     report_view_share_cell(context, table, &candidate->total);
     if (is_wide(self)) {
-        report_calls_text(&text, &candidate->called);
+        report_calls_text(&text, &candidate->called, context->options->ascii);
         report_table_cell(table, base_text_string(&text), false);
         base_text_clear(&text);
         each_text(self, candidate, &text);
@@ -553,8 +553,8 @@ static void print_text(struct candidates *self)
     if (self->calls.counted && self->unknown.count) {
         base_text_add(self->context->out, self->known.count ? "\n" : "");
         base_text_add(&words,
-                      "How often these were called is not known (not counted, or only from themselves), so "
-                      "their bound leaves out what invoking them costs:");
+                      "How often these were called is not known (not counted, not all counted, or only from "
+                      "themselves), so their bound leaves out what invoking them costs:");
         paragraph(self, &words);
     }
     if (self->unknown.count)

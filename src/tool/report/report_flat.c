@@ -336,12 +336,12 @@ static void add_calls(const struct flat *flat, struct report_table *table, const
     struct report_called called = report_calls_of(&flat->calls, row->key);
     if (!flat->calls.counted)
         return;
-    report_calls_text(&text, &called);
+    report_calls_text(&text, &called, context->options->ascii);
     report_table_cell(table, base_text_string(&text), false);
     base_text_clear(&text);
-    uint64_t entering = report_calls_entering(&called);
-    if (entering && report_calls_timed(context, &flat->calls)) {
-        struct report_mean mean = report_calls_mean(&context->selection, &row->total, entering);
+    uint64_t divisor = report_calls_divisor(&called);
+    if (divisor && report_calls_timed(context, &flat->calls)) {
+        struct report_mean mean = report_calls_mean(&context->selection, &row->total, divisor);
         report_calls_mean_text(&text, &mean, context->options->ascii);
     }
     report_table_cell(table, base_text_string(&text), context->options->ascii);
@@ -429,12 +429,12 @@ static void json_calls(struct flat *flat, const struct row *row)
 {
     struct report_context *context = flat->context;
     struct report_called called = report_calls_of(&flat->calls, row->key);
-    uint64_t entering = report_calls_entering(&called);
+    uint64_t divisor = report_calls_divisor(&called);
     if (!called.calls)
         return;
     report_calls_json(context->json, &called);
-    if (entering && report_calls_timed(context, &flat->calls)) {
-        struct report_mean mean = report_calls_mean(&context->selection, &row->total, entering);
+    if (divisor && report_calls_timed(context, &flat->calls)) {
+        struct report_mean mean = report_calls_mean(&context->selection, &row->total, divisor);
         report_calls_mean_json(context->json, "ns_per_call", &mean);
     }
 }

@@ -338,10 +338,11 @@ static void add_edge_calls(const struct graph *graph, struct report_table *table
         report_text_count(&text, pair->calls);
     if (pair && !pair->recursive) {
         base_text_add(&text, "/");
+        report_calls_at_least(&text, &called, graph->context->options->ascii);
         report_text_count(&text, report_calls_entering(&called));
     }
     add_calls(graph, table, base_text_string(&text), &edge->total,
-              pair && !pair->recursive ? pair->calls : 0);
+              pair && !pair->recursive && !pair->partial ? pair->calls : 0);
     table->failed |= text.failed;
     base_text_free(&text);
 }
@@ -352,9 +353,9 @@ static void add_entry_calls(const struct graph *graph, struct report_table *tabl
     struct base_text text = {0};
     if (!graph->calls.counted)
         return;
-    report_calls_text(&text, &called);
+    report_calls_text(&text, &called, graph->context->options->ascii);
     add_calls(graph, table, base_text_string(&text), &graph->sums[entity].total,
-              report_calls_entering(&called));
+              report_calls_divisor(&called));
     table->failed |= text.failed;
     base_text_free(&text);
 }
@@ -513,7 +514,7 @@ static void json_edge_calls(struct graph *graph, const struct edge *edge)
         return;
     base_json_unsigned(graph->context->json, "calls", pair->calls);
     base_json_bool(graph->context->json, "recursive", pair->recursive);
-    json_mean(graph, &edge->total, pair->recursive ? 0 : pair->calls);
+    json_mean(graph, &edge->total, pair->recursive || pair->partial ? 0 : pair->calls);
 }
 
 static void json_entry_calls(struct graph *graph, uint32_t entity)
@@ -522,7 +523,7 @@ static void json_entry_calls(struct graph *graph, uint32_t entity)
     if (!called.calls)
         return;
     report_calls_json(graph->context->json, &called);
-    json_mean(graph, &graph->sums[entity].total, report_calls_entering(&called));
+    json_mean(graph, &graph->sums[entity].total, report_calls_divisor(&called));
 }
 
 static void json_edges(struct graph *graph, uint32_t entity, bool callers)

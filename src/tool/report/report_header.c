@@ -191,7 +191,10 @@ static void add_calls(struct flow *flow, struct base_text *part)
     base_text_add(part, " on ");
     report_text_count(part, edges);
     base_text_addf(part, " %s, exact", edges == 1 ? "edge" : "edges");
-    if (report_coverage_functions(context->profile, &found, &counted)) {
+    const char *names = profile_meta(context->profile, "calls_names");
+    if (names && *names) {
+        base_text_addf(part, "; only from or to %s", names);
+    } else if (report_coverage_functions(context->profile, &found, &counted)) {
         base_text_add(part, "; complete for ");
         report_coverage_percent(part, counted, found);
         base_text_add(part, " of functions");

@@ -309,6 +309,121 @@ static void json_has_everything(void **state)
     profile_free(sample.profile);
 }
 
+/* --- whose calls are all counted --- */
+
+static char *flat_of(const struct sample_profile *sample, bool json)
+{
+    struct report_options options = {.limit_percent = -1, .json = json};
+    return sample_profile_report(sample->profile, &options);
+}
+
+/* The row of a function, up to the end of its line. */
+static char *row_of(const char *text, const char *function)
+{
+    const char *at = strstr(text, function), *begin = at;
+    if (!at)
+        fail_msg("no %s in:\n%s", function, text);
+    while (begin > text && begin[-1] != '\n')
+        begin--;
+    return strndup(begin, strcspn(begin, "\n"));
+}
+
+static void expect_row(const char *text, const char *function, const char *part, bool has)
+{
+    char *row = row_of(text, function);
+    if (has)
+        expect_in(row, part);
+    else
+        expect_not_in(row, part);
+    free(row);
+}
+
+/* fib is entered by 10 calls. */
+static void calls_of_uncounted_images_are_at_least(void **state)
+{
+    (void)state;
+    struct sample_profile sample = sample_profile_counted();
+    char *text = flat_of(&sample, false);
+    expect_row(text, "  fib ", "  10+5,150  ", true); /* nothing is said: all was counted */
+    expect_row(text, "  fib ", " ms  ", true);
+    free(text);
+    profile_set_coverage(sample.profile, sample.program, PROFILE_COVERAGE_FUNCTIONS, 5, 5);
+    text = flat_of(&sample, false);
+    expect_row(text, "  fib ", "  ≥10+5,150  ", true); /* the library is not counted */
+    expect_row(text, "  fib ", " ms  ", false);
+    free(text);
+    text = flat_of(&sample, true);
+    assert_null(check_json(text));
+    expect_row(text, "\"fib\"", "\"calls_complete\": false", true);
+    expect_row(text, "\"fib\"", "ns_per_call", false);
+    expect_row(text, "\"on_alarm\"", "\"calls_complete\": true, \"ns_per_call\": {", true);
+    free(text);
+    profile_set_coverage(sample.profile, sample.library, PROFILE_COVERAGE_FUNCTIONS, 5, 5);
+    text = flat_of(&sample, false);
+    expect_not_in(text, "≥");
+    free(text);
+    profile_free(sample.profile);
+}
+
+static void cover_all(struct sample_profile *sample)
+{
+    profile_set_coverage(sample->profile, sample->program, PROFILE_COVERAGE_FUNCTIONS, 5, 5);
+    profile_set_coverage(sample->profile, sample->library, PROFILE_COVERAGE_FUNCTIONS, 5, 4);
+}
+
+static void calls_of_uncovered_functions_are_at_least(void **state)
+{
+    (void)state;
+    struct sample_profile sample = sample_profile_counted();
+    cover_all(&sample);
+    profile_set_uncovered(sample.profile, sample.library, 0x3000, "fib", "it is odd");
+    profile_set_uncovered(sample.profile, sample.program, 0x1000, "sqlite3VdbeExec", "of another image");
+    char *text = flat_of(&sample, false);
+    assert_int_equal(times_in(text, "≥"), 1);
+    expect_row(text, "  fib ", "  ≥10+5,150  ", true);
+    free(text);
+    struct report_options options = {.view = REPORT_CANDIDATES, .limit_percent = -1, .ascii = true};
+    text = sample_profile_report(sample.profile, &options);
+    expect_in(strstr(text, "not all counted"), "  fib  "); /* with those of which it is not known */
+    free(text);
+    options.view = REPORT_FLAT;
+    text = sample_profile_report(sample.profile, &options);
+    expect_row(text, "  fib ", "  >=10+5,150  ", true);
+    free(text);
+    profile_free(sample.profile);
+}
+
+/* From a counted image into one that is not, the calls of the pair are all there, though not those of the callee. */
+static void pairs_may_be_complete_where_callees_are_not(void **state)
+{
+    (void)state;
+    struct sample_profile sample = sample_profile_counted();
+    struct report_options options = {.view = REPORT_GRAPH, .limit_percent = -1};
+    profile_set_coverage(sample.profile, sample.program, PROFILE_COVERAGE_FUNCTIONS, 5, 5);
+    char *text = sample_profile_report(sample.profile, &options);
+    expect_in(text, "  1,204/≥1,204  "); /* main is counted: its calls have a time */
+    char *row = row_of(text, "  1,204/≥1,204  ");
+    expect_in(row, " ms  ");
+    free(row);
+    free(text);
+    profile_free(sample.profile);
+}
+
+static void names_make_others_partial(void **state)
+{
+    (void)state;
+    struct sample_profile sample = sample_profile_counted();
+    cover_all(&sample);
+    profile_set_meta(sample.profile, "calls_names", "nothing,fi?");
+    char *text = flat_of(&sample, false);
+    expect_in(text, " edges, exact; only from or to nothing,fi?");
+    expect_row(text, "  fib ", "  10+5,150  ", true);
+    expect_row(text, "  sqlite3VdbeExec ", "≥1,204", true);
+    expect_row(text, "  on_alarm ", "≥7", true);
+    free(text);
+    profile_free(sample.profile);
+}
+
 /* --- edges, divided --- */
 
 enum { FUNCTIONS = 30, EDGES = 4000 };
@@ -390,6 +505,10 @@ int main(void)
         cmocka_unit_test(one_sentence_may_have_two_codes),
         cmocka_unit_test(hostile_words),
         cmocka_unit_test(json_has_everything),
+        cmocka_unit_test(calls_of_uncounted_images_are_at_least),
+        cmocka_unit_test(calls_of_uncovered_functions_are_at_least),
+        cmocka_unit_test(pairs_may_be_complete_where_callees_are_not),
+        cmocka_unit_test(names_make_others_partial),
         cmocka_unit_test(edges_add_up_by_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

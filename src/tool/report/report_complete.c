@@ -1,0 +1,113 @@
+#include "report_complete.h"
+
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum fact { COUNTED = 1, COVERED = 2, NAMED = 4, EVERYTHING = 7 };
+
+struct spot {
+    uint64_t address;
+    uint32_t image;
+};
+
+static int by_place(const void *a, const void *b)
+{
+    const struct spot *x = a, *y = b;
+    if (x->image != y->image)
+        return x->image < y->image ? -1 : 1;
+    return (x->address > y->address) - (x->address < y->address);
+}
+
+/* The functions that are not covered, in order. */
+static struct spot *uncovered_spots(const struct profile *profile)
+{
+    size_t count = profile->uncovered_count - 1;
+    struct spot *spots = calloc(count + 1, sizeof *spots);
+    for (size_t i = 0; spots && i < count; i++)
+        spots[i] = (struct spot){profile->uncovered[i + 1].address, profile->uncovered[i + 1].image};
+    if (spots && count)
+        qsort(spots, count, sizeof *spots, by_place);
+    return spots;
+}
+
+/* Which images are counted; all when the profile does not say. */
+static bool *counted_images(const struct profile *profile)
+{
+    bool *counted = calloc(profile->image_count, sizeof *counted);
+    for (size_t i = 1; counted && i < profile->coverage_count; i++)
+        counted[profile->coverage[i].image] = true;
+    for (size_t i = 0; counted && profile->coverage_count == 1 && i < profile->image_count; i++)
+        counted[i] = true;
+    return counted;
+}
+
+/* Patterns that are separated by commas; `patterns` is taken apart. */
+static bool matches(char *patterns, const char *name)
+{
+    bool found = false;
+    for (char *pattern = patterns; pattern && !found;) {
+        char *comma = strchr(pattern, ',');
+        if (comma)
+            *comma = '\0';
+        found = !fnmatch(pattern, name, 0);
+        if (comma)
+            *comma = ',';
+        pattern = comma ? comma + 1 : NULL;
+    }
+    return found;
+}
+
+static void find_facts(struct report_complete *complete, const struct profile *profile,
+                       const struct spot *spots, const bool *counted, char *patterns)
+{
+    for (size_t i = 1; i < profile->address_count; i++) {
+        const struct profile_address *address = &profile->addresses[i];
+        struct spot spot = {address->address, address->image};
+        const char *name = profile_text(profile, profile->functions[address->function].name);
+        uint8_t facts = counted[address->image] ? COUNTED : 0;
+        if (profile->uncovered_count == 1 ||
+            !bsearch(&spot, spots, profile->uncovered_count - 1, sizeof *spots, by_place))
+            facts |= COVERED;
+        if (!patterns || matches(patterns, name))
+            facts |= NAMED;
+        complete->facts[i] = facts;
+    }
+}
+
+bool report_complete_init(struct report_complete *complete, const struct profile *profile)
+{
+    const char *names = profile_meta(profile, "calls_names");
+    char *patterns = names && *names ? strdup(names) : NULL;
+    struct spot *spots = uncovered_spots(profile);
+    bool *counted = counted_images(profile);
+    complete->facts = calloc(profile->address_count, sizeof *complete->facts);
+    bool done = complete->facts && spots && counted && (patterns || !names || !*names);
+    if (done)
+        find_facts(complete, profile, spots, counted, patterns);
+    free(patterns);
+    free(spots);
+    free(counted);
+    return done;
+}
+
+void report_complete_free(struct report_complete *complete)
+{
+    free(complete->facts);
+    *complete = (struct report_complete){0};
+}
+
+bool report_complete_callee(const struct report_complete *complete, uint32_t callee)
+{
+    return complete->facts[callee] == EVERYTHING;
+}
+
+/* Of a callee in an image that is not counted, calls are seen where they are made; of one that is not covered, which sites
+ * are missed is not known. */
+bool report_complete_edge(const struct report_complete *complete, uint32_t site, uint32_t callee)
+{
+    uint8_t from = complete->facts[site], to = complete->facts[callee];
+    if (to == EVERYTHING)
+        return true;
+    return site && from & COUNTED && to & COVERED && (from | to) & NAMED;
+}

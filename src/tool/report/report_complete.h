@@ -1,0 +1,29 @@
+/* report_complete.h - of which functions every call was counted, and of which only some.
+ *
+ * A count of calls is exact for the sites that were counted. It is the number of all calls of a function only when nobody could
+ * call it unseen: its image is counted (a libc that is not calls its own functions), it is covered (profile_set_uncovered tells
+ * which are not), and, where calls were chosen by names, its name is among them. Only then is time divided by calls the time of a
+ * call. Profiles that do not say what was counted (before version 3) are taken to have counted everything.
+ * Context: tool. */
+#ifndef REPORT_COMPLETE_H
+#define REPORT_COMPLETE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "profile.h"
+
+struct report_complete {
+    uint8_t *facts; /* by address of the profile */
+};
+
+/* False when memory ran out; report_complete_free is right in any case. */
+bool report_complete_init(struct report_complete *complete, const struct profile *profile);
+void report_complete_free(struct report_complete *complete);
+
+/* Are all calls of the function that begins at this address counted? */
+bool report_complete_callee(const struct report_complete *complete, uint32_t callee);
+/* Are all calls from the function of this site (0: unknown) to that callee? */
+bool report_complete_edge(const struct report_complete *complete, uint32_t site, uint32_t callee);
+
+#endif
