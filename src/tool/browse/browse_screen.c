@@ -196,7 +196,7 @@ static void add_calls(const struct browse_model *model, struct base_text *line, 
             report_text_count(&text, pair->calls);
     } else {
         struct report_called called = report_calls_of(&data->calls, row->entity);
-        report_calls_text(&text, &called);
+        report_calls_text(&text, &called, model->ascii);
     }
     add_padded(line, base_text_string(&text), WIDE_CALLS + 1);
     line->failed |= text.failed;
