@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base_array.h"
+#include "base_text.h"
 #include "collect_calls_bell.h"
 #include "collect_calls_build.h"
 #include "collect_calls_detach.h"
@@ -46,7 +47,7 @@ struct collect_calls {
     size_t ended_count, ended_capacity;
     uint64_t memory_left; /* bytes of ours that stayed in targets */
     uint64_t stub_samples;
-    uint64_t setup_ns; /* of planning, placing and patching, all processes together */
+    uint64_t setup_ns;     /* of planning, placing and patching, all processes together */
     bool locked, threaded; /* forms that were used */
     char notice[256];
 };
@@ -66,6 +67,17 @@ static void note(struct collect_calls *calls, const char *what, const struct bas
 }
 
 /* --- making and freeing --- */
+
+/* A report must know that calls of other functions were not all counted. */
+static void tell_names(struct profile *profile, const struct collect_calls_wish *wish)
+{
+    struct base_text names = {0};
+    for (size_t i = 0; i < wish->name_count; i++)
+        base_text_addf(&names, "%s%s", i ? "," : "", wish->names[i]);
+    if (names.length && !names.failed)
+        profile_set_meta(profile, "calls_names", base_text_string(&names));
+    base_text_free(&names);
+}
 
 int collect_calls_new(const struct collect_calls_options *options, struct collect_processes *processes,
                       struct collect_calls **made, struct base_error *error)
@@ -88,6 +100,7 @@ int collect_calls_new(const struct collect_calls_options *options, struct collec
         collect_calls_free(calls);
         return result;
     }
+    tell_names(processes->profile, &options->wish);
     *made = calls;
     return BASE_OK;
 }

@@ -279,13 +279,13 @@ static void add_stops(struct flow *flow, struct base_text *part)
     add_text(flow, part, REPORT_PLAIN);
 }
 
-/* How counters were kept, and what they took of the target's memory. A locked increment costs about 5 ns on one thread, more
+/* How counters were kept, how long it took to put them in place, and what they took of the target's memory. A locked increment costs about 5 ns on one thread, more
  * where several meet (measured for the forms of stubs that there are). */
 static void add_counters(struct flow *flow, struct base_text *part)
 {
     const struct report_context *context = flow->context;
     const char *form = profile_meta(context->profile, "calls_form");
-    uint64_t memory;
+    uint64_t figure;
     bool locked = form && !strcmp(form, "lock");
     if (form && *form) {
         begin_item(part, "counters: ");
@@ -293,10 +293,20 @@ static void add_counters(struct flow *flow, struct base_text *part)
                             : !strcmp(form, "thread") ? "by thread"
                                                       : form);
     }
-    if (meta_count(context, "overhead_target_memory", &memory)) {
+    if (meta_count(context, "calls_setup_ns", &figure)) {
         begin_item(part, "counters: ");
-        report_text_value(part, "bytes", (int64_t)memory, context->options->ascii);
+        base_text_add(part, "set up in ");
+        report_text_time(part, (int64_t)figure, context->options->ascii);
+    }
+    if (meta_count(context, "overhead_target_memory", &figure)) {
+        begin_item(part, "counters: ");
+        report_text_value(part, "bytes", (int64_t)figure, context->options->ascii);
         base_text_add(part, " in the target");
+    }
+    if (meta_count(context, "calls_memory_left", &figure)) {
+        begin_item(part, "counters: ");
+        report_text_value(part, "bytes", (int64_t)figure, context->options->ascii);
+        base_text_add(part, " left in it");
     }
     add_text(flow, part, REPORT_PLAIN);
 }
@@ -369,6 +379,21 @@ static void add_filters(struct flow *flow, struct base_text *part)
     end_line(flow);
 }
 
+/* Tally puts everything back; what somebody else has changed meanwhile it cannot. */
+static void add_remains(struct flow *flow, struct base_text *part)
+{
+    const struct report_context *context = flow->context;
+    uint64_t remains;
+    if (!meta_count(context, "calls_remains", &remains))
+        return;
+    base_text_add(part, "note: ");
+    report_text_count(part, remains);
+    base_text_addf(part, " %s in the target's code could not be put back: somebody else had changed %s",
+                   remains == 1 ? "place" : "places", remains == 1 ? "it" : "them");
+    add_text(flow, part, REPORT_PLAIN);
+    end_line(flow);
+}
+
 /* Whatever the recorder had to say of itself, and other counters. */
 static void add_notes(struct flow *flow, struct base_text *part)
 {
@@ -384,6 +409,7 @@ static void add_notes(struct flow *flow, struct base_text *part)
         add_text(flow, part, REPORT_PLAIN);
         end_line(flow);
     }
+    add_remains(flow, part);
     for (size_t i = 1; i < profile->counter_count && profile->counter_count > 2; i++)
         if (i != context->selection.counter && i != profile_counts_calls(profile))
             base_text_addf(part, "%s%s", part->length ? ", " : "other counters (--counter): ",

@@ -21,7 +21,10 @@ static bool numeric(const char *key)
                                        "overhead_signal_ns",
                                        "overhead_births",
                                        "overhead_stopped_ns",
-                                       "overhead_target_memory"};
+                                       "overhead_target_memory",
+                                       "calls_setup_ns",
+                                       "calls_memory_left",
+                                       "calls_remains"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!strcmp(key, keys[i]))
             return true;

@@ -42,6 +42,10 @@ static const struct {
     {WIRE_LOSS_CLOCK_DISORDER, "event out of order", "events out of order"},
     {WIRE_LOSS_READ_LATE, "stack read late", "stacks read late"},
     {WIRE_LOSS_SHORT_LIVED, "ms of CPU time in short-lived threads", "ms of CPU time in short-lived threads"},
+    {WIRE_LOSS_NOT_PLANNED, "image without counted calls", "images without counted calls"},
+    {WIRE_LOSS_CALLS_UNSEEN, "process whose calls were lost", "processes whose calls were lost"},
+    {WIRE_LOSS_PRIVILEGES, "program without its privileges", "programs without their privileges"},
+    {WIRE_LOSS_CALLS_SHARED, "thread born unseen", "threads born unseen"},
 };
 
 /* What this version knows of a number; a later one may have written others. */

@@ -88,6 +88,13 @@ static void costs_are_said(void **state)
     check_cost("overhead_signals", "12000000", "   ptrace: 12.0 M signals   ");
     check_cost("overhead_births", "3", "   ptrace: 3 births   ");
     check_cost("overhead_stopped_ns", "2999999", "   ptrace: stopped for 3.00 ms in all   ");
+    check_cost("calls_setup_ns", "7200000", "   counters: set up in 7.20 ms   ");
+    check_cost("calls_memory_left", "65536", "   counters: 65.5 kB left in it   ");
+    check_cost("calls_remains", "1",
+               "\nnote: 1 place in the target's code could not be put back: somebody else had changed it");
+    check_cost(
+        "calls_remains", "1200",
+        "\nnote: 1,200 places in the target's code could not be put back: somebody else had changed them");
     check_cost("calls_form", "plain", "   counters: plain   ");
     check_cost("calls_form", "thread", "   counters: by thread   ");
     check_cost("calls_form", "lock", "   counters: locked, about 5 ns a call   ");
@@ -98,9 +105,10 @@ static void costs_are_said(void **state)
 static void costs_that_make_no_sense_are_not_said(void **state)
 {
     (void)state;
-    static const char *const keys[] = {"overhead_stub_samples", "overhead_signals",
-                                       "overhead_signal_ns",    "overhead_births",
-                                       "overhead_stopped_ns",   "overhead_target_memory"};
+    static const char *const keys[] = {
+        "overhead_stub_samples", "overhead_signals",    "overhead_signal_ns",
+        "overhead_births",       "overhead_stopped_ns", "overhead_target_memory",
+        "calls_setup_ns",        "calls_memory_left",   "calls_remains"};
     static const char *const values[] = {"", "x", "nan", "inf", "-1", "1e99", "99999999999999999999"};
     for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
         struct sample_profile sample = sample_profile_counted();
