@@ -21,13 +21,20 @@ int collect_calls_images_init(struct collect_calls_images *set, struct collect_i
     return result < 0 ? base_fail(error, result, "%s", reason.text) : BASE_OK;
 }
 
+static void forget_plan(struct collect_calls_image *image)
+{
+    patch_plan_free(&image->plan);
+    patch_slots_free(&image->names);
+}
+
 static void free_image(struct collect_calls_image *image)
 {
     if (!image)
         return;
     if (image->state == COLLECT_CALLS_PLANNED)
-        patch_plan_free(&image->plan);
+        forget_plan(image);
     free(image->wanted);
+    free(image->named);
     free(image->slots);
     free(image);
 }
@@ -44,29 +51,38 @@ void collect_calls_images_free(struct collect_calls_images *set)
 
 /* --- what is wanted --- */
 
-struct demangled {
+struct naming {
+    const struct patch_slots *slots;
     char *text; /* the last answer */
 };
 
 static const char *demangle(void *context, const char *raw)
 {
-    struct demangled *last = context;
+    struct naming *last = context;
     free(last->text);
     last->text = symbol_demangle(raw);
     return last->text ? last->text : raw;
 }
 
+static const char *slot_name(void *context, uint64_t slot)
+{
+    const struct naming *naming = context;
+    return patch_slots_name(naming->slots, slot);
+}
+
 static int choose(const struct collect_calls_images *set, struct collect_calls_image *image)
 {
     const struct patch_plan_header *header = image->plan.header;
-    struct demangled last = {0};
+    struct naming last = {.slots = &image->names};
     struct patch_select_names names = {
         .globs = set->wish.names, .glob_count = set->wish.name_count, .demangle = demangle, .context = &last};
     if (!set->wish.name_count)
         return BASE_OK;
     image->wanted = calloc((size_t)header->site_count + header->hook_count + 1, 1);
-    if (!image->wanted)
+    image->named = calloc(header->function_count + 1u, 1);
+    if (!image->wanted || !image->named)
         return BASE_ENOMEM;
+    patch_select_functions(&image->plan, &names, image->named);
     int result = patch_select_names(&image->plan, &names, image->wanted, NULL);
     free(last.text);
     return result;
@@ -142,11 +158,15 @@ plan(struct collect_calls_images *set, struct collect_calls_image *image, const 
         return COLLECT_CALLS_UNWANTED;
     if (patch_cache_plan(set->cache, from->elf, NULL, &image->plan, NULL) < 0)
         return COLLECT_CALLS_REFUSED;
+    if (patch_slots_make(from->elf, &image->names, NULL) < 0) {
+        patch_plan_free(&image->plan);
+        return COLLECT_CALLS_REFUSED;
+    }
     if (choose(set, image) == BASE_OK && list_slots(image) == BASE_OK) {
         find_linkage(image, from->elf);
         return COLLECT_CALLS_PLANNED;
     }
-    patch_plan_free(&image->plan);
+    forget_plan(image);
     return COLLECT_CALLS_REFUSED;
 }
 

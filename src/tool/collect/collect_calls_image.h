@@ -13,6 +13,7 @@
 #include "collect_image.h"
 #include "patch_cache.h"
 #include "patch_plan.h"
+#include "patch_slots.h"
 
 struct collect_calls_wish {
     const char *const *names;  /* globs of callers or callees; none: all */
@@ -30,8 +31,10 @@ enum collect_calls_image_state {
 struct collect_calls_image {
     enum collect_calls_image_state state;
     struct patch_plan plan;
-    uint8_t *wanted; /* of each site, then each hook; NULL: everything */
-    uint64_t *slots; /* distinct image addresses, ascending */
+    uint8_t *wanted;          /* of each site, then each hook; NULL: everything */
+    uint8_t *named;           /* of each function: it matches the names that were asked for; NULL: all do */
+    struct patch_slots names; /* of slots */
+    uint64_t *slots;          /* distinct image addresses that sites go through, ascending */
     size_t slot_count;
     uint64_t linkage_low, linkage_high; /* its linkage stubs lie there: where unbound slots point */
 };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base_array.h"
+#include "elf_export.h"
 #include "symbol.h"
 #include "wire_loss.h"
 
@@ -143,6 +144,23 @@ static uint64_t callee_of(const struct collect_calls_object *object, const struc
     return inside >= image->linkage_low && inside < image->linkage_high ? 0 : value;
 }
 
+/* A slot that was not filled when it was last looked at (a short life, a late first call): whom ld.so would have filled it
+ * with, by name. Good enough for a report; nothing that runs depends on it. 0: nobody is known. */
+static uint64_t callee_by_name(const struct telling *telling, const struct collect_calls_object *object,
+                               const struct patch_plan_site *site)
+{
+    const struct collect_calls_space *space = telling->space;
+    const struct collect_images *images = telling->reading->rig->images.images;
+    const char *name = patch_slots_name(&object->planned->names, site->slot);
+    for (size_t i = 0; name && name[0] && i < space->mapping_count; i++) {
+        const struct elf_image *elf = images->items[space->mappings[i].image].elf;
+        uint64_t address;
+        if (elf && elf_export_find(elf, name, &address))
+            return address + space->mappings[i].bias;
+    }
+    return 0;
+}
+
 static uint32_t site_address(const struct telling *telling, const struct collect_calls_object *object,
                              const struct patch_plan_site *site)
 {
@@ -158,6 +176,20 @@ static void tell_foreign(struct telling *telling, uint64_t return_address, uint3
     tell(telling, site, callee, site ? PROFILE_CALL_INDIRECT : PROFILE_CALL_ENTRY, calls);
 }
 
+static bool is_named(const struct collect_calls_object *object, uint64_t address)
+{
+    const struct collect_calls_image *image = object->planned;
+    uint32_t function = patch_plan_function_at(&image->plan, address - object->bias);
+    return !image->named || (function != PATCH_NONE && image->named[function]);
+}
+
+/* With names asked for, hooks see more than was wanted: those of an image with a matching caller are all there. */
+static bool is_wanted(const struct collect_calls_object *from, uint64_t return_address,
+                      const struct collect_calls_object *at, uint64_t entry)
+{
+    return is_named(at, entry) || (from && is_named(from, return_address - 1));
+}
+
 static void match(struct telling *telling, const struct collect_calls_arrival *arrival)
 {
     const struct collect_calls_object *at = object_of_word(telling->space, arrival->word);
@@ -170,6 +202,8 @@ static void match(struct telling *telling, const struct collect_calls_arrival *a
     if (hook >= plan->header->hook_count)
         return;
     uint64_t entry = plan->hooks[hook].address;
+    if (!is_wanted(from, arrival->return_address, at, entry + at->bias))
+        return;
     uint32_t callee = address_in(telling, at, entry);
     uint32_t site = from && from->patch
                         ? patch_plan_site_ending(&from->planned->plan, arrival->return_address - from->bias)
@@ -215,6 +249,8 @@ static void tell_site(struct telling *telling, const struct collect_calls_object
     enum profile_call_kind kind = kind_of(site);
     if (!callee && site->slot)
         callee = telling->callees[word];
+    if (!callee && site->slot && telling->reading->final)
+        callee = callee_by_name(telling, object, site);
     if (callee) {
         uint32_t to = address_at(telling, callee);
         tell(telling, site_address(telling, object, site), to, kind, calls);
@@ -230,7 +266,10 @@ static void tell_site(struct telling *telling, const struct collect_calls_object
 static void tell_hook(struct telling *telling, const struct collect_calls_object *object, uint32_t hook)
 {
     uint32_t word = object->base + patch_plan_hook_word(&object->planned->plan, hook);
-    uint32_t callee = address_in(telling, object, object->planned->plan.hooks[hook].address);
+    uint64_t entry = object->planned->plan.hooks[hook].address;
+    uint32_t callee = address_in(telling, object, entry);
+    if (!is_named(object, entry + object->bias))
+        return;
     uint32_t overflow = word + (uint32_t)(offsetof(struct patch_hook_words, overflow) / 8);
     if (telling->reading->final)
         tell(telling, 0, callee, PROFILE_CALL_TAIL, telling->strays[word]);

@@ -68,6 +68,13 @@ static bool wants_site(const struct patch_plan_site *site, const struct patch_se
     return name_matches(names, name);
 }
 
+void patch_select_functions(const struct patch_plan *plan, const struct patch_select_names *names,
+                            uint8_t *named)
+{
+    for (uint32_t i = 0; i < plan->header->function_count; i++)
+        named[i] = name_matches(names, patch_plan_function_name(plan, i));
+}
+
 int patch_select_names(const struct patch_plan *plan, const struct patch_select_names *names, uint8_t *wanted,
                        struct base_error *error)
 {
@@ -79,10 +86,9 @@ int patch_select_names(const struct patch_plan *plan, const struct patch_select_
     uint8_t *chosen = calloc(header->function_count + 1u, 1);
     if (chosen == NULL)
         return base_fail(error, BASE_ENOMEM, "no memory to choose functions");
-    for (uint32_t i = 0; i < header->function_count; i++) {
-        chosen[i] = name_matches(names, patch_plan_function_name(plan, i));
+    patch_select_functions(plan, names, chosen);
+    for (uint32_t i = 0; i < header->function_count; i++)
         any = any || chosen[i] != 0;
-    }
     for (uint32_t i = 0; i < header->site_count; i++)
         wanted[i] = wants_site(&plan->sites[i], names, chosen);
     for (uint32_t i = 0; i < header->hook_count; i++)

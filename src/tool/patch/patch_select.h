@@ -29,6 +29,10 @@ struct patch_select_names {
     void *context;
 };
 
+/* `named` has function_count bytes; each becomes 1 when the function's name matches a glob, else 0. */
+void patch_select_functions(const struct patch_plan *plan, const struct patch_select_names *names,
+                            uint8_t *named);
+
 /* `wanted` has site_count + hook_count bytes; each becomes 0 or 1. A site is wanted when its caller or its callee (or
  * the name of its slot) matches a glob; a hook when its function matches. When any function of the image matches, all
  * its hooks are wanted, because a matching caller may call any of them. Calls by address of a matching function from
