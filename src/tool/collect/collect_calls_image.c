@@ -74,8 +74,11 @@ static int choose(const struct collect_calls_images *set, struct collect_calls_i
 {
     const struct patch_plan_header *header = image->plan.header;
     struct naming last = {.slots = &image->names};
-    struct patch_select_names names = {
-        .globs = set->wish.names, .glob_count = set->wish.name_count, .demangle = demangle, .context = &last};
+    struct patch_select_names names = {.globs = set->wish.names,
+                                       .glob_count = set->wish.name_count,
+                                       .demangle = demangle,
+                                       .slot_name = slot_name,
+                                       .context = &last};
     if (!set->wish.name_count)
         return BASE_OK;
     image->wanted = calloc((size_t)header->site_count + header->hook_count + 1, 1);
