@@ -146,12 +146,14 @@ static bool make_blocks(struct maker *maker)
     return true;
 }
 
-/* The last instruction of a block that is not padding behind an end. */
+/* What a block ends with: the last instruction, but for padding behind a jump. */
 static size_t last_of(const struct maker *maker, const struct code_block *block)
 {
-    for (size_t i = block->first; i < block->first + block->count; i++)
-        if (code_instruction_ends(&maker->all->items[i]) || (maker->facts[i] & NO_RETURN))
+    for (size_t i = block->first; i < block->first + block->count; i++) {
+        const struct code_instruction *at = &maker->all->items[i];
+        if (is_direct(at) || code_instruction_ends(at) || (maker->facts[i] & NO_RETURN))
             return i;
+    }
     return block->first + block->count - 1;
 }
 

@@ -132,6 +132,17 @@ static const uint8_t tail[] = {
     0xeb, 0xfc,             /* 608: jmp 606 */
 };
 
+static const uint8_t padded[] = {
+    0x85, 0xff,       /* 700: test %edi,%edi */
+    0x74, 0x05,       /* 702: je 709 */
+    0x0f, 0x1f, 0x00, /* 704: nopl (%rax) */
+    0xff, 0xc0,       /* 707: inc %eax */
+    0xff, 0xcf,       /* 709: dec %edi */
+    0x75, 0xf3,       /* 70b: jne 700 */
+    0x90,             /* 70d: nop */
+    0xc3,             /* 70e: ret */
+};
+
 static const uint8_t arm[] = {
     0x02, 0x00, 0x80, 0xd2, /*  0: mov x2, #0 */
     0x00, 0x01, 0x00, 0xb4, /*  4: cbz x0, 24 */
@@ -176,6 +187,8 @@ static const struct piece pieces[] = {
      .blocks = "500>1,3 505>2,3 50c>3 50e>", .loops = ""},
     {"a tail call goes nowhere, though something lies open", CODE(tail), .start = 0x600,
      .blocks = "600> 606>1", .loops = "1@1<1"},
+    {"padding that is run, behind a branch", CODE(padded), .start = 0x700,
+     .blocks = "700>1,2 707>2 709>3,0 70e>", .loops = "0@1<2"},
     {"AArch64", CODE(arm), .start = 0, .aarch64 = true, .blocks = "0>1 4>2,4 8>3,2 18>1 24>5,2 2c>",
      .loops = "1@1<3 2@2<2"},
     {"an AArch64 switch, and a tail call", CODE(arm_switch), .start = 0, .aarch64 = true, .guessed = 1,
