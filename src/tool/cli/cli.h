@@ -18,6 +18,7 @@ enum { CLI_OK = 0, CLI_FAILED = 2 };
  */
 typedef int cli_command(int argc, char **argv);
 
+cli_command cmd_annotate;
 cli_command cmd_browse, cmd_diff;
 cli_command cmd_export;
 cli_command cmd_candidates, cmd_doctor, cmd_list, cmd_query, cmd_record, cmd_report;

@@ -56,6 +56,11 @@ static const struct base_option report_options[] = {
      MEMBER(view),
      .value = REPORT_EDGES,
      .help = "who called whom how often, exactly (recorded with --calls)"},
+    {.name = "loops",
+     .kind = BASE_OPTION_SET,
+     MEMBER(view),
+     .value = REPORT_LOOPS,
+     .help = "the hottest loops of the program, found in its code"},
     {.name = "losses",
      .kind = BASE_OPTION_SET,
      MEMBER(view),
@@ -194,6 +199,7 @@ static int print(const struct profile *profile, const struct report_wish *wish, 
         .ascii = !base_terminal_utf8(),
         .width = base_terminal_width(STDOUT_FILENO),
         .file = file,
+        .debuginfod = wish->debuginfod,
     };
     struct base_text text = {0};
     int result = report_print(profile, &options, &text, error);

@@ -29,6 +29,7 @@ struct command {
 static const struct command commands[] = {
     {"record", cmd_record, "run a program, or attach, and record where its time goes", 0},
     {"report", cmd_report, "show where the time went", PRINTS},
+    {"annotate", cmd_annotate, "show a function line by line", PRINTS},
     {"candidates", cmd_candidates, "rank functions by what speeding them up could gain", PRINTS},
     {"browse", cmd_browse, "look through a profile on the terminal", 0},
     {"diff", cmd_diff, "compare recordings: what changed, and what is noise", PRINTS},

@@ -149,6 +149,10 @@ static int print_view(struct report_context *context)
         return report_edges(context);
     case REPORT_CANDIDATES:
         return report_candidates(context);
+    case REPORT_LOOPS:
+        return report_loops(context);
+    case REPORT_ANNOTATE:
+        return report_annotate(context);
     case REPORT_FLAT:
         break;
     }

@@ -18,6 +18,7 @@
 #define REPORT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base_error.h"
@@ -32,6 +33,8 @@ enum report_view {
     REPORT_LOSSES,
     REPORT_EDGES,
     REPORT_CANDIDATES,
+    REPORT_LOOPS,
+    REPORT_ANNOTATE,
 };
 enum report_by {
     REPORT_BY_FUNCTION,
@@ -40,6 +43,18 @@ enum report_by {
     REPORT_BY_IMAGE,
     REPORT_BY_THREAD,
     REPORT_BY_CPU
+};
+
+/* Of REPORT_ANNOTATE. Strings are the caller's. */
+struct report_annotation {
+    const char *function;    /* a name, a pattern of one (* and ?), its beginning, or IMAGE+0xADDRESS */
+    const char *image;       /* NULL, or glob on the names of images, or the beginning of a build-id */
+    bool assembly;           /* instructions under their lines */
+    bool intel;              /* in the syntax of Intel, not of AT&T */
+    bool whole;              /* all lines, not only those near the hot ones */
+    uint64_t around;         /* lines shown before and after one that counts */
+    const char *const *maps; /* "FROM=TO": where sources lie now whose paths begin with FROM */
+    size_t map_count;
 };
 
 struct report_options {
@@ -60,6 +75,8 @@ struct report_options {
     bool ascii;       /* the terminal shows no UTF-8: no box drawing, +- for the plus-minus sign */
     unsigned width;   /* columns of the terminal; 0: do not shorten; under 40 counts as 40 */
     const char *file; /* of the profile, for the header */
+    bool debuginfod; /* of REPORT_LOOPS and REPORT_ANNOTATE, which read images: ask for missing debug files */
+    const struct report_annotation *annotation; /* of REPORT_ANNOTATE */
     /* of REPORT_CANDIDATES: what is assumed */
     double speedup;     /* how many times faster a moved call runs; 0: however fast */
     uint64_t invoke_ns; /* what each call costs on top, ns */

@@ -35,6 +35,8 @@ int report_paths(struct report_context *context);
 int report_losses(struct report_context *context);
 int report_edges(struct report_context *context);
 int report_candidates(struct report_context *context);
+int report_loops(struct report_context *context);
+int report_annotate(struct report_context *context);
 
 /* report_header.c: what was measured and how far to trust it. */
 void report_header(struct report_context *context);

@@ -65,8 +65,11 @@ static void every_allocation(void **state)
     (void)state;
     struct sample_profile sample = sample_profile_counted();
     sample_profile_cover(&sample);
-    for (int form = 0; form < 2 * (REPORT_CANDIDATES + 1); form++) {
-        struct report_options options = {.view = (enum report_view)(form / 2),
+    for (int form = 0; form < 2 * (REPORT_ANNOTATE + 1); form++) {
+        const struct report_annotation annotation = {
+            .function = "std::__detail", .assembly = form % 2, .around = 4};
+        struct report_options options = {.annotation = &annotation,
+                                         .view = (enum report_view)(form / 2),
                                          .json = form % 2,
                                          .lines = true,
                                          .thread = "*",

@@ -1,0 +1,209 @@
+/* tally annotate: one function, line by line or instruction by instruction. */
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base_terminal.h"
+#include "base_text.h"
+#include "cli.h"
+#include "cli_pager.h"
+#include "cli_profile.h"
+#include "report.h"
+
+static const double DEFAULT_LIMIT = 1; /* percent of the function */
+enum { MAPS_MOST = 16, AROUND = 4, AROUND_MOST = 1000 };
+
+struct annotate_wish {
+    int syntax, color;
+    const char *counter, *thread, *process, *image, *cpus;
+    const char *maps[MAPS_MOST];
+    size_t map_count;
+    double limit_percent;
+    uint64_t around;
+    bool assembly, whole, wide, json, debuginfod, pager;
+};
+
+static int read_limit(const struct base_option *option, const char *argument, void *target,
+                      struct base_error *error)
+{
+    (void)option;
+    struct annotate_wish *wish = target;
+    uint64_t rows = 0;
+    int result = cli_profile_limit(argument, &wish->limit_percent, &rows, error);
+    if (result == BASE_OK && wish->limit_percent < 0)
+        return base_fail(error, BASE_EUSAGE, "%s is no share of the function: write %s%%", argument,
+                         argument);
+    return result;
+}
+
+static int read_map(const struct base_option *option, const char *argument, void *target,
+                    struct base_error *error)
+{
+    (void)option;
+    struct annotate_wish *wish = target;
+    const char *sign = strchr(argument, '=');
+    if (!sign || sign == argument)
+        return base_fail(error, BASE_EUSAGE, "%s is not of the form FROM=TO", argument);
+    if (wish->map_count == MAPS_MOST)
+        return base_fail(error, BASE_EUSAGE, "no more than %d are possible", MAPS_MOST);
+    wish->maps[wish->map_count++] = argument;
+    return BASE_OK;
+}
+
+#define MEMBER(member) .offset = offsetof(struct annotate_wish, member)
+
+static const struct base_option annotate_options[] = {
+    {.kind = BASE_OPTION_HEADING, .help = "What is shown"},
+    {.name = "asm",
+     .kind = BASE_OPTION_FLAG,
+     MEMBER(assembly),
+     .help = "instructions under their lines, with arrows for jumps and the loops they lie in"},
+    {.name = "syntax",
+     .kind = BASE_OPTION_CHOICE,
+     MEMBER(syntax),
+     .argument = "att|intel",
+     .help = "how x86-64 instructions are written"},
+    {.name = "counter",
+     .kind = BASE_OPTION_TEXT,
+     MEMBER(counter),
+     .argument = "NAME",
+     .help = "the figures to show (default: the first counter of the profile, time.cpu where there is one)"},
+    {.name = "limit",
+     .kind = BASE_OPTION_CALL,
+     .handler = read_limit,
+     .argument = "PERCENT",
+     .help = "of a long function, lines count from this share of its total on (default 1%)"},
+    {.name = "context",
+     .kind = BASE_OPTION_NUMBER,
+     MEMBER(around),
+     .argument = "N",
+     .maximum = AROUND_MOST,
+     .help = "lines around those that count (default 4; twice as many instructions)"},
+    {.name = "whole", .kind = BASE_OPTION_FLAG, MEMBER(whole), .help = "leave no line out"},
+    {.name = "source-map",
+     .kind = BASE_OPTION_CALL,
+     .handler = read_map,
+     .argument = "FROM=TO",
+     .help = "sources whose path begins with FROM lie in TO now (may be given several times)"},
+    {.kind = BASE_OPTION_HEADING, .help = "Only a part"},
+    {.name = "image",
+     .kind = BASE_OPTION_TEXT,
+     MEMBER(image),
+     .argument = "NAME",
+     .help =
+         "the function of that file, by name (* and ? stand for anything) or the beginning of its build-id"},
+    {.name = "thread",
+     .kind = BASE_OPTION_TEXT,
+     MEMBER(thread),
+     .argument = "TID|NAME",
+     .help = "threads of that number or name; * and ? stand for anything"},
+    {.name = "process",
+     .kind = BASE_OPTION_TEXT,
+     MEMBER(process),
+     .argument = "PID|NAME",
+     .help = "processes of that number or name; * and ? stand for anything"},
+    {.name = "cpu",
+     .kind = BASE_OPTION_TEXT,
+     MEMBER(cpus),
+     .argument = "LIST",
+     .help = "samples taken on these CPUs: 0,2-5"},
+    {.kind = BASE_OPTION_HEADING, .help = "How it is shown"},
+    {.name = "wide", .kind = BASE_OPTION_FLAG, MEMBER(wide), .help = "do not cut long lines"},
+    {.name = "json", .kind = BASE_OPTION_FLAG, MEMBER(json), .help = "for machines"},
+    {.name = "debuginfod",
+     .kind = BASE_OPTION_FLAG,
+     MEMBER(debuginfod),
+     .help = "ask the debuginfod servers of $DEBUGINFOD_URLS for what is missing"},
+    {.name = "no-pager",
+     .kind = BASE_OPTION_UNFLAG,
+     MEMBER(pager),
+     .help = "print long listings straight to the terminal"},
+    {.name = "color",
+     .kind = BASE_OPTION_CHOICE,
+     MEMBER(color),
+     .argument = "auto|always|never",
+     .help = "auto: on a terminal, unless NO_COLOR is set"},
+    {0},
+};
+
+static const char *const annotate_notes[] = {
+    "FUNCTION is a name, with or without its arguments and what qualifies it, a pattern, the beginning of a "
+    "name, or IMAGE+0xADDRESS. Lines with a tenth of the function's own time are marked with >.",
+    "  tally annotate sqlite3VdbeExec",
+    "  tally annotate --asm 'Parser::next*' before.out",
+    "  tally annotate main --source-map /build/app=.",
+    NULL,
+};
+
+static const struct base_options_command annotate_command = {
+    .name = "tally annotate",
+    .synopsis = {"[OPTIONS] FUNCTION [FILE]"},
+    .summary =
+        "Show one function line by line, or instruction by instruction, with the cost beside each. FILE "
+        "is a profile that tally record left (default tally.out).",
+    .options = annotate_options,
+    .minimum_arguments = 1,
+    .maximum_arguments = 2,
+    .arguments = "FUNCTION FILE",
+    .notes = annotate_notes,
+};
+
+/* What would be ignored is refused. */
+static int check(struct annotate_wish *wish, struct base_error *error)
+{
+    if (wish->syntax > 0 && !wish->assembly)
+        return base_fail(error, BASE_EUSAGE, "annotate: --syntax goes with --asm");
+    return BASE_OK;
+}
+
+static int print(const struct profile *profile, const struct annotate_wish *wish, const char *function,
+                 const char *file, struct base_error *error)
+{
+    struct report_annotation annotation = {
+        .function = function,
+        .image = wish->image,
+        .assembly = wish->assembly,
+        .intel = wish->syntax == 1,
+        .whole = wish->whole,
+        .around = wish->around,
+        .maps = wish->maps,
+        .map_count = wish->map_count,
+    };
+    struct report_options options = {
+        .view = REPORT_ANNOTATE,
+        .counter = wish->counter,
+        .limit_percent = wish->limit_percent,
+        .thread = wish->thread,
+        .process = wish->process,
+        .cpus = wish->cpus,
+        .json = wish->json,
+        .color = base_terminal_color(STDOUT_FILENO, (enum base_terminal_color)wish->color),
+        .ascii = !base_terminal_utf8(),
+        .width = wish->wide ? 0 : base_terminal_width(STDOUT_FILENO),
+        .file = file,
+        .debuginfod = wish->debuginfod,
+        .annotation = &annotation,
+    };
+    struct base_text text = {0};
+    int result = report_print(profile, &options, &text, error);
+    int status = result < 0 ? cli_fail(error) : cli_pager_show(&text, wish->pager && !wish->json);
+    base_text_free(&text);
+    return status;
+}
+
+int cmd_annotate(int argc, char **argv)
+{
+    struct annotate_wish wish = {.limit_percent = DEFAULT_LIMIT, .around = AROUND, .pager = true};
+    struct base_options_rest rest;
+    struct base_error error = {0};
+    struct profile *profile = NULL;
+    int status;
+    if (!cli_parse(&annotate_command, argc, argv, &wish, &rest, &status))
+        return status;
+    const char *file = rest.count > 1 ? rest.arguments[1] : "tally.out";
+    if (check(&wish, &error) < 0 || cli_profile_load(file, true, wish.debuginfod, &profile, &error) < 0)
+        return cli_fail(&error);
+    status = print(profile, &wish, rest.arguments[0], file, &error);
+    profile_free(profile);
+    return status;
+}

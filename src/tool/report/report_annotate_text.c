@@ -1,0 +1,243 @@
+/* report_annotate_text.c - the lines of a function, with what was inlined under the line it was inlined at.
+ *
+ * Of a long function only lines near those that count are shown; a line of dots says how many are left out, and what they
+ * cost together. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "report_annotate.h"
+#include "report_style.h"
+#include "report_text.h"
+
+enum { WHOLE_MOST = 80, LINE = 7, INLINE_INDENT = 2 };
+
+struct printer {
+    struct report_annotate *annotate;
+    uint32_t *children; /* lines by parent, the hottest first */
+    uint32_t *first;    /* children of line l: children[first[l]] .. children[first[l + 1] - 1] */
+};
+
+/* --- the tree --- */
+
+static int hotter(const void *left, const void *right, void *context)
+{
+    const struct report_annotate *annotate = context;
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    const struct report_annotate_line *x = &annotate->lines[a], *y = &annotate->lines[b];
+    int64_t p = report_annotate_total(annotate, a).value, q = report_annotate_total(annotate, b).value;
+    if (x->parent != y->parent)
+        return x->parent < y->parent ? -1 : 1;
+    if (p != q)
+        return p > q ? -1 : 1;
+    if (x->line != y->line)
+        return x->line < y->line ? -1 : 1;
+    return (a > b) - (a < b);
+}
+
+static bool sort_lines(struct printer *printer)
+{
+    const struct report_annotate *annotate = printer->annotate;
+    size_t count = annotate->line_count;
+    printer->children = calloc(count + 1, sizeof *printer->children);
+    printer->first = calloc(count + 2, sizeof *printer->first);
+    if (!printer->children || !printer->first)
+        return false;
+    for (uint32_t i = 1; i < count; i++) {
+        printer->children[i - 1] = i;
+        printer->first[annotate->lines[i].parent + 1]++;
+    }
+    for (size_t i = 1; i < count + 2; i++)
+        printer->first[i] += printer->first[i - 1];
+    if (count > 1)
+        qsort_r(printer->children, count - 1, sizeof *printer->children, hotter, printer->annotate);
+    return true;
+}
+
+/* --- rows --- */
+
+/* `text` NULL: not known. */
+static void print_row(const struct printer *printer, uint32_t place, uint32_t line, unsigned indent,
+                      const char *text, size_t length)
+{
+    const struct report_annotate *annotate = printer->annotate;
+    struct report_context *context = annotate->context;
+    enum report_style style = place && report_annotate_hot(annotate, place) ? REPORT_BOLD : REPORT_PLAIN;
+    report_style_begin(context->out, style, context->options->color);
+    report_annotate_columns(annotate, place, context->out);
+    if (line)
+        base_text_addf(context->out, "%*u", LINE, line);
+    else
+        base_text_addf(context->out, "%*s", LINE, "");
+    if (length) {
+        base_text_add_repeated(context->out, ' ', indent + 2);
+        report_annotate_cut(annotate, text, length, report_annotate_width(annotate) + LINE + 2 + indent,
+                            context->out);
+    }
+    report_style_end(context->out, style, context->options->color);
+    base_text_add(context->out, "\n");
+}
+
+static const char *source_of(const struct printer *printer, const char *path, uint32_t line, size_t *length)
+{
+    *length = 0;
+    return path && *path ? report_source_line(&printer->annotate->source, path, line, length) : NULL;
+}
+
+/* "push (stack.h:33)  text" */
+static void print_inlined(const struct printer *printer, uint32_t place)
+{
+    const struct report_annotate *annotate = printer->annotate;
+    const struct profile *profile = annotate->context->profile;
+    const struct report_annotate_line *line = &annotate->lines[place];
+    const char *path = profile_text(profile, line->file);
+    struct base_text text = {0};
+    size_t length;
+    const char *source = source_of(printer, path, line->line, &length);
+    base_text_addf(&text, "%s (%s:%u)%s", profile_text(profile, line->function),
+                   *path ? report_annotate_base(path) : "?", line->line, length ? "  " : "");
+    while (length && (*source == ' ' || *source == '\t')) {
+        source++;
+        length--;
+    }
+    base_text_add_bytes(&text, source ? source : "", length);
+    print_row(printer, place, 0, INLINE_INDENT * line->depth, base_text_string(&text), text.length);
+    annotate->context->out->failed |= text.failed;
+    base_text_free(&text);
+}
+
+/* What was inlined at a line, as far as it counts. Its depth is that of inlining: bounded. */
+static void print_inside(const struct printer *printer, uint32_t place)
+{
+    for (uint32_t i = printer->first[place]; place && i < printer->first[place + 1]; i++) {
+        if (!report_annotate_counts(printer->annotate, printer->children[i]))
+            continue;
+        print_inlined(printer, printer->children[i]);
+        print_inside(printer, printer->children[i]);
+    }
+}
+
+/* --- the function's own file --- */
+
+/* The function's own line `line` of its own file; 0: no address of the profile has it. */
+static uint32_t *own_lines(const struct printer *printer)
+{
+    const struct report_annotate *annotate = printer->annotate;
+    uint32_t *own = calloc((size_t)(annotate->last - annotate->first) + 1, sizeof *own);
+    for (uint32_t i = 1; own && i < annotate->line_count; i++) {
+        const struct report_annotate_line *line = &annotate->lines[i];
+        bool here = !line->depth && line->line >= annotate->first && line->line <= annotate->last &&
+                    !strcmp(profile_text(annotate->context->profile, line->file), annotate->file);
+        if (here)
+            own[line->line - annotate->first] = i;
+    }
+    return own;
+}
+
+/* Without a source only the lines that have samples, or calls, are worth showing. */
+static bool is_shown(const struct printer *printer, const uint32_t *own, uint32_t count, uint32_t position)
+{
+    struct report_annotate *annotate = printer->annotate;
+    uint64_t around = annotate->wish->around;
+    uint32_t from = position > around ? (uint32_t)(position - around) : 0;
+    if (report_source_error(&annotate->source, annotate->file))
+        return own[position] && (report_annotate_total(annotate, own[position]).samples ||
+                                 report_annotate_calls(annotate, own[position]));
+    if (annotate->wish->whole || count <= WHOLE_MOST)
+        return true;
+    for (uint64_t i = from; i <= position + around && i < count; i++)
+        if (own[i] && report_annotate_counts(annotate, own[i]))
+            return true;
+    return false;
+}
+
+static void print_gap(const struct printer *printer, const uint32_t *own, uint32_t from, uint32_t to)
+{
+    const struct report_annotate *annotate = printer->annotate;
+    struct report_context *context = annotate->context;
+    struct report_figure sum = {0, 0};
+    for (uint32_t i = from; i < to; i++) {
+        struct report_figure self = report_annotate_self(annotate, own[i]);
+        if (own[i])
+            report_select_add(&context->selection, &sum, &self);
+    }
+    struct base_text text = {0};
+    base_text_addf(&text, "%s%u line%s", context->options->ascii ? "... " : "⋮ ", to - from,
+                   to - from == 1 ? "" : "s");
+    if (sum.samples || sum.value) {
+        base_text_add(&text, " with ");
+        report_text_share(&text, &context->selection, &sum, context->options->ascii);
+    }
+    report_style_begin(context->out, REPORT_DIM, context->options->color);
+    base_text_add_repeated(context->out, ' ', report_annotate_width(annotate) + LINE + 2);
+    base_text_add(context->out, base_text_string(&text));
+    report_style_end(context->out, REPORT_DIM, context->options->color);
+    base_text_add(context->out, "\n");
+    context->out->failed |= text.failed;
+    base_text_free(&text);
+}
+
+static void print_own(const struct printer *printer, const uint32_t *own)
+{
+    const struct report_annotate *annotate = printer->annotate;
+    uint32_t count = annotate->last - annotate->first + 1, gap = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        bool shown = is_shown(printer, own, count, i);
+        if (!shown && i + 1 < count)
+            continue;
+        if (i + !shown > gap && !report_source_error(&printer->annotate->source, annotate->file))
+            print_gap(printer, own, gap, i + !shown);
+        gap = i + 1;
+        if (!shown)
+            continue;
+        size_t length;
+        const char *text = source_of(printer, annotate->file, annotate->first + i, &length);
+        print_row(printer, own[i], annotate->first + i, 0, text, length);
+        print_inside(printer, own[i]);
+    }
+}
+
+/* --- lines from elsewhere: macros in other files, generated code, lines not known --- */
+
+static void print_foreign(const struct printer *printer)
+{
+    const struct report_annotate *annotate = printer->annotate;
+    const struct profile *profile = annotate->context->profile;
+    uint32_t file = 0;
+    for (uint32_t i = 0; i < printer->first[1]; i++) {
+        uint32_t place = printer->children[i];
+        const struct report_annotate_line *line = &annotate->lines[place];
+        const char *path = profile_text(profile, line->file);
+        size_t length;
+        if (line->line && !strcmp(path, annotate->file))
+            continue;
+        if (!report_annotate_counts(annotate, place))
+            continue;
+        if (line->file != file || !file) {
+            base_text_add(annotate->context->out, "\n");
+            print_row(printer, 0, 0, 0, *path ? path : "no line is known",
+                      strlen(*path ? path : "no line is known"));
+        }
+        file = line->file;
+        const char *text = source_of(printer, path, line->line, &length);
+        print_row(printer, place, line->line, 0, text, length);
+        print_inside(printer, place);
+    }
+}
+
+void report_annotate_text(struct report_annotate *annotate)
+{
+    struct printer printer = {.annotate = annotate};
+    struct report_context *context = annotate->context;
+    uint32_t *own = own_lines(&printer);
+    if (!own || !sort_lines(&printer)) {
+        context->out->failed = true;
+    } else {
+        report_annotate_titles(annotate, context->out);
+        base_text_addf(context->out, "%*s  %s\n", LINE, "line", report_annotate_base(annotate->file));
+        print_own(&printer, own);
+        print_foreign(&printer);
+    }
+    free(own);
+    free(printer.children);
+    free(printer.first);
+}

@@ -1,0 +1,57 @@
+/* report_binary.h - the file behind an image of the profile, if it is still the one that was profiled, and the code of one
+ * function in it.
+ * Context: tool. */
+#ifndef REPORT_BINARY_H
+#define REPORT_BINARY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base_map.h"
+#include "base_text.h"
+#include "code_graph.h"
+#include "code_loops.h"
+#include "code_text.h"
+#include "elf_image.h"
+#include "profile.h"
+#include "symbol.h"
+
+struct report_binary {
+    const struct profile *profile;
+    uint32_t image;
+    struct elf_image *elf; /* NULL: cannot be had */
+    struct symbol_file *symbols;
+    struct code_text memory;
+    bool aarch64;
+    struct base_text why;  /* it cannot be had; else what to know about it, or nothing */
+    struct base_map stays; /* by address of a callee: 1 when it never returns */
+};
+
+/* Always succeeds but for memory (false); `elf` tells whether there is a file, `why` why not. */
+bool report_binary_open(struct report_binary *binary, const struct profile *profile, uint32_t image,
+                        bool debuginfod);
+void report_binary_close(struct report_binary *binary);
+
+struct report_code { /* of one function */
+    struct code_instructions instructions;
+    struct code_graph graph;
+    struct code_loops loops;
+    bool whole; /* everything decoded; else graph and loops are empty */
+};
+
+/* Decodes [start, end). What does not decode gives no error: `whole` is false, `instructions` hold what came before.
+ * Negative: out of memory. */
+int report_binary_code(struct report_binary *binary, uint64_t start, uint64_t end, struct report_code *code,
+                       struct base_error *error);
+void report_binary_code_free(struct report_code *code);
+
+/* The instruction that holds `address`; SIZE_MAX: none. */
+size_t report_binary_instruction(const struct report_code *code, uint64_t address);
+
+/* The levels of source at an address (symbol_file_lines). 0: not known. */
+enum { REPORT_BINARY_LEVELS = 64 };
+size_t report_binary_lines(struct report_binary *binary, uint64_t address,
+                           struct symbol_line levels[REPORT_BINARY_LEVELS]);
+
+#endif

@@ -1,0 +1,466 @@
+/* report_loops.c - the hottest loops of the program.
+ *
+ * 1. Every function's total, to leave out at once what lies below the limit: a loop has no more than its function.
+ * 2. The code of the others is read from their files, and each address of the profile is put into the loops around it.
+ * 3. One walk gives each loop its self and total, recursion counted once. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base_array.h"
+#include "report_places.h"
+#include "report_span.h"
+#include "report_text.h"
+#include "report_view.h"
+
+struct function { /* that is looked into */
+    uint32_t function;
+    uint32_t binary;
+    struct report_code code;
+    uint32_t first_row; /* of its loops */
+};
+
+struct row {           /* one loop; rows[0] is none */
+    uint32_t function; /* of functions[] */
+    uint32_t loop;     /* of its code */
+    uint64_t calls;
+};
+
+struct loops {
+    struct report_context *context;
+    struct report_places places; /* by row */
+    struct report_binary *binaries;
+    size_t binary_count, binary_capacity;
+    struct function *functions;
+    size_t function_count, function_capacity;
+    struct row *rows;
+    size_t row_count, row_capacity;
+    uint32_t *order; /* rows with samples, hottest first */
+    size_t order_count, shown;
+    bool past;                    /* --limit N cut */
+    bool noted;                   /* a note was printed */
+    struct report_figure *unread; /* by image: self of functions that could not be looked into */
+    uint32_t odd, guessed;        /* functions that do not decode; that jump somewhere unknown */
+};
+
+/* --- which functions --- */
+
+static int sum_functions(struct report_context *context, struct report_places *sums)
+{
+    const struct profile *profile = context->profile;
+    if (!report_places_init(sums, profile))
+        return report_view_memory(context);
+    for (uint32_t i = 1; i < profile->address_count; i++)
+        if (profile->addresses[i].function && !report_places_add(sums, i, profile->addresses[i].function))
+            return report_view_memory(context);
+    return report_places_sum(context, sums);
+}
+
+/* The binary of an image, opened at its first function. BASE_MAP_NONE: out of memory. */
+static uint32_t binary_of(struct loops *loops, uint32_t image)
+{
+    const struct report_context *context = loops->context;
+    for (uint32_t i = 0; i < loops->binary_count; i++)
+        if (loops->binaries[i].image == image)
+            return i;
+    if (!base_array_room(loops->binaries, loops->binary_count, loops->binary_capacity))
+        return BASE_MAP_NONE;
+    struct report_binary *binary = &loops->binaries[loops->binary_count++];
+    if (!report_binary_open(binary, context->profile, image, context->options->debuginfod))
+        return BASE_MAP_NONE;
+    return (uint32_t)loops->binary_count - 1;
+}
+
+static bool add_rows(struct loops *loops, uint32_t index)
+{
+    struct function *item = &loops->functions[index];
+    item->first_row = (uint32_t)loops->row_count;
+    for (uint32_t i = 0; i < item->code.loops.count; i++) {
+        if (!base_array_room(loops->rows, loops->row_count, loops->row_capacity))
+            return false;
+        loops->rows[loops->row_count++] = (struct row){.function = index, .loop = i};
+    }
+    return true;
+}
+
+static int look_into(struct loops *loops, uint32_t function, const struct report_figure *self)
+{
+    struct report_context *context = loops->context;
+    const struct profile_function *named = &context->profile->functions[function];
+    uint32_t binary = binary_of(loops, named->image);
+    if (binary == BASE_MAP_NONE ||
+        !base_array_room(loops->functions, loops->function_count, loops->function_capacity))
+        return report_view_memory(context);
+    if (!loops->binaries[binary].elf) {
+        report_select_add(&context->selection, &loops->unread[named->image], self);
+        return 0;
+    }
+    uint32_t index = (uint32_t)loops->function_count++;
+    struct function *item = &loops->functions[index];
+    *item = (struct function){.function = function, .binary = binary};
+    int code =
+        report_binary_code(&loops->binaries[binary], named->start, named->end, &item->code, context->error);
+    if (code < 0)
+        return code;
+    loops->odd += !item->code.whole;
+    loops->guessed += item->code.graph.guessed > 0;
+    return add_rows(loops, index) ? 0 : report_view_memory(context);
+}
+
+static int look_into_all(struct loops *loops, uint32_t *looked)
+{
+    struct report_context *context = loops->context;
+    struct report_places sums;
+    int code = sum_functions(context, &sums);
+    for (uint32_t i = 1; !code && i < context->profile->function_count; i++) {
+        const struct report_figure *total = i <= sums.last ? &sums.total[i] : NULL;
+        if (!total || (!total->samples && !total->value) || report_view_below(context, total))
+            continue;
+        size_t before = loops->function_count;
+        code = look_into(loops, i, &sums.self[i]);
+        if (!code && loops->function_count > before)
+            looked[i] = (uint32_t)before + 1;
+    }
+    report_places_free(&sums);
+    return code;
+}
+
+/* --- which loops --- */
+
+static bool place_address(struct loops *loops, uint32_t address, const struct function *item)
+{
+    const struct report_code *code = &item->code;
+    uint32_t block = code_graph_find(&code->graph, loops->context->profile->addresses[address].address);
+    if (block == CODE_NONE)
+        return true;
+    for (uint32_t loop = code->loops.of[block]; loop != CODE_NONE; loop = code->loops.items[loop].parent)
+        if (!report_places_add(&loops->places, address, item->first_row + loop))
+            return false;
+    return true;
+}
+
+static bool place_all(struct loops *loops, const uint32_t *looked)
+{
+    const struct profile *profile = loops->context->profile;
+    for (uint32_t i = 1; i < profile->address_count; i++) {
+        uint32_t index = looked[profile->addresses[i].function];
+        if (index && !place_address(loops, i, &loops->functions[index - 1]))
+            return false;
+    }
+    return true;
+}
+
+static void add_calls(struct loops *loops)
+{
+    const struct report_context *context = loops->context;
+    const struct profile *profile = context->profile;
+    for (size_t i = 1; i < profile->edge_count; i++) {
+        const struct profile_edge *edge = &profile->edges[i];
+        size_t count;
+        const uint32_t *run = report_places_of(&loops->places, edge->site, &count);
+        bool taken = !context->selection.threads || context->selection.threads[edge->thread];
+        for (size_t k = 0; taken && k < count; k++)
+            if (__builtin_add_overflow(loops->rows[run[k]].calls, edge->calls, &loops->rows[run[k]].calls))
+                loops->rows[run[k]].calls = UINT64_MAX;
+    }
+}
+
+static const struct code_loop *loop_of(const struct loops *loops, uint32_t row)
+{
+    const struct row *item = &loops->rows[row];
+    return &loops->functions[item->function].code.loops.items[item->loop];
+}
+
+static int compare_rows(const void *left, const void *right, void *context)
+{
+    const struct loops *loops = context;
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    const struct report_figure *x = &loops->places.total[a], *y = &loops->places.total[b];
+    if (x->value != y->value)
+        return x->value > y->value ? -1 : 1;
+    if (loop_of(loops, a)->depth != loop_of(loops, b)->depth)
+        return loop_of(loops, a)->depth < loop_of(loops, b)->depth ? -1 : 1;
+    return (a > b) - (a < b);
+}
+
+static int choose(struct loops *loops)
+{
+    const struct report_context *context = loops->context;
+    loops->order = calloc(loops->row_count + 1, sizeof *loops->order);
+    if (!loops->order)
+        return report_view_memory(loops->context);
+    for (uint32_t i = 1; i < loops->row_count && i <= loops->places.last; i++)
+        if (loops->places.total[i].samples || loops->places.total[i].value)
+            loops->order[loops->order_count++] = i;
+    qsort_r(loops->order, loops->order_count, sizeof *loops->order, compare_rows, loops);
+    while (loops->shown < loops->order_count &&
+           !report_view_below(context, &loops->places.total[loops->order[loops->shown]]))
+        loops->shown++;
+    if (context->options->limit_rows && loops->shown > context->options->limit_rows) {
+        loops->shown = context->options->limit_rows;
+        loops->past = true;
+    }
+    return 0;
+}
+
+/* --- text --- */
+
+static void add_name(const struct loops *loops, struct report_table *table, const struct function *item,
+                     const struct report_span *span)
+{
+    const struct profile *profile = loops->context->profile;
+    struct base_text text = {0};
+    if (span->function)
+        base_text_addf(&text, "%s in ", span->function);
+    base_text_add(&text, profile_text(profile, profile->functions[item->function].name));
+    table->failed |= text.failed;
+    report_table_cell(table, base_text_string(&text), loops->context->options->ascii);
+    base_text_free(&text);
+}
+
+static void add_called(const struct loops *loops, struct report_table *table, uint32_t row)
+{
+    const struct report_figure *self = &loops->places.self[row], *total = &loops->places.total[row];
+    char text[32] = "";
+    if (total->value > 0 && !loops->context->selection.peak)
+        snprintf(text, sizeof text, "%.0f %%",
+                 100 * (double)(total->value - self->value) / (double)total->value);
+    report_table_cell(table, text, false);
+}
+
+static void add_row(const struct loops *loops, struct report_table *table, uint32_t row)
+{
+    const struct report_context *context = loops->context;
+    const struct function *item = &loops->functions[loops->rows[row].function];
+    const struct code_loop *loop = loop_of(loops, row);
+    struct report_span span =
+        report_span_of(&loops->binaries[item->binary], &item->code, loops->rows[row].loop);
+    struct base_text text = {0};
+    report_view_share_cell(context, table, &loops->places.total[row]);
+    report_view_share_cell(context, table, &loops->places.self[row]);
+    add_called(loops, table, row);
+    if (profile_counts_calls(context->profile))
+        report_view_count_cell(context, table, loops->rows[row].calls);
+    base_text_addf(&text, "%u", loop->depth);
+    report_table_cell(table, base_text_string(&text), false);
+    add_name(loops, table, item, &span);
+    base_text_clear(&text);
+    report_span_text(&span, &text);
+    base_text_add(&text, loop->irreducible ? " (several ways in)" : "");
+    report_table_cell(table, base_text_string(&text), context->options->ascii);
+    report_table_cell(
+        table,
+        profile_text(context->profile, context->profile->images[loops->binaries[item->binary].image].name),
+        context->options->ascii);
+    report_table_row(table, REPORT_PLAIN);
+    table->failed |= text.failed;
+    base_text_free(&text);
+}
+
+static void add_hidden(const struct loops *loops, struct report_table *table)
+{
+    size_t count = loops->order_count - loops->shown;
+    struct base_text text = {0};
+    if (!count)
+        return;
+    base_text_add(&text, "(");
+    report_view_below_text(loops->context, count, "loop", "loops", loops->past, &text);
+    base_text_add(&text, ")");
+    report_table_words(table, 0, 0, base_text_string(&text), REPORT_DIM, loops->context->options->ascii);
+    table->failed |= text.failed;
+    base_text_free(&text);
+}
+
+static void print_words(struct loops *loops, struct base_text *words)
+{
+    struct report_context *context = loops->context;
+    struct base_text clean = {0};
+    if (!loops->noted)
+        base_text_add(context->out, "\n");
+    loops->noted = true;
+    report_text_clean(&clean, base_text_string(words), context->options->ascii);
+    base_text_add(context->out, "  ");
+    report_text_wrap(context->out, base_text_string(&clean), 2, 4, context->width);
+    base_text_add(context->out, "\n");
+    context->out->failed |= words->failed | clean.failed;
+    base_text_free(&clean);
+    base_text_clear(words);
+}
+
+/* "f, g and 3 more": functions that do not decode, or that jump somewhere unknown. */
+static void name_some(const struct loops *loops, bool odd, struct base_text *words)
+{
+    enum { NAMED = 3 };
+    const struct profile *profile = loops->context->profile;
+    uint32_t named = 0, all = odd ? loops->odd : loops->guessed;
+    for (size_t i = 0; i < loops->function_count && named < NAMED; i++) {
+        const struct function *item = &loops->functions[i];
+        if (odd ? item->code.whole : !item->code.graph.guessed)
+            continue;
+        base_text_addf(words, "%s%s", named++ ? ", " : "",
+                       profile_text(profile, profile->functions[item->function].name));
+    }
+    if (all > named)
+        base_text_addf(words, " and %u more", all - named);
+}
+
+static void print_notes(struct loops *loops)
+{
+    struct report_context *context = loops->context;
+    struct base_text words = {0};
+    for (size_t i = 0; i < loops->binary_count; i++) {
+        const struct report_binary *binary = &loops->binaries[i];
+        if (binary->elf)
+            continue;
+        base_text_addf(&words, "not looked into: %s, ",
+                       profile_text(context->profile, context->profile->images[binary->image].name));
+        report_text_share(&words, &context->selection, &loops->unread[binary->image],
+                          context->options->ascii);
+        base_text_addf(&words, " in its own functions: %s", base_text_string(&binary->why));
+        print_words(loops, &words);
+    }
+    if (loops->odd) {
+        base_text_add(&words, "loops are not known in what does not decode to its end: ");
+        name_some(loops, true, &words);
+        print_words(loops, &words);
+    }
+    if (loops->guessed) {
+        base_text_add(&words, "where some jump to was guessed, as no table could be read: ");
+        name_some(loops, false, &words);
+        print_words(loops, &words);
+    }
+    base_text_free(&words);
+}
+
+static void print_text(struct loops *loops)
+{
+    struct report_context *context = loops->context;
+    struct report_table table = {0};
+    struct report_table_form form = report_view_form(context);
+    report_table_add_column(&table, "total", REPORT_RIGHT_TITLE_LEFT, REPORT_FIXED);
+    report_table_add_column(&table, "self", REPORT_RIGHT_TITLE_LEFT, REPORT_FIXED);
+    report_table_add_column(&table, "called", REPORT_RIGHT, REPORT_FIXED);
+    if (profile_counts_calls(context->profile))
+        report_table_add_column(&table, "calls", REPORT_RIGHT, REPORT_FIXED);
+    report_table_add_column(&table, "depth", REPORT_RIGHT, REPORT_FIXED);
+    report_table_add_column(&table, "function", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
+    report_table_add_column(&table, "lines", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
+    report_table_add_column(&table, "image", REPORT_LEFT, REPORT_FLEXIBLE);
+    for (size_t i = 0; i < loops->shown; i++)
+        add_row(loops, &table, loops->order[i]);
+    add_hidden(loops, &table);
+    if (loops->order_count)
+        report_table_print(&table, &form, context->out);
+    else
+        base_text_add(context->out, "  no loop with samples in it\n");
+    context->out->failed |= table.failed;
+    report_table_free(&table);
+    print_notes(loops);
+}
+
+/* --- JSON --- */
+
+static void json_row(struct loops *loops, uint32_t row)
+{
+    struct report_context *context = loops->context;
+    const struct profile *profile = context->profile;
+    struct base_json *json = context->json;
+    const struct function *item = &loops->functions[loops->rows[row].function];
+    const struct code_loop *loop = loop_of(loops, row);
+    struct report_span span =
+        report_span_of(&loops->binaries[item->binary], &item->code, loops->rows[row].loop);
+    base_json_begin(json, NULL, '{');
+    base_json_unsigned(json, "id", row);
+    base_json_unsigned(json, "parent", loop->parent == CODE_NONE ? 0 : item->first_row + loop->parent);
+    base_json_unsigned(json, "depth", loop->depth);
+    base_json_string(json, "function", profile_text(profile, profile->functions[item->function].name));
+    base_json_string(json, "image",
+                     profile_text(profile, profile->images[loops->binaries[item->binary].image].name));
+    base_json_unsigned(json, "header", item->code.graph.blocks[loop->header].start);
+    base_json_unsigned(json, "start", span.start);
+    base_json_unsigned(json, "end", span.end);
+    base_json_bool(json, "irreducible", loop->irreducible);
+    if (span.function)
+        base_json_string(json, "inlined", span.function);
+    if (span.file && span.first) {
+        base_json_string(json, "file", span.file);
+        base_json_unsigned(json, "first_line", span.first);
+        base_json_unsigned(json, "last_line", span.last);
+    }
+    report_json_figure(context, "self", &loops->places.self[row]);
+    report_json_figure(context, "total", &loops->places.total[row]);
+    if (profile_counts_calls(profile))
+        base_json_unsigned(json, "calls", loops->rows[row].calls);
+    base_json_end(json, '}');
+}
+
+static void print_json(struct loops *loops)
+{
+    struct report_context *context = loops->context;
+    struct base_json *json = context->json;
+    base_json_begin(json, "rows", '[');
+    for (size_t i = 0; i < loops->shown; i++)
+        json_row(loops, loops->order[i]);
+    base_json_end(json, ']');
+    base_json_begin(json, "below_limit", '{');
+    base_json_unsigned(json, "rows", loops->order_count - loops->shown);
+    base_json_end(json, '}');
+    base_json_begin(json, "not_looked_into", '[');
+    for (size_t i = 0; i < loops->binary_count; i++) {
+        const struct report_binary *binary = &loops->binaries[i];
+        if (binary->elf)
+            continue;
+        base_json_begin(json, NULL, '{');
+        base_json_string(json, "image",
+                         profile_text(context->profile, context->profile->images[binary->image].name));
+        base_json_string(json, "reason", base_text_string(&binary->why));
+        report_json_figure(context, "self", &loops->unread[binary->image]);
+        base_json_end(json, '}');
+    }
+    base_json_end(json, ']');
+    base_json_unsigned(json, "undecodable_functions", loops->odd);
+    base_json_unsigned(json, "guessed_functions", loops->guessed);
+}
+
+static int gather(struct loops *loops)
+{
+    const struct profile *profile = loops->context->profile;
+    uint32_t *looked = calloc(profile->function_count + 1, sizeof *looked); /* index in functions + 1 */
+    loops->unread = calloc(profile->image_count + 1, sizeof *loops->unread);
+    bool room = looked && loops->unread && report_places_init(&loops->places, profile) &&
+                base_array_room(loops->rows, 0, loops->row_capacity);
+    if (room)
+        loops->rows[loops->row_count++] = (struct row){0};
+    int code = room ? look_into_all(loops, looked) : report_view_memory(loops->context);
+    if (!code && !place_all(loops, looked))
+        code = report_view_memory(loops->context);
+    free(looked);
+    if (!code)
+        code = report_places_sum(loops->context, &loops->places);
+    return code;
+}
+
+int report_loops(struct report_context *context)
+{
+    struct loops loops = {.context = context};
+    int code = gather(&loops);
+    if (!code) {
+        add_calls(&loops);
+        code = choose(&loops);
+    }
+    if (!code && context->json)
+        print_json(&loops);
+    else if (!code)
+        print_text(&loops);
+    for (size_t i = 0; i < loops.function_count; i++)
+        report_binary_code_free(&loops.functions[i].code);
+    for (size_t i = 0; i < loops.binary_count; i++)
+        report_binary_close(&loops.binaries[i]);
+    report_places_free(&loops.places);
+    free(loops.functions);
+    free(loops.binaries);
+    free(loops.rows);
+    free(loops.order);
+    free(loops.unread);
+    return code;
+}

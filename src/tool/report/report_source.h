@@ -1,0 +1,35 @@
+/* report_source.h - lines of source files, from where they lie now.
+ * Context: tool. */
+#ifndef REPORT_SOURCE_H
+#define REPORT_SOURCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base_text.h"
+
+struct report_source_file;
+
+struct report_source {
+    const char *const *maps; /* "FROM=TO", borrowed; the first that fits counts */
+    size_t map_count;
+    struct report_source_file *files;
+    size_t count, capacity;
+    bool failed; /* memory ran out: some lines may be missing */
+};
+
+/* The text of a line, without its end; NULL: there is none. Not terminated: *length bytes. Valid until report_source_free. */
+const char *report_source_line(struct report_source *source, const char *path, uint32_t line, size_t *length);
+
+/* Where the file was looked for, after the maps. NULL when memory ran out. */
+const char *report_source_path(struct report_source *source, const char *path);
+/* Why it has no lines: an errno; 0 when it has. */
+int report_source_error(struct report_source *source, const char *path);
+uint32_t report_source_count(struct report_source *source, const char *path); /* lines */
+/* Last changed, in seconds since 1970; 0 when it is not there. */
+int64_t report_source_changed(struct report_source *source, const char *path);
+
+void report_source_free(struct report_source *source);
+
+#endif

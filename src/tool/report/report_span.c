@@ -1,0 +1,101 @@
+#include "report_span.h"
+
+#include <string.h>
+
+struct chain { /* levels of source, the outermost first */
+    struct symbol_line levels[REPORT_BINARY_LEVELS];
+    size_t count;
+};
+
+static void chain_at(struct report_binary *binary, uint64_t address, struct chain *chain)
+{
+    struct symbol_line found[REPORT_BINARY_LEVELS];
+    chain->count = report_binary_lines(binary, address, found);
+    for (size_t i = 0; i < chain->count; i++)
+        chain->levels[i] = found[chain->count - 1 - i];
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a && b && !strcmp(a, b));
+}
+
+/* How many levels from the outermost lie in the same calls: all but the last of them agree in their lines as well. */
+static size_t shared_levels(const struct chain *a, const struct chain *b, size_t most)
+{
+    size_t level = 0;
+    while (level < most && level < a->count && level < b->count) {
+        const struct symbol_line *x = &a->levels[level], *y = &b->levels[level];
+        if (!same_text(x->function, y->function) || !same_text(x->file, y->file))
+            return level;
+        level++;
+        if (x->line != y->line)
+            return level;
+    }
+    return level;
+}
+
+static uint64_t last_address(const struct report_code *code, uint32_t block)
+{
+    const struct code_block *item = &code->graph.blocks[block];
+    return code->instructions.items[item->first + item->count - 1].address;
+}
+
+static void widen(struct report_span *span, uint32_t line)
+{
+    if (!line)
+        return;
+    span->first = !span->first || line < span->first ? line : span->first;
+    span->last = line > span->last ? line : span->last;
+}
+
+static void add_block(struct report_binary *binary, const struct report_code *code, uint32_t block,
+                      const struct chain *header, size_t level, struct report_span *span)
+{
+    const struct code_block *item = &code->graph.blocks[block];
+    struct chain chain;
+    span->start = item->start < span->start ? item->start : span->start;
+    span->end = item->end > span->end ? item->end : span->end;
+    for (uint32_t i = item->first; level && i < item->first + item->count; i++) {
+        if (code->instructions.items[i].marks & CODE_PADDING)
+            continue;
+        chain_at(binary, code->instructions.items[i].address, &chain);
+        if (shared_levels(header, &chain, level) == level)
+            widen(span, chain.levels[level - 1].line);
+    }
+}
+
+struct report_span report_span_of(struct report_binary *binary, const struct report_code *code, uint32_t loop)
+{
+    const struct code_loops *loops = &code->loops;
+    const struct code_loop *item = &loops->items[loop];
+    struct chain header, back;
+    chain_at(binary, code->graph.blocks[item->header].start, &header);
+    size_t level = header.count;
+    for (uint32_t i = 0; i < item->back_count; i++) {
+        chain_at(binary, last_address(code, loops->backs[item->first_back + i]), &back);
+        size_t shared = shared_levels(&header, &back, level);
+        level = shared ? shared : level; /* an instruction without a line tells nothing */
+    }
+    struct report_span span = {.start = UINT64_MAX};
+    if (level) {
+        span.function = header.levels[level - 1].function;
+        span.file = header.levels[level - 1].file;
+    }
+    for (uint32_t block = 0; block < code->graph.block_count; block++)
+        if (code_loops_within(loops, loops->of[block], loop))
+            add_block(binary, code, block, &header, level, &span);
+    return span;
+}
+
+void report_span_text(const struct report_span *span, struct base_text *out)
+{
+    const char *slash = span->file ? strrchr(span->file, '/') : NULL;
+    if (!span->file || !span->first) {
+        base_text_addf(out, "0x%llx-0x%llx", (unsigned long long)span->start, (unsigned long long)span->end);
+        return;
+    }
+    base_text_addf(out, "%s:%u", slash ? slash + 1 : span->file, span->first);
+    if (span->last > span->first)
+        base_text_addf(out, "-%u", span->last);
+}
