@@ -262,6 +262,12 @@ static void add_sums(struct coverage *self, struct base_text *words)
                  "functions");
         base_text_add(words, ".");
     }
+    const char *names = profile_meta(self->context->profile, "calls_names");
+    if (names && *names) {
+        base_text_add(words, " Only calls from or to ");
+        report_text_clean(words, names, self->context->options->ascii);
+        base_text_add(words, " were asked for.");
+    }
     if (calls.found)
         base_text_addf(words, " Of all calls that were counted, %.1f %% were indirect.",
                        100 * (double)calls.counted / (double)calls.found);

@@ -429,6 +429,10 @@ static void names_make_others_partial(void **state)
     expect_row(text, "  sqlite3VdbeExec ", "≥1,204", true);
     expect_row(text, "  on_alarm ", "≥7", true);
     free(text);
+    text = losses_of(&sample, 0.5, 0);
+    expect_in(text,
+              "of 10 functions (90.0 %). Only calls from or to nothing,fi? were asked for. Of all calls");
+    free(text);
     profile_free(sample.profile);
 }
 
