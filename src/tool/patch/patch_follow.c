@@ -195,7 +195,10 @@ static bool take_gs(struct patch_follow_space *space, uint64_t *gs)
 {
     if (space->pool_first == space->pool_count)
         return false;
-    *gs = space->pool[space->pool_first++];
+    *gs = space->pool[space->pool_first];
+    if (*gs == PATCH_TRACE_KEEP)
+        return true;
+    space->pool_first++;
     if (space->pool_first == space->pool_count)
         space->pool_first = space->pool_count = 0;
     return true;
@@ -230,9 +233,10 @@ static void free_creators(struct patch_follow *follow, struct patch_follow_space
 /* The thread stands in its first trap, or in need. */
 static void start_with(struct patch_follow *follow, struct patch_stop_thread *thread, uint64_t gs)
 {
-    thread->gs = gs;
+    thread->gs = gs == PATCH_TRACE_KEEP ? 0 : gs;
     thread->life &= ~(uint32_t)PATCH_FOLLOW_NEEDS;
-    set_gs(thread);
+    if (gs != PATCH_TRACE_KEEP)
+        set_gs(thread);
     emit_thread(follow, PATCH_TRACE_BIRTH, thread, parent_of(follow, thread));
 }
 

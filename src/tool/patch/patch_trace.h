@@ -82,6 +82,8 @@ bool patch_trace_pending(const struct patch_helper *helper);
 
 /* --- gs bases --- */
 
+#define PATCH_TRACE_KEEP UINT64_MAX /* in a pool: from here on every thread keeps the gs base it was born with */
+
 /* Adds to the pool of the process's memory, first in, first out; threads that NEED one get theirs. */
 int patch_trace_give(struct patch_helper *helper, pid_t pid, const uint64_t *gs, size_t count,
                      struct base_error *error);
