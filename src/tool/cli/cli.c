@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base_text.h"
+#include "cli_completion.h"
 #include "cli_output.h"
 
 enum { LINE_MOST = 2048 };
@@ -45,6 +46,13 @@ bool cli_parse(const struct base_options_command *command, int argc, char **argv
 {
     struct base_error error = {0};
     struct base_text help = {0};
+    enum cli_shell shell;
+    if (cli_completion_requested(argc, argv, &shell)) {
+        cli_completion_command(shell, command, &help);
+        *status = cli_output_text(&help);
+        base_text_free(&help);
+        return false;
+    }
     int result = base_options_parse(command, argc, argv, target, rest, &error);
     if (result == BASE_OK)
         return true;

@@ -19,7 +19,7 @@ enum { CLI_OK = 0, CLI_FAILED = 2 };
 typedef int cli_command(int argc, char **argv);
 
 cli_command cmd_annotate;
-cli_command cmd_browse, cmd_diff;
+cli_command cmd_browse, cmd_completion, cmd_diff;
 cli_command cmd_export;
 cli_command cmd_candidates, cmd_doctor, cmd_list, cmd_query, cmd_record, cmd_report;
 
@@ -32,8 +32,12 @@ void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int cli_fail(const struct base_error *error);
 int cli_fail_command(const char *name, const struct base_error *error);
 
-/* Reads a command's options. True: go on. False: *status is the exit status: the help was asked for and
- * printed, or a mistake was reported. */
+/* All commands, in the order of `tally --help` (main.c). */
+void cli_each_command(void (*each)(void *context, const char *name, const char *summary, cli_command *run),
+                      void *context);
+
+/* Reads a command's options. True: go on. False: *status is the exit status: the help (or its part of the completions,
+ * cli_completion.h) was asked for and printed, or a mistake was reported. */
 bool cli_parse(const struct base_options_command *command, int argc, char **argv, void *target,
                struct base_options_rest *rest, int *status);
 

@@ -37,8 +37,16 @@ static const struct command commands[] = {
     {"query", cmd_query, "ask a profile in SQL", PRINTS},
     {"list", cmd_list, "list what this machine can measure", PRINTS},
     {"doctor", cmd_doctor, "find out what keeps Tally from measuring, and the remedy", PRINTS},
+    {"completion", cmd_completion, "print completions for bash, zsh or fish", PRINTS},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
+
+void cli_each_command(void (*each)(void *context, const char *name, const char *summary, cli_command *run),
+                      void *context)
+{
+    for (int i = 0; i < COMMANDS; i++)
+        each(context, commands[i].name, commands[i].summary, commands[i].run);
+}
 
 static const struct command *find(const char *name)
 {

@@ -1,0 +1,123 @@
+/* tally completion: scripts that complete tally's commands and options in a shell. */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base_array.h"
+#include "cli.h"
+#include "cli_completion.h"
+#include "cli_output.h"
+
+static const struct base_option completion_options[] = {{0}};
+
+static const char *const completion_notes[] = {
+    "  eval \"$(tally completion bash)\"        in ~/.bashrc",
+    "  eval \"$(tally completion zsh)\"         in ~/.zshrc, after compinit",
+    "  tally completion fish | source         in ~/.config/fish/config.fish",
+    "Where tally is installed by make install, the shells find them by themselves.",
+    NULL,
+};
+
+static const struct base_options_command completion_command = {
+    .name = "tally completion",
+    .synopsis = {"bash|zsh|fish"},
+    .summary = "Print a script that completes tally's commands, options and their values in a shell.",
+    .options = completion_options,
+    .minimum_arguments = 1,
+    .maximum_arguments = 1,
+    .arguments = "bash|zsh|fish",
+    .notes = completion_notes,
+};
+
+/* --- the commands there are --- */
+
+struct commands {
+    struct cli_named *items;
+    cli_command **run;
+    size_t count, capacity, run_capacity;
+    bool failed;
+};
+
+static void add_command(void *context, const char *name, const char *summary, cli_command *run)
+{
+    struct commands *commands = context;
+    if (!base_array_room(commands->items, commands->count, commands->capacity) ||
+        !base_array_room(commands->run, commands->count, commands->run_capacity)) {
+        commands->failed = true;
+        return;
+    }
+    commands->run[commands->count] = run;
+    commands->items[commands->count++] = (struct cli_named){name, summary};
+}
+
+/* --- the script --- */
+
+static int print_text(struct base_text *text)
+{
+    int status = cli_output_text(text);
+    base_text_free(text);
+    return status;
+}
+
+/* Each command prints its own part, straight after what was printed before. */
+static int print_parts(const struct commands *commands, enum cli_shell shell)
+{
+    int status = CLI_OK;
+    for (size_t i = 0; i < commands->count && status == CLI_OK; i++) {
+        char *name = strdup(commands->items[i].name), *request = strdup(cli_completion_request(shell));
+        char *arguments[] = {name, request, NULL};
+        status = name && request ? commands->run[i](2, arguments) : CLI_FAILED;
+        free(name);
+        free(request);
+    }
+    return status;
+}
+
+static int print_script(const struct commands *commands, enum cli_shell shell)
+{
+    struct base_text head = {0}, tail = {0};
+    cli_completion_head(shell, commands->items, commands->count, &head);
+    int status = print_text(&head);
+    if (status == CLI_OK)
+        status = print_parts(commands, shell);
+    cli_completion_tail(shell, &tail);
+    int last = status == CLI_OK ? print_text(&tail) : status;
+    base_text_free(&tail);
+    return last;
+}
+
+static int find_shell(const char *name, enum cli_shell *shell, struct base_error *error)
+{
+    static const char *const names[CLI_SHELLS] = {"bash", "zsh", "fish"};
+    for (int i = 0; i < CLI_SHELLS; i++)
+        if (!strcmp(name, names[i])) {
+            *shell = (enum cli_shell)i;
+            return BASE_OK;
+        }
+    return base_fail(error, BASE_EUSAGE, "completion: no completions for '%s', only for bash, zsh and fish",
+                     name);
+}
+
+int cmd_completion(int argc, char **argv)
+{
+    struct base_options_rest rest;
+    struct base_error error = {0};
+    struct commands commands = {0};
+    enum cli_shell shell = CLI_BASH;
+    char unused;
+    int status;
+    if (!cli_parse(&completion_command, argc, argv, &unused, &rest, &status))
+        return status;
+    if (find_shell(rest.arguments[0], &shell, &error) < 0)
+        return cli_fail(&error);
+    cli_each_command(add_command, &commands);
+    if (commands.failed) {
+        base_fail(&error, BASE_ENOMEM, "out of memory");
+        status = cli_fail(&error);
+    } else {
+        status = print_script(&commands, shell);
+    }
+    free(commands.items);
+    free(commands.run);
+    return status;
+}
