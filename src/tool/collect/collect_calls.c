@@ -771,9 +771,7 @@ static const struct patch_slab *slab_around(const struct collect_calls_patch *pa
 
 static const struct patch_slab *find_slab(const struct collect_calls_space *space, uint64_t pc)
 {
-    bool ours = false;
-    for (size_t i = 0; i < space->arena_count && !ours; i++)
-        ours = pc - space->arenas[i].code->address < space->arenas[i].code->size;
+    bool ours = collect_calls_space_is_code(space, pc);
     for (size_t i = 0; ours && i < space->object_count; i++) {
         const struct collect_calls_object *object = &space->objects[i];
         const struct patch_slab *slab = slab_around(object->patch, pc);

@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 
 #include "base_array.h"
+#include "collect_calls_window.h"
 
 #define REACH       (0x7fffffffull - (128ull << 20)) /* of a 32-bit displacement, with room for the ends */
 #define CODE_LEAST  (4ull << 20)
@@ -100,6 +101,9 @@ int collect_calls_build_place(struct collect_calls_space *space, struct collect_
         if (result < 0)
             return result;
         object->arena = (uint32_t)(arena == SIZE_MAX ? space->arena_count - 1 : arena);
+        result = collect_calls_window_place(space, rig, object, error);
+        if (result < 0)
+            return result;
         object->placed = true;
     }
     return BASE_OK;
@@ -213,7 +217,7 @@ static void bind_slab(struct collect_calls_patch *patch, struct resolution *reso
     patch->slab.context = NULL;
 }
 
-static int begin_patch(const struct collect_calls_space *space, struct collect_calls_object *object,
+static int begin_patch(struct collect_calls_space *space, struct collect_calls_object *object,
                        struct base_error *error)
 {
     const struct collect_calls_arena *arena = &space->arenas[object->arena];
@@ -221,7 +225,7 @@ static int begin_patch(const struct collect_calls_space *space, struct collect_c
     struct collect_calls_patch *patch = calloc(1, sizeof *patch);
     uint64_t used = aligned(code->used, CODE_ALIGN), size = patch_slab_size(&object->planned->plan);
     object->next = patch;
-    if (!patch || !(patch->regions = calloc(1, sizeof *patch->regions)))
+    if (!patch || !(patch->regions = calloc(1 + object->window_count, sizeof *patch->regions)))
         return base_fail(error, BASE_ENOMEM, "out of memory");
     patch->owners = 1;
     if (used + size > code->size)
@@ -234,10 +238,13 @@ static int begin_patch(const struct collect_calls_space *space, struct collect_c
         .bias = object->bias,
         .counter = {space->form, arena->block.address, (uint32_t)space->gs_offset, object->base},
         .regions = patch->regions,
-        .region_count = 1};
+        .region_count = 1 + object->window_count};
+    collect_calls_window_regions(space, object, patch->regions + 1);
     int result = patch_slab_make(&patch->slab, error);
-    if (result == BASE_OK)
+    if (result == BASE_OK) {
         code->used = used + patch->regions[0].used;
+        collect_calls_window_use(space, object, patch->regions + 1);
+    }
     return result;
 }
 

@@ -89,22 +89,21 @@ static bool is_in(const struct collect_calls_code *code, uint64_t address)
 
 static bool is_ours(const struct collect_calls_space *space, uint64_t address)
 {
-    bool ours = is_in(space->bell_code, address);
-    for (size_t i = 0; i < space->arena_count && !ours; i++)
-        ours = is_in(space->arenas[i].code, address);
-    return ours;
+    return is_in(space->bell_code, address) || collect_calls_space_is_code(space, address);
 }
 
 static void step_out(struct collect_calls_space *space, struct collect_calls_rig *rig, pid_t tid)
 {
-    struct patch_step_range *ranges = malloc((space->arena_count + 1) * sizeof *ranges);
+    size_t count = space->arena_count + space->window_count;
+    struct patch_step_range *ranges = malloc((count + 1) * sizeof *ranges);
     if (!ranges)
         return;
-    for (size_t i = 0; i < space->arena_count; i++) {
-        const struct collect_calls_code *code = space->arenas[i].code;
+    for (size_t i = 0; i < count; i++) {
+        const struct collect_calls_code *code =
+            i < space->arena_count ? space->arenas[i].code : space->windows[i - space->arena_count];
         ranges[i] = (struct patch_step_range){code->address, code->address + code->size};
     }
-    patch_trace_step_out(&rig->helper, space->pid, tid, ranges, space->arena_count, NULL);
+    patch_trace_step_out(&rig->helper, space->pid, tid, ranges, count, NULL);
     free(ranges);
 }
 
@@ -179,6 +178,8 @@ static void unmap_all(struct collect_calls_space *space, struct collect_calls_ri
 {
     for (size_t i = 0; i < space->arena_count; i++)
         unmap(space, rig, space->arenas[i].code->address, space->arenas[i].code->size, remains);
+    for (size_t i = 0; i < space->window_count; i++)
+        unmap(space, rig, space->windows[i]->address, space->windows[i]->size, remains);
     for (size_t i = 0; i < space->memory_count; i++)
         unmap(space, rig, space->memories[i].address, space->memories[i].size, remains);
     if (space->bell_code)
@@ -190,6 +191,8 @@ static uint64_t all_memory(const struct collect_calls_space *space)
     uint64_t size = space->bell_code ? space->bell_code->size : 0;
     for (size_t i = 0; i < space->arena_count; i++)
         size += space->arenas[i].code->size;
+    for (size_t i = 0; i < space->window_count; i++)
+        size += space->windows[i]->size;
     for (size_t i = 0; i < space->memory_count; i++)
         size += space->memories[i].size;
     return size;

@@ -45,6 +45,16 @@ void collect_calls_code_release(struct collect_calls_code *code)
     free(code);
 }
 
+bool collect_calls_space_is_code(const struct collect_calls_space *space, uint64_t address)
+{
+    bool found = false;
+    for (size_t i = 0; i < space->arena_count && !found; i++)
+        found = address - space->arenas[i].code->address < space->arenas[i].code->size;
+    for (size_t i = 0; i < space->window_count && !found; i++)
+        found = address - space->windows[i]->address < space->windows[i]->size;
+    return found;
+}
+
 int collect_calls_space_memory(struct collect_calls_space *space, struct collect_calls_rig *rig,
                                struct patch_helper_room room, struct collect_calls_memory *memory,
                                struct base_error *error)
@@ -104,6 +114,8 @@ void collect_calls_space_free(struct collect_calls_space *space)
         free_object(&space->objects[i]);
     for (size_t i = 0; i < space->arena_count; i++)
         collect_calls_code_release(space->arenas[i].code);
+    for (size_t i = 0; i < space->window_count; i++)
+        collect_calls_code_release(space->windows[i]);
     if (space->bell)
         munmap(space->bell, sizeof *space->bell);
     for (size_t i = 0; i < space->memory_count; i++)
@@ -112,6 +124,7 @@ void collect_calls_space_free(struct collect_calls_space *space)
     free(space->mappings);
     free(space->objects);
     free(space->arenas);
+    free(space->windows);
     free(space->memories);
     free(space->threads);
     base_map_free(&space->told_of);
@@ -344,6 +357,10 @@ static bool copy_arrays(const struct collect_calls_space *parent, struct collect
     child->arena_count = child->arena_capacity = child->arenas ? parent->arena_count : 0;
     for (size_t i = 0; i < child->arena_count; i++)
         child->arenas[i].code->owners++;
+    child->windows = copy(parent->windows, parent->window_count, sizeof *parent->windows);
+    child->window_count = child->window_capacity = child->windows ? parent->window_count : 0;
+    for (size_t i = 0; i < child->window_count; i++)
+        child->windows[i]->owners++;
     child->threads = copy(parent->threads, parent->thread_count, sizeof *parent->threads);
     child->thread_count = child->thread_capacity = child->threads ? parent->thread_count : 0;
     child->memories = calloc(parent->memory_count + 1, sizeof *child->memories);
@@ -351,7 +368,7 @@ static bool copy_arrays(const struct collect_calls_space *parent, struct collect
     child->bell_code = parent->bell_code;
     if (child->bell_code)
         child->bell_code->owners++;
-    return child->mappings && child->arenas && child->threads && child->memories &&
+    return child->mappings && child->arenas && child->windows && child->threads && child->memories &&
            copy_objects(parent, child);
 }
 
@@ -428,10 +445,11 @@ int collect_calls_space_fork(const struct collect_calls_space *parent, struct co
     child->mappings = NULL;
     child->objects = NULL;
     child->arenas = NULL;
+    child->windows = NULL;
     child->memories = NULL;
     child->threads = NULL;
-    child->mapping_count = child->object_count = child->arena_count = child->memory_count =
-        child->thread_count = 0;
+    child->mapping_count = child->object_count = child->arena_count = child->window_count =
+        child->memory_count = child->thread_count = 0;
     child->bell = NULL;
     child->bell_code = NULL;
     child->told_of = (struct base_map){0};

@@ -83,7 +83,8 @@ struct collect_calls_object {
     bool live;                /* still mapped */
     bool placed;
     uint32_t arena;
-    uint32_t base;   /* number of its first counter */
+    size_t first_window, window_count; /* in the space's windows */
+    uint32_t base;                     /* number of its first counter */
     uint8_t *wanted; /* as planned->wanted, less what cannot be done here; NULL: everything */
     struct collect_calls_patch *patch;  /* in force; NULL: none */
     struct collect_calls_patch *next;   /* built, not applied */
@@ -126,6 +127,8 @@ struct collect_calls_space {
     size_t object_count, object_capacity;
     struct collect_calls_arena *arenas;
     size_t arena_count, arena_capacity;
+    struct collect_calls_code **windows; /* collect_calls_window.h */
+    size_t window_count, window_capacity;
     struct collect_calls_memory *memories; /* all that counters lie in */
     size_t memory_count, memory_capacity;
     uint32_t word_end;  /* numbers of counters given out so far */
@@ -162,6 +165,9 @@ const struct collect_calls_mapping *collect_calls_space_mapping(const struct col
 /* The live object at a run-time address; NULL: none. */
 const struct collect_calls_object *collect_calls_space_object(const struct collect_calls_space *space,
                                                               uint64_t address);
+
+/* Is code of ours at a run-time address, in an arena or a window? */
+bool collect_calls_space_is_code(const struct collect_calls_space *space, uint64_t address);
 
 /* Maps code of ours. `room` as of patch_trace_share. For other files of this collector. */
 int collect_calls_space_code(struct collect_calls_rig *rig, pid_t pid, struct patch_helper_room room,

@@ -1,0 +1,141 @@
+#include "collect_calls_window.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base_array.h"
+#include "elf_maps.h"
+
+#define PAGE        4096ull
+#define ALIGN       64ull
+#define HOOK_BYTES  256ull /* at most, with what alignment costs */
+#define FORMS       3      /* slabs of an object that may come to lie there */
+#define LOWEST      0x10000ull
+#define HIGHEST     (1ull << 47)
+#define STACK_GROWS (128ull << 20) /* below the stack nothing of ours may lie */
+#define TOPS        256
+
+/* Hooks with the same highest byte, and where code that serves all of them may begin. */
+struct group {
+    uint64_t low, high, hooks;
+};
+
+static uint64_t aligned(uint64_t value, uint64_t to)
+{
+    return (value + to - 1) / to * to;
+}
+
+static uint64_t bytes_for(uint64_t hooks)
+{
+    return aligned(FORMS * (hooks * HOOK_BYTES + ALIGN), PAGE);
+}
+
+/* The first free range of `size` bytes in low..high; 0: there is none. */
+static uint64_t find_free(const struct elf_maps *maps, uint64_t low, uint64_t high, uint64_t size)
+{
+    uint64_t at = aligned(low < LOWEST ? LOWEST : low, PAGE);
+    for (size_t i = 0; i < maps->count; i++) {
+        const struct elf_mapping *mapping = &maps->items[i];
+        bool stack = !strcmp(mapping->path, "[stack]");
+        uint64_t start =
+            stack && mapping->start > STACK_GROWS ? mapping->start - STACK_GROWS : mapping->start;
+        if (at + size <= start)
+            break;
+        if (mapping->end > at)
+            at = mapping->end;
+    }
+    return at + size <= high && at + size <= HIGHEST ? at : 0;
+}
+
+/* No room, or none that can be had: no error. */
+static int map_group(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                     struct collect_calls_object *object, const struct group *group, struct base_error *error)
+{
+    struct elf_maps maps = {0};
+    struct patch_helper_room room = {.size = bytes_for(group->hooks)};
+    int result = elf_maps_read(space->pid, &maps, error);
+    if (result < 0)
+        return result;
+    room.low = find_free(&maps, group->low, group->high, room.size);
+    elf_maps_free(&maps);
+    if (!room.low)
+        return BASE_OK;
+    if (!base_array_room(space->windows, space->window_count, space->window_capacity))
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    if (collect_calls_space_code(rig, space->pid, room, &space->windows[space->window_count], NULL) < 0)
+        return BASE_OK;
+    space->window_count++;
+    object->window_count++;
+    return BASE_OK;
+}
+
+/* Makes the group serve this window too; false: it cannot. */
+static bool join(struct group *group, uint64_t low, uint64_t high)
+{
+    uint64_t both_low = group->hooks && group->low > low ? group->low : low;
+    uint64_t both_high = group->hooks && group->high < high ? group->high : high;
+    if (both_low > both_high || both_high - both_low < bytes_for(group->hooks + 1) + PAGE)
+        return false;
+    *group = (struct group){both_low, both_high, group->hooks + 1};
+    return true;
+}
+
+static bool is_wanted(const struct collect_calls_object *object, uint32_t hook)
+{
+    return !object->wanted || object->wanted[object->planned->plan.header->site_count + hook];
+}
+
+static int add_hook(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                    struct collect_calls_object *object, uint32_t hook, struct group *groups,
+                    struct base_error *error)
+{
+    uint64_t low, high;
+    const struct patch_plan *plan = &object->planned->plan;
+    if (!is_wanted(object, hook) || !patch_slab_window(plan, hook, object->bias, &low, &high))
+        return BASE_OK;
+    struct group *group = &groups[(low - plan->hooks[hook].address - object->bias) >> 24 & (TOPS - 1)];
+    if (join(group, low, high))
+        return BASE_OK;
+    int result = group->hooks ? map_group(space, rig, object, group, error) : BASE_OK;
+    *group = (struct group){0};
+    join(group, low, high);
+    return result;
+}
+
+int collect_calls_window_place(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                               struct collect_calls_object *object, struct base_error *error)
+{
+    struct group groups[TOPS] = {0};
+    int result = BASE_OK;
+    object->first_window = space->window_count;
+    object->window_count = 0;
+    for (uint32_t i = 0; i < object->planned->plan.header->hook_count && result == BASE_OK; i++)
+        result = add_hook(space, rig, object, i, groups, error);
+    for (size_t i = 0; i < TOPS && result == BASE_OK; i++)
+        if (groups[i].hooks)
+            result = map_group(space, rig, object, &groups[i], error);
+    return result;
+}
+
+void collect_calls_window_regions(const struct collect_calls_space *space,
+                                  const struct collect_calls_object *object,
+                                  struct patch_slab_region *regions)
+{
+    for (size_t i = 0; i < object->window_count; i++) {
+        const struct collect_calls_code *code = space->windows[object->first_window + i];
+        uint64_t used = aligned(code->used, ALIGN);
+        if (used > code->size)
+            used = code->size;
+        regions[i] = (struct patch_slab_region){
+            .address = code->address + used, .bytes = code->bytes + used, .size = code->size - used};
+    }
+}
+
+void collect_calls_window_use(struct collect_calls_space *space, const struct collect_calls_object *object,
+                              const struct patch_slab_region *regions)
+{
+    for (size_t i = 0; i < object->window_count; i++) {
+        struct collect_calls_code *code = space->windows[object->first_window + i];
+        code->used = regions[i].address + regions[i].used - code->address;
+    }
+}
