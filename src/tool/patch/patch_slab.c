@@ -5,7 +5,7 @@
 #include "base_array.h"
 #include "patch_slab.h"
 
-#define STUB_ALIGN 8
+#define STUB_ALIGN 4
 #define HOOK_ALIGN 16
 #define STUB_MOST  64  /* of a group: 15 bytes, each instruction grown by at most four; counter, mark */
 #define HOOK_MOST  192 /* the count, and five bytes' worth of instructions moved */

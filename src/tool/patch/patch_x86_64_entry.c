@@ -70,38 +70,16 @@ unsigned patch_x86_64_entry_length(const uint8_t *bytes, size_t size, enum patch
     return at < JUMP_SIZE ? 0 : at;
 }
 
-/* Is there a mark for whoever comes with this stack pointer? Returns the jump to "marked". */
-static unsigned put_is_marked(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter)
+/* rcx = the stack pointer at the entry. The mark's site is read before one instruction takes the mark and tells whether it
+ * was still there: a signal handler that came in between may have made marks of its own. */
+static void put_marked(struct patch_x86_64_code *code, unsigned look)
 {
-    if (counter->form == PATCH_THREAD) {
-        patch_x86_64_code_put(code, 0x65, 0x48, 0x3b, 0x24, 0x25); /* cmp rsp, gs:[word+mark_stack] */
-        patch_x86_64_code_32(code, counter->word + (uint32_t)offsetof(struct patch_block, mark_stack));
-    } else {
-        patch_x86_64_code_put(code, 0x48, 0x3b, 0x25); /* cmp rsp, [rip+mark_stack] */
-        patch_x86_64_code_relative(code, counter->block + offsetof(struct patch_block, mark_stack), 0);
-    }
-    return put_short(code, 0x74); /* je marked */
-}
-
-static void put_caller(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter)
-{
-    patch_x86_64_code_put(code, 0x50, 0x51); /* push rax; push rcx */
-    put_block(code, counter, 0);             /* rax = block */
-}
-
-/* The mark's site is read before one instruction takes the mark and tells whether it was still there: a signal handler
- * that came in between may have made marks of its own. */
-static void put_marked(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter,
-                       unsigned look)
-{
-    put_caller(code, counter);
-    patch_x86_64_code_put(code, 0x48, 0x8b, 0x48,
-                          offsetof(struct patch_block, mark_site)); /* mov rcx, [rax+mark_site] */
-    patch_x86_64_code_put(code, 0x52);                              /* push rdx */
-    patch_x86_64_code_put(code, 0x48, 0x8d, 0x54, 0x24, 0x18);      /* lea rdx, [rsp+24] */
-    patch_x86_64_code_put(code, 0x48, 0x29, 0x50,
-                          offsetof(struct patch_block, mark_stack)); /* sub [rax+mark_stack], rdx */
-    patch_x86_64_code_put(code, 0x5a);                               /* pop rdx */
+    patch_x86_64_code_put(code, 0x52); /* push rdx */
+    patch_x86_64_code_put(code, 0x48, 0x8b, 0x50,
+                          offsetof(struct patch_block, mark_site)); /* mov rdx, [rax+mark_site] */
+    patch_x86_64_code_put(code, 0x48, 0x29, 0x48,
+                          offsetof(struct patch_block, mark_stack)); /* sub [rax+mark_stack], rcx */
+    patch_x86_64_code_put(code, 0x48, 0x89, 0xd1, 0x5a);             /* mov rcx, rdx; pop rdx */
     put_short_back(code, 0x74, look);                                /* je look */
     patch_x86_64_code_put(code, 0x48, 0x8b, 0x4c, 0x24, 0x10);       /* mov rcx, [rsp+16] */
     put_short_back(code, 0xeb, look);                                /* jmp look */
@@ -113,8 +91,15 @@ static void put_count(struct patch_x86_64_code *code, const struct patch_x86_64_
 {
     uint32_t words = 8 * counter->index;
     bool marks = counter->form != PATCH_LOCK;
-    unsigned marked = marks ? put_is_marked(code, counter) : 0;
-    put_caller(code, counter);
+    unsigned marked = 0;
+    patch_x86_64_code_put(code, 0x50, 0x51); /* push rax; push rcx */
+    put_block(code, counter, 0);             /* rax = block */
+    if (marks) {
+        patch_x86_64_code_put(code, 0x48, 0x8d, 0x4c, 0x24, 0x10); /* lea rcx, [rsp+16] */
+        patch_x86_64_code_put(code, 0x48, 0x3b, 0x48,
+                              offsetof(struct patch_block, mark_stack)); /* cmp rcx, [rax+mark_stack] */
+        marked = put_short(code, 0x74);                                  /* je marked */
+    }
     patch_x86_64_code_put(code, 0x48, 0x8b, 0x4c, 0x24, 0x10); /* mov rcx, [rsp+16] */
     unsigned look = code->size;
     patch_x86_64_code_put(code, 0x48, 0x3b, 0x88); /* look: cmp rcx, [rax+words] */
@@ -126,7 +111,7 @@ static void put_count(struct patch_x86_64_code *code, const struct patch_x86_64_
     unsigned done = put_short(code, 0xeb); /* jmp done */
     if (marks) {
         patch_here(code, marked);
-        put_marked(code, counter, look);
+        put_marked(code, look);
     }
     patch_here(code, other);
     patch_x86_64_code_put(code, 0x48, 0x8d, 0x80); /* other: lea rax, [rax+words] */

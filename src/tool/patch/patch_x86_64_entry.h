@@ -3,9 +3,9 @@
  * The function's first bytes are replaced by a jump to the *hook*, which counts (return address, function), then does what
  * the replaced instructions did and goes on behind them:
  *
- *   entry:  jmp hook                            hook:  is there a mark for this rsp? take it for the return address
- *           (rest of the last instruction)             push rax; push rcx
- *   behind: ...                                        block -> rax; return address -> rcx
+ *   entry:  jmp hook                            hook:  push rax; push rcx
+ *           (rest of the last instruction)             block -> rax
+ *   behind: ...                                        rcx = return address, or the mark that was left for this rsp
  *                                                      rcx = this hook's first return address? count it
  *                                                      else call recorder (the thread's table; patch_block.h)
  *                                                      pop rcx; pop rax

@@ -9,7 +9,13 @@
  *      bytes higher.
  * Refused (code->refused) is whatever would not behave the same: in case 4 instructions that push, pop, or
  * use rsp in any other way than to address memory at or above it (or to copy it), addresses relative to eip, xbegin, far
- * branches, and what is out of reach. Pure. Context: tool. Source: Intel SDM volume 2. */
+ * branches, and what is out of reach.
+ *
+ * A push before a short call is refused although it could be done: the return address, which the rewritten call has put
+ * where the pushed word belongs, would be pushed once more and the word written over the first one. Two instructions for
+ * one, neither of which takes the word from memory or rsp, and frames in between that no other case has - for 17 of 2,851
+ * short indirect calls in seven programs and libraries of Debian 12, whose callees' hooks count them anyway.
+ * Pure. Context: tool. Source: Intel SDM volume 2. */
 #ifndef PATCH_X86_64_MOVE_H
 #define PATCH_X86_64_MOVE_H
 

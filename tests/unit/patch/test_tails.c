@@ -317,7 +317,7 @@ static void handlers_invent_nothing(void **state)
     patch_subject_write(&subject.patched, true);
     patch_subject_use_block(NULL);
     assert_true(arrivals(&of_handler, 0) > 0);
-    uint64_t lost = 0;
+    uint64_t lost = 0, made = 0;
     for (unsigned from = 0; from < MOST; from++)
         for (unsigned to = 0; to < MOST; to++)
             truth.pairs[from][to] += of_handler.pairs[from][to];
@@ -327,9 +327,10 @@ static void handlers_invent_nothing(void **state)
             uint64_t calls = recorded(&subject, block, from, to);
             assert_true(calls <= truth.pairs[from][to]);
             lost += truth.pairs[from][to] - calls;
+            made += truth.pairs[from][to];
         }
     sums_are_true(&subject, block, &truth);
-    print_message("# marks taken away by handlers: %lu\n", lost);
+    print_message("# marks taken away by handlers: %lu of %lu\n", lost, made);
     unload(&subject);
 }
 
