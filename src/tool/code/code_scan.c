@@ -161,6 +161,25 @@ static unsigned facts_of_end(const struct code_instructions *instructions)
     return stays ? 0 : CODE_FACT_FALLS_THROUGH;
 }
 
+/* Does the function call arch_prctl(ARCH_SET_GS) by its numbers? Then gs is in use though no instruction here names it. */
+static bool sets_gs(const struct code_instructions *instructions, const uint8_t *code)
+{
+    enum { MOV_LENGTH = 5, NUMBER = 158, SET_GS = 0x1001 };
+    bool number = false, set = false;
+    uint64_t start = instructions->items[0].address;
+    for (size_t i = 0; i < instructions->count; i++) {
+        const struct code_instruction *at = &instructions->items[i];
+        const uint8_t *bytes = code + (at->address - start);
+        uint32_t value;
+        if (at->length != MOV_LENGTH || bytes[0] < 0xb8 || bytes[0] > 0xbf) /* mov r32, imm32 */
+            continue;
+        memcpy(&value, bytes + 1, sizeof value);
+        number |= value == NUMBER;
+        set |= value == SET_GS;
+    }
+    return number && set;
+}
+
 static void note_instructions(struct code_scan *scan, uint32_t number, const uint8_t *code)
 {
     struct code_survey *survey = scan->survey;
@@ -181,6 +200,8 @@ static void note_instructions(struct code_scan *scan, uint32_t number, const uin
         if (at->marks & CODE_GS && survey->gs_users++ == 0)
             survey->first_gs = at->address;
     }
+    if (sets_gs(&scan->instructions, code) && survey->gs_users++ == 0)
+        survey->first_gs = scan->instructions.items[0].address;
     if (tables)
         add_candidates(scan, number);
 }

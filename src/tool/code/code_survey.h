@@ -114,9 +114,9 @@ struct code_survey {
     size_t slot_count, slot_capacity;
     uint64_t instructions;               /* decoded, in functions that are FINE */
     uint64_t verdicts[CODE_VERDICT_END]; /* functions by verdict */
-    uint64_t gs_users, first_gs;         /* instructions that use gs; address of the first */
-    bool position_independent;           /* ET_DYN: immediates and data words are no addresses */
-    uint64_t map_base, map_end;          /* what the bit maps span */
+    uint64_t gs_users, first_gs; /* instructions that use gs, functions that set it; the first of them */
+    bool position_independent;   /* ET_DYN: immediates and data words are no addresses */
+    uint64_t map_base, map_end;  /* what the bit maps span */
     uint64_t *maps[CODE_MAPS];
 };
 

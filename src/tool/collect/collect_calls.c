@@ -231,6 +231,7 @@ static int read_shared(const struct collect_calls_space *space, struct collect_c
     return result;
 }
 
+/* Running totals take the place of earlier ones, unless they are of one among many threads that nobody tells apart. */
 static void tell_sheet(struct collect_calls *calls, struct collect_calls_space *space,
                        struct collect_calls_sheet *sheet, uint32_t thread, bool final)
 {
@@ -238,7 +239,7 @@ static void tell_sheet(struct collect_calls *calls, struct collect_calls_space *
                                             .rig = &calls->rig,
                                             .thread = thread,
                                             .final = final,
-                                            .replace = thread != 0 || !final};
+                                            .replace = thread || space->form == PATCH_LOCK};
     if (collect_calls_read(&reading, sheet, NULL) < 0)
         profile_lose(calls->rig.profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
     collect_calls_sheet_free(sheet);
@@ -388,6 +389,15 @@ static void on_exec(struct collect_calls *calls, const struct patch_trace_event 
     calls->setup_ns += now_ns() - began;
 }
 
+/* Threads keep their gs: counters are locked. */
+static int give_nothing(struct collect_calls *calls, const struct collect_calls_space *space,
+                        struct base_error *error)
+{
+    const uint64_t keep = PATCH_TRACE_KEEP;
+    calls->locked = true;
+    return patch_trace_give(&calls->rig.helper, space->pid, &keep, 1, error);
+}
+
 static int begin_fork(struct collect_calls *calls, struct collect_calls_space *parent,
                       const struct patch_trace_event *event, struct base_error *error)
 {
@@ -410,6 +420,8 @@ static int begin_fork(struct collect_calls *calls, struct collect_calls_space *p
     }
     if (result == BASE_OK)
         result = collect_calls_bell_listen(child, calls->listener, error);
+    if (result == BASE_OK && child->form == PATCH_LOCK)
+        result = give_nothing(calls, child, error);
     return result < 0 || child->form != PATCH_THREAD
                ? result
                : collect_calls_threads_refill(child, &calls->rig, true, error);
@@ -488,10 +500,38 @@ static int assign_all(struct collect_calls *calls, struct collect_calls_space *s
     return result;
 }
 
+/* Does anything forbid counters by gs: code that uses it, a thread that has set it? */
+static bool uses_gs(struct collect_calls *calls, const struct collect_calls_space *space)
+{
+    struct patch_stop_thread *threads;
+    size_t count;
+    bool used = false;
+    for (size_t i = 0; i < space->object_count && !used; i++)
+        used = space->objects[i].live && space->objects[i].planned->plan.header->gs_users;
+    if (used || patch_trace_threads(&calls->rig.helper, space->pid, &threads, &count, NULL) < 0)
+        return used;
+    for (size_t i = 0; i < count && !used; i++) {
+        struct user_regs_struct registers;
+        used = patch_trace_read_registers(&calls->rig.helper, space->pid, threads[i].tid, &registers, NULL) ==
+                   BASE_OK &&
+               registers.gs_base;
+    }
+    free(threads);
+    return used;
+}
+
+static int go_locked(struct collect_calls *calls, struct collect_calls_space *space, struct base_error *error)
+{
+    int result = collect_calls_build_change_form(space, &calls->rig, PATCH_LOCK, error);
+    return result < 0 ? result : give_nothing(calls, space, error);
+}
+
 /* From one thread to several. The space is held. */
 static int go_threaded(struct collect_calls *calls, struct collect_calls_space *space, pid_t unborn,
                        struct base_error *error)
 {
+    if (uses_gs(calls, space))
+        return go_locked(calls, space, error);
     int result = assign_all(calls, space, unborn, error);
     if (result == BASE_OK)
         result = collect_calls_threads_refill(space, &calls->rig, true, error);
@@ -651,6 +691,14 @@ int collect_calls_launch(struct collect_calls *calls, pid_t pid, struct base_err
     return patch_trace_follow(&calls->rig.helper, pid, error);
 }
 
+static int give_blocks(struct collect_calls *calls, struct collect_calls_space *space,
+                       struct base_error *error)
+{
+    calls->threaded = true;
+    int result = assign_all(calls, space, 0, error);
+    return result < 0 ? result : collect_calls_threads_refill(space, &calls->rig, true, error);
+}
+
 static int attach_held(struct collect_calls *calls, struct collect_calls_space *space,
                        struct base_error *error)
 {
@@ -662,11 +710,9 @@ static int attach_held(struct collect_calls *calls, struct collect_calls_space *
     free(threads);
     result = collect_calls_bell_install(space, &calls->rig, calls->listener, error);
     if (result >= 0 && count > 1) {
-        space->form = PATCH_THREAD;
-        calls->threaded = true;
-        result = assign_all(calls, space, 0, error);
-        if (result == BASE_OK)
-            result = collect_calls_threads_refill(space, &calls->rig, true, error);
+        space->form = uses_gs(calls, space) ? PATCH_LOCK : PATCH_THREAD;
+        result =
+            space->form == PATCH_LOCK ? give_nothing(calls, space, error) : give_blocks(calls, space, error);
     }
     return result < 0 ? result : collect_calls_build_place(space, &calls->rig, error);
 }
