@@ -121,10 +121,12 @@ static void emit(struct patch_follow *follow, const struct patch_trace_event *ev
     const struct patch_follow_process *process = patch_follow_process(follow, event->pid);
     if (process && process->leaving)
         return;
-    if (base_array_room(follow->events, follow->event_count, follow->event_capacity))
-        follow->events[follow->event_count++] = *event;
-    else
+    if (!base_array_room(follow->events, follow->event_count, follow->event_capacity)) {
         follow->broken = true;
+        return;
+    }
+    follow->events[follow->event_count++] = *event;
+    follow->urgent = follow->urgent || (event->kind != PATCH_TRACE_BIRTH && event->kind != PATCH_TRACE_DEATH);
 }
 
 static void emit_thread(struct patch_follow *follow, enum patch_trace_kind kind,
@@ -693,25 +695,82 @@ static void set_leaving(struct patch_follow_process *process, bool leaving)
     }
 }
 
+/* Seizes all threads of a process that has a record. */
+static int seize_all(struct patch_follow_process *process, struct base_error *error)
+{
+    pid_t pid = process->pid;
+    struct patch_follow_space *space = process->space;
+    int result = patch_stop_follow(&space->stop, pid, error);
+    for (size_t i = 0; i < space->stop.count; i++)
+        if (space->stop.threads[i].process == pid)
+            space->stop.threads[i].life |= PATCH_FOLLOW_KNOWN;
+    return result == 0 && !has_thread(space, pid)
+               ? base_fail(error, BASE_ENOTFOUND, "process %d has ended", pid)
+               : result;
+}
+
+/* A child that runs in the memory of a process that was not followed when it was born. Without a record, or when it cannot be
+ * seized, it is as if nobody knew of it; it is about to end or to exec. */
+static void add_vforked(struct patch_follow *follow, struct patch_follow_space *space, pid_t child,
+                        pid_t parent, pid_t creator)
+{
+    struct patch_follow_process *process =
+        patch_follow_process(follow, child) ? NULL : add_process(follow, child, space);
+    if (!process)
+        return;
+    process->parent = parent;
+    if (seize_all(process, NULL) < 0) {
+        patch_follow_leave(follow, child);
+        return;
+    }
+    struct patch_stop_thread *thread = patch_stop_find(&space->stop, child);
+    if (thread) {
+        thread->life |= PATCH_FOLLOW_VFORKED;
+        thread->creator = creator;
+    }
+    emit(follow, &(struct patch_trace_event){
+                     .kind = PATCH_TRACE_VFORK, .pid = child, .tid = child, .parent = parent});
+}
+
+/* Kernels without CONFIG_PROC_CHILDREN do not tell. */
+static void add_vforked_of(struct patch_follow *follow, struct patch_follow_space *space, pid_t parent,
+                           pid_t creator)
+{
+    char path[96];
+    int child;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", parent, creator);
+    FILE *file = fopen(path, "re");
+    while (file && fscanf(file, "%d", &child) == 1)
+        if (shares_memory(creator, child, 0))
+            add_vforked(follow, space, child, parent, creator);
+    if (file)
+        fclose(file);
+}
+
+static int add_new(struct patch_follow *follow, pid_t pid, struct base_error *error)
+{
+    int result = patch_target_check(pid, error);
+    struct patch_follow_space *space = result == BASE_OK ? space_for(follow, pid) : NULL;
+    struct patch_follow_process *process = space ? add_process(follow, pid, space) : NULL;
+    if (!process)
+        return result < 0 ? result : base_fail(error, BASE_ENOMEM, "out of memory");
+    result = seize_all(process, error);
+    for (size_t i = 0; result >= 0 && i < space->stop.count; i++) {
+        pid_t creator = space->stop.threads[i].tid;
+        if (space->stop.threads[i].process == pid)
+            add_vforked_of(follow, space, pid, creator);
+        while (i < space->stop.count && space->stop.threads[i].tid < creator)
+            i++; /* where it stands now */
+    }
+    return result;
+}
+
 int patch_follow_add(struct patch_follow *follow, pid_t pid, struct base_error *error)
 {
     struct patch_follow_process *process = patch_follow_process(follow, pid);
-    if (process) {
+    if (process)
         set_leaving(process, false);
-    } else {
-        int result = patch_target_check(pid, error);
-        struct patch_follow_space *space = result == BASE_OK ? space_for(follow, pid) : NULL;
-        process = space ? add_process(follow, pid, space) : NULL;
-        if (!process)
-            return result < 0 ? result : base_fail(error, BASE_ENOMEM, "out of memory");
-    }
-    struct patch_stop *stop = &process->space->stop;
-    int result = patch_stop_follow(stop, pid, error);
-    for (size_t i = 0; i < stop->count; i++)
-        if (stop->threads[i].process == pid)
-            stop->threads[i].life |= PATCH_FOLLOW_KNOWN;
-    if (result == 0 && !has_thread(process->space, pid))
-        result = base_fail(error, BASE_ENOTFOUND, "process %d has ended", pid);
+    int result = process ? seize_all(process, error) : add_new(follow, pid, error);
     if (result < 0)
         patch_follow_leave(follow, pid);
     return result < 0 ? result : BASE_OK;
@@ -774,11 +833,29 @@ static void tell_of_strangers(struct patch_follow *follow, struct patch_follow_s
     }
 }
 
+/* Who waits for a vfork child will not stop before it, and need not be waited for. */
+static void accept_vfork_parents(struct patch_follow_space *space)
+{
+    for (size_t i = 0; i < space->stop.count; i++) {
+        const struct patch_stop_thread *child = &space->stop.threads[i];
+        struct patch_stop_thread *parent = patch_stop_find(&space->stop, child->creator);
+        if (!(child->life & PATCH_FOLLOW_VFORKED) || child->state == PATCH_STOP_GONE || !parent ||
+            parent->state != PATCH_STOP_RUNNING)
+            continue;
+        if (!parent->interrupted)
+            patch_stop_interrupt(parent);
+        if (parent->interrupted &&
+            patch_target_is_in_kernel(parent->process, parent->tid, &parent->pc, &parent->sp))
+            parent->state = PATCH_STOP_KERNEL;
+    }
+}
+
 int patch_follow_hold(struct patch_follow *follow, struct patch_follow_space *space, struct base_error *error)
 {
     int result = BASE_OK;
     space->impatient = false;
     if (!space->stop.holding) {
+        accept_vfork_parents(space);
         result = patch_stop_begin(&space->stop, space->stop.pid, error);
         space->held_since = patch_target_now();
     }

@@ -77,6 +77,7 @@ struct patch_follow {
     size_t orphan_count, orphan_capacity;
     struct patch_trace_event *events;
     size_t event_count, event_capacity;
+    bool urgent; /* there is an event that should not wait */
     struct patch_trace_cost total;
     bool broken;
 };

@@ -20,14 +20,17 @@
 #include "patch_helper_work.h"
 #include "patch_target.h"
 
-#define WATCH_MS    10 /* between two looks at the time while something is held */
-#define SOCKET      3  /* behind the three that every process has */
-#define AT_ONCE     256
+#define WATCH_MS 5 /* between two looks at the time while something is held, or events wait */
+#define SOCKET   3 /* behind the three that every process has */
+#define AT_ONCE  256
+#define EVENTS_HELD                                                                                          \
+    64 /* births and deaths told together: to wake tally for each would cost more than they do */
 #define UNREAD_MOST (64u << 20) /* bytes of events; a tally that reads none is as good as dead */
 
 struct loop {
     struct patch_helper_server server;
     int signals;     /* signalfd */
+    uint64_t since;  /* when the first event that waits came; 0: none does */
     uint64_t asked;  /* when the last request came */
     uint8_t *unsent; /* messages; from `sent` to `unsent_size` */
     size_t sent, unsent_size, unsent_capacity;
@@ -37,6 +40,11 @@ struct loop {
 
 static bool append(struct loop *loop, const void *bytes, size_t size)
 {
+    if (loop->sent) {
+        loop->unsent_size -= loop->sent;
+        memmove(loop->unsent, loop->unsent + loop->sent, loop->unsent_size);
+        loop->sent = 0;
+    }
     while (loop->unsent_capacity - loop->unsent_size < size) {
         size_t capacity = loop->unsent_capacity ? 2 * loop->unsent_capacity : 65536;
         uint8_t *grown = capacity <= UNREAD_MOST ? realloc(loop->unsent, capacity) : NULL;
@@ -74,7 +82,18 @@ static bool send_events(struct loop *loop, bool wait)
     if (size && (!append(loop, &message, sizeof message) || !append(loop, follow->events, size)))
         return false;
     follow->event_count = 0;
+    follow->urgent = false;
+    loop->since = 0;
     return send_unsent(loop, wait);
+}
+
+static bool is_due(struct loop *loop)
+{
+    const struct patch_follow *follow = &loop->server.follow;
+    uint64_t now = follow->event_count ? patch_target_now() : 0;
+    loop->since = loop->since ? loop->since : now;
+    return follow->urgent || follow->event_count >= EVENTS_HELD || loop->unsent_size ||
+           now - loop->since >= WATCH_MS * 1000000ull;
 }
 
 /* --- requests --- */
@@ -147,9 +166,11 @@ static void drain(int signals)
 /* False: tally is gone. */
 static bool turn(struct loop *loop)
 {
+    const struct patch_follow *follow = &loop->server.follow;
     bool more = take_stops(&loop->server), watch = watch_time(loop);
-    if (loop->server.follow.broken || !send_events(loop, false))
+    if (follow->broken || (is_due(loop) && !send_events(loop, false)))
         return false;
+    watch = watch || follow->event_count;
     short wanted = loop->unsent_size ? POLLIN | POLLOUT : POLLIN;
     struct pollfd files[] = {{loop->server.socket, wanted, 0}, {loop->signals, POLLIN, 0}};
     int ready = poll(files, 2, more ? 0 : watch ? WATCH_MS : -1);

@@ -3,7 +3,8 @@
  * The helper (patch_helper.h) stays the tracer of every followed process. Nearly everything is answered on the spot, without
  * asking tally: signals are passed on, a stop by job control stays one, a new thread gets a gs base of its own from a pool
  * that was filled before (patch_trace_give) and goes on. Tally is told by *events*, in the order in which they happened,
- * and only three of them wait for it: a new image (EXEC), a new process (FORK), an empty pool (NEED).
+ * and only three of them wait for it: a new image (EXEC), a new process (FORK), an empty pool (NEED). Births and deaths are told
+ * some milliseconds late, many at once.
  *
  *   patch_trace_follow   from now on    patch_trace_next     what happened; poll helper->socket before
  *   patch_trace_leave    no more        patch_trace_hold .. patch_trace_release   around the calls that need a standing process
@@ -66,8 +67,8 @@ struct patch_trace_event {
 
 /* --- following --- */
 
-/* Takes a process with all its threads, without stopping any; its children and execs are followed too. Takes one that is
- * followed already (or is still being left) as well. Errors as of patch_stop_begin. */
+/* Takes a process with all its threads, without stopping any; its children and execs are followed too, and so is a vfork child
+ * that runs in its memory already (VFORK). Takes one that is followed already (or is still being left) as well. Errors as of patch_stop_begin. */
 int patch_trace_follow(struct patch_helper *helper, pid_t pid, struct base_error *error);
 
 /* Lets the process go, held or not; a thread asleep in the kernel is let go when it wakes. Children stay followed, and
@@ -82,7 +83,8 @@ bool patch_trace_pending(const struct patch_helper *helper);
 
 /* --- gs bases --- */
 
-#define PATCH_TRACE_KEEP UINT64_MAX /* in a pool: from here on every thread keeps the gs base it was born with */
+#define PATCH_TRACE_KEEP                                                                                     \
+    UINT64_MAX /* in a pool: from here on every thread keeps the gs base it was born with */
 
 /* Adds to the pool of the process's memory, first in, first out; threads that NEED one get theirs. */
 int patch_trace_give(struct patch_helper *helper, pid_t pid, const uint64_t *gs, size_t count,
