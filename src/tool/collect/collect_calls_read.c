@@ -184,17 +184,44 @@ static bool is_named(const struct collect_calls_object *object, uint64_t address
 }
 
 /* With names asked for, hooks see more than was wanted: those of an image with a matching caller are all there. */
-static bool is_wanted(const struct collect_calls_object *from, uint64_t return_address,
+static bool is_wanted(const struct collect_calls_object *from, uint64_t caller,
                       const struct collect_calls_object *at, uint64_t entry)
 {
-    return is_named(at, entry) || (from && is_named(from, return_address - 1));
+    return is_named(at, entry) || (from && is_named(from, caller));
+}
+
+/* The object and the site that an arrival came from: by the mark that a jump left, or by the return address of a call. */
+static const struct collect_calls_object *origin_of(const struct telling *telling, uint64_t return_address,
+                                                    uint32_t *site)
+{
+    const struct collect_calls_object *from;
+    *site = PATCH_NONE;
+    if (!patch_block_is_mark(return_address)) {
+        from = collect_calls_space_object(telling->space, return_address - 1);
+        if (from && from->patch)
+            *site = patch_plan_site_ending(&from->planned->plan, return_address - from->bias);
+        return from;
+    }
+    uint64_t word = patch_block_mark_index(return_address);
+    from = word < telling->space->word_end ? object_of_word(telling->space, (uint32_t)word) : NULL;
+    if (from && from->patch && word - from->base < from->planned->plan.header->site_count)
+        *site = (uint32_t)word - from->base;
+    return from;
+}
+
+/* The address that the caller is known by. */
+static uint64_t caller_of(const struct collect_calls_object *from, uint32_t site, uint64_t return_address)
+{
+    return patch_block_is_mark(return_address) && site != PATCH_NONE
+               ? from->planned->plan.sites[site].address + from->bias
+               : return_address - 1;
 }
 
 static void match(struct telling *telling, const struct collect_calls_arrival *arrival)
 {
     const struct collect_calls_object *at = object_of_word(telling->space, arrival->word);
-    const struct collect_calls_object *from =
-        collect_calls_space_object(telling->space, arrival->return_address - 1);
+    uint32_t site;
+    const struct collect_calls_object *from = origin_of(telling, arrival->return_address, &site);
     if (!at || arrival->word >= telling->sheet->word_count)
         return;
     const struct patch_plan *plan = &at->planned->plan;
@@ -202,12 +229,9 @@ static void match(struct telling *telling, const struct collect_calls_arrival *a
     if (hook >= plan->header->hook_count)
         return;
     uint64_t entry = plan->hooks[hook].address;
-    if (!is_wanted(from, arrival->return_address, at, entry + at->bias))
+    if (!is_wanted(from, caller_of(from, site, arrival->return_address), at, entry + at->bias))
         return;
     uint32_t callee = address_in(telling, at, entry);
-    uint32_t site = from && from->patch
-                        ? patch_plan_site_ending(&from->planned->plan, arrival->return_address - from->bias)
-                        : PATCH_NONE;
     if (site == PATCH_NONE || !from->patch->slab.stubs[site]) {
         tell_foreign(telling, arrival->return_address, callee, arrival->calls);
         return;
