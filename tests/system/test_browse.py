@@ -159,6 +159,22 @@ def ascii_only(context):
 
 
 @tap.case
+def annotating(context):
+    """What annotate says is read on an ordinary terminal; then everything is as before."""
+    recorded = tally.recorded(context, [context.program("slower"), "3000"])
+    screen = browse(context, profile=recorded.path, environment={"TALLY_PAGER": "cat"})
+    press(context, screen, "/slower_25\r", FOOT)
+    before = screen.lines()
+    press(context, screen, "a", "Enter goes back")
+    context.check(b"slower_25" in screen.raw[screen.raw.rindex(b"\x1b[?1049l"):], f"not annotated: {screen.raw[-500:]!r}")
+    context.equal(screen.local_modes(), (True, True), "echo and whole lines while annotating")
+    press(context, screen, "\n", FOOT)
+    context.equal(screen.lines(), before, "the screen afterwards")
+    context.equal(screen.local_modes(), (False, False), "echo and whole lines afterwards")
+    leave(context, screen)
+
+
+@tap.case
 def no_terminal(context):
     for arguments in ([PROFILE], ["--counter", "nonsense", PROFILE]):
         result = tally.run(context, [context.tally, "browse", *arguments])

@@ -126,18 +126,28 @@ static void resize(struct terminal *terminal)
                         lines > 0 ? (unsigned)lines : 0);
 }
 
+/* Ctrl-C is for what is shown then. */
+static void lend(struct terminal *terminal, const char *function)
+{
+    const struct browse_options *options = terminal->options;
+    sigset_t blocked;
+    def_prog_mode();
+    endwin();
+    sigprocmask(SIG_SETMASK, &terminal->old_mask, &blocked);
+    options->annotate(options->context, function, browse_model_image(&terminal->model),
+                      terminal->model.data.context.selection.name);
+    sigprocmask(SIG_SETMASK, &blocked, NULL);
+    reset_prog_mode();
+    clear();
+}
+
 static void annotate(struct terminal *terminal)
 {
     struct base_text name = {0};
-    if (browse_model_function(&terminal->model, &name) && terminal->options->annotate) {
-        def_prog_mode();
-        endwin();
-        terminal->options->annotate(terminal->options->context, base_text_string(&name));
-        reset_prog_mode();
-        clear();
-    } else {
+    if (browse_model_function(&terminal->model, &name) && terminal->options->annotate)
+        lend(terminal, base_text_string(&name));
+    else
         browse_model_say(&terminal->model, "Annotate what? There is no function here");
-    }
     base_text_free(&name);
 }
 

@@ -19,8 +19,8 @@ struct browse_options {
     const char *counter; /* NULL: the default one */
     bool color;
     bool ascii; /* the terminal shows no UTF-8 */
-    /* Shows a function line by line; the terminal is an ordinary one meanwhile. */
-    void (*annotate)(void *context, const char *function);
+    /* Shows a function of an image ("": none) line by line; the terminal is an ordinary one meanwhile. */
+    void (*annotate)(void *context, const char *function, const char *image, const char *counter);
     void *context;
 };
 

@@ -234,6 +234,12 @@ bool browse_model_function(const struct browse_model *model, struct base_text *n
     return !name->failed;
 }
 
+const char *browse_model_image(const struct browse_model *model)
+{
+    const struct browse_row *row = browse_model_current(model);
+    return row ? report_entity_image(&model->data.merge.entities, row->entity) : "";
+}
+
 void browse_model_resize(struct browse_model *model, unsigned columns, unsigned lines)
 {
     model->columns = columns;

@@ -101,6 +101,8 @@ size_t browse_model_page(const struct browse_model *model);
 const struct browse_row *browse_model_current(const struct browse_model *model);
 /* The name of the function at the cursor, appended; false when there is none. */
 bool browse_model_function(const struct browse_model *model, struct base_text *name);
+/* Of the row at the cursor; "" when it has none. */
+const char *browse_model_image(const struct browse_model *model);
 /* Has a branch others below it? */
 bool browse_model_expandable(const struct browse_model *model, uint32_t branch);
 void browse_model_say(struct browse_model *model, const char *format, ...)

@@ -1,9 +1,11 @@
 /* tally browse: a profile on the terminal, to walk about in. */
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base_terminal.h"
+#include "base_text.h"
 #include "browse.h"
 #include "cli.h"
 #include "cli_profile.h"
@@ -53,18 +55,64 @@ static const struct base_options_command browse_command = {
     .notes = browse_notes,
 };
 
+/* --- annotating --- */
+
 struct shown {
     const char *file;
+    bool debuginfod;
 };
 
-static void annotate(void *context, const char *function)
+/* The name of an image as a pattern that only it fits. */
+static void add_pattern(struct base_text *out, const char *name)
 {
-    const struct shown *shown = context;
-    printf("\nThis version has no `tally annotate` for %s of %s. Enter goes back.\n", function, shown->file);
-    fflush(stdout);
-    while (getchar() != '\n' && !feof(stdin))
-        ;
+    for (; *name; name++) {
+        if (strchr("*?[]\\", *name))
+            base_text_add(out, "\\");
+        base_text_add_bytes(out, name, 1);
+    }
 }
+
+static void run_annotate(const struct shown *shown, const char *function, const char *image,
+                         const char *counter)
+{
+    struct base_text of = {0}, by = {0}, name = {0}, file = {0};
+    char *arguments[8], **next = arguments;
+    base_text_addf(&by, "--counter=%s", counter);
+    base_text_add(&of, "--image=");
+    add_pattern(&of, image);
+    base_text_add(&name, function);
+    base_text_add(&file, shown->file);
+    *next++ = (char[]){"annotate"};
+    *next++ = by.data;
+    if (*image)
+        *next++ = of.data;
+    if (shown->debuginfod)
+        *next++ = (char[]){"--debuginfod"};
+    *next++ = (char[]){"--"};
+    *next++ = name.data;
+    *next++ = file.data;
+    *next = NULL;
+    if (by.failed || of.failed || name.failed || file.failed)
+        cli_say("out of memory");
+    else
+        cmd_annotate((int)(next - arguments), arguments);
+    base_text_free(&of);
+    base_text_free(&by);
+    base_text_free(&name);
+    base_text_free(&file);
+}
+
+/* What it says stays until the reader has seen it. */
+static void annotate(void *context, const char *function, const char *image, const char *counter)
+{
+    run_annotate(context, function, image, counter);
+    fputs("\n(Enter goes back to browsing)", stdout);
+    fflush(stdout);
+    for (int byte = 0; byte != '\n' && byte != EOF;)
+        byte = getchar();
+}
+
+/* --- the command --- */
 
 /* Ended by a signal, we say so the way the shell expects it of a command. */
 static int status_of(int result, const struct base_error *error)
@@ -75,7 +123,7 @@ static int status_of(int result, const struct base_error *error)
 static int browse(const struct profile *profile, const struct browse_wish *wish, const char *file,
                   struct base_error *error)
 {
-    struct shown shown = {file};
+    struct shown shown = {file, wish->debuginfod};
     struct browse_options options = {
         .in = stdin,
         .out = stdout,
