@@ -2,61 +2,49 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base_options.h"
-#include "base_terminal.h"
-#include "cli_output.h"
+#include "cli_progress.h"
 #include "collect_resolve.h"
 #include "profile_store.h"
 
-enum { PROGRESS_AFTER_MS = 500 };
-
-struct progress {
-    struct timespec begin;
-    bool shown;
+struct loading {
+    struct cli_progress progress;
+    const char *path;
 };
 
-/* On standard error, once it has taken a while: only where it can be wiped away again. */
-static void show_progress(void *context, size_t done, size_t total)
+static void show_loading(void *context, size_t done, size_t total)
 {
-    struct progress *progress = context;
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    int64_t waited =
-        (now.tv_sec - progress->begin.tv_sec) * 1000 + (now.tv_nsec - progress->begin.tv_nsec) / 1000000;
-    if (waited < PROGRESS_AFTER_MS)
-        return;
-    progress->shown = true;
-    char line[64];
-    int length = snprintf(line, sizeof line, "\rtally: naming functions: %zu %%\033[K",
-                          total ? 100 * done / total : 100);
-    cli_output_bytes(STDERR_FILENO, line, (size_t)length);
+    struct loading *loading = context;
+    char what[64];
+    const char *slash = strrchr(loading->path, '/');
+    snprintf(what, sizeof what, "loading %s", slash ? slash + 1 : loading->path);
+    cli_progress_show(&loading->progress, what, done, total);
 }
 
-static int resolve(struct profile *profile, bool lines, bool debuginfod, struct base_error *error)
+static void show_naming(void *context, size_t done, size_t total)
 {
-    bool possible = base_terminal_redraws(STDERR_FILENO) && base_terminal_foreground(STDERR_FILENO);
-    struct progress progress = {0};
-    clock_gettime(CLOCK_MONOTONIC, &progress.begin);
-    struct collect_resolve_options options = {.debuginfod = debuginfod,
-                                              .lines = lines,
-                                              .progress = possible ? show_progress : NULL,
-                                              .context = &progress};
-    int result = collect_resolve(profile, &options, error);
-    if (progress.shown)
-        cli_output_bytes(STDERR_FILENO, "\r\033[K", 4);
-    return result;
+    struct loading *loading = context;
+    cli_progress_show(&loading->progress, "naming functions", done, total);
+}
+
+static int resolve(struct profile *profile, bool lines, bool debuginfod, struct loading *loading,
+                   struct base_error *error)
+{
+    struct collect_resolve_options options = {
+        .debuginfod = debuginfod, .lines = lines, .progress = show_naming, .context = loading};
+    return collect_resolve(profile, &options, error);
 }
 
 int cli_profile_load(const char *path, bool lines, bool debuginfod, struct profile **loaded,
                      struct base_error *error)
 {
+    struct loading loading = {.progress = cli_progress_begin(), .path = path};
     struct profile *profile = NULL;
-    int result = profile_load(path, &profile, error);
+    int result = profile_load_watched(path, show_loading, &loading, &profile, error);
     if (result == BASE_OK)
-        result = resolve(profile, lines, debuginfod, error);
+        result = resolve(profile, lines, debuginfod, &loading, error);
+    cli_progress_end(&loading.progress);
     if (result < 0)
         profile_free(profile);
     else

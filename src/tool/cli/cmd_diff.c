@@ -10,6 +10,7 @@
 #include "cli.h"
 #include "cli_pager.h"
 #include "cli_profile.h"
+#include "cli_progress.h"
 #include "report_diff.h"
 
 static const double DEFAULT_LIMIT = 0.5; /* percent */
@@ -198,7 +199,7 @@ static int load_side(struct runs *runs, const char *list, bool debuginfod, struc
 /* --- the command --- */
 
 static int show(const struct runs *runs, const struct diff_wish *wish, struct report_diff_gate *gate,
-                struct base_error *error)
+                struct cli_progress *progress, struct base_error *error)
 {
     struct report_diff_options options = {
         .view = (enum report_diff_view)wish->view,
@@ -214,7 +215,9 @@ static int show(const struct runs *runs, const struct diff_wish *wish, struct re
         .width = base_terminal_width(STDOUT_FILENO),
     };
     struct base_text text = {0};
+    cli_progress_show(progress, "comparing", 0, 0);
     int code = report_diff_print(runs->items, runs->count, runs->old_count, &options, gate, &text, error);
+    cli_progress_end(progress);
     int status = code < 0 ? cli_fail(error) : cli_pager_show(&text, wish->pager && !wish->json);
     base_text_free(&text);
     return status;
@@ -236,6 +239,7 @@ int cmd_diff(int argc, char **argv)
     struct base_error error = {0};
     struct runs runs = {0};
     struct report_diff_gate gate = {0};
+    struct cli_progress progress = cli_progress_begin();
     int status;
     if (!cli_parse(&diff_command, argc, argv, &wish, &rest, &status))
         return status;
@@ -245,7 +249,7 @@ int cmd_diff(int argc, char **argv)
     runs.old_count = runs.count;
     if (code >= 0)
         code = load_side(&runs, rest.arguments[1], wish.debuginfod, &error);
-    status = code < 0 ? cli_fail(&error) : judge(&wish, &gate, show(&runs, &wish, &gate, &error));
+    status = code < 0 ? cli_fail(&error) : judge(&wish, &gate, show(&runs, &wish, &gate, &progress, &error));
     base_text_free(&gate.names);
     free_runs(&runs);
     return status;

@@ -7,6 +7,7 @@
 #include "cli.h"
 #include "cli_pager.h"
 #include "cli_profile.h"
+#include "cli_progress.h"
 #include "report.h"
 
 static const double DEFAULT_LIMIT = 0.5; /* percent */
@@ -180,7 +181,7 @@ static int check(struct report_wish *wish, struct base_error *error)
 }
 
 static int print(const struct profile *profile, const struct report_wish *wish, const char *file,
-                 struct base_error *error)
+                 struct cli_progress *progress, struct base_error *error)
 {
     struct report_options options = {
         .view = (enum report_view)wish->view,
@@ -202,7 +203,9 @@ static int print(const struct profile *profile, const struct report_wish *wish, 
         .debuginfod = wish->debuginfod,
     };
     struct base_text text = {0};
+    cli_progress_show(progress, "adding up", 0, 0);
     int result = report_print(profile, &options, &text, error);
+    cli_progress_end(progress);
     int status = result < 0 ? cli_fail(error) : cli_pager_show(&text, wish->pager && !wish->json);
     base_text_free(&text);
     return status;
@@ -214,6 +217,7 @@ int cmd_report(int argc, char **argv)
     struct base_options_rest rest;
     struct base_error error = {0};
     struct profile *profile = NULL;
+    struct cli_progress progress = cli_progress_begin();
     int status;
     if (!cli_parse(&report_command, argc, argv, &wish, &rest, &status))
         return status;
@@ -221,7 +225,7 @@ int cmd_report(int argc, char **argv)
     if (check(&wish, &error) < 0 ||
         cli_profile_load(file, shows_lines(&wish), wish.debuginfod, &profile, &error) < 0)
         return cli_fail(&error);
-    status = print(profile, &wish, file, &error);
+    status = print(profile, &wish, file, &progress, &error);
     profile_free(profile);
     return status;
 }

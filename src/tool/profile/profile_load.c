@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sqlite3.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -164,7 +165,19 @@ struct loader {
     const char *path;
     bool no_memory, damaged;
     size_t gaps; /* entries that no row has filled */
+    profile_watch *watch;
+    void *context;
+    size_t done, total; /* rows */
 };
+
+enum { ROWS_BETWEEN_TELLING = 4096 };
+
+static void tell(struct loader *loader)
+{
+    if (loader->watch && ++loader->done % ROWS_BETWEEN_TELLING == 0)
+        loader->watch(loader->context, loader->done,
+                      loader->done < loader->total ? loader->total : loader->done);
+}
 
 /* Slots that folding freed leave gaps among the nodes; a file cannot claim more than this many. */
 enum { MOST_GAPS = 1 << 24 };
@@ -221,6 +234,7 @@ static void load_table(struct loader *loader, const char *sql, void **items, siz
     int code;
     while (!loader->damaged && !loader->no_memory && (code = sqlite3_step(row)) == SQLITE_ROW) {
         int64_t id = sqlite3_column_int64(row, 0);
+        tell(loader);
         if (!items || extend(loader, items, count, capacity, size, id))
             load(loader, row, (size_t)id);
     }
@@ -421,6 +435,22 @@ static void load_all_coverage(struct loader *loader)
                sizeof *profile->uncovered, load_uncovered);
 }
 
+/* About how many rows there are to come, by the last numbers of the long tables: no table is read for it. */
+static size_t count_rows(struct loader *loader)
+{
+    static const char *const tables[] = {"data_strings", "data_functions", "data_addresses", "data_nodes",
+                                         "data_cells"};
+    size_t sum = 0;
+    for (size_t i = 0; loader->watch && i < sizeof tables / sizeof *tables; i++) {
+        char sql[64];
+        int code;
+        snprintf(sql, sizeof sql, "SELECT max(id) FROM %s", tables[i]);
+        int last = number(loader->db, sql, &code);
+        sum += code == SQLITE_OK && last > 0 ? (size_t)last : 0;
+    }
+    return sum;
+}
+
 static void load_all(struct loader *loader)
 {
     struct profile *profile = loader->profile;
@@ -470,7 +500,13 @@ static void mark_tables_stale(struct profile *profile)
 
 int profile_load(const char *path, struct profile **loaded, struct base_error *error)
 {
-    struct loader loader = {.path = path, .profile = profile_new()};
+    return profile_load_watched(path, NULL, NULL, loaded, error);
+}
+
+int profile_load_watched(const char *path, profile_watch *watch, void *context, struct profile **loaded,
+                         struct base_error *error)
+{
+    struct loader loader = {.path = path, .profile = profile_new(), .watch = watch, .context = context};
     if (!loader.profile)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     int result = profile_open_read(path, &loader.db, error);
@@ -480,6 +516,7 @@ int profile_load(const char *path, struct profile **loaded, struct base_error *e
     }
     sqlite3_exec(loader.db, "BEGIN", NULL, NULL, NULL); /* one state of a file that is being recorded */
     mark_tables_stale(loader.profile);
+    loader.total = count_rows(&loader);
     load_all(&loader);
     sqlite3_close(loader.db);
     find_folded_address(loader.profile);

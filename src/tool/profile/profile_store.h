@@ -32,6 +32,11 @@ uint64_t profile_store_size(const struct profile_store *store); /* bytes on disk
  * that names the file; trusted_schema off, opened read-only; every index is checked. */
 int profile_load(const char *path, struct profile **profile, struct base_error *error);
 
+/* The same; `watch` (NULL: nobody) is told now and then how many of the rows are read, `total` being about right. */
+typedef void profile_watch(void *context, size_t done, size_t total);
+int profile_load_watched(const char *path, profile_watch *watch, void *context, struct profile **profile,
+                         struct base_error *error);
+
 /* Runs one read-only SQL statement and appends the rows to `out`. */
 enum profile_query_format { PROFILE_QUERY_COLUMNS, PROFILE_QUERY_CSV, PROFILE_QUERY_JSON };
 int profile_query(const char *path, const char *sql, enum profile_query_format format, FILE *out,

@@ -561,6 +561,38 @@ static void wilson_is_wilson(void **state)
     assert_true(profile_maximum_margin(2500) > 0.0195 && profile_maximum_margin(2500) < 0.0197);
 }
 
+struct watched {
+    size_t calls, done, total;
+};
+
+static void watch(void *context, size_t done, size_t total)
+{
+    struct watched *watched = context;
+    assert_true(done > watched->done && done <= total);
+    *watched = (struct watched){watched->calls + 1, done, total};
+}
+
+/* Told of every few thousand rows, and of about as many as there are. */
+static void loading_is_watched(void **state)
+{
+    (void)state;
+    struct profile *profile = profile_new(), *loaded = NULL;
+    struct profile_store *store;
+    struct watched watched = {0};
+    enum { NODES = 20000 };
+    uint32_t image = profile_image(profile, PROFILE_IMAGE_FILE, "/bin/x", NULL, 0);
+    for (uint32_t i = 0; i < NODES; i++)
+        assert_true(profile_node(profile, 0, profile_address(profile, image, 16 * i), 0));
+    assert_int_equal(profile_store_create(path, &store, NULL), 0);
+    assert_int_equal(profile_store_close(store, profile, false, NULL), 0);
+    assert_int_equal(profile_load_watched(path, watch, &watched, &loaded, NULL), 0);
+    assert_true(watched.calls >= 2 * NODES / 4096 - 1);
+    assert_true(watched.done > 2 * NODES * 9 / 10 && watched.total < 2 * NODES * 11 / 10);
+    assert_int_equal(loaded->live_nodes, NODES);
+    profile_free(loaded);
+    profile_free(profile);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -578,6 +610,7 @@ int main(void)
         cmocka_unit_test_teardown(a_missing_end_is_noticed, clean),
         cmocka_unit_test_teardown(query_gives_json_whatever_the_text, clean),
         cmocka_unit_test(wilson_is_wilson),
+        cmocka_unit_test_teardown(loading_is_watched, clean),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
