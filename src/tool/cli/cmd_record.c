@@ -27,11 +27,12 @@
 #include "base_terminal.h"
 #include "base_text.h"
 #include "cli.h"
+#include "cli_pids.h"
 #include "collect_session.h"
 #include "wire_loss.h"
 
 enum { NOT_STARTED = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127, BY_SIGNAL = 128 };
-enum { PIDS_MAX = 4096, GLOBS_MAX = 256, STEP_MS = 250, STATUS_COLUMNS = 78 };
+enum { GLOBS_MAX = 256, STEP_MS = 250, STATUS_COLUMNS = 78 };
 
 /* Globs as typed: texts between commas, cut out of a copy. */
 struct record_globs {
@@ -47,29 +48,14 @@ struct record_wish {
     int stacks;    /* enum collect_stacks */
     bool system, kernel, follow, timeline, debuginfod, verbose, calls, no_time;
     struct record_globs call_names, call_images;
-    pid_t pids[PIDS_MAX];
-    size_t pid_count;
+    struct cli_pids pids;
 };
 
 static int read_pids(const struct base_option *option, const char *argument, void *target,
                      struct base_error *error)
 {
-    struct record_wish *wish = target;
     (void)option;
-    for (const char *at = argument;;) {
-        char *end;
-        errno = 0;
-        long pid = strtol(at, &end, 10);
-        if (end == at || (*end && *end != ',') || pid <= 0 || pid > INT32_MAX || errno)
-            return base_fail(error, BASE_EUSAGE, "'%s' is no process number, nor a list of them with commas",
-                             argument);
-        if (wish->pid_count == PIDS_MAX)
-            return base_fail(error, BASE_EUSAGE, "more than %d processes", PIDS_MAX);
-        wish->pids[wish->pid_count++] = (pid_t)pid;
-        if (!*end)
-            return BASE_OK;
-        at = end + 1;
-    }
+    return cli_pids_read(&((struct record_wish *)target)->pids, argument, error);
 }
 
 /* The copy lasts as long as the command, as argv does. */
@@ -233,7 +219,7 @@ static const struct base_options_command record_command = {
 
 static int check_wish(const struct record_wish *wish, int words, struct base_error *error)
 {
-    int ways = (words > 0) + (wish->pid_count > 0) + wish->system + (wish->cgroup != NULL);
+    int ways = (words > 0) + (wish->pids.count > 0) + wish->system + (wish->cgroup != NULL);
     if (ways == 0)
         return base_fail(error, BASE_EUSAGE,
                          "nothing to record: name a COMMAND, or -p PID, -a or --cgroup PATH");
@@ -271,26 +257,26 @@ static void describe_target(const struct record_wish *wish, char *const *words, 
         base_text_add(line, "the whole machine");
     if (wish->cgroup)
         base_text_addf(line, "cgroup %s", wish->cgroup);
-    for (size_t i = 0; i < wish->pid_count; i++)
+    for (size_t i = 0; i < wish->pids.count; i++)
         base_text_addf(line, "%s%d",
-                       i                     ? ","
-                       : wish->pid_count > 1 ? "processes "
-                                             : "process ",
-                       (int)wish->pids[i]);
+                       i                      ? ","
+                       : wish->pids.count > 1 ? "processes "
+                                              : "process ",
+                       (int)wish->pids.items[i]);
 }
 
 static struct collect_options session_options(const struct record_wish *wish,
                                               const struct base_options_rest *rest, const char *line)
 {
-    enum collect_mode mode = wish->pid_count ? COLLECT_ATTACH
-                             : wish->system  ? COLLECT_SYSTEM
-                             : wish->cgroup  ? COLLECT_CGROUP
-                                             : COLLECT_LAUNCH;
+    enum collect_mode mode = wish->pids.count ? COLLECT_ATTACH
+                             : wish->system   ? COLLECT_SYSTEM
+                             : wish->cgroup   ? COLLECT_CGROUP
+                                              : COLLECT_LAUNCH;
     return (struct collect_options){
         .mode = mode,
         .command = rest->arguments,
-        .pids = wish->pids,
-        .pid_count = wish->pid_count,
+        .pids = wish->pids.items,
+        .pid_count = wish->pids.count,
         .cgroup = wish->cgroup,
         .output = wish->output,
         .command_line = line,

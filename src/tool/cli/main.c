@@ -35,6 +35,7 @@ static const struct command commands[] = {
     {"diff", cmd_diff, "compare recordings: what changed, and what is noise", PRINTS},
     {"export", cmd_export, "write a profile in the format of another tool", PRINTS},
     {"query", cmd_query, "ask a profile in SQL", PRINTS},
+    {"detach", cmd_detach, "remove what a killed tally left in running processes", PRINTS},
     {"list", cmd_list, "list what this machine can measure", PRINTS},
     {"doctor", cmd_doctor, "find out what keeps Tally from measuring, and the remedy", PRINTS},
     {"completion", cmd_completion, "print completions for bash, zsh or fish", PRINTS},

@@ -11,6 +11,7 @@
 #include "base_text.h"
 #include "collect_calls_bell.h"
 #include "collect_calls_build.h"
+#include "collect_calls_clean.h"
 #include "collect_calls_detach.h"
 #include "collect_calls_read.h"
 #include "collect_calls_threads.h"
@@ -717,9 +718,21 @@ static int attach_held(struct collect_calls *calls, struct collect_calls_space *
     return result < 0 ? result : collect_calls_build_place(space, &calls->rig, error);
 }
 
+/* Never planned on: what a killed tally left is removed first. */
+static int clean(struct collect_calls *calls, pid_t pid, struct base_error *error)
+{
+    struct collect_calls_cleaned cleaned;
+    int result = collect_calls_clean(&calls->rig.helper, pid, &cleaned, error);
+    if (result == BASE_OK && cleaned.bytes_left)
+        calls->memory_left += cleaned.bytes_left;
+    return result;
+}
+
 static int attach(struct collect_calls *calls, struct collect_calls_space *space, struct base_error *error)
 {
-    int result = collect_calls_space_survey(space, &calls->rig, error);
+    int result = clean(calls, space->pid, error);
+    if (result == BASE_OK)
+        result = collect_calls_space_survey(space, &calls->rig, error);
     if (result < 0)
         return result;
     result = patch_trace_hold(&calls->rig.helper, space->pid, NULL, error);

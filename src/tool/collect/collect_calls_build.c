@@ -235,6 +235,7 @@ static int begin_patch(struct collect_calls_space *space, struct collect_calls_o
     patch->slab = (struct patch_slab){
         .plan = &object->planned->plan,
         .wanted = object->wanted,
+        .quiet = object->planned->quiet,
         .bias = object->bias,
         .counter = {space->form, arena->block.address, (uint32_t)space->gs_offset, object->base},
         .regions = patch->regions,

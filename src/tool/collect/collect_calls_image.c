@@ -36,6 +36,7 @@ static void free_image(struct collect_calls_image *image)
     free(image->wanted);
     free(image->named);
     free(image->slots);
+    free(image->quiet);
     free(image);
 }
 
@@ -124,6 +125,22 @@ size_t collect_calls_image_slot(const struct collect_calls_image *image, uint64_
     return found ? (size_t)(found - image->slots) : SIZE_MAX;
 }
 
+/* Jumps that end in an image that is not counted, by the file their symbol's version is demanded of. What else might be there
+ * instead (another malloc) is told right all the same: a jump's slot names the callee. */
+static int list_quiet(const struct collect_calls_images *set, struct collect_calls_image *image)
+{
+    const struct patch_plan *plan = &image->plan;
+    image->quiet = calloc((size_t)plan->header->site_count + 1, 1);
+    for (uint32_t i = 0; image->quiet && i < plan->header->site_count; i++) {
+        const struct patch_plan_site *site = &plan->sites[i];
+        const struct patch_slot *slot = site->slot ? patch_slots_at(&image->names, site->slot) : NULL;
+        image->quiet[i] = slot && slot->library[0] &&
+                          patch_x86_64_stub_is_jump((enum patch_kind)site->kind) &&
+                          !patch_select_image(slot->library, set->wish.images, set->wish.image_count);
+    }
+    return image->quiet ? BASE_OK : BASE_ENOMEM;
+}
+
 /* An unbound slot leads back into its image: to the linkage stub's second half, or to the first stub. */
 static void find_linkage(struct collect_calls_image *image, const struct elf_image *elf)
 {
@@ -165,7 +182,7 @@ plan(struct collect_calls_images *set, struct collect_calls_image *image, const 
         patch_plan_free(&image->plan);
         return COLLECT_CALLS_REFUSED;
     }
-    if (choose(set, image) == BASE_OK && list_slots(image) == BASE_OK) {
+    if (choose(set, image) == BASE_OK && list_slots(image) == BASE_OK && list_quiet(set, image) == BASE_OK) {
         find_linkage(image, from->elf);
         return COLLECT_CALLS_PLANNED;
     }

@@ -34,6 +34,7 @@ struct collect_calls_image {
     uint8_t *wanted;          /* of each site, then each hook; NULL: everything */
     uint8_t *named;           /* of each function: it matches the names that were asked for; NULL: all do */
     struct patch_slots names; /* of slots */
+    uint8_t *quiet;           /* of each site: patch_slab.h */
     uint64_t *slots;          /* distinct image addresses that sites go through, ascending */
     size_t slot_count;
     uint64_t linkage_low, linkage_high; /* its linkage stubs lie there: where unbound slots point */

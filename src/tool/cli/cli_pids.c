@@ -1,0 +1,23 @@
+#include "cli_pids.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+int cli_pids_read(struct cli_pids *pids, const char *argument, struct base_error *error)
+{
+    for (const char *at = argument;;) {
+        char *end;
+        errno = 0;
+        long pid = strtol(at, &end, 10);
+        if (end == at || (*end && *end != ',') || pid <= 0 || pid > INT32_MAX || errno)
+            return base_fail(error, BASE_EUSAGE, "'%s' is no process number, nor a list of them with commas",
+                             argument);
+        if (pids->count == CLI_PIDS_MAX)
+            return base_fail(error, BASE_EUSAGE, "more than %d processes", CLI_PIDS_MAX);
+        pids->items[pids->count++] = (pid_t)pid;
+        if (!*end)
+            return BASE_OK;
+        at = end + 1;
+    }
+}

@@ -1,0 +1,31 @@
+/* collect_calls_clean.h - removing what a killed tally left in a process.
+ *
+ * Nothing but the process itself tells what was changed: our memory shows as /memfd:tally among its mappings, and a
+ * changed place in its text is one that differs from the file and leads there. Such places are put back as in the file, wherever else
+ * somebody has changed the text it stays as it is; then our memory goes (collect_calls_leave.h).
+ * Context: tool, one thread. */
+#ifndef COLLECT_CALLS_CLEAN_H
+#define COLLECT_CALLS_CLEAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base_error.h"
+#include "patch_helper.h"
+
+struct collect_calls_cleaned {
+    uint64_t places;     /* put back */
+    uint64_t mappings;   /* of ours that were found */
+    uint64_t bytes_left; /* of ours that stay mapped: somebody may come back there */
+    uint64_t unreadable; /* files that could not be compared with */
+};
+
+/* The process is followed; it is held here and released. */
+int collect_calls_clean(struct patch_helper *helper, pid_t pid, struct collect_calls_cleaned *cleaned,
+                        struct base_error *error);
+
+/* The same with a helper of its own, for `tally detach`. BASE_EBUSY: a living tally, or another tracer, has it. */
+int collect_calls_clean_process(pid_t pid, struct collect_calls_cleaned *cleaned, struct base_error *error);
+
+#endif

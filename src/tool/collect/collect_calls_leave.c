@@ -1,0 +1,143 @@
+#include "collect_calls_leave.h"
+
+#include <stdlib.h>
+#include <sys/uio.h>
+#include <time.h>
+
+#include "base_array.h"
+#include "patch_trace.h"
+
+enum {
+    ATTEMPTS = 20,
+    REST_NS = 2000000,
+    STACK_MOST = 256 << 10,
+    STACK_FEW = 64 << 10,
+    THREADS_MANY = 100,
+    PAGE = 4096
+};
+
+bool collect_calls_ranges_add(struct collect_calls_ranges *ranges, const struct collect_calls_range *range)
+{
+    if (!base_array_room(ranges->items, ranges->count, ranges->capacity))
+        return false;
+    ranges->items[ranges->count++] = *range;
+    return true;
+}
+
+const struct collect_calls_range *collect_calls_ranges_code(const struct collect_calls_ranges *ranges,
+                                                            uint64_t address)
+{
+    for (size_t i = 0; i < ranges->count; i++)
+        if (ranges->items[i].code && address - ranges->items[i].address < ranges->items[i].size)
+            return &ranges->items[i];
+    return NULL;
+}
+
+/* --- who is there --- */
+
+/* Stacks are looked through from the thread's sp up. A word that only looks like an address of ours keeps memory mapped,
+ * which harms nobody. */
+static bool stack_leads_here(pid_t pid, const struct collect_calls_ranges *ranges, uint64_t sp,
+                             uint64_t *words, size_t size)
+{
+    ssize_t got = 0;
+    for (size_t most = size; most >= PAGE && got <= 0; most /= 2) { /* to the stack's end, at most */
+        struct iovec local = {words, most}, remote = {(void *)(uintptr_t)(sp & ~7ull), most};
+        got = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+    }
+    for (ssize_t i = 0; i < got / 8; i++)
+        if (collect_calls_ranges_code(ranges, words[i]))
+            return true;
+    return false;
+}
+
+/* 1: somebody is or may come back there; 0: nobody. */
+static int look_for_users(struct patch_helper *helper, pid_t pid, const struct collect_calls_ranges *ranges,
+                          struct base_error *error)
+{
+    struct patch_stop_thread *threads;
+    size_t count;
+    int result = patch_trace_threads(helper, pid, &threads, &count, error);
+    if (result < 0)
+        return result;
+    size_t size = count > THREADS_MANY ? STACK_FEW : STACK_MOST;
+    uint64_t *words = malloc(size);
+    bool used = !words;
+    for (size_t i = 0; i < count && !used; i++) {
+        if (threads[i].state == PATCH_STOP_GONE)
+            continue;
+        used = !threads[i].pc || collect_calls_ranges_code(ranges, threads[i].pc) ||
+               stack_leads_here(pid, ranges, threads[i].sp, words, size);
+    }
+    free(words);
+    free(threads);
+    return used;
+}
+
+static void step_out(struct patch_helper *helper, pid_t pid, pid_t tid,
+                     const struct collect_calls_ranges *ranges)
+{
+    struct patch_step_range *steps = malloc((ranges->count + 1) * sizeof *steps);
+    size_t count = 0;
+    for (size_t i = 0; steps && i < ranges->count; i++)
+        if (ranges->items[i].code)
+            steps[count++] = (struct patch_step_range){ranges->items[i].address,
+                                                       ranges->items[i].address + ranges->items[i].size};
+    if (steps)
+        patch_trace_step_out(helper, pid, tid, steps, count, NULL);
+    free(steps);
+}
+
+static int move_threads(struct patch_helper *helper, pid_t pid, const struct collect_calls_ranges *ranges,
+                        bool gs, struct base_error *error)
+{
+    struct patch_stop_thread *threads;
+    size_t count;
+    int result = patch_trace_threads(helper, pid, &threads, &count, error);
+    for (size_t i = 0; result == BASE_OK && i < count; i++) {
+        const struct collect_calls_range *range = collect_calls_ranges_code(ranges, threads[i].pc);
+        if (range && !range->waits)
+            step_out(helper, pid, threads[i].tid, ranges);
+        if (gs && threads[i].state != PATCH_STOP_GONE)
+            patch_trace_set_gs(helper, threads[i].tid, 0, NULL);
+    }
+    if (result == BASE_OK)
+        free(threads);
+    return result;
+}
+
+/* --- memory --- */
+
+static void unmap_all(struct patch_helper *helper, pid_t pid, const struct collect_calls_ranges *ranges,
+                      uint64_t *left)
+{
+    for (size_t i = 0; i < ranges->count; i++)
+        if (patch_trace_unmap(helper, pid, ranges->items[i].address, ranges->items[i].size, NULL) < 0)
+            *left += ranges->items[i].size;
+}
+
+static int rest(struct patch_helper *helper, pid_t pid, struct base_error *error)
+{
+    const struct timespec moment = {.tv_nsec = REST_NS};
+    patch_trace_release(helper, pid, NULL, NULL);
+    nanosleep(&moment, NULL);
+    return patch_trace_hold(helper, pid, NULL, error);
+}
+
+int collect_calls_leave_memory(struct patch_helper *helper, pid_t pid,
+                               const struct collect_calls_ranges *ranges, bool gs, bool stay, uint64_t *left,
+                               struct base_error *error)
+{
+    int used = 1;
+    for (int i = 0; i < (stay ? 1 : ATTEMPTS) && used > 0; i++) {
+        int result = i ? rest(helper, pid, error) : BASE_OK;
+        if (result == BASE_OK)
+            result = move_threads(helper, pid, ranges, gs, error);
+        used = result < 0 ? result : look_for_users(helper, pid, ranges, error);
+    }
+    if (used == 0)
+        unmap_all(helper, pid, ranges, left);
+    for (size_t i = 0; used > 0 && i < ranges->count; i++)
+        *left += ranges->items[i].size;
+    return used < 0 ? used : BASE_OK;
+}

@@ -1,0 +1,40 @@
+/* collect_calls_leave.h - taking our memory out of a process, when nothing can lead there any more.
+ *
+ * The text has been put back before, so nobody new comes in. Threads that stand in our code are stepped out of it; gs bases
+ * become 0; then no thread's pc may lie in our code, and no word on a stack point into it (a signal frame holds a pc). Where
+ * that is not so after some attempts, the memory stays, inert, and its size is told.
+ * Context: tool, one thread. */
+#ifndef COLLECT_CALLS_LEAVE_H
+#define COLLECT_CALLS_LEAVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base_error.h"
+#include "patch_helper.h"
+
+struct collect_calls_range {
+    uint64_t address, size;
+    bool code;
+    bool waits; /* code that threads may be waiting in: they are not stepped */
+};
+
+struct collect_calls_ranges {
+    struct collect_calls_range *items;
+    size_t count, capacity;
+};
+
+bool collect_calls_ranges_add(struct collect_calls_ranges *ranges, const struct collect_calls_range *range);
+/* The range of code at an address; NULL: none. */
+const struct collect_calls_range *collect_calls_ranges_code(const struct collect_calls_ranges *ranges,
+                                                            uint64_t address);
+
+/* The process is held when this begins, and when it ends; unless it is to `stay` held it runs for moments between.
+ * `gs`: gs bases are ours, and are put back to 0. Adds to *left the bytes that stay mapped. */
+int collect_calls_leave_memory(struct patch_helper *helper, pid_t pid,
+                               const struct collect_calls_ranges *ranges, bool gs, bool stay, uint64_t *left,
+                               struct base_error *error);
+
+#endif
