@@ -157,6 +157,24 @@ def text_is_as_wide_as_asked(context):
         context.equal([line for line in lines if len(line) > 80], [], f"lines of {arguments} wider than 80 columns")
 
 
+@tap.case
+def calls_on_their_lines(context):
+    """caller calls leaf eight times whenever it is called: exactly, on the line of the call and in its loop."""
+    recording = tally.record(context, [context.program("loops"), "--seconds", "0.3"], ["--calls"])
+    if recording.status != 0 or not os.path.exists(recording.profile):
+        raise tap.Skip("calls cannot be counted here: " + recording.errors.decode(errors="replace")[-200:])
+    profile, lines = tally.Profile(context, recording.profile), marked_lines()
+    listing = annotate(context, profile, "caller", "--asm")
+    called = listing["function"]["calls"]
+    context.check(called > 0, f"caller was called {called} times")
+    context.equal(own_line(listing, lines["caller_call"])["calls"], 8 * called, "calls on the line")
+    context.equal([row["calls"] for row in listing["instructions"] if row["calls"]], [8 * called], "calls by instruction")
+    context.equal([loop["calls"] for loop in listing["loops"]], [8 * called], "calls in the loop")
+    context.equal(annotate(context, profile, "leaf")["function"]["calls"], 8 * called, "calls of leaf")
+    rows = as_json(context, profile, "report", "--loops", "--limit", "0%")["rows"]
+    context.equal([row["calls"] for row in rows if row["function"] == "caller"], [8 * called], "calls in the loop, among all loops")
+
+
 def moved_program(context):
     path = context.path("program")
     shutil.copy(context.program("loops"), path)

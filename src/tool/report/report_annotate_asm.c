@@ -56,14 +56,19 @@ static void name_target(void *context, uint64_t target, char *text, size_t size)
         snprintf(text, size, "%.*s+0x%" PRIx64, NAME_MOST, function.name, target - function.start);
 }
 
-static void add_comment(const struct report_annotate *annotate, const struct code_instruction *at,
+/* What memory relative to the instruction is: its address, and whose: a slot's, or a function's. */
+static void add_comment(struct report_annotate *annotate, const struct code_instruction *at,
                         struct base_text *out)
 {
     struct symbol_function function;
     if (!at->rip_relative)
         return;
     base_text_addf(out, "  # %" PRIx64, at->memory);
-    if (symbol_file_function(annotate->binary.symbols, at->memory, &function) && function.start == at->memory)
+    const char *slot = report_binary_slot(&annotate->binary, at->memory);
+    if (slot)
+        base_text_addf(out, " %.*s", NAME_MOST, slot);
+    else if (symbol_file_function(annotate->binary.symbols, at->memory, &function) &&
+             function.start == at->memory)
         base_text_addf(out, " %.*s", NAME_MOST, function.name);
 }
 
@@ -106,7 +111,9 @@ static void note_callee(struct callee *callees, size_t *count, const char *name,
     }
 }
 
-static void add_callees(const struct report_annotate *annotate, uint32_t place, struct base_text *out)
+/* Of a direct call the instruction says as much. */
+static void add_callees(const struct report_annotate *annotate, uint32_t place, bool direct,
+                        struct base_text *out)
 {
     const struct profile *profile = annotate->context->profile;
     struct callee callees[CALLEES + 1];
@@ -124,7 +131,7 @@ static void add_callees(const struct report_annotate *annotate, uint32_t place, 
                             edge->calls);
         }
     }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && (!direct || count > 1); i++) {
         base_text_add(out, i ? ", " : "  ; ");
         base_text_add(out, i == CALLEES ? "others" : *callees[i].name ? callees[i].name : "[unknown]");
         base_text_add(out, " ");
@@ -277,7 +284,7 @@ static void print_instruction(struct listing *listing, uint32_t row)
                    annotate->code.instructions.items[number].address);
     report_annotate_instruction(annotate, listing->disassembly, number, &text);
     if (report_annotate_calls(annotate, place))
-        add_callees(annotate, place, &text);
+        add_callees(annotate, place, annotate->code.instructions.items[number].flow == CODE_CALL, &text);
     report_annotate_cut(annotate, base_text_string(&text), text.length,
                         used(listing) + listing->address_digits + 2, out);
     report_style_end(out, hot ? REPORT_BOLD : REPORT_PLAIN, color);

@@ -8,13 +8,29 @@
 #include "report_style.h"
 #include "report_text.h"
 
-enum { MARK = 2, SELF = 12, TOTAL = 7, SAMPLES = 8, CALLS = 11, TAB = 8, LOOP_INDENT = 2 };
+enum {
+    MARK = 2,
+    SELF = 12,
+    TIME = 10,
+    TOTAL = 7,
+    SAMPLES = 8,
+    CALLS = 11,
+    TAB = 8,
+    LOOP_INDENT = 2,
+    ROOMY = 100
+};
 
 /* --- columns --- */
 
 static bool has_calls(const struct report_annotate *annotate)
 {
     return profile_counts_calls(annotate->context->profile);
+}
+
+/* Narrow terminals need their columns for the text. */
+static bool has_time(const struct report_annotate *annotate)
+{
+    return !annotate->context->width || annotate->context->width >= ROOMY;
 }
 
 static void to_the_right(struct base_text *out, const char *text, unsigned columns)
@@ -31,6 +47,18 @@ static void add_self(const struct report_annotate *annotate, const struct report
     if (self->samples || self->value)
         report_text_share(&text, &annotate->context->selection, self, annotate->context->options->ascii);
     to_the_right(out, base_text_string(&text), SELF);
+    out->failed |= text.failed;
+    base_text_free(&text);
+}
+
+static void add_time(const struct report_annotate *annotate, const struct report_figure *self,
+                     struct base_text *out)
+{
+    struct base_text text = {0};
+    if (self->samples || self->value)
+        report_text_value(&text, annotate->context->selection.unit, self->value,
+                          annotate->context->options->ascii);
+    to_the_right(out, base_text_string(&text), TIME);
     out->failed |= text.failed;
     base_text_free(&text);
 }
@@ -66,6 +94,8 @@ void report_annotate_columns(const struct report_annotate *annotate, uint32_t pl
     }
     base_text_add(out, place && report_annotate_hot(annotate, place) ? "> " : "  ");
     add_self(annotate, &self, out);
+    if (has_time(annotate))
+        add_time(annotate, &self, out);
     add_total(annotate, &total, &self, out);
     add_count(self.samples, SAMPLES, out);
     if (has_calls(annotate))
@@ -74,12 +104,16 @@ void report_annotate_columns(const struct report_annotate *annotate, uint32_t pl
 
 unsigned report_annotate_width(const struct report_annotate *annotate)
 {
-    return MARK + SELF + TOTAL + 1 + SAMPLES + (has_calls(annotate) ? CALLS : 0);
+    return MARK + SELF + (has_time(annotate) ? TIME : 0) + TOTAL + 1 + SAMPLES +
+           (has_calls(annotate) ? CALLS : 0);
 }
 
 void report_annotate_titles(const struct report_annotate *annotate, struct base_text *out)
 {
-    base_text_addf(out, "%*s%-*s%*s%*s", MARK, "", SELF, "  self", TOTAL + 1, "total", SAMPLES, "samples");
+    base_text_addf(out, "%*s%-*s", MARK, "", SELF, "  self");
+    if (has_time(annotate))
+        base_text_addf(out, "%*s", TIME, strcmp(annotate->context->selection.unit, "ns") ? "value" : "time");
+    base_text_addf(out, "%*s%*s", TOTAL + 1, "total", SAMPLES, "samples");
     if (has_calls(annotate))
         base_text_addf(out, "%*s", CALLS, "calls");
 }

@@ -62,6 +62,8 @@ static bool is_the_same(struct report_binary *binary, const char *path)
 
 static void close_file(struct report_binary *binary)
 {
+    code_survey_free(binary->survey);
+    binary->survey = NULL;
     symbol_file_close(binary->symbols);
     elf_image_close(binary->elf);
     code_text_free(&binary->memory);
@@ -88,7 +90,13 @@ bool report_binary_open(struct report_binary *binary, const struct profile *prof
         close_file(binary);
         return !binary->why.failed;
     }
-    binary->aarch64 = elf_image_machine(binary->elf) == EM_AARCH64;
+    uint16_t machine = elf_image_machine(binary->elf);
+    if (machine != EM_X86_64 && machine != EM_AARCH64) {
+        base_text_addf(&binary->why, "code of ELF machine %u cannot be shown", machine);
+        close_file(binary);
+        return !binary->why.failed;
+    }
+    binary->aarch64 = machine == EM_AARCH64;
     if (symbol_file_open(binary->elf, &options, &binary->symbols, &error) < 0 ||
         code_text_of_loads(binary->elf, &binary->memory, &error) < 0) {
         close_file(binary);
@@ -254,4 +262,16 @@ size_t report_binary_lines(struct report_binary *binary, uint64_t address,
                            struct symbol_line levels[REPORT_BINARY_LEVELS])
 {
     return binary->symbols ? symbol_file_lines(binary->symbols, address, levels, REPORT_BINARY_LEVELS) : 0;
+}
+
+const char *report_binary_slot(struct report_binary *binary, uint64_t address)
+{
+    static const struct code_functions nothing = {0};
+    if (!binary->survey_tried && binary->elf) {
+        binary->survey_tried = true;
+        if (code_survey_make(binary->elf, &nothing, NULL, &binary->survey, NULL) < 0)
+            binary->survey = NULL; /* other machines have no slots here */
+    }
+    const char *name = binary->survey ? code_survey_slot_name(binary->survey, address) : NULL;
+    return name && *name ? name : NULL;
 }

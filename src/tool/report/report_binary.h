@@ -12,6 +12,7 @@
 #include "base_text.h"
 #include "code_graph.h"
 #include "code_loops.h"
+#include "code_survey.h"
 #include "code_text.h"
 #include "elf_image.h"
 #include "profile.h"
@@ -24,8 +25,10 @@ struct report_binary {
     struct symbol_file *symbols;
     struct code_text memory;
     bool aarch64;
-    struct base_text why;  /* it cannot be had; else what to know about it, or nothing */
-    struct base_map stays; /* by address of a callee: 1 when it never returns */
+    struct base_text why;       /* it cannot be had; else what to know about it, or nothing */
+    struct base_map stays;      /* by address of a callee: 1 when it never returns */
+    struct code_survey *survey; /* of no function: for the slots; made when one is asked for */
+    bool survey_tried;
 };
 
 /* Always succeeds but for memory (false); `elf` tells whether there is a file, `why` why not. */
@@ -48,6 +51,9 @@ void report_binary_code_free(struct report_code *code);
 
 /* The instruction that holds `address`; SIZE_MAX: none. */
 size_t report_binary_instruction(const struct report_code *code, uint64_t address);
+
+/* The name that ld.so binds the word at `address` to (a slot of the GOT); NULL: it is no such word. */
+const char *report_binary_slot(struct report_binary *binary, uint64_t address);
 
 /* The levels of source at an address (symbol_file_lines). 0: not known. */
 enum { REPORT_BINARY_LEVELS = 64 };
