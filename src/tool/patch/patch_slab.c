@@ -66,13 +66,14 @@ static bool add_write(struct patch_slab *slab, const struct patch_write *write)
 struct patch_x86_64_site patch_slab_site(const struct patch_slab *slab, uint32_t index)
 {
     const struct patch_plan_site *site = &slab->plan->sites[index];
+    bool quiet = slab->quiet != NULL && slab->quiet[index] != 0;
     return (struct patch_x86_64_site){.kind = (enum patch_kind)site->kind,
                                       .length = site->length,
                                       .address = site->address + slab->bias,
                                       .old = site->old,
                                       .target = site->target + slab->bias,
                                       .island = site->island + slab->bias,
-                                      .by_slot = site->slot != 0};
+                                      .by_slot = site->slot != 0 && !quiet};
 }
 
 static struct patch_x86_64_counter counter_at(const struct patch_slab *slab, uint32_t word)

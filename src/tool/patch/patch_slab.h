@@ -45,7 +45,10 @@ struct patch_slab {
     /* in */
     const struct patch_plan *plan;
     const uint8_t *wanted; /* a byte for each site, then for each hook: not 0 means do it. NULL: all */
-    uint64_t bias;         /* run-time address - image address */
+    const uint8_t
+        *quiet; /* a byte for each site: not 0: it jumps through a slot to where no hooks are, so that a mark
+                             would wait for somebody else. NULL: none */
+    uint64_t bias;                       /* run-time address - image address */
     struct patch_x86_64_counter counter; /* index: of the image's word 0 in the block, >= PATCH_BLOCK_WORDS */
     struct patch_slab_region *regions;
     size_t region_count;

@@ -30,6 +30,65 @@ static const char *name_of(const struct symbols *symbols, uint64_t index)
     return (const char *)symbols->strings.bytes + symbol.st_name;
 }
 
+/* --- versions --- */
+
+struct versions {
+    struct elf_section of_symbols, needed, strings;
+};
+
+static bool versions_for(const struct elf_image *image, uint32_t symbols, struct versions *versions)
+{
+    for (size_t i = 0; i < elf_image_section_count(image); i++) {
+        struct elf_section section;
+        if (!elf_image_section_header(image, i, &section))
+            continue;
+        if (section.type == SHT_GNU_versym && section.link == symbols)
+            elf_image_section_at(image, i, &versions->of_symbols);
+        else if (section.type == SHT_GNU_verneed && elf_image_section_at(image, i, &versions->needed))
+            elf_image_section_at(image, versions->needed.link, &versions->strings);
+    }
+    return versions->of_symbols.bytes && versions->needed.bytes && versions->strings.bytes;
+}
+
+static bool demands(const struct elf_section *needed, size_t at, const Elf64_Verneed *file, uint16_t version)
+{
+    Elf64_Vernaux one = {.vna_next = file->vn_aux};
+    for (unsigned i = 0; i < file->vn_cnt && one.vna_next != 0; i++) {
+        at += one.vna_next;
+        if (at > needed->size || needed->size - at < sizeof one)
+            return false;
+        memcpy(&one, needed->bytes + at, sizeof one);
+        if (one.vna_other == version)
+            return true;
+    }
+    return false;
+}
+
+/* The file that symbol `index` must come from. */
+static const char *library_of(const struct versions *versions, uint64_t index)
+{
+    const struct elf_section *needed = &versions->needed;
+    Elf64_Verneed file = {0};
+    uint16_t version;
+    if (!versions->of_symbols.bytes || index >= versions->of_symbols.size / sizeof version)
+        return "";
+    memcpy(&version, versions->of_symbols.bytes + index * sizeof version, sizeof version);
+    version &= 0x7fff; /* the highest bit: hidden */
+    for (size_t at = 0; version > VER_NDX_GLOBAL && at < needed->size && needed->size - at >= sizeof file;
+         at += file.vn_next) {
+        memcpy(&file, needed->bytes + at, sizeof file);
+        if (demands(needed, at, &file, version))
+            return file.vn_file < versions->strings.size &&
+                           memchr(versions->strings.bytes + file.vn_file, '\0',
+                                  versions->strings.size - file.vn_file)
+                       ? (const char *)versions->strings.bytes + file.vn_file
+                       : "";
+        if (file.vn_next == 0)
+            break;
+    }
+    return "";
+}
+
 static bool is_slot(uint64_t type)
 {
     return type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT || type == R_X86_64_IRELATIVE;
@@ -39,7 +98,10 @@ static bool take_section(const struct elf_image *image, const struct elf_section
                          struct patch_slots *slots)
 {
     struct symbols symbols;
+    struct versions versions = {0};
     open_symbols(image, section->link, &symbols);
+    if (!versions_for(image, section->link, &versions))
+        versions = (struct versions){0};
     for (size_t at = 0; at + sizeof(Elf64_Rela) <= section->size; at += sizeof(Elf64_Rela)) {
         Elf64_Rela relocation;
         memcpy(&relocation, section->bytes + at, sizeof relocation);
@@ -47,8 +109,9 @@ static bool take_section(const struct elf_image *image, const struct elf_section
             continue;
         if (!base_array_room(slots->items, slots->count, slots->capacity))
             return false;
-        slots->items[slots->count++] =
-            (struct patch_slot){relocation.r_offset, name_of(&symbols, ELF64_R_SYM(relocation.r_info))};
+        uint64_t symbol = ELF64_R_SYM(relocation.r_info);
+        slots->items[slots->count++] = (struct patch_slot){relocation.r_offset, name_of(&symbols, symbol),
+                                                           library_of(&versions, symbol)};
     }
     return true;
 }
@@ -86,7 +149,7 @@ void patch_slots_free(struct patch_slots *slots)
     *slots = (struct patch_slots){0};
 }
 
-const char *patch_slots_name(const struct patch_slots *slots, uint64_t slot)
+const struct patch_slot *patch_slots_at(const struct patch_slots *slots, uint64_t slot)
 {
     size_t low = 0, high = slots->count;
     while (low < high) {
@@ -96,5 +159,11 @@ const char *patch_slots_name(const struct patch_slots *slots, uint64_t slot)
         else
             high = middle;
     }
-    return low < slots->count && slots->items[low].address == slot ? slots->items[low].name : NULL;
+    return low < slots->count && slots->items[low].address == slot ? &slots->items[low] : NULL;
+}
+
+const char *patch_slots_name(const struct patch_slots *slots, uint64_t slot)
+{
+    const struct patch_slot *found = patch_slots_at(slots, slot);
+    return found ? found->name : NULL;
 }

@@ -16,6 +16,8 @@
 struct patch_slot {
     uint64_t address; /* image address */
     const char *name; /* borrowed from the image; as in the ELF file, without version; "" when it has none */
+    const char
+        *library; /* the file that the symbol's version is demanded of ("libc.so.6"); "": any; borrowed */
 };
 
 struct patch_slots {
@@ -29,6 +31,7 @@ int patch_slots_make(const struct elf_image *image, struct patch_slots *slots, s
 void patch_slots_free(struct patch_slots *slots);
 
 /* NULL: not one of ld.so's. */
+const struct patch_slot *patch_slots_at(const struct patch_slots *slots, uint64_t slot);
 const char *patch_slots_name(const struct patch_slots *slots, uint64_t slot);
 
 #endif

@@ -17,13 +17,20 @@
 
 static char **libraries;
 
-enum { NONE, SYMBOLS, STRINGS, PLT, DYN, NAMES, SECTIONS };
+enum { NONE, SYMBOLS, STRINGS, PLT, DYN, NAMES, VERSIONS, NEEDED, SECTIONS };
 
 struct file {
     Elf64_Ehdr header;
     Elf64_Sym symbols[3];
     Elf64_Rela plt[2], dyn[4];
-    char strings[16], names[8];
+    struct {
+        Elf64_Verneed first;
+        Elf64_Vernaux first_versions[2];
+        Elf64_Verneed second;
+        Elf64_Vernaux second_version;
+    } needed;
+    uint16_t versions[4];
+    char strings[32], names[8];
     Elf64_Shdr sections[SECTIONS];
 };
 
@@ -41,7 +48,7 @@ static Elf64_Shdr section(uint32_t type, size_t offset, size_t size, uint32_t li
 
 static struct file made(void)
 {
-    struct file file = {.strings = "\0open\0close", .names = ""};
+    struct file file = {.strings = "\0open\0close\0libc.so\0libz.so", .names = ""};
     memcpy(file.header.e_ident, ELFMAG "\2\1\1", 7);
     file.header.e_type = ET_DYN;
     file.header.e_machine = EM_X86_64;
@@ -66,6 +73,18 @@ static struct file made(void)
     file.sections[PLT] = section(SHT_RELA, offsetof(struct file, plt), sizeof file.plt, SYMBOLS);
     file.sections[DYN] = section(SHT_RELA, offsetof(struct file, dyn), sizeof file.dyn, SYMBOLS);
     file.sections[NAMES] = section(SHT_STRTAB, offsetof(struct file, names), sizeof file.names, 0);
+    file.needed.first = (Elf64_Verneed){1, 2, 12, sizeof(Elf64_Verneed),
+                                        offsetof(struct file, needed.second) - offsetof(struct file, needed)};
+    file.needed.first_versions[0] = (Elf64_Vernaux){.vna_other = 2, .vna_next = sizeof(Elf64_Vernaux)};
+    file.needed.first_versions[1] = (Elf64_Vernaux){.vna_other = 4};
+    file.needed.second = (Elf64_Verneed){1, 1, 20, sizeof(Elf64_Verneed), 0};
+    file.needed.second_version = (Elf64_Vernaux){.vna_other = 3};
+    file.versions[1] = 0x8004; /* hidden */
+    file.versions[2] = 3;
+    file.sections[VERSIONS] =
+        section(SHT_GNU_versym, offsetof(struct file, versions), sizeof file.versions, SYMBOLS);
+    file.sections[NEEDED] =
+        section(SHT_GNU_verneed, offsetof(struct file, needed), sizeof file.needed, STRINGS);
     return file;
 }
 
@@ -129,6 +148,68 @@ static void damage_gives_no_names(void **state)
     name_is(&file, 0x4020, "");
 }
 
+static void library_is(const struct file *file, uint64_t slot, const char *expected)
+{
+    struct elf_image *image = NULL;
+    struct patch_slots slots;
+    assert_int_equal(elf_image_open_memory(file, sizeof *file, "made", &image, NULL), BASE_OK);
+    assert_int_equal(patch_slots_make(image, &slots, NULL), BASE_OK);
+    assert_non_null(patch_slots_at(&slots, slot));
+    assert_string_equal(patch_slots_at(&slots, slot)->library, expected);
+    patch_slots_free(&slots);
+    elf_image_close(image);
+}
+
+static void versions_name_files(void **state)
+{
+    (void)state;
+    struct file file = made();
+    library_is(&file, 0x4010, "libc.so"); /* the second version of the first file */
+    library_is(&file, 0x4018, "libz.so");
+    library_is(&file, 0x4020, ""); /* a resolver's */
+    file.versions[1] = 1;          /* global: of whoever has it */
+    library_is(&file, 0x4010, "");
+    file.versions[1] = 77;
+    library_is(&file, 0x4010, "");
+    file.sections[VERSIONS].sh_link = NAMES;
+    library_is(&file, 0x4018, "");
+}
+
+static void damaged_versions_name_none(void **state)
+{
+    (void)state;
+    struct file file = made();
+    file.needed.first.vn_next = UINT32_MAX;
+    library_is(&file, 0x4018, "");
+    library_is(&file, 0x4010, "libc.so");
+    file.needed.first.vn_aux = UINT32_MAX;
+    library_is(&file, 0x4010, "");
+    file = made();
+    file.needed.first.vn_cnt = UINT16_MAX; /* more than there are: they end where none is next */
+    library_is(&file, 0x4018, "libz.so");
+    file.needed.first.vn_file = sizeof file.strings;
+    library_is(&file, 0x4010, "");
+    file = made();
+    memset(file.strings + 20, 'x', sizeof file.strings - 20); /* its end is missing */
+    library_is(&file, 0x4018, "");
+    file = made();
+    file.sections[VERSIONS].sh_size = 3; /* ends within the second symbol's */
+    library_is(&file, 0x4010, "");
+    file.sections[NEEDED].sh_size = 5;
+    library_is(&file, 0x4010, "");
+}
+
+/* The file that a version is demanded of has such a function (though another one may have been bound, a sanitizer's). */
+static void assert_library_has(const char *library, const char *name)
+{
+    if (library[0] == '\0')
+        return;
+    void *handle = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
+    assert_non_null(handle);
+    assert_non_null(dlsym(handle, name));
+    dlclose(handle);
+}
+
 static void names_are_what_the_loader_bound(void **state)
 {
     (void)state;
@@ -148,6 +229,7 @@ static void names_are_what_the_loader_bound(void **state)
             if (named == NULL)
                 continue;
             assert_ptr_equal(bound, named);
+            assert_library_has(slots.items[i].library, slots.items[i].name);
             compared++;
         }
         patch_slots_free(&slots);
@@ -162,6 +244,8 @@ int main(int argument_count, char **arguments)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_have_their_symbols_names),
         cmocka_unit_test(damage_gives_no_names),
+        cmocka_unit_test(versions_name_files),
+        cmocka_unit_test(damaged_versions_name_none),
         cmocka_unit_test(names_are_what_the_loader_bound),
     };
     if (argument_count < 2)
