@@ -87,6 +87,11 @@ static bool list_ranges(const struct collect_calls_space *space, struct collect_
         room = collect_calls_ranges_add(
             ranges, &(struct collect_calls_range){code->address, code->size, true, false});
     }
+    for (size_t i = 0; i < space->window_count && room; i++) {
+        const struct collect_calls_code *code = space->windows[i];
+        room = collect_calls_ranges_add(
+            ranges, &(struct collect_calls_range){code->address, code->size, true, false});
+    }
     for (size_t i = 0; i < space->memory_count && room; i++) {
         const struct collect_calls_memory *memory = &space->memories[i];
         room = collect_calls_ranges_add(
