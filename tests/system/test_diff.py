@@ -105,6 +105,27 @@ def other_rate_other_name(context):
     context.check(any("renamed is taken for what slower was" in note for note in found["notes"]), f"notes: {found['notes']}")
 
 
+def counted(context, name, turns):
+    result = tally.record(context, [context.program("slower"), str(turns)], ["--calls"], name)
+    if result.status:
+        raise tap.Skip("calls cannot be counted here: " + result.errors.decode()[-200:])
+    return result.profile
+
+
+@tap.case
+def exact_calls(context):
+    """The same number of turns makes the same calls; a tenth more of them a tenth more calls of each function."""
+    same = [counted(context, f"same{number}", 300) for number in range(3)]
+    found = diff(context, same[0], same[1], "--counter", "calls", "--fail-above", "0")
+    context.equal((found["changed"], found["exact"]), (0, True), f"changes between the same calls: {found['rows'][:3]}")
+    more = counted(context, "more", 330)
+    found = diff(context, same, more, "--edges", "--fail-above", "5", status=1)
+    rows = {row["callee"]["function"]: row for row in found["rows"] if row["caller"]["function"] == "slower_turn"}
+    context.equal(len(rows), 7, "functions that slower_turn calls")
+    for function, row in rows.items():
+        context.equal((row["old"]["value"], row["new"]["value"], row["verdict"], row["fails"]), (300, 330, "more", True), function)
+
+
 @tap.case
 def bzip2_1_and_9(context):
     tap.need("bzip2")

@@ -199,6 +199,50 @@ static void note_images(struct report_diff *diff, void (*each)(struct report_dif
     }
 }
 
+/* What was counted of an image's functions in a run; false when nothing of it was looked at. */
+static bool counted_of(const struct report_diff *diff, size_t run, uint32_t image, uint64_t *counted,
+                       uint64_t *found)
+{
+    const struct profile *profile = diff->runs[run].profile;
+    bool any = false;
+    *counted = *found = 0;
+    for (size_t i = 1; i < profile->coverage_count; i++) {
+        const struct profile_coverage *coverage = &profile->coverage[i];
+        uint32_t own = diff->matcher.image_of[run][coverage->image];
+        if (coverage->kind != PROFILE_COVERAGE_FUNCTIONS || diff->matcher.images[own].same != image)
+            continue;
+        any = true;
+        *counted += coverage->counted;
+        *found += coverage->found;
+    }
+    return any;
+}
+
+/* Calls that only one side could see are no change of the program. */
+static void note_coverage(struct report_diff *diff, void (*each)(struct report_diff *, const char *))
+{
+    for (uint32_t i = 1; i < diff->matcher.image_count && diff->calls; i++) {
+        uint64_t counted[2], found[2];
+        bool old = counted_of(diff, 0, i, &counted[0], &found[0]),
+             new = counted_of(diff, diff->old_count, i, &counted[1], &found[1]);
+        struct base_text note = {0};
+        if (diff->matcher.images[i].sides != 3 || (!old && !new))
+            continue;
+        if (old != new)
+            base_text_addf(&note, "calls in %s were counted on the %s side only",
+                           diff->matcher.images[i].name, old ? "old" : "new");
+        else if (counted[0] * found[1] != counted[1] * found[0])
+            base_text_addf(
+                &note, "of the functions of %s, %llu of %llu were counted in old and %llu of %llu in new",
+                diff->matcher.images[i].name, (unsigned long long)counted[0], (unsigned long long)found[0],
+                (unsigned long long)counted[1], (unsigned long long)found[1]);
+        if (note.length)
+            each(diff, note.data);
+        diff->out->failed |= note.failed;
+        base_text_free(&note);
+    }
+}
+
 static void note_noise(struct report_diff *diff, void (*each)(struct report_diff *, const char *))
 {
     if (diff->exact && !report_diff_several(diff))
@@ -214,6 +258,7 @@ void report_diff_notes(struct report_diff *diff, void (*each)(struct report_diff
 {
     note_programs(diff, each);
     note_images(diff, each);
+    note_coverage(diff, each);
     for (size_t run = 0; run < diff->run_count; run++) {
         struct base_text note = {0};
         if (profile_meta(diff->runs[run].profile, "complete"))

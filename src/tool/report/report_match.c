@@ -33,11 +33,11 @@ static size_t suffix_start(const char *name, size_t length)
 
 void report_match_plain(const char *name, struct base_text *out)
 {
-    const char *clone = strstr(name, " [clone "), *version = *name ? strchr(name + 1, '@') : NULL;
+    const char *clone = strstr(name, " [clone "), *version = strchr(name, '@');
     size_t length = strlen(name), shorter;
     if (clone)
         length = (size_t)(clone - name);
-    if (version && (size_t)(version - name) < length && strcmp(version, "@plt"))
+    if (version && version > name && (size_t)(version - name) < length && strcmp(version, "@plt"))
         length = (size_t)(version - name);
     while ((shorter = suffix_start(name, length)) < length)
         length = shorter;

@@ -242,6 +242,33 @@ static void exact_calls(void **state)
     drop(&sides);
 }
 
+/* What only one side could see is said. */
+static void coverage_differs(void **state)
+{
+    (void)state;
+    struct sides sides = {0};
+    struct report_diff_options options = plain;
+    options.counter = "calls";
+    add(&sides, true, (const uint64_t[]){1, 1, 1, 1}, 1000);
+    add(&sides, false, (const uint64_t[]){1, 1, 1, 1}, 1000);
+    for (int i = 0; i < 2; i++)
+        profile_set_coverage(sides.samples[i].profile, sides.samples[i].program, PROFILE_COVERAGE_FUNCTIONS,
+                             20, 20);
+    char *text = diff_of(&sides, options, NULL);
+    assert_null(strstr(text, "counted"));
+    free(text);
+    profile_set_coverage(sides.samples[1].profile, sides.samples[1].program, PROFILE_COVERAGE_FUNCTIONS, 20,
+                         10);
+    profile_set_coverage(sides.samples[0].profile, sides.samples[0].library, PROFILE_COVERAGE_FUNCTIONS, 30,
+                         30);
+    text = diff_of(&sides, options, NULL);
+    assert_non_null(
+        strstr(text, "of the functions of sqlite3, 20 of 20 were counted in old and 10 of 20 in new"));
+    assert_non_null(strstr(text, "calls in libsqlite3.so.0 were counted on the old side only"));
+    free(text);
+    drop(&sides);
+}
+
 static void not_deterministic(void **state)
 {
     (void)state;
@@ -383,19 +410,13 @@ static void other_counter(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_changed),
-        cmocka_unit_test(one_changed),
-        cmocka_unit_test(new_and_gone),
-        cmocka_unit_test(whole_slower_is_no_function),
-        cmocka_unit_test(several_runs),
-        cmocka_unit_test(several_runs_find_a_function),
-        cmocka_unit_test(exact_calls),
-        cmocka_unit_test(not_deterministic),
-        cmocka_unit_test(deterministic_in_several_runs),
-        cmocka_unit_test(paths_and_totals),
-        cmocka_unit_test(json_is_valid),
-        cmocka_unit_test(refused),
-        cmocka_unit_test(nothing_in_common),
+        cmocka_unit_test(nothing_changed),   cmocka_unit_test(one_changed),
+        cmocka_unit_test(new_and_gone),      cmocka_unit_test(whole_slower_is_no_function),
+        cmocka_unit_test(several_runs),      cmocka_unit_test(several_runs_find_a_function),
+        cmocka_unit_test(exact_calls),       cmocka_unit_test(coverage_differs),
+        cmocka_unit_test(not_deterministic), cmocka_unit_test(deterministic_in_several_runs),
+        cmocka_unit_test(paths_and_totals),  cmocka_unit_test(json_is_valid),
+        cmocka_unit_test(refused),           cmocka_unit_test(nothing_in_common),
         cmocka_unit_test(other_counter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
