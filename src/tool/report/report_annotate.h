@@ -73,6 +73,10 @@ unsigned report_annotate_width(const struct report_annotate *annotate);
 void report_annotate_cut(const struct report_annotate *annotate, const char *text, size_t length,
                          unsigned used, struct base_text *out);
 
+/* A function's name, cleaned, in at most `columns` columns on a terminal, and whole elsewhere. */
+void report_annotate_name(const struct report_annotate *annotate, const char *name, unsigned columns,
+                          struct base_text *out);
+
 /* "file.c" of "/a/b/file.c". */
 const char *report_annotate_base(const char *path);
 

@@ -16,7 +16,7 @@
 #include "report_style.h"
 #include "report_text.h"
 
-enum { WHOLE_MOST = 120, AROUND_FACTOR = 2, LOOP = 5, CALLEES = 3, NAME_MOST = 120 };
+enum { WHOLE_MOST = 120, AROUND_FACTOR = 2, LOOP = 5, CALLEES = 3, NAME_MOST = 120, NAME = 28 };
 
 enum row_kind { ROW_INSTRUCTION, ROW_SOURCE, ROW_GAP, ROW_ADDRESS };
 
@@ -50,10 +50,13 @@ static void name_target(void *context, uint64_t target, char *text, size_t size)
         snprintf(text, size, "%" PRIx64, target);
         return;
     }
+    struct base_text name = {0};
+    report_annotate_name(annotate, function.name, NAME, &name);
     if (function.start == target)
-        snprintf(text, size, "%.*s", NAME_MOST, function.name);
+        snprintf(text, size, "%s", base_text_string(&name));
     else
-        snprintf(text, size, "%.*s+0x%" PRIx64, NAME_MOST, function.name, target - function.start);
+        snprintf(text, size, "%.*s+0x%" PRIx64, NAME_MOST, base_text_string(&name), target - function.start);
+    base_text_free(&name);
 }
 
 /* What memory relative to the instruction is: its address, and whose: a slot's, or a function's. */
@@ -66,10 +69,12 @@ static void add_comment(struct report_annotate *annotate, const struct code_inst
     base_text_addf(out, "  # %" PRIx64, at->memory);
     const char *slot = report_binary_slot(&annotate->binary, at->memory);
     if (slot)
-        base_text_addf(out, " %.*s", NAME_MOST, slot);
+        base_text_addf(out, " %s", slot);
     else if (symbol_file_function(annotate->binary.symbols, at->memory, &function) &&
-             function.start == at->memory)
-        base_text_addf(out, " %.*s", NAME_MOST, function.name);
+             function.start == at->memory) {
+        base_text_add(out, " ");
+        report_annotate_name(annotate, function.name, NAME, out);
+    }
 }
 
 void report_annotate_instruction(struct report_annotate *annotate, struct code_disassembly *disassembly,
@@ -307,8 +312,11 @@ static void add_source(struct report_annotate *annotate, uint32_t instruction, s
         source = report_source_line(&annotate->source, levels[0].file, levels[0].line, &length);
     base_text_addf(text, "%s:%u", levels[0].file ? report_annotate_base(levels[0].file) : "?",
                    levels[0].line);
-    if (levels[0].function)
-        base_text_addf(text, " (%s)", levels[0].function);
+    if (levels[0].function) {
+        base_text_add(text, " (");
+        report_annotate_name(annotate, levels[0].function, NAME, text);
+        base_text_add(text, ")");
+    }
     while (length && (*source == ' ' || *source == '\t')) {
         source++;
         length--;

@@ -157,6 +157,17 @@ void report_annotate_cut(const struct report_annotate *annotate, const char *tex
     base_text_free(&clean);
 }
 
+void report_annotate_name(const struct report_annotate *annotate, const char *name, unsigned columns,
+                          struct base_text *out)
+{
+    bool ascii = annotate->context->options->ascii;
+    struct base_text clean = {0};
+    report_text_clean(&clean, name, ascii);
+    report_text_fit_name(out, base_text_string(&clean), annotate->context->width ? columns : 0, ascii);
+    out->failed |= clean.failed;
+    base_text_free(&clean);
+}
+
 const char *report_annotate_base(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -178,20 +189,26 @@ static void print_words(const struct report_annotate *annotate, const char *word
     base_text_free(&clean);
 }
 
+/* In one line, if the name can be shortened to it. */
 static void print_name(const struct report_annotate *annotate)
 {
+    enum { LEAST = 24 };
     const struct profile *profile = annotate->context->profile;
     const struct report_subject *subject = &annotate->subject;
-    struct base_text text = {0};
-    base_text_addf(&text, "%s in %s", profile_text(profile, profile->functions[subject->function].name),
-                   profile_text(profile, profile->images[subject->image].name));
+    struct base_text text = {0}, place = {0};
+    base_text_addf(&place, " in %s", profile_text(profile, profile->images[subject->image].name));
     if (annotate->file && annotate->first)
-        base_text_addf(&text, ", %s:%u", annotate->file, annotate->first);
+        base_text_addf(&place, ", %s:%u", annotate->file, annotate->first);
     if (annotate->file && annotate->last > annotate->first)
-        base_text_addf(&text, "-%u", annotate->last);
+        base_text_addf(&place, "-%u", annotate->last);
+    unsigned width = annotate->context->width, used = base_utf8_width(base_text_string(&place));
+    report_annotate_name(annotate, profile_text(profile, profile->functions[subject->function].name),
+                         width > used + LEAST ? width - used : LEAST, &text);
+    base_text_add(&text, base_text_string(&place));
     print_words(annotate, base_text_string(&text), REPORT_BOLD);
-    annotate->context->out->failed |= text.failed;
+    annotate->context->out->failed |= text.failed | place.failed;
     base_text_free(&text);
+    base_text_free(&place);
 }
 
 static void print_figures(const struct report_annotate *annotate)

@@ -86,6 +86,7 @@ static const char *source_of(const struct printer *printer, const char *path, ui
 /* "push (stack.h:33)  text" */
 static void print_inlined(const struct printer *printer, uint32_t place)
 {
+    enum { NAME = 28 };
     const struct report_annotate *annotate = printer->annotate;
     const struct profile *profile = annotate->context->profile;
     const struct report_annotate_line *line = &annotate->lines[place];
@@ -93,8 +94,9 @@ static void print_inlined(const struct printer *printer, uint32_t place)
     struct base_text text = {0};
     size_t length;
     const char *source = source_of(printer, path, line->line, &length);
-    base_text_addf(&text, "%s (%s:%u)%s", profile_text(profile, line->function),
-                   *path ? report_annotate_base(path) : "?", line->line, length ? "  " : "");
+    report_annotate_name(annotate, profile_text(profile, line->function), NAME, &text);
+    base_text_addf(&text, " (%s:%u)%s", *path ? report_annotate_base(path) : "?", line->line,
+                   length ? "  " : "");
     while (length && (*source == ' ' || *source == '\t')) {
         source++;
         length--;

@@ -1,6 +1,9 @@
 #include "report_span.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "base_array.h"
 
 struct chain { /* levels of source, the outermost first */
     struct symbol_line levels[REPORT_BINARY_LEVELS];
@@ -41,27 +44,52 @@ static uint64_t last_address(const struct report_code *code, uint32_t block)
     return code->instructions.items[item->first + item->count - 1].address;
 }
 
-static void widen(struct report_span *span, uint32_t line)
+/* --- the lines --- */
+
+struct lines { /* of all its instructions, at the level in question */
+    uint32_t *items;
+    size_t count, capacity;
+};
+
+static int by_number(const void *left, const void *right)
 {
-    if (!line)
+    const uint32_t *a = left, *b = right;
+    return *a < *b ? -1 : *a > *b;
+}
+
+/* From the first to the last line, as far as they hang together with the header's: where a small function was inlined, debug
+ * information often has a line of its file, but no word of the function. */
+static void choose_lines(struct lines *lines, uint32_t header, struct report_span *span)
+{
+    enum { APART = 200 };
+    size_t at = 0;
+    if (!lines->count)
         return;
-    span->first = !span->first || line < span->first ? line : span->first;
-    span->last = line > span->last ? line : span->last;
+    qsort(lines->items, lines->count, sizeof *lines->items, by_number);
+    while (at + 1 < lines->count && lines->items[at] < header)
+        at++;
+    size_t first = at, last = at;
+    while (first > 0 && lines->items[first] - lines->items[first - 1] <= APART)
+        first--;
+    while (last + 1 < lines->count && lines->items[last + 1] - lines->items[last] <= APART)
+        last++;
+    span->first = lines->items[first];
+    span->last = lines->items[last];
 }
 
 static void add_block(struct report_binary *binary, const struct report_code *code, uint32_t block,
-                      const struct chain *header, size_t level, struct report_span *span)
+                      const struct chain *header, size_t level, struct lines *lines)
 {
     const struct code_block *item = &code->graph.blocks[block];
     struct chain chain;
-    span->start = item->start < span->start ? item->start : span->start;
-    span->end = item->end > span->end ? item->end : span->end;
     for (uint32_t i = item->first; level && i < item->first + item->count; i++) {
         if (code->instructions.items[i].marks & CODE_PADDING)
             continue;
         chain_at(binary, code->instructions.items[i].address, &chain);
-        if (shared_levels(header, &chain, level) == level)
-            widen(span, chain.levels[level - 1].line);
+        if (shared_levels(header, &chain, level) != level || !chain.levels[level - 1].line)
+            continue;
+        if (base_array_room(lines->items, lines->count, lines->capacity)) /* else one line less is known */
+            lines->items[lines->count++] = chain.levels[level - 1].line;
     }
 }
 
@@ -82,9 +110,17 @@ struct report_span report_span_of(struct report_binary *binary, const struct rep
         span.function = header.levels[level - 1].function;
         span.file = header.levels[level - 1].file;
     }
-    for (uint32_t block = 0; block < code->graph.block_count; block++)
-        if (code_loops_within(loops, loops->of[block], loop))
-            add_block(binary, code, block, &header, level, &span);
+    struct lines lines = {0};
+    for (uint32_t block = 0; block < code->graph.block_count; block++) {
+        const struct code_block *in = &code->graph.blocks[block];
+        if (!code_loops_within(loops, loops->of[block], loop))
+            continue;
+        span.start = in->start < span.start ? in->start : span.start;
+        span.end = in->end > span.end ? in->end : span.end;
+        add_block(binary, code, block, &header, level, &lines);
+    }
+    choose_lines(&lines, level ? header.levels[level - 1].line : 0, &span);
+    free(lines.items);
     return span;
 }
 
