@@ -4,6 +4,7 @@
  *                  counters, an exact one and peaks, calls counted by edge
  *   hostile.tally  names with everything that some format uses for itself
  *   empty.tally    nothing at all
+ *   odd.tally      one that counts what the others sample
  *   left.tally, right.tally  two recordings of one program that share counters, images and functions, but not all
  *
  * make_export FOLDER NODES - large.tally, a tree of so many nodes from 50 samples each: for figures of speed. */
@@ -320,6 +321,9 @@ int main(int argc, char **argv)
     profile = profile_new();
     profile_set_meta(profile, "complete", "1");
     write_profile(argv[1], "empty", profile);
+    profile = profile_new();
+    profile_counter(profile, "time.cpu", "ns", true, PROFILE_SUM);
+    write_profile(argv[1], "odd", profile);
     for (int right = 0; right < 2; right++) {
         profile = profile_new();
         describe(profile, right ? "east" : "west", right ? "1763700900" : "1763700000",

@@ -22,6 +22,7 @@ cli_command cmd_annotate;
 cli_command cmd_browse, cmd_completion, cmd_diff;
 cli_command cmd_export;
 cli_command cmd_detach;
+cli_command cmd_merge;
 cli_command cmd_candidates, cmd_doctor, cmd_list, cmd_query, cmd_record, cmd_report;
 
 /* Prints "tally: MESSAGE\n" to standard error in one write, whatever it says in one line: control characters

@@ -24,7 +24,8 @@ static const struct base_option query_options[] = {
 };
 
 static const char *const query_notes[] = {
-    "Views: counters, flat, stacks, edges, calls, threads, losses, meta (tally-query(1) has their columns). "
+    "Views: counters, flat, stacks, edges, calls, threads, processes, origins, losses, meta (tally-query(1) "
+    "has their columns). "
     "The profile is "
     "opened "
     "read-only: a statement that would write is refused.",

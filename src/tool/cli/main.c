@@ -34,6 +34,7 @@ static const struct command commands[] = {
     {"browse", cmd_browse, "look through a profile on the terminal", 0},
     {"diff", cmd_diff, "compare recordings: what changed, and what is noise", PRINTS},
     {"export", cmd_export, "write a profile in the format of another tool", PRINTS},
+    {"merge", cmd_merge, "put several profiles into one", PRINTS},
     {"query", cmd_query, "ask a profile in SQL", PRINTS},
     {"detach", cmd_detach, "remove what a killed tally left in running processes", PRINTS},
     {"list", cmd_list, "list what this machine can measure", PRINTS},

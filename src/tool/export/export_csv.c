@@ -84,6 +84,14 @@ static void add_process(struct export_job *job, uint32_t process)
         export_output_integer(job->output, it->pid);
 }
 
+/* Of merged profiles: which recording. The last column, for it is mostly empty. */
+static void end_with_origin(struct export_job *job, uint32_t process)
+{
+    const char *origin = profile_origin(job->profile, job->profile->processes[process].origin, "name");
+    add_text(job, origin ? origin : "");
+    end_line(job);
+}
+
 static void add_thread(struct export_job *job, uint32_t thread)
 {
     const struct profile_thread *it = &job->profile->threads[thread];
@@ -229,7 +237,7 @@ static bool enter_branch(void *context, uint32_t branch)
     add_string(job, frames->functions[frames->frames[it->frame].function].file);
     add_figure(job, &branches->self[branch]);
     add_figure(job, total);
-    end_line(job);
+    end_with_origin(job, job->profile->threads[it->thread].process);
     return true;
 }
 
@@ -247,7 +255,7 @@ static bool write_tree(struct export_job *job, struct export_tree *tree)
     struct export_figure *self = calloc(tree->count + 1, sizeof *self),
                          *total = calloc(tree->count + 1, sizeof *total);
     export_output_text(job->output, "counter,unit,process,pid,branch,parent,depth,function,image,file,self,"
-                                    "self_samples,total,total_samples\n");
+                                    "self_samples,total,total_samples,origin\n");
     done = done && self && total;
     for (size_t i = 0; done && i < job->counter_count; i++) {
         struct branches branches = {
@@ -298,7 +306,7 @@ static bool write_edge(struct export_job *job, struct export_frames *frames, con
     add_site(job, edge->site);
     add_function(job, frames, callee.function);
     add_thread(job, edge->thread);
-    end_line(job);
+    end_with_origin(job, job->profile->threads[edge->thread].process);
     return true;
 }
 
@@ -312,7 +320,7 @@ static bool write_edges(struct export_job *job, struct export_frames *frames)
                export_frames_chain(frames, profile->edges[i].callee, &count);
     done = done && export_frames_write_names(frames, EXPORT_ESCAPE_CSV, false);
     export_output_text(job->output, "kind,calls,caller,caller_image,caller_file,caller_line,site,callee,"
-                                    "callee_image,process,pid,thread,tid\n");
+                                    "callee_image,process,pid,thread,tid,origin\n");
     for (size_t i = 1; done && i < profile->edge_count; i++)
         if (export_tree_takes_edge(profile, job->options, &profile->edges[i]))
             done = write_edge(job, frames, &profile->edges[i]);
@@ -335,7 +343,7 @@ static void write_counter(struct export_job *job, uint16_t counter, uint32_t thr
         comma(job);
     else
         add_unsigned(job, sum->samples);
-    end_line(job);
+    end_with_origin(job, job->profile->threads[thread].process);
 }
 
 /* By counter, then thread. */
@@ -362,7 +370,8 @@ static bool write_counters(struct export_job *job)
 {
     const struct profile *profile = job->profile;
     struct export_figure *sums = calloc(profile->thread_count, sizeof *sums);
-    export_output_text(job->output, "counter,unit,exact,combine,process,pid,thread,tid,value,samples\n");
+    export_output_text(job->output,
+                       "counter,unit,exact,combine,process,pid,thread,tid,value,samples,origin\n");
     for (uint32_t counter = 1; sums && counter < profile->counter_count; counter++) {
         if (job->options->counter && counter != job->options->counter)
             continue;

@@ -165,10 +165,12 @@ uint32_t export_frames_mark(struct export_frames *frames, enum export_kind kind)
     return frame_of(frames, function_of(frames, 0, &(struct export_function){.kind = kind}), 0, 0);
 }
 
-uint32_t export_frames_process(struct export_frames *frames, uint32_t name, int64_t number)
+/* A process in a few numbers: what differs in any of them is another. */
+uint32_t export_frames_process(struct export_frames *frames, uint32_t name, int64_t number, uint32_t origin)
 {
-    struct export_function fresh = {.kind = EXPORT_PROCESS, .name = name, .number = number};
-    return frame_of(frames, function_of(frames, pair(name, (uint32_t)number), &fresh), 0, 0);
+    struct export_function fresh = {.kind = EXPORT_PROCESS, .name = name, .number = number, .origin = origin};
+    uint64_t key = origin ? base_hash(pair(origin, (uint32_t)number)) ^ name : pair(name, (uint32_t)number);
+    return frame_of(frames, function_of(frames, key, &fresh), 0, 0);
 }
 
 /* --- names --- */
@@ -190,6 +192,9 @@ void export_frames_name(const struct export_frames *frames, uint32_t function, s
         base_text_add(out, item->kind == EXPORT_SPECIAL && *image ? image : "[unknown]");
     if (item->kind == EXPORT_PROCESS && item->number >= 0)
         base_text_addf(out, " %lld", (long long)item->number);
+    const char *origin = profile_origin(frames->profile, item->origin, "name");
+    if (origin)
+        base_text_addf(out, "@%s", origin);
 }
 
 const char *export_frames_image(const struct export_frames *frames, uint32_t function)

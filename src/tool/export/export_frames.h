@@ -36,6 +36,7 @@ struct export_function {
     uint32_t address; /* index: of EXPORT_NAMELESS */
     uint32_t file;    /* string: the first that was met, 0 unknown */
     int64_t number;   /* of EXPORT_PROCESS: shown behind its name; negative: none */
+    uint32_t origin;  /* likewise, of merged profiles */
 };
 
 /* A function, or a place in it. */
@@ -73,7 +74,7 @@ const uint32_t *export_frames_chain(struct export_frames *frames, uint32_t addre
 
 /* The frame of a mark, and of what stands above the stacks of a process or thread; 0 when memory ran out. */
 uint32_t export_frames_mark(struct export_frames *frames, enum export_kind kind);
-uint32_t export_frames_process(struct export_frames *frames, uint32_t name, int64_t number);
+uint32_t export_frames_process(struct export_frames *frames, uint32_t name, int64_t number, uint32_t origin);
 
 /* Appends the raw name. */
 void export_frames_name(const struct export_frames *frames, uint32_t function, struct base_text *out);

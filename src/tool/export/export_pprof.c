@@ -47,8 +47,10 @@ struct pprof {
     bool calls;
     uint32_t *label_keys; /* enum label_key */
     uint64_t signal, cut; /* locations of marks */
-    bool *used, *called;  /* by address: in a stack or a site, as a callee */
-    uint32_t *threads;    /* by thread: where its labels are in `labels` */
+    uint32_t last_origin;
+    uint64_t origin_string;
+    bool *used, *called; /* by address: in a stack or a site, as a callee */
+    uint32_t *threads;   /* by thread: where its labels are in `labels` */
     struct base_text labels;
 };
 
@@ -317,7 +319,7 @@ static bool send_locations(struct pprof *pprof)
 
 /* --- labels --- */
 
-enum label_key { LABEL_PROCESS, LABEL_PID, LABEL_THREAD, LABEL_TID, LABEL_CALL, LABELS };
+enum label_key { LABEL_PROCESS, LABEL_PID, LABEL_THREAD, LABEL_TID, LABEL_ORIGIN, LABEL_CALL, LABELS };
 
 static void add_label(struct pprof *pprof, struct base_text *out, enum label_key key, uint64_t string,
                       int64_t number)
@@ -331,10 +333,20 @@ static void add_label(struct pprof *pprof, struct base_text *out, enum label_key
     export_gzip_nested(out, 3, &pprof->piece);
 }
 
+/* Of merged profiles: which recording it is of. A string is put once for each origin: they come one after the other. */
+static void add_origin(struct pprof *pprof, uint32_t origin)
+{
+    const char *name = profile_origin(pprof->job->profile, origin, "name");
+    if (name && origin != pprof->last_origin)
+        pprof->origin_string = put_text(pprof, name);
+    pprof->last_origin = origin;
+    add_label(pprof, &pprof->labels, LABEL_ORIGIN, name ? pprof->origin_string : 0, 0);
+}
+
 /* The labels of each thread once, as they stand in a sample. */
 static bool make_labels(struct pprof *pprof)
 {
-    static const char *const names[LABELS] = {"process", "pid", "thread", "tid", "call"};
+    static const char *const names[LABELS] = {"process", "pid", "thread", "tid", "origin", "call"};
     const struct profile *profile = pprof->job->profile;
     pprof->label_keys = calloc(LABELS, sizeof *pprof->label_keys);
     pprof->threads = calloc(profile->thread_count + 1, sizeof *pprof->threads);
@@ -350,6 +362,7 @@ static bool make_labels(struct pprof *pprof)
         add_label(pprof, &pprof->labels, LABEL_PID, 0, process->pid);
         add_label(pprof, &pprof->labels, LABEL_THREAD, put_string(pprof, thread->name), 0);
         add_label(pprof, &pprof->labels, LABEL_TID, 0, thread->tid);
+        add_origin(pprof, process->origin);
     }
     pprof->threads[profile->thread_count] = (uint32_t)pprof->labels.length;
     return !pprof->labels.failed;

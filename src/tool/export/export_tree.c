@@ -51,14 +51,13 @@ static uint32_t child_of(struct export_tree *tree, uint32_t parent, uint32_t fra
     return index;
 }
 
-/* What tells apart the branches of one node: a number of the process or thread, or of a name. */
+/* What tells apart the branches of one node: the process or the thread. Processes of one name meet in the branches. */
 static uint32_t group_of(const struct export_tree *tree, uint32_t thread)
 {
     const struct profile *profile = tree->frames->profile;
     uint32_t process = profile->threads[thread].process;
     switch (tree->apart) {
     case EXPORT_BY_NAME:
-        return profile->processes[process].name;
     case EXPORT_BY_PROCESS:
         return process;
     case EXPORT_BY_THREAD:
@@ -85,7 +84,8 @@ static bool root_of(struct export_tree *tree, uint32_t thread, uint32_t *root)
         name = profile->threads[thread].name ? profile->threads[thread].name : name;
         number = profile->threads[thread].tid;
     }
-    *root = child_of(tree, 0, export_frames_process(tree->frames, name, number), thread);
+    uint32_t above = export_frames_process(tree->frames, name, number, process->origin);
+    *root = child_of(tree, 0, above, thread);
     return *root != 0;
 }
 

@@ -504,3 +504,12 @@ const char *profile_meta(const struct profile *profile, const char *key)
     }
     return NULL;
 }
+
+const char *profile_origin(const struct profile *profile, uint32_t origin, const char *key)
+{
+    char name[256];
+    if (!origin)
+        return NULL;
+    snprintf(name, sizeof name, "origin.%u.%s", origin, key);
+    return profile_meta(profile, name);
+}

@@ -48,6 +48,7 @@ struct profile_process {
     uint32_t name;             /* string: command name */
     uint32_t command;          /* string: command line, words quoted where needed; 0 unknown */
     uint64_t start_ns, end_ns; /* since the start of the recording; end 0: still running at its end */
+    uint32_t origin;           /* of merged profiles, from 1: which recording it is of (profile_origin) */
 };
 
 struct profile_thread {
@@ -229,6 +230,8 @@ void profile_set_meta(struct profile *profile, const char *key, const char *valu
 void profile_set_metaf(struct profile *profile, const char *key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 const char *profile_meta(const struct profile *profile, const char *key); /* NULL when absent */
+/* The same of one of the recordings that a profile was merged from (profile_merge.h); NULL for origin 0, too. */
+const char *profile_origin(const struct profile *profile, uint32_t origin, const char *key);
 
 /* --- the tree --- */
 /* The child of `parent` at `address`; made when new. At max_nodes the coldest subtrees are folded first (node

@@ -50,7 +50,7 @@ static const char *const SQL[STATEMENTS] = {
     [PUT_STRING] = "INSERT OR REPLACE INTO data_strings VALUES(?,?)",
     [PUT_META] = "INSERT OR REPLACE INTO data_meta VALUES(?,?)",
     [PUT_IMAGE] = "INSERT OR REPLACE INTO data_images VALUES(?,?,?,?,?,?)",
-    [PUT_PROCESS] = "INSERT OR REPLACE INTO data_processes VALUES(?,?,?,?,?,?,?)",
+    [PUT_PROCESS] = "INSERT OR REPLACE INTO data_processes VALUES(?,?,?,?,?,?,?,?)",
     [PUT_THREAD] = "INSERT OR REPLACE INTO data_threads VALUES(?,?,?,?)",
     [PUT_FUNCTION] = "INSERT OR REPLACE INTO data_functions VALUES(?,?,?,?,?)",
     [PUT_INLINED] = "INSERT OR REPLACE INTO data_inlined VALUES(?,?,?,?,?)",
@@ -327,7 +327,7 @@ static bool put_process(struct profile_store *store, const struct profile *profi
 {
     const struct profile_process *it = &profile->processes[row];
     return PUT(store, PUT_PROCESS, (int64_t)row, it->pid, it->parent_pid, it->name, it->command,
-               (int64_t)it->start_ns, (int64_t)it->end_ns);
+               (int64_t)it->start_ns, (int64_t)it->end_ns, it->origin);
 }
 
 static bool put_thread(struct profile_store *store, const struct profile *profile, size_t row)

@@ -140,7 +140,10 @@ static void add_place(struct flow *flow, struct base_text *part)
     const struct report_context *context = flow->context;
     const char *host = profile_meta(context->profile, "hostname"),
                *kernel = profile_meta(context->profile, "kernel");
+    const char *origins = profile_meta(context->profile, "origins");
     double duration, start;
+    if (origins)
+        base_text_addf(part, "%s recordings, ", origins);
     if (meta_number(context, "duration_ns", &duration))
         report_text_time(part, (int64_t)fmin(fmax(duration, 0), 9e18), context->options->ascii);
     if (host)

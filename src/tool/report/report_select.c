@@ -63,10 +63,24 @@ static bool matches(const char *pattern, int32_t id, const char *name)
     return !fnmatch(pattern, digits, 0) || !fnmatch(pattern, name, 0);
 }
 
+/* "WHAT@ORIGIN" of merged profiles: WHAT as without an origin, nothing standing for anything. */
+static bool origin_matches(const struct profile *profile, const struct profile_process *process,
+                           const char *pattern)
+{
+    const char *at = strrchr(pattern, '@'), *name = profile_origin(profile, process->origin, "name");
+    if (!at || !name || fnmatch(at + 1, name, 0))
+        return false;
+    char *what = strndup(pattern, (size_t)(at - pattern));
+    bool fits = what && (!*what || matches(what, process->pid, profile_text(profile, process->name)));
+    free(what);
+    return fits;
+}
+
 static bool process_matches(const struct profile *profile, uint32_t index, const char *pattern)
 {
     const struct profile_process *process = &profile->processes[index];
-    return matches(pattern, process->pid, profile_text(profile, process->name));
+    return matches(pattern, process->pid, profile_text(profile, process->name)) ||
+           origin_matches(profile, process, pattern);
 }
 
 /* "no thread x; there are 12 main, 13 worker, ...": each id and name once. */
@@ -102,11 +116,16 @@ static int no_such_thread(const struct profile *profile, const char *pattern, st
 
 static int no_such_process(const struct profile *profile, const char *pattern, struct base_error *error)
 {
-    struct base_text list = {0};
+    struct base_text list = {0}, name = {0};
     size_t count = 0;
-    for (size_t i = 1; i < profile->process_count; i++)
-        list_item(&list, &count, profile->processes[i].pid,
-                  profile_text(profile, profile->processes[i].name));
+    for (size_t i = 1; i < profile->process_count; i++) {
+        const char *origin = profile_origin(profile, profile->processes[i].origin, "name");
+        base_text_clear(&name);
+        base_text_addf(&name, "%s%s%s", profile_text(profile, profile->processes[i].name), origin ? "@" : "",
+                       origin ? origin : "");
+        list_item(&list, &count, profile->processes[i].pid, base_text_string(&name));
+    }
+    base_text_free(&name);
     return nothing_matches(&list, count, "process", pattern, error);
 }
 

@@ -1,0 +1,203 @@
+/* tally merge: several recordings, hosts or ranks in one profile. */
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base_json.h"
+#include "base_terminal.h"
+#include "base_text.h"
+#include "cli.h"
+#include "cli_output.h"
+#include "cli_profile.h"
+#include "profile_merge.h"
+#include "profile_store.h"
+
+struct merge_wish {
+    const char *output;
+    bool json, debuginfod;
+};
+
+#define MEMBER(member) .offset = offsetof(struct merge_wish, member)
+
+static const struct base_option merge_options[] = {
+    {.name = "output",
+     .letter = 'o',
+     .kind = BASE_OPTION_TEXT,
+     MEMBER(output),
+     .argument = "FILE",
+     .help = "where it goes; an older profile there becomes FILE.old"},
+    {.name = "json", .kind = BASE_OPTION_FLAG, MEMBER(json), .help = "say what was merged for machines"},
+    {.name = "debuginfod",
+     .kind = BASE_OPTION_FLAG,
+     MEMBER(debuginfod),
+     .help = "ask the debuginfod servers of $DEBUGINFOD_URLS for what is missing"},
+    {0},
+};
+
+static const char *const merge_notes[] = {
+    "Images are the same by their build-id. Each process keeps the recording that it is of: its file, host "
+    "and start (tally query: processes, origins), and --process @NAME chooses one in reports and exports.",
+    "  tally merge -o all.out node1.out node2.out node3.out",
+    "  tally report --process @node2 all.out",
+    NULL,
+};
+
+static const struct base_options_command merge_command = {
+    .name = "tally merge",
+    .synopsis = {"-o FILE [OPTIONS] PROFILE..."},
+    .summary = "Put several profiles into one. Its figures are the sums of theirs.",
+    .options = merge_options,
+    .minimum_arguments = 1,
+    .maximum_arguments = 1000000,
+    .arguments = "PROFILE",
+    .notes = merge_notes,
+};
+
+/* --- merging --- */
+
+static bool is_same_file(const char *one, const char *other)
+{
+    struct stat a, b;
+    return !stat(one, &a) && !stat(other, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* The result replaces what has its name: that must be none of the parts. */
+static int check(const struct merge_wish *wish, const struct base_options_rest *rest,
+                 struct base_error *error)
+{
+    if (!wish->output)
+        return base_fail(error, BASE_EUSAGE, "merge: where to? Name a file with -o");
+    for (int i = 0; i < rest->count; i++) {
+        if (is_same_file(wish->output, rest->arguments[i]))
+            return base_fail(error, BASE_EUSAGE, "merge: %s is to be merged, and cannot be the result",
+                             rest->arguments[i]);
+        for (int j = 0; j < i; j++)
+            if (is_same_file(rest->arguments[j], rest->arguments[i]))
+                return base_fail(error, BASE_EUSAGE, "merge: %s and %s are the same profile",
+                                 rest->arguments[j], rest->arguments[i]);
+    }
+    return BASE_OK;
+}
+
+/* Names are looked for now: where the merged profile is read, files may be others. */
+static int add(struct profile *into, const char *file, bool debuginfod, struct base_error *error)
+{
+    struct profile *from = NULL;
+    int result = cli_profile_load(file, false, debuginfod, &from, error);
+    if (result < 0)
+        return result;
+    result = profile_merge_add(into, from, file, error);
+    profile_free(from);
+    return result < 0 ? base_fail_context(error, result, "%s", file) : BASE_OK;
+}
+
+static int add_all(struct profile *into, const struct merge_wish *wish, const struct base_options_rest *rest,
+                   struct base_error *error)
+{
+    bool shown = false, possible = base_terminal_redraws(STDERR_FILENO) && rest->count > 1;
+    int result = BASE_OK;
+    for (int i = 0; result == BASE_OK && i < rest->count; i++) {
+        char line[64];
+        int length = snprintf(line, sizeof line, "\rtally: merging: %d of %d\033[K", i + 1, rest->count);
+        if (possible && base_terminal_foreground(STDERR_FILENO))
+            shown |= cli_output_bytes(STDERR_FILENO, line, (size_t)length);
+        result = add(into, rest->arguments[i], wish->debuginfod, error);
+    }
+    if (shown)
+        cli_output_bytes(STDERR_FILENO, "\r\033[K", 4);
+    return result == BASE_OK ? profile_merge_finish(into, error) : result;
+}
+
+/* --- what was merged --- */
+
+static uint64_t count_samples(const struct profile *profile)
+{
+    uint64_t samples = 0;
+    for (size_t i = 0; i < profile->cell_count; i++)
+        samples += profile->cells[i].samples;
+    return samples;
+}
+
+static void json_meta(struct base_json *json, const struct profile *profile, uint32_t origin, const char *key)
+{
+    base_json_string(json, key, profile_origin(profile, origin, key));
+}
+
+static void add_json(struct base_text *out, const struct profile *profile, const char *file, uint64_t bytes)
+{
+    struct base_json json = {.out = out, .lines = 2};
+    base_json_begin(&json, NULL, '{');
+    base_json_string(&json, "file", file);
+    base_json_unsigned(&json, "bytes", bytes);
+    base_json_unsigned(&json, "samples", count_samples(profile));
+    base_json_unsigned(&json, "processes", profile->process_count - 1);
+    base_json_unsigned(&json, "images", profile->image_count - 1);
+    base_json_unsigned(&json, "nodes", profile->live_nodes);
+    base_json_begin(&json, "origins", '[');
+    for (uint32_t i = 1; profile_origin(profile, i, "file"); i++) {
+        base_json_begin(&json, NULL, '{');
+        json_meta(&json, profile, i, "name");
+        json_meta(&json, profile, i, "file");
+        json_meta(&json, profile, i, "hostname");
+        json_meta(&json, profile, i, "command");
+        json_meta(&json, profile, i, "start_time");
+        json_meta(&json, profile, i, "rate_hz");
+        base_json_end(&json, '}');
+    }
+    base_json_end(&json, ']');
+    base_json_end(&json, '}');
+}
+
+static int tell(const struct profile *profile, const struct merge_wish *wish, uint64_t bytes)
+{
+    struct base_text text = {0};
+    const char *origins = profile_meta(profile, "origins");
+    if (!wish->json) {
+        cli_say("%s recordings, %llu samples -> %s (%llu kB)", origins ? origins : "0",
+                (unsigned long long)count_samples(profile), wish->output,
+                (unsigned long long)(bytes + 500) / 1000);
+        return CLI_OK;
+    }
+    add_json(&text, profile, wish->output, bytes);
+    int status = cli_output_text(&text);
+    base_text_free(&text);
+    return status;
+}
+
+/* --- the command --- */
+
+static int write_merged(struct profile *profile, const struct merge_wish *wish, struct base_error *error)
+{
+    struct profile_store *store = NULL;
+    int result = profile_store_create(wish->output, &store, error);
+    if (result == BASE_OK && (result = profile_store_flush(store, profile, error)) < 0)
+        profile_store_close(store, profile, true, NULL);
+    if (result < 0)
+        return cli_fail(error);
+    uint64_t bytes = profile_store_size(store);
+    if (profile_store_close(store, profile, false, error) < 0)
+        return cli_fail(error);
+    return tell(profile, wish, bytes);
+}
+
+int cmd_merge(int argc, char **argv)
+{
+    struct merge_wish wish = {0};
+    struct base_options_rest rest;
+    struct base_error error = {0};
+    int status;
+    if (!cli_parse(&merge_command, argc, argv, &wish, &rest, &status))
+        return status;
+    if (check(&wish, &rest, &error) < 0)
+        return cli_fail(&error);
+    struct profile *profile = profile_new();
+    if (!profile)
+        base_fail(&error, BASE_ENOMEM, "out of memory");
+    if (!profile || add_all(profile, &wish, &rest, &error) < 0)
+        status = cli_fail(&error);
+    else
+        status = write_merged(profile, &wish, &error);
+    profile_free(profile);
+    return status;
+}
