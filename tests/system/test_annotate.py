@@ -175,6 +175,17 @@ def calls_on_their_lines(context):
     context.equal([row["calls"] for row in rows if row["function"] == "caller"], [8 * called], "calls in the loop, among all loops")
 
 
+@tap.case
+def calls_without_time(context):
+    recording = tally.record(context, [context.program("loops"), "--seconds", "0.2"], ["--calls", "--no-time"])
+    if recording.status != 0 or not os.path.exists(recording.profile):
+        raise tap.Skip("calls cannot be counted here: " + recording.errors.decode(errors="replace")[-200:])
+    result = tally.run(context, [context.tally, "annotate", "--asm", "caller", recording.profile])
+    text = result.output.decode()
+    context.equal(result.status, 0, f"status ({result.text()})")
+    context.check(re.search(r"^\s+[0-9,]+ +\d+ \S+ +[0-9a-f]+  call leaf$", text, re.MULTILINE), f"the call with its count:\n{text}")
+
+
 def moved_program(context):
     path = context.path("program")
     shutil.copy(context.program("loops"), path)

@@ -163,7 +163,9 @@ static int print_text(struct report_context *context)
 {
     report_header(context);
     base_text_add(context->out, "\n");
-    bool of_samples = context->options->view != REPORT_LOSSES && context->options->view != REPORT_EDGES;
+    enum report_view view = context->options->view;
+    bool of_samples = view != REPORT_LOSSES && view != REPORT_EDGES &&
+                      !(view == REPORT_ANNOTATE && profile_counts_calls(context->profile));
     if (of_samples && report_header_nothing(context))
         return 0;
     return print_view(context);

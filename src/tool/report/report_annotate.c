@@ -38,6 +38,8 @@ bool report_annotate_counts(const struct report_annotate *annotate, uint32_t pla
            limit =
                annotate->context->options->limit_percent > 0 ? annotate->context->options->limit_percent : 0;
     double value = (double)report_annotate_total(annotate, place).value;
+    if (all <= 0) /* calls alone: wherever one is made */
+        return report_annotate_calls(annotate, place) > 0;
     return value > 0 && 100 * value >= limit * all;
 }
 

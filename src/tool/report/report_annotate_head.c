@@ -211,26 +211,33 @@ static void print_name(const struct report_annotate *annotate)
     base_text_free(&place);
 }
 
-static void print_figures(const struct report_annotate *annotate)
+static void add_figures(const struct report_annotate *annotate, struct base_text *text)
 {
     const struct report_context *context = annotate->context;
     const struct report_subject *subject = &annotate->subject;
     bool ascii = context->options->ascii;
-    struct base_text text = {0};
-    base_text_add(&text, "self ");
-    report_text_share(&text, &context->selection, &subject->self, ascii);
+    base_text_add(text, "self ");
+    report_text_share(text, &context->selection, &subject->self, ascii);
     if (!context->selection.peak) {
-        base_text_add(&text, " (");
-        report_text_value(&text, context->selection.unit, subject->self.value, ascii);
-        base_text_add(&text, ")");
+        base_text_add(text, " (");
+        report_text_value(text, context->selection.unit, subject->self.value, ascii);
+        base_text_add(text, ")");
     }
-    base_text_add(&text, ", total ");
-    report_text_share(&text, &context->selection, &subject->total, ascii);
-    base_text_add(&text, ", ");
-    report_text_count(&text, subject->self.samples);
-    base_text_add(&text, subject->self.samples == 1 ? " sample" : " samples");
+    base_text_add(text, ", total ");
+    report_text_share(text, &context->selection, &subject->total, ascii);
+    base_text_add(text, ", ");
+    report_text_count(text, subject->self.samples);
+    base_text_add(text, subject->self.samples == 1 ? " sample" : " samples");
+}
+
+static void print_figures(const struct report_annotate *annotate)
+{
+    struct base_text text = {0};
+    bool sampled = annotate->context->selection.taken.samples;
+    if (sampled)
+        add_figures(annotate, &text);
     if (has_calls(annotate)) {
-        base_text_add(&text, ", ");
+        base_text_add(&text, sampled ? ", " : "");
         report_text_exact(&text, annotate->called);
         base_text_add(&text, annotate->called == 1 ? " call" : " calls");
     }
@@ -266,6 +273,16 @@ static void add_where(struct report_annotate *annotate, uint32_t loop, struct ba
         base_text_add(out, " (several ways in)");
 }
 
+/* Calls may have been recorded without time. */
+static void add_loop_share(const struct report_context *context, struct report_table *table,
+                           const struct report_figure *figure)
+{
+    if (context->selection.taken.samples)
+        report_view_share_cell(context, table, figure);
+    else
+        report_table_cell(table, NULL, false);
+}
+
 static void add_loop(struct report_annotate *annotate, uint32_t loop, struct report_table *table)
 {
     const struct report_context *context = annotate->context;
@@ -276,8 +293,8 @@ static void add_loop(struct report_annotate *annotate, uint32_t loop, struct rep
     base_text_add_repeated(&text, ' ', LOOP_INDENT * (annotate->code.loops.items[loop].depth - 1));
     base_text_addf(&text, "%u", loop + 1);
     report_table_cell(table, base_text_string(&text), false);
-    report_view_share_cell(context, table, &total);
-    report_view_share_cell(context, table, &self);
+    add_loop_share(context, table, &total);
+    add_loop_share(context, table, &self);
     if (has_calls(annotate))
         report_view_count_cell(context, table, report_annotate_calls(annotate, place));
     base_text_clear(&text);
