@@ -9,7 +9,7 @@
 #include "base_array.h"
 
 #define FIRST_ENTRIES 4096u
-#define TABLES_MOST   6
+#define TABLES_MOST   9 /* 1,048,576 entries the last */
 #define CHUNK         65536u
 
 static uint64_t table_entries(unsigned generation)
@@ -44,9 +44,16 @@ static int make_table(struct collect_calls_block *block, struct base_error *erro
     return result;
 }
 
+void collect_calls_block_expect(struct collect_calls_block *block, uint64_t pairs)
+{
+    block->first_table = 0;
+    while (block->first_table + 1 < TABLES_MOST && table_entries(block->first_table) < 2 * pairs)
+        block->first_table++;
+}
+
 int collect_calls_block_init(struct collect_calls_block *block, struct base_error *error)
 {
-    block->tables = 0;
+    block->tables = block->first_table;
     int result = write_all(block, 0, &block->address, sizeof block->address, error);
     return result < 0 ? result : make_table(block, error);
 }
@@ -100,8 +107,8 @@ static bool add_arrival(struct collect_calls_sheet *sheet, uint64_t return_addre
         return true;
     if (!base_array_room(sheet->arrivals, sheet->arrival_count, sheet->arrival_capacity))
         return false;
-    sheet->arrivals[sheet->arrival_count++] =
-        (struct collect_calls_arrival){return_address, (uint32_t)word, calls};
+    sheet->arrivals[sheet->arrival_count++] = (struct collect_calls_arrival){
+        .return_address = return_address, .word = (uint32_t)word, .calls = calls};
     return true;
 }
 
@@ -194,13 +201,59 @@ int collect_calls_sheet_add(struct collect_calls_sheet *sheet, const struct coll
 {
     struct reading reading = {.sheet = sheet, .hooks = hooks, .hook_ranges = hook_ranges};
     bool room = sheet_room(sheet, word_end) && walk(block, 0, 8ull * word_end, add_words, &reading);
-    for (unsigned i = 0; i < block->tables && room && hook_ranges; i++) {
+    for (unsigned i = block->first_table; i < block->tables && room && hook_ranges; i++) {
         uint64_t entries = table_at(i) + sizeof(struct patch_table);
         struct table_reading table = {.sheet = sheet, .first = entries, .word_end = word_end};
         room = walk(block, table_at(i), entries + table_entries(i) * sizeof(struct patch_table_entry),
                     add_entries, &table);
     }
     return room ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
+}
+
+/* --- renaming --- */
+
+struct renaming {
+    const struct collect_calls_block *block;
+    const struct collect_calls_renaming *how;
+    struct reading reading; /* of the hooks' own words */
+    uint64_t first;         /* of a table's entries; 0: these are not a table's words */
+};
+
+static bool is_return_address(struct renaming *renaming, uint64_t at)
+{
+    if (renaming->first)
+        return at >= renaming->first && (at - renaming->first) / 8 % 4 == 0;
+    const struct collect_calls_hooks *hooks = hooks_of(&renaming->reading, at / 8);
+    return hooks && (at / 8 - hooks->first) % PATCH_HOOK_WORDS == 0;
+}
+
+static bool rename_words(void *context, uint64_t at, const uint64_t *words, size_t count)
+{
+    struct renaming *renaming = context;
+    const struct collect_calls_renaming *how = renaming->how;
+    bool written = true;
+    for (size_t i = 0; i < count && written; i++) {
+        uint64_t place = at + 8 * i, name = how->first + (words[i] - how->low);
+        if (words[i] > how->low && words[i] <= how->high && is_return_address(renaming, place))
+            written = write_all(renaming->block, place, &name, sizeof name, NULL) == BASE_OK;
+    }
+    return written;
+}
+
+int collect_calls_block_rename(const struct collect_calls_block *block, uint32_t word_end,
+                               const struct collect_calls_hooks *hooks, size_t hook_ranges,
+                               const struct collect_calls_renaming *how, struct base_error *error)
+{
+    struct renaming renaming = {
+        .block = block, .how = how, .reading = {.hooks = hooks, .hook_ranges = hook_ranges}};
+    bool written = walk(block, 0, 8ull * word_end, rename_words, &renaming);
+    for (unsigned i = 0; i < block->tables && written; i++) {
+        renaming.first = table_at(i) + sizeof(struct patch_table);
+        written =
+            walk(block, table_at(i), renaming.first + table_entries(i) * sizeof(struct patch_table_entry),
+                 rename_words, &renaming);
+    }
+    return written ? BASE_OK : base_fail(error, BASE_EIO, "memory for counters");
 }
 
 void collect_calls_sheet_free(struct collect_calls_sheet *sheet)
@@ -215,7 +268,11 @@ static int by_pair(const void *a, const void *b)
     const struct collect_calls_arrival *left = a, *right = b;
     if (left->return_address != right->return_address)
         return left->return_address < right->return_address ? -1 : 1;
-    return (left->word > right->word) - (left->word < right->word);
+    if (left->word != right->word)
+        return left->word < right->word ? -1 : 1;
+    if (left->from != right->from)
+        return left->from < right->from ? -1 : 1;
+    return (left->from_return > right->from_return) - (left->from_return < right->from_return);
 }
 
 void collect_calls_sheet_sort(struct collect_calls_sheet *sheet)

@@ -5,7 +5,8 @@
  * stubs that use them, so one way of reading serves for all:
  *
  *   0        header                       COLLECT_BLOCK_TABLES   table of 4,096 entries
- *   64       counters, 8 bytes each       ...                    tables of twice the one before, made when that fills
+ *   64       counters, 8 bytes each       ...                    tables of twice the one before, made when that fills;
+ *                                                                the first may be a larger one
  *
  * The files have holes where nobody counted; reading skips them, and makes none of them real. Only Tally's own
  * descriptors are used: counters can be read when the target is dead. Context: tool, one thread. */
@@ -21,19 +22,21 @@
 
 #define COLLECT_BLOCK_WORDS  (4u << 20) /* the header's among them */
 #define COLLECT_BLOCK_TABLES (8ull * COLLECT_BLOCK_WORDS)
-#define COLLECT_BLOCK_SIZE   (48ull << 20)
+#define COLLECT_BLOCK_SIZE   (100ull << 20)
 
 struct collect_calls_block {
-    int file;         /* borrowed */
-    uint64_t offset;  /* in the file */
-    uint64_t address; /* in the target */
-    unsigned tables;  /* made so far */
+    int file;                     /* borrowed */
+    uint64_t offset;              /* in the file */
+    uint64_t address;             /* in the target */
+    unsigned first_table, tables; /* made so far: these numbers, the second one exclusive */
 };
 
 /* One pair that a hook saw. `word` is the first one of the hook. */
 struct collect_calls_arrival {
     uint64_t return_address;
     uint32_t word;
+    uint32_t from;        /* 0: whoever is at the address now; else whose it was (collect_calls_settle.h) */
+    uint64_t from_return; /* then: the return address in the image */
     uint64_t calls;
 };
 
@@ -50,8 +53,9 @@ struct collect_calls_hooks {
     uint32_t first, count; /* `count` hooks of PATCH_HOOK_WORDS words each */
 };
 
-/* Header and first table; the range must be zeros. */
+/* Header and first table; the range must be zeros. `pairs`: so many are expected in the table (block->first_table). */
 int collect_calls_block_init(struct collect_calls_block *block, struct base_error *error);
+void collect_calls_block_expect(struct collect_calls_block *block, uint64_t pairs);
 
 /* Gives the memory back and begins anew: for a block whose thread has ended. */
 int collect_calls_block_clear(struct collect_calls_block *block, struct base_error *error);
@@ -63,6 +67,14 @@ int collect_calls_block_tend(struct collect_calls_block *block, struct base_erro
 int collect_calls_sheet_add(struct collect_calls_sheet *sheet, const struct collect_calls_block *block,
                             uint32_t word_end, const struct collect_calls_hooks *hooks, size_t hook_ranges,
                             struct base_error *error);
+/* Return addresses that lead into a range, low < address <= high, become first + (address - low). Whoever counts must not
+ * meet such an address meanwhile: nothing is mapped there. */
+struct collect_calls_renaming {
+    uint64_t low, high, first;
+};
+int collect_calls_block_rename(const struct collect_calls_block *block, uint32_t word_end,
+                               const struct collect_calls_hooks *hooks, size_t hook_ranges,
+                               const struct collect_calls_renaming *renaming, struct base_error *error);
 void collect_calls_sheet_free(struct collect_calls_sheet *sheet);
 
 /* Sorts the arrivals by return address and word, and makes one of equal ones. */

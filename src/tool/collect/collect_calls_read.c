@@ -169,10 +169,12 @@ static uint32_t site_address(const struct telling *telling, const struct collect
 
 /* --- arrivals --- */
 
-/* From code where no site is counted. */
-static void tell_foreign(struct telling *telling, uint64_t return_address, uint32_t callee, uint64_t calls)
+/* From code where no site is counted; `from` is the object, if it is one. */
+static void tell_foreign(struct telling *telling, const struct collect_calls_object *from,
+                         uint64_t return_address, uint32_t callee, uint64_t calls)
 {
-    uint32_t site = address_at(telling, return_address - 1);
+    uint32_t site = from ? address_in(telling, from, return_address - 1 - from->bias)
+                         : address_at(telling, return_address - 1);
     tell(telling, site, callee, site ? PROFILE_CALL_INDIRECT : PROFILE_CALL_ENTRY, calls);
 }
 
@@ -190,19 +192,22 @@ static bool is_wanted(const struct collect_calls_object *from, uint64_t caller,
     return is_named(at, entry) || (from && is_named(from, caller));
 }
 
-/* The object and the site that an arrival came from: by the mark that a jump left, or by the return address of a call. */
-static const struct collect_calls_object *origin_of(const struct telling *telling, uint64_t return_address,
+/* The object and the site that an arrival came from: by the mark that a jump left, or by the return address of a call. One
+ * in a closed object becomes what it was. */
+static const struct collect_calls_object *origin_of(const struct telling *telling, uint64_t *return_address,
                                                     uint32_t *site)
 {
     const struct collect_calls_object *from;
     *site = PATCH_NONE;
-    if (!patch_block_is_mark(return_address)) {
-        from = collect_calls_space_object(telling->space, return_address - 1);
+    if (!patch_block_is_mark(*return_address)) {
+        from = collect_calls_space_closed(telling->space, return_address);
+        if (!from)
+            from = collect_calls_space_object(telling->space, *return_address - 1);
         if (from && from->patch)
-            *site = patch_plan_site_ending(&from->planned->plan, return_address - from->bias);
+            *site = patch_plan_site_ending(&from->planned->plan, *return_address - from->bias);
         return from;
     }
-    uint64_t word = patch_block_mark_index(return_address);
+    uint64_t word = patch_block_mark_index(*return_address);
     from = word < telling->space->word_end ? object_of_word(telling->space, (uint32_t)word) : NULL;
     if (from && from->patch && word - from->base < from->planned->plan.header->site_count)
         *site = (uint32_t)word - from->base;
@@ -221,7 +226,8 @@ static void match(struct telling *telling, const struct collect_calls_arrival *a
 {
     const struct collect_calls_object *at = object_of_word(telling->space, arrival->word);
     uint32_t site;
-    const struct collect_calls_object *from = origin_of(telling, arrival->return_address, &site);
+    uint64_t return_address = arrival->return_address;
+    const struct collect_calls_object *from = origin_of(telling, &return_address, &site);
     if (!at || arrival->word >= telling->sheet->word_count)
         return;
     const struct patch_plan *plan = &at->planned->plan;
@@ -229,11 +235,11 @@ static void match(struct telling *telling, const struct collect_calls_arrival *a
     if (hook >= plan->header->hook_count)
         return;
     uint64_t entry = plan->hooks[hook].address;
-    if (!is_wanted(from, caller_of(from, site, arrival->return_address), at, entry + at->bias))
+    if (!is_wanted(from, caller_of(from, site, return_address), at, entry + at->bias))
         return;
     uint32_t callee = address_in(telling, at, entry);
     if (site == PATCH_NONE || !from->patch->slab.stubs[site]) {
-        tell_foreign(telling, arrival->return_address, callee, arrival->calls);
+        tell_foreign(telling, from, return_address, callee, arrival->calls);
         return;
     }
     const struct patch_plan_site *planned = &from->planned->plan.sites[site];
@@ -276,7 +282,7 @@ static void tell_site(struct telling *telling, const struct collect_calls_object
     if (!callee && site->slot && telling->reading->final)
         callee = callee_by_name(telling, object, site);
     if (callee) {
-        uint32_t to = address_at(telling, callee);
+        uint32_t to = site->slot ? address_at(telling, callee) : address_in(telling, object, site->target);
         tell(telling, site_address(telling, object, site), to, kind, calls);
         if (kind == PROFILE_CALL_TAIL && site->slot && !(object->patch && object->patch->past[index]))
             forgive_stray(telling, callee,
@@ -350,20 +356,48 @@ int collect_calls_read(const struct collect_calls_reading *reading, struct colle
 
 /* --- blocks --- */
 
-int collect_calls_read_block(const struct collect_calls_space *space, const struct collect_calls_block *block,
-                             struct collect_calls_sheet *sheet, struct base_error *error)
+static struct collect_calls_hooks *list_hooks(const struct collect_calls_space *space)
 {
     struct collect_calls_hooks *hooks = malloc((space->object_count + 1) * sizeof *hooks);
-    if (!hooks)
-        return base_fail(error, BASE_ENOMEM, "out of memory");
-    for (size_t i = 0; i < space->object_count; i++) {
+    for (size_t i = 0; hooks && i < space->object_count; i++) {
         const struct patch_plan *plan = &space->objects[i].planned->plan;
         hooks[i] = (struct collect_calls_hooks){space->objects[i].base + patch_plan_hook_word(plan, 0),
                                                 plan->header->hook_count};
     }
+    return hooks;
+}
+
+int collect_calls_read_block(const struct collect_calls_space *space, const struct collect_calls_block *block,
+                             struct collect_calls_sheet *sheet, struct base_error *error)
+{
+    struct collect_calls_hooks *hooks = list_hooks(space);
+    if (!hooks)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
     int result = collect_calls_sheet_add(sheet, block, space->word_end, hooks, space->object_count, error);
     free(hooks);
     return result;
+}
+
+/* What cannot be renamed is told as if it came from what is there later: no more can be done. */
+void collect_calls_read_close(const struct collect_calls_space *space, size_t index)
+{
+    const struct collect_calls_object *object = &space->objects[index];
+    struct collect_calls_renaming renaming = {
+        .low = object->low,
+        .high = object->high,
+        .first = collect_calls_closed_name(index, object->low - object->bias)};
+    struct collect_calls_hooks *hooks = list_hooks(space);
+    for (size_t i = 0; hooks && i < space->arena_count; i++)
+        collect_calls_block_rename(&space->arenas[i].block, space->word_end, hooks, space->object_count,
+                                   &renaming, NULL);
+    if (hooks && space->gs_offset)
+        collect_calls_block_rename(&space->fallback, space->word_end, hooks, space->object_count, &renaming,
+                                   NULL);
+    for (size_t i = 0; hooks && i < space->thread_count; i++)
+        if (space->threads[i].state == COLLECT_CALLS_USED || space->threads[i].state == COLLECT_CALLS_ENDED)
+            collect_calls_block_rename(&space->threads[i].block, space->word_end, hooks, space->object_count,
+                                       &renaming, NULL);
+    free(hooks);
 }
 
 /* --- coverage --- */

@@ -34,6 +34,9 @@ int collect_calls_read(const struct collect_calls_reading *reading, struct colle
 int collect_calls_read_block(const struct collect_calls_space *space, const struct collect_calls_block *block,
                              struct collect_calls_sheet *sheet, struct base_error *error);
 
+/* Object `object` is mapped no more: what is known of its calls stays its own (collect_calls_closed_name). */
+void collect_calls_read_close(const struct collect_calls_space *space, size_t object);
+
 /* Says in the profile what of each image of the space is counted, and what is left, and why. */
 void collect_calls_read_coverage(const struct collect_calls_space *space, struct collect_calls_rig *rig);
 

@@ -8,6 +8,7 @@
 
 #include "base_array.h"
 #include "collect_calls_build.h"
+#include "collect_calls_read.h"
 #include "elf_maps.h"
 
 /* --- memory of ours --- */
@@ -265,6 +266,17 @@ static bool is_mapped(const struct collect_calls_space *space, const struct coll
     return false;
 }
 
+const struct collect_calls_object *collect_calls_space_closed(const struct collect_calls_space *space,
+                                                              uint64_t *return_address)
+{
+    uint64_t number = *return_address >> COLLECT_CALLS_CLOSED_SHIFT;
+    if (!number || number > space->object_count)
+        return NULL;
+    const struct collect_calls_object *object = &space->objects[number - 1];
+    *return_address = (*return_address & ((1ull << COLLECT_CALLS_CLOSED_SHIFT) - 1)) + object->bias;
+    return object;
+}
+
 static int close_gone(struct collect_calls_space *space)
 {
     int gone = 0;
@@ -273,6 +285,7 @@ static int close_gone(struct collect_calls_space *space)
         if (!object->live || is_mapped(space, object))
             continue;
         object->live = false;
+        collect_calls_read_close(space, i);
         gone++;
     }
     return gone;

@@ -32,6 +32,14 @@
 #include "patch_slab.h"
 #include "patch_trace.h"
 
+/* Calls that a hook had seen from an object when that was unmapped. */
+struct collect_calls_settled {
+    uint64_t block; /* its address */
+    uint64_t return_address, from_return;
+    uint32_t word, from; /* from: index of the object + 1 */
+    uint64_t calls;
+};
+
 /* What of an edge's calls in the profile came from one space. */
 struct collect_calls_told {
     uint32_t edge;
@@ -90,8 +98,9 @@ struct collect_calls_object {
     struct collect_calls_patch *next;   /* built, not applied */
     struct collect_calls_patch **older; /* their code is still there */
     size_t older_count, older_capacity;
-    uint64_t *slots;    /* values of planned->slots as last read; 0: unknown */
-    uint64_t differing; /* places where the text was not as in the file */
+    uint64_t *slots;             /* values of planned->slots as last read; 0: unknown */
+    uint64_t code_at, code_size; /* its place in the arena, to be used again by the same image */
+    uint64_t differing;          /* places where the text was not as in the file */
 };
 
 struct collect_calls_mapping {
@@ -131,6 +140,8 @@ struct collect_calls_space {
     size_t window_count, window_capacity;
     struct collect_calls_memory *memories; /* all that counters lie in */
     size_t memory_count, memory_capacity;
+    struct collect_calls_settled *settled;
+    size_t settled_count, settled_capacity;
     uint32_t word_end;  /* numbers of counters given out so far */
     uint64_t gs_offset; /* PATCH_BLOCK's WORD; 0: there are no blocks of threads */
     struct collect_calls_block fallback;
@@ -151,6 +162,17 @@ struct collect_calls_space {
 struct collect_calls_space *collect_calls_space_new(struct collect_calls_rig *rig, pid_t pid);
 /* Closes what is ours; the target is not touched. */
 void collect_calls_space_free(struct collect_calls_space *space);
+
+/* A return address in a closed object is kept in the blocks under another name, so that it is not taken for one in whatever is
+ * mapped there later: the object's index + 1 in the bits above, and the image address. */
+#define COLLECT_CALLS_CLOSED_SHIFT 48
+static inline uint64_t collect_calls_closed_name(size_t object, uint64_t image_address)
+{
+    return ((uint64_t)object + 1) << COLLECT_CALLS_CLOSED_SHIFT | image_address;
+}
+/* The object of such a name, whose run-time address replaces it; NULL: it is none. */
+const struct collect_calls_object *collect_calls_space_closed(const struct collect_calls_space *space,
+                                                              uint64_t *return_address);
 
 /* How many live objects have no patch; or an error. */
 int collect_calls_space_survey(struct collect_calls_space *space, struct collect_calls_rig *rig,
