@@ -67,13 +67,21 @@ void patch_follow_space_free(struct patch_follow_space *space)
     free(space->pool);
 }
 
+static bool is_empty(const struct patch_stop *stop)
+{
+    for (size_t i = 0; i < stop->count; i++)
+        if (stop->threads[i].state != PATCH_STOP_GONE)
+            return false;
+    return true;
+}
+
 /* Spaces are freed only here, between commands: whoever works on one may go on. */
 static void drop_empty_spaces(struct patch_follow *follow)
 {
     size_t kept = 0;
     for (size_t i = 0; i < follow->space_count; i++) {
         struct patch_follow_space *space = follow->spaces[i];
-        if (patch_follow_living(space)) {
+        if (!is_empty(&space->stop)) {
             follow->spaces[kept++] = space;
             continue;
         }

@@ -221,17 +221,23 @@ void patch_session_prepare(struct patch_session *tally, pid_t pid, unsigned pool
     patch_session_release(tally, pid);
 }
 
-/* A target of the test: follows `function` from before its first action. */
-pid_t patch_session_start(struct patch_session *tally, int (*function)(void), unsigned pool)
+pid_t patch_session_fork(int (*function)(void))
 {
-    atomic_store(&patch_session_truth->go, false);
     pid_t pid = fork();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         while (!atomic_load(&patch_session_truth->go))
-            patch_session_nap_us(500);
+            patch_session_nap_us(200);
         _exit(function());
     }
+    return pid;
+}
+
+/* A target of the test: follows `function` from before its first action. */
+pid_t patch_session_start(struct patch_session *tally, int (*function)(void), unsigned pool)
+{
+    atomic_store(&patch_session_truth->go, false);
+    pid_t pid = patch_session_fork(function);
     patch_session_follow(tally, pid);
     patch_session_prepare(tally, pid, pool);
     atomic_store(&patch_session_truth->go, true);

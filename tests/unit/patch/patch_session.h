@@ -68,6 +68,8 @@ void patch_session_finish(struct patch_session *tally);
 uint64_t patch_session_new_gs(struct patch_session *tally);
 void patch_session_give(struct patch_session *tally, pid_t pid, unsigned count);
 
+/* Runs `function` in a new process as soon as truth->go is set. */
+pid_t patch_session_fork(int (*function)(void));
 /* Follows `function` in a new process, from before its first action. */
 pid_t patch_session_start(struct patch_session *tally, int (*function)(void), unsigned pool);
 int patch_session_wait_for(pid_t pid);

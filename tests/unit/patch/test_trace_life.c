@@ -126,10 +126,48 @@ static void job_control_works(void **state)
         assert_int_equal(waitpid(pid, &status, WCONTINUED), pid);
         assert_true(WIFCONTINUED(status));
     }
+    for (int i = 0; i < 5; i++) { /* while it is held */
+        assert_true(patch_session_beats());
+        patch_session_hold(&tally, pid);
+        kill(pid, SIGSTOP);
+        patch_session_release(&tally, pid);
+        assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+        assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP);
+        patch_session_hold(&tally, pid);
+        kill(pid, SIGCONT);
+        patch_session_release(&tally, pid);
+        assert_int_equal(waitpid(pid, &status, WCONTINUED), pid);
+        assert_true(WIFCONTINUED(status));
+    }
     assert_true(patch_session_beats());
     atomic_store(&patch_session_truth->done, 1);
     patch_session_work_until_ended(&tally, pid);
     assert_int_equal(patch_session_wait_for(pid), 13 << 8);
+    patch_session_finish(&tally);
+}
+
+/* A shell with pipelines, substitutions, background jobs and stops of its own. */
+static int run_shell(void)
+{
+    execl("/bin/sh", "sh", "-c",
+          "s=0; for i in 1 2 3 4 5; do echo $i | cat | (read x; exit $x); s=$((s+$?)); "
+          "y=$(echo 7 | (sleep 0.01 & cat; wait)); s=$((s+y)); "
+          "sh -c 'kill -STOP $$; exit 2' & p=$!; sleep 0.03; kill -CONT $p; wait $p; s=$((s+$?)); done; exit "
+          "$s",
+          (char *)NULL);
+    return 1;
+}
+
+static void a_shell_works_as_ever(void **state)
+{
+    (void)state;
+    struct patch_session tally = patch_session_begin();
+    pid_t pid = patch_session_start(&tally, run_shell, 0);
+    patch_session_work_until_ended(&tally, pid);
+    assert_int_equal(patch_session_wait_for(pid), (15 + 35 + 10) << 8);
+    assert_true(tally.kinds[PATCH_TRACE_EXEC] > 20);
+    assert_int_equal(tally.kinds[PATCH_TRACE_END],
+                     tally.kinds[PATCH_TRACE_FORK] + tally.kinds[PATCH_TRACE_VFORK] + 1);
     patch_session_finish(&tally);
 }
 
@@ -445,6 +483,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(signals_pass),
         cmocka_unit_test(ignored_signals_do_not_interrupt),
         cmocka_unit_test(job_control_works),
+        cmocka_unit_test(a_shell_works_as_ever),
         cmocka_unit_test(a_stopped_process_is_followed_and_left_stopped),
         cmocka_unit_test(its_own_traps_are_its_own),
         cmocka_unit_test(ends_are_told_as_they_are),
