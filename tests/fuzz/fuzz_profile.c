@@ -3,7 +3,9 @@
  *   fuzz_profile FILE...                  reads each as it is
  *   fuzz_profile --seeds N FILE...        reads N damaged copies of each, and of one with a timeline and folds of its own: bytes
  *                                         changed anywhere, ends cut off, numbers in tables replaced (by SQL, so that SQLite itself
- *                                         has nothing to complain of) */
+ *                                         has nothing to complain of)
+ *
+ * What can be read is exported in every format, and merged with itself. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,7 +16,9 @@
 #include <sqlite3.h>
 
 #include "base_map.h"
+#include "export.h"
 #include "profile.h"
+#include "profile_merge.h"
 #include "profile_store.h"
 #include "profile_timeline.h"
 
@@ -97,6 +101,51 @@ static uint64_t walk(const struct profile *profile)
     return seen + walk_coverage(profile);
 }
 
+static bool swallow(void *context, const void *bytes, size_t length)
+{
+    uint64_t *sum = context;
+    *sum += length ? ((const unsigned char *)bytes)[length - 1] : 0;
+    return true;
+}
+
+static bool try_exports(const struct profile *profile)
+{
+    static const struct export_options forms[] = {
+        {.format = EXPORT_PPROF, .preferred = 1},
+        {.format = EXPORT_CALLGRIND},
+        {.format = EXPORT_CALLGRIND, .inlines = true},
+        {.format = EXPORT_FOLDED, .marks = true, .threads = true},
+        {.format = EXPORT_SPEEDSCOPE},
+        {.format = EXPORT_CSV, .table = EXPORT_FLAT, .inlines = true},
+        {.format = EXPORT_CSV, .table = EXPORT_TREE},
+        {.format = EXPORT_CSV, .table = EXPORT_EDGES},
+        {.format = EXPORT_CSV, .table = EXPORT_COUNTERS},
+    };
+    bool good = true;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        struct export_options options = forms[i];
+        uint64_t sum = 0;
+        options.creator = options.file = "fuzz";
+        good = export_profile(profile, &options, swallow, &sum, NULL) == BASE_OK && good;
+    }
+    return good;
+}
+
+/* The parts may be refused, with a reason, never what came of them. */
+static bool try_merge(const struct profile *profile, const char *path)
+{
+    struct profile *into = profile_new();
+    struct base_error error = {0};
+    int result = BASE_OK;
+    for (int i = 0; i < 2 && result == BASE_OK; i++)
+        result = profile_merge_add(into, profile, path, &error);
+    if (result == BASE_OK)
+        result = profile_merge_finish(into, &error);
+    bool good = result == BASE_OK ? profile_check(into, &error) == BASE_OK : error.text[0];
+    profile_free(into);
+    return good;
+}
+
 static bool try_file(const char *path)
 {
     struct profile *profile = NULL;
@@ -105,7 +154,8 @@ static bool try_file(const char *path)
     if (profile_load(path, &profile, &error) < 0) {
         if (!error.text[0])
             return false;
-    } else if (profile_check(profile, &error) < 0 || walk(profile) == UINT64_MAX) {
+    } else if (profile_check(profile, &error) < 0 || walk(profile) == UINT64_MAX || !try_exports(profile) ||
+               !try_merge(profile, path)) {
         return false;
     }
     profile_free(profile);
@@ -138,7 +188,7 @@ static const char *const columns[][2] = {
     {"data_left", "count"},        {"data_left", "id"},
     {"data_uncovered", "image"},   {"data_uncovered", "address"},
     {"data_uncovered", "name"},    {"data_uncovered", "reason"},
-    {"data_uncovered", "id"},
+    {"data_uncovered", "id"},      {"data_processes", "origin"},
 };
 static const char *const values[] = {
     "-1", "0", "1", "2147483647", "4294967296", "9223372036854775807", "'text'", "NULL", "x'28b52ffd'"};

@@ -1,15 +1,13 @@
 /* tally merge: several recordings, hosts or ranks in one profile. */
 #include <stddef.h>
-#include <stdio.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base_json.h"
-#include "base_terminal.h"
 #include "base_text.h"
 #include "cli.h"
 #include "cli_output.h"
 #include "cli_profile.h"
+#include "cli_progress.h"
 #include "profile_merge.h"
 #include "profile_store.h"
 
@@ -95,17 +93,13 @@ static int add(struct profile *into, const char *file, bool debuginfod, struct b
 static int add_all(struct profile *into, const struct merge_wish *wish, const struct base_options_rest *rest,
                    struct base_error *error)
 {
-    bool shown = false, possible = base_terminal_redraws(STDERR_FILENO) && rest->count > 1;
+    struct cli_progress progress = cli_progress_begin();
     int result = BASE_OK;
     for (int i = 0; result == BASE_OK && i < rest->count; i++) {
-        char line[64];
-        int length = snprintf(line, sizeof line, "\rtally: merging: %d of %d\033[K", i + 1, rest->count);
-        if (possible && base_terminal_foreground(STDERR_FILENO))
-            shown |= cli_output_bytes(STDERR_FILENO, line, (size_t)length);
+        cli_progress_show(&progress, "merging", (size_t)i, (size_t)rest->count);
         result = add(into, rest->arguments[i], wish->debuginfod, error);
     }
-    if (shown)
-        cli_output_bytes(STDERR_FILENO, "\r\033[K", 4);
+    cli_progress_end(&progress);
     return result == BASE_OK ? profile_merge_finish(into, error) : result;
 }
 

@@ -26,7 +26,8 @@ struct merge {
     struct image_match *images;
     uint32_t *processes, *threads, *addresses, *inlined, *nodes, *counters;
     uint32_t *climb;
-    size_t addresses_before;   /* addresses of `into` that are not of this recording */
+    uint32_t images_before;    /* images of `into` that are not of this recording only */
+    size_t addresses_before;   /* addresses, likewise */
     struct base_map functions; /* (image, name) in `into` -> function, AMBIGUOUS when there are several */
     struct base_error *error;
 };
@@ -153,11 +154,11 @@ static bool same_text(const struct merge *merge, uint32_t from, uint32_t into)
     return !strcmp(text_of(merge, from), profile_text(merge->into, into));
 }
 
-static bool find_image(struct merge *merge, uint32_t index, uint32_t images_before)
+static bool find_image(struct merge *merge, uint32_t index)
 {
     const struct profile_image *it = &merge->from->images[index];
     struct image_match *match = &merge->images[index];
-    for (uint32_t i = 1; i < images_before; i++) {
+    for (uint32_t i = 1; i < merge->images_before; i++) {
         const struct profile_image *other = &merge->into->images[i];
         if (other->kind != it->kind || !same_text(merge, it->build_id, other->build_id))
             continue;
@@ -186,23 +187,23 @@ static uint32_t append_image(struct merge *merge, uint32_t index)
 }
 
 /* Names that are no code are one each; generated code belongs to its process; the rest is compared. */
-static bool add_image(struct merge *merge, uint32_t index, uint32_t images_before)
+static bool add_image(struct merge *merge, uint32_t index)
 {
     const struct profile_image *it = &merge->from->images[index];
     if (it->kind == PROFILE_IMAGE_SPECIAL)
         merge->images[index] = (struct image_match){
             .image = profile_image(merge->into, it->kind, text_of(merge, it->path), NULL, 0)};
-    else if (it->kind == PROFILE_IMAGE_JIT || !find_image(merge, index, images_before))
+    else if (it->kind == PROFILE_IMAGE_JIT || !find_image(merge, index))
         merge->images[index] = (struct image_match){.image = append_image(merge, index)};
     return merge->images[index].image != 0;
 }
 
 static bool add_images(struct merge *merge)
 {
-    uint32_t before = (uint32_t)merge->into->image_count;
+    merge->images_before = (uint32_t)merge->into->image_count;
     bool done = index_functions(merge);
     for (uint32_t i = 1; done && i < merge->from->image_count; i++)
-        done = add_image(merge, i, before);
+        done = add_image(merge, i);
     return done;
 }
 
@@ -390,9 +391,37 @@ static void keep_listed(struct merge *merge, const struct profile_coverage *it)
     }
 }
 
+/* By image: is anything said of what of it is counted? */
+static bool *covered_images(const struct profile *profile)
+{
+    bool *covered = calloc(profile->image_count + 1, sizeof *covered);
+    for (size_t i = 1; covered && i < profile->coverage_count; i++)
+        covered[profile->coverage[i].image] = true;
+    return covered;
+}
+
+/* Calls into an image that one of the two did not count are not all calls. */
+static bool compare_coverage(struct merge *merge)
+{
+    const struct profile *from = merge->from;
+    bool *mine = covered_images(from), *others = covered_images(merge->into);
+    bool done = mine && others;
+    for (size_t i = 1; done && i < from->image_count; i++) {
+        uint32_t image = merge->images[i].image;
+        if (image < merge->images_before && mine[i] != others[image] &&
+            from->images[i].kind == PROFILE_IMAGE_FILE)
+            profile_set_meta(merge->into, "calls_partial", "1");
+    }
+    free(mine);
+    free(others);
+    return done;
+}
+
 static bool add_coverage(struct merge *merge)
 {
     const struct profile *from = merge->from;
+    if (!compare_coverage(merge))
+        return false;
     uint64_t before = merge->into->losses[WIRE_LOSS_OUT_OF_MEMORY];
     for (size_t i = 1; i < from->coverage_count; i++)
         add_coverage_row(merge, &from->coverage[i]);
@@ -711,19 +740,21 @@ static void name_origins(struct finish *finish)
     }
 }
 
-/* Calls of some recordings and the time of all make no time of a call. */
+/* Calls of some recordings, or of some names in one of them, and the time of all make no time of a call. */
 static void note_calls(struct finish *finish)
 {
-    const struct profile *into = finish->into;
-    uint32_t counted = 0;
-    for (uint32_t i = 1; i <= finish->origins; i++)
+    struct profile *into = finish->into;
+    const char *notice = profile_meta(into, "calls_notice");
+    uint32_t counted = 0, named = 0;
+    for (uint32_t i = 1; i <= finish->origins; i++) {
         counted += value_of(finish, i, "calls_counted") != NULL;
+        named += value_of(finish, i, "calls_names") != NULL;
+    }
+    if ((counted && counted < finish->origins) || (named && !profile_meta(into, "calls_names")))
+        profile_set_meta(into, "calls_partial", "1");
     if (counted && counted < finish->origins)
-        profile_set_metaf(finish->into, "calls_notice",
-                          "calls were counted in %u of %u recordings, time was sampled in all: the time of a "
-                          "call is too long%s%s",
-                          counted, finish->origins, profile_meta(into, "calls_notice") ? "; " : "",
-                          profile_meta(into, "calls_notice") ? profile_meta(into, "calls_notice") : "");
+        profile_set_metaf(into, "calls_notice", "calls were counted in %u of %u recordings%s%s", counted,
+                          finish->origins, notice ? "; " : "", notice ? notice : "");
 }
 
 static void settle_all(struct finish *finish)

@@ -61,6 +61,7 @@ static bool matches(char *patterns, const char *name)
 static void find_facts(struct report_complete *complete, const struct profile *profile,
                        const struct spot *spots, const bool *counted, char *patterns)
 {
+    bool partial = profile_meta(profile, "calls_partial") != NULL; /* of merged recordings, in some */
     for (size_t i = 1; i < profile->address_count; i++) {
         const struct profile_address *address = &profile->addresses[i];
         struct spot spot = {address->address, address->image};
@@ -71,7 +72,7 @@ static void find_facts(struct report_complete *complete, const struct profile *p
             facts |= COVERED;
         if (!patterns || matches(patterns, name))
             facts |= NAMED;
-        complete->facts[i] = facts;
+        complete->facts[i] = partial ? 0 : facts;
     }
 }
 

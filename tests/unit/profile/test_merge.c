@@ -497,8 +497,35 @@ static void calls_of_some_are_told(void **state)
     profile_calls_counter(a.profile);
     struct profile *all = merged(stored(a.profile, "a"), stored(b.profile, "b"));
     assert_non_null(strstr(meta_of(all, "calls_notice"), "calls were counted in 1 of 2 recordings"));
+    assert_string_equal(meta_of(all, "calls_partial"), "1");
     assert_true(profile_counts_calls(all));
     profile_free(all);
+}
+
+/* Both count calls: all of them, of other names, or of another image. */
+static const char *partial_of(const char *names, bool covered)
+{
+    struct recording parts[2] = {begin("a"), begin("b")};
+    for (int i = 0; i < 2; i++) {
+        uint32_t image = profile_image(parts[i].profile, PROFILE_IMAGE_FILE, "/bin/x", "11", 0);
+        profile_calls_counter(parts[i].profile);
+        if (covered || !i)
+            profile_set_coverage(parts[i].profile, image, PROFILE_COVERAGE_SITES, 10, 10);
+        if (i && names)
+            profile_set_meta(parts[i].profile, "calls_names", names);
+    }
+    struct profile *all = merged(stored(parts[0].profile, "a"), stored(parts[1].profile, "b"));
+    bool partial = profile_meta(all, "calls_partial");
+    profile_free(all);
+    return partial ? "partial" : "all";
+}
+
+static void calls_of_the_same_are_complete(void **state)
+{
+    (void)state;
+    assert_string_equal(partial_of(NULL, true), "all");
+    assert_string_equal(partial_of("f*", true), "partial");
+    assert_string_equal(partial_of(NULL, false), "partial");
 }
 
 /* --- coverage --- */
@@ -584,6 +611,7 @@ int main(void)
         cmocka_unit_test(origins_have_names_of_their_own),
         cmocka_unit_test(merging_what_was_merged),
         cmocka_unit_test(calls_of_some_are_told),
+        cmocka_unit_test(calls_of_the_same_are_complete),
         cmocka_unit_test(coverage_survives),
         cmocka_unit_test(every_allocation),
     };
