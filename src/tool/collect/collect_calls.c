@@ -307,6 +307,16 @@ static void tell_others(struct collect_calls *calls, struct collect_calls_space 
     }
 }
 
+/* Hooks with many callers need room for more. */
+static void tend_blocks(struct collect_calls_space *space)
+{
+    for (size_t i = 0; i < space->arena_count; i++)
+        collect_calls_block_tend(&space->arenas[i].block, NULL);
+    for (size_t i = 0; i < space->thread_count; i++)
+        if (space->threads[i].state == COLLECT_CALLS_USED)
+            collect_calls_block_tend(&space->threads[i].block, NULL);
+}
+
 static void tell_space(struct collect_calls *calls, struct collect_calls_space *space, bool final)
 {
     if (final)
@@ -323,6 +333,7 @@ void collect_calls_tell(struct collect_calls *calls)
         struct collect_calls_space *space = calls->members[i].space;
         if (!space || space->pid != calls->members[i].pid || space->thread_count > OFTEN_THREADS)
             continue;
+        tend_blocks(space);
         collect_calls_build_read_slots(space);
         tell_space(calls, space, false);
     }
@@ -647,6 +658,7 @@ static void answer_bell(struct collect_calls *calls, struct collect_calls_space 
     struct base_error why = {0};
     uint64_t began = now_ns();
     int result = BASE_OK;
+    collect_calls_build_read_slots(space); /* of objects that may be about to go */
     if (collect_calls_bell_settled(space))
         result = collect_calls_space_survey(space, &calls->rig, &why);
     if (result > 0)

@@ -247,7 +247,7 @@ int collect_calls_block_rename(const struct collect_calls_block *block, uint32_t
     struct renaming renaming = {
         .block = block, .how = how, .reading = {.hooks = hooks, .hook_ranges = hook_ranges}};
     bool written = walk(block, 0, 8ull * word_end, rename_words, &renaming);
-    for (unsigned i = 0; i < block->tables && written; i++) {
+    for (unsigned i = block->first_table; i < block->tables && written; i++) {
         renaming.first = table_at(i) + sizeof(struct patch_table);
         written =
             walk(block, table_at(i), renaming.first + table_entries(i) * sizeof(struct patch_table_entry),
@@ -268,11 +268,7 @@ static int by_pair(const void *a, const void *b)
     const struct collect_calls_arrival *left = a, *right = b;
     if (left->return_address != right->return_address)
         return left->return_address < right->return_address ? -1 : 1;
-    if (left->word != right->word)
-        return left->word < right->word ? -1 : 1;
-    if (left->from != right->from)
-        return left->from < right->from ? -1 : 1;
-    return (left->from_return > right->from_return) - (left->from_return < right->from_return);
+    return (left->word > right->word) - (left->word < right->word);
 }
 
 void collect_calls_sheet_sort(struct collect_calls_sheet *sheet)

@@ -35,8 +35,6 @@ struct collect_calls_block {
 struct collect_calls_arrival {
     uint64_t return_address;
     uint32_t word;
-    uint32_t from;        /* 0: whoever is at the address now; else whose it was (collect_calls_settle.h) */
-    uint64_t from_return; /* then: the return address in the image */
     uint64_t calls;
 };
 
@@ -53,8 +51,9 @@ struct collect_calls_hooks {
     uint32_t first, count; /* `count` hooks of PATCH_HOOK_WORDS words each */
 };
 
-/* Header and first table; the range must be zeros. `pairs`: so many are expected in the table (block->first_table). */
+/* Header and first table; the range must be zeros. */
 int collect_calls_block_init(struct collect_calls_block *block, struct base_error *error);
+/* Before: so many pairs are expected in its table. */
 void collect_calls_block_expect(struct collect_calls_block *block, uint64_t pairs);
 
 /* Gives the memory back and begins anew: for a block whose thread has ended. */

@@ -72,6 +72,7 @@ static int add_arena(struct collect_calls_space *space, struct collect_calls_rig
     result = collect_calls_space_memory(space, rig, room, &memory, error);
     if (result == BASE_OK) {
         arena.block = (struct collect_calls_block){.file = memory.file, .address = memory.address};
+        collect_calls_block_expect(&arena.block, collect_calls_space_pairs(space));
         result = collect_calls_block_init(&arena.block, error);
     }
     if (result < 0)

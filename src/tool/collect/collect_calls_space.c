@@ -321,6 +321,14 @@ int collect_calls_space_survey(struct collect_calls_space *space, struct collect
     return wait_for_patch(space);
 }
 
+uint64_t collect_calls_space_pairs(const struct collect_calls_space *space)
+{
+    uint64_t pairs = 0;
+    for (size_t i = 0; i < space->object_count; i++)
+        pairs += space->objects[i].planned->plan.header->indirect_found;
+    return pairs;
+}
+
 /* --- forks --- */
 
 static void *copy(const void *items, size_t count, size_t size)

@@ -32,14 +32,6 @@
 #include "patch_slab.h"
 #include "patch_trace.h"
 
-/* Calls that a hook had seen from an object when that was unmapped. */
-struct collect_calls_settled {
-    uint64_t block; /* its address */
-    uint64_t return_address, from_return;
-    uint32_t word, from; /* from: index of the object + 1 */
-    uint64_t calls;
-};
-
 /* What of an edge's calls in the profile came from one space. */
 struct collect_calls_told {
     uint32_t edge;
@@ -98,9 +90,8 @@ struct collect_calls_object {
     struct collect_calls_patch *next;   /* built, not applied */
     struct collect_calls_patch **older; /* their code is still there */
     size_t older_count, older_capacity;
-    uint64_t *slots;             /* values of planned->slots as last read; 0: unknown */
-    uint64_t code_at, code_size; /* its place in the arena, to be used again by the same image */
-    uint64_t differing;          /* places where the text was not as in the file */
+    uint64_t *slots;    /* values of planned->slots as last read; 0: unknown */
+    uint64_t differing; /* places where the text was not as in the file */
 };
 
 struct collect_calls_mapping {
@@ -140,8 +131,6 @@ struct collect_calls_space {
     size_t window_count, window_capacity;
     struct collect_calls_memory *memories; /* all that counters lie in */
     size_t memory_count, memory_capacity;
-    struct collect_calls_settled *settled;
-    size_t settled_count, settled_capacity;
     uint32_t word_end;  /* numbers of counters given out so far */
     uint64_t gs_offset; /* PATCH_BLOCK's WORD; 0: there are no blocks of threads */
     struct collect_calls_block fallback;
@@ -177,6 +166,9 @@ const struct collect_calls_object *collect_calls_space_closed(const struct colle
 /* How many live objects have no patch; or an error. */
 int collect_calls_space_survey(struct collect_calls_space *space, struct collect_calls_rig *rig,
                                struct base_error *error);
+/* How many pairs of caller and callee hooks may see, about: sites that may call anything. */
+uint64_t collect_calls_space_pairs(const struct collect_calls_space *space);
+
 /* A copy for process `pid`, which was forked from one of `parent` and is held: the same code and patches, counters of its own. */
 int collect_calls_space_fork(const struct collect_calls_space *parent, struct collect_calls_rig *rig,
                              pid_t pid, struct collect_calls_space **made, struct base_error *error);

@@ -98,8 +98,10 @@ static struct collect_calls_thread *take_free(struct collect_calls_space *space,
 {
     for (size_t i = 0; i < space->thread_count; i++) {
         struct collect_calls_thread *thread = &space->threads[i];
-        if (thread->state == COLLECT_CALLS_FREE)
-            return collect_calls_block_clear(&thread->block, error) == BASE_OK ? thread : NULL;
+        if (thread->state != COLLECT_CALLS_FREE)
+            continue;
+        collect_calls_block_expect(&thread->block, collect_calls_space_pairs(space));
+        return collect_calls_block_clear(&thread->block, error) == BASE_OK ? thread : NULL;
     }
     base_fail(error, BASE_ENOTFOUND, "no counters are free");
     return NULL;
