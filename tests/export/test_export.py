@@ -6,6 +6,7 @@ import collections
 import gzip
 import json
 import os
+import random
 import resource
 import shutil
 import signal
@@ -16,7 +17,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import readers  # noqa: E402
 import tally  # noqa: E402
-from tap import case, run  # noqa: E402
+from tap import Skip, case, need, run  # noqa: E402
 
 MARKS = {"<signal>", "[stack cut]"}
 TEXTS = ("callgrind", "folded", "speedscope", "csv")
@@ -352,6 +353,30 @@ def speedscope_opens_the_others(context):
     [[stacks], [samples]] = readers.speedscope(context, *paths)
     compare(context, without(stacks["frames"], "shop"), flat(context, source, "--inlines"), "folded")
     compare(context, without(samples["frames"]), flat(context, source), "pprof")
+
+
+# --- what somebody really recorded ---
+
+
+@case
+def a_real_recording(context):
+    """Kernel, libraries, lines where there is debug information, inlined code: whatever this machine gives."""
+    need("bzip2")
+    with open(context.path("data"), "wb") as file:
+        file.write(random.Random(5).randbytes(4000000))
+    source = context.path("real.tally")
+    done = tally.run(context, [context.tally, "record", "-o", source, "--", "bzip2", "-k", "-c", context.path("data")])
+    if done.status != 0:
+        raise Skip("nothing can be recorded here: " + done.errors.decode(errors="replace").strip()[-200:])
+    counter = tally.Profile(context, source).counter()
+    wanted = flat(context, source, "--inlines")
+    stacks = readers.folded(text_of(context, "folded", source))
+    compare(context, without(readers.sums_of_stacks([(frames[1:], figure) for frames, figure in stacks])), wanted, "folded")
+    compare(context, without(readers.pprof_top(context, export(context, "pprof", source), counter)), wanted, "pprof")
+    _, own, totals = readers.callgrind(context, export(context, "callgrind", source))
+    compare(context, {name: figures[:1] for name, figures in by_name(own).items() if figures[0]},
+            {name: figures[:1] for name, figures in flat(context, source).items() if figures[0]}, "callgrind")
+    context.equal(totals[0], sum(figures[0] for figures in wanted.values()), "callgrind totals")
 
 
 # --- names that hold anything ---
