@@ -36,6 +36,7 @@ bench:
 install: $(BUILD)/build.ninja
 	@meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX))
 	@$(MAKE) --no-print-directory command BUILD=$(BUILD)
+	@ninja -C $(BUILD) completions
 	@meson install -C $(BUILD) --no-rebuild
 
 clean:
