@@ -602,7 +602,7 @@ static int raise_signals(void)
     return 0;
 }
 
-static uint64_t cost_of(int (*function)(void), bool followed)
+static uint64_t cost_once(int (*function)(void), bool followed)
 {
     struct patch_session tally = patch_session_begin();
     pid_t pid = followed ? patch_session_start(&tally, function, 256) : fork();
@@ -616,10 +616,21 @@ static uint64_t cost_of(int (*function)(void), bool followed)
     return atomic_load(&patch_session_truth->value);
 }
 
+/* The least of some: what else the machine does is not ours. */
+static uint64_t cost_of(int (*function)(void), bool followed)
+{
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < 5; i++) {
+        uint64_t cost = cost_once(function, followed);
+        least = cost < least ? cost : least;
+    }
+    return least;
+}
+
 static void time_holds(unsigned threads)
 {
     enum { TIMES = 21 };
-    uint64_t times[TIMES], round_trips[TIMES];
+    uint64_t times[TIMES], waits[TIMES];
     struct patch_session tally = patch_session_begin();
     struct patch_helper_stopped stopped;
     struct patch_child child = patch_child_start(patch_child_busy, threads);
@@ -627,16 +638,16 @@ static void time_holds(unsigned threads)
     for (int i = 0; i < TIMES; i++) {
         uint64_t began = patch_target_now();
         patch_session_hold(&tally, child.pid);
+        waits[i] = (patch_target_now() - began) / 1000;
         assert_int_equal(patch_trace_release(&tally.helper, child.pid, &stopped, NULL), BASE_OK);
-        round_trips[i] = (patch_target_now() - began) / 1000;
         times[i] = stopped.stopped_ns / 1000;
         patch_session_nap_us(3000);
     }
     qsort(times, TIMES, sizeof *times, by_size);
-    qsort(round_trips, TIMES, sizeof *round_trips, by_size);
-    printf("# %u threads held and released: stopped for %llu us (%llu to %llu), %llu us for tally\n", threads,
-           (unsigned long long)times[TIMES / 2], (unsigned long long)times[0],
-           (unsigned long long)times[TIMES - 1], (unsigned long long)round_trips[TIMES / 2]);
+    qsort(waits, TIMES, sizeof *waits, by_size);
+    printf("# %u threads held and released: stopped for %llu us (%llu to %llu); tally waits %llu us\n",
+           threads, (unsigned long long)times[TIMES / 2], (unsigned long long)times[0],
+           (unsigned long long)times[TIMES - 1], (unsigned long long)waits[TIMES / 2]);
     patch_session_finish(&tally);
     assert_int_equal(patch_child_finish(&child), 0);
 }
