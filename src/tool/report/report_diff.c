@@ -248,8 +248,9 @@ static void note_noise(struct report_diff *diff, void (*each)(struct report_diff
     if (diff->exact && !report_diff_several(diff))
         each(diff, "one run a side does not tell which of these figures are the same in every run");
     else if (!report_diff_several(diff))
-        each(diff, "how much runs of it differ is not known from one run a side: intervals are of sampling "
-                   "alone, and the whole is not judged (tally diff A1,A2,A3 B1,B2,B3)");
+        each(diff,
+             "one run a side does not tell how much runs differ: intervals are of sampling alone, and the "
+             "whole is not judged (tally diff A1,A2,A3 B1,B2,B3)");
     else if (diff->old_count == 1 || diff->run_count - diff->old_count == 1)
         each(diff, "one side has a single run, which is taken to vary as the other side's do");
 }
