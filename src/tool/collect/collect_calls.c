@@ -721,8 +721,7 @@ static int attach_held(struct collect_calls *calls, struct collect_calls_space *
     if (result < 0)
         return result;
     free(threads);
-    result = collect_calls_bell_install(space, &calls->rig, calls->listener, error);
-    if (result >= 0 && count > 1) {
+    if (count > 1) {
         space->form = uses_gs(calls, space) ? PATCH_LOCK : PATCH_THREAD;
         result =
             space->form == PATCH_LOCK ? give_nothing(calls, space, error) : give_blocks(calls, space, error);
@@ -740,6 +739,20 @@ static int clean(struct collect_calls *calls, pid_t pid, struct base_error *erro
     return result;
 }
 
+/* Last, so that nobody waits for an answer while objects are built; what was loaded meanwhile is looked for. */
+static int attach_bell(struct collect_calls *calls, struct collect_calls_space *space,
+                       struct base_error *error)
+{
+    int result = patch_trace_hold(&calls->rig.helper, space->pid, NULL, error);
+    if (result < 0)
+        return result;
+    result = collect_calls_bell_install(space, &calls->rig, calls->listener, error);
+    patch_trace_release(&calls->rig.helper, space->pid, NULL, NULL);
+    if (result >= 0)
+        result = collect_calls_space_survey(space, &calls->rig, error);
+    return result > 0 ? collect_calls_build_all(space, &calls->rig, false, error) : result;
+}
+
 static int attach(struct collect_calls *calls, struct collect_calls_space *space, struct base_error *error)
 {
     int result = clean(calls, space->pid, error);
@@ -752,7 +765,9 @@ static int attach(struct collect_calls *calls, struct collect_calls_space *space
         return result;
     result = attach_held(calls, space, error);
     patch_trace_release(&calls->rig.helper, space->pid, NULL, NULL);
-    return result < 0 ? result : collect_calls_build_all(space, &calls->rig, false, error);
+    if (result == BASE_OK)
+        result = collect_calls_build_all(space, &calls->rig, false, error);
+    return result < 0 ? result : attach_bell(calls, space, error);
 }
 
 int collect_calls_attach(struct collect_calls *calls, pid_t pid, struct base_error *error)
@@ -807,9 +822,17 @@ static void describe(struct collect_calls *calls)
     profile_set_metaf(profile, "overhead_stopped_ns", "%llu", (unsigned long long)cost.stopped_ns);
 }
 
+/* The helper answers after it has sent what it knew. */
+static int catch_up(struct collect_calls *calls, struct base_error *error)
+{
+    struct patch_trace_cost cost;
+    int result = patch_trace_cost(&calls->rig.helper, 0, &cost, error);
+    return result < 0 ? result : collect_calls_step(calls, error);
+}
+
 int collect_calls_leave(struct collect_calls *calls, struct base_error *error)
 {
-    int result = collect_calls_step(calls, error);
+    int result = catch_up(calls, error);
     for (size_t i = 0; i < calls->member_count; i++) {
         struct collect_calls_space *space = calls->members[i].space;
         if (space && space->pid == calls->members[i].pid)
