@@ -108,6 +108,8 @@ def older_formats_too(context):
     profiles = [tally.Profile(context, path) for path in sources]
     for sql, figures in ((FLAT, 3), (STACKS, 1)):
         context.equal(summed([whole], sql, figures), summed(profiles, sql, figures), sql)
+    done = tally.run(context, ["/usr/bin/python3", os.path.join(golden, "read.py"), whole.path])
+    context.check(done.status == 0 and b"\nok 1" in done.output, f"a second reader reads it: {done.text()}")
     context.equal(len(whole.rows("SELECT * FROM coverage")), len(profiles[2].rows("SELECT * FROM coverage")), "coverage")
 
 
