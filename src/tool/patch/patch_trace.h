@@ -13,7 +13,8 @@
  * changes and farewell belong to the memory; each of their numbers names it.
  *
  * Patience: when tally gives no command for PATCH_HELPER_PATIENCE_MS, whatever is held goes on, still followed; steps that
- * need it held are refused with BASE_EBUSY from then on (who needs longer asks for something now and then: patch_trace_left). When tally ends, all processes are let go.
+ * need it held are refused with BASE_EBUSY from then on (who needs longer asks for something now and then:
+ * patch_trace_left). When tally ends, all processes are let go.
  *
  * Cost: nothing while nothing happens; a signal is a stop of some 45 us for its receiver; figures in patch_trace_cost.
  * What a traced program can notice: TracerPid; a set-uid program loses its privileges under a tracer without CAP_SYS_PTRACE.
