@@ -16,6 +16,7 @@
 #include "collect_calls_read.h"
 #include "collect_calls_threads.h"
 #include "collect_record.h"
+#include "elf_export.h"
 #include "patch_slab_frame.h"
 #include "wire_loss.h"
 
@@ -202,10 +203,15 @@ static void remove_member(struct collect_calls *calls, pid_t pid)
             space->pid = calls->members[i].pid;
 }
 
-/* The process goes on, uncounted. */
+/* The process goes on, uncounted, as it was before us. */
 static void give_up(struct collect_calls *calls, pid_t pid, const struct base_error *why)
 {
     char what[64];
+    struct collect_calls_remains remains = {0};
+    struct collect_calls_space *space = space_of(calls, pid);
+    if (space && space->processes == 1)
+        collect_calls_detach(space, &calls->rig, false, &remains, NULL);
+    calls->memory_left += remains.memory_bytes;
     snprintf(what, sizeof what, "calls of process %d are not counted", (int)pid);
     note(calls, what, why);
     profile_lose(calls->rig.profile, WIRE_LOSS_CALLS_UNSEEN, 1);
@@ -371,6 +377,34 @@ static void read_name(pid_t pid, char *name, size_t size)
     fclose(file);
 }
 
+static bool is_in_environment(pid_t pid, const char *text)
+{
+    char path[64], bytes[1 << 16];
+    snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+    FILE *file = fopen(path, "re");
+    size_t size = file ? fread(bytes, 1, sizeof bytes, file) : 0;
+    if (file)
+        fclose(file);
+    return memmem(bytes, size, text, strlen(text)) != NULL;
+}
+
+/* A leak checker looks at its process's threads by ptrace when the program ends, and fails under another tracer. */
+static int refuse_leak_checker(struct collect_calls *calls, const struct collect_calls_space *space,
+                               struct base_error *error)
+{
+    const struct collect_images *images = calls->rig.images.images;
+    for (size_t i = 0; i < space->mapping_count; i++) {
+        const struct elf_image *elf = images->items[space->mappings[i].image].elf;
+        uint64_t address;
+        if (elf && elf_export_find(elf, "__lsan_do_leak_check", &address) &&
+            !is_in_environment(space->pid, "detect_leaks=0"))
+            return base_fail(error, BASE_EUNSUPPORTED,
+                             "its leak sanitizer does not work under a tracer; to count them: "
+                             "ASAN_OPTIONS=detect_leaks=0 (LSAN_OPTIONS with -fsanitize=leak)");
+    }
+    return BASE_OK;
+}
+
 /* A new image: old counts are told later, new ones begin. */
 static int begin_image(struct collect_calls *calls, pid_t pid, struct base_error *error)
 {
@@ -380,6 +414,8 @@ static int begin_image(struct collect_calls *calls, pid_t pid, struct base_error
         return base_fail(error, BASE_ENOMEM, "out of memory");
     }
     int result = collect_calls_space_survey(space, &calls->rig, error);
+    if (result >= 0)
+        result = refuse_leak_checker(calls, space, error);
     if (result >= 0)
         result = collect_calls_bell_install(space, &calls->rig, calls->listener, error);
     if (result == 0)
@@ -661,6 +697,10 @@ static void answer_bell(struct collect_calls *calls, struct collect_calls_space 
     collect_calls_build_read_slots(space); /* of objects that may be about to go */
     if (collect_calls_bell_settled(space))
         result = collect_calls_space_survey(space, &calls->rig, &why);
+    if (result > 0 && refuse_leak_checker(calls, space, &why) < 0) {
+        give_up(calls, space->pid, &why);
+        return;
+    }
     if (result > 0)
         result = collect_calls_build_all(space, &calls->rig, false, &why);
     if (result < 0 && result != BASE_ENOTFOUND) {
@@ -758,6 +798,8 @@ static int attach(struct collect_calls *calls, struct collect_calls_space *space
     int result = clean(calls, space->pid, error);
     if (result == BASE_OK)
         result = collect_calls_space_survey(space, &calls->rig, error);
+    if (result >= 0)
+        result = refuse_leak_checker(calls, space, error);
     if (result < 0)
         return result;
     result = patch_trace_hold(&calls->rig.helper, space->pid, NULL, error);

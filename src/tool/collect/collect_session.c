@@ -77,6 +77,7 @@ struct collect_session {
     struct collect_rings rings;
     struct collect_time time;
     struct collect_calls *calls;      /* NULL: they are not counted */
+    bool calls_noticed;               /* its notice was passed on */
     struct base_map image_of_profile; /* profile image -> index in images */
     struct pollfd *polled;            /* the caller's wake_fd, the calls', pidfds, then the rings' events */
     size_t polled_count, polled_capacity, first_ring_poll, rings_polled;
@@ -648,12 +649,23 @@ static int step_timeout(struct collect_session *session, int timeout_ms)
     return session->redraw_at ? shorter(timeout_ms, now, session->redraw_at) : timeout_ms;
 }
 
+static int step_calls(struct collect_session *session, struct base_error *error)
+{
+    int result = collect_calls_step(session->calls, error);
+    const char *notice = collect_calls_notice(session->calls);
+    if (notice[0] && !session->calls_noticed) {
+        session->calls_noticed = true;
+        snprintf(session->status.notice, sizeof session->status.notice, "%s", notice);
+    }
+    return result;
+}
+
 int collect_session_step(struct collect_session *session, int timeout_ms, struct base_error *error)
 {
     poll_rings(session);
     if (poll(session->polled, session->polled_count, step_timeout(session, timeout_ms)) > 0)
         look_at_polls(session);
-    int result = session->calls ? collect_calls_step(session->calls, error) : BASE_OK;
+    int result = session->calls ? step_calls(session, error) : BASE_OK;
     if (result < 0)
         return result;
     bool late = now_ns() < session->late_until;
