@@ -222,6 +222,13 @@ static uint64_t caller_of(const struct collect_calls_object *from, uint32_t site
                : return_address - 1;
 }
 
+/* Stubs of direct sites go to the function's body at once: who arrives at its hook with such a site's return address has jumped
+ * there from what that site called. */
+static bool goes_past_hooks(const struct patch_plan_site *site)
+{
+    return site->kind < PATCH_CALL_INDIRECT && !site->slot;
+}
+
 static void match(struct telling *telling, const struct collect_calls_arrival *arrival)
 {
     const struct collect_calls_object *at = object_of_word(telling->space, arrival->word);
@@ -245,7 +252,7 @@ static void match(struct telling *telling, const struct collect_calls_arrival *a
     const struct patch_plan_site *planned = &from->planned->plan.sites[site];
     uint32_t word = from->base + patch_plan_site_word(site);
     uint64_t known = callee_of(from, planned), here = entry + at->bias;
-    if (known && known != here) {
+    if (known && (known != here || goes_past_hooks(planned))) {
         telling->strays[arrival->word] += arrival->calls;
         return;
     }
