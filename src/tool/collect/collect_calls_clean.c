@@ -1,24 +1,20 @@
 #include "collect_calls_clean.h"
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base_array.h"
 #include "collect_calls_leave.h"
+#include "collect_calls_text.h"
 #include "elf_image.h"
 #include "elf_maps.h"
 #include "patch_trace.h"
 
-#define PAGE      4096u
-#define AROUND    32u            /* bytes before and behind a page that are read with it */
-#define OWN_NAME  "/memfd:tally" /* patch_helper_share */
-#define PRESENT   (3ull << 62)   /* in a word of /proc/PID/pagemap: in memory or swapped */
-#define FILE_PAGE (1ull << 61)
-#define LOW_END   (1ull << 31)
+#define PAGE     COLLECT_CALLS_PAGE
+#define AROUND   32u            /* bytes before and behind a page that are read with it */
+#define OWN_NAME "/memfd:tally" /* patch_helper_share */
+#define LOW_END  (1ull << 31)
 
 struct cleaning {
     struct patch_helper *helper;
@@ -128,23 +124,6 @@ static bool compare(struct cleaning *cleaning, const struct stretch *text, const
 
 /* --- pages --- */
 
-static bool was_written(const struct cleaning *cleaning, uint64_t page)
-{
-    uint64_t word;
-    if (pread(cleaning->pagemap, &word, sizeof word, (off_t)(page / PAGE * sizeof word)) !=
-        (ssize_t)sizeof word)
-        return true;
-    return (word & PRESENT) && !(word & FILE_PAGE);
-}
-
-/* As much of `size` bytes at `address` as lies in one stretch; 0: nothing. */
-static size_t read_text(pid_t pid, uint64_t address, uint8_t *bytes, size_t size)
-{
-    struct iovec local = {bytes, size}, remote = {(void *)(uintptr_t)address, size};
-    ssize_t got = process_vm_readv(pid, &local, 1, &remote, 1, 0);
-    return got > 0 ? (size_t)got : 0;
-}
-
 static bool clean_page(struct cleaning *cleaning, const struct elf_mapping *mapping,
                        const struct elf_image *image, uint64_t bias, uint64_t page)
 {
@@ -155,7 +134,7 @@ static bool clean_page(struct cleaning *cleaning, const struct elf_mapping *mapp
     if (wanted > mapping->end - start)
         wanted = (size_t)(mapping->end - start);
     const uint8_t *file = elf_image_at(image, start - bias, &available);
-    size_t got = read_text(cleaning->pid, start, bytes, wanted);
+    size_t got = collect_calls_text_read(cleaning->pid, start, bytes, wanted);
     got = got < available ? got : available;
     if (!file || got <= page - start)
         return true;
@@ -170,7 +149,7 @@ static bool clean_mapping(struct cleaning *cleaning, const struct elf_mapping *m
     uint64_t address;
     bool room = true;
     for (uint64_t page = mapping->start; page < mapping->end && room; page += PAGE) {
-        if (!was_written(cleaning, page))
+        if (!collect_calls_text_written(cleaning->pagemap, page))
             continue;
         if (!image) {
             int file = elf_maps_open(cleaning->pid, mapping, NULL);
@@ -190,10 +169,8 @@ static bool clean_mapping(struct cleaning *cleaning, const struct elf_mapping *m
 static int find_changes(struct cleaning *cleaning, struct collect_calls_cleaned *cleaned,
                         struct base_error *error)
 {
-    char path[64];
     bool room = true;
-    snprintf(path, sizeof path, "/proc/%d/pagemap", (int)cleaning->pid);
-    cleaning->pagemap = open(path, O_RDONLY | O_CLOEXEC);
+    cleaning->pagemap = collect_calls_text_pages(cleaning->pid);
     for (size_t i = 0; i < cleaning->maps.count && room; i++) {
         const struct elf_mapping *mapping = &cleaning->maps.items[i];
         if (mapping->executable && !mapping->shared && mapping->path[0] == '/' && mapping->inode)

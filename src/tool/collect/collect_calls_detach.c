@@ -6,6 +6,7 @@
 
 #include "collect_calls_bell.h"
 #include "collect_calls_leave.h"
+#include "collect_calls_text.h"
 
 /* --- bytes --- */
 
@@ -77,6 +78,28 @@ static int put_back(struct collect_calls_space *space, struct collect_calls_rig 
     return result;
 }
 
+/* --- text --- */
+
+/* Pages that are as the file's need no copies: they are dropped, mapping by mapping, where all of one are so. */
+static void share_text_again(const struct collect_calls_space *space, struct collect_calls_rig *rig,
+                             struct collect_calls_remains *remains)
+{
+    for (size_t i = 0; i < space->mapping_count; i++) {
+        const struct collect_calls_mapping *mapping = &space->mappings[i];
+        const struct elf_image *image = rig->images.images->items[mapping->image].elf;
+        size_t own;
+        if (!image || !elf_image_type(image))
+            continue;
+        if (collect_calls_text_is_as_file(space->pid, image, mapping->bias, mapping->start, mapping->end,
+                                          &own) &&
+            own &&
+            patch_trace_give_back(&rig->helper, space->pid, mapping->start, mapping->end - mapping->start,
+                                  NULL) == BASE_OK)
+            own = 0;
+        remains->text_pages += own;
+    }
+}
+
 /* --- memory --- */
 
 static bool list_ranges(const struct collect_calls_space *space, struct collect_calls_ranges *ranges)
@@ -118,6 +141,8 @@ int collect_calls_detach(struct collect_calls_space *space, struct collect_calls
     bool holding = result == BASE_OK && !held;
     if (result == BASE_OK)
         result = put_back(space, rig, remains, error);
+    if (result == BASE_OK)
+        share_text_again(space, rig, remains);
     if (result == BASE_OK)
         result = collect_calls_leave_memory(&rig->helper, space->pid, &ranges, space->gs_offset != 0, held,
                                             &remains->memory_bytes, error);

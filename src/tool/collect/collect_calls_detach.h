@@ -1,6 +1,6 @@
 /* collect_calls_detach.h - leaving a process as it was found.
  *
- * Every changed byte is put back, every gs base is 0 again, and our memory is unmapped when nothing can lead there any
+ * Every changed byte is put back, pages of text that are as the file's then are the file's again, every gs base is 0 again, and our memory is unmapped when nothing can lead there any
  * more: no thread's pc lies in it, and no word on a stack (a signal frame holds a pc) points into it. Threads that stand in
  * a stub are stepped out of it; where that fails some times, the memory stays, inert, and its size is told.
  * Context: tool, one thread. */
@@ -11,6 +11,7 @@
 
 struct collect_calls_remains {
     uint64_t changes;      /* places that could not be put back: somebody else has changed them */
+    uint64_t text_pages;   /* of text that are the process's own still */
     uint64_t memory_bytes; /* of ours that stay mapped */
 };
 

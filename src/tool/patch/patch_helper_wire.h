@@ -39,6 +39,7 @@ enum patch_helper_command {
     PATCH_HELPER_STEP_OUT, /* tid; bytes: ranges */
     PATCH_HELPER_FAREWELL, /* address, value */
     PATCH_HELPER_COST,
+    PATCH_HELPER_GIVE_BACK, /* address, size */
     PATCH_HELPER_COMMANDS
 };
 

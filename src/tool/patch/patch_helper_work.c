@@ -229,6 +229,8 @@ static int do_mapping(struct work *work, struct base_error *error)
         return result;
     if (work->request->code == PATCH_HELPER_UNMAP)
         result = patch_inject_unmap(&inject, values[0], values[1], error);
+    else if (work->request->code == PATCH_HELPER_GIVE_BACK)
+        result = patch_inject_give_back(&inject, values[0], values[1], error);
     else if (work->request->code == PATCH_HELPER_PROTECT)
         result = patch_inject_protect(&inject, values[0], values[1], (int)values[2], error);
     else
@@ -339,6 +341,7 @@ static const struct {
     [PATCH_HELPER_SHARE] = {do_mapping, STANDING},
     [PATCH_HELPER_UNMAP] = {do_mapping, STANDING},
     [PATCH_HELPER_PROTECT] = {do_mapping, STANDING},
+    [PATCH_HELPER_GIVE_BACK] = {do_mapping, STANDING},
     [PATCH_HELPER_FOLLOW] = {do_follow, NOTHING},
     [PATCH_HELPER_LEAVE] = {do_leave, FOLLOWED},
     [PATCH_HELPER_GIVE] = {do_give, FOLLOWED},

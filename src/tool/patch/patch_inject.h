@@ -53,6 +53,9 @@ int patch_inject_map(struct patch_inject *inject, uint64_t address, uint64_t siz
                      struct base_error *error);
 int patch_inject_unmap(struct patch_inject *inject, uint64_t address, uint64_t size,
                        struct base_error *error);
+/* The process's own copies of pages of a private mapping go, and the file's come in their place. */
+int patch_inject_give_back(struct patch_inject *inject, uint64_t address, uint64_t size,
+                           struct base_error *error);
 int patch_inject_protect(struct patch_inject *inject, uint64_t address, uint64_t size, int protection,
                          struct base_error *error);
 

@@ -262,6 +262,14 @@ int patch_trace_protect(struct patch_helper *helper, pid_t pid, uint64_t address
     return patch_helper_ask_values(helper, &message, NULL, error);
 }
 
+int patch_trace_give_back(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t size,
+                          struct base_error *error)
+{
+    struct patch_helper_message message = {
+        .code = PATCH_HELPER_GIVE_BACK, .pid = pid, .values = {address, size}};
+    return patch_helper_ask_values(helper, &message, NULL, error);
+}
+
 /* --- ends and costs --- */
 
 int patch_trace_farewell(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t value,

@@ -128,6 +128,10 @@ int patch_trace_unmap(struct patch_helper *helper, pid_t pid, uint64_t address, 
                       struct base_error *error);
 int patch_trace_protect(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t size,
                         int protection, struct base_error *error);
+/* Private copies of the pages of a mapped file are dropped, so that the file's pages are shared again. The caller has
+ * compared them: what differs is lost. */
+int patch_trace_give_back(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t size,
+                          struct base_error *error);
 int patch_trace_stage(struct patch_helper *helper, pid_t pid, const struct patch_memory_change *changes,
                       size_t count, struct base_error *error);
 int patch_trace_apply(struct patch_helper *helper, pid_t pid, struct base_error *error);

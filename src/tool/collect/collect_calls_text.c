@@ -1,0 +1,78 @@
+#include "collect_calls_text.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define PRESENT   (3ull << 62) /* in a word of pagemap: in memory or swapped */
+#define FILE_PAGE (1ull << 61)
+
+int collect_calls_text_pages(pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/pagemap", (int)pid);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+bool collect_calls_text_written(int pages, uint64_t page)
+{
+    uint64_t word;
+    off_t at = (off_t)(page / COLLECT_CALLS_PAGE * sizeof word);
+    if (pread(pages, &word, sizeof word, at) != (ssize_t)sizeof word)
+        return true;
+    return (word & PRESENT) && !(word & FILE_PAGE);
+}
+
+size_t collect_calls_text_read(pid_t pid, uint64_t address, void *bytes, size_t size)
+{
+    struct iovec local = {bytes, size}, remote = {(void *)(uintptr_t)address, size};
+    ssize_t got = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+    return got > 0 ? (size_t)got : 0;
+}
+
+/* What mmap shows of the file at an image address: whole pages, also past the segment's end; zeros past the file's. */
+static bool file_page(const struct elf_image *image, uint64_t address, uint8_t bytes[COLLECT_CALLS_PAGE])
+{
+    const struct elf_segment *segments;
+    size_t count = elf_image_segments(image, &segments), size;
+    const uint8_t *file = elf_image_bytes(image, &size);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t low = segments[i].address & ~(uint64_t)(COLLECT_CALLS_PAGE - 1);
+        uint64_t offset = segments[i].offset - (segments[i].address - low) + (address - low);
+        if (!segments[i].executable || address < low ||
+            address >= segments[i].address + segments[i].file_size || offset >= size)
+            continue;
+        size_t there = size - offset < COLLECT_CALLS_PAGE ? (size_t)(size - offset) : COLLECT_CALLS_PAGE;
+        memset(bytes, 0, COLLECT_CALLS_PAGE);
+        memcpy(bytes, file + offset, there);
+        return true;
+    }
+    return false;
+}
+
+static bool is_as_file(pid_t pid, const struct elf_image *image, uint64_t bias, uint64_t page)
+{
+    uint8_t bytes[COLLECT_CALLS_PAGE], expected[COLLECT_CALLS_PAGE];
+    return file_page(image, page - bias, expected) &&
+           collect_calls_text_read(pid, page, bytes, sizeof bytes) == sizeof bytes &&
+           !memcmp(bytes, expected, sizeof bytes);
+}
+
+bool collect_calls_text_is_as_file(pid_t pid, const struct elf_image *image, uint64_t bias, uint64_t start,
+                                   uint64_t end, size_t *own)
+{
+    int pages = collect_calls_text_pages(pid);
+    bool same = true;
+    *own = 0;
+    for (uint64_t page = start; page < end && same; page += COLLECT_CALLS_PAGE) {
+        if (!collect_calls_text_written(pages, page))
+            continue;
+        (*own)++;
+        same = is_as_file(pid, image, bias, page);
+    }
+    if (pages >= 0)
+        close(pages);
+    return same;
+}

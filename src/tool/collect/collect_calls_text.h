@@ -1,0 +1,28 @@
+/* collect_calls_text.h - a living process's text beside the file that it came from.
+ * Context: tool, one thread. Source: Documentation/admin-guide/mm/pagemap.rst. */
+#ifndef COLLECT_CALLS_TEXT_H
+#define COLLECT_CALLS_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "elf_image.h"
+
+#define COLLECT_CALLS_PAGE 4096u
+
+/* Opens /proc/PID/pagemap; -1 where that is not to be had, and then every page may have been written. */
+int collect_calls_text_pages(pid_t pid);
+/* Is the page the process's own, no longer the file's? */
+bool collect_calls_text_written(int pages, uint64_t page);
+
+/* As much of `size` bytes at `address` as lies in one stretch; 0: nothing. */
+size_t collect_calls_text_read(pid_t pid, uint64_t address, void *bytes, size_t size);
+
+/* start..end-1 is mapped from `image` at `bias`. *own: pages of its own that the process has there. False: one of them
+ * differs from the file, or cannot be compared. */
+bool collect_calls_text_is_as_file(pid_t pid, const struct elf_image *image, uint64_t bias, uint64_t start,
+                                   uint64_t end, size_t *own);
+
+#endif
