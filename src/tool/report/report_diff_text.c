@@ -62,7 +62,7 @@ static void add_points(const struct report_diff *diff, const struct report_range
 static void add_cost(const struct report_diff *diff, double cost, struct base_text *out)
 {
     if (!strcmp(diff->unit, "ns") || !strcmp(diff->unit, "bytes"))
-        report_text_value(out, diff->unit, (int64_t)cost, diff->options->ascii);
+        report_text_value(out, diff->unit, (int64_t)fmin(cost, 9e18), diff->options->ascii);
     else
         report_text_exact(out, (uint64_t)fmax(cost, 0));
 }
