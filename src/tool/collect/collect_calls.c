@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,8 +24,12 @@
 enum {
     SETTLE_NS = 30000000, /* ends are told when other events of that time have been worked on */
     OWN_THREADS = 256,    /* of a process, whose calls are told apart */
-    OFTEN_THREADS = 64,   /* with more of them running totals are told at the end only */
+    REBINDS = 2,
+    OFTEN_THREADS = 64, /* with more of them running totals are told at the end only */
 };
+
+#define REBIND_FIRST_NS 400000000u
+#define REBIND_AGAIN_NS 5000000000u
 
 struct member {
     pid_t pid;
@@ -47,6 +52,7 @@ struct collect_calls {
     size_t member_count, member_capacity;
     struct ended *ended;
     size_t ended_count, ended_capacity;
+    uint64_t memory_most; /* bytes of ours that were in use in one target */
     uint64_t memory_left; /* bytes of ours that stayed in targets */
     uint64_t stub_samples;
     uint64_t setup_ns;     /* of planning, placing and patching, all processes together */
@@ -171,8 +177,28 @@ static bool add_member(struct collect_calls *calls, pid_t pid, struct collect_ca
     return true;
 }
 
+static uint64_t used_of(int file)
+{
+    struct stat status;
+    return fstat(file, &status) ? 0 : (uint64_t)status.st_blocks * 512;
+}
+
+static void note_memory(struct collect_calls *calls, const struct collect_calls_space *space)
+{
+    uint64_t used = 0;
+    for (size_t i = 0; i < space->arena_count; i++)
+        used += used_of(space->arenas[i].code->file);
+    for (size_t i = 0; i < space->window_count; i++)
+        used += used_of(space->windows[i]->file);
+    for (size_t i = 0; i < space->memory_count; i++)
+        used += used_of(space->memories[i].file);
+    if (used > calls->memory_most)
+        calls->memory_most = used;
+}
+
 static void end_space(struct collect_calls *calls, struct collect_calls_space *space)
 {
+    note_memory(calls, space);
     if (space->bell) {
         collect_calls_bell_forget(space, calls->listener);
         collect_calls_bell_silence(space);
@@ -333,6 +359,18 @@ static void tell_space(struct collect_calls *calls, struct collect_calls_space *
         collect_calls_read_coverage(space, &calls->rig);
 }
 
+/* What ld.so has bound since the stubs were made is gone to at once, past linkage stub and hook: some time after the
+ * beginning, when most first calls were made, and once more much later. */
+static void rebind(struct collect_calls *calls, struct collect_calls_space *space)
+{
+    uint64_t age = now_ns() - space->born_ns;
+    if (space->rebinds >= REBINDS || age < (space->rebinds ? REBIND_AGAIN_NS : REBIND_FIRST_NS))
+        return;
+    space->rebinds++;
+    if (collect_calls_build_mark_bound(space))
+        collect_calls_build_all(space, &calls->rig, false, NULL);
+}
+
 void collect_calls_tell(struct collect_calls *calls)
 {
     for (size_t i = 0; i < calls->member_count; i++) {
@@ -342,6 +380,7 @@ void collect_calls_tell(struct collect_calls *calls)
         tend_blocks(space);
         collect_calls_build_read_slots(space);
         tell_space(calls, space, false);
+        rebind(calls, space);
     }
 }
 
@@ -854,6 +893,8 @@ static void describe(struct collect_calls *calls)
     profile_set_meta(profile, "calls_form", calls->locked ? "lock" : calls->threaded ? "thread" : "plain");
     profile_set_metaf(profile, "calls_setup_ns", "%llu", (unsigned long long)calls->setup_ns);
     profile_set_metaf(profile, "overhead_stub_samples", "%llu", (unsigned long long)calls->stub_samples);
+    if (calls->memory_most)
+        profile_set_metaf(profile, "overhead_target_memory", "%llu", (unsigned long long)calls->memory_most);
     if (calls->memory_left)
         profile_set_metaf(profile, "calls_memory_left", "%llu", (unsigned long long)calls->memory_left);
     if (patch_trace_cost(&calls->rig.helper, 0, &cost, NULL) < 0)
@@ -880,11 +921,11 @@ int collect_calls_leave(struct collect_calls *calls, struct base_error *error)
         if (space && space->pid == calls->members[i].pid)
             leave_space(calls, space);
     }
-    describe(calls);
     for (size_t i = 0; i < calls->member_count; i++)
         patch_trace_leave(&calls->rig.helper, calls->members[i].pid, NULL);
     while (calls->member_count)
         remove_member(calls, calls->members[0].pid);
+    describe(calls);
     return result;
 }
 

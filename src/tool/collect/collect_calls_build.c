@@ -10,7 +10,7 @@
 
 #define REACH       (0x7fffffffull - (128ull << 20)) /* of a 32-bit displacement, with room for the ends */
 #define CODE_LEAST  (4ull << 20)
-#define CODE_FORMS  3 /* so many slabs of each object an arena has room for */
+#define CODE_FORMS  5 /* so many slabs of each object an arena has room for */
 #define PAGE        4096ull
 #define CODE_ALIGN  64ull
 #define STEP_ROUNDS 4
@@ -265,7 +265,7 @@ int collect_calls_build_make(struct collect_calls_space *space, bool all, struct
     collect_calls_build_read_slots(space);
     for (size_t i = 0; i < space->object_count && result == BASE_OK; i++) {
         struct collect_calls_object *object = &space->objects[i];
-        if (object->live && object->placed && !object->next && (all || !object->patch))
+        if (object->live && object->placed && !object->next && (all || object->stale || !object->patch))
             result = begin_patch(space, object, error);
     }
     for (size_t i = 0; i < space->object_count && result == BASE_OK; i++) {
@@ -447,6 +447,27 @@ static size_t leave_out_differing(struct collect_calls_space *space)
     return found;
 }
 
+bool collect_calls_build_mark_bound(struct collect_calls_space *space)
+{
+    bool found = false;
+    for (size_t i = 0; i < space->object_count; i++) {
+        struct collect_calls_object *object = &space->objects[i];
+        const struct patch_plan *plan = &object->planned->plan;
+        struct resolution resolution = {space, object};
+        for (uint32_t j = 0; object->live && object->patch && !object->stale && j < plan->header->site_count;
+             j++) {
+            const struct patch_plan_site *site = &plan->sites[j];
+            size_t at = site->slot && site->kind < PATCH_CALL_INDIRECT && !object->patch->past[j]
+                            ? collect_calls_image_slot(object->planned, site->slot)
+                            : SIZE_MAX;
+            uint64_t end = at == SIZE_MAX ? 0 : resolve(&resolution, site->slot);
+            object->stale = end && past_hook(space, object->slots[at]) != object->slots[at];
+        }
+        found |= object->stale;
+    }
+    return found;
+}
+
 static void put_in_force(struct collect_calls_space *space)
 {
     for (size_t i = 0; i < space->object_count; i++) {
@@ -457,6 +478,7 @@ static void put_in_force(struct collect_calls_space *space)
             object->older[object->older_count++] = object->patch;
         object->patch = object->next;
         object->next = NULL;
+        object->stale = false;
     }
 }
 

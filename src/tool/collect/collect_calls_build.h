@@ -9,7 +9,7 @@
 int collect_calls_build_place(struct collect_calls_space *space, struct collect_calls_rig *rig,
                               struct base_error *error);
 
-/* object->next for every live object that has no patch, or (`all`) for every one, in the space's form. */
+/* object->next for every live object that has no patch or a stale one, or (`all`) for every one, in the space's form. */
 int collect_calls_build_make(struct collect_calls_space *space, bool all, struct base_error *error);
 
 /* Puts every object->next in force, wholly or not at all. The space is held. BASE_EBUSY: text in memory was not as
@@ -24,6 +24,10 @@ int collect_calls_build_all(struct collect_calls_space *space, struct collect_ca
 /* Leads all sites to stubs of another form. The space is held. On failure they stay as they are. */
 int collect_calls_build_change_form(struct collect_calls_space *space, struct collect_calls_rig *rig,
                                     enum patch_form form, struct base_error *error);
+
+/* Marks objects some of whose calls go through slots that were bound since their stubs were made, to functions with hooks: the next
+ * make is for them too. Slots were read just now. False: there are none. */
+bool collect_calls_build_mark_bound(struct collect_calls_space *space);
 
 /* Reads the words that ld.so fills, of all live objects; what cannot be read keeps its value. */
 void collect_calls_build_read_slots(struct collect_calls_space *space);

@@ -10,6 +10,7 @@
 #include "collect_calls_build.h"
 #include "collect_calls_read.h"
 #include "elf_maps.h"
+#include "patch_target.h"
 
 /* --- memory of ours --- */
 
@@ -80,6 +81,7 @@ struct collect_calls_space *collect_calls_space_new(struct collect_calls_rig *ri
                                               .first_tid = pid,
                                               .processes = 1,
                                               .number = ++rig->spaces,
+                                              .born_ns = patch_target_now(),
                                               .form = PATCH_PLAIN,
                                               .word_end = PATCH_BLOCK_WORDS};
     return space;

@@ -82,6 +82,7 @@ struct collect_calls_object {
     uint64_t bias, low, high; /* run-time; of its executable mappings */
     bool live;                /* still mapped */
     bool placed;
+    bool stale; /* its patch is to be made anew */
     uint32_t arena;
     size_t first_window, window_count; /* in the space's windows */
     uint32_t base;                     /* number of its first counter */
@@ -119,7 +120,9 @@ struct collect_calls_space {
     pid_t first_tid;       /* the thread that was alone at first */
     unsigned told_threads; /* threads that were told, and have ended */
     unsigned processes;
-    uint64_t number; /* in the session */
+    uint64_t number;  /* in the session */
+    uint64_t born_ns; /* CLOCK_MONOTONIC */
+    unsigned rebinds; /* how often stubs were made anew for what was bound since */
     enum patch_form form;
     struct collect_calls_mapping *mappings; /* executable ones of files, by address */
     size_t mapping_count, mapping_capacity;
