@@ -193,10 +193,11 @@ def mistakes(context):
         context.check(b"\x1b[?1049h" not in terminal.seen, "drew something")
         terminal.close()
     environment = dict(os.environ, LC_ALL="C.UTF-8")
-    terminal = Terminal(["env", "TERM=unheard-of", context.tally, "browse", PROFILE], context.folder, environment)
-    context.check(terminal.expect("cannot draw on a terminal of the kind unheard-of"), "does not say why it cannot draw")
-    context.equal(terminal.wait(), 2, "status")
-    terminal.close()
+    for term in ("unheard-of", "dumb"):
+        terminal = Terminal(["env", "TERM=" + term, context.tally, "browse", PROFILE], context.folder, environment)
+        context.check(terminal.expect("cannot draw on a terminal of the kind " + term), f"{term}: does not say why it cannot draw")
+        context.equal(terminal.wait(), 2, f"{term}: status")
+        terminal.close()
 
 
 @tap.case

@@ -235,7 +235,9 @@ static int take(struct terminal *terminal, struct base_error *error)
 {
     const char *term = getenv("TERM");
     terminal->screen = newterm(NULL, terminal->options->out, terminal->options->in);
-    if (!terminal->screen)
+    const char *moves =
+        terminal->screen ? tigetstr("cup") : NULL; /* the cursor; of dumb ones there is none */
+    if (!moves || moves == (const char *)-1)
         return base_fail(error, BASE_EUNSUPPORTED, "cannot draw on a terminal of the kind %s (TERM)",
                          term && *term ? term : "unknown");
     set_term(terminal->screen);
