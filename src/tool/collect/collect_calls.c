@@ -565,7 +565,8 @@ static void on_birth(struct collect_calls *calls, const struct patch_trace_event
     thread->process = event->pid;
     thread->tid = event->tid;
     struct base_error why = {0};
-    if (collect_calls_threads_refill(space, &calls->rig, false, &why) < 0)
+    int result = collect_calls_threads_refill(space, &calls->rig, false, &why);
+    if (result < 0 && result != BASE_ENOTFOUND)
         note(calls, "counters for more threads", &why);
 }
 
@@ -643,7 +644,8 @@ static void on_need(struct collect_calls *calls, const struct patch_trace_event 
                                              : go_threaded(calls, space, event->tid, &why);
         patch_trace_release(&calls->rig.helper, pid, NULL, NULL);
     }
-    if (result < 0)
+    /* It may have ended: the births and deaths that are queued behind this event still count. */
+    if (result < 0 && result != BASE_ENOTFOUND)
         give_up(calls, pid, &why);
 }
 
