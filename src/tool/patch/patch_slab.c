@@ -5,23 +5,26 @@
 #include "base_array.h"
 #include "patch_slab.h"
 
-#define STUB_ALIGN 4
-#define HOOK_ALIGN 16
-#define STUB_MOST  64  /* of a group: 15 bytes, each instruction grown by at most four; counter, mark */
-#define HOOK_MOST  192 /* the count, and five bytes' worth of instructions moved */
+#define STUB_ALIGN  4
+#define HOOK_ALIGN  16
+#define BODY_MOST   16  /* bytes of moved instructions that go into a stub */
+#define DIRECT_MOST 40  /* with a mark (36), or a body (23 and 16), and alignment */
+#define STUB_MOST   64  /* of a group: 15 bytes, each instruction grown by at most four; counter, mark */
+#define HOOK_MOST   192 /* the count, and five bytes' worth of instructions moved */
 
-static size_t stub_most(const struct patch_plan_site *site)
+static size_t stub_most(const struct patch_plan *plan, const struct patch_plan_site *site)
 {
-    if (site->kind < PATCH_CALL_INDIRECT)
-        return site->slot == 0 ? 24 : 40;
-    return STUB_MOST;
+    if (site->kind >= PATCH_CALL_INDIRECT)
+        return STUB_MOST;
+    bool hooked = site->callee != PATCH_NONE && plan->functions[site->callee].hook != PATCH_NONE;
+    return site->slot != 0 || hooked ? DIRECT_MOST : 24;
 }
 
 size_t patch_slab_size(const struct patch_plan *plan)
 {
     size_t size = PATCH_X86_64_CODE_MAX + HOOK_ALIGN; /* the recorder */
     for (uint32_t i = 0; i < plan->header->site_count; i++)
-        size += stub_most(&plan->sites[i]);
+        size += stub_most(plan, &plan->sites[i]);
     return size + plan->header->hook_count * (size_t)HOOK_MOST;
 }
 
@@ -73,7 +76,8 @@ struct patch_x86_64_site patch_slab_site(const struct patch_slab *slab, uint32_t
                                       .old = site->old,
                                       .target = site->target + slab->bias,
                                       .island = site->island + slab->bias,
-                                      .by_slot = site->slot != 0 && !quiet};
+                                      .by_slot = site->slot != 0 && !quiet,
+                                      .quiet = quiet};
 }
 
 static struct patch_x86_64_counter counter_at(const struct patch_slab *slab, uint32_t word)
@@ -98,30 +102,104 @@ static enum patch_reason aim(const struct patch_x86_64_site *site, uint64_t stub
     return reason;
 }
 
-static uint64_t short_cut(const struct patch_slab *slab, const struct patch_plan_site *site);
+/* The hook over function `function` that begins at `address` (of the image); PATCH_NONE: it has none here. */
+static uint32_t hook_over(const struct patch_slab *slab, uint32_t function, uint64_t address)
+{
+    uint32_t hook = function != PATCH_NONE ? slab->plan->functions[function].hook : PATCH_NONE;
+    bool hooked = hook != PATCH_NONE && wants_hook(slab, hook) && slab->plan->hooks[hook].address == address;
+    return hooked ? hook : PATCH_NONE;
+}
 
-/* The stub that goes past a hook or a linkage stub; false: there is no such way, or it is too far. */
-static bool put_short_cut(const struct patch_slab *slab, uint32_t index, struct patch_x86_64_code *code)
+/* Where a direct site ends, which its stub can go to at once, or past the hook that is, or will be, there. */
+struct way {
+    uint64_t end; /* run-time; 0: not known, or its own target without a hook */
+    uint32_t hook;
+};
+
+static struct way way_of(const struct patch_slab *slab, const struct patch_plan_site *site)
+{
+    struct way way = {0, PATCH_NONE};
+    if (site->kind >= PATCH_CALL_INDIRECT)
+        return way;
+    if (site->slot == 0) {
+        way.hook = hook_over(slab, site->callee, site->target);
+        way.end = way.hook != PATCH_NONE ? site->target + slab->bias : 0;
+        return way;
+    }
+    way.end = slab->resolve != NULL ? slab->resolve(slab->context, site->slot) : 0;
+    if (way.end != 0)
+        way.hook =
+            hook_over(slab, patch_plan_function_at(slab->plan, way.end - slab->bias), way.end - slab->bias);
+    return way;
+}
+
+/* A stub that goes to `target`: a function, or the place past a hook. */
+static bool put_straight(const struct patch_slab *slab, uint32_t index, uint64_t target,
+                         struct patch_x86_64_code *code)
 {
     struct patch_x86_64_site site = patch_slab_site(slab, index);
     struct patch_x86_64_counter counter = counter_at(slab, patch_plan_site_word(index));
-    site.target = short_cut(slab, &slab->plan->sites[index]);
+    patch_x86_64_code_begin(code, code->address);
+    site.target = target;
     site.by_slot = false;
-    if (site.target == 0)
-        return false;
     patch_x86_64_stub(code, &site, &counter);
     return code->refused == PATCH_FINE;
 }
 
-static void put_stub(const struct patch_slab *slab, uint32_t index, struct patch_x86_64_code *code)
+/* One that has the hook's body. Most bodies are the same bytes anywhere; the others are moved once more. */
+static bool put_inlined(const struct patch_slab *slab, uint32_t index, uint32_t hook,
+                        struct patch_x86_64_code *code)
+{
+    const struct patch_plan_hook *planned = &slab->plan->hooks[hook];
+    enum patch_kind kind = (enum patch_kind)slab->plan->sites[index].kind;
+    struct patch_x86_64_counter counter = counter_at(slab, patch_plan_site_word(index));
+    uint64_t address = planned->address + slab->bias;
+    struct patch_x86_64_hook unused;
+    uint8_t bytes[20];
+    if (slab->bodies[hook] == 0)
+        return false;
+    patch_x86_64_code_begin(code, code->address);
+    patch_x86_64_stub_count(code, &counter, patch_x86_64_stub_is_jump(kind));
+    if (slab->hooks[hook].copied) {
+        patch_x86_64_code_bytes(code, planned->old, planned->length);
+        patch_x86_64_code_jump(code, address + planned->length);
+    } else {
+        patch_slab_hook_bytes(slab, hook, bytes);
+        struct patch_x86_64_entry entry = {PATCH_ENTRY, planned->length, address, bytes};
+        patch_x86_64_entry_body(code, &entry, &unused);
+    }
+    return code->refused == PATCH_FINE;
+}
+
+/* What the moved instructions of each hook will need: told before any stub has its place. */
+static void measure_bodies(struct patch_slab *slab)
+{
+    for (uint32_t i = 0; i < slab->plan->header->hook_count; i++) {
+        const struct patch_plan_hook *planned = &slab->plan->hooks[i];
+        struct patch_x86_64_entry entry = {PATCH_ENTRY, planned->length, planned->address + slab->bias,
+                                           planned->old};
+        struct patch_x86_64_hook unused;
+        struct patch_x86_64_code code;
+        if (planned->kind != PATCH_ENTRY || !wants_hook(slab, i))
+            continue;
+        patch_x86_64_code_begin(&code, slab->regions[0].address);
+        patch_x86_64_entry_body(&code, &entry, &unused);
+        if (code.refused == PATCH_FINE && code.size <= BODY_MOST + 5u)
+            slab->bodies[i] = (uint8_t)(code.size - 5);
+    }
+}
+
+/* As if nothing were hooked; straight to the end if that is known and within reach. Returns the room to set aside. */
+static size_t put_stub(const struct patch_slab *slab, uint32_t index, struct patch_x86_64_code *code)
 {
     struct patch_x86_64_site site = patch_slab_site(slab, index);
     struct patch_x86_64_counter counter = counter_at(slab, patch_plan_site_word(index));
-    uint64_t address = code->address;
-    if (put_short_cut(slab, index, code))
-        return;
-    patch_x86_64_code_begin(code, address);
+    struct way way = way_of(slab, &slab->plan->sites[index]);
+    if (way.end != 0 && put_straight(slab, index, way.end, code))
+        return code->size + (way.hook != PATCH_NONE ? slab->bodies[way.hook] : 0u);
+    patch_x86_64_code_begin(code, code->address);
     patch_x86_64_stub(code, &site, &counter);
+    return code->size;
 }
 
 static void emit_stub(struct patch_slab *slab, uint32_t index)
@@ -132,50 +210,37 @@ static void emit_stub(struct patch_slab *slab, uint32_t index)
     struct patch_x86_64_code code;
     uint8_t fresh[16], island[5];
     patch_x86_64_code_begin(&code, region->address + at);
-    put_stub(slab, index, &code);
+    size_t room = put_stub(slab, index, &code);
     enum patch_reason reason = code.refused;
     if (reason == PATCH_FINE)
         reason = aim(&site, code.address, fresh, island);
-    if (reason != PATCH_FINE || !put_at(region, at, &code)) {
+    if (reason != PATCH_FINE || at + room > region->size || !put_at(region, at, &code)) {
         refuse(slab, reason != PATCH_FINE ? reason : PATCH_REASON_TOO_MANY);
         return;
     }
     slab->stubs[index] = code.address;
-    region->used = at + code.size;
+    region->used = at + room;
+    slab->stubs_end = region->address + region->used;
 }
 
-/* The hook over function `function` that begins at `address` (of the image); PATCH_NONE: it has none here. */
-static uint32_t hook_over(const struct patch_slab *slab, uint32_t function, uint64_t address)
-{
-    uint32_t hook = function != PATCH_NONE ? slab->plan->functions[function].hook : PATCH_NONE;
-    bool hooked =
-        hook != PATCH_NONE && slab->entries[hook] != 0 && slab->plan->hooks[hook].address == address;
-    return hooked ? hook : PATCH_NONE;
-}
-
-/* Where a direct site goes when not to its own target: past a hook, or past a linkage stub; 0: to its target. */
-static uint64_t short_cut(const struct patch_slab *slab, const struct patch_plan_site *site)
-{
-    uint32_t hook;
-    if (site->kind >= PATCH_CALL_INDIRECT)
-        return 0;
-    if (site->slot == 0) {
-        hook = hook_over(slab, site->callee, site->target);
-        return hook != PATCH_NONE ? slab->hooks[hook].body : 0;
-    }
-    uint64_t end = slab->resolve != NULL ? slab->resolve(slab->context, site->slot) : 0;
-    if (end == 0)
-        return 0;
-    hook = hook_over(slab, patch_plan_function_at(slab->plan, end - slab->bias), end - slab->bias);
-    return hook != PATCH_NONE ? slab->hooks[hook].body : end;
-}
-
-static void emit_past_hook(struct patch_slab *slab, uint32_t index)
+/* Again, now that all hooks have their places. What cannot reach the place past its hook goes through it, and readers
+ * subtract. */
+static void emit_past_hook(struct patch_slab *slab, uint32_t index, size_t room)
 {
     struct patch_x86_64_code code;
+    struct way way = way_of(slab, &slab->plan->sites[index]);
+    bool hooked = way.hook != PATCH_NONE && slab->entries[way.hook] != 0;
+    uint32_t inlined = PATCH_NONE;
     patch_x86_64_code_begin(&code, slab->stubs[index]);
-    if (slab->stubs[index] != 0 && put_short_cut(slab, index, &code))
-        put_at(&slab->regions[0], (size_t)(slab->stubs[index] - slab->regions[0].address), &code);
+    if (way.end == 0 || (!hooked && slab->plan->sites[index].slot == 0))
+        return;
+    if (hooked && put_inlined(slab, index, way.hook, &code) && code.size <= room)
+        inlined = way.hook;
+    else if (!put_straight(slab, index, hooked ? slab->hooks[way.hook].body : way.end, &code) ||
+             code.size > room)
+        return;
+    slab->inlined[index] = inlined;
+    put_at(&slab->regions[0], (size_t)(slab->stubs[index] - slab->regions[0].address), &code);
 }
 
 /* --- 2.: hooks --- */
@@ -346,6 +411,7 @@ static bool order(struct patch_slab *slab, size_t hooks)
 static bool emit(struct patch_slab *slab)
 {
     const struct patch_plan_header *header = slab->plan->header;
+    measure_bodies(slab);
     for (uint32_t i = 0; i < header->site_count; i++)
         if (wants_site(slab, i))
             emit_stub(slab, i);
@@ -362,10 +428,16 @@ static bool emit(struct patch_slab *slab)
     return order(slab, hooks);
 }
 
+/* Backwards: a stub's room ends where the next one begins. */
 void patch_slab_bind(struct patch_slab *slab)
 {
-    for (uint32_t i = 0; i < slab->plan->header->site_count; i++)
-        emit_past_hook(slab, i);
+    uint64_t end = slab->stubs_end;
+    for (uint32_t i = slab->plan->header->site_count; i-- > 0;) {
+        if (slab->stubs[i] == 0)
+            continue;
+        emit_past_hook(slab, i, (size_t)(end - slab->stubs[i]));
+        end = slab->stubs[i];
+    }
 }
 
 static int by_start(const void *a, const void *b)
@@ -402,15 +474,19 @@ int patch_slab_make(struct patch_slab *slab, struct base_error *error)
     slab->write_count = slab->write_capacity = 0;
     slab->pieces = NULL;
     slab->piece_count = 0;
-    slab->recorder = 0;
+    slab->recorder = slab->stubs_end = 0;
     memset(slab->reasons, 0, sizeof slab->reasons);
     slab->stubs = calloc(header->site_count + 1u, sizeof *slab->stubs);
+    slab->inlined = malloc((header->site_count + 1u) * sizeof *slab->inlined);
+    slab->bodies = calloc(header->hook_count + 1u, 1);
     slab->entries = calloc(header->hook_count + 1u, sizeof *slab->entries);
     slab->hooks = calloc(header->hook_count + 1u, sizeof *slab->hooks);
     if (slab->region_count == 0 || slab->counter.index < PATCH_BLOCK_WORDS)
         return base_fail(error, BASE_EUNSUPPORTED, "no place for stubs or counters");
-    if (slab->stubs == NULL || slab->entries == NULL || slab->hooks == NULL || !emit(slab) ||
-        !list_pieces(slab))
+    if (slab->inlined != NULL)
+        memset(slab->inlined, 0xff, (header->site_count + 1u) * sizeof *slab->inlined); /* PATCH_NONE */
+    if (slab->stubs == NULL || slab->inlined == NULL || slab->bodies == NULL || slab->entries == NULL ||
+        slab->hooks == NULL || !emit(slab) || !list_pieces(slab))
         return base_fail(error, BASE_ENOMEM, "no memory for the stubs of a program's calls");
     return BASE_OK;
 }
@@ -419,12 +495,16 @@ void patch_slab_free(struct patch_slab *slab)
 {
     free(slab->writes);
     free(slab->stubs);
+    free(slab->inlined);
+    free(slab->bodies);
     free(slab->entries);
     free(slab->hooks);
     free(slab->pieces);
     slab->writes = NULL;
     slab->pieces = NULL;
     slab->stubs = slab->entries = NULL;
+    slab->inlined = NULL;
+    slab->bodies = NULL;
     slab->hooks = NULL;
     slab->write_count = slab->write_capacity = slab->piece_count = 0;
 }

@@ -9,7 +9,9 @@
  * How it is done: 1. every wanted site gets its stub's place, and the stub as if nothing were hooked; 2. every
  * wanted hook is emitted, with sites that lie in its first bytes already rewritten, so that they move along and still
  * count (such a site has a stub, but no write of its own); 3. stubs that go to a hooked function are emitted again, now
- * past the hook - same place, not longer. A stub is never changed after that: another form of the counters is a second
+ * past the hook - same place, not longer than was set aside: with the function's moved instructions in the stub
+ * where they are short, because most hooks of a library are never gone through, and the second jump on every direct call cost
+ * more than all counting. A stub is never changed after that: another form of the counters is a second
  * slab, whose writes take the place of the first one's (patch_slab_follow).
  * Context: tool, any thread on its own data. */
 #ifndef PATCH_SLAB_H
@@ -58,8 +60,11 @@ struct patch_slab {
     /* out; freed by patch_slab_free */
     struct patch_write *writes;
     size_t write_count, write_capacity;
-    uint64_t *stubs;                 /* of each site; 0: not done */
-    uint64_t *entries;               /* of each hook: where its code lies; 0: not done */
+    uint64_t *stubs;    /* of each site; 0: not done */
+    uint64_t stubs_end; /* where the last one's room ends */
+    uint32_t *inlined;  /* of each site: the hook whose body its stub has too, or PATCH_NONE */
+    uint8_t *bodies;    /* of each hook: bytes that its moved instructions need in such a stub; 0: too many */
+    uint64_t *entries;  /* of each hook: where its code lies; 0: not done */
     struct patch_x86_64_hook *hooks; /* of each hook */
     uint64_t recorder;
     struct patch_slab_piece *pieces; /* all the code, ascending: patch_slab_frame.h */

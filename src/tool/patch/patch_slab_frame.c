@@ -7,7 +7,7 @@
 #include "patch_x86_64_move.h"
 
 #define AHEAD_MOST 16   /* branches whose target is still to come */
-#define PUSH_WORD  0x68 /* push imm32: the return address of a moved call */
+#define CALL_OVER  0xe8 /* what a moved call begins with, and nothing else that was moved */
 
 /* --- heights: words that the slab's code has pushed --- */
 
@@ -93,17 +93,26 @@ struct moved {
     uint64_t hole, hole_end;
 };
 
+/* Of a moved call (patch_x86_64_move.c): call over, a byte, lea rsp (6), push (11), jump (17). */
+static bool inside_call(size_t offset, uint32_t *pushed)
+{
+    *pushed = offset == 6 || offset == 17;
+    return offset == 0 || offset == 6 || offset == 11 || offset == 17;
+}
+
 /* Is the distance `offset` into one moved instruction's bytes a boundary, and how much has it pushed until there? */
 static bool inside_moved(const struct patch_x86_64_code *code, size_t offset, uint32_t *pushed)
 {
     size_t at = 0;
+    if (code->bytes[0] == CALL_OVER)
+        return inside_call(offset, pushed);
     while (at < offset) {
         struct code_instruction in;
         if (!code_instruction_decode(code->bytes + at, code->size - at, code->address + at, &in))
             return false;
         at += in.length;
     }
-    *pushed = offset > 0 && code->bytes[0] == PUSH_WORD;
+    *pushed = 0;
     return at == offset;
 }
 
@@ -133,6 +142,35 @@ static int moved_at(const struct moved *moved, uint64_t pc, struct patch_slab_fr
     return 0;
 }
 
+/* --- hooks --- */
+
+/* At or behind `to`, where instructions of the hooked function were moved to. */
+static bool body_frame(const struct patch_slab *slab, uint32_t hook, uint64_t to, uint64_t pc,
+                       struct patch_slab_frame *frame)
+{
+    uint8_t bytes[20];
+    uint64_t behind = 0;
+    const struct patch_plan_hook *planned = &slab->plan->hooks[hook];
+    uint64_t from = planned->address + slab->bias, end = from + planned->length;
+    patch_slab_hook_bytes(slab, hook, bytes);
+    struct moved moved = {bytes, planned->length, planned->length, from, to, 0, from + 1, end};
+    int found = moved_at(&moved, pc, frame, &behind);
+    if (found != 0)
+        return found > 0;
+    *frame = (struct patch_slab_frame){.pc = end, .kind = PATCH_FRAME_MOVED};
+    return pc == behind;
+}
+
+static bool hook_frame(const struct patch_slab *slab, uint32_t index, uint64_t pc,
+                       struct patch_slab_frame *frame)
+{
+    const struct patch_plan_hook *hook = &slab->plan->hooks[index];
+    if (hook->kind == PATCH_ENTRY && pc >= slab->hooks[index].body)
+        return body_frame(slab, index, slab->hooks[index].body, pc, frame);
+    *frame = (struct patch_slab_frame){.pc = hook->address + slab->bias, .kind = PATCH_FRAME_ENTRY};
+    return height_at(slab, slab->entries[index], pc, &frame->pushed);
+}
+
 /* --- stubs --- */
 
 /* A function's address, where `address` may be the place in or behind its hook that direct calls go to. */
@@ -156,8 +194,22 @@ static uint64_t end_of(const struct patch_slab *slab, uint64_t start)
 static uint64_t callee_of(const struct patch_slab *slab, uint32_t site)
 {
     const struct patch_plan_site *planned = &slab->plan->sites[site];
+    if (slab->inlined[site] != PATCH_NONE)
+        return slab->plan->hooks[slab->inlined[site]].address + slab->bias;
     return planned->slot == 0 ? planned->target + slab->bias
                               : before_hook(slab, end_of(slab, slab->stubs[site]));
+}
+
+/* Where the callee's instructions begin in the stub: behind the increment. */
+static uint64_t inlined_at(const struct patch_slab *slab, uint32_t site)
+{
+    struct patch_x86_64_counter counter = slab->counter;
+    struct patch_x86_64_code count;
+    counter.index += patch_plan_site_word(site);
+    patch_x86_64_code_begin(&count, slab->stubs[site]);
+    patch_x86_64_stub_count(&count, &counter,
+                            patch_x86_64_stub_is_jump((enum patch_kind)slab->plan->sites[site].kind));
+    return patch_x86_64_code_here(&count);
 }
 
 /* The length of the group's last instruction, which was not moved but made into a jump. */
@@ -178,6 +230,8 @@ static bool stub_frame(const struct patch_slab *slab, uint32_t index, uint64_t p
     bool is_jump = patch_x86_64_stub_is_jump(site.kind);
     uint64_t start = slab->stubs[index];
     unsigned last = 0;
+    if (slab->inlined[index] != PATCH_NONE && pc > inlined_at(slab, index))
+        return body_frame(slab, slab->inlined[index], inlined_at(slab, index), pc, frame);
     if (site.kind == PATCH_CALL_GROUP || site.kind == PATCH_JUMP_GROUP) {
         last = last_of_group(&site);
         struct moved moved = {site.old, site.length,     last,         site.address,
@@ -191,28 +245,6 @@ static bool stub_frame(const struct patch_slab *slab, uint32_t index, uint64_t p
     if (site.kind < PATCH_CALL_INDIRECT)
         *frame = (struct patch_slab_frame){.kind = PATCH_FRAME_ENTRY, .pc = callee_of(slab, index)};
     return height_at(slab, start, pc, &frame->pushed);
-}
-
-/* --- hooks --- */
-
-static bool hook_frame(const struct patch_slab *slab, uint32_t index, uint64_t pc,
-                       struct patch_slab_frame *frame)
-{
-    const struct patch_plan_hook *hook = &slab->plan->hooks[index];
-    uint64_t address = hook->address + slab->bias, body = slab->hooks[index].body, behind = 0;
-    uint8_t bytes[20];
-    if (hook->kind != PATCH_ENTRY || pc < body) {
-        *frame = (struct patch_slab_frame){.kind = PATCH_FRAME_ENTRY, .pc = address};
-        return height_at(slab, slab->entries[index], pc, &frame->pushed);
-    }
-    patch_slab_hook_bytes(slab, index, bytes);
-    struct moved moved = {bytes, hook->length, hook->length,          address, body,
-                          0,     address + 1,  address + hook->length};
-    int found = moved_at(&moved, pc, frame, &behind);
-    if (found != 0)
-        return found > 0;
-    *frame = (struct patch_slab_frame){.kind = PATCH_FRAME_MOVED, .pc = address + hook->length};
-    return pc == behind;
 }
 
 /* --- which of them --- */

@@ -122,25 +122,28 @@ static void put_count(struct patch_x86_64_code *code, const struct patch_x86_64_
     patch_x86_64_code_put(code, 0x59, 0x58); /* done: pop rcx; pop rax */
 }
 
-static void put_body(struct patch_x86_64_code *code, const struct patch_x86_64_entry *entry,
-                     struct patch_x86_64_hook *hook)
+void patch_x86_64_entry_body(struct patch_x86_64_code *code, const struct patch_x86_64_entry *entry,
+                             struct patch_x86_64_hook *hook)
 {
     unsigned start = code->size;
+    *hook = (struct patch_x86_64_hook){.body = patch_x86_64_code_here(code)};
     for (unsigned at = 0; at < entry->length;) {
-        if (hook->count == PATCH_X86_64_ENTRY_MOVED) {
-            patch_x86_64_code_refuse(code, PATCH_REASON_ENTRY_IMMOVABLE);
-            return;
+        unsigned length = 0;
+        if (hook->count < PATCH_X86_64_ENTRY_MOVED) {
+            hook->from[hook->count] = (uint8_t)at;
+            hook->to[hook->count++] = (uint8_t)(code->size - start);
+            length = patch_x86_64_move(code, entry->old + at, entry->length - at, entry->address + at, 0,
+                                       entry->address + 1, entry->address + entry->length);
         }
-        hook->from[hook->count] = (uint8_t)at;
-        hook->to[hook->count++] = (uint8_t)(code->size - start);
-        unsigned length = patch_x86_64_move(code, entry->old + at, entry->length - at, entry->address + at, 0,
-                                            entry->address + 1, entry->address + entry->length);
         if (length == 0) {
             patch_x86_64_code_refuse(code, PATCH_REASON_ENTRY_IMMOVABLE);
             return;
         }
         at += length;
     }
+    hook->copied =
+        code->size - start == entry->length && memcmp(code->bytes + start, entry->old, entry->length) == 0;
+    patch_x86_64_code_jump(code, entry->address + entry->length);
 }
 
 void patch_x86_64_entry_hook(struct patch_x86_64_code *code, const struct patch_x86_64_entry *entry,
@@ -149,14 +152,13 @@ void patch_x86_64_entry_hook(struct patch_x86_64_code *code, const struct patch_
 {
     if (counter->word + 8 * ((uint64_t)counter->index + PATCH_HOOK_WORDS) > INT32_MAX)
         patch_x86_64_code_refuse(code, PATCH_REASON_TOO_MANY);
-    *hook = (struct patch_x86_64_hook){0};
     put_count(code, counter, recorder);
-    hook->body = patch_x86_64_code_here(code);
-    if (entry->kind == PATCH_ENTRY)
-        put_body(code, entry, hook);
-    else
-        hook->body = entry->address + ENDBR_SIZE;
-    patch_x86_64_code_jump(code, entry->address + entry->length);
+    if (entry->kind == PATCH_ENTRY) {
+        patch_x86_64_entry_body(code, entry, hook);
+        return;
+    }
+    *hook = (struct patch_x86_64_hook){.body = entry->address + ENDBR_SIZE};
+    patch_x86_64_code_jump(code, hook->body);
 }
 
 void patch_x86_64_entry_window(const struct patch_x86_64_entry *entry, uint64_t *low, uint64_t *high)

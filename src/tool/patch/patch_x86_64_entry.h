@@ -11,8 +11,8 @@
  *                                                      pop rcx; pop rax
  *                                               body:  the replaced instructions, moved; jmp behind
  *
- * Direct calls of a hooked function that are counted at their sites go to `body`, past the hook, so that each call is
- * counted once. Arrivals by a tail jump are told from calls by the jump's mark (patch_block.h). One return address is
+ * Direct calls of a hooked function that are counted at their sites go to `body`, past the hook, or have the body in
+ * their own stub, so that each call is counted once. Arrivals by a tail jump are told from calls by the jump's mark (patch_block.h). One return address is
  * kept in the hook's own words, because most functions called by address have one busy caller; the recorder's table holds
  * the others, any number, until it is full: those are counted as calls from elsewhere (`overflow`), never lost.
  *
@@ -42,8 +42,9 @@ struct patch_x86_64_entry {
 
 /* Where things came to lie. */
 struct patch_x86_64_hook {
-    uint64_t body;                          /* run-time: what direct calls go to */
-    unsigned count;                         /* boundaries among the replaced bytes */
+    uint64_t body;  /* run-time: what direct calls go to */
+    bool copied;    /* the body is the replaced bytes as they were: they do the same at any address */
+    unsigned count; /* boundaries among the replaced bytes */
     uint8_t from[PATCH_X86_64_ENTRY_MOVED]; /* offset from entry of each moved instruction, from[0] = 0 */
     uint8_t to[PATCH_X86_64_ENTRY_MOVED];   /* its offset from body */
 };
@@ -56,6 +57,10 @@ unsigned patch_x86_64_entry_length(const uint8_t *bytes, size_t size, enum patch
  * the hook's PATCH_HOOK_WORDS words. */
 void patch_x86_64_entry_hook(struct patch_x86_64_code *code, const struct patch_x86_64_entry *entry,
                              const struct patch_x86_64_counter *counter, uint64_t recorder,
+                             struct patch_x86_64_hook *hook);
+
+/* Appends the body alone (not of an ENDBR): the moved instructions, then the jump behind them. Fills `hook`. */
+void patch_x86_64_entry_body(struct patch_x86_64_code *code, const struct patch_x86_64_entry *entry,
                              struct patch_x86_64_hook *hook);
 
 /* The bytes that lead to the hook: 5, of an ENDBR 4; returns how many, 0: out of reach. */

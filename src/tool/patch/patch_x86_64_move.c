@@ -142,15 +142,16 @@ static void put_branch(struct patch_x86_64_code *code, const struct moved *moved
     }
 }
 
-/* 3. push imm32 sign-extends; the upper half is written over it where that is wrong. */
-static void put_return_address(struct patch_x86_64_code *code, uint64_t address)
+/* 3. A real call, over one byte, whose return address is then replaced: processors predict returns by counting calls, and
+ * one call too few would make every return on the stack go wrong, not just this one. (A call of the very next instruction is
+ * not counted.) The word is pushed whole, from behind the jump that follows: two halves would make the return wait.
+ * Returns where the distance to the word is missing. */
+static unsigned put_return_address(struct patch_x86_64_code *code)
 {
-    patch_x86_64_code_put(code, 0x68);
-    patch_x86_64_code_32(code, (uint32_t)address);
-    if ((uint64_t)(int64_t)(int32_t)(uint32_t)address == address)
-        return;
-    patch_x86_64_code_put(code, 0xc7, 0x44, 0x24, 0x04);
-    patch_x86_64_code_32(code, (uint32_t)(address >> 32));
+    patch_x86_64_code_put(code, 0xe8, 1, 0, 0, 0, 0xcc);       /* call over; int3 */
+    patch_x86_64_code_put(code, 0x48, 0x8d, 0x64, 0x24, 0x08); /* over: lea rsp, [rsp+8] */
+    patch_x86_64_code_put(code, 0xff, 0x35, 0, 0, 0, 0);       /* push qword [rip+word] */
+    return code->size;
 }
 
 static void put_jump_of(struct patch_x86_64_code *code, const struct moved *moved)
@@ -173,12 +174,15 @@ static void put_call(struct patch_x86_64_code *code, struct moved *moved, uint64
 {
     if (moved->pushed != 0)
         patch_x86_64_code_refuse(code, PATCH_REASON_IMMOVABLE);
-    put_return_address(code, next_of(moved));
+    unsigned pushed = put_return_address(code);
     moved->pushed = 8;
     if (moved->instruction.raw.imm[0].is_relative)
         patch_x86_64_code_jump(code, target);
     else
         put_jump_of(code, moved);
+    code->bytes[pushed - 4] = (uint8_t)(code->size - pushed);
+    patch_x86_64_code_32(code, (uint32_t)next_of(moved));
+    patch_x86_64_code_32(code, (uint32_t)(next_of(moved) >> 32));
 }
 
 /* The target of a relative branch or call; false: it is none. */

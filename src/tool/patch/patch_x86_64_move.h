@@ -3,8 +3,8 @@
  * What changes when an instruction moves from its own address to `code`'s next byte:
  *   1. operands relative to rip get a new displacement, with the old meaning;
  *   2. branches become their long forms (jcc rel8 -> jcc rel32, loop -> loop over a jump);
- *   3. a call leaves the return address that it left before: push it, then jump - the stack looks to everyone as
- *      if the call had been made where it stood;
+ *   3. a call leaves the return address that it left before: call, write the old address over the new one, then jump - the
+ *      stack looks to everyone as if the call had been made where it stood;
  *   4. with `pushed` = 8 the return address of the site is on the stack already, so what is addressed by rsp lies 8
  *      bytes higher.
  * Refused (code->refused) is whatever would not behave the same: in case 4 instructions that push, pop, or

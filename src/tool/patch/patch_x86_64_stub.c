@@ -95,7 +95,7 @@ static void put_count(struct patch_x86_64_code *code, const struct patch_x86_64_
                       const struct patch_x86_64_counter *counter)
 {
     bool is_jump = patch_x86_64_stub_is_jump(site->kind);
-    bool meets_hooks = site->kind >= PATCH_CALL_INDIRECT || site->by_slot;
+    bool meets_hooks = (site->kind >= PATCH_CALL_INDIRECT && !site->quiet) || site->by_slot;
     if (!meets_hooks || counter->form == PATCH_LOCK) {
         patch_x86_64_stub_count(code, counter, is_jump);
     } else if (is_jump) {

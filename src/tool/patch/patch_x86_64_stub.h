@@ -66,6 +66,7 @@ struct patch_x86_64_site {
     uint64_t target;    /* of the direct kinds: where the stub goes on, run-time */
     uint64_t island;    /* of the _SHORT kinds: run-time address of five unused bytes */
     bool by_slot;       /* of the direct kinds: `target` is a linkage stub, and a hook may lie behind it */
+    bool quiet;         /* of the indirect kinds: the callee has no hook, so nobody would take a mark */
 };
 
 /* Appends the site's stub to `code` (begun at the stub's run-time address). Look at code->refused. */

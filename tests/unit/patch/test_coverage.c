@@ -94,7 +94,8 @@ static double make_slab(const struct patch_plan *plan, enum patch_form form, pat
 }
 
 /* Every plan turns into bytes: nothing is out of reach of a slab 128 MiB below, in any form, writes never overlap, and stubs
- * are small: those of calls through slots that are not bound yet have to remove marks. */
+ * are small: those of calls through slots that are not bound yet have to remove marks, those of calls to hooked
+ * functions begin with what the hook moved. */
 static void plans_become_bytes(void **state)
 {
     (void)state;
@@ -109,8 +110,8 @@ static void plans_become_bytes(void **state)
         for (enum patch_form form = PATCH_PLAIN; form <= PATCH_LOCK; form++) {
             unbound[form] = make_slab(&plan, form, NULL);
             all_bound[form] = make_slab(&plan, form, bound);
-            assert_true(unbound[form] <= (form == PATCH_THREAD ? 29 : 25));
-            assert_true(all_bound[form] <= 25);
+            assert_true(unbound[form] <= (form == PATCH_THREAD ? 30 : 25));
+            assert_true(all_bound[form] <= (form == PATCH_THREAD ? 30 : 25));
         }
         print_message("# %s: bytes a stub: plain %.1f (bound %.1f), thread %.1f (%.1f), lock %.1f (%.1f)\n",
                       programs[i], unbound[0], all_bound[0], unbound[1], all_bound[1], unbound[2],

@@ -164,10 +164,13 @@ static const char recorder_thread[] = "52                         ; push rdx\n"
 static const char moved_far[] = "e2 02                      ; loop 0x7f0000040055\n"
                                 "eb 05                      ; jmp 0x7f000004005a\n"
                                 "e9 b8 0f fc ff             ; jmp 0x7f0000001012\n"
-                                "68 07 10 00 00             ; push 0x1007\n"
-                                "c7 44 24 04 00 7f 00 00    ; mov dword [rsp+0x4],0x7f00\n"
-                                "e9 9c 11 ff 03             ; jmp 0x7f0004031208\n"
-                                "e9 96 0f fc ff             ; jmp 0x7f0000001007\n";
+                                "e8 01 00 00 00             ; call 0x7f0000040060\n"
+                                "cc                         ; int3\n"
+                                "48 8d 64 24 08             ; lea rsp,[rsp+0x8]\n"
+                                "ff 35 05 00 00 00          ; push qword [0x7f0000040070]\n"
+                                "e9 98 11 ff 03             ; jmp 0x7f0004031208\n"
+                                "07 10 00 00 00 7f 00 00    ; 0x7f0000001007\n"
+                                "e9 8a 0f fc ff             ; jmp 0x7f0000001007\n";
 
 static struct patch_x86_64_counter counter_of(enum patch_form form)
 {
@@ -211,7 +214,7 @@ static void the_recorder_finds_the_pair(void **state)
     patch_bytes_are(code.bytes, code.size, recorder_thread);
 }
 
-/* Above 4 GiB the return address takes two instructions; a loop goes over a jump. */
+/* A call's return address is written over that of a real call; a loop goes over a jump. */
 static void loops_and_calls_move(void **state)
 {
     (void)state;

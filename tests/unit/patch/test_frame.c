@@ -37,6 +37,7 @@ static uint64_t *result; /* shared with children */
 
 /* How many steps were seen, by form: in stubs by kind of site, in hooks, and by kind of frame. */
 static unsigned long in_stubs[PATCH_LOCK + 1][PATCH_KIND_END], in_hooks[PATCH_LOCK + 1];
+static unsigned long in_bodies[PATCH_LOCK + 1]; /* of stubs */
 static unsigned long frames[PATCH_LOCK + 1][PATCH_FRAME_RECORDER + 1], on_islands[PATCH_LOCK + 1];
 
 struct step {
@@ -105,6 +106,8 @@ static void count_piece(const struct patch_slab *slab, uint64_t pc, enum patch_f
         on_islands[form] += patch_plan_function_at(slab->plan, pc - slab->bias) == PATCH_NONE;
     for (size_t i = 0; i < slab->piece_count && slab->pieces[i].address <= pc; i++)
         piece = &slab->pieces[i];
+    if (piece != NULL && piece->site != PATCH_NONE && slab->inlined[piece->site] != PATCH_NONE)
+        in_bodies[form] += kind == PATCH_FRAME_MOVED;
     if (piece != NULL && piece->site != PATCH_NONE)
         in_stubs[form][slab->plan->sites[piece->site].kind]++;
     else if (piece != NULL)
@@ -260,6 +263,7 @@ static void nothing_was_left_out(void **state)
             assert_true(frames[form][kind] > 0);
         assert_true(in_hooks[form] > 0);
         assert_true(on_islands[form] > 0);
+        assert_true(in_bodies[form] > 0);
     }
 }
 

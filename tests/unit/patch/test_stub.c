@@ -291,6 +291,24 @@ static void linkage_stubs_may_lead_to_a_hook(void **state)
         }
 }
 
+/* Where nobody would take it, no mark is left. */
+static void quiet_jumps_leave_no_mark(void **state)
+{
+    (void)state;
+    uint8_t old[] = {0xff, 0x25, 0xfa, 0x0f, 0, 0};
+    static const char *const stubs[] = {COUNT_PLAIN "ff 25 f3 1f fc ff ; jmp [0x2000]",
+                                        COUNT_THREAD_JUMP "ff 25 f1 1f fc ff ; jmp [0x2000]"};
+    for (int form = PATCH_PLAIN; form <= PATCH_THREAD; form++) {
+        struct patch_x86_64_site site = {
+            .kind = PATCH_JUMP_INDIRECT, .length = 6, .address = SITE, .old = old, .quiet = true};
+        struct patch_x86_64_counter counter = {form, 0x50000, 0x20000000, 100};
+        struct patch_x86_64_code code;
+        patch_x86_64_code_begin(&code, STUB);
+        patch_x86_64_stub(&code, &site, &counter);
+        patch_bytes_are(code.bytes, code.size, stubs[form]);
+    }
+}
+
 static void two_byte_jumps_go_over_an_island(void **state)
 {
     (void)state;
@@ -368,6 +386,7 @@ int main(void)
         cmocka_unit_test(short_jumps_move_with_what_stands_before),
         cmocka_unit_test(what_does_not_survive_is_refused),
         cmocka_unit_test(linkage_stubs_may_lead_to_a_hook),
+        cmocka_unit_test(quiet_jumps_leave_no_mark),
         cmocka_unit_test(two_byte_jumps_go_over_an_island),
         cmocka_unit_test(reach_ends_at_two_gigabytes),
     };
