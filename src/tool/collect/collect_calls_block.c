@@ -98,6 +98,7 @@ struct reading {
     const struct collect_calls_hooks *hooks;
     size_t hook_ranges, range; /* the range that was met last */
     uint64_t return_address;   /* of the hook that is being read */
+    uint64_t named;            /* its word; another hook's may not have been written yet */
 };
 
 static bool add_arrival(struct collect_calls_sheet *sheet, uint64_t return_address, uint64_t word,
@@ -130,12 +131,15 @@ static bool add_word(struct reading *reading, uint64_t word, uint64_t value)
 {
     const struct collect_calls_hooks *hooks = hooks_of(reading, word);
     unsigned part = hooks ? (unsigned)((word - hooks->first) % PATCH_HOOK_WORDS) : PATCH_HOOK_WORDS - 1;
-    if (part == 0)
+    if (part == 1)
+        return add_arrival(reading->sheet, reading->named == word - 1 ? reading->return_address : 0, word - 1,
+                           value);
+    if (part == 0) {
         reading->return_address = value;
-    else if (part == 1)
-        return add_arrival(reading->sheet, reading->return_address, word - 1, value);
-    else
+        reading->named = word;
+    } else {
         reading->sheet->words[word] += value;
+    }
     return true;
 }
 

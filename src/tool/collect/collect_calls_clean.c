@@ -11,10 +11,11 @@
 #include "elf_maps.h"
 #include "patch_trace.h"
 
-#define PAGE     COLLECT_CALLS_PAGE
-#define AROUND   32u            /* bytes before and behind a page that are read with it */
-#define OWN_NAME "/memfd:tally" /* patch_helper_share */
-#define LOW_END  (1ull << 31)
+#define PAGE      COLLECT_CALLS_PAGE
+#define AROUND    160u /* bytes before and behind a page that are read with it: islands lie within 135 */
+#define FILL_MOST 9u   /* cs prefixes before REX and call */
+#define OWN_NAME  "/memfd:tally" /* patch_helper_share */
+#define LOW_END   (1ull << 31)
 
 struct cleaning {
     struct patch_helper *helper;
@@ -63,61 +64,65 @@ static bool jumps_to_ours(const struct cleaning *cleaning, const struct stretch 
     return collect_calls_ranges_code(&cleaning->ours, target) != NULL;
 }
 
-/* call, jmp, jcc with 32 bits; jmp and jcc with 8 bits to an island that does. */
-static bool leads_to_ours(const struct cleaning *cleaning, const struct stretch *text, size_t at)
+/* Where the instruction at `at` ends when it leads to ours; else 0. call, jmp, jcc with 32 bits; jmp and jcc with 8 bits to
+ * an island that does. */
+static size_t leads_to_ours(const struct cleaning *cleaning, const struct stretch *text, size_t at)
 {
     uint8_t opcode = text->bytes[at];
     if (opcode == 0xe8 || opcode == 0xe9)
-        return jumps_to_ours(cleaning, text, at + 1);
+        return jumps_to_ours(cleaning, text, at + 1) ? at + 5 : 0;
     if (opcode == 0x0f && at + 1 < text->size && text->bytes[at + 1] >> 4 == 8)
-        return jumps_to_ours(cleaning, text, at + 2);
+        return jumps_to_ours(cleaning, text, at + 2) ? at + 6 : 0;
     if ((opcode == 0xeb || opcode >> 4 == 7) && at + 1 < text->size) {
         int64_t island = (int64_t)at + 2 + (int8_t)text->bytes[at + 1];
         return island >= 0 && (size_t)island < text->size && text->bytes[island] == 0xe9 &&
-               jumps_to_ours(cleaning, text, (size_t)island + 1);
+                       jumps_to_ours(cleaning, text, (size_t)island + 1)
+                   ? at + 2
+                   : 0;
     }
-    return false;
+    return 0;
 }
 
-/* Bytes first..end-1 differ from the file. Did we change them? */
-static bool is_our_change(const struct cleaning *cleaning, const struct stretch *text, size_t first,
-                          size_t end)
+/* The same with the prefixes that fill a longer site up (patch_x86_64_stub.h). */
+static size_t filled_leads_to_ours(const struct cleaning *cleaning, const struct stretch *text, size_t at)
 {
-    for (size_t at = first > 6 ? first - 6 : 0; at < end; at++)
-        if (leads_to_ours(cleaning, text, at))
-            return true;
-    return false;
+    size_t start = at;
+    if (text->bytes[at] != 0x2e && text->bytes[at] != 0x40)
+        return leads_to_ours(cleaning, text, at);
+    while (at < text->size && at - start < FILL_MOST && text->bytes[at] == 0x2e)
+        at++;
+    bool filled = at + 1 < text->size && text->bytes[at] == 0x40 && (text->bytes[at + 1] & 0xfe) == 0xe8;
+    return filled ? leads_to_ours(cleaning, text, at + 1) : 0;
 }
 
+/* Bytes first..end-1 differ from the file, and we have changed them. */
 static bool add_change(struct cleaning *cleaning, const struct stretch *text, const uint8_t *file,
                        size_t first, size_t end)
 {
-    for (size_t at = first; at < end;) {
-        size_t length = end - at < PATCH_MEMORY_BYTES ? end - at : PATCH_MEMORY_BYTES;
-        struct patch_memory_change change = {.address = text->address + at, .length = length};
-        memcpy(change.before, text->bytes + at, length);
-        memcpy(change.after, file + at, length);
-        if (!base_array_room(cleaning->changes, cleaning->count, cleaning->capacity))
-            return false;
-        cleaning->changes[cleaning->count++] = change;
-        at += length;
-    }
+    struct patch_memory_change change = {.address = text->address + first, .length = end - first};
+    memcpy(change.before, text->bytes + first, end - first);
+    memcpy(change.after, file + first, end - first);
+    if (!base_array_room(cleaning->changes, cleaning->count, cleaning->capacity))
+        return false;
+    cleaning->changes[cleaning->count++] = change;
     return true;
 }
 
-/* from..to-1 are the page itself; what lies around it is only looked at. */
+/* from..to-1 are the page itself; what lies around it is only looked at. What differs is ours within an instruction that leads to
+ * us, and nowhere else: bytes of such a one may by chance be those of the file, and a stranger's change may lie next to it. */
 static bool compare(struct cleaning *cleaning, const struct stretch *text, const uint8_t *file, size_t from,
                     size_t to)
 {
-    for (size_t at = from; at < to; at++) {
-        if (text->bytes[at] == file[at])
-            continue;
-        size_t end = at + 1;
-        while (end < to && text->bytes[end] != file[end])
+    size_t ours = 0;
+    for (size_t at = from > PATCH_MEMORY_BYTES ? from - PATCH_MEMORY_BYTES : 0; at < to; at++) {
+        size_t leads = filled_leads_to_ours(cleaning, text, at), end = at;
+        ours = leads > ours ? leads : ours;
+        while (at >= from && end < to && end < ours && end - at < PATCH_MEMORY_BYTES &&
+               text->bytes[end] != file[end])
             end++;
-        if (is_our_change(cleaning, text, at, end) && !add_change(cleaning, text, file, at, end))
+        if (end > at && !add_change(cleaning, text, file, at, end))
             return false;
-        at = end;
+        at = end > at ? end - 1 : at;
     }
     return true;
 }
@@ -139,7 +144,8 @@ static bool clean_page(struct cleaning *cleaning, const struct elf_mapping *mapp
     if (!file || got <= page - start)
         return true;
     size_t from = (size_t)(page - start), to = from + PAGE < got ? from + PAGE : got;
-    return compare(cleaning, &(struct stretch){start, bytes, got}, file, from, to);
+    return !memcmp(bytes + from, file + from, to - from) ||
+           compare(cleaning, &(struct stretch){start, bytes, got}, file, from, to);
 }
 
 static bool clean_mapping(struct cleaning *cleaning, const struct elf_mapping *mapping,
