@@ -398,8 +398,7 @@ static int clear_once(struct collect_calls_space *space, struct collect_calls_ri
         uint64_t other;
         for (size_t j = 0; j < space->object_count; j++) {
             struct collect_calls_object *object = &space->objects[j];
-            if (!object->next || object->patch || threads[i].pc < object->low ||
-                threads[i].pc >= object->high ||
+            if (!object->next || threads[i].pc < object->low || threads[i].pc >= object->high ||
                 patch_slab_place(&object->next->slab, threads[i].pc, &other) == PATCH_SLAB_FREE)
                 continue;
             moved = 1;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cfi.h"
+#include "collect_calls_export.h"
 #include "patch_select.h"
 #include "symbol.h"
 #include "wire_loss.h"
@@ -37,6 +38,8 @@ static void free_image(struct collect_calls_image *image)
     free(image->named);
     free(image->slots);
     free(image->quiet);
+    free(image->imports.hashes);
+    free(image->offers.items);
     free(image);
 }
 
@@ -190,6 +193,15 @@ plan(struct collect_calls_images *set, struct collect_calls_image *image, const 
     return COLLECT_CALLS_REFUSED;
 }
 
+/* What it takes and offers: collect_calls_export.h. */
+static int list_names(struct collect_calls_image *image, const struct elf_image *elf)
+{
+    bool planned = image->state == COLLECT_CALLS_PLANNED;
+    int result = collect_calls_imports_make(&image->imports, elf, planned, NULL);
+    return result < 0 || !planned ? result
+                                  : collect_calls_offers_make(&image->offers, elf, &image->plan, NULL);
+}
+
 static bool reserve(struct collect_calls_images *set, uint32_t index)
 {
     if (index < set->capacity)
@@ -213,7 +225,12 @@ struct collect_calls_image *collect_calls_images_get(struct collect_calls_images
     struct collect_calls_image *image = calloc(1, sizeof *image);
     if (!image)
         return NULL;
-    image->state = plan(set, image, &set->images->items[index]);
+    const struct collect_image *from = &set->images->items[index];
+    image->state = plan(set, image, from);
+    if (from->elf && list_names(image, from->elf) < 0) {
+        free_image(image);
+        return NULL;
+    }
     if (image->state == COLLECT_CALLS_REFUSED)
         profile_lose(set->images->profile, WIRE_LOSS_NOT_PLANNED, 1);
     set->items[index] = image;

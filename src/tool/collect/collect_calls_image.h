@@ -28,8 +28,24 @@ enum collect_calls_image_state {
     COLLECT_CALLS_REFUSED   /* cannot be planned: counted as a loss */
 };
 
+/* collect_calls_export.h */
+struct collect_calls_imports {
+    uint64_t *hashes;
+    size_t count, capacity;
+};
+struct collect_calls_offer {
+    uint64_t hash;
+    uint32_t hook;
+};
+struct collect_calls_offers {
+    struct collect_calls_offer *items;
+    size_t count, capacity;
+};
+
 struct collect_calls_image {
     enum collect_calls_image_state state;
+    struct collect_calls_imports imports; /* of every image that can be read, counted or not */
+    struct collect_calls_offers offers;
     struct patch_plan plan;
     uint8_t *wanted;          /* of each site, then each hook; NULL: everything */
     uint8_t *named;           /* of each function: it matches the names that were asked for; NULL: all do */

@@ -161,6 +161,16 @@ static uint64_t callee_by_name(const struct telling *telling, const struct colle
     return 0;
 }
 
+/* The callee of a site in the profile. Where an object that is gone called itself, somebody else may be now. */
+static uint32_t callee_address(const struct telling *telling, const struct collect_calls_object *object,
+                               const struct patch_plan_site *site, uint64_t callee)
+{
+    if (!site->slot)
+        return address_in(telling, object, site->target);
+    bool own = !object->live && callee >= object->low && callee < object->high;
+    return own ? address_in(telling, object, callee - object->bias) : address_at(telling, callee);
+}
+
 static uint32_t site_address(const struct telling *telling, const struct collect_calls_object *object,
                              const struct patch_plan_site *site)
 {
@@ -169,13 +179,22 @@ static uint32_t site_address(const struct telling *telling, const struct collect
 
 /* --- arrivals --- */
 
-/* From code where no site is counted; `from` is the object, if it is one. */
-static void tell_foreign(struct telling *telling, const struct collect_calls_object *from,
-                         uint64_t return_address, uint32_t callee, uint64_t calls)
+/* From code where no site is counted (any more); `from` is the object, if it is one, `site` what a mark names. */
+static void tell_foreign(struct telling *telling, const struct collect_calls_object *from, uint32_t site,
+                         const struct collect_calls_arrival *arrival, uint32_t callee)
 {
-    uint32_t site = from ? address_in(telling, from, return_address - 1 - from->bias)
-                         : address_at(telling, return_address - 1);
-    tell(telling, site, callee, site ? PROFILE_CALL_INDIRECT : PROFILE_CALL_ENTRY, calls);
+    enum profile_call_kind kind = PROFILE_CALL_INDIRECT;
+    uint32_t address = 0;
+    if (patch_block_is_mark(arrival->return_address)) {
+        const struct patch_plan_site *jump = site == PATCH_NONE ? NULL : &from->planned->plan.sites[site];
+        address = jump ? site_address(telling, from, jump) : 0;
+        kind = PROFILE_CALL_TAIL;
+    } else if (from) {
+        address = address_in(telling, from, arrival->return_address - 1 - from->bias);
+    } else {
+        address = address_at(telling, arrival->return_address - 1);
+    }
+    tell(telling, address, callee, address ? kind : PROFILE_CALL_ENTRY, arrival->calls);
 }
 
 static bool is_named(const struct collect_calls_object *object, uint64_t address)
@@ -246,7 +265,8 @@ static void match(struct telling *telling, const struct collect_calls_arrival *a
         return;
     uint32_t callee = address_in(telling, at, entry);
     if (site == PATCH_NONE || !from->patch->slab.stubs[site]) {
-        tell_foreign(telling, from, return_address, callee, arrival->calls);
+        tell_foreign(telling, from, site, &(struct collect_calls_arrival){return_address, 0, arrival->calls},
+                     callee);
         return;
     }
     const struct patch_plan_site *planned = &from->planned->plan.sites[site];
@@ -289,8 +309,8 @@ static void tell_site(struct telling *telling, const struct collect_calls_object
     if (!callee && site->slot && telling->reading->final)
         callee = callee_by_name(telling, object, site);
     if (callee) {
-        uint32_t to = site->slot ? address_at(telling, callee) : address_in(telling, object, site->target);
-        tell(telling, site_address(telling, object, site), to, kind, calls);
+        tell(telling, site_address(telling, object, site), callee_address(telling, object, site, callee),
+             kind, calls);
         if (kind == PROFILE_CALL_TAIL && site->slot && !(object->patch && object->patch->past[index]))
             forgive_stray(telling, callee,
                           calls - (telling->matched[word] < calls ? telling->matched[word] : calls));

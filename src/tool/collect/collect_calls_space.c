@@ -8,6 +8,7 @@
 
 #include "base_array.h"
 #include "collect_calls_build.h"
+#include "collect_calls_export.h"
 #include "collect_calls_read.h"
 #include "elf_maps.h"
 #include "patch_target.h"
@@ -297,7 +298,7 @@ static int wait_for_patch(const struct collect_calls_space *space)
 {
     int count = 0;
     for (size_t i = 0; i < space->object_count; i++)
-        count += space->objects[i].live && !space->objects[i].patch;
+        count += space->objects[i].live && (!space->objects[i].patch || space->objects[i].stale);
     return count;
 }
 
@@ -320,7 +321,11 @@ int collect_calls_space_survey(struct collect_calls_space *space, struct collect
         if (added < 0)
             return base_fail(error, added, "out of memory");
     }
-    return wait_for_patch(space);
+    if (wait_for_patch(space) || space->mapping_count != space->chosen_mappings) {
+        result = collect_calls_export_choose(space, rig, error);
+        space->chosen_mappings = space->mapping_count;
+    }
+    return result < 0 ? result : wait_for_patch(space);
 }
 
 uint64_t collect_calls_space_pairs(const struct collect_calls_space *space)

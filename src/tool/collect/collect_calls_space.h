@@ -82,7 +82,8 @@ struct collect_calls_object {
     uint64_t bias, low, high; /* run-time; of its executable mappings */
     bool live;                /* still mapped */
     bool placed;
-    bool stale; /* its patch is to be made anew */
+    bool chosen; /* which of its exports have hooks */
+    bool stale;  /* its patch is to be made anew */
     uint32_t arena;
     size_t first_window, window_count; /* in the space's windows */
     uint32_t base;                     /* number of its first counter */
@@ -126,6 +127,7 @@ struct collect_calls_space {
     enum patch_form form;
     struct collect_calls_mapping *mappings; /* executable ones of files, by address */
     size_t mapping_count, mapping_capacity;
+    size_t chosen_mappings;               /* how many there were when hooks of exports were chosen */
     struct collect_calls_object *objects; /* dead ones too */
     size_t object_count, object_capacity;
     struct collect_calls_arena *arenas;

@@ -74,6 +74,8 @@ static void keep(struct patch_draft *draft, uint32_t index, const struct patch_p
     uint64_t taken = hook->address + hook->length;
     of->hook = (uint32_t)draft->hook_count;
     of->hook_length = hook->length;
+    if (draft->survey->items[index].taken == CODE_TAKEN_EXPORT && !of->unseen)
+        of->facts |= PATCH_FUNCTION_OFFERED;
     if (taken > function->end)
         of->padding_used = (uint8_t)(taken - function->end);
     draft->hooks[draft->hook_count++] = *hook;

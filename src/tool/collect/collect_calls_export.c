@@ -1,0 +1,226 @@
+#include "collect_calls_export.h"
+
+#include <elf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base_array.h"
+#include "base_map.h"
+#include "patch_select.h"
+
+/* --- dynamic symbols --- */
+
+struct symbols {
+    struct elf_section symbols, strings;
+    size_t count;
+};
+
+static bool open_symbols(const struct elf_image *image, struct symbols *symbols)
+{
+    bool found = elf_image_section(image, ".dynsym", &symbols->symbols) && symbols->symbols.bytes &&
+                 elf_image_section(image, ".dynstr", &symbols->strings) && symbols->strings.bytes;
+    symbols->count = found ? symbols->symbols.size / sizeof(Elf64_Sym) : 0;
+    return found;
+}
+
+static Elf64_Sym symbol_at(const struct symbols *symbols, size_t index)
+{
+    Elf64_Sym symbol;
+    memcpy(&symbol, symbols->symbols.bytes + index * sizeof symbol, sizeof symbol);
+    return symbol;
+}
+
+/* 0: no name. Versions do not matter here: a hook too many is no harm. */
+static uint64_t hash_of(const struct symbols *symbols, const Elf64_Sym *symbol)
+{
+    const struct elf_section *strings = &symbols->strings;
+    if (symbol->st_name >= strings->size)
+        return 0;
+    const char *name = (const char *)strings->bytes + symbol->st_name;
+    size_t length = strnlen(name, strings->size - symbol->st_name);
+    return length ? base_hash_bytes(name, length) | 1 : 0;
+}
+
+/* --- what an image takes --- */
+
+/* Marks the symbols that relocations other than JUMP_SLOT refer to. */
+static void mark_relocated(const struct elf_image *image, uint8_t *marks, size_t count)
+{
+    for (size_t i = 0; i < elf_image_section_count(image); i++) {
+        struct elf_section section;
+        if (!elf_image_section_header(image, i, &section) || section.type != SHT_RELA ||
+            !(section.flags & SHF_ALLOC) || !elf_image_section_at(image, i, &section) || !section.bytes)
+            continue;
+        for (size_t at = 0; at + sizeof(Elf64_Rela) <= section.size; at += sizeof(Elf64_Rela)) {
+            Elf64_Rela relocation;
+            memcpy(&relocation, section.bytes + at, sizeof relocation);
+            size_t symbol = ELF64_R_SYM(relocation.r_info);
+            if (symbol < count && ELF64_R_TYPE(relocation.r_info) != R_X86_64_JUMP_SLOT)
+                marks[symbol] = 1;
+        }
+    }
+}
+
+/* An undefined symbol with a value is a function whose address the program takes as that of its own linkage stub. */
+int collect_calls_imports_make(struct collect_calls_imports *imports, const struct elf_image *image,
+                               bool calls, struct base_error *error)
+{
+    struct symbols symbols = {0};
+    *imports = (struct collect_calls_imports){0};
+    if (!open_symbols(image, &symbols))
+        return BASE_OK;
+    uint8_t *marks = calloc(symbols.count + 1, 1);
+    bool room = marks != NULL;
+    if (room)
+        mark_relocated(image, marks, symbols.count);
+    for (size_t i = 1; room && i < symbols.count; i++) {
+        Elf64_Sym symbol = symbol_at(&symbols, i);
+        uint64_t hash = hash_of(&symbols, &symbol);
+        bool undefined = symbol.st_shndx == SHN_UNDEF,
+             wanted = marks[i] || (undefined && (!calls || symbol.st_value));
+        if (!hash || !wanted)
+            continue;
+        room = base_array_room(imports->hashes, imports->count, imports->capacity);
+        if (room)
+            imports->hashes[imports->count++] = hash;
+    }
+    free(marks);
+    return room ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
+}
+
+/* --- what an image offers --- */
+
+int collect_calls_offers_make(struct collect_calls_offers *offers, const struct elf_image *image,
+                              const struct patch_plan *plan, struct base_error *error)
+{
+    struct symbols symbols = {0};
+    *offers = (struct collect_calls_offers){0};
+    if (!open_symbols(image, &symbols))
+        return BASE_OK;
+    for (size_t i = 1; i < symbols.count; i++) {
+        Elf64_Sym symbol = symbol_at(&symbols, i);
+        uint64_t hash = hash_of(&symbols, &symbol);
+        uint32_t function = hash && symbol.st_shndx != SHN_UNDEF && symbol.st_value
+                                ? patch_plan_function_at(plan, symbol.st_value)
+                                : PATCH_NONE;
+        if (function == PATCH_NONE || plan->functions[function].start != symbol.st_value ||
+            !(plan->functions[function].facts & PATCH_FUNCTION_OFFERED) ||
+            plan->functions[function].hook == PATCH_NONE)
+            continue;
+        if (!base_array_room(offers->items, offers->count, offers->capacity))
+            return base_fail(error, BASE_ENOMEM, "out of memory");
+        offers->items[offers->count++] = (struct collect_calls_offer){hash, plan->functions[function].hook};
+    }
+    return BASE_OK;
+}
+
+/* --- who is needed by whom --- */
+
+static const char *name_of(const struct collect_image *image)
+{
+    const char *soname = patch_select_soname(image->elf), *slash = strrchr(image->path, '/');
+    return soname[0] ? soname : slash ? slash + 1 : image->path;
+}
+
+/* Notes the names in DT_NEEDED. */
+static bool note_needed(const struct elf_image *image, struct base_map *needed)
+{
+    struct elf_section dynamic, strings;
+    bool room = true;
+    if (!elf_image_section(image, ".dynamic", &dynamic) || !dynamic.bytes ||
+        !elf_image_section(image, ".dynstr", &strings) || !strings.bytes)
+        return true;
+    for (size_t at = 0; room && at + sizeof(Elf64_Dyn) <= dynamic.size; at += sizeof(Elf64_Dyn)) {
+        Elf64_Dyn entry;
+        memcpy(&entry, dynamic.bytes + at, sizeof entry);
+        if (entry.d_tag != DT_NEEDED || entry.d_un.d_val >= strings.size)
+            continue;
+        const char *name = (const char *)strings.bytes + entry.d_un.d_val;
+        size_t length = strnlen(name, strings.size - entry.d_un.d_val);
+        room = base_map_set(needed, base_hash_bytes(name, length), 1);
+    }
+    return room;
+}
+
+/* Of libraries that dlopen has loaded the needed ones are marked too: they could have been there from the start as well,
+ * and who uses dlsym on them is seldom. */
+static bool find_needed(const struct collect_calls_space *space, const struct collect_images *images,
+                        struct base_map *needed)
+{
+    bool room = true;
+    for (size_t i = 0; room && i < space->mapping_count; i++) {
+        const struct collect_image *image = &images->items[space->mappings[i].image];
+        room = !image->elf || note_needed(image->elf, needed);
+    }
+    return room;
+}
+
+static bool is_needed(const struct collect_image *image, const struct base_map *needed)
+{
+    const char *name = name_of(image);
+    struct elf_section interpreter;
+    return elf_image_section(image->elf, ".interp", &interpreter) ||
+           base_map_find(needed, base_hash_bytes(name, strlen(name))) != BASE_MAP_NONE;
+}
+
+/* --- choosing --- */
+
+static int gather(const struct collect_calls_space *space, struct collect_calls_rig *rig,
+                  struct base_map *taken, struct base_error *error)
+{
+    for (size_t i = 0; i < space->mapping_count; i++) {
+        struct collect_calls_image *image = collect_calls_images_get(&rig->images, space->mappings[i].image);
+        bool room = image != NULL;
+        for (size_t j = 0; room && j < image->imports.count; j++)
+            room = base_map_set(taken, image->imports.hashes[j], 1);
+        if (!room)
+            return base_fail(error, BASE_ENOMEM, "out of memory");
+    }
+    return BASE_OK;
+}
+
+/* 1: a hook is wanted that was not. A hook that is in force is never given up. */
+static bool choose(struct collect_calls_object *object, bool needed, const struct base_map *taken)
+{
+    const struct collect_calls_image *image = object->planned;
+    uint32_t sites = image->plan.header->site_count;
+    bool more = false;
+    for (size_t i = 0; i < image->offers.count; i++) {
+        const struct collect_calls_offer *offer = &image->offers.items[i];
+        uint8_t *wanted = &object->wanted[sites + offer->hook];
+        bool use = !needed || base_map_find(taken, offer->hash) != BASE_MAP_NONE;
+        if (!object->chosen && !use)
+            *wanted = 0;
+    }
+    for (size_t i = 0; i < image->offers.count; i++) { /* a function of several names */
+        const struct collect_calls_offer *offer = &image->offers.items[i];
+        uint8_t *wanted = &object->wanted[sites + offer->hook];
+        bool may = !image->wanted || image->wanted[sites + offer->hook];
+        if (*wanted || !may || (needed && base_map_find(taken, offer->hash) == BASE_MAP_NONE))
+            continue;
+        *wanted = 1;
+        more = true;
+    }
+    return more;
+}
+
+int collect_calls_export_choose(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                                struct base_error *error)
+{
+    struct base_map taken = {0}, needed = {0};
+    const struct collect_images *images = rig->images.images;
+    int result = gather(space, rig, &taken, error);
+    if (result == BASE_OK && !find_needed(space, images, &needed))
+        result = base_fail(error, BASE_ENOMEM, "out of memory");
+    for (size_t i = 0; i < space->object_count && result == BASE_OK; i++) {
+        struct collect_calls_object *object = &space->objects[i];
+        if (!object->live)
+            continue;
+        bool more = choose(object, is_needed(&images->items[object->image], &needed), &taken);
+        object->stale |= more && object->chosen && object->patch;
+        object->chosen = true;
+    }
+    base_map_free(&taken);
+    base_map_free(&needed);
+    return result;
+}
