@@ -1,0 +1,315 @@
+/* Bells that ring in many places at once: whoever rings is heard, and answered, whatever the number of bells. Those who ring are
+ * threads and forked children that write the shared words as the bell's code does (patch_x86_64_bell.h). */
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "collect_calls_bell.h"
+
+enum { MANY = 200, THREADS = 6, RINGS = 300, PATIENCE_MS = 20000 };
+
+static struct patch_bell *bells; /* shared, MANY of them */
+static struct collect_calls_space spaces[MANY];
+static struct collect_calls_listener *listener;
+
+static int set_up(void **state)
+{
+    (void)state;
+    bells = mmap(NULL, MANY * sizeof *bells, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(bells, MAP_FAILED);
+    for (unsigned i = 0; i < MANY; i++) {
+        bells[i].active = 1;
+        spaces[i] = (struct collect_calls_space){.pid = getpid(), .bell = &bells[i]};
+    }
+    return collect_calls_listener_new(&listener, NULL);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    collect_calls_listener_free(listener);
+    return munmap(bells, MANY * sizeof *bells);
+}
+
+static void listen_to(unsigned first, unsigned count)
+{
+    for (unsigned i = first; i < first + count; i++)
+        assert_int_equal(collect_calls_bell_listen(&spaces[i], listener, NULL), BASE_OK);
+}
+
+/* --- who rings --- */
+
+static long futex(uint32_t *word, int operation, uint32_t value)
+{
+    const struct timespec round = {.tv_nsec = PATCH_BELL_TIMEOUT * 1000000l};
+    return syscall(SYS_futex, word, operation, value, operation == FUTEX_WAIT ? &round : NULL, NULL, 0);
+}
+
+/* False: nobody answered within 20 s. */
+static bool ring(struct patch_bell *bell)
+{
+    if (!__atomic_load_n(&bell->active, __ATOMIC_SEQ_CST))
+        return true;
+    uint32_t mine = __atomic_add_fetch(&bell->rung, 1, __ATOMIC_SEQ_CST);
+    futex(&bell->rung, FUTEX_WAKE, 1);
+    for (unsigned i = 0; i < PATIENCE_MS / PATCH_BELL_TIMEOUT; i++) {
+        uint32_t answered = __atomic_load_n(&bell->answered, __ATOMIC_SEQ_CST);
+        if ((int32_t)(answered - mine) >= 0 || !__atomic_load_n(&bell->active, __ATOMIC_SEQ_CST))
+            return true;
+        futex(&bell->answered, FUTEX_WAIT, answered);
+    }
+    return false;
+}
+
+/* --- who listens: as a session does --- */
+
+static bool heard(int ms)
+{
+    struct pollfd file = {collect_calls_listener_file(listener), POLLIN, 0};
+    eventfd_t value;
+    int result;
+    while ((result = poll(&file, 1, ms)) < 0 && errno == EINTR)
+        ;
+    return result == 1 && eventfd_read(file.fd, &value) == 0;
+}
+
+/* Answers what rings; returns how many bells did. */
+static unsigned answer_all(void)
+{
+    unsigned count = 0;
+    uint32_t rung;
+    for (unsigned i = 0; i < MANY; i++)
+        if (collect_calls_bell_rings(&spaces[i], &rung)) {
+            collect_calls_bell_answer(&spaces[i], rung);
+            count++;
+        }
+    return count;
+}
+
+static uint64_t rung_in_all(void)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < MANY; i++)
+        sum += bells[i].rung;
+    return sum;
+}
+
+/* Until `rings` were heard and every one has its answer. */
+static void serve(uint64_t rings)
+{
+    while (rung_in_all() < rings) {
+        assert_true(heard(PATIENCE_MS));
+        answer_all();
+    }
+    for (int i = 0; i < 100 && answer_all(); i++)
+        ;
+    for (unsigned i = 0; i < MANY; i++)
+        assert_int_equal(bells[i].answered, bells[i].rung);
+}
+
+static pid_t fork_ringer(unsigned first, unsigned step, unsigned rings)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        bool answered = true;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (unsigned i = 0; i < rings; i++)
+            answered &= ring(&bells[(first + i * step) % MANY]);
+        _exit(answered ? 0 : 1);
+    }
+    return pid;
+}
+
+static void assert_answered(pid_t pid)
+{
+    int status = -1;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* --- the tests --- */
+
+static void one_ring_is_heard_once(void **state)
+{
+    (void)state;
+    uint32_t rung = 77;
+    listen_to(0, 1);
+    assert_false(heard(0));
+    assert_false(collect_calls_bell_rings(&spaces[0], &rung));
+    pid_t pid = fork_ringer(0, 0, 1);
+    assert_true(heard(PATIENCE_MS));
+    assert_true(collect_calls_bell_rings(&spaces[0], &rung));
+    assert_int_equal(rung, 1);
+    assert_true(collect_calls_bell_rings(&spaces[0], &rung)); /* until it is answered */
+    collect_calls_bell_answer(&spaces[0], rung);
+    assert_false(collect_calls_bell_rings(&spaces[0], &rung));
+    assert_answered(pid);
+    assert_false(heard(20));
+}
+
+/* Rung once more after the listener looked, before the answer: that ring is not answered by it. */
+static void a_later_ring_is_not_answered_by_an_earlier_answer(void **state)
+{
+    (void)state;
+    uint32_t first, second;
+    bells[0].rung = bells[0].answered = UINT32_MAX; /* counts wrap around */
+    listen_to(0, 1);
+    assert_true(heard(PATIENCE_MS)); /* it has rung before */
+    assert_false(collect_calls_bell_rings(&spaces[0], &first));
+    pid_t pid = fork_ringer(0, 0, 1);
+    assert_true(heard(PATIENCE_MS));
+    assert_true(collect_calls_bell_rings(&spaces[0], &first));
+    assert_int_equal(first, 0);
+    pid_t other = fork_ringer(0, 0, 1);
+    assert_true(heard(PATIENCE_MS));
+    collect_calls_bell_answer(&spaces[0], first);
+    assert_answered(pid);
+    assert_true(collect_calls_bell_rings(&spaces[0], &second));
+    assert_int_equal(second, 1);
+    assert_int_equal(waitpid(other, NULL, WNOHANG), 0);
+    collect_calls_bell_answer(&spaces[0], second);
+    assert_answered(other);
+}
+
+static void many_bells_are_heard(void **state)
+{
+    (void)state;
+    pid_t children[4];
+    listen_to(0, MANY);
+    for (unsigned i = 0; i < MANY; i += 7) { /* each alone, beyond what one call can wait for, too */
+        pid_t pid = fork_ringer(i, 0, 1);
+        assert_true(heard(PATIENCE_MS));
+        assert_int_equal(answer_all(), 1);
+        assert_answered(pid);
+    }
+    assert_true(collect_calls_bell_rings(&spaces[0], &(uint32_t){0}) == false);
+    uint64_t before = rung_in_all();
+    for (unsigned i = 0; i < 4; i++)
+        children[i] = fork_ringer(i * 50, 3 + 2 * i, RINGS);
+    serve(before + 4 * RINGS);
+    for (unsigned i = 0; i < 4; i++)
+        assert_answered(children[i]);
+    assert_int_equal(rung_in_all(), before + 4 * RINGS);
+}
+
+static void *ring_often(void *context)
+{
+    bool answered = true;
+    for (unsigned i = 0; i < RINGS; i++)
+        answered &= ring(context);
+    return answered ? context : NULL;
+}
+
+static void threads_share_a_bell(void **state)
+{
+    (void)state;
+    pthread_t threads[THREADS];
+    listen_to(0, 3);
+    for (unsigned i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, ring_often, &bells[i % 3]), 0);
+    serve((uint64_t)THREADS * RINGS);
+    for (unsigned i = 0; i < THREADS; i++) {
+        void *answered = NULL;
+        pthread_join(threads[i], &answered);
+        assert_ptr_equal(answered, &bells[i % 3]);
+    }
+}
+
+static void bells_come_and_go_meanwhile(void **state)
+{
+    (void)state;
+    pid_t pid = fork_ringer(0, 0, RINGS);
+    listen_to(0, 1); /* it may have rung before: nobody is forgotten */
+    for (unsigned i = 0; i < 50; i++) {
+        unsigned other = 1 + i % 100;
+        if (heard(1))
+            answer_all();
+        listen_to(other, 20);
+        answer_all();
+        for (unsigned j = other; j < other + 20; j++)
+            collect_calls_bell_forget(&spaces[j], listener);
+    }
+    serve(RINGS);
+    assert_answered(pid);
+}
+
+static void a_forgotten_bell_is_not_looked_at(void **state)
+{
+    (void)state;
+    listen_to(0, 2);
+    collect_calls_bell_forget(&spaces[0], listener);
+    collect_calls_bell_forget(&spaces[0], listener); /* it is none of them any more */
+    bells[0].rung++;
+    futex(&bells[0].rung, FUTEX_WAKE, INT_MAX);
+    assert_false(heard(20));
+    struct patch_bell *gone = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct collect_calls_space space = {.bell = gone};
+    assert_int_equal(collect_calls_bell_listen(&space, listener, NULL), BASE_OK);
+    collect_calls_bell_forget(&space, listener);
+    munmap(gone, 4096);
+    pid_t pid = fork_ringer(1, 0, 1);
+    assert_true(heard(PATIENCE_MS));
+    assert_int_equal(answer_all(), 2);
+    assert_answered(pid);
+}
+
+static void a_silenced_bell_lets_everybody_go(void **state)
+{
+    (void)state;
+    uint32_t rung;
+    listen_to(0, 1);
+    pid_t pid = fork_ringer(0, 0, 1);
+    assert_true(heard(PATIENCE_MS));
+    collect_calls_bell_silence(&spaces[0]);
+    assert_answered(pid);
+    assert_answered(fork_ringer(0, 0, RINGS)); /* nor does anyone wait later */
+    assert_true(collect_calls_bell_rings(&spaces[0], &rung));
+    assert_int_equal(rung, 1);
+}
+
+static void a_space_without_a_bell_is_quiet(void **state)
+{
+    (void)state;
+    uint32_t rung;
+    struct collect_calls_space space = {.pid = getpid()};
+    assert_int_equal(collect_calls_bell_listen(&space, listener, NULL), BASE_OK);
+    assert_false(collect_calls_bell_rings(&space, &rung));
+    collect_calls_bell_silence(&space);
+    assert_true(collect_calls_bell_settled(&space));
+    collect_calls_bell_forget(&space, listener);
+    assert_false(heard(5));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(one_ring_is_heard_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_later_ring_is_not_answered_by_an_earlier_answer, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(many_bells_are_heard, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(threads_share_a_bell, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(bells_come_and_go_meanwhile, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_forgotten_bell_is_not_looked_at, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_silenced_bell_lets_everybody_go, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_space_without_a_bell_is_quiet, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
