@@ -14,6 +14,7 @@ NAME = "calls"
 TITLE = "Counting every call"
 LEVELS = ["-O0", "-O1", "-O2", "-O3", "-Os"]
 ROUNDS = 10  # the "mean of ten"
+START_UP = ("deregister_tm_clones", "register_tm_clones", "__do_global_dtors_aux", "frame_dummy")  # the compiler's crtbegin.o
 
 
 def tally_prefix(bench, output, more=("--no-time",)):
@@ -161,6 +162,10 @@ def coverage(bench, command, name):
     figures = {}
     for image, kind, found, counted in rows(bench, output, "select image, kind, found, counted from coverage"):
         figures.setdefault(image, {})[kind] = (int(found), int(counted))
+    names = ", ".join(f"'{name}'" for name in START_UP)
+    for image, count in rows(bench, output, f"select image, count(*) from uncovered where function in ({names}) group by image"):
+        found, counted = figures[image]["functions"]
+        figures[image]["functions"] = (found - int(count), counted)
     left = {}
     for image, reason, count in rows(bench, output, "select image, reason, count from coverage_left order by count desc"):
         left.setdefault(image, []).append(f"{int(count):,} {reason}")
@@ -324,7 +329,7 @@ def lines(found, entries, shares, ready):
             "same sources (Debian's have no symbols; gprof needs -pg), uftrace and callgrind with less of the same work.", ""]
     notes = sorted({entry["note"] for entry in found if entry["note"]})
     text += measure.table(header, [cost_row(entry) for entry in found]) + [""] + notes
-    text += ["", "### What is counted", "", "Functions whose every call is counted, of those that can be called at all; the last column has what was left alone.", ""]
+    text += ["", "### What is counted", "", "Functions whose every call is counted, of those that can be called at all, without the four of crtbegin.o, which has no", "call-frame information; the last column has what was left alone.", ""]
     text += measure.table(["program: file", "functions", "share", "sites", "indirect sites", "indirect of all", "left, and why"],
                           [coverage_row(entry) for entry in entries])
     text += ["", "### Time with and without counting", "", "Shares of sampled time with their 95 % intervals.", ""]

@@ -68,7 +68,7 @@ TRUTH_FUNCTION void jumps_yield(int index)
 TRUTH_FUNCTION void jumps_inner(int index)
 {
     CALLS("jumps_inner", "jumps_yield", "direct", jumps_yield(index));
-    CALLS("jumps_inner", "jumps_leaf", "direct", jumps_leaf(index));
+    TRUTH_CALL(CALLS("jumps_inner", "jumps_leaf", "direct", jumps_leaf(index)));
 }
 
 TRUTH_FUNCTION void jumps_body(void)

@@ -35,17 +35,17 @@ TRUTH_FUNCTION void signals_on_timer(int number)
     static volatile unsigned long turn;
 
     CALLS_COUNT("*", "signals_on_timer", "");
-    CALLS("signals_on_timer", "signals_leaf", "direct", signals_leaf(number));
+    TRUTH_CALL(CALLS("signals_on_timer", "signals_leaf", "direct", signals_leaf(number)));
     if (turn++ % 64 == 0)
         raise(SIGUSR2);
-    CALLS("signals_on_timer", "signals_leaf", "direct", signals_leaf(number));
+    TRUTH_CALL(CALLS("signals_on_timer", "signals_leaf", "direct", signals_leaf(number)));
 }
 
 TRUTH_FUNCTION void signals_on_user(int number)
 {
     CALLS_COUNT("*", "signals_on_user", "");
     CALLS("signals_on_user", "signals_deep", "direct", signals_deep(number % 8));
-    CALLS("signals_on_user", "signals_step", "direct", signals_step(number));
+    TRUTH_CALL(CALLS("signals_on_user", "signals_step", "direct", signals_step(number)));
 }
 
 static void handle(int number, void (*handler)(int), int flags)

@@ -19,6 +19,7 @@ import collections
 import os
 import re
 import sqlite3
+import struct
 import subprocess
 import sys
 import tempfile
@@ -181,6 +182,35 @@ def described(path):
     return sorted((int(low, 16), int(high, 16)) for low, high in re.findall(r" FDE .*pc=([0-9a-f]+)\.\.([0-9a-f]+)", text))
 
 
+def entry(path):
+    """Where an image begins to run, or None."""
+    text = subprocess.run(["readelf", "--wide", "--file-header", path], check=False, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL).stdout.decode(errors="replace")
+    found = re.search(r"Entry point address:\s+(0x[0-9a-f]+)", text)
+    return int(found.group(1), 16) if found else None
+
+
+def byte_at(path, address):
+    """The byte of an image at an address; None: it is in no segment of the file."""
+    with open(path, "rb") as image:
+        header = image.read(64)
+        offset, = struct.unpack_from("<Q", header, 32)
+        size, count = struct.unpack_from("<HH", header, 54)
+        for number in range(count):
+            image.seek(offset + number * size)
+            kind, _, start, low, _, length = struct.unpack_from("<IIQQQQ", image.read(size))
+            if kind == 1 and low <= address < low + length:
+                image.seek(start + address - low)
+                return image.read(1)[0]
+    return None
+
+
+def is_short_jump(place):
+    """jmp or jcc of two bytes."""
+    byte = byte_at(*place) if place != OUTSIDE_KEY and os.path.exists(place[0]) else None
+    return byte is not None and (byte == 0xeb or byte & 0xf0 == 0x70)
+
+
 class Frames:
     """Which addresses of which image are described; read once an image. Entries of linkage tables are no functions."""
 
@@ -214,16 +244,19 @@ class Frames:
 
 class Comparison:
     """differences: [(site, callee, tally's, callgrind's)]; aside: calls without call-frame information; unknown: calls that
-    tally counted without their caller; equal: edges that agree; calls: of those."""
+    tally counted without their caller; equal: edges that agree; calls: of those; told: edges that tally says it cannot
+    count, and did not - two-byte jumps, callees it lists as uncovered - but every arrival of which it counted."""
 
-    def __init__(self, trace, rows, outside=OUTSIDE, frames=None):
+    def __init__(self, trace, rows, outside=OUTSIDE, frames=None, uncovered=(), varying=()):
         self.trace, self.outside, self.frames = trace, outside, frames or Frames()
         self.names = dict(trace.names)
         self.differences, self.equal, self.calls = [], 0, 0
         self.aside, self.unknown = collections.Counter(), collections.Counter()
         self.kinds, self.pads = collections.Counter(), 0
+        self.entries = {(path, entry(path)) for path in trace.executed}
         counted = self.counted(rows)
-        made = self.made({callee for _, callee in counted})
+        made = self.made({callee for _, callee in counted} | set(self.unknown))
+        self.uncovered, self.varying, self.told = set(uncovered), set(varying), []
         self.judge(counted, made)
 
     def place(self, place):
@@ -250,8 +283,10 @@ class Comparison:
         """callgrind's, in the same terms. A jump is a call if another function is entered at its start."""
         counts = collections.Counter()
         for (site, callee), times in self.trace.unlinked().items():
-            if site[0] == "???":
+            if site[0] == "???" or callee[0] == "???":  # _init and the like, which lie in no object for callgrind
                 continue
+            if callee in self.entries or re.search(r"\.cold\b", self.trace.names.get(callee, "")):
+                continue  # begun by the kernel, not called; half a function
             site, callee = self.place(site), self.place(callee)
             if callee not in callees and self.inside(callee):
                 self.pads += times
@@ -269,7 +304,7 @@ class Comparison:
         return start is not None and start != place[1]
 
     def judge(self, counted, made):
-        missing = collections.Counter()
+        missing, differences = collections.Counter(), []
         for edge in sorted(set(counted) | set(made)):
             got, wanted = counted[edge], made[edge]
             if got == wanted:
@@ -277,10 +312,16 @@ class Comparison:
                 self.calls += got
             elif not all(self.frames.holds(place) for place in edge):
                 self.aside[edge] += wanted - got
-            else:
-                self.differences.append((edge[0], edge[1], got, wanted))
+            elif edge not in self.varying:
+                differences.append((edge[0], edge[1], got, wanted))
                 missing[edge[1]] += wanted - got
-        self.matched = sum(1 for callee, calls in self.unknown.items() if missing[callee] == calls)
+        for difference in differences:
+            callee = difference[1]
+            named = callee in self.uncovered or is_short_jump(difference[0])
+            told = named and difference[2] < difference[3] and missing[callee] == self.unknown[callee]
+            (self.told if told else self.differences).append(difference)
+        for _, callee, _, _ in self.told:
+            self.unknown.pop(callee, None)
 
     def text(self, place):
         if place == OUTSIDE_KEY:
@@ -299,11 +340,23 @@ class Comparison:
     def summary(self):
         kinds = ", ".join(f"{calls:,} {kind}" for kind, calls in sorted(self.kinds.items()))
         return (f"{self.equal} edges equal ({self.calls:,} calls: {kinds}), {len(self.differences)} differ, "
-                f"{sum(self.unknown.values()):,} calls without a caller, {self.pads} jumps to landing pads, {len(self.aside)} edges of code without call-frame information")
+                f"{sum(self.unknown.values()):,} calls without a caller, {len(self.told)} that tally says it leaves, {self.pads} jumps to landing pads, {len(self.aside)} edges of code without call-frame information")
 
 
-def compare(trace, profile, outside=OUTSIDE):
-    return Comparison(trace, read_profile(profile), outside)
+def read_uncovered(path):
+    """Places of the functions of which tally says that not every call is counted."""
+    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as profile:
+        return [(file, address % 2**64) for file, address in profile.execute("select path, address from uncovered")]
+
+
+def compare(trace, profile, outside=OUTSIDE, varying=()):
+    return Comparison(trace, read_profile(profile), outside, None, read_uncovered(profile), varying)
+
+
+def varying(trace, profiles):
+    """Edges that differ from run to run by themselves: hashes with a random seed."""
+    seen = [Comparison(trace, read_profile(profile)).counted(read_profile(profile)) for profile in profiles]
+    return {edge for counts in seen for edge in counts if any(other[edge] != counts[edge] for other in seen)}
 
 
 def main(arguments):

@@ -111,20 +111,32 @@ def truth_sees_differences(context):
     context.equal(len(calls.Comparison(truth, by_process, by_process=True).wrong), 2, "complaints about calls of another process")
 
 
-def compared(context, command, least, options=()):
-    """Runs the command below both; not one edge may differ."""
+def without_pid(output):
+    return re.sub(rb'"pid":\d+', b"", output)
+
+
+def compared(context, command, least, options=(), runs=1, status=0, resolvers=()):
+    """Runs the command below both; not one edge may differ, but those that differ between tally's own `runs`, and calls of
+    `resolvers`, which ld.so makes before an object is ready."""
     tap.need("valgrind", "readelf")
     output = context.path("callgrind.out")
     made = callgrind_edges.run_callgrind(command, output, cwd=context.folder, timeout=200)
-    context.equal(made.returncode, 0, f"status of callgrind ({made.stderr[-500:]!r})")
-    profile = calls.counted(context, command, options, env=dict(os.environ, LD_BIND_NOW="1"))
-    comparison = callgrind_edges.compare(callgrind_edges.read(output), profile.path)
-    context.note(comparison.summary())
-    context.check(not comparison.differences, "\n".join(comparison.lines(40)))
-    context.equal(sum(comparison.unknown.values()), 0, "calls without a caller: " + "; ".join(comparison.lines()[-5:]))
+    context.equal(made.returncode, status, f"status of callgrind ({made.stderr[-500:]!r})")
+    results = [tally.record(context, command, calls.options(*options), f"profile{run}", env=dict(os.environ, LD_BIND_NOW="1"))
+               for run in range(runs)]
+    for result in results:
+        context.equal(result.status, status, f"status of tally ({result.errors[-500:]!r})")
+        if b"CPU time" not in result.output:
+            context.equal(without_pid(result.output), without_pid(made.stdout), "what the program wrote")
+    trace = callgrind_edges.read(output)
+    differing = callgrind_edges.varying(trace, [result.profile for result in results]) if runs > 1 else ()
+    comparison = callgrind_edges.compare(trace, results[0].profile, varying=differing)
+    wrong = [difference for difference in comparison.differences if comparison.names.get(difference[1]) not in resolvers]
+    context.note(comparison.summary() + (f", {len(differing)} vary by themselves" if differing else ""))
+    context.check(not wrong, "\n".join(comparison.lines(40)))
+    context.check(len(differing) <= 6, f"{len(differing)} edges vary from run to run")
+    context.equal(sum(comparison.unknown.values()), 0, "calls without a caller")
     context.check(comparison.equal >= least, f"only {comparison.equal} edges to compare")
-    same = made.stdout == profile.output.encode()
-    context.check(same or b"CPU time" in made.stdout, "the program wrote something else")
     return comparison
 
 
@@ -165,7 +177,7 @@ print(fib(15), count, ok, message, sum)
 @tap.case
 def lua(context):
     tap.need("lua5.4")
-    compared(context, ["/usr/bin/lua5.4", workloads.write(context, "work.lua", LUA)], 250)
+    compared(context, ["/usr/bin/lua5.4", workloads.write(context, "work.lua", LUA)], 1000, runs=4)
 
 
 def formula(context, variables=110, clauses=430):
@@ -182,17 +194,9 @@ def formula(context, variables=110, clauses=430):
 
 @tap.case
 def minisat(context):
-    """Its status says what it found; 10: it can be satisfied, 20: it cannot."""
-    tap.need("minisat", "valgrind")
-    output = context.path("callgrind.out")
-    direct = ["minisat", "-verb=0", formula(context), context.path("model")]
-    made = callgrind_edges.run_callgrind(direct, output, cwd=context.folder)
-    context.check(made.returncode in (10, 20), f"status of callgrind {made.returncode} ({made.stderr[-500:]!r})")
-    profile = calls.counted(context, direct, (), "profile", made.returncode, env=dict(os.environ, LD_BIND_NOW="1"))
-    comparison = callgrind_edges.compare(callgrind_edges.read(output), profile.path)
-    context.note(comparison.summary())
-    context.check(not comparison.differences, "\n".join(comparison.lines(40)))
-    context.check(comparison.equal >= 60, f"only {comparison.equal} edges to compare")
+    """C++, two libraries. Its status says that the formula can be satisfied."""
+    tap.need("minisat")
+    compared(context, ["minisat", "-verb=0", formula(context), context.path("model")], 250, status=10)
 
 
 @tap.case
@@ -213,20 +217,21 @@ def tail(context):
 
 @tap.case
 def linkage(context):
-    compared(context, [context.program("calls_linkage"), "300"], 8)
+    compared(context, [context.program("calls_linkage"), "300"], 20, resolvers=("choose",))
 
 
 # --- gprof ---
 
 def gprof_calls(context, program, folder):
-    """{function: calls} of the flat profile."""
-    text = subprocess.run(["gprof", "-b", "-p", program, os.path.join(folder, "gmon.out")], check=True,
+    """{function: calls} of the call graph."""
+    text = subprocess.run(["gprof", "-b", "-q", program, os.path.join(folder, "gmon.out")], check=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE).stdout.decode()
     found = {}
-    for line in text.splitlines():
-        words = re.match(r"\s*[\d.]+\s+[\d.]+\s+[\d.]+\s+(\d+)\s+(?:[\d.]+\s+[\d.]+\s+)?(\S.*)$", line)
+    for line in text.splitlines():  # a function's own line: calls from others + calls of itself
+        words = re.match(r"\[\d+\]\s+[\d.]+\s+[\d.]+\s+[\d.]+\s+(\d+)(?:\+(\d+))?\s+(\S.*?)( <cycle \d+>)? \[\d+\]$", line)
         if words:
-            found[calls.plain(words.group(2))] = found.get(calls.plain(words.group(2)), 0) + int(words.group(1))
+            name = calls.plain(words.group(3))
+            found[name] = found.get(name, 0) + int(words.group(1)) + int(words.group(2) or 0)
     return found
 
 

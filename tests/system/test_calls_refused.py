@@ -141,7 +141,7 @@ def a_vfork_parent(context):
 
 @tap.case
 def options_that_make_no_sense(context):
-    for words in (["--no-time"], ["--calls-image", "x"]):
+    for words in (["--no-time"],):
         result = tally.run(context, [context.tally, "record", *words, "-o", context.path("profile"), "--", "true"])
         context.equal(result.status, 2, f"status of {' '.join(words)} ({result.text()})")
         context.check(b"--calls" in result.errors, f"--calls is not named: {result.errors!r}")
