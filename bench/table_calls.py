@@ -227,7 +227,7 @@ def coverage_goal(entries):
 def set_up(bench, name, command, cached):
     """Median milliseconds that planning and writing take, by the profile's own account."""
     times = []
-    for _ in range(1 if bench.quick else 5):
+    for _ in range(1 if bench.quick else 3):
         with tempfile.TemporaryDirectory(dir=bench.work) as cache:
             environment = dict(os.environ, XDG_CACHE_HOME=cache)
             output = bench.path("setup.tally")
