@@ -46,6 +46,7 @@ struct patch_helper {
     /* What came with answers and was not asked for yet (patch_trace_next): from `first` to `count`. */
     struct patch_trace_event *events;
     size_t event_first, event_count, event_capacity;
+    bool events_lost; /* there was no memory for some; patch_trace_next says so once */
 };
 
 int patch_helper_begin(struct patch_helper *helper, struct base_error *error);

@@ -15,20 +15,22 @@ void patch_helper_ask_free(struct patch_helper_reply *reply)
     *reply = (struct patch_helper_reply){.file = -1};
 }
 
-static int queue(struct patch_helper *helper, const struct patch_helper_reply *reply,
-                 struct base_error *error)
+/* Who looks for events is told that there was no memory for some: the command whose answer they came before is not to blame. */
+static void queue(struct patch_helper *helper, const struct patch_helper_reply *reply)
 {
     const char *bytes = reply->bytes;
-    size_t count = reply->message.size / sizeof *helper->events;
+    size_t count = bytes ? reply->message.size / sizeof *helper->events : 0;
+    helper->events_lost |= reply->message.size && !bytes;
     if (helper->event_first == helper->event_count)
         helper->event_first = helper->event_count = 0;
     for (size_t i = 0; i < count; i++) {
-        if (!base_array_room(helper->events, helper->event_count, helper->event_capacity))
-            return base_fail(error, BASE_ENOMEM, "out of memory");
+        if (!base_array_room(helper->events, helper->event_count, helper->event_capacity)) {
+            helper->events_lost = true;
+            return;
+        }
         memcpy(&helper->events[helper->event_count++], bytes + i * sizeof *helper->events,
                sizeof *helper->events);
     }
-    return 1;
 }
 
 static int fail_ended(struct base_error *error)
@@ -40,13 +42,14 @@ int patch_helper_ask_receive(struct patch_helper *helper, struct patch_helper_re
                              struct base_error *error)
 {
     *reply = (struct patch_helper_reply){.file = -1};
-    if (patch_helper_wire_receive(helper->socket, &reply->message, &reply->bytes, &reply->file))
+    int received = patch_helper_wire_receive(helper->socket, &reply->message, &reply->bytes, &reply->file);
+    if (received < 0)
         return fail_ended(error);
     if (reply->message.code != PATCH_HELPER_EVENTS)
-        return 0;
-    int result = queue(helper, reply, error);
+        return received ? base_fail(error, BASE_ENOMEM, "out of memory") : 0;
+    queue(helper, reply);
     patch_helper_ask_free(reply);
-    return result;
+    return 1;
 }
 
 int patch_helper_ask(struct patch_helper *helper, const struct patch_helper_message *request,

@@ -74,6 +74,18 @@ static int receive_header(int socket, struct patch_helper_message *message, int 
     return receive_all(socket, (char *)message + got, sizeof *message - (size_t)got);
 }
 
+/* What there is no memory for is taken out of the socket all the same: behind it comes the next message. */
+static int skip_all(int socket, uint64_t size)
+{
+    char bytes[4096];
+    int result = 0;
+    for (uint64_t part; size && result == 0; size -= part) {
+        part = size < sizeof bytes ? size : sizeof bytes;
+        result = receive_all(socket, bytes, part);
+    }
+    return result ? -1 : 1;
+}
+
 int patch_helper_wire_receive(int socket, struct patch_helper_message *message, void **bytes, int *file)
 {
     int received = -1;
@@ -83,11 +95,11 @@ int patch_helper_wire_receive(int socket, struct patch_helper_message *message, 
         result = -1;
     if (result == 0 && message->size) {
         *bytes = malloc(message->size + 1);
-        result = *bytes ? receive_all(socket, *bytes, message->size) : -1;
+        result = *bytes ? receive_all(socket, *bytes, message->size) : skip_all(socket, message->size);
         if (result == 0)
             ((char *)*bytes)[message->size] = '\0';
     }
-    if (result < 0) {
+    if (result) {
         free(*bytes);
         *bytes = NULL;
     }

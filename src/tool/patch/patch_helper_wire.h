@@ -61,7 +61,8 @@ int patch_helper_wire_send(int socket, const struct patch_helper_message *messag
                            int file);
 
 /* Receives a header, and in *bytes its bytes (malloc, one 0 behind them; NULL if there are none), and in *file a
- * descriptor or -1. `file` may be NULL. 0 or -1: the other end is gone, or out of memory. */
+ * descriptor or -1. `file` may be NULL. 0; -1: the other end is gone; 1: there was no memory for the bytes, which are gone:
+ * the next message can be received. */
 int patch_helper_wire_receive(int socket, struct patch_helper_message *message, void **bytes, int *file);
 
 /* The helper's life, from its birth to _exit. */

@@ -44,7 +44,7 @@ int patch_trace_leave(struct patch_helper *helper, pid_t pid, struct base_error 
 
 bool patch_trace_pending(const struct patch_helper *helper)
 {
-    return helper->event_first < helper->event_count;
+    return helper->event_first < helper->event_count || helper->events_lost;
 }
 
 int patch_trace_next(struct patch_helper *helper, struct patch_trace_event *event, struct base_error *error)
@@ -60,6 +60,10 @@ int patch_trace_next(struct patch_helper *helper, struct patch_trace_event *even
             return result;
         if (result == 0)
             patch_helper_ask_free(&reply); /* nobody asked */
+    }
+    if (helper->event_first == helper->event_count) {
+        helper->events_lost = false;
+        return base_fail(error, BASE_ENOMEM, "out of memory");
     }
     *event = helper->events[helper->event_first++];
     return 1;
