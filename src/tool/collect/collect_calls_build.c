@@ -75,10 +75,12 @@ static int add_arena(struct collect_calls_space *space, struct collect_calls_rig
         collect_calls_block_expect(&arena.block, collect_calls_space_pairs(space));
         result = collect_calls_block_init(&arena.block, error);
     }
-    if (result < 0)
-        collect_calls_code_release(arena.code); /* what is mapped goes with the space */
-    else
+    if (result == BASE_OK) {
         space->arenas[space->arena_count++] = arena;
+        return result;
+    }
+    patch_trace_unmap(&rig->helper, space->pid, arena.code->address, arena.code->size, NULL);
+    collect_calls_code_release(arena.code); /* counters that are mapped go with the space */
     return result;
 }
 
@@ -226,9 +228,10 @@ static int begin_patch(struct collect_calls_space *space, struct collect_calls_o
     struct collect_calls_patch *patch = calloc(1, sizeof *patch);
     uint64_t used = aligned(code->used, CODE_ALIGN), size = patch_slab_size(&object->planned->plan);
     object->next = patch;
+    if (patch)
+        patch->owners = 1;
     if (!patch || !(patch->regions = calloc(1 + object->window_count, sizeof *patch->regions)))
         return base_fail(error, BASE_ENOMEM, "out of memory");
-    patch->owners = 1;
     if (used + size > code->size)
         return base_fail(error, BASE_EUNSUPPORTED, "the memory for stubs is full");
     patch->regions[0] = (struct patch_slab_region){

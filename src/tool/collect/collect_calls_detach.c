@@ -52,10 +52,26 @@ static size_t keep_ours(const struct collect_calls_space *space, struct patch_me
 }
 
 static int undo(struct collect_calls_space *space, struct collect_calls_rig *rig,
-                struct patch_memory_change *changes, size_t count, struct base_error *error)
+                const struct patch_memory_change *changes, size_t count, struct base_error *error)
 {
     int result = patch_trace_stage(&rig->helper, space->pid, changes, count, error);
     return result < 0 ? result : patch_trace_undo(&rig->helper, space->pid, error);
+}
+
+/* Without memory for one list: object by object. */
+static int put_back_singly(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                           struct base_error *error)
+{
+    int result = BASE_OK;
+    for (size_t i = 0; i < space->object_count; i++) {
+        const struct collect_calls_object *object = &space->objects[i];
+        if (!object->live || !object->patch)
+            continue;
+        int undone = undo(space, rig, object->patch->changes, object->patch->change_count, error);
+        result = undone < 0 ? undone : result;
+    }
+    int undone = space->bell_set ? undo(space, rig, &space->bell_change, 1, error) : BASE_OK;
+    return undone < 0 ? undone : result;
 }
 
 static int put_back(struct collect_calls_space *space, struct collect_calls_rig *rig,
@@ -65,7 +81,7 @@ static int put_back(struct collect_calls_space *space, struct collect_calls_rig 
     struct base_error why = {0};
     size_t count = list_changes(space, &changes);
     if (!changes)
-        return base_fail(error, BASE_ENOMEM, "out of memory");
+        return put_back_singly(space, rig, error);
     int result = undo(space, rig, changes, count, &why);
     if (result == BASE_EBUSY) {
         size_t kept = keep_ours(space, changes, count);
@@ -132,10 +148,7 @@ int collect_calls_detach(struct collect_calls_space *space, struct collect_calls
 {
     struct collect_calls_ranges ranges = {0};
     *remains = (struct collect_calls_remains){0};
-    if (!list_ranges(space, &ranges)) {
-        free(ranges.items);
-        return base_fail(error, BASE_ENOMEM, "out of memory");
-    }
+    bool room = list_ranges(space, &ranges);
     collect_calls_bell_silence(space);
     int result = held ? BASE_OK : patch_trace_hold(&rig->helper, space->pid, NULL, error);
     bool holding = result == BASE_OK && !held;
@@ -143,6 +156,8 @@ int collect_calls_detach(struct collect_calls_space *space, struct collect_calls
         result = put_back(space, rig, remains, error);
     if (result == BASE_OK)
         share_text_again(space, rig, remains);
+    if (result == BASE_OK && !room) /* the text is as it was; what is mapped stays */
+        result = base_fail(error, BASE_ENOMEM, "out of memory");
     if (result == BASE_OK)
         result = collect_calls_leave_memory(&rig->helper, space->pid, &ranges, space->gs_offset != 0, held,
                                             &remains->memory_bytes, error);
