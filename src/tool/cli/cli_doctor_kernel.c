@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli_doctor.h"
+#include "collect_calls_probe.h"
 #include "collect_event.h"
 #include "collect_filter.h"
 
@@ -217,6 +218,19 @@ static bool kernel_names_shown(const struct cli_doctor *doctor, bool *readable)
     if (file)
         fclose(file);
     return address != 0;
+}
+
+/* As for short lives: only trying it tells. */
+void cli_doctor_check_calls(struct cli_doctor *doctor)
+{
+    struct base_error error = {0};
+    int result = collect_calls_probe(&error);
+    struct cli_doctor_line *line =
+        cli_doctor_add(doctor, "calls", result == BASE_OK ? CLI_DOCTOR_OK : CLI_DOCTOR_LIMITED);
+    if (result == BASE_OK)
+        cli_doctor_explain(line, "tried: calls can be counted (--calls)");
+    else
+        cli_doctor_explain(line, "calls cannot be counted (--calls): %s", error.text);
 }
 
 void cli_doctor_check_kernel_names(struct cli_doctor *doctor)

@@ -8,6 +8,7 @@
 #include "cli.h"
 #include "cli_output.h"
 #include "cli_probe.h"
+#include "collect_calls_probe.h"
 #include "collect_event.h"
 
 struct list_wish {
@@ -31,11 +32,11 @@ static const struct base_options_command list_command = {
     .options = list_options,
 };
 
+enum { COLLECTORS = 2 };
 enum { NAME_COLUMN = 28, WHY_COLUMN = 33, WIDTH = 80 };
 
-/* The collectors there are: so far only one. What keeps it from working keeps the clock from being opened,
- * too. */
-static void probe_collector(struct cli_probe *probe, const struct cli_probe *clock)
+/* What keeps it from working keeps the clock from being opened, too. */
+static void probe_time(struct cli_probe *probe, const struct cli_probe *clock)
 {
     struct collect_event_form form = {
         .want_kernel_time = true, .stacks = COLLECT_STACKS_FULL, .stack_copy = 16384};
@@ -44,6 +45,14 @@ static void probe_collector(struct cli_probe *probe, const struct cli_probe *clo
     probe->available = collect_event_probe(&form, &error) == BASE_OK;
     const char *why = probe->available ? form.why_no_kernel_time : clock->available ? error.text : clock->why;
     snprintf(probe->why, sizeof probe->why, "%.*s", CLI_PROBE_WHY - 1, why);
+}
+
+static void probe_calls(struct cli_probe *probe)
+{
+    struct base_error error = {0};
+    *probe = (struct cli_probe){.group = "collector", .name = "calls"};
+    probe->available = collect_calls_probe(&error) == BASE_OK;
+    snprintf(probe->why, sizeof probe->why, "%.*s", CLI_PROBE_WHY - 1, error.text);
 }
 
 static void add_line(struct base_text *out, const struct cli_probe *probe)
@@ -84,13 +93,14 @@ int cmd_list(int argc, char **argv)
 {
     struct list_wish wish = {0};
     struct base_options_rest rest;
-    struct cli_probe probes[CLI_PROBES_MOST + 1];
+    struct cli_probe probes[CLI_PROBES_MOST + COLLECTORS];
     struct base_text text = {0};
     int status;
     if (!cli_parse(&list_command, argc, argv, &wish, &rest, &status))
         return status;
-    size_t count = 1 + cli_probe_all(probes + 1);
-    probe_collector(&probes[0], &probes[1]);
+    size_t count = COLLECTORS + cli_probe_all(probes + COLLECTORS);
+    probe_time(&probes[0], &probes[COLLECTORS]);
+    probe_calls(&probes[1]);
     if (wish.json)
         add_json(&text, probes, count);
     else
