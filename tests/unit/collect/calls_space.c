@@ -1,5 +1,7 @@
 #include "calls_space.h"
 
+#include <ftw.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -10,6 +12,28 @@
 #define CODE (16u << 20)
 
 static const char *const only_fixtures[] = {"libpatch_*"};
+
+static char cache[] = "/tmp/tally-calls-XXXXXX";
+
+int calls_space_begin_tests(void **state)
+{
+    (void)state;
+    return !mkdtemp(cache) || setenv("XDG_CACHE_HOME", cache, 1) ? -1 : 0;
+}
+
+static int remove_one(const char *path, const struct stat *facts, int kind, struct FTW *place)
+{
+    (void)facts;
+    (void)kind;
+    (void)place;
+    return remove(path);
+}
+
+int calls_space_end_tests(void **state)
+{
+    (void)state;
+    return nftw(cache, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
 
 struct calls_space *calls_space_new(const char *const *names)
 {

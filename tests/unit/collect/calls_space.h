@@ -16,6 +16,10 @@ struct calls_space {
     unsigned checked; /* edges that a test has asked for */
 };
 
+/* Around all tests of a program: plans are kept in a folder of its own meanwhile. */
+int calls_space_begin_tests(void **state);
+int calls_space_end_tests(void **state);
+
 /* A new space of this process, not surveyed. `names`: globs of functions, ended by NULL; NULL: all. NULL: no memory. */
 struct calls_space *calls_space_new(const char *const *names);
 void calls_space_free(struct calls_space *calls);

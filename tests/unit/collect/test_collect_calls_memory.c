@@ -340,5 +340,5 @@ int main(int argument_count, char **arguments)
     if (argument_count < 3 || !(handle = dlopen(library = arguments[1], RTLD_NOW | RTLD_LOCAL)))
         return 2;
     target = arguments[2];
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, calls_space_begin_tests, calls_space_end_tests);
 }

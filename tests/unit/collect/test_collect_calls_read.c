@@ -680,5 +680,5 @@ int main(int argument_count, char **arguments)
     if (argument_count < 3)
         return 2;
     libraries = arguments + 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, calls_space_begin_tests, calls_space_end_tests);
 }
