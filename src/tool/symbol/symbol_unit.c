@@ -1,6 +1,8 @@
 #include "symbol_unit.h"
 
 #include <dwarf.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -238,7 +240,59 @@ void symbol_unit_free(struct symbol_unit *unit)
         free(unit->inlines[i].name);
     free(unit->inlines);
     free(unit->segments);
+    for (size_t i = 0; i < unit->whole_count; i++)
+        free(unit->whole[i]);
+    free(unit->whole);
+    base_map_free(&unit->whole_of);
     free(unit);
+}
+
+/* --- names of files --- */
+
+/* "a/b/../c" is "a/c", unless b is a link: then the compiler's name would have been that of another folder. */
+static void collapse(char *path)
+{
+    char *up;
+    while ((up = strstr(path, "/../")) && up > path) {
+        char *before = up;
+        while (before > path && *--before != '/')
+            ;
+        if (*before != '/')
+            return;
+        memmove(before, up + 3, strlen(up + 3) + 1);
+    }
+}
+
+static char *join(const char *directory, const char *file)
+{
+    size_t size = strlen(directory) + strlen(file) + 2;
+    char *path = malloc(size);
+    if (path) {
+        snprintf(path, size, "%s/%s", directory, file);
+        collapse(path);
+    }
+    return path;
+}
+
+/* A name relative to where the compiler ran says nothing to who runs elsewhere. */
+static const char *whole_name(struct symbol_unit *unit, const char *file)
+{
+    if (!file || file[0] == '/' || !unit->directory || unit->directory[0] != '/')
+        return file;
+    uint32_t index = base_map_find(&unit->whole_of, (uintptr_t)file);
+    if (index != BASE_MAP_NONE)
+        return unit->whole[index];
+    char *whole = base_array_room(unit->whole, unit->whole_count, unit->whole_capacity)
+                      ? join(unit->directory, file)
+                      : NULL;
+    if (!whole)
+        return file;
+    unit->whole[unit->whole_count] = whole;
+    if (!base_map_set(&unit->whole_of, (uintptr_t)file, (uint32_t)unit->whole_count)) {
+        free(whole);
+        return file;
+    }
+    return unit->whole[unit->whole_count++];
 }
 
 struct symbol_unit *symbol_unit_read(Dwarf_Die *die, Dwarf_Die *split)
@@ -247,6 +301,8 @@ struct symbol_unit *symbol_unit_read(Dwarf_Die *die, Dwarf_Die *split)
     if (!unit)
         return NULL;
     struct reader reader = {.unit = unit};
+    Dwarf_Attribute directory;
+    unit->directory = dwarf_formstring(dwarf_attr(die, DW_AT_comp_dir, &directory));
     if (dwarf_getsrcfiles(split, &reader.files, &reader.file_count))
         reader.files = NULL;
     if (dwarf_getsrclines(die, &unit->lines, &unit->line_count))
@@ -275,7 +331,7 @@ size_t symbol_unit_at(struct symbol_unit *unit, uint64_t address, struct symbol_
     int line = 0;
     if (!row && !inner)
         return 0;
-    struct symbol_line level = {.file = row ? dwarf_linesrc(row, NULL, NULL) : NULL};
+    struct symbol_line level = {.file = row ? whole_name(unit, dwarf_linesrc(row, NULL, NULL)) : NULL};
     if (row && !dwarf_lineno(row, &line) && line > 0)
         level.line = (uint32_t)line;
     while (inner) { /* without room those just inside the outermost are left out */
@@ -284,7 +340,7 @@ size_t symbol_unit_at(struct symbol_unit *unit, uint64_t address, struct symbol_
             level.function = inline_name(call);
             levels[count++] = level;
         }
-        level = (struct symbol_line){.file = call->call_file, .line = call->call_line};
+        level = (struct symbol_line){.file = whole_name(unit, call->call_file), .line = call->call_line};
         inner = call->outer;
     }
     if (count < max)

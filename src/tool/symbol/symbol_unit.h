@@ -6,6 +6,7 @@
 #include <elfutils/libdw.h>
 #include <stdint.h>
 
+#include "base_map.h"
 #include "symbol.h"
 
 struct symbol_inline { /* one inlined call */
@@ -26,6 +27,10 @@ struct symbol_unit {
     Dwarf_Lines *lines; /* libdw's own table, sorted by address */
     struct symbol_inline *inlines;
     struct symbol_segment *segments;
+    const char *directory;    /* where the compiler ran: relative names are below it; NULL unknown */
+    struct base_map whole_of; /* name as libdw has it (its address) -> index in whole */
+    char **whole;             /* the names with their folders */
+    size_t whole_count, whole_capacity;
     size_t line_count, inline_count, inline_capacity, segment_count, segment_capacity;
 };
 
