@@ -1,11 +1,13 @@
-/* calls_threads fixed THREADS CALLS | churn THREADS | nested THREADS - threads that count their calls.
+/* calls_threads fixed THREADS CALLS | churn THREADS | nested THREADS | outlive THREADS - threads that count their calls.
  *
  *   fixed    all at once, each makes as many calls of one function, directly, by pointer and in recursion
  *   churn    so many short-lived ones, 16 at a time, that make a handful of calls each
- *   nested   each thread makes the next one before it works */
+ *   nested   each thread makes the next one before it works
+ *   outlive  one that works for a second and a half, and ends after so many short-lived ones */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "calls_truth.h"
 #include "truth.h"
@@ -111,6 +113,34 @@ static int churn(struct crew *crew, long count)
     return 0;
 }
 
+static volatile int may_leave;
+
+TRUTH_FUNCTION void *thread_steady(void *data)
+{
+    int value = 0;
+
+    while (!may_leave) {
+        value = CALLS("thread_steady", "thread_round", "direct", thread_round(data, value));
+        usleep(200);
+    }
+    return NULL;
+}
+
+static int outlive(struct crew *crew, long count)
+{
+    pthread_t steady;
+
+    CALLS_COUNT("*", "thread_steady", "");
+    if (pthread_create(&steady, NULL, thread_steady, crew) != 0)
+        return 1;
+    usleep(1500000);
+    if (churn(crew, count) != 0)
+        return 1;
+    usleep(100000);
+    may_leave = 1;
+    return pthread_join(steady, NULL);
+}
+
 struct link {
     struct crew *crew;
     long left;
@@ -145,6 +175,8 @@ int main(int argc, char **argv)
         failed = fixed(&crew, count);
     else if (argc > 1 && strcmp(argv[1], "churn") == 0)
         failed = churn(&crew, count);
+    else if (argc > 1 && strcmp(argv[1], "outlive") == 0)
+        failed = outlive(&crew, count);
     else if (argc > 1 && strcmp(argv[1], "nested") == 0)
         failed = CALLS("main", "thread_nested", "direct", thread_nested(&link)) != NULL;
     if (failed)

@@ -30,6 +30,12 @@ def ten_thousand_threads(context):
 
 
 @tap.case
+def thread_that_outlives_many(context):
+    """Its running totals were written before so many others had ended that threads are not told apart any more."""
+    calls.check(context, calls.counted(context, [context.program("calls_threads"), "outlive", "400"]), least=3)
+
+
+@tap.case
 def threads_that_make_threads(context):
     calls.check(context, calls.counted(context, [context.program("calls_threads"), "nested", "60"]), least=3)
 

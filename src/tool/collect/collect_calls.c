@@ -17,7 +17,6 @@
 #include "collect_calls_read.h"
 #include "collect_calls_threads.h"
 #include "collect_record.h"
-#include "elf_export.h"
 #include "patch_slab_frame.h"
 #include "wire_loss.h"
 
@@ -278,9 +277,10 @@ static void tell_sheet(struct collect_calls *calls, struct collect_calls_space *
     collect_calls_sheet_free(sheet);
 }
 
-static bool is_own(struct collect_calls_space *space)
+/* One of which running totals were told under its own number keeps that: they would be counted twice. */
+static bool is_own(const struct collect_calls_space *space, const struct collect_calls_thread *thread)
 {
-    return space->told_threads < OWN_THREADS;
+    return thread->told || space->told_threads < OWN_THREADS;
 }
 
 /* A thread that is no more: its counts are told for good, and its block is free. */
@@ -288,7 +288,7 @@ static void tell_ended(struct collect_calls *calls, struct collect_calls_space *
                        struct collect_calls_thread *thread)
 {
     struct collect_calls_sheet sheet = {0};
-    uint32_t number = is_own(space) ? profile_thread_of(calls, thread->process, thread->tid) : 0;
+    uint32_t number = is_own(space, thread) ? profile_thread_of(calls, thread->process, thread->tid) : 0;
     space->told_threads++;
     collect_calls_read_block(space, &thread->block, &sheet, NULL);
     tell_sheet(calls, space, &sheet, number, true);
@@ -332,10 +332,11 @@ static void tell_others(struct collect_calls *calls, struct collect_calls_space 
             tell_ended(calls, space, thread);
             continue;
         }
+        if (!is_own(space, thread))
+            continue;
+        thread->told = true;
         collect_calls_read_block(space, &thread->block, &sheet, NULL);
-        if (is_own(space))
-            tell_sheet(calls, space, &sheet, profile_thread_of(calls, thread->process, thread->tid), false);
-        collect_calls_sheet_free(&sheet);
+        tell_sheet(calls, space, &sheet, profile_thread_of(calls, thread->process, thread->tid), false);
     }
 }
 
@@ -431,12 +432,10 @@ static bool is_in_environment(pid_t pid, const char *text)
 static int refuse_leak_checker(struct collect_calls *calls, const struct collect_calls_space *space,
                                struct base_error *error)
 {
-    const struct collect_images *images = calls->rig.images.images;
     for (size_t i = 0; i < space->mapping_count; i++) {
-        const struct elf_image *elf = images->items[space->mappings[i].image].elf;
-        uint64_t address;
-        if (elf && elf_export_find(elf, "__lsan_do_leak_check", &address) &&
-            !is_in_environment(space->pid, "detect_leaks=0"))
+        const struct collect_calls_image *image =
+            collect_calls_images_get(&calls->rig.images, space->mappings[i].image);
+        if (image && image->checks_leaks && !is_in_environment(space->pid, "detect_leaks=0"))
             return base_fail(error, BASE_EUNSUPPORTED,
                              "its leak sanitizer does not work under a tracer; to count them: "
                              "ASAN_OPTIONS=detect_leaks=0 (LSAN_OPTIONS with -fsanitize=leak)");
@@ -758,7 +757,7 @@ static void answer_bells(struct collect_calls *calls)
     uint32_t rung;
     if (read(collect_calls_listener_file(calls->listener), &ignored, sizeof ignored) < 0)
         return;
-    for (size_t i = 0; i < calls->member_count; i++) {
+    for (size_t i = calls->member_count; i-- > 0;) { /* one that is given up is replaced by the last */
         struct collect_calls_space *space = calls->members[i].space;
         if (space && collect_calls_bell_rings(space, &rung))
             answer_bell(calls, space, rung);
@@ -861,6 +860,7 @@ int collect_calls_attach(struct collect_calls *calls, pid_t pid, struct base_err
     struct collect_calls_space *space = collect_calls_space_new(&calls->rig, pid);
     if (!space || !add_member(calls, pid, space)) {
         free(space);
+        patch_trace_leave(&calls->rig.helper, pid, NULL);
         return base_fail(error, BASE_ENOMEM, "out of memory");
     }
     uint64_t began = now_ns();
@@ -931,11 +931,9 @@ int collect_calls_leave(struct collect_calls *calls, struct base_error *error)
     return result;
 }
 
-int collect_calls_finish(struct collect_calls *calls, struct base_error *error)
+void collect_calls_finish(struct collect_calls *calls)
 {
-    (void)error;
     settle(calls, UINT64_MAX);
-    return BASE_OK;
 }
 
 /* --- stubs in sampled stacks --- */

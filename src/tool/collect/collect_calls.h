@@ -50,7 +50,7 @@ void collect_calls_tell(struct collect_calls *calls);
 /* Living processes are left; then nothing more happens. */
 int collect_calls_leave(struct collect_calls *calls, struct base_error *error);
 /* What has not been told yet; after the last events of other collectors were worked on. */
-int collect_calls_finish(struct collect_calls *calls, struct base_error *error);
+void collect_calls_finish(struct collect_calls *calls);
 void collect_calls_free(struct collect_calls *calls);
 
 /* One line worth telling, or "". */

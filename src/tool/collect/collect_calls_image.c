@@ -5,6 +5,7 @@
 
 #include "cfi.h"
 #include "collect_calls_export.h"
+#include "elf_export.h"
 #include "patch_select.h"
 #include "symbol.h"
 #include "wire_loss.h"
@@ -197,6 +198,8 @@ plan(struct collect_calls_images *set, struct collect_calls_image *image, const 
 static int list_names(struct collect_calls_image *image, const struct elf_image *elf)
 {
     bool planned = image->state == COLLECT_CALLS_PLANNED;
+    uint64_t address;
+    image->checks_leaks = elf_export_find(elf, "__lsan_do_leak_check", &address);
     int result = collect_calls_imports_make(&image->imports, elf, planned, NULL);
     return result < 0 || !planned ? result
                                   : collect_calls_offers_make(&image->offers, elf, &image->plan, NULL);

@@ -44,6 +44,7 @@ struct collect_calls_offers {
 
 struct collect_calls_image {
     enum collect_calls_image_state state;
+    bool checks_leaks;                    /* offers a leak sanitizer's entry */
     struct collect_calls_imports imports; /* of every image that can be read, counted or not */
     struct collect_calls_offers offers;
     struct patch_plan plan;

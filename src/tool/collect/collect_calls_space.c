@@ -427,6 +427,7 @@ static int begin_blocks(struct collect_calls_space *child, struct base_error *er
             result = collect_calls_block_init(&thread->block, error);
         thread->state = COLLECT_CALLS_FREE;
         thread->tid = thread->process = 0;
+        thread->told = false;
     }
     return result;
 }

@@ -113,6 +113,7 @@ struct collect_calls_thread {
     struct collect_calls_block block;
     enum collect_calls_thread_state state;
     pid_t process, tid;
+    bool told;         /* running totals were, under its own number */
     uint64_t ended_ns; /* CLOCK_MONOTONIC */
 };
 

@@ -184,4 +184,5 @@ void collect_calls_threads_recycle(struct collect_calls_thread *thread)
 {
     thread->state = COLLECT_CALLS_FREE;
     thread->tid = thread->process = 0;
+    thread->told = false;
 }

@@ -680,23 +680,12 @@ int collect_session_step(struct collect_session *session, int timeout_ms, struct
     return now - session->last_flush >= FLUSH_NS ? flush(session, now, error) : BASE_OK;
 }
 
-static void count_told(struct collect_session *session)
-{
-    const struct profile *profile = session->profile;
-    session->status.calls = session->status.edges = 0;
-    for (size_t i = 1; i < profile->edge_count; i++) {
-        session->status.calls += profile->edges[i].calls;
-        session->status.edges += profile->edges[i].calls > 0;
-    }
-}
-
 const struct collect_status *collect_session_status(struct collect_session *session)
 {
     session->status.elapsed_ns = now_ns() - session->start_ns;
     session->status.tool_cpu_ns = cpu_ns(RUSAGE_SELF);
     session->status.samples = session->stream.samples;
     session->status.lost = session->stream.lost;
-    count_told(session);
     if (session->status.recorded_ns)
         session->status.naming_ns = session->status.elapsed_ns - session->status.recorded_ns;
     session->status.file_bytes =
@@ -795,6 +784,24 @@ static void pass_progress(void *context, size_t done, size_t total)
         named->progress(named->context, done, total);
 }
 
+/* As reports count them: an edge of several threads is one. */
+static void count_told(struct collect_session *session)
+{
+    const struct profile *profile = session->profile;
+    struct base_map seen = {0};
+    session->status.calls = session->status.edges = 0;
+    for (size_t i = 1; i < profile->edge_count; i++) {
+        const struct profile_edge *edge = &profile->edges[i];
+        uint64_t key = base_hash((uint64_t)edge->site << 32 | edge->callee) ^ edge->kind;
+        if (!edge->calls)
+            continue;
+        session->status.calls += edge->calls;
+        session->status.edges += base_map_find(&seen, key) == BASE_MAP_NONE;
+        base_map_set(&seen, key, 1);
+    }
+    base_map_free(&seen);
+}
+
 int collect_session_finish(struct collect_session *session, const char *exit_status,
                            void (*progress)(void *context, size_t done, size_t total), void *context,
                            struct base_error *error)
@@ -805,7 +812,8 @@ int collect_session_finish(struct collect_session *session, const char *exit_sta
     collect_rings_refresh(&session->rings);
     work_until(session, UINT64_MAX - 1);
     if (session->calls)
-        collect_calls_finish(session->calls, NULL);
+        collect_calls_finish(session->calls);
+    count_told(session);
     session->last_flush = now_ns();
     session->status.recorded_ns = session->last_flush - session->start_ns;
     profile_set_metaf(session->profile, "duration_ns", "%llu",
