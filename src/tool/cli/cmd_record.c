@@ -307,7 +307,8 @@ struct recorder {
     pid_t child;
     int child_status; /* as from waitpid */
     bool child_ended, stop, drawn;
-    bool live; /* standard error is a terminal that can redraw */
+    uint64_t drawn_ns; /* when the status line was, since the start */
+    bool live;         /* standard error is a terminal that can redraw */
 };
 
 static void clear_line(struct recorder *recorder)
@@ -342,6 +343,9 @@ static void draw_status(struct recorder *recorder)
 {
     const struct collect_status *status = collect_session_status(recorder->session);
     char text[256];
+    if (recorder->drawn && status->elapsed_ns - recorder->drawn_ns < STEP_MS * 1000000ull)
+        return;
+    recorder->drawn_ns = status->elapsed_ns;
     snprintf(
         text, sizeof text, "tally: %.0f s, %llu samples, %llu lost, %llu stacks incomplete, own CPU %.1f %%",
         (double)status->elapsed_ns / 1e9, (unsigned long long)status->samples,
