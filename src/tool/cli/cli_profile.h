@@ -18,4 +18,21 @@ int cli_profile_load(const char *path, bool lines, bool debuginfod, struct profi
  * about. */
 int cli_profile_limit(const char *argument, double *percent, uint64_t *rows, struct base_error *error);
 
+/* The options of every command that shows a profile as text: `member` names members json, debuginfod, pager (true at first) and
+ * color of what the command reads into, `what` is what it prints. */
+#define CLI_PROFILE_SHOWN(member, what)                                                                      \
+    {.name = "json", .kind = BASE_OPTION_FLAG, member(json), .help = "for machines"},                        \
+        {.name = "debuginfod",                                                                               \
+         .kind = BASE_OPTION_FLAG,                                                                           \
+         member(debuginfod),                                                                                 \
+         .help = "ask the debuginfod servers of $DEBUGINFOD_URLS for what is missing"},                      \
+        {.name = "no-pager",                                                                                 \
+         .kind = BASE_OPTION_UNFLAG,                                                                         \
+         member(pager),                                                                                      \
+         .help = "print long " what " straight to the terminal"},                                            \
+    {                                                                                                        \
+        .name = "color", .kind = BASE_OPTION_CHOICE, member(color), .argument = "auto|always|never",         \
+        .help = "auto: on a terminal, unless NO_COLOR is set"                                                \
+    }
+
 #endif

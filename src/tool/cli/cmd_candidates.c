@@ -80,20 +80,7 @@ static const struct base_option candidates_options[] = {
      .argument = "PERCENT|N",
      .help = "leave out what is below a share of the time (2%), or show so many rows (20) (default 1%; 0% "
              "shows everything)"},
-    {.name = "json", .kind = BASE_OPTION_FLAG, MEMBER(json), .help = "for machines"},
-    {.name = "debuginfod",
-     .kind = BASE_OPTION_FLAG,
-     MEMBER(debuginfod),
-     .help = "ask the debuginfod servers of $DEBUGINFOD_URLS for what is missing"},
-    {.name = "no-pager",
-     .kind = BASE_OPTION_UNFLAG,
-     MEMBER(pager),
-     .help = "print long reports straight to the terminal"},
-    {.name = "color",
-     .kind = BASE_OPTION_CHOICE,
-     MEMBER(color),
-     .argument = "auto|always|never",
-     .help = "auto: on a terminal, unless NO_COLOR is set"},
+    CLI_PROFILE_SHOWN(MEMBER, "reports"),
     {0},
 };
 
