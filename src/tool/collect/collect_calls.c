@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base_array.h"
@@ -18,6 +17,7 @@
 #include "collect_calls_threads.h"
 #include "collect_record.h"
 #include "patch_slab_frame.h"
+#include "patch_target.h"
 #include "wire_loss.h"
 
 enum {
@@ -58,13 +58,6 @@ struct collect_calls {
     bool locked, threaded; /* forms that were used */
     char notice[256];
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static void note(struct collect_calls *calls, const char *what, const struct base_error *why)
 {
@@ -203,7 +196,7 @@ static void end_space(struct collect_calls *calls, struct collect_calls_space *s
         collect_calls_bell_silence(space);
     }
     if (base_array_room(calls->ended, calls->ended_count, calls->ended_capacity)) {
-        calls->ended[calls->ended_count++] = (struct ended){space, space->pid, now_ns()};
+        calls->ended[calls->ended_count++] = (struct ended){space, space->pid, patch_target_now()};
         return;
     }
     profile_lose(calls->rig.profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
@@ -248,7 +241,7 @@ static void give_up(struct collect_calls *calls, pid_t pid, const struct base_er
 
 static uint32_t profile_thread_of(struct collect_calls *calls, pid_t pid, pid_t tid)
 {
-    struct collect_process *process = collect_processes_get(calls->processes, pid, now_ns());
+    struct collect_process *process = collect_processes_get(calls->processes, pid, patch_target_now());
     return process ? collect_processes_thread(calls->processes, process, tid) : 0;
 }
 
@@ -364,7 +357,7 @@ static void tell_space(struct collect_calls *calls, struct collect_calls_space *
  * beginning, when most first calls were made, and once more much later. */
 static void rebind(struct collect_calls *calls, struct collect_calls_space *space)
 {
-    uint64_t age = now_ns() - space->born_ns;
+    uint64_t age = patch_target_now() - space->born_ns;
     if (space->rebinds >= REBINDS || age < (space->rebinds ? REBIND_AGAIN_NS : REBIND_FIRST_NS))
         return;
     space->rebinds++;
@@ -464,7 +457,7 @@ static int begin_image(struct collect_calls *calls, pid_t pid, struct base_error
 static void on_exec(struct collect_calls *calls, const struct patch_trace_event *event)
 {
     struct base_error why = {0};
-    uint64_t began = now_ns();
+    uint64_t began = patch_target_now();
     remove_member(calls, event->pid);
     if (event->flags & PATCH_TRACE_FLAG_SETUID_LOST)
         profile_lose(calls->rig.profile, WIRE_LOSS_PRIVILEGES, 1);
@@ -472,7 +465,7 @@ static void on_exec(struct collect_calls *calls, const struct patch_trace_event 
         give_up(calls, event->pid, &why);
     else
         patch_trace_release(&calls->rig.helper, event->pid, NULL, NULL);
-    calls->setup_ns += now_ns() - began;
+    calls->setup_ns += patch_target_now() - began;
 }
 
 /* Threads keep their gs: counters are locked. */
@@ -655,7 +648,7 @@ static void on_death(struct collect_calls *calls, const struct patch_trace_event
     if (!thread || thread->state != COLLECT_CALLS_USED)
         return;
     thread->state = COLLECT_CALLS_ENDED;
-    thread->ended_ns = now_ns();
+    thread->ended_ns = patch_target_now();
 }
 
 static void on_stranger(struct collect_calls *calls, const struct patch_trace_event *event)
@@ -674,7 +667,7 @@ static void tell_processes(struct collect_calls *calls, const struct patch_trace
                                 .tid = (uint32_t)(event->tid ? event->tid : event->pid),
                                 .parent_pid = (uint32_t)event->parent,
                                 .parent_tid = (uint32_t)event->parent,
-                                .time = now_ns()};
+                                .time = patch_target_now()};
     struct collect_comm comm = {(uint32_t)event->pid, (uint32_t)event->pid, true, name};
     switch ((enum patch_trace_kind)event->kind) {
     case PATCH_TRACE_FORK:
@@ -732,7 +725,7 @@ static void on_event(struct collect_calls *calls, const struct patch_trace_event
 static void answer_bell(struct collect_calls *calls, struct collect_calls_space *space, uint32_t rung)
 {
     struct base_error why = {0};
-    uint64_t began = now_ns();
+    uint64_t began = patch_target_now();
     int result = BASE_OK;
     collect_calls_build_read_slots(space); /* of objects that may be about to go */
     if (collect_calls_bell_settled(space))
@@ -748,7 +741,7 @@ static void answer_bell(struct collect_calls *calls, struct collect_calls_space 
         profile_lose(calls->rig.profile, WIRE_LOSS_NOT_PLANNED, 1);
     }
     collect_calls_bell_answer(space, rung);
-    calls->setup_ns += now_ns() - began;
+    calls->setup_ns += patch_target_now() - began;
 }
 
 static void answer_bells(struct collect_calls *calls)
@@ -773,7 +766,7 @@ int collect_calls_step(struct collect_calls *calls, struct base_error *error)
         answer_bells(calls);
     }
     answer_bells(calls);
-    settle(calls, now_ns() - SETTLE_NS);
+    settle(calls, patch_target_now() - SETTLE_NS);
     return result;
 }
 
@@ -863,9 +856,9 @@ int collect_calls_attach(struct collect_calls *calls, pid_t pid, struct base_err
         patch_trace_leave(&calls->rig.helper, pid, NULL);
         return base_fail(error, BASE_ENOMEM, "out of memory");
     }
-    uint64_t began = now_ns();
+    uint64_t began = patch_target_now();
     result = attach(calls, space, error);
-    calls->setup_ns += now_ns() - began;
+    calls->setup_ns += patch_target_now() - began;
     if (result < 0) {
         struct collect_calls_remains remains;
         collect_calls_detach(space, &calls->rig, false, &remains, NULL);

@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 
 #include "base_array.h"
+#include "collect_calls_text.h"
 #include "collect_calls_window.h"
 
 #define REACH       (0x7fffffffull - (128ull << 20)) /* of a 32-bit displacement, with room for the ends */
@@ -339,20 +340,6 @@ static void leave_out(struct collect_calls_object *object, const struct patch_wr
     object->differing++;
 }
 
-static const struct patch_write *write_around(const struct patch_slab *slab, uint64_t pc)
-{
-    size_t low = 0, high = slab->write_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (slab->writes[middle].address < pc)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low && pc - slab->writes[low - 1].address < slab->writes[low - 1].length ? &slab->writes[low - 1]
-                                                                                    : NULL;
-}
-
 static int put_at(struct collect_calls_space *space, struct collect_calls_rig *rig, pid_t tid, uint64_t pc)
 {
     struct user_regs_struct registers;
@@ -377,7 +364,7 @@ static bool clear_thread(struct collect_calls_space *space, struct collect_calls
     enum patch_slab_place place = patch_slab_place(slab, thread->pc, &other);
     if (place == PATCH_SLAB_FREE)
         return true;
-    const struct patch_write *write = write_around(slab, thread->pc);
+    const struct patch_write *write = patch_slab_write_around(slab, thread->pc);
     int result = place == PATCH_SLAB_MOVED ? put_at(space, rig, thread->tid, other)
                                            : step_out(space, rig, thread->tid, write);
     if (result == BASE_OK)
@@ -423,15 +410,6 @@ static int clear_threads(struct collect_calls_space *space, struct collect_calls
 
 /* --- text that differs --- */
 
-static bool reads_as(pid_t pid, const struct patch_memory_change *change, const uint8_t *bytes)
-{
-    uint8_t found[PATCH_MEMORY_BYTES];
-    struct iovec local = {found, change->length},
-                 remote = {(void *)(uintptr_t)change->address, change->length};
-    return process_vm_readv(pid, &local, 1, &remote, 1, 0) == (ssize_t)change->length &&
-           !memcmp(found, bytes, change->length);
-}
-
 /* Finds what is not as in the file, and leaves it out from now on. Returns how many places. */
 static size_t leave_out_differing(struct collect_calls_space *space)
 {
@@ -440,7 +418,7 @@ static size_t leave_out_differing(struct collect_calls_space *space)
         struct collect_calls_object *object = &space->objects[i];
         for (size_t j = 0; object->next && !object->patch && j < object->next->change_count; j++) {
             const struct patch_memory_change *change = &object->next->changes[j];
-            if (reads_as(space->pid, change, change->before))
+            if (collect_calls_text_holds(space->pid, change, change->before))
                 continue;
             leave_out(object, &object->next->slab.writes[j]);
             found++;

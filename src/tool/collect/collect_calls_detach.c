@@ -31,22 +31,13 @@ static size_t list_changes(const struct collect_calls_space *space, struct patch
     return count;
 }
 
-static bool is_as(pid_t pid, const struct patch_memory_change *change, const uint8_t *bytes)
-{
-    uint8_t found[PATCH_MEMORY_BYTES];
-    struct iovec local = {found, change->length},
-                 remote = {(void *)(uintptr_t)change->address, change->length};
-    return process_vm_readv(pid, &local, 1, &remote, 1, 0) == (ssize_t)change->length &&
-           !memcmp(found, bytes, change->length);
-}
-
 /* What somebody else has changed since, or has unmapped, is left alone. */
 static size_t keep_ours(const struct collect_calls_space *space, struct patch_memory_change *changes,
                         size_t count)
 {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++)
-        if (is_as(space->pid, &changes[i], changes[i].after))
+        if (collect_calls_text_holds(space->pid, &changes[i], changes[i].after))
             changes[kept++] = changes[i];
     return kept;
 }

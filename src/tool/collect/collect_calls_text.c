@@ -32,6 +32,13 @@ size_t collect_calls_text_read(pid_t pid, uint64_t address, void *bytes, size_t 
     return got > 0 ? (size_t)got : 0;
 }
 
+bool collect_calls_text_holds(pid_t pid, const struct patch_memory_change *change, const uint8_t *bytes)
+{
+    uint8_t found[PATCH_MEMORY_BYTES];
+    return collect_calls_text_read(pid, change->address, found, change->length) == change->length &&
+           !memcmp(found, bytes, change->length);
+}
+
 /* What mmap shows of the file at an image address: whole pages, also past the segment's end; zeros past the file's. */
 static bool file_page(const struct elf_image *image, uint64_t address, uint8_t bytes[COLLECT_CALLS_PAGE])
 {

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "elf_image.h"
+#include "patch_memory.h"
 
 #define COLLECT_CALLS_PAGE 4096u
 
@@ -19,6 +20,9 @@ bool collect_calls_text_written(int pages, uint64_t page);
 
 /* As much of `size` bytes at `address` as lies in one stretch; 0: nothing. */
 size_t collect_calls_text_read(pid_t pid, uint64_t address, void *bytes, size_t size);
+
+/* Stand the change's bytes, as `bytes` has them (its before or after), where they belong? */
+bool collect_calls_text_holds(pid_t pid, const struct patch_memory_change *change, const uint8_t *bytes);
 
 /* start..end-1 is mapped from `image` at `bias`. *own: pages of its own that the process has there. False: one of them
  * differs from the file, or cannot be compared. */

@@ -527,8 +527,7 @@ bool patch_slab_follow(struct patch_slab *slab, const struct patch_slab *before)
     return all;
 }
 
-/* The write whose bytes hold `pc` behind their first one. */
-static const struct patch_write *write_around(const struct patch_slab *slab, uint64_t pc)
+const struct patch_write *patch_slab_write_around(const struct patch_slab *slab, uint64_t pc)
 {
     size_t low = 0, high = slab->write_count;
     while (low < high) {
@@ -545,7 +544,7 @@ static const struct patch_write *write_around(const struct patch_slab *slab, uin
 
 enum patch_slab_place patch_slab_place(const struct patch_slab *slab, uint64_t pc, uint64_t *other)
 {
-    const struct patch_write *write = write_around(slab, pc);
+    const struct patch_write *write = patch_slab_write_around(slab, pc);
     if (write == NULL)
         return PATCH_SLAB_FREE;
     if (write->hook == PATCH_NONE)

@@ -95,6 +95,9 @@ struct patch_x86_64_site patch_slab_site(const struct patch_slab *slab, uint32_t
 /* The bytes that hook `hook` moves: those of the plan, with the sites among them rewritten, so that they move along. */
 void patch_slab_hook_bytes(const struct patch_slab *slab, uint32_t hook, uint8_t bytes[20]);
 
+/* The write whose bytes hold `pc` behind their first one; NULL: none. */
+const struct patch_write *patch_slab_write_around(const struct patch_slab *slab, uint64_t pc);
+
 /* May a thread be at `pc` while the writes are made? */
 enum patch_slab_place {
     PATCH_SLAB_FREE,  /* yes */

@@ -278,7 +278,7 @@ static int follow(struct collect_processes *processes, pid_t pid)
     if (result < 0)
         assert_string_not_equal(error.text, "");
     collect_calls_leave(calls, NULL);
-    collect_calls_finish(calls, NULL);
+    collect_calls_finish(calls);
     collect_calls_free(calls);
     return result;
 }
