@@ -1,0 +1,322 @@
+/* wire_agent.h - what the agent, inside a target, and tally, outside, have in common: one memfd, plain structures.
+ *
+ *   file = control page | rows blobs (tally writes, for all processes) | process region 0 | process region 1 | ...
+ *
+ * One file for one load of the agent; it is mapped whole, shared, in the target. A process writes its own region only; a child
+ * of a fork takes the next free one (control.next_region) or stays inert. Regions are sparse: pages that nobody wrote
+ * cost nothing. All references are offsets or indices, so that tally may read a region while it is being written and after its
+ * process's death. Tally treats every word as hostile: wire_agent_layout gives the bounds, never the region itself.
+ *
+ * Words are written by plain or atomic stores of their own size; a reader sees each word whole, and related words possibly some
+ * nanoseconds apart. After the process has ended, all of it is exact.
+ *
+ * Entries of the agent (symbols of its image): agent_entry_* below, called by stubs with r11 = struct wire_hook (wire_hook.h);
+ * agent_parameters is the struct wire_agent_parameters that the loader fills in (patch_agent_write).
+ *
+ * --- reading cells ---
+ * The tree: node 0 is nothing. A node with parent 0 is a root: pc = enum wire_agent_collector, cookie = a number of threads' group;
+ * several roots with one collector are one tree, their figures add up (nodes of equal path too: there may be two).
+ * Below, a node's pc is a run-time address (a return address: look up pc - 1, except where flags say otherwise), and cookie names the module, as tally
+ * gave it. Nodes are complete once node.ready is 1. A node's cell (0: none) holds its figures:
+ *   live bytes   = total - freed_own - freed_other           live blocks = count - freed_own_count - freed_other_count
+ *   peak bytes   = cell.peak_epoch == process.peak_epoch ? cell.peak : live bytes
+ * All figures of counts are multiplied by process.scale (1, exact; WIRE_AGENT_SCALE when sampled).
+ *
+ * Why the peak is read like this. The process's live bytes are kept as one sum. While it stands at its maximum and rises, a cell's
+ * value at the peak is its value now. The first release after a rise leaves the peak: from then on, whoever changes a cell saves its live
+ * bytes first, once in each epoch (peak_epoch). When the sum passes the old maximum again, a new epoch begins and all saved values are
+ * old. So the peak costs one comparison an event. With several threads each one adds to the sum in steps of less than
+ * WIRE_AGENT_BATCH, and the maximum is known to that many bytes a thread.
+ * A cell's max is the maximum of its own live bytes (of its threads' group: with several threads the sum over roots is an upper bound).
+ *
+ * Context: anywhere. Source of nothing but this file's needs; sharded open addressing as in techniques.md B.4. */
+#ifndef WIRE_AGENT_H
+#define WIRE_AGENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define WIRE_AGENT_MAGIC   UINT64_C(0x544e4741594c4c54) /* "TLLYAGNT" */
+#define WIRE_AGENT_VERSION 1
+
+#define WIRE_AGENT_MODULES 4096 /* in one table */
+#define WIRE_AGENT_THREADS 1024 /* thread records of a process */
+#define WIRE_AGENT_LAYERS  16   /* allocators in a process */
+#define WIRE_AGENT_FRAMES                                                                                    \
+    128 /* deepest stack kept; outer frames beyond it are cut: WIRE_AGENT_LOSS_TOO_DEEP */
+#define WIRE_AGENT_BATCH 65536
+#define WIRE_AGENT_SCALE 65536
+
+/* One root per collector and group of threads. */
+enum wire_agent_collector {
+    WIRE_AGENT_HEAP = 1,
+    WIRE_AGENT_MAP, /* mmap, brk: bytes */
+    WIRE_AGENT_FDS, /* descriptors: "bytes" are descriptors */
+    WIRE_AGENT_THROWS,
+    WIRE_AGENT_FUNCTION,
+    WIRE_AGENT_INSTRUMENTED,
+    WIRE_AGENT_TIME,
+    WIRE_AGENT_COLLECTORS
+};
+
+/* --- control page: tally writes, but for next_region and bell --- */
+
+enum wire_agent_control_flag {
+    WIRE_AGENT_FOLLOW = 1, /* children of a fork take a region of their own */
+    WIRE_AGENT_INCLUDE =
+        2, /* sizes are what blocks really take: usable size and header (--heap-overhead=include) */
+    WIRE_AGENT_DELTA = 4, /* only what they take beyond what was asked for (delta) */
+};
+
+struct wire_agent_control {
+    uint64_t magic;
+    uint32_t version, flags; /* enum wire_agent_control_flag */
+    uint64_t file_size, rows_offset, rows_size, regions_offset, region_size,
+        memory; /* bytes; memory: --agent-memory */
+    uint32_t region_count;
+    uint32_t next_region;  /* the next free one: fetch-and-add by forked children; may pass region_count */
+    uint64_t sample_bytes; /* 0: every block; else the mean distance of Poisson samples */
+    uint64_t sample_seed;
+    uint64_t now_ns; /* since the recording's start, written about every 10 ms: the agent reads no clock */
+    uint32_t tally_pid;
+    uint32_t patience_ms; /* how long a request waits for its answer */
+    uint32_t bell;        /* futex (shared): +1 and woken with every request of any process */
+    uint32_t gone;        /* tally stores 1 when it leaves: nobody waits any more */
+};
+
+/* --- process region --- */
+
+enum wire_agent_state {
+    WIRE_AGENT_FREE = 0,
+    WIRE_AGENT_RUNNING, /* set by tally (the loaded process) or by the forked child itself */
+    WIRE_AGENT_LEFT, /* set by tally: hooks are to go straight to the body, because the agent is being taken out */
+};
+
+enum wire_agent_request {
+    WIRE_AGENT_OBJECTS = 1, /* new objects were mapped, or old ones unmapped; nobody runs the new ones yet */
+    WIRE_AGENT_EXEC,        /* thread `request_tid` is about to execve */
+    WIRE_AGENT_EXEC_FAILED, /* it did not happen; nobody waits for an answer */
+    WIRE_AGENT_FORKED,      /* this region was taken by a child just now; nobody waits */
+};
+
+enum wire_agent_loss {
+    WIRE_AGENT_LOSS_INTERRUPTED = 0, /* events in signal handlers that interrupted a hook: not counted */
+    WIRE_AGENT_LOSS_NO_RECORD,       /* events of threads that got no record */
+    WIRE_AGENT_LOSS_NO_NODE,         /* events whose stack found no room: counted at the deepest known node */
+    WIRE_AGENT_LOSS_NO_CELL,         /* events not counted: no cell was left */
+    WIRE_AGENT_LOSS_NO_BLOCK,        /* blocks whose release cannot be seen: counted in total only */
+    WIRE_AGENT_LOSS_TOO_DEEP,        /* stacks with more than WIRE_AGENT_FRAMES frames */
+    WIRE_AGENT_LOSS_CUT,         /* stacks ended early, by enum unwind_end: memory that could not be read */
+    WIRE_AGENT_LOSS_NO_ROWS,     /* ... no call-frame information */
+    WIRE_AGENT_LOSS_ODD_RULE,    /* ... unsupported call-frame information */
+    WIRE_AGENT_LOSS_NO_MAPPING,  /* ... an address in no module */
+    WIRE_AGENT_LOSS_NO_PROGRESS, /* ... the next frame was not above the last */
+    WIRE_AGENT_LOSS_NO_ANSWER,   /* requests that tally did not answer in time */
+    WIRE_AGENT_LOSS_INERT,       /* processes forked without a region: nothing of them is counted */
+    WIRE_AGENT_LOSS_UNKNOWN_FREE, /* releases of blocks that were not seen when allocated (no loss by itself) */
+    WIRE_AGENT_LOSS_FRAME_POINTER, /* frames found by frame pointer */
+    WIRE_AGENT_LOSSES
+};
+
+/* A module: executable addresses start..end (run-time) belong to rows at rows_offset of the file. rows_size 0: none. */
+struct wire_agent_module {
+    uint64_t start, end, bias;
+    uint64_t rows_offset, rows_size;
+    uint32_t cookie; /* tally's name of the mapping; never used again for another one */
+    uint32_t zero;
+};
+
+/* An allocator: the module it is in, and what of it the agent needs beside the hooked functions. */
+struct wire_agent_layer {
+    uint64_t start, end;  /* hooked functions in here belong to it */
+    uint64_t usable_size; /* run-time address of its malloc_usable_size, 0: none */
+    uint64_t
+        plain_new; /* run-time address of a body that allocates like operator new but returns NULL, 0: none */
+    uint32_t header_bytes; /* a block's own administration beside the usable size */
+    uint32_t zero;
+};
+
+struct wire_agent_process {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t state; /* enum wire_agent_state */
+    uint32_t pid;
+    uint32_t parent; /* region index of the forking process + 1; 0: none */
+    uint64_t
+        start_time; /* field 22 of /proc/PID/stat when tally filled it in; 0: a forked child's, not known yet */
+    uint64_t scale; /* of counts: 1 or WIRE_AGENT_SCALE */
+
+    /* Modules. Table (generation & 1) is valid; tally writes the other one and then adds one to generation. 0: none yet. */
+    uint32_t generation;
+    uint32_t module_count[2];
+    uint32_t layer_count;
+    struct wire_agent_layer layers[WIRE_AGENT_LAYERS];
+
+    /* Requests: the agent writes request, request_tid, then request_sequence + 1, and rings control.bell. Tally stores request_sequence
+     * into answer_sequence and wakes that futex (shared). One at a time; others wait their turn. */
+    uint32_t request, request_tid, request_sequence, answer_sequence;
+    uint32_t request_lock; /* the agent's */
+    uint32_t silent;       /* the agent's: tally did not answer once; never wait again */
+
+    /* Figures of the process. */
+    int64_t live; /* bytes; in several threads without their unfinished batches */
+    int64_t peak; /* its maximum */
+    uint64_t
+        peak_ns; /* control.now_ns when the peak was last left (0: it stands at the peak, or there was none) */
+    uint32_t peak_epoch;
+    uint32_t at_peak;
+
+    /* How much of each part is used: tally adds these up for the memory shown. */
+    uint32_t thread_count, node_count, cell_count, block_tables;
+    uint64_t index_used;   /* bytes of the index of nodes */
+    uint64_t block_used;   /* bytes of the tables of blocks */
+    uint32_t index_offset; /* of the present index within its part, in units of 64 bytes */
+    uint32_t index_bits;   /* log2 of its slots */
+    uint32_t index_lock, zero;
+
+    uint64_t losses[WIRE_AGENT_LOSSES];
+};
+_Static_assert(sizeof(struct wire_agent_process) <= 4096, "the first page of a region");
+
+/* A node of the tree. */
+struct wire_agent_node {
+    uint64_t pc;
+    uint32_t parent, cookie;
+    uint32_t cell;  /* 0: none */
+    uint32_t flags; /* enum wire_agent_node_flag */
+    uint32_t ready; /* 1: complete */
+    uint32_t hash;  /* the agent's */
+};
+_Static_assert(sizeof(struct wire_agent_node) == 32, "shared layout");
+enum wire_agent_node_flag {
+    WIRE_AGENT_NODE_EXACT = 1, /* pc is an instruction that was interrupted, no return address */
+    WIRE_AGENT_NODE_CUT = 2,   /* of a frame below a root: the stack goes on outwards, unseen */
+};
+
+/* The figures of a node. The first line is written by one thread only (unless the group has many), the second by all. */
+struct wire_agent_cell {
+    uint64_t total, count;               /* bytes, blocks, ever */
+    uint64_t freed_own, freed_own_count; /* released by the threads of the group */
+    uint64_t max;                        /* maximum of live bytes */
+    uint64_t peak;                       /* live bytes at the peak of epoch peak_epoch */
+    uint32_t peak_epoch, node;
+    uint64_t largest; /* single block, bytes */
+
+    uint64_t freed_other, freed_other_count; /* released by other threads */
+    uint64_t temporary;                      /* blocks released before the next allocation of the thread */
+    uint64_t live_since_ns;                  /* control.now_ns when live blocks last rose from 0 */
+    uint64_t
+        variance; /* sampled: sum of squares of what stands for unseen bytes, in units of sample_bytes^2 / 65536 */
+    uint64_t zero[3];
+};
+_Static_assert(sizeof(struct wire_agent_cell) == 128, "two cache lines");
+
+/* Live blocks: tables of buckets, table 0 of WIRE_AGENT_TABLE0 buckets, table 1 as large, each later one as large as all before it.
+ * A slot is free when key is 0. key: address / 8 in the low 44 bits, size >> 28 in the high 20; value: low 28 bits of the size in the
+ * high bits, cell in the low 36. A value of 0 is not complete yet. */
+struct wire_agent_slot {
+    uint64_t key, value;
+};
+#define WIRE_AGENT_SLOTS 7
+struct wire_agent_bucket {
+    struct wire_agent_slot slots[WIRE_AGENT_SLOTS];
+    uint32_t passed; /* blocks at home here that are in a later bucket */
+    uint32_t zero[3];
+};
+_Static_assert(sizeof(struct wire_agent_bucket) == 128, "two cache lines");
+#define WIRE_AGENT_TABLE0_BITS 6 /* 64 buckets, 8 KiB */
+#define WIRE_AGENT_KEY_MASK    ((UINT64_C(1) << 44) - 1)
+
+static inline uint64_t wire_agent_slot_address(const struct wire_agent_slot *slot)
+{
+    return (slot->key & WIRE_AGENT_KEY_MASK) << 3;
+}
+static inline uint64_t wire_agent_slot_size(const struct wire_agent_slot *slot)
+{
+    return slot->key >> 44 << 28 | slot->value >> 36;
+}
+static inline uint32_t wire_agent_slot_cell(const struct wire_agent_slot *slot)
+{
+    return (uint32_t)slot->value;
+}
+/* Buckets of table `number`, and how many are in the tables before it. */
+static inline uint64_t wire_agent_table_buckets(unsigned number)
+{
+    return UINT64_C(1) << (WIRE_AGENT_TABLE0_BITS + (number == 0 ? 0 : number - 1));
+}
+static inline uint64_t wire_agent_table_before(unsigned number)
+{
+    return number == 0 ? 0 : wire_agent_table_buckets(number);
+}
+
+/* A thread record; what follows the first line is the agent's own. */
+struct wire_agent_thread {
+    uint64_t key;    /* the thread pointer; 0: free */
+    uint32_t tid;    /* when it was claimed */
+    uint32_t inside; /* depth of hooks: not 0 while a thread may have agent frames on its stack */
+    uint64_t zero[6];
+};
+#define WIRE_AGENT_THREAD_BYTES (80 * 1024)
+
+/* --- the parts of a process region, as offsets from its start, and how many fit --- */
+struct wire_agent_layout {
+    uint64_t modules[2], threads, nodes, index, cells, blocks, size; /* bytes; size: of the region */
+    uint64_t node_count, index_bytes, cell_count, block_bytes;
+};
+
+/* `memory`: --agent-memory, a multiple of 1 MiB from 1 MiB to 16 GiB. */
+static inline struct wire_agent_layout wire_agent_layout(uint64_t memory)
+{
+    struct wire_agent_layout layout;
+    uint64_t table = WIRE_AGENT_MODULES * sizeof(struct wire_agent_module);
+    layout.modules[0] = 4096;
+    layout.modules[1] = layout.modules[0] + table;
+    layout.threads = layout.modules[1] + table;
+    layout.nodes = layout.threads + (uint64_t)WIRE_AGENT_THREADS * WIRE_AGENT_THREAD_BYTES;
+    layout.node_count = memory / 4 / sizeof(struct wire_agent_node);
+    layout.index = layout.nodes + memory / 4;
+    layout.index_bytes = memory / 8;
+    layout.cells = layout.index + layout.index_bytes;
+    layout.cell_count = memory / 4 / sizeof(struct wire_agent_cell);
+    layout.blocks = layout.cells + memory / 4;
+    layout.block_bytes = memory / 8 * 3;
+    layout.size = layout.blocks + layout.block_bytes;
+    return layout;
+}
+
+/* --- what the loader writes at the symbol agent_parameters of the image, before the first hook --- */
+struct wire_agent_parameters {
+    uint64_t control; /* run-time address of the file's mapping */
+    uint64_t process; /* run-time address of the process's region in it */
+    uint64_t alive;   /* run-time address of a private page with MADV_WIPEONFORK; its first word is 1 */
+    uint32_t flags;   /* enum wire_agent_parameter_flag */
+    uint32_t zero;
+};
+enum wire_agent_parameter_flag {
+    WIRE_AGENT_FSGSBASE = 1, /* AT_HWCAP2 bit 1: rdfsbase may be used */
+};
+
+/* --- functions that can be hooked: enum and the image's symbol that is its handler ---
+ * A name that is not in the image (patch_agent_image_symbol false) is not built: leave the function alone. */
+#define WIRE_AGENT_ENTRIES(X)                                                                                \
+    X(MALLOC, "agent_entry_malloc")             /* (size, ...): malloc, new(nothrow) */                      \
+    X(CALLOC, "agent_entry_calloc")             /* (count, size) */                                          \
+    X(REALLOC, "agent_entry_realloc")           /* (block, size) */                                          \
+    X(REALLOCARRAY, "agent_entry_reallocarray") /* (block, count, size) */                                   \
+    X(FREE, "agent_entry_free") /* (block, ...): free cfree free_sized free_aligned_sized, every delete */   \
+    X(ALIGNED, "agent_entry_aligned")               /* (alignment, size): aligned_alloc memalign */          \
+    X(POSIX_MEMALIGN, "agent_entry_posix_memalign") /* (result, alignment, size) */                          \
+    X(VALLOC, "agent_entry_malloc")                 /* (size): valloc pvalloc */                             \
+    X(NEW, "agent_entry_new")                       /* (size, ...): may throw; needs layer.plain_new */      \
+    X(OBJECTS, "agent_entry_objects")               /* _dl_debug_state of ld.so */                           \
+    X(EXECVE, "agent_entry_execve")                 /* (path, argv, envp) */                                 \
+    X(EXECVEAT, "agent_entry_execveat") /* (fd, path, argv, envp, flags); fexecve does not need it */
+
+enum wire_agent_entry {
+#define X(name, symbol) WIRE_AGENT_ENTRY_##name,
+    WIRE_AGENT_ENTRIES(X)
+#undef X
+        WIRE_AGENT_ENTRY_COUNT
+};
+
+#endif
