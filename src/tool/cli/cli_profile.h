@@ -18,6 +18,34 @@ int cli_profile_load(const char *path, bool lines, bool debuginfod, struct profi
  * about. */
 int cli_profile_limit(const char *argument, double *percent, uint64_t *rows, struct base_error *error);
 
+/* What of a profile is meant: NULL is everything. Patterns are the caller's. */
+struct cli_profile_part {
+    const char *thread, *process, *image, *cpus;
+};
+
+/* The options of every command that looks at a part: `member` names thread, process and cpus of what the command reads into. */
+#define CLI_PROFILE_THREADS(member)                                                                          \
+    {.name = "thread",                                                                                       \
+     .kind = BASE_OPTION_TEXT,                                                                               \
+     member(part.thread),                                                                                    \
+     .argument = "TID|NAME",                                                                                 \
+     .help = "threads of that number or name; * and ? stand for anything"},                                  \
+    {                                                                                                        \
+        .name = "process", .kind = BASE_OPTION_TEXT, member(part.process), .argument = "PID|NAME",           \
+        .help = "processes of that number or name; * and ? stand for anything"                               \
+    }
+#define CLI_PROFILE_IMAGE(member, calls)                                                                     \
+    {                                                                                                        \
+        .name = "image", .kind = BASE_OPTION_TEXT, member(part.image), .argument = "NAME",                   \
+        .help = "functions of the files of that name (" calls                                                \
+                ": callers or callees); * and ? stand for anything"                                          \
+    }
+#define CLI_PROFILE_CPUS(member, more)                                                                       \
+    {                                                                                                        \
+        .name = "cpu", .kind = BASE_OPTION_TEXT, member(part.cpus), .argument = "LIST",                      \
+        .help = "samples taken on these CPUs: 0,2-5" more                                                    \
+    }
+
 /* The options of every command that shows a profile as text: `member` names members json, debuginfod, pager (true at first) and
  * color of what the command reads into, `what` is what it prints. */
 #define CLI_PROFILE_SHOWN(member, what)                                                                      \

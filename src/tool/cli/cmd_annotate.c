@@ -15,7 +15,8 @@ enum { MAPS_MOST = 16, AROUND = 4, AROUND_MOST = 1000 };
 
 struct annotate_wish {
     int syntax, color;
-    const char *counter, *thread, *process, *image, *cpus;
+    const char *counter;
+    struct cli_profile_part part;
     const char *maps[MAPS_MOST];
     size_t map_count;
     double limit_percent;
@@ -88,25 +89,12 @@ static const struct base_option annotate_options[] = {
     {.kind = BASE_OPTION_HEADING, .help = "Only a part"},
     {.name = "image",
      .kind = BASE_OPTION_TEXT,
-     MEMBER(image),
+     MEMBER(part.image),
      .argument = "NAME",
      .help =
          "the function of that file, by name (* and ? stand for anything) or the beginning of its build-id"},
-    {.name = "thread",
-     .kind = BASE_OPTION_TEXT,
-     MEMBER(thread),
-     .argument = "TID|NAME",
-     .help = "threads of that number or name; * and ? stand for anything"},
-    {.name = "process",
-     .kind = BASE_OPTION_TEXT,
-     MEMBER(process),
-     .argument = "PID|NAME",
-     .help = "processes of that number or name; * and ? stand for anything"},
-    {.name = "cpu",
-     .kind = BASE_OPTION_TEXT,
-     MEMBER(cpus),
-     .argument = "LIST",
-     .help = "samples taken on these CPUs: 0,2-5"},
+    CLI_PROFILE_THREADS(MEMBER),
+    CLI_PROFILE_CPUS(MEMBER, ""),
     {.kind = BASE_OPTION_HEADING, .help = "How it is shown"},
     {.name = "wide", .kind = BASE_OPTION_FLAG, MEMBER(wide), .help = "do not cut long lines"},
     CLI_PROFILE_SHOWN(MEMBER, "listings"),
@@ -148,7 +136,7 @@ static int print(const struct profile *profile, const struct annotate_wish *wish
 {
     struct report_annotation annotation = {
         .function = function,
-        .image = wish->image,
+        .image = wish->part.image,
         .assembly = wish->assembly,
         .intel = wish->syntax == 1,
         .whole = wish->whole,
@@ -160,9 +148,9 @@ static int print(const struct profile *profile, const struct annotate_wish *wish
         .view = REPORT_ANNOTATE,
         .counter = wish->counter,
         .limit_percent = wish->limit_percent,
-        .thread = wish->thread,
-        .process = wish->process,
-        .cpus = wish->cpus,
+        .thread = wish->part.thread,
+        .process = wish->part.process,
+        .cpus = wish->part.cpus,
         .json = wish->json,
         .color = base_terminal_color(STDOUT_FILENO, (enum base_terminal_color)wish->color),
         .ascii = !base_terminal_utf8(),

@@ -19,6 +19,7 @@ enum { GATE_FAILED = 1 };
 struct diff_wish {
     int view, color;
     const char *counter;
+    struct cli_profile_part part;
     double fail_above, limit_percent;
     uint64_t limit_rows;
     bool total, significant, json, debuginfod, pager;
@@ -72,6 +73,10 @@ static const struct base_option diff_options[] = {
      MEMBER(view),
      .value = REPORT_DIFF_EDGES,
      .help = "exact calls, by caller and callee"},
+    {.kind = BASE_OPTION_HEADING, .help = "Only a part"},
+    CLI_PROFILE_THREADS(MEMBER),
+    CLI_PROFILE_IMAGE(MEMBER, "calls"),
+    CLI_PROFILE_CPUS(MEMBER, ""),
     {.kind = BASE_OPTION_HEADING, .help = "As a gate"},
     {.name = "fail-above",
      .kind = BASE_OPTION_CALL,
@@ -102,6 +107,7 @@ static const char *const diff_notes[] = {
     "  tally diff before.out after.out",
     "  tally diff a1.out,a2.out,a3.out b1.out,b2.out,b3.out --fail-above 5",
     "  tally diff before.out after.out --counter calls --significant",
+    "  tally diff before.out after.out --thread 'worker*'",
     NULL,
 };
 
@@ -124,6 +130,9 @@ static int check(struct diff_wish *wish, struct base_error *error)
         return base_fail(error, BASE_EUSAGE, "diff: --total is for functions, not for --paths or --edges");
     if (wish->view == REPORT_DIFF_EDGES && wish->counter)
         return base_fail(error, BASE_EUSAGE, "diff: --edges has no --counter: it compares calls");
+    if (wish->part.cpus &&
+        (wish->view == REPORT_DIFF_EDGES || (wish->counter && !strcmp(wish->counter, PROFILE_CALLS))))
+        return base_fail(error, BASE_EUSAGE, "diff: calls have no --cpu: they are counted by thread");
     if (wish->view < 0)
         wish->view = REPORT_DIFF_FUNCTIONS;
     return BASE_OK;
@@ -191,6 +200,10 @@ static int show(const struct runs *runs, const struct diff_wish *wish, struct re
     struct report_diff_options options = {
         .view = (enum report_diff_view)wish->view,
         .counter = wish->counter,
+        .thread = wish->part.thread,
+        .process = wish->part.process,
+        .image = wish->part.image,
+        .cpus = wish->part.cpus,
         .total = wish->total,
         .significant = wish->significant,
         .fail_above = wish->fail_above,

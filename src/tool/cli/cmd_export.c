@@ -15,7 +15,8 @@
 
 struct export_wish {
     int format, table;
-    const char *output, *counter, *thread, *process, *image, *cpus;
+    const char *output, *counter;
+    struct cli_profile_part part;
     bool threads, inlines, samples, marks, debuginfod;
 };
 
@@ -64,26 +65,9 @@ static const struct base_option export_options[] = {
      MEMBER(threads),
      .help = "of folded and speedscope: threads apart, not only processes"},
     {.kind = BASE_OPTION_HEADING, .help = "Only a part"},
-    {.name = "thread",
-     .kind = BASE_OPTION_TEXT,
-     MEMBER(thread),
-     .argument = "TID|NAME",
-     .help = "threads of that number or name; * and ? stand for anything"},
-    {.name = "process",
-     .kind = BASE_OPTION_TEXT,
-     MEMBER(process),
-     .argument = "PID|NAME",
-     .help = "processes of that number or name; * and ? stand for anything"},
-    {.name = "image",
-     .kind = BASE_OPTION_TEXT,
-     MEMBER(image),
-     .argument = "NAME",
-     .help = "functions of the files of that name (calls: callers or callees); * and ? stand for anything"},
-    {.name = "cpu",
-     .kind = BASE_OPTION_TEXT,
-     MEMBER(cpus),
-     .argument = "LIST",
-     .help = "samples taken on these CPUs: 0,2-5; then without calls, which are counted by thread"},
+    CLI_PROFILE_THREADS(MEMBER),
+    CLI_PROFILE_IMAGE(MEMBER, "calls"),
+    CLI_PROFILE_CPUS(MEMBER, "; then without calls, which are counted by thread"),
     {.kind = BASE_OPTION_HEADING, .help = "How names are found"},
     {.name = "debuginfod",
      .kind = BASE_OPTION_FLAG,
@@ -137,9 +121,9 @@ static int check(struct export_wish *wish, struct base_error *error)
         return refuse(error, "--threads", "folded or speedscope");
     if (wish->inlines && !functions && wish->format != EXPORT_CALLGRIND)
         return refuse(error, "--inlines", "callgrind, or csv with --table flat or edges");
-    if (csv && wish->table == EXPORT_EDGES && (wish->cpus || wish->counter))
+    if (csv && wish->table == EXPORT_EDGES && (wish->part.cpus || wish->counter))
         return base_fail(error, BASE_EUSAGE, "export: --table edges has no %s",
-                         wish->cpus ? "--cpu: calls are counted by thread" : "--counter: it is calls");
+                         wish->part.cpus ? "--cpu: calls are counted by thread" : "--counter: it is calls");
     if (wish->counter && !strcmp(wish->counter, PROFILE_CALLS) && !(csv && wish->table == EXPORT_COUNTERS))
         return base_fail(error, BASE_EUSAGE,
                          "export: calls are counted by edge, not by stack: pprof and callgrind have them "
@@ -216,10 +200,10 @@ static int to_file(const struct profile *profile, const struct export_options *o
 static int export_part(const struct profile *profile, const struct export_wish *wish, const char *file,
                        struct base_error *error)
 {
-    struct report_options part = {.thread = wish->thread,
-                                  .process = wish->process,
-                                  .image = wish->image,
-                                  .cpus = wish->cpus,
+    struct report_options part = {.thread = wish->part.thread,
+                                  .process = wish->part.process,
+                                  .image = wish->part.image,
+                                  .cpus = wish->part.cpus,
                                   .counter = wish->counter};
     bool calls = wish->counter && !strcmp(wish->counter, PROFILE_CALLS);
     struct report_selection selection;

@@ -14,7 +14,8 @@ static const double DEFAULT_LIMIT = 0.5; /* percent */
 
 struct report_wish {
     int view, by, color;
-    const char *counter, *thread, *process, *image, *cpus;
+    const char *counter;
+    struct cli_profile_part part;
     double limit_percent;
     uint64_t limit_rows;
     bool lines, inlines, json, debuginfod, pager;
@@ -94,26 +95,9 @@ static const struct base_option report_options[] = {
          "leave out what is below a share (2%), or show so many rows (20); the rest is summed up in one line "
          "(default 0.5%; 0% shows everything)"},
     {.kind = BASE_OPTION_HEADING, .help = "Only a part"},
-    {.name = "thread",
-     .kind = BASE_OPTION_TEXT,
-     MEMBER(thread),
-     .argument = "TID|NAME",
-     .help = "threads of that number or name; * and ? stand for anything"},
-    {.name = "process",
-     .kind = BASE_OPTION_TEXT,
-     MEMBER(process),
-     .argument = "PID|NAME",
-     .help = "processes of that number or name; * and ? stand for anything"},
-    {.name = "image",
-     .kind = BASE_OPTION_TEXT,
-     MEMBER(image),
-     .argument = "NAME",
-     .help = "functions of the files of that name (--edges: callers or callees); * and ? stand for anything"},
-    {.name = "cpu",
-     .kind = BASE_OPTION_TEXT,
-     MEMBER(cpus),
-     .argument = "LIST",
-     .help = "samples taken on these CPUs: 0,2-5"},
+    CLI_PROFILE_THREADS(MEMBER),
+    CLI_PROFILE_IMAGE(MEMBER, "--edges"),
+    CLI_PROFILE_CPUS(MEMBER, ""),
     {.kind = BASE_OPTION_HEADING, .help = "How it is shown"},
     CLI_PROFILE_SHOWN(MEMBER, "reports"),
     {0},
@@ -156,7 +140,7 @@ static int check(struct report_wish *wish, struct base_error *error)
         return base_fail(error, BASE_EUSAGE, "report: --edges is not --by cpu: calls are counted by thread");
     if (wish->lines && wish->view != REPORT_PATHS)
         return base_fail(error, BASE_EUSAGE, "report: --lines goes with --paths (--flat has --by line)");
-    if (wish->view == REPORT_EDGES && wish->cpus)
+    if (wish->view == REPORT_EDGES && wish->part.cpus)
         return base_fail(error, BASE_EUSAGE, "report: --edges has no --cpu: calls are counted by thread");
     if (wish->view == REPORT_EDGES && wish->counter)
         return base_fail(error, BASE_EUSAGE, "report: --edges has no --counter: it shows calls");
@@ -176,10 +160,10 @@ static int print(const struct profile *profile, const struct report_wish *wish, 
         .counter = wish->counter,
         .limit_percent = wish->limit_percent,
         .limit_rows = wish->limit_rows,
-        .thread = wish->thread,
-        .process = wish->process,
-        .image = wish->image,
-        .cpus = wish->cpus,
+        .thread = wish->part.thread,
+        .process = wish->part.process,
+        .image = wish->part.image,
+        .cpus = wish->part.cpus,
         .lines = wish->lines,
         .inlines = wish->inlines,
         .json = wish->json,

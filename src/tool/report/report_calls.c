@@ -43,10 +43,9 @@ static struct report_pair *pair_of(struct report_calls *calls, uint32_t caller, 
 static bool takes(const struct report_selection *selection, const struct profile *profile,
                   const struct profile_edge *edge, bool by_image)
 {
-    if (selection->threads && !selection->threads[edge->thread])
-        return false;
-    return !by_image || !selection->images || selection->images[profile->addresses[edge->site].image] ||
-           selection->images[profile->addresses[edge->callee].image];
+    if (by_image)
+        return report_select_takes_edge(selection, profile, edge);
+    return !selection->threads || selection->threads[edge->thread];
 }
 
 /* The call is made by what is innermost at its site; it reaches a function, not what is inlined at its beginning. */

@@ -107,14 +107,20 @@ static int check_options(struct report_diff *diff)
 
 static int select_all(struct report_diff *diff)
 {
-    for (size_t run = 0; run < diff->run_count && !diff->calls; run++) {
-        struct report_options options = {.counter = diff->counter};
+    for (size_t run = 0; run < diff->run_count; run++) {
+        struct report_options options = {.counter = diff->calls ? NULL : diff->counter,
+                                         .thread = diff->options->thread,
+                                         .process = diff->options->process,
+                                         .image = diff->options->image,
+                                         .cpus = diff->options->cpus};
         int code = report_select(diff->runs[run].profile, &options, &diff->selections[run], diff->error);
         if (code)
-            return code;
+            return base_fail_context(diff->error, code, "%s", diff->runs[run].file);
         if (!diff->exact && !diff->selections[run].taken.samples)
-            return base_fail(diff->error, BASE_EUSAGE, "%s has no samples of %s: there is nothing to compare",
-                             diff->runs[run].file, diff->counter);
+            return base_fail(diff->error, BASE_EUSAGE,
+                             "%s has no samples of %s%s: there is nothing to compare", diff->runs[run].file,
+                             diff->counter,
+                             report_select_filtered(&diff->selections[run]) ? " that the filters leave" : "");
     }
     return 0;
 }

@@ -38,7 +38,9 @@ struct report_diff_options {
     enum report_diff_view view;
     const char
         *counter; /* NULL: time.cpu, or the first that all have; PROFILE_CALLS: exact calls, by function */
-    bool total;   /* of functions: with all they call */
+    /* What of each run is compared, as in report.h; shares are of that part. Of exact calls there is no `cpus`. NULL: all. */
+    const char *thread, *process, *image, *cpus;
+    bool total;           /* of functions: with all they call */
     bool significant;     /* only rows that changed beyond noise */
     double fail_above;    /* percent; negative: no gate */
     double limit_percent; /* rows within noise below this share on both sides are summed up; negative: none */

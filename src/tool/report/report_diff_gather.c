@@ -185,7 +185,7 @@ static int gather_edges(struct gather *gather)
     const struct profile *profile = diff->runs[gather->run].profile;
     for (size_t i = 1; i < profile->edge_count; i++) {
         const struct profile_edge *edge = &profile->edges[i];
-        if (!edge->calls)
+        if (!edge->calls || !report_select_takes_edge(&diff->selections[gather->run], profile, edge))
             continue;
         uint32_t row = edge_row(gather, edge);
         if (!row)

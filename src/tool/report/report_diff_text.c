@@ -123,6 +123,28 @@ static void add_side(struct report_diff *diff, bool new)
     base_text_free(&line);
 }
 
+static void add_filter(struct base_text *line, const char *kind, const char *pattern)
+{
+    if (pattern)
+        base_text_addf(line, "%s%s %s", line->length ? ", " : "only: ", kind, pattern);
+}
+
+/* "only: thread worker*, image libc.so.6; shares are of these" */
+static void add_filters(struct report_diff *diff)
+{
+    struct base_text line = {0};
+    add_filter(&line, "thread", diff->options->thread);
+    add_filter(&line, "process", diff->options->process);
+    add_filter(&line, diff->calls ? "caller or callee in image" : "leaf in image", diff->options->image);
+    add_filter(&line, "CPU", diff->options->cpus);
+    if (!line.length)
+        return;
+    base_text_add(&line, diff->calls ? "; shares are of their calls" : "; shares are of these");
+    add_line(diff, base_text_string(&line), REPORT_PLAIN);
+    diff->out->failed |= line.failed;
+    base_text_free(&line);
+}
+
 /* What to say of the whole: whether it changed is only known from several runs. */
 static const char *word_for_sum(const struct report_diff *diff)
 {
@@ -356,6 +378,7 @@ void report_diff_text(struct report_diff *diff)
 {
     add_side(diff, false);
     add_side(diff, true);
+    add_filters(diff);
     report_diff_notes(diff, add_note);
     add_sum(diff);
     add_summary(diff);

@@ -286,6 +286,15 @@ bool report_select_takes(const struct report_selection *selection, const struct 
            selection->images[profile->addresses[profile->nodes[cell->node].address].image];
 }
 
+bool report_select_takes_edge(const struct report_selection *selection, const struct profile *profile,
+                              const struct profile_edge *edge)
+{
+    if (selection->threads && !selection->threads[edge->thread])
+        return false;
+    return !selection->images || selection->images[profile->addresses[edge->site].image] ||
+           selection->images[profile->addresses[edge->callee].image];
+}
+
 bool report_select_filtered(const struct report_selection *selection)
 {
     return selection->threads || selection->images || selection->cpus;

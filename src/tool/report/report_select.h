@@ -37,6 +37,9 @@ void report_select_free(struct report_selection *selection);
 
 bool report_select_takes(const struct report_selection *selection, const struct profile *profile,
                          const struct profile_cell *cell);
+/* By its thread, and by image when its caller or its callee lies in one. */
+bool report_select_takes_edge(const struct report_selection *selection, const struct profile *profile,
+                              const struct profile_edge *edge);
 bool report_select_filtered(const struct report_selection *selection);
 
 /* Adds as the counter combines: a sum, or the largest of peaks. */
