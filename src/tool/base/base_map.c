@@ -60,8 +60,13 @@ bool base_map_set(struct base_map *map, uint64_t key, uint32_t value)
 uint64_t base_hash_bytes(const void *bytes, size_t length)
 {
     const unsigned char *at = bytes;
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ at[i]) * 0x100000001b3u;
-    return base_hash(hash);
+    uint64_t hash = 0xcbf29ce484222325u ^ length, word;
+    for (; length >= sizeof word; at += sizeof word, length -= sizeof word) {
+        memcpy(&word, at, sizeof word);
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 32; /* a product carries upwards only */
+    }
+    word = 0;
+    memcpy(&word, at, length);
+    return base_hash((hash ^ word) * 0x9e3779b97f4a7c15u);
 }

@@ -180,23 +180,6 @@ static uint64_t resolve(void *context, uint64_t slot)
 
 /* --- make --- */
 
-static int list_changes(struct collect_calls_patch *patch, struct base_error *error)
-{
-    const struct patch_slab *slab = &patch->slab;
-    patch->changes = calloc(slab->write_count + 1, sizeof *patch->changes);
-    if (!patch->changes)
-        return base_fail(error, BASE_ENOMEM, "out of memory");
-    for (size_t i = 0; i < slab->write_count; i++) {
-        const struct patch_write *write = &slab->writes[i];
-        struct patch_memory_change *change = &patch->changes[i];
-        *change = (struct patch_memory_change){.address = write->address, .length = write->length};
-        memcpy(change->before, write->old, write->length);
-        memcpy(change->after, write->fresh, write->length);
-    }
-    patch->change_count = slab->write_count;
-    return BASE_OK;
-}
-
 /* Told to the reader: such a call is not seen by the callee's hook. */
 static int list_past(struct collect_calls_patch *patch, struct resolution *resolution,
                      struct base_error *error)
@@ -278,9 +261,7 @@ int collect_calls_build_make(struct collect_calls_space *space, bool all, struct
         if (!object->next)
             continue;
         bind_slab(object->next, &resolution);
-        result = list_changes(object->next, error);
-        if (result == BASE_OK)
-            result = list_past(object->next, &resolution, error);
+        result = list_past(object->next, &resolution, error);
     }
     if (result < 0)
         forget_next(space);
@@ -289,46 +270,62 @@ int collect_calls_build_make(struct collect_calls_space *space, bool all, struct
 
 /* --- apply --- */
 
+struct patch_memory_change collect_calls_build_change(const struct patch_write *write)
+{
+    struct patch_memory_change change = {.address = write->address, .length = write->length};
+    memcpy(change.before, write->old, sizeof write->old);
+    memcpy(change.after, write->fresh, sizeof write->fresh);
+    return change;
+}
+
+static struct patch_memory_change change_back(const struct patch_write *write)
+{
+    struct patch_memory_change change = {.address = write->address, .length = write->length};
+    memcpy(change.before, write->fresh, sizeof write->fresh);
+    memcpy(change.after, write->old, sizeof write->old);
+    return change;
+}
+
 /* From what is in force to what is to be. Both lists are by address; a place that only one of them has changes from or
  * to what is in the file. */
 static size_t merge(const struct collect_calls_patch *from, const struct collect_calls_patch *to,
                     struct patch_memory_change *merged)
 {
-    size_t count = 0, i = 0, j = 0, from_count = from ? from->change_count : 0;
-    while (i < from_count || j < to->change_count) {
-        const struct patch_memory_change *old = i < from_count ? &from->changes[i] : NULL;
-        const struct patch_memory_change *fresh = j < to->change_count ? &to->changes[j] : NULL;
+    size_t count = 0, i = 0, j = 0, from_count = from ? from->slab.write_count : 0;
+    while (i < from_count || j < to->slab.write_count) {
+        const struct patch_write *old = i < from_count ? &from->slab.writes[i] : NULL;
+        const struct patch_write *fresh = j < to->slab.write_count ? &to->slab.writes[j] : NULL;
         if (old && fresh && old->address == fresh->address && old->length == fresh->length) {
-            merged[count] = *fresh;
-            memcpy(merged[count++].before, old->after, sizeof old->after);
+            merged[count] = collect_calls_build_change(fresh);
+            memcpy(merged[count++].before, old->fresh, sizeof old->fresh);
             i++, j++;
         } else if (old && (!fresh || old->address <= fresh->address)) {
-            merged[count] = *old;
-            memcpy(merged[count].before, old->after, sizeof old->after);
-            memcpy(merged[count++].after, old->before, sizeof old->before);
+            merged[count++] = change_back(old);
             i++;
         } else {
-            merged[count++] = *fresh;
+            merged[count++] = collect_calls_build_change(fresh);
             j++;
         }
     }
     return count;
 }
 
-static struct patch_memory_change *all_changes(const struct collect_calls_space *space, size_t *count)
+/* Lists of objects follow one another: where those lie by address, so do the changes. */
+static int all_changes(const struct collect_calls_space *space, struct patch_stage *stage, size_t *count,
+                       struct base_error *error)
 {
     size_t most = 0;
     for (size_t i = 0; i < space->object_count; i++) {
         const struct collect_calls_object *object = &space->objects[i];
         if (object->next)
-            most += object->next->change_count + (object->patch ? object->patch->change_count : 0);
+            most += object->next->slab.write_count + (object->patch ? object->patch->slab.write_count : 0);
     }
-    struct patch_memory_change *changes = malloc((most + 1) * sizeof *changes);
     *count = 0;
-    for (size_t i = 0; changes && i < space->object_count; i++)
+    int result = patch_stage_new(stage, most, error);
+    for (size_t i = 0; result == BASE_OK && i < space->object_count; i++)
         if (space->objects[i].next)
-            *count += merge(space->objects[i].patch, space->objects[i].next, changes + *count);
-    return changes;
+            *count += merge(space->objects[i].patch, space->objects[i].next, stage->changes + *count);
+    return result;
 }
 
 /* --- threads among the bytes --- */
@@ -416,9 +413,9 @@ static size_t leave_out_differing(struct collect_calls_space *space)
     size_t found = 0;
     for (size_t i = 0; i < space->object_count; i++) {
         struct collect_calls_object *object = &space->objects[i];
-        for (size_t j = 0; object->next && !object->patch && j < object->next->change_count; j++) {
-            const struct patch_memory_change *change = &object->next->changes[j];
-            if (collect_calls_text_holds(space->pid, change, change->before))
+        for (size_t j = 0; object->next && !object->patch && j < object->next->slab.write_count; j++) {
+            struct patch_memory_change change = collect_calls_build_change(&object->next->slab.writes[j]);
+            if (collect_calls_text_holds(space->pid, &change, change.before))
                 continue;
             leave_out(object, &object->next->slab.writes[j]);
             found++;
@@ -462,25 +459,31 @@ static void put_in_force(struct collect_calls_space *space)
     }
 }
 
+static int stage_and_apply(const struct collect_calls_space *space, struct collect_calls_rig *rig,
+                           struct base_error *error)
+{
+    struct patch_stage stage;
+    size_t count;
+    int result = all_changes(space, &stage, &count, error);
+    if (result == BASE_OK)
+        result = patch_trace_stage_list(&rig->helper, space->pid, &stage, count, error);
+    if (result == BASE_OK)
+        result = patch_trace_apply(&rig->helper, space->pid, error);
+    patch_stage_free(&stage);
+    return result;
+}
+
 int collect_calls_build_apply(struct collect_calls_space *space, struct collect_calls_rig *rig,
                               struct base_error *error)
 {
     struct base_error why = {0};
-    size_t count;
-    int result = clear_threads(space, rig, &why);
-    struct patch_memory_change *changes = result < 0 ? NULL : all_changes(space, &count);
-    if (result >= 0 && !changes)
-        result = base_fail(&why, BASE_ENOMEM, "out of memory");
-    if (changes)
-        result = patch_trace_stage(&rig->helper, space->pid, changes, count, &why);
-    if (changes && result == BASE_OK)
-        result = patch_trace_apply(&rig->helper, space->pid, &why);
-    free(changes);
+    int cleared = clear_threads(space, rig, &why);
+    int result = cleared < 0 ? cleared : stage_and_apply(space, rig, &why);
     if (result == BASE_OK) {
         put_in_force(space);
         return BASE_OK;
     }
-    if (result == BASE_EBUSY && changes && !leave_out_differing(space))
+    if (result == BASE_EBUSY && cleared >= 0 && !leave_out_differing(space))
         result = BASE_EIO; /* it would never end */
     forget_next(space);
     return result == BASE_EBUSY ? result : base_fail(error, result, "%s", why.text);

@@ -32,6 +32,9 @@ bool collect_calls_build_mark_bound(struct collect_calls_space *space);
 /* Reads the words that ld.so fills, of all live objects; what cannot be read keeps its value. */
 void collect_calls_build_read_slots(struct collect_calls_space *space);
 
+/* A write as the helper takes it: from what is in the file to what is wanted. */
+struct patch_memory_change collect_calls_build_change(const struct patch_write *write);
+
 /* Forgets what was made and is not in force. */
 void collect_calls_patch_release(struct collect_calls_patch *patch);
 

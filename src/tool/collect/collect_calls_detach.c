@@ -5,30 +5,38 @@
 #include <sys/uio.h>
 
 #include "collect_calls_bell.h"
+#include "collect_calls_build.h"
 #include "collect_calls_leave.h"
 #include "collect_calls_text.h"
 
+#define AT_ONCE 64 /* changes that are undone together when there is no memory for all */
+
 /* --- bytes --- */
 
-static size_t list_changes(const struct collect_calls_space *space, struct patch_memory_change **changes)
+static size_t list_of(const struct collect_calls_object *object, struct patch_memory_change *changes)
 {
-    size_t most = 1, count = 0;
+    const struct patch_slab *slab = &object->patch->slab;
+    for (size_t i = 0; i < slab->write_count; i++)
+        changes[i] = collect_calls_build_change(&slab->writes[i]);
+    return slab->write_count;
+}
+
+static int list_changes(const struct collect_calls_space *space, struct patch_stage *stage, size_t *count)
+{
+    size_t most = 1;
     for (size_t i = 0; i < space->object_count; i++)
         if (space->objects[i].live && space->objects[i].patch)
-            most += space->objects[i].patch->change_count;
-    *changes = malloc(most * sizeof **changes);
-    if (!*changes)
-        return 0;
-    for (size_t i = 0; i < space->object_count; i++) {
-        const struct collect_calls_object *object = &space->objects[i];
-        if (!object->live || !object->patch)
-            continue;
-        memcpy(*changes + count, object->patch->changes, object->patch->change_count * sizeof **changes);
-        count += object->patch->change_count;
-    }
+            most += space->objects[i].patch->slab.write_count;
+    *count = 0;
+    int result = patch_stage_new(stage, most, NULL);
+    if (result < 0)
+        return result;
+    for (size_t i = 0; i < space->object_count; i++)
+        if (space->objects[i].live && space->objects[i].patch)
+            *count += list_of(&space->objects[i], stage->changes + *count);
     if (space->bell_set)
-        (*changes)[count++] = space->bell_change;
-    return count;
+        stage->changes[(*count)++] = space->bell_change;
+    return result;
 }
 
 /* What somebody else has changed since, or has unmapped, is left alone. */
@@ -42,47 +50,67 @@ static size_t keep_ours(const struct collect_calls_space *space, struct patch_me
     return kept;
 }
 
-static int undo(struct collect_calls_space *space, struct collect_calls_rig *rig,
-                const struct patch_memory_change *changes, size_t count, struct base_error *error)
+/* All of them, or those that are still ours. BASE_ENOMEM: there is no memory for a list. */
+static int undo_all(struct collect_calls_space *space, struct collect_calls_rig *rig, bool only_ours,
+                    struct collect_calls_remains *remains, struct base_error *error)
 {
+    struct patch_stage stage;
+    size_t count;
+    int result = list_changes(space, &stage, &count);
+    if (result < 0)
+        return base_fail(error, result, "out of memory");
+    if (only_ours) {
+        size_t kept = keep_ours(space, stage.changes, count);
+        remains->changes = count - kept;
+        count = kept;
+    }
+    result = patch_trace_stage_list(&rig->helper, space->pid, &stage, count, error);
+    patch_stage_free(&stage);
+    return result < 0 ? result : patch_trace_undo(&rig->helper, space->pid, error);
+}
+
+static int undo_some(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                     const struct patch_write *writes, size_t count, struct base_error *error)
+{
+    struct patch_memory_change changes[AT_ONCE];
+    for (size_t i = 0; i < count; i++)
+        changes[i] = collect_calls_build_change(&writes[i]);
     int result = patch_trace_stage(&rig->helper, space->pid, changes, count, error);
     return result < 0 ? result : patch_trace_undo(&rig->helper, space->pid, error);
 }
 
-/* Without memory for one list: object by object. */
-static int put_back_singly(struct collect_calls_space *space, struct collect_calls_rig *rig,
+/* Without memory for one list: a few at a time. */
+static int put_back_by_few(struct collect_calls_space *space, struct collect_calls_rig *rig,
                            struct base_error *error)
 {
     int result = BASE_OK;
     for (size_t i = 0; i < space->object_count; i++) {
         const struct collect_calls_object *object = &space->objects[i];
-        if (!object->live || !object->patch)
-            continue;
-        int undone = undo(space, rig, object->patch->changes, object->patch->change_count, error);
-        result = undone < 0 ? undone : result;
+        const struct patch_slab *slab = object->live && object->patch ? &object->patch->slab : NULL;
+        for (size_t at = 0, count; slab && at < slab->write_count; at += count) {
+            count = slab->write_count - at < AT_ONCE ? slab->write_count - at : AT_ONCE;
+            int undone = undo_some(space, rig, slab->writes + at, count, error);
+            result = undone < 0 ? undone : result;
+        }
     }
-    int undone = space->bell_set ? undo(space, rig, &space->bell_change, 1, error) : BASE_OK;
+    int undone = BASE_OK;
+    if (space->bell_set)
+        undone = patch_trace_stage(&rig->helper, space->pid, &space->bell_change, 1, error);
+    if (space->bell_set && undone == BASE_OK)
+        undone = patch_trace_undo(&rig->helper, space->pid, error);
     return undone < 0 ? undone : result;
 }
 
 static int put_back(struct collect_calls_space *space, struct collect_calls_rig *rig,
                     struct collect_calls_remains *remains, struct base_error *error)
 {
-    struct patch_memory_change *changes;
     struct base_error why = {0};
-    size_t count = list_changes(space, &changes);
-    if (!changes)
-        return put_back_singly(space, rig, error);
-    int result = undo(space, rig, changes, count, &why);
-    if (result == BASE_EBUSY) {
-        size_t kept = keep_ours(space, changes, count);
-        remains->changes = count - kept;
-        result = undo(space, rig, changes, kept, error);
-    } else if (result < 0) {
-        base_fail(error, result, "%s", why.text);
-    }
-    free(changes);
-    return result;
+    int result = undo_all(space, rig, false, remains, &why);
+    if (result == BASE_EBUSY)
+        return undo_all(space, rig, true, remains, error);
+    if (result == BASE_ENOMEM)
+        return put_back_by_few(space, rig, error);
+    return result < 0 ? base_fail(error, result, "%s", why.text) : result;
 }
 
 /* --- text --- */

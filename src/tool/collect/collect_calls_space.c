@@ -94,7 +94,6 @@ void collect_calls_patch_release(struct collect_calls_patch *patch)
         return;
     patch_slab_free(&patch->slab);
     free(patch->regions);
-    free(patch->changes);
     free(patch->past);
     free(patch);
 }

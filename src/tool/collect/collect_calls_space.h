@@ -70,8 +70,6 @@ struct collect_calls_patch {
     unsigned owners;
     struct patch_slab slab;
     struct patch_slab_region *regions;
-    struct patch_memory_change *changes; /* by address; before: as in the file */
-    size_t change_count;
     uint8_t *
         past; /* of each site that goes through a slot: its stub goes to the function at once, past any hook */
 };

@@ -144,7 +144,15 @@ static void open_elf(struct collect_images *images, struct collect_image *image,
     }
     image->state = COLLECT_IMAGE_OPEN;
     image->root = vdso ? -1 : open_other_root(pid);
-    image->has_rows = cfi_table_open(images->cache, image->elf, &image->table, NULL) == BASE_OK;
+}
+
+const struct unwind_rows *collect_images_rows(struct collect_images *images, uint32_t index)
+{
+    struct collect_image *image = &images->items[index];
+    if (!image->looked_for_rows && image->elf)
+        image->has_rows = cfi_table_open(images->cache, image->elf, &image->table, NULL) == BASE_OK;
+    image->looked_for_rows |= image->elf != NULL;
+    return image->has_rows ? &image->table.rows : NULL;
 }
 
 static void give_number(struct collect_images *images, struct collect_image *image)

@@ -34,8 +34,8 @@ struct collect_image {
     uint32_t next_same_hash; /* index + 1, 0: none */
     enum collect_image_state state;
     struct elf_image *elf;
-    struct cfi_table table;
-    bool has_rows;
+    struct cfi_table table; /* collect_images_rows */
+    bool has_rows, looked_for_rows;
     uint32_t profile_image; /* 0 until a frame lands in it */
     int root; /* the root folder of the process it was opened through, if that is not Tally's own; else -1 */
 };
@@ -58,5 +58,9 @@ uint32_t collect_images_find(struct collect_images *images, const struct collect
  * in the profile. Unreadable ones are a loss, counted once; they still have a number. Never NULL. */
 struct collect_image *collect_images_open(struct collect_images *images, uint32_t index, pid_t pid,
                                           uint64_t start, uint64_t end);
+
+/* The unwind rows of an image that is open, read or compiled when they are asked for first: many images hold no frame of
+ * any sample. NULL: it has none. */
+const struct unwind_rows *collect_images_rows(struct collect_images *images, uint32_t index);
 
 #endif

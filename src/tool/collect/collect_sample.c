@@ -58,10 +58,8 @@ static bool find_place(void *context, uint64_t pc, struct unwind_place *place)
         return false;
     *place =
         (struct unwind_place){.bias = mapping->bias, .cookie = (uint32_t)(mapping - walk->process->mappings)};
-    if (mapping->image != COLLECT_NO_IMAGE) {
-        const struct collect_image *image = &walk->sampler->processes->images->items[mapping->image];
-        place->rows = image->has_rows ? &image->table.rows : NULL;
-    }
+    if (mapping->image != COLLECT_NO_IMAGE)
+        place->rows = collect_images_rows(walk->sampler->processes->images, mapping->image);
     return true;
 }
 

@@ -63,7 +63,7 @@ void patch_follow_space_free(struct patch_follow_space *space)
 {
     patch_memory_close(&space->memory);
     patch_stop_free(&space->stop);
-    free(space->staged);
+    patch_staged_free(&space->staged);
     free(space->pool);
 }
 

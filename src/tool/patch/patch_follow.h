@@ -25,6 +25,7 @@
 
 #include "base_error.h"
 #include "patch_memory.h"
+#include "patch_stage.h"
 #include "patch_stop.h"
 #include "patch_trace.h"
 
@@ -45,8 +46,7 @@ enum patch_follow_life {
 struct patch_follow_space {
     struct patch_stop stop;     /* first: the follower gets it */
     struct patch_memory memory; /* open while held */
-    struct patch_memory_change *staged;
-    size_t staged_count;
+    struct patch_staged staged;
     uint64_t *pool; /* gs bases, the next one at `pool_first` */
     size_t pool_first, pool_count, pool_capacity;
     uint64_t farewell, farewell_value; /* address 0: none */

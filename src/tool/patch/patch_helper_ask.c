@@ -53,12 +53,12 @@ int patch_helper_ask_receive(struct patch_helper *helper, struct patch_helper_re
 }
 
 int patch_helper_ask(struct patch_helper *helper, const struct patch_helper_message *request,
-                     const void *bytes, struct patch_helper_reply *reply, struct base_error *error)
+                     const void *bytes, int file, struct patch_helper_reply *reply, struct base_error *error)
 {
     *reply = (struct patch_helper_reply){.file = -1};
     if (request->size > PATCH_HELPER_MOST)
         return base_fail(error, BASE_EUSAGE, "more than 1 GiB in one step");
-    if (helper->socket < 0 || patch_helper_wire_send(helper->socket, request, bytes, -1))
+    if (helper->socket < 0 || patch_helper_wire_send(helper->socket, request, bytes, file))
         return fail_ended(error);
     int result = 1;
     while (result > 0)
@@ -77,7 +77,7 @@ int patch_helper_ask_values(struct patch_helper *helper, struct patch_helper_mes
                             const void *bytes, struct base_error *error)
 {
     struct patch_helper_reply reply;
-    int result = patch_helper_ask(helper, request, bytes, &reply, error);
+    int result = patch_helper_ask(helper, request, bytes, -1, &reply, error);
     if (result < 0)
         return result;
     memcpy(request->values, reply.message.values, sizeof request->values);
@@ -89,7 +89,7 @@ int patch_helper_ask_bytes(struct patch_helper *helper, const struct patch_helpe
                            void *bytes, size_t size, struct base_error *error)
 {
     struct patch_helper_reply reply;
-    int result = patch_helper_ask(helper, request, NULL, &reply, error);
+    int result = patch_helper_ask(helper, request, NULL, -1, &reply, error);
     if (result < 0)
         return result;
     if (reply.message.size != size)

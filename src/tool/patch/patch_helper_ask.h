@@ -15,10 +15,10 @@ struct patch_helper_reply {
     int file;    /* owned; -1: none */
 };
 
-/* Asks and waits; events that come before the answer are queued. BASE_OK, what the helper reported, or BASE_EIO when it has
+/* Asks and waits; `file` unless -1 goes along. Events that come before the answer are queued. BASE_OK, what the helper reported, or BASE_EIO when it has
  * ended. On BASE_OK the reply is to be freed. */
 int patch_helper_ask(struct patch_helper *helper, const struct patch_helper_message *request,
-                     const void *bytes, struct patch_helper_reply *reply, struct base_error *error);
+                     const void *bytes, int file, struct patch_helper_reply *reply, struct base_error *error);
 void patch_helper_ask_free(struct patch_helper_reply *reply);
 
 /* The same, for answers that are only values: they replace those of the request. */

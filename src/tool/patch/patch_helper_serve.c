@@ -99,11 +99,12 @@ static bool is_due(struct loop *loop)
 /* --- requests --- */
 
 /* False: tally is gone. */
-static bool serve_one(struct loop *loop, const struct patch_helper_message *request, const void *bytes)
+static bool serve_one(struct loop *loop, const struct patch_helper_message *request, const void *bytes,
+                      int file)
 {
     struct base_error error = {0};
     struct patch_helper_answer answer = {.file = -1};
-    int code = patch_helper_work(&loop->server, request, bytes, &answer, &error);
+    int code = patch_helper_work(&loop->server, request, bytes, file, &answer, &error);
     answer.message.code = code;
     if (code < 0) {
         answer.bytes = error.text;
@@ -121,10 +122,13 @@ static bool serve(struct loop *loop)
 {
     struct patch_helper_message request;
     void *bytes = NULL;
-    if (patch_helper_wire_receive(loop->server.socket, &request, &bytes, NULL))
+    int file;
+    if (patch_helper_wire_receive(loop->server.socket, &request, &bytes, &file))
         return false;
-    bool served = serve_one(loop, &request, bytes);
+    bool served = serve_one(loop, &request, bytes, file);
     free(bytes);
+    if (file >= 0)
+        close(file);
     loop->asked = patch_target_now();
     return served;
 }

@@ -1,7 +1,7 @@
 /* patch_helper_wire.h - what tally and its helper say to each other. Both are the same binary: plain structures.
  *
  * A request is this header and `size` bytes; so is its answer, which comes before the next request. A descriptor may ride
- * on an answer's header. Events may come at any time between two messages. Private to patch_helper*.c. */
+ * on either's header. Events may come at any time between two messages. Private to patch_helper*.c. */
 #ifndef PATCH_HELPER_WIRE_H
 #define PATCH_HELPER_WIRE_H
 
@@ -14,7 +14,7 @@ enum patch_helper_command {
     PATCH_HELPER_CHECK, /* pid */
     PATCH_HELPER_STOP,  /* pid */
     PATCH_HELPER_RESUME,
-    PATCH_HELPER_STAGE, /* bytes: changes */
+    PATCH_HELPER_STAGE, /* bytes: changes; or their number, and a file (patch_stage.h) */
     PATCH_HELPER_APPLY,
     PATCH_HELPER_UNDO,
     PATCH_HELPER_SWITCH, /* pid, on */

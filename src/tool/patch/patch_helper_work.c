@@ -16,6 +16,7 @@ struct work {
     struct patch_follow_space *space; /* what it is for; NULL: there is none */
     const struct patch_helper_message *request;
     const void *bytes;
+    int file; /* -1: none came */
     struct patch_helper_answer *answer;
 };
 
@@ -96,28 +97,38 @@ static int do_check(struct work *work, struct base_error *error)
 
 /* --- changes --- */
 
-static int do_stage(struct work *work, struct base_error *error)
+static int copy_list(const struct work *work, struct patch_staged *staged, struct base_error *error)
 {
-    struct patch_follow_space *space = work->space;
     uint64_t size = work->request->size;
-    if (size % sizeof *space->staged)
+    if (size % sizeof *staged->changes)
         return base_fail(error, BASE_EUSAGE, "a list of changes with half a change");
-    void *copy = malloc(size ? size : 1);
-    if (!copy)
+    *staged = (struct patch_staged){malloc(size ? size : 1), (size_t)(size / sizeof *staged->changes), false};
+    if (!staged->changes)
         return no_memory(error);
     if (size)
-        memcpy(copy, work->bytes, size);
-    free(space->staged);
-    space->staged = copy;
-    space->staged_count = (size_t)(size / sizeof *space->staged);
+        memcpy(staged->changes, work->bytes, size);
+    return BASE_OK;
+}
+
+static int do_stage(struct work *work, struct base_error *error)
+{
+    struct patch_staged staged;
+    int result = work->file < 0
+                     ? copy_list(work, &staged, error)
+                     : patch_staged_map(&staged, work->file, (size_t)work->request->values[0], error);
+    if (result < 0)
+        return result;
+    patch_staged_free(&work->space->staged);
+    work->space->staged = staged;
     return BASE_OK;
 }
 
 static int change(struct patch_follow_space *space, bool on, struct base_error *error)
 {
+    struct patch_staged *staged = &space->staged;
     if (on)
-        return patch_memory_apply(&space->memory, space->staged, space->staged_count, NULL, error);
-    return patch_memory_undo(&space->memory, space->staged, space->staged_count, NULL, error);
+        return patch_memory_apply(&space->memory, staged->changes, staged->count, NULL, error);
+    return patch_memory_undo(&space->memory, staged->changes, staged->count, NULL, error);
 }
 
 static int do_change(struct work *work, struct base_error *error)
@@ -378,11 +389,12 @@ static int refuse(const struct patch_helper_message *request, const struct patch
 }
 
 int patch_helper_work(struct patch_helper_server *server, const struct patch_helper_message *request,
-                      const void *bytes, struct patch_helper_answer *answer, struct base_error *error)
+                      const void *bytes, int file, struct patch_helper_answer *answer,
+                      struct base_error *error)
 {
     if (request->code < 0 || request->code >= PATCH_HELPER_COMMANDS)
         return base_fail(error, BASE_EUSAGE, "no such command");
-    struct work work = {server, find_space(server, request->pid), request, bytes, answer};
+    struct work work = {server, find_space(server, request->pid), request, bytes, file, answer};
     enum needs needs = works[request->code].needs;
     if ((needs != NOTHING && !work.space) || (needs == STANDING && !work.space->stop.holding))
         return refuse(request, work.space, error);

@@ -20,9 +20,10 @@ struct patch_helper_answer {
     int file; /* -1: none; closed when it is sent */
 };
 
-/* BASE_OK, or an error for tally. */
+/* BASE_OK, or an error for tally. `file`: what came with the request, or -1; it stays the caller's. */
 int patch_helper_work(struct patch_helper_server *server, const struct patch_helper_message *request,
-                      const void *bytes, struct patch_helper_answer *answer, struct base_error *error);
+                      const void *bytes, int file, struct patch_helper_answer *answer,
+                      struct base_error *error);
 
 /* Lets the process of PATCH_HELPER_STOP go. */
 void patch_helper_work_let_go(struct patch_helper_server *server);

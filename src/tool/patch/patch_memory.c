@@ -1,5 +1,7 @@
-/* Applying is planned in one buffer first: a *span* is what changes in one page, from the first changed byte to the last,
- * as it was and as it is to be. Only when all spans are read, compared and made is the first one written. */
+/* Applying goes through the changes twice: first everything is read and compared, then it is read again, changed and written. Keeping
+ * what was read would take as much memory as the target's text, and fresh memory costs more than reading what the
+ * processor has just seen. Nobody but other tracers' tools writes in between. What was there before is known without a copy: each change
+ * says so, and bytes between changes are written as they were read. */
 #include "patch_memory.h"
 
 #include <errno.h>
@@ -12,10 +14,11 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define PAGE  4096u
-#define WAYS  3u
-#define WORD  sizeof(long)
-#define TRIES 3 /* of putting back */
+#define PAGE   4096u
+#define WAYS   3u
+#define WORD   sizeof(long)
+#define TRIES  3      /* of putting back */
+#define WINDOW 65536u /* bytes that are looked at together */
 
 int patch_memory_open(struct patch_memory *memory, pid_t tid, struct base_error *error)
 {
@@ -117,16 +120,20 @@ int patch_memory_write(struct patch_memory *memory, uint64_t address, const void
 
 /* --- changes --- */
 
-struct span {
+/* Changes that lie close together: they are read at once, and written page by page. */
+struct window {
+    const struct patch_memory_change *changes;
+    size_t count, size; /* bytes from the first changed one to the last */
     uint64_t address;
-    size_t size;
-    uint8_t *was, *will;
 };
 
-struct spans {
-    struct span *items;
+/* What is done with every window, one after the other, in one buffer. */
+struct change {
+    struct patch_memory *memory;
+    const struct patch_memory_change *changes;
     size_t count;
-    uint8_t *bytes; /* what was and will point into */
+    bool back;
+    uint8_t *bytes; /* WINDOW of them, and room for the end of the last change */
 };
 
 static int by_address(const void *left, const void *right)
@@ -140,11 +147,18 @@ static uint64_t end_of(const struct patch_memory_change *change)
     return change->address + change->length;
 }
 
+static bool is_sorted(const struct patch_memory_change *changes, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        if (changes[i].address < changes[i - 1].address)
+            return false;
+    return true;
+}
+
 static int check_list(struct patch_memory_change *changes, size_t count, struct base_error *error)
 {
-    if (count == 0)
-        return BASE_OK;
-    qsort(changes, count, sizeof *changes, by_address);
+    if (!is_sorted(changes, count)) /* sorting takes as much memory again */
+        qsort(changes, count, sizeof *changes, by_address);
     for (size_t i = 0; i < count; i++) {
         const struct patch_memory_change *change = &changes[i];
         bool wrong =
@@ -156,43 +170,20 @@ static int check_list(struct patch_memory_change *changes, size_t count, struct 
     return BASE_OK;
 }
 
-/* Changes that begin in the same page make one span; the last may reach into the next page. */
-static size_t span_from(const struct patch_memory_change *changes, size_t count, struct span *span)
+/* The changes from index `from` on that begin in the same or in neighbouring pages, as far as the buffer goes. Between two of them
+ * nothing is read that might not be there. */
+static struct window window_at(const struct change *all, size_t from)
 {
-    size_t used = 1;
-    uint64_t page = changes[0].address / PAGE;
-    while (used < count && changes[used].address / PAGE == page)
-        used++;
-    span->address = changes[0].address;
-    span->size = (size_t)(end_of(&changes[used - 1]) - span->address);
-    return used;
-}
-
-static int make_spans(const struct patch_memory_change *changes, size_t count, struct spans *spans)
-{
-    size_t bytes = 0;
-    *spans = (struct spans){.items = calloc(count ? count : 1, sizeof *spans->items)};
-    if (!spans->items)
-        return BASE_ENOMEM;
-    for (size_t i = 0; i < count;) {
-        struct span *span = &spans->items[spans->count++];
-        i += span_from(&changes[i], count - i, span);
-        bytes += 2 * span->size;
+    const struct patch_memory_change *first = &all->changes[from];
+    struct window window = {.changes = first, .count = 1, .address = first->address};
+    while (from + window.count < all->count) {
+        const struct patch_memory_change *next = &first[window.count], *last = next - 1;
+        if (next->address / PAGE > last->address / PAGE + 1 || next->address - first->address > WINDOW)
+            break;
+        window.count++;
     }
-    spans->bytes = malloc(bytes ? bytes : 1);
-    uint8_t *next = spans->bytes;
-    for (size_t i = 0; next && i < spans->count; i++) {
-        spans->items[i].was = next;
-        spans->items[i].will = next + spans->items[i].size;
-        next += 2 * spans->items[i].size;
-    }
-    return spans->bytes ? BASE_OK : BASE_ENOMEM;
-}
-
-static void free_spans(struct spans *spans)
-{
-    free(spans->items);
-    free(spans->bytes);
+    window.size = (size_t)(end_of(&first[window.count - 1]) - first->address);
+    return window;
 }
 
 static const uint8_t *wanted(const struct patch_memory_change *change, bool back)
@@ -205,71 +196,110 @@ static const uint8_t *made(const struct patch_memory_change *change, bool back)
     return back ? change->before : change->after;
 }
 
-/* Compares one change with its span and enters it. */
-static bool enter(struct span *span, const struct patch_memory_change *change, bool back)
+static int read_window(const struct change *all, const struct window *window, struct base_error *error)
 {
-    size_t at = (size_t)(change->address - span->address);
-    if (memcmp(span->was + at, wanted(change, back), change->length))
-        return false;
-    memcpy(span->will + at, made(change, back), change->length);
-    return true;
+    return patch_memory_read(all->memory, window->address, all->bytes, window->size, error);
 }
 
-static int read_and_compare(const struct patch_memory *memory, struct spans *spans,
-                            const struct patch_memory_change *changes, size_t count, bool back,
-                            size_t *differs, struct base_error *error)
+/* The first change that does not find the bytes it expects, `back` or forth; the count: all do. */
+static size_t first_other(const struct change *all, const struct window *window, bool back)
 {
-    size_t next = 0;
-    for (size_t i = 0; i < spans->count; i++) {
-        struct span *span = &spans->items[i];
-        int result = patch_memory_read(memory, span->address, span->was, span->size, error);
+    for (size_t i = 0; i < window->count; i++) {
+        const struct patch_memory_change *change = &window->changes[i];
+        if (memcmp(all->bytes + (change->address - window->address), wanted(change, back), change->length))
+            return i;
+    }
+    return window->count;
+}
+
+static int compare(const struct change *all, size_t *differs, struct base_error *error)
+{
+    for (size_t from = 0; from < all->count;) {
+        struct window window = window_at(all, from);
+        int result = read_window(all, &window, error);
         if (result < 0)
             return result;
-        memcpy(span->will, span->was, span->size);
-        for (; next < count && changes[next].address / PAGE == span->address / PAGE; next++) {
-            if (enter(span, &changes[next], back))
-                continue;
+        size_t other = first_other(all, &window, all->back);
+        if (other < window.count) {
             if (differs)
-                *differs = next;
+                *differs = from + other;
             return base_fail(
                 error, BASE_EBUSY,
                 "the code at 0x%llx is not what it was planned to be: something else has changed it; "
                 "nothing was written",
-                (unsigned long long)changes[next].address);
+                (unsigned long long)window.changes[other].address);
         }
+        from += window.count;
     }
     return BASE_OK;
 }
 
-static bool is_as_it_was(const struct patch_memory *memory, const struct span *span)
+/* Changes from `at` on that lie in pages which follow one another: they are written at once. */
+static size_t run_from(const struct window *window, size_t at)
 {
-    /* What it is to be is no longer needed: its room serves. */
-    return patch_memory_read(memory, span->address, span->will, span->size, NULL) == BASE_OK &&
-           !memcmp(span->will, span->was, span->size);
+    size_t end = at + 1;
+    while (end < window->count &&
+           window->changes[end].address / PAGE <= end_of(&window->changes[end - 1]) / PAGE + 1)
+        end++;
+    return end;
 }
 
-/* The first `count` spans become what they were. The last may never have been written, and not be writable. */
-static int put_back(struct patch_memory *memory, const struct spans *spans, size_t count)
+/* Writes the window as it is in the buffer. */
+static int write_window(const struct change *all, const struct window *window, struct base_error *error)
+{
+    int result = BASE_OK;
+    for (size_t at = 0, end; at < window->count && result == BASE_OK; at = end) {
+        end = run_from(window, at);
+        uint64_t from = window->changes[at].address, to = end_of(&window->changes[end - 1]);
+        result = patch_memory_write(all->memory, from, all->bytes + (from - window->address),
+                                    (size_t)(to - from), error);
+    }
+    return result;
+}
+
+static void enter(const struct change *all, const struct window *window, bool back)
+{
+    for (size_t i = 0; i < window->count; i++) {
+        const struct patch_memory_change *change = &window->changes[i];
+        memcpy(all->bytes + (change->address - window->address), made(change, back), change->length);
+    }
+}
+
+static bool is_as_it_was(const struct change *all, const struct window *window)
+{
+    return read_window(all, window, NULL) == BASE_OK && first_other(all, window, all->back) == window->count;
+}
+
+/* The first `count` changes become what they were. The last of them may never have been made, and not be writable. */
+static int put_back(const struct change *all, size_t count)
 {
     int worst = BASE_OK;
-    for (size_t i = 0; i < count; i++) {
-        const struct span *span = &spans->items[i];
-        for (int try = 0; try < TRIES && !is_as_it_was(memory, span); try++)
-            patch_memory_write(memory, span->address, span->was, span->size, NULL);
-        if (!is_as_it_was(memory, span))
+    for (size_t from = 0; from < count;) {
+        struct window window = window_at(all, from);
+        for (int try = 0; try < TRIES && !is_as_it_was(all, &window); try++) {
+            enter(all, &window, !all->back);
+            write_window(all, &window, NULL);
+        }
+        if (!is_as_it_was(all, &window))
             worst = BASE_EIO;
+        from += window.count;
     }
     return worst;
 }
 
-static int write_spans(struct patch_memory *memory, const struct spans *spans, struct base_error *error)
+static int make(const struct change *all, struct base_error *error)
 {
-    for (size_t i = 0; i < spans->count; i++) {
-        const struct span *span = &spans->items[i];
-        int result = patch_memory_write(memory, span->address, span->will, span->size, error);
+    for (size_t from = 0; from < all->count;) {
+        struct window window = window_at(all, from);
+        int result = read_window(all, &window, error);
+        if (result == BASE_OK) {
+            enter(all, &window, all->back);
+            result = write_window(all, &window, error);
+        }
+        from += window.count;
         if (result == BASE_OK)
             continue;
-        if (put_back(memory, spans, i + 1) == BASE_OK)
+        if (put_back(all, from) == BASE_OK)
             return result;
         return base_fail_context(error, result, "a part of the changes is made and cannot be put back");
     }
@@ -279,18 +309,17 @@ static int write_spans(struct patch_memory *memory, const struct spans *spans, s
 static int change(struct patch_memory *memory, struct patch_memory_change *changes, size_t count, bool back,
                   size_t *differs, struct base_error *error)
 {
-    struct spans spans;
+    struct change all = {.memory = memory, .changes = changes, .count = count, .back = back};
     int result = check_list(changes, count, error);
     if (result < 0)
         return result;
-    result = make_spans(changes, count, &spans);
-    if (result < 0)
-        base_fail(error, result, "out of memory");
+    all.bytes = malloc(WINDOW + PATCH_MEMORY_BYTES);
+    if (!all.bytes)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    result = compare(&all, differs, error);
     if (result == BASE_OK)
-        result = read_and_compare(memory, &spans, changes, count, back, differs, error);
-    if (result == BASE_OK)
-        result = write_spans(memory, &spans, error);
-    free_spans(&spans);
+        result = make(&all, error);
+    free(all.bytes);
     return result;
 }
 

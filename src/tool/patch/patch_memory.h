@@ -43,7 +43,7 @@ int patch_memory_write(struct patch_memory *memory, uint64_t address, const void
 
 /* Makes all `count` changes if every byte is as `before` says, else none: BASE_EBUSY then, with the first address that
  * differs in the message, and in *differs (may be NULL) the index in `changes`. Changes are sorted in place by address; they must not overlap
- * (BASE_EUSAGE). Each page is read once and written once, from its first to its last changed byte. When a write fails,
+ * (BASE_EUSAGE). No page is written that no change begins or ends in. When a write fails,
  * what was written is put back, and the message says so if even that fails. */
 int patch_memory_apply(struct patch_memory *memory, struct patch_memory_change *changes, size_t count,
                        size_t *differs, struct base_error *error);

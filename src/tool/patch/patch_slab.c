@@ -389,23 +389,30 @@ static bool is_ordered(const struct patch_write *writes, size_t count)
     return true;
 }
 
-/* Two runs in order, but for islands: those of hooks and those of sites. */
-static bool order(struct patch_slab *slab, size_t hooks)
+/* Hooks' writes ascend, and so do those of sites, but for their islands: one list of both. */
+static bool write_sites(struct patch_slab *slab)
 {
-    size_t count = slab->write_count, i = 0, j = hooks, at = 0;
-    struct patch_write *merged = malloc((count + 1) * sizeof *merged);
-    if (merged == NULL)
-        return false;
-    while (i < hooks || j < count) {
-        bool first = j == count || (i < hooks && slab->writes[i].address <= slab->writes[j].address);
-        merged[at++] = slab->writes[first ? i++ : j++];
+    const struct patch_plan_header *header = slab->plan->header;
+    struct patch_write *hooks = slab->writes;
+    size_t hook_count = slab->write_count, hook = 0;
+    bool room = true;
+    slab->write_count = 0;
+    slab->write_capacity = hook_count + header->site_count + header->site_count / 16 + 1;
+    slab->writes = malloc(slab->write_capacity * sizeof *slab->writes);
+    if (slab->writes == NULL)
+        slab->write_capacity = 0;
+    for (uint32_t i = 0; room && i < header->site_count; i++) {
+        uint64_t address = slab->plan->sites[i].address + slab->bias;
+        while (room && hook < hook_count && hooks[hook].address <= address)
+            room = add_write(slab, &hooks[hook++]);
+        room = room && (slab->stubs[i] == 0 || write_site(slab, i));
     }
-    free(slab->writes);
-    slab->writes = merged;
-    slab->write_capacity = count + 1;
-    if (!is_ordered(merged, count))
-        qsort(merged, count, sizeof *merged, by_address);
-    return true;
+    while (room && hook < hook_count)
+        room = add_write(slab, &hooks[hook++]);
+    free(hooks);
+    if (room && !is_ordered(slab->writes, slab->write_count))
+        qsort(slab->writes, slab->write_count, sizeof *slab->writes, by_address);
+    return room;
 }
 
 static bool emit(struct patch_slab *slab)
@@ -420,12 +427,8 @@ static bool emit(struct patch_slab *slab)
     for (uint32_t i = 0; i < header->hook_count; i++)
         if (wants_hook(slab, i) && !emit_hook(slab, i))
             return false;
-    size_t hooks = slab->write_count;
-    for (uint32_t i = 0; i < header->site_count; i++)
-        if (slab->stubs[i] != 0 && !write_site(slab, i))
-            return false;
     patch_slab_bind(slab);
-    return order(slab, hooks);
+    return write_sites(slab);
 }
 
 /* Backwards: a stub's room ends where the next one begins. */

@@ -136,6 +136,21 @@ int patch_trace_stage(struct patch_helper *helper, pid_t pid, const struct patch
     return patch_helper_ask_values(helper, &message, changes, error);
 }
 
+int patch_trace_stage_list(struct patch_helper *helper, pid_t pid, struct patch_stage *list, size_t count,
+                           struct base_error *error)
+{
+    struct patch_helper_message message = {.code = PATCH_HELPER_STAGE, .pid = pid, .values = {count}};
+    struct patch_helper_reply reply;
+    if (list->file < 0 || count == 0)
+        return patch_trace_stage(helper, pid, list->changes, count, error);
+    int result = patch_stage_seal(list, error);
+    if (result == BASE_OK)
+        result = patch_helper_ask(helper, &message, NULL, list->file, &reply, error);
+    if (result == BASE_OK)
+        patch_helper_ask_free(&reply);
+    return result;
+}
+
 int patch_trace_apply(struct patch_helper *helper, pid_t pid, struct base_error *error)
 {
     return order(helper, PATCH_HELPER_APPLY, pid, 0, 0, error);
@@ -153,7 +168,7 @@ int patch_trace_threads(struct patch_helper *helper, pid_t pid, struct patch_sto
 {
     struct patch_helper_message message = {.code = PATCH_HELPER_THREADS, .pid = pid};
     struct patch_helper_reply reply;
-    int result = patch_helper_ask(helper, &message, NULL, &reply, error);
+    int result = patch_helper_ask(helper, &message, NULL, -1, &reply, error);
     if (result < 0)
         return result;
     *threads = reply.bytes;
@@ -216,7 +231,7 @@ static int share(struct patch_helper *helper, const struct patch_helper_message 
                  int *file, struct base_error *error)
 {
     struct patch_helper_reply reply;
-    int result = patch_helper_ask(helper, message, NULL, &reply, error);
+    int result = patch_helper_ask(helper, message, NULL, -1, &reply, error);
     if (result < 0)
         return result;
     if (reply.file < 0) {

@@ -34,6 +34,7 @@
 #include "base_error.h"
 #include "patch_helper.h"
 #include "patch_memory.h"
+#include "patch_stage.h"
 #include "patch_step.h"
 #include "patch_stop.h"
 
@@ -134,6 +135,9 @@ int patch_trace_give_back(struct patch_helper *helper, pid_t pid, uint64_t addre
                           struct base_error *error);
 int patch_trace_stage(struct patch_helper *helper, pid_t pid, const struct patch_memory_change *changes,
                       size_t count, struct base_error *error);
+/* The first `count` changes of a list that was written for this (patch_stage.h), which is sealed; the caller frees it. */
+int patch_trace_stage_list(struct patch_helper *helper, pid_t pid, struct patch_stage *list, size_t count,
+                           struct base_error *error);
 int patch_trace_apply(struct patch_helper *helper, pid_t pid, struct base_error *error);
 int patch_trace_undo(struct patch_helper *helper, pid_t pid, struct base_error *error);
 
