@@ -6,13 +6,17 @@
  *   covered.tally     the same, and how it was counted: what of three images was covered, and what it cost
  *   unfinished.tally  one whose recording was killed
  *   empty.tally       one without a sample
- *   only-calls.tally  calls without a sample: time was not recorded */
+ *   only-calls.tally  calls without a sample: time was not recorded
+ *   heap.tally        whole.tally with memory counted in two processes: all counters of it, and peaks
+ *   no-leaks.tally    memory alone, all of it released
+ *   everything.tally  covered.tally and heap.tally in one */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "profile.h"
+#include "profile_heap.h"
 #include "profile_store.h"
 #include "wire_loss.h"
 
@@ -251,12 +255,69 @@ static void add_coverage(struct profile *profile, const uint32_t addresses[PLACE
     profile_set_meta(profile, "overhead_target_memory", "1290240");
 }
 
-enum content { SAMPLES = 1, CALLS = 2, COVERAGE = 4 };
+/* By stack: all of it, at the peak, the most, at the end, how many then, the largest, temporary. */
+static const struct memory_spec {
+    enum place frames[FRAMES_MOST];
+    int process;
+    int64_t total, count, peak, most, live, live_count, largest, temporary;
+} memory[] = {
+    {{START, MAIN, PARSE, TEMPLATE, NONE}, 0, 734003200, 1200000, 50331648, 50331648, 0, 0, 4194304, 90000},
+    {{START, MAIN, WORK, WALK, WALK, NONE}, 0, 52428800, 2200000, 5242880, 6291456, 12288, 2, 65536, 310000},
+    {{START, MAIN, WORK, LEAF, NONE}, 0, 1048576, 16, 0, 65536, 1000, 1, 65536, 15},
+    {{START, MAIN, NONE}, 0, 4096, 1, 4096, 4096, 4096, 1, 4096, 0},
+    {{START, MAIN, WORK, NAMELESS, NONE}, 0, 0, 3, 0, 0, 0, 3, 0, 0},
+    {{SHELL, NONE}, 1, 2500, 7, 1800, 2000, 40, 1, 999, 2},
+};
+
+static uint32_t stack_of(struct profile *profile, const enum place *frames, const uint32_t addresses[PLACES])
+{
+    uint32_t chain[FRAMES_MOST];
+    size_t count = 0;
+    for (; frames[count] != NONE; count++)
+        chain[count] = addresses[frames[count]];
+    return profile_stack(profile, chain, NULL, count);
+}
+
+static void add_memory(struct profile *profile, const uint32_t addresses[PLACES], bool leaks)
+{
+    uint16_t counters[PROFILE_HEAP_COUNTERS];
+    uint32_t threads[2];
+    for (int i = 0; i < PROFILE_HEAP_COUNTERS; i++)
+        counters[i] = (uint16_t)profile_heap_counter(profile, (enum profile_heap)i, true);
+    for (uint32_t i = 0; i < 2; i++) {
+        threads[i] = profile_thread(profile, i + 1, 0);
+        profile_set_thread_name(profile, threads[i], "(all threads)");
+    }
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) {
+        const struct memory_spec *it = &memory[i];
+        const int64_t values[PROFILE_HEAP_COUNTERS] = {it->total,
+                                                       it->count,
+                                                       it->peak,
+                                                       it->most,
+                                                       leaks ? it->live : 0,
+                                                       leaks ? it->live_count : 0,
+                                                       it->largest,
+                                                       it->temporary,
+                                                       leaks && it->live_count ? (int64_t)(i + 1) * 1700000000
+                                                                               : 0};
+        uint32_t node = stack_of(profile, it->frames, addresses);
+        for (int c = 0; c < PROFILE_HEAP_COUNTERS; c++)
+            if (values[c] || (c == PROFILE_HEAP_LIVE && leaks && it->live_count))
+                profile_count(profile, node, threads[it->process], PROFILE_NO_CPU, counters[c], values[c],
+                              (uint64_t)(c == PROFILE_HEAP_LIVE ? it->live_count : it->count));
+    }
+    profile_set_peak(profile, 1, counters[PROFILE_HEAP_PEAK], 55578624, 1230000000);
+    profile_set_peak(profile, 2, counters[PROFILE_HEAP_PEAK], 1800, 40000);
+}
+
+enum content { SAMPLES = 1, CALLS = 2, COVERAGE = 4, HEAP = 8, LEAKS = 16 };
 
 static void add_content(struct profile *profile, unsigned content)
 {
     uint32_t threads[3], addresses[PLACES], process;
-    uint16_t counter = (uint16_t)profile_counter(profile, "time.cpu", "ns", false, PROFILE_SUM);
+    uint16_t counter = 0;
+    if (content & SAMPLES || !(content & HEAP))
+        counter = (uint16_t)profile_counter(profile, "time.cpu", "ns", false, PROFILE_SUM);
     add_threads(profile, threads, &process);
     add_places(profile, process, addresses);
     if (content & CALLS)
@@ -265,6 +326,8 @@ static void add_content(struct profile *profile, unsigned content)
         add_coverage(profile, addresses);
     for (size_t i = 0; content & SAMPLES && i < sizeof stacks / sizeof *stacks; i++)
         add_stack(profile, &stacks[i], addresses, threads[stacks[i].thread], counter);
+    if (content & HEAP)
+        add_memory(profile, addresses, content & LEAKS);
     profile_lose(profile, WIRE_LOSS_STACK_CUT, 55);
     profile_lose(profile, WIRE_LOSS_NO_SYMBOL, 1);
     profile_lose(profile, WIRE_LOSS_RING_FULL, 12);
@@ -318,6 +381,9 @@ int main(int argc, char **argv)
     write_full(argv[1], "calls", SAMPLES | CALLS);
     write_full(argv[1], "covered", SAMPLES | CALLS | COVERAGE);
     write_full(argv[1], "only-calls", CALLS);
+    write_full(argv[1], "heap", SAMPLES | HEAP | LEAKS);
+    write_full(argv[1], "no-leaks", HEAP);
+    write_full(argv[1], "everything", SAMPLES | CALLS | COVERAGE | HEAP | LEAKS);
 
     struct profile *profile = profile_new();
     describe(profile, "bench --jobs 2 'a file'");

@@ -123,19 +123,47 @@ def check_origins(profile):
     return wrong + [f"process {row[0]} is of no recording" for row in processes if not 0 <= (row[6] or 0) <= len(origins)]
 
 
+def check_memory(profile):
+    """The views of peaks and leaks, since version 4. heap.live is of one stack what its cells add up to."""
+    if profile.execute("PRAGMA user_version").fetchone()[0] < 4:
+        return []
+    text = dict(profile.execute("SELECT id, text FROM data_strings")) | {0: None}
+    names = {number: text[name] for number, name in profile.execute("SELECT id, name FROM data_counters")}
+    processes = {number: (pid, text[name], origin or None) for number, pid, name, origin in profile.execute(
+        "SELECT id, pid, name, origin FROM data_processes")}
+    rows = sorted(profile.execute("SELECT counter, -value, id, process, time_ns FROM data_peaks").fetchall())
+    peaks = [processes[process][:2] + (names[counter], -less, time, processes[process][2])
+             for counter, less, _, process, time in rows]
+    wrong = [] if profile.execute("SELECT pid, process, counter, value, time_ns, origin FROM peaks").fetchall() == peaks else [
+        "peaks differ"]
+    leaks = collections.defaultdict(lambda: [0, 0])
+    for counter, stack, value in profile.execute("SELECT counter, stack, value FROM stacks"):
+        if counter in ("heap.live", "heap.live.count"):
+            leaks[stack][counter == "heap.live.count"] += value
+    expected = sorted(((-size, -count, stack) for stack, (size, count) in leaks.items() if size or count))
+    if profile.execute("SELECT stack, bytes, blocks FROM leaks").fetchall() != [(s, -b, -n) for b, n, s in expected]:
+        wrong.append("leaks differ")
+    return wrong
+
+
 def check(path):
     """What differs between the views and the tables: nothing, one hopes."""
     profile, nodes, cells = read(path)
     counters = {row[0]: row for row in profile.execute("SELECT id, name, unit, exact FROM counters")}
     own, total, hits, stacks = (collections.Counter() for _ in range(4))
+    largest = {row[0] for row in profile.execute("SELECT id FROM data_counters WHERE combine = 2")}
+
+    def combine(counter, figures, key, value):
+        figures[key] = max(figures[key], value) if counter in largest else figures[key] + value
+
     for node, counter, value, samples in cells:
         stack = stack_of(nodes, node)
-        stacks[counters[counter][1], ";".join(name for name, _ in stack)] += value
+        combine(counter, stacks, (counters[counter][1], ";".join(name for name, _ in stack)), value)
         hits[counter] += samples
         for frame in set(stack):
-            total[counter, frame] += value
+            combine(counter, total, (counter, frame), value)
         if stack:
-            own[counter, stack[-1]] += value
+            combine(counter, own, (counter, stack[-1]), value)
             hits[counter, stack[-1]] += samples
     wrong = []
     if collections.Counter({(c, s): v for c, s, v in profile.execute("SELECT counter, stack, value FROM stacks")}) != stacks:
@@ -154,6 +182,7 @@ def check(path):
             if max(abs(low - expected[0]), abs(high - expected[1])) > 1e-6:
                 wrong.append(f"{function}: interval {low} to {high}")
     wrong += check_calls(profile) + check_coverage(profile) + check_origins(profile)
+    wrong += check_memory(profile)
     if not rows or not nodes:
         wrong.append("the file is empty")
     return wrong

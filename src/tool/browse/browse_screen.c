@@ -10,6 +10,7 @@
 /* Columns that figures and images take, and how wide a terminal must be for a second share, calls and images. */
 enum {
     WIDE_SHARE = 13,
+    WIDE_EXACT = 18, /* with the value itself */
     WIDE_CALLS = 15,
     WIDE_IMAGE = 26,
     BOTH_FROM = 56,
@@ -119,6 +120,11 @@ static bool shows_calls(const struct browse_model *model)
     return model->data.calls.counted && model->columns >= CALLS_FROM && model->view != BROWSE_TREE;
 }
 
+static unsigned wide_figure(const struct browse_model *model)
+{
+    return model->data.context.selection.exact ? WIDE_EXACT : WIDE_SHARE;
+}
+
 static void add_padded(struct base_text *line, const char *text, unsigned width)
 {
     unsigned taken = base_utf8_width(text);
@@ -159,9 +165,9 @@ static bool add_heads(struct browse_screen *screen, const struct browse_model *m
     if (!line)
         return false;
     if (model->view != BROWSE_HELP) {
-        add_padded(line, total_first ? "total" : "self", WIDE_SHARE);
+        add_padded(line, total_first ? "total" : "self", wide_figure(model));
         if (model->columns >= BOTH_FROM)
-            add_padded(line, total_first ? "self" : "total", WIDE_SHARE + 1);
+            add_padded(line, total_first ? "self" : "total", wide_figure(model) + 1);
         if (shows_calls(model))
             add_padded(line, "calls", WIDE_CALLS + 1);
         base_text_add(line, "  ");
@@ -217,9 +223,9 @@ static void add_figures(const struct browse_model *model, struct base_text *line
         self = NULL;
     }
     bool total_first = row->kind != BROWSE_ROW_FUNCTION;
-    add_share(model, line, total_first ? total : self, WIDE_SHARE);
+    add_share(model, line, total_first ? total : self, wide_figure(model));
     if (model->columns >= BOTH_FROM)
-        add_share(model, line, total_first ? self : total, WIDE_SHARE + 1);
+        add_share(model, line, total_first ? self : total, wide_figure(model) + 1);
     add_calls(model, line, row);
     base_text_add(line, "  ");
 }

@@ -63,6 +63,16 @@ static const struct base_option report_options[] = {
      MEMBER(view),
      .value = REPORT_LOOPS,
      .help = "the hottest loops of the program, found in its code"},
+    {.name = "leaks",
+     .kind = BASE_OPTION_SET,
+     MEMBER(view),
+     .value = REPORT_LEAKS,
+     .help = "the stacks whose memory was not released, the most first (recorded with --heap)"},
+    {.name = "peak",
+     .kind = BASE_OPTION_SET,
+     MEMBER(view),
+     .value = REPORT_PEAK,
+     .help = "when each process held the most memory, and which stacks held it then"},
     {.name = "losses",
      .kind = BASE_OPTION_SET,
      MEMBER(view),
@@ -138,7 +148,11 @@ static int check(struct report_wish *wish, struct base_error *error)
                          "report: --by is for --flat and --edges: the other views are of functions");
     if (wish->by == REPORT_BY_CPU && wish->view == REPORT_EDGES)
         return base_fail(error, BASE_EUSAGE, "report: --edges is not --by cpu: calls are counted by thread");
-    if (wish->lines && wish->view != REPORT_PATHS)
+    bool held = wish->view == REPORT_LEAKS || wish->view == REPORT_PEAK;
+    if (held && wish->counter)
+        return base_fail(error, BASE_EUSAGE,
+                         "report: --leaks and --peak have no --counter: each has its own");
+    if (wish->lines && wish->view != REPORT_PATHS && !held)
         return base_fail(error, BASE_EUSAGE, "report: --lines goes with --paths (--flat has --by line)");
     if (wish->view == REPORT_EDGES && wish->part.cpus)
         return base_fail(error, BASE_EUSAGE, "report: --edges has no --cpu: calls are counted by thread");

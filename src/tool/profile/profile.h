@@ -6,6 +6,7 @@
  *   counter  one named column of figures            cell     (node, thread, cpu, counter) -> value, samples
  *   edge     (site, callee, thread, kind) -> calls: counted without exception, apart from the tree
  *   coverage, left, uncovered   what of an image is counted, what was left alone and why
+ *   peak     how high a counter ever was in a process, and when
  *
  * Everything is an index into one of the arrays below, 0 being "none" (and node 0 the root), so that a node is a few
  * bytes and a file stores the same numbers. Recording adds; flushing (profile_store.h) writes what changed
@@ -100,7 +101,12 @@ struct profile_node {
     uint32_t flags;
 };
 
-enum profile_combine { PROFILE_SUM = 1, PROFILE_PEAK, PROFILE_LIVE };
+/* How figures of two cells become one: of stacks, threads, processes and recordings. */
+enum profile_combine {
+    PROFILE_SUM = 1, /* added up */
+    PROFILE_PEAK,    /* the largest: each is a maximum of its own, and their sum was never there */
+    PROFILE_LIVE,    /* added up over stacks: what was there at one moment, not what came in a time */
+};
 
 struct profile_counter {
     uint32_t name, unit; /* strings: "time.cpu", "ns" */
@@ -166,6 +172,13 @@ struct profile_uncovered {
 };
 #define PROFILE_UNCOVERED_MOST 1000 /* kept of one image */
 
+/* The highest that a counter's sum over all stacks of a process ever was. */
+struct profile_peak {
+    uint32_t process, counter;
+    int64_t value;    /* in the counter's unit */
+    uint64_t time_ns; /* since the start of the recording */
+};
+
 struct profile_meta {
     uint32_t key, value; /* strings */
 };
@@ -190,8 +203,10 @@ struct profile {
     struct profile_coverage *coverage;
     struct profile_left *left;
     struct profile_uncovered *uncovered;
+    struct profile_peak *peaks; /* index 0 is none */
     size_t image_count, process_count, thread_count, address_count, inlined_count, function_count, node_count,
-        counter_count, cell_count, meta_count, edge_count, coverage_count, left_count, uncovered_count;
+        counter_count, cell_count, meta_count, edge_count, coverage_count, left_count, uncovered_count,
+        peak_count;
     uint64_t losses[PROFILE_LOSSES];
     uint32_t max_nodes;      /* set before the first node; default 1,000,000 */
     uint32_t live_nodes;     /* nodes in use (freed slots are reused) */
@@ -242,7 +257,7 @@ uint64_t profile_folds(const struct profile *profile); /* how often folding happ
 uint32_t profile_stack(struct profile *profile, const uint32_t *addresses, const uint32_t *flags,
                        size_t count);
 
-/* Adds to a cell. */
+/* Adds to a cell; of a PROFILE_PEAK counter, the larger value stays. */
 void profile_count(struct profile *profile, uint32_t node, uint32_t thread, uint16_t cpu, uint16_t counter,
                    int64_t value, uint64_t samples);
 void profile_lose(struct profile *profile, unsigned reason, uint64_t count); /* enum wire_loss */
@@ -277,6 +292,11 @@ void profile_set_left(struct profile *profile, uint32_t image, uint32_t code, co
  * in all is PROFILE_COVERAGE_LISTED. */
 void profile_set_uncovered(struct profile *profile, uint32_t image, uint64_t address, const char *name,
                            const char *reason);
+
+/* How high `counter` was in `process`, and when; what was said before of the two is replaced. Ignored when there is no such
+ * process or counter; a loss when memory ran out. */
+void profile_set_peak(struct profile *profile, uint32_t process, uint32_t counter, int64_t value,
+                      uint64_t time_ns);
 
 /* --- timeline (only with --timeline): time since start (ns), thread, node, counter --- */
 void profile_timeline_add(struct profile *profile, uint64_t time_ns, uint32_t thread, uint32_t node,

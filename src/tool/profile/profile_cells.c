@@ -131,9 +131,11 @@ void profile_cells_dirty(struct profile *profile, uint32_t cell)
         self->dirty_unlisted = true;
 }
 
-static void add_to(struct profile_cell *cell, int64_t value, uint64_t samples)
+static void add_to(const struct profile *profile, struct profile_cell *cell, int64_t value, uint64_t samples)
 {
-    if (__builtin_add_overflow(cell->value, value, &cell->value))
+    if (profile->counters[cell->counter].combine == PROFILE_PEAK)
+        cell->value = value > cell->value ? value : cell->value;
+    else if (__builtin_add_overflow(cell->value, value, &cell->value))
         cell->value = value < 0 ? INT64_MIN : INT64_MAX;
     if (__builtin_add_overflow(cell->samples, samples, &cell->samples))
         cell->samples = UINT64_MAX;
@@ -163,7 +165,7 @@ void profile_count(struct profile *profile, uint32_t node, uint32_t thread, uint
         profile_table_put(table, slot, (uint32_t)profile->cell_count++);
     }
     uint32_t cell = *slot - 1;
-    add_to(&profile->cells[cell], value, samples);
+    add_to(profile, &profile->cells[cell], value, samples);
     profile_cells_dirty(profile, cell);
     if (is_folded(profile, node))
         profile_lose(profile, WIRE_LOSS_FOLDED, samples);
@@ -214,7 +216,7 @@ void profile_cells_move(struct profile *profile, const uint32_t *target)
             profile_table_put(table, slot, i++);
             continue;
         }
-        add_to(&profile->cells[*slot - 1], cell->value, cell->samples);
+        add_to(profile, &profile->cells[*slot - 1], cell->value, cell->samples);
         profile_cells_dirty(profile, *slot - 1);
         uint32_t listed = cell->dirty;
         *cell = profile->cells[--profile->cell_count];

@@ -81,6 +81,17 @@ static int check_coverage(const struct profile *profile, struct base_error *erro
     return BASE_OK;
 }
 
+static int check_peaks(const struct profile *profile, struct base_error *error)
+{
+    for (size_t i = 1; i < profile->peak_count; i++) {
+        const struct profile_peak *it = &profile->peaks[i];
+        if (!it->process || it->process >= profile->process_count || !it->counter ||
+            it->counter >= profile->counter_count)
+            return base_fail(error, BASE_EFORMAT, "peak %zu points outside", i);
+    }
+    return BASE_OK;
+}
+
 static int check_addresses(const struct profile *profile, struct base_error *error)
 {
     for (size_t i = 1; i < profile->address_count; i++) {
@@ -105,5 +116,7 @@ int profile_check(const struct profile *profile, struct base_error *error)
         result = check_cells(profile, error);
     if (result == BASE_OK)
         result = check_edges(profile, error);
-    return result == BASE_OK ? check_coverage(profile, error) : result;
+    if (result == BASE_OK)
+        result = check_coverage(profile, error);
+    return result == BASE_OK ? check_peaks(profile, error) : result;
 }

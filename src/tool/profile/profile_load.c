@@ -51,7 +51,7 @@ static const char COUNT_TABLES[] =
     "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 AND name IN ('data_strings',"
     " 'data_meta', 'data_images', 'data_processes', 'data_threads', 'data_functions', 'data_inlined',"
     " 'data_addresses', 'data_nodes', 'data_counters', 'data_cells', 'data_losses', 'data_timeline', "
-    "'data_edges', 'data_coverage', 'data_left', 'data_uncovered')";
+    "'data_edges', 'data_coverage', 'data_left', 'data_uncovered', 'data_peaks')";
 
 /* The first number of a query; negative when there is none, with the reason in *code. */
 static int number(sqlite3 *db, const char *sql, int *code)
@@ -75,7 +75,7 @@ static int version_of(sqlite3 *db, int *code)
 /* A file has the tables of its version, and not by chance those of a later one. */
 static int tables_of(int version)
 {
-    static const int counts[] = {0, 13, 14, 17};
+    static const int counts[] = {0, 13, 14, 17, 18};
     return version < 1 ? counts[1] : version > PROFILE_STORE_VERSION ? 0 : counts[version];
 }
 
@@ -410,6 +410,15 @@ static void load_uncovered(struct loader *loader, sqlite3_stmt *row, size_t id)
                                    .reason = STRING(4)};
 }
 
+static void load_peak(struct loader *loader, sqlite3_stmt *row, size_t id)
+{
+    const struct profile *profile = loader->profile;
+    profile->peaks[id] = (struct profile_peak){.process = index_of(loader, row, 1, profile->process_count),
+                                               .counter = index_of(loader, row, 2, profile->counter_count),
+                                               .value = sqlite3_column_int64(row, 3),
+                                               .time_ns = (uint64_t)sqlite3_column_int64(row, 4)};
+}
+
 /* What a later version than `since` brought is in the file. */
 static bool is_since(struct loader *loader, int since)
 {
@@ -494,6 +503,8 @@ static void load_all(struct loader *loader)
         TABLE("SELECT id, site, callee, thread, kind, calls FROM data_edges ORDER BY id", edge, edge);
     if (is_since(loader, 3))
         load_all_coverage(loader);
+    if (is_since(loader, 4))
+        TABLE("SELECT id, process, counter, value, time_ns FROM data_peaks ORDER BY id", peak, peak);
     load_table(loader, "SELECT key, value FROM data_meta", NULL, NULL, NULL, 0, load_meta);
     load_table(loader, "SELECT number, count FROM data_losses", NULL, NULL, NULL, 0, load_loss);
 }

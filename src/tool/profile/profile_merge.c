@@ -340,6 +340,17 @@ static bool add_edges(struct merge *merge)
     return true;
 }
 
+static bool add_peaks(struct merge *merge)
+{
+    uint64_t before = merge->into->losses[WIRE_LOSS_OUT_OF_MEMORY];
+    for (size_t i = 1; i < merge->from->peak_count; i++) {
+        const struct profile_peak *it = &merge->from->peaks[i];
+        profile_set_peak(merge->into, merge->processes[it->process], merge->counters[it->counter], it->value,
+                         it->time_ns);
+    }
+    return merge->into->losses[WIRE_LOSS_OUT_OF_MEMORY] == before;
+}
+
 /* --- what is known of images --- */
 
 static const struct profile_coverage *coverage_of(const struct profile *profile, uint32_t image,
@@ -557,7 +568,7 @@ static int add_everything(struct merge *merge, const char *file)
         return result;
     if (!add_processes(merge) || !add_threads(merge) || !add_images(merge) || !add_inlined(merge) ||
         !add_addresses(merge) || !add_nodes(merge) || !add_cells(merge) || !add_edges(merge) ||
-        !add_coverage(merge) || !add_meta(merge, file))
+        !add_peaks(merge) || !add_coverage(merge) || !add_meta(merge, file))
         return no_memory(merge);
     return profile_timeline_each(file, add_sample, merge, merge->error);
 }

@@ -76,12 +76,14 @@ struct profile_coverage_index {
 struct profile_private {
     size_t image_capacity, process_capacity, thread_capacity, address_capacity, inlined_capacity,
         function_capacity, node_capacity, counter_capacity, cell_capacity, meta_capacity, edge_capacity,
-        coverage_capacity, left_capacity, uncovered_capacity;
+        coverage_capacity, left_capacity, uncovered_capacity, peak_capacity;
     struct profile_strings strings;
     struct profile_table tables[PROFILE_TABLES];
     struct profile_marks images, processes, threads, addresses, inlined, functions, nodes, counters, edges,
-        coverage, left, uncovered;
+        coverage, left, uncovered, peaks;
     struct profile_coverage_index coverage_index;
+    struct base_map peak_rows; /* (process, counter) -> row, of the first `peaks_indexed` rows */
+    size_t peaks_indexed;
     uint32_t *free_nodes; /* slots that folding emptied */
     size_t free_count, free_capacity;
     uint32_t *dirty_cells; /* those with `dirty` set; not all of them when dirty_unlisted */

@@ -43,6 +43,7 @@ enum statement {
     PUT_COVERAGE,
     PUT_LEFT,
     PUT_UNCOVERED,
+    PUT_PEAK,
     STATEMENTS
 };
 
@@ -67,6 +68,7 @@ static const char *const SQL[STATEMENTS] = {
     [PUT_COVERAGE] = "INSERT OR REPLACE INTO data_coverage VALUES(?,?,?,?,?)",
     [PUT_LEFT] = "INSERT OR REPLACE INTO data_left VALUES(?,?,?,?,?)",
     [PUT_UNCOVERED] = "INSERT OR REPLACE INTO data_uncovered VALUES(?,?,?,?,?)",
+    [PUT_PEAK] = "INSERT OR REPLACE INTO data_peaks VALUES(?,?,?,?,?)",
 };
 
 struct profile_store {
@@ -401,6 +403,12 @@ static bool put_uncovered(struct profile_store *store, const struct profile *pro
     return PUT(store, PUT_UNCOVERED, (int64_t)row, it->image, (int64_t)it->address, it->name, it->reason);
 }
 
+static bool put_peak(struct profile_store *store, const struct profile *profile, size_t row)
+{
+    const struct profile_peak *it = &profile->peaks[row];
+    return PUT(store, PUT_PEAK, (int64_t)row, it->process, it->counter, it->value, (int64_t)it->time_ns);
+}
+
 /* --- a flush --- */
 
 typedef bool put_row(struct profile_store *store, const struct profile *profile, size_t row);
@@ -523,6 +531,7 @@ static bool put_everything(struct profile_store *store, const struct profile *pr
            put_marked(store, profile, &self->coverage, profile->coverage_count, put_coverage) &&
            put_marked(store, profile, &self->left, profile->left_count, put_left) &&
            put_marked(store, profile, &self->uncovered, profile->uncovered_count, put_uncovered) &&
+           put_marked(store, profile, &self->peaks, profile->peak_count, put_peak) &&
            put_cells(store, profile) && put_losses(store, profile) && put_blocks(store, profile);
 }
 
@@ -542,6 +551,7 @@ static void commit_marks(struct profile_store *store, struct profile *profile)
     profile_marks_commit(&self->coverage, profile->coverage_count);
     profile_marks_commit(&self->left, profile->left_count);
     profile_marks_commit(&self->uncovered, profile->uncovered_count);
+    profile_marks_commit(&self->peaks, profile->peak_count);
     for (size_t i = 0; i < profile->cell_count; i++)
         profile->cells[i].dirty = 0;
     self->dirty_count = 0;

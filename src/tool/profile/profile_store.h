@@ -9,7 +9,8 @@
 #include "base_text.h"
 #include "profile.h"
 
-#define PROFILE_STORE_VERSION 3 /* PRAGMA user_version; 2 had no coverage, 1 no edges: both are read */
+#define PROFILE_STORE_VERSION                                                                                \
+    4 /* PRAGMA user_version; 3 had no peaks, 2 no coverage, 1 no edges: all are read */
 
 struct profile_store;
 

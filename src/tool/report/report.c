@@ -30,6 +30,11 @@ void report_view_below_text(const struct report_context *context, size_t count, 
     base_text_add(out, " %");
 }
 
+bool report_view_samples(const struct report_context *context)
+{
+    return !context->selection.exact;
+}
+
 struct report_table_form report_view_form(const struct report_context *context)
 {
     return (struct report_table_form){.width = context->width,
@@ -153,6 +158,9 @@ static int print_view(struct report_context *context)
         return report_loops(context);
     case REPORT_ANNOTATE:
         return report_annotate(context);
+    case REPORT_LEAKS:
+    case REPORT_PEAK:
+        return report_held(context);
     case REPORT_FLAT:
         break;
     }

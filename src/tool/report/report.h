@@ -4,7 +4,8 @@
  *   self     of samples whose innermost frame it is; total: of samples with it anywhere in the stack, counted once
  *            however often it recurs there
  *   share    of the samples that the filters left; the header says of how many
- *   +-       half of the 95 % Wilson interval (profile_statistics.h); none for exact counters
+ *   +-       half of the 95 % Wilson interval (profile_statistics.h); none for exact counters, whose value stands beside the
+ *            share instead; of peak counters, which do not add up, the value alone
  * Functions are ELF functions; inlined frames count as functions of their own with `inlines`, and always show in the
  * tree and the paths. A frame without a symbol is called image+0xADDRESS, one without an image [unknown]. Two marks
  * stand in stacks like frames: <signal> above a handler, [stack cut] where the outer part of a stack is missing.
@@ -35,6 +36,8 @@ enum report_view {
     REPORT_CANDIDATES,
     REPORT_LOOPS,
     REPORT_ANNOTATE,
+    REPORT_LEAKS, /* stacks with memory that was not released: the counter is heap.live */
+    REPORT_PEAK,  /* stacks with memory at the moment when there was the most of it: heap.peak */
 };
 enum report_by {
     REPORT_BY_FUNCTION,
@@ -60,7 +63,7 @@ struct report_annotation {
 struct report_options {
     enum report_view view;
     enum report_by by;    /* of REPORT_FLAT */
-    const char *counter;  /* NULL: the first one, time.cpu where there is one */
+    const char *counter;  /* NULL: the first one, time.cpu where there is one, or that of the view */
     double limit_percent; /* rows below are summed up in one line; negative: no limit by share */
     uint64_t limit_rows;  /* 0: no limit by number */
     const char *thread;   /* NULL, or a tid or a name (glob) */

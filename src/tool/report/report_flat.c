@@ -220,6 +220,11 @@ static bool leaves_out(const struct flat *flat)
     return flat->calls.counted && context->width && context->width < NARROW;
 }
 
+static bool shows_samples(const struct flat *flat)
+{
+    return report_view_samples(flat->context) && !leaves_out(flat);
+}
+
 /* The columns after the figures. */
 static void add_columns(const struct flat *flat, struct report_table *table)
 {
@@ -366,10 +371,10 @@ static void add_hidden(const struct flat *flat, struct report_table *table)
         add_value_cell(flat, table, flat->hidden.value);
     else
         report_table_cell(table, NULL, false);
-    if (!leaves_out(flat))
+    if (shows_samples(flat))
         report_view_count_cell(flat->context, table, flat->hidden.samples);
     bool said = false;
-    for (size_t c = leaves_out(flat) ? 2 : 3; c < table->column_count; c++) {
+    for (size_t c = shows_samples(flat) ? 3 : 2; c < table->column_count; c++) {
         bool here = table->columns[c].flexible && !said;
         report_table_cell(table, here ? base_text_string(&text) : NULL, false);
         said |= here;
@@ -388,7 +393,7 @@ static void print_text(struct flat *flat)
     report_table_add_column(
         &table, by_cell(flat) ? strcmp(context->selection.unit, "ns") ? "value" : "time" : "total",
         by_cell(flat) ? REPORT_RIGHT : REPORT_RIGHT_TITLE_LEFT, REPORT_FIXED);
-    if (!leaves_out(flat))
+    if (shows_samples(flat))
         report_table_add_column(&table, "samples", REPORT_RIGHT, REPORT_FIXED);
     if (flat->calls.counted) {
         report_table_add_column(&table, "calls", REPORT_RIGHT, REPORT_FIXED);
@@ -402,7 +407,7 @@ static void print_text(struct flat *flat)
             add_value_cell(flat, &table, row->total.value);
         else
             report_view_share_cell(context, &table, &row->total);
-        if (!leaves_out(flat))
+        if (shows_samples(flat))
             report_view_count_cell(context, &table, row->self.samples);
         add_calls(flat, &table, row);
         add_names(flat, &table, row->key);

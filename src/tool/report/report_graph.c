@@ -273,10 +273,15 @@ static bool shows_self(const struct graph *graph)
     return is_wide(graph) || !graph->calls.counted;
 }
 
+static bool shows_samples(const struct graph *graph)
+{
+    return is_wide(graph) && report_view_samples(graph->context);
+}
+
 /* A row that only says something; under a narrow terminal's calls, where names have little room. */
 static void add_remark(const struct graph *graph, struct report_table *table, const char *remark)
 {
-    int before = 2 + shows_self(graph) + is_wide(graph) + 2 * graph->calls.counted;
+    int before = 2 + shows_self(graph) + shows_samples(graph) + 2 * graph->calls.counted;
     if (!shows_self(graph)) {
         report_table_words(table, 2, 0, remark + strspn(remark, " "), REPORT_DIM, false);
         return;
@@ -368,7 +373,7 @@ static void add_edge(const struct graph *graph, struct report_table *table, cons
     report_view_share_cell(graph->context, table, &edge->total);
     if (shows_self(graph))
         report_table_cell(table, NULL, false);
-    if (is_wide(graph))
+    if (shows_samples(graph))
         report_view_count_cell(graph->context, table, edge->total.samples);
     add_edge_calls(graph, table, edge);
     add_name(graph, table, other, true, edge->caller == edge->callee);
@@ -440,7 +445,7 @@ static void add_entry(const struct graph *graph, struct report_table *table, uin
     report_view_share_cell(graph->context, table, &sum->total);
     if (shows_self(graph))
         report_view_share_cell(graph->context, table, &sum->self);
-    if (is_wide(graph))
+    if (shows_samples(graph))
         report_view_count_cell(graph->context, table, sum->total.samples);
     add_entry_calls(graph, table, entity);
     add_name(graph, table, entity, false, false);
@@ -475,7 +480,7 @@ static void print_text(struct graph *graph)
     report_table_add_column(&table, "total", REPORT_RIGHT_TITLE_LEFT, REPORT_FIXED);
     if (shows_self(graph))
         report_table_add_column(&table, "self", REPORT_RIGHT_TITLE_LEFT, REPORT_FIXED);
-    if (is_wide(graph))
+    if (shows_samples(graph))
         report_table_add_column(&table, "samples", REPORT_RIGHT, REPORT_FIXED);
     if (graph->calls.counted) {
         report_table_add_column(&table, "calls", REPORT_RIGHT, REPORT_FIXED);

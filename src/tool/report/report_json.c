@@ -128,8 +128,8 @@ static void selected(struct report_context *context)
 
 void report_json_recording(struct report_context *context)
 {
-    static const char *const views[] = {"flat",  "graph",      "tree",  "paths",   "losses",
-                                        "edges", "candidates", "loops", "annotate"};
+    static const char *const views[] = {"flat",       "graph", "tree",     "paths", "losses", "edges",
+                                        "candidates", "loops", "annotate", "leaks", "peak"};
     struct base_json *json = context->json;
     base_json_string(json, "report", views[context->options->view]);
     base_json_integer(json, "version", 1);

@@ -10,12 +10,21 @@
 
 #include "report_view.h"
 
+/* What a further counter has at the nodes whose figures are a branch's own. */
+struct report_beside {
+    const char *title, *key, *unit;      /* of its column; in JSON; as counters have it */
+    bool peak;                           /* the largest counts, not the sum */
+    const struct report_figure *figures; /* by node */
+};
+enum { REPORT_BESIDE = 2 };
+
 struct report_branch {
     uint32_t entity;
     uint32_t parent;     /* branch; 0 is the root, which stands for nothing */
     uint32_t depth;      /* of the root 0 */
     uint32_t node_flags; /* enum profile_node_flag of everything merged here */
     struct report_figure self, total;
+    int64_t beside[REPORT_BESIDE];
 };
 
 /* A line or an address that samples of a branch were taken at. */
@@ -33,16 +42,21 @@ struct report_merge {
     size_t count, capacity;
     uint32_t *children; /* by parent, hottest first */
     uint32_t *first;    /* children of b: children[first[b]] .. children[first[b + 1] - 1] */
-    bool plain;         /* without inlined functions */
+    const struct report_beside *beside;
+    size_t beside_count; /* at most REPORT_BESIDE */
+    bool plain;          /* without inlined functions */
     bool want_places;
     struct report_place *places; /* by branch, hottest first; with want_places */
     size_t place_count, place_capacity;
     struct base_map map; /* private */
 };
 
-/* Zero it but for plain and want_places first. report_merge_free is right in any case. */
+/* Zero it but for plain, want_places, beside and beside_count first. report_merge_free is right in any case. */
 int report_merge_build(struct report_context *context, struct report_merge *merge);
 void report_merge_free(struct report_merge *merge);
+
+/* Adds a value of a further counter as it combines. */
+void report_merge_beside(const struct report_beside *beside, int64_t *sum, int64_t value);
 
 /* The first place of a branch; they lie together up to another branch or place_count. */
 size_t report_merge_places(const struct report_merge *merge, uint32_t branch);

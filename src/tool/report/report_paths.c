@@ -1,5 +1,5 @@
 /* report_paths.c - the hottest whole stacks: each with its share, and its frames from the innermost outwards; with
- * --lines also where in the innermost function the samples lay. */
+ * --lines also where in the innermost function the samples lay, with another counter's figures also those. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +12,7 @@ struct paths {
     size_t count, shown;
     bool past;
     struct report_figure hidden;
+    int64_t hidden_beside[REPORT_BESIDE];
 };
 
 /* --- which --- */
@@ -50,11 +51,37 @@ static int choose(struct paths *paths)
         }
         paths->past |= !below;
         report_select_add(&context->selection, &paths->hidden, self);
+        for (size_t b = 0; b < paths->merge.beside_count; b++)
+            report_merge_beside(&paths->merge.beside[b], &paths->hidden_beside[b],
+                                branches[paths->order[i]].beside[b]);
     }
     return 0;
 }
 
 /* --- text --- */
+
+/* Columns of figures. */
+static unsigned figures_of(const struct paths *paths)
+{
+    return 1 + report_view_samples(paths->merge.context) + (unsigned)paths->merge.beside_count;
+}
+
+static void add_figures(const struct paths *paths, struct report_table *table,
+                        const struct report_figure *figure, const int64_t *beside)
+{
+    const struct report_context *context = paths->merge.context;
+    report_view_share_cell(context, table, figure);
+    if (report_view_samples(context))
+        report_view_count_cell(context, table, figure->samples);
+    for (size_t i = 0; i < paths->merge.beside_count; i++) {
+        struct base_text text = {0};
+        if (beside)
+            report_text_value(&text, paths->merge.beside[i].unit, beside[i], context->options->ascii);
+        report_table_cell(table, base_text_string(&text), context->options->ascii);
+        table->failed |= text.failed;
+        base_text_free(&text);
+    }
+}
 
 static void empty_cells(struct report_table *table, unsigned count)
 {
@@ -104,8 +131,7 @@ static void add_place(const struct paths *paths, struct report_table *table, con
         base_text_addf(&text, "at %s+0x%llx", *image ? image : "[unknown]",
                        (unsigned long long)address->address);
     }
-    report_view_share_cell(context, table, &place->figure);
-    report_view_count_cell(context, table, place->figure.samples);
+    add_figures(paths, table, &place->figure, NULL);
     report_table_cell(table, base_text_string(&text), context->options->ascii);
     report_table_cell(table, NULL, false);
     report_table_row(table, REPORT_DIM);
@@ -117,11 +143,10 @@ static void add_path(const struct paths *paths, struct report_table *table, uint
 {
     const struct report_merge *merge = &paths->merge;
     const struct report_branch *branch = &merge->branches[index];
-    report_view_share_cell(merge->context, table, &branch->self);
-    report_view_count_cell(merge->context, table, branch->self.samples);
+    add_figures(paths, table, &branch->self, branch->beside);
     for (uint32_t frame = index; frame; frame = merge->branches[frame].parent) {
         if (frame != index)
-            empty_cells(table, 2);
+            empty_cells(table, figures_of(paths));
         frame = add_frame(paths, table, frame);
     }
     for (size_t i = report_merge_places(merge, index);
@@ -139,8 +164,7 @@ static void add_hidden(const struct paths *paths, struct report_table *table)
     base_text_add(&text, "(");
     report_view_below_text(context, count, "stack", "stacks", paths->past, &text);
     base_text_add(&text, ")");
-    report_view_share_cell(context, table, &paths->hidden);
-    report_view_count_cell(context, table, paths->hidden.samples);
+    add_figures(paths, table, &paths->hidden, paths->hidden_beside);
     report_table_cell(table, base_text_string(&text), false);
     report_table_cell(table, NULL, false);
     report_table_row(table, REPORT_DIM);
@@ -154,13 +178,16 @@ static void print_text(struct paths *paths)
     struct report_table table = {0};
     struct report_table_form form = report_view_form(context);
     report_table_add_column(&table, "stack", REPORT_RIGHT_TITLE_LEFT, REPORT_FIXED);
-    report_table_add_column(&table, "samples", REPORT_RIGHT, REPORT_FIXED);
+    if (report_view_samples(context))
+        report_table_add_column(&table, "samples", REPORT_RIGHT, REPORT_FIXED);
+    for (size_t i = 0; i < paths->merge.beside_count; i++)
+        report_table_add_column(&table, paths->merge.beside[i].title, REPORT_RIGHT, REPORT_FIXED);
     report_table_add_column(&table, "functions, the innermost first", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
     report_table_add_column(&table, "image", REPORT_LEFT, REPORT_FLEXIBLE);
     for (size_t i = 0; i < paths->shown; i++) {
         add_path(paths, &table, paths->order[i]);
         if (i + 1 < paths->count) {
-            empty_cells(&table, 4);
+            empty_cells(&table, figures_of(paths) + 2);
             report_table_row(&table, REPORT_PLAIN);
         }
     }
@@ -199,6 +226,8 @@ static void json_path(const struct paths *paths, uint32_t index)
     struct base_json *json = merge->context->json;
     base_json_begin(json, NULL, '{');
     report_json_figure(merge->context, "self", &merge->branches[index].self);
+    for (size_t i = 0; i < merge->beside_count; i++)
+        base_json_integer(json, merge->beside[i].key, merge->branches[index].beside[i]);
     base_json_begin(json, "frames", '[');
     for (uint32_t frame = index; frame; frame = merge->branches[frame].parent) {
         base_json_begin(json, NULL, '{');
@@ -225,7 +254,13 @@ static void print_json(struct paths *paths)
 
 int report_paths(struct report_context *context)
 {
-    struct paths paths = {.merge = {.want_places = context->options->lines}};
+    return report_paths_beside(context, NULL, 0);
+}
+
+int report_paths_beside(struct report_context *context, const struct report_beside *beside, size_t count)
+{
+    struct paths paths = {
+        .merge = {.want_places = context->options->lines, .beside = beside, .beside_count = count}};
     int code = report_merge_build(context, &paths.merge);
     if (!code)
         code = choose(&paths);

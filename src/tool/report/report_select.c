@@ -8,6 +8,7 @@
 
 #include "base_text.h"
 #include "profile_statistics.h"
+#include "report_held.h"
 
 enum { CPUS = UINT16_MAX + 1, LISTED = 24 };
 
@@ -24,10 +25,23 @@ static int unknown_counter(const struct profile *profile, const char *name, stru
     return BASE_EUSAGE;
 }
 
-static int choose_counter(const struct profile *profile, const char *wanted,
+static bool has_counter(const struct profile *profile, const char *name)
+{
+    for (size_t i = 1; i < profile->counter_count; i++)
+        if (!strcmp(profile_text(profile, profile->counters[i].name), name))
+            return true;
+    return false;
+}
+
+static int choose_counter(const struct profile *profile, enum report_view view, const char *wanted,
                           struct report_selection *selection, struct base_error *error)
 {
     size_t found = 0, calls = profile_counts_calls(profile);
+    const char *of_view = report_held_counter(view);
+    if (of_view && !has_counter(profile, of_view))
+        return base_fail(error, BASE_EUSAGE,
+                         "no memory was counted in this profile: tally record --heap does it");
+    wanted = of_view ? of_view : wanted;
     if (wanted && calls && !strcmp(wanted, PROFILE_CALLS))
         return base_fail(
             error, BASE_EUSAGE,
@@ -353,7 +367,7 @@ int report_select(const struct profile *profile, const struct report_options *op
                   struct report_selection *selection, struct base_error *error)
 {
     *selection = (struct report_selection){0};
-    int code = choose_counter(profile, options->counter, selection, error);
+    int code = choose_counter(profile, options->view, options->counter, selection, error);
     if (!code)
         code = select_threads(profile, options, selection, error);
     if (!code)

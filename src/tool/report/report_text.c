@@ -62,10 +62,10 @@ void report_text_time(struct base_text *out, int64_t nanoseconds, bool ascii)
 
 static void bytes(struct base_text *out, double value)
 {
-    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     size_t scale = 0;
-    for (; fabs(value) >= 999.5 && scale + 1 < sizeof units / sizeof *units; scale++)
-        value /= 1e3;
+    for (; fabs(value) >= 1023.5 && scale + 1 < sizeof units / sizeof *units; scale++)
+        value /= 1024;
     if (scale)
         scaled(out, value, units[scale]);
     else
@@ -96,7 +96,8 @@ void report_text_share(struct base_text *out, const struct report_selection *sel
     }
     struct report_share share = report_select_share(selection, figure);
     if (selection->exact) {
-        base_text_addf(out, "%.1f %%", 100 * share.share);
+        report_text_value(out, selection->unit, figure->value, ascii);
+        base_text_addf(out, " %5.1f %%", 100 * share.share);
         return;
     }
     /* As wide as the widest that this many samples can give, so that the column stays straight. */

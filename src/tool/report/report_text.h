@@ -22,7 +22,7 @@ void report_text_time(struct base_text *out, int64_t nanoseconds, bool ascii);
 /* A figure in its unit: times and bytes humanised, anything else counted; the unit follows a time or bytes only. */
 void report_text_value(struct base_text *out, const char *unit, int64_t value, bool ascii);
 
-/* "31.2 ±1.9 %"; exact: "31.2 %"; of a peak counter the value itself. */
+/* "31.2 ±1.9 %"; exact: "1.25 MiB  31.2 %"; of a peak counter the value itself. */
 void report_text_share(struct base_text *out, const struct report_selection *selection,
                        const struct report_figure *figure, bool ascii);
 

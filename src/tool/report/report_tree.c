@@ -274,14 +274,15 @@ static void print_titles(struct tree *tree)
     base_text_add(context->out, "\n");
 }
 
-/* As wide as any share gets; of a peak, as any value. */
+/* As wide as any share gets; of a peak, as any value; of an exact counter, as both. */
 static void measure(struct tree *tree)
 {
     const struct report_context *context = tree->merge.context;
     struct base_text text = {0};
     report_text_share(&text, &context->selection, &context->selection.taken, context->options->ascii);
     unsigned width = base_utf8_width(base_text_string(&text));
-    tree->figure_width = context->selection.peak && width < 8 ? 8 : width;
+    unsigned least = context->selection.peak ? 8 : context->selection.exact ? 16 : 0;
+    tree->figure_width = width < least ? least : width;
     unsigned left = MARGIN + 2 * (tree->figure_width + GAP);
     if (context->width)
         tree->room = context->width > left + NARROWEST_NAME ? context->width - left : NARROWEST_NAME;

@@ -32,11 +32,16 @@ int report_flat(struct report_context *context);
 int report_graph(struct report_context *context);
 int report_tree(struct report_context *context);
 int report_paths(struct report_context *context);
+/* The same with further columns, in JSON members of each row: what other counters have at the nodes whose figures a stack has
+ * itself. At most REPORT_BESIDE. */
+struct report_beside; /* report_merge.h */
+int report_paths_beside(struct report_context *context, const struct report_beside *beside, size_t count);
 int report_losses(struct report_context *context);
 int report_edges(struct report_context *context);
 int report_candidates(struct report_context *context);
 int report_loops(struct report_context *context);
 int report_annotate(struct report_context *context);
+int report_held(struct report_context *context); /* REPORT_LEAKS and REPORT_PEAK */
 
 /* report_header.c: what was measured and how far to trust it. */
 void report_header(struct report_context *context);
@@ -65,6 +70,8 @@ bool report_view_below(const struct report_context *context,
 /* Appends "functions below 0.5 %" or the like, `past` telling that --limit N hid some too. */
 void report_view_below_text(const struct report_context *context, size_t count, const char *noun,
                             const char *plural, bool past, struct base_text *out);
+/* Has a table a column of samples? Of exact counters the values themselves are shown. */
+bool report_view_samples(const struct report_context *context);
 struct report_table_form report_view_form(const struct report_context *context);
 /* One cell each, in the style that the options ask for. */
 void report_view_share_cell(const struct report_context *context, struct report_table *table,

@@ -308,7 +308,7 @@ static void counters(void **state)
     sit(&seat, sample);
     assert_shows(&seat, " time.cpu: ");
     press(&seat, "2c");
-    assert_shows(&seat, " alloc.bytes: 4.10 kB");
+    assert_shows(&seat, " alloc.bytes: 4.00 KiB");
     assert_int_equal(seat.model.view, BROWSE_TREE);
     press(&seat, "c"); /* calls have no stacks */
     assert_shows(&seat, " time.cpu: ");

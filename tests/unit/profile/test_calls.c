@@ -309,7 +309,8 @@ static void version_1_is_read(void **state)
     assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
     assert_int_equal(profile_store_close(store, profile, false, NULL), BASE_OK);
     profile_free(profile);
-    assert_int_equal(run("DROP VIEW edges; DROP VIEW calls; DROP TABLE data_edges; DROP TABLE data_coverage;"
+    assert_int_equal(run("DROP VIEW edges; DROP VIEW calls; DROP TABLE data_edges; DROP TABLE data_coverage; "
+                         "DROP TABLE data_peaks;"
                          "DROP TABLE data_left; DROP TABLE data_uncovered; PRAGMA user_version = 2"),
                      SQLITE_OK);
     assert_int_equal(profile_load(path, &loaded, NULL), BASE_EFORMAT); /* says that it is version 2 */

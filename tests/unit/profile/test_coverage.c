@@ -339,8 +339,9 @@ static void views_say_it_in_words(void **state)
                   "b.so|/lib/b.so|b.so+0xffffffffffff0010|-65520|functions too short\n");
 }
 
-static const char DROP[] = "DROP VIEW coverage; DROP VIEW coverage_left; DROP VIEW uncovered;"
-                           "DROP TABLE data_coverage; DROP TABLE data_left; DROP TABLE data_uncovered";
+static const char DROP[] =
+    "DROP VIEW coverage; DROP VIEW coverage_left; DROP VIEW uncovered;"
+    "DROP TABLE data_coverage; DROP TABLE data_left; DROP TABLE data_uncovered; DROP TABLE data_peaks";
 
 static void version_2_is_read(void **state)
 {

@@ -89,7 +89,7 @@ static void costs_are_said(void **state)
     check_cost("overhead_births", "3", "   ptrace: 3 births   ");
     check_cost("overhead_stopped_ns", "2999999", "   ptrace: stopped for 3.00 ms in all   ");
     check_cost("calls_setup_ns", "7200000", "   counters: set up in 7.20 ms   ");
-    check_cost("calls_memory_left", "65536", "   counters: 65.5 kB left in it   ");
+    check_cost("calls_memory_left", "65536", "   counters: 64.0 KiB left in it   ");
     check_cost("calls_remains", "1",
                "\nnote: 1 place in the target's code could not be put back: somebody else had changed it");
     check_cost(
@@ -99,7 +99,7 @@ static void costs_are_said(void **state)
     check_cost("calls_form", "thread", "   counters: by thread   ");
     check_cost("calls_form", "lock", "   counters: locked, about 5 ns a call   ");
     check_cost("calls_form", "a\033b", "   counters: a\\x1bb   ");
-    check_cost("overhead_target_memory", "1290240", "   counters: 1.29 MB in the target   ");
+    check_cost("overhead_target_memory", "1290240", "   counters: 1.23 MiB in the target   ");
 }
 
 static void costs_that_make_no_sense_are_not_said(void **state)

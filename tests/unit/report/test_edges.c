@@ -188,14 +188,14 @@ static void other_counters(void **state)
     struct report_options options = {.width = 80, .counter = "blocks"};
     char *text = sample_profile_report(sample.profile, &options);
     expect_in(text, "blocks: 1,000, exact\n");
-    expect_in(text, "  75.0 %   75.0 %        1  inner     sqlite3\n"
-                    "  25.0 %  100.0 %        1  outer     sqlite3\n");
+    expect_in(text, "  750  75.0 %    750  75.0 %  inner     sqlite3\n"
+                    "  250  25.0 %  1,000 100.0 %  outer     sqlite3\n");
     expect_in(text, "other counters (--counter): time.cpu, heap.peak, heap.live\n");
     free(text);
     options.counter = "heap.peak";
     text = sample_profile_report(sample.profile, &options);
-    expect_in(text, "  1.50 MB  1.50 MB        1  inner     sqlite3\n"
-                    "  3.00 kB  1.50 MB        1  outer     sqlite3\n");
+    expect_in(text, "  1.43 MiB  1.43 MiB  inner     sqlite3\n"
+                    "  2.93 KiB  1.43 MiB  outer     sqlite3\n");
     free(text);
     for (int i = 0; i < 4; i++) {
         options.counter = i == 0 ? NULL : i == 1 ? "blocks" : i == 2 ? "heap.peak" : "heap.live";

@@ -76,7 +76,13 @@ static void values(void **state)
     (void)state;
     struct base_text text = {0};
     report_text_value(&text, "bytes", 212000, false);
-    expect(&text, "212 kB");
+    expect(&text, "207 KiB");
+    report_text_value(&text, "bytes", 1000, false);
+    expect(&text, "1000 B");
+    report_text_value(&text, "bytes", 1024, false);
+    expect(&text, "1.00 KiB");
+    report_text_value(&text, "bytes", INT64_MAX, false);
+    expect(&text, "8.00 EiB");
     report_text_value(&text, "bytes", -5, false);
     expect(&text, "-5 B");
     report_text_value(&text, "calls", 1204, false);
@@ -107,7 +113,7 @@ static void shares(void **state)
     expect(&text, "0.0 ±13.9 %");
     selection.exact = true;
     report_text_share(&text, &selection, &(struct report_figure){5, 5}, false);
-    expect(&text, "50.0 %");
+    expect(&text, "5 ns  50.0 %");
     selection.peak = true;
     report_text_share(&text, &selection, &(struct report_figure){5, 5}, false);
     expect(&text, "5 ns");

@@ -1,0 +1,37 @@
+#include "profile_heap.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name, *unit;
+    enum profile_combine combine;
+} counters[PROFILE_HEAP_COUNTERS] = {
+    [PROFILE_HEAP_TOTAL] = {"heap.total", "bytes", PROFILE_SUM},
+    [PROFILE_HEAP_COUNT] = {"heap.count", "blocks", PROFILE_SUM},
+    [PROFILE_HEAP_PEAK] = {"heap.peak", "bytes", PROFILE_LIVE},
+    [PROFILE_HEAP_MAX] = {"heap.max", "bytes", PROFILE_PEAK},
+    [PROFILE_HEAP_LIVE] = {"heap.live", "bytes", PROFILE_LIVE},
+    [PROFILE_HEAP_LIVE_COUNT] = {"heap.live.count", "blocks", PROFILE_LIVE},
+    [PROFILE_HEAP_LARGEST] = {"heap.largest", "bytes", PROFILE_PEAK},
+    [PROFILE_HEAP_AGE] = {"heap.live.age", "ns", PROFILE_PEAK},
+    [PROFILE_HEAP_TEMPORARY] = {"heap.temporary", "blocks", PROFILE_SUM},
+};
+
+const char *profile_heap_name(enum profile_heap which)
+{
+    return counters[which].name;
+}
+
+uint32_t profile_heap_counter(struct profile *profile, enum profile_heap which, bool exact)
+{
+    return profile_counter(profile, counters[which].name, counters[which].unit, exact,
+                           counters[which].combine);
+}
+
+uint32_t profile_heap_find(const struct profile *profile, enum profile_heap which)
+{
+    for (uint32_t i = 1; i < profile->counter_count; i++)
+        if (!strcmp(profile_text(profile, profile->counters[i].name), counters[which].name))
+            return i;
+    return 0;
+}

@@ -1,0 +1,84 @@
+#include "report_heap.h"
+
+#include "report_text.h"
+
+static void add_cells(const struct profile *profile, enum profile_heap which, struct report_heap *heap)
+{
+    uint32_t counter = profile_heap_find(profile, which);
+    int64_t *sum = &heap->sums[which];
+    for (size_t i = 0; counter && i < profile->cell_count; i++) {
+        const struct profile_cell *cell = &profile->cells[i];
+        if (cell->counter != counter)
+            continue;
+        if (profile->counters[counter].combine == PROFILE_PEAK)
+            *sum = cell->value > *sum ? cell->value : *sum;
+        else if (__builtin_add_overflow(*sum, cell->value, sum))
+            *sum = INT64_MAX;
+    }
+}
+
+static void find_peak(const struct profile *profile, struct report_heap *heap)
+{
+    uint32_t counter = profile_heap_find(profile, PROFILE_HEAP_PEAK);
+    for (size_t i = 1; counter && i < profile->peak_count; i++) {
+        const struct profile_peak *it = &profile->peaks[i];
+        if (it->counter != counter)
+            continue;
+        heap->several |= heap->process != 0;
+        if (heap->process && it->value <= heap->peak)
+            continue;
+        heap->process = it->process;
+        heap->peak = it->value;
+        heap->peak_ns = it->time_ns;
+    }
+}
+
+bool report_heap_gather(const struct profile *profile, struct report_heap *heap)
+{
+    uint32_t total = profile_heap_find(profile, PROFILE_HEAP_TOTAL);
+    *heap = (struct report_heap){0};
+    if (!total)
+        return false;
+    heap->exact = profile->counters[total].exact;
+    for (int i = 0; i < PROFILE_HEAP_COUNTERS; i++)
+        add_cells(profile, (enum profile_heap)i, heap);
+    find_peak(profile, heap);
+    return true;
+}
+
+static void add_blocks(struct base_text *out, int64_t count)
+{
+    report_text_count(out, count > 0 ? (uint64_t)count : 0);
+    base_text_add(out, count == 1 ? " block" : " blocks");
+}
+
+static void add_peak(struct base_text *out, const struct profile *profile, const struct report_heap *heap,
+                     bool ascii)
+{
+    const struct profile_process *process = &profile->processes[heap->process];
+    base_text_add(out, ", peak ");
+    report_text_value(out, "bytes", heap->peak, ascii);
+    base_text_add(out, " at ");
+    report_text_time(out, heap->peak_ns < INT64_MAX ? (int64_t)heap->peak_ns : INT64_MAX, ascii);
+    if (heap->several)
+        base_text_addf(out, " in %s (%d)", profile_text(profile, process->name), process->pid);
+}
+
+void report_heap_text(struct base_text *out, const struct profile *profile, const struct report_heap *heap,
+                      bool ascii)
+{
+    const int64_t *sums = heap->sums;
+    base_text_add(out, heap->exact ? "heap: " : "heap, sampled: ");
+    report_text_value(out, "bytes", sums[PROFILE_HEAP_TOTAL], ascii);
+    base_text_add(out, " in ");
+    add_blocks(out, sums[PROFILE_HEAP_COUNT]);
+    if (heap->process)
+        add_peak(out, profile, heap, ascii);
+    base_text_add(out, ", ");
+    report_text_value(out, "bytes", sums[PROFILE_HEAP_LIVE], ascii);
+    base_text_add(out, " live in ");
+    add_blocks(out, sums[PROFILE_HEAP_LIVE_COUNT]);
+    if (sums[PROFILE_HEAP_COUNT] > 0)
+        base_text_addf(out, ", %.1f %% temporary",
+                       100 * (double)sums[PROFILE_HEAP_TEMPORARY] / (double)sums[PROFILE_HEAP_COUNT]);
+}

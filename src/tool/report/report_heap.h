@@ -1,0 +1,30 @@
+/* report_heap.h - what was counted of a program's memory, in one line.
+ * Context: tool. */
+#ifndef REPORT_HEAP_H
+#define REPORT_HEAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base_text.h"
+#include "profile_heap.h"
+
+struct report_heap {
+    bool exact;
+    int64_t sums
+        [PROFILE_HEAP_COUNTERS]; /* over all stacks, as each combines; heap.peak: of every process's own peak */
+    /* of the process that held the most at one time */
+    uint32_t process; /* 0: not known */
+    int64_t peak;     /* bytes */
+    uint64_t peak_ns; /* since the start of the recording */
+    bool several;     /* other processes had peaks of their own */
+};
+
+/* False: no memory was counted. */
+bool report_heap_gather(const struct profile *profile, struct report_heap *heap);
+
+/* Appends "heap: 1.20 GiB in 3,400,000 blocks, peak 55.3 MiB at 1.23 s, 12.0 KiB live in 3 blocks, 12.3 % temporary". */
+void report_heap_text(struct base_text *out, const struct profile *profile, const struct report_heap *heap,
+                      bool ascii);
+
+#endif
