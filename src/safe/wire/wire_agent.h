@@ -26,7 +26,7 @@
  * value at the peak is its value now. The first release after a rise leaves the peak: from then on, whoever changes a cell saves its live
  * bytes first, once in each epoch (peak_epoch). When the sum passes the old maximum again, a new epoch begins and all saved values are
  * old. So the peak costs one comparison an event. With several threads each one adds to the sum in steps of less than
- * WIRE_AGENT_BATCH, and the maximum is known to that many bytes a thread.
+ * WIRE_AGENT_BATCH, or of a 64th of all live bytes if that is less, and the maximum is known to that many bytes a thread.
  * A cell's max is the maximum of its own live bytes (of its threads' group: with several threads the sum over roots is an upper bound).
  *
  * Context: anywhere. Source of nothing but this file's needs; sharded open addressing as in techniques.md B.4. */
@@ -44,8 +44,9 @@
 #define WIRE_AGENT_LAYERS  16   /* allocators in a process */
 #define WIRE_AGENT_FRAMES                                                                                    \
     128 /* deepest stack kept; outer frames beyond it are cut: WIRE_AGENT_LOSS_TOO_DEEP */
-#define WIRE_AGENT_BATCH 65536
-#define WIRE_AGENT_SCALE 65536
+#define WIRE_AGENT_BATCH      65536
+#define WIRE_AGENT_BATCH_PART 64
+#define WIRE_AGENT_SCALE      65536
 
 /* One root per collector and group of threads. */
 enum wire_agent_collector {
@@ -92,11 +93,12 @@ enum wire_agent_state {
     WIRE_AGENT_LEFT, /* set by tally: hooks are to go straight to the body, because the agent is being taken out */
 };
 
+/* Bits of process.request. */
 enum wire_agent_request {
     WIRE_AGENT_OBJECTS = 1, /* new objects were mapped, or old ones unmapped; nobody runs the new ones yet */
-    WIRE_AGENT_EXEC,        /* thread `request_tid` is about to execve */
-    WIRE_AGENT_EXEC_FAILED, /* it did not happen; nobody waits for an answer */
-    WIRE_AGENT_FORKED,      /* this region was taken by a child just now; nobody waits */
+    WIRE_AGENT_EXEC = 2,    /* thread `request_tid` is about to execve */
+    WIRE_AGENT_EXEC_FAILED = 4, /* it did not happen; nobody waits for an answer */
+    WIRE_AGENT_FORKED = 8,      /* this region was taken by a child just now; nobody waits */
 };
 
 enum wire_agent_loss {
@@ -152,11 +154,13 @@ struct wire_agent_process {
     uint32_t layer_count;
     struct wire_agent_layer layers[WIRE_AGENT_LAYERS];
 
-    /* Requests: the agent writes request, request_tid, then request_sequence + 1, and rings control.bell. Tally stores request_sequence
-     * into answer_sequence and wakes that futex (shared). One at a time; others wait their turn. */
+    /* Requests: the agent sets bits in `request`, then adds one to request_sequence and rings control.bell. Tally reads request_sequence,
+     * takes all bits (exchange with 0), does what they ask, stores the sequence it read into answer_sequence and
+     * wakes that futex (shared). Who waits waits for his sequence; others may come meanwhile. */
     uint32_t request, request_tid, request_sequence, answer_sequence;
-    uint32_t request_lock; /* the agent's */
-    uint32_t silent;       /* the agent's: tally did not answer once; never wait again */
+    uint32_t silent; /* the agent's: tally did not answer once; never wait again */
+    uint32_t
+        unrecorded; /* threads with agent frames on their stacks that threads[].inside does not tell of */
 
     /* Figures of the process. */
     int64_t live; /* bytes; in several threads without their unfinished batches */
@@ -168,11 +172,10 @@ struct wire_agent_process {
 
     /* How much of each part is used: tally adds these up for the memory shown. */
     uint32_t thread_count, node_count, cell_count, block_tables;
-    uint64_t index_used;   /* bytes of the index of nodes */
-    uint64_t block_used;   /* bytes of the tables of blocks */
-    uint32_t index_offset; /* of the present index within its part, in units of 64 bytes */
-    uint32_t index_bits;   /* log2 of its slots */
-    uint32_t index_lock, zero;
+    uint64_t index_used;  /* bytes of the index of nodes */
+    uint64_t block_used;  /* bytes of the tables of blocks */
+    uint64_t index_place; /* the present index: offset in its part << 8 | log2 of its slots; 0: the first */
+    uint32_t index_lock, group_count; /* the agent's */
 
     uint64_t losses[WIRE_AGENT_LOSSES];
 };
@@ -199,15 +202,16 @@ struct wire_agent_cell {
     uint64_t freed_own, freed_own_count; /* released by the threads of the group */
     uint64_t max;                        /* maximum of live bytes */
     uint64_t peak;                       /* live bytes at the peak of epoch peak_epoch */
-    uint32_t peak_epoch, node;
-    uint64_t largest; /* single block, bytes */
+    uint64_t largest;                    /* single block, bytes */
+    uint32_t peak_epoch;
+    uint32_t group; /* of threads that allocate here: the root's cookie; 0: of many */
 
     uint64_t freed_other, freed_other_count; /* released by other threads */
     uint64_t temporary;                      /* blocks released before the next allocation of the thread */
     uint64_t live_since_ns;                  /* control.now_ns when live blocks last rose from 0 */
-    uint64_t
-        variance; /* sampled: sum of squares of what stands for unseen bytes, in units of sample_bytes^2 / 65536 */
-    uint64_t zero[3];
+    uint64_t variance;       /* sampled: sum of squares of unseen bytes, in units of sample_bytes^2 / 65536 */
+    uint64_t freed_variance; /* of what was released */
+    uint64_t node, zero;
 };
 _Static_assert(sizeof(struct wire_agent_cell) == 128, "two cache lines");
 

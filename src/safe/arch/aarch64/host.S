@@ -1,4 +1,4 @@
-/* AArch64: arch_host_capture(struct arch_registers *registers in x0).
+/* AArch64: arch_host_syscall (below) and arch_host_capture(struct arch_registers *registers in x0).
  *
  * Only what a call preserves is known of the caller at its return address: x19-x29 and sp. The link register
  * holds our own return address, which is the program counter and not the caller's: it is left out.
@@ -27,5 +27,24 @@ arch_host_capture:
     ret
     .cfi_endproc
     .size   arch_host_capture, . - arch_host_capture
+
+/* number x0, arguments x1-x6: one further than the kernel wants them. */
+    .globl  arch_host_syscall
+    .type   arch_host_syscall, %function
+    .p2align 4
+arch_host_syscall:
+    .cfi_startproc
+    hint    #34                     /* bti c */
+    mov     x8, x0
+    mov     x0, x1
+    mov     x1, x2
+    mov     x2, x3
+    mov     x3, x4
+    mov     x4, x5
+    mov     x5, x6
+    svc     #0
+    ret
+    .cfi_endproc
+    .size   arch_host_syscall, . - arch_host_syscall
 #endif
     .section .note.GNU-stack, "", %progbits

@@ -1,4 +1,4 @@
-/* x86-64: arch_host_capture(struct arch_registers *registers in rdi).
+/* x86-64: arch_host_syscall (below) and arch_host_capture(struct arch_registers *registers in rdi).
  *
  * Only what a call preserves is known of the caller at its return address: rbx, rbp, r12-r15, and rsp as it
  * will be after our ret. value[n] is at 8 * n, `valid` behind the 33 values. */
@@ -27,5 +27,26 @@ arch_host_capture:
     ret
     .cfi_endproc
     .size   arch_host_capture, . - arch_host_capture
+
+/* number rdi, arguments rsi rdx rcx r8 r9 and on the stack: one further than the kernel wants them. */
+    .globl  arch_host_syscall
+    .type   arch_host_syscall, @function
+    .p2align 4
+arch_host_syscall:
+    .cfi_startproc
+#if defined(__CET__) && (__CET__ & 1)
+    endbr64
+#endif
+    movq    %rdi, %rax
+    movq    %rsi, %rdi
+    movq    %rdx, %rsi
+    movq    %rcx, %rdx
+    movq    %r8, %r10
+    movq    %r9, %r8
+    movq    8(%rsp), %r9
+    syscall
+    ret
+    .cfi_endproc
+    .size   arch_host_syscall, . - arch_host_syscall
 #endif
     .section .note.GNU-stack, "", @progbits

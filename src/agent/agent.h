@@ -1,0 +1,158 @@
+/* agent.h - what runs inside a target (inside this room only; tally sees wire_agent.h and the image).
+ *
+ * The agent is one position-independent image without undefined symbols, put into a process from outside. It has no thread-local
+ * storage, takes no memory from the target, holds no lock that blocks, prints nothing and ends nothing. It runs on the threads of a
+ * stranger, in the middle of their allocators and in their signal handlers, and keeps these rules:
+ *
+ *   1. Hooks are wrappers. A hooked function's first bytes lead to an entry (agent_x86_64_entry.S), which saves what its caller
+ *      would see, and calls the wrapper in C with the same arguments and a struct agent_frame. The wrapper calls the `body`, which
+ *      is what the function was; result and errno are its own. Stacks are walked from the caller on, never through the agent.
+ *   2. One thread is inside once. agent_thread_enter is the only way in, and what it returns is the proof that its caller
+ *      may use the thread's record; a second entry (an allocator that calls its own functions, a signal handler that allocates)
+ *      gets NULL and passes through. An entry that was left by longjmp is known by its stack pointer (agent_thread.c).
+ *   3. Everything that is counted lies in the shared region (wire_agent.h), reached by indices that are checked against
+ *      constants; when a part is full, that is a counted loss.
+ *   4. No C++ exception may meet a frame of the agent: functions that throw are hooked so that the body that throws is jumped to.
+ *
+ * The only words that change outside the region are agent_parameters, which is private to the process, and changes when
+ * a fork's child takes a region of its own. Context of every function: signal, any thread of the target. */
+#ifndef AGENT_H
+#define AGENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "unwind.h"
+#include "wire_agent.h"
+#include "wire_hook.h"
+
+/* What the entry pushed, and above it the caller's return address. */
+struct agent_frame {
+    const struct wire_hook *hook;
+    uint64_t thread; /* the thread pointer: fs base */
+    uint64_t rbx, rbp, r12, r13, r14, r15;
+    uint64_t sixth; /* argument */
+    uint64_t return_address;
+};
+
+/* --- agent_process.c: the region, forks, losses --- */
+
+extern struct wire_agent_parameters agent_parameters;
+
+static inline struct wire_agent_process *agent_process(void)
+{
+    return (struct wire_agent_process *)agent_parameters.process;
+}
+static inline struct wire_agent_control *agent_control(void)
+{
+    return (struct wire_agent_control *)agent_parameters.control;
+}
+/* A part of the region, by its offset (wire_agent_layout). */
+static inline void *agent_part(uint64_t offset)
+{
+    return (void *)(agent_parameters.process + offset);
+}
+static inline void agent_lose(enum wire_agent_loss loss)
+{
+    __atomic_fetch_add(&agent_process()->losses[loss], 1, __ATOMIC_RELAXED);
+}
+/* Is this process one with a region of its own? A fork's child finds out here, once. */
+bool agent_process_is_counted(void);
+
+/* --- agent_thread.c: who is inside --- */
+
+#define AGENT_LINKS 256
+
+/* One step of the tree that this thread took: (parent, pc) -> node. */
+struct agent_link {
+    uint64_t pc;
+    uint32_t parent, node;
+};
+
+struct agent_thread {
+    struct wire_agent_thread shared;
+    uint64_t entered_sp;   /* of the outermost entry that is inside */
+    uint64_t readable_end; /* the stack is readable from its sp up to here */
+    int64_t batch;         /* of live bytes, not yet in process.live */
+    uint64_t last_block;   /* the last allocation, if nothing was allocated since */
+    uint64_t random;
+    int64_t until_sample; /* bytes */
+    uint32_t generation;  /* of the modules that frames, nodes and links are of */
+    uint32_t group;
+    uint32_t roots[WIRE_AGENT_COLLECTORS];
+    uint32_t which;          /* of the two stacks below is the last one */
+    uint32_t previous_count; /* its frames */
+    uint32_t previous_root;
+    struct unwind_rows rows; /* what agent_stack.c's find tells of */
+    struct unwind_frame frames[2][WIRE_AGENT_FRAMES];
+    uint32_t nodes[WIRE_AGENT_FRAMES + 1]; /* of the last stack, outermost first; nodes[0] is the root */
+    struct agent_link links[AGENT_LINKS];
+    _Alignas(64) uint8_t cache[65536]; /* struct unwind_cache */
+};
+_Static_assert(sizeof(struct agent_thread) <= WIRE_AGENT_THREAD_BYTES, "a record's place");
+
+/* The thread's record when this is its outermost entry; NULL: the event is not counted, no leave is due. */
+struct agent_thread *agent_thread_enter(const struct agent_frame *frame);
+static inline void agent_thread_leave(struct agent_thread *thread)
+{
+    __atomic_store_n(&thread->shared.inside, 0, __ATOMIC_RELEASE);
+}
+
+/* --- agent_stack.c: walking, agent_node.c: interning --- */
+
+/* The node of the caller's stack under the collector's root; 0: no room for any. */
+uint32_t agent_stack_node(struct agent_thread *thread, const struct agent_frame *frame,
+                          enum wire_agent_collector collector);
+/* Was the present entry made by a signal handler that interrupted an older one? Uses no record. */
+bool agent_stack_is_interrupting(const struct agent_frame *frame);
+
+/* The child of `parent` for this frame, made if need be; 0: no room. */
+uint32_t agent_node_child(uint32_t parent, uint64_t pc, uint32_t cookie, uint32_t flags);
+static inline struct wire_agent_node *agent_node_at(uint32_t node)
+{
+    struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
+    return (struct wire_agent_node *)agent_part(layout.nodes) + node;
+}
+
+/* --- agent_cell.c: figures --- */
+
+/* The node's cell, made if need be; 0: no room. */
+uint32_t agent_cell_of(uint32_t node, uint32_t group);
+/* One more allocation of `size`, standing for `count` of them with `bytes` in all. */
+struct agent_amount {
+    uint64_t bytes, count, largest, variance;
+};
+void agent_cell_add(struct agent_thread *thread, uint32_t cell, struct agent_amount amount);
+void agent_cell_release(struct agent_thread *thread, uint32_t cell, struct agent_amount amount,
+                        bool temporary);
+/* A release that did not happen after all (realloc failed). */
+void agent_cell_restore(struct agent_thread *thread, uint32_t cell, struct agent_amount amount,
+                        bool temporary);
+
+/* --- agent_block.c: live blocks --- */
+
+struct agent_block {
+    uint64_t size;
+    uint32_t cell;
+};
+/* False: no room. */
+bool agent_block_insert(uint64_t address, struct agent_block block);
+/* False: not known. */
+bool agent_block_remove(uint64_t address, struct agent_block *block);
+
+/* --- agent_sample.c: Poisson samples of bytes --- */
+
+/* Is one of the next `size` bytes a sample? */
+bool agent_sample_hits(struct agent_thread *thread, uint64_t size);
+/* Draws the distance to the next sample: when a record begins. */
+void agent_sample_draw(struct agent_thread *thread);
+/* What a sampled block of this size stands for. */
+struct agent_amount agent_sample_amount(uint64_t size);
+
+/* --- agent_bell.c: requests to tally --- */
+
+/* Waits for the answer, at most control.patience_ms, if `wait`. */
+void agent_bell_ring(enum wire_agent_request request, bool wait);
+
+#endif

@@ -1,0 +1,110 @@
+/* Requests to tally, and waiting for the answer: never longer than agreed, and never again once it did not come. */
+#include "agent.h"
+
+#include <sys/syscall.h>
+
+#define FUTEX_WAIT 0
+#define FUTEX_WAKE 1
+#define STEP_MS    10
+#define NS_OF_MS   1000000
+
+/* Returns after the word is no longer `old`, or STEP_MS, or a signal. */
+static void wait_step(const uint32_t *word, uint32_t old)
+{
+    int64_t time[2] = {0, STEP_MS * NS_OF_MS};
+    arch_host_syscall(SYS_futex, (uint64_t)word, FUTEX_WAIT, old, (uint64_t)time, 0, 0);
+}
+
+static void wake(const uint32_t *word)
+{
+    arch_host_syscall(SYS_futex, (uint64_t)word, FUTEX_WAKE, INT32_MAX, 0, 0, 0);
+}
+
+static uint64_t now_ms(void)
+{
+    int64_t time[2] = {0, 0};
+    arch_host_syscall(SYS_clock_gettime, 1 /* CLOCK_MONOTONIC */, (uint64_t)time, 0, 0, 0, 0);
+    return (uint64_t)time[0] * 1000 + (uint64_t)time[1] / NS_OF_MS;
+}
+
+static bool wait_for_answer(const struct wire_agent_process *process, uint32_t sequence, uint64_t deadline)
+{
+    for (;;) {
+        uint32_t answered = __atomic_load_n(&process->answer_sequence, __ATOMIC_ACQUIRE);
+        if ((int32_t)(answered - sequence) >= 0)
+            return true;
+        if (now_ms() >= deadline || __atomic_load_n(&agent_control()->gone, __ATOMIC_RELAXED))
+            return false;
+        wait_step(&process->answer_sequence, answered);
+    }
+}
+
+void agent_bell_ring(enum wire_agent_request request, bool wait)
+{
+    struct wire_agent_process *process = agent_process();
+    struct wire_agent_control *control = agent_control();
+    if (__atomic_load_n(&control->gone, __ATOMIC_RELAXED) ||
+        __atomic_load_n(&process->silent, __ATOMIC_RELAXED))
+        return;
+    process->request_tid = (uint32_t)arch_host_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    __atomic_fetch_or(&process->request, request, __ATOMIC_RELEASE);
+    uint32_t sequence = __atomic_add_fetch(&process->request_sequence, 1, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&control->bell, 1, __ATOMIC_RELEASE);
+    wake(&control->bell);
+    if (wait && !wait_for_answer(process, sequence, now_ms() + control->patience_ms)) {
+        agent_lose(WIRE_AGENT_LOSS_NO_ANSWER);
+        __atomic_store_n(&process->silent, 1, __ATOMIC_RELAXED);
+    }
+}
+
+/* The loader (ld.so) has mapped or unmapped objects: called from its _dl_debug_state, possibly before there is a thread pointer. */
+uint64_t agent_wrap_objects(const struct agent_frame *frame);
+uint64_t agent_wrap_execve(const struct agent_frame *frame, uint64_t path, uint64_t arguments,
+                           uint64_t environment);
+uint64_t agent_wrap_execveat(const struct agent_frame *frame, uint64_t directory, uint64_t path,
+                             uint64_t arguments, uint64_t environment, uint64_t flags);
+
+uint64_t agent_wrap_objects(const struct agent_frame *frame)
+{
+    if (agent_process_is_counted()) {
+        struct wire_agent_process *process = agent_process();
+        __atomic_fetch_add(&process->unrecorded, 1, __ATOMIC_RELAXED);
+        agent_bell_ring(WIRE_AGENT_OBJECTS, true);
+        __atomic_fetch_sub(&process->unrecorded, 1, __ATOMIC_RELEASE);
+    }
+    return ((uint64_t(*)(void))frame->hook->body)();
+}
+
+/* Nothing is kept while the body runs: when it succeeds, it does not come back, and a vfork's child is in its parent's memory. */
+static void before_exec(void)
+{
+    if (!agent_process_is_counted())
+        return;
+    struct wire_agent_process *process = agent_process();
+    __atomic_fetch_add(&process->unrecorded, 1, __ATOMIC_RELAXED);
+    agent_bell_ring(WIRE_AGENT_EXEC, true);
+    __atomic_fetch_sub(&process->unrecorded, 1, __ATOMIC_RELEASE);
+}
+
+static uint64_t after_exec(uint64_t result)
+{
+    if (agent_process_is_counted())
+        agent_bell_ring(WIRE_AGENT_EXEC_FAILED, false);
+    return result;
+}
+
+uint64_t agent_wrap_execve(const struct agent_frame *frame, uint64_t path, uint64_t arguments,
+                           uint64_t environment)
+{
+    before_exec();
+    return after_exec(
+        ((uint64_t(*)(uint64_t, uint64_t, uint64_t))frame->hook->body)(path, arguments, environment));
+}
+
+uint64_t agent_wrap_execveat(const struct agent_frame *frame, uint64_t directory, uint64_t path,
+                             uint64_t arguments, uint64_t environment, uint64_t flags)
+{
+    before_exec();
+    return after_exec(((uint64_t(*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t))frame->hook->body)(
+        directory, path, arguments, environment, flags));
+}

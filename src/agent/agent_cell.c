@@ -1,0 +1,175 @@
+/* Figures: what one allocation or release changes. The rules of reading, and the technique of the peak, are in wire_agent.h.
+ *
+ * A cell's first line is written by the threads of its group only; a group is one thread, but for group 0, which takes everybody who came
+ * late. One writer needs no locked instruction. Releases by other threads are counted in the second line, atomically. */
+#include "agent.h"
+
+static struct wire_agent_cell *cell_at(uint32_t cell)
+{
+    struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
+    return (struct wire_agent_cell *)agent_part(layout.cells) + cell;
+}
+
+static uint32_t make_cell(uint32_t node, uint32_t group)
+{
+    struct wire_agent_process *process = agent_process();
+    struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
+    if (process->cell_count + UINT64_C(1) >= layout.cell_count)
+        return 0;
+    uint32_t number = __atomic_add_fetch(&process->cell_count, 1, __ATOMIC_RELAXED);
+    if (number >= layout.cell_count) {
+        __atomic_fetch_sub(&process->cell_count, 1, __ATOMIC_RELAXED);
+        return 0;
+    }
+    struct wire_agent_cell *cell = cell_at(number);
+    cell->node = node;
+    cell->group = group;
+    return number;
+}
+
+/* Two threads of group 0 may both make one: the second is given back to nobody and stays empty. */
+uint32_t agent_cell_of(uint32_t node, uint32_t group)
+{
+    uint32_t *place = &agent_node_at(node)->cell, there = __atomic_load_n(place, __ATOMIC_ACQUIRE);
+    if (__builtin_expect(there != 0 || node == 0, 1))
+        return there;
+    uint32_t made = make_cell(node, group);
+    if (made == 0)
+        return 0;
+    return __atomic_compare_exchange_n(place, &there, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
+               ? made
+               : there;
+}
+
+static uint64_t live_bytes(const struct wire_agent_cell *cell)
+{
+    return cell->total - cell->freed_own - __atomic_load_n(&cell->freed_other, __ATOMIC_RELAXED);
+}
+
+/* Before a cell changes while the process is below its peak: what it held at the peak is saved once. */
+static void save_peak(const struct wire_agent_process *process, struct wire_agent_cell *cell)
+{
+    if (__atomic_load_n(&process->at_peak, __ATOMIC_RELAXED))
+        return;
+    uint32_t epoch = __atomic_load_n(&process->peak_epoch, __ATOMIC_RELAXED);
+    uint32_t seen = __atomic_load_n(&cell->peak_epoch, __ATOMIC_RELAXED);
+    if (__builtin_expect(seen == epoch, 1))
+        return;
+    uint64_t live = live_bytes(cell);
+    if (__atomic_compare_exchange_n(&cell->peak_epoch, &seen, epoch, false, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED))
+        cell->peak = live;
+}
+
+static void raise_peak(struct wire_agent_process *process, int64_t live)
+{
+    int64_t peak = __atomic_load_n(&process->peak, __ATOMIC_RELAXED);
+    while (live > peak)
+        if (__atomic_compare_exchange_n(&process->peak, &peak, live, false, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED)) {
+            if (!__atomic_load_n(&process->at_peak, __ATOMIC_RELAXED)) {
+                __atomic_fetch_add(&process->peak_epoch, 1, __ATOMIC_RELAXED);
+                __atomic_store_n(&process->at_peak, 1, __ATOMIC_RELEASE);
+            }
+            break;
+        }
+}
+
+static void leave_peak(struct wire_agent_process *process)
+{
+    if (__atomic_load_n(&process->at_peak, __ATOMIC_RELAXED)) {
+        process->peak_ns = agent_control()->now_ns;
+        __atomic_store_n(&process->at_peak, 0, __ATOMIC_RELEASE);
+    }
+}
+
+/* How much of live bytes a thread may keep to itself: a part of all, so that small programs have an exact peak too. */
+static int64_t batch_limit(const struct wire_agent_process *process)
+{
+    if (process->thread_count <= 1)
+        return 0;
+    int64_t part = __atomic_load_n(&process->live, __ATOMIC_RELAXED) / WIRE_AGENT_BATCH_PART;
+    return part < WIRE_AGENT_BATCH ? part : WIRE_AGENT_BATCH;
+}
+
+/* Puts the thread's share into the process's sum: each time while there is one thread, else in batches. */
+static void move_live(struct wire_agent_process *process, struct agent_thread *thread, int64_t change)
+{
+    int64_t limit = batch_limit(process);
+    thread->batch += change;
+    if (thread->batch < limit && thread->batch > -limit)
+        return;
+    int64_t live = __atomic_add_fetch(&process->live, thread->batch, __ATOMIC_RELAXED);
+    thread->batch = 0;
+    if (live > __atomic_load_n(&process->peak, __ATOMIC_RELAXED))
+        raise_peak(process, live);
+}
+
+static void add_shared(struct wire_agent_cell *cell, struct agent_amount amount)
+{
+    __atomic_fetch_add(&cell->total, amount.bytes, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&cell->count, amount.count, __ATOMIC_RELAXED);
+}
+
+void agent_cell_add(struct agent_thread *thread, uint32_t number, struct agent_amount amount)
+{
+    struct wire_agent_process *process = agent_process();
+    struct wire_agent_cell *cell = cell_at(number);
+    save_peak(process, cell);
+    if (cell->count == cell->freed_own_count + __atomic_load_n(&cell->freed_other_count, __ATOMIC_RELAXED))
+        cell->live_since_ns = agent_control()->now_ns;
+    if (__builtin_expect(cell->group == 0, 0)) {
+        add_shared(cell, amount);
+    } else {
+        cell->total += amount.bytes;
+        cell->count += amount.count;
+    }
+    uint64_t live = live_bytes(cell);
+    if (live > cell->max && live < UINT64_C(1) << 63)
+        cell->max = live;
+    if (amount.variance != 0)
+        __atomic_fetch_add(&cell->variance, amount.variance, __ATOMIC_RELAXED);
+    if (amount.largest > cell->largest)
+        cell->largest = amount.largest;
+    move_live(process, thread, (int64_t)amount.bytes);
+}
+
+static void count_release(const struct agent_thread *thread, struct wire_agent_cell *cell,
+                          struct agent_amount amount)
+{
+    if (amount.variance != 0)
+        __atomic_fetch_add(&cell->freed_variance, amount.variance, __ATOMIC_RELAXED);
+    if (cell->group == thread->group && cell->group != 0) {
+        cell->freed_own += amount.bytes;
+        cell->freed_own_count += amount.count;
+    } else {
+        __atomic_fetch_add(&cell->freed_other, amount.bytes, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&cell->freed_other_count, amount.count, __ATOMIC_RELAXED);
+    }
+}
+
+void agent_cell_release(struct agent_thread *thread, uint32_t number, struct agent_amount amount,
+                        bool temporary)
+{
+    struct wire_agent_process *process = agent_process();
+    struct wire_agent_cell *cell = cell_at(number);
+    leave_peak(process);
+    save_peak(process, cell);
+    count_release(thread, cell, amount);
+    if (temporary)
+        __atomic_fetch_add(&cell->temporary, amount.count, __ATOMIC_RELAXED);
+    move_live(process, thread, -(int64_t)amount.bytes);
+}
+
+void agent_cell_restore(struct agent_thread *thread, uint32_t number, struct agent_amount amount,
+                        bool temporary)
+{
+    struct wire_agent_process *process = agent_process();
+    struct wire_agent_cell *cell = cell_at(number);
+    struct agent_amount back = {-amount.bytes, -amount.count, 0, -amount.variance};
+    save_peak(process, cell);
+    count_release(thread, cell, back);
+    if (temporary)
+        __atomic_fetch_sub(&cell->temporary, amount.count, __ATOMIC_RELAXED);
+    move_live(process, thread, (int64_t)amount.bytes);
+}

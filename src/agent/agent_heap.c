@@ -1,0 +1,197 @@
+/* The heap: one wrapper per shape of function. Names that share a shape share a wrapper; wire_agent.h has the list.
+ *
+ * Order matters. A release is recorded before the body runs, an allocation after it: between the two the address is
+ * nobody's, so another thread that is given it at once finds no old record (techniques.md B.3.5). realloc is both, and when
+ * it fails the release is taken back. A wrapper passes on more arguments than its function has; that harms nobody.
+ *
+ * An operator new that may throw is not called: its allocator's way of allocating without throwing is (layer.plain_new), and
+ * when that returns NULL the entry jumps to the body, which throws from where the program called it. */
+#include "agent.h"
+
+typedef uint64_t body_function(uint64_t a, uint64_t b, uint64_t c, uint64_t d);
+
+static body_function *body_of(const struct agent_frame *frame)
+{
+    return (body_function *)frame->hook->body;
+}
+
+static const struct wire_agent_layer *layer_of(const struct agent_frame *frame)
+{
+    const struct wire_agent_process *process = agent_process();
+    for (uint32_t i = 0; i < process->layer_count && i < WIRE_AGENT_LAYERS; i++)
+        if (frame->hook->function - process->layers[i].start <
+            process->layers[i].end - process->layers[i].start)
+            return &process->layers[i];
+    return NULL;
+}
+
+/* What the block is counted as (--heap-overhead). */
+static uint64_t counted_size(const struct agent_frame *frame, uint64_t block, uint64_t requested)
+{
+    uint32_t flags = agent_control()->flags & (WIRE_AGENT_INCLUDE | WIRE_AGENT_DELTA);
+    if (__builtin_expect(flags == 0, 1))
+        return requested;
+    const struct wire_agent_layer *layer = layer_of(frame);
+    uint64_t taken = requested;
+    if (layer != NULL && layer->usable_size != 0)
+        taken = ((body_function *)layer->usable_size)(block, 0, 0, 0) + layer->header_bytes;
+    if (flags & WIRE_AGENT_INCLUDE)
+        return taken;
+    return taken > requested ? taken - requested : 0;
+}
+
+static struct agent_amount amount_of(uint64_t size)
+{
+    if (__builtin_expect(agent_control()->sample_bytes != 0, 0))
+        return agent_sample_amount(size);
+    return (struct agent_amount){size, 1, size, 0};
+}
+
+static void allocated(struct agent_thread *thread, const struct agent_frame *frame, uint64_t block,
+                      uint64_t requested)
+{
+    uint64_t size = counted_size(frame, block, requested);
+    thread->last_block = block;
+    if (agent_control()->sample_bytes != 0 && !agent_sample_hits(thread, size))
+        return;
+    uint32_t cell = agent_cell_of(agent_stack_node(thread, frame, WIRE_AGENT_HEAP), thread->group);
+    if (__builtin_expect(cell == 0, 0)) {
+        agent_lose(WIRE_AGENT_LOSS_NO_CELL);
+        return;
+    }
+    bool known = agent_block_insert(block, (struct agent_block){size, cell});
+    struct agent_amount amount = amount_of(size);
+    agent_cell_add(thread, cell, amount);
+    if (__builtin_expect(!known, 0)) {
+        agent_lose(WIRE_AGENT_LOSS_NO_BLOCK);
+        agent_cell_release(thread, cell, amount, false);
+    }
+}
+
+/* What was released, to be taken back if it was not. */
+struct release {
+    struct agent_block block;
+    bool known, temporary;
+};
+
+static struct release released(struct agent_thread *thread, uint64_t block)
+{
+    struct release release = {{0, 0}, false, false};
+    release.known = agent_block_remove(block, &release.block);
+    if (!release.known) {
+        if (agent_control()->sample_bytes == 0)
+            agent_lose(WIRE_AGENT_LOSS_UNKNOWN_FREE);
+        return release;
+    }
+    release.temporary = thread->last_block == block;
+    agent_cell_release(thread, release.block.cell, amount_of(release.block.size), release.temporary);
+    return release;
+}
+
+static void take_back(struct agent_thread *thread, uint64_t block, const struct release *release)
+{
+    if (release->known && agent_block_insert(block, release->block))
+        agent_cell_restore(thread, release->block.cell, amount_of(release->block.size), release->temporary);
+}
+
+uint64_t agent_wrap_malloc(const struct agent_frame *frame, uint64_t size, uint64_t b, uint64_t c);
+uint64_t agent_wrap_calloc(const struct agent_frame *frame, uint64_t count, uint64_t size);
+uint64_t agent_wrap_realloc(const struct agent_frame *frame, uint64_t block, uint64_t size);
+uint64_t agent_wrap_reallocarray(const struct agent_frame *frame, uint64_t block, uint64_t count,
+                                 uint64_t size);
+uint64_t agent_wrap_free(const struct agent_frame *frame, uint64_t block, uint64_t b, uint64_t c);
+uint64_t agent_wrap_aligned(const struct agent_frame *frame, uint64_t alignment, uint64_t size, uint64_t c);
+uint64_t agent_wrap_posix_memalign(const struct agent_frame *frame, uint64_t result, uint64_t alignment,
+                                   uint64_t size);
+uint64_t agent_wrap_new(const struct agent_frame *frame, uint64_t size, uint64_t b, uint64_t c);
+
+static uint64_t finish(struct agent_thread *thread, const struct agent_frame *frame, uint64_t block,
+                       uint64_t size)
+{
+    if (thread != NULL) {
+        if (block != 0)
+            allocated(thread, frame, block, size);
+        agent_thread_leave(thread);
+    }
+    return block;
+}
+
+uint64_t agent_wrap_malloc(const struct agent_frame *frame, uint64_t size, uint64_t b, uint64_t c)
+{
+    struct agent_thread *thread = agent_thread_enter(frame);
+    return finish(thread, frame, body_of(frame)(size, b, c, 0), size);
+}
+
+uint64_t agent_wrap_calloc(const struct agent_frame *frame, uint64_t count, uint64_t size)
+{
+    struct agent_thread *thread = agent_thread_enter(frame);
+    return finish(thread, frame, body_of(frame)(count, size, 0, 0), count * size);
+}
+
+uint64_t agent_wrap_aligned(const struct agent_frame *frame, uint64_t alignment, uint64_t size, uint64_t c)
+{
+    struct agent_thread *thread = agent_thread_enter(frame);
+    return finish(thread, frame, body_of(frame)(alignment, size, c, 0), size);
+}
+
+uint64_t agent_wrap_posix_memalign(const struct agent_frame *frame, uint64_t result, uint64_t alignment,
+                                   uint64_t size)
+{
+    struct agent_thread *thread = agent_thread_enter(frame);
+    uint64_t failed = body_of(frame)(result, alignment, size, 0);
+    finish(thread, frame, (uint32_t)failed == 0 ? *(const uint64_t *)result : 0, size);
+    return failed;
+}
+
+static uint64_t reallocate(const struct agent_frame *frame, uint64_t block, uint64_t b, uint64_t c,
+                           uint64_t size)
+{
+    struct agent_thread *thread = agent_thread_enter(frame);
+    if (thread == NULL)
+        return body_of(frame)(block, b, c, 0);
+    uint64_t last = thread->last_block;
+    struct release release = {{0, 0}, false, false};
+    if (block != 0)
+        release = released(thread, block);
+    uint64_t result = body_of(frame)(block, b, c, 0);
+    if (result == 0 && size != 0) {
+        take_back(thread, block, &release);
+        thread->last_block = last;
+    }
+    return finish(thread, frame, result, size);
+}
+
+uint64_t agent_wrap_realloc(const struct agent_frame *frame, uint64_t block, uint64_t size)
+{
+    return reallocate(frame, block, size, 0, size);
+}
+
+/* A product that overflows makes the body fail; whatever it is, it is not 0 then. */
+uint64_t agent_wrap_reallocarray(const struct agent_frame *frame, uint64_t block, uint64_t count,
+                                 uint64_t size)
+{
+    uint64_t bytes;
+    bool overflows = __builtin_mul_overflow(count, size, &bytes);
+    return reallocate(frame, block, count, size, overflows ? UINT64_MAX : bytes);
+}
+
+uint64_t agent_wrap_free(const struct agent_frame *frame, uint64_t block, uint64_t b, uint64_t c)
+{
+    struct agent_thread *thread = agent_thread_enter(frame);
+    if (thread != NULL && block != 0)
+        released(thread, block);
+    uint64_t result = body_of(frame)(block, b, c, 0);
+    if (thread != NULL)
+        agent_thread_leave(thread);
+    return result;
+}
+
+uint64_t agent_wrap_new(const struct agent_frame *frame, uint64_t size, uint64_t b, uint64_t c)
+{
+    struct agent_thread *thread = agent_thread_enter(frame);
+    const struct wire_agent_layer *layer = thread != NULL ? layer_of(frame) : NULL;
+    uint64_t block = 0;
+    if (layer != NULL && layer->plain_new != 0)
+        block = ((body_function *)layer->plain_new)(size, b, c, 0);
+    return finish(thread, frame, block, size);
+}

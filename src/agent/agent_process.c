@@ -1,0 +1,112 @@
+/* The process: its region, and what becomes of it when it forks.
+ *
+ * A fork's child has the parent's mapping of the file, shared, and so would go on writing the parent's tables. What tells it
+ * that it is a child is a private page that the kernel hands to it as zeros (MADV_WIPEONFORK): the first hook there finds 0 where the
+ * parent finds 1, without a system call. It then takes the next free region (followed) or points itself at a region that
+ * says "do not count" for good. A vfork's child runs in its parent's memory and counts for it, which is right: so do its blocks.
+ *
+ * The child begins with an empty table: blocks of the parent that it releases are unknown to it. Threads that come to
+ * a hook while the first one is still setting up pass uncounted. */
+#include "agent.h"
+
+#include <sys/syscall.h>
+
+__attribute__((visibility("hidden"))) struct wire_agent_parameters agent_parameters = {0, 0, 0, 0, 0};
+
+enum alive { ALIVE_FORKED = 0, ALIVE = 1, ALIVE_SETTING_UP = 2 };
+
+/* A process that counts nothing: state FREE. Only its first words are ever read (agent_x86_64_entry.S). */
+static const uint64_t inert[8] = {0};
+
+static void copy_modules(struct wire_agent_process *child, const struct wire_agent_process *parent)
+{
+    struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
+    uint32_t generation, count;
+    do {
+        generation = __atomic_load_n(&parent->generation, __ATOMIC_ACQUIRE);
+        count = parent->module_count[generation & 1];
+        if (count > WIRE_AGENT_MODULES)
+            count = 0;
+        const struct wire_agent_module *from =
+            (const void *)((const uint8_t *)parent + layout.modules[generation & 1]);
+        struct wire_agent_module *to = (void *)((uint8_t *)child + layout.modules[generation & 1]);
+        for (uint32_t i = 0; i < count; i++)
+            to[i] = from[i];
+    } while (__atomic_load_n(&parent->generation, __ATOMIC_ACQUIRE) - generation > 1);
+    child->module_count[generation & 1] = count;
+    child->layer_count = parent->layer_count;
+    for (unsigned i = 0; i < WIRE_AGENT_LAYERS; i++)
+        child->layers[i] = parent->layers[i];
+    __atomic_store_n(&child->generation, generation, __ATOMIC_RELEASE);
+}
+
+/* Takes the next region; NULL: none for us. */
+static struct wire_agent_process *take_region(struct wire_agent_process *parent)
+{
+    struct wire_agent_control *control = agent_control();
+    if (!(control->flags & WIRE_AGENT_FOLLOW))
+        return NULL;
+    uint32_t number = __atomic_load_n(&control->next_region, __ATOMIC_RELAXED);
+    do {
+        if (number >= control->region_count)
+            return NULL;
+    } while (!__atomic_compare_exchange_n(&control->next_region, &number, number + 1, false, __ATOMIC_RELAXED,
+                                          __ATOMIC_RELAXED));
+    struct wire_agent_process *child =
+        (void *)(agent_parameters.control + control->regions_offset + number * control->region_size);
+    child->pid = (uint32_t)arch_host_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
+    child->parent = (uint32_t)(((uint64_t)parent - agent_parameters.control - control->regions_offset) /
+                               control->region_size) +
+                    1;
+    child->scale = parent->scale;
+    copy_modules(child, parent);
+    child->version = WIRE_AGENT_VERSION;
+    child->magic = WIRE_AGENT_MAGIC;
+    return child;
+}
+
+static bool set_up_child(uint32_t *alive)
+{
+    uint32_t expected = ALIVE_FORKED;
+    if (!__atomic_compare_exchange_n(alive, &expected, ALIVE_SETTING_UP, false, __ATOMIC_ACQUIRE,
+                                     __ATOMIC_ACQUIRE))
+        return false;
+    struct wire_agent_process *parent = agent_process(), *child = take_region(parent);
+    if (child == NULL && (agent_control()->flags & WIRE_AGENT_FOLLOW))
+        agent_lose(WIRE_AGENT_LOSS_INERT);
+    if (child != NULL) {
+        agent_parameters.process = (uint64_t)child;
+        __atomic_store_n(&child->state, WIRE_AGENT_RUNNING, __ATOMIC_RELEASE);
+        agent_bell_ring(WIRE_AGENT_FORKED, false);
+    } else {
+        agent_parameters.process = (uint64_t)inert;
+    }
+    __atomic_store_n(alive, ALIVE, __ATOMIC_RELEASE);
+    return child != NULL;
+}
+
+bool agent_process_is_counted(void)
+{
+    uint32_t *alive = (uint32_t *)agent_parameters.alive;
+    if (__builtin_expect(__atomic_load_n(alive, __ATOMIC_ACQUIRE) == ALIVE, 1))
+        return __builtin_expect(agent_parameters.process != (uint64_t)inert, 1);
+    return set_up_child(alive);
+}
+
+/* What a compiler may ask for by itself in freestanding code. */
+void *memcpy(void *restrict to, const void *restrict from, size_t size);
+void *memset(void *to, int byte, size_t size);
+
+void *memcpy(void *restrict to, const void *restrict from, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        ((uint8_t *)to)[i] = ((const uint8_t *)from)[i];
+    return to;
+}
+
+void *memset(void *to, int byte, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        ((uint8_t *)to)[i] = (uint8_t)byte;
+    return to;
+}

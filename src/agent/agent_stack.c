@@ -1,0 +1,260 @@
+/* From the caller's registers to a node: walk, then intern what is new.
+ *
+ * The walk reads the live stack, by rows that tally prepared (wire_agent.h), through the cache of the thread's record. Two things
+ * could go wrong with a live stack, a read that faults and a table that changes:
+ *   1. The stack's end is not known, and a wrong row may lead anywhere. What is known to be readable is the page of sp; the window
+ *      grows from there page by page, each one tried by a system call that reads a word and does nothing else (rt_sigprocmask with
+ *      an impossible `how` says EFAULT before it says EINVAL). That costs some 100 ns a page, once, as long as the thread stays on its stack.
+ *   2. Modules come and go in generations. Everything that a record remembers is of one generation and is forgotten with it.
+ * Where rows are missing the frame pointer is tried, checked by the walk itself.
+ *
+ * Interning compares with the thread's last stack from the outermost frame inwards: what is equal has its nodes already; the rest is looked up in
+ * the thread's small cache and then in the index. */
+#include "agent.h"
+
+#include <sys/syscall.h>
+
+#define PAGE           UINT64_C(4096)
+#define MAX_STEP       64 /* pages that one read may extend the window by */
+#define HANDLER_FRAMES 24
+
+/* Caller-saved registers are gone at a return address: rbx rbp rsp r12-r15 and the address itself. */
+#define KNOWN_REGISTERS UINT64_C(0x1f0c8)
+
+static bool page_is_readable(uint64_t address)
+{
+    return arch_host_syscall(SYS_rt_sigprocmask, UINT32_MAX, address & ~UINT64_C(7), 0, 8, 0, 0) !=
+           -14; /* EFAULT */
+}
+
+/* A walk's view of the live stack. */
+struct window {
+    struct unwind_memory memory;
+    uint64_t *readable_end; /* the record's; NULL: a walk that may use none */
+};
+
+static bool read_outside(void *context, uint64_t address, uint64_t *word)
+{
+    struct window *window = context;
+    struct unwind_memory *memory = &window->memory;
+    if (address < memory->low || address % 8 != 0)
+        return false;
+    while (address >= memory->high && address - memory->high < MAX_STEP * PAGE) {
+        if (!page_is_readable(memory->high))
+            return false;
+        memory->high += PAGE;
+    }
+    if (address >= memory->high && !page_is_readable(address))
+        return false;
+    if (window->readable_end != NULL && address < memory->high)
+        *window->readable_end = memory->high;
+    *word = *(const uint64_t *)address;
+    return true;
+}
+
+static void open_window(struct window *window, uint64_t sp, uint64_t *readable_end)
+{
+    uint64_t page_end = (sp & ~(PAGE - 1)) + PAGE, high = page_end;
+    if (readable_end != NULL && *readable_end > sp && *readable_end - sp <= MAX_STEP * PAGE)
+        high = *readable_end;
+    if (readable_end != NULL)
+        *readable_end = high;
+    window->memory = (struct unwind_memory){sp, high, (const uint8_t *)sp, read_outside, window};
+    window->readable_end = readable_end;
+}
+
+/* A blob that tally wrote and checked; here only what keeps reads inside the file. */
+static bool rows_of(struct unwind_rows *rows, const struct wire_agent_module *module)
+{
+    const struct wire_agent_control *control = agent_control();
+    if (module->rows_size < sizeof(struct wire_rows_header) || module->rows_size > control->rows_size ||
+        module->rows_offset > control->rows_size - module->rows_size)
+        return false;
+    const uint8_t *blob =
+        (const uint8_t *)(agent_parameters.control + control->rows_offset + module->rows_offset);
+    const struct wire_rows_header *header = (const void *)blob;
+    rows->header = header;
+    rows->rules = (const void *)(blob + sizeof *header);
+    rows->pages = (const void *)(rows->rules + header->rule_count);
+    rows->rows = (const void *)(rows->pages + header->page_count + 1);
+    rows->arch = arch_host();
+    return header->magic == WIRE_ROWS_MAGIC && header->machine == rows->arch->machine;
+}
+
+/* What find needs; a walk's own. */
+struct place {
+    uint32_t generation;
+    struct unwind_rows *rows;
+};
+
+static bool find(void *context, uint64_t pc, struct unwind_place *found)
+{
+    const struct place *place = context;
+    const struct wire_agent_process *process = agent_process();
+    struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
+    const struct wire_agent_module *modules = agent_part(layout.modules[place->generation & 1]);
+    uint32_t low = 0, high = process->module_count[place->generation & 1];
+    if (place->generation == 0 || high > WIRE_AGENT_MODULES)
+        return false;
+    while (low < high) { /* the first module that ends behind pc */
+        uint32_t middle = low + (high - low) / 2;
+        if (modules[middle].end <= pc)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low >= process->module_count[place->generation & 1] || low >= WIRE_AGENT_MODULES ||
+        pc < modules[low].start)
+        return false;
+    *found = (struct unwind_place){rows_of(place->rows, &modules[low]) ? place->rows : NULL,
+                                   modules[low].bias, modules[low].cookie};
+    return __atomic_load_n(&process->generation, __ATOMIC_ACQUIRE) - place->generation <= 1;
+}
+
+static void registers_of(const struct agent_frame *frame, struct arch_registers *registers)
+{
+    registers->value[3] = frame->rbx;
+    registers->value[6] = frame->rbp;
+    registers->value[7] = (uint64_t)(&frame->return_address + 1);
+    registers->value[12] = frame->r12;
+    registers->value[13] = frame->r13;
+    registers->value[14] = frame->r14;
+    registers->value[15] = frame->r15;
+    registers->value[16] = frame->return_address - 1; /* inside of the call: where its row is */
+    registers->valid = KNOWN_REGISTERS;
+}
+
+bool agent_stack_is_interrupting(const struct agent_frame *frame)
+{
+    struct unwind_rows rows;
+    struct place place = {__atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE), &rows};
+    struct unwind_space space = {arch_host(), find, &place, place.generation, false};
+    struct arch_registers registers;
+    struct window window;
+    struct unwind_frame frames[HANDLER_FRAMES];
+    registers_of(frame, &registers);
+    open_window(&window, registers.value[7], NULL);
+    struct unwind_result result =
+        unwind_walk(&space, &window.memory, &registers, NULL, frames, HANDLER_FRAMES);
+    for (size_t i = 0; i < result.count; i++)
+        if (frames[i].flags & UNWIND_SIGNAL)
+            return true; /* the agent's own frames end the walk, so the signal came after them */
+    return false;
+}
+
+static void forget(struct agent_thread *thread, uint32_t generation)
+{
+    thread->generation = generation;
+    thread->previous_count = 0;
+    thread->previous_root = 0;
+    for (unsigned i = 0; i < AGENT_LINKS; i++)
+        thread->links[i].node = 0;
+}
+
+static void lose_end(const struct unwind_result *result)
+{
+    static const uint8_t losses[] = {
+        [UNWIND_FULL] = WIRE_AGENT_LOSS_TOO_DEEP,
+        [UNWIND_CUT] = WIRE_AGENT_LOSS_CUT,
+        [UNWIND_BAD_READ] = WIRE_AGENT_LOSS_CUT,
+        [UNWIND_NO_ROWS] = WIRE_AGENT_LOSS_NO_ROWS,
+        [UNWIND_ODD_RULE] = WIRE_AGENT_LOSS_ODD_RULE,
+        [UNWIND_NO_MAPPING] = WIRE_AGENT_LOSS_NO_MAPPING,
+        [UNWIND_NO_PROGRESS] = WIRE_AGENT_LOSS_NO_PROGRESS,
+    };
+    if (result->end != UNWIND_OUTERMOST && result->end < sizeof losses)
+        agent_lose((enum wire_agent_loss)losses[result->end]);
+    if (result->frame_pointer_frames != 0)
+        __atomic_fetch_add(&agent_process()->losses[WIRE_AGENT_LOSS_FRAME_POINTER],
+                           result->frame_pointer_frames, __ATOMIC_RELAXED);
+}
+
+/* Flags as nodes have them (enum wire_agent_node_flag), in the frames themselves. */
+static void set_node_flags(struct unwind_frame *frames, const struct unwind_result *result)
+{
+    for (size_t i = 0; i < result->count; i++)
+        frames[i].flags = frames[i].flags & UNWIND_SIGNAL ? WIRE_AGENT_NODE_EXACT : 0;
+    if (result->end != UNWIND_OUTERMOST && result->count != 0)
+        frames[result->count - 1].flags |= WIRE_AGENT_NODE_CUT;
+}
+
+static uint32_t walk(struct agent_thread *thread, const struct agent_frame *frame,
+                     struct unwind_frame *frames)
+{
+    struct place place = {thread->generation, &thread->rows};
+    struct unwind_space space = {arch_host(), find, &place, thread->generation, true};
+    struct arch_registers registers;
+    struct window window;
+    registers_of(frame, &registers);
+    open_window(&window, registers.value[7], &thread->readable_end);
+    struct unwind_result result = unwind_walk(
+        &space, &window.memory, &registers, (struct unwind_cache *)thread->cache, frames, WIRE_AGENT_FRAMES);
+    if (__builtin_expect(result.end != UNWIND_OUTERMOST || result.frame_pointer_frames != 0, 0))
+        lose_end(&result);
+    set_node_flags(frames, &result);
+    if (result.count != 0)
+        frames[0].pc = frame->return_address;
+    return (uint32_t)result.count;
+}
+
+/* How many outermost frames are those of the last stack. */
+static uint32_t equal_frames(const struct unwind_frame *a, uint32_t a_count, const struct unwind_frame *b,
+                             uint32_t b_count)
+{
+    uint32_t most = a_count < b_count ? a_count : b_count, equal = 0;
+    a += a_count, b += b_count;
+    while (equal < most) {
+        a--, b--;
+        if (a->pc != b->pc || a->cookie != b->cookie || a->flags != b->flags)
+            break;
+        equal++;
+    }
+    return equal;
+}
+
+static uint32_t child_of(struct agent_thread *thread, uint32_t parent, const struct unwind_frame *frame)
+{
+    if (frame->flags != 0)
+        return agent_node_child(parent, frame->pc, frame->cookie, frame->flags);
+    struct agent_link *link = &thread->links[(frame->pc ^ frame->pc >> 8 ^ parent * 0x9e5u) % AGENT_LINKS];
+    if (link->node == 0 || link->pc != frame->pc || link->parent != parent) {
+        uint32_t node = agent_node_child(parent, frame->pc, frame->cookie, 0);
+        if (node == 0)
+            return 0;
+        *link = (struct agent_link){frame->pc, parent, node};
+    }
+    return link->node;
+}
+
+static uint32_t root_of(struct agent_thread *thread, enum wire_agent_collector collector)
+{
+    if (thread->roots[collector] == 0)
+        thread->roots[collector] = agent_node_child(0, collector, thread->group, 0);
+    return thread->roots[collector];
+}
+
+uint32_t agent_stack_node(struct agent_thread *thread, const struct agent_frame *frame,
+                          enum wire_agent_collector collector)
+{
+    uint32_t generation = __atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE);
+    if (__builtin_expect(thread->generation != generation, 0))
+        forget(thread, generation);
+    uint32_t root = root_of(thread, collector);
+    struct unwind_frame *frames = thread->frames[!thread->which], *last = thread->frames[thread->which];
+    uint32_t count = walk(thread, frame, frames);
+    uint32_t done =
+        thread->previous_root == root ? equal_frames(frames, count, last, thread->previous_count) : 0;
+    thread->nodes[0] = root;
+    for (; done < count; done++) {
+        uint32_t node = child_of(thread, thread->nodes[done], &frames[count - 1 - done]);
+        if (node == 0) {
+            agent_lose(WIRE_AGENT_LOSS_NO_NODE);
+            break;
+        }
+        thread->nodes[done + 1] = node;
+    }
+    thread->which = !thread->which;
+    thread->previous_root = done == count ? root : 0;
+    thread->previous_count = count;
+    return thread->nodes[done];
+}

@@ -1,0 +1,88 @@
+/* Thread records: found by the thread pointer, entered once.
+ *
+ * The thread pointer (fs base) is the address of the C library's thread control block: distinct for all threads that live, and used
+ * again when one has ended. A record outlives its thread and serves the next one with that address; nothing in it belongs to a
+ * thread but caches, which are only that.
+ *
+ * Being inside. `shared.inside` is set by the outermost entry. A signal handler that interrupts a hook and allocates
+ * finds it set, and so does an allocator's own inner call. Neither is counted; the handler's is a loss. A hook that is left by longjmp, by
+ * a handler or by the cancellation of its thread, leaves `inside` set. The next entry is then at or above the stack pointer of the one
+ * that was left, on the same stack, which cannot be while that one is still running: so it is taken over. */
+#include "agent.h"
+
+#include <sys/syscall.h>
+
+#define PROBES 32
+
+static uint32_t home(uint64_t key)
+{
+    return (uint32_t)((key >> 6) * UINT64_C(0x9e3779b97f4a7c15) >> 54) % WIRE_AGENT_THREADS;
+}
+
+static struct agent_thread *record_at(uint8_t *records, uint32_t number)
+{
+    return (struct agent_thread *)(records +
+                                   (uint64_t)(number % WIRE_AGENT_THREADS) * WIRE_AGENT_THREAD_BYTES);
+}
+
+/* The first GROUPS threads have cells of their own, which they write without locked instructions; the others share group 0. */
+#define GROUPS 64
+
+static void fill(struct agent_thread *thread, struct wire_agent_process *process)
+{
+    uint32_t group = __atomic_add_fetch(&process->group_count, 1, __ATOMIC_RELAXED);
+    thread->group = group <= GROUPS ? group : 0;
+    thread->shared.tid = (uint32_t)arch_host_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    thread->random = (agent_control()->sample_seed ^ thread->shared.tid) * UINT64_C(0x9e3779b97f4a7c15) | 1;
+    if (agent_control()->sample_bytes != 0)
+        agent_sample_draw(thread);
+    __atomic_fetch_add(&process->thread_count, 1, __ATOMIC_RELAXED);
+}
+
+static struct agent_thread *find(uint64_t key)
+{
+    struct wire_agent_process *process = agent_process();
+    uint8_t *records = agent_part(wire_agent_layout(agent_control()->memory).threads);
+    uint32_t number = home(key);
+    for (unsigned i = 0; i < PROBES; i++, number++) {
+        struct agent_thread *thread = record_at(records, number);
+        uint64_t there = __atomic_load_n(&thread->shared.key, __ATOMIC_RELAXED);
+        if (__builtin_expect(there == key, 1))
+            return thread;
+        if (there == 0 && __atomic_compare_exchange_n(&thread->shared.key, &there, key, false,
+                                                      __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+            fill(thread, process);
+            return thread;
+        }
+        if (there == key)
+            return thread;
+    }
+    return NULL;
+}
+
+static bool was_left(const struct agent_thread *thread, uint64_t sp)
+{
+    return sp >= thread->entered_sp && sp < thread->readable_end;
+}
+
+struct agent_thread *agent_thread_enter(const struct agent_frame *frame)
+{
+    if (!agent_process_is_counted())
+        return NULL;
+    struct agent_thread *thread = frame->thread != 0 ? find(frame->thread) : NULL;
+    if (__builtin_expect(thread == NULL, 0)) {
+        agent_lose(WIRE_AGENT_LOSS_NO_RECORD);
+        __atomic_store_n(&agent_process()->unrecorded, UINT32_MAX / 2, __ATOMIC_RELAXED); /* for good */
+        return NULL;
+    }
+    uint64_t sp = (uint64_t)(&frame->return_address + 1);
+    if (__builtin_expect(thread->shared.inside != 0, 0) && !was_left(thread, sp)) {
+        if (agent_stack_is_interrupting(frame))
+            agent_lose(WIRE_AGENT_LOSS_INTERRUPTED);
+        return NULL;
+    }
+    thread->entered_sp = sp;
+    __atomic_store_n(&thread->shared.inside, 1, __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    return thread;
+}

@@ -1,0 +1,148 @@
+/* The entries: from a hooked function's stub to a wrapper in C, and back to the function's caller.
+ *
+ * At an entry every register is as the caller of the hooked function left it, but r11 = struct wire_hook. r10 and r11 are free: they
+ * belong to nobody between a call and the callee's first instruction (System V ABI AMD64 3.2.3).
+ *   1. When the agent is being taken out, or counts nothing in this process, the body is jumped to: nothing of ours is on
+ *      the stack of a thread that came later.
+ *   2. struct agent_frame is pushed. rbx serves as a scratch register behind it, and is put back from it.
+ *   3. The wrapper is called with the frame before the function's first five arguments. The stack is aligned: nine words
+ *      and the return address.
+ * The unwind information is for other people's unwinders (a sample inside of malloc); ours never walk through here. */
+
+#define HOOK_BODY     8     /* struct wire_hook.body */
+#define PROCESS       8     /* struct wire_agent_parameters.process */
+#define FLAGS         24    /* struct wire_agent_parameters.flags */
+#define STATE         12    /* struct wire_agent_process.state */
+#define STATE_RUNNING 1
+
+    .text
+
+/* r10: the wrapper */
+    .macro  push_frame early=0
+    pushq   %r9
+    .cfi_adjust_cfa_offset 8
+    pushq   %r15
+    .cfi_adjust_cfa_offset 8
+    pushq   %r14
+    .cfi_adjust_cfa_offset 8
+    pushq   %r13
+    .cfi_adjust_cfa_offset 8
+    pushq   %r12
+    .cfi_adjust_cfa_offset 8
+    pushq   %rbp
+    .cfi_adjust_cfa_offset 8
+    pushq   %rbx
+    .cfi_adjust_cfa_offset 8
+    .cfi_rel_offset %rbx, 0
+    .if \early
+    xorl    %ebx, %ebx
+    .else
+    testb   $1, agent_parameters+FLAGS(%rip)
+    jz      1f
+    rdfsbase %rbx
+    jmp     2f
+1:  movq    %fs:0, %rbx
+2:
+    .endif
+    pushq   %rbx
+    .cfi_adjust_cfa_offset 8
+    pushq   %r11
+    .cfi_adjust_cfa_offset 8
+    .endm
+
+    .macro  shift_arguments
+    movq    %r8, %r9
+    movq    %rcx, %r8
+    movq    %rdx, %rcx
+    movq    %rsi, %rdx
+    movq    %rdi, %rsi
+    .endm
+
+    .macro  pop_frame
+    movq    16(%rsp), %rbx
+    .cfi_same_value %rbx
+    addq    $72, %rsp
+    .cfi_adjust_cfa_offset -72
+    .endm
+
+    .macro  way name, early
+    .type   \name, @function
+    .p2align 4
+\name:
+    .cfi_startproc
+    push_frame \early
+    shift_arguments
+    movq    %rsp, %rdi
+    callq   *%r10
+    pop_frame
+    retq
+    .cfi_endproc
+    .size   \name, . - \name
+    .endm
+
+    way     enter, 0
+    way     enter_early, 1 /* there may be no thread pointer yet: fs:0 is not touched */
+
+/* The wrapper says 0: nothing happened, go on as if there were no hook. For functions that may throw. */
+    .type   enter_or_pass, @function
+    .p2align 4
+enter_or_pass:
+    .cfi_startproc
+    push_frame
+    pushq   %rdi
+    .cfi_adjust_cfa_offset 8
+    pushq   %rsi
+    .cfi_adjust_cfa_offset 8
+    pushq   %rdx
+    .cfi_adjust_cfa_offset 8
+    pushq   %rcx
+    .cfi_adjust_cfa_offset 8
+    shift_arguments
+    leaq    32(%rsp), %rdi
+    callq   *%r10
+    popq    %rcx
+    .cfi_adjust_cfa_offset -8
+    popq    %rdx
+    .cfi_adjust_cfa_offset -8
+    popq    %rsi
+    .cfi_adjust_cfa_offset -8
+    popq    %rdi
+    .cfi_adjust_cfa_offset -8
+    movq    (%rsp), %r11
+    pop_frame
+    testq   %rax, %rax
+    jz      3f
+    retq
+3:  jmpq    *HOOK_BODY(%r11)
+    .cfi_endproc
+    .size   enter_or_pass, . - enter_or_pass
+
+    .macro  entry name, way=enter
+    .globl  agent_entry_\name
+    .hidden agent_entry_\name
+    .type   agent_entry_\name, @function
+    .p2align 4
+agent_entry_\name:
+    .cfi_startproc
+    movq    agent_parameters+PROCESS(%rip), %r10
+    cmpl    $STATE_RUNNING, STATE(%r10)
+    leaq    agent_wrap_\name(%rip), %r10
+    je      \way
+    jmpq    *HOOK_BODY(%r11)
+    .cfi_endproc
+    .size   agent_entry_\name, . - agent_entry_\name
+    .endm
+
+    entry   malloc
+    entry   calloc
+    entry   realloc
+    entry   reallocarray
+    entry   free
+    entry   aligned
+    entry   posix_memalign
+    entry   new, enter_or_pass
+    entry   objects, enter_early
+    entry   execve, enter_early
+    entry   execveat, enter_early
+
+    .section .note.GNU-stack, "", @progbits
