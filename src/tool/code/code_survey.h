@@ -74,11 +74,12 @@ enum code_fact { /* bits of code_survey_function.facts */
 enum code_taken {                            /* who takes an address; bits */
                   CODE_TAKEN_LEA = 1,        /* lea of it in code */
                   CODE_TAKEN_IMMEDIATE = 2,  /* an immediate of the same value in non-PIE code */
-                  CODE_TAKEN_RELOCATION = 4, /* R_X86_64_RELATIVE, 64, GLOB_DAT, JUMP_SLOT, RELR */
+                  CODE_TAKEN_RELOCATION = 4, /* R_X86_64_RELATIVE, 64, GLOB_DAT, RELR */
                   CODE_TAKEN_DATA = 8,       /* an aligned word of data in non-PIE */
                   CODE_TAKEN_EXPORT = 16,    /* a dynamic symbol that others may bind to */
                   CODE_TAKEN_LOADER = 32,    /* e_entry, DT_INIT, DT_FINI, resolvers, personality routines */
-                  CODE_TAKEN_GIVEN = 64      /* the caller said so */
+                  CODE_TAKEN_GIVEN = 64,     /* the caller said so */
+                  CODE_TAKEN_LINKAGE = 128   /* R_X86_64_JUMP_SLOT: only linkage stubs go through it */
 };
 
 struct code_survey_function { /* one for each of code_functions.items, same index */
@@ -100,8 +101,9 @@ enum code_map {                   /* the bit maps over the text */
 
 struct code_slot { /* a word that ld.so fills: GLOB_DAT, JUMP_SLOT, 64, IRELATIVE */
     uint64_t address;
-    const char *name; /* the symbol's, in the image; "" for IRELATIVE */
-    uint32_t type;    /* R_X86_64_... */
+    const char *name;  /* the symbol's, in the image; "" for IRELATIVE */
+    uint64_t function; /* where the image itself defines the symbol; 0: it does not */
+    uint32_t type;     /* R_X86_64_... */
 };
 
 struct code_survey {

@@ -43,28 +43,32 @@ static bool symbols_of(const struct elf_image *image, uint32_t section, struct s
            elf_image_section_at(image, symbols->table.link, &symbols->strings);
 }
 
-static void add_slot(struct code_scan *scan, uint64_t address, const char *name, uint32_t type)
+static void add_slot(struct code_scan *scan, const struct code_slot *slot)
 {
     struct code_survey *survey = scan->survey;
     if (!base_array_room(survey->slots, survey->slot_count, survey->slot_capacity)) {
         scan->failed = true;
         return;
     }
-    survey->slots[survey->slot_count++] = (struct code_slot){address, name, type};
-    if (code_scan_is_profiler(name) && scan->profiler_count < CODE_PROFILER_MAX)
-        scan->profilers[scan->profiler_count++] = address;
+    survey->slots[survey->slot_count++] = *slot;
+    if (code_scan_is_profiler(slot->name) && scan->profiler_count < CODE_PROFILER_MAX)
+        scan->profilers[scan->profiler_count++] = slot->address;
 }
 
 static void take_symbol(struct code_scan *scan, const struct symbols *symbols, const Elf64_Rela *relocation)
 {
     Elf64_Sym symbol;
-    const char *name = "";
+    uint32_t type = (uint32_t)ELF64_R_TYPE(relocation->r_info);
+    struct code_slot slot = {.address = relocation->r_offset, .name = "", .type = type};
     if (symbol_at(symbols, ELF64_R_SYM(relocation->r_info), &symbol)) {
-        name = symbol_name(symbols, &symbol);
-        if (symbol.st_shndx != SHN_UNDEF)
-            code_scan_take(scan, symbol.st_value + (uint64_t)relocation->r_addend, CODE_TAKEN_RELOCATION);
+        slot.name = symbol_name(symbols, &symbol);
+        if (symbol.st_shndx != SHN_UNDEF) {
+            slot.function = symbol.st_value + (uint64_t)relocation->r_addend;
+            code_scan_take(scan, slot.function,
+                           type == R_X86_64_JUMP_SLOT ? CODE_TAKEN_LINKAGE : CODE_TAKEN_RELOCATION);
+        }
     }
-    add_slot(scan, relocation->r_offset, name, (uint32_t)ELF64_R_TYPE(relocation->r_info));
+    add_slot(scan, &slot);
 }
 
 static void take_relocation(struct code_scan *scan, const struct symbols *symbols,
@@ -76,7 +80,8 @@ static void take_relocation(struct code_scan *scan, const struct symbols *symbol
         break;
     case R_X86_64_IRELATIVE:
         code_scan_take(scan, (uint64_t)relocation->r_addend, CODE_TAKEN_LOADER);
-        add_slot(scan, relocation->r_offset, "", R_X86_64_IRELATIVE);
+        add_slot(scan, &(struct code_slot){
+                           .address = relocation->r_offset, .name = "", .type = R_X86_64_IRELATIVE});
         break;
     case R_X86_64_64:
     case R_X86_64_GLOB_DAT:

@@ -74,7 +74,7 @@ static void keep(struct patch_draft *draft, uint32_t index, const struct patch_p
     uint64_t taken = hook->address + hook->length;
     of->hook = (uint32_t)draft->hook_count;
     of->hook_length = hook->length;
-    if (draft->survey->items[index].taken == CODE_TAKEN_EXPORT && !of->unseen)
+    if ((draft->survey->items[index].taken & ~CODE_TAKEN_LINKAGE) == CODE_TAKEN_EXPORT && !of->unseen)
         of->facts |= PATCH_FUNCTION_OFFERED;
     if (taken > function->end)
         of->padding_used = (uint8_t)(taken - function->end);

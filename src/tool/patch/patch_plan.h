@@ -32,7 +32,7 @@
 
 #define PATCH_NONE          UINT32_MAX
 #define PATCH_PLAN_MAGIC    0x4e4c50594c4c4154u /* "TALLYPLN" */
-#define PATCH_PLAN_VERSION  5
+#define PATCH_PLAN_VERSION  6
 #define PATCH_PLAN_REASONS  64         /* numbers of reasons are below */
 #define PATCH_PLAN_HOOK_MAX 19         /* bytes that a hook moves: four, and one longest instruction */
 #define PATCH_PLAN_MOST     (1u << 26) /* functions, sites, hooks */
@@ -45,7 +45,9 @@ enum patch_function_fact {
     PATCH_FUNCTION_FRAGMENT = 4,
     PATCH_FUNCTION_TAKEN = 8,    /* its address is taken, or it is exported */
     PATCH_FUNCTION_LINKAGE = 16, /* no function: linkage stubs */
-    PATCH_FUNCTION_OFFERED = 32 /* it has a hook only because it is exported: nothing in the image needs it */
+    PATCH_FUNCTION_OFFERED =
+        32 /* it has a hook only because it is exported: nothing in the image needs it but
+                                    through its linkage stub */
 };
 
 struct patch_plan_function {

@@ -241,9 +241,25 @@ static bool harms_coverage(enum patch_reason reason)
            reason != PATCH_REASON_FRAGMENT && reason != PATCH_REASON_OWN_FUNCTION;
 }
 
+/* A call of a linkage stub that is not counted: the stub may lead to a function of this image. */
+static void note_slot(struct patch_draft *draft, const struct code_site *site)
+{
+    uint64_t address;
+    const struct code_slot *slot = code_survey_slot(draft->survey, site->target, &address)
+                                       ? code_survey_slot_at(draft->survey, address)
+                                       : NULL;
+    uint32_t function = slot != NULL && slot->function != 0
+                            ? code_functions_entry(draft->functions, slot->function)
+                            : CODE_NONE;
+    if (function != CODE_NONE)
+        draft->of[function].unseen = true;
+}
+
 /* What the site means for the function that it goes to. */
 static void note_target(struct patch_draft *draft, const struct code_site *site, enum patch_reason reason)
 {
+    if ((site->facts & CODE_SITE_PLT) != 0 && reason != PATCH_FINE && harms_coverage(reason))
+        note_slot(draft, site);
     if (is_indirect(site) || site->target_function == CODE_NONE || (site->facts & CODE_SITE_ENTRY) == 0)
         return;
     struct patch_draft_function *of = &draft->of[site->target_function];

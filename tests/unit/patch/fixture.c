@@ -88,6 +88,7 @@ struct object {
 static struct object object = {.method = one, .late = two};
 
 uint64_t fixture_exported(uint64_t x);
+uint64_t fixture_offered(uint64_t x);
 uint64_t fixture_run(uint64_t rounds);
 
 uint64_t fixture_exported(uint64_t x)
@@ -131,6 +132,13 @@ NOINLINE static uint64_t tail_indirect(unsigned n, uint64_t x)
     return table[n](x);
 }
 
+/* Called from here and offered to others; no table has it. */
+uint64_t fixture_offered(uint64_t x)
+{
+    COUNTED(14);
+    return x ^ 7;
+}
+
 uint64_t fixture_run(uint64_t rounds)
 {
     uint64_t result = fibonacci(12);
@@ -144,7 +152,7 @@ uint64_t fixture_run(uint64_t rounds)
         result = result * 31 + table[i % 5](i);
         result = result * 31 + through_object(&object, i);
         result = result * 31 + tail_indirect((unsigned)(i % 5), i);
-        result = result * 31 + fixture_exported(i);
+        result = result * 31 + fixture_offered(fixture_exported(i));
     }
     return result;
 }

@@ -221,6 +221,28 @@ static void all_is_covered(void **state)
     }
 }
 
+/* Where calls of an export go through a linkage stub, they are sites, and only others may need the hook. A word that has the address
+ * (-fno-plt) may be read by anybody. */
+static void exports_called_through_stubs_are_only_offered(void **state)
+{
+    (void)state;
+    for (char **library = libraries; *library != NULL; library++) {
+        struct subject subject;
+        load(&subject, *library);
+        const struct patch_plan *plan = &subject.patched.plan;
+        uint64_t offered = address_of(patch_subject_symbol(&subject.patched, "fixture_offered"));
+        uint64_t exported = address_of(patch_subject_symbol(&subject.patched, "fixture_exported"));
+        uint32_t function = patch_plan_function_at(plan, offered - subject.patched.bias);
+        bool by_stub = strstr(*library, "O3") == NULL && strstr(*library, "Os") == NULL;
+        assert_int_not_equal(plan->functions[function].hook, PATCH_NONE);
+        assert_int_equal((plan->functions[function].facts & PATCH_FUNCTION_OFFERED) != 0, by_stub);
+        function = patch_plan_function_at(plan, exported - subject.patched.bias);
+        assert_int_equal(plan->functions[function].facts & PATCH_FUNCTION_OFFERED, 0); /* in a table too */
+        patch_plan_free(&subject.patched.plan);
+        dlclose(subject.patched.handle);
+    }
+}
+
 int main(int argument_count, char **arguments)
 {
     const struct CMUnitTest tests[] = {
@@ -229,6 +251,7 @@ int main(int argument_count, char **arguments)
         cmocka_unit_test(threads_have_blocks_of_their_own),
         cmocka_unit_test(another_form_follows),
         cmocka_unit_test(all_is_covered),
+        cmocka_unit_test(exports_called_through_stubs_are_only_offered),
     };
     if (argument_count < 2)
         return 2;
