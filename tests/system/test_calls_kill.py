@@ -37,9 +37,9 @@ def tracers_of(pid):
 
 
 def attach_again(context, pid, what):
-    """A later tally can attach, counts, and leaves the text as the file's."""
+    """A later tally can attach, counts, and leaves the text as the file's. Long enough for a loaded machine to run the target."""
     path = context.path("later")
-    result = tally.run(context, [context.tally, "record", *calls.options(), "-o", path, "--duration", "0.2", "-p", str(pid)])
+    result = tally.run(context, [context.tally, "record", *calls.options(), "-o", path, "--duration", "1", "-p", str(pid)])
     if not context.equal(result.status, 0, f"{what}: status of a later tally ({result.text()})"):
         return
     number = sum(row[4] for row in calls.edges(tally.Profile(context, path)))

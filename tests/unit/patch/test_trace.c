@@ -213,6 +213,8 @@ static void fork_children_are_held(void **state)
 static int forks_once(void)
 {
     int status;
+    while (!atomic_load(&patch_session_truth->value))
+        patch_session_nap_us(500);
     pid_t pid = fork();
     if (pid == 0) {
         atomic_store(&patch_session_truth->beats, 1);
