@@ -155,6 +155,9 @@ def text_is_as_wide_as_asked(context):
         lines = result.output.decode().splitlines()
         context.check(len(lines) > 10, f"{arguments}: only {len(lines)} lines")
         context.equal([line for line in lines if len(line) > 80], [], f"lines of {arguments} wider than 80 columns")
+        if "--loops" in arguments:
+            inner = marked_lines()["nest_inner"]
+            context.check(any(re.search(rf" loops\.c:{inner}(-\d+)?$", line) for line in lines), f"no row ends in the lines of the inner loop: {lines}")
 
 
 @tap.case

@@ -13,6 +13,8 @@
 #include "report_text.h"
 #include "report_view.h"
 
+enum { NARROW = 100 };
+
 struct function { /* that is looked into */
     uint32_t function;
     uint32_t binary;
@@ -228,6 +230,30 @@ static void add_called(const struct loops *loops, struct report_table *table, ui
     report_table_cell(table, text, false);
 }
 
+/* In few columns the lines matter more. */
+static bool shows_images(const struct loops *loops)
+{
+    return !loops->context->width || loops->context->width >= NARROW;
+}
+
+/* "loops.c" may be shortened, ":12-15" is what is looked for. */
+static void add_lines(const struct loops *loops, struct report_table *table, const struct report_span *span,
+                      bool irreducible)
+{
+    bool ascii = loops->context->options->ascii;
+    struct base_text text = {0}, numbers = {0};
+    report_span_text(span, &text);
+    const char *colon = strrchr(base_text_string(&text), ':');
+    base_text_add(&numbers, colon ? colon : "");
+    base_text_add(&numbers, irreducible ? " (several ways in)" : "");
+    if (colon)
+        text.data[colon - text.data] = '\0';
+    report_table_cell_tail(table, base_text_string(&text), base_text_string(&numbers), ascii);
+    table->failed |= text.failed | numbers.failed;
+    base_text_free(&text);
+    base_text_free(&numbers);
+}
+
 static void add_row(const struct loops *loops, struct report_table *table, uint32_t row)
 {
     const struct report_context *context = loops->context;
@@ -244,14 +270,12 @@ static void add_row(const struct loops *loops, struct report_table *table, uint3
     base_text_addf(&text, "%u", loop->depth);
     report_table_cell(table, base_text_string(&text), false);
     add_name(loops, table, item, &span);
-    base_text_clear(&text);
-    report_span_text(&span, &text);
-    base_text_add(&text, loop->irreducible ? " (several ways in)" : "");
-    report_table_cell(table, base_text_string(&text), context->options->ascii);
-    report_table_cell(
-        table,
-        profile_text(context->profile, context->profile->images[loops->binaries[item->binary].image].name),
-        context->options->ascii);
+    add_lines(loops, table, &span, loop->irreducible);
+    if (shows_images(loops))
+        report_table_cell(table,
+                          profile_text(context->profile,
+                                       context->profile->images[loops->binaries[item->binary].image].name),
+                          context->options->ascii);
     report_table_row(table, REPORT_PLAIN);
     table->failed |= text.failed;
     base_text_free(&text);
@@ -344,8 +368,9 @@ static void print_text(struct loops *loops)
         report_table_add_column(&table, "calls", REPORT_RIGHT, REPORT_FIXED);
     report_table_add_column(&table, "depth", REPORT_RIGHT, REPORT_FIXED);
     report_table_add_column(&table, "function", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
-    report_table_add_column(&table, "lines", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
-    report_table_add_column(&table, "image", REPORT_LEFT, REPORT_FLEXIBLE);
+    report_table_add_column(&table, "lines", REPORT_LEFT, REPORT_FLEXIBLE_LINES);
+    if (shows_images(loops))
+        report_table_add_column(&table, "image", REPORT_LEFT, REPORT_FLEXIBLE);
     for (size_t i = 0; i < loops->shown; i++)
         add_row(loops, &table, loops->order[i]);
     add_hidden(loops, &table);

@@ -15,8 +15,13 @@
 
 enum { REPORT_TABLE_COLUMNS = 10 };
 
-/* Claims on the room. Names of functions matter more than where they lie. */
-enum report_flexible { REPORT_FIXED, REPORT_FLEXIBLE = 2, REPORT_FLEXIBLE_NAME = 3 };
+/* Claims on the room. Names of functions matter more than where they lie; but a range of lines is of no use without its end. */
+enum report_flexible {
+    REPORT_FIXED,
+    REPORT_FLEXIBLE = 2,
+    REPORT_FLEXIBLE_NAME = 3,
+    REPORT_FLEXIBLE_LINES = 4
+};
 
 enum report_align {
     REPORT_LEFT,
