@@ -82,7 +82,17 @@ def build_lua(source, out):
          + ["-lm", "-ldl"])
 
 
-BUILDERS = {"bzip2": (build_bzip2, "bzip2"), "lua": (build_lua, "lua5.4")}  # how, and from which source package
+def build_sqlite3(source, out):
+    """The one file that its makefile puts together of all its files, so that sources lie where debug information says."""
+    folder = os.path.join(os.path.dirname(out), "sqlite3-source")
+    os.makedirs(folder, exist_ok=True)
+    call([os.path.join(source, "configure"), "--disable-tcl", "--disable-shared"], cwd=folder)
+    call(["make", "sqlite3.c", "shell.c"], cwd=folder)
+    call(["gcc"] + FLAGS + ["-w", "-DSQLITE_THREADSAFE=1", "-o", out, "shell.c", "sqlite3.c", "-lm", "-ldl", "-lpthread"], cwd=folder)
+
+
+BUILDERS = {"bzip2": (build_bzip2, "bzip2"), "lua": (build_lua, "lua5.4"),
+            "sqlite3": (build_sqlite3, "sqlite3")}  # how, and from which source package
 
 
 def binary(bench, name):
