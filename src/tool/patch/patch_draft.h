@@ -40,7 +40,25 @@ struct patch_draft {
     struct patch_plan_header header; /* counts only */
 };
 
+/* What a draft is made from. {0} before it begins. */
+struct patch_draft_basis {
+    struct code_bounds bounds; /* a caller may put claims of its own there first */
+    struct code_functions functions;
+    struct code_survey *survey;
+};
+
+/* 1. Functions, survey, facts. To be ended in any case. */
+int patch_draft_begin(struct patch_draft *draft, struct patch_draft_basis *basis,
+                      const struct elf_image *image, const struct code_survey_options *options,
+                      struct base_error *error);
+void patch_draft_end(struct patch_draft *draft, struct patch_draft_basis *basis);
+
 void patch_draft_refuse(struct patch_draft *draft, enum patch_reason reason);
+
+/* The hook of function `index`, or why there can be none. `whole`: by a jump of five bytes whatever they hold, and where call-frame
+ * information is missing too, if a symbol bounds the function. */
+enum patch_reason patch_hooks_one(const struct patch_draft *draft, uint32_t index, bool whole,
+                                  struct patch_plan_hook *hook);
 
 /* 3.; 2. and 4. (forgets what it found before). BASE_ENOMEM. */
 int patch_hooks_plan(struct patch_draft *draft, struct base_error *error);

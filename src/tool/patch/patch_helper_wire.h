@@ -24,7 +24,7 @@ enum patch_helper_command {
     PATCH_HELPER_READ,            /* address, size */
     PATCH_HELPER_WRITE,           /* address; bytes */
     PATCH_HELPER_MAP,             /* low, high, size, protection */
-    PATCH_HELPER_SHARE,           /* low, high, size, protection */
+    PATCH_HELPER_SHARE,           /* low, high, size, protection; bytes: a name, or none */
     PATCH_HELPER_UNMAP,           /* address, size */
     PATCH_HELPER_PROTECT,         /* address, size, protection */
     /* patch_trace.h; all of them, and those above that need a stopped process, are for message.pid */
@@ -40,6 +40,7 @@ enum patch_helper_command {
     PATCH_HELPER_FAREWELL, /* address, value */
     PATCH_HELPER_COST,
     PATCH_HELPER_GIVE_BACK, /* address, size */
+    PATCH_HELPER_WIPE,      /* address, size */
     PATCH_HELPER_COMMANDS
 };
 

@@ -228,7 +228,8 @@ static int map(struct work *work, struct patch_inject *inject, struct base_error
         return patch_inject_map(inject, address, size, protection, -1, error);
     if (request->code == PATCH_HELPER_REMAP)
         return patch_inject_reshare(inject, "tally", address, size, protection, &work->answer->file, error);
-    return patch_inject_share(inject, "tally", address, size, protection, &work->answer->file, error);
+    return patch_inject_share(inject, request->size ? work->bytes : "tally", address, size, protection,
+                              &work->answer->file, error);
 }
 
 static int do_mapping(struct work *work, struct base_error *error)
@@ -242,6 +243,8 @@ static int do_mapping(struct work *work, struct base_error *error)
         result = patch_inject_unmap(&inject, values[0], values[1], error);
     else if (work->request->code == PATCH_HELPER_GIVE_BACK)
         result = patch_inject_give_back(&inject, values[0], values[1], error);
+    else if (work->request->code == PATCH_HELPER_WIPE)
+        result = patch_inject_wipe(&inject, values[0], values[1], error);
     else if (work->request->code == PATCH_HELPER_PROTECT)
         result = patch_inject_protect(&inject, values[0], values[1], (int)values[2], error);
     else
@@ -353,6 +356,7 @@ static const struct {
     [PATCH_HELPER_UNMAP] = {do_mapping, STANDING},
     [PATCH_HELPER_PROTECT] = {do_mapping, STANDING},
     [PATCH_HELPER_GIVE_BACK] = {do_mapping, STANDING},
+    [PATCH_HELPER_WIPE] = {do_mapping, STANDING},
     [PATCH_HELPER_FOLLOW] = {do_follow, NOTHING},
     [PATCH_HELPER_LEAVE] = {do_leave, FOLLOWED},
     [PATCH_HELPER_GIVE] = {do_give, FOLLOWED},

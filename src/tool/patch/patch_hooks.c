@@ -40,8 +40,15 @@ static unsigned movable(const struct patch_draft *draft, uint32_t index, const u
     return *reason == PATCH_FINE ? length : 0;
 }
 
-static enum patch_reason plan_hook(const struct patch_draft *draft, uint32_t index,
-                                   struct patch_plan_hook *hook)
+/* Who bounds the function well enough: hand-written assembly is not always what its symbol says. */
+static bool is_bounded(const struct patch_draft *draft, uint32_t index, bool whole)
+{
+    return draft->of[index].has_cfi ||
+           (whole && (draft->functions->items[index].origin & CODE_FROM_SYMBOL) != 0);
+}
+
+enum patch_reason patch_hooks_one(const struct patch_draft *draft, uint32_t index, bool whole,
+                                  struct patch_plan_hook *hook)
 {
     const struct code_function *function = &draft->functions->items[index];
     const struct code_survey_function *found = &draft->survey->items[index];
@@ -49,13 +56,13 @@ static enum patch_reason plan_hook(const struct patch_draft *draft, uint32_t ind
     const uint8_t *bytes = code_text_at(&draft->survey->text, function->start, &available);
     enum patch_reason reason = PATCH_FINE;
     *hook = (struct patch_plan_hook){.address = function->start, .function = index, .kind = PATCH_ENTRY};
-    if (found->verdict != CODE_VERDICT_FINE || !draft->of[index].has_cfi || bytes == NULL)
+    if (found->verdict != CODE_VERDICT_FINE || !is_bounded(draft, index, whole) || bytes == NULL)
         return PATCH_REASON_ENTRY_NOT_DECODED;
     if (draft->handles_faults)
         return PATCH_REASON_FAULTING;
     if ((found->facts & CODE_FACT_LOOPS_TO_START) != 0)
         return PATCH_REASON_ENTRY_BRANCH;
-    if ((found->facts & CODE_FACT_ENDBR) != 0 && size > 4) {
+    if ((found->facts & CODE_FACT_ENDBR) != 0 && size > 4 && !whole) {
         hook->kind = PATCH_ENTRY_ENDBR;
         hook->length = 4;
         memcpy(hook->old, bytes, 5);
@@ -98,7 +105,7 @@ int patch_hooks_plan(struct patch_draft *draft, struct base_error *error)
             continue;
         if (!base_array_room(draft->hooks, draft->hook_count, draft->hook_capacity))
             return base_fail(error, BASE_ENOMEM, "no memory for the plan of a program's calls");
-        enum patch_reason reason = plan_hook(draft, i, &hook);
+        enum patch_reason reason = patch_hooks_one(draft, i, false, &hook);
         if (reason == PATCH_FINE)
             keep(draft, i, &hook);
         else if ((draft->of[i].facts & PATCH_FUNCTION_TAKEN) != 0)

@@ -316,6 +316,13 @@ int patch_inject_give_back(struct patch_inject *inject, uint64_t address, uint64
     return call(inject, "madvise", SYS_madvise, (uint64_t[6]){address, size, MADV_DONTNEED}, &answer, error);
 }
 
+int patch_inject_wipe(struct patch_inject *inject, uint64_t address, uint64_t size, struct base_error *error)
+{
+    int64_t answer;
+    return call(inject, "madvise", SYS_madvise, (uint64_t[6]){address, size, MADV_WIPEONFORK}, &answer,
+                error);
+}
+
 int patch_inject_protect(struct patch_inject *inject, uint64_t address, uint64_t size, int protection,
                          struct base_error *error)
 {

@@ -56,6 +56,8 @@ int patch_inject_unmap(struct patch_inject *inject, uint64_t address, uint64_t s
 /* The process's own copies of pages of a private mapping go, and the file's come in their place. */
 int patch_inject_give_back(struct patch_inject *inject, uint64_t address, uint64_t size,
                            struct base_error *error);
+/* Private pages that are zeros in a child of fork (MADV_WIPEONFORK, Linux 4.14). */
+int patch_inject_wipe(struct patch_inject *inject, uint64_t address, uint64_t size, struct base_error *error);
 int patch_inject_protect(struct patch_inject *inject, uint64_t address, uint64_t size, int protection,
                          struct base_error *error);
 

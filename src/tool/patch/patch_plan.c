@@ -173,15 +173,6 @@ static int learn_unseen(struct patch_draft *draft, struct base_error *error)
 static int make(struct patch_draft *draft, bool no_hooks, struct patch_plan *plan, struct base_error *error)
 {
     struct base_text block = {0};
-    uint64_t entry = entry_point(draft->image);
-    struct elf_section section;
-    draft->of = calloc(draft->functions->count + 1, sizeof *draft->of);
-    if (draft->of == NULL)
-        return base_fail(error, BASE_ENOMEM, "no memory for the plan of a program's calls");
-    draft->handles_faults = elf_image_section(draft->image, ".gopclntab", &section) ||
-                            elf_image_section(draft->image, ".data.rel.ro.gopclntab", &section);
-    for (uint32_t i = 0; i < draft->functions->count; i++) /* 1. */
-        note_function(draft, i, entry);
     int code = learn_unseen(draft, error); /* 2. */
     if (code == BASE_OK && !no_hooks)
         code = patch_hooks_plan(draft, error); /* 3. */
@@ -219,32 +210,59 @@ static int gather_functions(struct patch_draft *draft, struct code_bounds *bound
     return code == BASE_OK ? code_functions_make(bounds, draft->image, functions, error) : code;
 }
 
+static int note_functions(struct patch_draft *draft, struct base_error *error)
+{
+    uint64_t entry = entry_point(draft->image);
+    struct elf_section section;
+    draft->of = calloc(draft->functions->count + 1, sizeof *draft->of);
+    if (draft->of == NULL)
+        return base_fail(error, BASE_ENOMEM, "no memory for the plan of a program's calls");
+    draft->handles_faults = elf_image_section(draft->image, ".gopclntab", &section) ||
+                            elf_image_section(draft->image, ".data.rel.ro.gopclntab", &section);
+    for (uint32_t i = 0; i < draft->functions->count; i++)
+        note_function(draft, i, entry);
+    return BASE_OK;
+}
+
+int patch_draft_begin(struct patch_draft *draft, struct patch_draft_basis *basis,
+                      const struct elf_image *image, const struct code_survey_options *options,
+                      struct base_error *error)
+{
+    *draft = (struct patch_draft){.image = image};
+    int code = gather_functions(draft, &basis->bounds, &basis->functions, error);
+    if (code == BASE_OK)
+        code = code_survey_make(image, &basis->functions, options, &basis->survey, error);
+    draft->functions = &basis->functions;
+    draft->survey = basis->survey;
+    return code == BASE_OK ? note_functions(draft, error) : code;
+}
+
+void patch_draft_end(struct patch_draft *draft, struct patch_draft_basis *basis)
+{
+    free(draft->of);
+    free(draft->sites);
+    free(draft->hooks);
+    free(draft->ranges);
+    if (basis->survey != NULL)
+        code_survey_free(basis->survey);
+    code_functions_free(&basis->functions);
+    code_bounds_free(&basis->bounds);
+    *basis = (struct patch_draft_basis){0};
+}
+
 int patch_plan_make(const struct elf_image *image, const struct patch_plan_options *options,
                     struct patch_plan *plan, struct base_error *error)
 {
-    struct patch_draft draft = {.image = image};
-    struct code_bounds bounds = {0};
-    struct code_functions functions = {0};
-    struct code_survey *survey = NULL;
+    struct patch_draft draft;
+    struct patch_draft_basis basis = {0};
     struct code_survey_options given = {0};
     *plan = (struct patch_plan){0};
     if (options != NULL)
         given = (struct code_survey_options){options->taken, options->taken_count};
-    int code = gather_functions(&draft, &bounds, &functions, error);
-    if (code == BASE_OK)
-        code = code_survey_make(image, &functions, &given, &survey, error);
-    draft.functions = &functions;
-    draft.survey = survey;
+    int code = patch_draft_begin(&draft, &basis, image, &given, error); /* 1. */
     if (code == BASE_OK)
         code = make(&draft, options != NULL && options->no_hooks, plan, error);
-    free(draft.of);
-    free(draft.sites);
-    free(draft.hooks);
-    free(draft.ranges);
-    if (survey != NULL)
-        code_survey_free(survey);
-    code_functions_free(&functions);
-    code_bounds_free(&bounds);
+    patch_draft_end(&draft, &basis);
     return code;
 }
 

@@ -31,7 +31,9 @@
     X(32, ENTRY_IMMOVABLE, "functions called by address, whose first instructions cannot be moved")          \
     X(33, ENTRY_NOT_DECODED,                                                                                 \
       "functions called by address that do not decode or have no call-frame information")                    \
-    X(34, ENTRY_SHARED, "functions called by address, with another function's entry in their first bytes")
+    X(34, ENTRY_SHARED, "functions called by address, with another function's entry in their first bytes")   \
+    X(35, ENTRY_RESOLVER, "functions that are chosen when the program is loaded, and not known yet")         \
+    X(36, ENTRY_OCCUPIED, "functions in whose first bytes a thread stands that cannot be moved")
 
 enum patch_reason {
     PATCH_FINE = 0,

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "patch_helper_ask.h"
@@ -227,11 +228,11 @@ int patch_trace_map(struct patch_helper *helper, pid_t pid, const struct patch_h
 }
 
 /* What comes with a descriptor. */
-static int share(struct patch_helper *helper, const struct patch_helper_message *message, uint64_t *address,
-                 int *file, struct base_error *error)
+static int share(struct patch_helper *helper, const struct patch_helper_message *message, const char *name,
+                 uint64_t *address, int *file, struct base_error *error)
 {
     struct patch_helper_reply reply;
-    int result = patch_helper_ask(helper, message, NULL, -1, &reply, error);
+    int result = patch_helper_ask(helper, message, name, -1, &reply, error);
     if (result < 0)
         return result;
     if (reply.file < 0) {
@@ -256,7 +257,19 @@ int patch_trace_share(struct patch_helper *helper, pid_t pid, const struct patch
         .code = PATCH_HELPER_SHARE,
         .pid = pid,
         .values = {room->low, room->high, room->size, (uint64_t)room->protection}};
-    return share(helper, &message, address, file, error);
+    return share(helper, &message, NULL, address, file, error);
+}
+
+int patch_trace_share_as(struct patch_helper *helper, pid_t pid, const char *name,
+                         const struct patch_helper_room *room, uint64_t *address, int *file,
+                         struct base_error *error)
+{
+    struct patch_helper_message message = {
+        .code = PATCH_HELPER_SHARE,
+        .pid = pid,
+        .values = {room->low, room->high, room->size, (uint64_t)room->protection},
+        .size = strlen(name) + 1};
+    return share(helper, &message, name, address, file, error);
 }
 
 int patch_trace_remap(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t size, int protection,
@@ -264,7 +277,7 @@ int patch_trace_remap(struct patch_helper *helper, pid_t pid, uint64_t address, 
 {
     struct patch_helper_message message = {
         .code = PATCH_HELPER_REMAP, .pid = pid, .values = {address, 0, size, (uint64_t)protection}};
-    return share(helper, &message, &address, file, error);
+    return share(helper, &message, NULL, &address, file, error);
 }
 
 int patch_trace_unmap(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t size,
@@ -286,6 +299,13 @@ int patch_trace_give_back(struct patch_helper *helper, pid_t pid, uint64_t addre
 {
     struct patch_helper_message message = {
         .code = PATCH_HELPER_GIVE_BACK, .pid = pid, .values = {address, size}};
+    return patch_helper_ask_values(helper, &message, NULL, error);
+}
+
+int patch_trace_wipe(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t size,
+                     struct base_error *error)
+{
+    struct patch_helper_message message = {.code = PATCH_HELPER_WIPE, .pid = pid, .values = {address, size}};
     return patch_helper_ask_values(helper, &message, NULL, error);
 }
 

@@ -125,6 +125,10 @@ int patch_trace_map(struct patch_helper *helper, pid_t pid, const struct patch_h
                     uint64_t *address, struct base_error *error);
 int patch_trace_share(struct patch_helper *helper, pid_t pid, const struct patch_helper_room *room,
                       uint64_t *address, int *file, struct base_error *error);
+/* The same, but it shows as /memfd:NAME: another owner than the counters of calls. */
+int patch_trace_share_as(struct patch_helper *helper, pid_t pid, const char *name,
+                         const struct patch_helper_room *room, uint64_t *address, int *file,
+                         struct base_error *error);
 int patch_trace_unmap(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t size,
                       struct base_error *error);
 int patch_trace_protect(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t size,
@@ -133,6 +137,9 @@ int patch_trace_protect(struct patch_helper *helper, pid_t pid, uint64_t address
  * compared them: what differs is lost. */
 int patch_trace_give_back(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t size,
                           struct base_error *error);
+/* Private memory becomes zeros in children of fork. */
+int patch_trace_wipe(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t size,
+                     struct base_error *error);
 int patch_trace_stage(struct patch_helper *helper, pid_t pid, const struct patch_memory_change *changes,
                       size_t count, struct base_error *error);
 /* The first `count` changes of a list that was written for this (patch_stage.h), which is sealed; the caller frees it. */

@@ -2,6 +2,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "code_instruction.h"
 #include "patch_block.h"
 #include "patch_x86_64_entry.h"
 #include "patch_x86_64_move.h"
@@ -50,6 +51,13 @@ static void put_block(struct patch_x86_64_code *code, const struct patch_x86_64_
     }
 }
 
+static bool is_call(const uint8_t *bytes, size_t size)
+{
+    struct code_instruction in;
+    return code_instruction_decode(bytes, size, 0, &in) &&
+           (in.flow == CODE_CALL || in.flow == CODE_CALL_INDIRECT);
+}
+
 unsigned patch_x86_64_entry_length(const uint8_t *bytes, size_t size, enum patch_reason *reason)
 {
     struct patch_x86_64_code scratch;
@@ -60,7 +68,9 @@ unsigned patch_x86_64_entry_length(const uint8_t *bytes, size_t size, enum patch
         unsigned length = patch_x86_64_move(&scratch, bytes + at, size - at, 0x1000 + at, 0, 0x1001, 0x1005);
         if (length == 0)
             break;
-        if (scratch.refused != PATCH_FINE && scratch.refused != PATCH_REASON_OUT_OF_REACH) {
+        /* Where it returns to must not be a byte of the jump. */
+        bool returns_here = at + length < JUMP_SIZE && is_call(bytes + at, length);
+        if (returns_here || (scratch.refused != PATCH_FINE && scratch.refused != PATCH_REASON_OUT_OF_REACH)) {
             *reason = PATCH_REASON_ENTRY_IMMOVABLE;
             return 0;
         }

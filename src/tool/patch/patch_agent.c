@@ -1,0 +1,499 @@
+/* Loading: the order is plan, stop, map, fill, hook, go; what fails undoes what went before. */
+#include "patch_agent.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base_array.h"
+#include "patch_agent_inside.h"
+#include "patch_target.h"
+
+#define HIGHEST    0x7ffffffff000ull /* end of user space with four-level page tables */
+#define LOWEST     0x10000ull
+#define ROOM_ABOVE (1ull << 30) /* below other mappings, for what the kernel puts there next, and for slabs */
+#define STOP_TRIES 20
+#define REST_NS    5000000
+
+static int no_memory(struct base_error *error)
+{
+    return base_fail(error, BASE_ENOMEM, "out of memory");
+}
+
+static uint64_t pages(uint64_t size)
+{
+    return (size + PATCH_AGENT_PAGE - 1) & ~(uint64_t)(PATCH_AGENT_PAGE - 1);
+}
+
+/* --- reaching a process --- */
+
+int patch_agent_stop(struct patch_agent_access *access, struct patch_helper *helper, pid_t pid, bool held,
+                     struct base_error *error)
+{
+    const struct timespec rest = {.tv_nsec = REST_NS};
+    struct base_error why = {0};
+    int result = held ? BASE_OK : BASE_EBUSY;
+    *access = (struct patch_agent_access){
+        .helper = helper, .pid = pid, .trace = held ? pid : 0, .memory = {.file = -1}};
+    for (int i = 0; i < STOP_TRIES && result == BASE_EBUSY; i++) {
+        struct patch_target_facts facts;
+        base_error_clear(&why);
+        if (i)
+            nanosleep(&rest, NULL);
+        result = patch_helper_stop(helper, pid, NULL, &why);
+        if (result == BASE_EBUSY && patch_target_facts(pid, pid, &facts) == BASE_OK && facts.tracer)
+            break; /* another tracer: it will not go away by waiting */
+    }
+    access->standing = result == BASE_OK;
+    return result < 0 ? base_fail(error, result, "%s", why.text) : BASE_OK;
+}
+
+void patch_agent_go(struct patch_agent_access *access, bool held)
+{
+    if (access->standing && !held)
+        patch_helper_resume(access->helper, NULL, NULL);
+    patch_memory_close(&access->memory);
+    access->standing = false;
+}
+
+int patch_agent_read(struct patch_agent_access *access, uint64_t address, void *bytes, size_t size)
+{
+    return access->standing ? patch_trace_read(access->helper, access->trace, address, bytes, size, NULL)
+                            : patch_memory_read(&access->memory, address, bytes, size, NULL);
+}
+
+/* --- places --- */
+
+/* Near where the kernel puts things by itself, for nobody else expects memory anywhere else: the largest gap's upper end. */
+static bool find_place(const struct elf_maps *maps, uint64_t size, uint64_t *address)
+{
+    uint64_t from = LOWEST, start = 0, end = 0;
+    for (size_t i = 0; i <= maps->count; i++) {
+        uint64_t to = i < maps->count ? maps->items[i].start : HIGHEST;
+        if (to > HIGHEST)
+            to = HIGHEST;
+        if (to > from && to - from > end - start) {
+            start = from;
+            end = to;
+        }
+        if (i < maps->count && maps->items[i].end > from)
+            from = maps->items[i].end;
+    }
+    if (end - start < size)
+        return false;
+    uint64_t room = end - start - size > 2 * ROOM_ABOVE ? ROOM_ABOVE : (end - start - size) / 2;
+    *address = (end - room - size) & ~(uint64_t)(PATCH_AGENT_PAGE - 1);
+    return *address >= start;
+}
+
+static int place(const struct patch_agent *agent, uint64_t size, uint64_t *address, struct base_error *error)
+{
+    struct elf_maps maps = {0};
+    int result = elf_maps_read(agent->pid, &maps, error);
+    bool found = result == BASE_OK && find_place(&maps, size, address);
+    elf_maps_free(&maps);
+    if (result == BASE_OK && !found)
+        return base_fail(error, BASE_EUNSUPPORTED, "process %d has no %llu MB of address space left",
+                         agent->pid, (unsigned long long)(size >> 20));
+    return result;
+}
+
+/* Is it executing that is forbidden? Then a file can be mapped for reading. */
+static int explain_refused(struct patch_agent_access *access, const struct patch_helper_room *room,
+                           const struct base_error *why, int code, struct base_error *error)
+{
+    struct patch_helper_room readable = *room;
+    uint64_t address;
+    int file;
+    readable.protection = PROT_READ;
+    if (code != BASE_EPERMISSION || patch_trace_share_as(access->helper, access->trace, PATCH_AGENT_NAME,
+                                                         &readable, &address, &file, NULL) < 0)
+        return base_fail(error, code, "%s", why->text);
+    close(file);
+    patch_trace_unmap(access->helper, access->trace, address, readable.size, NULL);
+    return base_fail(
+        error, BASE_EUNSUPPORTED,
+        "process %d may not execute new memory, which heap, descriptors and single functions need: allow it "
+        "(SELinux: execmem; systemd: MemoryDenyWriteExecute=no), or record time alone",
+        access->pid);
+}
+
+/* --- mapping --- */
+
+static void fill_home(const struct patch_agent *agent, uint8_t *home)
+{
+    struct patch_agent_home head = {
+        .magic = PATCH_AGENT_HOME,
+        .version = PATCH_AGENT_VERSION,
+        .ranges = {{agent->home, agent->home_size, 1, 0},
+                   {agent->data, agent->alive + PATCH_AGENT_PAGE - agent->data, 0, 0}}};
+    head.count = 2;
+    if (agent->tables != NULL)
+        head.ranges[head.count++] =
+            (struct patch_agent_range){agent->tables->address, agent->tables->size, 0, 0};
+    memcpy(home, &head, sizeof head);
+}
+
+static int write_home(const struct patch_agent *agent, const uint8_t *bytes, int file,
+                      struct base_error *error)
+{
+    uint8_t *home = mmap(NULL, agent->home_size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (home == MAP_FAILED)
+        return base_fail(error, BASE_ENOMEM, "the agent's memory cannot be mapped");
+    fill_home(agent, home);
+    memcpy(home + PATCH_AGENT_PAGE, bytes, agent->home_size - PATCH_AGENT_PAGE);
+    munmap(home, agent->home_size);
+    return BASE_OK;
+}
+
+static int map_home(struct patch_agent *agent, struct patch_agent_access *access, const uint8_t *bytes,
+                    struct base_error *error)
+{
+    struct base_error why = {0};
+    const struct patch_helper_room room = {agent->home, 0, agent->home_size, PROT_READ | PROT_EXEC};
+    uint64_t address;
+    int file, result = patch_trace_share_as(access->helper, access->trace, PATCH_AGENT_NAME, &room, &address,
+                                            &file, &why);
+    if (result < 0) {
+        agent->home_size = 0;
+        return explain_refused(access, &room, &why, result, error);
+    }
+    result = write_home(agent, bytes, file, error);
+    close(file);
+    return result;
+}
+
+/* The image's data and, in the page behind it, the word that a child of fork finds to be 0. */
+static int map_data(struct patch_agent *agent, struct patch_agent_access *access, const uint8_t *bytes,
+                    struct base_error *error)
+{
+    const struct patch_helper_room room = {agent->data, 0, agent->data_size, PROT_READ | PROT_WRITE};
+    const uint64_t alive = 1;
+    uint64_t address, size = agent->data_size - PATCH_AGENT_PAGE;
+    int result = patch_trace_map(access->helper, access->trace, &room, &address, error);
+    if (result < 0) {
+        agent->data_size = 0;
+        return result;
+    }
+    result = patch_trace_wipe(access->helper, access->trace, agent->alive, PATCH_AGENT_PAGE, error);
+    if (result == BASE_OK && size)
+        result = patch_trace_write(access->helper, access->trace, agent->data, bytes, size, error);
+    if (result == BASE_OK)
+        result = patch_trace_write(access->helper, access->trace, agent->alive, &alive, sizeof alive, error);
+    return result;
+}
+
+static int map_tables(struct patch_agent *agent, struct patch_agent_access *access, uint64_t size,
+                      struct base_error *error)
+{
+    struct patch_helper_room room = {0, 0, size, PROT_READ | PROT_WRITE};
+    if (size == 0)
+        return BASE_OK;
+    struct patch_agent_tables *tables = calloc(1, sizeof *tables);
+    if (tables == NULL)
+        return no_memory(error);
+    int result = place(agent, size, &room.low, error);
+    if (result == BASE_OK)
+        result = patch_trace_share_as(access->helper, access->trace, PATCH_AGENT_NAME, &room,
+                                      &tables->address, &tables->file, error);
+    if (result < 0) {
+        free(tables);
+        return base_fail_context(
+            error, result, "the agent's tables (--agent-memory; a limit set with ulimit -v may forbid them)");
+    }
+    tables->owners = 1;
+    tables->size = size;
+    agent->tables = tables;
+    return BASE_OK;
+}
+
+static int map_image(struct patch_agent *agent, struct patch_agent_access *access, struct base_error *error)
+{
+    uint64_t span = patch_agent_image_span(agent->image), fixed = patch_agent_image_fixed(agent->image);
+    uint64_t start;
+    int result = place(agent, span + 2 * PATCH_AGENT_PAGE, &start, error);
+    if (result < 0)
+        return result;
+    agent->home = start;
+    agent->base = start + PATCH_AGENT_PAGE;
+    agent->home_size = PATCH_AGENT_PAGE + fixed;
+    agent->data = agent->base + fixed;
+    agent->data_size = span - fixed + PATCH_AGENT_PAGE;
+    agent->alive = agent->base + span;
+    uint8_t *bytes = malloc(span);
+    result =
+        bytes == NULL ? no_memory(error) : patch_agent_image_make(agent->image, agent->base, bytes, error);
+    uint64_t data_size = agent->data_size;
+    agent->data_size = 0;
+    if (result == BASE_OK)
+        result = map_home(agent, access, bytes, error);
+    else
+        agent->home_size = 0;
+    if (result == BASE_OK) {
+        agent->data_size = data_size;
+        result = map_data(agent, access, bytes + fixed, error);
+    }
+    free(bytes);
+    return result;
+}
+
+static void unmap_all(struct patch_agent *agent, struct patch_agent_access *access)
+{
+    struct patch_helper *helper = access->helper;
+    if (agent->home_size)
+        patch_trace_unmap(helper, access->trace, agent->home, agent->home_size, NULL);
+    if (agent->data_size)
+        patch_trace_unmap(helper, access->trace, agent->data, agent->data_size, NULL);
+    if (agent->tables != NULL)
+        patch_trace_unmap(helper, access->trace, agent->tables->address, agent->tables->size, NULL);
+    patch_agent_unmap_slabs(agent, access);
+}
+
+/* --- loading --- */
+
+/* A second agent would count the first one's calls. */
+static int refuse_second(pid_t pid, struct base_error *error)
+{
+    struct elf_maps maps = {0};
+    int result = elf_maps_read(pid, &maps, error);
+    bool found = false;
+    for (size_t i = 0; i < maps.count; i++)
+        found |= strcmp(maps.items[i].path, PATCH_AGENT_PATH) == 0;
+    elf_maps_free(&maps);
+    if (found)
+        return base_fail(
+            error, BASE_EBUSY,
+            "process %d has an agent already: another tally records it, or one that was killed left it "
+            "(tally detach -p %d removes it)",
+            pid, pid);
+    return result;
+}
+
+static int load_standing(struct patch_agent *agent, struct patch_agent_access *access,
+                         const struct patch_agent_options *options, struct base_error *error)
+{
+    int result = refuse_second(agent->pid, error);
+    if (result == BASE_OK)
+        result = patch_agent_survey(agent, error); /* again: it ran */
+    if (result == BASE_OK)
+        result = map_tables(agent, access, pages(options->region_size), error);
+    if (result == BASE_OK)
+        result = map_image(agent, access, error);
+    if (result == BASE_OK && options->prepare != NULL) {
+        agent->loading = access;
+        result = options->prepare(options->context, agent, error);
+        agent->loading = NULL;
+    }
+    if (result == BASE_OK)
+        result = patch_agent_set_hooks(agent, access, error);
+    if (result < 0)
+        unmap_all(agent, access);
+    return result < 0 ? result : BASE_OK;
+}
+
+int patch_agent_load(struct patch_helper *helper, pid_t pid, bool held,
+                     const struct patch_agent_options *options, struct patch_agent **agent,
+                     struct base_error *error)
+{
+    struct patch_agent_access access;
+    struct patch_agent *made = calloc(1, sizeof *made);
+    if (made == NULL)
+        return no_memory(error);
+    *made = (struct patch_agent){.pid = pid, .image = options->image, .plans = options->plans};
+    int result = held ? BASE_OK : patch_target_check(pid, error);
+    if (result == BASE_OK)
+        result = patch_agent_survey(made, error);
+    if (result == BASE_OK)
+        result = patch_agent_stop(&access, helper, pid, held, error);
+    if (result == BASE_OK) {
+        result = load_standing(made, &access, options, error);
+        patch_agent_go(&access, held);
+    }
+    if (result == BASE_OK)
+        *agent = made;
+    else
+        patch_agent_free(made);
+    return result;
+}
+
+/* --- a fork child's --- */
+
+static struct patch_agent_object *copy_object(const struct patch_agent_object *from)
+{
+    struct patch_agent_object *object = malloc(sizeof *object);
+    if (object == NULL)
+        return NULL;
+    *object = *from;
+    object->path = strdup(from->path);
+    if (object->path != NULL)
+        return object;
+    free(object);
+    return NULL;
+}
+
+/* Hooks have the paths of objects; the copies' are in the same order. */
+static const char *copied_path(const struct patch_agent *from, const struct patch_agent *to, const char *path)
+{
+    for (size_t i = 0; i < from->object_count; i++)
+        if (from->objects[i]->path == path)
+            return to->objects[i]->path;
+    return "";
+}
+
+static bool copy_lists(const struct patch_agent *from, struct patch_agent *to)
+{
+    to->objects = calloc(from->object_count + 1, sizeof(struct patch_agent_object *));
+    to->slabs = calloc(from->slab_count + 1, sizeof(struct patch_agent_slab *));
+    to->hooks = calloc(from->hook_count + 1, sizeof *to->hooks);
+    if (to->objects == NULL || to->slabs == NULL || to->hooks == NULL)
+        return false;
+    to->object_capacity = from->object_count + 1;
+    to->slab_capacity = from->slab_count + 1;
+    to->hook_capacity = from->hook_count + 1;
+    for (; to->object_count < from->object_count; to->object_count++)
+        if ((to->objects[to->object_count] = copy_object(from->objects[to->object_count])) == NULL)
+            return false;
+    for (; to->slab_count < from->slab_count; to->slab_count++) {
+        to->slabs[to->slab_count] = from->slabs[to->slab_count];
+        to->slabs[to->slab_count]->owners++;
+    }
+    for (; to->hook_count < from->hook_count; to->hook_count++) {
+        to->hooks[to->hook_count] = from->hooks[to->hook_count];
+        to->hooks[to->hook_count].path = copied_path(from, to, from->hooks[to->hook_count].path);
+    }
+    return true;
+}
+
+int patch_agent_adopt(const struct patch_agent *parent, pid_t pid, struct patch_agent **agent,
+                      struct base_error *error)
+{
+    struct patch_agent *made = malloc(sizeof *made);
+    if (made == NULL)
+        return no_memory(error);
+    *made = *parent;
+    made->pid = pid;
+    made->objects = NULL;
+    made->slabs = NULL;
+    made->hooks = NULL;
+    made->object_count = made->slab_count = made->hook_count = 0;
+    if (made->tables != NULL)
+        made->tables->owners++;
+    if (copy_lists(parent, made)) {
+        *agent = made;
+        return BASE_OK;
+    }
+    patch_agent_free(made);
+    return no_memory(error);
+}
+
+static void release_tables(struct patch_agent_tables *tables)
+{
+    if (tables == NULL || --tables->owners)
+        return;
+    close(tables->file);
+    free(tables);
+}
+
+void patch_agent_free(struct patch_agent *agent)
+{
+    if (agent == NULL)
+        return;
+    for (size_t i = 0; i < agent->slab_count; i++)
+        patch_agent_slab_release(agent->slabs[i]);
+    for (size_t i = 0; i < agent->object_count; i++) {
+        free(agent->objects[i]->path);
+        free(agent->objects[i]);
+    }
+    release_tables(agent->tables);
+    free(agent->slabs);
+    free(agent->objects);
+    free(agent->hooks);
+    free(agent);
+}
+
+/* --- what is where --- */
+
+pid_t patch_agent_pid(const struct patch_agent *agent)
+{
+    return agent->pid;
+}
+
+uint64_t patch_agent_base(const struct patch_agent *agent)
+{
+    return agent->base;
+}
+
+uint64_t patch_agent_region(const struct patch_agent *agent)
+{
+    return agent->tables != NULL ? agent->tables->address : 0;
+}
+
+uint64_t patch_agent_alive(const struct patch_agent *agent)
+{
+    return agent->alive;
+}
+
+int patch_agent_region_file(const struct patch_agent *agent)
+{
+    return agent->tables != NULL ? agent->tables->file : -1;
+}
+
+int patch_agent_write(struct patch_agent *agent, uint64_t offset, const void *bytes, size_t size,
+                      struct base_error *error)
+{
+    struct patch_memory memory;
+    uint64_t address = agent->base + offset;
+    if (address < agent->data || address > agent->alive || size > agent->alive - address)
+        return base_fail(error, BASE_EUSAGE, "this is no part of the agent that is written");
+    if (agent->loading != NULL)
+        return patch_trace_write(agent->loading->helper, agent->loading->trace, address, bytes, size, error);
+    int result = patch_memory_open(&memory, agent->pid, error);
+    if (result == BASE_OK)
+        result = patch_memory_write(&memory, address, bytes, size, error);
+    patch_memory_close(&memory);
+    return result;
+}
+
+/* --- new objects --- */
+
+static bool has_work(const struct patch_agent *agent)
+{
+    for (size_t i = 0; i < agent->object_count; i++)
+        if (agent->objects[i]->live && !agent->objects[i]->done && agent->objects[i]->file != NULL &&
+            agent->objects[i]->file->functions.count)
+            return true;
+    return false;
+}
+
+/* Without a stop; BASE_EBUSY: that does not do. */
+static int update_running(struct patch_agent *agent)
+{
+    struct patch_agent_access access = {.pid = agent->pid};
+    if (patch_memory_open(&access.memory, agent->pid, NULL) < 0)
+        return BASE_EBUSY;
+    int result = patch_agent_set_hooks(agent, &access, NULL);
+    patch_memory_close(&access.memory);
+    return result;
+}
+
+int patch_agent_update(struct patch_agent *agent, struct patch_helper *helper, bool held, bool quiet,
+                       struct base_error *error)
+{
+    struct patch_agent_access access;
+    int result = patch_agent_survey(agent, error);
+    if (result < 0 || !has_work(agent))
+        return result;
+    result = quiet && !held ? update_running(agent) : BASE_EBUSY;
+    if (result != BASE_EBUSY)
+        return result < 0 ? base_fail(error, result, "hooks of new objects cannot be set") : result;
+    result = patch_agent_stop(&access, helper, agent->pid, held, error);
+    if (result < 0)
+        return result;
+    result = patch_agent_survey(agent, error);
+    if (result == BASE_OK)
+        result = patch_agent_set_hooks(agent, &access, error);
+    patch_agent_go(&access, held);
+    return result;
+}

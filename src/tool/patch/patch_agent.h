@@ -1,0 +1,138 @@
+/* patch_agent.h - the agent in a process: loaded, its hooks set, given new objects, and taken out again.
+ *
+ * What comes to lie in the process, all of it mapped in its name (patch_inject.h), no descriptor and no tracer stays:
+ *
+ *   home     a page that tells what else is here, and behind it the agent's image as far as nobody writes it    r-x, shared
+ *   data     the rest of the image; and the *alive page*, which is zeros in a child of fork                    rw-, private
+ *   region   the tables (wire_agent.h), a file that tally has open too                                         rw-, shared
+ *   slabs    near the hooked objects: the hooks' code, which tells how they are undone (patch_x86_64_wrap.h)    r-x, shared
+ *
+ * The shared ones show as /memfd:tally-agent. Tally may die at any moment: the hooks go on into tables that nobody reads, and
+ * patch_agent_leave of a later tally finds in the process all it must know.
+ *
+ * A process is touched while it stands: *held* by its follower (patch_trace.h; after an exec, or because its calls are counted), or
+ * stopped here for a moment. Children of fork have everything; patch_agent_adopt makes tally's side of one.
+ *
+ * Two collectors on one function. An agent's hook must be there before exact calls are set up in the object: those then leave
+ * the entry alone, as a place that is not as in the file, and count at the sites. A hook of exact calls that is there already is
+ * taken along like an instruction: it then sees the agent as the caller.
+ *
+ * Source: techniques.md B.1, C.3. Context: tool, the thread that began the helper. */
+#ifndef PATCH_AGENT_H
+#define PATCH_AGENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base_error.h"
+#include "patch_agent_image.h"
+#include "patch_function.h"
+#include "patch_helper.h"
+#include "patch_trace.h"
+
+/* --- what is to be hooked, in every process of a recording --- */
+
+struct patch_agent_function {
+    struct patch_function_wish wish;
+    uint64_t handler; /* offset in the agent's image */
+    uint64_t cookie;  /* wire_hook.cookie */
+};
+
+/* The functions and, of each file that was looked at, where they are. */
+struct patch_agent_plans;
+/* `functions` with its strings must outlive the result. NULL: out of memory. */
+struct patch_agent_plans *patch_agent_plans_new(const struct patch_agent_function *functions, size_t count);
+void patch_agent_plans_free(struct patch_agent_plans *plans);
+/* Looks at a file before a process needs it: a large program takes a second, and nothing should stand that long. */
+int patch_agent_plans_prepare(struct patch_agent_plans *plans, const char *path, struct base_error *error);
+
+/* --- loading --- */
+
+struct patch_agent; /* tally's side of the agent in one process */
+
+struct patch_agent_options {
+    const struct patch_agent_image *image; /* outlives the agent */
+    struct patch_agent_plans *plans;       /* outlives the agent */
+    uint64_t region_size;                  /* bytes; 0: no region */
+    /* Called when all is mapped and nothing is hooked yet: the region is to be filled, parameters are to be written. The process
+     * stands: it should take less than a second. An error undoes the load. NULL: nothing to do. */
+    int (*prepare)(void *context, struct patch_agent *agent, struct base_error *error);
+    void *context;
+};
+
+/* `held`: the process is held by patch_trace_hold or an event, and stays so. On failure the process is as it was.
+ * BASE_EBUSY: a tracer, or a moment in which nothing can be done; BASE_EPERMISSION, BASE_EUNSUPPORTED: with the remedy;
+ * BASE_ENOTFOUND: it ended. That a function cannot be hooked is no error (patch_agent_hooks). */
+int patch_agent_load(struct patch_helper *helper, pid_t pid, bool held,
+                     const struct patch_agent_options *options, struct patch_agent **agent,
+                     struct base_error *error);
+/* Of process `pid`, forked from `parent`'s. */
+int patch_agent_adopt(const struct patch_agent *parent, pid_t pid, struct patch_agent **agent,
+                      struct base_error *error);
+/* The process is not touched. NULL is allowed. */
+void patch_agent_free(struct patch_agent *agent);
+
+pid_t patch_agent_pid(const struct patch_agent *agent);
+/* Run-time addresses: the image's base; the region; the alive page, whose first word is 1 in this process. */
+uint64_t patch_agent_base(const struct patch_agent *agent);
+uint64_t patch_agent_region(const struct patch_agent *agent);
+uint64_t patch_agent_alive(const struct patch_agent *agent);
+/* The region's file; the agent's (of all adopted ones together). -1: none. */
+int patch_agent_region_file(const struct patch_agent *agent);
+/* Into the part of the image that is written, at an offset from its base; in `prepare`, or later. */
+int patch_agent_write(struct patch_agent *agent, uint64_t offset, const void *bytes, size_t size,
+                      struct base_error *error);
+
+/* --- hooks --- */
+
+/* Hooks what is new among the objects of the process, and forgets what is gone. `quiet`: the new objects' code is not run yet,
+ * because who maps them waits for this: then nothing is stopped if there is room for code within reach. Returns how many hooks
+ * were set. */
+int patch_agent_update(struct patch_agent *agent, struct patch_helper *helper, bool held, bool quiet,
+                       struct base_error *error);
+
+enum patch_agent_state {
+    PATCH_AGENT_HOOKED,
+    PATCH_AGENT_REFUSED, /* reason */
+    PATCH_AGENT_GONE     /* its object was unmapped */
+};
+
+struct patch_agent_hook {
+    uint64_t address;      /* run-time, of the function */
+    uint64_t slot;         /* run-time, of its struct wire_hook; 0: refused */
+    uint32_t function;     /* index in the plans' functions */
+    uint8_t state, reason; /* enum patch_agent_state, patch_reason */
+    uint16_t zero;
+    const char *name, *path; /* the symbol; the object's path */
+};
+size_t patch_agent_hooks(const struct patch_agent *agent, const struct patch_agent_hook **hooks);
+
+/* --- leaving --- */
+
+struct patch_agent_left {
+    uint64_t places;     /* functions that were put back */
+    uint64_t skipped;    /* hooks whose place was changed by somebody else meanwhile */
+    uint64_t mappings;   /* of ours that were found */
+    uint64_t bytes_left; /* of ours that stay mapped, because a thread is or may come back there */
+};
+
+/* Puts functions back, tells the agent (WIRE_AGENT_LEFT), gives copied pages of text back; then, as soon as no thread is inside or may come back,
+ * unmaps everything; else it stays, inert. Who is inside the region tells (wire_agent.h); `busy` (may be NULL) is asked too. For any
+ * process with an agent, whoever put it there; without one, nothing is left and nothing done. */
+int patch_agent_leave(struct patch_helper *helper, pid_t pid, bool held, bool (*busy)(void *context),
+                      void *context, struct patch_agent_left *left, struct base_error *error);
+
+/* --- exec: a thread rang before its execve, and waits --- */
+
+/* From now on the process's execs are events. It goes on as it was; who rang may be answered when this has returned. Serves a
+ * command that is about to be launched, too. */
+int patch_agent_expect_exec(struct patch_helper *helper, pid_t pid, struct base_error *error);
+/* Takes one event of the helper (patch_trace_next). True: process event->pid stands in a new image: load with `held`, then
+ * patch_agent_let_go. All else is answered here. */
+bool patch_agent_take_event(struct patch_helper *helper, const struct patch_trace_event *event);
+/* It is traced no more. Also when its exec failed, or is not awaited any longer. */
+void patch_agent_let_go(struct patch_helper *helper, pid_t pid);
+
+#endif

@@ -1,0 +1,398 @@
+/* Taking an agent out of a process, by what lies in the process alone.
+ *
+ *   1. find       our mappings by their name, and in them home and slabs, which tell the rest
+ *   2. put back   every function whose first bytes still lead to its slot: nobody new comes in
+ *   3. wait       until no thread is inside. Between looks the process runs
+ *   4. unmap
+ *
+ * Inside is who has its pc in our code; who was there when a signal came, which the pc in the signal's frame tells; and who has a frame of
+ * ours on its stack. The last the agent counts itself, in the region (wire_agent_thread.inside) or as `busy` says. Without such a count
+ * any word on a stack that points into our code is taken for a frame: stacks are full of old ones, so memory stays for nothing, at
+ * times, which harms nobody. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base_array.h"
+#include "patch_agent_inside.h"
+#include "wire_agent.h"
+
+enum {
+    ATTEMPTS = 50,
+    REST_NS = 4000000,
+    STACK_MOST = 1 << 20,
+    STACK_FEW = 64 << 10,
+    THREADS_MANY = 64,
+    SLOTS_MOST = 1 << 20,
+    REGIONS_MOST = 4096,
+    SIGNAL_PC =
+        22 /* words from the start of struct rt_sigframe to its saved rip (arch/x86/include/asm/sigframe.h) */
+};
+
+/* mov $15, %rax; syscall: what libraries make of rt_sigreturn */
+static const uint8_t sigreturn_code[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+
+struct found {
+    struct patch_agent_range *items; /* what is to be unmapped */
+    size_t count, capacity;
+};
+
+/* The agent's own count of who is inside. */
+struct counts {
+    uint64_t process; /* run-time address of the process's region; 0: there is none */
+    uint64_t threads; /* and of its thread records */
+};
+
+struct leaving {
+    struct patch_agent_access access;
+    struct found ours;
+    struct counts counts;
+    uint64_t region, region_size;
+    struct patch_memory_change *changes;
+    size_t count, capacity;
+    bool held;
+    bool (*busy)(void *context);
+    void *context;
+    struct patch_agent_left *left;
+    struct base_error *error;
+};
+
+static int no_memory(struct base_error *error)
+{
+    return base_fail(error, BASE_ENOMEM, "out of memory");
+}
+
+/* --- 1. find --- */
+
+static bool is_mapped(const struct elf_maps *maps, const struct patch_agent_range *range)
+{
+    uint64_t at = range->address;
+    for (size_t i = 0; i < maps->count && at < range->address + range->size; i++)
+        if (maps->items[i].start <= at && maps->items[i].end > at)
+            at = maps->items[i].end;
+    return at >= range->address + range->size;
+}
+
+static int add_range(struct leaving *leaving, const struct patch_agent_range *range)
+{
+    for (size_t i = 0; i < leaving->ours.count; i++)
+        if (leaving->ours.items[i].address == range->address) {
+            leaving->ours.items[i].code |= range->code;
+            return BASE_OK;
+        }
+    if (!base_array_room(leaving->ours.items, leaving->ours.count, leaving->ours.capacity))
+        return no_memory(leaving->error);
+    leaving->ours.items[leaving->ours.count++] = *range;
+    return BASE_OK;
+}
+
+/* Ranges that home tells of: only private memory at the place where it says that the data is, and what bears our name. */
+static int take_home(struct leaving *leaving, const struct elf_maps *maps, uint64_t address)
+{
+    struct patch_agent_home home;
+    if (patch_agent_read(&leaving->access, address, &home, sizeof home) < 0 ||
+        home.version != PATCH_AGENT_VERSION || home.count < 2 || home.count > PATCH_AGENT_RANGES ||
+        home.ranges[0].address != address)
+        return BASE_OK;
+    const struct patch_agent_range data = {home.ranges[1].address, home.ranges[1].size, 0, 0};
+    if (home.count > 2) {
+        leaving->region = home.ranges[2].address;
+        leaving->region_size = home.ranges[2].size;
+    }
+    if (data.address != address + home.ranges[0].size || data.size == 0 || data.size > 1u << 30 ||
+        data.address % PATCH_AGENT_PAGE || data.size % PATCH_AGENT_PAGE || !is_mapped(maps, &data))
+        return BASE_OK;
+    return add_range(leaving, &data);
+}
+
+/* The process's own region among those of its family of forks. */
+static void find_counts(struct leaving *leaving)
+{
+    struct wire_agent_control control;
+    struct wire_agent_process process;
+    uint64_t size = leaving->region_size;
+    if (size == 0 || patch_agent_read(&leaving->access, leaving->region, &control, sizeof control) < 0 ||
+        control.magic != WIRE_AGENT_MAGIC || control.version != WIRE_AGENT_VERSION ||
+        control.memory > 1ull << 40)
+        return;
+    struct wire_agent_layout layout = wire_agent_layout(control.memory);
+    for (uint64_t i = 0; i < control.region_count && i < REGIONS_MOST && control.region_size >= layout.size &&
+                         control.region_size <= size && control.regions_offset <= size - control.region_size;
+         i++) {
+        uint64_t at = control.regions_offset + i * control.region_size;
+        if (at > size - control.region_size)
+            break;
+        at += leaving->region;
+        if (patch_agent_read(&leaving->access, at, &process, sizeof process) == BASE_OK &&
+            process.magic == WIRE_AGENT_MAGIC && process.pid == (uint32_t)leaving->access.pid &&
+            process.state != WIRE_AGENT_FREE)
+            leaving->counts = (struct counts){at, at + layout.threads};
+    }
+}
+
+/* New calls go past the agent from now on. */
+static void tell(struct leaving *leaving)
+{
+    const uint32_t state = WIRE_AGENT_LEFT;
+    if (leaving->counts.process)
+        patch_trace_write(leaving->access.helper, leaving->access.trace,
+                          leaving->counts.process + offsetof(struct wire_agent_process, state), &state,
+                          sizeof state, NULL);
+}
+
+static bool counts_somebody(const struct leaving *leaving)
+{
+    struct wire_agent_thread thread;
+    struct iovec local = {&thread, sizeof thread};
+    for (uint64_t i = 0; leaving->counts.process && i < WIRE_AGENT_THREADS; i++) {
+        uint64_t at = leaving->counts.threads + i * WIRE_AGENT_THREAD_BYTES;
+        struct iovec remote = {(void *)(uintptr_t)at, sizeof thread};
+        if (process_vm_readv(leaving->access.pid, &local, 1, &remote, 1, 0) != (ssize_t)sizeof thread)
+            return true;
+        if (thread.key && thread.inside)
+            return true;
+    }
+    return false;
+}
+
+/* --- 2. put back --- */
+
+static int add_change(struct leaving *leaving, const struct patch_x86_64_wrap *wrap, uint64_t slot)
+{
+    const size_t jump = PATCH_X86_64_WRAP_JUMP;
+    struct patch_memory_change change = {.address = wrap->hook.function, .length = jump};
+    uint8_t live[PATCH_X86_64_WRAP_JUMP];
+    patch_x86_64_wrap_jump(wrap->hook.function, slot, change.before);
+    memcpy(change.after, wrap->old, jump);
+    if (patch_agent_read(&leaving->access, change.address, live, jump) < 0 ||
+        memcmp(live, change.before, jump) != 0) {
+        leaving->left->skipped++;
+        return BASE_OK;
+    }
+    if (!base_array_room(leaving->changes, leaving->count, leaving->capacity))
+        return no_memory(leaving->error);
+    leaving->changes[leaving->count++] = change;
+    return BASE_OK;
+}
+
+static int take_slab(struct leaving *leaving, const struct elf_mapping *mapping)
+{
+    struct patch_agent_slab_head head;
+    uint64_t most = (mapping->end - mapping->start) / sizeof(struct patch_x86_64_wrap);
+    if (patch_agent_read(&leaving->access, mapping->start, &head, sizeof head) < 0 ||
+        head.version != PATCH_AGENT_VERSION)
+        return BASE_OK;
+    uint64_t used = head.used < most ? head.used : most;
+    int result = BASE_OK;
+    for (uint64_t i = 1; i < used && i < SLOTS_MOST && result == BASE_OK; i++) {
+        struct patch_x86_64_wrap wrap;
+        uint64_t slot = mapping->start + i * sizeof wrap;
+        if (patch_agent_read(&leaving->access, slot, &wrap, sizeof wrap) == BASE_OK &&
+            wrap.hook.function != 0)
+            result = add_change(leaving, &wrap, slot);
+    }
+    return result;
+}
+
+static int take_mapping(struct leaving *leaving, const struct elf_maps *maps,
+                        const struct elf_mapping *mapping)
+{
+    uint64_t magic = 0;
+    const struct patch_agent_range range = {mapping->start, mapping->end - mapping->start,
+                                            mapping->executable, 0};
+    int result = add_range(leaving, &range);
+    leaving->left->mappings++;
+    if (result < 0 || !mapping->executable ||
+        patch_agent_read(&leaving->access, mapping->start, &magic, sizeof magic) < 0)
+        return result;
+    if (magic == PATCH_AGENT_HOME)
+        return take_home(leaving, maps, mapping->start);
+    return magic == PATCH_AGENT_SLAB ? take_slab(leaving, mapping) : BASE_OK;
+}
+
+static int find(struct leaving *leaving)
+{
+    struct elf_maps maps = {0};
+    int result = elf_maps_read(leaving->access.pid, &maps, leaving->error);
+    for (size_t i = 0; i < maps.count && result == BASE_OK; i++)
+        if (strcmp(maps.items[i].path, PATCH_AGENT_PATH) == 0)
+            result = take_mapping(leaving, &maps, &maps.items[i]);
+    elf_maps_free(&maps);
+    return result;
+}
+
+static int put_back(struct leaving *leaving)
+{
+    struct patch_agent_access *access = &leaving->access;
+    if (leaving->count == 0)
+        return BASE_OK;
+    int result =
+        patch_trace_stage(access->helper, access->trace, leaving->changes, leaving->count, leaving->error);
+    if (result == BASE_OK)
+        result = patch_trace_apply(access->helper, access->trace, leaving->error);
+    if (result == BASE_OK)
+        leaving->left->places = leaving->count;
+    return result;
+}
+
+/* A page of text that is as in its file again need not be the process's own. */
+static void give_page_back(struct leaving *leaving, const struct elf_maps *maps, uint64_t page)
+{
+    uint8_t live[PATCH_AGENT_PAGE], file[PATCH_AGENT_PAGE];
+    for (size_t i = 0; i < maps->count; i++) {
+        const struct elf_mapping *mapping = &maps->items[i];
+        if (page < mapping->start || page >= mapping->end || mapping->writable)
+            continue;
+        int descriptor = elf_maps_open(leaving->access.pid, mapping, NULL);
+        off_t at = (off_t)(mapping->offset + (page - mapping->start));
+        if (descriptor >= 0 && pread(descriptor, file, sizeof file, at) == (ssize_t)sizeof file &&
+            patch_agent_read(&leaving->access, page, live, sizeof live) == BASE_OK &&
+            memcmp(live, file, sizeof live) == 0)
+            patch_trace_give_back(leaving->access.helper, leaving->access.trace, page, sizeof live, NULL);
+        if (descriptor >= 0)
+            close(descriptor);
+    }
+}
+
+static void give_pages_back(struct leaving *leaving)
+{
+    struct elf_maps maps = {0};
+    uint64_t last = 0;
+    int result = elf_maps_read(leaving->access.pid, &maps, NULL);
+    for (size_t i = 0; i < leaving->count && result == BASE_OK;
+         i++) { /* neighbours, mostly, come one after the other */
+        const struct patch_memory_change *change = &leaving->changes[i];
+        uint64_t first = change->address & ~(uint64_t)(PATCH_AGENT_PAGE - 1);
+        for (uint64_t page = first; page < change->address + change->length; page += PATCH_AGENT_PAGE)
+            if (page != last) {
+                give_page_back(leaving, &maps, page);
+                last = page;
+            }
+    }
+    elf_maps_free(&maps);
+}
+
+/* --- 3. wait --- */
+
+static bool is_ours(const struct leaving *leaving, uint64_t address)
+{
+    for (size_t i = 0; i < leaving->ours.count; i++)
+        if (leaving->ours.items[i].code &&
+            address - leaving->ours.items[i].address < leaving->ours.items[i].size)
+            return true;
+    return false;
+}
+
+/* Is the word a pc that a signal's frame keeps? The frame begins with the address of the code that ends the handler. */
+static bool is_in_signal_frame(const struct leaving *leaving, const uint64_t *words, size_t at)
+{
+    uint8_t code[sizeof sigreturn_code];
+    if (at < SIGNAL_PC)
+        return false;
+    struct iovec local = {code, sizeof code};
+    struct iovec remote = {(void *)(uintptr_t)words[at - SIGNAL_PC], sizeof code};
+    return process_vm_readv(leaving->access.pid, &local, 1, &remote, 1, 0) == (ssize_t)sizeof code &&
+           memcmp(code, sigreturn_code, sizeof code) == 0;
+}
+
+static bool stack_leads_here(const struct leaving *leaving, uint64_t sp, uint64_t *words, size_t size)
+{
+    bool counted = leaving->counts.process || leaving->busy != NULL;
+    ssize_t got = 0;
+    for (size_t most = size; most >= PATCH_AGENT_PAGE && got <= 0;
+         most /= 2) { /* to the stack's end, at most */
+        struct iovec local = {words, most}, remote = {(void *)(uintptr_t)(sp & ~7ull), most};
+        got = process_vm_readv(leaving->access.pid, &local, 1, &remote, 1, 0);
+    }
+    for (ssize_t i = 0; i < got / 8; i++)
+        if (is_ours(leaving, words[i]) && (!counted || is_in_signal_frame(leaving, words, (size_t)i)))
+            return true;
+    return got <= 0;
+}
+
+/* 1: somebody is inside, or may come back; 0: nobody. */
+static int look_for_users(struct leaving *leaving)
+{
+    struct patch_stop_thread *threads;
+    size_t count;
+    int result =
+        patch_trace_threads(leaving->access.helper, leaving->access.trace, &threads, &count, leaving->error);
+    if (result < 0)
+        return result;
+    size_t size = count > THREADS_MANY ? STACK_FEW : STACK_MOST;
+    uint64_t *words = malloc(size);
+    bool used = words == NULL || counts_somebody(leaving) ||
+                (leaving->busy != NULL && leaving->busy(leaving->context));
+    for (size_t i = 0; i < count && !used; i++)
+        used = threads[i].state != PATCH_STOP_GONE &&
+               (threads[i].state != PATCH_STOP_STOPPED || is_ours(leaving, threads[i].pc) ||
+                stack_leads_here(leaving, threads[i].sp, words, size));
+    free(words);
+    free(threads);
+    return used;
+}
+
+static int rest(struct leaving *leaving)
+{
+    const struct timespec moment = {.tv_nsec = REST_NS};
+    struct patch_agent_access *access = &leaving->access;
+    struct patch_helper *helper = access->helper;
+    if (leaving->held)
+        patch_trace_release(helper, access->pid, NULL, NULL);
+    else
+        patch_agent_go(access, false);
+    nanosleep(&moment, NULL);
+    if (!leaving->held)
+        return patch_agent_stop(access, helper, access->pid, false, leaving->error);
+    int result = patch_trace_hold(helper, access->pid, NULL, leaving->error);
+    access->standing = result == BASE_OK;
+    return result;
+}
+
+/* --- 4. unmap --- */
+
+static void unmap(struct leaving *leaving, bool used)
+{
+    struct patch_agent_access *access = &leaving->access;
+    for (size_t i = 0; i < leaving->ours.count; i++) {
+        const struct patch_agent_range *range = &leaving->ours.items[i];
+        if (used || patch_trace_unmap(access->helper, access->trace, range->address, range->size, NULL) < 0)
+            leaving->left->bytes_left += range->size;
+    }
+}
+
+static int leave_standing(struct leaving *leaving)
+{
+    int used = 1, result = find(leaving);
+    if (result == BASE_OK)
+        result = put_back(leaving);
+    if (result == BASE_OK) {
+        give_pages_back(leaving);
+        find_counts(leaving);
+        tell(leaving);
+    }
+    for (int i = 0; i < ATTEMPTS && used > 0 && result == BASE_OK; i++) {
+        result = i ? rest(leaving) : BASE_OK;
+        used = result < 0 ? result : look_for_users(leaving);
+    }
+    if (result < 0 || used < 0)
+        return result < 0 ? result : used;
+    unmap(leaving, used > 0);
+    return BASE_OK;
+}
+
+int patch_agent_leave(struct patch_helper *helper, pid_t pid, bool held, bool (*busy)(void *context),
+                      void *context, struct patch_agent_left *left, struct base_error *error)
+{
+    struct leaving leaving = {.held = held, .busy = busy, .context = context, .left = left, .error = error};
+    *left = (struct patch_agent_left){0};
+    int result = patch_agent_stop(&leaving.access, helper, pid, held, error);
+    if (result == BASE_OK)
+        result = leave_standing(&leaving);
+    patch_agent_go(&leaving.access, held);
+    free(leaving.ours.items);
+    free(leaving.changes);
+    return result;
+}

@@ -1,0 +1,244 @@
+/* Which objects a process has mapped, and what of the functions is in their files. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base_array.h"
+#include "patch_agent_inside.h"
+
+static int no_memory(struct base_error *error)
+{
+    return base_fail(error, BASE_ENOMEM, "out of memory");
+}
+
+/* --- files --- */
+
+struct patch_agent_plans *patch_agent_plans_new(const struct patch_agent_function *functions, size_t count)
+{
+    struct patch_agent_plans *plans = calloc(1, sizeof *plans);
+    struct patch_function_wish *wishes = calloc(count + 1, sizeof *wishes);
+    if (plans == NULL || wishes == NULL) {
+        free(plans);
+        free(wishes);
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++)
+        wishes[i] = functions[i].wish;
+    *plans = (struct patch_agent_plans){.functions = functions, .function_count = count, .wishes = wishes};
+    return plans;
+}
+
+static void free_file(struct patch_agent_file *file)
+{
+    patch_functions_free(&file->functions);
+    free(file->segments);
+    free(file);
+}
+
+void patch_agent_plans_free(struct patch_agent_plans *plans)
+{
+    if (plans == NULL)
+        return;
+    for (size_t i = 0; i < plans->count; i++)
+        free_file(plans->files[i]);
+    free(plans->files);
+    free(plans->wishes);
+    free(plans);
+}
+
+static bool is_same(const struct patch_agent_file *file, const struct stat *facts)
+{
+    return file->device == facts->st_dev && file->inode == facts->st_ino &&
+           file->size == (uint64_t)facts->st_size && file->seconds == facts->st_mtim.tv_sec &&
+           file->nanoseconds == facts->st_mtim.tv_nsec;
+}
+
+static int keep_segments(struct patch_agent_file *file, const struct elf_image *image,
+                         struct base_error *error)
+{
+    const struct elf_segment *segments;
+    file->segment_count = elf_image_segments(image, &segments);
+    file->segments = calloc(file->segment_count + 1, sizeof *file->segments);
+    if (file->segments == NULL)
+        return no_memory(error);
+    file->low = UINT64_MAX;
+    for (size_t i = 0; i < file->segment_count; i++) {
+        uint64_t end = segments[i].address + segments[i].memory_size;
+        file->segments[i] = segments[i];
+        file->low = segments[i].address < file->low ? segments[i].address : file->low;
+        file->high = end > file->high ? end : file->high;
+    }
+    return BASE_OK;
+}
+
+static int look_at(struct patch_agent_plans *plans, struct patch_agent_file *file, int descriptor,
+                   const char *path, struct base_error *error)
+{
+    struct elf_image *image = NULL;
+    int result = elf_image_open_fd(descriptor, path, &image, error);
+    if (result == BASE_OK)
+        result = keep_segments(file, image, error);
+    if (result == BASE_OK)
+        result = patch_function_plan(image, path, plans->wishes, plans->function_count, NULL, 0,
+                                     &file->functions, error);
+    if (image != NULL)
+        elf_image_close(image);
+    return result;
+}
+
+int patch_agent_plans_find(struct patch_agent_plans *plans, int descriptor, const char *path,
+                           const struct patch_agent_file **file, struct base_error *error)
+{
+    struct stat facts = {0};
+    int result = fstat(descriptor, &facts);
+    for (size_t i = 0; result == 0 && i < plans->count; i++)
+        if (is_same(plans->files[i], &facts)) {
+            close(descriptor);
+            *file = plans->files[i];
+            return BASE_OK;
+        }
+    struct patch_agent_file *fresh = calloc(1, sizeof *fresh);
+    if (fresh == NULL || !base_array_room(plans->files, plans->count, plans->capacity)) {
+        close(descriptor);
+        free(fresh);
+        return no_memory(error);
+    }
+    *fresh = (struct patch_agent_file){.device = facts.st_dev,
+                                       .inode = facts.st_ino,
+                                       .size = (uint64_t)facts.st_size,
+                                       .seconds = facts.st_mtim.tv_sec,
+                                       .nanoseconds = facts.st_mtim.tv_nsec};
+    result = look_at(plans, fresh, descriptor, path, error);
+    if (result < 0) {
+        free_file(fresh);
+        return result;
+    }
+    plans->files[plans->count++] = fresh;
+    *file = fresh;
+    return BASE_OK;
+}
+
+int patch_agent_plans_prepare(struct patch_agent_plans *plans, const char *path, struct base_error *error)
+{
+    const struct patch_agent_file *file;
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0)
+        return base_fail(error, BASE_ENOTFOUND, "%s cannot be opened", path);
+    return patch_agent_plans_find(plans, descriptor, path, &file, error);
+}
+
+/* --- objects --- */
+
+static bool is_object(const struct elf_mapping *mapping)
+{
+    return mapping->executable && !mapping->shared && mapping->inode != 0 && mapping->path[0] == '/';
+}
+
+static bool is_mapping_of(const struct patch_agent_object *object, const struct elf_mapping *mapping)
+{
+    return object->live && object->start == mapping->start && object->end == mapping->end &&
+           object->inode == mapping->inode && object->device_major == mapping->device_major &&
+           object->device_minor == mapping->device_minor;
+}
+
+/* The mapping's bias, from the executable segment that it is of. */
+static bool find_bias(const struct patch_agent_file *file, const struct elf_mapping *mapping, uint64_t *bias)
+{
+    for (size_t i = 0; i < file->segment_count; i++) {
+        const struct elf_segment *segment = &file->segments[i];
+        uint64_t first = segment->offset & ~(uint64_t)(PATCH_AGENT_PAGE - 1);
+        if (!segment->executable || mapping->offset < first ||
+            mapping->offset >= segment->offset + segment->file_size)
+            continue;
+        *bias = mapping->start - (segment->address - segment->offset + mapping->offset);
+        return true;
+    }
+    return false;
+}
+
+/* An object whose file cannot be read, or is none for us, is known from then on, and has no functions. */
+static int look_at_file(struct patch_agent *agent, struct patch_agent_object *object,
+                        const struct elf_mapping *mapping)
+{
+    struct base_error why = {0};
+    const struct patch_agent_file *file = NULL;
+    int descriptor = elf_maps_open(agent->pid, mapping, &why);
+    int result = descriptor < 0
+                     ? descriptor
+                     : patch_agent_plans_find(agent->plans, descriptor, mapping->path, &file, &why);
+    if (result == BASE_OK && find_bias(file, mapping, &object->bias))
+        object->file = file;
+    return result == BASE_ENOMEM ? result : BASE_OK;
+}
+
+static int add_object(struct patch_agent *agent, const struct elf_mapping *mapping, struct base_error *error)
+{
+    struct patch_agent_object *object = calloc(1, sizeof *object);
+    if (object == NULL || !base_array_room(agent->objects, agent->object_count, agent->object_capacity)) {
+        free(object);
+        return no_memory(error);
+    }
+    *object = (struct patch_agent_object){.start = mapping->start,
+                                          .end = mapping->end,
+                                          .inode = mapping->inode,
+                                          .device_major = mapping->device_major,
+                                          .device_minor = mapping->device_minor,
+                                          .live = true,
+                                          .seen = true,
+                                          .path = strdup(mapping->path)};
+    agent->objects[agent->object_count++] = object;
+    if (object->path == NULL || look_at_file(agent, object, mapping) < 0)
+        return no_memory(error);
+    return BASE_OK;
+}
+
+static void forget_hooks(struct patch_agent *agent, const struct patch_agent_object *object)
+{
+    for (size_t i = 0; i < agent->hook_count; i++) {
+        struct patch_agent_hook *hook = &agent->hooks[i];
+        if (hook->address >= object->start && hook->address < object->end)
+            hook->state = PATCH_AGENT_GONE;
+    }
+}
+
+static void forget_unseen(struct patch_agent *agent)
+{
+    for (size_t i = 0; i < agent->object_count; i++) {
+        struct patch_agent_object *object = agent->objects[i];
+        if (!object->live || object->seen)
+            continue;
+        object->live = false;
+        forget_hooks(agent, object);
+    }
+}
+
+static struct patch_agent_object *find_object(struct patch_agent *agent, const struct elf_mapping *mapping)
+{
+    for (size_t i = 0; i < agent->object_count; i++)
+        if (is_mapping_of(agent->objects[i], mapping))
+            return agent->objects[i];
+    return NULL;
+}
+
+int patch_agent_survey(struct patch_agent *agent, struct base_error *error)
+{
+    struct elf_maps maps = {0};
+    int result = elf_maps_read(agent->pid, &maps, error);
+    for (size_t i = 0; i < agent->object_count; i++)
+        agent->objects[i]->seen = false;
+    for (size_t i = 0; i < maps.count && result == BASE_OK; i++) {
+        struct patch_agent_object *object;
+        if (!is_object(&maps.items[i]))
+            continue;
+        if ((object = find_object(agent, &maps.items[i])) != NULL)
+            object->seen = true;
+        else
+            result = add_object(agent, &maps.items[i], error);
+    }
+    if (result == BASE_OK)
+        forget_unseen(agent);
+    elf_maps_free(&maps);
+    return result;
+}

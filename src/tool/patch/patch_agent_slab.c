@@ -1,0 +1,128 @@
+/* Memory for hooks' code, within reach of the objects that they are in. */
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base_array.h"
+#include "patch_agent_inside.h"
+
+#define REACH      0x7fff0000ull /* of a 32-bit displacement, with room for the ends */
+#define SIZE_LEAST 65536ull
+
+static bool reaches(uint64_t low, uint64_t high, const struct patch_agent_slab *slab)
+{
+    uint64_t least = low < slab->address ? low : slab->address, end = slab->address + slab->size;
+    return (high > end ? high : end) - least < REACH;
+}
+
+static struct patch_agent_slab_head *head_of(const struct patch_agent_slab *slab)
+{
+    return (struct patch_agent_slab_head *)slab->slots;
+}
+
+/* What the code must reach: all of the object, for moved instructions may address its data; but at least its text. */
+static void reach_of(const struct patch_agent_object *object, bool all, uint64_t *low, uint64_t *high)
+{
+    *low = all ? object->bias + object->file->low : object->start;
+    *high = all ? object->bias + object->file->high : object->end;
+}
+
+static bool serves(const struct patch_agent_slab *slab, const struct patch_agent_object *object)
+{
+    uint64_t low, high;
+    reach_of(object, true, &low, &high);
+    bool all = reaches(low, high, slab);
+    reach_of(object, false, &low, &high);
+    return (all || reaches(low, high, slab)) &&
+           head_of(slab)->used < slab->size / sizeof(struct patch_x86_64_wrap);
+}
+
+void patch_agent_slab_release(struct patch_agent_slab *slab)
+{
+    if (slab == NULL || --slab->owners)
+        return;
+    if (slab->slots != NULL)
+        munmap(slab->slots, slab->size);
+    if (slab->file >= 0)
+        close(slab->file);
+    free(slab);
+}
+
+static int map_ours(struct patch_agent_slab *slab, struct base_error *error)
+{
+    void *place = mmap(NULL, slab->size, PROT_READ | PROT_WRITE, MAP_SHARED, slab->file, 0);
+    if (place == MAP_FAILED)
+        return base_fail(error, BASE_ENOMEM, "memory for hooks cannot be mapped");
+    slab->slots = place;
+    *head_of(slab) = (struct patch_agent_slab_head){.magic = PATCH_AGENT_SLAB,
+                                                    .version = PATCH_AGENT_VERSION,
+                                                    .used = 1,
+                                                    .address = slab->address,
+                                                    .size = slab->size};
+    return BASE_OK;
+}
+
+/* Near all of the object, or at least near its text. */
+static int map_theirs(struct patch_agent_access *access, const struct patch_agent_object *object,
+                      struct patch_agent_slab *slab, struct base_error *error)
+{
+    struct patch_helper_room room = {.size = slab->size, .protection = PROT_READ | PROT_EXEC};
+    reach_of(object, true, &room.low, &room.high);
+    int result = patch_trace_share_as(access->helper, access->trace, PATCH_AGENT_NAME, &room, &slab->address,
+                                      &slab->file, NULL);
+    if (result != BASE_ENOTFOUND)
+        return result == BASE_OK ? result : base_fail(error, result, "%s: no memory for hooks", object->path);
+    reach_of(object, false, &room.low, &room.high);
+    return patch_trace_share_as(access->helper, access->trace, PATCH_AGENT_NAME, &room, &slab->address,
+                                &slab->file, error);
+}
+
+static int add_slab(struct patch_agent *agent, struct patch_agent_access *access,
+                    const struct patch_agent_object *object, size_t wanted, struct base_error *error)
+{
+    struct patch_agent_slab *slab = calloc(1, sizeof *slab);
+    uint64_t size = (wanted + 1) * sizeof(struct patch_x86_64_wrap);
+    if (slab == NULL || !base_array_room(agent->slabs, agent->slab_count, agent->slab_capacity)) {
+        free(slab);
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    }
+    size = size < SIZE_LEAST ? SIZE_LEAST : (size + PATCH_AGENT_PAGE - 1) & ~(PATCH_AGENT_PAGE - 1ull);
+    *slab = (struct patch_agent_slab){.owners = 1, .file = -1, .size = size};
+    int result = map_theirs(access, object, slab, error);
+    if (result == BASE_OK && (result = map_ours(slab, error)) < 0)
+        patch_trace_unmap(access->helper, access->trace, slab->address, slab->size, NULL);
+    if (result < 0) {
+        patch_agent_slab_release(slab);
+        return result;
+    }
+    agent->slabs[agent->slab_count++] = slab;
+    return BASE_OK;
+}
+
+int patch_agent_slot(struct patch_agent *agent, struct patch_agent_access *access,
+                     const struct patch_agent_object *object, size_t wanted, bool may_map,
+                     struct patch_agent_slab **slab, uint32_t *slot, struct base_error *error)
+{
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < agent->slab_count; i++) {
+            if (!serves(agent->slabs[i], object))
+                continue;
+            *slab = agent->slabs[i];
+            *slot = head_of(*slab)->used++;
+            return BASE_OK;
+        }
+        if (!may_map)
+            return 1;
+        int result = round ? BASE_EIO : add_slab(agent, access, object, wanted, error);
+        if (result < 0)
+            return result;
+    }
+    return base_fail(error, BASE_EIO, "%s: memory for hooks is not where it was to be", object->path);
+}
+
+void patch_agent_unmap_slabs(struct patch_agent *agent, struct patch_agent_access *access)
+{
+    for (size_t i = 0; i < agent->slab_count; i++)
+        patch_trace_unmap(access->helper, access->trace, agent->slabs[i]->address, agent->slabs[i]->size,
+                          NULL);
+}

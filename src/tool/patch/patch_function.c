@@ -1,0 +1,299 @@
+/* From names to hooks. */
+#include "patch_function.h"
+
+#include <elf.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base_array.h"
+#include "patch_draft.h"
+#include "symbol.h"
+#include "symbol_debug.h"
+
+#define NAME_MOST 4096
+
+/* All that one look at an image needs. */
+struct search {
+    const struct elf_image *image;
+    const struct patch_function_wish *wishes;
+    size_t wish_count;
+    uint8_t *concerned; /* of each wish */
+    struct patch_functions *found;
+    struct base_error *error;
+};
+
+static int no_memory(struct base_error *error)
+{
+    return base_fail(error, BASE_ENOMEM, "out of memory");
+}
+
+/* --- who is meant --- */
+
+bool patch_function_concerns(const struct patch_function_wish *wish, const char *path)
+{
+    const char *last = strrchr(path, '/');
+    if (wish->image == NULL)
+        return true;
+    return fnmatch(wish->image, strchr(wish->image, '/') == NULL && last != NULL ? last + 1 : path, 0) == 0;
+}
+
+static bool matches(const struct patch_function_wish *wish, const char *name, char **demangled)
+{
+    if (strpbrk(wish->name, "*?[:(<") == NULL)
+        return strcmp(wish->name, name) == 0;
+    if (fnmatch(wish->name, name, 0) == 0)
+        return true;
+    if (*demangled == NULL && name[0] == '_')
+        *demangled = symbol_demangle(name);
+    return *demangled != NULL && fnmatch(wish->name, *demangled, 0) == 0;
+}
+
+/* The first wish that means the name; PATCH_NONE. */
+static uint32_t wish_of(const struct search *search, const char *name)
+{
+    char *demangled = NULL;
+    uint32_t wish = PATCH_NONE;
+    for (size_t i = 0; i < search->wish_count && wish == PATCH_NONE; i++)
+        if (search->concerned[i] && matches(&search->wishes[i], name, &demangled))
+            wish = (uint32_t)i;
+    free(demangled);
+    return wish;
+}
+
+/* --- symbols --- */
+
+static int add(struct search *search, const struct patch_function *function, const char *name)
+{
+    struct patch_functions *found = search->found;
+    if (!base_array_room(found->items, found->count, found->capacity))
+        return no_memory(search->error);
+    char *copy = strdup(name);
+    if (copy == NULL)
+        return no_memory(search->error);
+    found->items[found->count] = *function;
+    found->items[found->count++].name = copy;
+    return BASE_OK;
+}
+
+static int look_at(struct search *search, const Elf64_Sym *symbol, const struct elf_section *strings)
+{
+    char name[NAME_MOST];
+    unsigned type = ELF64_ST_TYPE(symbol->st_info);
+    if ((type != STT_FUNC && type != STT_GNU_IFUNC) || symbol->st_shndx == SHN_UNDEF ||
+        symbol->st_name >= strings->size || symbol->st_value == 0)
+        return BASE_OK;
+    const char *text = (const char *)strings->bytes + symbol->st_name;
+    size_t length = strnlen(text, strings->size - symbol->st_name);
+    const char *version = memchr(text, '@', length); /* some linkers write NAME@VERSION in .symtab */
+    length = version != NULL && version != text ? (size_t)(version - text) : length;
+    if (length == 0 || length >= sizeof name)
+        return BASE_OK;
+    memcpy(name, text, length);
+    name[length] = '\0';
+    uint32_t wish = wish_of(search, name);
+    if (wish == PATCH_NONE || code_function_is_fragment(name))
+        return BASE_OK;
+    struct patch_function function = {
+        .address = symbol->st_value, .wish = wish, .resolver = type == STT_GNU_IFUNC};
+    return add(search, &function, name);
+}
+
+static int look_through(struct search *search, const struct elf_image *from)
+{
+    for (size_t i = 0; i < elf_image_section_count(from); i++) {
+        struct elf_section symbols, strings;
+        if (!elf_image_section_header(from, i, &symbols) ||
+            (symbols.type != SHT_SYMTAB && symbols.type != SHT_DYNSYM) ||
+            !elf_image_section_at(from, i, &symbols) || symbols.bytes == NULL ||
+            !elf_image_section_at(from, symbols.link, &strings) || strings.bytes == NULL)
+            continue;
+        for (size_t at = 0; at + sizeof(Elf64_Sym) <= symbols.size; at += sizeof(Elf64_Sym)) {
+            Elf64_Sym symbol;
+            memcpy(&symbol, symbols.bytes + at, sizeof symbol);
+            int result = look_at(search, &symbol, &strings);
+            if (result < 0)
+                return result;
+        }
+    }
+    return BASE_OK;
+}
+
+/* Given addresses have no names of their own: they have that of their wish. */
+static int add_given(struct search *search, const struct patch_function_given *given, size_t count)
+{
+    int result = BASE_OK;
+    for (size_t i = 0; i < count && result == BASE_OK; i++)
+        result = add(search, &(struct patch_function){.address = given[i].address, .wish = given[i].wish},
+                     search->wishes[given[i].wish].name);
+    return result;
+}
+
+static int order(const void *left, const void *right)
+{
+    const struct patch_function *a = left, *b = right;
+    if (a->address != b->address)
+        return a->address < b->address ? -1 : 1;
+    return a->wish < b->wish ? -1 : a->wish > b->wish;
+}
+
+/* One function for each address: that of the first wish. */
+static void drop_aliases(struct patch_functions *found)
+{
+    size_t kept = 0;
+    if (found->count > 1)
+        qsort(found->items, found->count, sizeof *found->items, order);
+    for (size_t i = 0; i < found->count; i++) {
+        if (kept > 0 && found->items[kept - 1].address == found->items[i].address) {
+            found->items[kept - 1].resolver |= found->items[i].resolver;
+            free(found->items[i].name);
+        } else {
+            found->items[kept++] = found->items[i];
+        }
+    }
+    found->count = kept;
+}
+
+/* --- resolvers --- */
+
+static bool add_slot(struct patch_function *function, uint64_t slot)
+{
+    uint64_t *slots = realloc(function->slots, (function->slot_count + 1) * sizeof *slots);
+    if (slots == NULL)
+        return false;
+    function->slots = slots;
+    slots[function->slot_count++] = slot;
+    return true;
+}
+
+static bool note_slot(struct patch_functions *found, const Elf64_Rela *relocation)
+{
+    for (size_t i = 0; i < found->count; i++)
+        if (found->items[i].resolver && (uint64_t)relocation->r_addend == found->items[i].address)
+            return add_slot(&found->items[i], relocation->r_offset);
+    return true;
+}
+
+static int find_slots(const struct elf_image *image, struct patch_functions *found, struct base_error *error)
+{
+    struct elf_section section;
+    for (size_t i = 0; i < elf_image_section_count(image); i++) {
+        if (!elf_image_section_header(image, i, &section) || section.type != SHT_RELA ||
+            (section.flags & SHF_ALLOC) == 0 || !elf_image_section_at(image, i, &section) ||
+            section.bytes == NULL)
+            continue;
+        for (size_t at = 0; at + sizeof(Elf64_Rela) <= section.size; at += sizeof(Elf64_Rela)) {
+            Elf64_Rela relocation;
+            memcpy(&relocation, section.bytes + at, sizeof relocation);
+            if (ELF64_R_TYPE(relocation.r_info) == R_X86_64_IRELATIVE && !note_slot(found, &relocation))
+                return no_memory(error);
+        }
+    }
+    return BASE_OK;
+}
+
+/* --- hooks --- */
+
+static void plan_one(const struct patch_draft *draft, struct patch_function *function)
+{
+    struct patch_plan_hook hook;
+    uint32_t index = code_functions_find(draft->functions, function->address);
+    if (function->resolver)
+        function->reason = PATCH_REASON_ENTRY_RESOLVER;
+    else if (index == CODE_NONE)
+        function->reason = PATCH_REASON_OUTSIDE;
+    else if (draft->functions->items[index].start != function->address)
+        function->reason = PATCH_REASON_ENTRY_SHARED;
+    else
+        function->reason = (uint8_t)patch_hooks_one(draft, index, true, &hook);
+    if (function->reason != PATCH_FINE)
+        return;
+    function->length = hook.length;
+    memcpy(function->old, hook.old, sizeof function->old);
+}
+
+static int plan_all(struct search *search, const struct elf_image *mini)
+{
+    struct patch_draft draft = {.image = search->image};
+    struct patch_draft_basis basis = {0};
+    struct patch_functions *found = search->found;
+    uint64_t *taken = calloc(found->count, sizeof *taken);
+    if (taken == NULL)
+        return no_memory(search->error);
+    for (size_t i = 0; i < found->count; i++)
+        taken[i] = found->items[i].address;
+    const struct code_survey_options options = {taken, found->count};
+    int result = mini != NULL ? code_bounds_add_symbols(&basis.bounds, mini, search->error) : BASE_OK;
+    if (result == BASE_OK)
+        result = patch_draft_begin(&draft, &basis, search->image, &options, search->error);
+    for (size_t i = 0; i < found->count && result == BASE_OK; i++)
+        plan_one(&draft, &found->items[i]);
+    patch_draft_end(&draft, &basis);
+    free(taken);
+    return result;
+}
+
+/* --- all --- */
+
+static bool note_concerned(struct search *search, const char *path)
+{
+    bool any = false;
+    for (size_t i = 0; i < search->wish_count; i++) {
+        search->concerned[i] = patch_function_concerns(&search->wishes[i], path);
+        any |= search->concerned[i] != 0;
+    }
+    return any;
+}
+
+static int search_all(struct search *search, const struct patch_function_given *given, size_t given_count)
+{
+    struct elf_image *mini = symbol_debug_mini(search->image);
+    int result = look_through(search, search->image);
+    if (result == BASE_OK && mini != NULL)
+        result = look_through(search, mini);
+    if (result == BASE_OK)
+        result = add_given(search, given, given_count);
+    drop_aliases(search->found);
+    if (result == BASE_OK)
+        result = find_slots(search->image, search->found, search->error);
+    if (result == BASE_OK && search->found->count)
+        result = plan_all(search, mini);
+    if (mini != NULL)
+        elf_image_close(mini);
+    return result;
+}
+
+int patch_function_plan(const struct elf_image *image, const char *path,
+                        const struct patch_function_wish *wishes, size_t wish_count,
+                        const struct patch_function_given *given, size_t given_count,
+                        struct patch_functions *functions, struct base_error *error)
+{
+    struct search search = {.image = image,
+                            .wishes = wishes,
+                            .wish_count = wish_count,
+                            .concerned = calloc(wish_count + 1, 1),
+                            .found = functions,
+                            .error = error};
+    *functions = (struct patch_functions){0};
+    if (search.concerned == NULL)
+        return no_memory(error);
+    int result = BASE_OK;
+    if (elf_image_machine(image) != EM_X86_64)
+        result = base_fail(error, BASE_EUNSUPPORTED, "%s: no program for x86-64", path);
+    else if (note_concerned(&search, path) || given_count)
+        result = search_all(&search, given, given_count);
+    free(search.concerned);
+    if (result < 0)
+        patch_functions_free(functions);
+    return result;
+}
+
+void patch_functions_free(struct patch_functions *functions)
+{
+    for (size_t i = 0; i < functions->count; i++) {
+        free(functions->items[i].name);
+        free(functions->items[i].slots);
+    }
+    free(functions->items);
+    *functions = (struct patch_functions){0};
+}

@@ -1,0 +1,61 @@
+/* patch_function.h - single functions of an image, found by name, and what a hook at their entry replaces.
+ *
+ * Names are looked for in .symtab, .dynsym and .gnu_debugdata. Functions at one address are one function: the first wish
+ * that names it has it. Of a function that is chosen when the program is loaded (IFUNC) the symbol names only the resolver; where the image has slots
+ * for the outcome, they are told, and what they hold in a process can be asked for as `given`.
+ *
+ * What is replaced and moved is decided as for the hooks of exact calls (patch_hooks.c), but always five bytes with an
+ * endbr64 among the moved ones, and without call-frame information when a symbol bounds the function (musl has none).
+ * An image without such a name costs a look through its symbols; one with costs a survey (code_survey.h).
+ * Pure: a file in, image addresses out. Context: tool. */
+#ifndef PATCH_FUNCTION_H
+#define PATCH_FUNCTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base_error.h"
+#include "elf_image.h"
+#include "patch_plan.h"
+
+struct patch_function_wish {
+    const char *
+        name; /* as in the file, or a glob of fnmatch(3); where it has one of *?[:(< the demangled name may match too */
+    const char *image; /* a glob for the image's path, or for its last part when it has no slash; NULL: any */
+};
+
+struct patch_function_given { /* a function that is known by its address */
+    uint64_t address;
+    uint32_t wish;
+};
+
+struct patch_function {
+    uint64_t address;
+    uint32_t wish;  /* index of who asked */
+    uint8_t reason; /* enum patch_reason; PATCH_FINE: it can be hooked */
+    uint8_t length; /* bytes that move; five are replaced */
+    bool resolver;  /* of an IFUNC; not to be hooked, reason ENTRY_RESOLVER */
+    uint8_t zero;
+    uint8_t old[PATCH_PLAN_HOOK_MAX + 1];
+    char *name;      /* the symbol */
+    uint64_t *slots; /* of a resolver: image addresses of words that hold what it chose */
+    size_t slot_count;
+};
+
+struct patch_functions { /* by address */
+    struct patch_function *items;
+    size_t count, capacity;
+};
+
+/* Does the wish concern an image of this path? */
+bool patch_function_concerns(const struct patch_function_wish *wish, const char *path);
+
+/* `path` is the image's, for the wishes. */
+int patch_function_plan(const struct elf_image *image, const char *path,
+                        const struct patch_function_wish *wishes, size_t wish_count,
+                        const struct patch_function_given *given, size_t given_count,
+                        struct patch_functions *functions, struct base_error *error);
+void patch_functions_free(struct patch_functions *functions);
+
+#endif

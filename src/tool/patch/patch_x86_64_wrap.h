@@ -1,0 +1,42 @@
+/* patch_x86_64_wrap.h - the code through which a function's calls go to the agent (wire_hook.h).
+ *
+ * All of one hook is one slot, which tells by itself how to undo it: whoever finds it in a process, of a tally that was
+ * killed long ago, can put the function back.
+ * Pure: bytes in, bytes out. Context: tool. */
+#ifndef PATCH_X86_64_WRAP_H
+#define PATCH_X86_64_WRAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "patch_plan.h"
+#include "patch_x86_64_entry.h"
+#include "wire_hook.h"
+
+#define PATCH_X86_64_WRAP_JUMP 5 /* bytes of the function that change */
+#define PATCH_X86_64_WRAP_CODE 120
+
+struct patch_x86_64_wrap {
+    struct wire_hook hook; /* function 0: the slot is free */
+    uint8_t length;        /* bytes that moved */
+    uint8_t zero[7];
+    uint8_t old[PATCH_PLAN_HOOK_MAX + 5]; /* `length` of them: the first five are to be put back */
+    uint8_t code[PATCH_X86_64_WRAP_CODE + 8];
+};
+_Static_assert(sizeof(struct patch_x86_64_wrap) == 192, "shared layout");
+
+/* Makes the slot that will lie at `address`, of the function at `function` whose first `length` bytes are `old`. `moved` (may
+ * be NULL) is filled for patch_x86_64_entry_body_of. PATCH_FINE, or why it cannot be. */
+enum patch_reason patch_x86_64_wrap_make(struct patch_x86_64_wrap *wrap, uint64_t address, uint64_t function,
+                                         const uint8_t *old, uint8_t length, struct patch_x86_64_hook *moved);
+
+/* The run-time address of the code of a slot at `address`. */
+static inline uint64_t patch_x86_64_wrap_code(uint64_t address)
+{
+    return address + offsetof(struct patch_x86_64_wrap, code);
+}
+
+/* The bytes that lead from the function to the slot. */
+void patch_x86_64_wrap_jump(uint64_t function, uint64_t address, uint8_t fresh[PATCH_X86_64_WRAP_JUMP]);
+
+#endif
