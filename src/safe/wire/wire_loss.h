@@ -38,7 +38,17 @@
     X(26, NOT_PLANNED, "images whose calls are not counted: their code could not be planned or patched")     \
     X(27, CALLS_UNSEEN, "processes whose calls are not counted any more: they could not be followed")        \
     X(28, PRIVILEGES, "set-uid programs that ran without their privileges, because they were followed")      \
-    X(29, CALLS_SHARED, "threads whose calls may have been counted short: they were born unseen")
+    X(29, CALLS_SHARED, "threads whose calls may have been counted short: they were born unseen")            \
+    X(30, AGENT_INTERRUPTED, "allocations by signal handlers that interrupted an allocation: not counted")   \
+    X(31, AGENT_THREADS, "allocations of threads that got no place in the agent's memory: not counted")      \
+    X(32, AGENT_STACKS, "allocations counted at an outer part of their stack: the agent's memory was full")  \
+    X(33, AGENT_FULL, "allocations not counted: the agent's memory was full")                                \
+    X(34, AGENT_RELEASES, "blocks whose release cannot be seen: the agent's memory was full")                \
+    X(35, AGENT_UNANSWERED, "times a program went on unanswered: what it loaded then is not hooked")         \
+    X(36, AGENT_INERT,                                                                                       \
+      "processes not counted: forked when the agent's memory had no part left for one more")                 \
+    X(37, AGENT_REFUSED, "functions that could not be hooked: what only they see is not counted")            \
+    X(38, AGENT_ABSENT, "programs that ran without the agent: what they did is not counted")
 
 enum wire_loss {
 #define X(number, name, text) WIRE_LOSS_##name = number,

@@ -46,6 +46,15 @@ static const struct {
     {WIRE_LOSS_CALLS_UNSEEN, "process whose calls were lost", "processes whose calls were lost"},
     {WIRE_LOSS_PRIVILEGES, "program without its privileges", "programs without their privileges"},
     {WIRE_LOSS_CALLS_SHARED, "thread born unseen", "threads born unseen"},
+    {WIRE_LOSS_AGENT_INTERRUPTED, "allocation inside an allocation", "allocations inside allocations"},
+    {WIRE_LOSS_AGENT_THREADS, "allocation of a thread too many", "allocations of threads too many"},
+    {WIRE_LOSS_AGENT_STACKS, "allocation with part of its stack", "allocations with part of their stacks"},
+    {WIRE_LOSS_AGENT_FULL, "allocation not counted", "allocations not counted"},
+    {WIRE_LOSS_AGENT_RELEASES, "block whose release is unseen", "blocks whose releases are unseen"},
+    {WIRE_LOSS_AGENT_UNANSWERED, "request unanswered", "requests unanswered"},
+    {WIRE_LOSS_AGENT_INERT, "process without the agent's memory", "processes without the agent's memory"},
+    {WIRE_LOSS_AGENT_REFUSED, "function not hooked", "functions not hooked"},
+    {WIRE_LOSS_AGENT_ABSENT, "program without the agent", "programs without the agent"},
 };
 
 /* What this version knows of a number; a later one may have written others. */

@@ -1,0 +1,242 @@
+#include "collect_agent_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { CONTROL_BYTES = 4096, REGIONS = 128 };
+
+/* libLLVM's rows are 4 MB. Only what is written costs anything. */
+static const uint64_t ROWS_BYTES = UINT64_C(512) << 20;
+
+uint64_t collect_agent_file_size(const struct collect_agent_wish *wish)
+{
+    return CONTROL_BYTES + ROWS_BYTES + REGIONS * wire_agent_layout(wish->memory).size;
+}
+
+struct wire_agent_control *collect_agent_file_control(const struct collect_agent_file *file)
+{
+    return (struct wire_agent_control *)(void *)file->bytes;
+}
+
+uint64_t collect_agent_file_region(const struct collect_agent_file *file, uint32_t index)
+{
+    return file->regions_offset + index * file->layout.size;
+}
+
+struct wire_agent_process *collect_agent_file_process(const struct collect_agent_file *file, uint32_t index)
+{
+    return (struct wire_agent_process *)(void *)(file->bytes + collect_agent_file_region(file, index));
+}
+
+static void fill_control(struct collect_agent_file *file, const struct collect_agent_wish *wish)
+{
+    struct wire_agent_control *control = collect_agent_file_control(file);
+    *control = (struct wire_agent_control){
+        .magic = WIRE_AGENT_MAGIC,
+        .version = WIRE_AGENT_VERSION,
+        .flags = wish->flags,
+        .file_size = file->size,
+        .rows_offset = file->rows_offset,
+        .rows_size = file->rows_size,
+        .regions_offset = file->regions_offset,
+        .region_size = file->layout.size,
+        .memory = wish->memory,
+        .region_count = file->region_count,
+        .next_region = 1,
+        .sample_bytes = wish->sample_bytes,
+        .sample_seed = wish->seed,
+        .tally_pid = (uint32_t)getpid(),
+        .patience_ms = wish->patience_ms,
+    };
+}
+
+int collect_agent_file_begin(struct collect_agent_file *file, int descriptor,
+                             const struct collect_agent_wish *wish, struct base_error *error)
+{
+    *file = (struct collect_agent_file){.file = descriptor,
+                                        .size = collect_agent_file_size(wish),
+                                        .rows_offset = CONTROL_BYTES,
+                                        .rows_size = ROWS_BYTES,
+                                        .regions_offset = CONTROL_BYTES + ROWS_BYTES,
+                                        .layout = wire_agent_layout(wish->memory),
+                                        .region_count = REGIONS};
+    struct stat status;
+    if (fstat(descriptor, &status) || (uint64_t)status.st_size < file->size)
+        return base_fail(error, BASE_EIO, "the agent's memory is smaller than was asked for");
+    fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
+    file->modules = calloc(WIRE_AGENT_MODULES, sizeof *file->modules);
+    void *bytes = file->modules ? mmap(NULL, file->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                                       descriptor, 0)
+                                : MAP_FAILED;
+    if (bytes == MAP_FAILED) {
+        free(file->modules);
+        file->modules = NULL;
+        return base_fail(error, BASE_ENOMEM, "no room for the agent's memory");
+    }
+    file->bytes = bytes;
+    fill_control(file, wish);
+    return BASE_OK;
+}
+
+void collect_agent_file_end(struct collect_agent_file *file)
+{
+    if (file->bytes)
+        munmap(file->bytes, file->size);
+    free(file->modules);
+    *file = (struct collect_agent_file){.file = -1};
+}
+
+/* --- rows and modules --- */
+
+int collect_agent_file_rows(struct collect_agent_file *file, const void *blob, uint64_t size,
+                            uint64_t *offset, struct base_error *error)
+{
+    const uint64_t line = 64;
+    if (size > file->rows_size - file->rows_used)
+        return base_fail(error, BASE_ENOMEM, "no room for more call-frame information in the agent's memory");
+    *offset = file->rows_offset + file->rows_used;
+    memcpy(file->bytes + *offset, blob, size);
+    uint64_t used = file->rows_used + (size + line - 1) / line * line;
+    file->rows_used = used < file->rows_size ? used : file->rows_size;
+    return BASE_OK;
+}
+
+void collect_agent_file_modules(struct collect_agent_file *file)
+{
+    file->module_count = 0;
+}
+
+bool collect_agent_file_module(struct collect_agent_file *file, const struct wire_agent_module *module)
+{
+    if (file->module_count == WIRE_AGENT_MODULES)
+        return false;
+    file->modules[file->module_count++] = *module;
+    return true;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct wire_agent_module *x = a, *y = b;
+    return (x->start > y->start) - (x->start < y->start);
+}
+
+/* The other table is written, and then becomes the valid one. */
+void collect_agent_file_publish(struct collect_agent_file *file, uint32_t region)
+{
+    struct wire_agent_process *process = collect_agent_file_process(file, region);
+    uint32_t generation = __atomic_load_n(&process->generation, __ATOMIC_ACQUIRE);
+    generation += generation ? 1 : 2; /* 0 says that there is no table at all */
+    unsigned table = generation & 1;
+    qsort(file->modules, file->module_count, sizeof *file->modules, by_start);
+    memcpy(file->bytes + collect_agent_file_region(file, region) + file->layout.modules[table], file->modules,
+           file->module_count * sizeof *file->modules);
+    __atomic_store_n(&process->module_count[table], file->module_count, __ATOMIC_RELEASE);
+    __atomic_store_n(&process->generation, generation, __ATOMIC_RELEASE);
+}
+
+void collect_agent_file_take(struct collect_agent_file *file, pid_t pid, uint64_t start_time)
+{
+    struct wire_agent_process *process = collect_agent_file_process(file, 0);
+    process->magic = WIRE_AGENT_MAGIC;
+    process->version = WIRE_AGENT_VERSION;
+    process->pid = (uint32_t)pid;
+    process->start_time = start_time;
+    process->scale = collect_agent_file_control(file)->sample_bytes ? WIRE_AGENT_SCALE : 1;
+    __atomic_store_n(&process->state, WIRE_AGENT_RUNNING, __ATOMIC_RELEASE);
+}
+
+/* --- requests --- */
+
+static void futex_wake(uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+uint32_t collect_agent_file_request(const struct collect_agent_file *file, uint32_t region,
+                                    uint32_t *sequence, uint32_t *tid)
+{
+    struct wire_agent_process *process = collect_agent_file_process(file, region);
+    *sequence = __atomic_load_n(&process->request_sequence, __ATOMIC_ACQUIRE);
+    if (*sequence == __atomic_load_n(&process->answer_sequence, __ATOMIC_ACQUIRE))
+        return 0;
+    *tid = __atomic_load_n(&process->request_tid, __ATOMIC_RELAXED);
+    return __atomic_exchange_n(&process->request, 0, __ATOMIC_ACQ_REL);
+}
+
+void collect_agent_file_answer(struct collect_agent_file *file, uint32_t region, uint32_t sequence)
+{
+    struct wire_agent_process *process = collect_agent_file_process(file, region);
+    __atomic_store_n(&process->answer_sequence, sequence, __ATOMIC_RELEASE);
+    futex_wake(&process->answer_sequence);
+}
+
+void collect_agent_file_leave(struct collect_agent_file *file)
+{
+    __atomic_store_n(&collect_agent_file_control(file)->gone, 1, __ATOMIC_RELEASE);
+    for (uint32_t i = 0; i < collect_agent_file_regions(file); i++)
+        futex_wake(&collect_agent_file_process(file, i)->answer_sequence);
+}
+
+uint32_t collect_agent_file_regions(const struct collect_agent_file *file)
+{
+    uint32_t next = __atomic_load_n(&collect_agent_file_control(file)->next_region, __ATOMIC_ACQUIRE);
+    return next < file->region_count ? next : file->region_count;
+}
+
+uint64_t collect_agent_file_used(const struct collect_agent_file *file)
+{
+    struct stat status;
+    return fstat(file->file, &status) ? 0 : (uint64_t)status.st_blocks * 512;
+}
+
+/* --- reading --- */
+
+static uint32_t at_most(uint32_t value, uint64_t most)
+{
+    return value < most ? value : (uint32_t)most;
+}
+
+/* A copy of items 0 to `count`; they are read by a call, so that nothing the target does to its memory ends us. */
+static void *copy(const struct collect_agent_file *file, uint64_t offset, uint32_t count, size_t size)
+{
+    uint8_t *items = calloc((size_t)count + 1, size);
+    size_t wanted = ((size_t)count + 1) * size, got = 0;
+    while (items && got < wanted) {
+        ssize_t read = pread(file->file, items + got, wanted - got, (off_t)(offset + got));
+        if (read <= 0)
+            break;
+        got += (size_t)read;
+    }
+    return items;
+}
+
+int collect_agent_file_read(const struct collect_agent_file *file, uint32_t region,
+                            struct collect_agent_tree *tree, struct base_error *error)
+{
+    const struct wire_agent_layout *layout = &file->layout;
+    uint64_t start = collect_agent_file_region(file, region);
+    memcpy(&tree->process, collect_agent_file_process(file, region), sizeof tree->process);
+    tree->node_count = at_most(tree->process.node_count, layout->node_count - 1);
+    tree->cell_count = at_most(tree->process.cell_count, layout->cell_count - 1);
+    tree->nodes = copy(file, start + layout->nodes, tree->node_count, sizeof *tree->nodes);
+    tree->cells = copy(file, start + layout->cells, tree->cell_count, sizeof *tree->cells);
+    if (tree->nodes && tree->cells)
+        return BASE_OK;
+    collect_agent_tree_free(tree);
+    return base_fail(error, BASE_ENOMEM, "out of memory for what the agent counted");
+}
+
+void collect_agent_tree_free(struct collect_agent_tree *tree)
+{
+    free(tree->nodes);
+    free(tree->cells);
+    *tree = (struct collect_agent_tree){0};
+}

@@ -1,0 +1,89 @@
+/* collect_agent_file.h - tally's side of the memory that it shares with the agent in a target (wire_agent.h).
+ *
+ *   collect_agent_file_begin    lays a new file out: control page, room for rows, regions; nobody reads it yet
+ *   collect_agent_file_rows     an image's rows, once; then ..._module puts it into a table that ..._publish makes valid
+ *   collect_agent_file_request  what a process asks; it waits, and goes on with ..._answer
+ *   collect_agent_file_read     the tree of one region, copied and checked
+ *
+ * The target may write whatever it likes to the file. So tally keeps its own copy of everything it decides by, asks the layout where things
+ * are and never the file, copies before it checks, and gives the file a seal against being made shorter.
+ * Context: tool, one thread. */
+#ifndef COLLECT_AGENT_FILE_H
+#define COLLECT_AGENT_FILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base_error.h"
+#include "wire_agent.h"
+
+struct collect_agent_wish {
+    uint64_t memory;       /* of a process, bytes: a multiple of 1 MiB */
+    uint32_t flags;        /* enum wire_agent_control_flag */
+    uint64_t sample_bytes; /* 0: every block */
+    uint64_t seed;
+    uint32_t patience_ms;
+};
+
+struct collect_agent_file {
+    int file; /* the caller's */
+    uint8_t *bytes;
+    uint64_t size, rows_offset, rows_size, rows_used, regions_offset;
+    struct wire_agent_layout layout;
+    uint32_t region_count;
+    struct wire_agent_module *modules; /* the table that is being made: WIRE_AGENT_MODULES */
+    uint32_t module_count;
+};
+
+/* How many bytes such a file has; most of them are never written and cost nothing. */
+uint64_t collect_agent_file_size(const struct collect_agent_wish *wish);
+
+/* `file` has that size and stays open until ..._end. */
+int collect_agent_file_begin(struct collect_agent_file *file, int descriptor,
+                             const struct collect_agent_wish *wish, struct base_error *error);
+void collect_agent_file_end(struct collect_agent_file *file);
+
+struct wire_agent_control *collect_agent_file_control(const struct collect_agent_file *file);
+/* Of region `index` < region_count: what it says of itself, not to be believed. */
+struct wire_agent_process *collect_agent_file_process(const struct collect_agent_file *file, uint32_t index);
+/* How many regions were taken. */
+uint32_t collect_agent_file_regions(const struct collect_agent_file *file);
+/* Offset of a region in the file. */
+uint64_t collect_agent_file_region(const struct collect_agent_file *file, uint32_t index);
+
+/* Copies a blob of rows into the file; *offset is where. BASE_ENOMEM: no room is left. */
+int collect_agent_file_rows(struct collect_agent_file *file, const void *blob, uint64_t size,
+                            uint64_t *offset, struct base_error *error);
+
+/* A table of modules: begin, add in any order (false: it is full), publish to the region. */
+void collect_agent_file_modules(struct collect_agent_file *file);
+bool collect_agent_file_module(struct collect_agent_file *file, const struct wire_agent_module *module);
+void collect_agent_file_publish(struct collect_agent_file *file, uint32_t region);
+
+/* Region 0 is `pid`'s from now on; before the first hook. */
+void collect_agent_file_take(struct collect_agent_file *file, pid_t pid, uint64_t start_time);
+
+/* Takes what is asked: bits of enum wire_agent_request, 0 for nothing; *sequence for the answer, *tid who asks. */
+uint32_t collect_agent_file_request(const struct collect_agent_file *file, uint32_t region,
+                                    uint32_t *sequence, uint32_t *tid);
+void collect_agent_file_answer(struct collect_agent_file *file, uint32_t region, uint32_t sequence);
+
+/* Nobody waits for us any more. */
+void collect_agent_file_leave(struct collect_agent_file *file);
+
+/* Bytes that the file takes of the machine's memory. */
+uint64_t collect_agent_file_used(const struct collect_agent_file *file);
+
+/* A region's tree as it was at one time, more or less: counts are within what may be asked, nothing else is checked. */
+struct collect_agent_tree {
+    struct wire_agent_process process;
+    struct wire_agent_node *nodes; /* [0] is none, [node_count] the last */
+    struct wire_agent_cell *cells; /* likewise */
+    uint32_t node_count, cell_count;
+};
+int collect_agent_file_read(const struct collect_agent_file *file, uint32_t region,
+                            struct collect_agent_tree *tree, struct base_error *error);
+void collect_agent_tree_free(struct collect_agent_tree *tree);
+
+#endif

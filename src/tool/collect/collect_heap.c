@@ -1,0 +1,327 @@
+#include "collect_heap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base_map.h"
+#include "wire_loss.h"
+
+enum { STACK_MOST = WIRE_AGENT_FRAMES + 8 };
+
+/* What was added of one cell. */
+struct collect_heap_cell {
+    int64_t sums[PROFILE_HEAP_COUNTERS];
+    uint64_t samples[PROFILE_HEAP_COUNTERS];
+};
+
+int collect_heap_init(struct collect_heap *heap, struct profile *profile, uint64_t sample_bytes,
+                      struct base_error *error)
+{
+    *heap = (struct collect_heap){.profile = profile, .sample_bytes = sample_bytes};
+    bool made = true;
+    for (int i = 0; i < PROFILE_HEAP_COUNTERS; i++) {
+        heap->counters[i] = (uint16_t)profile_heap_counter(profile, (enum profile_heap)i, sample_bytes == 0);
+        made &= heap->counters[i] != 0;
+    }
+    uint32_t image = profile_image(profile, PROFILE_IMAGE_SPECIAL, "(unknown)", "", 0);
+    heap->special_unknown = image ? profile_address(profile, image, 0) : 0;
+    return made && heap->special_unknown ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
+}
+
+void collect_heap_told_free(struct collect_heap_told *told)
+{
+    free(told->cells);
+    *told = (struct collect_heap_told){0};
+}
+
+/* --- nodes --- */
+
+struct telling {
+    struct collect_heap *heap;
+    const struct collect_agent_tree *tree;
+    struct collect_heap_told *told;
+    uint32_t process, thread;
+    uint64_t now_ns;
+    bool final;
+    uint32_t *nodes;       /* by the agent's number: the profile's; 0: not known yet */
+    uint64_t folds;        /* when they were looked up: folding makes them stale */
+    struct base_map peaks; /* (node, which) -> sum over groups of threads, in peak_sums */
+    int64_t *peak_sums;
+    size_t peak_count;
+};
+
+static uint32_t address_of(const struct telling *telling, const struct wire_agent_node *node)
+{
+    const struct collect_heap *heap = telling->heap;
+    if (!node->cookie || node->cookie > heap->cookie_count)
+        return heap->special_unknown;
+    const struct collect_agent_cookie *cookie = &heap->cookies[node->cookie - 1];
+    uint64_t pc = node->flags & WIRE_AGENT_NODE_EXACT ? node->pc : node->pc - 1;
+    return profile_address(heap->profile, cookie->image, pc - cookie->bias);
+}
+
+/* The nodes from `number` to its root, the root not included; 0 with *count past the most when there is no end. The root's
+ * collector goes to *collector. */
+static bool climb(const struct telling *telling, uint32_t number, uint32_t *stack, size_t *count,
+                  uint64_t *collector)
+{
+    const struct collect_agent_tree *tree = telling->tree;
+    *count = 0;
+    while (number && number <= tree->node_count && tree->nodes[number].ready) {
+        const struct wire_agent_node *node = &tree->nodes[number];
+        if (!node->parent) {
+            *collector = node->pc;
+            return true;
+        }
+        if (*count == STACK_MOST)
+            return false;
+        stack[(*count)++] = number;
+        number = node->parent;
+    }
+    return false;
+}
+
+/* The profile's node of the agent's `number`; 0: it is damaged, or memory ran out. Folding half-way makes nodes known before
+ * stale. */
+static uint32_t node_of(struct telling *telling, uint32_t number)
+{
+    struct profile *profile = telling->heap->profile;
+    uint32_t stack[STACK_MOST], node = 0;
+    uint64_t collector = 0;
+    size_t count;
+    if (!climb(telling, number, stack, &count, &collector) || collector != WIRE_AGENT_HEAP)
+        return 0;
+    for (size_t i = count; i-- > 0;) {
+        if (profile_folds(profile) != telling->folds) {
+            memset(telling->nodes, 0, (telling->tree->node_count + 1) * sizeof *telling->nodes);
+            telling->folds = profile_folds(profile);
+        }
+        if (telling->nodes[stack[i]]) {
+            node = telling->nodes[stack[i]];
+            continue;
+        }
+        const struct wire_agent_node *from = &telling->tree->nodes[stack[i]];
+        uint32_t flags = i + 1 == count && from->flags & WIRE_AGENT_NODE_CUT ? PROFILE_NODE_CUT : 0;
+        node = profile_node(profile, node, address_of(telling, from), flags);
+        if (!node)
+            return 0;
+        telling->nodes[stack[i]] = node;
+    }
+    return node;
+}
+
+/* --- figures --- */
+
+static int64_t bounded(uint64_t value)
+{
+    return value < INT64_MAX ? (int64_t)value : INT64_MAX;
+}
+
+/* What was released may be read a moment later than what was allocated. */
+static uint64_t less(uint64_t all, uint64_t one, uint64_t other)
+{
+    uint64_t gone;
+    return __builtin_add_overflow(one, other, &gone) || gone > all ? 0 : all - gone;
+}
+
+static int64_t blocks(const struct telling *telling, uint64_t count)
+{
+    uint64_t scale = telling->heap->sample_bytes ? WIRE_AGENT_SCALE : 1;
+    return bounded(count / scale + (count % scale >= scale / 2 && scale > 1));
+}
+
+static void read_cell(const struct telling *telling, const struct wire_agent_cell *cell, int64_t *sums)
+{
+    uint64_t live = less(cell->total, cell->freed_own, cell->freed_other);
+    uint64_t live_count = less(cell->count, cell->freed_own_count, cell->freed_other_count);
+    const struct wire_agent_process *process = &telling->tree->process;
+    sums[PROFILE_HEAP_TOTAL] = bounded(cell->total);
+    sums[PROFILE_HEAP_COUNT] = blocks(telling, cell->count);
+    sums[PROFILE_HEAP_PEAK] = bounded(cell->peak_epoch == process->peak_epoch ? cell->peak : live);
+    sums[PROFILE_HEAP_LIVE] = bounded(live);
+    sums[PROFILE_HEAP_LIVE_COUNT] = blocks(telling, live_count);
+    sums[PROFILE_HEAP_TEMPORARY] = blocks(telling, cell->temporary);
+    sums[PROFILE_HEAP_LARGEST] = bounded(cell->largest);
+    sums[PROFILE_HEAP_MAX] = bounded(cell->max);
+    sums[PROFILE_HEAP_AGE] = live_count && telling->now_ns > cell->live_since_ns
+                                 ? bounded(telling->now_ns - cell->live_since_ns)
+                                 : 0;
+}
+
+/* How many equal samples would be as sure as `value` is: (sum of weights)^2 / sum of their squares (L. Kish). */
+static uint64_t samples_of(const struct telling *telling, int64_t value, uint64_t variance)
+{
+    double mean = (double)telling->heap->sample_bytes, sum = (double)value;
+    double squares = (double)variance * mean * mean / 65536;
+    double samples = squares > 0 ? sum * sum / squares : sum;
+    return samples < 1 ? 1 : samples < 1e18 ? (uint64_t)(samples + 0.5) : UINT64_C(1) << 60;
+}
+
+static bool is_maximum(int which)
+{
+    return which == PROFILE_HEAP_MAX || which == PROFILE_HEAP_LARGEST || which == PROFILE_HEAP_AGE;
+}
+
+static void count(const struct telling *telling, uint32_t node, int which, int64_t value, uint64_t samples)
+{
+    profile_count(telling->heap->profile, node, telling->thread, PROFILE_NO_CPU,
+                  telling->heap->counters[which], value, samples);
+}
+
+/* Several groups of threads at one stack: each had a maximum of its own, and no more than their sum was ever there. */
+static int64_t sum_of_groups(struct telling *telling, uint32_t node, int64_t most)
+{
+    uint32_t index = base_map_find(&telling->peaks, node);
+    if (index == BASE_MAP_NONE) {
+        index = (uint32_t)telling->peak_count;
+        if (!base_map_set(&telling->peaks, node, index))
+            return most;
+        telling->peak_sums[telling->peak_count++] = 0;
+    }
+    int64_t *sum = &telling->peak_sums[index];
+    if (__builtin_add_overflow(*sum, most, sum))
+        *sum = INT64_MAX;
+    return *sum;
+}
+
+static void tell_maxima(struct telling *telling, uint32_t node, const int64_t *sums)
+{
+    if (sums[PROFILE_HEAP_MAX])
+        count(telling, node, PROFILE_HEAP_MAX, sum_of_groups(telling, node, sums[PROFILE_HEAP_MAX]), 1);
+    if (sums[PROFILE_HEAP_LARGEST])
+        count(telling, node, PROFILE_HEAP_LARGEST, sums[PROFILE_HEAP_LARGEST], 1);
+    if (sums[PROFILE_HEAP_AGE])
+        count(telling, node, PROFILE_HEAP_AGE, sums[PROFILE_HEAP_AGE], 1);
+}
+
+/* Exact figures are of so many blocks; sampled ones as sure as so many samples. Of what was there at one moment it is told
+ * when that is the last: samples cannot be taken back. */
+static uint64_t weight_of(const struct telling *telling, const struct wire_agent_cell *cell, int which,
+                          const int64_t *sums)
+{
+    bool of_all = which == PROFILE_HEAP_TOTAL || which == PROFILE_HEAP_COUNT;
+    bool of_live = which == PROFILE_HEAP_LIVE || which == PROFILE_HEAP_LIVE_COUNT;
+    if (!of_all && !telling->final)
+        return 0;
+    if (!telling->heap->sample_bytes)
+        return (uint64_t)(of_all    ? sums[PROFILE_HEAP_COUNT]
+                          : of_live ? sums[PROFILE_HEAP_LIVE_COUNT]
+                                    : sums[which] != 0);
+    if (!sums[which])
+        return 0;
+    if (of_live)
+        return samples_of(telling, sums[PROFILE_HEAP_LIVE], less(cell->variance, cell->freed_variance, 0));
+    return samples_of(telling, sums[PROFILE_HEAP_TOTAL], cell->variance);
+}
+
+static void tell_sums(struct telling *telling, uint32_t node, const struct wire_agent_cell *cell,
+                      struct collect_heap_cell *told, const int64_t *sums)
+{
+    for (int i = 0; i < PROFILE_HEAP_COUNTERS; i++) {
+        if (is_maximum(i))
+            continue;
+        uint64_t weight = weight_of(telling, cell, i, sums);
+        uint64_t more = weight > told->samples[i] ? weight - told->samples[i] : 0;
+        if (sums[i] == told->sums[i] && !more)
+            continue;
+        count(telling, node, i, sums[i] - told->sums[i], more);
+        told->sums[i] = sums[i];
+        told->samples[i] += more;
+    }
+}
+
+static void tell_cell(struct telling *telling, uint32_t number)
+{
+    const struct wire_agent_cell *cell = &telling->tree->cells[number];
+    int64_t sums[PROFILE_HEAP_COUNTERS] = {0};
+    bool known = cell->count && cell->node <= telling->tree->node_count;
+    uint32_t node = known ? node_of(telling, (uint32_t)cell->node) : 0;
+    if (!node)
+        return;
+    read_cell(telling, cell, sums);
+    tell_sums(telling, node, cell, &telling->told->cells[number], sums);
+    if (telling->final)
+        tell_maxima(telling, node, sums);
+}
+
+/* --- losses --- */
+
+static void tell_losses(struct telling *telling)
+{
+    static const unsigned reasons[WIRE_AGENT_LOSSES] = {
+        [WIRE_AGENT_LOSS_INTERRUPTED] = WIRE_LOSS_AGENT_INTERRUPTED,
+        [WIRE_AGENT_LOSS_NO_RECORD] = WIRE_LOSS_AGENT_THREADS,
+        [WIRE_AGENT_LOSS_NO_NODE] = WIRE_LOSS_AGENT_STACKS,
+        [WIRE_AGENT_LOSS_NO_CELL] = WIRE_LOSS_AGENT_FULL,
+        [WIRE_AGENT_LOSS_NO_BLOCK] = WIRE_LOSS_AGENT_RELEASES,
+        [WIRE_AGENT_LOSS_TOO_DEEP] = WIRE_LOSS_TOO_DEEP,
+        [WIRE_AGENT_LOSS_CUT] = WIRE_LOSS_BAD_READ,
+        [WIRE_AGENT_LOSS_NO_ROWS] = WIRE_LOSS_NO_ROWS,
+        [WIRE_AGENT_LOSS_ODD_RULE] = WIRE_LOSS_ODD_RULE,
+        [WIRE_AGENT_LOSS_NO_MAPPING] = WIRE_LOSS_NO_MAPPING,
+        [WIRE_AGENT_LOSS_NO_PROGRESS] = WIRE_LOSS_NO_PROGRESS,
+        [WIRE_AGENT_LOSS_NO_ANSWER] = WIRE_LOSS_AGENT_UNANSWERED,
+        [WIRE_AGENT_LOSS_INERT] = WIRE_LOSS_AGENT_INERT,
+        [WIRE_AGENT_LOSS_FRAME_POINTER] = WIRE_LOSS_FRAME_POINTER,
+    };
+    for (int i = 0; i < WIRE_AGENT_LOSSES; i++) {
+        uint64_t now = telling->tree->process.losses[i], *told = &telling->told->losses[i];
+        if (reasons[i] && now > *told)
+            profile_lose(telling->heap->profile, reasons[i], now - *told);
+        *told = now > *told ? now : *told;
+    }
+}
+
+/* --- all of it --- */
+
+static bool make_room(struct telling *telling)
+{
+    struct collect_heap_told *told = telling->told;
+    size_t cells = (size_t)telling->tree->cell_count + 1;
+    if (cells > told->cell_count) {
+        struct collect_heap_cell *more = realloc(told->cells, cells * sizeof *more);
+        if (!more)
+            return false;
+        memset(more + told->cell_count, 0, (cells - told->cell_count) * sizeof *more);
+        told->cells = more;
+        told->cell_count = cells;
+    }
+    telling->nodes = calloc((size_t)telling->tree->node_count + 1, sizeof *telling->nodes);
+    telling->peak_sums = telling->final ? calloc(cells, sizeof *telling->peak_sums) : NULL;
+    return telling->nodes && (telling->peak_sums || !telling->final);
+}
+
+static void tell_peak(const struct telling *telling)
+{
+    const struct wire_agent_process *process = &telling->tree->process;
+    uint64_t when =
+        process->peak_ns && process->peak_ns < telling->now_ns ? process->peak_ns : telling->now_ns;
+    if (process->peak > 0)
+        profile_set_peak(telling->heap->profile, telling->process, telling->heap->counters[PROFILE_HEAP_PEAK],
+                         process->peak, when);
+}
+
+int collect_heap_tell(struct collect_heap *heap, const struct collect_agent_tree *tree,
+                      struct collect_heap_told *told, uint32_t process, uint32_t thread, uint64_t now_ns,
+                      bool final, struct base_error *error)
+{
+    struct telling telling = {.heap = heap,
+                              .tree = tree,
+                              .told = told,
+                              .process = process,
+                              .thread = thread,
+                              .now_ns = now_ns,
+                              .final = final,
+                              .folds = profile_folds(heap->profile)};
+    bool room = make_room(&telling);
+    for (uint32_t i = 1; room && i <= tree->cell_count; i++)
+        tell_cell(&telling, i);
+    if (room) {
+        tell_peak(&telling);
+        tell_losses(&telling);
+    }
+    free(telling.nodes);
+    free(telling.peak_sums);
+    base_map_free(&telling.peaks);
+    return room ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory for what the agent counted");
+}

@@ -1,0 +1,52 @@
+/* collect_heap.h - from what the agent counted in a process to counters of the profile's tree.
+ *
+ * Stacks become nodes as those of samples do: a return address minus one, in the image that was mapped there when the agent met it (the
+ * module's cookie says which). Told again and again, only differences are added; what is no sum is told at the end alone
+ * (heap.max, heap.largest, heap.live.age, and how many blocks are behind live bytes).
+ *
+ * The tree comes from a stranger's memory: whatever it says, indices stay within bounds, a circle ends, and figures that cannot be become
+ * 0 or the largest that can. Context: tool, one thread. */
+#ifndef COLLECT_HEAP_H
+#define COLLECT_HEAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base_error.h"
+#include "collect_agent_file.h"
+#include "profile.h"
+#include "profile_heap.h"
+
+/* What tally called a mapping (wire_agent_module.cookie - 1 is the index). */
+struct collect_agent_cookie {
+    uint32_t image; /* of the profile */
+    uint64_t bias;  /* run-time address - image address */
+};
+
+struct collect_heap {
+    struct profile *profile;
+    uint16_t counters[PROFILE_HEAP_COUNTERS];
+    uint64_t sample_bytes;    /* 0: exact */
+    uint32_t special_unknown; /* the address of what is in no module */
+    const struct collect_agent_cookie *cookies;
+    size_t cookie_count;
+};
+
+/* What was told of a process so far. Zero it first. */
+struct collect_heap_told {
+    struct collect_heap_cell *cells; /* by the number of the agent's cell */
+    size_t cell_count;
+    uint64_t losses[WIRE_AGENT_LOSSES];
+};
+
+int collect_heap_init(struct collect_heap *heap, struct profile *profile, uint64_t sample_bytes,
+                      struct base_error *error);
+
+/* Adds what a tree has more than was told. `thread` is the profile's number for all threads of the process, `process` the
+ * process's, `now_ns` since the start of the recording. */
+int collect_heap_tell(struct collect_heap *heap, const struct collect_agent_tree *tree,
+                      struct collect_heap_told *told, uint32_t process, uint32_t thread, uint64_t now_ns,
+                      bool final, struct base_error *error);
+void collect_heap_told_free(struct collect_heap_told *told);
+
+#endif
