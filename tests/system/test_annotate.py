@@ -230,6 +230,43 @@ def source_elsewhere(context):
     context.check("/* nest_inner */" in own_line(found, lines["nest_inner"]).get("text", ""), "the text of the line")
 
 
+FAR = """#include <stdlib.h>
+volatile long sum;
+static void spin(long turns)
+{
+    for (long i = 0; i < turns; i++)
+        sum += i;
+#line 5000
+    for (long i = 0; i < turns; i++)
+        sum -= i;
+}
+#line 11
+int main(int count, char **words)
+{
+    spin(count > 1 ? atol(words[1]) : 200000000);
+}
+"""
+
+
+@tap.case
+def lines_far_from_the_function(context):
+    """Debug information that says lines of elsewhere are the function's own: they stand below, and not thousands of lines away."""
+    if not shutil.which("gcc"):
+        raise tap.Skip("no gcc")
+    path = context.path("far.c")
+    with open(path, "w", encoding="ascii") as out:
+        out.write(FAR)
+    subprocess.run(["gcc", "-O0", "-g", "-o", context.path("far"), path], check=True)
+    profile = tally.recorded(context, [context.path("far")])
+    function = annotate(context, profile, "spin")["function"]
+    context.equal((function["first_line"], function["last_line"]), (4, 6), "the function's lines")
+    lines = tally.run(context, [context.tally, "annotate", "spin", profile.path]).output.decode().splitlines()
+    found = [re.match(r"> +\S+ \S+ % .* (\d+)(  .*)?$", line) for line in lines]
+    numbers = [int(match.group(1)) for match in found if match]
+    context.equal((numbers[:2], sorted(numbers[2:])), ([5, 6], [5000, 5001]), f"hot lines of {lines}")
+    context.check(len(lines) < 40, f"{len(lines)} lines for a function of seven")
+
+
 @tap.case
 def stripped_program(context):
     """Without line information, instructions instead of lines; and debug information that lies apart is found."""

@@ -213,12 +213,45 @@ static bool count_calls(struct report_annotate *annotate)
 
 /* --- where in the source --- */
 
-static void widen(struct report_annotate *annotate, const char *file, uint32_t line)
+struct extent { /* lines of the function's own file, in any order */
+    uint32_t *lines;
+    size_t count, capacity;
+};
+
+static void add_to_extent(const struct report_annotate *annotate, struct extent *extent, const char *file,
+                          uint32_t line)
 {
     if (!annotate->file || !file || !line || strcmp(annotate->file, file))
         return;
-    annotate->first = !annotate->first || line < annotate->first ? line : annotate->first;
-    annotate->last = line > annotate->last ? line : annotate->last;
+    if (base_array_room(extent->lines, extent->count, extent->capacity)) /* else one line less is known */
+        extent->lines[extent->count++] = line;
+}
+
+static int by_number(const void *left, const void *right)
+{
+    const uint32_t *a = left, *b = right;
+    return *a < *b ? -1 : *a > *b;
+}
+
+/* From the line of its entry on, as far as lines hang together: debug information often has lines of small functions that
+ * were inlined, but no word of the functions. Those are shown below, with what comes from other files. Without an entry (0)
+ * too little is known to tell them apart. */
+static void choose_extent(struct report_annotate *annotate, struct extent *extent, uint32_t entry)
+{
+    enum { APART = 1000 };
+    size_t first = 0, last;
+    if (!extent->count)
+        return;
+    qsort(extent->lines, extent->count, sizeof *extent->lines, by_number);
+    while (first + 1 < extent->count && extent->lines[first] < entry)
+        first++;
+    for (last = first; last + 1 < extent->count; last++)
+        if (entry && extent->lines[last + 1] - extent->lines[last] > APART)
+            break;
+    annotate->first = extent->lines[first];
+    annotate->last = extent->lines[last];
+    if (annotate->last - annotate->first > LINES_MOST)
+        annotate->last = annotate->first + LINES_MOST;
 }
 
 /* Without the code, the file is that with most of the time. */
@@ -242,19 +275,22 @@ static void find_extent(struct report_annotate *annotate)
     const struct profile *profile = annotate->context->profile;
     const struct code_instructions *all = &annotate->code.instructions;
     struct symbol_line levels[REPORT_BINARY_LEVELS];
+    struct extent extent = {0};
     size_t count =
         annotate->binary.elf ? report_binary_lines(&annotate->binary, annotate->subject.start, levels) : 0;
     annotate->file = count && levels[count - 1].file ? levels[count - 1].file : hottest_file(annotate);
+    uint32_t entry = count && all->count ? levels[count - 1].line : 0;
     for (size_t i = 0; count && i < all->count; i++) {
         size_t found = report_binary_lines(&annotate->binary, all->items[i].address, levels);
         if (found)
-            widen(annotate, levels[found - 1].file, levels[found - 1].line);
+            add_to_extent(annotate, &extent, levels[found - 1].file, levels[found - 1].line);
     }
     for (uint32_t i = 1; i < annotate->line_count; i++)
         if (!annotate->lines[i].depth)
-            widen(annotate, profile_text(profile, annotate->lines[i].file), annotate->lines[i].line);
-    if (annotate->last - annotate->first > LINES_MOST)
-        annotate->last = annotate->first + LINES_MOST;
+            add_to_extent(annotate, &extent, profile_text(profile, annotate->lines[i].file),
+                          annotate->lines[i].line);
+    choose_extent(annotate, &extent, entry);
+    free(extent.lines);
 }
 
 /* --- notes --- */

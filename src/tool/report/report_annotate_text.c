@@ -120,6 +120,12 @@ static void print_inside(const struct printer *printer, uint32_t place)
 
 /* --- the function's own file --- */
 
+static bool is_own(const struct report_annotate *annotate, const struct report_annotate_line *line)
+{
+    return line->line && line->line >= annotate->first && line->line <= annotate->last &&
+           !strcmp(profile_text(annotate->context->profile, line->file), annotate->file);
+}
+
 /* The function's own line `line` of its own file; 0: no address of the profile has it. */
 static uint32_t *own_lines(const struct printer *printer)
 {
@@ -127,9 +133,7 @@ static uint32_t *own_lines(const struct printer *printer)
     uint32_t *own = calloc((size_t)(annotate->last - annotate->first) + 1, sizeof *own);
     for (uint32_t i = 1; own && i < annotate->line_count; i++) {
         const struct report_annotate_line *line = &annotate->lines[i];
-        bool here = !line->depth && line->line >= annotate->first && line->line <= annotate->last &&
-                    !strcmp(profile_text(annotate->context->profile, line->file), annotate->file);
-        if (here)
+        if (!line->depth && is_own(annotate, line))
             own[line->line - annotate->first] = i;
     }
     return own;
@@ -152,22 +156,18 @@ static bool is_shown(const struct printer *printer, const uint32_t *own, uint32_
     return false;
 }
 
-static void print_gap(const struct printer *printer, const uint32_t *own, uint32_t from, uint32_t to)
+/* "⋮ 12 lines with 0.8 ±0.8 %" */
+static void print_left_out(const struct printer *printer, uint32_t count, const char *where,
+                           const struct report_figure *sum)
 {
     const struct report_annotate *annotate = printer->annotate;
     struct report_context *context = annotate->context;
-    struct report_figure sum = {0, 0};
-    for (uint32_t i = from; i < to; i++) {
-        struct report_figure self = report_annotate_self(annotate, own[i]);
-        if (own[i])
-            report_select_add(&context->selection, &sum, &self);
-    }
     struct base_text text = {0};
-    base_text_addf(&text, "%s%u line%s", context->options->ascii ? "... " : "⋮ ", to - from,
-                   to - from == 1 ? "" : "s");
-    if (sum.samples || sum.value) {
+    base_text_addf(&text, "%s%u line%s%s", context->options->ascii ? "... " : "⋮ ", count,
+                   count == 1 ? "" : "s", where);
+    if (sum->samples || sum->value) {
         base_text_add(&text, " with ");
-        report_text_share(&text, &context->selection, &sum, context->options->ascii);
+        report_text_share(&text, &context->selection, sum, context->options->ascii);
     }
     report_style_begin(context->out, REPORT_DIM, context->options->color);
     base_text_add_repeated(context->out, ' ', report_annotate_width(annotate) + LINE + 2);
@@ -176,6 +176,18 @@ static void print_gap(const struct printer *printer, const uint32_t *own, uint32
     base_text_add(context->out, "\n");
     context->out->failed |= text.failed;
     base_text_free(&text);
+}
+
+static void print_gap(const struct printer *printer, const uint32_t *own, uint32_t from, uint32_t to)
+{
+    const struct report_annotate *annotate = printer->annotate;
+    struct report_figure sum = {0, 0};
+    for (uint32_t i = from; i < to; i++) {
+        struct report_figure self = report_annotate_self(annotate, own[i]);
+        if (own[i])
+            report_select_add(&annotate->context->selection, &sum, &self);
+    }
+    print_left_out(printer, to - from, "", &sum);
 }
 
 static void print_own(const struct printer *printer, const uint32_t *own)
@@ -198,22 +210,27 @@ static void print_own(const struct printer *printer, const uint32_t *own)
     }
 }
 
-/* --- lines from elsewhere: macros in other files, generated code, lines not known --- */
+/* --- lines from elsewhere: macros in other files, generated code, lines not known, lines far from the function's own --- */
 
 static void print_foreign(const struct printer *printer)
 {
     const struct report_annotate *annotate = printer->annotate;
     const struct profile *profile = annotate->context->profile;
-    uint32_t file = 0;
+    struct report_figure hidden = {0, 0};
+    uint32_t file = 0, hidden_count = 0;
     for (uint32_t i = 0; i < printer->first[1]; i++) {
         uint32_t place = printer->children[i];
         const struct report_annotate_line *line = &annotate->lines[place];
         const char *path = profile_text(profile, line->file);
         size_t length;
-        if (line->line && !strcmp(path, annotate->file))
+        if (is_own(annotate, line))
             continue;
-        if (!report_annotate_counts(annotate, place))
+        if (!report_annotate_counts(annotate, place)) {
+            struct report_figure self = report_annotate_self(annotate, place);
+            report_select_add(&annotate->context->selection, &hidden, &self);
+            hidden_count++;
             continue;
+        }
         if (line->file != file || !file) {
             base_text_add(annotate->context->out, "\n");
             print_row(printer, 0, 0, 0, *path ? path : "no line is known",
@@ -224,6 +241,8 @@ static void print_foreign(const struct printer *printer)
         print_row(printer, place, line->line, 0, text, length);
         print_inside(printer, place);
     }
+    if (hidden.samples)
+        print_left_out(printer, hidden_count, " elsewhere", &hidden);
 }
 
 void report_annotate_text(struct report_annotate *annotate)
