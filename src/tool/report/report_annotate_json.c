@@ -65,6 +65,25 @@ static void json_source(struct report_annotate *annotate, const char *path, uint
     base_text_free(&line);
 }
 
+/* The text of the function itself, from its first line to its last; empty where there is none. */
+static void json_text(struct report_annotate *annotate)
+{
+    struct base_json *json = annotate->context->json;
+    uint32_t count = annotate->file ? report_source_count(&annotate->source, annotate->file) : 0,
+             last = annotate->last < count ? annotate->last : count;
+    base_json_begin(json, "source", '[');
+    for (uint32_t i = annotate->first; i && i <= last; i++) {
+        struct base_text line = {0};
+        size_t length = 0;
+        const char *text = report_source_line(&annotate->source, annotate->file, i, &length);
+        base_text_add_bytes(&line, text ? text : "", length);
+        base_json_string(json, NULL, base_text_string(&line));
+        annotate->context->out->failed |= line.failed;
+        base_text_free(&line);
+    }
+    base_json_end(json, ']');
+}
+
 static void json_lines(struct report_annotate *annotate)
 {
     const struct profile *profile = annotate->context->profile;
@@ -167,6 +186,7 @@ int report_annotate_json(struct report_annotate *annotate)
     base_json_begin(json, "annotated", '{');
     json_function(annotate);
     json_notes(annotate);
+    json_text(annotate);
     json_lines(annotate);
     json_loops(annotate);
     int code = annotate->wish->assembly ? json_instructions(annotate) : 0;
