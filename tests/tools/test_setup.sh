@@ -25,7 +25,7 @@ machine() {
 stand_in() { printf '#!/bin/sh\n%s\n' "$2" >"$folder/bin/$1" && chmod +x "$folder/bin/$1"; }
 run() { env -i PATH="$folder/bin" ${ci:+CI=true} "$setup" build </dev/null >"$folder/said" 2>&1; }
 
-echo 1..8
+echo 1..10
 ci=
 all='shift 2; for package; do echo "$package installed"; done'
 
@@ -44,6 +44,17 @@ point "a plain user whom nobody can ask: the command, and an error" $?
 stand_in id 'echo 0'
 run && grep -q 'apt-get install .*meson' "$folder/ran" && ! grep -q gcc "$folder/ran"
 point "root: installs what is missing, and only that" $?
+
+stand_in dpkg-query "$all | grep -v npm"
+stand_in npm 'exit 0'
+rm -f "$folder/ran"
+env -i PATH="$folder/bin" "$setup" check </dev/null >"$folder/said" 2>&1 && [ ! -e "$folder/ran" ]
+point "an optional command from elsewhere is not replaced" $?
+
+rm "$folder/bin/npm"
+env -i PATH="$folder/bin" "$setup" check </dev/null >"$folder/said" 2>&1 && grep -q 'apt-get install .*npm' "$folder/ran"
+point "an optional command that is nowhere is installed" $?
+stand_in dpkg-query "$all | grep -v meson"
 
 rm -f "$folder/ran"
 stand_in apt-cache 'exit 1'
