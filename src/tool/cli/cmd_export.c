@@ -9,16 +9,36 @@
 #include "cli.h"
 #include "cli_file.h"
 #include "cli_output.h"
+#include "cli_page.h"
 #include "cli_profile.h"
 #include "export.h"
 #include "report_select.h"
 
+enum { ANNOTATED = 20, ANNOTATED_MOST = 1000 }; /* functions with their lines in a page */
+
 struct export_wish {
     int format, table;
+    uint64_t annotated; /* UINT64_MAX: not said */
+    struct cli_page_sources sources;
+    const char *against;
     const char *output, *counter;
     struct cli_profile_part part;
     bool threads, inlines, samples, marks, debuginfod;
 };
+
+static int read_map(const struct base_option *option, const char *argument, void *target,
+                    struct base_error *error)
+{
+    (void)option;
+    struct cli_page_sources *sources = &((struct export_wish *)target)->sources;
+    const char *sign = strchr(argument, '=');
+    if (!sign || sign == argument)
+        return base_fail(error, BASE_EUSAGE, "%s is not of the form FROM=TO", argument);
+    if (sources->count == CLI_PAGE_MAPS)
+        return base_fail(error, BASE_EUSAGE, "no more than %d are possible", CLI_PAGE_MAPS);
+    sources->maps[sources->count++] = argument;
+    return BASE_OK;
+}
 
 #define MEMBER(member) .offset = offsetof(struct export_wish, member)
 
@@ -27,15 +47,16 @@ static const struct base_option export_options[] = {
     {.name = "format",
      .kind = BASE_OPTION_CHOICE,
      MEMBER(format),
-     .argument = "pprof|callgrind|folded|speedscope|csv",
-     .help = "for go tool pprof, callgrind_annotate and KCachegrind, flame graphs, speedscope, spreadsheets"},
+     .argument = "pprof|callgrind|folded|speedscope|csv|html",
+     .help = "for go tool pprof, callgrind_annotate and KCachegrind, flame graphs, speedscope, "
+             "spreadsheets; html: a page of its own, for a browser"},
     {.name = "output",
      .letter = 'o',
      .kind = BASE_OPTION_TEXT,
      MEMBER(output),
      .argument = "FILE",
      .help = "where to; - is standard output, the default for text unless that is a terminal; else "
-             "tally.pb.gz, callgrind.out.tally, tally.folded, tally.speedscope.json, tally.csv"},
+             "tally.pb.gz, callgrind.out.tally, tally.folded, tally.speedscope.json, tally.csv, tally.html"},
     {.name = "table",
      .kind = BASE_OPTION_CHOICE,
      MEMBER(table),
@@ -64,6 +85,22 @@ static const struct base_option export_options[] = {
      .kind = BASE_OPTION_FLAG,
      MEMBER(threads),
      .help = "of folded and speedscope: threads apart, not only processes"},
+    {.name = "against",
+     .kind = BASE_OPTION_TEXT,
+     MEMBER(against),
+     .argument = "OLD",
+     .help = "of html: an earlier profile, for colours by difference and what is more than noise"},
+    {.name = "annotate",
+     .kind = BASE_OPTION_NUMBER,
+     MEMBER(annotated),
+     .argument = "N",
+     .maximum = ANNOTATED_MOST,
+     .help = "of html: so many of the hottest functions with source and instructions (default 20)"},
+    {.name = "source-map",
+     .kind = BASE_OPTION_CALL,
+     .handler = read_map,
+     .argument = "FROM=TO",
+     .help = "of html: sources whose path begins with FROM lie in TO now (may be given several times)"},
     {.kind = BASE_OPTION_HEADING, .help = "Only a part"},
     CLI_PROFILE_THREADS(MEMBER),
     CLI_PROFILE_IMAGE(MEMBER, "calls"),
@@ -78,6 +115,7 @@ static const struct base_option export_options[] = {
 
 static const char *const export_notes[] = {
     "A file appears when all of it is written; the profile is never written to.",
+    "  tally export --format html && xdg-open tally.html",
     "  tally export --format pprof && go tool pprof -http : tally.pb.gz",
     "  tally export --format folded | flamegraph.pl > flame.svg",
     "  tally export --format callgrind && callgrind_annotate callgrind.out.tally",
@@ -110,7 +148,8 @@ static int check(struct export_wish *wish, struct base_error *error)
     bool functions = csv && (wish->table < 0 || wish->table == EXPORT_FLAT || wish->table == EXPORT_EDGES);
     if (wish->format < 0)
         return base_fail(error, BASE_EUSAGE,
-                         "export: which --format? There are pprof, callgrind, folded, speedscope and csv");
+                         "export: which --format? There are pprof, callgrind, folded, speedscope, csv "
+                         "and html");
     if (wish->table >= 0 && !csv)
         return refuse(error, "--table", "csv");
     if (wish->samples && !folded)
@@ -119,6 +158,17 @@ static int check(struct export_wish *wish, struct base_error *error)
         return refuse(error, "--marks", "folded");
     if (wish->threads && !folded && wish->format != EXPORT_SPEEDSCOPE)
         return refuse(error, "--threads", "folded or speedscope");
+    bool html = wish->format == EXPORT_HTML;
+    if (wish->against && !html)
+        return refuse(error, "--against", "html; tally diff compares as text");
+    if (wish->annotated != UINT64_MAX && !html)
+        return refuse(error, "--annotate", "html");
+    if (wish->sources.count && !html)
+        return refuse(error, "--source-map", "html");
+    if (html && !export_has_page())
+        return base_fail(error, BASE_EUNSUPPORTED,
+                         "export: this tally was built without npm and has no page in it; install nodejs and "
+                         "npm (make setup) and build it anew");
     if (wish->inlines && !functions && wish->format != EXPORT_CALLGRIND)
         return refuse(error, "--inlines", "callgrind, or csv with --table flat or edges");
     if (csv && wish->table == EXPORT_EDGES && (wish->part.cpus || wish->counter))
@@ -137,11 +187,12 @@ static int check(struct export_wish *wish, struct base_error *error)
 /* NULL: standard output. */
 static const char *choose_output(const struct export_wish *wish)
 {
-    static const char *const names[] = {"tally.pb.gz", "callgrind.out.tally", "tally.folded",
-                                        "tally.speedscope.json", "tally.csv"};
+    static const char *const names[] = {"tally.pb.gz",           "callgrind.out.tally", "tally.folded",
+                                        "tally.speedscope.json", "tally.csv",           "tally.html"};
     if (wish->output)
         return strcmp(wish->output, "-") ? wish->output : NULL;
-    bool to_file = wish->format == EXPORT_PPROF || base_terminal_is(STDOUT_FILENO);
+    bool to_file =
+        wish->format == EXPORT_PPROF || wish->format == EXPORT_HTML || base_terminal_is(STDOUT_FILENO);
     return to_file ? names[wish->format] : NULL;
 }
 
@@ -190,12 +241,48 @@ static int to_file(const struct profile *profile, const struct export_options *o
     int finished = cli_file_finish(&file, result == BASE_OK, error);
     if (result < 0 || finished < 0)
         return cli_fail(error);
-    static const char *const names[] = {"pprof", "callgrind", "folded", "speedscope", "csv"};
+    static const char *const names[] = {"pprof", "callgrind", "folded", "speedscope", "csv", "html"};
     say_written(names[options->format], path, length);
     return CLI_OK;
 }
 
 /* --- the command --- */
+
+static int put(const struct profile *profile, const struct export_options *options, const char *path,
+               struct base_error *error)
+{
+    return path ? to_file(profile, options, path, error) : to_standard(profile, options, error);
+}
+
+/* The page has reports in it beside the profile. */
+static int export_page(const struct profile *profile, const struct export_wish *wish,
+                       struct export_options *options, struct report_options *part, struct base_error *error)
+{
+    struct cli_page page;
+    struct profile *against = NULL;
+    part->file = options->file;
+    part->debuginfod = wish->debuginfod;
+    if (wish->against && cli_profile_load(wish->against, true, wish->debuginfod, &against, error) < 0)
+        return cli_fail(error);
+    int code = cli_page_build(
+        &page, profile, part,
+        &(struct cli_page_wish){wish->annotated == UINT64_MAX ? ANNOTATED : (size_t)wish->annotated,
+                                &wish->sources, against, wish->against},
+        error);
+    int status = CLI_FAILED;
+    if (code < 0)
+        cli_fail(error);
+    else {
+        options->against = against;
+        options->against_file = wish->against;
+        options->documents = page.documents;
+        options->document_count = page.count;
+        status = put(profile, options, choose_output(wish), error);
+        cli_page_free(&page);
+    }
+    profile_free(against);
+    return status;
+}
 
 static int export_part(const struct profile *profile, const struct export_wish *wish, const char *file,
                        struct base_error *error)
@@ -225,15 +312,15 @@ static int export_part(const struct profile *profile, const struct export_wish *
         .creator = "tally " TALLY_VERSION,
         .file = file,
     };
-    const char *path = choose_output(wish);
-    int status = path ? to_file(profile, &options, path, error) : to_standard(profile, &options, error);
+    int status = wish->format == EXPORT_HTML ? export_page(profile, wish, &options, &part, error)
+                                             : put(profile, &options, choose_output(wish), error);
     report_select_free(&selection);
     return status;
 }
 
 int cmd_export(int argc, char **argv)
 {
-    struct export_wish wish = {.format = -1, .table = -1};
+    struct export_wish wish = {.format = -1, .table = -1, .annotated = UINT64_MAX};
     struct base_options_rest rest;
     struct base_error error = {0};
     struct profile *profile = NULL;

@@ -51,6 +51,8 @@ static bool write_format(struct export_job *job)
         return export_folded(job);
     case EXPORT_SPEEDSCOPE:
         return export_speedscope(job);
+    case EXPORT_HTML:
+        return export_html(job);
     case EXPORT_CSV:
         break;
     }
@@ -74,6 +76,11 @@ static bool write_all(struct export_job *job)
 int export_profile(const struct profile *profile, const struct export_options *options, export_sink *sink,
                    void *context, struct base_error *error)
 {
+    if (options->format == EXPORT_HTML && !export_has_page())
+        return base_fail(
+            error, BASE_EUNSUPPORTED,
+            "this tally has no page in it: it was built where npm was missing; install nodejs and "
+            "npm (make setup) and build it anew");
     struct export_output *output = calloc(1, sizeof *output);
     struct export_job job = {.profile = profile, .options = options, .output = output};
     if (output) {

@@ -23,6 +23,7 @@ enum export_format {
     EXPORT_FOLDED,     /* one line a stack: flamegraph.pl and its heirs */
     EXPORT_SPEEDSCOPE, /* JSON, schema of speedscope */
     EXPORT_CSV,        /* RFC 4180 */
+    EXPORT_HTML,       /* a page of its own, web/ */
 };
 
 enum export_table { EXPORT_FLAT, EXPORT_TREE, EXPORT_EDGES, EXPORT_COUNTERS };
@@ -32,6 +33,12 @@ enum export_table { EXPORT_FLAT, EXPORT_TREE, EXPORT_EDGES, EXPORT_COUNTERS };
 struct export_part {
     const bool *threads, *images;
     const uint8_t *cpus; /* a bit each */
+};
+
+/* A JSON document, such as a report, put into the page as the element "tally-NAME"; names are letters, digits and '-'. */
+struct export_document {
+    const char *name, *bytes;
+    size_t length;
 };
 
 struct export_options {
@@ -46,12 +53,20 @@ struct export_options {
     bool marks; /* EXPORT_FOLDED: _[k] behind kernel functions, _[i] behind inlined, _[j] generated ones */
     const char *creator; /* "tally 0.1.0" */
     const char *file;    /* name of the profile */
+    /* EXPORT_HTML: what the page has beside the profile itself, as it is */
+    const struct export_document *documents;
+    size_t document_count;
+    const struct profile *against; /* NULL, or an earlier one that differences are drawn to */
+    const char *against_file;
 };
+
+/* Was the page there when this program was built? Without it EXPORT_HTML fails. */
+bool export_has_page(void);
 
 /* Takes `length` bytes; false: it could not, and nothing more is to be sent. */
 typedef bool export_sink(void *context, const void *bytes, size_t length);
 
-/* BASE_ENOMEM has a message, BASE_EIO none: the sink refused and knows why. What was sent until then is of no use. */
+/* BASE_EUNSUPPORTED: this build has no page. BASE_ENOMEM has a message, BASE_EIO none: the sink refused and knows why. What was sent until then is of no use. */
 int export_profile(const struct profile *profile, const struct export_options *options, export_sink *sink,
                    void *context, struct base_error *error);
 

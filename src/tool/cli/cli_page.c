@@ -1,0 +1,199 @@
+#include "cli_page.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base_array.h"
+#include "base_json.h"
+#include "base_text.h"
+#include "report_diff.h"
+#include "report_select.h"
+
+static int no_memory(struct base_error *error)
+{
+    return base_fail(error, BASE_ENOMEM, "out of memory for the page");
+}
+
+/* Takes the text over. */
+static int add(struct cli_page *page, const char *name, struct base_text *text, struct base_error *error)
+{
+    size_t length = text->length;
+    char *bytes = text->failed ? NULL : base_text_detach(text), *copy = strdup(name);
+    if (!bytes || !copy || !base_array_room(page->documents, page->count, page->capacity)) {
+        base_text_free(text);
+        free(bytes);
+        free(copy);
+        return no_memory(error);
+    }
+    page->documents[page->count++] = (struct export_document){copy, bytes, length};
+    return BASE_OK;
+}
+
+void cli_page_free(struct cli_page *page)
+{
+    for (size_t i = 0; i < page->count; i++) {
+        free((char *)(uintptr_t)page->documents[i].name);
+        free((char *)(uintptr_t)page->documents[i].bytes);
+    }
+    free(page->documents);
+    *page = (struct cli_page){0};
+}
+
+/* A positive result: the report is there. 0: it makes no sense for this profile, which is no failure of the page. */
+static int add_report(struct cli_page *page, const char *name, const struct profile *profile,
+                      const struct report_options *options, struct base_error *error)
+{
+    struct base_text text = {0};
+    struct base_error why = {0};
+    int code = report_print(profile, options, &text, &why);
+    if (code == BASE_ENOMEM)
+        code = no_memory(error);
+    else if (code >= 0)
+        code = add(page, name, &text, error) < 0 ? BASE_ENOMEM : 1;
+    else
+        code = 0;
+    base_text_free(&text);
+    return code;
+}
+
+/* --- the hottest functions --- */
+
+struct hot {
+    uint32_t function;
+    int64_t self, total;
+};
+
+static int hottest_first(const void *left, const void *right)
+{
+    const struct hot *a = left, *b = right;
+    if (a->self != b->self)
+        return a->self > b->self ? -1 : 1;
+    return (a->function > b->function) - (a->function < b->function);
+}
+
+/* What each function has of its own; those without anything are left out. NULL when memory ran out. */
+static struct hot *find_hot(const struct profile *profile, const struct report_selection *selection,
+                            size_t *count)
+{
+    struct hot *list = calloc(profile->function_count + 1, sizeof *list);
+    *count = 0;
+    for (uint32_t i = 0; list && i < profile->function_count; i++)
+        list[i].function = i;
+    for (size_t i = 0; list && i < profile->cell_count; i++) {
+        const struct profile_cell *cell = &profile->cells[i];
+        uint32_t function = profile->addresses[profile->nodes[cell->node].address].function;
+        if (function && report_select_takes(selection, profile, cell) &&
+            __builtin_add_overflow(list[function].self, cell->value, &list[function].self))
+            list[function].self = INT64_MAX;
+    }
+    for (uint32_t i = 0; list && i < profile->function_count; i++)
+        if (list[i].self > 0)
+            list[(*count)++] = list[i];
+    if (list)
+        qsort(list, *count, sizeof *list, hottest_first);
+    return list;
+}
+
+/* By its address: names may be those of several. */
+static int add_annotated(struct cli_page *page, struct base_json *index, const struct profile *profile,
+                         const struct report_options *options, const struct cli_page_sources *sources,
+                         uint32_t function, struct base_error *error)
+{
+    const struct profile_function *item = &profile->functions[function];
+    const char *image = profile_text(profile, profile->images[item->image].name);
+    char part[32];
+    char *place = NULL;
+    if (asprintf(&place, "%s+0x%llx", image, (unsigned long long)item->start) < 0)
+        return no_memory(error);
+    struct report_annotation annotation = {
+        .function = place, .assembly = true, .maps = sources->maps, .map_count = sources->count};
+    struct report_options wish = *options;
+    wish.view = REPORT_ANNOTATE;
+    wish.image = NULL;
+    wish.annotation = &annotation;
+    snprintf(part, sizeof part, "annotate-%zu", page->count);
+    int code = add_report(page, part, profile, &wish, error);
+    free(place);
+    if (code > 0) {
+        base_json_begin(index, NULL, '{');
+        base_json_string(index, "name", profile_text(profile, item->name));
+        base_json_string(index, "image", image);
+        base_json_string(index, "part", part);
+        base_json_end(index, '}');
+    }
+    return code;
+}
+
+static int annotate_hot(struct cli_page *page, const struct profile *profile,
+                        const struct report_options *options, const struct cli_page_wish *wish,
+                        const struct hot *hot, size_t count, struct base_error *error)
+{
+    struct base_text text = {0};
+    struct base_json index = {.out = &text, .lines = 2};
+    int code = 0;
+    base_json_begin(&index, NULL, '{');
+    base_json_begin(&index, "functions", '[');
+    for (size_t i = 0, done = 0; code >= 0 && i < count && done < wish->annotated; i++) {
+        code = add_annotated(page, &index, profile, options, wish->sources, hot[i].function, error);
+        done += code > 0;
+    }
+    base_json_end(&index, ']');
+    base_json_end(&index, '}');
+    if (code >= 0)
+        code = add(page, "annotated", &text, error);
+    base_text_free(&text);
+    return code < 0 ? code : BASE_OK;
+}
+
+static int add_hot(struct cli_page *page, const struct profile *profile, const struct report_options *options,
+                   const struct cli_page_wish *wish, struct base_error *error)
+{
+    struct report_selection selection;
+    struct base_error why = {0};
+    if (report_select(profile, options, &selection, &why) < 0)
+        return BASE_OK; /* no counter: nothing is hot */
+    size_t count = 0;
+    struct hot *hot = find_hot(profile, &selection, &count);
+    int code = hot ? annotate_hot(page, profile, options, wish, hot, count, error) : no_memory(error);
+    free(hot);
+    report_select_free(&selection);
+    return code;
+}
+
+/* --- all of it --- */
+
+static int add_difference(struct cli_page *page, const struct profile *profile,
+                          const struct report_options *options, const struct cli_page_wish *wish,
+                          struct base_error *error)
+{
+    const struct report_diff_run runs[] = {{wish->against, wish->against_file}, {profile, options->file}};
+    struct report_diff_options view = {
+        .view = REPORT_DIFF_FUNCTIONS, .counter = options->counter, .fail_above = -1, .json = true};
+    struct base_text text = {0};
+    int code = report_diff_print(runs, 2, 1, &view, NULL, &text, error);
+    if (code >= 0)
+        code = add(page, "diff", &text, error);
+    base_text_free(&text);
+    return code;
+}
+
+int cli_page_build(struct cli_page *page, const struct profile *profile, const struct report_options *options,
+                   const struct cli_page_wish *wish, struct base_error *error)
+{
+    *page = (struct cli_page){0};
+    struct report_options view = *options;
+    view.json = true;
+    view.view = REPORT_FLAT;
+    int code = add_report(page, "flat", profile, &view, error);
+    view.view = REPORT_LOSSES;
+    if (code >= 0)
+        code = add_report(page, "losses", profile, &view, error);
+    if (code >= 0 && wish->annotated)
+        code = add_hot(page, profile, &view, wish, error);
+    if (code >= 0 && wish->against)
+        code = add_difference(page, profile, options, wish, error);
+    if (code < 0)
+        cli_page_free(page);
+    return code < 0 ? code : BASE_OK;
+}

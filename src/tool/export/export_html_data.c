@@ -1,0 +1,349 @@
+/* export_html_data.c - a profile as columns of JSON: what is one record in the model is one array a member here, which packs
+ * better and is read without an object a record. Numbers that grow are written as differences.
+ *
+ * Cells of one branch, thread and counter are one; CPUs are not told apart. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base_array.h"
+#include "export_html.h"
+#include "export_tree.h"
+
+struct sum { /* one cell of the page */
+    uint32_t branch, thread;
+    uint16_t counter;
+    struct export_figure figure;
+};
+
+struct data {
+    struct export_output *output;
+    const struct profile *profile;
+    const struct export_options *options;
+    struct export_frames frames;
+    struct export_tree tree;
+    struct sum *sums;
+    size_t sum_count;
+    size_t *edges; /* those to write */
+    size_t edge_count;
+};
+
+/* --- gathering --- */
+
+static int by_place(const void *left, const void *right)
+{
+    const struct sum *a = left, *b = right;
+    if (a->counter != b->counter)
+        return a->counter < b->counter ? -1 : 1;
+    if (a->thread != b->thread)
+        return a->thread < b->thread ? -1 : 1;
+    return (a->branch > b->branch) - (a->branch < b->branch);
+}
+
+static bool same_place(const struct sum *a, const struct sum *b)
+{
+    return a->counter == b->counter && a->thread == b->thread && a->branch == b->branch;
+}
+
+static bool gather_sums(struct data *data)
+{
+    const struct profile *profile = data->profile;
+    data->sums = calloc(profile->cell_count + 1, sizeof *data->sums);
+    if (!data->sums)
+        return false;
+    size_t count = 0, kept = 0;
+    for (size_t i = 0; i < profile->cell_count; i++) {
+        const struct profile_cell *cell = &profile->cells[i];
+        if (data->tree.leaf[i])
+            data->sums[count++] =
+                (struct sum){data->tree.leaf[i], cell->thread, cell->counter, {cell->value, cell->samples}};
+    }
+    qsort(data->sums, count, sizeof *data->sums, by_place);
+    for (size_t i = 0; i < count; i++)
+        if (kept && same_place(&data->sums[kept - 1], &data->sums[i]))
+            export_tree_add(profile, data->sums[i].counter, &data->sums[kept - 1].figure,
+                            &data->sums[i].figure);
+        else
+            data->sums[kept++] = data->sums[i];
+    data->sum_count = kept;
+    return true;
+}
+
+/* The ELF function at an address, as a number of function; the callee's and the caller's alike. 0: none. */
+static uint32_t function_at(struct data *data, uint32_t address)
+{
+    size_t count;
+    if (!address)
+        return 0;
+    const uint32_t *chain = export_frames_chain(&data->frames, address, &count);
+    return count ? data->frames.frames[chain[count - 1]].function : 0;
+}
+
+/* Finds their functions, too, so that all are there when names are made. */
+static bool gather_edges(struct data *data)
+{
+    const struct profile *profile = data->profile;
+    data->edges = calloc(profile->edge_count + 1, sizeof *data->edges);
+    if (!data->edges)
+        return false;
+    for (size_t i = 1; i < profile->edge_count; i++) {
+        const struct profile_edge *edge = &profile->edges[i];
+        if (!export_tree_takes_edge(profile, data->options, edge))
+            continue;
+        if (!function_at(data, edge->callee) || (edge->site && !function_at(data, edge->site)))
+            return false;
+        data->edges[data->edge_count++] = i;
+    }
+    return true;
+}
+
+/* --- writing --- */
+
+static void text(struct data *data, const char *string)
+{
+    export_output_text(data->output, string);
+}
+
+static void name(struct data *data, uint32_t string)
+{
+    export_output_name(data->output, profile_text(data->profile, string), EXPORT_ESCAPE_JSON);
+}
+
+/* Begins a column: what was before it ends. */
+static void column(struct data *data, const char *title, bool first)
+{
+    text(data, first ? "\"" : "],\n\"");
+    text(data, title);
+    text(data, "\":[");
+}
+
+static void number(struct data *data, size_t index, uint64_t value)
+{
+    if (index)
+        export_output_bytes(data->output, ",", 1);
+    export_output_unsigned(data->output, value);
+}
+
+static void signed_number(struct data *data, size_t index, int64_t value)
+{
+    if (index)
+        export_output_bytes(data->output, ",", 1);
+    export_output_integer(data->output, value);
+}
+
+static void next(struct data *data, size_t index)
+{
+    if (index)
+        export_output_bytes(data->output, ",", 1);
+}
+
+static void write_meta(struct data *data)
+{
+    const struct profile *profile = data->profile;
+    text(data, "\"meta\":{");
+    for (size_t i = 0; i < profile->meta_count; i++) {
+        next(data, i);
+        name(data, profile->meta[i].key);
+        text(data, ":");
+        name(data, profile->meta[i].value);
+    }
+    text(data, "},\n");
+}
+
+static void write_counters(struct data *data)
+{
+    static const char *const combines[] = {"", "sum", "peak", "live"};
+    const struct profile *profile = data->profile;
+    uint16_t only = data->options->counter;
+    text(data, "\"counters\":[");
+    for (size_t i = 1; i < profile->counter_count; i++) {
+        const struct profile_counter *counter = &profile->counters[i];
+        text(data, i > 1 ? ",\n{\"name\":" : "{\"name\":");
+        name(data, counter->name);
+        text(data, ",\"unit\":");
+        name(data, counter->unit);
+        text(data, counter->exact ? ",\"exact\":true" : ",\"exact\":false");
+        text(data, !only || only == i ? ",\"taken\":true" : ",\"taken\":false");
+        text(data, ",\"combine\":\"");
+        text(data, counter->combine <= PROFILE_LIVE ? combines[counter->combine] : "");
+        text(data, "\"}");
+    }
+    text(data, "],\n\"preferred\":");
+    export_output_unsigned(data->output, data->options->preferred);
+    text(data, ",\n");
+}
+
+static void write_images(struct data *data)
+{
+    const struct profile *profile = data->profile;
+    text(data, "\"images\":[");
+    for (size_t i = 0; i < profile->image_count; i++) {
+        const struct profile_image *image = &profile->images[i];
+        text(data, i ? ",\n{\"name\":" : "{\"name\":");
+        name(data, image->name);
+        text(data, ",\"path\":");
+        name(data, image->path);
+        text(data, ",\"build_id\":");
+        name(data, image->build_id);
+        text(data, ",\"kind\":");
+        export_output_unsigned(data->output, image->kind);
+        text(data, "}");
+    }
+    text(data, "],\n");
+}
+
+static void write_processes(struct data *data)
+{
+    const struct profile *profile = data->profile;
+    text(data, "\"processes\":[");
+    for (size_t i = 0; i < profile->process_count; i++) {
+        const struct profile_process *process = &profile->processes[i];
+        const char *origin = profile_origin(profile, process->origin, "name");
+        text(data, i ? ",\n{\"pid\":" : "{\"pid\":");
+        export_output_integer(data->output, process->pid);
+        text(data, ",\"name\":");
+        name(data, process->name);
+        text(data, ",\"command\":");
+        name(data, process->command);
+        text(data, ",\"origin\":");
+        export_output_name(data->output, origin ? origin : "", EXPORT_ESCAPE_JSON);
+        text(data, ",\"start_ns\":");
+        export_output_unsigned(data->output, process->start_ns);
+        text(data, ",\"end_ns\":");
+        export_output_unsigned(data->output, process->end_ns);
+        text(data, "}");
+    }
+    text(data, "],\n");
+}
+
+static void write_threads(struct data *data)
+{
+    const struct profile *profile = data->profile;
+    text(data, "\"threads\":{");
+    column(data, "process", true);
+    for (size_t i = 0; i < profile->thread_count; i++)
+        number(data, i, profile->threads[i].process);
+    column(data, "tid", false);
+    for (size_t i = 0; i < profile->thread_count; i++)
+        signed_number(data, i, profile->threads[i].tid);
+    column(data, "name", false);
+    for (size_t i = 0; i < profile->thread_count; i++) {
+        next(data, i);
+        name(data, profile->threads[i].name);
+    }
+    text(data, "]},\n");
+}
+
+static void write_functions(struct data *data)
+{
+    const struct export_frames *frames = &data->frames;
+    text(data, "\"functions\":{");
+    column(data, "name", true);
+    for (size_t i = 0; i < frames->function_count; i++) {
+        next(data, i);
+        text(data, i ? frames->names[i] : "\"\"");
+    }
+    column(data, "kind", false);
+    for (size_t i = 0; i < frames->function_count; i++)
+        number(data, i, frames->functions[i].kind);
+    column(data, "image", false);
+    for (size_t i = 0; i < frames->function_count; i++)
+        number(data, i, frames->functions[i].image);
+    column(data, "file", false);
+    for (size_t i = 0; i < frames->function_count; i++) {
+        next(data, i);
+        name(data, frames->functions[i].file);
+    }
+    text(data, "]},\n");
+}
+
+/* A parent as how far before its child it is. */
+static void write_tree(struct data *data)
+{
+    const struct export_tree *tree = &data->tree;
+    text(data, "\"tree\":{");
+    column(data, "up", true);
+    for (size_t i = 0; i < tree->count; i++)
+        number(data, i, i - tree->branches[i].parent);
+    column(data, "function", false);
+    for (size_t i = 0; i < tree->count; i++)
+        number(data, i, data->frames.frames[tree->branches[i].frame].function);
+    text(data, "]},\n");
+}
+
+static void write_cells(struct data *data)
+{
+    text(data, "\"cells\":{");
+    column(data, "counter", true);
+    for (size_t i = 0; i < data->sum_count; i++)
+        number(data, i, data->sums[i].counter);
+    column(data, "thread", false);
+    for (size_t i = 0; i < data->sum_count; i++)
+        number(data, i, data->sums[i].thread);
+    column(data, "branch", false);
+    for (size_t i = 0; i < data->sum_count; i++)
+        signed_number(data, i, (int64_t)data->sums[i].branch - (i ? (int64_t)data->sums[i - 1].branch : 0));
+    column(data, "value", false);
+    for (size_t i = 0; i < data->sum_count; i++)
+        signed_number(data, i, data->sums[i].figure.value);
+    column(data, "samples", false);
+    for (size_t i = 0; i < data->sum_count; i++)
+        number(data, i, data->sums[i].figure.samples);
+    text(data, "]},\n");
+}
+
+static void write_edges(struct data *data)
+{
+    const struct profile_edge *edges = data->profile->edges;
+    text(data, "\"edges\":{");
+    column(data, "caller", true);
+    for (size_t i = 0; i < data->edge_count; i++)
+        number(data, i, function_at(data, edges[data->edges[i]].site));
+    column(data, "callee", false);
+    for (size_t i = 0; i < data->edge_count; i++)
+        number(data, i, function_at(data, edges[data->edges[i]].callee));
+    column(data, "thread", false);
+    for (size_t i = 0; i < data->edge_count; i++)
+        number(data, i, edges[data->edges[i]].thread);
+    column(data, "kind", false);
+    for (size_t i = 0; i < data->edge_count; i++)
+        number(data, i, edges[data->edges[i]].kind);
+    column(data, "calls", false);
+    for (size_t i = 0; i < data->edge_count; i++)
+        number(data, i, edges[data->edges[i]].calls);
+    text(data, "]}}\n");
+}
+
+static void write_all(struct data *data)
+{
+    text(data, "{\"version\":1,\"creator\":");
+    export_output_name(data->output, data->options->creator, EXPORT_ESCAPE_JSON);
+    text(data, ",\"file\":");
+    export_output_name(data->output, data->options->file, EXPORT_ESCAPE_JSON);
+    text(data, ",\n");
+    write_meta(data);
+    write_counters(data);
+    write_images(data);
+    write_processes(data);
+    write_threads(data);
+    write_functions(data);
+    write_tree(data);
+    write_cells(data);
+    write_edges(data);
+}
+
+bool export_html_data(struct export_output *output, const struct profile *profile,
+                      const struct export_options *options)
+{
+    struct data data = {.output = output, .profile = profile, .options = options};
+    data.tree = (struct export_tree){.frames = &data.frames, .apart = EXPORT_TOGETHER, .marks = true};
+    bool done = export_frames_init(&data.frames, profile, EXPORT_DETAIL_INLINES) &&
+                export_tree_build(&data.tree, options) && gather_sums(&data) && gather_edges(&data) &&
+                export_frames_write_names(&data.frames, EXPORT_ESCAPE_JSON, false);
+    if (done)
+        write_all(&data);
+    free(data.sums);
+    free(data.edges);
+    export_tree_free(&data.tree);
+    export_frames_free(&data.frames);
+    return done;
+}

@@ -1,0 +1,157 @@
+// browser.mjs MODULES CHROMIUM PLAN - opens pages and says what is in them. PLAN is JSON, a list of steps; the answer is JSON: what each
+// step found, and everything that must not happen: errors, words on the console, requests.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+
+const [modules, executablePath, plan] = process.argv.slice(2);
+const require = createRequire(join(modules, "x.js"));
+const { chromium } = require("playwright-core");
+const axe = readFileSync(join(modules, "axe-core", "axe.min.js"), "utf8");
+
+const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
+const bad = [];
+let page = null, context = null;
+
+async function open({ scheme = "light", width = 1280, height = 860 }) {
+  await context?.close();
+  context = await browser.newContext({ viewport: { width, height }, colorScheme: scheme, bypassCSP: true });
+  page = await context.newPage();
+  page.setDefaultTimeout(15000);
+  page.on("console", (message) => bad.push(`console: ${message.text()}`));
+  page.on("pageerror", (error) => bad.push(`error: ${error.stack}`));
+  page.on("request", (request) => {
+    if (!/^(file|data):/.test(request.url())) bad.push(`request: ${request.url()}`);
+  });
+}
+
+/** Every row of a table, which may be longer than what is in the document at a time. */
+async function rows(selector) {
+  return page.evaluate(async (name) => {
+    const table = document.querySelector(name), seen = new Map();
+    const texts = (row) => [...row.cells].map((cell) => cell.innerText.replace(/\s+/g, " ").trim());
+    const titles = texts(table.querySelector("thead tr")).map((text) => text.replace(/ [▲▼]$/, ""));
+    for (let last = -1; table.scrollTop !== last; ) {
+      for (const row of table.querySelectorAll("tbody tr:not([aria-hidden])"))
+        seen.set(Number(row.getAttribute("aria-rowindex")), Object.fromEntries(texts(row).map((text, i) => [titles[i], text])));
+      last = table.scrollTop;
+      table.scrollTop += table.clientHeight / 2;
+      await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    }
+    return [...seen].sort((a, b) => a[0] - b[0]).map((it) => it[1]);
+  }, selector);
+}
+
+async function settle() {
+  await page.waitForFunction(() => document.querySelector("main h1, main .warning"));
+  await page.waitForFunction(() => ![...document.querySelectorAll("main p")].some((it) => it.innerText === "Unpacking …"));
+  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+}
+
+const steps = {
+  open: (step) => open(step),
+  async go({ file, hash = "" }) {
+    const address = "file://" + file + "#/" + hash;
+    await page.goto(address);
+    await settle();
+  },
+  async text({ of = "main" }) {
+    return page.locator(of).first().innerText();
+  },
+  async texts({ of }) {
+    return page.locator(of).evaluateAll((list) => list.map((it) => it.innerText ?? it.textContent));
+  },
+  async rows({ of }) {
+    return rows(of);
+  },
+  async click({ of }) {
+    await page.locator(of).first().click();
+    await settle();
+  },
+  async type({ of, text }) {
+    await page.fill(of, text);
+    await settle();
+  },
+  async choose({ of, value }) {
+    await page.selectOption(of, value);
+    await settle();
+  },
+  async slide({ of, value }) {
+    await page.locator(of).fill(String(value));
+    await settle();
+  },
+  async keys({ of, keys }) {
+    if (of) await page.focus(of);
+    for (const key of keys) await page.keyboard.press(key);
+    await settle();
+  },
+  async hash() {
+    return page.evaluate(() => location.hash);
+  },
+  async title() {
+    return page.title();
+  },
+  async focused() {
+    return page.evaluate(() => document.activeElement?.id ?? "");
+  },
+  /** How far the document is wider than the window. */
+  async overflow() {
+    return page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  },
+  /** How many pixels of a canvas have colour, of all. */
+  async painted({ of }) {
+    return page.evaluate((name) => {
+      const { width, height } = document.querySelector(name), all = width * height;
+      const pen = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
+      pen.drawImage(document.querySelector(name), 0, 0);
+      const bytes = pen.getImageData(0, 0, width, height).data;
+      let painted = 0;
+      for (let i = 3; i < bytes.length; i += 4) if (bytes[i]) painted++;
+      return painted / all;
+    }, of);
+  },
+  async axe() {
+    await page.evaluate(axe);
+    const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+    return found.violations.map((it) => `${it.id}: ${it.help}: ${it.nodes.slice(0, 3).map((node) => node.html.slice(0, 160)).join(" | ")}`);
+  },
+  async shot({ path, full = false }) {
+    await page.screenshot({ path, fullPage: full });
+  },
+  async print({ path }) {
+    await page.pdf({ path, format: "A4", printBackground: true });
+  },
+  /** Milliseconds until the first view was there, and those that a search and a zoom take. */
+  async speed({ file, words }) {
+    await page.goto("file://" + file + "#/flame");
+    await settle();
+    const marks = await page.evaluate(() => ({
+      paint: performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0,
+      shown: performance.getEntriesByName("tally-shown")[0]?.startTime ?? 0 }));
+    const took = (act) => page.evaluate(async (code) => {
+      const start = performance.now();
+      new Function(code)();
+      await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+      return performance.now() - start;
+    }, act);
+    const search = await took(`const it = document.getElementById("search"); it.value = ${JSON.stringify(words)};
+      it.dispatchEvent(new Event("input", { bubbles: true }));`);
+    const middle = await page.evaluate(() => {
+      const area = document.querySelector("canvas").getBoundingClientRect();
+      return { x: area.left + area.width / 4, y: area.top + 50 };
+    });
+    const zoom = await took(`const at = document.querySelector("canvas");
+      at.dispatchEvent(new MouseEvent("click", { bubbles: true, clientX: ${middle.x}, clientY: ${middle.y} }));`);
+    return { ...marks, search, zoom };
+  },
+};
+
+const found = [];
+try {
+  for (const step of JSON.parse(readFileSync(plan, "utf8"))) found.push((await steps[step.do](step)) ?? null);
+} catch (error) {
+  bad.push(`step ${found.length + 1}: ${error.message}`);
+  await page?.screenshot({ path: plan + ".png" }).catch(() => undefined);
+}
+await browser.close();
+process.stdout.write(JSON.stringify({ found, bad }));

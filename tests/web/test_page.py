@@ -1,0 +1,392 @@
+#!/usr/bin/python3
+"""The page of tally export --format html in a browser: every view, its figures beside those of tally report, keys and links.
+
+test_page.py TALLY FOLDER PROGRAMS MAKE_EXPORT [CASE...]; FOLDER takes the npm packages and, in shots/, a picture of each view."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "system"))
+import tally  # noqa: E402
+from tap import Skip, case, need, run  # noqa: E402
+
+FOLDER, PROGRAMS, MAKE_EXPORT = map(os.path.abspath, sys.argv[2:5])
+VIEWS = ("overview", "flame", "functions", "function", "source", "threads", "candidates")
+NO_PAGE = b"was built without npm"
+SHOTS = os.path.join(FOLDER, "shots")
+
+
+# --- the browser ---
+
+
+def chromium():
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if shutil.which(name):
+            return shutil.which(name)
+    raise Skip("no program chromium")
+
+
+def node_modules():
+    """Where the packages are; installed once a build folder."""
+    need("node", "npm")
+    folder = os.path.join(FOLDER, "node")
+    modules = os.path.join(folder, "node_modules")
+    if os.path.isdir(os.path.join(modules, "axe-core")) and os.path.isdir(os.path.join(modules, "playwright-core")):
+        return modules
+    os.makedirs(folder, exist_ok=True)
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(os.path.join(HERE, name), folder)
+    try:
+        done = subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=folder, timeout=120,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise Skip("npm could not install playwright-core and axe-core in time") from error
+    if done.returncode:
+        raise Skip("npm could not install playwright-core and axe-core: " + done.stdout.decode(errors="replace").strip()[-200:])
+    return modules
+
+
+def browse(context, *steps):
+    """What each step found; nothing bad may have happened."""
+    program, modules, plan = chromium(), node_modules(), context.path("plan.json")
+    os.makedirs(SHOTS, exist_ok=True)
+    with open(plan, "w", encoding="utf-8") as stream:
+        json.dump(steps, stream)
+    environment = dict(os.environ, HOME=context.folder, XDG_CONFIG_HOME=context.folder)
+    done = subprocess.run(["node", os.path.join(HERE, "browser.mjs"), modules, program, plan], env=environment, timeout=100,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    if not context.equal(done.returncode, 0, "browser.mjs: " + done.stderr.decode(errors="replace")[-800:]):
+        return [None] * len(steps)
+    answer = json.loads(done.stdout)
+    context.equal(answer["bad"], [], "what must not happen")
+    if answer["bad"] and os.path.exists(plan + ".png"):
+        shutil.copy(plan + ".png", os.path.join(SHOTS, "failed.png"))
+    return answer["found"] + [None] * (len(steps) - len(answer["found"]))
+
+
+def step(what, **options):
+    return {"do": what, **options}
+
+
+# --- what is shown ---
+
+
+def export(context, profile, *options, name="page.html"):
+    path = context.path(name)
+    done = tally.run(context, [context.tally, "export", "--format", "html", "-o", path, *options, profile])
+    if NO_PAGE in done.errors:
+        raise Skip("this tally was built without npm")
+    context.equal(done.status, 0, f"export ({done.text()})")
+    return path
+
+
+def made(context, name):
+    """One of the profiles that the tests of exports are made with: always the same figures."""
+    done = tally.run(context, [MAKE_EXPORT, context.folder])
+    context.equal(done.status, 0, "make_export")
+    return context.path(name + ".tally")
+
+
+def recorded(context, name="profile"):
+    program = os.path.join(PROGRAMS, "loops")
+    if not os.path.exists(program):
+        raise Skip("no program loops")
+    profile = tally.recorded(context, [program], ["--calls"], name=name)
+    return profile.path if hasattr(profile, "path") else context.path(name)
+
+
+def report(context, command, *options):
+    done = tally.run(context, [context.tally, command, "--json", *options])
+    context.equal(done.status, 0, f"{command} {options} ({done.text()})")
+    return json.loads(done.output)
+
+
+def percent(share):
+    """As Number.toFixed(1) does it."""
+    return f"{float(f'{share * 100:.9f}'):.1f} %"
+
+
+def margin(figure):
+    return f"±{(figure['high'] - figure['low']) / 2 * 100:.1f}" if figure.get("high", 0) > figure.get("low", 0) else ""
+
+
+def calls_of(row):
+    if "calls" not in row or row["calls"] is None:
+        return ""
+    recursive = row.get("recursive_calls") or 0
+    entering = row["calls"] - recursive
+    return ("≥" if row.get("calls_complete") is False else "") + (f"{entering:,}" if entering or not recursive else "") + (
+        f"+{recursive:,}" if recursive else "")
+
+
+def near(context, got, wanted, what):
+    """Shares of the page and of a report: both are rounded, so the last digit may differ by one."""
+    one, two = re.findall(r"[\d.]+", got), re.findall(r"[\d.]+", wanted)
+    context.check(len(one) == len(two) and all(abs(float(a) - float(b)) < 0.1001 for a, b in zip(one, two)),
+                  f"{what}: {got!r} on the page, {wanted!r} in the report")
+
+
+def compare_functions(context, rows, wanted, what, calls=True):
+    by_name = {}
+    for row in rows:
+        by_name.setdefault((row["function"], row["file"]), row)
+    expected = [row for row in wanted if row["self"]["value"] or row["total"]["value"]]
+    context.equal(len(rows), len(expected), f"{what}: functions")
+    for row in expected:
+        got = by_name.get((row["function"], row["image"] or ""))
+        if not context.check(got, f"{what}: {row['function']} is not on the page"):
+            continue
+        near(context, got["self"], f"{percent(row['self']['share'])} {margin(row['self'])}".strip(), f"{what}: self of {row['function']}")
+        near(context, got["total"], f"{percent(row['total']['share'])} {margin(row['total'])}".strip(), f"{what}: total of {row['function']}")
+        if "samples" in got:
+            context.equal(got["samples"], f"{row['self']['samples']:,}", f"{what}: samples of {row['function']}")
+        if calls:
+            context.equal(got.get("calls", ""), calls_of(row), f"{what}: calls of {row['function']}")
+
+
+# --- the cases ---
+
+
+@case
+def every_view_stands(context):
+    """Light, dark and narrow: no word on the console, no request, nothing for axe, no sideways scrolling; a picture of each."""
+    page = export(context, recorded(context))
+    steps, wants = [], []
+    for scheme, width in (("light", 1280), ("dark", 1280), ("light", 320)):
+        steps.append(step("open", scheme=scheme, width=width))
+        for view in (*VIEWS, "flame?mode=up", "flame?mode=function", "source?as=asm"):
+            name = f"{re.sub('[^a-z]+', '-', view)}-{scheme}-{width}"
+            steps += [step("go", file=page, hash=view), step("shot", path=os.path.join(SHOTS, name + ".png")), step("overflow"),
+                      step("axe") if width == 320 or "?" not in view else step("title")]
+            wants.append((len(steps), name))
+    found = browse(context, *steps)
+    for end, name in wants:
+        context.equal(found[end - 2], 0, f"{name}: wider than the window")
+        if isinstance(found[end - 1], list):
+            context.equal(found[end - 1], [], f"{name}: axe")
+        else:
+            context.check("Tally" in (found[end - 1] or ""), f"{name}: title {found[end - 1]!r}")
+
+
+@case
+def functions_say_what_report_says(context):
+    for name, counters in (("plain", ("time.cpu", "cache-misses", "heap.bytes")), ("profile", ("time.cpu",))):
+        profile = made(context, name) if name == "plain" else recorded(context)
+        page = export(context, profile)
+        steps = [step("open")]
+        for counter in counters:
+            steps += [step("go", file=page, hash=f"functions?counter={counter}"), step("rows", of=".table"),
+                      step("go", file=page, hash=f"functions?counter={counter}&inlines=1"), step("rows", of=".table")]
+        found = browse(context, *steps)
+        for i, counter in enumerate(counters):
+            first = i == 0
+            flat = report(context, "report", "--limit", "0%", "--counter", counter, profile)["rows"]
+            compare_functions(context, found[4 * i + 2] or [], flat, f"{name} {counter}", calls=first)
+            inlined = report(context, "report", "--limit", "0%", "--counter", counter, "--inlines", profile)["rows"]
+            compare_functions(context, found[4 * i + 4] or [], inlined, f"{name} {counter} --inlines", calls=False)
+
+
+@case
+def threads_filter_all_views(context):
+    profile = made(context, "plain")
+    page = export(context, profile)
+    threads = report(context, "report", "--limit", "0%", "--by", "thread", profile)["rows"]
+    wanted = threads[1]
+    box = f"[aria-label='Only {wanted['thread']} {wanted['tid']}']"
+    found = browse(context, step("open"), step("go", file=page, hash="threads"), step("rows", of=".table"), step("click", of=box),
+                   step("click", of="nav a:nth-child(3)"), step("rows", of=".table"), step("hash"), step("text", of="header .filter"))
+    context.equal([row["share"].split(" ±")[0] for row in found[2] or []], [percent(row["self"]["share"]) for row in threads], "threads")
+    flat = report(context, "report", "--limit", "0%", "--thread", str(wanted["tid"]), profile)["rows"]
+    compare_functions(context, found[5] or [], flat, "of one thread", calls=False)
+    context.check("threads=" in (found[6] or ""), f"the choice is in the address: {found[6]}")
+    context.check(str(wanted["tid"]) in (found[7] or ""), f"the choice is shown: {found[7]}")
+
+
+@case
+def edges_have_their_exact_calls(context):
+    profile = recorded(context)
+    page = export(context, profile)
+    edges = report(context, "report", "--edges", "--limit", "0%", profile)["rows"]
+    names = sorted({row["callee"]["function"] for row in edges} & {"lines", "nest", "leaf", "caller", "main"})
+    steps = [step("open")]
+    for name in names:
+        steps += [step("go", file=page, hash=f"function?fn={name}"), step("rows", of="[aria-label=Callers]"), step("texts", of=".drawing .box")]
+    found = browse(context, *steps)
+    for i, name in enumerate(names):
+        wanted = {}
+        for row in edges:
+            if row["callee"]["function"] == name:
+                caller = row["caller"]["function"] if row["caller"] else "outside"
+                wanted[caller] = wanted.get(caller, 0) + row["calls"]
+        got = {row["function"]: int(row["calls"].replace(",", "")) for row in found[3 * i + 2] or [] if row["calls"]}
+        context.equal(got, wanted, f"calls of {name} by caller")
+        drawn = " ".join(found[3 * i + 3] or [])
+        for caller, calls in wanted.items():
+            context.check(f"{calls:,} call" in drawn, f"{name}: the drawing has no {calls:,} calls from {caller}: {drawn!r}")
+    context.check(len(names) >= 3, f"only {names} were called")
+
+
+@case
+def flame_graph_searches_zooms_and_turns(context):
+    profile = recorded(context)
+    page = export(context, profile)
+    rows = {row["function"]: row for row in report(context, "report", "--limit", "0%", profile)["rows"]}
+    found = browse(
+        context, step("open"), step("go", file=page, hash="flame"), step("painted", of="canvas"),
+        step("keys", keys=["/"]), step("focused"), step("type", of="#search", text="nest"), step("text", of="[role=status]"),
+        step("type", of="#search", text=""), step("keys", of="canvas", keys=["ArrowDown", "ArrowDown", "ArrowDown"]),
+        step("text", of=".detail"), step("keys", of="canvas", keys=["Enter"]), step("hash"), step("keys", of="canvas", keys=["Backspace"]),
+        step("hash"), step("keys", of="canvas", keys=["Escape"]), step("hash"),
+        step("click", of="text=invert"), step("hash"), step("painted", of="canvas"),
+        step("click", of="text=bottom-up"), step("keys", of="canvas", keys=["ArrowUp", "ArrowUp"]), step("text", of=".detail"),
+        step("click", of="text=by function"), step("keys", of="canvas", keys=["ArrowUp"]), step("text", of=".detail"), step("keys", keys=["3"]), step("hash"))
+    hottest = max(rows.values(), key=lambda row: (row["self"]["value"], row["total"]["value"]))
+    for at in (2, 18):
+        context.check(found[at] and found[at] > 0.3, f"the graph is painted: {found[at]}")
+    context.equal(found[4], "search", "/ goes to the search")
+    near(context, (found[6] or "").split(" in")[0], percent(rows["nest"]["total"]["share"]), "what the search found")
+    context.check("100" in (found[9] or "") or "9" in (found[9] or ""), f"the frame below all: {found[9]}")
+    context.check(re.search(r"z=\d+\.\d+$", found[11] or ""), f"Enter zooms: {found[11]}")
+    context.check(re.search(r"z=\d+$", found[13] or ""), f"Backspace goes out: {found[13]}")
+    context.check("z=" not in (found[15] or "z="), f"Escape shows all: {found[15]}")
+    context.check("flip=1" in (found[17] or ""), f"invert: {found[17]}")
+    context.check((found[21] or "").startswith(hottest["function"]) and percent(hottest["self"]["share"]) in found[21],
+                  f"bottom-up begins with {hottest['function']}: {found[21]}")
+    context.check((found[24] or "").startswith(hottest["function"]) and percent(hottest["total"]["share"]) in found[24],
+                  f"by function: {found[24]}")
+    context.check((found[26] or "").startswith("#/functions"), f"a digit chooses a view: {found[26]}")
+
+
+@case
+def candidates_agree_with_tally_candidates(context):
+    profile = recorded(context)
+    page = export(context, profile)
+    wanted = report(context, "candidates", "--limit", "0%", "--speedup", "10", "--invoke-cost", "2us", profile)["rows"]
+    found = browse(context, step("open"), step("go", file=page, hash="candidates"), step("slide", of="input[type=range] >> nth=0", value=8),
+                   step("slide", of="input[type=range] >> nth=1", value=8), step("rows", of=".table"), step("texts", of=".sliders b"))
+    context.equal(found[5], ["10.0×", "2.00 µs"], "the sliders")
+    got = {row["function"]: row for row in found[4] or []}
+    compared = 0
+    for row in wanted:
+        if row.get("calls") is None or not row["bound"] or row["bound"]["value"] is None:
+            continue
+        near(context, got[row["function"]]["whole, at best"].split(" ")[0], f"{row['bound']['value']:.2f}×", f"bound of {row['function']}")
+        compared += 1
+    context.check(compared >= 3, f"only {compared} functions were compared")
+
+
+@case
+def source_is_what_annotate_says(context):
+    profile = recorded(context)
+    page = export(context, profile)
+    wanted = report(context, "annotate", "--asm", "nest", profile)["annotated"]
+    first = browse(context, step("open"), step("go", file=page, hash="function?fn=nest"), step("click", of="text=Source and instructions"),
+                   step("text", of="h1"), step("texts", of=".code tr.hot code"), step("texts", of=".code tbody code"),
+                   step("click", of="button:text('instructions')"), step("texts", of=".code tbody td.left code"))
+    context.check((first[3] or "").startswith("nest"), f"the function that was chosen: {first[3]}")
+    hot = [line["text"].strip() for line in wanted["lines"] if line["hot"] and line["parent"] == 0]
+    for text in hot:
+        context.check(text in [it.strip() for it in first[4] or []], f"the hot line {text!r}: {first[4]}")
+    context.check(hot and len(wanted["source"]) >= wanted["function"]["last_line"] - wanted["function"]["first_line"], "the source is there")
+    for text in wanted["source"]:
+        context.check(text.strip() in [it.strip() for it in first[5] or []], f"the line {text!r}")
+    context.equal(first[7], [it["text"] for it in wanted["instructions"]], "instructions")
+
+
+@case
+def a_comparison_says_what_diff_says(context):
+    old, new = made(context, "left"), context.path("right.tally")
+    page = export(context, new, "--against", old)
+    found = browse(context, step("open"), step("go", file=page, hash="functions"), step("rows", of=".table"),
+                   step("go", file=page, hash="flame"), step("click", of="text=by difference"), step("hash"), step("painted", of="canvas"),
+                   step("shot", path=os.path.join(SHOTS, "difference.png")), step("axe"))
+    rows = {(row["function"], row["image"]): row for row in report(context, "diff", "--limit", "0%", old, new)["rows"]}
+    compared = 0
+    for row in found[2] or []:
+        wanted = rows.get((row["function"], row["file"]))
+        if wanted and row["change"]:
+            change = wanted["share_change"]["value"] * 100
+            got = float(row["change"].split(" ")[0].replace("−", "-").replace("±", ""))
+            context.check(abs(got - change) < 0.0501, f"change of {row['function']}: {row['change']}, {change}")
+            compared += 1
+    context.check(compared >= 2, f"only {compared} were compared: {found[2]}")
+    context.check("colour=difference" in (found[5] or ""), f"the choice is in the address: {found[5]}")
+    context.check(found[6] and found[6] > 0.2, f"painted {found[6]}")
+    context.equal(found[8], [], "axe")
+
+
+@case
+def hostile_names_are_only_names(context):
+    page = export(context, made(context, "hostile"))
+    steps = [step("open")]
+    for view in VIEWS:
+        steps += [step("go", file=page, hash=view), step("axe")]
+    found = browse(context, *steps, step("go", file=page, hash="functions"), step("rows", of=".table"))
+    with open(page, encoding="utf-8") as stream:
+        text = stream.read()
+    context.equal(len(re.findall(r"<script\b", text)), len(re.findall(r"</script>", text)), "scripts begin and end")
+    for i, view in enumerate(VIEWS):
+        context.equal([it for it in found[2 + 2 * i] or [] if it], [], f"{view}: axe")
+    context.check(found[-1] and any("<" in row["function"] or '"' in row["function"] for row in found[-1]), "odd names are shown")
+
+
+@case
+def nothing_recorded_is_said(context):
+    page = export(context, made(context, "empty"))
+    steps = [step("open")]
+    for view in VIEWS:
+        steps += [step("go", file=page, hash=view), step("text")]
+    found = browse(context, *steps)
+    for i, view in enumerate(VIEWS[1:], 1):
+        context.check(re.search("no samples|not counted|No function|tally (record|export)", found[2 + 2 * i] or ""), f"{view}: {found[2 + 2 * i]!r}")
+    context.check("Calls were not counted" in (found[2] or ""), f"overview: {found[2]!r}")
+
+
+@case
+def the_page_prints(context):
+    page = export(context, recorded(context))
+    path = context.path("page.pdf")
+    steps = [step("open")]
+    for view in ("overview", "functions", "function"):
+        steps += [step("go", file=page, hash=view), step("print", path=path)]
+    browse(context, *steps)
+    with open(path, "rb") as stream:
+        context.check(stream.read(5) == b"%PDF-", "a PDF")
+
+
+@case
+def a_hundred_thousand_nodes(context):
+    done = tally.run(context, [MAKE_EXPORT, context.folder, "100000"])
+    context.equal(done.status, 0, "make_export")
+    page = export(context, context.path("large.tally"))
+    size = os.path.getsize(page)
+    context.check(size < 5_000_000, f"the page has {size} bytes")
+    found = browse(context, step("open"), step("speed", file=page, words="step_53"), step("painted", of="canvas"),
+                   step("shot", path=os.path.join(SHOTS, "large.png")))
+    context.note(f"{size:,} bytes; ms: {({key: round(value) for key, value in (found[1] or {}).items()})}")
+    context.check(found[2] and found[2] > 0.05, f"painted {found[2]}")
+
+
+@case
+def what_makes_no_sense_is_refused(context):
+    profile = made(context, "plain")
+    export(context, profile)
+    for options, words in ((["--format", "csv", "--against", profile], "--against is for --format html"),
+                           (["--format", "csv", "--annotate", "3"], "--annotate is for --format html"),
+                           (["--format", "csv", "--source-map", "a=b"], "--source-map is for --format html"),
+                           (["--format", "html", "--source-map", "a"], "not of the form FROM=TO"),
+                           (["--format", "html", "--inlines"], "--inlines is for --format"),
+                           (["--format", "html", "--against", context.path("absent")], "absent")):
+        done = tally.run(context, [context.tally, "export", *options, "-o", context.path("never"), profile])
+        context.equal(done.status, 2, f"{options}")
+        context.check(words in done.errors.decode(), f"{options}: {done.errors.decode()!r}")
+        context.check(not os.path.exists(context.path("never")), f"{options} left a file")
+
+
+del sys.argv[3:5]
+run()

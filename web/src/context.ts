@@ -1,0 +1,44 @@
+// What every view is given.
+import type { Annotated } from "./main";
+import type { DiffDocument, LossesDocument } from "./data";
+import type { Old } from "./flame";
+import type { FunctionSums, Model, Sums } from "./model";
+import { link, type Place } from "./state";
+
+export interface Context {
+  model: Model;
+  place: Place;
+  counter: number;
+  unit: string;
+  threads: Set<number> | null; // null: all
+  inlines: boolean;
+  sums: Sums;
+  functions: FunctionSums;
+  losses: LossesDocument | null;
+  old: Old | null;
+  oldFile: string;
+  diff: DiffDocument | null;
+  annotated: Annotated[];
+}
+
+export function linkFunction(context: Context, fn: number, view = "function"): string {
+  return link(context.place, view, { fn: context.model.names[fn], image: context.model.imageNames[fn] });
+}
+
+export function linkNamed(context: Context, name: string, image: string, view = "function"): string {
+  return link(context.place, view, { fn: name, image });
+}
+
+/** The function the address names. -1: none. */
+export function chosen(context: Context): number {
+  const { fn, image } = context.place.options;
+  return fn === undefined ? -1 : context.model.find(fn, image ?? "");
+}
+
+/** The function with most of its own, or the first. */
+export function hottest(context: Context): number {
+  const { list, self, total } = context.functions;
+  let best = -1;
+  for (const fn of list) if (best < 0 || self[fn] > self[best] || (self[fn] === self[best] && total[fn] > total[best])) best = fn;
+  return best >= 0 ? best : (context.model.edges(context.threads)[0]?.callee ?? -1);
+}

@@ -1,0 +1,191 @@
+// What tally put into this file: src/tool/export/export_html_data.c writes the profile, src/tool/report the documents.
+// Each part is base64 of gzip of JSON in an element of its own, and unpacked when it is needed.
+
+export interface Counter {
+  name: string;
+  unit: string;
+  exact: boolean;
+  taken: boolean; // did the export take it? (--counter)
+  combine: "sum" | "peak" | "live" | "";
+}
+
+export interface Image {
+  name: string;
+  path: string;
+  build_id: string;
+  kind: number;
+}
+
+export interface Process {
+  pid: number;
+  name: string;
+  command: string;
+  origin: string;
+  start_ns: number;
+  end_ns: number;
+}
+
+export interface ProfileData {
+  version: number;
+  creator: string;
+  file: string;
+  meta: Record<string, string>;
+  counters: Counter[];
+  preferred: number;
+  images: Image[];
+  processes: Process[];
+  threads: { process: number[]; tid: number[]; name: string[] };
+  functions: { name: string[]; kind: number[]; image: number[]; file: string[] };
+  tree: { up: number[]; function: number[] };
+  cells: { counter: number[]; thread: number[]; branch: number[]; value: number[]; samples: number[] };
+  edges: { caller: number[]; callee: number[]; thread: number[]; kind: number[]; calls: number[] };
+}
+
+export interface Figure {
+  value: number;
+  samples: number;
+  share: number;
+  low: number;
+  high: number;
+}
+
+export interface Loss {
+  number: number;
+  name: string;
+  reason: string;
+  count: number;
+}
+
+export interface Part {
+  found: number;
+  counted: number;
+}
+
+export interface CoverageOf {
+  sites: Part;
+  indirect: Part;
+  functions: Part;
+  taken: Part;
+}
+
+export interface LossesDocument {
+  complete: boolean;
+  counters: { name: string; unit: string; value: number; samples: number }[];
+  losses: Loss[];
+  calls_counted: boolean;
+  calls?: number;
+  indirect_calls?: number;
+  coverage?: CoverageOf & {
+    images: (CoverageOf & {
+      image: string;
+      path: string;
+      left: { code: number; reason: string; count: number }[];
+      uncovered: { function: string; address: number; reason: string }[];
+    })[];
+  };
+}
+
+export interface FlatRow {
+  function: string;
+  image: string | null;
+  self: Figure;
+  total: Figure;
+  calls?: number;
+  recursive_calls?: number;
+  calls_complete?: boolean;
+  ns_per_call?: { value: number; low: number; high: number };
+}
+
+export interface FlatDocument {
+  complete: boolean;
+  selected: { counter: string; value: number; samples: number; maximum_margin: number; thread: string | null;
+              process: string | null; image: string | null; cpus: string | null;
+              recorded_value: number; recorded_samples: number };
+  rows: FlatRow[];
+}
+
+export interface DiffRow {
+  function: string;
+  image: string | null;
+  old: { value: number; share: number } | null;
+  new: { value: number; share: number } | null;
+  share_change: { value: number; low: number; high: number };
+  cost_change: { value: number; low: number; high: number };
+  percent: number | null;
+  significant: boolean;
+  verdict: string;
+}
+
+export interface DiffDocument {
+  rows: DiffRow[];
+}
+
+export interface AnnotatedLine {
+  id: number;
+  parent: number;
+  inlined?: string;
+  file: string | null;
+  line: number;
+  text?: string;
+  hot: boolean;
+  self: Figure;
+  total: Figure;
+  calls?: number;
+}
+
+export interface AnnotatedLoop {
+  id: number;
+  parent: number;
+  depth: number;
+  header: number;
+  start: number;
+  end: number;
+  file?: string | null;
+  first_line?: number;
+  last_line?: number;
+  self: Figure;
+  total: Figure;
+  calls?: number;
+}
+
+export interface Instruction {
+  address: number;
+  text: string;
+  loop: number;
+  file?: string | null;
+  line?: number;
+  inlined?: string;
+  self: Figure;
+  total: Figure;
+  calls?: number;
+}
+
+export interface AnnotateDocument {
+  annotated: {
+    function: { name: string; image: string; start: number; end: number; file: string | null; first_line: number;
+                last_line: number; self: Figure; total: Figure; calls?: number };
+    notes: string[];
+    source?: string[];
+    lines: AnnotatedLine[];
+    loops: AnnotatedLoop[];
+    instructions?: Instruction[];
+  };
+}
+
+export interface AnnotatedList {
+  functions: { name: string; image: string; part: string }[];
+}
+
+export function has(name: string): boolean {
+  return document.getElementById("tally-" + name) !== null;
+}
+
+export async function part<T>(name: string): Promise<T | null> {
+  const element = document.getElementById("tally-" + name);
+  if (!element) return null;
+  const text = atob(element.textContent ?? "");
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text()) as T;
+}

@@ -1,0 +1,241 @@
+// Flame graphs without their invisible part. A frame of the graph stands for a set of branches; its children are made by
+// grouping what lies next to these (below, or above them in an inverted graph) by function. Only frames that are wide enough to
+// be seen at the present zoom are opened, so that drawing and zooming cost what the screen shows, not what the profile holds.
+import type { Model, Sums } from "./model";
+
+export type Direction = "down" | "up" | "function";
+
+export interface Frame {
+  fn: number;
+  depth: number;
+  x0: number; // 0 .. 1 of the width
+  x1: number;
+  value: number;
+  samples: number;
+  self: number;
+  old: number; // of the profile that is compared with, matched by the path of functions
+  parent: Frame | null;
+}
+
+/** The profile that differences are drawn to, with functions renumbered as in the new one. */
+export interface Old {
+  model: Model;
+  sums: Sums;
+  fn: Int32Array; // by branch
+}
+
+interface Group {
+  fn: number;
+  at: Int32Array; // branches whose function this is
+  from: Int32Array; // inverted: the branch whose own figure is meant
+  oldAt: Int32Array;
+  oldFrom: Int32Array;
+}
+
+const NONE = new Int32Array(0);
+
+export function matchFunctions(model: Model, old: Model): Int32Array {
+  const numbers = new Map<string, number>();
+  for (let i = model.names.length - 1; i > 0; i--) numbers.set(model.names[i] + "\0" + model.imageNames[i], i);
+  let fresh = model.names.length;
+  const of = old.names.map((name, i) => numbers.get(name + "\0" + old.imageNames[i]) ?? fresh++);
+  return old.fn.map((fn) => of[fn]);
+}
+
+class Side {
+  private first: Int32Array;
+  private next: Int32Array;
+
+  constructor(readonly model: Model, readonly sums: Sums, readonly fn: Int32Array) {
+    const n = model.count;
+    this.first = new Int32Array(n).fill(-1);
+    this.next = new Int32Array(n).fill(-1);
+    for (let i = n - 1; i > 0; i--) {
+      this.next[i] = this.first[model.parent[i]];
+      this.first[model.parent[i]] = i;
+    }
+  }
+
+  below(at: Int32Array, into: Map<number, number[]>): void {
+    for (const branch of at)
+      for (let child = this.first[branch]; child >= 0; child = this.next[child])
+        if (this.sums.totalSamples[child] || this.sums.total[child]) push(into, this.fn[child], child);
+  }
+
+  above(at: Int32Array, from: Int32Array, into: Map<number, number[]>): void {
+    for (let i = 0; i < at.length; i++) {
+      const up = this.model.parent[at[i]];
+      if (up > 0) push(into, this.fn[up], up, from[i]);
+    }
+  }
+
+  /** Branches of a function that do not lie in one another. */
+  outermost(fn: number): Int32Array {
+    const found: number[] = [];
+    for (let i = 1; i < this.model.count; i++)
+      if (this.fn[i] === fn && (this.sums.totalSamples[i] || this.sums.total[i])) {
+        found.push(i);
+        i = this.model.end[i] - 1;
+      }
+    return Int32Array.from(found);
+  }
+
+  leaves(): Map<number, number[]> {
+    const into = new Map<number, number[]>();
+    for (let i = 1; i < this.model.count; i++)
+      if (this.sums.self[i] || this.sums.selfSamples[i]) push(into, this.fn[i], i, i);
+    return into;
+  }
+
+  sum(of: Float64Array, at: Int32Array): number {
+    let sum = 0;
+    const peak = this.model.counter(this.model.preferred())?.combine === "peak";
+    for (const branch of at) sum = peak ? Math.max(sum, of[branch]) : sum + of[branch];
+    return sum;
+  }
+}
+
+function push(map: Map<number, number[]>, key: number, ...values: number[]): void {
+  const list = map.get(key);
+  if (list) list.push(...values);
+  else map.set(key, values);
+}
+
+/** Every second number of a list. */
+function half(list: number[] | undefined, start: number): Int32Array {
+  return list ? Int32Array.from({ length: list.length / 2 }, (_, i) => list[2 * i + start]) : NONE;
+}
+
+export class Flame {
+  private side: Side;
+  private oldSide: Side | null;
+  readonly all: number;
+  readonly oldAll: number;
+
+  /** `fn`: what is on top of a graph of one function; then also the way callers of it are asked for. */
+  constructor(readonly model: Model, readonly sums: Sums, readonly direction: Direction, readonly start: number,
+              old: Old | null) {
+    this.side = new Side(model, sums, model.fn);
+    this.oldSide = old && new Side(old.model, old.sums, old.fn);
+    this.all = sums.all;
+    this.oldAll = old ? old.sums.all : 0;
+  }
+
+  private get inverted(): boolean {
+    return this.direction === "up";
+  }
+
+  private roots(): Group[] {
+    const old = this.oldSide;
+    if (this.direction === "down")
+      return [{ fn: 0, at: Int32Array.of(0), from: NONE, oldAt: old ? Int32Array.of(0) : NONE, oldFrom: NONE }];
+    if (this.direction === "function" || this.start >= 0) {
+      const at = this.side.outermost(this.start), oldAt = old ? old.outermost(this.start) : NONE;
+      return [{ fn: this.start, at, from: at, oldAt, oldFrom: oldAt }];
+    }
+    return [{ fn: 0, at: NONE, from: NONE, oldAt: NONE, oldFrom: NONE }];
+  }
+
+  private children(group: Group): Group[] {
+    const fresh = new Map<number, number[]>(), before = new Map<number, number[]>(), old = this.oldSide;
+    if (!this.inverted) {
+      this.side.below(group.at, fresh);
+      if (old) old.below(group.oldAt, before);
+      return [...fresh].map(([fn, list]) => ({
+        fn, at: Int32Array.from(list), from: NONE, oldAt: Int32Array.from(before.get(fn) ?? []), oldFrom: NONE }));
+    }
+    let now = fresh, was = before;
+    if (group.fn === 0) {
+      now = this.side.leaves();
+      was = old ? old.leaves() : before;
+    } else {
+      this.side.above(group.at, group.from, fresh);
+      if (old) old.above(group.oldAt, group.oldFrom, before);
+    }
+    return [...now].map(([fn, list]) => ({
+      fn, at: half(list, 0), from: half(list, 1), oldAt: half(was.get(fn), 0), oldFrom: half(was.get(fn), 1) }));
+  }
+
+  /** What is added up in an inverted graph: own figures of leaves, or totals of the function it starts at. */
+  private value(side: Side, samples: boolean, at: Int32Array, from: Int32Array): number {
+    const sums = side.sums, total = !this.inverted || this.start >= 0;
+    const of = samples ? (total ? sums.totalSamples : sums.selfSamples) : total ? sums.total : sums.self;
+    return side.sum(of, this.inverted ? from : at);
+  }
+
+  private frame(group: Group, depth: number, parent: Frame | null): Frame {
+    const everything = this.inverted && group.fn === 0;
+    return {
+      fn: group.fn, depth, x0: 0, x1: 1, parent,
+      value: everything ? this.all : this.value(this.side, false, group.at, group.from),
+      samples: everything ? this.sums.samples : this.value(this.side, true, group.at, group.from),
+      self: this.inverted ? 0 : this.side.sum(this.sums.self, group.at),
+      old: !this.oldSide ? 0 : everything ? this.oldAll : this.value(this.oldSide, false, group.oldAt, group.oldFrom),
+    };
+  }
+
+  /** The frames that can be seen: `zoom` is the way from the top to what fills the width, `pixels` how wide that is. */
+  layout(zoom: number[], pixels: number): Frame[] {
+    const frames: Frame[] = [];
+    let group = this.roots()[0], frame = this.frame(group, 0, null);
+    frames.push(frame);
+    for (const fn of zoom) {
+      const child = this.children(group).find((it) => it.fn === fn);
+      if (!child) break;
+      group = child;
+      frame = this.frame(group, frame.depth + 1, frame);
+      frames.push(frame);
+    }
+    this.open(group, frame, 0.4 / Math.max(pixels, 1), frames);
+    return frames;
+  }
+
+  private open(group: Group, frame: Frame, least: number, frames: Frame[]): void {
+    const pending: [Group, Frame][] = [[group, frame]];
+    while (pending.length) {
+      const [above, of] = pending.pop()!;
+      const children = this.children(above).map((it): [Group, Frame] => [it, this.frame(it, of.depth + 1, of)]);
+      children.sort((a, b) => b[1].value - a[1].value || a[1].fn - b[1].fn);
+      let x = of.x0;
+      for (const [child, it] of children) {
+        const width = of.value > 0 ? (Math.max(it.value, 0) / of.value) * (of.x1 - of.x0) : 0;
+        it.x0 = x;
+        it.x1 = x += width;
+        if (width < least) break; // the rest is narrower still
+        frames.push(it);
+        pending.push([child, it]);
+      }
+    }
+  }
+
+  /** The way from the top to a frame. */
+  static path(frame: Frame): number[] {
+    const path: number[] = [];
+    for (let it: Frame | null = frame; it && it.parent; it = it.parent) path.unshift(it.fn);
+    return path;
+  }
+
+  /** What of everything lies in or below functions that match. */
+  matching(found: Uint8Array): { value: number; samples: number } {
+    const { model, sums } = this;
+    let value = 0, samples = 0;
+    for (let i = 1; i < model.count; i++)
+      if (found[model.fn[i]]) {
+        value += sums.total[i];
+        samples += sums.totalSamples[i];
+        i = model.end[i] - 1;
+      }
+    return { value, samples };
+  }
+}
+
+/** Functions whose name or image has the words. */
+export function search(model: Model, words: string): Uint8Array {
+  const found = new Uint8Array(model.names.length), parts = words.toLowerCase().split(/\s+/).filter(Boolean);
+  if (!parts.length) return found;
+  for (let i = 1; i < found.length; i++) {
+    const name = (model.names[i] + " " + model.imageNames[i]).toLowerCase();
+    if (parts.every((it) => name.includes(it))) found[i] = 1;
+  }
+  return found;
+}

@@ -1,0 +1,52 @@
+// Numbers as reports print them.
+
+const THIN = new Intl.NumberFormat("en-US");
+
+export function whole(value: number): string {
+  return THIN.format(Math.round(value));
+}
+
+/** Three digits that count: "1.23", "12.3", "123". */
+function digits(value: number): string {
+  const size = Math.abs(value);
+  return value.toFixed(size < 9.995 ? 2 : size < 99.95 ? 1 : 0);
+}
+
+function scaled(value: number, steps: [number, string][]): string {
+  for (const [size, unit] of steps) if (Math.abs(value) >= size) return digits(value / size) + " " + unit;
+  const [size, unit] = steps[steps.length - 1];
+  return (value === 0 ? "0" : digits(value / size)) + " " + unit;
+}
+
+export function amount(value: number, unit: string): string {
+  if (unit === "ns") return scaled(value, [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]]);
+  if (unit === "bytes" || unit === "B") return scaled(value, [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]]);
+  return whole(value) + (unit ? " " + unit : "");
+}
+
+export function percent(share: number): string {
+  return (share * 100).toFixed(1) + " %";
+}
+
+/** Half of an interval, in points. */
+export function margin(low: number, high: number): string {
+  return "±" + (((high - low) / 2) * 100).toFixed(1);
+}
+
+export function points(change: number): string {
+  return (change > 0 ? "+" : change < 0 ? "−" : "±") + Math.abs(change * 100).toFixed(1);
+}
+
+export function times(value: number): string {
+  if (!isFinite(value)) return "∞";
+  return (value < 10 ? value.toFixed(2) : value < 100 ? value.toFixed(1) : whole(value)) + "×";
+}
+
+export function address(value: number): string {
+  return value.toString(16);
+}
+
+/** The last part of a path. */
+export function base(path: string): string {
+  return path.slice(path.lastIndexOf("/") + 1);
+}

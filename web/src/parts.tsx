@@ -1,0 +1,72 @@
+// Small pieces that several views are made of.
+import type { ComponentChildren } from "preact";
+import type { Context } from "./context";
+import { linkFunction } from "./context";
+import { amount, margin, percent, whole } from "./format";
+import type { Interval } from "./model";
+
+/** A share as a bar, its 95 % interval as a line across the bar's end. `most`: what fills the width. */
+export function Bar(props: { it: Interval; most?: number; label?: string }) {
+  const scale = 100 / (props.most || 1), { share, low, high } = props.it;
+  const at = (value: number) => Math.min(Math.max(value * scale, 0), 100);
+  return (
+    <svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">
+      <rect class="bar-back" x="0" y="0" width="100" height="10" />
+      <rect class="bar-fill" x="0" y="1.5" width={at(share)} height="7" />
+      {high > low && <rect class="bar-line" x={at(low)} y="4.2" width={Math.max(at(high) - at(low), 0.2)} height="1.6" />}
+    </svg>
+  );
+}
+
+export function Share(props: { it: Interval; most?: number }) {
+  const { share, low, high } = props.it;
+  return (
+    <span class="share" title={high > low ? `95 %: between ${percent(low)} and ${percent(high)}` : undefined}>
+      <Bar {...props} />
+      <span class="share-number">{percent(share)}</span>
+      <span class="margin">{high > low ? margin(low, high) : ""}</span>
+    </span>
+  );
+}
+
+export function FunctionLink(props: { context: Context; fn: number; view?: string }) {
+  const { model } = props.context, name = model.names[props.fn] || "[unknown]";
+  return <a class="name" href={linkFunction(props.context, props.fn, props.view)} title={name}>{name}</a>;
+}
+
+export function Figure(props: { title: string; children: ComponentChildren; note?: ComponentChildren }) {
+  return (
+    <div class="figure">
+      <dt>{props.title}</dt>
+      <dd>
+        {props.children}
+        {props.note && <small>{props.note}</small>}
+      </dd>
+    </div>
+  );
+}
+
+/** A view whose part of the recording is not there. */
+export function Missing(props: { title: string; children: ComponentChildren }) {
+  return (
+    <section class="missing">
+      <h1>{props.title}</h1>
+      {props.children}
+    </section>
+  );
+}
+
+/** Exact calls as reports write them: what entered, and of these what a function of the same cycle called. */
+export function calls(context: Context, fn: number): { text: string; order: number } {
+  const row = context.threads ? undefined : context.model.row(fn);
+  if (row?.calls !== undefined) {
+    const recursive = row.recursive_calls ?? 0, entering = row.calls - recursive;
+    const least = row.calls_complete === false ? "≥" : "";
+    return { text: least + (entering || !recursive ? whole(entering) : "") + (recursive ? "+" + whole(recursive) : ""), order: row.calls };
+  }
+  return { text: "", order: -1 };
+}
+
+export function valueOf(context: Context, value: number): string {
+  return amount(value, context.unit);
+}

@@ -1,0 +1,45 @@
+// Where the reader is, in the address: #/flame?counter=time.cpu&mode=up. Every view can be linked to.
+import { useEffect, useState } from "preact/hooks";
+
+export interface Place {
+  view: string;
+  options: Record<string, string>;
+}
+
+export function read(): Place {
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+  return { view: path || "overview", options: Object.fromEntries(new URLSearchParams(query ?? "")) };
+}
+
+function write(view: string, options: Record<string, string | undefined>): string {
+  const kept = Object.entries(options).filter((it): it is [string, string] => Boolean(it[1]));
+  const query = new URLSearchParams(kept).toString();
+  return "#/" + view + (query ? "?" + query : "");
+}
+
+/** What stays when another view is chosen. */
+const COMMON = ["counter", "threads", "inlines"];
+
+export function link(place: Place, view: string, more: Record<string, string | undefined> = {}): string {
+  const kept = Object.fromEntries(COMMON.map((key) => [key, place.options[key]]));
+  return write(view, { ...kept, ...more });
+}
+
+/** The same view with other options; `quiet`: not a step that "back" undoes. */
+export function change(place: Place, more: Record<string, string | undefined>, quiet = false): void {
+  const hash = write(place.view, { ...place.options, ...more });
+  if (quiet) {
+    history.replaceState(null, "", hash);
+    dispatchEvent(new HashChangeEvent("hashchange"));
+  } else location.hash = hash;
+}
+
+export function usePlace(): Place {
+  const [place, set] = useState(read);
+  useEffect(() => {
+    const changed = () => set(read());
+    addEventListener("hashchange", changed);
+    return () => removeEventListener("hashchange", changed);
+  }, []);
+  return place;
+}

@@ -1,0 +1,109 @@
+// What it would give the whole program to run one function elsewhere, or faster: the arithmetic of tally candidates
+// (src/tool/report/report_candidates.h), with its assumptions as sliders.
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import type { Context } from "../context";
+import { amount, times, whole } from "../format";
+import type { Interval } from "../model";
+import { FunctionLink, Missing, Share } from "../parts";
+import { change } from "../state";
+import { type Column, Table } from "../table";
+
+const SPEEDUPS = [1.1, 1.25, 1.5, 2, 3, 4, 5, 8, 10, 16, 20, 32, 50, 64, 100, 1000, Infinity];
+const COSTS = [0, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6];
+
+interface Candidate {
+  fn: number;
+  share: Interval;
+  calls: number; // that enter; 0: not known
+  bound: number;
+  low: number;
+  high: number;
+}
+
+/** How many times less the whole takes: 1 / (1 - f + f / K + N T / W). */
+export function bound(share: number, speedup: number, cost: number): number {
+  const remains = 1 - share + (isFinite(speedup) ? share / speedup : 0) + cost;
+  return remains > 1e-12 ? 1 / remains : Infinity;
+}
+
+function judge(context: Context, fn: number, speedup: number, invoke: number): Candidate {
+  const { model, sums, functions, counter } = context, share = model.interval(counter, sums, functions.total[fn]);
+  const row = context.threads || model.preferred() !== counter ? undefined : model.row(fn);
+  const known = row?.calls !== undefined && row.calls_complete !== false;
+  const calls = known ? row.calls! - (row.recursive_calls ?? 0) : 0, cost = sums.all > 0 ? (calls * invoke) / sums.all : 0;
+  const ends = [bound(share.low, speedup, cost), bound(share.high, speedup, cost)];
+  return { fn, share, calls, bound: bound(share.share, speedup, cost), low: Math.min(...ends), high: Math.max(...ends) };
+}
+
+function Curves(props: { context: Context; list: Candidate[]; invoke: number; speedup: number }) {
+  const box = useRef<HTMLDivElement>(null), { context, list, invoke } = props;
+  useEffect(() => {
+    const holder = box.current;
+    if (!holder) return;
+    const style = getComputedStyle(holder), ink = style.color, grid = style.getPropertyValue("--line");
+    const hues = ["--c1", "--c2", "--c3", "--c4", "--c5"].map((it) => style.getPropertyValue(it));
+    const xs = Array.from({ length: 61 }, (_, i) => 10 ** (i / 30));
+    const cost = (it: Candidate) => (context.sums.all > 0 ? (it.calls * invoke) / context.sums.all : 0);
+    const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 } };
+    const plot = new uPlot({
+      width: holder.clientWidth, height: 240, legend: { live: false }, pxAlign: false, cursor: { show: false },
+      scales: { x: { time: false, distr: 3 } },
+      axes: [{ ...axis, label: "a call runs so many times faster", values: (_, ticks) => ticks.map((it) => (it == null ? "" : [1, 2, 5, 10, 20, 50, 100].includes(it) ? it + "×" : "")) },
+             { ...axis, label: "the whole", values: (_, ticks) => ticks.map((it) => it.toFixed(2) + "×"), size: 60 }],
+      series: [{}, ...list.map((it, i) => {
+        const name = context.model.names[it.fn];
+        return { label: name.length > 40 ? name.slice(0, 39) + "…" : name, stroke: hues[i], width: 2, points: { show: false } };
+      })],
+    }, [xs, ...list.map((it) => xs.map((x) => bound(it.share.share, x, cost(it))))], holder);
+    const observer = new ResizeObserver(() => plot.setSize({ width: holder.clientWidth, height: 240 }));
+    observer.observe(holder);
+    return () => { observer.disconnect(); plot.destroy(); };
+  }, [list, invoke, context]);
+  return <div class="chart" ref={box} role="img" aria-label="What the whole program gains by how much faster the five best candidates run" />;
+}
+
+export function CandidatesView(props: { context: Context }) {
+  const { context } = props, { functions, place, model } = context, options = place.options;
+  const speedAt = Math.min(Math.max(Number(options.k ?? SPEEDUPS.length - 1), 0), SPEEDUPS.length - 1);
+  const costAt = Math.min(Math.max(Number(options.t ?? 0), 0), COSTS.length - 1);
+  const speedup = SPEEDUPS[speedAt] ?? Infinity, invoke = COSTS[costAt] ?? 0;
+  const time = context.unit === "ns";
+  const rows = useMemo(() => [...functions.list].filter((fn) => functions.total[fn] > 0).map((fn) => judge(context, fn, speedup, invoke)),
+                       [functions, speedup, invoke]);
+  const best = useMemo(() => [...rows].filter((it) => it.share.share < 0.98).sort((a, b) => b.bound - a.bound).slice(0, 5), [rows]);
+  const columns = useMemo((): Column<Candidate>[] => [
+    { key: "bound", title: "whole, at best", hint: "how many times less the whole program takes", order: (it) => it.bound,
+      cell: (it) => <span class={it.low >= 1 - 1e-9 ? "" : "loss"}>{times(it.bound)} <small>{times(it.low)} – {times(it.high)}</small></span> },
+    { key: "total", title: "total", minor: true, order: (it) => it.share.share, cell: (it) => <Share it={it.share} /> },
+    { key: "calls", title: "calls", minor: true, order: (it) => it.calls, cell: (it) => (it.calls ? whole(it.calls) : "") },
+    { key: "even", title: "may cost", minor: true, hint: "what a call may cost on top before nothing is gained",
+      order: (it) => (it.calls ? context.functions.total[it.fn] / it.calls : -1),
+      cell: (it) => it.calls ? amount((context.functions.total[it.fn] / it.calls) * (isFinite(speedup) ? 1 - 1 / speedup : 1), "ns") : "" },
+    { key: "name", title: "function", left: true, wide: true, order: (it) => model.names[it.fn], cell: (it) => <FunctionLink context={context} fn={it.fn} /> },
+    { key: "image", title: "file", left: true, minor: true, order: (it) => model.imageNames[it.fn], cell: (it) => <span class="image">{model.imageNames[it.fn]}</span> },
+  ], [context, speedup, invoke]);
+  if (!time)
+    return <Missing title="Candidates"><p>What speeding up a function gives is told from time: choose a counter of time above, or
+      record one with <code>tally record</code>.</p></Missing>;
+  return (
+    <div class="view">
+      <h1>Candidates</h1>
+      <p class="quiet">If every call of one function ran faster, elsewhere perhaps, how many times less would the whole program take? An upper
+        bound: moving data and waiting are in the cost of a call or left out.</p>
+      <div class="sliders">
+        <label>A call runs <b>{isFinite(speedup) ? times(speedup) : "however much"}</b> faster
+          <input type="range" min="0" max={SPEEDUPS.length - 1} value={speedAt} aria-valuetext={isFinite(speedup) ? times(speedup) : "however much"}
+                 onInput={(event) => change(place, { k: event.currentTarget.value }, true)} /></label>
+        <label>and costs <b>{amount(invoke, "ns")}</b> on top
+          <input type="range" min="0" max={COSTS.length - 1} value={costAt} aria-valuetext={amount(invoke, "ns")}
+                 disabled={!model.callsCounter}
+                 onInput={(event) => change(place, { t: event.currentTarget.value }, true)} /></label>
+      </div>
+      {!model.callsCounter && <p class="note">What a call may cost needs the number of calls: <code>tally record --calls</code> counts them.</p>}
+      <Curves context={context} list={best} invoke={invoke} speedup={speedup} />
+      <Table name="Candidates" columns={columns} rows={rows} by="bound" />
+    </div>
+  );
+}

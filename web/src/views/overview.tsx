@@ -1,0 +1,141 @@
+import { type Context } from "../context";
+import { amount, percent, whole } from "../format";
+import { Bar, Figure, FunctionLink, valueOf } from "../parts";
+import { link } from "../state";
+
+function cost(context: Context): { text: string; note: string } | null {
+  const { overhead_tool_cpu_ns: own, target_cpu_ns: target } = context.model.data.meta;
+  if (!own || !target || !Number(target)) return null;
+  return { text: percent(Number(own) / Number(target)),
+           note: `${amount(Number(own), "ns")} of CPU for Tally beside ${amount(Number(target), "ns")} of the program` };
+}
+
+function Top(props: { context: Context; title: string; total: boolean }) {
+  const { context } = props, { functions, model, sums } = context;
+  const of = props.total ? functions.total : functions.self;
+  const sorted = [...functions.list].filter((fn) => of[fn] > 0).sort((a, b) => of[b] - of[a] || functions.self[b] - functions.self[a]);
+  // Of functions that do nothing but call one another, the one that does most itself.
+  const rows = sorted.filter((fn, i) => !props.total || i === 0 || of[fn] !== of[sorted[i - 1]]).slice(0, 8);
+  const most = rows.length ? model.interval(context.counter, sums, of[rows[0]]).high : 1;
+  return (
+    <section>
+      <h2>{props.title}</h2>
+      <ol class="top">
+        {rows.map((fn) => {
+          const it = model.interval(context.counter, sums, of[fn]);
+          return (
+            <li key={fn}>
+              <FunctionLink context={context} fn={fn} />
+              <Bar it={it} most={most} />
+              <span class="number">{percent(it.share)}</span>
+            </li>
+          );
+        })}
+      </ol>
+    </section>
+  );
+}
+
+function Losses(props: { context: Context }) {
+  const { losses, model } = props.context, complete = !losses || losses.complete;
+  const cut = losses?.losses ?? [];
+  return (
+    <section>
+      <h2>What was lost</h2>
+      {!complete && <p class="warning">The recording did not come to its end: what came later is missing.</p>}
+      {cut.length === 0 && <p>Nothing: no sample was dropped and every stack is whole.</p>}
+      {cut.length > 0 && (
+        <table class="plain">
+          <thead><tr><th scope="col" class="right">how many</th><th scope="col" class="left">what</th></tr></thead>
+          <tbody>
+            {cut.map((it) => (
+              <tr key={it.name}><td class="right">{whole(it.count)}</td><td class="left">{it.reason}</td></tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      {model.data.meta.engine && <p class="quiet">How the figures were got: {model.data.meta.engine};
+        {" "}{model.data.meta.sampling ?? ""}.</p>}
+    </section>
+  );
+}
+
+function Coverage(props: { context: Context }) {
+  const { losses } = props.context, it = losses?.coverage;
+  if (!losses?.calls_counted || !it)
+    return (
+      <section>
+        <h2>Exact calls</h2>
+        <p>Calls were not counted. <code>tally record --calls -- COMMAND</code> counts every call between functions,
+          exactly.</p>
+      </section>
+    );
+  const share = (part: { found: number; counted: number }) => (part.found ? percent(part.counted / part.found) : "–");
+  const rows: [string, { found: number; counted: number }][] = [
+    ["calls and jumps to other functions", it.sites], ["of these through a register or memory", it.indirect],
+    ["functions whose every call is counted", it.functions], ["functions called by address", it.taken]];
+  const left = it.images.flatMap((image) => image.left.map((why) => ({ ...why, image: image.image })))
+    .sort((a, b) => b.count - a.count);
+  return (
+    <section>
+      <h2>Exact calls</h2>
+      <p>{whole(losses.calls ?? 0)} calls were counted, {whole(losses.indirect_calls ?? 0)} of them indirect.</p>
+      <table class="plain">
+        <thead><tr><th scope="col" class="left">in the program's code</th><th scope="col" class="right">found</th>
+          <th scope="col" class="right">counted</th><th scope="col" class="right">share</th></tr></thead>
+        <tbody>
+          {rows.map(([what, part]) => (
+            <tr key={what}><td class="left">{what}</td><td class="right">{whole(part.found)}</td>
+              <td class="right">{whole(part.counted)}</td><td class="right">{share(part)}</td></tr>
+          ))}
+        </tbody>
+      </table>
+      {left.length > 0 && (
+        <details>
+          <summary>What was left alone, and why</summary>
+          <ul class="why">
+            {left.map((why) => <li key={why.image + why.code}><b>{whole(why.count)}</b> {why.reason} <span class="quiet">{why.image}</span></li>)}
+          </ul>
+        </details>
+      )}
+    </section>
+  );
+}
+
+export function Overview(props: { context: Context }) {
+  const { context } = props, { model, sums } = context, { meta } = model.data, counter = model.counter(context.counter);
+  const price = cost(context), processes = model.data.processes.length - 1, threads = model.data.threads.tid.length - 1;
+  const worst = sums.effective ? Math.min(0.98 / Math.sqrt(sums.effective), 1) : 1;
+  const when = meta.start_time ? new Date(Number(meta.start_time) * 1000).toISOString().replace("T", " ").slice(0, 16) + " UTC" : "";
+  return (
+    <div class="overview">
+      <h1>{meta.command || model.data.file}</h1>
+      <dl class="figures">
+        {counter && <Figure title={counter.name} note={counter.exact ? "exact" : `${whole(sums.samples)} samples${meta.rate_hz ? ` at ${meta.rate_hz} Hz` : ""}`}>
+          {valueOf(context, sums.all)}</Figure>}
+        {meta.duration_ns && <Figure title="duration" note={when}>{amount(Number(meta.duration_ns), "ns")}</Figure>}
+        {counter && !counter.exact && <Figure title="how sure" note="no share is further off, in 95 of 100 cases">
+          ±{(worst * 100).toFixed(1)} points</Figure>}
+        {price && <Figure title="what measuring cost" note={price.note}>{price.text}</Figure>}
+        <Figure title="recorded" note={[meta.hostname, meta.machine].filter(Boolean).join(", ")}>
+          {whole(processes)} {processes === 1 ? "process" : "processes"}, {whole(threads)} {threads === 1 ? "thread" : "threads"}</Figure>
+        {context.losses?.calls_counted && <Figure title="exact calls" note={`on ${whole(model.edges(null).length)} edges`}>
+          {whole(context.losses.calls ?? 0)}</Figure>}
+      </dl>
+      {sums.all > 0 ? (
+        <div class="pair">
+          <Top context={context} title="Most of their own" total={false} />
+          <Top context={context} title="Most with all they call" total={true} />
+        </div>
+      ) : <p class="warning">There is no figure of this counter in what was chosen.</p>}
+      <p><a class="button" href={link(context.place, "flame")}>Flame graph</a>{" "}
+        <a class="button" href={link(context.place, "functions")}>All functions</a></p>
+      <div class="pair">
+        <Losses context={context} />
+        <Coverage context={context} />
+      </div>
+      <p class="quiet">{model.data.file}, written by {model.data.creator}
+        {meta.kernel ? `; Linux ${meta.kernel}` : ""}{context.old ? `; compared with ${context.oldFile}` : ""}</p>
+    </div>
+  );
+}
