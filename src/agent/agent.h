@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "unwind.h"
+#include "unwind_trail.h"
 #include "wire_agent.h"
 #include "wire_hook.h"
 
@@ -81,15 +82,14 @@ struct agent_thread {
     uint32_t generation;  /* of the modules that frames, nodes and links are of */
     uint32_t group;
     uint32_t roots[WIRE_AGENT_COLLECTORS];
-    uint32_t which;          /* of the two stacks below is the last one */
-    uint32_t previous_count; /* its frames */
-    uint32_t previous_root;
-    struct unwind_rows rows; /* what agent_stack.c's find tells of */
-    struct unwind_frame frames[2][WIRE_AGENT_FRAMES];
-    uint32_t nodes[WIRE_AGENT_FRAMES + 1]; /* of the last stack, outermost first; nodes[0] is the root */
+    uint32_t nodes_root;                   /* of which nodes below are */
+    struct unwind_rows rows;               /* what agent_stack.c's find tells of */
+    struct unwind_trail trail;             /* the last stack */
+    uint32_t nodes[WIRE_AGENT_FRAMES + 1]; /* its nodes, outermost first; nodes[0] is the root */
     struct agent_link links[AGENT_LINKS];
     _Alignas(64) uint8_t cache[65536]; /* struct unwind_cache */
 };
+_Static_assert(WIRE_AGENT_FRAMES == UNWIND_TRAIL_FRAMES, "the deepest stack");
 _Static_assert(sizeof(struct agent_thread) <= WIRE_AGENT_THREAD_BYTES, "a record's place");
 
 /* The thread's record when this is its outermost entry; NULL: the event is not counted, no leave is due. */
@@ -136,6 +136,8 @@ struct agent_block {
     uint64_t size;
     uint32_t cell;
 };
+/* Fetches what one of the following will need: the tables are far larger than caches, and work can be done meanwhile. */
+void agent_block_expect(uint64_t address);
 /* False: no room. */
 bool agent_block_insert(uint64_t address, struct agent_block block);
 /* False: not known. */

@@ -12,7 +12,8 @@
 
 #define PROBES 8 /* buckets from the home on */
 
-static struct wire_agent_bucket *bucket_at(unsigned table, uint64_t number)
+static inline __attribute__((always_inline)) struct wire_agent_bucket *bucket_at(unsigned table,
+                                                                                 uint64_t number)
 {
     struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
     struct wire_agent_bucket *buckets = agent_part(layout.blocks);
@@ -71,6 +72,17 @@ static bool grow(struct wire_agent_process *process, uint32_t tables)
                                     __ATOMIC_ACQUIRE))
         __atomic_store_n(&process->block_used, end, __ATOMIC_RELAXED);
     return true;
+}
+
+void agent_block_expect(uint64_t address)
+{
+    uint64_t home = home_of(address);
+    uint32_t tables = __atomic_load_n(&agent_process()->block_tables, __ATOMIC_RELAXED);
+    for (uint32_t i = tables; i > 0 && i + 2 > tables; i--) {
+        const struct wire_agent_bucket *bucket = bucket_at(i - 1, home);
+        __builtin_prefetch(bucket);
+        __builtin_prefetch(&bucket->slots[4]);
+    }
 }
 
 bool agent_block_insert(uint64_t address, struct agent_block block)

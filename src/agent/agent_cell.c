@@ -4,7 +4,7 @@
  * late. One writer needs no locked instruction. Releases by other threads are counted in the second line, atomically. */
 #include "agent.h"
 
-static struct wire_agent_cell *cell_at(uint32_t cell)
+static inline __attribute__((always_inline)) struct wire_agent_cell *cell_at(uint32_t cell)
 {
     struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
     return (struct wire_agent_cell *)agent_part(layout.cells) + cell;
@@ -47,7 +47,8 @@ static uint64_t live_bytes(const struct wire_agent_cell *cell)
 }
 
 /* Before a cell changes while the process is below its peak: what it held at the peak is saved once. */
-static void save_peak(const struct wire_agent_process *process, struct wire_agent_cell *cell)
+static inline __attribute__((always_inline)) void save_peak(const struct wire_agent_process *process,
+                                                            struct wire_agent_cell *cell)
 {
     if (__atomic_load_n(&process->at_peak, __ATOMIC_RELAXED))
         return;
@@ -93,7 +94,8 @@ static int64_t batch_limit(const struct wire_agent_process *process)
 }
 
 /* Puts the thread's share into the process's sum: each time while there is one thread, else in batches. */
-static void move_live(struct wire_agent_process *process, struct agent_thread *thread, int64_t change)
+static inline __attribute__((always_inline)) void move_live(struct wire_agent_process *process,
+                                                            struct agent_thread *thread, int64_t change)
 {
     int64_t limit = batch_limit(process);
     thread->batch += change;

@@ -54,6 +54,7 @@ static void allocated(struct agent_thread *thread, const struct agent_frame *fra
     thread->last_block = block;
     if (agent_control()->sample_bytes != 0 && !agent_sample_hits(thread, size))
         return;
+    agent_block_expect(block);
     uint32_t cell = agent_cell_of(agent_stack_node(thread, frame, WIRE_AGENT_HEAP), thread->group);
     if (__builtin_expect(cell == 0, 0)) {
         agent_lose(WIRE_AGENT_LOSS_NO_CELL);
@@ -77,6 +78,7 @@ struct release {
 static struct release released(struct agent_thread *thread, uint64_t block)
 {
     struct release release = {{0, 0}, false, false};
+    agent_block_expect(block);
     release.known = agent_block_remove(block, &release.block);
     if (!release.known) {
         if (agent_control()->sample_bytes == 0)

@@ -8,8 +8,8 @@
  *   2. Modules come and go in generations. Everything that a record remembers is of one generation and is forgotten with it.
  * Where rows are missing the frame pointer is tried, checked by the walk itself.
  *
- * Interning compares with the thread's last stack from the outermost frame inwards: what is equal has its nodes already; the rest is looked up in
- * the thread's small cache and then in the index. */
+ * The walk says how many of the outermost frames are the same as last time (unwind_trail.h): they have their nodes already. The rest is
+ * looked up in the thread's small cache and then in the index. */
 #include "agent.h"
 
 #include <sys/syscall.h>
@@ -52,15 +52,18 @@ static bool read_outside(void *context, uint64_t address, uint64_t *word)
     return true;
 }
 
-static void open_window(struct window *window, uint64_t sp, uint64_t *readable_end)
+/* True: it is the window of before. */
+static bool open_window(struct window *window, uint64_t sp, uint64_t *readable_end)
 {
     uint64_t page_end = (sp & ~(PAGE - 1)) + PAGE, high = page_end;
-    if (readable_end != NULL && *readable_end > sp && *readable_end - sp <= MAX_STEP * PAGE)
+    bool same = readable_end != NULL && *readable_end > sp && *readable_end - sp <= MAX_STEP * PAGE;
+    if (same)
         high = *readable_end;
     if (readable_end != NULL)
         *readable_end = high;
     window->memory = (struct unwind_memory){sp, high, (const uint8_t *)sp, read_outside, window};
     window->readable_end = readable_end;
+    return same;
 }
 
 /* A blob that tally wrote and checked; here only what keeps reads inside the file. */
@@ -120,7 +123,7 @@ static void registers_of(const struct agent_frame *frame, struct arch_registers 
     registers->value[13] = frame->r13;
     registers->value[14] = frame->r14;
     registers->value[15] = frame->r15;
-    registers->value[16] = frame->return_address - 1; /* inside of the call: where its row is */
+    registers->value[16] = frame->return_address;
     registers->valid = KNOWN_REGISTERS;
 }
 
@@ -133,6 +136,7 @@ bool agent_stack_is_interrupting(const struct agent_frame *frame)
     struct window window;
     struct unwind_frame frames[HANDLER_FRAMES];
     registers_of(frame, &registers);
+    registers.value[16]--; /* looked up as it is */
     open_window(&window, registers.value[7], NULL);
     struct unwind_result result =
         unwind_walk(&space, &window.memory, &registers, NULL, frames, HANDLER_FRAMES);
@@ -145,13 +149,13 @@ bool agent_stack_is_interrupting(const struct agent_frame *frame)
 static void forget(struct agent_thread *thread, uint32_t generation)
 {
     thread->generation = generation;
-    thread->previous_count = 0;
-    thread->previous_root = 0;
+    thread->trail.count = 0;
+    thread->nodes_root = 0;
     for (unsigned i = 0; i < AGENT_LINKS; i++)
         thread->links[i].node = 0;
 }
 
-static void lose_end(const struct unwind_result *result)
+static void lose_end(const struct unwind_trail_result *result)
 {
     static const uint8_t losses[] = {
         [UNWIND_FULL] = WIRE_AGENT_LOSS_TOO_DEEP,
@@ -169,59 +173,37 @@ static void lose_end(const struct unwind_result *result)
                            result->frame_pointer_frames, __ATOMIC_RELAXED);
 }
 
-/* Flags as nodes have them (enum wire_agent_node_flag), in the frames themselves. */
-static void set_node_flags(struct unwind_frame *frames, const struct unwind_result *result)
-{
-    for (size_t i = 0; i < result->count; i++)
-        frames[i].flags = frames[i].flags & UNWIND_SIGNAL ? WIRE_AGENT_NODE_EXACT : 0;
-    if (result->end != UNWIND_OUTERMOST && result->count != 0)
-        frames[result->count - 1].flags |= WIRE_AGENT_NODE_CUT;
-}
-
-static uint32_t walk(struct agent_thread *thread, const struct agent_frame *frame,
-                     struct unwind_frame *frames)
+static struct unwind_trail_result walk(struct agent_thread *thread, const struct agent_frame *frame)
 {
     struct place place = {thread->generation, &thread->rows};
     struct unwind_space space = {arch_host(), find, &place, thread->generation, true};
     struct arch_registers registers;
     struct window window;
     registers_of(frame, &registers);
-    open_window(&window, registers.value[7], &thread->readable_end);
-    struct unwind_result result = unwind_walk(
-        &space, &window.memory, &registers, (struct unwind_cache *)thread->cache, frames, WIRE_AGENT_FRAMES);
+    if (!open_window(&window, registers.value[7], &thread->readable_end))
+        thread->trail.count = 0; /* another stack */
+    struct unwind_trail_result result = unwind_trail_walk(&thread->trail, &space, &window.memory, &registers,
+                                                          (struct unwind_cache *)thread->cache);
     if (__builtin_expect(result.end != UNWIND_OUTERMOST || result.frame_pointer_frames != 0, 0))
         lose_end(&result);
-    set_node_flags(frames, &result);
-    if (result.count != 0)
-        frames[0].pc = frame->return_address;
-    return (uint32_t)result.count;
+    return result;
 }
 
-/* How many outermost frames are those of the last stack. */
-static uint32_t equal_frames(const struct unwind_frame *a, uint32_t a_count, const struct unwind_frame *b,
-                             uint32_t b_count)
+/* The node of frame `at`, outermost first. */
+static uint32_t child_of(struct agent_thread *thread, uint32_t parent, uint32_t at, bool is_cut)
 {
-    uint32_t most = a_count < b_count ? a_count : b_count, equal = 0;
-    a += a_count, b += b_count;
-    while (equal < most) {
-        a--, b--;
-        if (a->pc != b->pc || a->cookie != b->cookie || a->flags != b->flags)
-            break;
-        equal++;
-    }
-    return equal;
-}
-
-static uint32_t child_of(struct agent_thread *thread, uint32_t parent, const struct unwind_frame *frame)
-{
-    if (frame->flags != 0)
-        return agent_node_child(parent, frame->pc, frame->cookie, frame->flags);
-    struct agent_link *link = &thread->links[(frame->pc ^ frame->pc >> 8 ^ parent * 0x9e5u) % AGENT_LINKS];
-    if (link->node == 0 || link->pc != frame->pc || link->parent != parent) {
-        uint32_t node = agent_node_child(parent, frame->pc, frame->cookie, 0);
+    const struct unwind_trail_frames *frames = &thread->trail.last;
+    uint64_t pc = frames->pc[at];
+    uint32_t flags =
+        (frames->flags[at] & UNWIND_SIGNAL ? WIRE_AGENT_NODE_EXACT : 0) | (is_cut ? WIRE_AGENT_NODE_CUT : 0);
+    if (__builtin_expect(flags != 0, 0))
+        return agent_node_child(parent, pc, frames->cookie[at], flags);
+    struct agent_link *link = &thread->links[(pc ^ pc >> 8 ^ parent * 0x9e5u) % AGENT_LINKS];
+    if (link->node == 0 || link->pc != pc || link->parent != parent) {
+        uint32_t node = agent_node_child(parent, pc, frames->cookie[at], 0);
         if (node == 0)
             return 0;
-        *link = (struct agent_link){frame->pc, parent, node};
+        *link = (struct agent_link){pc, parent, node};
     }
     return link->node;
 }
@@ -240,21 +222,18 @@ uint32_t agent_stack_node(struct agent_thread *thread, const struct agent_frame 
     if (__builtin_expect(thread->generation != generation, 0))
         forget(thread, generation);
     uint32_t root = root_of(thread, collector);
-    struct unwind_frame *frames = thread->frames[!thread->which], *last = thread->frames[thread->which];
-    uint32_t count = walk(thread, frame, frames);
-    uint32_t done =
-        thread->previous_root == root ? equal_frames(frames, count, last, thread->previous_count) : 0;
+    struct unwind_trail_result result = walk(thread, frame);
+    uint32_t done = thread->nodes_root == root ? result.same : 0;
     thread->nodes[0] = root;
-    for (; done < count; done++) {
-        uint32_t node = child_of(thread, thread->nodes[done], &frames[count - 1 - done]);
+    for (; done < result.count; done++) {
+        bool is_cut = done == 0 && result.end != UNWIND_OUTERMOST;
+        uint32_t node = child_of(thread, thread->nodes[done], done, is_cut);
         if (node == 0) {
             agent_lose(WIRE_AGENT_LOSS_NO_NODE);
             break;
         }
         thread->nodes[done + 1] = node;
     }
-    thread->which = !thread->which;
-    thread->previous_root = done == count ? root : 0;
-    thread->previous_count = count;
+    thread->nodes_root = done == result.count ? root : 0;
     return thread->nodes[done];
 }

@@ -260,7 +260,7 @@ struct wire_agent_thread {
     uint32_t inside; /* depth of hooks: not 0 while a thread may have agent frames on its stack */
     uint64_t zero[6];
 };
-#define WIRE_AGENT_THREAD_BYTES (80 * 1024)
+#define WIRE_AGENT_THREAD_BYTES (96 * 1024)
 
 /* --- the parts of a process region, as offsets from its start, and how many fit --- */
 struct wire_agent_layout {

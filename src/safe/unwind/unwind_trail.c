@@ -1,0 +1,239 @@
+/* Walking with a trail. The essay is in unwind_trail.h, that of the short loop in unwind_walk.c.
+ *
+ *   1. Frames are walked one by one into `fresh`.
+ *   2. Before each, the last walk is looked at: is there a frame with this sp, and is it the same in pc and fp?
+ *   3. If so, the words it and its callers were reached by are compared. All the same: the rest is the last walk's.
+ *      Else the walk goes on from the first frame whose words differ; those before it are copied.
+ *   4. In the end `fresh` is turned round and put where the frames belong that were replaced. The others stay where they are. */
+#include "unwind_trail.h"
+#include "bare_bytes.h"
+#include "unwind_cache.h"
+#include "unwind_step.h"
+
+struct walk {
+    struct unwind_trail *trail;
+    struct unwind_cache *cache;
+    struct unwind_state state;
+    uint32_t fresh; /* frames in trail->fresh */
+    uint32_t tail;  /* outermost frames that stay */
+    int32_t cursor; /* in trail->last: the innermost frame that may still be met */
+    uint32_t by_fp; /* frames by frame pointer */
+    uint64_t base_at;
+    bool certain; /* the end does not depend on memory */
+};
+
+static bool rises(uint64_t sp, uint64_t cfa)
+{
+    uint64_t distance = cfa - sp - 8;
+    return (distance >> 3 | distance << 61) <= UINT64_C(1) << 37;
+}
+
+/* Is what the state says enough to know the caller by? Not behind a signal frame, where sp no longer rises. */
+static bool can_be_met(const struct unwind_state *state)
+{
+    return state->fp_known && state->sp_known && !state->moved && state->flags == 0;
+}
+
+static void put(struct walk *walk, uint32_t cookie)
+{
+    struct unwind_trail_frames *fresh = &walk->trail->fresh;
+    uint32_t at = walk->fresh++;
+    fresh->pc[at] = walk->state.pc;
+    fresh->sp[at] = can_be_met(&walk->state) ? walk->state.sp : 0;
+    fresh->fp[at] = walk->state.fp;
+    fresh->return_at[at] = fresh->fp_at[at] = 0;
+    fresh->base_at[at] = walk->base_at;
+    fresh->cookie[at] = cookie;
+    fresh->flags[at] = walk->state.flags;
+}
+
+/* The short way; false: nothing was done. */
+static bool step_fast(struct walk *walk)
+{
+    struct unwind_state *state = &walk->state;
+    const struct unwind_memory *memory = state->memory;
+    const struct unwind_entry *entry = unwind_cache_slot(walk->cache, state->key);
+    const struct wire_rule *rule = &entry->rule;
+    const unsigned form = entry->form;
+    uint64_t size = memory->high - memory->low, low = memory->low;
+    if (entry->key != state->key || entry->generation != state->space->generation ||
+        !(form & UNWIND_FORM_FAST))
+        return false;
+    uint64_t cfa = (form & UNWIND_FORM_BY_FP ? state->fp : state->sp) + (uint64_t)(int64_t)rule->cfa_offset;
+    uint64_t return_at = cfa + (uint64_t)rule->ra_slot * 8, fp_at = cfa + (uint64_t)rule->fp_slot * 8;
+    if (size < 8 || return_at - low > size - 8 || !rises(state->sp, cfa))
+        return false;
+    if ((form & UNWIND_FORM_FP_SAVED) && fp_at - low > size - 8)
+        return false;
+    put(walk, entry->cookie);
+    struct unwind_trail_frames *fresh = &walk->trail->fresh;
+    fresh->return_at[walk->fresh - 1] = return_at;
+    if (form & UNWIND_FORM_FP_SAVED) {
+        fresh->fp_at[walk->fresh - 1] = fp_at;
+        state->fp = bare_load64(memory->bytes + (fp_at - low));
+    }
+    if (form & UNWIND_FORM_BASE_SAVED) {
+        uint64_t saved_at = cfa + (uint64_t)rule->base_slot * 8;
+        walk->base_at = saved_at >= state->sp ? saved_at : walk->base_at;
+    }
+    state->pc = bare_load64(memory->bytes + (return_at - low)) & state->space->arch->code_mask;
+    state->sp = cfa;
+    state->key = state->pc - 1;
+    state->flags = 0;
+    state->full = NULL;
+    return true;
+}
+
+static int step_general(struct walk *walk)
+{
+    struct unwind_state *state = &walk->state;
+    struct unwind_entry *entry = unwind_cache_slot(walk->cache, state->key), own;
+    if (state->key == 0)
+        entry = &own; /* key 0 marks a free entry */
+    if (entry == &own || entry->key != state->key || entry->generation != state->space->generation)
+        unwind_cache_fill(entry, state->space, state->key);
+    if (walk->base_at != 0) {
+        state->base = walk->base_at;
+        state->base_known = state->base_saved = true;
+    }
+    walk->base_at = 0; /* from here on the state knows */
+    put(walk, entry->cookie);
+    walk->by_fp += (state->flags & UNWIND_BY_FRAME_POINTER) != 0;
+    int outcome = unwind_step(state, &entry->rule);
+    walk->certain = entry->rule.cfa_kind == WIRE_CFA_END;
+    if (state->base_known && state->base_saved)
+        walk->base_at = state->base;
+    return outcome;
+}
+
+/* The first frame, from `from` outwards, whose words are no longer what they were; ALL_SAME: none. */
+#define ALL_SAME UINT32_MAX
+static uint32_t compare_words(const struct unwind_trail *trail, uint32_t from, uint64_t mask)
+{
+    const struct unwind_trail_frames *last = &trail->last;
+    for (uint32_t at = from; at > 0; at--) {
+        if (last->return_at[at] == 0 ||
+            (bare_load64((const void *)last->return_at[at]) & mask) != last->pc[at - 1])
+            return at;
+        if ((last->fp_at[at] != 0 ? bare_load64((const void *)last->fp_at[at]) : last->fp[at]) !=
+            last->fp[at - 1])
+            return at;
+    }
+    return trail->certain ? ALL_SAME : 0;
+}
+
+static void copy_frame(struct unwind_trail_frames *to, uint32_t at, const struct unwind_trail_frames *from,
+                       uint32_t index)
+{
+    to->pc[at] = from->pc[index];
+    to->sp[at] = from->sp[index];
+    to->fp[at] = from->fp[index];
+    to->return_at[at] = from->return_at[index];
+    to->fp_at[at] = from->fp_at[index];
+    to->base_at[at] = from->base_at[index];
+    to->cookie[at] = from->cookie[index];
+    to->flags[at] = from->flags[index];
+}
+
+/* The frame `differs` and all between it and the match are as before, but what comes after it is not. */
+static void resume_at(struct walk *walk, uint32_t match, uint32_t differs)
+{
+    const struct unwind_trail_frames *last = &walk->trail->last;
+    for (uint32_t at = match; at > differs; at--)
+        copy_frame(&walk->trail->fresh, walk->fresh++, last, at);
+    walk->cursor = (int32_t)differs - 1;
+    if (match == differs)
+        return; /* the state is there already */
+    walk->state.pc = last->pc[differs];
+    walk->state.sp = last->sp[differs];
+    walk->state.fp = last->fp[differs];
+    walk->state.key = walk->state.pc - 1;
+    walk->state.full = NULL;
+    if (last->base_at[differs] >=
+        last->sp[match]) /* saved by one of the frames between; else it is where it was */
+        walk->base_at = last->base_at[differs];
+}
+
+/* Is the rest known? Only for a state that the words of an ordinary frame led to. */
+static bool meets(struct walk *walk)
+{
+    const struct unwind_state *state = &walk->state;
+    const struct unwind_trail_frames *last = &walk->trail->last;
+    if (!can_be_met(state))
+        return false;
+    while (walk->cursor >= 0 && last->sp[walk->cursor] < state->sp)
+        walk->cursor--;
+    if (walk->cursor < 0 || last->sp[walk->cursor] != state->sp || last->pc[walk->cursor] != state->pc ||
+        last->fp[walk->cursor] != state->fp)
+        return false;
+    uint32_t match = (uint32_t)walk->cursor;
+    if (walk->fresh + match + 1 > UNWIND_TRAIL_FRAMES || walk->trail->end == UNWIND_FULL)
+        return false;
+    uint32_t differs = compare_words(walk->trail, match, state->space->arch->code_mask);
+    if (differs == ALL_SAME) {
+        walk->tail = match + 1;
+        return true;
+    }
+    resume_at(walk, match, differs);
+    return false;
+}
+
+static void start(struct walk *walk, const struct unwind_space *space, const struct unwind_memory *memory,
+                  const struct arch_registers *registers)
+{
+    const struct arch *arch = space->arch;
+    struct unwind_state *state = &walk->state;
+    state->space = space;
+    state->memory = memory;
+    state->pc = registers->value[arch->pc];
+    state->key = state->pc - 1;
+    state->sp = registers->value[arch->sp];
+    state->fp = registers->value[arch->fp];
+    state->flags = 0;
+    state->fp_known = registers->valid >> arch->fp & 1;
+    unwind_step_base(state, registers);
+    state->sp_known = true;
+    state->moved = false;
+    state->full = registers;
+}
+
+static void commit(struct walk *walk)
+{
+    struct unwind_trail *trail = walk->trail;
+    trail->count = walk->tail + walk->fresh;
+    for (uint32_t i = 0; i < walk->fresh; i++)
+        copy_frame(&trail->last, trail->count - 1 - i, &trail->fresh, i);
+}
+
+struct unwind_trail_result unwind_trail_walk(struct unwind_trail *trail, const struct unwind_space *space,
+                                             const struct unwind_memory *memory,
+                                             const struct arch_registers *registers,
+                                             struct unwind_cache *cache)
+{
+    struct walk walk;
+    walk.trail = trail;
+    walk.cache = cache;
+    walk.fresh = walk.tail = walk.by_fp = 0;
+    walk.cursor = (int32_t)trail->count - 1;
+    walk.base_at = 0;
+    walk.certain = false;
+    start(&walk, space, memory, registers);
+    int outcome = UNWIND_STEP_ON;
+    while (outcome == UNWIND_STEP_ON) {
+        const struct unwind_state *state = &walk.state;
+        bool fast = state->fp_known && state->sp_known && state->flags != UNWIND_BY_FRAME_POINTER;
+        if (state->pc == 0 && state->full == NULL)
+            outcome = UNWIND_OUTERMOST;
+        else if (fast && meets(&walk))
+            outcome = (int)trail->end;
+        else if (walk.fresh == UNWIND_TRAIL_FRAMES)
+            outcome = UNWIND_FULL;
+        else if (!fast || !step_fast(&walk))
+            outcome = step_general(&walk);
+    }
+    if (walk.tail == 0)
+        trail->certain = walk.certain;
+    commit(&walk);
+    trail->end = (uint32_t)outcome;
+    return (struct unwind_trail_result){trail->count, walk.tail, (enum unwind_end)outcome, walk.by_fp};
+}

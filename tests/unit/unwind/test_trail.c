@@ -1,0 +1,231 @@
+/* Walks with a trail give what unwind_walk gives, whatever happened to the stack since the last one.
+ *
+ * This process walks itself: random call trees, frames of fixed and of moving size (their CFA is then by frame pointer), handlers on
+ * the same and on an alternate stack, and stacks that were left and entered again with old words still on them. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "process_space.h"
+#include "unwind_trail.h"
+
+#define AWAY __attribute__((noinline, noclone))
+
+static struct process_space process;
+static struct unwind_cache *cache, *other_cache;
+static struct unwind_trail trail;
+static unsigned walks, same, full;
+static uint64_t stack_end;
+static uint32_t random_state = 7;
+
+static uint32_t draw(void)
+{
+    random_state = random_state * 1664525u + 1013904223u;
+    return random_state >> 8;
+}
+
+/* Compares both walks from our caller on. */
+static AWAY void look(void)
+{
+    struct arch_registers registers;
+    struct unwind_frame frames[UNWIND_TRAIL_FRAMES];
+    arch_host_capture(&registers);
+    const struct arch *arch = arch_host();
+    uint64_t sp = registers.value[arch->sp];
+    struct unwind_memory memory = {sp, sp, (const uint8_t *)sp, process_space_word, &process};
+    memory.high =
+        sp < stack_end && stack_end - sp < 1 << 20 ? stack_end : sp + 1024; /* else: the alternate stack */
+    struct unwind_trail_result result = unwind_trail_walk(&trail, &process.space, &memory, &registers, cache);
+    registers.value[arch->pc]--;
+    struct unwind_result expected =
+        unwind_walk(&process.space, &memory, &registers, other_cache, frames, UNWIND_TRAIL_FRAMES);
+    assert_int_equal(result.count, expected.count);
+    assert_int_equal(result.end, expected.end);
+    frames[0].pc++;
+    for (uint32_t i = 0; i < result.count; i++) {
+        uint32_t at = result.count - 1 - i;
+        assert_int_equal(trail.last.pc[at], frames[i].pc);
+        assert_int_equal(trail.last.cookie[at], frames[i].cookie);
+        assert_int_equal(trail.last.flags[at], frames[i].flags);
+    }
+    assert_true(result.same <= result.count);
+    walks++;
+    same += result.same;
+    full += result.count;
+}
+
+static AWAY void still(unsigned depth);
+
+/* A frame whose size changes: its CFA is by frame pointer. */
+static AWAY void moving(unsigned depth)
+{
+    volatile char *room = __builtin_alloca(16 * (draw() % 8 + 1));
+    room[0] = 1;
+    still(depth);
+    if (draw() % 4 == 0)
+        still(depth);
+    __asm__ volatile("" ::"r"(room));
+}
+
+/* Leaves what it found on the stack where it was, as uninitialised locals do. */
+static AWAY void hollow(unsigned depth)
+{
+    volatile char room[200];
+    __asm__ volatile("" ::"r"(room));
+    still(depth);
+    __asm__ volatile("" ::"r"(room));
+}
+
+static AWAY void still(unsigned depth)
+{
+    if (depth == 0) {
+        look();
+        return;
+    }
+    for (unsigned i = draw() % 3 + 1; i > 0; i--)
+        switch (draw() % 4) {
+        case 0:
+            moving(depth - 1);
+            break;
+        case 1:
+            hollow(depth - 1);
+            break;
+        case 2:
+            look();
+            break;
+        default:
+            still(depth - 1);
+            break;
+        }
+    __asm__ volatile("");
+}
+
+static void begin(void)
+{
+    memset(&trail, 0, sizeof trail);
+    walks = same = full = 0;
+}
+
+static void test_random_trees(void **state)
+{
+    (void)state;
+    begin();
+    for (unsigned i = 0; i < 300; i++)
+        still(draw() % 9);
+    assert_true(walks > 2000);
+    assert_true(same > full / 2); /* most frames were not walked again */
+    assert_true(same < full);
+}
+
+static void handler(int number)
+{
+    (void)number;
+    look();
+    still(2);
+}
+
+static void raise_with(int flags)
+{
+    struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
+    assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+    for (unsigned i = 0; i < 20; i++) {
+        raise(SIGUSR1);
+        look();
+        still(2);
+    }
+}
+
+static void test_handlers(void **state)
+{
+    (void)state;
+    begin();
+    raise_with(0);
+    stack_t stack = {.ss_sp = malloc(65536), .ss_size = 65536}, none = {.ss_flags = SS_DISABLE};
+    assert_int_equal(sigaltstack(&stack, NULL), 0);
+    raise_with(SA_ONSTACK);
+    assert_int_equal(sigaltstack(&none, NULL), 0);
+    free(stack.ss_sp);
+    assert_true(walks > 80);
+}
+
+static AWAY void deep(unsigned levels)
+{
+    if (levels == 0)
+        look();
+    else
+        deep(levels - 1);
+    __asm__ volatile("");
+}
+
+/* More frames than a trail keeps, and back. */
+static void test_deep(void **state)
+{
+    (void)state;
+    begin();
+    for (unsigned i = 0; i < 60; i++)
+        deep(draw() % 160);
+    for (unsigned i = 100; i < 140; i++) {
+        deep(i);
+        deep(i - 1);
+    }
+    assert_int_equal(walks, 140);
+}
+
+static jmp_buf back;
+static AWAY void jump(unsigned levels)
+{
+    if (levels > 0)
+        jump(levels - 1);
+    look();
+    if (levels == 0)
+        longjmp(back, 1);
+}
+
+static void test_jumps(void **state)
+{
+    (void)state;
+    begin();
+    for (volatile unsigned i = 0; i < 50; i++) {
+        if (setjmp(back) == 0)
+            jump(i % 7);
+        look();
+    }
+    assert_int_equal(walks, 100);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    cache = calloc(1, unwind_cache_size());
+    other_cache = calloc(1, unwind_cache_size());
+    return cache != NULL && other_cache != NULL && process_space_read(&process, getpid()) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    process_space_free(&process);
+    free(cache);
+    free(other_cache);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    stack_end = (uint64_t)argv & ~UINT64_C(7); /* behind libc's first frames */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_trees),
+        cmocka_unit_test(test_handlers),
+        cmocka_unit_test(test_deep),
+        cmocka_unit_test(test_jumps),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
