@@ -8,6 +8,8 @@
 
 #include "base_array.h"
 #include "patch_draft.h"
+#include "patch_x86_64_bell.h"
+#include "patch_x86_64_entry.h"
 #include "symbol.h"
 #include "symbol_debug.h"
 
@@ -194,6 +196,24 @@ static int find_slots(const struct elf_image *image, struct patch_functions *fou
 
 /* --- hooks --- */
 
+/* A function that does nothing but return, as _dl_debug_state, with unused bytes behind it, though nobody tells where those end:
+ * control never comes there. */
+static enum patch_reason plan_empty(const struct patch_draft *draft, uint64_t address,
+                                    struct patch_plan_hook *hook)
+{
+    size_t available = 0;
+    enum patch_reason reason = PATCH_FINE;
+    const uint8_t *bytes = code_text_at(&draft->survey->text, address, &available);
+    if (bytes == NULL || !patch_x86_64_bell_fits(bytes, available))
+        return PATCH_REASON_ENTRY_SHORT;
+    unsigned length = patch_x86_64_entry_length(bytes, available, &reason);
+    if (reason == PATCH_FINE && code_survey_entered(draft->survey, address, address + length))
+        return PATCH_REASON_ENTRY_BRANCH;
+    hook->length = (uint8_t)length;
+    memcpy(hook->old, bytes, length);
+    return reason;
+}
+
 static void plan_one(const struct patch_draft *draft, struct patch_function *function)
 {
     struct patch_plan_hook hook;
@@ -206,6 +226,8 @@ static void plan_one(const struct patch_draft *draft, struct patch_function *fun
         function->reason = PATCH_REASON_ENTRY_SHARED;
     else
         function->reason = (uint8_t)patch_hooks_one(draft, index, true, &hook);
+    if (function->reason == PATCH_REASON_ENTRY_SHORT)
+        function->reason = (uint8_t)plan_empty(draft, function->address, &hook);
     if (function->reason != PATCH_FINE)
         return;
     function->length = hook.length;

@@ -595,9 +595,14 @@ int patch_stop_write(struct patch_stop *stop, pid_t tid, const struct user_regs_
                      struct base_error *error)
 {
     int result = find_stopped(stop, tid, error);
-    if (result < 0 || !ptrace(PTRACE_SETREGS, tid, 0, registers))
+    if (result < 0)
         return result;
-    return base_fail_errno(error, errno, "registers of thread %d cannot be written", tid);
+    if (ptrace(PTRACE_SETREGS, tid, 0, registers))
+        return base_fail_errno(error, errno, "registers of thread %d cannot be written", tid);
+    struct patch_stop_thread *thread = patch_stop_find(stop, tid);
+    thread->pc = registers->rip;
+    thread->sp = registers->rsp;
+    return result;
 }
 
 int patch_stop_step(struct patch_stop_thread *thread, int request, int signal, int *status,

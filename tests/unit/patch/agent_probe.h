@@ -4,24 +4,23 @@
 
 #include <stdint.h>
 
-#define PROBE_MAGIC       0x45424f5250u
-#define PROBE_POINTED     77
-#define PROBE_TEXT_(text) #text
-#define PROBE_TEXT(text)  PROBE_TEXT_(text)
+#define PROBE_MAGIC   0x45424f5250u
+#define PROBE_POINTED 77
 
-/* Words of the region; those below PROBE_INSIDE are counters. */
-#define PROBE_INSIDE   64
+/* Words of the region; those below PROBE_WRONG are counters. */
 #define PROBE_WRONG    65
 #define PROBE_ALIVE    66
 #define PROBE_CHILD    67
 #define PROBE_RUNG     68 /* and ANSWERED: of the bell; 2 further on: of exec */
 #define PROBE_ANSWERED 69
+#define PROBE_WHO      72 /* process that rang last */
 #define PROBE_WORDS    512
 
 struct probe_parameters {
     uint64_t magic;
     volatile uint64_t *words;
     const volatile uint64_t *alive;
+    volatile uint32_t *inside; /* hooks with a frame, now */
 };
 
 #endif

@@ -159,11 +159,22 @@ static int load(const char *path, long rounds)
 }
 #endif
 
-static int sleep_inside(void)
+static int loop_twice(long count)
+{
+    int status = -1;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(loop_in_threads(count));
+    int result = loop_in_threads(count);
+    waitpid(pid, &status, 0);
+    return status || result;
+}
+
+static int sleep_inside(long milliseconds)
 {
     atomic_store(&truth->ready, 1);
     while (!atomic_load(&truth->stop))
-        check(TARGET_SLEEP, target_sleep(300000) == 300000);
+        check(TARGET_SLEEP, target_sleep(milliseconds * 1000) == milliseconds * 1000);
     return truth->wrong != 0;
 }
 
@@ -188,6 +199,8 @@ int main(int argc, char **argv)
     if (!strcmp(argv[2], "load"))
         return load(argv[3], number);
     if (!strcmp(argv[2], "sleep"))
-        return sleep_inside();
+        return sleep_inside(number);
+    if (!strcmp(argv[2], "twice"))
+        return loop_twice(number);
     return 2;
 }

@@ -13,7 +13,8 @@
  *     exec N          becomes "run N", after an exec that fails
  *     spawn N         starts "run N" by vfork and waits for it
  *     load LIBRARY N  loads the library, calls what is in it, unloads it, N times
- *     sleep           sleeps inside target_sleep until `stop` */
+ *     sleep MS        sleeps so long inside target_sleep, again and again until `stop`
+ *     twice THREADS   loop, in a child too */
 enum target_function {
     TARGET_ADD,
     TARGET_MIXED,

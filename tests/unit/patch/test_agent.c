@@ -28,8 +28,9 @@
 #include "patch_agent.h"
 #include "patch_agent_ledger.h"
 #include "patch_child.h"
+#include "wire_agent.h"
 
-enum { REGION = 1 << 20, FUNCTIONS = 16 };
+enum { MEMORY = 1 << 20, FAMILY = 2, FUNCTIONS = 16 };
 
 static const char *library;
 static char **targets;
@@ -46,8 +47,10 @@ struct tally {
     int truth_file, go;
     pid_t pid;
     struct patch_agent *agent;
-    uint64_t *words; /* of the region */
-    uint64_t seen;   /* rings answered */
+    uint8_t *region;
+    uint64_t *words; /* in it, the probe's */
+    uint32_t *inside;
+    uint64_t seen; /* rings answered */
     int status;
 };
 
@@ -56,6 +59,18 @@ static void must(int result, const struct base_error *error)
     if (result < 0)
         print_message("# %s\n", error->text);
     assert_true(result >= 0);
+}
+
+static void nap_us(long us)
+{
+    struct timespec time = {us / 1000000, us % 1000000 * 1000};
+    while (nanosleep(&time, &time) && errno == EINTR)
+        ;
+}
+
+static uint64_t region_size(void)
+{
+    return 4096 + FAMILY * wire_agent_layout(MEMORY).size;
 }
 
 static uint64_t offset_of(const char *symbol)
@@ -102,8 +117,8 @@ static void plan(struct tally *tally)
 
 static void finish(struct tally *tally)
 {
-    if (tally->words != NULL)
-        munmap(tally->words, REGION);
+    if (tally->region != NULL)
+        munmap(tally->region, region_size());
     patch_agent_free(tally->agent);
     patch_agent_plans_free(tally->plans);
     patch_helper_end(&tally->helper);
@@ -111,26 +126,53 @@ static void finish(struct tally *tally)
     close(tally->truth_file);
 }
 
+/* As the real agent's begins, with so much in it that leaving knows who is inside. */
+static void fill_region(struct tally *tally, uint8_t *region, pid_t pid)
+{
+    const struct wire_agent_layout layout = wire_agent_layout(MEMORY);
+    struct wire_agent_process *process = (void *)(region + 4096);
+    struct wire_agent_thread *thread = (void *)(region + 4096 + layout.threads);
+    *(struct wire_agent_control *)(void *)region = (struct wire_agent_control){.magic = WIRE_AGENT_MAGIC,
+                                                                               .version = WIRE_AGENT_VERSION,
+                                                                               .regions_offset = 4096,
+                                                                               .region_size = layout.size,
+                                                                               .memory = MEMORY,
+                                                                               .region_count = FAMILY};
+    process->magic = WIRE_AGENT_MAGIC;
+    process->pid = (uint32_t)pid;
+    process->state = WIRE_AGENT_RUNNING;
+    thread->key = 1;
+    tally->inside = &thread->inside;
+    tally->words = (void *)(region + 4096 + layout.nodes);
+}
+
 static int prepare(void *context, struct patch_agent *agent, struct base_error *error)
 {
     struct tally *tally = context;
-    const uint64_t parameters[2] = {patch_agent_region(agent), patch_agent_alive(agent)};
-    uint64_t *words =
-        mmap(NULL, REGION, PROT_READ | PROT_WRITE, MAP_SHARED, patch_agent_region_file(agent), 0);
-    assert_ptr_not_equal(words, MAP_FAILED);
-    if (tally->words != NULL) { /* of the image before an exec */
-        memcpy(words, tally->words, PROBE_WORDS * sizeof *words);
-        munmap(tally->words, REGION);
+    const uint64_t *before = tally->words;
+    uint8_t *region =
+        mmap(NULL, region_size(), PROT_READ | PROT_WRITE, MAP_SHARED, patch_agent_region_file(agent), 0);
+    assert_ptr_not_equal(region, MAP_FAILED);
+    fill_region(tally, region, patch_agent_pid(agent));
+    if (tally->region != NULL) { /* of the image before an exec */
+        memcpy(tally->words, before, PROBE_WORDS * sizeof *before);
+        munmap(tally->region, region_size());
     }
-    tally->words = words;
+    tally->region = region;
+    const uint64_t there = patch_agent_region(agent) - (uint64_t)(uintptr_t)region;
+    const uint64_t parameters[3] = {there + (uint64_t)(uintptr_t)tally->words, patch_agent_alive(agent),
+                                    there + (uint64_t)(uintptr_t)tally->inside};
     return patch_agent_write(agent, offset_of("agent_parameters") + offsetof(struct probe_parameters, words),
                              parameters, sizeof parameters, error);
 }
 
 static int load(struct tally *tally, pid_t pid, bool held, struct base_error *error)
 {
-    const struct patch_agent_options options = {
-        .image = probe, .plans = tally->plans, .region_size = REGION, .prepare = prepare, .context = tally};
+    const struct patch_agent_options options = {.image = probe,
+                                                .plans = tally->plans,
+                                                .region_size = region_size(),
+                                                .prepare = prepare,
+                                                .context = tally};
     struct patch_agent *fresh = NULL;
     int result = patch_agent_load(&tally->helper, pid, held, &options, &fresh, error);
     if (result == BASE_OK) {
@@ -199,7 +241,8 @@ static void answer_bells(struct tally *tally)
         __atomic_store_n(&tally->words[PROBE_ANSWERED], rung, __ATOMIC_RELEASE);
     }
     if (execs != tally->words[PROBE_ANSWERED + 2]) {
-        int result = patch_agent_expect_exec(&tally->helper, tally->pid, &error);
+        pid_t pid = (pid_t)tally->words[PROBE_WHO];
+        int result = patch_agent_expect_exec(&tally->helper, pid, &error);
         must(result, &error);
         __atomic_store_n(&tally->words[PROBE_ANSWERED + 2], execs, __ATOMIC_RELEASE);
     }
@@ -273,16 +316,282 @@ static void test_every_program_counts_from_its_start(void **state)
             assert_int_equal(tally.truth->calls[TARGET_ADD], 4000);
             check_counts(&tally, TARGET_ADD, TARGET_LABEL);
             check_counts(&tally, TARGET_LIBC, TARGET_LIBC);
-            assert_int_equal(tally.words[PROBE_INSIDE], 0);
+            assert_int_equal(*tally.inside, 0);
             assert_int_equal(hook_of(&tally, "target_add")->reason, PATCH_FINE);
             finish(&tally);
         }
+}
+
+static void test_forks_count_and_know_that_they_are_forks(void **state)
+{
+    (void)state;
+    for (int i = 0; i < target_count; i++) {
+        struct tally tally = begin("probe_count");
+        want_bells(&tally);
+        plan(&tally);
+        record(&tally, targets[i], "fork", NULL, "500");
+        assert_int_equal(tally.truth->calls[TARGET_ADD], 3000);
+        check_counts(&tally, TARGET_ADD, TARGET_LABEL);
+        check_counts(&tally, TARGET_LIBC, TARGET_LIBC);
+        assert_int_equal(tally.words[PROBE_CHILD], 500 * 7);
+        finish(&tally);
+    }
+}
+
+static void test_execs_are_handed_over(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {"exec", "spawn"};
+    for (int i = 0; i < 2 * target_count; i++) {
+        struct tally tally = begin("probe_count");
+        want_bells(&tally);
+        plan(&tally);
+        record(&tally, targets[i / 2], modes[i % 2], NULL, "300");
+        assert_int_equal(tally.truth->calls[TARGET_ADD], 600);
+        check_counts(&tally, TARGET_ADD, TARGET_LABEL);
+        check_counts(&tally, TARGET_LIBC, TARGET_LIBC);
+        finish(&tally);
+    }
+}
+
+static void test_libraries_that_come_and_go_count(void **state)
+{
+    (void)state;
+    struct tally tally = begin("probe_wrap");
+    want_bells(&tally);
+    plan(&tally);
+    record(&tally, targets[0], "load", library, "20");
+    assert_int_equal(tally.truth->calls[TARGET_LOADED], 200);
+    check_counts(&tally, TARGET_LOADED, TARGET_LOADED);
+    finish(&tally);
+}
+
+/* --- into what runs, and out of it --- */
+
+static void wait_for(const atomic_uint *word)
+{
+    for (int i = 0; i < 10000 && !atomic_load(word); i++)
+        nap_us(1000);
+    assert_true(atomic_load(word));
+}
+
+static unsigned ours_in(pid_t pid, unsigned *all)
+{
+    struct elf_maps maps = {0};
+    struct base_error error = {0};
+    unsigned count = 0;
+    must(elf_maps_read(pid, &maps, &error), &error);
+    for (size_t i = 0; i < maps.count; i++)
+        count += !strcmp(maps.items[i].path, PATCH_AGENT_PATH);
+    if (all != NULL)
+        *all = (unsigned)maps.count;
+    elf_maps_free(&maps);
+    return count;
+}
+
+static void end(struct tally *tally)
+{
+    atomic_store(&tally->truth->stop, 1);
+    assert_int_equal(waitpid(tally->pid, &tally->status, 0), tally->pid);
+    assert_int_equal(tally->status, 0);
+    assert_int_equal(tally->truth->wrong, 0);
+}
+
+static void begin_loop(struct tally *tally, const char *target, const char *mode, const char *number)
+{
+    start(tally, target, mode, NULL, number);
+    let_it_begin(tally);
+    wait_for(&tally->truth->ready);
+}
+
+static uint64_t sum(const uint64_t *words)
+{
+    uint64_t total = 0;
+    for (int i = 0; i < TARGET_COUNT; i++)
+        total += words[i];
+    return total;
+}
+
+static void wait_for_more(const struct tally *tally)
+{
+    uint64_t before = sum(tally->words);
+    for (int i = 0; i < 5000 && sum(tally->words) < before + 100; i++)
+        nap_us(1000);
+    assert_true(sum(tally->words) >= before + 100);
+}
+
+static void must_leave(struct tally *tally, pid_t pid, struct patch_agent_left *left)
+{
+    struct base_error error = {0};
+    must(patch_agent_leave(&tally->helper, pid, false, NULL, NULL, left, &error), &error);
+}
+
+static void test_a_running_program_is_entered_and_left_many_times(void **state)
+{
+    (void)state;
+    for (int i = 0; i < target_count; i++) {
+        struct base_error error = {0};
+        struct tally tally = begin(i % 2 ? "probe_count" : "probe_wrap");
+        unsigned before, after, descriptors;
+        plan(&tally);
+        begin_loop(&tally, targets[i], "loop", "6");
+        nap_us(10000);
+        ours_in(tally.pid, &before);
+        descriptors = patch_child_descriptors(tally.pid);
+        for (int round = 0; round < 12; round++) {
+            struct patch_agent_left left;
+            must(load(&tally, tally.pid, false, &error), &error);
+            assert_true(patch_child_is_free(tally.pid));
+            assert_int_equal(patch_child_descriptors(tally.pid), descriptors);
+            assert_true(ours_in(tally.pid, NULL) >= 3);
+            wait_for_more(&tally);
+            must_leave(&tally, tally.pid, &left);
+            assert_true(left.places >= 6);
+            assert_int_equal(left.skipped, 0);
+            assert_int_equal(left.bytes_left, 0);
+            assert_int_equal(ours_in(tally.pid, &after), 0);
+            assert_int_equal(tally.words[PROBE_WRONG], 0);
+        }
+        assert_int_equal(after, before);
+        end(&tally);
+        finish(&tally);
+    }
+}
+
+static void test_a_child_is_left_by_itself(void **state)
+{
+    (void)state;
+    struct base_error error = {0};
+    struct tally tally = begin("probe_count");
+    struct patch_agent_left left;
+    struct patch_agent *child_agent;
+    char path[64], text[32] = "";
+    want_bells(&tally);
+    plan(&tally);
+    start(&tally, targets[0], "twice", NULL, "2");
+    must(patch_agent_expect_exec(&tally.helper, tally.pid, &error), &error);
+    let_it_begin(&tally);
+    for (int i = 0; i < 5000 && !atomic_load(&tally.truth->ready); i++) {
+        take_events(&tally);
+        answer_bells(&tally);
+    }
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", tally.pid, tally.pid);
+    int file = open(path, O_RDONLY);
+    assert_true(read(file, text, sizeof text - 1) > 0);
+    close(file);
+    pid_t child = (pid_t)strtol(text, NULL, 10);
+    must(patch_agent_adopt(tally.agent, child, &child_agent, &error), &error);
+    assert_int_equal(patch_agent_update(child_agent, &tally.helper, false, false, &error), 0);
+    patch_agent_free(child_agent);
+    struct wire_agent_process *second = (void *)(tally.region + 4096 + wire_agent_layout(MEMORY).size);
+    *second = (struct wire_agent_process){
+        .magic = WIRE_AGENT_MAGIC, .pid = (uint32_t)child, .state = WIRE_AGENT_RUNNING};
+    must_leave(&tally, child, &left);
+    assert_int_equal(second->state, WIRE_AGENT_LEFT);
+    assert_true(left.places >= 7);
+    assert_int_equal(left.bytes_left, 0);
+    assert_int_equal(ours_in(child, NULL), 0);
+    wait_for_more(&tally);
+    must_leave(&tally, tally.pid, &left);
+    assert_int_equal(left.bytes_left, 0);
+    end(&tally);
+    finish(&tally);
+}
+
+static void test_who_sleeps_inside_is_waited_for(void **state)
+{
+    (void)state;
+    static const char *const lengths[] = {"150", "3000"};
+    for (int i = 0; i < 2; i++) {
+        struct base_error error = {0};
+        struct patch_agent_left left;
+        struct tally tally = begin("probe_wrap");
+        plan(&tally);
+        begin_loop(&tally, targets[i], "sleep", lengths[i]);
+        must(load(&tally, tally.pid, false, &error), &error);
+        for (int j = 0; j < 5000 && __atomic_load_n(tally.inside, __ATOMIC_ACQUIRE) == 0; j++)
+            nap_us(1000);
+        assert_int_equal(*tally.inside, 1);
+        must_leave(&tally, tally.pid, &left);
+        assert_true(left.places >= 6);
+        assert_int_equal(left.bytes_left != 0, i == 1); /* the long sleep: it stays, inert */
+        for (int j = 0; j < 5000 && __atomic_load_n(tally.inside, __ATOMIC_ACQUIRE) != 0; j++)
+            nap_us(1000);
+        nap_us(20000);
+        must_leave(&tally, tally.pid, &left);
+        assert_int_equal(left.places, 0);
+        assert_int_equal(left.mappings != 0, i == 1);
+        assert_int_equal(left.bytes_left, 0);
+        assert_int_equal(ours_in(tally.pid, NULL), 0);
+        end(&tally);
+        finish(&tally);
+    }
+}
+
+/* --- a tally that is killed --- */
+
+static void load_and_leave_for_ever(struct tally *tally)
+{
+    struct base_error error = {0};
+    struct patch_agent_left left;
+    patch_helper_begin(&tally->helper, &error);
+    for (;;) {
+        struct patch_agent *agent = NULL;
+        const struct patch_agent_options options = {.image = probe,
+                                                    .plans = tally->plans,
+                                                    .region_size = region_size(),
+                                                    .prepare = prepare,
+                                                    .context = tally};
+        patch_agent_load(&tally->helper, tally->pid, false, &options, &agent, NULL);
+        patch_agent_free(agent);
+        patch_agent_leave(&tally->helper, tally->pid, false, NULL, NULL, &left, NULL);
+    }
+}
+
+static void test_tally_may_die_at_any_moment(void **state)
+{
+    (void)state;
+    struct base_error error = {0};
+    struct tally tally = begin("probe_count");
+    struct patch_agent_left left;
+    unsigned found = 0;
+    plan(&tally);
+    begin_loop(&tally, targets[0], "loop", "3");
+    must(load(&tally, tally.pid, false, &error), &error); /* so that all is planned */
+    must_leave(&tally, tally.pid, &left);
+    srand(7);
+    for (int i = 0; i < 40; i++) {
+        pid_t other = fork();
+        if (other == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            load_and_leave_for_ever(&tally);
+        }
+        nap_us(500 + rand() % 12000);
+        kill(other, SIGKILL);
+        waitpid(other, NULL, 0);
+        assert_true(patch_child_is_free(tally.pid));
+        must_leave(&tally, tally.pid, &left);
+        found += left.mappings != 0;
+        assert_int_equal(left.bytes_left, 0);
+        assert_int_equal(ours_in(tally.pid, NULL), 0);
+    }
+    print_message("# left behind, and removed: %u of 40\n", found);
+    assert_true(found > 0);
+    end(&tally);
+    finish(&tally);
 }
 
 static int run_all(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_program_counts_from_its_start),
+        cmocka_unit_test(test_forks_count_and_know_that_they_are_forks),
+        cmocka_unit_test(test_execs_are_handed_over),
+        cmocka_unit_test(test_libraries_that_come_and_go_count),
+        cmocka_unit_test(test_a_running_program_is_entered_and_left_many_times),
+        cmocka_unit_test(test_a_child_is_left_by_itself),
+        cmocka_unit_test(test_who_sleeps_inside_is_waited_for),
+        cmocka_unit_test(test_tally_may_die_at_any_moment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
