@@ -228,9 +228,9 @@ void cli_doctor_check_calls(struct cli_doctor *doctor)
     struct cli_doctor_line *line =
         cli_doctor_add(doctor, "calls", result == BASE_OK ? CLI_DOCTOR_OK : CLI_DOCTOR_LIMITED);
     if (result == BASE_OK)
-        cli_doctor_explain(line, "tried: calls can be counted (--calls)");
+        cli_doctor_explain(line, "tried: calls and memory can be counted (--calls, --heap)");
     else
-        cli_doctor_explain(line, "calls cannot be counted (--calls): %s", error.text);
+        cli_doctor_explain(line, "calls and memory cannot be counted (--calls, --heap): %s", error.text);
 }
 
 void cli_doctor_check_kernel_names(struct cli_doctor *doctor)

@@ -32,7 +32,7 @@ static const struct base_options_command list_command = {
     .options = list_options,
 };
 
-enum { COLLECTORS = 2 };
+enum { COLLECTORS = 3 };
 enum { NAME_COLUMN = 28, WHY_COLUMN = 33, WIDTH = 80 };
 
 /* What keeps it from working keeps the clock from being opened, too. */
@@ -47,12 +47,15 @@ static void probe_time(struct cli_probe *probe, const struct cli_probe *clock)
     snprintf(probe->why, sizeof probe->why, "%.*s", CLI_PROBE_WHY - 1, why);
 }
 
-static void probe_calls(struct cli_probe *probe)
+/* Both need the same: to stop a program and to give it memory with code. */
+static void probe_calls_and_heap(struct cli_probe probes[2])
 {
     struct base_error error = {0};
-    *probe = (struct cli_probe){.group = "collector", .name = "calls"};
-    probe->available = collect_calls_probe(&error) == BASE_OK;
-    snprintf(probe->why, sizeof probe->why, "%.*s", CLI_PROBE_WHY - 1, error.text);
+    probes[0] = (struct cli_probe){.group = "collector", .name = "calls"};
+    probes[0].available = collect_calls_probe(&error) == BASE_OK;
+    snprintf(probes[0].why, sizeof probes[0].why, "%.*s", CLI_PROBE_WHY - 1, error.text);
+    probes[1] = probes[0];
+    snprintf(probes[1].name, sizeof probes[1].name, "heap");
 }
 
 static void add_line(struct base_text *out, const struct cli_probe *probe)
@@ -100,7 +103,7 @@ int cmd_list(int argc, char **argv)
         return status;
     size_t count = COLLECTORS + cli_probe_all(probes + COLLECTORS);
     probe_time(&probes[0], &probes[COLLECTORS]);
-    probe_calls(&probes[1]);
+    probe_calls_and_heap(&probes[1]);
     if (wish.json)
         add_json(&text, probes, count);
     else

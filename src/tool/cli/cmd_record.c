@@ -29,10 +29,12 @@
 #include "cli.h"
 #include "cli_pids.h"
 #include "collect_session.h"
+#include "report_heap.h"
+#include "report_text.h"
 #include "wire_loss.h"
 
 enum { NOT_STARTED = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127, BY_SIGNAL = 128 };
-enum { GLOBS_MAX = 256, STEP_MS = 250, STATUS_COLUMNS = 78 };
+enum { GLOBS_MAX = 256, STEP_MS = 250, STATUS_COLUMNS = 78, HEAP_SAMPLE_BYTES = 512 << 10 };
 
 /* Globs as typed: texts between commas, cut out of a copy. */
 struct record_globs {
@@ -46,7 +48,8 @@ struct record_wish {
     uint64_t duration_ns, max_nodes;
     int time_kind; /* 0 cpu, 1 user */
     int stacks;    /* enum collect_stacks */
-    bool system, kernel, follow, timeline, debuginfod, verbose, calls, no_time;
+    bool system, kernel, follow, timeline, debuginfod, verbose, calls, no_time, heap;
+    uint64_t heap_sample_bytes, agent_memory;
     struct record_globs call_names, call_images;
     struct cli_pids pids;
 };
@@ -74,6 +77,26 @@ static int read_globs(struct record_globs *globs, const char *argument, struct b
     return BASE_OK;
 }
 
+/* "512", "64k", "1M", "2GiB": k, M and G are powers of 1024. */
+static int read_bytes(const char *text, uint64_t least, uint64_t most, uint64_t *bytes,
+                      struct base_error *error)
+{
+    static const char units[] = "kKmMgG";
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    unsigned shift = unit ? 10 * (unsigned)((unit - units) / 2 + 1) : 0;
+    end += unit != NULL;
+    end += unit && *end == 'i';
+    end += *end == 'B';
+    if (*text < '0' || *text > '9' || *end || errno || number > most >> shift || number << shift < least)
+        return base_fail(error, BASE_EUSAGE, "'%s' is no number of bytes between %llu and %llu (64k, 1M)",
+                         text, (unsigned long long)least, (unsigned long long)most);
+    *bytes = number << shift;
+    return BASE_OK;
+}
+
 static int read_calls(const struct base_option *option, const char *argument, void *target,
                       struct base_error *error)
 {
@@ -90,6 +113,34 @@ static int read_call_images(const struct base_option *option, const char *argume
     (void)option;
     wish->calls = true;
     return read_globs(&wish->call_images, argument, error);
+}
+
+static int read_heap(const struct base_option *option, const char *argument, void *target,
+                     struct base_error *error)
+{
+    struct record_wish *wish = target;
+    (void)option;
+    wish->heap = true;
+    if (!argument)
+        return BASE_OK;
+    if (!strcmp(argument, "sample")) {
+        wish->heap_sample_bytes = HEAP_SAMPLE_BYTES;
+        return BASE_OK;
+    }
+    if (strncmp(argument, "sample:", 7))
+        return base_fail(error, BASE_EUSAGE, "--heap=%s: --heap alone, or --heap=sample:BYTES", argument);
+    return read_bytes(argument + 7, 16, UINT64_C(1) << 40, &wish->heap_sample_bytes, error);
+}
+
+static int read_agent_memory(const struct base_option *option, const char *argument, void *target,
+                             struct base_error *error)
+{
+    struct record_wish *wish = target;
+    const uint64_t megabyte = 1 << 20;
+    (void)option;
+    int result = read_bytes(argument, megabyte, UINT64_C(16) << 30, &wish->agent_memory, error);
+    wish->agent_memory = (wish->agent_memory + megabyte - 1) / megabyte * megabyte;
+    return result;
 }
 
 static const struct base_option options[] = {
@@ -139,6 +190,20 @@ static const struct base_option options[] = {
      .argument = "GLOB,...",
      .handler = read_call_images,
      .help = "count in images so named, or in 'all' (default: all but the C and C++ runtimes)"},
+    {.kind = BASE_OPTION_HEADING, .help = "Memory"},
+    {.name = "heap",
+     .kind = BASE_OPTION_CALL,
+     .argument = "sample:BYTES",
+     .optional = true,
+     .handler = read_heap,
+     .help = "count every block that is allocated and released, by stack: totals, the peak, leaks; with "
+             "sample:BYTES only samples that many bytes apart (default 512k)"},
+    {.name = "agent-memory",
+     .kind = BASE_OPTION_CALL,
+     .argument = "BYTES",
+     .handler = read_agent_memory,
+     .help = "what counting may take of memory in each process (default 256M)"},
+    {.kind = BASE_OPTION_HEADING, .help = "Time"},
     {.name = "no-time",
      .kind = BASE_OPTION_FLAG,
      .offset = offsetof(struct record_wish, no_time),
@@ -228,9 +293,16 @@ static int check_wish(const struct record_wish *wish, int words, struct base_err
     if (wish->calls && (wish->system || wish->cgroup))
         return base_fail(error, BASE_EUSAGE,
                          "--calls needs a COMMAND or -p PID: it changes the programs it counts in");
-    if (wish->no_time && !wish->calls)
+    if (wish->heap && (wish->system || wish->cgroup))
         return base_fail(error, BASE_EUSAGE,
-                         "--no-time leaves nothing to record; --calls would be something");
+                         "--heap needs a COMMAND or -p PID: it changes the programs it counts in");
+    if (wish->heap && wish->calls)
+        return base_fail(error, BASE_EUSAGE, "--heap and --calls cannot be recorded together");
+    if (wish->agent_memory && !wish->heap)
+        return base_fail(error, BASE_EUSAGE, "--agent-memory goes with --heap");
+    if (wish->no_time && !wish->calls && !wish->heap)
+        return base_fail(error, BASE_EUSAGE,
+                         "--no-time leaves nothing to record; --calls or --heap would be something");
     if (wish->kernel && wish->time_kind)
         return base_fail(error, BASE_EUSAGE, "--kernel needs --time=cpu");
     return BASE_OK;
@@ -286,6 +358,9 @@ static struct collect_options session_options(const struct record_wish *wish,
                  .images = wish->call_images.items,
                  .name_count = wish->call_names.count,
                  .image_count = wish->call_images.count},
+        .heap = wish->heap,
+        .heap_sample_bytes = wish->heap_sample_bytes,
+        .agent_memory = wish->agent_memory,
         .rate_hz = wish->rate_hz,
         .user_only = wish->time_kind == 1,
         .kernel_frames = wish->kernel,
@@ -510,6 +585,23 @@ static const char *describe_status(int status, char *text, size_t size)
     return text;
 }
 
+static void say_heap(const struct profile *profile, const struct collect_status *status)
+{
+    struct report_heap heap;
+    struct base_text line = {0};
+    if (!report_heap_gather(profile, &heap))
+        return;
+    report_heap_text(&line, profile, &heap, !base_terminal_utf8());
+    if (status->recorded_ns && heap.sums[PROFILE_HEAP_COUNT] > 0) {
+        base_text_add(&line, ", ");
+        report_text_count(
+            &line, (uint64_t)((double)heap.sums[PROFILE_HEAP_COUNT] * 1e9 / (double)status->recorded_ns));
+        base_text_add(&line, " allocations/s");
+    }
+    cli_say("%s", base_text_string(&line));
+    base_text_free(&line);
+}
+
 static void say_result(const struct recorder *recorder)
 {
     const struct collect_status *status = collect_session_status(recorder->session);
@@ -526,6 +618,7 @@ static void say_result(const struct recorder *recorder)
             base_text_string(&figures), recorder->wish->output, (unsigned long long)status->file_bytes / 1000,
             status->recorded_ns ? 100.0 * (double)status->tool_cpu_ns / (double)status->recorded_ns : 0);
     base_text_free(&figures);
+    say_heap(profile, status);
     if (why)
         cli_say("no samples: %s", why);
     if (status->lost || lost_stacks(profile))

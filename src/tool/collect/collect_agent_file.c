@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { CONTROL_BYTES = 4096, REGIONS = 128 };
+enum { CONTROL_BYTES = 4096, REGIONS = 128, ROWS_UNIT = COLLECT_AGENT_ROWS_UNIT };
 
 /* libLLVM's rows are 4 MB. Only what is written costs anything. */
 static const uint64_t ROWS_BYTES = UINT64_C(512) << 20;
@@ -65,6 +65,7 @@ int collect_agent_file_begin(struct collect_agent_file *file, int descriptor,
                                         .size = collect_agent_file_size(wish),
                                         .rows_offset = CONTROL_BYTES,
                                         .rows_size = ROWS_BYTES,
+                                        .rows_used = ROWS_UNIT,
                                         .regions_offset = CONTROL_BYTES + ROWS_BYTES,
                                         .layout = wire_agent_layout(wish->memory),
                                         .region_count = REGIONS};
@@ -99,12 +100,11 @@ void collect_agent_file_end(struct collect_agent_file *file)
 int collect_agent_file_rows(struct collect_agent_file *file, const void *blob, uint64_t size,
                             uint64_t *offset, struct base_error *error)
 {
-    const uint64_t line = 64;
     if (size > file->rows_size - file->rows_used)
         return base_fail(error, BASE_ENOMEM, "no room for more call-frame information in the agent's memory");
-    *offset = file->rows_offset + file->rows_used;
-    memcpy(file->bytes + *offset, blob, size);
-    uint64_t used = file->rows_used + (size + line - 1) / line * line;
+    *offset = file->rows_used;
+    memcpy(file->bytes + file->rows_offset + *offset, blob, size);
+    uint64_t used = file->rows_used + (size + ROWS_UNIT - 1) / ROWS_UNIT * ROWS_UNIT;
     file->rows_used = used < file->rows_size ? used : file->rows_size;
     return BASE_OK;
 }

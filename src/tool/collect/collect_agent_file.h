@@ -52,7 +52,9 @@ uint32_t collect_agent_file_regions(const struct collect_agent_file *file);
 /* Offset of a region in the file. */
 uint64_t collect_agent_file_region(const struct collect_agent_file *file, uint32_t index);
 
-/* Copies a blob of rows into the file; *offset is where. BASE_ENOMEM: no room is left. */
+#define COLLECT_AGENT_ROWS_UNIT 64
+/* Copies a blob of rows into the file; *offset is where, from the rows' beginning: a multiple of the unit, never 0.
+ * BASE_ENOMEM: no room is left. */
 int collect_agent_file_rows(struct collect_agent_file *file, const void *blob, uint64_t size,
                             uint64_t *offset, struct base_error *error);
 

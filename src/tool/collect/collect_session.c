@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base_array.h"
+#include "collect_agent.h"
 #include "collect_calls.h"
 #include "collect_filter.h"
 #include "collect_launch.h"
@@ -65,7 +66,8 @@ enum {
     /* in `polled` */
     POLL_WAKE = 0,
     POLL_CALLS = 1, /* two; -1 each when calls are not counted */
-    POLL_PROCESSES = 3,
+    POLL_AGENT = 3, /* likewise */
+    POLL_PROCESSES = 5,
 };
 
 struct collect_session {
@@ -76,10 +78,11 @@ struct collect_session {
     struct collect_stream stream;
     struct collect_rings rings;
     struct collect_time time;
-    struct collect_calls *calls;      /* NULL: they are not counted */
-    bool calls_noticed;               /* its notice was passed on */
-    struct base_map image_of_profile; /* profile image -> index in images */
-    struct pollfd *polled;            /* the caller's wake_fd, the calls', pidfds, then the rings' events */
+    struct collect_calls *calls;       /* NULL: they are not counted */
+    struct collect_agent *agent;       /* NULL: nothing is counted inside */
+    bool calls_noticed, agent_noticed; /* their notices were passed on */
+    struct base_map image_of_profile;  /* profile image -> index in images */
+    struct pollfd *polled;             /* the caller's wake_fd, the calls', pidfds, then the rings' events */
     size_t polled_count, polled_capacity, first_ring_poll, rings_polled;
     size_t living_pidfds;
     uint64_t start_ns, last_flush, last_second;
@@ -204,6 +207,17 @@ static int set_up_calls(struct collect_session *session, struct base_error *erro
     return result;
 }
 
+static int set_up_agent(struct collect_session *session, struct base_error *error)
+{
+    const struct collect_options *options = &session->options;
+    struct collect_agent_options wish = {.memory = options->agent_memory,
+                                         .sample_bytes = options->heap_sample_bytes,
+                                         .follow = options->follow,
+                                         .untold = options->no_time};
+    return options->heap ? collect_agent_new(&wish, &session->stream.processes, &session->agent, error)
+                         : BASE_OK;
+}
+
 static int set_up(struct collect_session *session, struct base_error *error)
 {
     session->profile = profile_new();
@@ -233,7 +247,9 @@ static int set_up(struct collect_session *session, struct base_error *error)
             (uint16_t)profile_counter(session->profile, counter, "ns", false, PROFILE_SUM);
     session->stream.start_ns = session->start_ns;
     result = collect_stream_init(&session->stream, error);
-    return result < 0 ? result : set_up_calls(session, error);
+    if (result >= 0)
+        result = set_up_calls(session, error);
+    return result < 0 ? result : set_up_agent(session, error);
 }
 
 int collect_session_new(const struct collect_options *options, struct collect_session **made,
@@ -269,6 +285,7 @@ void collect_session_free(struct collect_session *session)
             close(session->polled[i].fd);
     }
     collect_calls_free(session->calls);
+    collect_agent_free(session->agent);
     collect_time_free(&session->time);
     collect_filter_close(&session->filter);
     collect_rings_free(&session->rings);
@@ -348,7 +365,10 @@ static size_t list_wanted(void *context, pid_t **pids)
 /* One could not be: the others are as they were before, too. */
 static int leave_attached(struct collect_session *session, int result)
 {
-    collect_calls_leave(session->calls, NULL);
+    if (session->calls)
+        collect_calls_leave(session->calls, NULL);
+    if (session->agent)
+        collect_agent_leave(session->agent, NULL);
     return result;
 }
 
@@ -371,6 +391,8 @@ static int open_running(struct collect_session *session, struct base_error *erro
         poll_process(session, options->pids[i]);
         if (session->calls)
             result = collect_calls_attach(session->calls, options->pids[i], error);
+        if (session->agent && result >= 0)
+            result = collect_agent_attach(session->agent, options->pids[i], error);
         if (result < 0)
             return leave_attached(session, result);
     }
@@ -391,7 +413,9 @@ static int start_child(struct collect_session *session, bool *command_failed, st
 {
     struct collect_launch_legacy legacy = {session->time.descriptors, session->options.target_signals,
                                            session->nice,
-                                           session->calls ? collect_calls_helper(session->calls) : 0};
+                                           session->calls   ? collect_calls_helper(session->calls)
+                                           : session->agent ? collect_agent_helper(session->agent)
+                                                            : 0};
     struct collect_launch launch;
     int result = collect_launch_prepare(&launch, session->options.command, &legacy, error);
     if (result < 0)
@@ -399,6 +423,8 @@ static int start_child(struct collect_session *session, bool *command_failed, st
     result = session->options.no_time ? BASE_OK : collect_time_open_child(&session->time, launch.pid, error);
     if (result >= 0 && session->calls)
         result = collect_calls_launch(session->calls, launch.pid, error);
+    if (result >= 0 && session->agent)
+        result = collect_agent_launch(session->agent, launch.pid, error);
     if (result >= 0 && !collect_processes_expect(&session->stream.processes, launch.pid, now_ns()))
         result = base_fail(error, BASE_ENOMEM, "out of memory");
     if (result < 0) {
@@ -419,11 +445,13 @@ int collect_session_start(struct collect_session *session, bool *command_failed,
     int result = profile_store_create(session->options.output, &session->store, error);
     if (result < 0)
         return result;
-    int files[2] = {-1, -1};
+    int files[4] = {-1, -1, -1, -1};
     if (session->calls)
         collect_calls_files(session->calls, files);
+    if (session->agent)
+        collect_agent_files(session->agent, files + POLL_AGENT - POLL_CALLS);
     if (!add_poll(session, session->options.wake_fd) || !add_poll(session, files[0]) ||
-        !add_poll(session, files[1]))
+        !add_poll(session, files[1]) || !add_poll(session, files[2]) || !add_poll(session, files[3]))
         return base_fail(error, BASE_ENOMEM, "out of memory");
     session->first_ring_poll = POLL_PROCESSES;
     result = session->options.mode == COLLECT_LAUNCH ? start_child(session, command_failed, error)
@@ -588,6 +616,8 @@ static int flush(struct collect_session *session, uint64_t now, struct base_erro
     session->last_flush = now;
     if (session->calls)
         collect_calls_tell(session->calls);
+    if (session->agent)
+        collect_agent_tell(session->agent);
     return profile_store_flush(session->store, session->profile, error);
 }
 
@@ -649,6 +679,17 @@ static int step_timeout(struct collect_session *session, int timeout_ms)
     return session->redraw_at ? shorter(timeout_ms, now, session->redraw_at) : timeout_ms;
 }
 
+static int step_agent(struct collect_session *session, struct base_error *error)
+{
+    int result = collect_agent_step(session->agent, error);
+    const char *notice = collect_agent_notice(session->agent);
+    if (notice[0] && !session->agent_noticed) {
+        session->agent_noticed = true;
+        snprintf(session->status.notice, sizeof session->status.notice, "%s", notice);
+    }
+    return result;
+}
+
 static int step_calls(struct collect_session *session, struct base_error *error)
 {
     int result = collect_calls_step(session->calls, error);
@@ -666,6 +707,8 @@ int collect_session_step(struct collect_session *session, int timeout_ms, struct
     if (poll(session->polled, session->polled_count, step_timeout(session, timeout_ms)) > 0)
         look_at_polls(session);
     int result = session->calls ? step_calls(session, error) : BASE_OK;
+    if (session->agent && result >= 0)
+        result = step_agent(session, error);
     if (result < 0)
         return result;
     bool late = now_ns() < session->late_until;
@@ -809,6 +852,8 @@ int collect_session_finish(struct collect_session *session, const char *exit_sta
     collect_time_disable(&session->time);
     if (session->calls)
         collect_calls_leave(session->calls, NULL);
+    if (session->agent)
+        collect_agent_leave(session->agent, NULL);
     collect_rings_refresh(&session->rings);
     work_until(session, UINT64_MAX - 1);
     if (session->calls)

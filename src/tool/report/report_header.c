@@ -326,6 +326,24 @@ static void add_counters(struct flow *flow, struct base_text *part)
     add_text(flow, part, REPORT_PLAIN);
 }
 
+/* What counting inside the target took of memory. */
+static void add_agent(struct flow *flow, struct base_text *part)
+{
+    const struct report_context *context = flow->context;
+    uint64_t bytes;
+    if (meta_count(context, "agent_memory", &bytes)) {
+        begin_item(part, "agent: ");
+        report_text_value(part, "bytes", (int64_t)bytes, context->options->ascii);
+        base_text_add(part, " of tables");
+    }
+    if (meta_count(context, "agent_memory_left", &bytes)) {
+        begin_item(part, "agent: ");
+        report_text_value(part, "bytes", (int64_t)bytes, context->options->ascii);
+        base_text_add(part, " left in the target");
+    }
+    add_text(flow, part, REPORT_PLAIN);
+}
+
 static void add_cost(struct flow *flow, struct base_text *part)
 {
     const struct report_context *context = flow->context;
@@ -344,6 +362,7 @@ static void add_cost(struct flow *flow, struct base_text *part)
     add_stubs(flow, part);
     add_stops(flow, part);
     add_counters(flow, part);
+    add_agent(flow, part);
     if (engine) {
         base_text_add(part, engine);
         add_text(flow, part, REPORT_PLAIN);
@@ -412,8 +431,8 @@ static void add_remains(struct flow *flow, struct base_text *part)
 /* Whatever the recorder had to say of itself, and other counters. */
 static void add_notes(struct flow *flow, struct base_text *part)
 {
-    static const char *const keys[] = {"rate_notice",   "kernel_notice", "stack_copy_notice",
-                                       "births_notice", "calls_notice",  "truncation"};
+    static const char *const keys[] = {"rate_notice",  "kernel_notice", "stack_copy_notice", "births_notice",
+                                       "calls_notice", "agent_notice",  "truncation"};
     const struct report_context *context = flow->context;
     const struct profile *profile = context->profile;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {

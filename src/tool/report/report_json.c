@@ -22,6 +22,8 @@ static bool numeric(const char *key)
                                        "overhead_births",
                                        "overhead_stopped_ns",
                                        "overhead_target_memory",
+                                       "agent_memory",
+                                       "agent_memory_left",
                                        "calls_setup_ns",
                                        "calls_memory_left",
                                        "calls_remains"};

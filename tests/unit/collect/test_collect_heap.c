@@ -305,7 +305,7 @@ static void modules_and_requests(void **state)
     assert_non_null(rows);
     memset(rows, 'r', 100);
     assert_int_equal(collect_agent_file_rows(file, rows, 100, &offset, NULL), BASE_OK);
-    assert_memory_equal(file->bytes + offset, rows, 100);
+    assert_memory_equal(file->bytes + file->rows_offset + offset, rows, 100);
     assert_int_equal(collect_agent_file_rows(file, rows, UINT64_MAX, &offset, NULL), BASE_ENOMEM);
     free(rows);
     for (uint32_t round = 0; round < 3; round++) {

@@ -1,0 +1,609 @@
+#include "collect_agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent_blob.h"
+#include "base_array.h"
+#include "collect_agent_file.h"
+#include "collect_agent_functions.h"
+#include "collect_agent_listen.h"
+#include "collect_agent_modules.h"
+#include "collect_heap.h"
+#include "collect_record.h"
+#include "patch_agent.h"
+#include "patch_target.h"
+#include "wire_loss.h"
+
+enum {
+    PATIENCE_MS = 1000,
+    TELL_SHARE = 20, /* telling may take one part in so many of the time */
+    REGIONS_MOST = 4096,
+};
+
+struct family {
+    struct collect_agent_file file;
+    struct base_map rows; /* image -> where its rows are */
+    size_t members;       /* that have not ended */
+    uint8_t joined[REGIONS_MOST / 8];
+};
+
+struct member {
+    pid_t pid;
+    int pidfd; /* -1: it has ended already, or cannot be watched */
+    struct family *family;
+    uint32_t region;
+    struct patch_agent *agent; /* NULL: nothing more is to be done to it */
+    uint32_t process, thread;  /* of the profile */
+    struct collect_heap_told told;
+    size_t hooks; /* that were looked at */
+    bool allocates;
+};
+
+struct collect_agent {
+    struct collect_agent_options options;
+    struct collect_agent_wish wish;
+    struct collect_processes *processes;
+    struct profile *profile;
+    struct patch_helper helper;
+    struct patch_agent_image *image;
+    struct patch_agent_function *functions;
+    size_t function_count, allocator_count;
+    struct patch_agent_plans *plans;
+    struct collect_agent_listener *listener;
+    struct collect_agent_cookies cookies;
+    struct collect_heap heap;
+    struct member *members;
+    size_t member_count, member_capacity;
+    struct pollfd *watched;
+    size_t watched_capacity;
+    uint64_t told_ns, tell_cost_ns;
+    uint64_t memory_most; /* bytes of tables of one family */
+    uint64_t memory_left; /* bytes that stayed in targets */
+    char notice[256];
+};
+
+static void note(struct collect_agent *agent, const char *what, const struct base_error *why)
+{
+    if (!agent->notice[0])
+        snprintf(agent->notice, sizeof agent->notice, "%.60s: %.190s", what, why->text);
+    profile_set_meta(agent->profile, "agent_notice", agent->notice);
+}
+
+static uint64_t since_start(const struct collect_agent *agent)
+{
+    uint64_t now = patch_target_now(), start = agent->processes->start_ns;
+    return now > start ? now - start : 0;
+}
+
+/* --- making and freeing --- */
+
+static int make_plans(struct collect_agent *agent, struct base_error *error)
+{
+    int result = patch_agent_image_open(agent_blob, agent_blob_size, &agent->image, error);
+    if (result == BASE_OK)
+        result = collect_agent_functions(agent->image, &agent->functions, &agent->function_count,
+                                         &agent->allocator_count, error);
+    if (result < 0)
+        return result;
+    agent->plans = patch_agent_plans_new(agent->functions, agent->function_count);
+    return agent->plans ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
+}
+
+int collect_agent_new(const struct collect_agent_options *options, struct collect_processes *processes,
+                      struct collect_agent **made, struct base_error *error)
+{
+    struct collect_agent *agent = calloc(1, sizeof *agent);
+    if (!agent)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    agent->options = *options;
+    agent->processes = processes;
+    agent->profile = processes->profile;
+    agent->helper.socket = -1;
+    agent->wish =
+        (struct collect_agent_wish){.memory = options->memory ? options->memory : COLLECT_AGENT_MEMORY,
+                                    .flags = options->follow ? WIRE_AGENT_FOLLOW : 0u,
+                                    .sample_bytes = options->sample_bytes,
+                                    .seed = patch_target_now(),
+                                    .patience_ms = PATIENCE_MS};
+    int result = patch_helper_begin(&agent->helper, error);
+    if (result == BASE_OK)
+        result = make_plans(agent, error);
+    if (result == BASE_OK)
+        result = collect_agent_listener_new(processes->start_ns, &agent->listener, error);
+    if (result == BASE_OK)
+        result = collect_heap_init(&agent->heap, agent->profile, options->sample_bytes, error);
+    if (result < 0) {
+        collect_agent_free(agent);
+        return result;
+    }
+    *made = agent;
+    return BASE_OK;
+}
+
+static void free_family(struct collect_agent *agent, struct family *family)
+{
+    int file = family->file.file;
+    if (family->file.bytes)
+        collect_agent_listener_forget(agent->listener, collect_agent_file_control(&family->file));
+    collect_agent_file_end(&family->file);
+    if (file >= 0)
+        close(file);
+    base_map_free(&family->rows);
+    free(family);
+}
+
+/* The member's place is taken by the last one. */
+static void drop_member(struct collect_agent *agent, size_t index)
+{
+    struct member *member = &agent->members[index];
+    patch_agent_free(member->agent);
+    if (member->pidfd >= 0)
+        close(member->pidfd);
+    collect_heap_told_free(&member->told);
+    if (--member->family->members == 0)
+        free_family(agent, member->family);
+    *member = agent->members[--agent->member_count];
+}
+
+void collect_agent_free(struct collect_agent *agent)
+{
+    if (!agent)
+        return;
+    patch_helper_end(&agent->helper);
+    while (agent->member_count)
+        drop_member(agent, agent->member_count - 1);
+    collect_agent_listener_free(agent->listener);
+    patch_agent_plans_free(agent->plans);
+    patch_agent_image_close(agent->image);
+    collect_agent_cookies_free(&agent->cookies);
+    free(agent->functions);
+    free(agent->members);
+    free(agent->watched);
+    free(agent);
+}
+
+pid_t collect_agent_helper(const struct collect_agent *agent)
+{
+    return agent->helper.pid;
+}
+
+void collect_agent_files(const struct collect_agent *agent, int files[2])
+{
+    files[0] = agent->helper.socket;
+    files[1] = collect_agent_listener_file(agent->listener);
+}
+
+const char *collect_agent_notice(const struct collect_agent *agent)
+{
+    return agent->notice;
+}
+
+/* --- members --- */
+
+static struct member *find_member(struct collect_agent *agent, pid_t pid)
+{
+    for (size_t i = agent->member_count; i-- > 0;)
+        if (agent->members[i].pid == pid)
+            return &agent->members[i];
+    return NULL;
+}
+
+/* A child that may be gone already is not asked for in /proc: it has its parent's name. */
+static struct collect_process *process_of(struct collect_agent *agent, pid_t pid, pid_t parent)
+{
+    struct collect_task task = {.pid = (uint32_t)pid,
+                                .tid = (uint32_t)pid,
+                                .parent_pid = (uint32_t)parent,
+                                .parent_tid = (uint32_t)parent,
+                                .time = patch_target_now()};
+    if (parent && !collect_processes_knows(agent->processes, pid))
+        collect_processes_on_fork(agent->processes, &task);
+    return collect_processes_get(agent->processes, pid, task.time);
+}
+
+/* `parent` 0: none that is counted. */
+static struct member *add_member(struct collect_agent *agent, struct family *family, uint32_t region,
+                                 pid_t pid, pid_t parent)
+{
+    struct collect_process *process = process_of(agent, pid, parent);
+    if (!process || !base_array_room(agent->members, agent->member_count, agent->member_capacity))
+        return NULL;
+    uint32_t thread = profile_thread(agent->profile, process->profile_process, 0);
+    if (!thread)
+        return NULL;
+    profile_set_thread_name(agent->profile, thread, "(all threads)");
+    struct member *member = &agent->members[agent->member_count++];
+    *member = (struct member){.pid = pid,
+                              .pidfd = (int)syscall(SYS_pidfd_open, pid, 0),
+                              .family = family,
+                              .region = region,
+                              .process = process->profile_process,
+                              .thread = thread};
+    family->members++;
+    family->joined[region / 8] |= (uint8_t)(1u << region % 8);
+    return member;
+}
+
+/* --- telling --- */
+
+static void tell_member(struct collect_agent *agent, struct member *member, bool final)
+{
+    struct collect_agent_tree tree;
+    struct base_error why = {0};
+    uint64_t used = collect_agent_file_used(&member->family->file);
+    if (used > agent->memory_most)
+        agent->memory_most = used;
+    agent->heap.cookies = agent->cookies.items;
+    agent->heap.cookie_count = agent->cookies.count;
+    int result = collect_agent_file_read(&member->family->file, member->region, &tree, &why);
+    if (result == BASE_OK) {
+        result = collect_heap_tell(&agent->heap, &tree, &member->told, member->process, member->thread,
+                                   since_start(agent), final, &why);
+        collect_agent_tree_free(&tree);
+    }
+    if (result < 0)
+        profile_lose(agent->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
+}
+
+void collect_agent_tell(struct collect_agent *agent)
+{
+    uint64_t now = patch_target_now();
+    if (now - agent->told_ns < agent->tell_cost_ns * TELL_SHARE)
+        return;
+    for (size_t i = 0; i < agent->member_count; i++)
+        tell_member(agent, &agent->members[i], false);
+    agent->told_ns = patch_target_now();
+    agent->tell_cost_ns = agent->told_ns - now;
+}
+
+/* --- what was hooked --- */
+
+/* Hooks are looked at once each. */
+static void look_at_hooks(struct collect_agent *agent, struct member *member)
+{
+    const struct patch_agent_hook *hooks;
+    size_t count = patch_agent_hooks(member->agent, &hooks);
+    for (size_t i = member->hooks; i < count; i++) {
+        struct base_error why = {0};
+        if (hooks[i].state == PATCH_AGENT_HOOKED)
+            member->allocates |= hooks[i].function < agent->allocator_count;
+        if (hooks[i].state != PATCH_AGENT_REFUSED)
+            continue;
+        profile_lose(agent->profile, WIRE_LOSS_AGENT_REFUSED, 1);
+        base_fail(&why, BASE_EUNSUPPORTED, "%s of %s: %s", hooks[i].name, hooks[i].path,
+                  patch_reason_text(hooks[i].reason));
+        note(agent, "not hooked", &why);
+    }
+    member->hooks = count > member->hooks ? count : member->hooks;
+}
+
+/* --- loading --- */
+
+struct loading {
+    struct collect_agent *agent;
+    struct family *family;
+    pid_t pid;
+};
+
+/* Field 22 of /proc/PID/stat; 0: not to be had. */
+static uint64_t start_time_of(pid_t pid)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file)
+        fclose(file);
+    text[size] = '\0';
+    const char *at = strrchr(text, ')');
+    for (int field = 2; at && field < 22; field++)
+        at = strchr(at + 1, ' ');
+    return at ? strtoull(at, NULL, 10) : 0;
+}
+
+static int write_parameters(struct collect_agent *self, const struct family *family,
+                            struct patch_agent *agent, struct base_error *error)
+{
+    const unsigned long fsgsbase = 2; /* HWCAP2_FSGSBASE of x86-64 */
+    uint64_t place, control = patch_agent_region(agent);
+    struct wire_agent_parameters parameters = {
+        .control = control,
+        .process = control + collect_agent_file_region(&family->file, 0),
+        .alive = patch_agent_alive(agent),
+        .flags = getauxval(AT_HWCAP2) & fsgsbase ? WIRE_AGENT_FSGSBASE : 0};
+    if (!patch_agent_image_symbol(self->image, "agent_parameters", &place))
+        return base_fail(error, BASE_EFORMAT, "the agent takes no parameters");
+    return patch_agent_write(agent, place, &parameters, sizeof parameters, error);
+}
+
+static int prepare(void *context, struct patch_agent *agent, struct base_error *error)
+{
+    struct loading *loading = context;
+    struct collect_agent *self = loading->agent;
+    struct family *family = loading->family;
+    int file = fcntl(patch_agent_region_file(agent), F_DUPFD_CLOEXEC, 0);
+    if (file < 0)
+        return base_fail_errno(error, errno, "the agent's memory");
+    int result = collect_agent_file_begin(&family->file, file, &self->wish, error);
+    if (result < 0) {
+        close(file);
+        family->file.file = -1;
+        return result;
+    }
+    collect_agent_file_take(&family->file, loading->pid, start_time_of(loading->pid));
+    result = collect_agent_modules(&family->file, 0, loading->pid, self->processes->images, &self->cookies,
+                                   &family->rows, error);
+    if (result == BASE_OK)
+        result = collect_agent_listener_add(self->listener, collect_agent_file_control(&family->file), error);
+    return result < 0 ? result : write_parameters(self, family, agent, error);
+}
+
+static int load(struct collect_agent *agent, pid_t pid, bool held, struct base_error *error)
+{
+    struct loading loading = {agent, calloc(1, sizeof *loading.family), pid};
+    struct patch_agent_options options = {.image = agent->image,
+                                          .plans = agent->plans,
+                                          .region_size = collect_agent_file_size(&agent->wish),
+                                          .prepare = prepare,
+                                          .context = &loading};
+    struct patch_agent *loaded = NULL;
+    if (!loading.family)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    loading.family->file.file = -1;
+    int result = patch_agent_load(&agent->helper, pid, held, &options, &loaded, error);
+    struct member *member = result < 0 ? NULL : add_member(agent, loading.family, 0, pid, 0);
+    if (result >= 0 && !member)
+        result = base_fail(error, BASE_ENOMEM, "out of memory");
+    if (result < 0) {
+        patch_agent_free(loaded);
+        free_family(agent, loading.family);
+        return result;
+    }
+    member->agent = loaded;
+    look_at_hooks(agent, member);
+    return BASE_OK;
+}
+
+int collect_agent_attach(struct collect_agent *agent, pid_t pid, struct base_error *error)
+{
+    return load(agent, pid, false, error);
+}
+
+int collect_agent_launch(struct collect_agent *agent, pid_t pid, struct base_error *error)
+{
+    return patch_agent_expect_exec(&agent->helper, pid, error);
+}
+
+/* --- ends --- */
+
+/* A process that never allocated by a function that was hooked: nothing of it was counted. */
+static void look_at_end(struct collect_agent *agent, struct member *member)
+{
+    struct base_error why = {0};
+    const struct profile_process *process = &agent->profile->processes[member->process];
+    if (member->allocates || member->region)
+        return;
+    profile_lose(agent->profile, WIRE_LOSS_AGENT_ABSENT, 1);
+    base_fail(&why, BASE_ENOTFOUND, "no function that allocates was found in %s (%d)",
+              profile_text(agent->profile, process->name), (int)member->pid);
+    note(agent, "memory is not counted", &why);
+}
+
+static void end_member(struct collect_agent *agent, size_t index)
+{
+    struct member *member = &agent->members[index];
+    struct collect_task task = {
+        .pid = (uint32_t)member->pid, .tid = (uint32_t)member->pid, .time = patch_target_now()};
+    look_at_end(agent, member);
+    tell_member(agent, member, true);
+    if (agent->options.untold)
+        collect_processes_on_exit(agent->processes, &task);
+    drop_member(agent, index);
+}
+
+static void join_children(struct collect_agent *agent);
+
+static void end_the_dead(struct collect_agent *agent)
+{
+    while (agent->watched_capacity < agent->member_count)
+        if (!base_array_room(agent->watched, agent->watched_capacity, agent->watched_capacity))
+            return;
+    for (size_t i = 0; i < agent->member_count; i++)
+        agent->watched[i] = (struct pollfd){.fd = agent->members[i].pidfd, .events = POLLIN};
+    poll(agent->watched, agent->member_count, 0);
+    join_children(agent); /* before their parents' files go */
+    for (size_t i = agent->member_count; i-- > 0;)
+        if (agent->members[i].pidfd < 0 || agent->watched[i].revents)
+            end_member(agent, i);
+}
+
+/* --- requests --- */
+
+static void join(struct collect_agent *agent, struct family *family, uint32_t region)
+{
+    const struct wire_agent_process *process = collect_agent_file_process(&family->file, region);
+    struct member *parent = NULL;
+    struct base_error why = {0};
+    pid_t pid = (pid_t)process->pid;
+    for (size_t i = 0; i < agent->member_count; i++)
+        if (agent->members[i].family == family &&
+            (!parent || agent->members[i].region + 1 == process->parent))
+            parent = &agent->members[i];
+    if (pid <= 0 || !parent)
+        return;
+    size_t from = (size_t)(parent - agent->members);
+    struct member *member = add_member(agent, family, region, pid, parent->pid);
+    if (!member) {
+        profile_lose(agent->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
+        return;
+    }
+    if (agent->members[from].agent && member->pidfd >= 0)
+        patch_agent_adopt(agent->members[from].agent, pid, &member->agent, &why);
+}
+
+/* Regions that children have taken. */
+static void join_children(struct collect_agent *agent)
+{
+    for (size_t i = 0; i < agent->member_count; i++) {
+        struct family *family = agent->members[i].family;
+        uint32_t regions = collect_agent_file_regions(&family->file);
+        for (uint32_t r = 1; r < regions && r < REGIONS_MOST; r++)
+            if (!(family->joined[r / 8] & 1u << r % 8) &&
+                __atomic_load_n(&collect_agent_file_process(&family->file, r)->state, __ATOMIC_ACQUIRE))
+                join(agent, family, r);
+    }
+}
+
+/* The process that a thread belongs to; 0: it is gone. */
+static pid_t process_of_thread(pid_t tid)
+{
+    char path[64], line[256];
+    pid_t pid = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)tid);
+    FILE *file = fopen(path, "re");
+    while (file && !pid && fgets(line, sizeof line, file))
+        if (!strncmp(line, "Tgid:", 5))
+            pid = (pid_t)strtol(line + 5, NULL, 10);
+    if (file)
+        fclose(file);
+    return pid;
+}
+
+/* Who runs in a process's memory (vfork) rings its bell. */
+static void expect_exec(struct collect_agent *agent, const struct member *member, pid_t tid)
+{
+    struct base_error why = {0};
+    pid_t pid = process_of_thread(tid);
+    if (!pid || (pid != member->pid && !agent->options.follow))
+        return;
+    if (patch_agent_expect_exec(&agent->helper, pid, &why) < 0) {
+        profile_lose(agent->profile, WIRE_LOSS_AGENT_ABSENT, 1);
+        note(agent, "a program that was started is not counted", &why);
+    }
+}
+
+static void update_objects(struct collect_agent *agent, struct member *member)
+{
+    struct base_error why = {0};
+    int result =
+        collect_agent_modules(&member->family->file, member->region, member->pid, agent->processes->images,
+                              &agent->cookies, &member->family->rows, &why);
+    if (result >= 0 && member->agent)
+        result = patch_agent_update(member->agent, &agent->helper, false, true, &why);
+    if (member->agent)
+        look_at_hooks(agent, member);
+    if (result < 0 && result != BASE_ENOTFOUND) {
+        note(agent, "objects that were loaded are not hooked", &why);
+        profile_lose(agent->profile, WIRE_LOSS_AGENT_REFUSED, 1);
+    }
+}
+
+static void answer(struct collect_agent *agent, struct member *member)
+{
+    uint32_t sequence, tid;
+    uint32_t asked = collect_agent_file_request(&member->family->file, member->region, &sequence, &tid);
+    if (asked & WIRE_AGENT_OBJECTS)
+        update_objects(agent, member);
+    if (asked & WIRE_AGENT_EXEC_FAILED)
+        patch_agent_let_go(&agent->helper, process_of_thread((pid_t)tid));
+    if (asked & WIRE_AGENT_EXEC)
+        expect_exec(agent, member, (pid_t)tid);
+    if (asked)
+        collect_agent_file_answer(&member->family->file, member->region, sequence);
+}
+
+static void answer_all(struct collect_agent *agent)
+{
+    uint64_t ignored;
+    if (read(collect_agent_listener_file(agent->listener), &ignored, sizeof ignored) < 0)
+        return;
+    join_children(agent);
+    for (size_t i = 0; i < agent->member_count; i++)
+        answer(agent, &agent->members[i]);
+}
+
+/* --- execs --- */
+
+static void tell_exec(struct collect_agent *agent, pid_t pid)
+{
+    char path[64], name[32] = "";
+    struct collect_comm comm = {(uint32_t)pid, (uint32_t)pid, true, name};
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file && fgets(name, sizeof name, file))
+        name[strcspn(name, "\n")] = '\0';
+    if (file)
+        fclose(file);
+    collect_processes_on_comm(agent->processes, &comm, patch_target_now());
+}
+
+static void on_exec(struct collect_agent *agent, pid_t pid)
+{
+    struct base_error why = {0};
+    struct member *old = find_member(agent, pid);
+    if (old) {
+        tell_member(agent, old, true);
+        drop_member(agent, (size_t)(old - agent->members));
+    }
+    if (agent->options.untold)
+        tell_exec(agent, pid);
+    if (load(agent, pid, true, &why) < 0) {
+        profile_lose(agent->profile, WIRE_LOSS_AGENT_ABSENT, 1);
+        note(agent, "a program that was started is not counted", &why);
+    }
+    patch_agent_let_go(&agent->helper, pid);
+}
+
+int collect_agent_step(struct collect_agent *agent, struct base_error *error)
+{
+    struct patch_trace_event event;
+    int result;
+    while ((result = patch_trace_next(&agent->helper, &event, error)) > 0) {
+        if (patch_agent_take_event(&agent->helper, &event))
+            on_exec(agent, event.pid);
+        answer_all(agent);
+    }
+    answer_all(agent);
+    end_the_dead(agent);
+    return result;
+}
+
+/* --- the end --- */
+
+static void leave_member(struct collect_agent *agent, struct member *member)
+{
+    struct patch_agent_left left = {0};
+    struct base_error why = {0};
+    if (patch_agent_leave(&agent->helper, member->pid, false, NULL, NULL, &left, &why) < 0)
+        note(agent, "leaving", &why);
+    agent->memory_left += left.bytes_left;
+}
+
+int collect_agent_leave(struct collect_agent *agent, struct base_error *error)
+{
+    int result = collect_agent_step(agent, error);
+    for (size_t i = 0; i < agent->member_count; i++) {
+        struct member *member = &agent->members[i];
+        leave_member(agent, member);
+        collect_agent_file_leave(&member->family->file);
+    }
+    while (agent->member_count) {
+        struct member *member = &agent->members[agent->member_count - 1];
+        look_at_end(agent, member);
+        tell_member(agent, member, true);
+        drop_member(agent, agent->member_count - 1);
+    }
+    profile_set_metaf(agent->profile, "agent_memory", "%llu", (unsigned long long)agent->memory_most);
+    if (agent->memory_left)
+        profile_set_metaf(agent->profile, "agent_memory_left", "%llu",
+                          (unsigned long long)agent->memory_left);
+    return result;
+}

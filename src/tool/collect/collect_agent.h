@@ -1,0 +1,55 @@
+/* collect_agent.h - the collector that works inside the target: the agent is put in, kept informed, read, and taken out.
+ *
+ *   collect_agent_new      before the session holds anything (a helper process is forked)
+ *   collect_agent_launch   a child that waits before its exec: its program has the agent from the first instruction
+ *   collect_agent_attach   a process that runs
+ *   collect_agent_step     answers requests: objects that were loaded, execs, forks. Never waits for the target
+ *   collect_agent_tell     running totals into the profile
+ *   collect_agent_leave    living processes are left as they were found, and everything is told
+ *
+ * Processes are traced only while something is put into them: at an exec, that a hook of the agent's has announced, and when hooks are
+ * set where code may run. A *family* is a program with the children that were forked from it: they share one file of tables
+ * (wire_agent.h), in which each has a region. An exec begins a new family.
+ *
+ * A process into which the agent cannot be put goes on uncounted: a counted loss, and a notice that says why.
+ * Context: tool, one thread. */
+#ifndef COLLECT_AGENT_H
+#define COLLECT_AGENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base_error.h"
+#include "collect_process.h"
+
+struct collect_agent;
+
+struct collect_agent_options {
+    uint64_t memory;       /* of a process, bytes; 0: the default */
+    uint64_t sample_bytes; /* 0: every block */
+    bool follow;           /* children by fork */
+    bool
+        untold; /* nothing else tells the processes' table of forks, execs and ends: they are told from here */
+};
+#define COLLECT_AGENT_MEMORY (UINT64_C(256) << 20)
+
+int collect_agent_new(const struct collect_agent_options *options, struct collect_processes *processes,
+                      struct collect_agent **made, struct base_error *error);
+/* For prctl(PR_SET_PTRACER). */
+pid_t collect_agent_helper(const struct collect_agent *agent);
+int collect_agent_launch(struct collect_agent *agent, pid_t pid, struct base_error *error);
+int collect_agent_attach(struct collect_agent *agent, pid_t pid, struct base_error *error);
+
+/* Readable when there is something to do; two of them. */
+void collect_agent_files(const struct collect_agent *agent, int files[2]);
+
+int collect_agent_step(struct collect_agent *agent, struct base_error *error);
+void collect_agent_tell(struct collect_agent *agent);
+int collect_agent_leave(struct collect_agent *agent, struct base_error *error);
+void collect_agent_free(struct collect_agent *agent);
+
+/* One line worth telling, or "". */
+const char *collect_agent_notice(const struct collect_agent *agent);
+
+#endif

@@ -1,0 +1,89 @@
+#include "collect_agent_functions.h"
+
+#include <stdlib.h>
+
+#include "wire_agent.h"
+
+static const char *const entries[WIRE_AGENT_ENTRY_COUNT] = {
+#define X(name, symbol) [WIRE_AGENT_ENTRY_##name] = symbol,
+    WIRE_AGENT_ENTRIES(X)
+#undef X
+};
+
+/* Names of the C library, and of allocators that are linked under prefixes of their own. Functions with several names are one:
+ * the first has it. operator new and delete of allocators that take their place call no malloc. */
+static const struct {
+    const char *name, *image; /* globs; NULL: any image */
+    enum wire_agent_entry entry;
+} allocators[] = {
+    {"malloc", NULL, WIRE_AGENT_ENTRY_MALLOC},
+    {"calloc", NULL, WIRE_AGENT_ENTRY_CALLOC},
+    {"realloc", NULL, WIRE_AGENT_ENTRY_REALLOC},
+    {"reallocarray", NULL, WIRE_AGENT_ENTRY_REALLOCARRAY},
+    {"free", NULL, WIRE_AGENT_ENTRY_FREE},
+    {"cfree", NULL, WIRE_AGENT_ENTRY_FREE},
+    {"free_sized", NULL, WIRE_AGENT_ENTRY_FREE},
+    {"free_aligned_sized", NULL, WIRE_AGENT_ENTRY_FREE},
+    {"aligned_alloc", NULL, WIRE_AGENT_ENTRY_ALIGNED},
+    {"memalign", NULL, WIRE_AGENT_ENTRY_ALIGNED},
+    {"posix_memalign", NULL, WIRE_AGENT_ENTRY_POSIX_MEMALIGN},
+    {"valloc", NULL, WIRE_AGENT_ENTRY_VALLOC},
+    {"pvalloc", NULL, WIRE_AGENT_ENTRY_VALLOC},
+    {"je_malloc", NULL, WIRE_AGENT_ENTRY_MALLOC},
+    {"je_calloc", NULL, WIRE_AGENT_ENTRY_CALLOC},
+    {"je_realloc", NULL, WIRE_AGENT_ENTRY_REALLOC},
+    {"je_free", NULL, WIRE_AGENT_ENTRY_FREE},
+    {"je_aligned_alloc", NULL, WIRE_AGENT_ENTRY_ALIGNED},
+    {"je_memalign", NULL, WIRE_AGENT_ENTRY_ALIGNED},
+    {"je_posix_memalign", NULL, WIRE_AGENT_ENTRY_POSIX_MEMALIGN},
+    {"je_valloc", NULL, WIRE_AGENT_ENTRY_VALLOC},
+    {"mi_malloc", NULL, WIRE_AGENT_ENTRY_MALLOC},
+    {"mi_calloc", NULL, WIRE_AGENT_ENTRY_CALLOC},
+    {"mi_realloc", NULL, WIRE_AGENT_ENTRY_REALLOC},
+    {"mi_free", NULL, WIRE_AGENT_ENTRY_FREE},
+    {"mi_memalign", NULL, WIRE_AGENT_ENTRY_ALIGNED},
+    {"mi_posix_memalign", NULL, WIRE_AGENT_ENTRY_POSIX_MEMALIGN},
+    {"tc_malloc", NULL, WIRE_AGENT_ENTRY_MALLOC},
+    {"tc_calloc", NULL, WIRE_AGENT_ENTRY_CALLOC},
+    {"tc_realloc", NULL, WIRE_AGENT_ENTRY_REALLOC},
+    {"tc_free", NULL, WIRE_AGENT_ENTRY_FREE},
+    {"tc_memalign", NULL, WIRE_AGENT_ENTRY_ALIGNED},
+    {"tc_posix_memalign", NULL, WIRE_AGENT_ENTRY_POSIX_MEMALIGN},
+    {"tc_valloc", NULL, WIRE_AGENT_ENTRY_VALLOC},
+};
+
+static const struct {
+    const char *name, *image;
+    enum wire_agent_entry entry;
+} others[] = {
+    {"_dl_debug_state", "ld-*", WIRE_AGENT_ENTRY_OBJECTS},
+    {"_dl_debug_state", "ld.so*", WIRE_AGENT_ENTRY_OBJECTS},
+    {"execve", NULL, WIRE_AGENT_ENTRY_EXECVE},
+    {"execveat", NULL, WIRE_AGENT_ENTRY_EXECVEAT},
+};
+
+enum { ALLOCATORS = sizeof allocators / sizeof *allocators, OTHERS = sizeof others / sizeof *others };
+
+static bool make(const struct patch_agent_image *image, const char *name, const char *where,
+                 enum wire_agent_entry entry, struct patch_agent_function *function)
+{
+    *function = (struct patch_agent_function){.wish = {name, where}, .cookie = entry};
+    return patch_agent_image_symbol(image, entries[entry], &function->handler);
+}
+
+int collect_agent_functions(const struct patch_agent_image *image, struct patch_agent_function **functions,
+                            size_t *count, size_t *allocator_count, struct base_error *error)
+{
+    struct patch_agent_function *made = calloc(ALLOCATORS + OTHERS, sizeof *made);
+    size_t kept = 0;
+    if (!made)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    for (size_t i = 0; i < ALLOCATORS; i++)
+        kept += make(image, allocators[i].name, allocators[i].image, allocators[i].entry, &made[kept]);
+    *allocator_count = kept;
+    for (size_t i = 0; i < OTHERS; i++)
+        kept += make(image, others[i].name, others[i].image, others[i].entry, &made[kept]);
+    *functions = made;
+    *count = kept;
+    return BASE_OK;
+}

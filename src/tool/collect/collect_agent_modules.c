@@ -1,0 +1,96 @@
+#include "collect_agent_modules.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base_array.h"
+#include "elf_maps.h"
+
+void collect_agent_cookies_free(struct collect_agent_cookies *cookies)
+{
+    free(cookies->items);
+    base_map_free(&cookies->known);
+    *cookies = (struct collect_agent_cookies){0};
+}
+
+/* 0: memory ran out. */
+static uint32_t cookie_of(struct collect_agent_cookies *cookies, uint32_t image, uint64_t bias)
+{
+    uint64_t key = base_hash(bias) ^ image;
+    uint32_t index = base_map_find(&cookies->known, key);
+    if (index != BASE_MAP_NONE && cookies->items[index].image == image && cookies->items[index].bias == bias)
+        return index + 1;
+    if (!base_array_room(cookies->items, cookies->count, cookies->capacity) ||
+        !base_map_set(&cookies->known, key, (uint32_t)cookies->count))
+        return 0;
+    cookies->items[cookies->count++] = (struct collect_agent_cookie){image, bias};
+    return (uint32_t)cookies->count;
+}
+
+/* Where the rows of an image are in the file; size 0: it has none. An image without a place was asked for in vain. */
+static void find_rows(struct collect_agent_file *file, struct collect_images *images, uint32_t index,
+                      struct base_map *rows, struct wire_agent_module *module)
+{
+    uint32_t known = base_map_find(rows, index);
+    const uint64_t unit = COLLECT_AGENT_ROWS_UNIT;
+    if (known == BASE_MAP_NONE) {
+        uint64_t offset = 0;
+        if (!collect_images_rows(images, index) ||
+            collect_agent_file_rows(file, images->items[index].table.blob, images->items[index].table.size,
+                                    &offset, NULL) < 0)
+            offset = 0;
+        known = (uint32_t)(offset / unit);
+        base_map_set(rows, index, known);
+    }
+    if (!known)
+        return;
+    module->rows_offset = known * unit;
+    module->rows_size = images->items[index].table.size;
+}
+
+static bool is_image(const struct elf_mapping *mapping)
+{
+    return mapping->executable && ((mapping->path[0] == '/' && strncmp(mapping->path, "/memfd:", 7)) ||
+                                   !strcmp(mapping->path, "[vdso]"));
+}
+
+static bool add(struct collect_agent_file *file, pid_t pid, const struct elf_mapping *mapping,
+                struct collect_images *images, struct collect_agent_cookies *cookies, struct base_map *rows)
+{
+    struct collect_image_key key = {.path = mapping->path,
+                                    .major = mapping->device_major,
+                                    .minor = mapping->device_minor,
+                                    .inode = mapping->inode,
+                                    .deleted = mapping->deleted};
+    uint32_t index = collect_images_find(images, &key);
+    if (index == UINT32_MAX)
+        return false;
+    struct collect_image *image = collect_images_open(images, index, pid, mapping->start, mapping->end);
+    uint64_t address = mapping->offset;
+    if (image->elf)
+        elf_image_address_of_offset(image->elf, mapping->offset, &address);
+    struct wire_agent_module module = {
+        .start = mapping->start, .end = mapping->end, .bias = mapping->start - address};
+    module.cookie = cookie_of(cookies, image->profile_image, module.bias);
+    if (image->elf)
+        find_rows(file, images, index, rows, &module);
+    return module.cookie && collect_agent_file_module(file, &module);
+}
+
+int collect_agent_modules(struct collect_agent_file *file, uint32_t region, pid_t pid,
+                          struct collect_images *images, struct collect_agent_cookies *cookies,
+                          struct base_map *rows, struct base_error *error)
+{
+    struct elf_maps maps = {0};
+    int result = elf_maps_read(pid, &maps, error);
+    if (result < 0)
+        return result;
+    collect_agent_file_modules(file);
+    for (size_t i = 0; i < maps.count && result == BASE_OK; i++)
+        if (is_image(&maps.items[i]) && !add(file, pid, &maps.items[i], images, cookies, rows))
+            result = base_fail(error, BASE_ENOMEM, "too many objects are mapped for the agent");
+    elf_maps_free(&maps);
+    if (result == BASE_OK)
+        collect_agent_file_publish(file, region);
+    return result;
+}

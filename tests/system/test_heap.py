@@ -1,0 +1,193 @@
+"""Memory counted inside a program: equal, to the byte, to what the program knows of itself, however it lives and ends."""
+import os
+import signal
+import time
+
+import tally
+import tap
+
+COUNTERS = ("heap.total", "heap.count", "heap.live", "heap.live.count", "heap.peak", "heap.max", "heap.largest",
+            "heap.temporary", "heap.live.age")
+
+
+def one(profile, sql):
+    rows = profile.rows(sql)
+    return rows[0][0] if rows else None
+
+
+def truth(context):
+    """Where the program says what it did."""
+    path = context.path("truth")
+    with open(path, "w", encoding="utf-8"):
+        pass
+    return path, dict(os.environ, TRUTH=path)
+
+
+def told(path):
+    """By pid: bytes, blocks, live bytes, live blocks, peak."""
+    with open(path, encoding="utf-8") as file:
+        rows = [[int(word) for word in line.split()] for line in file]
+    return {row[0]: row[1:] for row in rows}
+
+
+def own(profile, counter, pid=None):
+    """What the functions own_* of one process, or of all, have of a counter themselves."""
+    return one(profile,
+        "SELECT coalesce(sum(c.value), 0) FROM data_cells c JOIN data_counters k ON k.id = c.counter"
+        " JOIN data_strings s ON s.id = k.name JOIN data_frames f ON f.node = c.node"
+        " JOIN data_threads t ON t.id = c.thread JOIN data_processes p ON p.id = t.process"
+        f" WHERE s.text = '{counter}' AND f.function GLOB 'own_*'" + (f" AND p.pid = {pid}" if pid else ""))
+
+
+def counted(context, arguments, options=(), status=0, program="heap_truth"):
+    path, environment = truth(context)
+    profile = tally.recorded(context, [context.program(program), *arguments], ["--heap", "--no-time", *options], status=status,
+                             env=environment)
+    return profile, told(path)
+
+
+def same(context, profile, truths, what):
+    for pid, (total, count, live, live_count, _) in truths.items():
+        got = tuple(own(profile, name, pid) for name in COUNTERS[:4])
+        context.equal(got, (total, count, live, live_count), f"{what}: bytes, blocks, live bytes and blocks of {pid}")
+    stray = one(profile, "SELECT coalesce(sum(count), 0) FROM losses WHERE number IN (30, 31, 32, 33, 34, 36, 38)")
+    context.equal(stray, 0, f"{what}: allocations that were lost")
+
+
+def peak_of(profile):
+    """Of the process, and what its stacks held then."""
+    return (one(profile, "SELECT max(value) FROM peaks WHERE counter = 'heap.peak'"),
+            one(profile, "SELECT sum(value) FROM stacks WHERE counter = 'heap.peak'"))
+
+
+@tap.case
+def one_thread(context):
+    profile, truths = counted(context, ["single"])
+    same(context, profile, truths, "one thread")
+    process, stacks = peak_of(profile)
+    context.equal(len(truths), 1, "processes that told")
+    context.equal(process, list(truths.values())[0][4], "the peak")
+    context.equal(stacks, process, "what stacks held at the peak")
+
+
+@tap.case
+def ends(context):
+    """However a program ends, nothing of it is lost."""
+    for mode, status in (("quick", 0), ("killed", 128 + signal.SIGKILL)):
+        profile, truths = counted(context, [mode], status=status)
+        same(context, profile, truths, mode)
+
+
+@tap.case
+def static_program(context):
+    profile, truths = counted(context, ["single"], program="heap_truth_static")
+    same(context, profile, truths, "static")
+    context.equal(own(profile, "heap.peak"), list(truths.values())[0][4], "own blocks at the peak")
+
+
+@tap.case
+def eight_threads(context):
+    """Totals and what is live are exact; the peak within what the manual page says."""
+    profile, truths = counted(context, ["threads"])
+    same(context, profile, truths, "8 threads")
+    process, stacks = peak_of(profile)
+    live = one(profile, "SELECT sum(value) FROM stacks WHERE counter = 'heap.live'")
+    context.check(process >= live - 9 * 65536, f"the peak, {process}, is far below what is live at the end, {live}")
+    context.check(abs(process - stacks) <= 9 * 65536, f"stacks held {stacks} at a peak of {process}")
+
+
+@tap.case
+def children(context):
+    """A child of a fork counts for itself, and only what it allocates."""
+    profile, truths = counted(context, ["fork"])
+    context.equal(len(truths), 2, "processes that told")
+    same(context, profile, truths, "fork")
+
+
+@tap.case
+def without_children(context):
+    profile, truths = counted(context, ["fork"], ["--no-follow"])
+    totals = {pid: own(profile, "heap.total", pid) for pid in truths}
+    child, parent = sorted(truths, key=lambda pid: truths[pid][1])
+    if truths[child][0] == totals[child]:
+        child, parent = parent, child
+    context.equal(totals[parent], truths[parent][0], "bytes of the parent")
+    context.equal(totals[child], 0, "bytes of the child")
+
+
+@tap.case
+def programs_started(context):
+    for mode, programs in (("exec", 1), ("spawn", 2)):
+        profile, truths = counted(context, [mode])
+        context.equal(len(truths), programs, f"{mode}: programs that told")
+        if mode == "exec":  # one number, two programs: what the first allocated is there too
+            pid, (total, *_) = list(truths.items())[0]
+            context.check(own(profile, "heap.total", pid) >= total, "exec: bytes of both programs")
+            context.equal(one(profile, "SELECT coalesce(sum(count), 0) FROM losses WHERE number = 38"), 0, "programs without the agent")
+        else:
+            same(context, profile, truths, mode)
+
+
+@tap.case
+def loaded_library(context):
+    """Its constructor's allocation has its whole stack."""
+    profile, truths = counted(context, ["load", context.program("heap_plugin.so")])
+    same(context, profile, truths, "dlopen")
+    stack = one(profile, "SELECT stack FROM leaks WHERE stack GLOB '*call_init;own_plugin'") or ""
+    context.check(stack.startswith("_start;") and ";main;" in stack, f"the stack of the constructor: {stack}")
+
+
+@tap.case
+def attached(context):
+    """A program that runs; it is left as it was, and goes on."""
+    path, environment = truth(context)
+    process = tally.start(context, [context.program("heap_truth"), "wait"], env=environment)
+    time.sleep(0.3)
+    for number in range(3):
+        output = context.path(f"attached-{number}")
+        result = tally.run(context, [context.tally, "record", "--heap", "--no-time", "-o", output, "--duration", "0.4",
+                                     "-p", str(process.pid)])
+        context.equal(result.status, 0, f"status of recording ({result.text()})")
+        profile = tally.Profile(context, output)
+        context.check(own(profile, "heap.count") > 1000, "next to nothing was counted")
+        with open(f"/proc/{process.pid}/status", encoding="utf-8") as file:
+            context.check("TracerPid:\t0\n" in file.read(), "it is traced still")
+    with open(f"/proc/{process.pid}/maps", encoding="utf-8") as file:
+        left = [line for line in file if "tally" in line]
+    context.equal(left, [], "memory left in the program")
+    context.equal(process.wait(20), 0, "its status")
+    context.equal(len(told(path)), 1, "what it told")
+
+
+@tap.case
+def sampled(context):
+    """Estimates lie within five of their standard deviations of the truth."""
+    profile, truths = counted(context, ["single"], ["--heap=sample:4k"])
+    total, count, *_ = list(truths.values())[0]
+    got = own(profile, "heap.total")
+    samples = one(profile, "SELECT sum(samples) FROM data_cells c JOIN counters k ON k.id = c.counter WHERE k.name = 'heap.total'")
+    context.equal(one(profile, "SELECT exact FROM counters WHERE name = 'heap.total'"), 0, "heap.total is exact")
+    context.check(abs(got / total - 1) < 5 / samples ** 0.5, f"{got} bytes of {total}, by {samples} samples")
+
+
+@tap.case
+def with_time(context):
+    """Time and memory in one run, in one tree."""
+    path, environment = truth(context)
+    profile = tally.recorded(context, [context.program("heap_truth"), "threads"], ["--heap"], env=environment)
+    same(context, profile, told(path), "with time")
+    context.check(one(profile, "SELECT count(*) FROM counters WHERE name IN ('time.cpu', 'time.user')") == 1, "time was not recorded")
+
+
+@tap.case
+def refused(context):
+    for options, words in ((["--heap", "-a"], "--heap needs a COMMAND or -p PID"),
+                           (["--heap=x", "true"], "--heap alone, or --heap=sample:BYTES"),
+                           (["--heap=sample:1", "true"], "is no number of bytes"),
+                           (["--agent-memory", "1G", "true"], "--agent-memory goes with --heap")):
+        result = tally.run(context, [context.tally, "record", "-o", context.path("none"), *options])
+        context.check(result.status != 0 and words in result.errors.decode(), f"{options}: {result.text()}")
+
+
+
+tap.run()
