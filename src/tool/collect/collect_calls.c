@@ -183,7 +183,7 @@ static void note_memory(struct collect_calls *calls, const struct collect_calls_
     for (size_t i = 0; i < space->window_count; i++)
         used += used_of(space->windows[i]->file);
     for (size_t i = 0; i < space->memory_count; i++)
-        used += used_of(space->memories[i].file);
+        used += space->memories[i].offset ? 0 : used_of(space->memories[i].file); /* counted with its code */
     if (used > calls->memory_most)
         calls->memory_most = used;
 }
@@ -436,7 +436,8 @@ static int refuse_leak_checker(struct collect_calls *calls, const struct collect
     return BASE_OK;
 }
 
-/* A new image: old counts are told later, new ones begin. */
+/* A new image: old counts are told later, new ones begin. With a loader that rings, nothing of the program runs before it has
+ * rung: all is planned then, at once, and only memory is mapped now, since nobody need be stopped for it. */
 static int begin_image(struct collect_calls *calls, pid_t pid, struct base_error *error)
 {
     struct collect_calls_space *space = collect_calls_space_new(&calls->rig, pid);
@@ -444,14 +445,19 @@ static int begin_image(struct collect_calls *calls, pid_t pid, struct base_error
         free(space);
         return base_fail(error, BASE_ENOMEM, "out of memory");
     }
-    int result = collect_calls_space_survey(space, &calls->rig, error);
+    int result = collect_calls_space_look(space, &calls->rig, error);
+    if (result == BASE_OK)
+        result =
+            collect_calls_bell_install(space, &calls->rig, calls->listener, COLLECT_CALLS_CODE_AHEAD, error);
+    if (result > 0) {
+        collect_calls_build_ahead(space, &calls->rig);
+        return result;
+    }
+    if (result == 0)
+        result = collect_calls_space_survey(space, &calls->rig, error);
     if (result >= 0)
         result = refuse_leak_checker(calls, space, error);
-    if (result >= 0)
-        result = collect_calls_bell_install(space, &calls->rig, calls->listener, error);
-    if (result == 0)
-        result = collect_calls_build_all(space, &calls->rig, true, error);
-    return result;
+    return result < 0 ? result : collect_calls_build_all(space, &calls->rig, true, error);
 }
 
 static void on_exec(struct collect_calls *calls, const struct patch_trace_event *event)
@@ -728,9 +734,10 @@ static void answer_bell(struct collect_calls *calls, struct collect_calls_space 
     uint64_t began = patch_target_now();
     int result = BASE_OK;
     collect_calls_build_read_slots(space); /* of objects that may be about to go */
-    if (collect_calls_bell_settled(space))
+    bool settled = collect_calls_bell_settled(space);
+    if (settled)
         result = collect_calls_space_survey(space, &calls->rig, &why);
-    if (result > 0 && refuse_leak_checker(calls, space, &why) < 0) {
+    if (settled && result >= 0 && refuse_leak_checker(calls, space, &why) < 0) {
         give_up(calls, space->pid, &why);
         return;
     }
@@ -819,7 +826,7 @@ static int attach_bell(struct collect_calls *calls, struct collect_calls_space *
     int result = patch_trace_hold(&calls->rig.helper, space->pid, NULL, error);
     if (result < 0)
         return result;
-    result = collect_calls_bell_install(space, &calls->rig, calls->listener, error);
+    result = collect_calls_bell_install(space, &calls->rig, calls->listener, 0, error);
     patch_trace_release(&calls->rig.helper, space->pid, NULL, NULL);
     if (result >= 0)
         result = collect_calls_space_survey(space, &calls->rig, error);

@@ -205,32 +205,60 @@ find_function(struct collect_calls_space *space, const struct collect_images *im
     return NULL;
 }
 
-static int map_words(struct collect_calls_space *space, struct collect_calls_rig *rig, uint64_t near,
-                     struct base_error *error)
+/* Where the arena for what the loader will load is made along with the bell, it lies between the bell's code and its words. */
+static int take_arena(struct collect_calls_space *space, struct collect_calls_code *code,
+                      const struct collect_calls_memory *memory, struct base_error *error)
 {
+    if (!base_array_room(space->arenas, space->arena_count, space->arena_capacity) ||
+        !(space->bell_code = collect_calls_code_split(code, PAGE)))
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    space->arenas[space->arena_count++] = (struct collect_calls_arena){
+        code, {.file = memory->file, .offset = memory->offset, .address = memory->address}};
+    space->bell_words = memory->address + COLLECT_BLOCK_SIZE;
+    return BASE_OK;
+}
+
+static int map_bell(struct collect_calls_space *space, struct collect_calls_rig *rig, uint64_t near,
+                    uint64_t code_ahead, struct base_error *error)
+{
+    struct collect_calls_code *code;
     struct collect_calls_memory memory;
-    struct patch_helper_room room = {.low = near, .high = near + PAGE, .size = PAGE};
-    int result = collect_calls_space_memory(space, rig, room, &memory, error);
+    struct patch_helper_room room = {.low = near,
+                                     .high = near + PAGE,
+                                     .size = PAGE + code_ahead,
+                                     .data = code_ahead ? COLLECT_BLOCK_SIZE + PAGE : PAGE};
+    int result = collect_calls_space_both(space, rig, room, &code, &memory, error);
     if (result < 0)
         return result;
-    void *words = mmap(NULL, sizeof *space->bell, PROT_READ | PROT_WRITE, MAP_SHARED, memory.file, 0);
+    if (!code_ahead) {
+        space->bell_code = code;
+        space->bell_words = memory.address;
+        return result;
+    }
+    result = take_arena(space, code, &memory, error);
+    if (result < 0) {
+        patch_trace_unmap(&rig->helper, space->pid, code->address, code->size, NULL);
+        collect_calls_code_release(code); /* its memory goes with the space */
+    }
+    return result;
+}
+
+static int map_words(struct collect_calls_space *space, struct base_error *error)
+{
+    const struct collect_calls_memory *memory = &space->memories[space->memory_count - 1];
+    void *words = mmap(NULL, sizeof *space->bell, PROT_READ | PROT_WRITE, MAP_SHARED, memory->file,
+                       (off_t)(memory->offset + (space->bell_words - memory->address)));
     if (words == MAP_FAILED)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     space->bell = words;
-    space->bell_words = memory.address;
     space->bell->active = 1;
     return BASE_OK;
 }
 
-static int make_code(struct collect_calls_space *space, struct collect_calls_rig *rig, uint64_t near,
-                     struct base_error *error)
+static int make_code(const struct collect_calls_space *space, struct base_error *error)
 {
-    struct patch_helper_room room = {.low = near, .high = near + PAGE, .size = PAGE};
     struct patch_x86_64_bell bell = {space->bell_words, PATCH_BELL_TIMEOUT, PATCH_BELL_ROUNDS};
     struct patch_x86_64_code code;
-    int result = collect_calls_space_code(rig, space->pid, room, &space->bell_code, error);
-    if (result < 0)
-        return result;
     patch_x86_64_code_begin(&code, space->bell_code->address);
     patch_x86_64_bell(&code, &bell);
     if (code.refused != PATCH_FINE || code.size > space->bell_code->size)
@@ -257,7 +285,8 @@ static int ring_from(struct collect_calls_space *space, struct collect_calls_rig
 }
 
 int collect_calls_bell_install(struct collect_calls_space *space, struct collect_calls_rig *rig,
-                               struct collect_calls_listener *listener, struct base_error *error)
+                               struct collect_calls_listener *listener, uint64_t code_ahead,
+                               struct base_error *error)
 {
     uint64_t function;
     uint8_t old[PATCH_X86_64_BELL_LOOK];
@@ -265,9 +294,11 @@ int collect_calls_bell_install(struct collect_calls_space *space, struct collect
     if (!mapping || patch_trace_read(&rig->helper, space->pid, function, old, sizeof old, NULL) < 0 ||
         !patch_x86_64_bell_fits(old, sizeof old))
         return 0;
-    int result = map_words(space, rig, function, error);
+    int result = map_bell(space, rig, function, code_ahead, error);
     if (result == BASE_OK)
-        result = make_code(space, rig, function, error);
+        result = map_words(space, error);
+    if (result == BASE_OK)
+        result = make_code(space, error);
     if (result == BASE_OK)
         result = collect_calls_bell_listen(space, listener, error);
     if (result == BASE_OK)

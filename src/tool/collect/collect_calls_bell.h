@@ -16,10 +16,11 @@ void collect_calls_listener_free(struct collect_calls_listener *listener);
 /* Readable when a bell has rung. Read it before looking at the bells. */
 int collect_calls_listener_file(const struct collect_calls_listener *listener);
 
-/* Installs a bell in the space's ld.so and listens to it. The space is held and surveyed. 1: installed; 0: the program
- * has no ld.so, or one where no bell fits. */
+/* Installs a bell in the space's ld.so and listens to it. The space is held and looked at. With `code_ahead` bytes of an arena
+ * beside it, for what the loader will load; 0: none. 1: installed; 0: the program has no ld.so, or one where no bell fits. */
 int collect_calls_bell_install(struct collect_calls_space *space, struct collect_calls_rig *rig,
-                               struct collect_calls_listener *listener, struct base_error *error);
+                               struct collect_calls_listener *listener, uint64_t code_ahead,
+                               struct base_error *error);
 /* Listens to the bell that a fork child has from its parent. */
 int collect_calls_bell_listen(struct collect_calls_space *space, struct collect_calls_listener *listener,
                               struct base_error *error);

@@ -302,10 +302,10 @@ static bool count_entries(void *context, uint64_t at, const uint64_t *words, siz
 
 int collect_calls_block_tend(struct collect_calls_block *block, struct base_error *error)
 {
-    unsigned last = block->tables - 1;
+    unsigned last = block->tables ? block->tables - 1 : 0;
     uint64_t used[2] = {0, table_at(last) + sizeof(struct patch_table)};
     uint64_t entries = table_entries(last);
-    if (block->tables == TABLES_MOST)
+    if (block->tables == TABLES_MOST || !block->tables) /* full, or not begun */
         return BASE_OK;
     walk(block, table_at(last), used[1] + entries * sizeof(struct patch_table_entry), count_entries, used);
     return used[0] * 2 > entries ? make_table(block, error) : BASE_OK;

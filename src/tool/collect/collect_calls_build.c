@@ -6,17 +6,19 @@
 #include <sys/uio.h>
 
 #include "base_array.h"
+#include "collect_calls_crew.h"
 #include "collect_calls_text.h"
 #include "collect_calls_window.h"
 
-#define REACH       (0x7fffffffull - (128ull << 20)) /* of a 32-bit displacement, with room for the ends */
-#define CODE_LEAST  (4ull << 20)
-#define CODE_FORMS  5 /* so many slabs of each object an arena has room for */
-#define PAGE        4096ull
-#define CODE_ALIGN  64ull
-#define STEP_ROUNDS 4
-#define LOOK_ROUNDS 4           /* of text that differs */
-#define SLOTS_APART (64u << 10) /* bytes; slots nearer than that are read together */
+#define REACH         (0x7fffffffull - (128ull << 20)) /* of a 32-bit displacement, with room for the ends */
+#define CODE_LEAST    (4ull << 20)
+#define CODE_FORMS    8 /* so many slabs of each object an arena has room for */
+#define PAGE          4096ull
+#define CODE_ALIGN    64ull
+#define STEP_ROUNDS   4
+#define WORTH_THREADS 4000        /* sites: to make their stubs takes longer than to begin a thread */
+#define LOOK_ROUNDS   4           /* of text that differs */
+#define SLOTS_APART   (64u << 10) /* bytes; slots nearer than that are read together */
 
 static uint64_t aligned(uint64_t value, uint64_t to)
 {
@@ -53,35 +55,21 @@ static uint64_t code_wanted(const struct collect_calls_space *space,
     return aligned(size, PAGE);
 }
 
-static int add_arena(struct collect_calls_space *space, struct collect_calls_rig *rig,
-                     const struct collect_calls_object *object, struct base_error *error)
+/* Memory near low..high. Its counters are begun when the first object needs them. */
+static int add_arena(struct collect_calls_space *space, struct collect_calls_rig *rig, uint64_t low,
+                     uint64_t high, uint64_t size, struct base_error *error)
 {
     struct collect_calls_arena arena = {0};
     struct collect_calls_memory memory;
-    struct patch_helper_room room = {.low = object->low, .high = object->high};
+    struct patch_helper_room room = {.low = low, .high = high, .size = size, .data = COLLECT_BLOCK_SIZE};
     if (!base_array_room(space->arenas, space->arena_count, space->arena_capacity))
         return base_fail(error, BASE_ENOMEM, "out of memory");
-    room.size = code_wanted(space, object);
-    int result = collect_calls_space_code(rig, space->pid, room, &arena.code, error);
+    int result = collect_calls_space_both(space, rig, room, &arena.code, &memory, error);
     if (result < 0)
         return result;
-    if (arena.code->address < room.low)
-        room.low = arena.code->address;
-    else if (arena.code->address + arena.code->size > room.high)
-        room.high = arena.code->address + arena.code->size;
-    room.size = COLLECT_BLOCK_SIZE;
-    result = collect_calls_space_memory(space, rig, room, &memory, error);
-    if (result == BASE_OK) {
-        arena.block = (struct collect_calls_block){.file = memory.file, .address = memory.address};
-        collect_calls_block_expect(&arena.block, collect_calls_space_pairs(space));
-        result = collect_calls_block_init(&arena.block, error);
-    }
-    if (result == BASE_OK) {
-        space->arenas[space->arena_count++] = arena;
-        return result;
-    }
-    patch_trace_unmap(&rig->helper, space->pid, arena.code->address, arena.code->size, NULL);
-    collect_calls_code_release(arena.code); /* counters that are mapped go with the space */
+    arena.block =
+        (struct collect_calls_block){.file = memory.file, .offset = memory.offset, .address = memory.address};
+    space->arenas[space->arena_count++] = arena;
     return result;
 }
 
@@ -93,24 +81,60 @@ static size_t find_arena(const struct collect_calls_space *space, const struct c
     return SIZE_MAX;
 }
 
+static int place_object(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                        struct collect_calls_object *object, struct base_error *error)
+{
+    size_t arena = find_arena(space, object);
+    int result = BASE_OK;
+    if (arena == SIZE_MAX) {
+        result = add_arena(space, rig, object->low, object->high, code_wanted(space, object), error);
+        arena = space->arena_count - 1;
+    }
+    if (result < 0)
+        return result;
+    object->arena = (uint32_t)arena;
+    struct collect_calls_block *block = &space->arenas[arena].block;
+    if (!block->tables) {
+        collect_calls_block_expect(block, collect_calls_space_pairs(space));
+        result = collect_calls_block_init(block, error);
+    }
+    if (result == BASE_OK)
+        result = collect_calls_window_place(space, rig, object, error);
+    object->placed = result == BASE_OK;
+    return result;
+}
+
 int collect_calls_build_place(struct collect_calls_space *space, struct collect_calls_rig *rig,
                               struct base_error *error)
 {
-    for (size_t i = 0; i < space->object_count; i++) {
-        struct collect_calls_object *object = &space->objects[i];
-        if (!object->live || object->placed)
-            continue;
-        size_t arena = find_arena(space, object);
-        int result = arena == SIZE_MAX ? add_arena(space, rig, object, error) : BASE_OK;
-        if (result < 0)
-            return result;
-        object->arena = (uint32_t)(arena == SIZE_MAX ? space->arena_count - 1 : arena);
-        result = collect_calls_window_place(space, rig, object, error);
-        if (result < 0)
-            return result;
-        object->placed = true;
+    int result = BASE_OK;
+    for (size_t i = 0; i < space->object_count && result == BASE_OK; i++)
+        if (space->objects[i].live && !space->objects[i].placed)
+            result = place_object(space, rig, &space->objects[i], error);
+    return result;
+}
+
+static bool is_near(const struct collect_calls_space *space, const struct collect_calls_mapping *mapping)
+{
+    bool near = false;
+    for (size_t i = 0; i < space->arena_count && !near; i++) {
+        const struct collect_calls_arena *arena = &space->arenas[i];
+        near = reaches(mapping->start, mapping->end, arena->code->address,
+                       arena->code->address + arena->code->size) &&
+               reaches(mapping->start, mapping->end, arena->block.address,
+                       arena->block.address + COLLECT_BLOCK_SIZE);
     }
-    return BASE_OK;
+    return near;
+}
+
+void collect_calls_build_ahead(struct collect_calls_space *space, struct collect_calls_rig *rig)
+{
+    for (size_t i = 0; i < space->mapping_count; i++) {
+        const struct collect_calls_mapping *mapping = &space->mappings[i];
+        bool vdso = !strcmp(rig->images.images->items[mapping->image].path, "[vdso]");
+        if (!vdso && !is_near(space, mapping))
+            add_arena(space, rig, mapping->start, mapping->end, COLLECT_CALLS_CODE_AHEAD, NULL);
+    }
 }
 
 /* --- slots --- */
@@ -204,6 +228,7 @@ static void bind_slab(struct collect_calls_patch *patch, struct resolution *reso
     patch->slab.context = NULL;
 }
 
+/* Room for the object's next patch, of the largest size that it may take. */
 static int begin_patch(struct collect_calls_space *space, struct collect_calls_object *object,
                        struct base_error *error)
 {
@@ -218,6 +243,7 @@ static int begin_patch(struct collect_calls_space *space, struct collect_calls_o
         return base_fail(error, BASE_ENOMEM, "out of memory");
     if (used + size > code->size)
         return base_fail(error, BASE_EUNSUPPORTED, "the memory for stubs is full");
+    code->used = used + size;
     patch->regions[0] = (struct patch_slab_region){
         .address = code->address + used, .bytes = code->bytes + used, .size = size};
     patch->slab = (struct patch_slab){
@@ -229,12 +255,17 @@ static int begin_patch(struct collect_calls_space *space, struct collect_calls_o
         .regions = patch->regions,
         .region_count = 1 + object->window_count};
     collect_calls_window_regions(space, object, patch->regions + 1);
-    int result = patch_slab_make(&patch->slab, error);
-    if (result == BASE_OK) {
-        code->used = used + patch->regions[0].used;
-        collect_calls_window_use(space, object, patch->regions + 1);
-    }
-    return result;
+    return BASE_OK;
+}
+
+/* What was not needed is given back if nobody has room behind it. */
+static void end_patch(struct collect_calls_space *space, struct collect_calls_object *object)
+{
+    struct collect_calls_code *code = space->arenas[object->arena].code;
+    const struct patch_slab_region *region = &object->next->regions[0];
+    if (region->address + region->size == code->address + code->used)
+        code->used -= region->size - region->used;
+    collect_calls_window_use(space, object, object->next->regions + 1);
 }
 
 static void forget_next(struct collect_calls_space *space)
@@ -245,24 +276,99 @@ static void forget_next(struct collect_calls_space *space)
     }
 }
 
-/* Where hooks lie must be known before other objects' stubs can go past them. */
-int collect_calls_build_make(struct collect_calls_space *space, bool all, struct base_error *error)
+/* --- all objects that need one --- */
+
+struct making {
+    struct collect_calls_space *space;
+    struct collect_calls_object *object;
+    struct base_error why;
+    int result;
+};
+
+struct makings {
+    struct making *items;
+    size_t count;
+    uint64_t sites;
+};
+
+static void make_slab(void *context, size_t number)
+{
+    struct making *making = &((struct makings *)context)->items[number];
+    making->result = patch_slab_make(&making->object->next->slab, &making->why);
+}
+
+static void bind_one(void *context, size_t number)
+{
+    struct making *making = &((struct makings *)context)->items[number];
+    struct resolution resolution = {making->space, making->object};
+    bind_slab(making->object->next, &resolution);
+    making->result = list_past(making->object->next, &resolution, &making->why);
+}
+
+/* On several processors when there is much to do. BASE_OK, or the first failure. */
+static int do_all(struct makings *makings, collect_calls_job *job, struct base_error *error)
+{
+    if (makings->sites >= WORTH_THREADS)
+        collect_calls_crew(makings->count, job, makings);
+    else
+        for (size_t i = 0; i < makings->count; i++)
+            job(makings, i);
+    for (size_t i = 0; i < makings->count; i++)
+        if (makings->items[i].result < 0)
+            return base_fail(error, makings->items[i].result, "%s", makings->items[i].why.text);
+    return BASE_OK;
+}
+
+static bool needs_patch(const struct collect_calls_object *object, bool all)
+{
+    return object->live && object->placed && !object->next && (all || object->stale || !object->patch);
+}
+
+/* The largest first: the others fit in while it is made. */
+static int by_sites(const void *a, const void *b)
+{
+    const struct making *left = a, *right = b;
+    uint32_t x = left->object->planned->plan.header->site_count;
+    uint32_t y = right->object->planned->plan.header->site_count;
+    return (x < y) - (x > y);
+}
+
+static int begin_all(struct collect_calls_space *space, bool all, struct makings *makings,
+                     struct base_error *error)
 {
     int result = BASE_OK;
-    collect_calls_build_read_slots(space);
     for (size_t i = 0; i < space->object_count && result == BASE_OK; i++) {
         struct collect_calls_object *object = &space->objects[i];
-        if (object->live && object->placed && !object->next && (all || object->stale || !object->patch))
-            result = begin_patch(space, object, error);
-    }
-    for (size_t i = 0; i < space->object_count && result == BASE_OK; i++) {
-        struct collect_calls_object *object = &space->objects[i];
-        struct resolution resolution = {space, object};
-        if (!object->next)
+        if (!needs_patch(object, all))
             continue;
-        bind_slab(object->next, &resolution);
-        result = list_past(object->next, &resolution, error);
+        result = begin_patch(space, object, error);
+        makings->items[makings->count++] = (struct making){.space = space, .object = object};
+        makings->sites += object->planned->plan.header->site_count;
     }
+    return result;
+}
+
+/* Where hooks lie must be known before other objects' stubs can go past them. */
+static int make_all(struct makings *makings, struct base_error *error)
+{
+    if (makings->sites >= WORTH_THREADS)
+        qsort(makings->items, makings->count, sizeof *makings->items, by_sites);
+    int result = do_all(makings, make_slab, error);
+    for (size_t i = makings->count; i-- > 0 && result == BASE_OK;)
+        end_patch(makings->items[i].space, makings->items[i].object);
+    return result < 0 ? result : do_all(makings, bind_one, error);
+}
+
+int collect_calls_build_make(struct collect_calls_space *space, bool all, struct base_error *error)
+{
+    struct makings makings = {.items = calloc(space->object_count + 1, sizeof *makings.items)};
+    if (!makings.items)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    collect_calls_build_read_slots(space);
+    int result = begin_all(space, all, &makings, error);
+    if (result == BASE_OK)
+        result = make_all(&makings, error);
+    free(makings.items);
     if (result < 0)
         forget_next(space);
     return result;
@@ -288,43 +394,44 @@ static struct patch_memory_change change_back(const struct patch_write *write)
 
 /* From what is in force to what is to be. Both lists are by address; a place that only one of them has changes from or
  * to what is in the file. */
-static size_t merge(const struct collect_calls_patch *from, const struct collect_calls_patch *to,
-                    struct patch_memory_change *merged)
+static int list_changes(const struct collect_calls_object *object, struct patch_stage *stage,
+                        struct base_error *error)
 {
-    size_t count = 0, i = 0, j = 0, from_count = from ? from->slab.write_count : 0;
-    while (i < from_count || j < to->slab.write_count) {
-        const struct patch_write *old = i < from_count ? &from->slab.writes[i] : NULL;
-        const struct patch_write *fresh = j < to->slab.write_count ? &to->slab.writes[j] : NULL;
+    const struct patch_slab *from = object->patch ? &object->patch->slab : NULL, *to = &object->next->slab;
+    size_t i = 0, j = 0, from_count = from ? from->write_count : 0;
+    int result = BASE_OK;
+    while (result == BASE_OK && (i < from_count || j < to->write_count)) {
+        const struct patch_write *old = i < from_count ? &from->writes[i] : NULL;
+        const struct patch_write *fresh = j < to->write_count ? &to->writes[j] : NULL;
+        struct patch_memory_change change;
         if (old && fresh && old->address == fresh->address && old->length == fresh->length) {
-            merged[count] = collect_calls_build_change(fresh);
-            memcpy(merged[count++].before, old->fresh, sizeof old->fresh);
+            change = collect_calls_build_change(fresh);
+            memcpy(change.before, old->fresh, sizeof old->fresh);
             i++, j++;
         } else if (old && (!fresh || old->address <= fresh->address)) {
-            merged[count++] = change_back(old);
+            change = change_back(old);
             i++;
         } else {
-            merged[count++] = collect_calls_build_change(fresh);
+            change = collect_calls_build_change(fresh);
             j++;
         }
+        result = patch_stage_add(stage, &change, error);
     }
-    return count;
+    return result;
 }
 
-/* Lists of objects follow one another: where those lie by address, so do the changes. */
-static int all_changes(const struct collect_calls_space *space, struct patch_stage *stage, size_t *count,
-                       struct base_error *error)
+/* Needs no hold, and makes it short. Where objects lie by address, so do their changes. */
+static int hand_over(const struct collect_calls_space *space, struct collect_calls_rig *rig,
+                     struct base_error *error)
 {
-    size_t most = 0;
-    for (size_t i = 0; i < space->object_count; i++) {
-        const struct collect_calls_object *object = &space->objects[i];
-        if (object->next)
-            most += object->next->slab.write_count + (object->patch ? object->patch->slab.write_count : 0);
-    }
-    *count = 0;
-    int result = patch_stage_new(stage, most, error);
-    for (size_t i = 0; result == BASE_OK && i < space->object_count; i++)
+    struct patch_stage stage = PATCH_STAGE_EMPTY;
+    int result = BASE_OK;
+    for (size_t i = 0; i < space->object_count && result == BASE_OK; i++)
         if (space->objects[i].next)
-            *count += merge(space->objects[i].patch, space->objects[i].next, stage->changes + *count);
+            result = list_changes(&space->objects[i], &stage, error);
+    if (result == BASE_OK)
+        result = patch_trace_stage_list(&rig->helper, space->pid, &stage, error);
+    patch_stage_free(&stage);
     return result;
 }
 
@@ -459,26 +566,12 @@ static void put_in_force(struct collect_calls_space *space)
     }
 }
 
-static int stage_and_apply(const struct collect_calls_space *space, struct collect_calls_rig *rig,
-                           struct base_error *error)
-{
-    struct patch_stage stage;
-    size_t count;
-    int result = all_changes(space, &stage, &count, error);
-    if (result == BASE_OK)
-        result = patch_trace_stage_list(&rig->helper, space->pid, &stage, count, error);
-    if (result == BASE_OK)
-        result = patch_trace_apply(&rig->helper, space->pid, error);
-    patch_stage_free(&stage);
-    return result;
-}
-
 int collect_calls_build_apply(struct collect_calls_space *space, struct collect_calls_rig *rig,
                               struct base_error *error)
 {
     struct base_error why = {0};
     int cleared = clear_threads(space, rig, &why);
-    int result = cleared < 0 ? cleared : stage_and_apply(space, rig, &why);
+    int result = cleared < 0 ? cleared : patch_trace_apply(&rig->helper, space->pid, &why);
     if (result == BASE_OK) {
         put_in_force(space);
         return BASE_OK;
@@ -491,10 +584,21 @@ int collect_calls_build_apply(struct collect_calls_space *space, struct collect_
 
 /* --- all together --- */
 
+static int make(struct collect_calls_space *space, struct collect_calls_rig *rig, bool all,
+                struct base_error *error)
+{
+    int result = collect_calls_build_make(space, all, error);
+    if (result == BASE_OK)
+        result = hand_over(space, rig, error);
+    if (result < 0)
+        forget_next(space);
+    return result;
+}
+
 static int make_and_apply(struct collect_calls_space *space, struct collect_calls_rig *rig, bool held,
                           struct base_error *error)
 {
-    int result = collect_calls_build_make(space, false, error);
+    int result = make(space, rig, false, error);
     if (result < 0 || held)
         return result < 0 ? result : collect_calls_build_apply(space, rig, error);
     result = patch_trace_hold(&rig->helper, space->pid, NULL, error);
@@ -507,20 +611,22 @@ static int make_and_apply(struct collect_calls_space *space, struct collect_call
     return result;
 }
 
-static bool needs_place(const struct collect_calls_space *space)
+/* Does an object need memory that is not mapped yet? */
+static bool needs_memory(const struct collect_calls_space *space)
 {
-    for (size_t i = 0; i < space->object_count; i++)
-        if (space->objects[i].live && !space->objects[i].placed)
-            return true;
-    return false;
+    bool needs = false;
+    for (size_t i = 0; i < space->object_count && !needs; i++) {
+        const struct collect_calls_object *object = &space->objects[i];
+        needs = object->live && !object->placed &&
+                (find_arena(space, object) == SIZE_MAX || collect_calls_window_needed(object));
+    }
+    return needs;
 }
 
 static int place(struct collect_calls_space *space, struct collect_calls_rig *rig, bool held,
                  struct base_error *error)
 {
-    if (!needs_place(space))
-        return BASE_OK;
-    if (held)
+    if (held || !needs_memory(space))
         return collect_calls_build_place(space, rig, error);
     int result = patch_trace_hold(&rig->helper, space->pid, NULL, error);
     if (result < 0)
@@ -549,7 +655,7 @@ int collect_calls_build_change_form(struct collect_calls_space *space, struct co
 {
     enum patch_form before = space->form;
     space->form = form;
-    int result = collect_calls_build_make(space, true, error);
+    int result = make(space, rig, true, error);
     if (result == BASE_OK)
         result = collect_calls_build_apply(space, rig, error);
     if (result < 0)

@@ -13,60 +13,52 @@
 
 /* --- bytes --- */
 
-static size_t list_of(const struct collect_calls_object *object, struct patch_memory_change *changes)
+/* What somebody else has changed since, or has unmapped, is left alone when `only_ours`. */
+struct listing {
+    const struct collect_calls_space *space;
+    struct patch_stage stage;
+    size_t left_alone;
+    bool only_ours;
+};
+
+static int list_change(struct listing *listing, const struct patch_memory_change *change)
 {
-    const struct patch_slab *slab = &object->patch->slab;
-    for (size_t i = 0; i < slab->write_count; i++)
-        changes[i] = collect_calls_build_change(&slab->writes[i]);
-    return slab->write_count;
+    if (!listing->only_ours || collect_calls_text_holds(listing->space->pid, change, change->after))
+        return patch_stage_add(&listing->stage, change, NULL);
+    listing->left_alone++;
+    return BASE_OK;
 }
 
-static int list_changes(const struct collect_calls_space *space, struct patch_stage *stage, size_t *count)
+static int list_changes(struct listing *listing)
 {
-    size_t most = 1;
-    for (size_t i = 0; i < space->object_count; i++)
-        if (space->objects[i].live && space->objects[i].patch)
-            most += space->objects[i].patch->slab.write_count;
-    *count = 0;
-    int result = patch_stage_new(stage, most, NULL);
-    if (result < 0)
-        return result;
-    for (size_t i = 0; i < space->object_count; i++)
-        if (space->objects[i].live && space->objects[i].patch)
-            *count += list_of(&space->objects[i], stage->changes + *count);
-    if (space->bell_set)
-        stage->changes[(*count)++] = space->bell_change;
-    return result;
+    const struct collect_calls_space *space = listing->space;
+    int result = BASE_OK;
+    for (size_t i = 0; i < space->object_count; i++) {
+        const struct collect_calls_object *object = &space->objects[i];
+        const struct patch_slab *slab = object->live && object->patch ? &object->patch->slab : NULL;
+        for (size_t j = 0; slab && j < slab->write_count && result == BASE_OK; j++) {
+            struct patch_memory_change change = collect_calls_build_change(&slab->writes[j]);
+            result = list_change(listing, &change);
+        }
+    }
+    return space->bell_set && result == BASE_OK ? list_change(listing, &space->bell_change) : result;
 }
 
-/* What somebody else has changed since, or has unmapped, is left alone. */
-static size_t keep_ours(const struct collect_calls_space *space, struct patch_memory_change *changes,
-                        size_t count)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < count; i++)
-        if (collect_calls_text_holds(space->pid, &changes[i], changes[i].after))
-            changes[kept++] = changes[i];
-    return kept;
-}
-
-/* All of them, or those that are still ours. BASE_ENOMEM: there is no memory for a list. */
+/* BASE_ENOMEM: there is no memory for a list. */
 static int undo_all(struct collect_calls_space *space, struct collect_calls_rig *rig, bool only_ours,
                     struct collect_calls_remains *remains, struct base_error *error)
 {
-    struct patch_stage stage;
-    size_t count;
-    int result = list_changes(space, &stage, &count);
+    struct listing listing = {.space = space, .stage = PATCH_STAGE_EMPTY, .only_ours = only_ours};
+    int result = list_changes(&listing);
     if (result < 0)
-        return base_fail(error, result, "out of memory");
-    if (only_ours) {
-        size_t kept = keep_ours(space, stage.changes, count);
-        remains->changes = count - kept;
-        count = kept;
-    }
-    result = patch_trace_stage_list(&rig->helper, space->pid, &stage, count, error);
-    patch_stage_free(&stage);
-    return result < 0 ? result : patch_trace_undo(&rig->helper, space->pid, error);
+        base_fail(error, result, "out of memory");
+    if (result == BASE_OK)
+        result = patch_trace_stage_list(&rig->helper, space->pid, &listing.stage, error);
+    if (result == BASE_OK)
+        result = patch_trace_undo(&rig->helper, space->pid, error);
+    remains->changes = listing.left_alone;
+    patch_stage_free(&listing.stage);
+    return result;
 }
 
 static int undo_some(struct collect_calls_space *space, struct collect_calls_rig *rig,

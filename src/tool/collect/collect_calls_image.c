@@ -4,13 +4,15 @@
 #include <string.h>
 
 #include "cfi.h"
+#include "collect_calls_crew.h"
 #include "collect_calls_export.h"
 #include "elf_export.h"
 #include "patch_select.h"
 #include "symbol.h"
 #include "wire_loss.h"
 
-#define CACHE_LIMIT (1u << 30)
+#define CACHE_LIMIT   (1u << 30)
+#define WORTH_THREADS (256u << 10) /* bytes of files: to plan them takes longer than to begin a thread */
 
 int collect_calls_images_init(struct collect_calls_images *set, struct collect_images *images,
                               const struct collect_calls_wish *wish, struct base_error *error)
@@ -44,8 +46,60 @@ static void free_image(struct collect_calls_image *image)
     free(image);
 }
 
+/* --- keeping plans --- */
+
+/* What the thread needs: tables of images may move meanwhile, images and their plans do not. */
+struct kept {
+    struct patch_cache *cache;
+    size_t count;
+    struct {
+        const struct elf_image *elf;
+        const struct patch_plan *plan;
+    } items[];
+};
+
+static void *keep(void *context)
+{
+    struct kept *kept = context;
+    for (size_t i = 0; i < kept->count; i++)
+        patch_cache_keep(kept->cache, kept->items[i].elf, kept->items[i].plan);
+    free(kept);
+    return NULL;
+}
+
+static void stop_keeping(struct collect_calls_images *set)
+{
+    if (set->keeping)
+        pthread_join(set->keeper, NULL);
+    set->keeping = false;
+}
+
+/* Writes fresh plans to the cache while the target goes on already: of a large library that takes longer than counting what it
+ * has to wait for. */
+static void begin_keeping(struct collect_calls_images *set)
+{
+    struct kept *kept = malloc(sizeof *kept + set->capacity * sizeof kept->items[0]);
+    if (!kept)
+        return;
+    kept->cache = set->cache;
+    kept->count = 0;
+    for (size_t i = 0; i < set->capacity; i++) {
+        struct collect_calls_image *image = set->items[i];
+        if (!image || !image->fresh)
+            continue;
+        image->fresh = false;
+        kept->items[kept->count].elf = set->images->items[i].elf;
+        kept->items[kept->count++].plan = &image->plan;
+    }
+    stop_keeping(set);
+    set->keeping = kept->count && !pthread_create(&set->keeper, NULL, keep, kept);
+    if (!set->keeping)
+        keep(kept);
+}
+
 void collect_calls_images_free(struct collect_calls_images *set)
 {
+    stop_keeping(set);
     for (size_t i = 0; i < set->capacity; i++)
         free_image(set->items[i]);
     free(set->items);
@@ -180,8 +234,11 @@ plan(struct collect_calls_images *set, struct collect_calls_image *image, const 
         return COLLECT_CALLS_REFUSED;
     if (!is_wanted(set, from))
         return COLLECT_CALLS_UNWANTED;
-    if (patch_cache_plan(set->cache, from->elf, NULL, &image->plan, NULL) < 0)
-        return COLLECT_CALLS_REFUSED;
+    if (!patch_cache_find(set->cache, from->elf, &image->plan)) {
+        if (patch_plan_make(from->elf, NULL, &image->plan, NULL) < 0)
+            return COLLECT_CALLS_REFUSED;
+        image->fresh = true;
+    }
     if (patch_slots_make(from->elf, &image->names, NULL) < 0) {
         patch_plan_free(&image->plan);
         return COLLECT_CALLS_REFUSED;
@@ -219,12 +276,9 @@ static bool reserve(struct collect_calls_images *set, uint32_t index)
     return true;
 }
 
-struct collect_calls_image *collect_calls_images_get(struct collect_calls_images *set, uint32_t index)
+/* NULL: out of memory. Touches nothing that other images' preparation does. */
+static struct collect_calls_image *prepare(struct collect_calls_images *set, uint32_t index)
 {
-    if (!reserve(set, index))
-        return NULL;
-    if (set->items[index])
-        return set->items[index];
     struct collect_calls_image *image = calloc(1, sizeof *image);
     if (!image)
         return NULL;
@@ -234,8 +288,115 @@ struct collect_calls_image *collect_calls_images_get(struct collect_calls_images
         free_image(image);
         return NULL;
     }
+    return image;
+}
+
+static void add(struct collect_calls_images *set, uint32_t index, struct collect_calls_image *image)
+{
     if (image->state == COLLECT_CALLS_REFUSED)
         profile_lose(set->images->profile, WIRE_LOSS_NOT_PLANNED, 1);
     set->items[index] = image;
+}
+
+struct collect_calls_image *collect_calls_images_get(struct collect_calls_images *set, uint32_t index)
+{
+    if (index < set->capacity && set->items[index])
+        return set->items[index];
+    if (!reserve(set, index))
+        return NULL;
+    struct collect_calls_image *image = prepare(set, index);
+    if (!image)
+        return NULL;
+    add(set, index, image);
+    if (image->fresh)
+        begin_keeping(set);
     return image;
+}
+
+/* --- several at once --- */
+
+struct candidate {
+    uint32_t index;
+    size_t size;
+    struct collect_calls_image *image;
+};
+
+struct ahead {
+    struct collect_calls_images *set;
+    struct candidate *items;
+    size_t count;
+};
+
+static void prepare_one(void *context, size_t number)
+{
+    struct ahead *ahead = context;
+    ahead->items[number].image = prepare(ahead->set, ahead->items[number].index);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const struct candidate *left = a, *right = b;
+    if (left->size != right->size)
+        return left->size > right->size ? -1 : 1;
+    return (left->index > right->index) - (left->index < right->index);
+}
+
+static bool is_listed(const struct ahead *ahead, uint32_t index)
+{
+    for (size_t i = 0; i < ahead->count; i++)
+        if (ahead->items[i].index == index)
+            return true;
+    return false;
+}
+
+/* Those that nobody has looked at; those that need not be planned come last. Returns how many bytes of files the others are, or 0 when
+ * there is but one. */
+static size_t list_candidates(struct ahead *ahead, const uint32_t *indices, size_t count)
+{
+    const struct collect_calls_images *set = ahead->set;
+    size_t wanted = 0, size = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct collect_image *from = &set->images->items[indices[i]];
+        struct candidate candidate = {.index = indices[i]};
+        if (set->items[indices[i]] || is_listed(ahead, indices[i]))
+            continue;
+        if (from->elf && is_wanted(set, from)) {
+            elf_image_bytes(from->elf, &candidate.size);
+            size += candidate.size;
+            wanted++;
+        }
+        ahead->items[ahead->count++] = candidate;
+    }
+    if (ahead->count)
+        qsort(ahead->items, ahead->count, sizeof *ahead->items, by_size);
+    return wanted > 1 ? size : 0;
+}
+
+static void add_all(const struct ahead *ahead)
+{
+    bool fresh = false;
+    for (size_t i = 0; i < ahead->count; i++) {
+        struct collect_calls_image *image = ahead->items[i].image;
+        if (image)
+            add(ahead->set, ahead->items[i].index, image);
+        fresh |= image && image->fresh;
+    }
+    if (fresh)
+        begin_keeping(ahead->set);
+}
+
+/* The largest first. Where names are asked for, one image comes after the other: demangling is not made for threads. */
+void collect_calls_images_ahead(struct collect_calls_images *set, const uint32_t *indices, size_t count)
+{
+    uint32_t last = 0;
+    for (size_t i = 0; i < count; i++)
+        last = indices[i] > last ? indices[i] : last;
+    if (set->wish.name_count || !count || !reserve(set, last))
+        return;
+    struct ahead ahead = {.set = set, .items = calloc(count, sizeof *ahead.items)};
+    if (ahead.items && list_candidates(&ahead, indices, count) > WORTH_THREADS) {
+        collect_calls_crew(ahead.count, prepare_one, &ahead);
+        add_all(&ahead);
+    }
+    free(ahead.items);
 }

@@ -6,6 +6,7 @@
 #ifndef COLLECT_CALLS_IMAGE_H
 #define COLLECT_CALLS_IMAGE_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -44,6 +45,7 @@ struct collect_calls_offers {
 
 struct collect_calls_image {
     enum collect_calls_image_state state;
+    bool fresh;                           /* its plan was made now, and is still to be kept */
     bool checks_leaks;                    /* offers a leak sanitizer's entry */
     struct collect_calls_imports imports; /* of every image that can be read, counted or not */
     struct collect_calls_offers offers;
@@ -63,6 +65,8 @@ struct collect_calls_images {
     struct collect_images *images;
     struct patch_cache *cache;
     struct collect_calls_wish wish;
+    pthread_t keeper; /* writes plans to the cache while the target goes on already */
+    bool keeping;     /* it was begun, and is still to be joined */
 };
 
 int collect_calls_images_init(struct collect_calls_images *set, struct collect_images *images,
@@ -71,6 +75,9 @@ void collect_calls_images_free(struct collect_calls_images *set);
 
 /* The image at `index` of collect_images, which is open. Planned at the first call. NULL: out of memory. */
 struct collect_calls_image *collect_calls_images_get(struct collect_calls_images *set, uint32_t index);
+
+/* The same for several at once, on all processors; what fails is tried again when it is asked for. */
+void collect_calls_images_ahead(struct collect_calls_images *set, const uint32_t *indices, size_t count);
 
 /* Position of a slot in image->slots; SIZE_MAX: none. */
 size_t collect_calls_image_slot(const struct collect_calls_image *image, uint64_t slot);

@@ -1,5 +1,7 @@
 #include "collect_calls_space.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,13 +32,55 @@ int collect_calls_space_code(struct collect_calls_rig *rig, pid_t pid, struct pa
     }
     code->bytes = mmap(NULL, code->size, PROT_READ | PROT_WRITE, MAP_SHARED, code->file, 0);
     if (code->bytes == MAP_FAILED) {
-        patch_trace_unmap(&rig->helper, pid, code->address, code->size, NULL);
+        patch_trace_unmap(&rig->helper, pid, code->address, code->size + room.data, NULL);
         close(code->file);
         free(code);
         return base_fail(error, BASE_ENOMEM, "out of memory");
     }
     *made = code;
     return BASE_OK;
+}
+
+int collect_calls_space_both(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                             struct patch_helper_room room, struct collect_calls_code **code,
+                             struct collect_calls_memory *memory, struct base_error *error)
+{
+    if (!base_array_room(space->memories, space->memory_count, space->memory_capacity))
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    int result = collect_calls_space_code(rig, space->pid, room, code, error);
+    if (result < 0)
+        return result;
+    *memory = (struct collect_calls_memory){.file = fcntl((*code)->file, F_DUPFD_CLOEXEC, 0),
+                                            .offset = room.size,
+                                            .address = (*code)->address + room.size,
+                                            .size = room.data};
+    if (memory->file >= 0) {
+        space->memories[space->memory_count++] = *memory;
+        return BASE_OK;
+    }
+    result = base_fail_errno(error, errno, "memory for counters");
+    patch_trace_unmap(&rig->helper, space->pid, (*code)->address, room.size + room.data, NULL);
+    collect_calls_code_release(*code);
+    *code = NULL;
+    return result;
+}
+
+struct collect_calls_code *collect_calls_code_split(struct collect_calls_code *code, uint64_t size)
+{
+    struct collect_calls_code *head = malloc(sizeof *head);
+    if (!head)
+        return NULL;
+    *head = *code;
+    head->size = size;
+    head->file = fcntl(code->file, F_DUPFD_CLOEXEC, 0);
+    if (head->file < 0) {
+        free(head);
+        return NULL;
+    }
+    code->address += size;
+    code->size -= size;
+    code->bytes += size;
+    return head;
 }
 
 void collect_calls_code_release(struct collect_calls_code *code)
@@ -191,8 +235,8 @@ static bool open_mapping(struct collect_calls_rig *rig, pid_t pid, const struct 
     return true;
 }
 
-static int read_mappings(struct collect_calls_space *space, struct collect_calls_rig *rig,
-                         struct base_error *error)
+int collect_calls_space_look(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                             struct base_error *error)
 {
     struct elf_maps maps = {0};
     int result = elf_maps_read(space->pid, &maps, error);
@@ -301,13 +345,24 @@ static int wait_for_patch(const struct collect_calls_space *space)
     return count;
 }
 
+static void prepare_images(const struct collect_calls_space *space, struct collect_calls_rig *rig)
+{
+    uint32_t *indices = malloc(space->mapping_count * sizeof *indices + 1);
+    for (size_t i = 0; indices && i < space->mapping_count; i++)
+        indices[i] = space->mappings[i].image;
+    if (indices)
+        collect_calls_images_ahead(&rig->images, indices, space->mapping_count);
+    free(indices);
+}
+
 int collect_calls_space_survey(struct collect_calls_space *space, struct collect_calls_rig *rig,
                                struct base_error *error)
 {
-    int result = read_mappings(space, rig, error);
+    int result = collect_calls_space_look(space, rig, error);
     if (result < 0)
         return result;
     close_gone(space);
+    prepare_images(space, rig);
     for (size_t i = 0; i < space->mapping_count; i++) {
         const struct collect_calls_mapping *mapping = &space->mappings[i];
         struct collect_calls_object *known = find_object(space, mapping);
@@ -399,12 +454,21 @@ static bool copy_arrays(const struct collect_calls_space *parent, struct collect
            copy_objects(parent, child);
 }
 
-static int file_at(const struct collect_calls_space *space, uint64_t address)
+/* The memory at an address; NULL: none. */
+static const struct collect_calls_memory *memory_at(const struct collect_calls_space *space, uint64_t address)
 {
     for (size_t i = 0; i < space->memory_count; i++)
         if (address - space->memories[i].address < space->memories[i].size)
-            return space->memories[i].file;
-    return -1;
+            return &space->memories[i];
+    return NULL;
+}
+
+/* A copied block counts in the file that took the place of its first one's. */
+static void move_block(const struct collect_calls_space *child, struct collect_calls_block *block)
+{
+    const struct collect_calls_memory *memory = memory_at(child, block->address);
+    block->file = memory ? memory->file : -1;
+    block->offset = memory ? memory->offset + (block->address - memory->address) : 0;
 }
 
 /* Blocks that are in use begin again; the others are zeros, and are begun when they are given out. */
@@ -412,16 +476,18 @@ static int begin_blocks(struct collect_calls_space *child, struct base_error *er
 {
     int result = BASE_OK;
     for (size_t i = 0; i < child->arena_count && result == BASE_OK; i++) {
-        child->arenas[i].block.file = file_at(child, child->arenas[i].block.address);
-        result = collect_calls_block_init(&child->arenas[i].block, error);
+        struct collect_calls_block *block = &child->arenas[i].block;
+        move_block(child, block);
+        if (block->tables)
+            result = collect_calls_block_init(block, error);
     }
     if (child->gs_offset && result == BASE_OK) {
-        child->fallback.file = file_at(child, child->fallback.address);
+        move_block(child, &child->fallback);
         result = collect_calls_block_init(&child->fallback, error);
     }
     for (size_t i = 0; i < child->thread_count && result == BASE_OK; i++) {
         struct collect_calls_thread *thread = &child->threads[i];
-        thread->block.file = file_at(child, thread->block.address);
+        move_block(child, &thread->block);
         if (thread->state == COLLECT_CALLS_USED)
             result = collect_calls_block_init(&thread->block, error);
         thread->state = COLLECT_CALLS_FREE;
@@ -436,6 +502,7 @@ static int replace_memories(const struct collect_calls_space *parent, struct col
 {
     for (size_t i = 0; i < parent->memory_count; i++) {
         struct collect_calls_memory memory = parent->memories[i];
+        memory.offset = 0;
         int result = patch_trace_remap(&rig->helper, child->pid, memory.address, memory.size,
                                        PROT_READ | PROT_WRITE, &memory.file, error);
         if (result < 0)
@@ -450,8 +517,10 @@ static int map_bell(struct collect_calls_space *child, struct base_error *error)
     child->bell = NULL;
     if (!child->bell_words)
         return BASE_OK;
-    void *words = mmap(NULL, sizeof *child->bell, PROT_READ | PROT_WRITE, MAP_SHARED,
-                       file_at(child, child->bell_words), 0);
+    const struct collect_calls_memory *memory = memory_at(child, child->bell_words);
+    void *words = !memory ? MAP_FAILED
+                          : mmap(NULL, sizeof *child->bell, PROT_READ | PROT_WRITE, MAP_SHARED, memory->file,
+                                 (off_t)(memory->offset + (child->bell_words - memory->address)));
     if (words == MAP_FAILED)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     child->bell = words;

@@ -57,6 +57,7 @@ struct collect_calls_code {
 /* Shared memory with counters. */
 struct collect_calls_memory {
     int file;
+    uint64_t offset; /* in the file; not 0: behind code, in the same file */
     uint64_t address, size;
 };
 
@@ -167,6 +168,9 @@ static inline uint64_t collect_calls_closed_name(size_t object, uint64_t image_a
 const struct collect_calls_object *collect_calls_space_closed(const struct collect_calls_space *space,
                                                               uint64_t *return_address);
 
+/* Reads what is mapped, and no more. */
+int collect_calls_space_look(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                             struct base_error *error);
 /* How many live objects have no patch; or an error. */
 int collect_calls_space_survey(struct collect_calls_space *space, struct collect_calls_rig *rig,
                                struct base_error *error);
@@ -190,6 +194,12 @@ bool collect_calls_space_is_code(const struct collect_calls_space *space, uint64
 /* Maps code of ours. `room` as of patch_trace_share. For other files of this collector. */
 int collect_calls_space_code(struct collect_calls_rig *rig, pid_t pid, struct patch_helper_room room,
                              struct collect_calls_code **code, struct base_error *error);
+/* The same with `room.data` bytes of memory for counters behind it. */
+int collect_calls_space_both(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                             struct patch_helper_room room, struct collect_calls_code **code,
+                             struct collect_calls_memory *memory, struct base_error *error);
+/* Makes two of one: the first `size` bytes, and the others, which stay *code. NULL: out of memory. */
+struct collect_calls_code *collect_calls_code_split(struct collect_calls_code *code, uint64_t size);
 int collect_calls_space_memory(struct collect_calls_space *space, struct collect_calls_rig *rig,
                                struct patch_helper_room room, struct collect_calls_memory *memory,
                                struct base_error *error);

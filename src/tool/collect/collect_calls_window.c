@@ -102,6 +102,16 @@ static int add_hook(struct collect_calls_space *space, struct collect_calls_rig 
     return result;
 }
 
+bool collect_calls_window_needed(const struct collect_calls_object *object)
+{
+    const struct patch_plan *plan = &object->planned->plan;
+    uint64_t low, high;
+    for (uint32_t i = 0; i < plan->header->hook_count; i++)
+        if (is_wanted(object, i) && patch_slab_window(plan, i, object->bias, &low, &high))
+            return true;
+    return false;
+}
+
 int collect_calls_window_place(struct collect_calls_space *space, struct collect_calls_rig *rig,
                                struct collect_calls_object *object, struct base_error *error)
 {

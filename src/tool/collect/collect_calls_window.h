@@ -11,6 +11,8 @@
 #include "collect_calls_space.h"
 
 /* Maps what the object's hooks need: object->first_window, window_count. The space is held. */
+/* Has the object hooks that may not lie anywhere? */
+bool collect_calls_window_needed(const struct collect_calls_object *object);
 int collect_calls_window_place(struct collect_calls_space *space, struct collect_calls_rig *rig,
                                struct collect_calls_object *object, struct base_error *error);
 

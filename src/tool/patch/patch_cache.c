@@ -56,21 +56,39 @@ static bool read_cached(const struct patch_cache *cache, const struct elf_image 
     return false;
 }
 
+/* The name of the image's file; false: it has none, or there is no folder. */
+static bool name_of(const struct patch_cache *cache, const struct elf_image *image,
+                    char name[2 * ELF_BUILD_ID_MAX + 1])
+{
+    const struct elf_build_id *id = elf_image_build_id(image);
+    if (cache == NULL || !base_cache_usable(cache->files) || id == NULL || id->size == 0)
+        return false;
+    elf_build_id_format(id, name);
+    return true;
+}
+
+bool patch_cache_find(const struct patch_cache *cache, const struct elf_image *image, struct patch_plan *plan)
+{
+    char name[2 * ELF_BUILD_ID_MAX + 1];
+    *plan = (struct patch_plan){0};
+    return name_of(cache, image, name) && read_cached(cache, image, name, plan);
+}
+
+void patch_cache_keep(struct patch_cache *cache, const struct elf_image *image, const struct patch_plan *plan)
+{
+    char name[2 * ELF_BUILD_ID_MAX + 1];
+    if (name_of(cache, image, name))
+        base_cache_write(cache->files, name, plan->blob, plan->size);
+}
+
 int patch_cache_plan(struct patch_cache *cache, const struct elf_image *image,
                      const struct patch_plan_options *options, struct patch_plan *plan,
                      struct base_error *error)
 {
-    char name[2 * ELF_BUILD_ID_MAX + 1];
-    const struct elf_build_id *id = elf_image_build_id(image);
-    bool cached =
-        cache != NULL && base_cache_usable(cache->files) && id != NULL && id->size > 0 && options == NULL;
-    *plan = (struct patch_plan){0};
-    if (cached)
-        elf_build_id_format(id, name);
-    if (cached && read_cached(cache, image, name, plan))
+    if (options == NULL && patch_cache_find(cache, image, plan))
         return BASE_OK;
     int code = patch_plan_make(image, options, plan, error);
-    if (code == BASE_OK && cached)
-        base_cache_write(cache->files, name, plan->blob, plan->size);
+    if (code == BASE_OK && options == NULL)
+        patch_cache_keep(cache, image, plan);
     return code;
 }

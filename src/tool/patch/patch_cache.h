@@ -16,7 +16,14 @@ int patch_cache_open(const char *directory, uint64_t limit, struct patch_cache *
                      struct base_error *error);
 void patch_cache_close(struct patch_cache *cache);
 
-/* The image's plan, from the cache or made now (and kept). patch_plan_free it. `cache` and `options` may be NULL. */
+/* The image's plan if the cache has it; false: it has not. Several threads may ask at once. */
+bool patch_cache_find(const struct patch_cache *cache, const struct elf_image *image,
+                      struct patch_plan *plan);
+/* Keeps a plan that was made without options. By one thread at a time; others may ask meanwhile. */
+void patch_cache_keep(struct patch_cache *cache, const struct elf_image *image,
+                      const struct patch_plan *plan);
+
+/* Both: the image's plan, from the cache or made now (and kept). patch_plan_free it. `cache` and `options` may be NULL. */
 int patch_cache_plan(struct patch_cache *cache, const struct elf_image *image,
                      const struct patch_plan_options *options, struct patch_plan *plan,
                      struct base_error *error);

@@ -203,7 +203,8 @@ static int do_write(struct work *work, struct base_error *error)
 static int find_room(const struct patch_inject *inject, const struct patch_helper_message *request,
                      uint64_t *address, struct base_error *error)
 {
-    struct patch_gap_wish wish = {request->values[0], request->values[1], request->values[2]};
+    struct patch_gap_wish wish = {request->values[0], request->values[1],
+                                  request->values[2] + request->values[4]};
     *address = wish.low;
     if (wish.high == 0)
         return BASE_OK;
@@ -228,8 +229,8 @@ static int map(struct work *work, struct patch_inject *inject, struct base_error
         return patch_inject_map(inject, address, size, protection, -1, error);
     if (request->code == PATCH_HELPER_REMAP)
         return patch_inject_reshare(inject, "tally", address, size, protection, &work->answer->file, error);
-    return patch_inject_share(inject, request->size ? work->bytes : "tally", address, size, protection,
-                              &work->answer->file, error);
+    return patch_inject_share_both(inject, request->size ? work->bytes : "tally", address, size, protection,
+                                   request->values[4], &work->answer->file, error);
 }
 
 static int do_mapping(struct work *work, struct base_error *error)

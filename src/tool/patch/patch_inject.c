@@ -332,11 +332,11 @@ int patch_inject_protect(struct patch_inject *inject, uint64_t address, uint64_t
 }
 
 static int map(struct patch_inject *inject, uint64_t address, uint64_t size, int protection, int file,
-               int how, struct base_error *error)
+               uint64_t offset, int how, struct base_error *error)
 {
     int flags = how | (file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
     uint64_t arguments[6] = {address, size, (uint64_t)protection, (uint64_t)flags, (uint64_t)(int64_t)file,
-                             0};
+                             offset};
     int64_t answer;
     int result = call(inject, "mmap", SYS_mmap, arguments, &answer, error);
     if (result < 0 || (uint64_t)answer == address)
@@ -350,7 +350,7 @@ static int map(struct patch_inject *inject, uint64_t address, uint64_t size, int
 int patch_inject_map(struct patch_inject *inject, uint64_t address, uint64_t size, int protection, int file,
                      struct base_error *error)
 {
-    return map(inject, address, size, protection, file, MAP_FIXED_NOREPLACE, error);
+    return map(inject, address, size, protection, file, 0, MAP_FIXED_NOREPLACE, error);
 }
 
 /* --- shared memory --- */
@@ -406,22 +406,44 @@ static int close_there(struct patch_inject *inject, int64_t file, struct base_er
     return result;
 }
 
-static int share(struct patch_inject *inject, const char *name, uint64_t address, uint64_t size,
-                 int protection, int how, int *file, struct base_error *error)
+/* What is to be mapped of one file. */
+struct shared {
+    uint64_t address, size;
+    int protection;
+    uint64_t data; /* bytes behind them that can be written */
+    int how;
+};
+
+static int map_shared(struct patch_inject *inject, const struct shared *shared, int theirs,
+                      struct base_error *error)
+{
+    int result =
+        map(inject, shared->address, shared->size, shared->protection, theirs, 0, shared->how, error);
+    if (result < 0 || !shared->data)
+        return result;
+    result = map(inject, shared->address + shared->size, shared->data, PROT_READ | PROT_WRITE, theirs,
+                 shared->size, shared->how, error);
+    if (result < 0)
+        patch_inject_unmap(inject, shared->address, shared->size, NULL);
+    return result;
+}
+
+static int share(struct patch_inject *inject, const char *name, const struct shared *shared, int *file,
+                 struct base_error *error)
 {
     int64_t theirs;
     int result = create_file(inject, name, &theirs, error);
     if (result < 0)
         return result;
-    int ours = open_outside(inject, theirs, size, error);
-    result = ours < 0 ? ours : map(inject, address, size, protection, (int)theirs, how, error);
+    int ours = open_outside(inject, theirs, shared->size + shared->data, error);
+    result = ours < 0 ? ours : map_shared(inject, shared, (int)theirs, error);
     int closed = close_there(inject, theirs, error);
     if (result == BASE_OK && closed == BASE_OK) {
         *file = ours;
         return BASE_OK;
     }
-    if (result == BASE_OK && how == MAP_FIXED_NOREPLACE)
-        patch_inject_unmap(inject, address, size, NULL);
+    if (result == BASE_OK && shared->how == MAP_FIXED_NOREPLACE)
+        patch_inject_unmap(inject, shared->address, shared->size + shared->data, NULL);
     if (ours >= 0)
         close(ours);
     return result < 0 ? result : closed;
@@ -430,7 +452,14 @@ static int share(struct patch_inject *inject, const char *name, uint64_t address
 int patch_inject_share(struct patch_inject *inject, const char *name, uint64_t address, uint64_t size,
                        int protection, int *file, struct base_error *error)
 {
-    return share(inject, name, address, size, protection, MAP_FIXED_NOREPLACE, file, error);
+    return patch_inject_share_both(inject, name, address, size, protection, 0, file, error);
+}
+
+int patch_inject_share_both(struct patch_inject *inject, const char *name, uint64_t address, uint64_t size,
+                            int protection, uint64_t data, int *file, struct base_error *error)
+{
+    const struct shared shared = {address, size, protection, data, MAP_FIXED_NOREPLACE};
+    return share(inject, name, &shared, file, error);
 }
 
 /* Does every byte lie in a mapping of a memfd of that name? */
@@ -461,5 +490,6 @@ int patch_inject_reshare(struct patch_inject *inject, const char *name, uint64_t
     if (result == BASE_OK && !ours)
         return base_fail(error, BASE_EUSAGE, "the memory at 0x%llx of process %d is none that tally shares",
                          (unsigned long long)address, inject->stop->pid);
-    return result < 0 ? result : share(inject, name, address, size, protection, MAP_FIXED, file, error);
+    const struct shared shared = {address, size, protection, 0, MAP_FIXED};
+    return result < 0 ? result : share(inject, name, &shared, file, error);
 }

@@ -68,6 +68,10 @@ int patch_inject_protect(struct patch_inject *inject, uint64_t address, uint64_t
 int patch_inject_share(struct patch_inject *inject, const char *name, uint64_t address, uint64_t size,
                        int protection, int *file, struct base_error *error);
 
+/* The same with `data` further bytes behind them, from the same file, that can be read and written: four calls instead of six. */
+int patch_inject_share_both(struct patch_inject *inject, const char *name, uint64_t address, uint64_t size,
+                            int protection, uint64_t data, int *file, struct base_error *error);
+
 /* The same in place of what patch_inject_share mapped there under the same name; BASE_EUSAGE if anything else is mapped there, or
  * nothing. On failure what was there stays. */
 int patch_inject_reshare(struct patch_inject *inject, const char *name, uint64_t address, uint64_t size,

@@ -196,8 +196,13 @@ static const uint8_t *made(const struct patch_memory_change *change, bool back)
     return back ? change->before : change->after;
 }
 
+/* Nobody runs another program while we hold him, so that the quicker way leads to the same memory. */
 static int read_window(const struct change *all, const struct window *window, struct base_error *error)
 {
+    struct iovec here = {all->bytes, window->size},
+                 there = {(void *)(uintptr_t)window->address, window->size};
+    if (process_vm_readv(all->memory->tid, &here, 1, &there, 1, 0) == (ssize_t)window->size)
+        return BASE_OK;
     return patch_memory_read(all->memory, window->address, all->bytes, window->size, error);
 }
 

@@ -450,22 +450,29 @@ static int by_start(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Sites' stubs ascend already; hooks may lie in several regions. */
+static bool add_piece(struct patch_slab *slab, uint64_t address, uint32_t site, uint32_t hook)
+{
+    slab->pieces[slab->piece_count++] = (struct patch_slab_piece){address, site, hook};
+    return slab->piece_count < 2 || slab->pieces[slab->piece_count - 2].address < address;
+}
+
+/* Sites' stubs ascend already, and so do hooks, but where they lie in several regions. */
 static bool list_pieces(struct patch_slab *slab)
 {
     const struct patch_plan_header *header = slab->plan->header;
-    slab->pieces = calloc(header->site_count + (size_t)header->hook_count + 1, sizeof *slab->pieces);
+    bool ordered = true;
+    slab->pieces = malloc((header->site_count + (size_t)header->hook_count + 1) * sizeof *slab->pieces);
     if (slab->pieces == NULL)
         return false;
     for (uint32_t i = 0; i < header->site_count; i++)
         if (slab->stubs[i] != 0)
-            slab->pieces[slab->piece_count++] = (struct patch_slab_piece){slab->stubs[i], i, PATCH_NONE};
+            ordered &= add_piece(slab, slab->stubs[i], i, PATCH_NONE);
     if (slab->recorder != 0)
-        slab->pieces[slab->piece_count++] = (struct patch_slab_piece){slab->recorder, PATCH_NONE, PATCH_NONE};
+        ordered &= add_piece(slab, slab->recorder, PATCH_NONE, PATCH_NONE);
     for (uint32_t i = 0; i < header->hook_count; i++)
         if (slab->entries[i] != 0)
-            slab->pieces[slab->piece_count++] = (struct patch_slab_piece){slab->entries[i], PATCH_NONE, i};
-    if (slab->piece_count > 0)
+            ordered &= add_piece(slab, slab->entries[i], PATCH_NONE, i);
+    if (!ordered)
         qsort(slab->pieces, slab->piece_count, sizeof *slab->pieces, by_start);
     return true;
 }

@@ -1,8 +1,9 @@
 /* patch_stage.h - a list of changes on its way to the helper: tally writes it once, and the helper reads it where it lies.
  *
  * A large program has a million changes, 64 bytes each; every copy of them on the way costs more than making them. A list of more than
- * a few pages is a memory file that is handed over with the request. It is sealed first, so that nothing that tally does afterwards,
- * its death included, can change or shorten it under the helper's eyes.
+ * a few pages is written to a memory file that is handed over with the request: by write, since that takes fresh pages
+ * without a fault for each and without clearing them first. It is sealed, so that nothing that tally does afterwards, its
+ * death included, can change or shorten it under the helper's eyes.
  * Context: struct patch_stage tool, struct patch_staged helper. */
 #ifndef PATCH_STAGE_H
 #define PATCH_STAGE_H
@@ -13,15 +14,23 @@
 #include "base_error.h"
 #include "patch_memory.h"
 
-/* Tally's: room for a list. */
+/* Tally's list while it is made. {.file = -1} is an empty one. */
 struct patch_stage {
-    struct patch_memory_change *changes; /* to be filled; zeros, or whatever was there */
-    size_t room;
-    int file; /* -1: the list is small, and malloc'ed */
+    struct patch_memory_change *buffer; /* the last ones */
+    size_t buffered, count;             /* count: of all */
+    int file;                           /* with those that the buffer had no room for; -1: it had for all */
 };
 
-int patch_stage_new(struct patch_stage *stage, size_t room, struct base_error *error);
-/* No more writing; `changes` is NULL from now on if the list is a file. */
+#define PATCH_STAGE_EMPTY                                                                                    \
+    (struct patch_stage)                                                                                     \
+    {                                                                                                        \
+        .file = -1                                                                                           \
+    }
+
+/* BASE_ENOMEM, and then the list is as it was. */
+int patch_stage_add(struct patch_stage *stage, const struct patch_memory_change *change,
+                    struct base_error *error);
+/* Nothing can be added from now on. All changes are in the file, or, when that is -1, in the buffer. */
 int patch_stage_seal(struct patch_stage *stage, struct base_error *error);
 void patch_stage_free(struct patch_stage *stage);
 

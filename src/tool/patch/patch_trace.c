@@ -137,14 +137,14 @@ int patch_trace_stage(struct patch_helper *helper, pid_t pid, const struct patch
     return patch_helper_ask_values(helper, &message, changes, error);
 }
 
-int patch_trace_stage_list(struct patch_helper *helper, pid_t pid, struct patch_stage *list, size_t count,
+int patch_trace_stage_list(struct patch_helper *helper, pid_t pid, struct patch_stage *list,
                            struct base_error *error)
 {
-    struct patch_helper_message message = {.code = PATCH_HELPER_STAGE, .pid = pid, .values = {count}};
+    struct patch_helper_message message = {.code = PATCH_HELPER_STAGE, .pid = pid, .values = {list->count}};
     struct patch_helper_reply reply;
-    if (list->file < 0 || count == 0)
-        return patch_trace_stage(helper, pid, list->changes, count, error);
     int result = patch_stage_seal(list, error);
+    if (result == BASE_OK && list->file < 0)
+        return patch_trace_stage(helper, pid, list->buffer, list->count, error);
     if (result == BASE_OK)
         result = patch_helper_ask(helper, &message, NULL, list->file, &reply, error);
     if (result == BASE_OK)
@@ -238,7 +238,8 @@ static int share(struct patch_helper *helper, const struct patch_helper_message 
     if (reply.file < 0) {
         /* Our table of descriptors is full: what was mapped for nobody goes again. */
         if (message->code == PATCH_HELPER_SHARE)
-            patch_trace_unmap(helper, message->pid, reply.message.values[0], message->values[2], NULL);
+            patch_trace_unmap(helper, message->pid, reply.message.values[0],
+                              message->values[2] + message->values[4], NULL);
         result = base_fail(error, BASE_EIO,
                            "no descriptor is free for shared memory; raise the limit (ulimit -n)");
     } else {
@@ -256,7 +257,7 @@ int patch_trace_share(struct patch_helper *helper, pid_t pid, const struct patch
     struct patch_helper_message message = {
         .code = PATCH_HELPER_SHARE,
         .pid = pid,
-        .values = {room->low, room->high, room->size, (uint64_t)room->protection}};
+        .values = {room->low, room->high, room->size, (uint64_t)room->protection, room->data}};
     return share(helper, &message, NULL, address, file, error);
 }
 
@@ -267,7 +268,7 @@ int patch_trace_share_as(struct patch_helper *helper, pid_t pid, const char *nam
     struct patch_helper_message message = {
         .code = PATCH_HELPER_SHARE,
         .pid = pid,
-        .values = {room->low, room->high, room->size, (uint64_t)room->protection},
+        .values = {room->low, room->high, room->size, (uint64_t)room->protection, room->data},
         .size = strlen(name) + 1};
     return share(helper, &message, name, address, file, error);
 }

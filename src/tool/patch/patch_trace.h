@@ -142,8 +142,8 @@ int patch_trace_wipe(struct patch_helper *helper, pid_t pid, uint64_t address, u
                      struct base_error *error);
 int patch_trace_stage(struct patch_helper *helper, pid_t pid, const struct patch_memory_change *changes,
                       size_t count, struct base_error *error);
-/* The first `count` changes of a list that was written for this (patch_stage.h), which is sealed; the caller frees it. */
-int patch_trace_stage_list(struct patch_helper *helper, pid_t pid, struct patch_stage *list, size_t count,
+/* The same for a list that was written for this (patch_stage.h): it is sealed, and stays the caller's. */
+int patch_trace_stage_list(struct patch_helper *helper, pid_t pid, struct patch_stage *list,
                            struct base_error *error);
 int patch_trace_apply(struct patch_helper *helper, pid_t pid, struct base_error *error);
 int patch_trace_undo(struct patch_helper *helper, pid_t pid, struct base_error *error);

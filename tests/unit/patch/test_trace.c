@@ -233,7 +233,7 @@ static void a_fork_child_stands_until_released_and_gets_memory(void **state)
     struct base_error error = {0};
     struct patch_helper_room room = {(uint64_t)(uintptr_t)&patch_session_churn,
                                      (uint64_t)(uintptr_t)&patch_session_churn + 1, 2 * PATCH_SESSION_PAGE,
-                                     PROT_READ | PROT_WRITE};
+                                     PROT_READ | PROT_WRITE, 0};
     uint64_t address = 0;
     int file = -1, childs = -1;
     pid_t pid = patch_session_start(&tally, forks_once, 0);
@@ -571,7 +571,7 @@ static void a_new_image_stands_and_takes_calls(void **state)
     assert_int_equal(tally.last[PATCH_TRACE_EXEC].flags, 0);
     struct patch_helper_room room = {registers.rip & ~(uint64_t)(PATCH_SESSION_PAGE - 1),
                                      (registers.rip | (PATCH_SESSION_PAGE - 1)) + 1, PATCH_SESSION_PAGE,
-                                     PROT_READ | PROT_WRITE};
+                                     PROT_READ | PROT_WRITE, 0};
     patch_session_must(patch_trace_map(&tally.helper, pid, &room, &address, &error), &error);
     patch_session_must(patch_trace_write(&tally.helper, pid, address, "abc", 4, &error), &error);
     patch_session_must(patch_trace_share(&tally.helper, pid, &room, &address, &file, &error), &error);
