@@ -97,8 +97,9 @@ enum wire_agent_state {
 enum wire_agent_request {
     WIRE_AGENT_OBJECTS = 1, /* new objects were mapped, or old ones unmapped; nobody runs the new ones yet */
     WIRE_AGENT_EXEC = 2,    /* thread `request_tid` is about to execve */
-    WIRE_AGENT_EXEC_FAILED = 4, /* it did not happen; nobody waits for an answer */
-    WIRE_AGENT_FORKED = 8,      /* this region was taken by a child just now; nobody waits */
+    WIRE_AGENT_EXEC_FAILED =
+        4, /* it did not happen; nobody waits. Beside EXEC it is the older one: to be seen to first */
+    WIRE_AGENT_FORKED = 8, /* this region was taken by a child just now; nobody waits */
 };
 
 enum wire_agent_loss {
@@ -120,7 +121,7 @@ enum wire_agent_loss {
     WIRE_AGENT_LOSSES
 };
 
-/* A module: executable addresses start..end (run-time) belong to rows at rows_offset of the file. rows_size 0: none. */
+/* A module: executable addresses start..end (run-time) belong to rows at rows_offset from control.rows_offset on. rows_size 0: none. */
 struct wire_agent_module {
     uint64_t start, end, bias;
     uint64_t rows_offset, rows_size;

@@ -1,0 +1,51 @@
+/* agent_recording.h - a command recorded with the agent, as simply as can be: for tests and measurements of the agent itself.
+ *
+ * It is launched, given the agent at its first instruction, its bells are answered, its forks and execs followed. Afterwards
+ * what the agent counted is there by load (one for each image that was executed) and region (one for each process of it). */
+#ifndef AGENT_RECORDING_H
+#define AGENT_RECORDING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/resource.h>
+
+#include "collect_agent_file.h"
+#include "patch_agent.h"
+#include "process_space.h"
+
+enum { AGENT_RECORDING_LOADS = 8, AGENT_RECORDING_REGIONS = 8 };
+
+struct agent_recording_load {
+    pid_t pid;
+    struct patch_agent *agents[AGENT_RECORDING_REGIONS];
+    struct collect_agent_file file;
+    struct process_space space;
+};
+
+struct agent_recording {
+    struct collect_agent_wish wish;
+    struct patch_helper helper;
+    struct patch_agent_image *image;
+    struct patch_agent_plans *plans;
+    struct patch_agent_function functions[64];
+    struct agent_recording_load *loads[AGENT_RECORDING_LOADS];
+    unsigned load_count, hooks;
+    pid_t pid;
+    int status; /* as of wait */
+    struct rusage usage;
+    const char *failed; /* NULL: nothing did */
+    struct base_error error;
+};
+
+/* Runs the command to its end. Zero the structure but for `wish`. False: see `failed` and `error`. */
+bool agent_recording_run(struct agent_recording *recording, char *const argv[]);
+void agent_recording_free(struct agent_recording *recording);
+
+struct agent_recording_figures {
+    uint64_t total, count, live, live_count, max, peak, temporary, cells, nodes, losses;
+};
+/* Over all cells with an address in [low, high) in their stack; high 0: over all. False: no such region. */
+bool agent_recording_read(struct agent_recording *recording, unsigned load, uint32_t region, uint64_t low,
+                          uint64_t high, struct agent_recording_figures *figures);
+
+#endif
