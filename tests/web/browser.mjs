@@ -55,6 +55,11 @@ const steps = {
     await page.goto(address);
     await settle();
   },
+  async visit({ address, hash = "" }) {
+    page.removeAllListeners("request"); // the page itself comes over the network here
+    await page.goto(address + "#/" + hash);
+    await settle();
+  },
   async text({ of = "main" }) {
     return page.locator(of).first().innerText();
   },

@@ -2,12 +2,16 @@
 """The page of tally export --format html in a browser: every view, its figures beside those of tally report, keys and links.
 
 test_page.py TALLY FOLDER PROGRAMS MAKE_EXPORT [CASE...]; FOLDER takes the npm packages and, in shots/, a picture of each view."""
+import contextlib
 import json
 import os
 import re
 import shutil
+import signal
+import socket
 import subprocess
 import sys
+import time
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -370,6 +374,116 @@ def a_hundred_thousand_nodes(context):
                    step("shot", path=os.path.join(SHOTS, "large.png")))
     context.note(f"{size:,} bytes; ms: {({key: round(value) for key, value in (found[1] or {}).items()})}")
     context.check(found[2] and found[2] > 0.05, f"painted {found[2]}")
+
+
+# --- tally view ---
+
+
+def view(context, *options, **environment):
+    """The command running, and the address that it printed."""
+    process = tally.start(context, [context.tally, "view", *options], env={**os.environ, **environment})
+    address = process.stdout.readline().decode().strip()
+    if not address:
+        errors = process.stderr.read()
+        if NO_PAGE in errors:
+            raise Skip("this tally was built without npm")
+        raise AssertionError(f"no address: {errors}")
+    return process, address
+
+
+def ask(address, head=None, path=None):
+    """Status and body of what is answered to a request; to nothing but a `head` if that is given."""
+    host, port = re.match(r"http://(127\.0\.0\.1):(\d+)/", address).groups()
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        target = path if path is not None else address[address.index("/", 8):]
+        connection.sendall(head if head is not None else f"GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        answer = b""
+        while True:
+            part = connection.recv(65536)
+            if not part:
+                break
+            answer += part
+    status, _, body = answer.partition(b"\r\n\r\n")
+    return status.split(b"\r\n")[0].decode(), body
+
+
+def end(context, process, number=signal.SIGINT):
+    process.send_signal(number)
+    context.equal(process.wait(20), 0, "status at its end")
+
+
+@case
+def view_serves_what_export_writes(context):
+    profile = made(context, "plain")
+    with open(export(context, profile), "rb") as stream:
+        wanted = stream.read()
+    process, address = view(context, "--no-browser", profile)
+    context.check(re.fullmatch(r"http://127\.0\.0\.1:\d+/[0-9a-f]{32}/", address), f"the address: {address}")
+    status, body = ask(address)
+    context.equal(status, "HTTP/1.1 200 OK", "the page")
+    context.check(body == wanted, f"the page has {len(body)} bytes, the file {len(wanted)}")
+    path = address[address.index("/", 8):]
+    for other in ("/", "/favicon.ico", path[:-1], path + "x", path[:-2] + "/", "/" + "0" * 32 + "/"):
+        context.equal(ask(address, path=other), ("HTTP/1.1 404 Not Found", b""), other)
+    context.equal(ask(address, f"HEAD {path} HTTP/1.1\r\n\r\n".encode()), ("HTTP/1.1 200 OK", b""), "HEAD")
+    context.equal(ask(address, f"POST {path} HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc".encode())[0],
+                  "HTTP/1.1 405 Method Not Allowed", "POST")
+    with contextlib.suppress(ConnectionResetError):
+        context.equal(ask(address, b"x" * 20000)[1], b"", "no request at all")
+    with socket.create_connection(("127.0.0.1", int(address.split(":")[2].split("/")[0]))) as silent:
+        silent.sendall(b"GET ")  # and never goes on
+        context.equal(ask(address)[0], "HTTP/1.1 200 OK", "after one that never asks")
+    end(context, process)
+    with context_of_refusal(context):
+        socket.create_connection(("127.0.0.1", int(address.split(":")[2].split("/")[0])), timeout=5).close()
+
+
+@contextlib.contextmanager
+def context_of_refusal(context):
+    try:
+        yield
+        context.check(False, "the port is still open")
+    except OSError:
+        pass
+
+
+@case
+def view_opens_the_browser_it_is_told(context):
+    profile, told = made(context, "plain"), context.path("told")
+    browser = context.path("browser")
+    with open(browser, "w", encoding="ascii") as stream:
+        stream.write(f'#!/bin/sh\nprintf %s "$1" >"{told}.new" && mv "{told}.new" "{told}"\n')
+    os.chmod(browser, 0o755)
+    process, address = view(context, profile, BROWSER=browser)
+    for _ in range(200):
+        if os.path.exists(told):
+            break
+        time.sleep(0.05)
+    with open(told, encoding="ascii") as stream:
+        context.equal(stream.read(), address, "what the browser was given")
+    end(context, process, signal.SIGTERM)
+    process, address = view(context, profile, BROWSER=context.path("absent"))
+    end(context, process)
+    errors = process.stderr.read().decode()
+    context.check("cannot start" in errors and "open the address yourself" in errors, f"no browser: {errors}")
+    process, address = view(context, "--against", context.path("left.tally"), "--annotate", "0", context.path("right.tally"), BROWSER="", DISPLAY="",
+                            WAYLAND_DISPLAY="")
+    found = browse(context, step("open"), step("visit", address=address, hash="functions"), step("rows", of=".table"))
+    context.check(found[2] and "change" in found[2][0], f"a comparison: {found[2]}")
+    end(context, process, signal.SIGHUP)
+
+
+@case
+def view_says_what_keeps_it_from(context):
+    profile = made(context, "plain")
+    process, address = view(context, "--no-browser", profile)
+    port = address.split(":")[2].split("/")[0]
+    for options, words in (([context.path("absent")], "absent"), (["--port", port, profile], f"cannot listen at port {port}"),
+                           (["--counter", "nothing", profile], "nothing")):
+        done = tally.run(context, [context.tally, "view", "--no-browser", *options])
+        context.equal((done.status, done.output), (2, b""), f"{options}")
+        context.check(words in done.errors.decode() and done.errors.count(b"\n") == 1, f"{options}: {done.errors.decode()!r}")
+    end(context, process)
 
 
 @case

@@ -7,8 +7,20 @@
 #include "base_array.h"
 #include "base_json.h"
 #include "base_text.h"
+#include "cli_profile.h"
 #include "report_diff.h"
 #include "report_select.h"
+
+int cli_page_read_map(struct cli_page_wish *wish, const char *argument, struct base_error *error)
+{
+    const char *sign = strchr(argument, '=');
+    if (!sign || sign == argument)
+        return base_fail(error, BASE_EUSAGE, "%s is not of the form FROM=TO", argument);
+    if (wish->map_count == CLI_PAGE_MAPS)
+        return base_fail(error, BASE_EUSAGE, "no more than %d are possible", CLI_PAGE_MAPS);
+    wish->maps[wish->map_count++] = argument;
+    return BASE_OK;
+}
 
 static int no_memory(struct base_error *error)
 {
@@ -37,6 +49,7 @@ void cli_page_free(struct cli_page *page)
         free((char *)(uintptr_t)page->documents[i].bytes);
     }
     free(page->documents);
+    profile_free(page->against);
     *page = (struct cli_page){0};
 }
 
@@ -97,7 +110,7 @@ static struct hot *find_hot(const struct profile *profile, const struct report_s
 
 /* By its address: names may be those of several. */
 static int add_annotated(struct cli_page *page, struct base_json *index, const struct profile *profile,
-                         const struct report_options *options, const struct cli_page_sources *sources,
+                         const struct report_options *options, const struct cli_page_wish *wish,
                          uint32_t function, struct base_error *error)
 {
     const struct profile_function *item = &profile->functions[function];
@@ -107,13 +120,13 @@ static int add_annotated(struct cli_page *page, struct base_json *index, const s
     if (asprintf(&place, "%s+0x%llx", image, (unsigned long long)item->start) < 0)
         return no_memory(error);
     struct report_annotation annotation = {
-        .function = place, .assembly = true, .maps = sources->maps, .map_count = sources->count};
-    struct report_options wish = *options;
-    wish.view = REPORT_ANNOTATE;
-    wish.image = NULL;
-    wish.annotation = &annotation;
+        .function = place, .assembly = true, .maps = wish->maps, .map_count = wish->map_count};
+    struct report_options view = *options;
+    view.view = REPORT_ANNOTATE;
+    view.image = NULL;
+    view.annotation = &annotation;
     snprintf(part, sizeof part, "annotate-%zu", page->count);
-    int code = add_report(page, part, profile, &wish, error);
+    int code = add_report(page, part, profile, &view, error);
     free(place);
     if (code > 0) {
         base_json_begin(index, NULL, '{');
@@ -132,10 +145,11 @@ static int annotate_hot(struct cli_page *page, const struct profile *profile,
     struct base_text text = {0};
     struct base_json index = {.out = &text, .lines = 2};
     int code = 0;
+    size_t most = wish->annotated == UINT64_MAX ? CLI_PAGE_ANNOTATED : (size_t)wish->annotated;
     base_json_begin(&index, NULL, '{');
     base_json_begin(&index, "functions", '[');
-    for (size_t i = 0, done = 0; code >= 0 && i < count && done < wish->annotated; i++) {
-        code = add_annotated(page, &index, profile, options, wish->sources, hot[i].function, error);
+    for (size_t i = 0, done = 0; code >= 0 && i < count && done < most; i++) {
+        code = add_annotated(page, &index, profile, options, wish, hot[i].function, error);
         done += code > 0;
     }
     base_json_end(&index, ']');
@@ -167,7 +181,7 @@ static int add_difference(struct cli_page *page, const struct profile *profile,
                           const struct report_options *options, const struct cli_page_wish *wish,
                           struct base_error *error)
 {
-    const struct report_diff_run runs[] = {{wish->against, wish->against_file}, {profile, options->file}};
+    const struct report_diff_run runs[] = {{page->against, wish->against}, {profile, options->file}};
     struct report_diff_options view = {
         .view = REPORT_DIFF_FUNCTIONS, .counter = options->counter, .fail_above = -1, .json = true};
     struct base_text text = {0};
@@ -178,10 +192,9 @@ static int add_difference(struct cli_page *page, const struct profile *profile,
     return code;
 }
 
-int cli_page_build(struct cli_page *page, const struct profile *profile, const struct report_options *options,
-                   const struct cli_page_wish *wish, struct base_error *error)
+static int build(struct cli_page *page, const struct profile *profile, const struct report_options *options,
+                 const struct cli_page_wish *wish, struct base_error *error)
 {
-    *page = (struct cli_page){0};
     struct report_options view = *options;
     view.json = true;
     view.view = REPORT_FLAT;
@@ -192,8 +205,24 @@ int cli_page_build(struct cli_page *page, const struct profile *profile, const s
     if (code >= 0 && wish->annotated)
         code = add_hot(page, profile, &view, wish, error);
     if (code >= 0 && wish->against)
+        code = cli_profile_load(wish->against, true, options->debuginfod, &page->against, error);
+    if (code >= 0 && wish->against)
         code = add_difference(page, profile, options, wish, error);
-    if (code < 0)
+    return code;
+}
+
+int cli_page_build(struct cli_page *page, const struct profile *profile, const struct report_options *options,
+                   const struct cli_page_wish *wish, struct export_options *export, struct base_error *error)
+{
+    *page = (struct cli_page){0};
+    int code = build(page, profile, options, wish, error);
+    if (code < 0) {
         cli_page_free(page);
-    return code < 0 ? code : BASE_OK;
+        return code;
+    }
+    export->documents = page->documents;
+    export->document_count = page->count;
+    export->against = page->against;
+    export->against_file = wish->against;
+    return BASE_OK;
 }

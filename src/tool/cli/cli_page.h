@@ -6,34 +6,53 @@
 #define CLI_PAGE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base_error.h"
 #include "export.h"
 #include "report.h"
 
+enum { CLI_PAGE_MAPS = 16, CLI_PAGE_ANNOTATED = 20, CLI_PAGE_ANNOTATED_MOST = 1000 };
+
+/* What is wished of a page; zero it, set `annotated` to UINT64_MAX. */
+struct cli_page_wish {
+    uint64_t annotated;  /* so many of the hottest functions with their lines; UINT64_MAX: the default */
+    const char *against; /* NULL, or the file of an earlier profile */
+    const char *maps[CLI_PAGE_MAPS]; /* "FROM=TO" */
+    size_t map_count;
+};
+
+/* The options for it: `member` names the member `page` of what the command reads into, `map` is a handler that calls
+ * cli_page_read_map, `of` begins the help ("of html: "). */
+#define CLI_PAGE_OPTIONS(member, map, of)                                                                    \
+    {.name = "against",                                                                                      \
+     .kind = BASE_OPTION_TEXT,                                                                               \
+     member(page.against),                                                                                   \
+     .argument = "OLD",                                                                                      \
+     .help = of "an earlier profile, for colours by difference and what is more than noise"},                \
+        {.name = "annotate",                                                                                 \
+         .kind = BASE_OPTION_NUMBER,                                                                         \
+         member(page.annotated),                                                                             \
+         .argument = "N",                                                                                    \
+         .maximum = CLI_PAGE_ANNOTATED_MOST,                                                                 \
+         .help = of "so many of the hottest functions with source and instructions (default 20)"},           \
+    {                                                                                                        \
+        .name = "source-map", .kind = BASE_OPTION_CALL, .handler = (map), .argument = "FROM=TO",             \
+        .help = of "sources whose path begins with FROM lie in TO now (may be given several times)"          \
+    }
+
+int cli_page_read_map(struct cli_page_wish *wish, const char *argument, struct base_error *error);
+
 struct cli_page {
     struct export_document *documents;
     size_t count, capacity;
+    struct profile *against;
 };
 
-enum { CLI_PAGE_MAPS = 16 };
-
-struct cli_page_sources {
-    const char *maps[CLI_PAGE_MAPS]; /* "FROM=TO" */
-    size_t count;
-};
-
-struct cli_page_wish {
-    size_t annotated; /* so many of the hottest functions at most */
-    const struct cli_page_sources *sources;
-    const struct profile *against; /* NULL, or what is compared with */
-    const char *against_file;
-};
-
-/* `options` has the filters and the name of the file. A report that makes no sense for this profile is left out. On failure nothing
- * is to be freed. */
+/* `options` has the filters and the name of the file. Puts what it makes into `export`, where it is good until cli_page_free. A
+ * report that makes no sense for this profile is left out. On failure nothing is to be freed. */
 int cli_page_build(struct cli_page *page, const struct profile *profile, const struct report_options *options,
-                   const struct cli_page_wish *wish, struct base_error *error);
+                   const struct cli_page_wish *wish, struct export_options *export, struct base_error *error);
 void cli_page_free(struct cli_page *page);
 
 #endif

@@ -14,13 +14,9 @@
 #include "export.h"
 #include "report_select.h"
 
-enum { ANNOTATED = 20, ANNOTATED_MOST = 1000 }; /* functions with their lines in a page */
-
 struct export_wish {
     int format, table;
-    uint64_t annotated; /* UINT64_MAX: not said */
-    struct cli_page_sources sources;
-    const char *against;
+    struct cli_page_wish page;
     const char *output, *counter;
     struct cli_profile_part part;
     bool threads, inlines, samples, marks, debuginfod;
@@ -30,14 +26,7 @@ static int read_map(const struct base_option *option, const char *argument, void
                     struct base_error *error)
 {
     (void)option;
-    struct cli_page_sources *sources = &((struct export_wish *)target)->sources;
-    const char *sign = strchr(argument, '=');
-    if (!sign || sign == argument)
-        return base_fail(error, BASE_EUSAGE, "%s is not of the form FROM=TO", argument);
-    if (sources->count == CLI_PAGE_MAPS)
-        return base_fail(error, BASE_EUSAGE, "no more than %d are possible", CLI_PAGE_MAPS);
-    sources->maps[sources->count++] = argument;
-    return BASE_OK;
+    return cli_page_read_map(&((struct export_wish *)target)->page, argument, error);
 }
 
 #define MEMBER(member) .offset = offsetof(struct export_wish, member)
@@ -85,22 +74,7 @@ static const struct base_option export_options[] = {
      .kind = BASE_OPTION_FLAG,
      MEMBER(threads),
      .help = "of folded and speedscope: threads apart, not only processes"},
-    {.name = "against",
-     .kind = BASE_OPTION_TEXT,
-     MEMBER(against),
-     .argument = "OLD",
-     .help = "of html: an earlier profile, for colours by difference and what is more than noise"},
-    {.name = "annotate",
-     .kind = BASE_OPTION_NUMBER,
-     MEMBER(annotated),
-     .argument = "N",
-     .maximum = ANNOTATED_MOST,
-     .help = "of html: so many of the hottest functions with source and instructions (default 20)"},
-    {.name = "source-map",
-     .kind = BASE_OPTION_CALL,
-     .handler = read_map,
-     .argument = "FROM=TO",
-     .help = "of html: sources whose path begins with FROM lie in TO now (may be given several times)"},
+    CLI_PAGE_OPTIONS(MEMBER, read_map, "of html: "),
     {.kind = BASE_OPTION_HEADING, .help = "Only a part"},
     CLI_PROFILE_THREADS(MEMBER),
     CLI_PROFILE_IMAGE(MEMBER, "calls"),
@@ -159,11 +133,11 @@ static int check(struct export_wish *wish, struct base_error *error)
     if (wish->threads && !folded && wish->format != EXPORT_SPEEDSCOPE)
         return refuse(error, "--threads", "folded or speedscope");
     bool html = wish->format == EXPORT_HTML;
-    if (wish->against && !html)
+    if (wish->page.against && !html)
         return refuse(error, "--against", "html; tally diff compares as text");
-    if (wish->annotated != UINT64_MAX && !html)
+    if (wish->page.annotated != UINT64_MAX && !html)
         return refuse(error, "--annotate", "html");
-    if (wish->sources.count && !html)
+    if (wish->page.map_count && !html)
         return refuse(error, "--source-map", "html");
     if (html && !export_has_page())
         return base_fail(error, BASE_EUNSUPPORTED,
@@ -259,28 +233,12 @@ static int export_page(const struct profile *profile, const struct export_wish *
                        struct export_options *options, struct report_options *part, struct base_error *error)
 {
     struct cli_page page;
-    struct profile *against = NULL;
     part->file = options->file;
     part->debuginfod = wish->debuginfod;
-    if (wish->against && cli_profile_load(wish->against, true, wish->debuginfod, &against, error) < 0)
+    if (cli_page_build(&page, profile, part, &wish->page, options, error) < 0)
         return cli_fail(error);
-    int code = cli_page_build(
-        &page, profile, part,
-        &(struct cli_page_wish){wish->annotated == UINT64_MAX ? ANNOTATED : (size_t)wish->annotated,
-                                &wish->sources, against, wish->against},
-        error);
-    int status = CLI_FAILED;
-    if (code < 0)
-        cli_fail(error);
-    else {
-        options->against = against;
-        options->against_file = wish->against;
-        options->documents = page.documents;
-        options->document_count = page.count;
-        status = put(profile, options, choose_output(wish), error);
-        cli_page_free(&page);
-    }
-    profile_free(against);
+    int status = put(profile, options, choose_output(wish), error);
+    cli_page_free(&page);
     return status;
 }
 
@@ -320,7 +278,7 @@ static int export_part(const struct profile *profile, const struct export_wish *
 
 int cmd_export(int argc, char **argv)
 {
-    struct export_wish wish = {.format = -1, .table = -1, .annotated = UINT64_MAX};
+    struct export_wish wish = {.format = -1, .table = -1, .page.annotated = UINT64_MAX};
     struct base_options_rest rest;
     struct base_error error = {0};
     struct profile *profile = NULL;

@@ -32,6 +32,7 @@ static const struct command commands[] = {
     {"annotate", cmd_annotate, "show a function line by line", PRINTS},
     {"candidates", cmd_candidates, "rank functions by what speeding them up could gain", PRINTS},
     {"browse", cmd_browse, "look through a profile on the terminal", 0},
+    {"view", cmd_view, "look at a profile in a browser", PRINTS},
     {"diff", cmd_diff, "compare recordings: what changed, and what is noise", PRINTS},
     {"export", cmd_export, "write a profile in the format of another tool", PRINTS},
     {"merge", cmd_merge, "put several profiles into one", PRINTS},
