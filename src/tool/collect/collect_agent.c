@@ -18,6 +18,7 @@
 #include "collect_agent_modules.h"
 #include "collect_heap.h"
 #include "collect_record.h"
+#include "elf_maps.h"
 #include "patch_agent.h"
 #include "patch_target.h"
 #include "wire_loss.h"
@@ -324,6 +325,33 @@ static int write_parameters(struct collect_agent *self, const struct family *fam
     return patch_agent_write(agent, place, &parameters, sizeof parameters, error);
 }
 
+/* Samples of time may meet the agent's own code: its frames have rows and names like any others. */
+static void know_image(struct collect_agent *self, pid_t pid, const struct patch_agent *agent)
+{
+    struct elf_maps maps = {0};
+    uint64_t base = patch_agent_base(agent);
+    char path[128];
+    if (elf_maps_read(pid, &maps, NULL) < 0)
+        return;
+    for (size_t i = 0; i < maps.count; i++) {
+        const struct elf_mapping *mapping = &maps.items[i];
+        struct collect_image_key key = {.path = mapping->path,
+                                        .major = mapping->device_major,
+                                        .minor = mapping->device_minor,
+                                        .inode = mapping->inode,
+                                        .deleted = mapping->deleted};
+        if (!mapping->executable || base <= mapping->start || base >= mapping->end)
+            continue;
+        collect_images_know(self->processes->images, &key, "[tally-agent]", agent_blob, agent_blob_size,
+                            base - mapping->start + mapping->offset, NULL);
+        snprintf(path, sizeof path, "%s (deleted)", mapping->path); /* as the kernel's events have it */
+        key.path = path;
+        collect_images_know(self->processes->images, &key, "[tally-agent]", agent_blob, agent_blob_size,
+                            base - mapping->start + mapping->offset, NULL);
+    }
+    elf_maps_free(&maps);
+}
+
 static int prepare(void *context, struct patch_agent *agent, struct base_error *error)
 {
     struct loading *loading = context;
@@ -339,6 +367,7 @@ static int prepare(void *context, struct patch_agent *agent, struct base_error *
         return result;
     }
     collect_agent_file_take(&family->file, loading->pid, start_time_of(loading->pid));
+    know_image(self, loading->pid, agent);
     result = collect_agent_modules(&family->file, 0, loading->pid, self->processes->images, &self->cookies,
                                    &family->rows, error);
     if (result == BASE_OK)

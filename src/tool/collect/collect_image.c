@@ -60,14 +60,30 @@ static bool same_key(const struct collect_image_key *a, const struct collect_ima
     return a->inode == b->inode && a->major == b->major && a->minor == b->minor && !strcmp(a->path, b->path);
 }
 
-uint32_t collect_images_find(struct collect_images *images, const struct collect_image_key *key)
+/* UINT32_MAX: none. *first: of the same hash, as the map has it. */
+static uint32_t look_up(const struct collect_images *images, const struct collect_image_key *key,
+                        uint32_t *first)
 {
-    uint64_t hash = hash_key(key);
-    uint32_t first = base_map_find(&images->by_hash, hash);
-    for (uint32_t at = first; at != BASE_MAP_NONE && at; at = images->items[at - 1].next_same_hash) {
+    *first = base_map_find(&images->by_hash, hash_key(key));
+    for (uint32_t at = *first; at != BASE_MAP_NONE && at; at = images->items[at - 1].next_same_hash) {
         if (same_key(&images->items[at - 1].key, key))
             return at - 1;
     }
+    return UINT32_MAX;
+}
+
+bool collect_images_knows(const struct collect_images *images, const struct collect_image_key *key)
+{
+    uint32_t first;
+    return look_up(images, key, &first) != UINT32_MAX;
+}
+
+uint32_t collect_images_find(struct collect_images *images, const struct collect_image_key *key)
+{
+    uint64_t hash = hash_key(key);
+    uint32_t first, known = look_up(images, key, &first);
+    if (known != UINT32_MAX)
+        return known;
     char *path = strdup(key->path);
     if (!path || !base_array_room(images->items, images->count, images->capacity) ||
         !base_map_set(&images->by_hash, hash, (uint32_t)images->count + 1)) {
@@ -164,6 +180,22 @@ static void give_number(struct collect_images *images, struct collect_image *ima
     bool vdso = !strcmp(image->path, "[vdso]");
     image->profile_image = profile_image(images->profile, vdso ? PROFILE_IMAGE_VDSO : PROFILE_IMAGE_FILE,
                                          image->path, build_id, 0);
+}
+
+int collect_images_know(struct collect_images *images, const struct collect_image_key *key, const char *name,
+                        const void *bytes, size_t size, uint64_t lead, struct base_error *error)
+{
+    uint32_t index = collect_images_find(images, key);
+    if (index == UINT32_MAX)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    struct collect_image *image = &images->items[index];
+    if (image->state == COLLECT_IMAGE_OPEN)
+        return BASE_OK;
+    int result = elf_image_open_memory(bytes, size, image->path, &image->elf, error);
+    image->state = result < 0 ? COLLECT_IMAGE_UNREADABLE : COLLECT_IMAGE_OPEN;
+    image->lead = lead;
+    image->profile_image = profile_image(images->profile, PROFILE_IMAGE_FILE, name, "", 0);
+    return result;
 }
 
 struct collect_image *collect_images_open(struct collect_images *images, uint32_t index, pid_t pid,

@@ -37,6 +37,8 @@ struct collect_image {
     struct cfi_table table; /* collect_images_rows */
     bool has_rows, looked_for_rows;
     uint32_t profile_image; /* 0 until a frame lands in it */
+    uint64_t
+        lead; /* of memory that was laid out by hand: its address is offset minus lead. 0: as the file says */
     int root; /* the root folder of the process it was opened through, if that is not Tally's own; else -1 */
 };
 
@@ -58,6 +60,13 @@ uint32_t collect_images_find(struct collect_images *images, const struct collect
  * in the profile. Unreadable ones are a loss, counted once; they still have a number. Never NULL. */
 struct collect_image *collect_images_open(struct collect_images *images, uint32_t index, pid_t pid,
                                           uint64_t start, uint64_t end);
+
+/* Makes `bytes`, an ELF file that stays where it is, the image with this key, before any mapping with it is met: what is mapped there holds
+ * the file as it lies in memory, `lead` bytes behind offset 0. The profile calls it `name`. BASE_ENOMEM, BASE_EFORMAT. */
+int collect_images_know(struct collect_images *images, const struct collect_image_key *key, const char *name,
+                        const void *bytes, size_t size, uint64_t lead, struct base_error *error);
+/* Is it known? */
+bool collect_images_knows(const struct collect_images *images, const struct collect_image_key *key);
 
 /* The unwind rows of an image that is open, read or compiled when they are asked for first: many images hold no frame of
  * any sample. NULL: it has none. */

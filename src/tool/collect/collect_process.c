@@ -180,7 +180,7 @@ static bool is_file(const char *path)
 
 static uint32_t image_of(struct collect_processes *processes, const struct collect_image_key *key)
 {
-    if (!is_file(key->path) && strcmp(key->path, "[vdso]"))
+    if (!is_file(key->path) && strcmp(key->path, "[vdso]") && !collect_images_knows(processes->images, key))
         return COLLECT_NO_IMAGE;
     return collect_images_find(processes->images, key);
 }
@@ -446,7 +446,9 @@ struct collect_mapping *collect_processes_mapping(struct collect_processes *proc
     struct collect_image *image = collect_images_open(processes->images, mapping->image, process->pid,
                                                       mapping->origin_start, mapping->origin_end);
     uint64_t image_address = mapping->offset;
-    if (image->elf)
+    if (image->lead)
+        image_address = mapping->offset - image->lead;
+    else if (image->elf)
         elf_image_address_of_offset(image->elf, mapping->offset, &image_address);
     mapping->bias = mapping->start - image_address;
     mapping->ready = true;
