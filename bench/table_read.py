@@ -13,7 +13,7 @@ import programs
 NAME = "read"
 TITLE = "Reading, annotating, comparing, handing on"
 UNITS = 10           # of the C++ program: over 100 MB of debug information
-ADDRESSES, FEW = 50000, 200
+ADDRESSES, FEW = 50000, 100
 NODES, SAMPLES = 200_000, 10_000_000
 FORMATS = [["pprof"], ["callgrind"], ["folded"], ["speedscope"], ["csv"], ["csv", "--table", "tree"]]
 
@@ -159,7 +159,7 @@ def names(bench):
     make(bench, "addresses", program, ADDRESSES, *many)
     make(bench, "addresses", program, FEW, *few)
     tally = middle_use(bench, tally_names(bench, many[0]))
-    limit = max(30.0, (12 if bench.quick else 40) * tally.wall)
+    limit = max(15.0, 12 * tally.wall)
     bench.say(f"tally named {ADDRESSES:,} addresses in {tally.wall:.2f} s; perf has {limit:.0f} s")
     perf = use_of(perf_names(many[1]), limit)
     small, perf_small = middle_use(bench, tally_names(bench, few[0])), use_of(perf_names(few[1]))
