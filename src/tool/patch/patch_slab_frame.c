@@ -59,10 +59,9 @@ static const uint8_t *bytes_at(const struct patch_slab *slab, uint64_t address, 
     return NULL;
 }
 
-/* The height at `pc` in the code that begins at `start`, with nothing pushed there; false: no instruction begins there. */
-static bool height_at(const struct patch_slab *slab, uint64_t start, uint64_t pc, uint32_t *height)
+/* Goes on from `start` to `pc`; false: no instruction begins there. */
+static bool climb(const struct patch_slab *slab, uint64_t start, uint64_t pc, struct heights *heights)
 {
-    struct heights heights = {0};
     size_t available = 0;
     const uint8_t *bytes = bytes_at(slab, start, &available);
     uint64_t at = start;
@@ -71,16 +70,36 @@ static bool height_at(const struct patch_slab *slab, uint64_t start, uint64_t pc
         size_t offset = (size_t)(at - start);
         if (offset >= available || !code_instruction_decode(bytes + offset, available - offset, at, &in))
             return false;
-        heights.now += (unsigned)pushed_by(&in);
+        heights->now += (unsigned)pushed_by(&in);
         at += in.length;
         if ((in.flow == CODE_BRANCH || in.flow == CODE_JUMP) && in.target >= at &&
-            !note_ahead(&heights, in.target))
+            !note_ahead(heights, in.target))
             return false;
-        if (code_instruction_ends(&in) && !take_noted(&heights, at))
+        if (code_instruction_ends(&in) && !take_noted(heights, at))
             return false;
     }
-    *height = heights.now;
     return bytes != NULL && at == pc;
+}
+
+/* The height at `pc` in the code that begins at `start`, with nothing pushed there; false: no instruction begins there. */
+static bool height_at(const struct patch_slab *slab, uint64_t start, uint64_t pc, uint32_t *height)
+{
+    struct heights heights = {0};
+    bool found = climb(slab, start, pc, &heights);
+    *height = heights.now;
+    return found;
+}
+
+/* The same in a hook's slow part, which is reached from its quick part, past the body. */
+static bool slow_height_at(const struct patch_slab *slab, uint32_t hook, uint64_t body, uint64_t pc,
+                           uint32_t *height)
+{
+    struct heights heights = {0};
+    bool found = climb(slab, slab->entries[hook], body, &heights) &&
+                 take_noted(&heights, slab->hooks[hook].slow) &&
+                 climb(slab, slab->hooks[hook].slow, pc, &heights);
+    *height = heights.now;
+    return found;
 }
 
 /* --- moved instructions --- */
@@ -165,9 +184,13 @@ static bool hook_frame(const struct patch_slab *slab, uint32_t index, uint64_t p
                        struct patch_slab_frame *frame)
 {
     const struct patch_plan_hook *hook = &slab->plan->hooks[index];
-    if (hook->kind == PATCH_ENTRY && pc >= slab->hooks[index].body)
-        return body_frame(slab, index, slab->hooks[index].body, pc, frame);
+    bool slow = pc >= slab->hooks[index].slow;
+    uint64_t body = hook->kind == PATCH_ENTRY ? slab->hooks[index].body : slab->hooks[index].slow - 5;
+    if (hook->kind == PATCH_ENTRY && pc >= body && !slow)
+        return body_frame(slab, index, body, pc, frame);
     *frame = (struct patch_slab_frame){.pc = hook->address + slab->bias, .kind = PATCH_FRAME_ENTRY};
+    if (slow)
+        return slow_height_at(slab, index, body, pc, &frame->pushed);
     return height_at(slab, slab->entries[index], pc, &frame->pushed);
 }
 

@@ -80,56 +80,139 @@ unsigned patch_x86_64_entry_length(const uint8_t *bytes, size_t size, enum patch
     return at < JUMP_SIZE ? 0 : at;
 }
 
-/* rcx = the stack pointer at the entry. The mark's site is read before one instruction takes the mark and tells whether it
- * was still there: a signal handler that came in between may have made marks of its own. */
-static void put_marked(struct patch_x86_64_code *code, unsigned look)
+/* --- the hook: its quick part, the body, and behind them what is seldom gone through --- */
+
+/* A forward rel32 that is not known yet; land fills it in. */
+static unsigned put_long(struct patch_x86_64_code *code, uint8_t condition)
 {
-    patch_x86_64_code_put(code, 0x52); /* push rdx */
-    patch_x86_64_code_put(code, 0x48, 0x8b, 0x50,
-                          offsetof(struct patch_block, mark_site)); /* mov rdx, [rax+mark_site] */
-    patch_x86_64_code_put(code, 0x48, 0x29, 0x48,
-                          offsetof(struct patch_block, mark_stack)); /* sub [rax+mark_stack], rcx */
-    patch_x86_64_code_put(code, 0x48, 0x89, 0xd1, 0x5a);             /* mov rcx, rdx; pop rdx */
-    put_short_back(code, 0x74, look);                                /* je look */
-    patch_x86_64_code_put(code, 0x48, 0x8b, 0x4c, 0x24, 0x10);       /* mov rcx, [rsp+16] */
-    put_short_back(code, 0xeb, look);                                /* jmp look */
+    patch_x86_64_code_put(code, 0x0f, condition, 0, 0, 0, 0);
+    return code->size;
 }
 
-/* The part before the body. */
-static void put_count(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter,
-                      uint64_t recorder)
+static void land(struct patch_x86_64_code *code, unsigned from)
+{
+    code->bytes[from - 4] = (uint8_t)(code->size - from); /* below 256 */
+}
+
+static void put_long_back(struct patch_x86_64_code *code, unsigned to)
+{
+    patch_x86_64_code_jump(code, code->address + to);
+}
+
+/* An instruction with one operand in the block, at rip or rax; the opcode is one byte after REX.W. */
+static void put_operand(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter,
+                        uint8_t opcode, uint8_t reg, uint32_t offset)
+{
+    bool by_register = counter->form == PATCH_THREAD;
+    patch_x86_64_code_put(code, 0x48, opcode, (uint8_t)((by_register ? 0x80 : 0x05) | reg << 3));
+    if (by_register)
+        patch_x86_64_code_32(code, offset);
+    else
+        patch_x86_64_code_relative(code, counter->block + offset, 0);
+}
+
+#define RAX         0
+#define RCX         1
+#define RDX         2
+#define LOAD        0x8b
+#define COMPARE     0x3b
+#define SUBTRACT_TO 0x29
+#define ADDRESS     0x8d
+#define INCREMENT   0xff /* reg: 0 */
+
+/* Where the parts meet. */
+struct joints {
+    unsigned marked, other; /* jumps whose targets are missing; marked 0: there are no marks */
+    unsigned look, done;    /* places */
+};
+
+/* Saves rcx, and of THREAD rax, which becomes the block. */
+static void put_saves(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter)
+{
+    patch_x86_64_code_put(code, 0x51); /* push rcx */
+    if (counter->form != PATCH_THREAD)
+        return;
+    patch_x86_64_code_put(code, 0x50); /* push rax */
+    put_block(code, counter, RAX);
+}
+
+static void put_restores(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter)
+{
+    if (counter->form == PATCH_THREAD)
+        patch_x86_64_code_put(code, 0x58); /* pop rax */
+    patch_x86_64_code_put(code, 0x59);     /* pop rcx */
+}
+
+/* rcx = the return address */
+static void put_caller(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter)
+{
+    patch_x86_64_code_put(code, 0x48, 0x8b, 0x4c, 0x24,
+                          counter->form == PATCH_THREAD ? 16 : 8); /* mov rcx, [rsp+8 or 16] */
+}
+
+static void put_mark_check(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter)
+{
+    uint32_t mark = offsetof(struct patch_block, mark_stack);
+    if (counter->form == PATCH_THREAD) {
+        patch_x86_64_code_put(code, 0x65, 0x48, 0x3b, 0x24, 0x25); /* cmp rsp, gs:[word+mark_stack] */
+        patch_x86_64_code_32(code, counter->word + mark);
+    } else {
+        put_operand(code, counter, COMPARE, 4, mark); /* cmp rsp, [mark_stack] */
+    }
+}
+
+static struct joints put_quick(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter)
 {
     uint32_t words = 8 * counter->index;
-    bool marks = counter->form != PATCH_LOCK;
-    unsigned marked = 0;
-    patch_x86_64_code_put(code, 0x50, 0x51); /* push rax; push rcx */
-    put_block(code, counter, 0);             /* rax = block */
-    if (marks) {
-        patch_x86_64_code_put(code, 0x48, 0x8d, 0x4c, 0x24, 0x10); /* lea rcx, [rsp+16] */
-        patch_x86_64_code_put(code, 0x48, 0x3b, 0x48,
-                              offsetof(struct patch_block, mark_stack)); /* cmp rcx, [rax+mark_stack] */
-        marked = put_short(code, 0x74);                                  /* je marked */
+    struct joints joints = {0};
+    if (counter->form != PATCH_LOCK) {
+        put_mark_check(code, counter);
+        joints.marked = put_long(code, 0x84); /* je marked */
     }
-    patch_x86_64_code_put(code, 0x48, 0x8b, 0x4c, 0x24, 0x10); /* mov rcx, [rsp+16] */
-    unsigned look = code->size;
-    patch_x86_64_code_put(code, 0x48, 0x3b, 0x88); /* look: cmp rcx, [rax+words] */
-    patch_x86_64_code_32(code, words);
-    unsigned other = put_short(code, 0x75); /* jne other */
+    put_saves(code, counter);
+    put_caller(code, counter);
+    joints.look = code->size;
+    put_operand(code, counter, COMPARE, RCX, words); /* look: cmp rcx, [words] */
+    joints.other = put_long(code, 0x85);             /* jne other */
     put_lock(code, counter);
-    patch_x86_64_code_put(code, 0x48, 0xff, 0x80); /* inc qword [rax+words+8] */
-    patch_x86_64_code_32(code, words + 8);
-    unsigned done = put_short(code, 0xeb); /* jmp done */
-    if (marks) {
-        patch_here(code, marked);
-        put_marked(code, look);
-    }
-    patch_here(code, other);
-    patch_x86_64_code_put(code, 0x48, 0x8d, 0x80); /* other: lea rax, [rax+words] */
-    patch_x86_64_code_32(code, words);
+    put_operand(code, counter, INCREMENT, 0, words + 8); /* inc [words+8] */
+    joints.done = code->size;
+    put_restores(code, counter); /* done: */
+    return joints;
+}
+
+/* The mark's site is read before one instruction takes the mark and tells whether it was still there: a signal handler that
+ * came in between may have made marks of its own. */
+static void put_marked(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter,
+                       const struct joints *joints)
+{
+    bool thread = counter->form == PATCH_THREAD;
+    land(code, joints->marked);
+    put_saves(code, counter);          /* marked: */
+    patch_x86_64_code_put(code, 0x52); /* push rdx */
+    put_operand(code, counter, LOAD, RDX, offsetof(struct patch_block, mark_site));
+    patch_x86_64_code_put(code, 0x48, 0x8d, 0x4c, 0x24, thread ? 24 : 16); /* lea rcx, [rsp+16 or 24] */
+    put_operand(code, counter, SUBTRACT_TO, RCX, offsetof(struct patch_block, mark_stack));
+    patch_x86_64_code_put(code, 0x48, 0x89, 0xd1, 0x5a); /* mov rcx, rdx; pop rdx */
+    unsigned taken = put_short(code, 0x74);              /* je taken */
+    put_caller(code, counter);
+    patch_here(code, taken);
+    put_long_back(code, joints->look); /* taken: jmp look */
+}
+
+static void put_other(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter,
+                      const struct joints *joints, uint64_t recorder)
+{
+    bool thread = counter->form == PATCH_THREAD;
+    land(code, joints->other);
+    if (!thread)
+        patch_x86_64_code_put(code, 0x50); /* other: push rax */
+    put_operand(code, counter, ADDRESS, RAX, 8 * counter->index);
     patch_x86_64_code_put(code, 0xe8); /* call recorder */
     patch_x86_64_code_relative(code, recorder, 0);
-    patch_here(code, done);
-    patch_x86_64_code_put(code, 0x59, 0x58); /* done: pop rcx; pop rax */
+    if (!thread)
+        patch_x86_64_code_put(code, 0x58); /* pop rax */
+    put_long_back(code, joints->done);     /* jmp done */
 }
 
 void patch_x86_64_entry_body(struct patch_x86_64_code *code, const struct patch_x86_64_entry *entry,
@@ -162,13 +245,17 @@ void patch_x86_64_entry_hook(struct patch_x86_64_code *code, const struct patch_
 {
     if (counter->word + 8 * ((uint64_t)counter->index + PATCH_HOOK_WORDS) > INT32_MAX)
         patch_x86_64_code_refuse(code, PATCH_REASON_TOO_MANY);
-    put_count(code, counter, recorder);
+    struct joints joints = put_quick(code, counter);
     if (entry->kind == PATCH_ENTRY) {
         patch_x86_64_entry_body(code, entry, hook);
-        return;
+    } else {
+        *hook = (struct patch_x86_64_hook){.body = entry->address + ENDBR_SIZE};
+        patch_x86_64_code_jump(code, hook->body);
     }
-    *hook = (struct patch_x86_64_hook){.body = entry->address + ENDBR_SIZE};
-    patch_x86_64_code_jump(code, hook->body);
+    hook->slow = patch_x86_64_code_here(code);
+    put_other(code, counter, &joints, recorder);
+    if (joints.marked != 0)
+        put_marked(code, counter, &joints);
 }
 
 void patch_x86_64_entry_window(const struct patch_x86_64_entry *entry, uint64_t *low, uint64_t *high)

@@ -3,13 +3,18 @@
  * The function's first bytes are replaced by a jump to the *hook*, which counts (return address, function), then does what
  * the replaced instructions did and goes on behind them:
  *
- *   entry:  jmp hook                            hook:  push rax; push rcx
- *           (rest of the last instruction)             block -> rax
- *   behind: ...                                        rcx = return address, or the mark that was left for this rsp
- *                                                      rcx = this hook's first return address? count it
- *                                                      else call recorder (the thread's table; patch_block.h)
- *                                                      pop rcx; pop rax
- *                                               body:  the replaced instructions, moved; jmp behind
+ *   entry:  jmp hook                            hook:    rsp = the mark's? jump to marked
+ *           (rest of the last instruction)               push rcx
+ *   behind: ...                                          rcx = return address
+ *                                               look:    rcx = this hook's first return address? count it
+ *                                                        else jump to other
+ *                                               done:    pop rcx
+ *                                               body:    the replaced instructions, moved; jmp behind
+ *                                               other:   call recorder (the thread's table; patch_block.h); to done
+ *                                               marked:  rcx = the mark, if it is still there; to look
+ *
+ * In the form THREAD rax is saved too, and holds the block. What is seldom gone through lies last, so that the usual way
+ * takes no jump but the two that lead there and back, and touches one register.
  *
  * Direct calls of a hooked function that are counted at their sites go to `body`, past the hook, or have the body in
  * their own stub, so that each call is counted once. Arrivals by a tail jump are told from calls by the jump's mark (patch_block.h). One return address is
@@ -43,6 +48,7 @@ struct patch_x86_64_entry {
 /* Where things came to lie. */
 struct patch_x86_64_hook {
     uint64_t body;  /* run-time: what direct calls go to */
+    uint64_t slow;  /* run-time: behind body and jump, what the hook seldom goes through */
     bool copied;    /* the body is the replaced bytes as they were: they do the same at any address */
     unsigned count; /* boundaries among the replaced bytes */
     uint8_t from[PATCH_X86_64_ENTRY_MOVED]; /* offset from entry of each moved instruction, from[0] = 0 */
