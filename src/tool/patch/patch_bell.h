@@ -1,14 +1,19 @@
-/* patch_bell.h - how a process tells tally that its set of loaded objects changes, and waits until tally has seen to it.
+/* patch_bell.h - how a process tells tally that something is about to happen in it, and waits until tally has seen to it:
+ * its set of loaded objects changes, or, while nobody traces it, a thread, a process or an image is to be born.
  *
  * ld.so calls an empty function, _dl_debug_state, before and after it changes the list of loaded objects (r_debug.r_brk
  * names it, debuggers stop there). Its first bytes become a jump to the *bell* (patch_x86_64_bell.h), which rings and
  * waits for the answer: a new object's calls are counted from its first constructor on, without a tracer.
  *
+ * Births have a bell with a door of its own, `births`. The first instructions of the functions that lead to one (patch_births.h)
+ * are moved behind a call of it. It is open only while the process is loose (patch_trace_loosen): tally takes
+ * the process again, closes the door, and answers; the birth happens under its eyes.
+ *
  * Protocol. The words lie in memory that tally and the process share. Tally sets `active` and watches `rung` (FUTEX_WAIT
  * without PRIVATE, on its own mapping). It reads `rung`, looks at the list of objects, plans and patches, stores the value it
  * read into `answered`, and wakes all who wait there. When it leaves, it stores 0 into `active` and wakes them as well.
  * A thread that rings waits at most timeout * rounds; then tally is taken for dead, and the thread itself stores 0 into
- * `active`, so that the next one does not wait. Both counts wrap around.
+ * `active` (or `births`), so that the next one does not wait. Both counts wrap around.
  * Context: any; the words are read and written atomically by both sides. */
 #ifndef PATCH_BELL_H
 #define PATCH_BELL_H
@@ -20,11 +25,12 @@
 
 struct patch_bell {
     uint32_t active;   /* 0: nobody listens; the bell costs a load */
+    uint32_t births;   /* the same of the other door; beside it, so that eight bytes of farewell close both */
     uint32_t rung;     /* how often; futex of the listener */
     uint32_t answered; /* the last value of `rung` that was seen to; futex of those who rang */
     uint32_t waiting;  /* threads that wait now (too many when a process was killed in the bell) */
 };
-_Static_assert(sizeof(struct patch_bell) == 16, "shared layout");
+_Static_assert(sizeof(struct patch_bell) == 20, "shared layout");
 
 #define PATCH_BELL_TIMEOUT 100 /* milliseconds of one round */
 #define PATCH_BELL_ROUNDS  100

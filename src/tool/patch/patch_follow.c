@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "base_array.h"
+#include "patch_loose.h"
 #include "patch_target.h"
 
 #define MILLISECOND   1000000u
@@ -55,8 +57,29 @@ static struct patch_follow_process *add_process(struct patch_follow *follow, pid
     if (!base_array_room(follow->processes, follow->process_count, follow->process_capacity))
         return NULL;
     struct patch_follow_process *process = &follow->processes[follow->process_count++];
-    *process = (struct patch_follow_process){.pid = pid, .space = space};
+    *process = (struct patch_follow_process){.pid = pid, .space = space, .since = patch_target_now()};
     return process;
+}
+
+/* Traced again, or gone. */
+static void end_looseness(struct patch_follow *follow, struct patch_follow_space *space)
+{
+    uint64_t spent = space->loose ? patch_target_now() - space->loose_since : 0;
+    if (!space->loose)
+        return;
+    for (size_t i = 0; i < follow->process_count; i++)
+        if (follow->processes[i].space == space)
+            follow->processes[i].cost.loose_ns += spent;
+    follow->total.loose_ns += spent;
+    close(space->loose_file);
+    space->loose = false;
+}
+
+static void drop_process(struct patch_follow *follow, struct patch_follow_process *process)
+{
+    end_looseness(follow, process->space);
+    follow->total.followed_ns += patch_target_now() - process->since;
+    *process = follow->processes[--follow->process_count];
 }
 
 void patch_follow_space_free(struct patch_follow_space *space)
@@ -101,6 +124,13 @@ static struct patch_follow_space *find_space(const struct patch_follow *follow, 
     return NULL;
 }
 
+static bool is_thread_of(pid_t process, pid_t tid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%d", process, tid);
+    return access(path, F_OK) == 0;
+}
+
 pid_t patch_follow_living(const struct patch_follow_space *space)
 {
     pid_t living = 0;
@@ -108,7 +138,8 @@ pid_t patch_follow_living(const struct patch_follow_space *space)
         const struct patch_stop_thread *thread = &space->stop.threads[i];
         if (thread->state == PATCH_STOP_STOPPED)
             return thread->tid;
-        if (thread->state != PATCH_STOP_GONE)
+        if (thread->state != PATCH_STOP_GONE &&
+            (thread->state != PATCH_STOP_LOOSE || is_thread_of(thread->process, thread->tid)))
             living = thread->tid;
     }
     return living;
@@ -171,7 +202,7 @@ static void settle(struct patch_follow *follow, struct patch_follow_space *space
         if (!has_thread(space, process)) {
             struct patch_follow_process *record = patch_follow_process(follow, process);
             if (record && record->space == space)
-                *record = follow->processes[--follow->process_count];
+                drop_process(follow, record);
         }
     } else if (!space->stop.holding && !(thread->life & keeps)) {
         patch_stop_go(thread);
@@ -346,13 +377,6 @@ static void be_born(struct patch_follow *follow, struct patch_follow_space *spac
         start_with(follow, thread, gs);
     else
         need(follow, space, thread);
-}
-
-static bool is_thread_of(pid_t process, pid_t tid)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/task/%d", process, tid);
-    return access(path, F_OK) == 0;
 }
 
 /* Where the kernel does not tell (no CONFIG_KCMP), a vfork child does and a fork child does not. */
@@ -588,7 +612,7 @@ static void end_thread(struct patch_follow *follow, struct patch_follow_space *s
     if (!unborn)
         emit(follow,
              &(struct patch_trace_event){.kind = PATCH_TRACE_END, .pid = pid, .tid = pid, .status = status});
-    *process = follow->processes[--follow->process_count];
+    drop_process(follow, process);
 }
 
 static void arrive(struct patch_follow *follow, struct patch_follow_space *space,
@@ -626,7 +650,8 @@ static struct patch_stop *told(void *context, struct patch_stop *stop, pid_t tid
 
 void patch_follow_begin(struct patch_follow *follow)
 {
-    *follow = (struct patch_follow){.follower = {follow, told, found, resume}};
+    *follow = (struct patch_follow){.follower = {follow, told, found, resume},
+                                    .ends = epoll_create1(EPOLL_CLOEXEC)};
 }
 
 /* An exec of a process whose first thread had ended before it was followed: the number is new to us. */
@@ -778,10 +803,21 @@ int patch_follow_add(struct patch_follow *follow, pid_t pid, struct base_error *
     struct patch_follow_process *process = patch_follow_process(follow, pid);
     if (process)
         set_leaving(process, false);
-    int result = process ? seize_all(process, error) : add_new(follow, pid, error);
+    int result = process ? patch_follow_tighten(follow, process->space, error) : BASE_OK;
+    if (result == BASE_OK)
+        result = process ? seize_all(process, error) : add_new(follow, pid, error);
     if (result < 0)
         patch_follow_leave(follow, pid);
     return result < 0 ? result : BASE_OK;
+}
+
+/* They need no leaving. */
+static void forget_loose(struct patch_follow *follow, struct patch_follow_space *space)
+{
+    end_looseness(follow, space);
+    for (size_t i = 0; i < space->stop.count; i++)
+        if (space->stop.threads[i].state == PATCH_STOP_LOOSE)
+            space->stop.threads[i].state = PATCH_STOP_GONE;
 }
 
 static size_t look_at_leaving(struct patch_follow *follow, const struct patch_follow_space *space, pid_t pid)
@@ -806,9 +842,10 @@ size_t patch_follow_leave(struct patch_follow *follow, pid_t pid)
     if (!process)
         return 0;
     struct patch_follow_space *space = process->space;
+    forget_loose(follow, space);
     set_leaving(process, true);
     if (!has_thread(space, pid))
-        *process = follow->processes[--follow->process_count]; /* none was seized */
+        drop_process(follow, process); /* none was seized */
     settle_all(follow, space);
     for (int i = 0; i < LEAVE_LOOKS && (left = look_at_leaving(follow, space, pid)); i++)
         nanosleep(&(struct timespec){0, LEAVE_NS}, NULL);
@@ -862,7 +899,8 @@ int patch_follow_hold(struct patch_follow *follow, struct patch_follow_space *sp
 {
     int result = BASE_OK;
     space->impatient = false;
-    if (!space->stop.holding) {
+    result = patch_follow_tighten(follow, space, error);
+    if (result == BASE_OK && !space->stop.holding) {
         accept_vfork_parents(space);
         result = patch_stop_begin(&space->stop, space->stop.pid, error);
         space->held_since = patch_target_now();
@@ -881,6 +919,159 @@ void patch_follow_release(struct patch_follow *follow, struct patch_follow_space
     patch_memory_close(&space->memory);
     COUNT(follow, space->stop.pid, stopped_ns, patch_target_now() - space->stop.began);
     resume(follow, &space->stop);
+}
+
+/* --- loose --- */
+
+/* The process that has the space for itself; NULL: there are several. */
+static struct patch_follow_process *owner_of(struct patch_follow *follow,
+                                             const struct patch_follow_space *space)
+{
+    struct patch_follow_process *owner = NULL;
+    for (size_t i = 0; i < follow->process_count; i++) {
+        if (follow->processes[i].space != space)
+            continue;
+        if (owner)
+            return NULL;
+        owner = &follow->processes[i];
+    }
+    return owner;
+}
+
+static void end_loose_process(struct patch_follow *follow, struct patch_follow_process *process)
+{
+    struct patch_stop *stop = &process->space->stop;
+    for (size_t i = 0; i < stop->count; i++)
+        if (stop->threads[i].state != PATCH_STOP_GONE)
+            die(follow, &stop->threads[i]);
+    emit(follow,
+         &(struct patch_trace_event){.kind = PATCH_TRACE_END, .pid = process->pid, .tid = process->pid});
+    drop_process(follow, process);
+}
+
+static void detach_all(struct patch_stop *stop)
+{
+    for (size_t i = 0; i < stop->count; i++) {
+        struct patch_stop_thread *thread = &stop->threads[i];
+        if (thread->state != PATCH_STOP_STOPPED)
+            continue;
+        patch_stop_detach(thread);
+        if (thread->state == PATCH_STOP_GONE)
+            thread->state = PATCH_STOP_LOOSE;
+    }
+}
+
+/* The space is held. */
+static int loosen_held(struct patch_follow *follow, struct patch_follow_space *space, pid_t pid, int file,
+                       const struct patch_step_range *ranges, size_t count, struct base_error *error)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = pid};
+    int result = patch_loose_check(space, ranges, count, error);
+    if (result == BASE_OK && (follow->urgent || follow->orphan_count || space->need_since))
+        result = base_fail(error, BASE_EBUSY, "something is being born in process %d", pid);
+    if (result == BASE_OK && epoll_ctl(follow->ends, EPOLL_CTL_ADD, file, &event))
+        result = base_fail_errno(error, errno, "the end of process %d cannot be watched", pid);
+    if (result < 0)
+        return result;
+    space->loose = true;
+    space->loose_file = file;
+    space->loose_image = patch_loose_image(pid);
+    space->loose_since = patch_target_now();
+    COUNT(follow, pid, loosened, 1);
+    detach_all(&space->stop);
+    return BASE_OK;
+}
+
+int patch_follow_loosen(struct patch_follow *follow, struct patch_follow_space *space,
+                        const struct patch_step_range *ranges, size_t count, struct base_error *error)
+{
+    const struct patch_follow_process *owner = owner_of(follow, space);
+    if (space->loose)
+        return BASE_OK;
+    if (!owner || space->stop.holding)
+        return base_fail(error, BASE_EBUSY, "process %d %s", space->stop.pid,
+                         owner ? "is held" : "shares its memory with another");
+    pid_t pid = owner->pid;
+    int file = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (file < 0)
+        return base_fail_errno(error, errno, "the end of process %d cannot be watched", pid);
+    int result = patch_follow_hold(follow, space, error);
+    bool held = result == BASE_OK;
+    if (held)
+        result = loosen_held(follow, space, pid, file, ranges, count, error);
+    if (result < 0)
+        close(file);
+    if (held)
+        patch_follow_release(follow, space);
+    return result;
+}
+
+static int retake(struct patch_follow *follow, struct patch_stop *stop, pid_t pid, struct base_error *error)
+{
+    for (size_t i = 0; i < stop->count; i++) {
+        struct patch_stop_thread *thread = &stop->threads[i];
+        if (thread->state != PATCH_STOP_LOOSE)
+            continue;
+        int result = patch_stop_retake(stop, thread, error);
+        if (result < 0)
+            return result;
+        if (result == 0)
+            die(follow, thread);
+    }
+    int result = patch_stop_follow(stop, pid, error);
+    return result < 0 ? result : BASE_OK;
+}
+
+int patch_follow_tighten(struct patch_follow *follow, struct patch_follow_space *space,
+                         struct base_error *error)
+{
+    struct patch_follow_process *owner = space->loose ? owner_of(follow, space) : NULL;
+    if (!owner)
+        return BASE_OK;
+    pid_t pid = owner->pid;
+    int result = patch_loose_image(pid) == space->loose_image ? BASE_OK : BASE_ENOTFOUND;
+    if (result == BASE_OK)
+        result = retake(follow, &space->stop, pid, error);
+    if (result == BASE_ENOTFOUND || (result == BASE_OK && !has_thread(space, pid))) {
+        end_loose_process(follow, owner);
+        return base_fail(error, BASE_ENOTFOUND, "process %d is not what it was any more", pid);
+    }
+    if (result == BASE_OK)
+        end_looseness(follow, space);
+    return result;
+}
+
+void patch_follow_look_for_ends(struct patch_follow *follow)
+{
+    struct epoll_event event;
+    while (epoll_wait(follow->ends, &event, 1, 0) == 1) {
+        struct patch_follow_process *process = patch_follow_process(follow, event.data.fd);
+        if (!process || !process->space->loose)
+            return; /* its file is closed */
+        end_loose_process(follow, process);
+    }
+}
+
+/* --- costs --- */
+
+static void add_running(const struct patch_follow_process *process, struct patch_trace_cost *cost)
+{
+    uint64_t now = patch_target_now();
+    cost->followed_ns += now - process->since;
+    if (process->space->loose)
+        cost->loose_ns += now - process->space->loose_since;
+}
+
+bool patch_follow_cost(const struct patch_follow *follow, pid_t pid, struct patch_trace_cost *cost)
+{
+    const struct patch_follow_process *process = patch_follow_process(follow, pid);
+    if (pid && !process)
+        return false;
+    *cost = pid ? process->cost : follow->total;
+    for (size_t i = 0; i < follow->process_count; i++)
+        if (!pid || follow->processes[i].pid == pid)
+            add_running(&follow->processes[i], cost);
+    return true;
 }
 
 /* --- the end --- */
@@ -907,9 +1098,11 @@ void patch_follow_end(struct patch_follow *follow)
         for (size_t j = 0; j < stop->count; j++)
             if (stop->threads[j].state == PATCH_STOP_STOPPED)
                 patch_stop_detach(&stop->threads[j]);
+        end_looseness(follow, follow->spaces[i]);
         patch_follow_space_free(follow->spaces[i]);
         free(follow->spaces[i]);
     }
+    close(follow->ends);
     free(follow->spaces);
     free(follow->processes);
     free(follow->orphans);

@@ -14,6 +14,10 @@
  *
  * Leaving. Only a thread in the trap can be detached: what must leave is interrupted and marked, and goes at its next trap.
  *
+ * Loose. A space with one process can be let go for a while: its threads are detached, and kept in the tables with their gs.
+ * A pidfd tells of the process's end. Any hold takes the threads again first. That nothing is born meanwhile is for others
+ * to see to (patch_births.h); what was is found by the next hold, as a stranger.
+ *
  * Context: helper, one thread. Events gather in `events`; the owner takes them. `broken`: memory ran out, the owner must end. */
 #ifndef PATCH_FOLLOW_H
 #define PATCH_FOLLOW_H
@@ -26,6 +30,7 @@
 #include "base_error.h"
 #include "patch_memory.h"
 #include "patch_stage.h"
+#include "patch_step.h"
 #include "patch_stop.h"
 #include "patch_trace.h"
 
@@ -52,12 +57,17 @@ struct patch_follow_space {
     uint64_t farewell, farewell_value; /* address 0: none */
     uint64_t held_since, need_since;   /* monotonic ns; need_since 0: none needs */
     bool impatient;                    /* let go because no step came */
+    bool loose;
+    int loose_file;       /* a pidfd while loose */
+    uint64_t loose_image; /* tells one image of the process from another; 0: not known */
+    uint64_t loose_since; /* monotonic ns */
 };
 
 struct patch_follow_process {
     pid_t pid, parent;
     bool leaving; /* nothing is told of it */
     struct patch_follow_space *space;
+    uint64_t since; /* monotonic ns */
     struct patch_trace_cost cost;
 };
 
@@ -79,6 +89,7 @@ struct patch_follow {
     size_t event_count, event_capacity;
     bool urgent; /* there is an event that should not wait */
     struct patch_trace_cost total;
+    int ends; /* epoll: the pidfds of loose processes; -1: there is none */
     bool broken;
 };
 
@@ -105,6 +116,18 @@ struct patch_follow_process *patch_follow_process(const struct patch_follow *fol
 int patch_follow_hold(struct patch_follow *follow, struct patch_follow_space *space,
                       struct base_error *error);
 void patch_follow_release(struct patch_follow *follow, struct patch_follow_space *space);
+
+/* Holds the space and lets it go, unless a thread is, or comes back, where `ranges` are: BASE_EBUSY, and it runs on. */
+int patch_follow_loosen(struct patch_follow *follow, struct patch_follow_space *space,
+                        const struct patch_step_range *ranges, size_t count, struct base_error *error);
+/* Takes it again; its threads go on. BASE_ENOTFOUND: it ended, or is another image now; its events are told. */
+int patch_follow_tighten(struct patch_follow *follow, struct patch_follow_space *space,
+                         struct base_error *error);
+/* Tells of loose processes that have ended. To be called when `ends` is readable. */
+void patch_follow_look_for_ends(struct patch_follow *follow);
+
+/* Of a process, or of all that are and were: pid 0. False: it is not followed. */
+bool patch_follow_cost(const struct patch_follow *follow, pid_t pid, struct patch_trace_cost *cost);
 
 int patch_follow_give(struct patch_follow *follow, struct patch_follow_space *space, const uint64_t *gs,
                       size_t count, struct base_error *error);

@@ -170,18 +170,21 @@ static void drain(int signals)
 /* False: tally is gone. */
 static bool turn(struct loop *loop)
 {
-    const struct patch_follow *follow = &loop->server.follow;
+    struct patch_follow *follow = &loop->server.follow;
     bool more = take_stops(&loop->server), watch = watch_time(loop);
     if (follow->broken || (is_due(loop) && !send_events(loop, false)))
         return false;
     watch = watch || follow->event_count;
     short wanted = loop->unsent_size ? POLLIN | POLLOUT : POLLIN;
-    struct pollfd files[] = {{loop->server.socket, wanted, 0}, {loop->signals, POLLIN, 0}};
-    int ready = poll(files, 2, more ? 0 : watch ? WATCH_MS : -1);
+    struct pollfd files[] = {
+        {loop->server.socket, wanted, 0}, {loop->signals, POLLIN, 0}, {follow->ends, POLLIN, 0}};
+    int ready = poll(files, 3, more ? 0 : watch ? WATCH_MS : -1);
     if (ready < 0)
         return errno == EINTR;
     if (files[1].revents)
         drain(loop->signals);
+    if (files[2].revents)
+        patch_follow_look_for_ends(follow);
     if (files[0].revents & POLLIN)
         return serve(loop);
     return !(files[0].revents & (POLLHUP | POLLERR));

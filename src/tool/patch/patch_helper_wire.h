@@ -41,6 +41,8 @@ enum patch_helper_command {
     PATCH_HELPER_COST,
     PATCH_HELPER_GIVE_BACK, /* address, size */
     PATCH_HELPER_WIPE,      /* address, size */
+    PATCH_HELPER_LOOSEN,    /* bytes: ranges */
+    PATCH_HELPER_TIGHTEN,
     PATCH_HELPER_COMMANDS
 };
 

@@ -320,16 +320,27 @@ static int do_farewell(struct work *work, struct base_error *error)
     return BASE_OK;
 }
 
+static int do_loosen(struct work *work, struct base_error *error)
+{
+    const struct patch_step_range *ranges = work->bytes;
+    return patch_follow_loosen(&work->server->follow, work->space, ranges,
+                               work->request->size / sizeof *ranges, error);
+}
+
+static int do_tighten(struct work *work, struct base_error *error)
+{
+    return patch_follow_tighten(&work->server->follow, work->space, error);
+}
+
 static int do_cost(struct work *work, struct base_error *error)
 {
-    const struct patch_follow *follow = &work->server->follow;
-    pid_t pid = work->request->pid;
-    const struct patch_follow_process *process = patch_follow_process(follow, pid);
-    if (pid && !process)
-        return base_fail(error, BASE_ENOTFOUND, "process %d is not followed", pid);
-    work->answer->bytes = pid ? &process->cost : &follow->total;
-    work->answer->message.size = sizeof follow->total;
-    return BASE_OK;
+    struct patch_trace_cost cost;
+    if (!patch_follow_cost(&work->server->follow, work->request->pid, &cost))
+        return base_fail(error, BASE_ENOTFOUND, "process %d is not followed", work->request->pid);
+    int result = allocate(work->answer, sizeof cost, error);
+    if (result == BASE_OK)
+        memcpy(work->answer->owned, &cost, sizeof cost);
+    return result;
 }
 
 /* --- which is what --- */
@@ -369,6 +380,8 @@ static const struct {
     [PATCH_HELPER_STEP_OUT] = {do_step_out, STANDING},
     [PATCH_HELPER_FAREWELL] = {do_farewell, FOLLOWED},
     [PATCH_HELPER_COST] = {do_cost, NOTHING},
+    [PATCH_HELPER_LOOSEN] = {do_loosen, FOLLOWED},
+    [PATCH_HELPER_TIGHTEN] = {do_tighten, FOLLOWED},
 };
 
 static struct patch_follow_space *find_space(struct patch_helper_server *server, pid_t pid)

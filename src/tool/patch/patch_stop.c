@@ -130,6 +130,20 @@ static int seize(struct patch_stop *stop, pid_t process, pid_t tid, struct base_
     return result < 0 ? base_fail(error, result, "out of memory") : result;
 }
 
+int patch_stop_retake(struct patch_stop *stop, struct patch_stop_thread *thread, struct base_error *error)
+{
+    struct patch_target_facts facts;
+    thread->state = PATCH_STOP_GONE;
+    if (patch_target_facts(thread->process, thread->tid, &facts) < 0)
+        return 0;
+    int result = ptrace(PTRACE_SEIZE, thread->tid, 0, FOLLOWING) ? errno : 0;
+    if (result && is_ending(thread->process, thread->tid, &facts))
+        return 0;
+    thread->state = result ? PATCH_STOP_LOOSE : PATCH_STOP_RUNNING;
+    thread->interrupted = false;
+    return result ? patch_target_explain(stop->pid, result, error) : 1;
+}
+
 /* Seizes the threads of `process` that are not known yet. Returns how many, or a refusal. */
 static int seize_strangers(struct patch_stop *stop, pid_t process, struct base_error *error)
 {

@@ -41,7 +41,8 @@ enum patch_stop_state {
     PATCH_STOP_RUNNING, /* interrupted, has not stopped yet */
     PATCH_STOP_STOPPED, /* stands in the trap */
     PATCH_STOP_KERNEL,  /* asleep in the kernel with the trap pending */
-    PATCH_STOP_GONE     /* ended; forgotten at the next reading of the threads */
+    PATCH_STOP_GONE,    /* ended; forgotten at the next reading of the threads */
+    PATCH_STOP_LOOSE    /* the follower's: let go for a while, not traced and not looked at */
 };
 
 struct patch_stop_thread {
@@ -90,6 +91,9 @@ int patch_stop_begin(struct patch_stop *stop, pid_t pid, struct base_error *erro
 /* With a follower: seizes all threads of process `pid` that are not known, until there are none, and stops nothing. Returns how
  * many, or an error as above; what was seized stays so. */
 int patch_stop_follow(struct patch_stop *stop, pid_t pid, struct base_error *error);
+
+/* With a follower: takes a LOOSE thread again; it runs. 1: taken; 0: it is ending, and is GONE; or an error as above. */
+int patch_stop_retake(struct patch_stop *stop, struct patch_stop_thread *thread, struct base_error *error);
 
 /* Lets every thread go. Returns how many linger. */
 size_t patch_stop_end(struct patch_stop *stop);

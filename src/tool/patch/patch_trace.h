@@ -16,7 +16,8 @@
  * need it held are refused with BASE_EBUSY from then on (who needs longer asks for something now and then:
  * patch_trace_left). When tally ends, all processes are let go.
  *
- * Cost: nothing while nothing happens; a signal is a stop of some 45 us for its receiver; figures in patch_trace_cost.
+ * Cost: nothing while nothing happens; a signal is a stop of some 45 us for its receiver; figures in patch_trace_cost. Where
+ * the caller hears of births in another way (patch_births.h) it can have a process let go until then: patch_trace_loosen.
  * What a traced program can notice: TracerPid; a set-uid program loses its privileges under a tracer without CAP_SYS_PTRACE.
  *
  * Every function but next and pending returns BASE_OK or what the helper reported; BASE_EIO: it has ended. BASE_ENOTFOUND:
@@ -82,6 +83,20 @@ int patch_trace_next(struct patch_helper *helper, struct patch_trace_event *even
 
 /* Do events wait that poll would not tell of, since they came with a command's answer? */
 bool patch_trace_pending(const struct patch_helper *helper);
+
+/* --- loose --- */
+
+/* Detaches all threads of a process that has its memory for itself, and goes on following it: its threads keep their gs, its
+ * end is told (status 0: not known). It is held for it, and let go only if no thread is in one of the ranges, nor has a word
+ * on its stack that leads there. BASE_EBUSY: one has, or sleeps in the kernel, or something is being born. The ranges are all
+ * code from which a birth may come without the caller's knowing it before. One that is loose already: at once.
+ * Every hold takes the process again, and it stays so until it is loosened anew. */
+int patch_trace_loosen(struct patch_helper *helper, pid_t pid, const struct patch_step_range *ranges,
+                       size_t count, struct base_error *error);
+
+/* Takes it again without stopping it; threads that ended meanwhile are DEATHs. BASE_ENOTFOUND: it has ended, or
+ * runs an image that nobody told of (DEATHs and END). Other errors, as of patch_stop_begin: it stays loose. */
+int patch_trace_tighten(struct patch_helper *helper, pid_t pid, struct base_error *error);
 
 /* --- gs bases --- */
 
@@ -171,6 +186,9 @@ struct patch_trace_cost {
     uint64_t signals;              /* that stopped a thread on their way */
     uint64_t births, forks, execs; /* forks: vforks too */
     uint64_t stopped_ns;           /* held as a whole; waiting for tally included */
+    uint64_t followed_ns;          /* of each process, from its follow or birth on */
+    uint64_t loose_ns;             /* of these, not traced */
+    uint64_t loosened;             /* how often */
 };
 
 /* Since it was first followed; pid 0: the sum of all processes, of those that ended too. */

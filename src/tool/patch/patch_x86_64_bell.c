@@ -8,6 +8,7 @@
 
 #include "code_instruction.h"
 #include "patch_x86_64_bell.h"
+#include "patch_x86_64_entry.h"
 
 #define SYSTEM_FUTEX 202 /* of x86-64 */
 #define LATE         4096
@@ -47,12 +48,12 @@ static void put_futex(struct patch_x86_64_code *code)
 }
 
 /* Nobody listens: back at once. Returns where that is; falls through with rax = words when somebody does. */
-static unsigned put_door(struct patch_x86_64_code *code, uint64_t words)
+static unsigned put_door(struct patch_x86_64_code *code, const struct patch_x86_64_bell *bell)
 {
     patch_x86_64_code_put(code, 0x50, 0x9c, 0x48, 0xb8); /* push rax; pushfq; mov rax, words */
-    put_64(code, words);
-    patch_x86_64_code_put(code, 0x83, 0x38, 0x00); /* cmp dword [rax], 0 */
-    unsigned listens = put_short(code, 0x75);      /* jne ring */
+    put_64(code, bell->words);
+    patch_x86_64_code_put(code, 0x83, 0x78, bell->door, 0x00); /* cmp dword [rax+door], 0 */
+    unsigned listens = put_short(code, 0x75);                  /* jne ring */
     unsigned quiet = code->size;
     patch_x86_64_code_put(code, 0x9d, 0x58, 0xc3); /* quiet: popfq; pop rax; ret */
     land(code, listens);
@@ -93,13 +94,13 @@ static unsigned put_wait(struct patch_x86_64_code *code)
 }
 
 /* The loop; returns where the address of the time-out is missing. */
-static unsigned put_patience(struct patch_x86_64_code *code, uint32_t rounds)
+static unsigned put_patience(struct patch_x86_64_code *code, const struct patch_x86_64_bell *bell)
 {
     patch_x86_64_code_put(code, 0x41, 0xb8); /* mov r8d, rounds * LATE */
-    patch_x86_64_code_32(code, rounds * LATE);
+    patch_x86_64_code_32(code, bell->rounds * LATE);
     unsigned again = code->size;
-    patch_x86_64_code_put(code, 0x83, 0x3b, 0x00); /* again: cmp dword [active], 0 */
-    unsigned inactive = put_short(code, 0x74);     /* je done */
+    patch_x86_64_code_put(code, 0x83, 0x7b, bell->door, 0x00); /* again: cmp dword [door], 0 */
+    unsigned inactive = put_short(code, 0x74);                 /* je done */
     patch_x86_64_code_put(code, 0x8b, 0x53, offsetof(struct patch_bell, answered)); /* mov edx, [answered] */
     patch_x86_64_code_put(code, 0x89, 0xd0, 0x29, 0xe8); /* mov eax, edx; sub eax, ebp */
     unsigned answered = put_short(code, 0x79);           /* jns done */
@@ -121,7 +122,7 @@ static unsigned put_patience(struct patch_x86_64_code *code, uint32_t rounds)
     patch_x86_64_code_32(code, LATE);
     put_back(code, 0xeb, again); /* jmp again */
     land(code, gone);
-    patch_x86_64_code_put(code, 0xc7, 0x03); /* gone: mov dword [active], 0 */
+    patch_x86_64_code_put(code, 0xc7, 0x43, bell->door); /* gone: mov dword [door], 0 */
     patch_x86_64_code_32(code, 0);
     land(code, inactive);
     land(code, answered);
@@ -133,9 +134,9 @@ void patch_x86_64_bell(struct patch_x86_64_code *code, const struct patch_x86_64
 {
     if (bell->rounds >= 1u << 19)
         patch_x86_64_code_refuse(code, PATCH_REASON_TOO_MANY);
-    unsigned quiet = put_door(code, bell->words);
+    unsigned quiet = put_door(code, bell);
     put_ring(code);
-    unsigned time = put_patience(code, bell->rounds);
+    unsigned time = put_patience(code, bell);
     patch_x86_64_code_put(code, 0xf0, 0xff, 0x4b,
                           offsetof(struct patch_bell, waiting));     /* done: lock dec dword [waiting] */
     patch_x86_64_code_put(code, 0x41, 0x5b, 0x41, 0x5a, 0x41, 0x58); /* pop r11 r10 r8 */
@@ -145,6 +146,38 @@ void patch_x86_64_bell(struct patch_x86_64_code *code, const struct patch_x86_64
     code->bytes[time - 4] = (uint8_t)(code->size - time); /* below 256 */
     put_64(code, bell->timeout / 1000);                   /* time: struct timespec */
     put_64(code, (uint64_t)(bell->timeout % 1000) * 1000000);
+}
+
+/* Past the bell unless the register has one of the numbers. Returns where the way past it is missing. */
+static unsigned put_choice(struct patch_x86_64_code *code, const struct patch_x86_64_birth *birth)
+{
+    unsigned found[8];
+    if (birth->number_count > sizeof found / sizeof found[0] || birth->argument >= 8)
+        patch_x86_64_code_refuse(code, PATCH_REASON_TOO_MANY);
+    patch_x86_64_code_put(code, 0x9c); /* pushfq */
+    for (size_t i = 0; i < birth->number_count && i < sizeof found / sizeof found[0]; i++) {
+        patch_x86_64_code_put(code, 0x81, (uint8_t)(0xf8 | birth->argument)); /* cmp reg32, number */
+        patch_x86_64_code_32(code, birth->numbers[i]);
+        found[i] = put_short(code, 0x74); /* je ring */
+    }
+    patch_x86_64_code_put(code, 0x9d); /* popfq */
+    unsigned past = put_short(code, 0xeb);
+    for (size_t i = 0; i < birth->number_count && i < sizeof found / sizeof found[0]; i++)
+        land(code, found[i]);
+    patch_x86_64_code_put(code, 0x9d); /* ring: popfq */
+    return past;
+}
+
+void patch_x86_64_bell_stub(struct patch_x86_64_code *code, const struct patch_x86_64_birth *birth)
+{
+    struct patch_x86_64_entry entry = {PATCH_ENTRY, (uint8_t)birth->length, birth->function, birth->old};
+    struct patch_x86_64_hook hook;
+    unsigned past = birth->argument ? put_choice(code, birth) : 0;
+    patch_x86_64_code_put(code, 0xe8);
+    patch_x86_64_code_relative(code, birth->bell, 0); /* call bell */
+    if (past)
+        land(code, past);
+    patch_x86_64_entry_body(code, &entry, &hook);
 }
 
 bool patch_x86_64_bell_site(uint64_t function, uint64_t bell, uint8_t fresh[PATCH_X86_64_BELL_JUMP])

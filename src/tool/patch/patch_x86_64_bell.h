@@ -7,8 +7,11 @@
  *          while active and answered - mine < 0: wait for `answered` to change
  *          return
  *
+ *   a function of births:  jmp stub     was: whole instructions, at least five bytes of them
+ *   stub:  is its number one of those? (where an argument says it); call bell; those instructions, moved; jmp behind them
+ *
  * It returns as the empty function did, with every general register and the flags as they came; vector registers are not
- * touched. The stack below rsp at a function's entry is nobody's; 88 bytes of it are used. A wait that fails in another way
+ * touched. The stack below rsp at a function's entry is nobody's; 88 bytes of it are used, 96 on the way by a stub. A wait that fails in another way
  * than by a signal, by time or by a changed word (seccomp, no futex) is the last one. Rounds that end by a signal or a
  * change count as a 4,096th of one that ends by time: many signals do not make the partner dead, nor keep a thread
  * for ever.
@@ -27,10 +30,23 @@ struct patch_x86_64_bell {
     uint64_t words;   /* run-time address of the struct patch_bell, anywhere */
     uint32_t timeout; /* milliseconds, PATCH_BELL_TIMEOUT; not 0 */
     uint32_t rounds;  /* PATCH_BELL_ROUNDS; below 2^19 */
+    uint8_t door;     /* offset in struct patch_bell of the word that lets in: active, births */
 };
 
 /* Appends the bell to `code`, which lies within 2 GiB of the function. Look at code->refused. */
 void patch_x86_64_bell(struct patch_x86_64_code *code, const struct patch_x86_64_bell *bell);
+
+/* Appends the stub of a function of births. `argument`: register (x86-64's number, below 8) whose lower half must be one of
+ * `numbers`; 0: always. The function's first `length` bytes, whole instructions, are `old`. */
+struct patch_x86_64_birth {
+    uint64_t function, bell; /* run-time addresses */
+    const uint8_t *old;
+    unsigned length;
+    uint8_t argument;
+    const uint32_t *numbers;
+    size_t number_count;
+};
+void patch_x86_64_bell_stub(struct patch_x86_64_code *code, const struct patch_x86_64_birth *birth);
 
 /* The bytes at the function that lead to the bell at `bell`; false: out of reach. */
 bool patch_x86_64_bell_site(uint64_t function, uint64_t bell, uint8_t fresh[PATCH_X86_64_BELL_JUMP]);

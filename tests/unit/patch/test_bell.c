@@ -40,8 +40,8 @@ static const char *library;
 static const char expected[] = "50                      ; push rax\n"
                                "9c                      ; pushfq\n"
                                "48 b8 78 56 34 12 00 7f 00 00 ; mov rax, 0x7f0012345678\n"
-                               "83 38 00                ; cmp dword [rax], 0        active\n"
-                               "75 03                   ; jne 0x40014\n"
+                               "83 78 00 00             ; cmp dword [rax], 0        active\n"
+                               "75 03                   ; jne 0x40015\n"
                                "9d                      ; popfq\n"
                                "58                      ; pop rax\n"
                                "c3                      ; ret\n"
@@ -49,45 +49,45 @@ static const char expected[] = "50                      ; push rax\n"
                                "41 50 41 52 41 53       ; push r8, r10, r11\n"
                                "48 89 c3                ; mov rbx, rax\n"
                                "bd 01 00 00 00          ; mov ebp, 1\n"
-                               "f0 0f c1 6b 04          ; lock xadd [rbx+4], ebp    rung\n"
+                               "f0 0f c1 6b 08          ; lock xadd [rbx+8], ebp    rung\n"
                                "ff c5                   ; inc ebp\n"
-                               "f0 ff 43 0c             ; lock inc dword [rbx+12]   waiting\n"
-                               "48 8d 7b 04             ; lea rdi, [rbx+4]\n"
+                               "f0 ff 43 10             ; lock inc dword [rbx+16]   waiting\n"
+                               "48 8d 7b 08             ; lea rdi, [rbx+8]\n"
                                "be 01 00 00 00          ; mov esi, 1                FUTEX_WAKE\n"
                                "ba 01 00 00 00          ; mov edx, 1\n"
                                "b8 ca 00 00 00          ; mov eax, 202              futex\n"
                                "0f 05                   ; syscall\n"
                                "41 b8 00 40 06 00       ; mov r8d, 100 * 4096\n"
-                               "83 3b 00                ; cmp dword [rbx], 0\n"
-                               "74 49                   ; je 0x4009c\n"
-                               "8b 53 08                ; mov edx, [rbx+8]          answered\n"
+                               "83 7b 00 00             ; cmp dword [rbx], 0\n"
+                               "74 4a                   ; je 0x4009f\n"
+                               "8b 53 0c                ; mov edx, [rbx+12]         answered\n"
                                "89 d0                   ; mov eax, edx\n"
                                "29 e8                   ; sub eax, ebp\n"
-                               "79 40                   ; jns 0x4009c\n"
+                               "79 41                   ; jns 0x4009f\n"
                                "45 85 c0                ; test r8d, r8d\n"
-                               "7e 35                   ; jle 0x40096\n"
-                               "48 8d 7b 08             ; lea rdi, [rbx+8]\n"
+                               "7e 35                   ; jle 0x40098\n"
+                               "48 8d 7b 0c             ; lea rdi, [rbx+12]\n"
                                "31 f6                   ; xor esi, esi              FUTEX_WAIT\n"
-                               "4c 8d 15 43 00 00 00    ; lea r10, [0x400b1]\n"
+                               "4c 8d 15 44 00 00 00    ; lea r10, [0x400b4]\n"
                                "b8 ca 00 00 00          ; mov eax, 202\n"
                                "0f 05                   ; syscall\n"
                                "83 f8 92                ; cmp eax, -110             -ETIMEDOUT\n"
-                               "74 13                   ; je 0x4008d\n"
+                               "74 13                   ; je 0x4008f\n"
                                "41 ff c8                ; dec r8d\n"
                                "85 c0                   ; test eax, eax\n"
-                               "74 cd                   ; je 0x4004e\n"
+                               "74 cc                   ; je 0x4004f\n"
                                "83 f8 fc                ; cmp eax, -4               -EINTR\n"
-                               "74 c8                   ; je 0x4004e\n"
+                               "74 c7                   ; je 0x4004f\n"
                                "83 f8 f5                ; cmp eax, -11              -EAGAIN\n"
-                               "74 c3                   ; je 0x4004e\n"
-                               "eb 0f                   ; jmp 0x4009c\n"
+                               "74 c2                   ; je 0x4004f\n"
+                               "eb 10                   ; jmp 0x4009f\n"
                                "41 81 e8 00 10 00 00    ; sub r8d, 4096\n"
-                               "eb b8                   ; jmp 0x4004e\n"
-                               "c7 03 00 00 00 00       ; mov dword [rbx], 0\n"
-                               "f0 ff 4b 0c             ; lock dec dword [rbx+12]\n"
+                               "eb b7                   ; jmp 0x4004f\n"
+                               "c7 43 00 00 00 00 00    ; mov dword [rbx], 0\n"
+                               "f0 ff 4b 10             ; lock dec dword [rbx+16]\n"
                                "41 5b 41 5a 41 58       ; pop r11, r10, r8\n"
                                "5f 5e 5d 5b 5a 59       ; pop rdi, rsi, rbp, rbx, rdx, rcx\n"
-                               "e9 60 ff ff ff          ; jmp 0x40011\n"
+                               "e9 5e ff ff ff          ; jmp 0x40012\n"
                                "00 00 00 00 00 00 00 00 ; 0 s\n"
                                "00 e1 f5 05 00 00 00 00 ; 100,000,000 ns\n";
 
@@ -95,7 +95,8 @@ static void the_bell_is_these_bytes(void **state)
 {
     (void)state;
     struct patch_x86_64_code code;
-    struct patch_x86_64_bell bell = {UINT64_C(0x7f0012345678), PATCH_BELL_TIMEOUT, PATCH_BELL_ROUNDS};
+    struct patch_x86_64_bell bell = {UINT64_C(0x7f0012345678), PATCH_BELL_TIMEOUT, PATCH_BELL_ROUNDS,
+                                     offsetof(struct patch_bell, active)};
     patch_x86_64_code_begin(&code, 0x40000);
     patch_x86_64_bell(&code, &bell);
     assert_int_equal(code.refused, PATCH_FINE);
@@ -109,6 +110,63 @@ static void the_bell_is_these_bytes(void **state)
     patch_x86_64_code_begin(&code, 0x40000);
     patch_x86_64_bell(&code, &bell);
     assert_int_equal(code.refused, PATCH_REASON_TOO_MANY);
+}
+
+/* The other door differs in three bytes. */
+static void births_have_a_door_of_their_own(void **state)
+{
+    (void)state;
+    struct patch_x86_64_code code, other;
+    struct patch_x86_64_bell bell = {UINT64_C(0x7f0012345678), PATCH_BELL_TIMEOUT, PATCH_BELL_ROUNDS, 0};
+    patch_x86_64_code_begin(&code, 0x40000);
+    patch_x86_64_bell(&code, &bell);
+    bell.door = offsetof(struct patch_bell, births);
+    patch_x86_64_code_begin(&other, 0x40000);
+    patch_x86_64_bell(&other, &bell);
+    assert_int_equal(other.refused, PATCH_FINE);
+    patch_bytes_are(other.bytes + 12, 4, "83 78 04 00 ; cmp dword [rax+4], 0");
+    patch_bytes_are(other.bytes + 0x4f, 4, "83 7b 04 00 ; cmp dword [rbx+4], 0");
+    patch_bytes_are(other.bytes + 0x98, 7, "c7 43 04 00 00 00 00 ; mov dword [rbx+4], 0");
+    unsigned differences = 0;
+    assert_int_equal(code.size, other.size);
+    for (unsigned i = 0; i < code.size; i++)
+        differences += code.bytes[i] != other.bytes[i];
+    assert_int_equal(differences, 3);
+}
+
+static void stubs_of_births_are_these_bytes(void **state)
+{
+    (void)state;
+    static const uint8_t vfork_begins[] = {0x5f, 0xb8, 0x3a, 0, 0, 0}; /* pop rdi; mov eax, 58 */
+    static const uint8_t syscall_begins[] = {0x48, 0x89, 0xf8,
+                                             0x48, 0x89, 0xf7}; /* mov rax, rdi; mov rdi, rsi */
+    static const uint32_t numbers[] = {56, 435};
+    struct patch_x86_64_code code;
+    struct patch_x86_64_birth birth = {0x50000, 0x41000, vfork_begins, sizeof vfork_begins, 0, NULL, 0};
+    patch_x86_64_code_begin(&code, 0x40000);
+    patch_x86_64_bell_stub(&code, &birth);
+    assert_int_equal(code.refused, PATCH_FINE);
+    patch_bytes_are(code.bytes, code.size,
+                    "e8 fb 0f 00 00       ; call 0x41000\n"
+                    "5f b8 3a 00 00 00    ; pop rdi; mov eax, 58\n"
+                    "e9 f6 ff 00 00       ; jmp 0x50006\n");
+    birth =
+        (struct patch_x86_64_birth){0x50000, 0x41000, syscall_begins, sizeof syscall_begins, 7, numbers, 2};
+    patch_x86_64_code_begin(&code, 0x40000);
+    patch_x86_64_bell_stub(&code, &birth);
+    assert_int_equal(code.refused, PATCH_FINE);
+    patch_bytes_are(code.bytes, code.size,
+                    "9c                   ; pushfq\n"
+                    "81 ff 38 00 00 00    ; cmp edi, 56\n"
+                    "74 0b                ; je 0x40014\n"
+                    "81 ff b3 01 00 00    ; cmp edi, 435\n"
+                    "74 03                ; je 0x40014\n"
+                    "9d                   ; popfq\n"
+                    "eb 06                ; jmp 0x4001a\n"
+                    "9d                   ; popfq\n"
+                    "e8 e6 0f 00 00       ; call 0x41000\n"
+                    "48 89 f8 48 89 f7    ; mov rax, rdi; mov rdi, rsi\n"
+                    "e9 e1 ff 00 00       ; jmp 0x50006\n");
 }
 
 static void the_jump_reaches_two_gigabytes(void **state)
@@ -188,7 +246,7 @@ static uint64_t address_of(const void *pointer)
 static void put_bell(uint8_t *at, uint32_t timeout, uint32_t rounds)
 {
     struct patch_x86_64_code code;
-    struct patch_x86_64_bell bell = {address_of(words), timeout, rounds};
+    struct patch_x86_64_bell bell = {address_of(words), timeout, rounds, offsetof(struct patch_bell, active)};
     patch_x86_64_code_begin(&code, address_of(at));
     patch_x86_64_bell(&code, &bell);
     assert_int_equal(code.refused, PATCH_FINE);
@@ -330,6 +388,51 @@ static void registers_and_flags_come_back(void **state)
     registers_are_kept_at(place + 0x800);
     assert_int_equal(words->rung, 1);
     assert_int_equal(words->active, 0);
+}
+
+/* A function that adds its first two arguments, entered by way of its stub; only the number 435 rings. */
+static void a_function_of_births_does_what_it_did(void **state)
+{
+    (void)state;
+    static const uint8_t adds[] = {0x48, 0x89, 0xf8, 0x48,
+                                   0x01, 0xf0, 0xc3}; /* mov rax, rdi; add rax, rsi; ret */
+    static const uint32_t numbers[] = {56, 435};
+    uint8_t *function = place + 0x400, *stub = place + 0x600;
+    struct patch_x86_64_code code;
+    struct patch_x86_64_bell bell = {address_of(words), 60000, 10, offsetof(struct patch_bell, births)};
+    patch_x86_64_code_begin(&code, address_of(place));
+    patch_x86_64_bell(&code, &bell);
+    memcpy(place, code.bytes, code.size);
+    memcpy(function, adds, sizeof adds);
+    struct patch_x86_64_birth birth = {address_of(function), address_of(place), adds, 6, 7, numbers, 2};
+    patch_x86_64_code_begin(&code, address_of(stub));
+    patch_x86_64_bell_stub(&code, &birth);
+    assert_int_equal(code.refused, PATCH_FINE);
+    memcpy(stub, code.bytes, code.size);
+    assert_true(patch_x86_64_bell_site(address_of(function), address_of(stub), function));
+    uint64_t (*add)(uint64_t, uint64_t) = (uint64_t(*)(uint64_t, uint64_t))(uintptr_t)function;
+    *words = (struct patch_bell){.active = 1};
+    assert_int_equal(add(435, 7), 442); /* the door is shut */
+    assert_int_equal(words->rung, 0);
+    *words = (struct patch_bell){.births = 1};
+    assert_int_equal(add(434, 7), 441);
+    assert_int_equal(words->rung, 0);
+    pid_t partner = start_partner(2);
+    assert_int_equal(add(435, 8), 443);
+    assert_int_equal(words->rung, 1);
+    words->births = 1;
+    assert_int_equal(add(56, UINT64_MAX), 55);
+    assert_int_equal(words->rung, 2);
+    ends_well(partner);
+    bell.timeout = 1, bell.rounds = 2; /* a partner that is dead */
+    patch_x86_64_code_begin(&code, address_of(place));
+    patch_x86_64_bell(&code, &bell);
+    memcpy(place, code.bytes, code.size);
+    *words = (struct patch_bell){.active = 1, .births = 1};
+    assert_int_equal(add(56, 1), 57);
+    assert_int_equal(words->births, 0);
+    assert_int_equal(words->active, 1);
+    assert_int_equal(words->waiting, 0);
 }
 
 static void a_dead_partner_does_not_hold_anybody(void **state)
@@ -604,10 +707,13 @@ int main(int argument_count, char **arguments)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_bell_is_these_bytes),
+        cmocka_unit_test(births_have_a_door_of_their_own),
+        cmocka_unit_test(stubs_of_births_are_these_bytes),
         cmocka_unit_test(the_jump_reaches_two_gigabytes),
         cmocka_unit_test(only_empty_functions_fit),
         cmocka_unit_test(threads_wait_for_the_answer),
         cmocka_unit_test(registers_and_flags_come_back),
+        cmocka_unit_test(a_function_of_births_does_what_it_did),
         cmocka_unit_test(a_dead_partner_does_not_hold_anybody),
         cmocka_unit_test(leaving_sets_free),
         cmocka_unit_test(signals_are_not_taken_for_death),

@@ -1,0 +1,81 @@
+#include "patch_loose.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+
+enum {
+    STACK_MOST = 256 << 10,
+    STACK_FEW = 32 << 10,
+    THREADS_MANY = 100,
+    PAGE = 4096,
+    STAT_SIZE = 1024,
+    STACK_FIELD = 26, /* startstack, counted from the state */
+};
+
+static bool is_within(const struct patch_step_range *ranges, size_t count, uint64_t address)
+{
+    for (size_t i = 0; i < count; i++)
+        if (address >= ranges[i].start && address < ranges[i].end)
+            return true;
+    return false;
+}
+
+/* To the stack's end, at most. */
+static size_t read_stack(const struct patch_memory *memory, uint64_t sp, uint64_t *words, size_t most)
+{
+    for (; most >= PAGE; most /= 2)
+        if (patch_memory_read(memory, sp & ~7ull, words, most, NULL) == BASE_OK)
+            return most;
+    most = PAGE - (sp & (PAGE - 1));
+    return patch_memory_read(memory, sp & ~7ull, words, most & ~7ull, NULL) == BASE_OK ? most & ~7ull : 0;
+}
+
+static int check_thread(const struct patch_follow_space *space, const struct patch_stop_thread *thread,
+                        const struct patch_step_range *ranges, size_t count, uint64_t *words,
+                        struct base_error *error)
+{
+    const uint32_t unfinished = PATCH_FOLLOW_NEWBORN | PATCH_FOLLOW_UNANNOUNCED | PATCH_FOLLOW_VFORKED |
+                                PATCH_FOLLOW_NEEDS | PATCH_FOLLOW_WAITS | PATCH_FOLLOW_EXECED |
+                                PATCH_FOLLOW_SET_GS | PATCH_FOLLOW_LEAVING;
+    if (thread->state != PATCH_STOP_STOPPED)
+        return base_fail(error, BASE_EBUSY, "thread %d sleeps inside the kernel", thread->tid);
+    if (thread->life & unfinished)
+        return base_fail(error, BASE_EBUSY, "thread %d is not ready", thread->tid);
+    if (is_within(ranges, count, thread->pc))
+        return base_fail(error, BASE_EBUSY, "thread %d is about to give birth", thread->tid);
+    size_t size = read_stack(&space->memory, thread->sp, words,
+                             space->stop.count > THREADS_MANY ? STACK_FEW : STACK_MOST);
+    for (size_t i = 0; i < size / sizeof *words; i++)
+        if (is_within(ranges, count, words[i]))
+            return base_fail(error, BASE_EBUSY, "thread %d comes back to where births are", thread->tid);
+    return BASE_OK;
+}
+
+int patch_loose_check(const struct patch_follow_space *space, const struct patch_step_range *ranges,
+                      size_t count, struct base_error *error)
+{
+    uint64_t *words = malloc(STACK_MOST);
+    int result = words ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
+    for (size_t i = 0; i < space->stop.count && result == BASE_OK; i++)
+        if (space->stop.threads[i].state != PATCH_STOP_GONE)
+            result = check_thread(space, &space->stop.threads[i], ranges, count, words, error);
+    free(words);
+    return result;
+}
+
+uint64_t patch_loose_image(pid_t pid)
+{
+    char path[64], text[STAT_SIZE] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "re");
+    size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file)
+        fclose(file);
+    text[size] = '\0';
+    const char *at = strrchr(text, ')'); /* the name may hold anything */
+    for (int field = 0; at && field < STACK_FIELD; field++)
+        at = strchr(at + 1, ' ');
+    return at ? strtoull(at, NULL, 10) : 0;
+}
