@@ -13,6 +13,7 @@
 #include "collect_calls_build.h"
 #include "collect_calls_clean.h"
 #include "collect_calls_detach.h"
+#include "collect_calls_loose.h"
 #include "collect_calls_read.h"
 #include "collect_calls_threads.h"
 #include "collect_record.h"
@@ -369,12 +370,15 @@ void collect_calls_tell(struct collect_calls *calls)
 {
     for (size_t i = 0; i < calls->member_count; i++) {
         struct collect_calls_space *space = calls->members[i].space;
-        if (!space || space->pid != calls->members[i].pid || space->thread_count > OFTEN_THREADS)
+        if (!space || space->pid != calls->members[i].pid)
             continue;
-        tend_blocks(space);
-        collect_calls_build_read_slots(space);
-        tell_space(calls, space, false);
-        rebind(calls, space);
+        if (space->thread_count <= OFTEN_THREADS) {
+            tend_blocks(space);
+            collect_calls_build_read_slots(space);
+            tell_space(calls, space, false);
+            rebind(calls, space);
+        }
+        collect_calls_loose_tend(space, &calls->rig); /* last: what needs a hold has had it */
     }
 }
 
@@ -694,8 +698,16 @@ static void tell_processes(struct collect_calls *calls, const struct patch_trace
     }
 }
 
+static void stir(struct collect_calls *calls, const struct patch_trace_event *event)
+{
+    struct collect_calls_space *space = space_of(calls, event->parent ? event->parent : event->pid);
+    if (space && event->kind != PATCH_TRACE_DEATH && event->kind != PATCH_TRACE_END)
+        collect_calls_loose_stir(space);
+}
+
 static void on_event(struct collect_calls *calls, const struct patch_trace_event *event)
 {
+    stir(calls, event);
     if (calls->options.untold)
         tell_processes(calls, event);
     switch ((enum patch_trace_kind)event->kind) {
@@ -732,7 +744,12 @@ static void answer_bell(struct collect_calls *calls, struct collect_calls_space 
 {
     struct base_error why = {0};
     uint64_t began = patch_target_now();
-    int result = BASE_OK;
+    int result = collect_calls_loose_take(space, &calls->rig, &why);
+    if (result < 0 && result != BASE_ENOTFOUND) {
+        note(calls, "births are not seen", &why);
+        profile_lose(calls->rig.profile, WIRE_LOSS_CALLS_UNSEEN, 1);
+    }
+    result = BASE_OK;
     collect_calls_build_read_slots(space); /* of objects that may be about to go */
     bool settled = collect_calls_bell_settled(space);
     if (settled)
@@ -905,6 +922,9 @@ static void describe(struct collect_calls *calls)
     profile_set_metaf(profile, "overhead_births", "%llu",
                       (unsigned long long)(cost.births + cost.forks + cost.execs));
     profile_set_metaf(profile, "overhead_stopped_ns", "%llu", (unsigned long long)cost.stopped_ns);
+    profile_set_metaf(profile, "overhead_followed_ns", "%llu", (unsigned long long)cost.followed_ns);
+    profile_set_metaf(profile, "overhead_traced_ns", "%llu",
+                      (unsigned long long)(cost.followed_ns - cost.loose_ns));
 }
 
 /* The helper answers after it has sent what it knew. */

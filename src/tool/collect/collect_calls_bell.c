@@ -5,6 +5,7 @@
 #include <link.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -137,6 +138,8 @@ int collect_calls_bell_listen(struct collect_calls_space *space, struct collect_
     if (room)
         listener->bells[listener->count++] = (struct heard){.bell = space->bell};
     pthread_mutex_unlock(&listener->lock);
+    if (room)
+        __atomic_store_n(&space->bell->active, 1, __ATOMIC_RELEASE);
     change_list(listener);
     return room ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
 }
@@ -173,6 +176,7 @@ void collect_calls_bell_silence(struct collect_calls_space *space)
     if (!space->bell)
         return;
     __atomic_store_n(&space->bell->active, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&space->bell->births, 0, __ATOMIC_RELEASE);
     futex_wake(&space->bell->answered);
 }
 
@@ -251,13 +255,13 @@ static int map_words(struct collect_calls_space *space, struct base_error *error
     if (words == MAP_FAILED)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     space->bell = words;
-    space->bell->active = 1;
     return BASE_OK;
 }
 
 static int make_code(const struct collect_calls_space *space, struct base_error *error)
 {
-    struct patch_x86_64_bell bell = {space->bell_words, PATCH_BELL_TIMEOUT, PATCH_BELL_ROUNDS};
+    struct patch_x86_64_bell bell = {space->bell_words, PATCH_BELL_TIMEOUT, PATCH_BELL_ROUNDS,
+                                     offsetof(struct patch_bell, active)};
     struct patch_x86_64_code code;
     patch_x86_64_code_begin(&code, space->bell_code->address);
     patch_x86_64_bell(&code, &bell);

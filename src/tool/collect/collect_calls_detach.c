@@ -41,7 +41,11 @@ static int list_changes(struct listing *listing)
             result = list_change(listing, &change);
         }
     }
-    return space->bell_set && result == BASE_OK ? list_change(listing, &space->bell_change) : result;
+    if (space->bell_set && result == BASE_OK)
+        result = list_change(listing, &space->bell_change);
+    for (size_t i = 0; i < space->loose.count && result == BASE_OK; i++)
+        result = list_change(listing, &space->loose.changes[i]);
+    return result;
 }
 
 /* BASE_ENOMEM: there is no memory for a list. */
@@ -61,14 +65,20 @@ static int undo_all(struct collect_calls_space *space, struct collect_calls_rig 
     return result;
 }
 
+static int undo_list(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                     const struct patch_memory_change *changes, size_t count, struct base_error *error)
+{
+    int result = patch_trace_stage(&rig->helper, space->pid, changes, count, error);
+    return result < 0 ? result : patch_trace_undo(&rig->helper, space->pid, error);
+}
+
 static int undo_some(struct collect_calls_space *space, struct collect_calls_rig *rig,
                      const struct patch_write *writes, size_t count, struct base_error *error)
 {
     struct patch_memory_change changes[AT_ONCE];
     for (size_t i = 0; i < count; i++)
         changes[i] = collect_calls_build_change(&writes[i]);
-    int result = patch_trace_stage(&rig->helper, space->pid, changes, count, error);
-    return result < 0 ? result : patch_trace_undo(&rig->helper, space->pid, error);
+    return undo_list(space, rig, changes, count, error);
 }
 
 /* Without memory for one list: a few at a time. */
@@ -85,11 +95,9 @@ static int put_back_by_few(struct collect_calls_space *space, struct collect_cal
             result = undone < 0 ? undone : result;
         }
     }
-    int undone = BASE_OK;
-    if (space->bell_set)
-        undone = patch_trace_stage(&rig->helper, space->pid, &space->bell_change, 1, error);
-    if (space->bell_set && undone == BASE_OK)
-        undone = patch_trace_undo(&rig->helper, space->pid, error);
+    int undone = space->bell_set ? undo_list(space, rig, &space->bell_change, 1, error) : BASE_OK;
+    result = undone < 0 ? undone : result;
+    undone = undo_list(space, rig, space->loose.changes, space->loose.count, error);
     return undone < 0 ? undone : result;
 }
 

@@ -43,6 +43,7 @@ static void free_image(struct collect_calls_image *image)
     free(image->quiet);
     free(image->imports.hashes);
     free(image->offers.items);
+    patch_births_free(&image->births);
     free(image);
 }
 

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "collect_image.h"
+#include "patch_births.h"
 #include "patch_cache.h"
 #include "patch_plan.h"
 #include "patch_slots.h"
@@ -57,6 +58,8 @@ struct collect_calls_image {
     uint64_t *slots;          /* distinct image addresses that sites go through, ascending */
     size_t slot_count;
     uint64_t linkage_low, linkage_high; /* its linkage stubs lie there: where unbound slots point */
+    bool births_known;                  /* collect_calls_loose.c has looked for them */
+    struct patch_births births;
 };
 
 struct collect_calls_images {

@@ -30,6 +30,7 @@
 #include "patch_bell.h"
 #include "patch_helper.h"
 #include "patch_slab.h"
+#include "patch_step.h"
 #include "patch_trace.h"
 
 /* What of an edge's calls in the profile came from one space. */
@@ -116,6 +117,21 @@ struct collect_calls_thread {
     uint64_t ended_ns; /* CLOCK_MONOTONIC */
 };
 
+enum { COLLECT_CALLS_BELLS = 32 };
+
+/* Letting the process go while nothing is born in it: collect_calls_loose.h. */
+struct collect_calls_loose {
+    uint64_t stirred_ns; /* when something was last born; CLOCK_MONOTONIC */
+    uint64_t failed_ns;  /* when letting go was last refused; 0: it was not */
+    unsigned failures;   /* in a row */
+    unsigned rings;      /* at which it had to be taken again */
+    uint64_t bell;       /* run-time address of the births' bell in bell_code; 0: there is none yet */
+    size_t count;        /* functions that ring */
+    struct patch_memory_change changes[COLLECT_CALLS_BELLS];
+    struct patch_step_range
+        ranges[COLLECT_CALLS_BELLS + 1]; /* where births come from; the last one: our code */
+};
+
 struct collect_calls_space {
     pid_t pid;             /* a process in it, by which the helper knows it */
     pid_t first_tid;       /* the thread that was alone at first */
@@ -150,6 +166,7 @@ struct collect_calls_space {
     uint64_t object_list;    /* its struct r_debug; 0: not known */
     struct patch_memory_change bell_change;
     bool bell_set;
+    struct collect_calls_loose loose;
 };
 
 /* A new space of process `pid`, empty. NULL: out of memory. */

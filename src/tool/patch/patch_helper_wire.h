@@ -43,6 +43,7 @@ enum patch_helper_command {
     PATCH_HELPER_WIPE,      /* address, size */
     PATCH_HELPER_LOOSEN,    /* bytes: ranges */
     PATCH_HELPER_TIGHTEN,
+    PATCH_HELPER_CLEAR, /* bytes: ranges */
     PATCH_HELPER_COMMANDS
 };
 

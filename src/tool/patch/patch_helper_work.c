@@ -6,6 +6,7 @@
 #include "patch_gap.h"
 #include "patch_helper.h"
 #include "patch_inject.h"
+#include "patch_loose.h"
 #include "patch_target.h"
 
 #define READ_MOST (64u << 20)
@@ -327,6 +328,12 @@ static int do_loosen(struct work *work, struct base_error *error)
                                work->request->size / sizeof *ranges, error);
 }
 
+static int do_clear(struct work *work, struct base_error *error)
+{
+    const struct patch_step_range *ranges = work->bytes;
+    return patch_loose_check(work->space, ranges, work->request->size / sizeof *ranges, error);
+}
+
 static int do_tighten(struct work *work, struct base_error *error)
 {
     return patch_follow_tighten(&work->server->follow, work->space, error);
@@ -382,6 +389,7 @@ static const struct {
     [PATCH_HELPER_COST] = {do_cost, NOTHING},
     [PATCH_HELPER_LOOSEN] = {do_loosen, FOLLOWED},
     [PATCH_HELPER_TIGHTEN] = {do_tighten, FOLLOWED},
+    [PATCH_HELPER_CLEAR] = {do_clear, STANDING},
 };
 
 static struct patch_follow_space *find_space(struct patch_helper_server *server, pid_t pid)

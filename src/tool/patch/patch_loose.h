@@ -4,7 +4,7 @@
  * ranges that the caller names, or comes back there: then its stack has a word that leads there - a return address, or the pc
  * in a signal's frame. Stacks are read from sp up, as far as threads are few; a word that only looks like one keeps the
  * process held, which harms nobody.
- * Private to patch_follow.c. Context: helper. */
+ * Private to patch_follow.c and patch_helper_work.c. Context: helper. */
 #ifndef PATCH_LOOSE_H
 #define PATCH_LOOSE_H
 

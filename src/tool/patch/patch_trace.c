@@ -137,6 +137,14 @@ int patch_trace_loosen(struct patch_helper *helper, pid_t pid, const struct patc
     return patch_helper_ask_values(helper, &message, ranges, error);
 }
 
+int patch_trace_clear(struct patch_helper *helper, pid_t pid, const struct patch_step_range *ranges,
+                      size_t count, struct base_error *error)
+{
+    struct patch_helper_message message = {
+        .code = PATCH_HELPER_CLEAR, .pid = pid, .size = count * sizeof *ranges};
+    return patch_helper_ask_values(helper, &message, ranges, error);
+}
+
 int patch_trace_tighten(struct patch_helper *helper, pid_t pid, struct base_error *error)
 {
     return order(helper, PATCH_HELPER_TIGHTEN, pid, 0, 0, error);

@@ -94,6 +94,11 @@ bool patch_trace_pending(const struct patch_helper *helper);
 int patch_trace_loosen(struct patch_helper *helper, pid_t pid, const struct patch_step_range *ranges,
                        size_t count, struct base_error *error);
 
+/* Of a process that is held: no thread is in one of the ranges, nor has a word on its stack that leads there. BASE_EBUSY: one
+ * has, or may have. */
+int patch_trace_clear(struct patch_helper *helper, pid_t pid, const struct patch_step_range *ranges,
+                      size_t count, struct base_error *error);
+
 /* Takes it again without stopping it; threads that ended meanwhile are DEATHs. BASE_ENOTFOUND: it has ended, or
  * runs an image that nobody told of (DEATHs and END). Other errors, as of patch_stop_begin: it stays loose. */
 int patch_trace_tighten(struct patch_helper *helper, pid_t pid, struct base_error *error);

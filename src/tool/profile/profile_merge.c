@@ -627,6 +627,7 @@ static bool is_sum(const char *key, bool *needs_all)
                              *const sometimes[] = {"overhead_stub_samples", "overhead_signals",
                                                    "overhead_signal_ns",    "overhead_births",
                                                    "overhead_stopped_ns",   "overhead_target_memory",
+                                                   "overhead_followed_ns",  "overhead_traced_ns",
                                                    "agent_memory",          "agent_memory_left"};
     *needs_all = is_in(always, sizeof always / sizeof *always, key);
     return *needs_all || is_in(sometimes, sizeof sometimes / sizeof *sometimes, key);

@@ -9,24 +9,14 @@
 /* Keys of the meta table whose values are numbers; everything else is text even when it looks like one. */
 static bool numeric(const char *key)
 {
-    static const char *const keys[] = {"start_time",
-                                       "duration_ns",
-                                       "rate_hz",
-                                       "overhead_tool_cpu_ns",
-                                       "target_cpu_ns",
-                                       "complete",
-                                       "stack_copy_bytes",
-                                       "overhead_stub_samples",
-                                       "overhead_signals",
-                                       "overhead_signal_ns",
-                                       "overhead_births",
-                                       "overhead_stopped_ns",
-                                       "overhead_target_memory",
-                                       "agent_memory",
-                                       "agent_memory_left",
-                                       "calls_setup_ns",
-                                       "calls_memory_left",
-                                       "calls_remains"};
+    static const char *const keys[] = {
+        "start_time",           "duration_ns",           "rate_hz",
+        "overhead_tool_cpu_ns", "target_cpu_ns",         "complete",
+        "stack_copy_bytes",     "overhead_stub_samples", "overhead_signals",
+        "overhead_signal_ns",   "overhead_births",       "overhead_stopped_ns",
+        "overhead_followed_ns", "overhead_traced_ns",    "overhead_target_memory",
+        "agent_memory",         "agent_memory_left",     "calls_setup_ns",
+        "calls_memory_left",    "calls_remains"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!strcmp(key, keys[i]))
             return true;

@@ -1,0 +1,144 @@
+"""A process is let go while nothing is born in it, and every birth is seen all the same: counts are exact, signals are free."""
+import os
+import re
+import signal
+import subprocess
+import time
+
+import calls
+import tally
+import tap
+
+
+def steps_of(output, word):
+    """The steps before which the program found itself `word`: loose, held."""
+    return re.findall(rf"^{word} (.*)$", output, re.MULTILINE)
+
+
+def meta(profile, key):
+    return int(profile.rows(f"select value from meta where key = '{key}'")[0][0])
+
+
+def exact(context, steps, births, least=2):
+    """All steps were waited for without a tracer, and every process's calls are as it says."""
+    profile = calls.counted(context, [context.program("calls_loose"), *steps])
+    told = steps_of(profile.output, "loose")
+    for step in set(steps) - {"leaf"}:
+        context.check(step in told, f"not loose before {step}: {calls.other_lines(profile.output)}")
+    context.equal(steps_of(profile.output, "held"), [], "steps at which it was held")
+    calls.check(context, profile, by_process=True, least=least)
+    context.equal(meta(profile, "overhead_births"), births + 1, "births and images")  # the program's own image
+    context.equal(profile.rows("select reason, count from losses"), [], "what is lost")
+    followed, traced = meta(profile, "overhead_followed_ns"), meta(profile, "overhead_traced_ns")
+    context.check(0 < traced < followed, f"traced for {traced} ns of {followed}")
+    return profile
+
+
+@tap.case
+def threads(context):
+    exact(context, ["threads", "threads"], 8)
+
+
+@tap.case
+def forks(context):
+    """The child is let go as well, and has a thread then."""
+    profile = exact(context, ["fork"], 2, 4)
+    context.check("child" in steps_of(profile.output, "loose"), "the child was not let go")
+
+
+@tap.case
+def other_births(context):
+    """syscall(2), a signal handler that forks."""
+    exact(context, ["raw", "handler"], 2, 4)
+
+
+@tap.case
+def spawns(context):
+    """Children in their parent's memory, and the images that they run."""
+    exact(context, ["vfork", "spawn"], 4, 4)
+
+
+@tap.case
+def shell_and_image(context):
+    exact(context, ["system", "exec", "leaf"], 5, 4)
+
+
+@tap.case
+def signals_are_free(context):
+    profile = exact(context, ["signals"], 0)
+    before, during = map(int, re.search(r"^signals (\d+) (\d+)$", profile.output, re.MULTILINE).groups())
+    traced = meta(profile, "overhead_signals")
+    context.note(f"{before} signals came until it was loose, {during} while it was, {traced} were traced")
+    context.check(during > 1000, f"only {during} signals")
+    context.check(traced <= before + during // 4, f"{traced} signals were traced, {before} had come until it was loose")
+
+
+def loose_forever(context):
+    """A recorded process that is loose, and its recorder."""
+    process = tally.start(context, [context.program("calls_loose"), "threads", "forever"], stdin=subprocess.PIPE,
+                          env=dict(os.environ, CALLS_WAIT="1"))
+    process.stdout.readline()
+    recorder = tally.start(context, [context.tally, "record", *calls.options(), "-o", context.path("profile"), "-p", str(process.pid)])
+    tally.wait_for(lambda: recorder.poll() is not None or calls.counting(process.pid), 20)
+    return process, recorder
+
+
+@tap.case
+def attached(context):
+    """A process that runs already, with threads; detaching puts every byte back."""
+    process, recorder = loose_forever(context)
+    process.stdin.write(b"g")
+    process.stdin.flush()
+    for step in ("threads", "forever"):
+        context.equal(process.stdout.readline().decode(), f"loose {step}\n", "what the program says")
+    context.equal(calls.tracers(process.pid), {}, "tracers while it is recorded")
+    recorder.send_signal(signal.SIGINT)
+    result = tally.finish(recorder, 60)
+    context.equal(result.status, 0, f"status of tally ({result.text()})")
+    calls.is_untouched(context, process.pid)
+    context.check(process.poll() is None, "the program has ended")
+    process.kill()
+
+
+@tap.case
+def killed_while_loose(context):
+    """Tally is gone: the births that follow wait for nobody, and a later tally cleans up."""
+    process, recorder = loose_forever(context)
+    began = tally.wait_for(lambda: calls.changed_text(process.pid) and not calls.tracers(process.pid), 20)
+    context.check(began, f"it was not let go: {calls.tracers(process.pid)}")
+    recorder.kill()
+    recorder.communicate()
+    time.sleep(0.2)
+    start = time.monotonic()
+    process.stdin.write(b"g")
+    process.stdin.flush()
+    time.sleep(0.5)
+    context.check(process.poll() is None, f"the target died ({process.returncode})")
+    context.check(len(os.listdir(f"/proc/{process.pid}/task")) == 1, "its threads have not ended")
+    context.note(f"its threads came and went in {time.monotonic() - start:.1f} s")
+    result = tally.run(context, [context.tally, "detach", "-p", str(process.pid)])
+    context.equal(result.status, 0, f"status of detach ({result.text()})")
+    calls.is_untouched(context, process.pid, "after detach")
+    process.kill()
+
+
+@tap.case
+def stopped_while_loose(context):
+    """A tally that is stopped answers no bell: the thread is born after the bell's patience, and the target lives."""
+    process, recorder = loose_forever(context)
+    context.check(tally.wait_for(lambda: calls.changed_text(process.pid) and not calls.tracers(process.pid), 20), "it was not let go")
+    recorder.send_signal(signal.SIGSTOP)
+    process.stdin.write(b"g")
+    process.stdin.flush()
+    time.sleep(1)
+    context.check(process.poll() is None, "the target died")
+    recorder.send_signal(signal.SIGCONT)
+    context.equal(process.stdout.readline().decode(), "loose forever\n", "the target goes on, seen")
+    recorder.send_signal(signal.SIGINT)
+    result = tally.finish(recorder, 60)
+    context.equal(result.status, 0, f"status of tally ({result.text()})")
+    calls.is_untouched(context, process.pid)
+    process.kill()
+
+
+tap.run()
