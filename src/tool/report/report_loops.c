@@ -245,7 +245,7 @@ static void add_lines(const struct loops *loops, struct report_table *table, con
     report_span_text(span, &text);
     const char *colon = strrchr(base_text_string(&text), ':');
     base_text_add(&numbers, colon ? colon : "");
-    base_text_add(&numbers, irreducible ? " (several ways in)" : "");
+    base_text_add(&numbers, !irreducible ? "" : shows_images(loops) ? " (several ways in)" : "*");
     if (colon)
         text.data[colon - text.data] = '\0';
     report_table_cell_tail(table, base_text_string(&text), base_text_string(&numbers), ascii);
@@ -332,6 +332,13 @@ static void print_notes(struct loops *loops)
 {
     struct report_context *context = loops->context;
     struct base_text words = {0};
+    bool starred = false;
+    for (size_t i = 0; i < loops->shown && !shows_images(loops); i++)
+        starred |= loop_of(loops, loops->order[i])->irreducible;
+    if (starred) {
+        base_text_add(&words, "* has several ways in");
+        print_words(loops, &words);
+    }
     for (size_t i = 0; i < loops->binary_count; i++) {
         const struct report_binary *binary = &loops->binaries[i];
         if (binary->elf)
