@@ -66,15 +66,14 @@ int patch_agent_read(struct patch_agent_access *access, uint64_t address, void *
 
 /* --- places --- */
 
-/* Near where the kernel puts things by itself, for nobody else expects memory anywhere else: the largest gap's upper end. */
+/* Near where the kernel puts things by itself, for nobody else expects memory anywhere else: the upper end of the highest gap with
+ * room to spare, or else of the largest. */
 static bool find_place(const struct elf_maps *maps, uint64_t size, uint64_t *address)
 {
     uint64_t from = LOWEST, start = 0, end = 0;
     for (size_t i = 0; i <= maps->count; i++) {
-        uint64_t to = i < maps->count ? maps->items[i].start : HIGHEST;
-        if (to > HIGHEST)
-            to = HIGHEST;
-        if (to > from && to - from > end - start) {
+        uint64_t to = i < maps->count && maps->items[i].start < HIGHEST ? maps->items[i].start : HIGHEST;
+        if (to > from && (to - from > end - start || to - from > size + 4 * ROOM_ABOVE)) {
             start = from;
             end = to;
         }

@@ -126,13 +126,13 @@ int patch_agent_leave(struct patch_helper *helper, pid_t pid, bool held, bool (*
 
 /* --- exec: a thread rang before its execve, and waits --- */
 
-/* From now on the process's execs are events. It goes on as it was; who rang may be answered when this has returned. Serves a
- * command that is about to be launched, too. */
-int patch_agent_expect_exec(struct patch_helper *helper, pid_t pid, struct base_error *error);
+/* From now on execs of the process of thread `tid` are events. It goes on as it was; who rang may be answered when this has returned.
+ * Serves a command that is about to be launched, too. */
+int patch_agent_expect_exec(struct patch_helper *helper, pid_t tid, struct base_error *error);
 /* Takes one event of the helper (patch_trace_next). True: process event->pid stands in a new image: load with `held`, then
  * patch_agent_let_go. All else is answered here. */
 bool patch_agent_take_event(struct patch_helper *helper, const struct patch_trace_event *event);
-/* It is traced no more. Also when its exec failed, or is not awaited any longer. */
-void patch_agent_let_go(struct patch_helper *helper, pid_t pid);
+/* The process of thread `tid` is traced no more. Also when its exec failed, or is not awaited any longer. */
+void patch_agent_let_go(struct patch_helper *helper, pid_t tid);
 
 #endif

@@ -1,9 +1,17 @@
 /* Waiting for an exec, traced for no longer than that. */
 #include "patch_agent.h"
+#include "patch_target.h"
 
-int patch_agent_expect_exec(struct patch_helper *helper, pid_t pid, struct base_error *error)
+static pid_t process_of(pid_t tid)
+{
+    struct patch_target_facts facts;
+    return patch_target_facts(tid, tid, &facts) == BASE_OK && facts.process > 0 ? facts.process : tid;
+}
+
+int patch_agent_expect_exec(struct patch_helper *helper, pid_t tid, struct base_error *error)
 {
     const uint64_t keep = PATCH_TRACE_KEEP;
+    pid_t pid = process_of(tid);
     int result = patch_trace_follow(helper, pid, error);
     if (result == BASE_OK && (result = patch_trace_give(helper, pid, &keep, 1, error)) < 0)
         patch_trace_leave(helper, pid, NULL);
@@ -23,7 +31,7 @@ bool patch_agent_take_event(struct patch_helper *helper, const struct patch_trac
     return false;
 }
 
-void patch_agent_let_go(struct patch_helper *helper, pid_t pid)
+void patch_agent_let_go(struct patch_helper *helper, pid_t tid)
 {
-    patch_trace_leave(helper, pid, NULL);
+    patch_trace_leave(helper, process_of(tid), NULL);
 }

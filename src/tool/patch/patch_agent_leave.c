@@ -26,6 +26,8 @@ enum {
     STACK_FEW = 64 << 10,
     THREADS_MANY = 64,
     SLOTS_MOST = 1 << 20,
+    FUNCTION_NEAR = 256, /* bytes of a function */
+    WORDS_NEAR = 16,
     REGIONS_MOST = 4096,
     SIGNAL_PC =
         22 /* words from the start of struct rt_sigframe to its saved rip (arch/x86/include/asm/sigframe.h) */
@@ -49,6 +51,8 @@ struct leaving {
     struct patch_agent_access access;
     struct found ours;
     struct counts counts;
+    uint64_t *functions; /* that are or were hooked */
+    size_t function_count, function_capacity;
     uint64_t region, region_size;
     struct patch_memory_change *changes;
     size_t count, capacity;
@@ -150,9 +154,13 @@ static bool counts_somebody(const struct leaving *leaving)
         uint32_t tid, inside;
     } threads[WIRE_AGENT_THREADS];
     struct iovec local = {threads, sizeof threads}, remote[WIRE_AGENT_THREADS];
-    bool inside = false;
+    struct wire_agent_process process;
+    struct iovec head = {&process, sizeof process};
+    struct iovec there = {(void *)(uintptr_t)leaving->counts.process, sizeof process};
     if (leaving->counts.process == 0)
         return false;
+    bool inside = process_vm_readv(leaving->access.pid, &head, 1, &there, 1, 0) != (ssize_t)sizeof process ||
+                  process.unrecorded != 0;
     for (uint64_t i = 0; i < WIRE_AGENT_THREADS; i++) {
         uint64_t at = leaving->counts.threads + i * WIRE_AGENT_THREAD_BYTES;
         remote[i] = (struct iovec){(void *)(uintptr_t)at, sizeof threads[i]};
@@ -171,6 +179,9 @@ static int add_change(struct leaving *leaving, const struct patch_x86_64_wrap *w
     const size_t jump = PATCH_X86_64_WRAP_JUMP;
     struct patch_memory_change change = {.address = wrap->hook.function, .length = jump};
     uint8_t live[PATCH_X86_64_WRAP_JUMP];
+    if (!base_array_room(leaving->functions, leaving->function_count, leaving->function_capacity))
+        return no_memory(leaving->error);
+    leaving->functions[leaving->function_count++] = change.address;
     patch_x86_64_wrap_jump(wrap->hook.function, slot, change.before);
     memcpy(change.after, wrap->old, jump);
     if (patch_agent_read(&leaving->access, change.address, live, jump) < 0 ||
@@ -304,9 +315,21 @@ static bool is_in_signal_frame(const struct leaving *leaving, const uint64_t *wo
            memcmp(code, sigreturn_code, sizeof code) == 0;
 }
 
-static bool stack_leads_here(const struct leaving *leaving, uint64_t sp, uint64_t *words, size_t size)
+/* A thread in execve is not counted while it is in there, for nothing can take the count back if it does not return. */
+static bool is_in_hooked(const struct leaving *leaving, uint64_t pc)
+{
+    for (size_t i = 0; i < leaving->function_count; i++)
+        if (pc - leaving->functions[i] < FUNCTION_NEAR)
+            return true;
+    return false;
+}
+
+static bool stack_leads_here(const struct leaving *leaving, const struct patch_stop_thread *thread,
+                             uint64_t *words, size_t size)
 {
     bool counted = leaving->counts.process || leaving->busy != NULL;
+    ssize_t near = counted && is_in_hooked(leaving, thread->pc) ? WORDS_NEAR : 0;
+    uint64_t sp = thread->sp;
     ssize_t got = 0;
     for (size_t most = size; most >= PATCH_AGENT_PAGE && got <= 0;
          most /= 2) { /* to the stack's end, at most */
@@ -314,7 +337,8 @@ static bool stack_leads_here(const struct leaving *leaving, uint64_t sp, uint64_
         got = process_vm_readv(leaving->access.pid, &local, 1, &remote, 1, 0);
     }
     for (ssize_t i = 0; i < got / 8; i++)
-        if (is_ours(leaving, words[i]) && (!counted || is_in_signal_frame(leaving, words, (size_t)i)))
+        if (is_ours(leaving, words[i]) &&
+            (!counted || i < near || is_in_signal_frame(leaving, words, (size_t)i)))
             return true;
     return got <= 0;
 }
@@ -335,7 +359,7 @@ static int look_for_users(struct leaving *leaving)
     for (size_t i = 0; i < count && !used; i++)
         used = threads[i].state != PATCH_STOP_GONE &&
                (threads[i].state != PATCH_STOP_STOPPED || is_ours(leaving, threads[i].pc) ||
-                stack_leads_here(leaving, threads[i].sp, words, size));
+                stack_leads_here(leaving, &threads[i], words, size));
     free(words);
     free(threads);
     return used;
@@ -401,5 +425,6 @@ int patch_agent_leave(struct patch_helper *helper, pid_t pid, bool held, bool (*
     patch_agent_go(&leaving.access, held);
     free(leaving.ours.items);
     free(leaving.changes);
+    free(leaving.functions);
     return result;
 }

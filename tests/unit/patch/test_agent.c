@@ -5,6 +5,8 @@
  * The probe (agent_probe.c) counts calls; the programs (agent_target.c) know how many they made. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -15,7 +17,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -50,8 +54,9 @@ struct tally {
     uint8_t *region;
     uint64_t *words; /* in it, the probe's */
     uint32_t *inside;
-    uint64_t seen; /* rings answered */
     int status;
+    bool (*constrain)(void); /* in the program, before it begins; NULL: nothing */
+    bool refuses;            /* prepare fails */
 };
 
 static void must(int result, const struct base_error *error)
@@ -150,6 +155,8 @@ static int prepare(void *context, struct patch_agent *agent, struct base_error *
 {
     struct tally *tally = context;
     const uint64_t *before = tally->words;
+    if (tally->refuses)
+        return base_fail(error, BASE_EFORMAT, "nothing doing");
     uint8_t *region =
         mmap(NULL, region_size(), PROT_READ | PROT_WRITE, MAP_SHARED, patch_agent_region_file(agent), 0);
     assert_ptr_not_equal(region, MAP_FAILED);
@@ -209,7 +216,7 @@ static void start(struct tally *tally, const char *target, const char *mode, con
         char byte;
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         prctl(PR_SET_PTRACER, (unsigned long)tally->helper.pid, 0ul, 0ul, 0ul);
-        if (read(go[0], &byte, 1) == 1)
+        if (read(go[0], &byte, 1) == 1 && (!tally->constrain || tally->constrain()))
             execv(target, (char *const *)(uintptr_t)argv);
         _exit(99);
     }
@@ -581,6 +588,197 @@ static void test_tally_may_die_at_any_moment(void **state)
     finish(&tally);
 }
 
+/* --- refusals: a message, and a program as it was --- */
+
+static void begin_constrained(struct tally *tally, const char *target, bool (*constrain)(void))
+{
+    *tally = begin("probe_count");
+    tally->constrain = constrain;
+    plan(tally);
+    begin_loop(tally, target, "loop", "2");
+}
+
+static void must_be_refused(struct tally *tally, int code, const char *words)
+{
+    struct base_error error = {0};
+    unsigned before, after;
+    nap_us(30000); /* what it maps itself at its start */
+    ours_in(tally->pid, &before);
+    int result = load(tally, tally->pid, false, &error);
+    if (result != code || !strstr(error.text, words))
+        print_message("# %d: %s\n", result, error.text);
+    assert_int_equal(result, code);
+    assert_non_null(strstr(error.text, words));
+    ours_in(tally->pid, &after);
+    assert_int_equal(after, before);
+    assert_true(patch_child_is_free(tally->pid));
+}
+
+static bool forbid(unsigned call, uint32_t answer, unsigned argument, uint32_t bits)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(offsetof(struct seccomp_data, args) + 8 * argument)),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, answer),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof *code, code};
+    return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+static bool without_memory_files(void)
+{
+    return forbid(SYS_memfd_create, SECCOMP_RET_KILL_PROCESS, 1, ~0u);
+}
+
+static bool without_new_code(void)
+{
+    return forbid(SYS_mmap, SECCOMP_RET_ERRNO | EPERM, 2, PROT_EXEC);
+}
+
+static bool with_little_space(void)
+{
+    return !setrlimit(RLIMIT_AS, &(struct rlimit){128 << 20, 128 << 20});
+}
+
+static bool with_no_writable_code(void)
+{
+    prctl(65 /* PR_SET_MDWE, Linux 6.3; elsewhere a program like any other */, 1, 0, 0, 0);
+    return true;
+}
+
+static const char *static_target(void)
+{
+    for (int i = 0; i < target_count; i++)
+        if (strlen(targets[i]) > 7 && !strcmp(targets[i] + strlen(targets[i]) - 7, "_static"))
+            return targets[i];
+    return targets[0];
+}
+
+static void test_what_a_program_forbids_is_said(void **state)
+{
+    (void)state;
+    struct tally tally;
+    begin_constrained(&tally, targets[0], without_memory_files);
+    must_be_refused(&tally, BASE_EPERMISSION, "memfd_create");
+    end(&tally);
+    finish(&tally);
+    begin_constrained(&tally, static_target(), without_new_code);
+    must_be_refused(&tally, BASE_EUNSUPPORTED, "may not execute new memory");
+    end(&tally);
+    finish(&tally);
+    begin_constrained(&tally, static_target(), with_little_space);
+    must_be_refused(&tally, BASE_ENOMEM, "--agent-memory");
+    end(&tally);
+    finish(&tally);
+}
+
+static void test_forbidding_writable_code_is_no_hindrance(void **state)
+{
+    (void)state;
+    struct base_error error = {0};
+    struct patch_agent_left left;
+    struct tally tally;
+    begin_constrained(&tally, targets[0], with_no_writable_code);
+    must(load(&tally, tally.pid, false, &error), &error);
+    wait_for_more(&tally);
+    must_leave(&tally, tally.pid, &left);
+    assert_int_equal(left.bytes_left, 0);
+    end(&tally);
+    finish(&tally);
+}
+
+static void test_others_who_are_there_are_named(void **state)
+{
+    (void)state;
+    struct base_error error = {0};
+    struct patch_agent_left left;
+    struct tally tally;
+    begin_constrained(&tally, targets[0], NULL);
+    assert_int_equal(ptrace(PTRACE_SEIZE, tally.pid, 0, 0), 0);
+    assert_int_equal(load(&tally, tally.pid, false, &error), BASE_EBUSY);
+    assert_int_equal(ptrace(PTRACE_INTERRUPT, tally.pid, 0, 0), 0);
+    assert_int_equal(waitpid(tally.pid, &tally.status, __WALL), tally.pid);
+    assert_int_equal(ptrace(PTRACE_DETACH, tally.pid, 0, 0), 0);
+    base_error_clear(&error);
+    tally.refuses = true;
+    must_be_refused(&tally, BASE_EFORMAT, "nothing doing");
+    tally.refuses = false;
+    must(load(&tally, tally.pid, false, &error), &error);
+    must_be_refused(&tally, BASE_EBUSY, "has an agent already");
+    wait_for_more(&tally);
+    must_leave(&tally, tally.pid, &left);
+    assert_int_equal(left.bytes_left, 0);
+    must_leave(&tally, tally.pid, &left); /* nothing is there, nothing happens */
+    assert_int_equal(left.mappings + left.places, 0);
+    end(&tally);
+    assert_int_equal(load(&tally, tally.pid, false, NULL), BASE_ENOTFOUND);
+    finish(&tally);
+}
+
+/* --- a process that lies about what lies in it --- */
+
+static uint8_t *lie(uint64_t magic)
+{
+    int file = memfd_create(PATCH_AGENT_NAME, MFD_CLOEXEC);
+    if (ftruncate(file, 65536))
+        return NULL;
+    uint64_t *words = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    for (int i = 0; i < 65536 / 8; i++)
+        words[i] = (uint64_t)rand() << 33 ^ (uint64_t)rand() << 12 ^ (uint64_t)rand();
+    words[0] = magic;
+    words[1] = PATCH_AGENT_VERSION | 0xffffff00ull << 32;
+    uint8_t *there = mmap(NULL, 65536, PROT_READ | PROT_EXEC, MAP_SHARED, file, 0);
+    struct patch_agent_home *home = (void *)words;
+    if (magic == PATCH_AGENT_HOME) {
+        home->version = PATCH_AGENT_VERSION;
+        home->count = 3;
+        home->ranges[0] = (struct patch_agent_range){(uint64_t)(uintptr_t)there, 4096, 1, 0};
+        home->ranges[1] = (struct patch_agent_range){0x10000, ~0ull << 12, 0, 0};
+        home->ranges[2] = (struct patch_agent_range){(uint64_t)(uintptr_t)words, ~0ull, 0, 0};
+    }
+    close(file);
+    munmap(words, 65536);
+    return there;
+}
+
+static int run_liar(struct patch_child_shared *shared)
+{
+    volatile uint64_t kept[512];
+    srand((unsigned)getpid());
+    for (int i = 0; i < 3; i++)
+        if (!lie(PATCH_AGENT_SLAB) || !lie(PATCH_AGENT_HOME) || !lie((uint64_t)rand()))
+            return 3;
+    for (unsigned i = 0; i < 512; i++)
+        kept[i] = i;
+    patch_child_ready(shared);
+    while (!atomic_load(&shared->stop))
+        nap_us(1000);
+    for (unsigned i = 0; i < 512; i++)
+        if (kept[i] != i)
+            patch_child_wrong(shared, "memory", (long)i);
+    return 0;
+}
+
+static void test_liars_harm_nobody(void **state)
+{
+    (void)state;
+    struct base_error error = {0};
+    struct patch_helper helper;
+    must(patch_helper_begin(&helper, &error), &error);
+    for (int i = 0; i < 5; i++) {
+        struct patch_agent_left left;
+        struct patch_child child = patch_child_start(run_liar, 0);
+        must(patch_agent_leave(&helper, child.pid, false, NULL, NULL, &left, &error), &error);
+        assert_true(left.mappings >= 9);
+        assert_int_equal(left.places, 0);
+        assert_int_equal(patch_child_finish(&child), 0);
+    }
+    patch_helper_end(&helper);
+}
+
 static int run_all(void)
 {
     const struct CMUnitTest tests[] = {
@@ -592,6 +790,10 @@ static int run_all(void)
         cmocka_unit_test(test_a_child_is_left_by_itself),
         cmocka_unit_test(test_who_sleeps_inside_is_waited_for),
         cmocka_unit_test(test_tally_may_die_at_any_moment),
+        cmocka_unit_test(test_what_a_program_forbids_is_said),
+        cmocka_unit_test(test_forbidding_writable_code_is_no_hindrance),
+        cmocka_unit_test(test_others_who_are_there_are_named),
+        cmocka_unit_test(test_liars_harm_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
