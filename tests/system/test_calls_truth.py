@@ -198,6 +198,20 @@ def wait_until_counted(context, pid, recorder):
     return recorder.poll() is None
 
 
+def callees_of(context, program, arguments):
+    profile = calls.counted(context, [context.program(program), *arguments])
+    return sorted(row[2:] for row in calls.edges(profile) if row[1] == "lazy_compare")
+
+
+@tap.case
+def bound_until_the_end(context):
+    """What was bound lazily has its own name also in a program that ends before anybody looks: that of one that lasts."""
+    long, short = callees_of(context, "calls_lazy", ["900"]), callees_of(context, "calls_lazy", [])
+    context.note(f"lazy_compare calls {long}")
+    context.equal(sum(calls for _, _, calls in long), 2000, "calls")
+    context.equal(short, long, "callees of the short one")
+
+
 @tap.case
 def attach_threads(context):
     profile = attached(context, [context.program("calls_threads"), "fixed", "4", "30000"])

@@ -92,6 +92,8 @@ int collect_calls_new(const struct collect_calls_options *options, struct collec
     calls->rig.helper.socket = -1;
     int result = patch_helper_begin(&calls->rig.helper, error);
     if (result == BASE_OK)
+        result = patch_trace_tell_endings(&calls->rig.helper, error);
+    if (result == BASE_OK)
         result = collect_calls_images_init(&calls->rig.images, processes->images, &options->wish, error);
     if (result == BASE_OK)
         result = collect_calls_listener_new(&calls->listener, error);
@@ -661,6 +663,15 @@ static void on_death(struct collect_calls *calls, const struct patch_trace_event
     thread->ended_ns = patch_target_now();
 }
 
+/* What ld.so has bound since the slots were last read. */
+static void on_ending(struct collect_calls *calls, const struct patch_trace_event *event)
+{
+    struct collect_calls_space *space = space_of(calls, event->pid);
+    if (space && space->pid == event->pid)
+        collect_calls_build_read_slots(space);
+    patch_trace_let_end(&calls->rig.helper, event->pid, NULL);
+}
+
 static void on_stranger(struct collect_calls *calls, const struct patch_trace_event *event)
 {
     struct collect_calls_space *space = space_of(calls, event->pid);
@@ -701,7 +712,8 @@ static void tell_processes(struct collect_calls *calls, const struct patch_trace
 static void stir(struct collect_calls *calls, const struct patch_trace_event *event)
 {
     struct collect_calls_space *space = space_of(calls, event->parent ? event->parent : event->pid);
-    if (space && event->kind != PATCH_TRACE_DEATH && event->kind != PATCH_TRACE_END)
+    if (space && event->kind != PATCH_TRACE_DEATH && event->kind != PATCH_TRACE_ENDING &&
+        event->kind != PATCH_TRACE_END)
         collect_calls_loose_stir(space);
 }
 
@@ -731,6 +743,9 @@ static void on_event(struct collect_calls *calls, const struct patch_trace_event
         break;
     case PATCH_TRACE_STRANGER:
         on_stranger(calls, event);
+        break;
+    case PATCH_TRACE_ENDING:
+        on_ending(calls, event);
         break;
     case PATCH_TRACE_END:
         remove_member(calls, event->pid);

@@ -27,6 +27,7 @@
 #define LEAVE_LOOKS   50
 #define LEAVE_NS      20000
 #define TRIES         3 /* of what must not fail */
+#define ENDING_NS     (200 * MILLISECOND)
 
 /* --- tables --- */
 
@@ -365,6 +366,7 @@ static void be_born(struct patch_follow *follow, struct patch_follow_space *spac
     uint64_t gs;
     thread->life &= ~(uint32_t)(PATCH_FOLLOW_NEWBORN | PATCH_FOLLOW_UNANNOUNCED);
     thread->life |= PATCH_FOLLOW_KNOWN;
+    patch_stop_set_options(&space->stop, thread);
     if (thread->life & (PATCH_FOLLOW_VFORKED | PATCH_FOLLOW_LEAVING))
         return;
     if (thread->life & PATCH_FOLLOW_FORKED) {
@@ -550,6 +552,7 @@ static void arrive_in_image(struct patch_follow *follow, struct patch_follow_spa
                             struct patch_stop_thread *thread)
 {
     thread->life &= ~(uint32_t)PATCH_FOLLOW_EXECED;
+    patch_stop_set_options(&space->stop, thread);
     if (thread->life & PATCH_FOLLOW_LEAVING)
         return;
     hold_new(space);
@@ -595,6 +598,54 @@ static struct patch_follow_space *become(struct patch_follow *follow, struct pat
     return space;
 }
 
+/* --- ends --- */
+
+void patch_follow_tell_endings(struct patch_follow *follow)
+{
+    follow->follower.first_options = PTRACE_O_TRACEEXIT;
+}
+
+static void leave_life(pid_t tid)
+{
+    for (int i = 0; i < TRIES && ptrace(PTRACE_CONT, tid, 0, 0); i++)
+        ; /* one that was killed goes by itself */
+}
+
+void patch_follow_let_end(struct patch_follow_process *process)
+{
+    if (process->ending_since)
+        leave_life(process->pid);
+    process->ending_since = 0;
+}
+
+/* A first thread stands in its exit: nothing of the program runs on it any more, and the memory is there still. */
+static void about_to_end(struct patch_follow *follow, const struct patch_follow_space *space,
+                         struct patch_stop_thread *thread)
+{
+    struct patch_follow_process *process = patch_follow_process(follow, thread->process);
+    thread->state = PATCH_STOP_KERNEL;
+    if (!process || process->leaving || process->space != space || thread->tid != process->pid) {
+        leave_life(thread->tid);
+        return;
+    }
+    process->ending_since = patch_target_now();
+    emit_thread(follow, PATCH_TRACE_ENDING, thread, 0);
+}
+
+/* Returns whether one waits still. */
+static bool let_end_late(struct patch_follow *follow)
+{
+    uint64_t now = patch_target_now();
+    bool waits = false;
+    for (size_t i = 0; i < follow->process_count; i++) {
+        struct patch_follow_process *process = &follow->processes[i];
+        if (process->ending_since && now - process->ending_since > ENDING_NS)
+            patch_follow_let_end(process);
+        waits = waits || process->ending_since;
+    }
+    return waits;
+}
+
 /* --- what the stops tell --- */
 
 static void end_thread(struct patch_follow *follow, struct patch_follow_space *space,
@@ -637,6 +688,8 @@ static struct patch_stop *told(void *context, struct patch_stop *stop, pid_t tid
         end_thread(follow, space, thread, status);
     else if (event == PTRACE_EVENT_STOP && thread->state == PATCH_STOP_STOPPED)
         arrive(follow, space, thread);
+    else if (event == PTRACE_EVENT_EXIT)
+        about_to_end(follow, space, thread);
     else if (event == PTRACE_EVENT_EXEC)
         return &become(follow, space, thread->process)->stop;
     else if (event == PTRACE_EVENT_CLONE || event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK)
@@ -650,8 +703,9 @@ static struct patch_stop *told(void *context, struct patch_stop *stop, pid_t tid
 
 void patch_follow_begin(struct patch_follow *follow)
 {
-    *follow = (struct patch_follow){.follower = {follow, told, found, resume},
-                                    .ends = epoll_create1(EPOLL_CLOEXEC)};
+    *follow =
+        (struct patch_follow){.follower = {.context = follow, .told = told, .found = found, .resume = resume},
+                              .ends = epoll_create1(EPOLL_CLOEXEC)};
 }
 
 /* An exec of a process whose first thread had ended before it was followed: the number is new to us. */
@@ -684,7 +738,7 @@ int patch_follow_take(struct patch_follow *follow, pid_t tid, int status)
 
 bool patch_follow_poll(struct patch_follow *follow, uint64_t deadline)
 {
-    bool waits = false;
+    bool waits = let_end_late(follow);
     adopt_orphans(follow);
     drop_empty_spaces(follow);
     for (size_t i = 0; i < follow->space_count; i++) {
@@ -843,6 +897,7 @@ size_t patch_follow_leave(struct patch_follow *follow, pid_t pid)
         return 0;
     struct patch_follow_space *space = process->space;
     forget_loose(follow, space);
+    patch_follow_let_end(process);
     set_leaving(process, true);
     if (!has_thread(space, pid))
         drop_process(follow, process); /* none was seized */

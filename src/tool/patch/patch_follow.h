@@ -68,6 +68,8 @@ struct patch_follow_process {
     bool leaving; /* nothing is told of it */
     struct patch_follow_space *space;
     uint64_t since; /* monotonic ns */
+    uint64_t
+        ending_since; /* its first thread stands in its exit, for tally to look at the memory; 0: it does not */
     struct patch_trace_cost cost;
 };
 
@@ -125,6 +127,10 @@ int patch_follow_tighten(struct patch_follow *follow, struct patch_follow_space 
                          struct base_error *error);
 /* Tells of loose processes that have ended. To be called when `ends` is readable. */
 void patch_follow_look_for_ends(struct patch_follow *follow);
+
+/* From now on: ends of first threads are told before they happen. */
+void patch_follow_tell_endings(struct patch_follow *follow);
+void patch_follow_let_end(struct patch_follow_process *process);
 
 /* Of a process, or of all that are and were: pid 0. False: it is not followed. */
 bool patch_follow_cost(const struct patch_follow *follow, pid_t pid, struct patch_trace_cost *cost);

@@ -44,6 +44,8 @@ enum patch_helper_command {
     PATCH_HELPER_LOOSEN,    /* bytes: ranges */
     PATCH_HELPER_TIGHTEN,
     PATCH_HELPER_CLEAR, /* bytes: ranges */
+    PATCH_HELPER_TELL_ENDINGS,
+    PATCH_HELPER_LET_END,
     PATCH_HELPER_COMMANDS
 };
 

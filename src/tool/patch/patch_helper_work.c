@@ -328,6 +328,20 @@ static int do_loosen(struct work *work, struct base_error *error)
                                work->request->size / sizeof *ranges, error);
 }
 
+static int do_tell_endings(struct work *work, struct base_error *error)
+{
+    (void)error;
+    patch_follow_tell_endings(&work->server->follow);
+    return BASE_OK;
+}
+
+static int do_let_end(struct work *work, struct base_error *error)
+{
+    (void)error;
+    patch_follow_let_end(patch_follow_process(&work->server->follow, work->request->pid));
+    return BASE_OK;
+}
+
 static int do_clear(struct work *work, struct base_error *error)
 {
     const struct patch_step_range *ranges = work->bytes;
@@ -390,6 +404,8 @@ static const struct {
     [PATCH_HELPER_LOOSEN] = {do_loosen, FOLLOWED},
     [PATCH_HELPER_TIGHTEN] = {do_tighten, FOLLOWED},
     [PATCH_HELPER_CLEAR] = {do_clear, STANDING},
+    [PATCH_HELPER_TELL_ENDINGS] = {do_tell_endings, NOTHING},
+    [PATCH_HELPER_LET_END] = {do_let_end, FOLLOWED},
 };
 
 static struct patch_follow_space *find_space(struct patch_helper_server *server, pid_t pid)

@@ -106,6 +106,19 @@ void patch_stop_free(struct patch_stop *stop)
 
 /* --- taking threads --- */
 
+static int options_of(const struct patch_stop *stop, pid_t process, pid_t tid)
+{
+    if (!stop->follower)
+        return OPTIONS;
+    return FOLLOWING | (process == tid ? stop->follower->first_options : 0);
+}
+
+void patch_stop_set_options(const struct patch_stop *stop, const struct patch_stop_thread *thread)
+{
+    if (stop->follower && stop->follower->first_options)
+        ptrace(PTRACE_SETOPTIONS, thread->tid, 0, options_of(stop, thread->process, thread->tid));
+}
+
 /* A refused thread that is ending, or has ended while the others live, needs no stopping. */
 static bool is_ending(pid_t process, pid_t tid, struct patch_target_facts *facts)
 {
@@ -117,7 +130,7 @@ static int seize(struct patch_stop *stop, pid_t process, pid_t tid, struct base_
 {
     if (insert(stop, process, tid) < 0)
         return base_fail(error, BASE_ENOMEM, "out of memory");
-    if (!ptrace(PTRACE_SEIZE, tid, 0, stop->follower ? FOLLOWING : OPTIONS))
+    if (!ptrace(PTRACE_SEIZE, tid, 0, options_of(stop, process, tid)))
         return 1;
     int number = errno;
     struct patch_target_facts facts;
@@ -136,7 +149,8 @@ int patch_stop_retake(struct patch_stop *stop, struct patch_stop_thread *thread,
     thread->state = PATCH_STOP_GONE;
     if (patch_target_facts(thread->process, thread->tid, &facts) < 0)
         return 0;
-    int result = ptrace(PTRACE_SEIZE, thread->tid, 0, FOLLOWING) ? errno : 0;
+    int options = options_of(stop, thread->process, thread->tid);
+    int result = ptrace(PTRACE_SEIZE, thread->tid, 0, options) ? errno : 0;
     if (result && is_ending(thread->process, thread->tid, &facts))
         return 0;
     thread->state = result ? PATCH_STOP_LOOSE : PATCH_STOP_RUNNING;
@@ -251,7 +265,7 @@ static int take_status(struct patch_stop *stop, pid_t tid, int status)
     if (stop->follower)
         stop = stop->follower->told(stop->follower->context, stop, tid, status);
     thread = patch_stop_find(stop, tid);
-    if (!WIFSTOPPED(status) || is_trap || !thread)
+    if (!WIFSTOPPED(status) || is_trap || !thread || EVENT(status) == PTRACE_EVENT_EXIT)
         return result;
     bool is_signal = EVENT(status) == 0 && WSTOPSIG(status) != (SIGTRAP | 0x80);
     return deliver(stop, thread, is_signal ? WSTOPSIG(status) : 0);

@@ -63,8 +63,10 @@ struct patch_stop;
 /* Who keeps the threads of a stop, and is told of what happens to them. */
 struct patch_stop_follower {
     void *context;
+    int first_options; /* ptrace options of the first thread of a process, besides */
     /* `status` as waitpid gave it, after the thread's state was set, before it goes on. In a PTRACE_EVENT_EXEC the thread may be
-     * moved to another stop: the answer is the one that has it now. It may add threads, and removes none. */
+     * moved to another stop: the answer is the one that has it now. It may add threads, and removes none. In a
+     * PTRACE_EVENT_EXIT it lets the thread go on itself. */
     struct patch_stop *(*told)(void *context, struct patch_stop *stop, pid_t tid, int status);
     /* A thread that is traced by us, and not in the table: 1 when it was added, 0 when it belongs elsewhere, or an error. */
     int (*found)(void *context, struct patch_stop *stop, pid_t process, pid_t tid);
@@ -91,6 +93,9 @@ int patch_stop_begin(struct patch_stop *stop, pid_t pid, struct base_error *erro
 /* With a follower: seizes all threads of process `pid` that are not known, until there are none, and stops nothing. Returns how
  * many, or an error as above; what was seized stays so. */
 int patch_stop_follow(struct patch_stop *stop, pid_t pid, struct base_error *error);
+
+/* With a follower: gives a thread the options that it should have, whoever it inherited others from. It stands. */
+void patch_stop_set_options(const struct patch_stop *stop, const struct patch_stop_thread *thread);
 
 /* With a follower: takes a LOOSE thread again; it runs. 1: taken; 0: it is ending, and is GONE; or an error as above. */
 int patch_stop_retake(struct patch_stop *stop, struct patch_stop_thread *thread, struct base_error *error);

@@ -127,6 +127,18 @@ int patch_trace_step_out(struct patch_helper *helper, pid_t pid, pid_t tid,
     return patch_helper_ask_values(helper, &message, ranges, error);
 }
 
+/* --- endings --- */
+
+int patch_trace_tell_endings(struct patch_helper *helper, struct base_error *error)
+{
+    return order(helper, PATCH_HELPER_TELL_ENDINGS, 0, 0, 0, error);
+}
+
+int patch_trace_let_end(struct patch_helper *helper, pid_t pid, struct base_error *error)
+{
+    return order(helper, PATCH_HELPER_LET_END, pid, 0, 0, error);
+}
+
 /* --- loose --- */
 
 int patch_trace_loosen(struct patch_helper *helper, pid_t pid, const struct patch_step_range *ranges,

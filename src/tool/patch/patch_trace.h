@@ -3,7 +3,7 @@
  * The helper (patch_helper.h) stays the tracer of every followed process. Nearly everything is answered on the spot, without
  * asking tally: signals are passed on, a stop by job control stays one, a new thread gets a gs base of its own from a pool
  * that was filled before (patch_trace_give) and goes on. Tally is told by *events*, in the order in which they happened,
- * and only three of them wait for it: a new image (EXEC), a new process (FORK), an empty pool (NEED). Births and deaths are told
+ * and few of them wait for it: a new image (EXEC), a new process (FORK), an empty pool (NEED), an end (ENDING). Births and deaths are told
  * some milliseconds late, many at once.
  *
  *   patch_trace_follow   from now on    patch_trace_next     what happened; poll helper->socket before
@@ -51,7 +51,9 @@ enum patch_trace_kind {
     PATCH_TRACE_NEED, /* the same, but the pool is empty: it and its creator stand until patch_trace_give; BIRTH then
                              follows */
     PATCH_TRACE_DEATH, /* thread `tid` of `pid` has ended; `gs` is what it had been given last (0: nothing). It can count no more */
-    PATCH_TRACE_END, /* process `pid` is gone, `status` as of wait. Its threads' DEATHs came before */
+    PATCH_TRACE_END,    /* process `pid` is gone, `status` as of wait. Its threads' DEATHs came before */
+    PATCH_TRACE_ENDING, /* where it was asked for: the first thread of `pid` stands in its exit; what the process's memory holds can be
+                             read until patch_trace_let_end, or for 200 ms. Not told of one that is loose or being left */
     PATCH_TRACE_STRANGER, /* thread `tid` of `pid` was born unseen (CLONE_UNTRACED) and found by a hold, which holds it. Its gs may be
                              another thread's until patch_trace_set_gs */
 };
@@ -83,6 +85,13 @@ int patch_trace_next(struct patch_helper *helper, struct patch_trace_event *even
 
 /* Do events wait that poll would not tell of, since they came with a command's answer? */
 bool patch_trace_pending(const struct patch_helper *helper);
+
+/* --- endings --- */
+
+/* ENDINGs are told of processes that are followed or born from now on. */
+int patch_trace_tell_endings(struct patch_helper *helper, struct base_error *error);
+/* After an ENDING. */
+int patch_trace_let_end(struct patch_helper *helper, pid_t pid, struct base_error *error);
 
 /* --- loose --- */
 

@@ -154,7 +154,7 @@ unsigned patch_session_work(struct patch_session *tally, int ms)
     if (!patch_trace_pending(&tally->helper))
         poll(&socket, 1, ms);
     while ((result = patch_trace_next(&tally->helper, &event, &error)) > 0) {
-        assert_true(event.kind < 8);
+        assert_true(event.kind < PATCH_SESSION_KINDS);
         tally->kinds[event.kind]++;
         tally->last[event.kind] = event;
         answer(tally, &event);

@@ -14,7 +14,11 @@
 #include "base_error.h"
 #include "patch_trace.h"
 
-enum { PATCH_SESSION_PAGE = 4096, PATCH_SESSION_BASES = 60000 };
+enum {
+    PATCH_SESSION_PAGE = 4096,
+    PATCH_SESSION_BASES = 60000,
+    PATCH_SESSION_KINDS = PATCH_TRACE_STRANGER + 1
+};
 
 struct patch_session_truth {
     atomic_int owner[PATCH_SESSION_BASES]; /* the living thread that has the gs base */
@@ -30,14 +34,14 @@ extern struct patch_session_truth *patch_session_truth;
 struct patch_session {
     struct patch_helper helper;
     unsigned next; /* gs base */
-    unsigned kinds[8];
+    unsigned kinds[PATCH_SESSION_KINDS];
     unsigned batch; /* given to who is in need */
     int status;     /* of the last END */
     pid_t ended;    /* and whose */
     uint64_t flags; /* of the last EXEC */
     bool keep_held; /* EXEC and FORK are not answered */
     bool starve;    /* NEED is not answered */
-    struct patch_trace_event last[8];
+    struct patch_trace_event last[PATCH_SESSION_KINDS];
 };
 
 /* First of main: plays the images that targets exec (which then does not return), and makes the shared memory. False: it cannot. */

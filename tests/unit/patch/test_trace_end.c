@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,6 +76,81 @@ static void a_last_word_reaches_everybody(void **state)
     assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
     patch_session_finish(&tally);
     assert_int_equal(patch_session_wait_for(pid), 23 << 8);
+}
+
+/* --- endings --- */
+
+static int ends_at_once(void)
+{
+    return 9;
+}
+
+static bool has_memory(pid_t pid)
+{
+    uint64_t word = 0;
+    struct iovec local = {&word, sizeof word}, remote = {(void *)(uintptr_t)&bye, sizeof word};
+    return process_vm_readv(pid, &local, 1, &remote, 1, 0) == (ssize_t)sizeof word;
+}
+
+static void an_ending_waits_until_it_was_looked_at(void **state)
+{
+    (void)state;
+    struct patch_session tally = patch_session_begin();
+    struct base_error error = {0};
+    patch_session_must(patch_trace_tell_endings(&tally.helper, &error), &error);
+    pid_t pid = patch_session_start(&tally, ends_at_once, 4);
+    patch_session_work_until(&tally, PATCH_TRACE_ENDING, 1);
+    assert_int_equal(tally.last[PATCH_TRACE_ENDING].pid, pid);
+    assert_true(has_memory(pid));
+    assert_int_equal(tally.kinds[PATCH_TRACE_END], 0);
+    patch_session_must(patch_trace_let_end(&tally.helper, pid, &error), &error);
+    patch_session_work_until_ended(&tally, pid);
+    assert_int_equal(patch_session_wait_for(pid), 9 << 8);
+    assert_int_equal(patch_trace_let_end(&tally.helper, pid, &error), BASE_ENOTFOUND);
+    patch_session_finish(&tally);
+}
+
+/* Threads' ends are not told so; children's are. Nobody answers, and all end all the same. */
+static void an_ending_does_not_wait_for_ever(void **state)
+{
+    (void)state;
+    struct patch_session tally = patch_session_begin();
+    struct base_error error = {0};
+    patch_session_must(patch_trace_tell_endings(&tally.helper, &error), &error);
+    pid_t pid = patch_session_start(&tally, patch_session_churn, 64);
+    patch_session_work_until_ended(&tally, pid);
+    assert_int_equal(tally.kinds[PATCH_TRACE_ENDING], 1);
+    assert_int_equal(tally.kinds[PATCH_TRACE_DEATH], 1001);
+    assert_int_equal(patch_session_wait_for(pid), 17 << 8);
+    atomic_store(&patch_session_truth->go, false);
+    pid = patch_session_start(&tally, patch_session_deep_tree, 64);
+    patch_session_work_until_ended(&tally, pid);
+    assert_int_equal(tally.kinds[PATCH_TRACE_ENDING], 1 + 31);
+    assert_int_equal(patch_session_wait_for(pid), 31 << 8);
+    patch_session_finish(&tally);
+}
+
+static void who_ends_can_be_held_left_and_killed(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 3; way++) {
+        struct patch_session tally = patch_session_begin();
+        struct base_error error = {0};
+        patch_session_must(patch_trace_tell_endings(&tally.helper, &error), &error);
+        pid_t pid = patch_session_start(&tally, ends_at_once, 4);
+        patch_session_work_until(&tally, PATCH_TRACE_ENDING, 1);
+        if (way == 0) {
+            patch_trace_hold(&tally.helper, pid, NULL, NULL);
+            patch_trace_release(&tally.helper, pid, NULL, NULL);
+        }
+        if (way == 1)
+            patch_session_must(patch_trace_leave(&tally.helper, pid, &error), &error);
+        if (way == 2)
+            kill(pid, SIGKILL);
+        int status = patch_session_wait_for(pid);
+        assert_true(status == 9 << 8 || (way == 2 && status == SIGKILL));
+        patch_session_finish(&tally);
+    }
 }
 
 /* --- tally is killed --- */
@@ -675,6 +751,9 @@ int main(int argc, char **argv)
     faults = mmap(NULL, sizeof *faults, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_last_word_reaches_everybody),
+        cmocka_unit_test(an_ending_waits_until_it_was_looked_at),
+        cmocka_unit_test(an_ending_does_not_wait_for_ever),
+        cmocka_unit_test(who_ends_can_be_held_left_and_killed),
         cmocka_unit_test(tally_is_killed_at_random_moments),
         cmocka_unit_test(children_of_the_killed_go_on),
         cmocka_unit_test(a_thread_steps_out_of_a_group),
