@@ -63,7 +63,7 @@ bool agent_process_is_counted(void);
 
 /* --- agent_thread.c: who is inside --- */
 
-#define AGENT_LINKS 256
+#define AGENT_LINKS 512
 
 /* One step of the tree that this thread took: (parent, pc) -> node. */
 struct agent_link {

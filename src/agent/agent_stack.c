@@ -198,7 +198,9 @@ static uint32_t child_of(struct agent_thread *thread, uint32_t parent, uint32_t 
         (frames->flags[at] & UNWIND_SIGNAL ? WIRE_AGENT_NODE_EXACT : 0) | (is_cut ? WIRE_AGENT_NODE_CUT : 0);
     if (__builtin_expect(flags != 0, 0))
         return agent_node_child(parent, pc, frames->cookie[at], flags);
-    struct agent_link *link = &thread->links[(pc ^ pc >> 8 ^ parent * 0x9e5u) % AGENT_LINKS];
+    /* The slot is chosen by what the walk knows, not by the parent's node: so slots need not wait for each other. */
+    uint64_t outer = at > 0 ? frames->pc[at - 1] : 0;
+    struct agent_link *link = &thread->links[(pc ^ pc >> 9 ^ outer * 3 ^ outer >> 7 ^ at * 29) % AGENT_LINKS];
     if (link->node == 0 || link->pc != pc || link->parent != parent) {
         uint32_t node = agent_node_child(parent, pc, frames->cookie[at], 0);
         if (node == 0)

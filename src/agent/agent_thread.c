@@ -33,7 +33,10 @@ static void fill(struct agent_thread *thread, struct wire_agent_process *process
     uint32_t group = __atomic_add_fetch(&process->group_count, 1, __ATOMIC_RELAXED);
     thread->group = group <= GROUPS ? group : 0;
     thread->shared.tid = (uint32_t)arch_host_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
-    thread->random = (agent_control()->sample_seed ^ thread->shared.tid) * UINT64_C(0x9e3779b97f4a7c15) | 1;
+    /* Not by the thread's number: the same program gets the same samples again. */
+    thread->random = (agent_control()->sample_seed + group + ((uint64_t)process->parent << 32)) *
+                         UINT64_C(0x9e3779b97f4a7c15) |
+                     1;
     if (agent_control()->sample_bytes != 0)
         agent_sample_draw(thread);
     __atomic_fetch_add(&process->thread_count, 1, __ATOMIC_RELAXED);

@@ -22,13 +22,23 @@ struct walk {
     bool certain; /* the end does not depend on memory */
 };
 
-static bool rises(uint64_t sp, uint64_t cfa)
+/* Both as in unwind_walk.c, where they are explained. */
+static inline bool rises(uint64_t sp, uint64_t cfa)
 {
     uint64_t distance = cfa - sp - 8;
     return (distance >> 3 | distance << 61) <= UINT64_C(1) << 37;
 }
 
-/* Is what the state says enough to know the caller by? Not behind a signal frame, where sp no longer rises. */
+static inline uint64_t choose(uint64_t usual, uint64_t other, bool is_other)
+{
+    if (__builtin_expect(is_other, 0)) {
+        usual = other;
+        __asm__ volatile("" : "+r"(usual));
+    }
+    return usual;
+}
+
+/* Do pc, sp and fp say all? Not behind a signal frame, where sp no longer rises: such a frame is kept with sp 0, which is never met. */
 static bool can_be_met(const struct unwind_state *state)
 {
     return state->fp_known && state->sp_known && !state->moved && state->flags == 0;
@@ -45,43 +55,6 @@ static void put(struct walk *walk, uint32_t cookie)
     fresh->base_at[at] = walk->base_at;
     fresh->cookie[at] = cookie;
     fresh->flags[at] = walk->state.flags;
-}
-
-/* The short way; false: nothing was done. */
-static bool step_fast(struct walk *walk)
-{
-    struct unwind_state *state = &walk->state;
-    const struct unwind_memory *memory = state->memory;
-    const struct unwind_entry *entry = unwind_cache_slot(walk->cache, state->key);
-    const struct wire_rule *rule = &entry->rule;
-    const unsigned form = entry->form;
-    uint64_t size = memory->high - memory->low, low = memory->low;
-    if (entry->key != state->key || entry->generation != state->space->generation ||
-        !(form & UNWIND_FORM_FAST))
-        return false;
-    uint64_t cfa = (form & UNWIND_FORM_BY_FP ? state->fp : state->sp) + (uint64_t)(int64_t)rule->cfa_offset;
-    uint64_t return_at = cfa + (uint64_t)rule->ra_slot * 8, fp_at = cfa + (uint64_t)rule->fp_slot * 8;
-    if (size < 8 || return_at - low > size - 8 || !rises(state->sp, cfa))
-        return false;
-    if ((form & UNWIND_FORM_FP_SAVED) && fp_at - low > size - 8)
-        return false;
-    put(walk, entry->cookie);
-    struct unwind_trail_frames *fresh = &walk->trail->fresh;
-    fresh->return_at[walk->fresh - 1] = return_at;
-    if (form & UNWIND_FORM_FP_SAVED) {
-        fresh->fp_at[walk->fresh - 1] = fp_at;
-        state->fp = bare_load64(memory->bytes + (fp_at - low));
-    }
-    if (form & UNWIND_FORM_BASE_SAVED) {
-        uint64_t saved_at = cfa + (uint64_t)rule->base_slot * 8;
-        walk->base_at = saved_at >= state->sp ? saved_at : walk->base_at;
-    }
-    state->pc = bare_load64(memory->bytes + (return_at - low)) & state->space->arch->code_mask;
-    state->sp = cfa;
-    state->key = state->pc - 1;
-    state->flags = 0;
-    state->full = NULL;
-    return true;
 }
 
 static int step_general(struct walk *walk)
@@ -135,7 +108,8 @@ static void copy_frame(struct unwind_trail_frames *to, uint32_t at, const struct
     to->flags[at] = from->flags[index];
 }
 
-/* The frame `differs` and all between it and the match are as before, but what comes after it is not. */
+/* The frame `differs` and all between it and the match are as before, but what comes after it is not: they are copied, the
+ * walk stands at `differs` again. */
 static void resume_at(struct walk *walk, uint32_t match, uint32_t differs)
 {
     const struct unwind_trail_frames *last = &walk->trail->last;
@@ -154,28 +128,104 @@ static void resume_at(struct walk *walk, uint32_t match, uint32_t differs)
         walk->base_at = last->base_at[differs];
 }
 
-/* Is the rest known? Only for a state that the words of an ordinary frame led to. */
-static bool meets(struct walk *walk)
+/* The walk stands at a frame of the last one. True: the rest is the same. */
+static bool rest_is_same(struct walk *walk)
 {
-    const struct unwind_state *state = &walk->state;
-    const struct unwind_trail_frames *last = &walk->trail->last;
-    if (!can_be_met(state))
-        return false;
-    while (walk->cursor >= 0 && last->sp[walk->cursor] < state->sp)
-        walk->cursor--;
-    if (walk->cursor < 0 || last->sp[walk->cursor] != state->sp || last->pc[walk->cursor] != state->pc ||
-        last->fp[walk->cursor] != state->fp)
-        return false;
     uint32_t match = (uint32_t)walk->cursor;
-    if (walk->fresh + match + 1 > UNWIND_TRAIL_FRAMES || walk->trail->end == UNWIND_FULL)
+    if (walk->fresh + match + 1 > UNWIND_TRAIL_FRAMES || walk->trail->end == UNWIND_FULL) {
+        walk->cursor = -1;
         return false;
-    uint32_t differs = compare_words(walk->trail, match, state->space->arch->code_mask);
+    }
+    uint32_t differs = compare_words(walk->trail, match, walk->state.space->arch->code_mask);
     if (differs == ALL_SAME) {
         walk->tail = match + 1;
         return true;
     }
     resume_at(walk, match, differs);
     return false;
+}
+
+enum fast_end {
+    FAST_STUCK, /* at a frame of another rule */
+    FAST_MET,   /* at a frame of the last walk: walk->cursor */
+};
+
+/* The short loop, as in unwind_walk.c with one thing more: it stops where the last walk has been. The state is written back. */
+static enum fast_end walk_fast(struct walk *walk)
+{
+    struct unwind_state *state = &walk->state;
+    struct unwind_trail_frames *fresh = &walk->trail->fresh;
+    const struct unwind_trail_frames *last = &walk->trail->last;
+    struct unwind_cache *cache = walk->cache;
+    const uint64_t low = state->memory->low, size = state->memory->high - low,
+                   mask = state->space->arch->code_mask;
+    const uint8_t *bytes = state->memory->bytes;
+    const uint32_t generation = state->space->generation;
+    const bool rising = !state->moved; /* behind a signal frame sp says nothing */
+    uint64_t pc = state->pc, sp = state->sp, fp = state->fp, key = state->key, base_at = walk->base_at;
+    uint32_t at = walk->fresh, flags = state->flags;
+    int32_t cursor = rising ? walk->cursor : -1;
+    enum fast_end end = FAST_STUCK;
+    struct unwind_entry *entry = unwind_cache_slot(cache, key), *last_entry = entry;
+    for (; at < UNWIND_TRAIL_FRAMES && size >= 8;
+         last_entry = entry, entry = unwind_cache_next(cache, entry)) {
+        while (cursor >= 0 && last->sp[cursor] < sp)
+            cursor--;
+        if (cursor >= 0 && last->sp[cursor] == sp && last->pc[cursor] == pc && last->fp[cursor] == fp &&
+            flags == 0) {
+            end = FAST_MET;
+            break;
+        }
+        if (entry->key != key) {
+            entry = unwind_cache_slot(cache, key);
+            if (entry->key != key)
+                break;
+            unwind_cache_set_next(cache, last_entry, entry);
+        }
+        const struct wire_rule *rule = &entry->rule;
+        const unsigned form = entry->form;
+        if (entry->generation != generation || !(form & UNWIND_FORM_FAST))
+            break;
+        uint64_t cfa = choose(sp, fp, form & UNWIND_FORM_BY_FP) + (uint64_t)(int64_t)rule->cfa_offset;
+        uint64_t return_at = cfa + (uint64_t)rule->ra_slot * 8, fp_at = 0, caller_fp = fp;
+        if (return_at - low > size - 8 || !rises(sp, cfa))
+            break;
+        if (form & UNWIND_FORM_FP_SAVED) {
+            fp_at = cfa + (uint64_t)rule->fp_slot * 8;
+            if (fp_at - low > size - 8)
+                break;
+            caller_fp = bare_load64(bytes + (fp_at - low));
+        }
+        fresh->pc[at] = pc;
+        fresh->sp[at] = rising && flags == 0 ? sp : 0;
+        fresh->fp[at] = fp;
+        fresh->return_at[at] = return_at;
+        fresh->fp_at[at] = fp_at;
+        fresh->base_at[at] = base_at;
+        fresh->cookie[at] = entry->cookie;
+        fresh->flags[at++] = flags;
+        if (form & UNWIND_FORM_BASE_SAVED) {
+            uint64_t saved_at = cfa + (uint64_t)rule->base_slot * 8;
+            base_at = saved_at >= sp ? saved_at : base_at;
+        }
+        sp = cfa;
+        fp = caller_fp;
+        pc = bare_load64(bytes + (return_at - low)) & mask;
+        key = pc - 1;
+        flags = 0;
+    }
+    walk->cursor = cursor;
+    if (at == walk->fresh)
+        return end; /* nothing done: frame 0 keeps its full registers */
+    walk->fresh = at;
+    walk->base_at = base_at;
+    state->pc = pc;
+    state->sp = sp;
+    state->fp = fp;
+    state->key = key;
+    state->flags = flags;
+    state->full = NULL;
+    return end;
 }
 
 static void start(struct walk *walk, const struct unwind_space *space, const struct unwind_memory *memory,
@@ -222,13 +272,14 @@ struct unwind_trail_result unwind_trail_walk(struct unwind_trail *trail, const s
     while (outcome == UNWIND_STEP_ON) {
         const struct unwind_state *state = &walk.state;
         bool fast = state->fp_known && state->sp_known && state->flags != UNWIND_BY_FRAME_POINTER;
+        enum fast_end end = fast ? walk_fast(&walk) : FAST_STUCK;
         if (state->pc == 0 && state->full == NULL)
             outcome = UNWIND_OUTERMOST;
-        else if (fast && meets(&walk))
-            outcome = (int)trail->end;
+        else if (end == FAST_MET)
+            outcome = rest_is_same(&walk) ? (int)trail->end : UNWIND_STEP_ON;
         else if (walk.fresh == UNWIND_TRAIL_FRAMES)
             outcome = UNWIND_FULL;
-        else if (!fast || !step_fast(&walk))
+        else
             outcome = step_general(&walk);
     }
     if (walk.tail == 0)
