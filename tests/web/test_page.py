@@ -20,7 +20,7 @@ import tally  # noqa: E402
 from tap import Skip, case, need, run  # noqa: E402
 
 FOLDER, PROGRAMS, MAKE_EXPORT = map(os.path.abspath, sys.argv[2:5])
-VIEWS = ("overview", "flame", "functions", "function", "source", "threads", "candidates")
+VIEWS = ("overview", "flame", "functions", "function", "source", "threads", "candidates", "heap")
 NO_PAGE = b"was built without npm"
 SHOTS = os.path.join(FOLDER, "shots")
 
@@ -282,6 +282,27 @@ def candidates_agree_with_tally_candidates(context):
         near(context, got[row["function"]]["whole, at best"].split(" ")[0], f"{row['bound']['value']:.2f}×", f"bound of {row['function']}")
         compared += 1
     context.check(compared >= 3, f"only {compared} functions were compared")
+
+
+@case
+def memory_is_what_report_says(context):
+    profile = tally.recorded(context, ["sh", "-c", "echo; exec sort /etc/services"], ["--heap"]).path if shutil.which("sort") else None
+    page = export(context, profile)
+    if b"heap.live" not in tally.run(context, [context.tally, "report", "--json", profile]).output:
+        raise Skip("the heap was not counted here")
+    found = browse(context, step("open"), step("go", file=page, hash="heap"), step("rows", of=".table"), step("axe"),
+                   step("shot", path=os.path.join(SHOTS, "heap.png")), step("click", of="text=with all it calls"), step("rows", of=".table"))
+    for at, kind in ((2, "self"), (6, "total")):
+        got = {(row["function"], row["file"]): row for row in found[at] or []}
+        compared = 0
+        for counter, title in (("heap.count", "blocks"), ("heap.live.count", "live blocks"), ("heap.temporary", "temporary")):
+            for row in report(context, "report", "--limit", "0%", "--counter", counter, profile)["rows"]:
+                if row[kind]["value"]:
+                    shown = got.get((row["function"], row["image"] or ""), {}).get(title)
+                    context.equal(shown, f"{row[kind]['value']:,}", f"{title} of {row['function']}, {kind}")
+                    compared += 1
+        context.check(compared >= 3, f"only {compared} were compared")
+    context.equal(found[3], [], "axe")
 
 
 @case

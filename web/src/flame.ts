@@ -26,13 +26,13 @@ export interface Old {
 
 interface Group {
   fn: number;
-  at: Int32Array; // branches whose function this is
-  from: Int32Array; // inverted: the branch whose own figure is meant
-  oldAt: Int32Array;
-  oldFrom: Int32Array;
+  at: number[]; // branches whose function this is
+  from: number[]; // inverted: the branch whose own figure is meant
+  oldAt: number[];
+  oldFrom: number[];
 }
 
-const NONE = new Int32Array(0);
+const NONE: number[] = [];
 
 export function matchFunctions(model: Model, old: Model): Int32Array {
   const numbers = new Map<string, number>();
@@ -56,13 +56,22 @@ class Side {
     }
   }
 
-  below(at: Int32Array, into: Map<number, number[]>): void {
+  below(at: number[], into: Map<number, number[]>): void {
     for (const branch of at)
       for (let child = this.first[branch]; child >= 0; child = this.next[child])
         if (this.sums.totalSamples[child] || this.sums.total[child]) push(into, this.fn[child], child);
   }
 
-  above(at: Int32Array, from: Int32Array, into: Map<number, number[]>): void {
+  /** The same of a single branch, whose children are different functions. */
+  alone(branch: number): Group[] {
+    const groups: Group[] = [], { totalSamples, total } = this.sums;
+    for (let child = this.first[branch]; child >= 0; child = this.next[child])
+      if (totalSamples[child] || total[child])
+        groups.push({ fn: this.fn[child], at: [child], from: NONE, oldAt: NONE, oldFrom: NONE });
+    return groups;
+  }
+
+  above(at: number[], from: number[], into: Map<number, number[]>): void {
     for (let i = 0; i < at.length; i++) {
       const up = this.model.parent[at[i]];
       if (up > 0) push(into, this.fn[up], up, from[i]);
@@ -70,14 +79,14 @@ class Side {
   }
 
   /** Branches of a function that do not lie in one another. */
-  outermost(fn: number): Int32Array {
+  outermost(fn: number): number[] {
     const found: number[] = [];
     for (let i = 1; i < this.model.count; i++)
       if (this.fn[i] === fn && (this.sums.totalSamples[i] || this.sums.total[i])) {
         found.push(i);
         i = this.model.end[i] - 1;
       }
-    return Int32Array.from(found);
+    return found;
   }
 
   leaves(): Map<number, number[]> {
@@ -87,9 +96,10 @@ class Side {
     return into;
   }
 
-  sum(of: Float64Array, at: Int32Array): number {
+  sum(of: Float64Array, at: number[]): number {
+    if (at.length === 1) return of[at[0]];
     let sum = 0;
-    const peak = this.model.counter(this.model.preferred())?.combine === "peak";
+    const { peak } = this.sums;
     for (const branch of at) sum = peak ? Math.max(sum, of[branch]) : sum + of[branch];
     return sum;
   }
@@ -102,8 +112,8 @@ function push(map: Map<number, number[]>, key: number, ...values: number[]): voi
 }
 
 /** Every second number of a list. */
-function half(list: number[] | undefined, start: number): Int32Array {
-  return list ? Int32Array.from({ length: list.length / 2 }, (_, i) => list[2 * i + start]) : NONE;
+function half(list: number[] | undefined, start: number): number[] {
+  return list ? list.filter((_, i) => (i & 1) === start) : NONE;
 }
 
 export class Flame {
@@ -128,7 +138,7 @@ export class Flame {
   private roots(): Group[] {
     const old = this.oldSide;
     if (this.direction === "down")
-      return [{ fn: 0, at: Int32Array.of(0), from: NONE, oldAt: old ? Int32Array.of(0) : NONE, oldFrom: NONE }];
+      return [{ fn: 0, at: [0], from: NONE, oldAt: old ? [0] : NONE, oldFrom: NONE }];
     if (this.direction === "function" || this.start >= 0) {
       const at = this.side.outermost(this.start), oldAt = old ? old.outermost(this.start) : NONE;
       return [{ fn: this.start, at, from: at, oldAt, oldFrom: oldAt }];
@@ -139,10 +149,11 @@ export class Flame {
   private children(group: Group): Group[] {
     const fresh = new Map<number, number[]>(), before = new Map<number, number[]>(), old = this.oldSide;
     if (!this.inverted) {
+      if (!old && group.at.length === 1) return this.side.alone(group.at[0]);
       this.side.below(group.at, fresh);
       if (old) old.below(group.oldAt, before);
       return [...fresh].map(([fn, list]) => ({
-        fn, at: Int32Array.from(list), from: NONE, oldAt: Int32Array.from(before.get(fn) ?? []), oldFrom: NONE }));
+        fn, at: list, from: NONE, oldAt: before.get(fn) ?? NONE, oldFrom: NONE }));
     }
     let now = fresh, was = before;
     if (group.fn === 0) {
@@ -157,7 +168,7 @@ export class Flame {
   }
 
   /** What is added up in an inverted graph: own figures of leaves, or totals of the function it starts at. */
-  private value(side: Side, samples: boolean, at: Int32Array, from: Int32Array): number {
+  private value(side: Side, samples: boolean, at: number[], from: number[]): number {
     const sums = side.sums, total = !this.inverted || this.start >= 0;
     const of = samples ? (total ? sums.totalSamples : sums.selfSamples) : total ? sums.total : sums.self;
     return side.sum(of, this.inverted ? from : at);
@@ -194,14 +205,17 @@ export class Flame {
     const pending: [Group, Frame][] = [[group, frame]];
     while (pending.length) {
       const [above, of] = pending.pop()!;
-      const children = this.children(above).map((it): [Group, Frame] => [it, this.frame(it, of.depth + 1, of)]);
+      const part = of.value > 0 ? (of.x1 - of.x0) / of.value : 0;
+      const children: [Group, Frame][] = [];
+      for (const it of this.children(above)) {
+        const child = this.frame(it, of.depth + 1, of);
+        if (child.value * part >= least) children.push([it, child]);
+      }
       children.sort((a, b) => b[1].value - a[1].value || a[1].fn - b[1].fn);
       let x = of.x0;
       for (const [child, it] of children) {
-        const width = of.value > 0 ? (Math.max(it.value, 0) / of.value) * (of.x1 - of.x0) : 0;
         it.x0 = x;
-        it.x1 = x += width;
-        if (width < least) break; // the rest is narrower still
+        it.x1 = x += it.value * part;
         frames.push(it);
         pending.push([child, it]);
       }

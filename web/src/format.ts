@@ -20,7 +20,7 @@ function scaled(value: number, steps: [number, string][]): string {
 
 export function amount(value: number, unit: string): string {
   if (unit === "ns") return scaled(value, [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]]);
-  if (unit === "bytes" || unit === "B") return scaled(value, [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]]);
+  if (unit === "bytes" || unit === "B") return scaled(value, [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]]);
   return whole(value) + (unit ? " " + unit : "");
 }
 

@@ -11,6 +11,7 @@ import { CandidatesView } from "./views/candidates";
 import { FlameView } from "./views/flame";
 import { FunctionView } from "./views/function";
 import { FunctionsView } from "./views/functions";
+import { HeapView } from "./views/heap";
 import { Overview } from "./views/overview";
 import { SourceView } from "./views/source";
 import { ThreadsView } from "./views/threads";
@@ -37,6 +38,7 @@ const VIEWS: [string, string, (props: { context: Context }) => preact.JSX.Elemen
   ["source", "Source", SourceView],
   ["threads", "Threads", ThreadsView],
   ["candidates", "Candidates", CandidatesView],
+  ["heap", "Memory", HeapView],
 ];
 
 async function load(): Promise<Loaded> {
@@ -74,7 +76,7 @@ function keys(event: KeyboardEvent): void {
   else if (event.key === "/") {
     event.preventDefault();
     document.getElementById("search")?.focus();
-  } else if (/^[1-7]$/.test(event.key)) (document.querySelectorAll("nav a")[Number(event.key) - 1] as HTMLElement).click();
+  } else if (/^[1-8]$/.test(event.key)) (document.querySelectorAll("nav a")[Number(event.key) - 1] as HTMLElement).click();
 }
 
 function App(props: { loaded: Loaded }) {

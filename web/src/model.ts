@@ -19,6 +19,7 @@ export interface Sums {
   totalSamples: Float64Array;
   all: number;
   samples: number;
+  peak: boolean; // do figures combine as the largest?
   effective: number; // samples that carry the evidence when their weights differ (Kish)
 }
 
@@ -152,7 +153,7 @@ export class Model {
   private sum(counter: number, threads: Set<number> | null): Sums {
     const { cells } = this.data, n = this.count, peak = this.counter(counter)?.combine === "peak";
     const sums: Sums = { self: new Float64Array(n), selfSamples: new Float64Array(n), total: new Float64Array(n),
-                         totalSamples: new Float64Array(n), all: 0, samples: 0, effective: 0 };
+                         totalSamples: new Float64Array(n), all: 0, samples: 0, peak, effective: 0 };
     let squares = 0;
     for (let i = 0; i < this.cellBranch.length; i++) {
       if (cells.counter[i] !== counter || (threads && !threads.has(cells.thread[i]))) continue;
