@@ -181,6 +181,35 @@ def with_time(context):
     context.check(cut <= 2, f"{cut} samples' stacks end in code of ours")
 
 
+def calls_between(profile):
+    """Of functions of the program's own: nobody else's number of calls is always the same."""
+    return sorted(profile.rows("SELECT caller, callee, calls FROM edges WHERE caller_image = 'heap_truth' AND callee_image = 'heap_truth'"))
+
+
+@tap.case
+def with_calls(context):
+    """Calls, memory and time in one run: each is what it is alone."""
+    alone = tally.recorded(context, [context.program("heap_truth"), "single"], ["--calls", "--no-time"], env=truth(context)[1])
+    for mode in ("single", "threads", "fork", "spawn"):
+        path, environment = truth(context)
+        profile = tally.recorded(context, [context.program("heap_truth"), mode], ["--heap", "--calls"], env=environment)
+        same(context, profile, told(path), f"{mode}, with calls")
+        if mode == "single":
+            context.equal(calls_between(profile), calls_between(alone), "calls")
+    path, environment = truth(context)
+    process = tally.start(context, [context.program("heap_truth"), "wait"], env=environment)
+    time.sleep(0.3)
+    output = context.path("attached")
+    result = tally.run(context, [context.tally, "record", "--heap", "--calls", "--no-time", "-o", output, "--duration", "0.5",
+                                 "-p", str(process.pid)])
+    context.equal(result.status, 0, f"status of attaching ({result.text()})")
+    profile = tally.Profile(context, output)
+    context.check(own(profile, "heap.count") > 1000 and one(profile, "SELECT sum(calls) FROM edges") > 1000, "next to nothing was counted")
+    with open(f"/proc/{process.pid}/maps", encoding="utf-8") as file:
+        context.equal([line for line in file if "tally" in line], [], "memory left in the program")
+    context.equal(process.wait(20), 0, "its status")
+
+
 @tap.case
 def refused(context):
     for options, words in ((["--heap", "-a"], "--heap needs a COMMAND or -p PID"),

@@ -296,8 +296,6 @@ static int check_wish(const struct record_wish *wish, int words, struct base_err
     if (wish->heap && (wish->system || wish->cgroup))
         return base_fail(error, BASE_EUSAGE,
                          "--heap needs a COMMAND or -p PID: it changes the programs it counts in");
-    if (wish->heap && wish->calls)
-        return base_fail(error, BASE_EUSAGE, "--heap and --calls cannot be recorded together");
     if (wish->agent_memory && !wish->heap)
         return base_fail(error, BASE_EUSAGE, "--agent-memory goes with --heap");
     if (wish->no_time && !wish->calls && !wish->heap)

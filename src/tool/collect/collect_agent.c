@@ -53,7 +53,7 @@ struct collect_agent {
     struct collect_agent_wish wish;
     struct collect_processes *processes;
     struct profile *profile;
-    struct patch_helper helper;
+    struct patch_helper own, *helper; /* ours, or the host's */
     struct patch_agent_image *image;
     struct patch_agent_function *functions;
     size_t function_count, allocator_count;
@@ -90,8 +90,8 @@ static int make_plans(struct collect_agent *agent, struct base_error *error)
 {
     int result = patch_agent_image_open(agent_blob, agent_blob_size, &agent->image, error);
     if (result == BASE_OK)
-        result = collect_agent_functions(agent->image, &agent->functions, &agent->function_count,
-                                         &agent->allocator_count, error);
+        result = collect_agent_functions(agent->image, agent->options.host != NULL, &agent->functions,
+                                         &agent->function_count, &agent->allocator_count, error);
     if (result < 0)
         return result;
     agent->plans = patch_agent_plans_new(agent->functions, agent->function_count);
@@ -107,14 +107,15 @@ int collect_agent_new(const struct collect_agent_options *options, struct collec
     agent->options = *options;
     agent->processes = processes;
     agent->profile = processes->profile;
-    agent->helper.socket = -1;
+    agent->own.socket = -1;
+    agent->helper = options->host ? options->host : &agent->own;
     agent->wish =
         (struct collect_agent_wish){.memory = options->memory ? options->memory : COLLECT_AGENT_MEMORY,
                                     .flags = options->follow ? WIRE_AGENT_FOLLOW : 0u,
                                     .sample_bytes = options->sample_bytes,
                                     .seed = patch_target_now(),
                                     .patience_ms = PATIENCE_MS};
-    int result = patch_helper_begin(&agent->helper, error);
+    int result = options->host ? BASE_OK : patch_helper_begin(&agent->own, error);
     if (result == BASE_OK)
         result = make_plans(agent, error);
     if (result == BASE_OK)
@@ -158,7 +159,7 @@ void collect_agent_free(struct collect_agent *agent)
 {
     if (!agent)
         return;
-    patch_helper_end(&agent->helper);
+    patch_helper_end(&agent->own);
     while (agent->member_count)
         drop_member(agent, agent->member_count - 1);
     collect_agent_listener_free(agent->listener);
@@ -173,12 +174,12 @@ void collect_agent_free(struct collect_agent *agent)
 
 pid_t collect_agent_helper(const struct collect_agent *agent)
 {
-    return agent->helper.pid;
+    return agent->helper->pid;
 }
 
 void collect_agent_files(const struct collect_agent *agent, int files[2])
 {
-    files[0] = agent->helper.socket;
+    files[0] = agent->options.host ? -1 : agent->helper->socket;
     files[1] = collect_agent_listener_file(agent->listener);
 }
 
@@ -387,7 +388,7 @@ static int load(struct collect_agent *agent, pid_t pid, bool held, struct base_e
     if (!loading.family)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     loading.family->file.file = -1;
-    int result = patch_agent_load(&agent->helper, pid, held, &options, &loaded, error);
+    int result = patch_agent_load(agent->helper, pid, held, &options, &loaded, error);
     struct member *member = result < 0 ? NULL : add_member(agent, loading.family, 0, pid, 0);
     if (result >= 0 && !member)
         result = base_fail(error, BASE_ENOMEM, "out of memory");
@@ -408,7 +409,7 @@ int collect_agent_attach(struct collect_agent *agent, pid_t pid, struct base_err
 
 int collect_agent_launch(struct collect_agent *agent, pid_t pid, struct base_error *error)
 {
-    return patch_agent_expect_exec(&agent->helper, pid, error);
+    return patch_agent_expect_exec(agent->helper, pid, error);
 }
 
 /* --- ends --- */
@@ -510,13 +511,26 @@ static pid_t process_of_thread(pid_t tid)
 static void expect_exec(struct collect_agent *agent, const struct member *member, pid_t tid)
 {
     struct base_error why = {0};
-    pid_t pid = process_of_thread(tid);
+    pid_t pid = agent->options.host ? 0 : process_of_thread(tid);
     if (!pid || (pid != member->pid && !agent->options.follow))
         return;
-    if (patch_agent_expect_exec(&agent->helper, pid, &why) < 0) {
+    if (patch_agent_expect_exec(agent->helper, pid, &why) < 0) {
         profile_lose(agent->profile, WIRE_LOSS_AGENT_ABSENT, 1);
         note(agent, "a program that was started is not counted", &why);
     }
+}
+
+/* Who waits in the host's bell, or in ours, has mapped what nobody runs yet. The host follows the process: then it is held. */
+static int set_hooks(struct collect_agent *agent, struct member *member, struct base_error *error)
+{
+    bool held = agent->options.host != NULL;
+    int result = held ? patch_trace_hold(agent->helper, member->pid, NULL, error) : BASE_OK;
+    if (result < 0)
+        return result;
+    result = patch_agent_update(member->agent, agent->helper, held, true, error);
+    if (held)
+        patch_trace_release(agent->helper, member->pid, NULL, NULL);
+    return result;
 }
 
 static void update_objects(struct collect_agent *agent, struct member *member)
@@ -526,7 +540,7 @@ static void update_objects(struct collect_agent *agent, struct member *member)
         collect_agent_modules(&member->family->file, member->region, member->pid, agent->processes->images,
                               &agent->cookies, &member->family->rows, &why);
     if (result >= 0 && member->agent)
-        result = patch_agent_update(member->agent, &agent->helper, false, true, &why);
+        result = set_hooks(agent, member, &why);
     if (member->agent)
         look_at_hooks(agent, member);
     if (result < 0 && result != BASE_ENOTFOUND) {
@@ -541,8 +555,8 @@ static void answer(struct collect_agent *agent, struct member *member)
     uint32_t asked = collect_agent_file_request(&member->family->file, member->region, &sequence, &tid);
     if (asked & WIRE_AGENT_OBJECTS)
         update_objects(agent, member);
-    if (asked & WIRE_AGENT_EXEC_FAILED)
-        patch_agent_let_go(&agent->helper, process_of_thread((pid_t)tid));
+    if (asked & WIRE_AGENT_EXEC_FAILED && !agent->options.host)
+        patch_agent_let_go(agent->helper, process_of_thread((pid_t)tid));
     if (asked & WIRE_AGENT_EXEC)
         expect_exec(agent, member, (pid_t)tid);
     if (asked)
@@ -574,7 +588,7 @@ static void tell_exec(struct collect_agent *agent, pid_t pid)
     collect_processes_on_comm(agent->processes, &comm, patch_target_now());
 }
 
-static void on_exec(struct collect_agent *agent, pid_t pid)
+void collect_agent_exec(struct collect_agent *agent, pid_t pid)
 {
     struct base_error why = {0};
     struct member *old = find_member(agent, pid);
@@ -588,16 +602,24 @@ static void on_exec(struct collect_agent *agent, pid_t pid)
         profile_lose(agent->profile, WIRE_LOSS_AGENT_ABSENT, 1);
         note(agent, "a program that was started is not counted", &why);
     }
-    patch_agent_let_go(&agent->helper, pid);
+}
+
+void collect_agent_objects(struct collect_agent *agent, pid_t pid)
+{
+    struct member *member = find_member(agent, pid);
+    if (member)
+        update_objects(agent, member);
 }
 
 int collect_agent_step(struct collect_agent *agent, struct base_error *error)
 {
     struct patch_trace_event event;
-    int result;
-    while ((result = patch_trace_next(&agent->helper, &event, error)) > 0) {
-        if (patch_agent_take_event(&agent->helper, &event))
-            on_exec(agent, event.pid);
+    int result = BASE_OK;
+    while (!agent->options.host && (result = patch_trace_next(agent->helper, &event, error)) > 0) {
+        if (patch_agent_take_event(agent->helper, &event)) {
+            collect_agent_exec(agent, event.pid);
+            patch_agent_let_go(agent->helper, event.pid);
+        }
         answer_all(agent);
     }
     answer_all(agent);
@@ -611,7 +633,7 @@ static void leave_member(struct collect_agent *agent, struct member *member)
 {
     struct patch_agent_left left = {0};
     struct base_error why = {0};
-    if (patch_agent_leave(&agent->helper, member->pid, false, NULL, NULL, &left, &why) < 0)
+    if (patch_agent_leave(agent->helper, member->pid, false, NULL, NULL, &left, &why) < 0)
         note(agent, "leaving", &why);
     agent->memory_left += left.bytes_left;
 }

@@ -22,6 +22,7 @@
 
 #include "base_error.h"
 #include "collect_process.h"
+#include "patch_helper.h"
 
 struct collect_agent;
 
@@ -29,6 +30,8 @@ struct collect_agent_options {
     uint64_t memory;       /* of a process, bytes; 0: the default */
     uint64_t sample_bytes; /* 0: every block */
     bool follow;           /* children by fork */
+    struct patch_helper
+        *host; /* NULL, or the helper of who follows the processes and tells of execs and loaded objects */
     bool
         untold; /* nothing else tells the processes' table of forks, execs and ends: they are told from here */
 };
@@ -36,12 +39,16 @@ struct collect_agent_options {
 
 int collect_agent_new(const struct collect_agent_options *options, struct collect_processes *processes,
                       struct collect_agent **made, struct base_error *error);
-/* For prctl(PR_SET_PTRACER). */
+/* For prctl(PR_SET_PTRACER). Without a host, as launch is. */
 pid_t collect_agent_helper(const struct collect_agent *agent);
 int collect_agent_launch(struct collect_agent *agent, pid_t pid, struct base_error *error);
 int collect_agent_attach(struct collect_agent *agent, pid_t pid, struct base_error *error);
 
-/* Readable when there is something to do; two of them. */
+/* Of the host: `pid` is held in a new image, in which nothing else was changed yet; `pid` has mapped objects, and who did waits. */
+void collect_agent_exec(struct collect_agent *agent, pid_t pid);
+void collect_agent_objects(struct collect_agent *agent, pid_t pid);
+
+/* Readable when there is something to do; two of them, -1: none. */
 void collect_agent_files(const struct collect_agent *agent, int files[2]);
 
 int collect_agent_step(struct collect_agent *agent, struct base_error *error);

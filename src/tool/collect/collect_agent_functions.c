@@ -71,8 +71,9 @@ static bool make(const struct patch_agent_image *image, const char *name, const 
     return patch_agent_image_symbol(image, entries[entry], &function->handler);
 }
 
-int collect_agent_functions(const struct patch_agent_image *image, struct patch_agent_function **functions,
-                            size_t *count, size_t *allocator_count, struct base_error *error)
+int collect_agent_functions(const struct patch_agent_image *image, bool hosted,
+                            struct patch_agent_function **functions, size_t *count, size_t *allocator_count,
+                            struct base_error *error)
 {
     struct patch_agent_function *made = calloc(ALLOCATORS + OTHERS, sizeof *made);
     size_t kept = 0;
@@ -81,7 +82,7 @@ int collect_agent_functions(const struct patch_agent_image *image, struct patch_
     for (size_t i = 0; i < ALLOCATORS; i++)
         kept += make(image, allocators[i].name, allocators[i].image, allocators[i].entry, &made[kept]);
     *allocator_count = kept;
-    for (size_t i = 0; i < OTHERS; i++)
+    for (size_t i = 0; i < OTHERS && !hosted; i++)
         kept += make(image, others[i].name, others[i].image, others[i].entry, &made[kept]);
     *functions = made;
     *count = kept;

@@ -48,6 +48,7 @@ struct collect_calls {
     struct collect_calls_options options;
     struct collect_processes *processes;
     struct collect_calls_listener *listener;
+    struct collect_calls_guest guest; /* all 0: there is none */
     struct member *members;
     size_t member_count, member_capacity;
     struct ended *ended;
@@ -135,6 +136,16 @@ void collect_calls_free(struct collect_calls *calls)
 pid_t collect_calls_helper(const struct collect_calls *calls)
 {
     return calls->rig.helper.pid;
+}
+
+struct patch_helper *collect_calls_share(struct collect_calls *calls)
+{
+    return &calls->rig.helper;
+}
+
+void collect_calls_invite(struct collect_calls *calls, const struct collect_calls_guest *guest)
+{
+    calls->guest = *guest;
 }
 
 void collect_calls_files(const struct collect_calls *calls, int files[2])
@@ -473,6 +484,8 @@ static void on_exec(struct collect_calls *calls, const struct patch_trace_event 
     remove_member(calls, event->pid);
     if (event->flags & PATCH_TRACE_FLAG_SETUID_LOST)
         profile_lose(calls->rig.profile, WIRE_LOSS_PRIVILEGES, 1);
+    if (calls->guest.exec)
+        calls->guest.exec(calls->guest.context, event->pid);
     if (begin_image(calls, event->pid, &why) < 0)
         give_up(calls, event->pid, &why);
     else
@@ -766,6 +779,8 @@ static void answer_bell(struct collect_calls *calls, struct collect_calls_space 
     }
     result = BASE_OK;
     collect_calls_build_read_slots(space); /* of objects that may be about to go */
+    if (calls->guest.objects)
+        calls->guest.objects(calls->guest.context, space->pid);
     bool settled = collect_calls_bell_settled(space);
     if (settled)
         result = collect_calls_space_survey(space, &calls->rig, &why);

@@ -24,6 +24,7 @@
 #include "base_error.h"
 #include "collect_calls_image.h"
 #include "collect_process.h"
+#include "patch_helper.h"
 
 struct collect_calls;
 
@@ -38,6 +39,15 @@ struct collect_calls_options {
 int collect_calls_new(const struct collect_calls_options *options, struct collect_processes *processes,
                       struct collect_calls **made, struct base_error *error);
 pid_t collect_calls_helper(const struct collect_calls *calls);
+/* Its helper, for another collector in the same processes, who is told before calls are set up: `exec`, the process is held in a new image;
+ * `objects`, the process has mapped objects, and who did waits. `guest` is copied. */
+struct collect_calls_guest {
+    void (*exec)(void *context, pid_t pid);
+    void (*objects)(void *context, pid_t pid);
+    void *context;
+};
+struct patch_helper *collect_calls_share(struct collect_calls *calls);
+void collect_calls_invite(struct collect_calls *calls, const struct collect_calls_guest *guest);
 int collect_calls_launch(struct collect_calls *calls, pid_t pid, struct base_error *error);
 int collect_calls_attach(struct collect_calls *calls, pid_t pid, struct base_error *error);
 

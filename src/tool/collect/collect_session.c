@@ -207,6 +207,16 @@ static int set_up_calls(struct collect_session *session, struct base_error *erro
     return result;
 }
 
+static void on_exec(void *agent, pid_t pid)
+{
+    collect_agent_exec(agent, pid);
+}
+
+static void on_objects(void *agent, pid_t pid)
+{
+    collect_agent_objects(agent, pid);
+}
+
 static int set_up_agent(struct collect_session *session, struct base_error *error)
 {
     const struct collect_options *options = &session->options;
@@ -214,8 +224,16 @@ static int set_up_agent(struct collect_session *session, struct base_error *erro
                                          .sample_bytes = options->heap_sample_bytes,
                                          .follow = options->follow,
                                          .untold = options->no_time};
-    return options->heap ? collect_agent_new(&wish, &session->stream.processes, &session->agent, error)
-                         : BASE_OK;
+    if (session->calls) {
+        wish.host = collect_calls_share(session->calls);
+        wish.untold = false; /* they tell */
+    }
+    int result = options->heap ? collect_agent_new(&wish, &session->stream.processes, &session->agent, error)
+                               : BASE_OK;
+    const struct collect_calls_guest guest = {on_exec, on_objects, session->agent};
+    if (session->calls && session->agent)
+        collect_calls_invite(session->calls, &guest);
+    return result;
 }
 
 static int set_up(struct collect_session *session, struct base_error *error)
@@ -389,10 +407,10 @@ static int open_running(struct collect_session *session, struct base_error *erro
     for (size_t i = 0; i < options->pid_count; i++) {
         collect_processes_get(&session->stream.processes, options->pids[i], now);
         poll_process(session, options->pids[i]);
-        if (session->calls)
-            result = collect_calls_attach(session->calls, options->pids[i], error);
-        if (session->agent && result >= 0)
+        if (session->agent) /* first: its hooks are to be there when calls are planned */
             result = collect_agent_attach(session->agent, options->pids[i], error);
+        if (session->calls && result >= 0)
+            result = collect_calls_attach(session->calls, options->pids[i], error);
         if (result < 0)
             return leave_attached(session, result);
     }
@@ -423,7 +441,7 @@ static int start_child(struct collect_session *session, bool *command_failed, st
     result = session->options.no_time ? BASE_OK : collect_time_open_child(&session->time, launch.pid, error);
     if (result >= 0 && session->calls)
         result = collect_calls_launch(session->calls, launch.pid, error);
-    if (result >= 0 && session->agent)
+    else if (result >= 0 && session->agent)
         result = collect_agent_launch(session->agent, launch.pid, error);
     if (result >= 0 && !collect_processes_expect(&session->stream.processes, launch.pid, now_ns()))
         result = base_fail(error, BASE_ENOMEM, "out of memory");

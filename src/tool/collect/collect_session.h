@@ -34,7 +34,7 @@ struct collect_options {
     bool no_time;                   /* no samples: there are other collectors */
     bool calls;                     /* count calls; of COLLECT_LAUNCH and COLLECT_ATTACH */
     struct collect_calls_wish wish; /* which */
-    bool heap;                      /* count memory; of the same two, and not together with calls */
+    bool heap;                      /* count memory; of the same two */
     uint64_t heap_sample_bytes;     /* 0: every block */
     uint64_t agent_memory;          /* of a process, bytes; 0: the default */
     bool user_only;                 /* --time=user */
