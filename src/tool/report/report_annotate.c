@@ -218,13 +218,15 @@ struct extent { /* lines of the function's own file, in any order */
     size_t count, capacity;
 };
 
-static void add_to_extent(const struct report_annotate *annotate, struct extent *extent, const char *file,
+static bool add_to_extent(const struct report_annotate *annotate, struct extent *extent, const char *file,
                           uint32_t line)
 {
     if (!annotate->file || !file || !line || strcmp(annotate->file, file))
-        return;
-    if (base_array_room(extent->lines, extent->count, extent->capacity)) /* else one line less is known */
-        extent->lines[extent->count++] = line;
+        return true;
+    if (!base_array_room(extent->lines, extent->count, extent->capacity))
+        return false;
+    extent->lines[extent->count++] = line;
+    return true;
 }
 
 static int by_number(const void *left, const void *right)
@@ -270,27 +272,35 @@ static const char *hottest_file(const struct report_annotate *annotate)
     return file;
 }
 
-static void find_extent(struct report_annotate *annotate)
+static bool fill_extent(struct report_annotate *annotate, struct extent *extent)
 {
     const struct profile *profile = annotate->context->profile;
     const struct code_instructions *all = &annotate->code.instructions;
+    struct symbol_line levels[REPORT_BINARY_LEVELS];
+    bool done = true;
+    for (size_t i = 0; annotate->binary.elf && done && i < all->count; i++) {
+        size_t found = report_binary_lines(&annotate->binary, all->items[i].address, levels);
+        if (found)
+            done = add_to_extent(annotate, extent, levels[found - 1].file, levels[found - 1].line);
+    }
+    for (uint32_t i = 1; done && i < annotate->line_count; i++)
+        if (!annotate->lines[i].depth)
+            done = add_to_extent(annotate, extent, profile_text(profile, annotate->lines[i].file),
+                                 annotate->lines[i].line);
+    return done;
+}
+
+static bool find_extent(struct report_annotate *annotate)
+{
     struct symbol_line levels[REPORT_BINARY_LEVELS];
     struct extent extent = {0};
     size_t count =
         annotate->binary.elf ? report_binary_lines(&annotate->binary, annotate->subject.start, levels) : 0;
     annotate->file = count && levels[count - 1].file ? levels[count - 1].file : hottest_file(annotate);
-    uint32_t entry = count && all->count ? levels[count - 1].line : 0;
-    for (size_t i = 0; count && i < all->count; i++) {
-        size_t found = report_binary_lines(&annotate->binary, all->items[i].address, levels);
-        if (found)
-            add_to_extent(annotate, &extent, levels[found - 1].file, levels[found - 1].line);
-    }
-    for (uint32_t i = 1; i < annotate->line_count; i++)
-        if (!annotate->lines[i].depth)
-            add_to_extent(annotate, &extent, profile_text(profile, annotate->lines[i].file),
-                          annotate->lines[i].line);
-    choose_extent(annotate, &extent, entry);
+    bool done = fill_extent(annotate, &extent);
+    choose_extent(annotate, &extent, count && annotate->code.instructions.count ? levels[count - 1].line : 0);
     free(extent.lines);
+    return done;
 }
 
 /* --- notes --- */
@@ -377,9 +387,8 @@ static int gather(struct report_annotate *annotate)
         code = find_figures(annotate);
     if (code < 0)
         return code;
-    if (!count_calls(annotate))
+    if (!count_calls(annotate) || !find_extent(annotate))
         return report_view_memory(context);
-    find_extent(annotate);
     add_notes(annotate);
     return annotate->notes.failed ? report_view_memory(context) : 0;
 }
