@@ -445,7 +445,7 @@ static void test_a_running_program_is_entered_and_left_many_times(void **state)
         nap_us(10000);
         ours_in(tally.pid, &before);
         descriptors = patch_child_descriptors(tally.pid);
-        for (int round = 0; round < 12; round++) {
+        for (int round = 0; round < 8; round++) {
             struct patch_agent_left left;
             must(load(&tally, tally.pid, false, &error), &error);
             assert_true(patch_child_is_free(tally.pid));
@@ -537,11 +537,13 @@ static void test_who_sleeps_inside_is_waited_for(void **state)
 
 /* --- a tally that is killed --- */
 
-static void load_and_leave_for_ever(struct tally *tally)
+/* In another process; `rounds` is shared. */
+static _Noreturn void load_and_leave_for_ever(struct tally *tally, atomic_uint *rounds)
 {
     struct base_error error = {0};
     struct patch_agent_left left;
-    patch_helper_begin(&tally->helper, &error);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    must(patch_helper_begin(&tally->helper, &error), &error);
     for (;;) {
         struct patch_agent *agent = NULL;
         const struct patch_agent_options options = {.image = probe,
@@ -552,7 +554,27 @@ static void load_and_leave_for_ever(struct tally *tally)
         patch_agent_load(&tally->helper, tally->pid, false, &options, &agent, NULL);
         patch_agent_free(agent);
         patch_agent_leave(&tally->helper, tally->pid, false, NULL, NULL, &left, NULL);
+        atomic_fetch_add(rounds, 1);
     }
+}
+
+static long now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* Some time after it has come round once, at any point of a round. */
+static void kill_somewhere(pid_t other, const atomic_uint *rounds)
+{
+    long began = now_us();
+    while (atomic_load(rounds) == 0 && now_us() < began + 20000000)
+        nap_us(200);
+    assert_true(atomic_load(rounds) > 0);
+    nap_us(rand() % (now_us() - began + 1));
+    kill(other, SIGKILL);
+    waitpid(other, NULL, 0);
 }
 
 static void test_tally_may_die_at_any_moment(void **state)
@@ -562,28 +584,27 @@ static void test_tally_may_die_at_any_moment(void **state)
     struct tally tally = begin("probe_count");
     struct patch_agent_left left;
     unsigned found = 0;
+    atomic_uint *rounds = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     plan(&tally);
     begin_loop(&tally, targets[0], "loop", "3");
     must(load(&tally, tally.pid, false, &error), &error); /* so that all is planned */
     must_leave(&tally, tally.pid, &left);
     srand(7);
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < 30; i++) {
+        atomic_store(rounds, 0);
         pid_t other = fork();
-        if (other == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
-            load_and_leave_for_ever(&tally);
-        }
-        nap_us(500 + rand() % 12000);
-        kill(other, SIGKILL);
-        waitpid(other, NULL, 0);
+        if (other == 0)
+            load_and_leave_for_ever(&tally, rounds);
+        kill_somewhere(other, rounds);
         assert_true(patch_child_is_free(tally.pid));
         must_leave(&tally, tally.pid, &left);
         found += left.mappings != 0;
         assert_int_equal(left.bytes_left, 0);
         assert_int_equal(ours_in(tally.pid, NULL), 0);
     }
-    print_message("# left behind, and removed: %u of 40\n", found);
+    print_message("# left behind, and removed: %u of 30\n", found);
     assert_true(found > 0);
+    munmap(rounds, 4096);
     end(&tally);
     finish(&tally);
 }
