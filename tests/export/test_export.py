@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -20,7 +21,7 @@ import tally  # noqa: E402
 from tap import Skip, case, need, run  # noqa: E402
 
 MARKS = {"<signal>", "[stack cut]"}
-TEXTS = ("callgrind", "folded", "speedscope", "csv")
+TEXTS = ("callgrind", "folded", "speedscope", "csv")  # massif needs memory: see its own cases
 
 
 def profile(context, name="plain"):
@@ -79,6 +80,54 @@ def compare(context, got, wanted, what):
 
 
 COUNTERS = ("time.cpu", "cache-misses", "heap.bytes")
+
+
+# --- massif ---
+
+PLACE = re.compile(r"^->([\d.]+)% \(([\d,]+)B\) (.*?)(?: \((?:in )?[^()]*\))?$")
+
+
+def pictures(text):
+    """Of each picture with a tree: what ms_print makes of it, as {function: bytes} of its outermost places."""
+    trees = []
+    for line in text.splitlines():
+        if re.match(r"^[\d.]+% \([\d,]+B\) \(heap allocation functions\)", line):
+            trees.append({})
+        match = PLACE.match(line)
+        if match and "in " not in match[3][:3] and " places, all below" not in line:
+            trees[-1][match[3]] = trees[-1].get(match[3], 0) + int(match[2].replace(",", ""))
+    return trees
+
+
+@case
+def massif_says_what_report_says(context):
+    need("ms_print", "sort")
+    made = tally.recorded(context, ["sort", "/etc/services"], ["--heap", "--no-time"])
+    if b'"heap.peak"' not in tally.run(context, [context.tally, "report", "--json", made.path]).output:
+        raise Skip("the heap was not counted here")
+    path = export(context, "massif", made.path)
+    shown = readers.tool(context, "ms_print", "--threshold=0", path)
+    trees = pictures(shown)
+    context.equal(len(trees), 2, "trees")
+    for tree, counter in zip(trees, ("heap.peak", "heap.live")):
+        wanted = {}
+        for row in report(context, made.path, "--counter", counter, "--inlines")["rows"]:
+            if row["self"]["value"] > 0:
+                wanted[row["function"]] = wanted.get(row["function"], 0) + row["self"]["value"]
+        all_ = sum(wanted.values())
+        small = {name for name, value in wanted.items() if value < all_ / 1000}
+        context.equal({name: value for name, value in tree.items() if name not in small},
+                      {name: value for name, value in wanted.items() if name not in small}, counter)
+    command = re.search(r"^Command:\s+(.*)$", shown, re.MULTILINE)
+    context.equal(command and command[1], "sort /etc/services", "the command")
+
+
+@case
+def massif_needs_memory(context):
+    done = tally.run(context, [context.tally, "export", "--format", "massif", "-o", context.path("never"), profile(context, "odd")])
+    context.equal(done.status, 2, "status")
+    context.check(b"tally record --heap" in done.errors, f"{done.errors}")
+    context.check(not os.path.exists(context.path("never")), "no file is left")
 
 
 # --- folded ---

@@ -12,6 +12,7 @@
 #include "cli_page.h"
 #include "cli_profile.h"
 #include "export.h"
+#include "profile_heap.h"
 #include "report_select.h"
 
 struct export_wish {
@@ -36,16 +37,17 @@ static const struct base_option export_options[] = {
     {.name = "format",
      .kind = BASE_OPTION_CHOICE,
      MEMBER(format),
-     .argument = "pprof|callgrind|folded|speedscope|csv|html",
+     .argument = "pprof|callgrind|folded|speedscope|csv|html|massif",
      .help = "for go tool pprof, callgrind_annotate and KCachegrind, flame graphs, speedscope, "
-             "spreadsheets; html: a page of its own, for a browser"},
+             "spreadsheets; html: a page of its own, for a browser; massif: memory, for ms_print"},
     {.name = "output",
      .letter = 'o',
      .kind = BASE_OPTION_TEXT,
      MEMBER(output),
      .argument = "FILE",
      .help = "where to; - is standard output, the default for text unless that is a terminal; else "
-             "tally.pb.gz, callgrind.out.tally, tally.folded, tally.speedscope.json, tally.csv, tally.html"},
+             "tally.pb.gz, callgrind.out.tally, tally.folded, tally.speedscope.json, tally.csv, tally.html, "
+             "massif.out.tally"},
     {.name = "table",
      .kind = BASE_OPTION_CHOICE,
      MEMBER(table),
@@ -122,8 +124,8 @@ static int check(struct export_wish *wish, struct base_error *error)
     bool functions = csv && (wish->table < 0 || wish->table == EXPORT_FLAT || wish->table == EXPORT_EDGES);
     if (wish->format < 0)
         return base_fail(error, BASE_EUSAGE,
-                         "export: which --format? There are pprof, callgrind, folded, speedscope, csv "
-                         "and html");
+                         "export: which --format? There are pprof, callgrind, folded, speedscope, csv, "
+                         "html and massif");
     if (wish->table >= 0 && !csv)
         return refuse(error, "--table", "csv");
     if (wish->samples && !folded)
@@ -152,6 +154,8 @@ static int check(struct export_wish *wish, struct base_error *error)
         return base_fail(error, BASE_EUSAGE,
                          "export: calls are counted by edge, not by stack: pprof and callgrind have them "
                          "beside the time, and --format csv --table edges alone");
+    if (wish->counter && wish->format == EXPORT_MASSIF)
+        return base_fail(error, BASE_EUSAGE, "export: massif has no --counter: it is memory held");
     wish->table = wish->table < 0 ? EXPORT_FLAT : wish->table;
     return BASE_OK;
 }
@@ -162,7 +166,8 @@ static int check(struct export_wish *wish, struct base_error *error)
 static const char *choose_output(const struct export_wish *wish)
 {
     static const char *const names[] = {"tally.pb.gz",           "callgrind.out.tally", "tally.folded",
-                                        "tally.speedscope.json", "tally.csv",           "tally.html"};
+                                        "tally.speedscope.json", "tally.csv",           "tally.html",
+                                        "massif.out.tally"};
     if (wish->output)
         return strcmp(wish->output, "-") ? wish->output : NULL;
     bool to_file =
@@ -215,7 +220,8 @@ static int to_file(const struct profile *profile, const struct export_options *o
     int finished = cli_file_finish(&file, result == BASE_OK, error);
     if (result < 0 || finished < 0)
         return cli_fail(error);
-    static const char *const names[] = {"pprof", "callgrind", "folded", "speedscope", "csv", "html"};
+    static const char *const names[] = {"pprof", "callgrind", "folded", "speedscope",
+                                        "csv",   "html",      "massif"};
     say_written(names[options->format], path, length);
     return CLI_OK;
 }
@@ -254,6 +260,11 @@ static int export_part(const struct profile *profile, const struct export_wish *
     struct report_selection selection;
     if (calls) /* of which reports have no selection */
         part.counter = NULL;
+    if (wish->format == EXPORT_MASSIF && !profile_heap_find(profile, PROFILE_HEAP_PEAK)) {
+        base_fail(error, BASE_EUSAGE, "export: %s has no memory in it; tally record --heap counts that",
+                  file);
+        return cli_fail(error);
+    }
     if (report_select(profile, &part, &selection, error) < 0)
         return cli_fail(error);
     uint16_t counter = calls ? (uint16_t)profile_counts_calls(profile) : selection.counter;

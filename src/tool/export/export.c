@@ -53,6 +53,8 @@ static bool write_format(struct export_job *job)
         return export_speedscope(job);
     case EXPORT_HTML:
         return export_html(job);
+    case EXPORT_MASSIF:
+        return export_massif(job);
     case EXPORT_CSV:
         break;
     }

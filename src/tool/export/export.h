@@ -24,6 +24,7 @@ enum export_format {
     EXPORT_SPEEDSCOPE, /* JSON, schema of speedscope */
     EXPORT_CSV,        /* RFC 4180 */
     EXPORT_HTML,       /* a page of its own, web/ */
+    EXPORT_MASSIF,     /* ms_print; needs the counter heap.peak */
 };
 
 enum export_table { EXPORT_FLAT, EXPORT_TREE, EXPORT_EDGES, EXPORT_COUNTERS };

@@ -35,6 +35,7 @@ bool export_callgrind(struct export_job *job);
 bool export_csv(struct export_job *job);
 bool export_folded(struct export_job *job);
 bool export_html(struct export_job *job);
+bool export_massif(struct export_job *job);
 bool export_pprof(struct export_job *job);
 bool export_speedscope(struct export_job *job);
 

@@ -69,14 +69,26 @@ static const struct export_options forms[] = {
     {.format = EXPORT_CSV, .table = EXPORT_TREE},
     {.format = EXPORT_CSV, .table = EXPORT_EDGES},
     {.format = EXPORT_CSV, .table = EXPORT_COUNTERS},
+    {.format = EXPORT_MASSIF},
+    {.format = EXPORT_HTML}, /* the last one: a build without npm has none */
 };
-enum { FORMS = sizeof forms / sizeof *forms };
+static const struct export_document document = {.name = "flat", .bytes = "{}", .length = 2};
+static size_t form_count(void)
+{
+    return sizeof forms / sizeof *forms - !export_has_page();
+}
 
 static int write_to(const struct profile *profile, size_t form, struct kept *kept, struct base_error *error)
 {
     struct export_options options = forms[form];
     options.creator = "tally";
     options.file = "some.out";
+    if (options.format == EXPORT_HTML) {
+        options.documents = &document;
+        options.document_count = 1;
+        options.against = profile;
+        options.against_file = "before.out";
+    }
     kept->length = 0;
     return export_profile(profile, &options, keep, kept, error);
 }
@@ -87,7 +99,7 @@ static void every_allocation(void **state)
     static struct kept whole, some;
     struct sample_profile sample = sample_profile_counted();
     whole.refuse = some.refuse = -1;
-    for (size_t form = 0; form < FORMS; form++) {
+    for (size_t form = 0; form < form_count(); form++) {
         struct base_error error = {0};
         assert_int_equal(write_to(sample.profile, form, &whole, &error), BASE_OK);
         assert_true(whole.length > 100);
@@ -117,7 +129,7 @@ static void every_refusal(void **state)
     (void)state;
     static struct kept some;
     struct sample_profile sample = sample_profile_counted();
-    for (size_t form = 0; form < FORMS; form++) {
+    for (size_t form = 0; form < form_count(); form++) {
         struct base_error error = {0};
         some.refuse = 0;
         assert_int_equal(write_to(sample.profile, form, &some, &error), BASE_EIO);
@@ -127,8 +139,23 @@ static void every_refusal(void **state)
     profile_free(sample.profile);
 }
 
+static void a_page_that_is_not_there(void **state)
+{
+    (void)state;
+    static struct kept some;
+    struct sample_profile sample = sample_profile_counted();
+    struct base_error error = {0};
+    some.refuse = -1;
+    int code = write_to(sample.profile, sizeof forms / sizeof *forms - 1, &some, &error);
+    assert_int_equal(code, export_has_page() ? BASE_OK : BASE_EUNSUPPORTED);
+    assert_int_equal(some.length > 0, export_has_page());
+    assert_int_equal(error.text[0] != '\0', !export_has_page());
+    profile_free(sample.profile);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_allocation), cmocka_unit_test(every_refusal)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_allocation), cmocka_unit_test(every_refusal),
+                                       cmocka_unit_test(a_page_that_is_not_there)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
