@@ -116,6 +116,12 @@ def dlopen(context):
 
 
 @tap.case
+def asked_by_name(context):
+    """dlsym on a library that is there from the start."""
+    calls.check(context, calls.counted(context, [context.program("calls_dlsym"), "2000"]), least=5)
+
+
+@tap.case
 def tail_calls(context):
     calls.check(context, calls.counted(context, [context.program("calls_tail"), "5000"]), least=16)
 

@@ -8,6 +8,8 @@
 #include "base_map.h"
 #include "patch_select.h"
 
+enum { NAME_LEAST = 2, NAME_MOST = 1000 }; /* bytes of a function's name among the constants */
+
 /* --- dynamic symbols --- */
 
 struct symbols {
@@ -61,6 +63,66 @@ static void mark_relocated(const struct elf_image *image, uint8_t *marks, size_t
     }
 }
 
+/* Is the symbol one by which names become addresses, taken from elsewhere? */
+static bool asks_by_name(const struct symbols *symbols, const Elf64_Sym *symbol)
+{
+    static const char *const names[] = {"dlsym", "dlvsym"};
+    const struct elf_section *strings = &symbols->strings;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t size = strlen(names[i]) + 1;
+        if (symbol->st_shndx == SHN_UNDEF && symbol->st_name < strings->size &&
+            strings->size - symbol->st_name >= size &&
+            !memcmp(strings->bytes + symbol->st_name, names[i], size))
+            return true;
+    }
+    return false;
+}
+
+/* As linkers' symbols are written; 0 when the string is none. */
+static size_t identifier_length(const uint8_t *string, size_t most)
+{
+    size_t length = 0;
+    while (length < most && length <= NAME_MOST &&
+           ((string[length] >= 'a' && string[length] <= 'z') ||
+            (string[length] >= 'A' && string[length] <= 'Z') || string[length] == '_' ||
+            (length && string[length] >= '0' && string[length] <= '9')))
+        length++;
+    return length < most && length >= NAME_LEAST && length <= NAME_MOST && string[length] == '\0' ? length
+                                                                                                  : 0;
+}
+
+static bool add_strings(struct collect_calls_imports *imports, const struct elf_section *section)
+{
+    const uint8_t *bytes = section->bytes, *end = bytes + section->size;
+    bool room = true;
+    for (const uint8_t *at = bytes; at && at < end && room;) {
+        size_t length = identifier_length(at, (size_t)(end - at));
+        if (length) {
+            room = base_array_room(imports->hashes, imports->count, imports->capacity);
+            if (room)
+                imports->hashes[imports->count++] = base_hash_bytes((const char *)at, length) | 1;
+        }
+        at = memchr(at + length, '\0', (size_t)(end - at) - length);
+        at = at ? at + 1 : NULL;
+    }
+    return room;
+}
+
+/* An image that uses dlsym may ask for whatever is the name of a function among its constants. */
+static bool add_constants(struct collect_calls_imports *imports, const struct elf_image *image)
+{
+    bool room = true;
+    for (size_t i = 0; room && i < elf_image_section_count(image); i++) {
+        struct elf_section section;
+        const uint64_t kinds = SHF_ALLOC | SHF_WRITE | SHF_EXECINSTR;
+        if (elf_image_section_header(image, i, &section) && section.type == SHT_PROGBITS &&
+            (section.flags & kinds) == SHF_ALLOC && elf_image_section_at(image, i, &section) &&
+            section.bytes && section.name && !strncmp(section.name, ".rodata", 7))
+            room = add_strings(imports, &section);
+    }
+    return room;
+}
+
 /* An undefined symbol with a value is a function whose address the program takes as that of its own linkage stub. */
 int collect_calls_imports_make(struct collect_calls_imports *imports, const struct elf_image *image,
                                bool calls, struct base_error *error)
@@ -70,7 +132,7 @@ int collect_calls_imports_make(struct collect_calls_imports *imports, const stru
     if (!open_symbols(image, &symbols))
         return BASE_OK;
     uint8_t *marks = calloc(symbols.count + 1, 1);
-    bool room = marks != NULL;
+    bool room = marks != NULL, by_name = false;
     if (room)
         mark_relocated(image, marks, symbols.count);
     for (size_t i = 1; room && i < symbols.count; i++) {
@@ -78,12 +140,15 @@ int collect_calls_imports_make(struct collect_calls_imports *imports, const stru
         uint64_t hash = hash_of(&symbols, &symbol);
         bool undefined = symbol.st_shndx == SHN_UNDEF,
              wanted = marks[i] || (undefined && (!calls || symbol.st_value));
+        by_name = by_name || asks_by_name(&symbols, &symbol);
         if (!hash || !wanted)
             continue;
         room = base_array_room(imports->hashes, imports->count, imports->capacity);
         if (room)
             imports->hashes[imports->count++] = hash;
     }
+    if (room && by_name)
+        room = add_constants(imports, image);
     free(marks);
     return room ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
 }
