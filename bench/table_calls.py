@@ -275,6 +275,51 @@ def set_up_goals(found):
             measure.goal("set-up from a cached plan: at most " + limits_again, again, all(one["again"] <= one["limits"][1] for one in found))]
 
 
+# --- what the target has of it ---
+
+def attached(bench):
+    """Median milliseconds that a running program with about 5,000 sites is stopped, and how many sites those are."""
+    script = bench.path("waits.lua")
+    with open(script, "w", encoding="ascii") as file:
+        file.write("local text, count = 'abc', 0\nwhile true do count = count + #text:rep(3) end\n")
+    chosen = ["--calls", "--calls-image", "lua*", "--calls-image", "libtinfo*", "--no-time"]
+    times, sites = [], 0
+    process = subprocess.Popen(["lua5.4", script], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    try:
+        for _ in range(3 if bench.quick else 15):
+            output = bench.path("attach.tally")
+            subprocess.run([bench.tally, "record", *chosen, "-o", output, "--duration", "0.1", "-p", str(process.pid)], check=True,
+                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            meta = dict(rows(bench, output, "select key, value from meta"))
+            times.append(int(meta["calls_attach_stopped_ns"]) / 1e6)
+            sites = int(meta["calls_stubs"])
+    finally:
+        process.kill()
+        process.wait()
+    bench.say(f"attaching to {sites:,} sites: stopped for {measure.median(times):.2f} ms (most {max(times):.2f})")
+    return {"sites": sites, "median": measure.median(times), "most": max(times)}
+
+
+def stubs(bench, command, name):
+    """Bytes of stub for each site of a program."""
+    output = bench.path("stubs.tally")
+    subprocess.run(tally_prefix(bench, output) + command, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL)
+    meta = dict(rows(bench, output, "select key, value from meta"))
+    return {"program": name, "sites": int(meta["calls_stubs"]), "bytes": int(meta["calls_stub_bytes"])}
+
+
+def bytes_each(entry):
+    return entry["bytes"] / max(1, entry["sites"])
+
+
+def memory_goals(visit, found):
+    worst = max(found, key=bytes_each)
+    return [measure.goal("a running target is stopped for at most 3 ms for 5,000 sites",
+                         f"{visit['median']:.2f} ms for {visit['sites']:,} (most {visit['most']:.2f})", visit["median"] <= 3),
+            measure.goal("at most 24 bytes of stub a site", f"{bytes_each(worst):.1f} ({worst['program']})", bytes_each(worst) <= 24)]
+
+
 # --- the distortion of time ---
 
 def flat(bench, path):
@@ -315,8 +360,10 @@ def measure_table(bench):
     entries += [entry for name, command in built_at_levels(bench) for entry in coverage(bench, command, name)]
     shares = [entry for program in chosen if program.group == calls_programs.MAIN for entry in distortion(bench, program)]
     ready = set_ups(bench)
-    return {"lines": lines(found, entries, shares, ready), "rounds": 2 if bench.quick else max(bench.repeat, ROUNDS),
-            "goals": cost_goals(found) + [exact(bench), coverage_goal(entries)] + set_up_goals(ready) + [
+    visit = attached(bench)
+    sizes = [stubs(bench, program.small, program.name) for program in chosen if program.group == calls_programs.MAIN]
+    return {"lines": lines(found, entries, shares, ready) + memory_lines(visit, sizes), "rounds": 2 if bench.quick else max(bench.repeat, ROUNDS),
+            "goals": cost_goals(found) + [exact(bench), coverage_goal(entries)] + set_up_goals(ready) + memory_goals(visit, sizes) + [
                 measure.goal("sampled shares with and without --calls agree within their intervals, top five of each program",
                              f"{sum(agrees(*entry[2:]) for entry in shares)} of {len(shares)}", all(agrees(*entry[2:]) for entry in shares))]}
 
@@ -337,3 +384,10 @@ def lines(found, entries, shares, ready):
     text += ["", "### Setting up", ""]
     return text + measure.table(["what", "first time", "from a cached plan"],
                                 [[one["name"], f"{one['first']:.1f} ms", f"{one['again']:.1f} ms"] for one in ready])
+
+
+def memory_lines(visit, found):
+    text = ["", f"Attaching to a running lua5.4 with {visit['sites']:,} sites stops it for {visit['median']:.2f} ms (most {visit['most']:.2f} ms).", "",
+            "### Stubs", ""]
+    return text + measure.table(["program", "sites", "bytes of stub a site"],
+                                [[entry["program"], f"{entry['sites']:,}", f"{bytes_each(entry):.1f}"] for entry in found])

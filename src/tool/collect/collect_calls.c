@@ -57,6 +57,7 @@ struct collect_calls {
     uint64_t memory_left; /* bytes of ours that stayed in targets */
     uint64_t stub_samples;
     uint64_t setup_ns;     /* of planning, placing and patching, all processes together */
+    uint64_t attach_ns;    /* for which processes that ran were stopped by it */
     bool locked, threaded; /* forms that were used */
     char notice[256];
 };
@@ -853,7 +854,11 @@ static int attach_held(struct collect_calls *calls, struct collect_calls_space *
         result =
             space->form == PATCH_LOCK ? give_nothing(calls, space, error) : give_blocks(calls, space, error);
     }
-    return result < 0 ? result : collect_calls_build_place(space, &calls->rig, error);
+    if (result == BASE_OK)
+        result = collect_calls_build_place(space, &calls->rig, error);
+    if (result == BASE_OK)
+        result = collect_calls_bell_prepare(space, &calls->rig, calls->listener, 0, error);
+    return result < 0 ? result : BASE_OK;
 }
 
 /* Never planned on: what a killed tally left is removed first. */
@@ -866,20 +871,7 @@ static int clean(struct collect_calls *calls, pid_t pid, struct base_error *erro
     return result;
 }
 
-/* Last, so that nobody waits for an answer while objects are built; what was loaded meanwhile is looked for. */
-static int attach_bell(struct collect_calls *calls, struct collect_calls_space *space,
-                       struct base_error *error)
-{
-    int result = patch_trace_hold(&calls->rig.helper, space->pid, NULL, error);
-    if (result < 0)
-        return result;
-    result = collect_calls_bell_install(space, &calls->rig, calls->listener, 0, error);
-    patch_trace_release(&calls->rig.helper, space->pid, NULL, NULL);
-    if (result >= 0)
-        result = collect_calls_space_survey(space, &calls->rig, error);
-    return result > 0 ? collect_calls_build_all(space, &calls->rig, false, error) : result;
-}
-
+/* Stopped twice: for what must be mapped, and for the bytes, those that make the loader ring among them. */
 static int attach(struct collect_calls *calls, struct collect_calls_space *space, struct base_error *error)
 {
     int result = clean(calls, space->pid, error);
@@ -896,7 +888,9 @@ static int attach(struct collect_calls *calls, struct collect_calls_space *space
     patch_trace_release(&calls->rig.helper, space->pid, NULL, NULL);
     if (result == BASE_OK)
         result = collect_calls_build_all(space, &calls->rig, false, error);
-    return result < 0 ? result : attach_bell(calls, space, error);
+    if (result == BASE_OK) /* what was loaded before anybody rang */
+        result = collect_calls_space_survey(space, &calls->rig, error);
+    return result > 0 ? collect_calls_build_all(space, &calls->rig, false, error) : result;
 }
 
 int collect_calls_attach(struct collect_calls *calls, pid_t pid, struct base_error *error)
@@ -913,6 +907,9 @@ int collect_calls_attach(struct collect_calls *calls, pid_t pid, struct base_err
     uint64_t began = patch_target_now();
     result = attach(calls, space, error);
     calls->setup_ns += patch_target_now() - began;
+    struct patch_trace_cost cost;
+    if (patch_trace_cost(&calls->rig.helper, pid, &cost, NULL) == BASE_OK)
+        calls->attach_ns += cost.stopped_ns;
     if (result < 0) {
         struct collect_calls_remains remains;
         collect_calls_detach(space, &calls->rig, false, &remains, NULL);
@@ -941,6 +938,10 @@ static void describe(struct collect_calls *calls)
     struct profile *profile = calls->rig.profile;
     profile_set_meta(profile, "calls_form", calls->locked ? "lock" : calls->threaded ? "thread" : "plain");
     profile_set_metaf(profile, "calls_setup_ns", "%llu", (unsigned long long)calls->setup_ns);
+    if (calls->attach_ns)
+        profile_set_metaf(profile, "calls_attach_stopped_ns", "%llu", (unsigned long long)calls->attach_ns);
+    profile_set_metaf(profile, "calls_stub_bytes", "%llu", (unsigned long long)calls->rig.stub_bytes);
+    profile_set_metaf(profile, "calls_stubs", "%llu", (unsigned long long)calls->rig.stub_sites);
     profile_set_metaf(profile, "overhead_stub_samples", "%llu", (unsigned long long)calls->stub_samples);
     if (calls->memory_most)
         profile_set_metaf(profile, "overhead_target_memory", "%llu", (unsigned long long)calls->memory_most);

@@ -21,6 +21,7 @@
 #define PAGE        4096u
 #define WAITED_MOST 128 /* futexes in one call, ours among them */
 #define LOOK_NS     1000000
+#define REACH       (1ull << 30) /* of the jump to the bell, and more */
 
 /* --- listening --- */
 
@@ -222,6 +223,25 @@ static int take_arena(struct collect_calls_space *space, struct collect_calls_co
     return BASE_OK;
 }
 
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+    return a < b ? b - a : a - b;
+}
+
+/* An arena that nothing lies in yet and that the loader reaches has room for the bell too: nothing more need be mapped. */
+static bool share_arena(struct collect_calls_space *space, uint64_t near)
+{
+    for (size_t i = 0; i < space->arena_count && !space->bell_code; i++) {
+        const struct collect_calls_arena *arena = &space->arenas[i];
+        struct collect_calls_code *code = arena->code;
+        if (code->used || code->owners > 1 || distance(code->address, near) > REACH)
+            continue;
+        space->bell_code = collect_calls_code_split(code, PAGE);
+        space->bell_words = arena->block.address + COLLECT_BLOCK_SIZE;
+    }
+    return space->bell_code != NULL;
+}
+
 static int map_bell(struct collect_calls_space *space, struct collect_calls_rig *rig, uint64_t near,
                     uint64_t code_ahead, struct base_error *error)
 {
@@ -230,7 +250,9 @@ static int map_bell(struct collect_calls_space *space, struct collect_calls_rig 
     struct patch_helper_room room = {.low = near,
                                      .high = near + PAGE,
                                      .size = PAGE + code_ahead,
-                                     .data = code_ahead ? COLLECT_BLOCK_SIZE + PAGE : PAGE};
+                                     .data = code_ahead ? COLLECT_CALLS_ARENA_DATA : PAGE};
+    if (!code_ahead && share_arena(space, near))
+        return BASE_OK;
     int result = collect_calls_space_both(space, rig, room, &code, &memory, error);
     if (result < 0)
         return result;
@@ -249,9 +271,10 @@ static int map_bell(struct collect_calls_space *space, struct collect_calls_rig 
 
 static int map_words(struct collect_calls_space *space, struct base_error *error)
 {
-    const struct collect_calls_memory *memory = &space->memories[space->memory_count - 1];
-    void *words = mmap(NULL, sizeof *space->bell, PROT_READ | PROT_WRITE, MAP_SHARED, memory->file,
-                       (off_t)(memory->offset + (space->bell_words - memory->address)));
+    const struct collect_calls_memory *memory = collect_calls_space_memory_at(space, space->bell_words);
+    void *words = !memory ? MAP_FAILED
+                          : mmap(NULL, sizeof *space->bell, PROT_READ | PROT_WRITE, MAP_SHARED, memory->file,
+                                 (off_t)(memory->offset + (space->bell_words - memory->address)));
     if (words == MAP_FAILED)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     space->bell = words;
@@ -272,23 +295,20 @@ static int make_code(const struct collect_calls_space *space, struct base_error 
     return BASE_OK;
 }
 
-static int ring_from(struct collect_calls_space *space, struct collect_calls_rig *rig, uint64_t function,
+/* The jump that makes the loader ring, as a change that is still to be made. */
+static int plan_ring(struct collect_calls_space *space, struct collect_calls_rig *rig, uint64_t function,
                      struct base_error *error)
 {
-    struct patch_memory_change *change = &space->bell_change;
-    *change = (struct patch_memory_change){.address = function, .length = PATCH_X86_64_BELL_JUMP};
-    int result = patch_trace_read(&rig->helper, space->pid, function, change->before, change->length, error);
-    if (result == BASE_OK && !patch_x86_64_bell_site(function, space->bell_code->address, change->after))
+    struct patch_memory_change change = {.address = function, .length = PATCH_X86_64_BELL_JUMP};
+    int result = patch_trace_read(&rig->helper, space->pid, function, change.before, change.length, error);
+    if (result == BASE_OK && !patch_x86_64_bell_site(function, space->bell_code->address, change.after))
         result = base_fail(error, BASE_EUNSUPPORTED, "the loader is out of reach");
     if (result == BASE_OK)
-        result = patch_trace_stage(&rig->helper, space->pid, change, 1, error);
-    if (result == BASE_OK)
-        result = patch_trace_apply(&rig->helper, space->pid, error);
-    space->bell_set = result == BASE_OK;
+        space->bell_change = change;
     return result;
 }
 
-int collect_calls_bell_install(struct collect_calls_space *space, struct collect_calls_rig *rig,
+int collect_calls_bell_prepare(struct collect_calls_space *space, struct collect_calls_rig *rig,
                                struct collect_calls_listener *listener, uint64_t code_ahead,
                                struct base_error *error)
 {
@@ -306,8 +326,22 @@ int collect_calls_bell_install(struct collect_calls_space *space, struct collect
     if (result == BASE_OK)
         result = collect_calls_bell_listen(space, listener, error);
     if (result == BASE_OK)
-        result = ring_from(space, rig, function, error);
+        result = plan_ring(space, rig, function, error);
     if (result == BASE_OK)
         result = patch_trace_farewell(&rig->helper, space->pid, space->bell_words, 0, error);
     return result < 0 ? result : 1;
+}
+
+int collect_calls_bell_install(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                               struct collect_calls_listener *listener, uint64_t code_ahead,
+                               struct base_error *error)
+{
+    int prepared = collect_calls_bell_prepare(space, rig, listener, code_ahead, error);
+    if (prepared <= 0)
+        return prepared;
+    int result = patch_trace_stage(&rig->helper, space->pid, &space->bell_change, 1, error);
+    if (result == BASE_OK)
+        result = patch_trace_apply(&rig->helper, space->pid, error);
+    space->bell_set = result == BASE_OK;
+    return result < 0 ? result : prepared;
 }

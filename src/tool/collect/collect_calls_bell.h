@@ -21,6 +21,10 @@ int collect_calls_listener_file(const struct collect_calls_listener *listener);
 int collect_calls_bell_install(struct collect_calls_space *space, struct collect_calls_rig *rig,
                                struct collect_calls_listener *listener, uint64_t code_ahead,
                                struct base_error *error);
+/* The same, but that the loader does not ring yet: space->bell_change is made together with the next changes of the text. */
+int collect_calls_bell_prepare(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                               struct collect_calls_listener *listener, uint64_t code_ahead,
+                               struct base_error *error);
 /* Listens to the bell that a fork child has from its parent. */
 int collect_calls_bell_listen(struct collect_calls_space *space, struct collect_calls_listener *listener,
                               struct base_error *error);

@@ -61,7 +61,8 @@ static int add_arena(struct collect_calls_space *space, struct collect_calls_rig
 {
     struct collect_calls_arena arena = {0};
     struct collect_calls_memory memory;
-    struct patch_helper_room room = {.low = low, .high = high, .size = size, .data = COLLECT_BLOCK_SIZE};
+    struct patch_helper_room room = {
+        .low = low, .high = high, .size = size, .data = COLLECT_CALLS_ARENA_DATA};
     if (!base_array_room(space->arenas, space->arena_count, space->arena_capacity))
         return base_fail(error, BASE_ENOMEM, "out of memory");
     int result = collect_calls_space_both(space, rig, room, &arena.code, &memory, error);
@@ -420,6 +421,12 @@ static int list_changes(const struct collect_calls_object *object, struct patch_
     return result;
 }
 
+/* Has the bell been prepared, and does nobody ring it yet? */
+static bool is_to_ring(const struct collect_calls_space *space)
+{
+    return space->bell_change.length && !space->bell_set;
+}
+
 /* Needs no hold, and makes it short. Where objects lie by address, so do their changes. */
 static int hand_over(const struct collect_calls_space *space, struct collect_calls_rig *rig,
                      struct base_error *error)
@@ -429,6 +436,8 @@ static int hand_over(const struct collect_calls_space *space, struct collect_cal
     for (size_t i = 0; i < space->object_count && result == BASE_OK; i++)
         if (space->objects[i].next)
             result = list_changes(&space->objects[i], &stage, error);
+    if (result == BASE_OK && is_to_ring(space))
+        result = patch_stage_add(&stage, &space->bell_change, error);
     if (result == BASE_OK)
         result = patch_trace_stage_list(&rig->helper, space->pid, &stage, error);
     patch_stage_free(&stage);
@@ -552,14 +561,25 @@ bool collect_calls_build_mark_bound(struct collect_calls_space *space)
     return found;
 }
 
-static void put_in_force(struct collect_calls_space *space)
+static void note_stubs(struct collect_calls_rig *rig, const struct patch_slab *slab)
 {
+    for (uint32_t i = 0; i < slab->plan->header->site_count; i++)
+        rig->stub_sites += slab->stubs[i] != 0;
+    if (slab->stubs_end)
+        rig->stub_bytes += slab->stubs_end - slab->regions[0].address;
+}
+
+static void put_in_force(struct collect_calls_space *space, struct collect_calls_rig *rig)
+{
+    space->bell_set |= is_to_ring(space);
     for (size_t i = 0; i < space->object_count; i++) {
         struct collect_calls_object *object = &space->objects[i];
         if (!object->next)
             continue;
         if (object->patch && base_array_room(object->older, object->older_count, object->older_capacity))
             object->older[object->older_count++] = object->patch;
+        if (!object->patch)
+            note_stubs(rig, &object->next->slab);
         object->patch = object->next;
         object->next = NULL;
         object->stale = false;
@@ -573,7 +593,7 @@ int collect_calls_build_apply(struct collect_calls_space *space, struct collect_
     int cleared = clear_threads(space, rig, &why);
     int result = cleared < 0 ? cleared : patch_trace_apply(&rig->helper, space->pid, &why);
     if (result == BASE_OK) {
-        put_in_force(space);
+        put_in_force(space, rig);
         return BASE_OK;
     }
     if (result == BASE_EBUSY && cleared >= 0 && !leave_out_differing(space))

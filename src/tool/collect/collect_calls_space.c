@@ -454,8 +454,8 @@ static bool copy_arrays(const struct collect_calls_space *parent, struct collect
            copy_objects(parent, child);
 }
 
-/* The memory at an address; NULL: none. */
-static const struct collect_calls_memory *memory_at(const struct collect_calls_space *space, uint64_t address)
+const struct collect_calls_memory *collect_calls_space_memory_at(const struct collect_calls_space *space,
+                                                                 uint64_t address)
 {
     for (size_t i = 0; i < space->memory_count; i++)
         if (address - space->memories[i].address < space->memories[i].size)
@@ -466,7 +466,7 @@ static const struct collect_calls_memory *memory_at(const struct collect_calls_s
 /* A copied block counts in the file that took the place of its first one's. */
 static void move_block(const struct collect_calls_space *child, struct collect_calls_block *block)
 {
-    const struct collect_calls_memory *memory = memory_at(child, block->address);
+    const struct collect_calls_memory *memory = collect_calls_space_memory_at(child, block->address);
     block->file = memory ? memory->file : -1;
     block->offset = memory ? memory->offset + (block->address - memory->address) : 0;
 }
@@ -517,7 +517,7 @@ static int map_bell(struct collect_calls_space *child, struct base_error *error)
     child->bell = NULL;
     if (!child->bell_words)
         return BASE_OK;
-    const struct collect_calls_memory *memory = memory_at(child, child->bell_words);
+    const struct collect_calls_memory *memory = collect_calls_space_memory_at(child, child->bell_words);
     void *words = !memory ? MAP_FAILED
                           : mmap(NULL, sizeof *child->bell, PROT_READ | PROT_WRITE, MAP_SHARED, memory->file,
                                  (off_t)(memory->offset + (child->bell_words - memory->address)));

@@ -44,7 +44,8 @@ struct collect_calls_rig {
     struct patch_helper helper;
     struct collect_calls_images images;
     struct profile *profile;
-    uint64_t spaces; /* made so far */
+    uint64_t spaces;                 /* made so far */
+    uint64_t stub_bytes, stub_sites; /* of all objects' first stubs, and how many there are */
 };
 
 /* Code of ours; the same in a process and its fork children. */
@@ -62,6 +63,8 @@ struct collect_calls_memory {
     uint64_t address, size;
 };
 
+/* Behind the block there is a page for the words of a bell. */
+#define COLLECT_CALLS_ARENA_DATA (COLLECT_BLOCK_SIZE + 4096)
 struct collect_calls_arena {
     struct collect_calls_code *code;
     struct collect_calls_block block;
@@ -161,11 +164,11 @@ struct collect_calls_space {
     struct collect_calls_told *told;
     size_t told_count, told_capacity;
     struct collect_calls_code *bell_code;
-    struct patch_bell *bell; /* our mapping of its words; NULL: none */
-    uint64_t bell_words;     /* in the target */
-    uint64_t object_list;    /* its struct r_debug; 0: not known */
-    struct patch_memory_change bell_change;
-    bool bell_set;
+    struct patch_bell *bell;                /* our mapping of its words; NULL: none */
+    uint64_t bell_words;                    /* in the target */
+    uint64_t object_list;                   /* its struct r_debug; 0: not known */
+    struct patch_memory_change bell_change; /* length 0: none is planned */
+    bool bell_set;                          /* it is made */
     struct collect_calls_loose loose;
 };
 
@@ -217,6 +220,9 @@ int collect_calls_space_both(struct collect_calls_space *space, struct collect_c
                              struct collect_calls_memory *memory, struct base_error *error);
 /* Makes two of one: the first `size` bytes, and the others, which stay *code. NULL: out of memory. */
 struct collect_calls_code *collect_calls_code_split(struct collect_calls_code *code, uint64_t size);
+/* The memory for counters at an address; NULL: none. */
+const struct collect_calls_memory *collect_calls_space_memory_at(const struct collect_calls_space *space,
+                                                                 uint64_t address);
 int collect_calls_space_memory(struct collect_calls_space *space, struct collect_calls_rig *rig,
                                struct patch_helper_room room, struct collect_calls_memory *memory,
                                struct base_error *error);
