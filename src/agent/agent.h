@@ -143,6 +143,11 @@ bool agent_block_insert(uint64_t address, struct agent_block block);
 /* False: not known. */
 bool agent_block_remove(uint64_t address, struct agent_block *block);
 
+/* --- agent_heap.c --- */
+
+/* Is the address within an allocator that is hooked: a call from there is its own affair. */
+bool agent_heap_is_inner(uint64_t address);
+
 /* --- agent_sample.c: Poisson samples of bytes --- */
 
 /* Is one of the next `size` bytes a sample? */

@@ -15,14 +15,23 @@ static body_function *body_of(const struct agent_frame *frame)
     return (body_function *)frame->hook->body;
 }
 
-static const struct wire_agent_layer *layer_of(const struct agent_frame *frame)
+static const struct wire_agent_layer *layer_at(uint64_t address)
 {
     const struct wire_agent_process *process = agent_process();
     for (uint32_t i = 0; i < process->layer_count && i < WIRE_AGENT_LAYERS; i++)
-        if (frame->hook->function - process->layers[i].start <
-            process->layers[i].end - process->layers[i].start)
+        if (address - process->layers[i].start < process->layers[i].end - process->layers[i].start)
             return &process->layers[i];
     return NULL;
+}
+
+static const struct wire_agent_layer *layer_of(const struct agent_frame *frame)
+{
+    return layer_at(frame->hook->function);
+}
+
+bool agent_heap_is_inner(uint64_t address)
+{
+    return layer_at(address) != NULL;
 }
 
 /* What the block is counted as (--heap-overhead). */

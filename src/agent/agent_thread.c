@@ -80,7 +80,7 @@ struct agent_thread *agent_thread_enter(const struct agent_frame *frame)
     }
     uint64_t sp = (uint64_t)(&frame->return_address + 1);
     if (__builtin_expect(thread->shared.inside != 0, 0) && !was_left(thread, sp)) {
-        if (agent_stack_is_interrupting(frame))
+        if (!agent_heap_is_inner(frame->return_address) && agent_stack_is_interrupting(frame))
             agent_lose(WIRE_AGENT_LOSS_INTERRUPTED);
         return NULL;
     }

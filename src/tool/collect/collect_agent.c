@@ -14,6 +14,7 @@
 #include "base_array.h"
 #include "collect_agent_file.h"
 #include "collect_agent_functions.h"
+#include "collect_agent_layers.h"
 #include "collect_agent_listen.h"
 #include "collect_agent_modules.h"
 #include "collect_heap.h"
@@ -284,6 +285,8 @@ static void look_at_hooks(struct collect_agent *agent, struct member *member)
                   patch_reason_text(hooks[i].reason));
         note(agent, "not hooked", &why);
     }
+    if (count > member->hooks)
+        collect_agent_layers(&member->family->file, member->region, member->pid, member->agent);
     member->hooks = count > member->hooks ? count : member->hooks;
 }
 

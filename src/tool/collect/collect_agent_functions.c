@@ -11,7 +11,8 @@ static const char *const entries[WIRE_AGENT_ENTRY_COUNT] = {
 };
 
 /* Names of the C library, and of allocators that are linked under prefixes of their own. Functions with several names are one:
- * the first has it. operator new and delete of allocators that take their place call no malloc. */
+ * the first has it. operator new and delete of allocators that take their place call no malloc; libstdc++'s do, and are left alone. Those
+ * with an alignment are not counted. */
 static const struct {
     const char *name, *image; /* globs; NULL: any image */
     enum wire_agent_entry entry;
@@ -50,6 +51,49 @@ static const struct {
     {"tc_memalign", NULL, WIRE_AGENT_ENTRY_ALIGNED},
     {"tc_posix_memalign", NULL, WIRE_AGENT_ENTRY_POSIX_MEMALIGN},
     {"tc_valloc", NULL, WIRE_AGENT_ENTRY_VALLOC},
+    {"tc_new", NULL, WIRE_AGENT_ENTRY_NEW},
+    {"tc_newarray", NULL, WIRE_AGENT_ENTRY_NEW},
+    {"tc_new_nothrow", NULL, WIRE_AGENT_ENTRY_MALLOC},
+    {"tc_newarray_nothrow", NULL, WIRE_AGENT_ENTRY_MALLOC},
+    {"tc_delete", NULL, WIRE_AGENT_ENTRY_FREE},
+    {"tc_deletearray", NULL, WIRE_AGENT_ENTRY_FREE},
+    {"tc_delete_sized", NULL, WIRE_AGENT_ENTRY_FREE},
+    {"tc_deletearray_sized", NULL, WIRE_AGENT_ENTRY_FREE},
+    {"tc_delete_nothrow", NULL, WIRE_AGENT_ENTRY_FREE},
+    {"tc_deletearray_nothrow", NULL, WIRE_AGENT_ENTRY_FREE},
+    {"mi_new", NULL, WIRE_AGENT_ENTRY_NEW},
+    {"mi_new_nothrow", NULL, WIRE_AGENT_ENTRY_MALLOC},
+    {"mi_free_size", NULL, WIRE_AGENT_ENTRY_FREE},
+    {"_Znwm", "libtcmalloc*", WIRE_AGENT_ENTRY_NEW},
+    {"_Znam", "libtcmalloc*", WIRE_AGENT_ENTRY_NEW},
+    {"_ZnwmRKSt9nothrow_t", "libtcmalloc*", WIRE_AGENT_ENTRY_MALLOC},
+    {"_ZnamRKSt9nothrow_t", "libtcmalloc*", WIRE_AGENT_ENTRY_MALLOC},
+    {"_ZdlPv", "libtcmalloc*", WIRE_AGENT_ENTRY_FREE},
+    {"_ZdaPv", "libtcmalloc*", WIRE_AGENT_ENTRY_FREE},
+    {"_ZdlPvm", "libtcmalloc*", WIRE_AGENT_ENTRY_FREE},
+    {"_ZdaPvm", "libtcmalloc*", WIRE_AGENT_ENTRY_FREE},
+    {"_ZdlPvRKSt9nothrow_t", "libtcmalloc*", WIRE_AGENT_ENTRY_FREE},
+    {"_ZdaPvRKSt9nothrow_t", "libtcmalloc*", WIRE_AGENT_ENTRY_FREE},
+    {"_Znwm", "libjemalloc*", WIRE_AGENT_ENTRY_NEW},
+    {"_Znam", "libjemalloc*", WIRE_AGENT_ENTRY_NEW},
+    {"_ZnwmRKSt9nothrow_t", "libjemalloc*", WIRE_AGENT_ENTRY_MALLOC},
+    {"_ZnamRKSt9nothrow_t", "libjemalloc*", WIRE_AGENT_ENTRY_MALLOC},
+    {"_ZdlPv", "libjemalloc*", WIRE_AGENT_ENTRY_FREE},
+    {"_ZdaPv", "libjemalloc*", WIRE_AGENT_ENTRY_FREE},
+    {"_ZdlPvm", "libjemalloc*", WIRE_AGENT_ENTRY_FREE},
+    {"_ZdaPvm", "libjemalloc*", WIRE_AGENT_ENTRY_FREE},
+    {"_ZdlPvRKSt9nothrow_t", "libjemalloc*", WIRE_AGENT_ENTRY_FREE},
+    {"_ZdaPvRKSt9nothrow_t", "libjemalloc*", WIRE_AGENT_ENTRY_FREE},
+    {"_Znwm", "libmimalloc*", WIRE_AGENT_ENTRY_NEW},
+    {"_Znam", "libmimalloc*", WIRE_AGENT_ENTRY_NEW},
+    {"_ZnwmRKSt9nothrow_t", "libmimalloc*", WIRE_AGENT_ENTRY_MALLOC},
+    {"_ZnamRKSt9nothrow_t", "libmimalloc*", WIRE_AGENT_ENTRY_MALLOC},
+    {"_ZdlPv", "libmimalloc*", WIRE_AGENT_ENTRY_FREE},
+    {"_ZdaPv", "libmimalloc*", WIRE_AGENT_ENTRY_FREE},
+    {"_ZdlPvm", "libmimalloc*", WIRE_AGENT_ENTRY_FREE},
+    {"_ZdaPvm", "libmimalloc*", WIRE_AGENT_ENTRY_FREE},
+    {"_ZdlPvRKSt9nothrow_t", "libmimalloc*", WIRE_AGENT_ENTRY_FREE},
+    {"_ZdaPvRKSt9nothrow_t", "libmimalloc*", WIRE_AGENT_ENTRY_FREE},
 };
 
 static const struct {

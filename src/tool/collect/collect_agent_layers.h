@@ -1,0 +1,18 @@
+/* collect_agent_layers.h - the allocators of a process, for what the agent must know of each beside its hooked functions.
+ *
+ * An operator new that may throw is not called by the agent, since no exception may pass through it: the malloc of the same object is, and
+ * the operator only when that has failed (wire_agent.h: layer.plain_new). And what an allocator calls of its own
+ * functions is known by the caller's address. Context: tool, one thread. */
+#ifndef COLLECT_AGENT_LAYERS_H
+#define COLLECT_AGENT_LAYERS_H
+
+#include <sys/types.h>
+
+#include "collect_agent_file.h"
+#include "patch_agent.h"
+
+/* Tells region `region`, of process `pid`, whose modules were published last (collect_agent_modules), what allocators were hooked in it. */
+void collect_agent_layers(const struct collect_agent_file *file, uint32_t region, pid_t pid,
+                          const struct patch_agent *agent);
+
+#endif
