@@ -1,5 +1,5 @@
 // A flame graph on a canvas, with mouse and keys.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Context, linkFunction } from "./context";
 import { type Direction, Flame, type Frame } from "./flame";
 import { margin, percent, points, whole } from "./format";
@@ -140,14 +140,14 @@ export function Graph(props: GraphProps) {
     if (canvas.current && box.current) draw(canvas.current, latest.current, width, height, box.current.scrollTop);
   };
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     const measure = () => setWidth(Math.floor(box.current?.clientWidth ?? 0));
     const observer = new ResizeObserver(measure);
     measure();
     if (box.current) observer.observe(box.current);
     return () => observer.disconnect();
   }, []);
-  useEffect(redraw);
+  useLayoutEffect(redraw);
   useEffect(() => setMarked(null), [frames]);
   useEffect(() => {
     const scheme = matchMedia("(prefers-color-scheme: dark)");
