@@ -6,6 +6,7 @@
 #include "cli_output.h"
 #include "cli_pids.h"
 #include "collect_calls_clean.h"
+#include "patch_agent.h"
 
 struct detach_wish {
     struct cli_pids pids;
@@ -32,9 +33,8 @@ static const struct base_option options[] = {{.name = "pid",
                                              {0}};
 
 static const char *const notes[] = {"A tally that ends, is stopped or is killed lets its processes go on; "
-                                    "only when it was killed does something "
-                                    "stay in them: a little memory, and call instructions that lead through "
-                                    "it. Exit status 0: nothing is left; "
+                                    "only when it was killed does something stay in them: memory, and "
+                                    "instructions that lead to it. Exit status 0: nothing is left; "
                                     "1: something had to stay, which is said; 2: an error.",
                                     NULL};
 
@@ -71,13 +71,32 @@ static void print_words(pid_t pid, const struct collect_calls_cleaned *cleaned)
         printf(", %llu mappings removed\n", (unsigned long long)cleaned->mappings);
 }
 
+/* First the agent: where both are at one function, it came last, or the calls' hooks left that function alone. */
+static int remove_agent(pid_t pid, struct collect_calls_cleaned *cleaned, struct base_error *error)
+{
+    struct patch_helper helper;
+    struct patch_agent_left left;
+    int result = patch_helper_begin(&helper, error);
+    if (result < 0)
+        return result;
+    result = patch_agent_leave(&helper, pid, false, NULL, NULL, &left, error);
+    patch_helper_end(&helper);
+    cleaned->mappings += left.mappings;
+    cleaned->places += left.places;
+    cleaned->bytes_left += left.bytes_left;
+    return result;
+}
+
 /* CLI_OK, 1: something stays, CLI_FAILED. */
 static int detach(const struct detach_wish *wish, pid_t pid)
 {
-    struct collect_calls_cleaned cleaned = {0};
+    struct collect_calls_cleaned agent = {0}, cleaned = {0};
     struct base_error error = {0};
-    if (collect_calls_clean_process(pid, &cleaned, &error) < 0)
+    if (remove_agent(pid, &agent, &error) < 0 || collect_calls_clean_process(pid, &cleaned, &error) < 0)
         return cli_fail(&error);
+    cleaned.mappings += agent.mappings;
+    cleaned.places += agent.places;
+    cleaned.bytes_left += agent.bytes_left;
     if (wish->json)
         print_json(pid, &cleaned);
     else

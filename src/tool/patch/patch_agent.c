@@ -252,22 +252,21 @@ static void unmap_all(struct patch_agent *agent, struct patch_agent_access *acce
 
 /* --- loading --- */
 
-/* A second agent would count the first one's calls. */
-static int refuse_second(pid_t pid, struct base_error *error)
+static bool has_agent(pid_t pid)
 {
     struct elf_maps maps = {0};
-    int result = elf_maps_read(pid, &maps, error);
     bool found = false;
+    elf_maps_read(pid, &maps, NULL);
     for (size_t i = 0; i < maps.count; i++)
         found |= strcmp(maps.items[i].path, PATCH_AGENT_PATH) == 0;
     elf_maps_free(&maps);
-    if (found)
-        return base_fail(
-            error, BASE_EBUSY,
-            "process %d has an agent already: another tally records it, or one that was killed left it "
-            "(tally detach -p %d removes it)",
-            pid, pid);
-    return result;
+    return found;
+}
+
+/* A second agent would count the first one's calls. */
+static int refuse_second(pid_t pid, struct base_error *error)
+{
+    return has_agent(pid) ? base_fail(error, BASE_EBUSY, "process %d has an agent already", pid) : BASE_OK;
 }
 
 static int load_standing(struct patch_agent *agent, struct patch_agent_access *access,
@@ -302,6 +301,8 @@ int patch_agent_load(struct patch_helper *helper, pid_t pid, bool held,
         return no_memory(error);
     *made = (struct patch_agent){.pid = pid, .image = options->image, .plans = options->plans};
     int result = held ? BASE_OK : patch_target_check(pid, error);
+    if (result == BASE_OK && has_agent(pid))
+        result = patch_agent_remove_remains(helper, pid, held, error);
     if (result == BASE_OK)
         result = patch_agent_survey(made, error);
     if (result == BASE_OK)

@@ -62,7 +62,7 @@ struct patch_agent_options {
     void *context;
 };
 
-/* `held`: the process is held by patch_trace_hold or an event, and stays so. On failure the process is as it was.
+/* `held`: the process is held by patch_trace_hold or an event, and stays so. What a killed tally left there is removed first. On failure the process is as it was.
  * BASE_EBUSY: a tracer, or a moment in which nothing can be done; BASE_EPERMISSION, BASE_EUNSUPPORTED: with the remedy;
  * BASE_ENOTFOUND: it ended. That a function cannot be hooked is no error (patch_agent_hooks). */
 int patch_agent_load(struct patch_helper *helper, pid_t pid, bool held,
@@ -120,7 +120,8 @@ struct patch_agent_left {
 
 /* Puts functions back, tells the agent (WIRE_AGENT_LEFT), gives copied pages of text back; then, as soon as no thread is inside or may come back,
  * unmaps everything; else it stays, inert. Who is inside the region tells (wire_agent.h); `busy` (may be NULL) is asked too. For any
- * process with an agent, whoever put it there; without one, nothing is left and nothing done. */
+ * process with an agent, whoever put it there; without one, nothing is left and nothing done. BASE_EBUSY: another tally that runs did,
+ * and records it. */
 int patch_agent_leave(struct patch_helper *helper, pid_t pid, bool held, bool (*busy)(void *context),
                       void *context, struct patch_agent_left *left, struct base_error *error);
 

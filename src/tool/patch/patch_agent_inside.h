@@ -101,6 +101,11 @@ int patch_agent_slot(struct patch_agent *agent, struct patch_agent_access *acces
 void patch_agent_unmap_slabs(struct patch_agent *agent, struct patch_agent_access *access);
 void patch_agent_slab_release(struct patch_agent_slab *slab);
 
+/* --- patch_agent_leave.c --- */
+
+/* What a killed tally left. BASE_EBUSY: a living one, or this one, has an agent there; or a thread is in it. */
+int patch_agent_remove_remains(struct patch_helper *helper, pid_t pid, bool held, struct base_error *error);
+
 /* --- patch_agent_hooks.c --- */
 
 /* Sets the hooks of all objects that are not done. Returns how many; BASE_EBUSY without a standing process: it must stand for that. */

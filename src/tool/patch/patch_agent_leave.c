@@ -9,6 +9,7 @@
  * ours on its stack. The last the agent counts itself, in the region (wire_agent_thread.inside) or as `busy` says. Without such a count
  * any word on a stack that points into our code is taken for a frame: stacks are full of old ones, so memory stays for nothing, at
  * times, which harms nobody. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -56,7 +57,7 @@ struct leaving {
     uint64_t region, region_size;
     struct patch_memory_change *changes;
     size_t count, capacity;
-    bool held;
+    bool held, remains; /* remains: only what nobody has any more */
     bool (*busy)(void *context);
     void *context;
     struct patch_agent_left *left;
@@ -111,8 +112,23 @@ static int take_home(struct leaving *leaving, const struct elf_maps *maps, uint6
     return add_range(leaving, &data);
 }
 
+/* Another tally that runs still, and would go on as if nothing were; for who is about to load, this one too. */
+static int refuse_living(const struct leaving *leaving, const struct wire_agent_control *control)
+{
+    char path[64], theirs[4096], ours[sizeof theirs];
+    pid_t tally = (pid_t)control->tally_pid;
+    snprintf(path, sizeof path, "/proc/%d/exe", tally);
+    bool counts = tally > 0 && (tally != getpid() || leaving->remains);
+    ssize_t size = counts ? readlink(path, theirs, sizeof theirs) : -1;
+    if (size <= 0 || control->gone || readlink("/proc/self/exe", ours, sizeof ours) != size ||
+        memcmp(ours, theirs, (size_t)size) != 0)
+        return BASE_OK;
+    return base_fail(leaving->error, BASE_EBUSY, "process %d is being recorded by tally %d: end that one",
+                     leaving->access.pid, tally);
+}
+
 /* The process's own region among those of its family of forks. */
-static void find_counts(struct leaving *leaving)
+static int find_counts(struct leaving *leaving)
 {
     struct wire_agent_control control;
     struct wire_agent_process process;
@@ -120,7 +136,7 @@ static void find_counts(struct leaving *leaving)
     if (size == 0 || patch_agent_read(&leaving->access, leaving->region, &control, sizeof control) < 0 ||
         control.magic != WIRE_AGENT_MAGIC || control.version != WIRE_AGENT_VERSION ||
         control.memory > 1ull << 40)
-        return;
+        return BASE_OK;
     struct wire_agent_layout layout = wire_agent_layout(control.memory);
     for (uint64_t i = 0; i < control.region_count && i < REGIONS_MOST && control.region_size >= layout.size &&
                          control.region_size <= size && control.regions_offset <= size - control.region_size;
@@ -134,6 +150,7 @@ static void find_counts(struct leaving *leaving)
             process.state != WIRE_AGENT_FREE)
             leaving->counts = (struct counts){at, at + layout.threads};
     }
+    return refuse_living(leaving, &control);
 }
 
 /* New calls go past the agent from now on. */
@@ -398,10 +415,11 @@ static int leave_standing(struct leaving *leaving)
 {
     int used = 1, result = find(leaving);
     if (result == BASE_OK)
+        result = find_counts(leaving);
+    if (result == BASE_OK)
         result = put_back(leaving);
     if (result == BASE_OK) {
         give_pages_back(leaving);
-        find_counts(leaving);
         tell(leaving);
     }
     for (int i = 0; i < ATTEMPTS && used > 0 && result == BASE_OK; i++) {
@@ -414,17 +432,34 @@ static int leave_standing(struct leaving *leaving)
     return BASE_OK;
 }
 
+static int leave(struct leaving *leaving, struct patch_helper *helper, pid_t pid)
+{
+    *leaving->left = (struct patch_agent_left){0};
+    int result = patch_agent_stop(&leaving->access, helper, pid, leaving->held, leaving->error);
+    if (result == BASE_OK)
+        result = leave_standing(leaving);
+    patch_agent_go(&leaving->access, leaving->held);
+    free(leaving->ours.items);
+    free(leaving->changes);
+    free(leaving->functions);
+    return result;
+}
+
 int patch_agent_leave(struct patch_helper *helper, pid_t pid, bool held, bool (*busy)(void *context),
                       void *context, struct patch_agent_left *left, struct base_error *error)
 {
     struct leaving leaving = {.held = held, .busy = busy, .context = context, .left = left, .error = error};
-    *left = (struct patch_agent_left){0};
-    int result = patch_agent_stop(&leaving.access, helper, pid, held, error);
-    if (result == BASE_OK)
-        result = leave_standing(&leaving);
-    patch_agent_go(&leaving.access, held);
-    free(leaving.ours.items);
-    free(leaving.changes);
-    free(leaving.functions);
+    return leave(&leaving, helper, pid);
+}
+
+int patch_agent_remove_remains(struct patch_helper *helper, pid_t pid, bool held, struct base_error *error)
+{
+    struct patch_agent_left left;
+    struct leaving leaving = {.held = held, .remains = true, .left = &left, .error = error};
+    int result = leave(&leaving, helper, pid);
+    if (result == BASE_OK && left.bytes_left)
+        return base_fail(
+            error, BASE_EBUSY,
+            "an agent that a killed tally left in process %d cannot be removed yet: try again later", pid);
     return result;
 }
