@@ -96,7 +96,13 @@ def made(context, name):
     return context.path(name + ".tally")
 
 
+def need_x86_64():
+    if os.uname().machine != "x86_64":
+        raise Skip("calls and memory are counted on x86-64 only")
+
+
 def recorded(context, name="profile"):
+    need_x86_64()
     program = os.path.join(PROGRAMS, "loops")
     if not os.path.exists(program):
         raise Skip("no program loops")
@@ -249,7 +255,8 @@ def flame_graph_searches_zooms_and_turns(context):
         step("click", of="text=invert"), step("hash"), step("painted", of="canvas"),
         step("click", of="text=bottom-up"), step("keys", of="canvas", keys=["ArrowUp", "ArrowUp"]), step("text", of=".detail"),
         step("click", of="text=by function"), step("keys", of="canvas", keys=["ArrowUp"]), step("text", of=".detail"), step("keys", keys=["3"]), step("hash"))
-    hottest = max(rows.values(), key=lambda row: (row["self"]["value"], row["total"]["value"]))
+    most = max(row["self"]["value"] for row in rows.values())
+    hottest = [row for row in rows.values() if row["self"]["value"] == most]  # several, now and then
     for at in (2, 18):
         context.check(found[at] and found[at] > 0.3, f"the graph is painted: {found[at]}")
     context.equal(found[4], "search", "/ goes to the search")
@@ -259,10 +266,9 @@ def flame_graph_searches_zooms_and_turns(context):
     context.check(re.search(r"z=\d+$", found[13] or ""), f"Backspace goes out: {found[13]}")
     context.check("z=" not in (found[15] or "z="), f"Escape shows all: {found[15]}")
     context.check("flip=1" in (found[17] or ""), f"invert: {found[17]}")
-    context.check((found[21] or "").startswith(hottest["function"]) and percent(hottest["self"]["share"]) in found[21],
-                  f"bottom-up begins with {hottest['function']}: {found[21]}")
-    context.check((found[24] or "").startswith(hottest["function"]) and percent(hottest["total"]["share"]) in found[24],
-                  f"by function: {found[24]}")
+    for at, kind in ((21, "self"), (24, "total")):
+        context.check(any((found[at] or "").startswith(row["function"]) and percent(row[kind]["share"]) in found[at] for row in hottest),
+                      f"the hottest function comes first, {kind}: {found[at]}")
     context.check((found[26] or "").startswith("#/functions"), f"a digit chooses a view: {found[26]}")
 
 
@@ -286,7 +292,9 @@ def candidates_agree_with_tally_candidates(context):
 
 @case
 def memory_is_what_report_says(context):
-    profile = tally.recorded(context, ["sh", "-c", "echo; exec sort /etc/services"], ["--heap"]).path if shutil.which("sort") else None
+    need("sort")
+    need_x86_64()
+    profile = tally.recorded(context, ["sh", "-c", "echo; exec sort /etc/services"], ["--heap"]).path
     page = export(context, profile)
     if b"heap.live" not in tally.run(context, [context.tally, "report", "--json", profile]).output:
         raise Skip("the heap was not counted here")
