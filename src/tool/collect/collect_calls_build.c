@@ -189,7 +189,9 @@ static uint64_t past_hook(const struct collect_calls_space *space, uint64_t addr
     return hooked ? patch->slab.hooks[hook].body : address;
 }
 
-static uint64_t resolve(void *context, uint64_t slot)
+/* What ld.so has bound the slot to; 0: nothing yet. Looks at nothing that is made beside this object's slab, so that stubs
+ * know their length while other objects' hooks have no places. */
+static uint64_t bound(void *context, uint64_t slot)
 {
     const struct resolution *resolution = context;
     const struct collect_calls_object *object = resolution->object;
@@ -199,8 +201,16 @@ static uint64_t resolve(void *context, uint64_t slot)
     if (!value || (inside >= object->planned->linkage_low && inside < object->planned->linkage_high) ||
         !collect_calls_space_mapping(resolution->space, value))
         return 0;
-    uint64_t body = past_hook(resolution->space, value);
-    return collect_calls_space_object(resolution->space, value) == object ? value : body;
+    return value;
+}
+
+static uint64_t resolve(void *context, uint64_t slot)
+{
+    const struct resolution *resolution = context;
+    uint64_t value = bound(context, slot);
+    if (!value || collect_calls_space_object(resolution->space, value) == resolution->object)
+        return value;
+    return past_hook(resolution->space, value);
 }
 
 /* --- make --- */
@@ -295,7 +305,13 @@ struct makings {
 static void make_slab(void *context, size_t number)
 {
     struct making *making = &((struct makings *)context)->items[number];
-    making->result = patch_slab_make(&making->object->next->slab, &making->why);
+    struct patch_slab *slab = &making->object->next->slab;
+    struct resolution resolution = {making->space, making->object};
+    slab->resolve = bound;
+    slab->context = &resolution;
+    making->result = patch_slab_make(slab, &making->why);
+    slab->resolve = NULL;
+    slab->context = NULL;
 }
 
 static void bind_one(void *context, size_t number)
