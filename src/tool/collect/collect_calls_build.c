@@ -14,6 +14,7 @@
 #define CODE_LEAST    (4ull << 20)
 #define CODE_FORMS    8 /* so many slabs of each object an arena has room for */
 #define PAGE          4096ull
+#define STUB_LEAST    12 /* bytes: few are shorter */
 #define CODE_ALIGN    64ull
 #define STEP_ROUNDS   4
 #define WORTH_THREADS 4000        /* sites: to make their stubs takes longer than to begin a thread */
@@ -302,11 +303,22 @@ struct makings {
     uint64_t sites;
 };
 
+/* Pages that stubs of all sites are certain to fill are had at once, without a fault for each. */
+static void take_pages(const struct collect_calls_patch *patch)
+{
+    size_t least = (size_t)STUB_LEAST * patch->slab.plan->header->site_count;
+    uintptr_t from = ((uintptr_t)patch->regions[0].bytes + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
+    if (least > PAGE && least < patch->regions[0].size)
+        madvise((void *)from, least & ~(size_t)(PAGE - 1), MADV_POPULATE_WRITE);
+}
+
 static void make_slab(void *context, size_t number)
 {
     struct making *making = &((struct makings *)context)->items[number];
     struct patch_slab *slab = &making->object->next->slab;
     struct resolution resolution = {making->space, making->object};
+    if (!making->object->planned->wanted)
+        take_pages(making->object->next);
     slab->resolve = bound;
     slab->context = &resolution;
     making->result = patch_slab_make(slab, &making->why);

@@ -137,11 +137,11 @@ int collect_calls_imports_make(struct collect_calls_imports *imports, const stru
         mark_relocated(image, marks, symbols.count);
     for (size_t i = 1; room && i < symbols.count; i++) {
         Elf64_Sym symbol = symbol_at(&symbols, i);
-        uint64_t hash = hash_of(&symbols, &symbol);
         bool undefined = symbol.st_shndx == SHN_UNDEF,
              wanted = marks[i] || (undefined && (!calls || symbol.st_value));
+        uint64_t hash = wanted ? hash_of(&symbols, &symbol) : 0;
         by_name = by_name || asks_by_name(&symbols, &symbol);
-        if (!hash || !wanted)
+        if (!hash)
             continue;
         room = base_array_room(imports->hashes, imports->count, imports->capacity);
         if (room)
@@ -164,13 +164,15 @@ int collect_calls_offers_make(struct collect_calls_offers *offers, const struct 
         return BASE_OK;
     for (size_t i = 1; i < symbols.count; i++) {
         Elf64_Sym symbol = symbol_at(&symbols, i);
-        uint64_t hash = hash_of(&symbols, &symbol);
-        uint32_t function = hash && symbol.st_shndx != SHN_UNDEF && symbol.st_value
+        uint32_t function = symbol.st_shndx != SHN_UNDEF && symbol.st_value
                                 ? patch_plan_function_at(plan, symbol.st_value)
                                 : PATCH_NONE;
         if (function == PATCH_NONE || plan->functions[function].start != symbol.st_value ||
             !(plan->functions[function].facts & PATCH_FUNCTION_OFFERED) ||
             plan->functions[function].hook == PATCH_NONE)
+            continue;
+        uint64_t hash = hash_of(&symbols, &symbol);
+        if (!hash)
             continue;
         if (!base_array_room(offers->items, offers->count, offers->capacity))
             return base_fail(error, BASE_ENOMEM, "out of memory");
