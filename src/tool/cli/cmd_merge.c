@@ -105,11 +105,13 @@ static int add_all(struct profile *into, const struct merge_wish *wish, const st
 
 /* --- what was merged --- */
 
+/* Of what was sampled: exact counters count other things. */
 static uint64_t count_samples(const struct profile *profile)
 {
     uint64_t samples = 0;
     for (size_t i = 0; i < profile->cell_count; i++)
-        samples += profile->cells[i].samples;
+        if (!profile->counters[profile->cells[i].counter].exact)
+            samples += profile->cells[i].samples;
     return samples;
 }
 

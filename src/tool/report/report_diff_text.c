@@ -15,7 +15,7 @@ enum { WIDE = 110, HANGING = 2 };
 /* What a unit is divided by so that `leading` has at most three digits before the point. */
 static double scale_of(const char *unit, double leading, bool ascii, const char **name)
 {
-    static const char *const times[] = {"ns", "µs", "ms", "s"}, *const sizes[] = {"B", "kB", "MB", "GB"},
+    static const char *const times[] = {"ns", "µs", "ms", "s"}, *const sizes[] = {"B", "KiB", "MiB", "GiB"},
                              *const counts[] = {"", "", "M", "G"};
     bool time = !strcmp(unit, "ns"), size = !strcmp(unit, "bytes") || !strcmp(unit, "B");
     const char *const *names = time ? times : size ? sizes : counts;
@@ -25,8 +25,9 @@ static double scale_of(const char *unit, double leading, bool ascii, const char 
         *name = "";
         return 1;
     }
-    for (; (leading / scale >= 999.5 || (!time && !size && step < 2)) && step < 3; step++)
-        scale *= 1e3;
+    double base = size ? 1024 : 1e3, most = size ? 1023.5 : 999.5;
+    for (; (leading / scale >= most || (!time && !size && step < 2)) && step < 3; step++)
+        scale *= base;
     *name = time && step == 1 && ascii ? "us" : names[step];
     return scale;
 }

@@ -266,8 +266,8 @@ void report_text_fit_name(struct base_text *out, const char *name, unsigned colu
 /* A figure and its unit are one word: how long a unit stands at `text`, with the blank before it; 0: none. */
 static size_t unit_length(const char *text)
 {
-    static const char *const units[] = {"%", "ns", "µs", "us", "ms", "s", "min",
-                                        "h", "B",  "kB", "MB", "GB", "Hz"};
+    static const char *const units[] = {"%", "ns", "µs",  "us",  "ms",  "s", "min",
+                                        "h", "B",  "KiB", "MiB", "GiB", "Hz"};
     for (size_t i = 0; *text == ' ' && i < sizeof units / sizeof *units; i++) {
         size_t length = strlen(units[i]);
         if (!strncmp(text + 1, units[i], length) && !isalnum((unsigned char)text[1 + length]))
