@@ -84,27 +84,32 @@ static void leave_peak(struct wire_agent_process *process)
     }
 }
 
-/* How much of live bytes a thread may keep to itself: a part of all, so that small programs have an exact peak too. */
-static int64_t batch_limit(const struct wire_agent_process *process)
+/* How much of live bytes a thread may keep to itself: a part of all, so that small programs have a good peak too. */
+static int64_t batch_limit(int64_t live)
 {
-    if (process->thread_count <= 1)
-        return 0;
-    int64_t part = __atomic_load_n(&process->live, __ATOMIC_RELAXED) / WIRE_AGENT_BATCH_PART;
+    int64_t part = live / WIRE_AGENT_BATCH_PART;
     return part < WIRE_AGENT_BATCH ? part : WIRE_AGENT_BATCH;
 }
 
-/* Puts the thread's share into the process's sum: each time while there is one thread, else in batches. */
+/* Puts the thread's share into the process's sum. The first thread, as long as it is the only one, has a sum that nobody else
+ * writes: no locked instruction, and exact at each step. With others, each one's share goes into the common sum in batches. */
 static inline __attribute__((always_inline)) void move_live(struct wire_agent_process *process,
                                                             struct agent_thread *thread, int64_t change)
 {
-    int64_t limit = batch_limit(process);
-    thread->batch += change;
-    if (thread->batch < limit && thread->batch > -limit)
-        return;
-    int64_t live = __atomic_add_fetch(&process->live, thread->batch, __ATOMIC_RELAXED);
-    thread->batch = 0;
-    if (live > __atomic_load_n(&process->peak, __ATOMIC_RELAXED))
-        raise_peak(process, live);
+    int64_t live = __atomic_load_n(&process->live, __ATOMIC_RELAXED),
+            first = __atomic_load_n(&process->first_live, __ATOMIC_RELAXED);
+    if (thread->group == 1 && process->thread_count == 1) {
+        __atomic_store_n(&process->first_live, first += change, __ATOMIC_RELAXED);
+    } else {
+        int64_t limit = batch_limit(live + first);
+        thread->batch += change;
+        if (thread->batch < limit && thread->batch > -limit)
+            return;
+        live = __atomic_add_fetch(&process->live, thread->batch, __ATOMIC_RELAXED);
+        thread->batch = 0;
+    }
+    if (live + first > __atomic_load_n(&process->peak, __ATOMIC_RELAXED))
+        raise_peak(process, live + first);
 }
 
 static void add_shared(struct wire_agent_cell *cell, struct agent_amount amount)

@@ -87,7 +87,8 @@ struct release {
 static struct release released(struct agent_thread *thread, uint64_t block)
 {
     struct release release = {{0, 0}, false, false};
-    agent_block_expect(block);
+    if (agent_control()->sample_bytes == 0) /* else it is not known in most cases */
+        agent_block_expect(block);
     release.known = agent_block_remove(block, &release.block);
     if (!release.known) {
         if (agent_control()->sample_bytes == 0)

@@ -85,11 +85,11 @@ static uint32_t compare_words(const struct unwind_trail *trail, uint32_t from, u
 {
     const struct unwind_trail_frames *last = &trail->last;
     for (uint32_t at = from; at > 0; at--) {
-        if (last->return_at[at] == 0 ||
-            (bare_load64((const void *)last->return_at[at]) & mask) != last->pc[at - 1])
+        const void *return_at = (const void *)last->return_at[at], *fp_at = (const void *)last->fp_at[at];
+        if (return_at == NULL || (bare_load64(return_at) & mask) != last->pc[at - 1])
             return at;
-        if ((last->fp_at[at] != 0 ? bare_load64((const void *)last->fp_at[at]) : last->fp[at]) !=
-            last->fp[at - 1])
+        if (fp_at != NULL &&
+            bare_load64(fp_at) != last->fp[at - 1]) /* NULL: it is this frame's, and that is the same */
             return at;
     }
     return trail->certain ? ALL_SAME : 0;

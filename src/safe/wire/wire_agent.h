@@ -164,8 +164,9 @@ struct wire_agent_process {
         unrecorded; /* threads with agent frames on their stacks that threads[].inside does not tell of */
 
     /* Figures of the process. */
-    int64_t live; /* bytes; in several threads without their unfinished batches */
-    int64_t peak; /* its maximum */
+    int64_t live;       /* bytes, but for those of first_live and of threads' unfinished batches */
+    int64_t first_live; /* by the first thread while it was alone: the process has live + first_live */
+    int64_t peak;       /* its maximum */
     uint64_t
         peak_ns; /* control.now_ns when the peak was last left (0: it stands at the peak, or there was none) */
     uint32_t peak_epoch;
