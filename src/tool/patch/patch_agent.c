@@ -29,6 +29,15 @@ static uint64_t pages(uint64_t size)
 
 /* --- reaching a process --- */
 
+/* A tracer that will not go away by waiting. The helper of a tally that was killed does, as soon as it has ended its step. */
+static bool is_foreign_tracer(pid_t pid)
+{
+    struct patch_target_facts facts, tracer;
+    return patch_target_facts(pid, pid, &facts) == BASE_OK && facts.tracer > 0 &&
+           (patch_target_facts(facts.tracer, facts.tracer, &tracer) < 0 ||
+            strcmp(tracer.name, "tally-helper") != 0);
+}
+
 int patch_agent_stop(struct patch_agent_access *access, struct patch_helper *helper, pid_t pid, bool held,
                      struct base_error *error)
 {
@@ -38,13 +47,12 @@ int patch_agent_stop(struct patch_agent_access *access, struct patch_helper *hel
     *access = (struct patch_agent_access){
         .helper = helper, .pid = pid, .trace = held ? pid : 0, .memory = {.file = -1}};
     for (int i = 0; i < STOP_TRIES && result == BASE_EBUSY; i++) {
-        struct patch_target_facts facts;
         base_error_clear(&why);
         if (i)
             nanosleep(&rest, NULL);
         result = patch_helper_stop(helper, pid, NULL, &why);
-        if (result == BASE_EBUSY && patch_target_facts(pid, pid, &facts) == BASE_OK && facts.tracer)
-            break; /* another tracer: it will not go away by waiting */
+        if (result == BASE_EBUSY && is_foreign_tracer(pid))
+            break;
     }
     access->standing = result == BASE_OK;
     return result < 0 ? base_fail(error, result, "%s", why.text) : BASE_OK;
@@ -300,9 +308,7 @@ int patch_agent_load(struct patch_helper *helper, pid_t pid, bool held,
     if (made == NULL)
         return no_memory(error);
     *made = (struct patch_agent){.pid = pid, .image = options->image, .plans = options->plans};
-    int result = held ? BASE_OK : patch_target_check(pid, error);
-    if (result == BASE_OK && has_agent(pid))
-        result = patch_agent_remove_remains(helper, pid, held, error);
+    int result = has_agent(pid) ? patch_agent_remove_remains(helper, pid, held, error) : BASE_OK;
     if (result == BASE_OK)
         result = patch_agent_survey(made, error);
     if (result == BASE_OK)
