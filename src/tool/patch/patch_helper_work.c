@@ -209,12 +209,7 @@ static int find_room(const struct patch_inject *inject, const struct patch_helpe
     *address = wish.low;
     if (wish.high == 0)
         return BASE_OK;
-    struct elf_maps maps = {0};
-    int result = patch_inject_maps(inject, &maps, error);
-    if (result == BASE_OK)
-        result = patch_gap_find(&maps, &wish, address, error);
-    elf_maps_free(&maps);
-    return result;
+    return patch_gap_find(&inject->maps, &wish, address, error); /* nobody has mapped anything since */
 }
 
 /* All that ends with a mapping at an address. */

@@ -83,15 +83,13 @@ static bool find_instruction(struct patch_inject *inject, const struct elf_maps 
 
 static int find_syscall(struct patch_inject *inject, struct base_error *error)
 {
-    struct elf_maps maps = {0};
     uint8_t *bytes = malloc(SEARCH_SIZE);
-    int result =
-        bytes ? patch_inject_maps(inject, &maps, error) : base_fail(error, BASE_ENOMEM, "out of memory");
-    if (result == BASE_OK && !find_instruction(inject, &maps, bytes))
+    int result = bytes ? patch_inject_maps(inject, &inject->maps, error)
+                       : base_fail(error, BASE_ENOMEM, "out of memory");
+    if (result == BASE_OK && !find_instruction(inject, &inject->maps, bytes))
         result = base_fail(error, BASE_EUNSUPPORTED,
                            "process %d has no system call instruction in its text that tally could use",
                            inject->stop->pid);
-    elf_maps_free(&maps);
     free(bytes);
     return result;
 }
@@ -122,6 +120,7 @@ int patch_inject_open(struct patch_inject *inject, struct patch_stop *stop, stru
 
 void patch_inject_close(struct patch_inject *inject)
 {
+    elf_maps_free(&inject->maps);
     patch_seccomp_free(&inject->seccomp);
 }
 

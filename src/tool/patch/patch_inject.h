@@ -29,8 +29,9 @@
 struct patch_inject {
     struct patch_stop *stop;
     struct patch_memory *memory;
-    pid_t process, tid;  /* the thread that makes the calls */
-    uint64_t syscall_at; /* of the instruction, in the target */
+    pid_t process, tid;   /* the thread that makes the calls */
+    uint64_t syscall_at;  /* of the instruction, in the target */
+    struct elf_maps maps; /* as they were when it was opened */
     struct patch_seccomp seccomp;
 };
 
