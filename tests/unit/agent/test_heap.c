@@ -608,6 +608,79 @@ static void test_leaving(void **state)
     }
 }
 
+/* --- the bell --- */
+
+static unsigned bodies, waiting;
+static void bell_body(void)
+{
+    bodies++;
+}
+
+/* Tally: answers the first request, and keeps silent from then on. */
+static void *answer_once(void *argument)
+{
+    uint32_t *asked = argument;
+    while (__atomic_load_n(&rig.control->bell, __ATOMIC_ACQUIRE) == 0)
+        usleep(1000);
+    uint32_t sequence = __atomic_load_n(&rig.process->request_sequence, __ATOMIC_ACQUIRE);
+    *asked = __atomic_exchange_n(&rig.process->request, 0, __ATOMIC_ACQ_REL);
+    waiting = rig.process->unrecorded;
+    __atomic_store_n(&rig.process->answer_sequence, sequence, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+static void test_bell(void **state)
+{
+    (void)state;
+    void (*ring)(void) =
+        (void (*)(void))(uintptr_t)agent_rig_hook(&rig, "agent_entry_objects", (void *)bell_body);
+    uint32_t asked = 0;
+    pthread_t tally;
+    bodies = 0;
+    assert_int_equal(pthread_create(&tally, NULL, answer_once, &asked), 0);
+    ring();
+    pthread_join(tally, NULL);
+    assert_int_equal(asked, WIRE_AGENT_OBJECTS);
+    assert_int_equal(waiting, 1); /* who waited was inside */
+    assert_int_equal(loss(WIRE_AGENT_LOSS_NO_ANSWER), 0);
+    ring(); /* nobody answers: it goes on after control.patience_ms */
+    assert_int_equal(loss(WIRE_AGENT_LOSS_NO_ANSWER), 1);
+    assert_int_equal(rig.process->request, WIRE_AGENT_OBJECTS);
+    uint32_t rung = rig.control->bell;
+    ring(); /* and never asks again */
+    assert_int_equal(rig.control->bell, rung);
+    rig.process->silent = 0;
+    rig.control->gone = 1;
+    ring();
+    assert_int_equal(rig.control->bell, rung);
+    assert_int_equal(loss(WIRE_AGENT_LOSS_NO_ANSWER), 1);
+    assert_int_equal(bodies, 4);
+    assert_int_equal(rig.process->unrecorded, 0);
+}
+
+static int failing_exec(const char *path, char *const *arguments, char *const *environment)
+{
+    errno = path == NULL && arguments == NULL && environment == NULL ? ENOENT : EINVAL;
+    return -1;
+}
+
+static void test_exec_that_fails(void **state)
+{
+    (void)state;
+    int (*hooked)(const char *, char *const *, char *const *) =
+        (int (*)(const char *, char *const *, char *const *))(uintptr_t)agent_rig_hook(
+            &rig, "agent_entry_execve", (void *)failing_exec);
+    rig.control->patience_ms = 20;
+    assert_int_equal(hooked(NULL, NULL, NULL), -1);
+    assert_int_equal(errno, ENOENT);
+    assert_int_equal(rig.process->request, WIRE_AGENT_EXEC); /* not answered, so it was the last word */
+    rig.process->silent = 0;
+    rig.process->answer_sequence = rig.process->request_sequence + 1; /* answered before it asked */
+    assert_int_equal(hooked(NULL, NULL, NULL), -1);
+    assert_int_equal(rig.process->request, WIRE_AGENT_EXEC | WIRE_AGENT_EXEC_FAILED);
+    assert_int_equal(rig.process->request_tid, getpid());
+}
+
 /* --- limits --- */
 
 static AWAY void *deeper(unsigned levels, size_t size)
@@ -797,6 +870,8 @@ int main(void)
         TEST(test_fork_followed),
         TEST(test_fork_left_alone),
         TEST(test_leaving),
+        TEST(test_bell),
+        TEST(test_exec_that_fails),
         TEST(test_deep_stacks),
         TEST(test_full_tables),
         TEST(test_many_stacks),
