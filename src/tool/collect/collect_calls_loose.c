@@ -256,6 +256,8 @@ void collect_calls_loose_tend(struct collect_calls_space *space, struct collect_
         space->loose.failures = 0;
         return;
     }
+    if (result == BASE_EPERMISSION)
+        profile_set_meta(rig->profile, "calls_held", "it could not be traced again by this user");
     set_door(space, 0);
     space->loose.failed_ns = patch_target_now();
     space->loose.failures++;

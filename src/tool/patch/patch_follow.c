@@ -1047,6 +1047,8 @@ int patch_follow_loosen(struct patch_follow *follow, struct patch_follow_space *
         return base_fail(error, BASE_EBUSY, "process %d %s", space->stop.pid,
                          owner ? "is held" : "shares its memory with another");
     pid_t pid = owner->pid;
+    if (!patch_loose_may_come_back(pid))
+        return base_fail(error, BASE_EPERMISSION, "process %d could not be traced again", pid);
     int file = (int)syscall(SYS_pidfd_open, pid, 0);
     if (file < 0)
         return base_fail_errno(error, errno, "the end of process %d cannot be watched", pid);

@@ -1,9 +1,12 @@
 #include "patch_loose.h"
 
+#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 enum {
     STACK_MOST = 256 << 10,
@@ -63,6 +66,39 @@ int patch_loose_check(const struct patch_follow_space *space, const struct patch
             result = check_thread(space, &space->stop.threads[i], ranges, count, words, error);
     free(words);
     return result;
+}
+
+static bool has_capability(void)
+{
+    char line[256];
+    uint64_t effective = 0;
+    FILE *file = fopen("/proc/self/status", "re");
+    while (file && fgets(line, sizeof line, file))
+        if (!strncmp(line, "CapEff:", 7))
+            effective = strtoull(line + 7, NULL, 16);
+    if (file)
+        fclose(file);
+    return (effective >> CAP_SYS_PTRACE & 1) != 0;
+}
+
+static bool yama_forbids(void)
+{
+    int scope = 0;
+    FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
+    bool known = file && fscanf(file, "%d", &scope) == 1;
+    if (file)
+        fclose(file);
+    return known && scope > 0;
+}
+
+bool patch_loose_may_come_back(pid_t pid)
+{
+    char path[64];
+    struct stat status;
+    if (has_capability())
+        return true;
+    snprintf(path, sizeof path, "/proc/%d", pid);
+    return !yama_forbids() && !stat(path, &status) && status.st_uid == geteuid(); /* root's: not dumpable */
 }
 
 uint64_t patch_loose_image(pid_t pid)

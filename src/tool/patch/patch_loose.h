@@ -19,6 +19,10 @@
 int patch_loose_check(const struct patch_follow_space *space, const struct patch_step_range *ranges,
                       size_t count, struct base_error *error);
 
+/* May a process that nobody traces be taken by the caller, as far as can be told before: with CAP_SYS_PTRACE, or where there is no
+ * Yama in the way and the process is dumpable. */
+bool patch_loose_may_come_back(pid_t pid);
+
 /* Where the kernel put the stack of the process's image, which another image has elsewhere. 0: not known. */
 uint64_t patch_loose_image(pid_t pid);
 

@@ -97,7 +97,8 @@ int patch_trace_let_end(struct patch_helper *helper, pid_t pid, struct base_erro
 
 /* Detaches all threads of a process that has its memory for itself, and goes on following it: its threads keep their gs, its
  * end is told (status 0: not known). It is held for it, and let go only if no thread is in one of the ranges, nor has a word
- * on its stack that leads there. BASE_EBUSY: one has, or sleeps in the kernel, or something is being born. The ranges are all
+ * on its stack that leads there. BASE_EBUSY: one has, or sleeps in the kernel, or something is being born; BASE_EPERMISSION: it could not
+ * be traced again. The ranges are all
  * code from which a birth may come without the caller's knowing it before. One that is loose already: at once.
  * Every hold takes the process again, and it stays so until it is loosened anew. */
 int patch_trace_loosen(struct patch_helper *helper, pid_t pid, const struct patch_step_range *ranges,
