@@ -13,7 +13,7 @@ TITLE = "Counting memory, beside heaptrack and gperftools"
 SQL = ("create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c where x<400000) "
        "insert into t select x, hex(x) from c; create index i on t(b); select count(*) from t;")
 PYTHON = "import json\nfor _ in range(4): d = json.loads(json.dumps([{'k%d' % i: [i, str(i)]} for i in range(60000)]))"
-C = """#include <stdio.h>
+C = """int printf(const char *, ...);
 #define F(n) static int f##n(int a, int b) { int s = 0; for (int i = 0; i < a; i++) s += (i * b) ^ (s >> 3); switch (b & 7) { \
 case 0: return s + n; case 1: return s - a; case 2: return s * b; case 3: return printf("%d", s); default: return s ^ b; } }
 """

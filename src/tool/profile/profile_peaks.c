@@ -53,7 +53,7 @@ void profile_set_peak(struct profile *profile, uint32_t process, uint32_t counte
         profile_lose(profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
         return;
     }
-    if (it->value == value && it->time_ns == time_ns)
+    if (it->value > value || (it->value == value && it->time_ns == time_ns))
         return;
     it->value = value;
     it->time_ns = time_ns;

@@ -120,6 +120,7 @@ static void a_peak_is_replaced(void **state)
     uint16_t counter = counter_of(&scene, PROFILE_HEAP_PEAK);
     profile_set_peak(profile, scene.process, counter, 100, 1);
     profile_set_peak(profile, scene.process, counter, 300, 2);
+    profile_set_peak(profile, scene.process, counter, 200, 3);
     profile_set_peak(profile, 0, counter, 1, 1);
     profile_set_peak(profile, scene.process, 0, 1, 1);
     profile_set_peak(profile, 99, counter, 1, 1);
