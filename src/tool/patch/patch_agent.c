@@ -11,11 +11,12 @@
 #include "patch_agent_inside.h"
 #include "patch_target.h"
 
-#define HIGHEST    0x7ffffffff000ull /* end of user space with four-level page tables */
-#define LOWEST     0x10000ull
-#define ROOM_ABOVE (1ull << 30) /* below other mappings, for what the kernel puts there next, and for slabs */
-#define STOP_TRIES 20
-#define REST_NS    5000000
+#define HIGHEST          0x7ffffffff000ull /* end of user space with four-level page tables */
+#define LOWEST           0x10000ull
+#define ROOM_ABOVE       (1ull << 30) /* below other mappings, for what the kernel puts there next, and for slabs */
+#define STOP_TRIES       20
+#define PERMISSION_TRIES 4
+#define REST_NS          5000000
 
 static int no_memory(struct base_error *error)
 {
@@ -28,6 +29,12 @@ static uint64_t pages(uint64_t size)
 }
 
 /* --- reaching a process --- */
+
+/* The kernel says "not permitted" also when there is a tracer, who may be gone when one looks for him: that is asked again. */
+static bool may_pass(int result, int tries)
+{
+    return result == BASE_EBUSY || (result == BASE_EPERMISSION && tries < PERMISSION_TRIES);
+}
 
 /* A tracer that will not go away by waiting. The helper of a tally that was killed does, as soon as it has ended its step. */
 static bool is_foreign_tracer(pid_t pid)
@@ -46,7 +53,7 @@ int patch_agent_stop(struct patch_agent_access *access, struct patch_helper *hel
     int result = held ? BASE_OK : BASE_EBUSY;
     *access = (struct patch_agent_access){
         .helper = helper, .pid = pid, .trace = held ? pid : 0, .memory = {.file = -1}};
-    for (int i = 0; i < STOP_TRIES && result == BASE_EBUSY; i++) {
+    for (int i = 0; i < STOP_TRIES && may_pass(result, i); i++) {
         base_error_clear(&why);
         if (i)
             nanosleep(&rest, NULL);
