@@ -7,6 +7,7 @@
  *   memory COUNT    clone(CLONE_VM) without CLONE_THREAD, one at a time
  *   untraced COUNT  the same with CLONE_UNTRACED, which no tracer is told of
  *   thread COUNT    a thread that is not the first runs the image
+ *   children COUNT  threads that fork and end at once, while others are born: the children go on alone
  *   leaf COUNT      works, in one process */
 #include <pthread.h>
 #include <sched.h>
@@ -172,6 +173,39 @@ static int mode_thread(int count)
     return 1;
 }
 
+static void *forking_thread(void *data)
+{
+    if (fork() == 0) {
+        calls_reset();
+        CALLS("*", "process_work", "", process_work(200 + *(int *)data));
+        calls_print();
+        _exit(0);
+    }
+    return NULL;
+}
+
+/* Whether all children ended well. */
+static int mode_children(int count)
+{
+    int status, failed = 0;
+
+    for (int i = 0; i < count; i++) {
+        int numbers[] = {i, i + 1000};
+        pthread_t threads[2];
+
+        for (int j = 0; j < 2; j++)
+            if (pthread_create(&threads[j], NULL, forking_thread, &numbers[j]) != 0)
+                return 1;
+        CALLS("*", "process_work", "", process_work(30));
+        for (int j = 0; j < 2; j++)
+            pthread_join(threads[j], NULL);
+        while (wait(&status) > 0)
+            failed += status != 0;
+    }
+    calls_print();
+    return failed != 0;
+}
+
 static int mode_leaf(int count)
 {
     CALLS("*", "process_work", "", process_work(count));
@@ -201,5 +235,7 @@ int main(int argc, char **argv)
         return mode_memory(count, CLONE_UNTRACED);
     if (strcmp(mode, "thread") == 0)
         return mode_thread(count);
+    if (strcmp(mode, "children") == 0)
+        return mode_children(count);
     return strcmp(mode, "leaf") == 0 ? mode_leaf(count) : 2;
 }

@@ -66,6 +66,7 @@ process("spawn", "4", True)
 process("memory", "5", False, 4)
 process("untraced", "5", False, 4)
 process("thread", "40", True)
+process("children", "30", True, 120)
 
 
 @tap.case

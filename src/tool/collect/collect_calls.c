@@ -515,14 +515,7 @@ static int begin_fork(struct collect_calls *calls, struct collect_calls_space *p
         return base_fail(error, BASE_ENOMEM, "out of memory");
     }
     child->first_tid = event->pid;
-    struct user_regs_struct registers;
-    result = patch_trace_read_registers(&calls->rig.helper, event->pid, event->pid, &registers, error);
-    struct collect_calls_thread *own =
-        result < 0 ? NULL : collect_calls_threads_find(child, registers.gs_base);
-    if (own) { /* its creator's: the block is there, and empty */
-        own->state = COLLECT_CALLS_USED;
-        own->process = own->tid = event->pid;
-    }
+    result = collect_calls_threads_inherit(child, &calls->rig, error);
     if (result == BASE_OK)
         result = collect_calls_bell_listen(child, calls->listener, error);
     if (result == BASE_OK && child->form == PATCH_LOCK)

@@ -471,7 +471,8 @@ static void move_block(const struct collect_calls_space *child, struct collect_c
     block->offset = memory ? memory->offset + (block->address - memory->address) : 0;
 }
 
-/* Blocks that are in use begin again; the others are zeros, and are begun when they are given out. */
+/* Shared blocks that are in use begin again; those of threads are zeros, and are begun when they are given out: of all threads
+ * only the one that forked lives on in the child. */
 static int begin_blocks(struct collect_calls_space *child, struct base_error *error)
 {
     int result = BASE_OK;
@@ -485,11 +486,9 @@ static int begin_blocks(struct collect_calls_space *child, struct base_error *er
         move_block(child, &child->fallback);
         result = collect_calls_block_init(&child->fallback, error);
     }
-    for (size_t i = 0; i < child->thread_count && result == BASE_OK; i++) {
+    for (size_t i = 0; i < child->thread_count; i++) {
         struct collect_calls_thread *thread = &child->threads[i];
         move_block(child, &thread->block);
-        if (thread->state == COLLECT_CALLS_USED)
-            result = collect_calls_block_init(&thread->block, error);
         thread->state = COLLECT_CALLS_FREE;
         thread->tid = thread->process = 0;
         thread->told = false;

@@ -122,6 +122,21 @@ int collect_calls_threads_assign(struct collect_calls_space *space, struct colle
     return BASE_OK;
 }
 
+int collect_calls_threads_inherit(struct collect_calls_space *child, struct collect_calls_rig *rig,
+                                  struct base_error *error)
+{
+    struct user_regs_struct registers;
+    int result = patch_trace_read_registers(&rig->helper, child->pid, child->pid, &registers, error);
+    if (result < 0 || !registers.gs_base || child->form != PATCH_THREAD)
+        return result;
+    struct collect_calls_thread *thread = collect_calls_threads_find(child, registers.gs_base);
+    if (!thread)
+        return patch_trace_set_gs(&rig->helper, child->pid, 0, error);
+    thread->state = COLLECT_CALLS_USED;
+    thread->process = thread->tid = child->pid;
+    return collect_calls_block_init(&thread->block, error);
+}
+
 static size_t count_state(const struct collect_calls_space *space, enum collect_calls_thread_state state)
 {
     size_t count = 0;

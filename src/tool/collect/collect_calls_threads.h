@@ -17,6 +17,11 @@ int collect_calls_threads_begin(struct collect_calls_space *space, struct collec
 int collect_calls_threads_assign(struct collect_calls_space *space, struct collect_calls_rig *rig,
                                  pid_t process, pid_t tid, struct base_error *error);
 
+/* The only thread of a fork child goes on in its creator's block, which begins anew, whatever became of the creator meanwhile (it
+ * may have ended, and another thread have its block). The child is held. */
+int collect_calls_threads_inherit(struct collect_calls_space *child, struct collect_calls_rig *rig,
+                                  struct base_error *error);
+
 /* Fills the helper's pool when it is nearly empty; maps more when nothing is free, and holds the space for that unless it
  * is `held`. */
 int collect_calls_threads_refill(struct collect_calls_space *space, struct collect_calls_rig *rig, bool held,
