@@ -191,7 +191,8 @@ static void emit_thread(struct patch_follow *follow, enum patch_trace_kind kind,
 /* A thread in the trap that nothing keeps there goes on, or away. */
 static void settle(struct patch_follow *follow, struct patch_follow_space *space, pid_t tid)
 {
-    const uint32_t keeps = PATCH_FOLLOW_NEWBORN | PATCH_FOLLOW_NEEDS | PATCH_FOLLOW_WAITS;
+    const uint32_t keeps =
+        PATCH_FOLLOW_NEWBORN | PATCH_FOLLOW_NEEDS | PATCH_FOLLOW_WAITS | PATCH_FOLLOW_FORKS;
     struct patch_stop_thread *thread = patch_stop_find(&space->stop, tid);
     if (!thread || thread->state != PATCH_STOP_STOPPED)
         return;
@@ -282,17 +283,22 @@ static void start_with(struct patch_follow *follow, struct patch_stop_thread *th
     emit_thread(follow, PATCH_TRACE_BIRTH, thread, parent_of(follow, thread));
 }
 
+/* Its next stop comes before it runs another instruction of the program. */
+static void stand(struct patch_stop_thread *thread, enum patch_follow_life why)
+{
+    thread->life |= (uint32_t)why;
+    if (thread->state == PATCH_STOP_RUNNING && !thread->interrupted)
+        patch_stop_interrupt(thread);
+}
+
 static void need(struct patch_follow *follow, struct patch_follow_space *space,
                  struct patch_stop_thread *thread)
 {
     struct patch_stop_thread *creator = patch_stop_find(&space->stop, thread->creator);
     thread->life |= PATCH_FOLLOW_NEEDS;
     space->need_since = patch_target_now();
-    if (creator && creator->state != PATCH_STOP_GONE) {
-        creator->life |= PATCH_FOLLOW_WAITS;
-        if (creator->state == PATCH_STOP_RUNNING && !creator->interrupted)
-            patch_stop_interrupt(creator);
-    }
+    if (creator && creator->state != PATCH_STOP_GONE)
+        stand(creator, PATCH_FOLLOW_WAITS);
     emit_thread(follow, PATCH_TRACE_NEED, thread, parent_of(follow, thread));
 }
 
@@ -359,6 +365,16 @@ static void hold_new(struct patch_follow_space *space)
     space->held_since = space->stop.began = patch_target_now();
 }
 
+/* Who forked goes on. */
+static void free_forker(struct patch_follow *follow, pid_t tid)
+{
+    struct patch_follow_space *space = tid ? find_space(follow, tid) : NULL;
+    if (!space)
+        return;
+    patch_stop_find(&space->stop, tid)->life &= ~(uint32_t)PATCH_FOLLOW_FORKS;
+    settle(follow, space, tid);
+}
+
 /* It stands in its first trap, and its creator is known as far as it can be. */
 static void be_born(struct patch_follow *follow, struct patch_follow_space *space,
                     struct patch_stop_thread *thread)
@@ -367,13 +383,16 @@ static void be_born(struct patch_follow *follow, struct patch_follow_space *spac
     thread->life &= ~(uint32_t)(PATCH_FOLLOW_NEWBORN | PATCH_FOLLOW_UNANNOUNCED);
     thread->life |= PATCH_FOLLOW_KNOWN;
     patch_stop_set_options(&space->stop, thread);
-    if (thread->life & (PATCH_FOLLOW_VFORKED | PATCH_FOLLOW_LEAVING))
-        return;
     if (thread->life & PATCH_FOLLOW_FORKED) {
-        hold_new(space);
-        emit_thread(follow, PATCH_TRACE_FORK, thread, parent_of(follow, thread));
+        if (!(thread->life & PATCH_FOLLOW_LEAVING)) {
+            hold_new(space);
+            emit_thread(follow, PATCH_TRACE_FORK, thread, parent_of(follow, thread));
+        }
+        free_forker(follow, thread->creator);
         return;
     }
+    if (thread->life & (PATCH_FOLLOW_VFORKED | PATCH_FOLLOW_LEAVING))
+        return;
     COUNT(follow, thread->process, births, 1);
     if (take_gs(space, &gs))
         start_with(follow, thread, gs);
@@ -444,6 +463,9 @@ static void expect_process(struct patch_follow *follow, struct patch_follow_spac
         emit(follow, &(struct patch_trace_event){
                          .kind = PATCH_TRACE_VFORK, .pid = pid, .tid = pid, .parent = parent});
     }
+    struct patch_stop_thread *forker = !shared && space ? patch_stop_find(&space->stop, creator) : NULL;
+    if (forker && forker->state != PATCH_STOP_GONE)
+        stand(forker, PATCH_FOLLOW_FORKS);
     expect(follow, own, pid, pid, creator, life);
 }
 
@@ -654,9 +676,13 @@ static void end_thread(struct patch_follow *follow, struct patch_follow_space *s
     pid_t pid = thread->process;
     bool unborn = (thread->life & (PATCH_FOLLOW_NEWBORN | PATCH_FOLLOW_VFORKED)) == PATCH_FOLLOW_NEWBORN;
     bool needed = (thread->life & PATCH_FOLLOW_NEEDS) != 0;
+    bool forked = (thread->life & PATCH_FOLLOW_FORKED) != 0;
+    pid_t creator = thread->creator;
     die(follow, thread);
     if (needed)
         free_creators(follow, space);
+    if (unborn && forked)
+        free_forker(follow, creator);
     struct patch_follow_process *process = patch_follow_process(follow, pid);
     if (has_thread(space, pid) || !process || process->space != space)
         return;

@@ -6,7 +6,8 @@
  * Births. The kernel tells of a new task twice, in either order: its creator stops (PTRACE_EVENT_CLONE ...: *announced*) and goes on
  * at once, and the task itself traps before its first instruction. What traps unannounced waits as an *orphan*. Only
  * when both came it is *born*: given its gs base, or held. A creator that is killed announces nothing: after ORPHAN_MS
- * /proc must tell whose child it is.
+ * /proc must tell whose child it is. Who forked stands until the child has trapped: what it does next is told after the child,
+ * which is a copy of the memory as it was.
  *
  * Execs. All other threads have ended and were waited for before the kernel tells of an exec, under the number of the process; who
  * called it has lost its own. The process moves to a new space, is continued into the trap, and stands there with nothing of
@@ -46,6 +47,7 @@ enum patch_follow_life {
     PATCH_FOLLOW_SET_GS = 128,    /* at the next trap */
     PATCH_FOLLOW_LEAVING = 256,   /* at the next trap */
     PATCH_FOLLOW_FORKED = 512,    /* first of a new process with memory of its own */
+    PATCH_FOLLOW_FORKS = 1024,    /* stands, or will, until its fork child has trapped */
 };
 
 struct patch_follow_space {
