@@ -47,7 +47,7 @@ def summed(profiles, sql, figures):
 def figures_are_sums(context):
     sources = parts(context, "left", "right", "plain")
     whole, done = merge(context, sources)
-    context.check(done.errors.decode().startswith("tally: 3 recordings, 1313 samples -> "), done.text())
+    context.check(done.errors.decode().startswith("tally: 3 recordings, 1297 samples -> "), done.text())
     profiles = [tally.Profile(context, path) for path in sources]
     for sql, figures in ((FLAT, 3), (STACKS, 1), (EDGES, 1), (CALLS, 1), (LOSSES, 1)):
         context.equal(summed([whole], sql, figures), summed(profiles, sql, figures), sql)
@@ -95,7 +95,7 @@ def said_for_machines(context):
     said = json.loads(done.output)
     context.equal(done.errors, b"", "nothing else is said")
     context.equal((said["file"], said["samples"], said["processes"], said["bytes"]),
-                  (whole.path, 638, 2, os.path.getsize(whole.path)), "sums")
+                  (whole.path, 633, 2, os.path.getsize(whole.path)), "sums")
     context.equal([(origin["name"], origin["file"], origin["rate_hz"]) for origin in said["origins"]],
                   [("west", sources[0], "999"), ("east", sources[1], "499")], "origins")
 
