@@ -48,7 +48,15 @@
     X(36, AGENT_INERT,                                                                                       \
       "processes not counted: forked when the agent's memory had no part left for one more")                 \
     X(37, AGENT_REFUSED, "functions that could not be hooked: what only they see is not counted")            \
-    X(38, AGENT_ABSENT, "programs that ran without the agent: what they did is not counted")
+    X(38, AGENT_ABSENT, "programs that ran without the agent: what they did is not counted")                 \
+    X(39, AGENT_NO_ROWS, "allocations with stacks cut: no call-frame information for the code of a frame")   \
+    X(40, AGENT_ODD_RULE, "allocations with stacks cut: call-frame information that is not supported")       \
+    X(41, AGENT_BAD_READ, "allocations with stacks cut: a frame's memory was outside the stack")             \
+    X(42, AGENT_NO_MAPPING, "allocations with stacks cut: a frame's address is in no known mapping")         \
+    X(43, AGENT_FRAME_POINTER,                                                                               \
+      "frames of allocations found by frame pointer, for want of call-frame information")                    \
+    X(44, AGENT_NO_PROGRESS, "allocations with stacks cut: the next frame was not above the last one")       \
+    X(45, AGENT_TOO_DEEP, "allocations with stacks cut: more frames than the agent keeps")
 
 enum wire_loss {
 #define X(number, name, text) WIRE_LOSS_##name = number,

@@ -407,6 +407,15 @@ static uint64_t lost_stacks(const struct profile *profile)
     return lost;
 }
 
+/* The same of allocations. */
+static uint64_t lost_allocation_stacks(const struct profile *profile)
+{
+    uint64_t lost = 0;
+    for (unsigned reason = WIRE_LOSS_AGENT_NO_ROWS; reason <= WIRE_LOSS_AGENT_TOO_DEEP; reason++)
+        lost += reason == WIRE_LOSS_AGENT_FRAME_POINTER ? 0 : profile->losses[reason];
+    return lost;
+}
+
 static double own_percent(const struct collect_status *status)
 {
     return status->elapsed_ns ? 100.0 * (double)status->tool_cpu_ns / (double)status->elapsed_ns : 0;
@@ -600,6 +609,18 @@ static void say_heap(const struct profile *profile, const struct collect_status 
     base_text_free(&line);
 }
 
+static void say_lost(const struct profile *profile, const struct collect_status *status)
+{
+    uint64_t stacks = lost_stacks(profile), allocations = lost_allocation_stacks(profile);
+    if (status->lost || stacks)
+        cli_say("lost: %llu samples dropped, %llu of %llu stacks incomplete (tally report --losses)",
+                (unsigned long long)status->lost, (unsigned long long)stacks,
+                (unsigned long long)status->samples);
+    if (allocations)
+        cli_say("lost: stacks of %llu allocations incomplete (tally report --losses)",
+                (unsigned long long)allocations);
+}
+
 static void say_result(const struct recorder *recorder)
 {
     const struct collect_status *status = collect_session_status(recorder->session);
@@ -619,10 +640,7 @@ static void say_result(const struct recorder *recorder)
     say_heap(profile, status);
     if (why)
         cli_say("no samples: %s", why);
-    if (status->lost || lost_stacks(profile))
-        cli_say("lost: %llu samples dropped, %llu of %llu stacks incomplete (tally report --losses)",
-                (unsigned long long)status->lost, (unsigned long long)lost_stacks(profile),
-                (unsigned long long)status->samples);
+    say_lost(profile, status);
     if (kernel)
         cli_say("%s", kernel);
 }

@@ -55,6 +55,19 @@ static const struct {
     {WIRE_LOSS_AGENT_INERT, "process without the agent's memory", "processes without the agent's memory"},
     {WIRE_LOSS_AGENT_REFUSED, "function not hooked", "functions not hooked"},
     {WIRE_LOSS_AGENT_ABSENT, "program without the agent", "programs without the agent"},
+    {WIRE_LOSS_AGENT_NO_ROWS, "allocation's stack without unwind information",
+     "allocations' stacks without unwind information"},
+    {WIRE_LOSS_AGENT_ODD_RULE, "allocation's stack with an odd unwind rule",
+     "allocations' stacks with odd unwind rules"},
+    {WIRE_LOSS_AGENT_BAD_READ, "allocation's stack ended by a bad read",
+     "allocations' stacks ended by a bad read"},
+    {WIRE_LOSS_AGENT_NO_MAPPING, "allocation's stack ended outside any mapping",
+     "allocations' stacks ended outside any mapping"},
+    {WIRE_LOSS_AGENT_FRAME_POINTER, "allocation's frame by frame pointer",
+     "allocations' frames by frame pointer"},
+    {WIRE_LOSS_AGENT_NO_PROGRESS, "allocation's stack ended without progress",
+     "allocations' stacks ended without progress"},
+    {WIRE_LOSS_AGENT_TOO_DEEP, "allocation's stack too deep", "allocations' stacks too deep"},
 };
 
 /* What this version knows of a number; a later one may have written others. */

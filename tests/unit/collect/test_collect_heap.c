@@ -211,9 +211,34 @@ static void in_parts(void **state)
         assert_int_equal(a ? a->value : -1, b ? b->value : -1);
         assert_int_equal(a ? a->samples : 0, b ? b->samples : 0);
     }
-    assert_int_equal(often.profile->losses[WIRE_LOSS_NO_ROWS], 199);
+    assert_int_equal(often.profile->losses[WIRE_LOSS_AGENT_NO_ROWS], 199);
     clear(&often);
     clear(&once);
+}
+
+/* Losses of samples say how many stacks of samples are short: what allocations lost is not among them. */
+static void no_loss_of_allocations_is_one_of_samples(void **state)
+{
+    (void)state;
+    struct scene scene;
+    set(&scene, 0);
+    make_tree(&scene);
+    struct wire_agent_process *process = collect_agent_file_process(&scene.file, 0);
+    for (unsigned i = 0; i < WIRE_AGENT_LOSSES; i++)
+        process->losses[i] = 100 + i;
+    tell(&scene, 10, true);
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < PROFILE_LOSSES; i++) {
+        assert_true(i >= WIRE_LOSS_AGENT_INTERRUPTED || !scene.profile->losses[i]);
+        sum += scene.profile->losses[i];
+    }
+    const uint64_t all = WIRE_AGENT_LOSSES * (200 + WIRE_AGENT_LOSSES - 1) / 2;
+    assert_int_equal(sum, all - process->losses[WIRE_AGENT_LOSS_UNKNOWN_FREE]);
+    assert_int_equal(scene.profile->losses[WIRE_LOSS_AGENT_TOO_DEEP], 100 + WIRE_AGENT_LOSS_TOO_DEEP);
+    assert_int_equal(scene.profile->losses[WIRE_LOSS_AGENT_BAD_READ], 100 + WIRE_AGENT_LOSS_CUT);
+    assert_int_equal(scene.profile->losses[WIRE_LOSS_AGENT_FRAME_POINTER],
+                     100 + WIRE_AGENT_LOSS_FRAME_POINTER);
+    clear(&scene);
 }
 
 static void sampled(void **state)
@@ -339,8 +364,13 @@ static void modules_and_requests(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(figures), cmocka_unit_test(in_parts), cmocka_unit_test(sampled),
-        cmocka_unit_test(hostile), cmocka_unit_test(folded),   cmocka_unit_test(modules_and_requests),
+        cmocka_unit_test(figures),
+        cmocka_unit_test(in_parts),
+        cmocka_unit_test(sampled),
+        cmocka_unit_test(no_loss_of_allocations_is_one_of_samples),
+        cmocka_unit_test(hostile),
+        cmocka_unit_test(folded),
+        cmocka_unit_test(modules_and_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
