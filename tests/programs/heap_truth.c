@@ -9,6 +9,8 @@
  *   fork       a child that goes on allocating, and one that does nothing
  *   exec       executes itself as `single`
  *   spawn      starts itself as `single` through vfork, twice
+ *   children   five, each of which allocates and then executes itself, while its recorder is stopped
+ *   deep       allocates below 200 frames
  *   load FILE  allocates in a library that is loaded, in its constructor and in a function
  *   wait       prints its pid, allocates for 3 s */
 #include <dlfcn.h>
@@ -25,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { THREADS = 8, SLOTS = 512, ROUNDS = 20000 };
+enum { THREADS = 8, SLOTS = 512, ROUNDS = 20000, CHILDREN = 5 };
 
 static uint64_t total, count, live, live_count, peak;
 
@@ -181,6 +183,55 @@ static void fork_twice(void)
     say();
 }
 
+/* A child executes itself as `after`, and hands on what it counted; nothing of that lives. */
+static void go_on_as_after(char *self, unsigned number)
+{
+    char bytes[32], blocks[32];
+    churn(slots[0], number, 50);
+    for (unsigned i = 0; i < SLOTS; i++)
+        release(&slots[0][i]);
+    snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)total);
+    snprintf(blocks, sizeof blocks, "%llu", (unsigned long long)count);
+    execl(self, self, "after", bytes, blocks, (char *)NULL);
+    _exit(4);
+}
+
+/* Who records sleeps meanwhile, and finds a child's first allocation and its exec at one time. */
+static void run_children(char *self)
+{
+    pid_t recorder = getppid();
+    for (unsigned i = 0; i < CHILDREN; i++) {
+        pid_t child = fork();
+        if (child < 0)
+            _exit(5);
+        if (!child) {
+            kill(recorder, SIGSTOP);
+            go_on_as_after(self, i);
+        }
+        do { /* again and again: the child may have stopped it later */
+            nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+            kill(recorder, SIGCONT);
+        } while (waitpid(child, NULL, WNOHANG) == 0);
+    }
+}
+
+static void after(const char *bytes, const char *blocks)
+{
+    total = strtoull(bytes, NULL, 10);
+    count = strtoull(blocks, NULL, 10);
+    churn(slots[0], 2, 500);
+    say();
+}
+
+KEPT void own_deep(unsigned frames)
+{
+    if (frames)
+        own_deep(frames - 1);
+    else
+        churn(slots[0], 4, 100);
+    __asm__ volatile("" : : : "memory");
+}
+
 static void spawn_twice(char *self)
 {
     extern char **environ;
@@ -242,6 +293,13 @@ int main(int argc, char **argv)
         execl(argv[0], argv[0], "single", (char *)NULL);
     } else if (!strcmp(mode, "spawn")) {
         spawn_twice(argv[0]);
+    } else if (!strcmp(mode, "children")) {
+        run_children(argv[0]);
+    } else if (!strcmp(mode, "after") && argc > 3) {
+        after(argv[2], argv[3]);
+    } else if (!strcmp(mode, "deep")) {
+        own_deep(200);
+        say();
     } else if (!strcmp(mode, "load")) {
         load(argv[2]);
     } else if (!strcmp(mode, "wait")) {

@@ -129,6 +129,32 @@ def programs_started(context):
 
 
 @tap.case
+def children_that_exec(context):
+    """Each allocates and execs before it is heard of, and goes on: the program is not taken for the child that it was."""
+    for options in ([], ["--calls"]):
+        profile, truths = counted(context, ["children"], options)
+        context.equal(len(truths), 5, "children that told")
+        same(context, profile, truths, f"children, {options}")
+        gone = one(profile, "SELECT coalesce(sum(count), 0) FROM losses WHERE number = 19")
+        context.equal(gone, 0, "processes that ended too soon")
+
+
+@tap.case
+def deep_stacks(context):
+    """What is cut of an allocation's stack is no loss of samples."""
+    path, environment = truth(context)
+    output = context.path("deep")
+    result = tally.run(context, [context.tally, "record", "--heap", "--no-time", "-o", output, context.program("heap_truth"), "deep"],
+                       env=environment)
+    profile, truths = tally.Profile(context, output), told(path)
+    same(context, profile, truths, "deep")
+    blocks = list(truths.values())[0][1]
+    context.equal(profile.losses(), {45: blocks}, "losses")
+    errors = result.errors.decode()
+    context.check(f"lost: stacks of {blocks} allocations incomplete" in errors and "samples" not in errors, errors)
+
+
+@tap.case
 def loaded_library(context):
     """Its constructor's allocation has its whole stack."""
     profile, truths = counted(context, ["load", context.program("heap_plugin.so")])

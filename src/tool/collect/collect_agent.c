@@ -451,10 +451,11 @@ static void end_the_dead(struct collect_agent *agent)
             return;
     for (size_t i = 0; i < agent->member_count; i++)
         agent->watched[i] = (struct pollfd){.fd = agent->members[i].pidfd, .events = POLLIN};
-    poll(agent->watched, agent->member_count, 0);
-    join_children(agent); /* before their parents' files go */
+    size_t polled = agent->member_count;
+    poll(agent->watched, polled, 0);
+    join_children(agent); /* before their parents' files go; of these children nothing was asked yet */
     for (size_t i = agent->member_count; i-- > 0;)
-        if (agent->members[i].pidfd < 0 || agent->watched[i].revents)
+        if (agent->members[i].pidfd < 0 || (i < polled && agent->watched[i].revents))
             end_member(agent, i);
 }
 
@@ -594,6 +595,8 @@ static void tell_exec(struct collect_agent *agent, pid_t pid)
 void collect_agent_exec(struct collect_agent *agent, pid_t pid)
 {
     struct base_error why = {0};
+    /* Who execs may be a child that nothing was heard of: joined later, it would be taken for its new program. */
+    join_children(agent);
     struct member *old = find_member(agent, pid);
     if (old) {
         tell_member(agent, old, true);

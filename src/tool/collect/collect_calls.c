@@ -256,7 +256,7 @@ static void give_up(struct collect_calls *calls, pid_t pid, const struct base_er
 
 static uint32_t profile_thread_of(struct collect_calls *calls, pid_t pid, pid_t tid)
 {
-    struct collect_process *process = collect_processes_get(calls->processes, pid, patch_target_now());
+    struct collect_process *process = collect_processes_latest(calls->processes, pid, patch_target_now());
     return process ? collect_processes_thread(calls->processes, process, tid) : 0;
 }
 

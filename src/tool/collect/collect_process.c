@@ -280,6 +280,13 @@ struct collect_process *collect_processes_get(struct collect_processes *processe
     return process;
 }
 
+struct collect_process *collect_processes_latest(struct collect_processes *processes, pid_t pid,
+                                                 uint64_t time)
+{
+    uint32_t index = base_map_find(&processes->by_pid, (uint64_t)pid);
+    return index == BASE_MAP_NONE ? collect_processes_get(processes, pid, time) : &processes->items[index];
+}
+
 uint32_t collect_processes_thread(struct collect_processes *processes, struct collect_process *process,
                                   pid_t tid)
 {

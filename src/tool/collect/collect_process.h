@@ -60,6 +60,10 @@ void collect_processes_free(struct collect_processes *processes);
 /* The living process `pid`; read from /proc when nothing was heard of it yet. NULL: out of memory. */
 struct collect_process *collect_processes_get(struct collect_processes *processes, pid_t pid, uint64_t time);
 
+/* For what is told after a process's end: the one that had the number `pid` last, forgotten or not; else as collect_processes_get. */
+struct collect_process *collect_processes_latest(struct collect_processes *processes, pid_t pid,
+                                                 uint64_t time);
+
 /* A process about to run its first program: nothing is read from /proc. */
 struct collect_process *collect_processes_expect(struct collect_processes *processes, pid_t pid,
                                                  uint64_t time);

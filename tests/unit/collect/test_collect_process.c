@@ -206,9 +206,13 @@ static void the_forgotten_hold_nothing(void **state)
     collect_processes_forget(&fixture->processes, NO_SUCH_PID);
     assert_false(collect_processes_knows(&fixture->processes, NO_SUCH_PID));
     assert_null(process->mappings);
+    assert_ptr_equal(collect_processes_latest(&fixture->processes, NO_SUCH_PID, 2000), process);
+    assert_int_equal(fixture->profile->losses[WIRE_LOSS_PROCESS_GONE], 0);
     struct collect_task birth = task(NO_SUCH_PID, NO_SUCH_PID + 7);
     collect_processes_on_fork(&fixture->processes, &birth);
     assert_true(collect_processes_knows(&fixture->processes, NO_SUCH_PID)); /* another life */
+    assert_ptr_equal(collect_processes_latest(&fixture->processes, NO_SUCH_PID, 3000),
+                     collect_processes_get(&fixture->processes, NO_SUCH_PID, 3000));
 }
 
 /* While events are replaced, two of them tell of one birth. */
