@@ -17,6 +17,20 @@
 
 /* --- memory of ours --- */
 
+/* Does the data lie before the code that was mapped for `room`? */
+static bool is_data_first(const struct patch_helper_room *room, const struct collect_calls_code *code)
+{
+    return room->data_first && code->address < room->low;
+}
+
+/* Code and data of `room` go again. */
+static void unmap_both(struct collect_calls_rig *rig, pid_t pid, const struct patch_helper_room *room,
+                       const struct collect_calls_code *code)
+{
+    uint64_t start = code->address - (is_data_first(room, code) ? room->data : 0);
+    patch_trace_unmap(&rig->helper, pid, start, room->size + room->data, NULL);
+}
+
 int collect_calls_space_code(struct collect_calls_rig *rig, pid_t pid, struct patch_helper_room room,
                              struct collect_calls_code **made, struct base_error *error)
 {
@@ -24,7 +38,7 @@ int collect_calls_space_code(struct collect_calls_rig *rig, pid_t pid, struct pa
     if (!code)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     room.protection = PROT_READ | PROT_EXEC;
-    *code = (struct collect_calls_code){.owners = 1, .file = -1, .size = room.size};
+    *code = (struct collect_calls_code){.owners = 1, .file = -1, .size = room.size, .top = room.size};
     int result = patch_trace_share(&rig->helper, pid, &room, &code->address, &code->file, error);
     if (result < 0) {
         free(code);
@@ -32,7 +46,7 @@ int collect_calls_space_code(struct collect_calls_rig *rig, pid_t pid, struct pa
     }
     code->bytes = mmap(NULL, code->size, PROT_READ | PROT_WRITE, MAP_SHARED, code->file, 0);
     if (code->bytes == MAP_FAILED) {
-        patch_trace_unmap(&rig->helper, pid, code->address, code->size + room.data, NULL);
+        unmap_both(rig, pid, &room, code);
         close(code->file);
         free(code);
         return base_fail(error, BASE_ENOMEM, "out of memory");
@@ -50,16 +64,18 @@ int collect_calls_space_both(struct collect_calls_space *space, struct collect_c
     int result = collect_calls_space_code(rig, space->pid, room, code, error);
     if (result < 0)
         return result;
+    uint64_t address = (*code)->address;
     *memory = (struct collect_calls_memory){.file = fcntl((*code)->file, F_DUPFD_CLOEXEC, 0),
                                             .offset = room.size,
-                                            .address = (*code)->address + room.size,
+                                            .address = is_data_first(&room, *code) ? address - room.data
+                                                                                   : address + room.size,
                                             .size = room.data};
     if (memory->file >= 0) {
         space->memories[space->memory_count++] = *memory;
         return BASE_OK;
     }
     result = base_fail_errno(error, errno, "memory for counters");
-    patch_trace_unmap(&rig->helper, space->pid, (*code)->address, room.size + room.data, NULL);
+    unmap_both(rig, space->pid, &room, *code);
     collect_calls_code_release(*code);
     *code = NULL;
     return result;
@@ -71,7 +87,7 @@ struct collect_calls_code *collect_calls_code_split(struct collect_calls_code *c
     if (!head)
         return NULL;
     *head = *code;
-    head->size = size;
+    head->size = head->top = size;
     head->file = fcntl(code->file, F_DUPFD_CLOEXEC, 0);
     if (head->file < 0) {
         free(head);
@@ -79,6 +95,7 @@ struct collect_calls_code *collect_calls_code_split(struct collect_calls_code *c
     }
     code->address += size;
     code->size -= size;
+    code->top -= size;
     code->bytes += size;
     return head;
 }

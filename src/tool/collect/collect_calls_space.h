@@ -52,8 +52,9 @@ struct collect_calls_rig {
 struct collect_calls_code {
     unsigned owners;
     int file;
-    uint64_t address, size, used;
-    uint8_t *bytes; /* our own mapping of it */
+    uint64_t address, size;
+    uint64_t used, top; /* taken from the beginning, and from `top` on; free between */
+    uint8_t *bytes;     /* our own mapping of it */
 };
 
 /* Shared memory with counters. */
@@ -214,7 +215,7 @@ bool collect_calls_space_is_code(const struct collect_calls_space *space, uint64
 /* Maps code of ours. `room` as of patch_trace_share. For other files of this collector. */
 int collect_calls_space_code(struct collect_calls_rig *rig, pid_t pid, struct patch_helper_room room,
                              struct collect_calls_code **code, struct base_error *error);
-/* The same with `room.data` bytes of memory for counters behind it. */
+/* The same with `room.data` bytes of memory for counters behind it, or before it (room.data_first). */
 int collect_calls_space_both(struct collect_calls_space *space, struct collect_calls_rig *rig,
                              struct patch_helper_room room, struct collect_calls_code **code,
                              struct collect_calls_memory *memory, struct base_error *error);

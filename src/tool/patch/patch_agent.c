@@ -166,7 +166,7 @@ static int map_home(struct patch_agent *agent, struct patch_agent_access *access
                     struct base_error *error)
 {
     struct base_error why = {0};
-    const struct patch_helper_room room = {agent->home, 0, agent->home_size, PROT_READ | PROT_EXEC, 0};
+    const struct patch_helper_room room = {agent->home, 0, agent->home_size, PROT_READ | PROT_EXEC, 0, false};
     uint64_t address;
     int file, result = patch_trace_share_as(access->helper, access->trace, PATCH_AGENT_NAME, &room, &address,
                                             &file, &why);
@@ -183,7 +183,8 @@ static int map_home(struct patch_agent *agent, struct patch_agent_access *access
 static int map_data(struct patch_agent *agent, struct patch_agent_access *access, const uint8_t *bytes,
                     struct base_error *error)
 {
-    const struct patch_helper_room room = {agent->data, 0, agent->data_size, PROT_READ | PROT_WRITE, 0};
+    const struct patch_helper_room room = {agent->data, 0,    agent->data_size, PROT_READ | PROT_WRITE,
+                                           0,           false};
     const uint64_t alive = 1;
     uint64_t address, size = agent->data_size - PATCH_AGENT_PAGE;
     int result = patch_trace_map(access->helper, access->trace, &room, &address, error);
@@ -202,7 +203,7 @@ static int map_data(struct patch_agent *agent, struct patch_agent_access *access
 static int map_tables(struct patch_agent *agent, struct patch_agent_access *access, uint64_t size,
                       struct base_error *error)
 {
-    struct patch_helper_room room = {0, 0, size, PROT_READ | PROT_WRITE, 0};
+    struct patch_helper_room room = {0, 0, size, PROT_READ | PROT_WRITE, 0, false};
     if (size == 0)
         return BASE_OK;
     struct patch_agent_tables *tables = calloc(1, sizeof *tables);

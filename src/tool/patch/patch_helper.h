@@ -97,7 +97,9 @@ int patch_helper_write(struct patch_helper *helper, uint64_t address, const void
 struct patch_helper_room {
     uint64_t low, high, size;
     int protection; /* PROT_* */
-    uint64_t data;  /* of shared memory: bytes behind them that can be written; `size` is whole pages then */
+    uint64_t data;  /* of shared memory: bytes behind them that can be written; both are whole pages then */
+    bool
+        data_first; /* the data lies before them wherever all lies below `low`: they come next to low..high either way */
 };
 
 /* Private zeroed memory; *address is where. */

@@ -24,7 +24,7 @@ enum patch_helper_command {
     PATCH_HELPER_READ,            /* address, size */
     PATCH_HELPER_WRITE,           /* address; bytes */
     PATCH_HELPER_MAP,             /* low, high, size, protection */
-    PATCH_HELPER_SHARE,           /* low, high, size, protection, data; bytes: a name, or none */
+    PATCH_HELPER_SHARE,           /* low, high, size, protection, data, data_first; bytes: a name, or none */
     PATCH_HELPER_UNMAP,           /* address, size */
     PATCH_HELPER_PROTECT,         /* address, size, protection */
     /* patch_trace.h; all of them, and those above that need a stopped process, are for message.pid */
@@ -51,7 +51,7 @@ enum patch_helper_command {
 
 #define PATCH_HELPER_EVENTS 1 /* the code of what is no answer; bytes: struct patch_trace_event */
 
-#define PATCH_HELPER_VALUES 5
+#define PATCH_HELPER_VALUES 6
 #define PATCH_HELPER_MOST   (1ull << 30) /* bytes in one message */
 
 struct patch_helper_message {

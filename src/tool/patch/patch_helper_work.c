@@ -220,13 +220,16 @@ static int map(struct work *work, struct patch_inject *inject, struct base_error
     int protection = (int)request->values[3], result = find_room(inject, request, &address, error);
     if (result < 0)
         return result;
+    bool data_first = request->values[5] && address < request->values[0];
+    address += data_first ? request->values[4] : 0;
     work->answer->message.values[0] = address;
     if (request->code == PATCH_HELPER_MAP)
         return patch_inject_map(inject, address, size, protection, -1, error);
     if (request->code == PATCH_HELPER_REMAP)
         return patch_inject_reshare(inject, "tally", address, size, protection, &work->answer->file, error);
     return patch_inject_share_both(inject, request->size ? work->bytes : "tally", address, size, protection,
-                                   request->values[4], &work->answer->file, error);
+                                   (struct patch_inject_data){request->values[4], data_first},
+                                   &work->answer->file, error);
 }
 
 static int do_mapping(struct work *work, struct base_error *error)

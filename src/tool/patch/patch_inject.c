@@ -409,7 +409,7 @@ static int close_there(struct patch_inject *inject, int64_t file, struct base_er
 struct shared {
     uint64_t address, size;
     int protection;
-    uint64_t data; /* bytes behind them that can be written */
+    struct patch_inject_data data;
     int how;
 };
 
@@ -418,10 +418,11 @@ static int map_shared(struct patch_inject *inject, const struct shared *shared, 
 {
     int result =
         map(inject, shared->address, shared->size, shared->protection, theirs, 0, shared->how, error);
-    if (result < 0 || !shared->data)
+    if (result < 0 || !shared->data.size)
         return result;
-    result = map(inject, shared->address + shared->size, shared->data, PROT_READ | PROT_WRITE, theirs,
-                 shared->size, shared->how, error);
+    uint64_t at = shared->data.first ? shared->address - shared->data.size : shared->address + shared->size;
+    result =
+        map(inject, at, shared->data.size, PROT_READ | PROT_WRITE, theirs, shared->size, shared->how, error);
     if (result < 0)
         patch_inject_unmap(inject, shared->address, shared->size, NULL);
     return result;
@@ -434,7 +435,7 @@ static int share(struct patch_inject *inject, const char *name, const struct sha
     int result = create_file(inject, name, &theirs, error);
     if (result < 0)
         return result;
-    int ours = open_outside(inject, theirs, shared->size + shared->data, error);
+    int ours = open_outside(inject, theirs, shared->size + shared->data.size, error);
     result = ours < 0 ? ours : map_shared(inject, shared, (int)theirs, error);
     int closed = close_there(inject, theirs, error);
     if (result == BASE_OK && closed == BASE_OK) {
@@ -442,7 +443,8 @@ static int share(struct patch_inject *inject, const char *name, const struct sha
         return BASE_OK;
     }
     if (result == BASE_OK && shared->how == MAP_FIXED_NOREPLACE)
-        patch_inject_unmap(inject, shared->address, shared->size + shared->data, NULL);
+        patch_inject_unmap(inject, shared->address - (shared->data.first ? shared->data.size : 0),
+                           shared->size + shared->data.size, NULL);
     if (ours >= 0)
         close(ours);
     return result < 0 ? result : closed;
@@ -451,11 +453,13 @@ static int share(struct patch_inject *inject, const char *name, const struct sha
 int patch_inject_share(struct patch_inject *inject, const char *name, uint64_t address, uint64_t size,
                        int protection, int *file, struct base_error *error)
 {
-    return patch_inject_share_both(inject, name, address, size, protection, 0, file, error);
+    return patch_inject_share_both(inject, name, address, size, protection, (struct patch_inject_data){0},
+                                   file, error);
 }
 
 int patch_inject_share_both(struct patch_inject *inject, const char *name, uint64_t address, uint64_t size,
-                            int protection, uint64_t data, int *file, struct base_error *error)
+                            int protection, struct patch_inject_data data, int *file,
+                            struct base_error *error)
 {
     const struct shared shared = {address, size, protection, data, MAP_FIXED_NOREPLACE};
     return share(inject, name, &shared, file, error);
@@ -489,6 +493,6 @@ int patch_inject_reshare(struct patch_inject *inject, const char *name, uint64_t
     if (result == BASE_OK && !ours)
         return base_fail(error, BASE_EUSAGE, "the memory at 0x%llx of process %d is none that tally shares",
                          (unsigned long long)address, inject->stop->pid);
-    const struct shared shared = {address, size, protection, 0, MAP_FIXED};
+    const struct shared shared = {address, size, protection, {0, false}, MAP_FIXED};
     return result < 0 ? result : share(inject, name, &shared, file, error);
 }

@@ -69,9 +69,16 @@ int patch_inject_protect(struct patch_inject *inject, uint64_t address, uint64_t
 int patch_inject_share(struct patch_inject *inject, const char *name, uint64_t address, uint64_t size,
                        int protection, int *file, struct base_error *error);
 
-/* The same with `data` further bytes behind them, from the same file, that can be read and written: four calls instead of six. */
+/* Further bytes of the same file, that can be read and written: behind the others, or right before them. */
+struct patch_inject_data {
+    uint64_t size; /* whole pages */
+    bool first;
+};
+
+/* The same with data: four calls instead of six. In the file it comes last. */
 int patch_inject_share_both(struct patch_inject *inject, const char *name, uint64_t address, uint64_t size,
-                            int protection, uint64_t data, int *file, struct base_error *error);
+                            int protection, struct patch_inject_data data, int *file,
+                            struct base_error *error);
 
 /* The same in place of what patch_inject_share mapped there under the same name; BASE_EUSAGE if anything else is mapped there, or
  * nothing. On failure what was there stays. */

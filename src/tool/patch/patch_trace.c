@@ -272,8 +272,10 @@ static int share(struct patch_helper *helper, const struct patch_helper_message 
         return result;
     if (reply.file < 0) {
         /* Our table of descriptors is full: what was mapped for nobody goes again. */
+        bool data_first = message->values[5] && reply.message.values[0] < message->values[0];
         if (message->code == PATCH_HELPER_SHARE)
-            patch_trace_unmap(helper, message->pid, reply.message.values[0],
+            patch_trace_unmap(helper, message->pid,
+                              reply.message.values[0] - (data_first ? message->values[4] : 0),
                               message->values[2] + message->values[4], NULL);
         result = base_fail(error, BASE_EIO,
                            "no descriptor is free for shared memory; raise the limit (ulimit -n)");
@@ -289,10 +291,11 @@ static int share(struct patch_helper *helper, const struct patch_helper_message 
 int patch_trace_share(struct patch_helper *helper, pid_t pid, const struct patch_helper_room *room,
                       uint64_t *address, int *file, struct base_error *error)
 {
-    struct patch_helper_message message = {
-        .code = PATCH_HELPER_SHARE,
-        .pid = pid,
-        .values = {room->low, room->high, room->size, (uint64_t)room->protection, room->data}};
+    struct patch_helper_message message = {.code = PATCH_HELPER_SHARE,
+                                           .pid = pid,
+                                           .values = {room->low, room->high, room->size,
+                                                      (uint64_t)room->protection, room->data,
+                                                      room->data_first}};
     return share(helper, &message, NULL, address, file, error);
 }
 
@@ -300,11 +303,12 @@ int patch_trace_share_as(struct patch_helper *helper, pid_t pid, const char *nam
                          const struct patch_helper_room *room, uint64_t *address, int *file,
                          struct base_error *error)
 {
-    struct patch_helper_message message = {
-        .code = PATCH_HELPER_SHARE,
-        .pid = pid,
-        .values = {room->low, room->high, room->size, (uint64_t)room->protection, room->data},
-        .size = strlen(name) + 1};
+    struct patch_helper_message message = {.code = PATCH_HELPER_SHARE,
+                                           .pid = pid,
+                                           .values = {room->low, room->high, room->size,
+                                                      (uint64_t)room->protection, room->data,
+                                                      room->data_first},
+                                           .size = strlen(name) + 1};
     return share(helper, &message, name, address, file, error);
 }
 

@@ -76,12 +76,12 @@ static int add_arena(struct calls_space *calls, uint64_t near)
     space->arenas = calloc(1, sizeof *space->arenas);
     if (code)
         *code = (struct collect_calls_code){
-            1,
-            memfd_create("code", MFD_CLOEXEC),
-            near - (256u << 20),
-            CODE,
-            0,
-            mmap(NULL, CODE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)};
+            .owners = 1,
+            .file = memfd_create("code", MFD_CLOEXEC),
+            .address = near - (256u << 20),
+            .size = CODE,
+            .top = CODE,
+            .bytes = mmap(NULL, CODE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)};
     calls->file = memfd_create("block", MFD_CLOEXEC);
     if (!code || !space->arenas || ftruncate(calls->file, COLLECT_BLOCK_SIZE)) {
         collect_calls_code_release(code);

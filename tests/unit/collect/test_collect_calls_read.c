@@ -627,6 +627,45 @@ static void hostile_blocks_are_only_read(void **state)
     finish(&subject);
 }
 
+/* A new patch of the object in code that begins at `address`. */
+static uint64_t placed_at(const struct subject *subject, uint64_t address)
+{
+    struct base_error error = {0};
+    subject->calls->space->arenas[0].code->address = address;
+    assert_int_equal(collect_calls_build_make(subject->calls->space, true, &error), BASE_OK);
+    uint64_t at = subject->object->next->regions[0].address;
+    collect_calls_patch_release(subject->object->next);
+    subject->object->next = NULL;
+    return at;
+}
+
+/* In the same 16 MiB as the text, at either end of the code; where neither is, at its beginning. */
+static void stubs_lie_near_their_text(void **state)
+{
+    (void)state;
+    struct subject subject = begin(libraries[0], NULL);
+    const struct collect_calls_code *code = subject.calls->space->arenas[0].code;
+    uint64_t used = code->used, near = subject.object->low & ~(uint64_t)0xffffff;
+    uint64_t lower = near - (4u << 20), far = near - (256u << 20);
+    assert_true(used > 0 && code->top == code->size);
+    uint64_t at = placed_at(&subject, lower);
+    assert_int_equal(at, lower + code->top);
+    assert_int_equal(at & ~(uint64_t)0xffffff, near);
+    assert_int_equal(code->used, used);
+    uint64_t top = code->top;
+    assert_true(placed_at(&subject, lower) < at); /* downwards */
+    assert_true(code->top < top && code->used == used);
+    top = code->top;
+    at = placed_at(&subject, near);
+    assert_true(at >= near + used && at < near + used + 64);
+    assert_true(code->top == top && code->used > used);
+    used = code->used;
+    at = placed_at(&subject, far);
+    assert_true(at >= far + used && at < far + used + 64);
+    assert_true(code->top == top && code->used > used);
+    finish(&subject);
+}
+
 static void coverage_is_the_plans(void **state)
 {
     (void)state;
@@ -675,6 +714,7 @@ int main(int argument_count, char **arguments)
         cmocka_unit_test(closed_objects_keep_what_was_counted),
         cmocka_unit_test(who_comes_back_is_a_new_object),
         cmocka_unit_test(hostile_blocks_are_only_read),
+        cmocka_unit_test(stubs_lie_near_their_text),
         cmocka_unit_test(coverage_is_the_plans),
     };
     if (argument_count < 3)

@@ -76,7 +76,7 @@ static void make_changes(struct patch_memory_change *changes, size_t count)
 static struct patch_helper_room near_text(int protection)
 {
     uint64_t text = (uint64_t)(uintptr_t)&make_changes & ~(uint64_t)(PAGE - 1);
-    return (struct patch_helper_room){text, text + PAGE, 2 * PAGE, protection, 0};
+    return (struct patch_helper_room){text, text + PAGE, 2 * PAGE, protection, 0, false};
 }
 
 /* On a busy machine a stop may be refused; whoever asks, asks again. */

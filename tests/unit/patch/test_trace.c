@@ -232,8 +232,11 @@ static void a_fork_child_stands_until_released_and_gets_memory(void **state)
     struct patch_session tally = patch_session_begin();
     struct base_error error = {0};
     struct patch_helper_room room = {(uint64_t)(uintptr_t)&patch_session_churn,
-                                     (uint64_t)(uintptr_t)&patch_session_churn + 1, 2 * PATCH_SESSION_PAGE,
-                                     PROT_READ | PROT_WRITE, 0};
+                                     (uint64_t)(uintptr_t)&patch_session_churn + 1,
+                                     2 * PATCH_SESSION_PAGE,
+                                     PROT_READ | PROT_WRITE,
+                                     0,
+                                     false};
     uint64_t address = 0;
     int file = -1, childs = -1;
     pid_t pid = patch_session_start(&tally, forks_once, 0);
@@ -556,6 +559,41 @@ static int exec_at_once(void)
     return 1;
 }
 
+/* Code comes next to what it is for, on whichever side it lies; the data lies beyond it, and last in the file. */
+static void data_lies_beyond_code(void **state)
+{
+    (void)state;
+    struct patch_session tally = patch_session_begin();
+    struct base_error error = {0};
+    struct user_regs_struct registers;
+    uint64_t address = 0, size = PATCH_SESSION_PAGE, word = 0;
+    int file = -1;
+    tally.keep_held = true;
+    pid_t pid = patch_session_start(&tally, exec_at_once, 0);
+    patch_session_work_until(&tally, PATCH_TRACE_EXEC, 1);
+    patch_session_must(patch_trace_read_registers(&tally.helper, pid, pid, &registers, &error), &error);
+    uint64_t near = registers.rip & ~(size - 1);
+    struct patch_helper_room room = {near, near + size, size, PROT_READ | PROT_EXEC, 2 * size, true};
+    patch_session_must(patch_trace_share(&tally.helper, pid, &room, &address, &file, &error), &error);
+    uint64_t data = address < near ? address - 2 * size : address + size;
+    assert_int_equal(pwrite(file, "code", 4, 0), 4);
+    patch_session_must(patch_trace_read(&tally.helper, pid, address, &word, 4, &error), &error);
+    assert_memory_equal(&word, "code", 4);
+    patch_session_must(patch_trace_write(&tally.helper, pid, data, "data", 5, &error), &error);
+    patch_session_must(patch_trace_write(&tally.helper, pid, data + 2 * size - 5, "last", 5, &error), &error);
+    assert_int_equal(pread(file, &word, 4, (off_t)size), 4);
+    assert_memory_equal(&word, "data", 4);
+    assert_int_equal(pread(file, &word, 4, (off_t)(3 * size - 5)), 4);
+    assert_memory_equal(&word, "last", 4);
+    patch_session_must(patch_trace_unmap(&tally.helper, pid, address, size, &error), &error);
+    patch_session_must(patch_trace_unmap(&tally.helper, pid, data, 2 * size, &error), &error);
+    close(file);
+    patch_session_release(&tally, pid);
+    patch_session_work_until_ended(&tally, pid);
+    assert_int_equal(patch_session_wait_for(pid), 42 << 8);
+    patch_session_finish(&tally);
+}
+
 static void a_new_image_stands_and_takes_calls(void **state)
 {
     (void)state;
@@ -570,8 +608,11 @@ static void a_new_image_stands_and_takes_calls(void **state)
     patch_session_must(patch_trace_read_registers(&tally.helper, pid, pid, &registers, &error), &error);
     assert_int_equal(tally.last[PATCH_TRACE_EXEC].flags, 0);
     struct patch_helper_room room = {registers.rip & ~(uint64_t)(PATCH_SESSION_PAGE - 1),
-                                     (registers.rip | (PATCH_SESSION_PAGE - 1)) + 1, PATCH_SESSION_PAGE,
-                                     PROT_READ | PROT_WRITE, 0};
+                                     (registers.rip | (PATCH_SESSION_PAGE - 1)) + 1,
+                                     PATCH_SESSION_PAGE,
+                                     PROT_READ | PROT_WRITE,
+                                     0,
+                                     false};
     patch_session_must(patch_trace_map(&tally.helper, pid, &room, &address, &error), &error);
     patch_session_must(patch_trace_write(&tally.helper, pid, address, "abc", 4, &error), &error);
     patch_session_must(patch_trace_share(&tally.helper, pid, &room, &address, &file, &error), &error);
@@ -607,6 +648,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(strangers_are_found),
         cmocka_unit_test(another_thread_may_exec),
         cmocka_unit_test(holds_meet_execs),
+        cmocka_unit_test(data_lies_beyond_code),
         cmocka_unit_test(a_new_image_stands_and_takes_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
