@@ -111,8 +111,30 @@ def truth_sees_differences(context):
     context.equal(len(calls.Comparison(truth, by_process, by_process=True).wrong), 2, "complaints about calls of another process")
 
 
+EXTRA_RUNS = 6
+
+
 def without_pid(output):
     return re.sub(rb'"pid":\d+', b"", output)
+
+
+def counted(context, command, options, name):
+    """Of tally, with what ld.so binds bound before anything runs."""
+    return tally.record(context, command, calls.options(*options), name, env=dict(os.environ, LD_BIND_NOW="1"))
+
+
+def still_wrong(context, command, options, results, wrong, output):
+    """Hashes of addresses or with a random seed: an edge is wrong only if no other run of either tool explains it."""
+    for extra in range(EXTRA_RUNS):
+        if not wrong:
+            break
+        callgrind_edges.run_callgrind(command, output, cwd=context.folder, timeout=200)
+        trace = callgrind_edges.read(output)
+        results.append(counted(context, command, options, f"extra{extra}"))
+        varying = callgrind_edges.varying(trace, [result.profile for result in results])
+        again = {difference[:2] for difference in callgrind_edges.compare(trace, results[0].profile, varying=varying).differences}
+        wrong = [difference for difference in wrong if difference[:2] in again]
+    return wrong
 
 
 def compared(context, command, least, options=(), runs=1, status=0, resolvers=()):
@@ -122,8 +144,7 @@ def compared(context, command, least, options=(), runs=1, status=0, resolvers=()
     output = context.path("callgrind.out")
     made = callgrind_edges.run_callgrind(command, output, cwd=context.folder, timeout=200)
     context.equal(made.returncode, status, f"status of callgrind ({made.stderr[-500:]!r})")
-    results = [tally.record(context, command, calls.options(*options), f"profile{run}", env=dict(os.environ, LD_BIND_NOW="1"))
-               for run in range(runs)]
+    results = [counted(context, command, options, f"profile{run}") for run in range(runs)]
     for result in results:
         context.equal(result.status, status, f"status of tally ({result.errors[-500:]!r})")
         if b"CPU time" not in result.output:
@@ -132,6 +153,8 @@ def compared(context, command, least, options=(), runs=1, status=0, resolvers=()
     differing = callgrind_edges.varying(trace, [result.profile for result in results]) if runs > 1 else ()
     comparison = callgrind_edges.compare(trace, results[0].profile, varying=differing)
     wrong = [difference for difference in comparison.differences if comparison.names.get(difference[1]) not in resolvers]
+    if runs > 1:
+        wrong = still_wrong(context, command, options, results, wrong, output)
     context.note(comparison.summary() + (f", {len(differing)} vary by themselves" if differing else ""))
     context.check(not wrong, "\n".join(comparison.lines(40)))
     context.check(len(differing) <= 6, f"{len(differing)} edges vary from run to run")
