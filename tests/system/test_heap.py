@@ -1,6 +1,7 @@
 """Memory counted inside a program: equal, to the byte, to what the program knows of itself, however it lives and ends."""
 import os
 import signal
+import subprocess
 import time
 
 import tally
@@ -167,11 +168,11 @@ def loaded_library(context):
 def attached(context):
     """A program that runs; it is left as it was, and goes on."""
     path, environment = truth(context)
-    process = tally.start(context, [context.program("heap_truth"), "wait"], env=environment)
+    process = tally.start(context, [context.program("heap_truth"), "wait"], env=environment, stdin=subprocess.PIPE)
     time.sleep(0.3)
     for number in range(3):
         output = context.path(f"attached-{number}")
-        result = tally.run(context, [context.tally, "record", "--heap", "--no-time", "-o", output, "--duration", "0.4",
+        result = tally.run(context, [context.tally, "record", "--heap", "--no-time", "-o", output, "--duration", "0.8",
                                      "-p", str(process.pid)])
         context.equal(result.status, 0, f"status of recording ({result.text()})")
         profile = tally.Profile(context, output)
@@ -181,7 +182,8 @@ def attached(context):
     with open(f"/proc/{process.pid}/maps", encoding="utf-8") as file:
         left = [line for line in file if "tally" in line]
     context.equal(left, [], "memory left in the program")
-    context.equal(process.wait(20), 0, "its status")
+    process.stdin.close()
+    context.equal(process.wait(60), 0, "its status")
     context.equal(len(told(path)), 1, "what it told")
 
 
@@ -223,17 +225,18 @@ def with_calls(context):
         if mode == "single":
             context.equal(calls_between(profile), calls_between(alone), "calls")
     path, environment = truth(context)
-    process = tally.start(context, [context.program("heap_truth"), "wait"], env=environment)
+    process = tally.start(context, [context.program("heap_truth"), "wait"], env=environment, stdin=subprocess.PIPE)
     time.sleep(0.3)
     output = context.path("attached")
-    result = tally.run(context, [context.tally, "record", "--heap", "--calls", "--no-time", "-o", output, "--duration", "0.5",
+    result = tally.run(context, [context.tally, "record", "--heap", "--calls", "--no-time", "-o", output, "--duration", "0.8",
                                  "-p", str(process.pid)])
     context.equal(result.status, 0, f"status of attaching ({result.text()})")
     profile = tally.Profile(context, output)
     context.check(own(profile, "heap.count") > 1000 and one(profile, "SELECT sum(calls) FROM edges") > 1000, "next to nothing was counted")
     with open(f"/proc/{process.pid}/maps", encoding="utf-8") as file:
         context.equal([line for line in file if "tally" in line], [], "memory left in the program")
-    context.equal(process.wait(20), 0, "its status")
+    process.stdin.close()
+    context.equal(process.wait(60), 0, "its status")
 
 
 @tap.case
