@@ -8,6 +8,7 @@ import importlib.machinery
 import importlib.util
 import io
 import os
+import platform
 import subprocess
 import sys
 import tempfile
@@ -99,6 +100,34 @@ def bad_case(name, path, text, word):
         return done.returncode == 1 and "not ok" in done.stdout and word in done.stdout, done.stdout + done.stderr
 
 
+# (what is wrong, source, flags, a word that the complaint must hold). An image with nothing wrong is the first.
+IMAGES = [
+    ("nothing", "int f(int a) { return a + 1; }", [], None),
+    ("an undefined symbol", "int g(int); int f(int a) { return g(a); }", [], "# g"),
+    ("another relocation", "extern int far_away; int *p = &far_away;", [], "R_X86_64_64"),
+    ("thread-local storage", "static __thread int own; int f(int a) { return own += a; }", ["-ftls-model=initial-exec"], "TLS"),
+    ("text that is writable", "int f(int a) { return a + 1; }", ["-Wl,-N,--no-warn-rwx-segments"], "RWE"),
+    ("a constructor", "int n; __attribute__((constructor)) static void begin(void) { n = 1; }", [], "INIT_ARRAY"),
+    ("a library", "int f(int a) { return a + 1; }", ["-Wl,--no-as-needed", "-lc"], "NEEDED"),
+    ("a vector register", "void f(float *a) { *a = *a * 2; }", [], "%xmm0"),
+    ("an x87 register", "void f(long double *a) { *a = *a * 2; }", [], "%st"),
+]
+
+
+def image_case(source, flags, word):
+    """tools/check-agent-symbols on a small image."""
+    with tempfile.TemporaryDirectory() as folder:
+        grow(folder, {"image.c": source + "\n"})
+        image = os.path.join(folder, "image.so")
+        subprocess.run(["cc", "-shared", "-O1", "-fPIC", "-nostdlib", "-o", image, os.path.join(folder, "image.c"), *flags], check=True)
+        done = check("agent-symbols", image)
+        said = done.stdout + done.stderr
+        if word is None:
+            return done.returncode == 0 and "not ok" not in done.stdout, said
+        complaints = "\n".join(line for line in done.stdout.splitlines() if line.startswith("#"))
+        return done.returncode == 1 and "not ok" in done.stdout and word in complaints, said
+
+
 def counted(stdout, returncode=0, result="OK"):
     entry = {"name": "p", "stdout": stdout, "result": result, "returncode": returncode}
     cases = tap.entry_cases(entry)
@@ -159,6 +188,10 @@ def main():
              for name in ("includes", "style", "docs", "format")]
     tests += [(f"{name}: {what} is found", lambda name=name, path=path, text=text, word=word:
                bad_case(name, path, text, word)) for what, name, path, text, word in BAD]
+    if platform.machine() == "x86_64":
+        tests += [(f"agent-symbols: {what} is found" if word else "agent-symbols: a good image passes",
+                   lambda source=source, flags=flags, word=word: image_case(source, flags, word))
+                  for what, source, flags, word in IMAGES]
     tests += [(f"counting: {what}", lambda out=out, code=code, result=result, expected=expected:
                (counted(out, code, result) == expected, str(counted(out, code, result))))
               for what, out, code, result, expected in COUNTS]
