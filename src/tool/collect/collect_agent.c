@@ -346,11 +346,11 @@ static void know_image(struct collect_agent *self, pid_t pid, const struct patch
                                         .deleted = mapping->deleted};
         if (!mapping->executable || base <= mapping->start || base >= mapping->end)
             continue;
-        collect_images_know(self->processes->images, &key, "[tally-agent]", agent_blob, agent_blob_size,
+        collect_images_know(self->processes->images, &key, PROFILE_AGENT_IMAGE, agent_blob, agent_blob_size,
                             base - mapping->start + mapping->offset, NULL);
         snprintf(path, sizeof path, "%s (deleted)", mapping->path); /* as the kernel's events have it */
         key.path = path;
-        collect_images_know(self->processes->images, &key, "[tally-agent]", agent_blob, agent_blob_size,
+        collect_images_know(self->processes->images, &key, PROFILE_AGENT_IMAGE, agent_blob, agent_blob_size,
                             base - mapping->start + mapping->offset, NULL);
     }
     elf_maps_free(&maps);

@@ -36,6 +36,9 @@ enum profile_image_kind {
     PROFILE_IMAGE_SPECIAL, /* names that are no code: "(folded)", "(unknown)" */
 };
 
+/* The name of the image of what Tally itself runs inside a target, where samples meet it: a cost, nothing of the program's. */
+#define PROFILE_AGENT_IMAGE "[tally-agent]"
+
 struct profile_image {
     uint32_t name;     /* string: what reports show: the file's last component */
     uint32_t path;     /* string: as the target mapped it */
@@ -226,6 +229,7 @@ const char *profile_text(const struct profile *profile,
 /* --- what was profiled; the same key gives the same index --- */
 uint32_t profile_image(struct profile *profile, uint32_t kind, const char *path, const char *build_id,
                        uint32_t process);
+bool profile_image_is_agent(const struct profile *profile, uint32_t image); /* PROFILE_AGENT_IMAGE */
 uint32_t profile_process(struct profile *profile, int32_t pid,
                          uint64_t start_ns); /* a new one each time (pids are reused) */
 uint32_t profile_thread(struct profile *profile, uint32_t process, int32_t tid); /* a new one each time */

@@ -116,11 +116,13 @@ static bool leaf(void *context, struct report_frame *frames, size_t depth, const
     return true;
 }
 
-/* Marks are none, and the kernel stays where it is. */
+/* Marks are none, the kernel stays where it is, and what counts is not the program's. */
 static bool can_move(const struct candidates *self, uint32_t entity)
 {
     const struct report_entity *item = &self->entities.items[entity];
-    if (self->context->profile->images[item->image].kind == PROFILE_IMAGE_KERNEL)
+    const struct profile *profile = self->context->profile;
+    if (profile->images[item->image].kind == PROFILE_IMAGE_KERNEL ||
+        profile_image_is_agent(profile, item->image))
         return false;
     return item->kind == REPORT_FUNCTION || item->kind == REPORT_JIT_FUNCTION || item->kind == REPORT_ADDRESS;
 }

@@ -228,36 +228,51 @@ static bool meta_count(const struct report_context *context, const char *key, ui
     return true;
 }
 
+struct taken {
+    uint64_t samples, agent; /* all; of them, in the agent's code */
+};
+
 /* Of the recording, whatever is shown of it: of time, or else of the first counter that was sampled. */
-static uint64_t samples_taken(const struct profile *profile)
+static struct taken samples_taken(const struct profile *profile)
 {
-    uint64_t samples[2] = {0, 0};
+    struct taken taken[2] = {{0, 0}, {0, 0}};
     for (size_t i = 0; i < profile->cell_count; i++) {
         const struct profile_cell *cell = &profile->cells[i];
         const struct profile_counter *counter = &profile->counters[cell->counter];
         bool is_time = !strcmp(profile_text(profile, counter->name), "time.cpu");
-        if (!counter->exact)
-            samples[is_time] += cell->samples;
+        if (counter->exact)
+            continue;
+        taken[is_time].samples += cell->samples;
+        if (profile_image_is_agent(profile, profile->addresses[profile->nodes[cell->node].address].image))
+            taken[is_time].agent += cell->samples;
     }
-    return samples[1] ? samples[1] : samples[0];
+    return taken[taken[1].samples != 0];
 }
 
-/* How much of the time was spent counting: samples that fell into stubs, with the interval of their share. */
+/* How much of the time was spent counting: `some` of the samples, with the interval of their share. */
+static void add_part_of_samples(const struct report_context *context, struct base_text *part, uint64_t some,
+                                uint64_t samples)
+{
+    struct profile_interval interval = profile_wilson(some, samples);
+    if (some)
+        base_text_addf(part, "%.1f %s%.1f %% of samples", 100 * (double)some / (double)samples,
+                       context->options->ascii ? "+-" : "±", 50 * (interval.high - interval.low));
+    else
+        base_text_addf(part, "below %.2g %% of samples", 100 * interval.high);
+}
+
+/* Samples that fell into stubs. */
 static void add_stubs(struct flow *flow, struct base_text *part)
 {
     const struct report_context *context = flow->context;
     double stubs;
     if (!meta_number(context, "overhead_stub_samples", &stubs) || stubs < 0)
         return;
-    uint64_t samples = samples_taken(context->profile);
+    uint64_t samples = samples_taken(context->profile).samples;
     if (!samples || stubs > (double)samples)
         return;
-    struct profile_interval interval = profile_wilson((uint64_t)stubs, samples);
-    if (stubs >= 1)
-        base_text_addf(part, "stubs: %.1f %s%.1f %% of samples", 100 * stubs / (double)samples,
-                       context->options->ascii ? "+-" : "±", 50 * (interval.high - interval.low));
-    else
-        base_text_addf(part, "stubs: below %.2g %% of samples", 100 * interval.high);
+    base_text_add(part, "stubs: ");
+    add_part_of_samples(context, part, (uint64_t)stubs, samples);
     add_text(flow, part, REPORT_PLAIN);
 }
 
@@ -345,11 +360,18 @@ static void add_counters(struct flow *flow, struct base_text *part)
     add_text(flow, part, REPORT_PLAIN);
 }
 
-/* What counting inside the target took of memory. */
+/* What counting inside the target took of time and memory. */
 static void add_agent(struct flow *flow, struct base_text *part)
 {
     const struct report_context *context = flow->context;
     uint64_t bytes;
+    struct taken taken = {0, 0};
+    if (profile_meta(context->profile, "agent_memory"))
+        taken = samples_taken(context->profile);
+    if (taken.samples) {
+        begin_item(part, "agent: ");
+        add_part_of_samples(context, part, taken.agent, taken.samples);
+    }
     if (meta_count(context, "agent_memory", &bytes)) {
         begin_item(part, "agent: ");
         report_text_value(part, "bytes", (int64_t)bytes, context->options->ascii);

@@ -494,6 +494,32 @@ static void sums_stop_at_the_top(void **state)
     profile_free(s.profile);
 }
 
+/* A file of the program's may have any name but this one; what counts memory is a cost, whatever it calls is not. */
+static void the_agent_is_no_candidate(void **state)
+{
+    (void)state;
+    struct sample_profile s = sample_profile_new();
+    uint32_t agent = profile_image(s.profile, PROFILE_IMAGE_FILE, PROFILE_AGENT_IMAGE, "cc", 0);
+    uint32_t mainly = sample_profile_function(&s, s.program, "main", 0x100, NULL, 0);
+    uint32_t wrapper = sample_profile_function(&s, agent, "agent_heap_malloc", 0x200, NULL, 0);
+    uint32_t allocate = sample_profile_function(&s, s.library, "malloc", 0x300, NULL, 0);
+    SAMPLE(&s, 0, 500, mainly);
+    SAMPLE(&s, 0, 200, mainly, wrapper);
+    SAMPLE(&s, 0, 300, mainly, wrapper, allocate);
+    profile_set_meta(s.profile, "agent_memory", "1048576");
+    char *json =
+        sample_profile_report(s.profile, &(struct report_options){.view = REPORT_CANDIDATES, .json = true});
+    expect_in(json, "\"main\"");
+    expect_in(json, "\"malloc\"");
+    assert_null(strstr(json, "agent_heap_malloc"));
+    free(json);
+    char *text = sample_profile_report(s.profile, &(struct report_options){.view = REPORT_CANDIDATES});
+    expect_in(text, "agent: 20.0 ±2.5 % of samples, 1.00 MiB of tables");
+    assert_null(strstr(text, "agent_heap_malloc"));
+    free(text);
+    profile_free(s.profile);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -512,6 +538,7 @@ int main(void)
         cmocka_unit_test(refused),
         cmocka_unit_test(profiles_with_little),
         cmocka_unit_test(sums_stop_at_the_top),
+        cmocka_unit_test(the_agent_is_no_candidate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
