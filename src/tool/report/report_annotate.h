@@ -62,8 +62,8 @@ uint64_t report_annotate_calls(const struct report_annotate *annotate, uint32_t 
 bool report_annotate_counts(const struct report_annotate *annotate, uint32_t place);
 bool report_annotate_hot(const struct report_annotate *annotate, uint32_t place);
 
-/* The columns before a line or an instruction: a mark, self, its time where there is room, total, samples, calls. 0 leaves them
- * blank. */
+/* The columns before a line or an instruction: a mark, self, its time where there is room, total, samples unless room is short,
+ * calls. 0 leaves them blank. */
 void report_annotate_columns(const struct report_annotate *annotate, uint32_t place, struct base_text *out);
 /* Their titles, and how many columns they take. */
 void report_annotate_titles(const struct report_annotate *annotate, struct base_text *out);

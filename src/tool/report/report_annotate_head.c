@@ -11,6 +11,7 @@
 enum {
     MARK = 2,
     SELF = 12,
+    SELF_EXACT = 17, /* the value, and its share */
     TIME = 10,
     TOTAL = 7,
     SAMPLES = 8,
@@ -27,10 +28,34 @@ static bool has_calls(const struct report_annotate *annotate)
     return profile_counts_calls(annotate->context->profile);
 }
 
+static bool is_roomy(const struct report_annotate *annotate)
+{
+    return !annotate->context->width || annotate->context->width >= ROOMY;
+}
+
+/* What report_text_share says has the value in it. */
+static bool has_value(const struct report_annotate *annotate)
+{
+    return annotate->context->selection.exact || annotate->context->selection.peak;
+}
+
+static unsigned self_width(const struct report_annotate *annotate)
+{
+    return has_value(annotate) ? SELF_EXACT : SELF;
+}
+
 /* Narrow terminals need their columns for the text. */
 static bool has_time(const struct report_annotate *annotate)
 {
-    return !annotate->context->width || annotate->context->width >= ROOMY;
+    return is_roomy(annotate) && !has_value(annotate);
+}
+
+/* 0: none. Where it is narrow and calls stand there too, intervals say enough; those of memory are blocks, and many. */
+static unsigned samples_width(const struct report_annotate *annotate)
+{
+    if (!is_roomy(annotate) && has_calls(annotate))
+        return 0;
+    return has_value(annotate) ? CALLS : SAMPLES;
 }
 
 static void to_the_right(struct base_text *out, const char *text, unsigned columns)
@@ -46,7 +71,7 @@ static void add_self(const struct report_annotate *annotate, const struct report
     struct base_text text = {0};
     if (self->samples || self->value)
         report_text_share(&text, &annotate->context->selection, self, annotate->context->options->ascii);
-    to_the_right(out, base_text_string(&text), SELF);
+    to_the_right(out, base_text_string(&text), self_width(annotate));
     out->failed |= text.failed;
     base_text_free(&text);
 }
@@ -97,23 +122,26 @@ void report_annotate_columns(const struct report_annotate *annotate, uint32_t pl
     if (has_time(annotate))
         add_time(annotate, &self, out);
     add_total(annotate, &total, &self, out);
-    add_count(self.samples, SAMPLES, out);
+    if (samples_width(annotate))
+        add_count(self.samples, samples_width(annotate), out);
     if (has_calls(annotate))
         add_count(place ? report_annotate_calls(annotate, place) : 0, CALLS, out);
 }
 
 unsigned report_annotate_width(const struct report_annotate *annotate)
 {
-    return MARK + SELF + (has_time(annotate) ? TIME : 0) + TOTAL + 1 + SAMPLES +
-           (has_calls(annotate) ? CALLS : 0);
+    return MARK + self_width(annotate) + (has_time(annotate) ? TIME : 0) + TOTAL + 1 +
+           samples_width(annotate) + (has_calls(annotate) ? CALLS : 0);
 }
 
 void report_annotate_titles(const struct report_annotate *annotate, struct base_text *out)
 {
-    base_text_addf(out, "%*s%-*s", MARK, "", SELF, "  self");
+    base_text_addf(out, "%*s%-*s", MARK, "", (int)self_width(annotate), "  self");
     if (has_time(annotate))
         base_text_addf(out, "%*s", TIME, strcmp(annotate->context->selection.unit, "ns") ? "value" : "time");
-    base_text_addf(out, "%*s%*s", TOTAL + 1, "total", SAMPLES, "samples");
+    base_text_addf(out, "%*s", TOTAL + 1, "total");
+    if (samples_width(annotate))
+        base_text_addf(out, "%*s", (int)samples_width(annotate), "samples");
     if (has_calls(annotate))
         base_text_addf(out, "%*s", CALLS, "calls");
 }
@@ -218,7 +246,7 @@ static void add_figures(const struct report_annotate *annotate, struct base_text
     bool ascii = context->options->ascii;
     base_text_add(text, "self ");
     report_text_share(text, &context->selection, &subject->self, ascii);
-    if (!context->selection.peak) {
+    if (!has_value(annotate)) {
         base_text_add(text, " (");
         report_text_value(text, context->selection.unit, subject->self.value, ascii);
         base_text_add(text, ")");
