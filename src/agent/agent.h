@@ -73,10 +73,10 @@ struct agent_link {
 
 struct agent_thread {
     struct wire_agent_thread shared;
-    uint64_t entered_sp;   /* of the outermost entry that is inside */
-    uint64_t readable_end; /* the stack is readable from its sp up to here */
-    int64_t batch;         /* of live bytes, not yet in process.live */
-    uint64_t last_block;   /* the last allocation, if nothing was allocated since */
+    uint64_t entered_sp;                   /* of the outermost entry that is inside */
+    uint64_t readable_start, readable_end; /* the pages of its stack that were found readable */
+    int64_t batch;                         /* of live bytes, not yet in process.live */
+    uint64_t last_block;                   /* the last allocation, if nothing was allocated since */
     uint64_t random;
     int64_t until_sample; /* bytes */
     uint32_t generation;  /* of the modules that frames, nodes and links are of */

@@ -5,6 +5,7 @@
  *   1. The stack's end is not known, and a wrong row may lead anywhere. What is known to be readable is the page of sp; the window
  *      grows from there page by page, each one tried by a system call that reads a word and does nothing else (rt_sigprocmask with
  *      an impossible `how` says EFAULT before it says EINVAL). That costs some 100 ns a page, once, as long as the thread stays on its stack.
+ *      It grows downwards in the same way: the next stack below, a coroutine's, has a guard page in between.
  *   2. Modules come and go in generations. Everything that a record remembers is of one generation and is forgotten with it.
  * Where rows are missing the frame pointer is tried, checked by the walk itself.
  *
@@ -52,17 +53,33 @@ static bool read_outside(void *context, uint64_t address, uint64_t *word)
     return true;
 }
 
-/* True: it is the window of before. */
-static bool open_window(struct window *window, uint64_t sp, uint64_t *readable_end)
+/* Is sp in the window of before, or readable all the way up to it? */
+static bool is_same_stack(struct agent_thread *thread, uint64_t sp)
 {
-    uint64_t page_end = (sp & ~(PAGE - 1)) + PAGE, high = page_end;
-    bool same = readable_end != NULL && *readable_end > sp && *readable_end - sp <= MAX_STEP * PAGE;
+    if (sp >= thread->readable_end || thread->readable_end - sp > MAX_STEP * PAGE)
+        return false;
+    uint64_t page = sp & ~(PAGE - 1);
+    for (uint64_t at = page + PAGE; at < thread->readable_start; at += PAGE)
+        if (!page_is_readable(at))
+            return false;
+    if (page < thread->readable_start)
+        thread->readable_start = page;
+    return true;
+}
+
+/* `thread` NULL: a walk that may use no record. True: the window has only grown. */
+static bool open_window(struct window *window, uint64_t sp, struct agent_thread *thread)
+{
+    uint64_t page = sp & ~(PAGE - 1), high = page + PAGE;
+    bool same = thread != NULL && is_same_stack(thread, sp);
     if (same)
-        high = *readable_end;
-    if (readable_end != NULL)
-        *readable_end = high;
+        high = thread->readable_end;
+    else if (thread != NULL) {
+        thread->readable_start = page;
+        thread->readable_end = high;
+    }
     window->memory = (struct unwind_memory){sp, high, (const uint8_t *)sp, read_outside, window};
-    window->readable_end = readable_end;
+    window->readable_end = thread != NULL ? &thread->readable_end : NULL;
     return same;
 }
 
@@ -180,7 +197,7 @@ static struct unwind_trail_result walk(struct agent_thread *thread, const struct
     struct arch_registers registers;
     struct window window;
     registers_of(frame, &registers);
-    if (!open_window(&window, registers.value[7], &thread->readable_end))
+    if (!open_window(&window, registers.value[7], thread))
         thread->trail.count = 0; /* another stack */
     struct unwind_trail_result result = unwind_trail_walk(&thread->trail, &space, &window.memory, &registers,
                                                           (struct unwind_cache *)thread->cache);

@@ -7,7 +7,9 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -575,6 +577,11 @@ static void test_fork_followed(void **state)
     fork_and_wait(block);
     fork_and_wait(block); /* no region is left: inert */
     assert_int_equal(rig.control->next_region, 4);
+    rig.control->region_count++;
+    rig.control->gone = 1;
+    fork_and_wait(block); /* nobody would read it: inert, and no loss */
+    rig.control->region_count--;
+    assert_int_equal(rig.control->next_region, 4);
     assert_int_equal(loss(WIRE_AGENT_LOSS_INERT), 1);
     assert_int_equal(all().count, 1);
     hooked_free(block);
@@ -779,6 +786,57 @@ static void test_modules_change(void **state)
     assert_int_equal(all().count, 3);
 }
 
+/* Code without rows that has some number in rbp: jit_call(rbp, hooked malloc). */
+typedef void jit_call(uint64_t fp, malloc_function *function);
+static jit_call *make_jit(void)
+{
+    static const uint8_t code[] = {0x55,                   /* push %rbp */
+                                   0x48, 0x89, 0xfd,       /* mov %rdi,%rbp */
+                                   0xbf, 24,   0,    0, 0, /* mov $24,%edi */
+                                   0xff, 0xd6,             /* call *%rsi */
+                                   0x5d, 0xc3};            /* pop %rbp; ret */
+    uint8_t *at = rig.code + rig.code_used;
+    memcpy(at, code, sizeof code);
+    rig.code_used += 64;
+    return (jit_call *)(void *)at;
+}
+
+static ucontext_t main_context, coroutine_context;
+static jit_call *jit;
+static uint64_t jit_fp;
+static void coroutine(void)
+{
+    jit(jit_fp, hooked_malloc);
+}
+
+static void run_on(uint8_t *stack, size_t size, uint64_t fp)
+{
+    jit_fp = fp;
+    assert_int_equal(getcontext(&coroutine_context), 0);
+    coroutine_context.uc_stack.ss_sp = stack;
+    coroutine_context.uc_stack.ss_size = size;
+    coroutine_context.uc_link = &main_context;
+    makecontext(&coroutine_context, coroutine, 0);
+    assert_int_equal(swapcontext(&main_context, &coroutine_context), 0);
+}
+
+/* Two stacks of one thread with a guard page between them, and a frame that leads into that: nothing is read there. */
+static void test_stacks_with_a_guard(void **state)
+{
+    (void)state;
+    enum { STACK = 65536, GUARD = 4096 };
+    uint8_t *low = mmap(NULL, 2 * STACK + GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(low != MAP_FAILED);
+    uint8_t *guard = low + STACK, *high = guard + GUARD;
+    assert_int_equal(mprotect(guard, GUARD, PROT_NONE), 0);
+    jit = make_jit();
+    run_on(high, STACK, (uint64_t)high + STACK - 64); /* the window reaches the end of this stack */
+    run_on(low, STACK, (uint64_t)guard + 64);
+    run_on(high, STACK, (uint64_t)guard + GUARD - 8);
+    assert_int_equal(all().count, 3);
+    munmap(low, 2 * STACK + GUARD);
+}
+
 static void test_without_modules(void **state)
 {
     (void)state;
@@ -877,6 +935,7 @@ int main(void)
         TEST(test_many_stacks),
         TEST(test_modules_change),
         TEST(test_without_modules),
+        TEST(test_stacks_with_a_guard),
         TEST(test_overhead),
         TEST(test_samples),
     };
