@@ -202,8 +202,8 @@ uint64_t agent_wrap_new(const struct agent_frame *frame, uint64_t size, uint64_t
 {
     struct agent_thread *thread = agent_thread_enter(frame);
     const struct wire_agent_layer *layer = thread != NULL ? layer_of(frame) : NULL;
-    uint64_t block = 0;
-    if (layer != NULL && layer->plain_new != 0)
-        block = ((body_function *)layer->plain_new)(size, b, c, 0);
+    uint64_t plain_new = layer != NULL ? __atomic_load_n(&layer->plain_new, __ATOMIC_RELAXED) : 0, block = 0;
+    if (plain_new != 0)
+        block = ((body_function *)plain_new)(size, b, c, 0);
     return finish(thread, frame, block, size);
 }

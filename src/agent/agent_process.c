@@ -44,8 +44,8 @@ static void copy_modules(struct wire_agent_process *child, const struct wire_age
 static struct wire_agent_process *take_region(struct wire_agent_process *parent)
 {
     struct wire_agent_control *control = agent_control();
-    if (!(control->flags & WIRE_AGENT_FOLLOW))
-        return NULL;
+    if (!(control->flags & WIRE_AGENT_FOLLOW) || __atomic_load_n(&control->gone, __ATOMIC_RELAXED))
+        return NULL; /* nobody reads it */
     uint32_t number = __atomic_load_n(&control->next_region, __ATOMIC_RELAXED);
     do {
         if (number >= control->region_count)
@@ -72,7 +72,7 @@ static bool set_up_child(uint32_t *alive)
                                      __ATOMIC_ACQUIRE))
         return false;
     struct wire_agent_process *parent = agent_process(), *child = take_region(parent);
-    if (child == NULL && (agent_control()->flags & WIRE_AGENT_FOLLOW))
+    if (child == NULL && (agent_control()->flags & WIRE_AGENT_FOLLOW) && !agent_control()->gone)
         agent_lose(WIRE_AGENT_LOSS_INERT);
     if (child != NULL) {
         agent_parameters.process = (uint64_t)child;

@@ -33,17 +33,25 @@ static bool read_hook(pid_t pid, uint64_t address, struct wire_hook *hook)
     return process_vm_readv(pid, &local, 1, &remote, 1, 0) == (ssize_t)sizeof *hook;
 }
 
-/* The mapping that the function lies in becomes a layer. */
+static void set(uint64_t *word, uint64_t value)
+{
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+/* The mapping that the function lies in becomes a layer. The target reads it meanwhile: never a function beside an allocator that is not its own. */
 static bool make(const struct collect_agent_file *file, pid_t pid, const struct patch_agent_hook *hook,
                  struct wire_agent_layer *layer)
 {
     struct wire_hook inside;
     for (uint32_t i = 0; i < file->module_count; i++)
         if (hook->address >= file->modules[i].start && hook->address < file->modules[i].end) {
-            *layer = (struct wire_agent_layer){.start = file->modules[i].start, .end = file->modules[i].end};
             if (!read_hook(pid, hook->slot, &inside) || inside.function != hook->address)
                 return false;
-            layer->plain_new = inside.body;
+            if (layer->start != file->modules[i].start)
+                set(&layer->plain_new, 0);
+            set(&layer->start, file->modules[i].start);
+            set(&layer->end, file->modules[i].end);
+            set(&layer->plain_new, inside.body);
             return true;
         }
     return false;
