@@ -72,7 +72,8 @@ int collect_agent_file_begin(struct collect_agent_file *file, int descriptor,
     struct stat status;
     if (fstat(descriptor, &status) || (uint64_t)status.st_size < file->size)
         return base_fail(error, BASE_EIO, "the agent's memory is smaller than was asked for");
-    fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
+    if (fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
+        return base_fail_errno(error, errno, "the agent's memory cannot be sealed");
     file->modules = calloc(WIRE_AGENT_MODULES, sizeof *file->modules);
     void *bytes = file->modules ? mmap(NULL, file->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
                                        descriptor, 0)

@@ -370,7 +370,8 @@ static int create_file(struct patch_inject *inject, const char *name, int64_t *f
         result = patch_memory_write(inject->memory, at, text, sizeof text, error);
     if (result < 0)
         return result;
-    result = call(inject, "memfd_create", SYS_memfd_create, (uint64_t[6]){at, MFD_CLOEXEC}, file, error);
+    result = call(inject, "memfd_create", SYS_memfd_create,
+                  (uint64_t[6]){at, MFD_CLOEXEC | MFD_ALLOW_SEALING}, file, error);
     for (int i = 0; i < TRIES && patch_memory_write(inject->memory, at, before, sizeof before, NULL) < 0; i++)
         ;
     return result;

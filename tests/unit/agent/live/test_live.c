@@ -2,6 +2,7 @@
  *
  *     test_agent_live HEAP_SITES HEAP_SITES_STATIC PLUGIN
  *     test_agent_live --run COMMAND [ARGUMENT ...]     records anything and prints the figures */
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -105,6 +106,10 @@ static void test_one_thread(void **state)
         struct heap_sites truth = read_truth("");
         compare(&recording, 0, 0, &truth);
         compare_whole(&recording, &truth);
+        int file =
+            recording.loads[0]->file.file; /* a program that made it shorter would end whoever reads it */
+        assert_int_equal(ftruncate(file, 4096), -1);
+        assert_int_equal(errno, EPERM);
         agent_recording_free(&recording);
     }
 }
