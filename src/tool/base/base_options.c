@@ -130,9 +130,9 @@ const char *base_options_nearest(const char *word, const char *const *candidates
     size_t length = strlen(word);
     for (size_t i = 0; i < count; i++) {
         unsigned needed = edits(word, candidates[i]);
-        /* What was begun right and not finished is near, however much is missing. */
+        /* What was begun right and not finished is nearest, however much is missing. */
         if (length > 1 && !strncmp(word, candidates[i], length))
-            needed = 1;
+            needed = 0;
         if (needed < fewest) {
             fewest = needed;
             nearest = candidates[i];

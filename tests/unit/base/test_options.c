@@ -420,6 +420,8 @@ static void nearest_words(void **state)
     assert_string_equal(base_options_nearest("rep", words, 5), "report");
     assert_string_equal(base_options_nearest("qurey", words, 5), "query");
     assert_string_equal(base_options_nearest("lst", words, 5), "list");
+    /* One edit from "all", and the beginning of "calls". */
+    assert_string_equal(base_options_nearest("call", (const char *const[]){"all", "calls"}, 2), "calls");
     assert_null(base_options_nearest("annotate", words, 5));
     assert_null(base_options_nearest("", words, 5));
     assert_null(base_options_nearest("x", words, 0));
