@@ -34,7 +34,7 @@
 #include "wire_loss.h"
 
 enum { NOT_STARTED = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127, BY_SIGNAL = 128 };
-enum { GLOBS_MAX = 256, STEP_MS = 250, STATUS_COLUMNS = 78, HEAP_SAMPLE_BYTES = 512 << 10 };
+enum { GLOBS_MAX = 256, STEP_MS = 250, STATUS_COLUMNS = 78, HEAP_SAMPLE_BYTES = 512 << 10, RATE_HZ = 999 };
 
 /* Globs as typed: texts between commas, cut out of a copy. */
 struct record_globs {
@@ -44,7 +44,7 @@ struct record_globs {
 
 struct record_wish {
     const char *output, *cgroup, *cpus;
-    double rate_hz;
+    double rate_hz; /* 0: not said */
     uint64_t duration_ns, max_nodes;
     int time_kind; /* 0 cpu, 1 user */
     int stacks;    /* enum collect_stacks */
@@ -282,8 +282,21 @@ static const struct base_options_command record_command = {
 
 /* --- what was asked for --- */
 
+/* The first option given that is only about samples of time; NULL: none. */
+static const char *option_of_time(const struct record_wish *wish)
+{
+    return wish->rate_hz > 0 ? "-F"
+           : wish->time_kind ? "--time=user"
+           : wish->kernel    ? "--kernel"
+           : wish->stacks    ? "--stacks"
+           : wish->timeline  ? "--timeline"
+           : wish->cpus      ? "--cpu"
+                             : NULL;
+}
+
 static int check_wish(const struct record_wish *wish, int words, struct base_error *error)
 {
+    const char *of_time = option_of_time(wish);
     int ways = (words > 0) + (wish->pids.count > 0) + wish->system + (wish->cgroup != NULL);
     if (ways == 0)
         return base_fail(error, BASE_EUSAGE,
@@ -301,6 +314,9 @@ static int check_wish(const struct record_wish *wish, int words, struct base_err
     if (wish->no_time && !wish->calls && !wish->heap)
         return base_fail(error, BASE_EUSAGE,
                          "--no-time leaves nothing to record; --calls or --heap would be something");
+    if (wish->no_time && of_time)
+        return base_fail(error, BASE_EUSAGE, "%s is about samples of CPU time, and --no-time asks for none",
+                         of_time);
     if (wish->kernel && wish->time_kind)
         return base_fail(error, BASE_EUSAGE, "--kernel needs --time=cpu");
     return BASE_OK;
@@ -359,7 +375,7 @@ static struct collect_options session_options(const struct record_wish *wish,
         .heap = wish->heap,
         .heap_sample_bytes = wish->heap_sample_bytes,
         .agent_memory = wish->agent_memory,
-        .rate_hz = wish->rate_hz,
+        .rate_hz = wish->rate_hz > 0 ? wish->rate_hz : RATE_HZ,
         .user_only = wish->time_kind == 1,
         .kernel_frames = wish->kernel,
         .follow = wish->follow,
@@ -696,7 +712,7 @@ static int record_session(struct recorder *recorder, const struct collect_option
     } else {
         recorder->child = collect_session_status(recorder->session)->child;
         say_notice(recorder);
-        if (recorder->wish->verbose)
+        if (recorder->wish->verbose && !recorder->wish->no_time)
             cli_say("%s; sampling: %s", profile_meta(collect_session_profile(recorder->session), "engine"),
                     profile_meta(collect_session_profile(recorder->session), "sampling"));
         status = record(recorder, &error);
@@ -707,7 +723,7 @@ static int record_session(struct recorder *recorder, const struct collect_option
 
 int cmd_record(int argc, char **argv)
 {
-    struct record_wish wish = {.output = "tally.out", .rate_hz = 999, .follow = true};
+    struct record_wish wish = {.output = "tally.out", .follow = true};
     struct base_options_rest rest;
     struct base_error error = {0};
     int status;
