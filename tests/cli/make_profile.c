@@ -316,7 +316,7 @@ static void add_content(struct profile *profile, unsigned content)
 {
     uint32_t threads[3], addresses[PLACES], process;
     uint16_t counter = 0;
-    if (content & SAMPLES || !(content & HEAP))
+    if (content & SAMPLES)
         counter = (uint16_t)profile_counter(profile, "time.cpu", "ns", false, PROFILE_SUM);
     add_threads(profile, threads, &process);
     add_places(profile, process, addresses);
@@ -340,13 +340,18 @@ static void describe(struct profile *profile, const char *command)
     profile_set_meta(profile, "hostname", "testbed");
     profile_set_meta(profile, "kernel", "6.1.0-13-amd64");
     profile_set_meta(profile, "machine", "x86_64");
-    profile_set_meta(profile, "engine", "perf_event cpu-clock, user and kernel time");
     profile_set_meta(profile, "tally_version", "0.1.0");
     profile_set_meta(profile, "start_time", "1763700000");
-    profile_set_meta(profile, "rate_hz", "999");
     profile_set_meta(profile, "duration_ns", "10000000000");
     profile_set_meta(profile, "target_cpu_ns", "9720000000");
     profile_set_meta(profile, "overhead_tool_cpu_ns", "120000000");
+}
+
+/* What a recording with --no-time does not have. */
+static void describe_time(struct profile *profile)
+{
+    profile_set_meta(profile, "engine", "perf_event cpu-clock, user and kernel time");
+    profile_set_meta(profile, "rate_hz", "999");
 }
 
 static void write_profile(const char *folder, const char *name, struct profile *profile)
@@ -367,8 +372,8 @@ static void write_full(const char *folder, const char *name, unsigned content)
     describe(profile, "bench --jobs 2 'a file'");
     profile_set_meta(profile, "exit_status", "0");
     profile_set_meta(profile, "complete", "1");
-    if (!(content & SAMPLES))
-        profile_set_meta(profile, "no_samples_reason", "time was not recorded");
+    if (content & SAMPLES)
+        describe_time(profile);
     add_content(profile, content);
     write_profile(folder, name, profile);
 }
@@ -387,11 +392,13 @@ int main(int argc, char **argv)
 
     struct profile *profile = profile_new();
     describe(profile, "bench --jobs 2 'a file'");
+    describe_time(profile);
     add_content(profile, SAMPLES);
     write_profile(argv[1], "unfinished", profile);
 
     profile = profile_new();
     describe(profile, "true");
+    describe_time(profile);
     profile_set_meta(profile, "exit_status", "0");
     profile_set_meta(profile, "complete", "1");
     profile_set_meta(profile, "no_samples_reason",

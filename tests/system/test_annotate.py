@@ -180,13 +180,16 @@ def calls_on_their_lines(context):
 
 @tap.case
 def calls_without_time(context):
-    recording = tally.record(context, [context.program("loops"), "--seconds", "0.2"], ["--calls", "--no-time"])
+    recording = tally.record(context, [context.program("loops"), "--seconds", "0.2"], ["-v", "--calls", "--no-time"])
     if recording.status != 0 or not os.path.exists(recording.profile):
         raise tap.Skip("calls cannot be counted here: " + recording.errors.decode(errors="replace")[-200:])
     result = tally.run(context, [context.tally, "annotate", "--asm", "caller", recording.profile])
     text = result.output.decode()
     context.equal(result.status, 0, f"status ({result.text()})")
     context.check(re.search(r"^\s+[0-9,]+ +\d+ \S+ +[0-9a-f]+  call leaf$", text, re.MULTILINE), f"the call with its count:\n{text}")
+    said = tally.run(context, [context.tally, "report", recording.profile]).output.decode()
+    context.check("No samples: time was not recorded" in said and "time.cpu" not in said, f"the reason for no samples:\n{said}")
+    context.check(b"null" not in recording.errors, f"what record says: {recording.errors}")
 
 
 def moved_program(context):

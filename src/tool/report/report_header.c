@@ -158,6 +158,12 @@ static void add_place(struct flow *flow, struct base_text *part)
     add_text(flow, part, REPORT_PLAIN);
 }
 
+/* Recorded with --no-time: calls are all there is, and the selection names a counter that is not in the profile. */
+static bool time_is_absent(const struct report_context *context)
+{
+    return !context->selection.counter && profile_counts_calls(context->profile);
+}
+
 static void add_counter(struct flow *flow, struct base_text *part)
 {
     const struct report_context *context = flow->context;
@@ -514,7 +520,7 @@ void report_header(struct report_context *context)
     struct base_text part = {0};
     add_program(&flow, &part);
     add_place(&flow, &part);
-    if (context->options->view != REPORT_EDGES)
+    if (context->options->view != REPORT_EDGES && !time_is_absent(context))
         add_counter(&flow, &part);
     add_calls(&flow, &part);
     add_heap(&flow, &part);
@@ -546,6 +552,8 @@ bool report_header_nothing(struct report_context *context)
         base_text_add(&part, report_held_nothing(context));
     else if (selection->all.samples || selection->all.value)
         base_text_add(&part, "the filters leave none");
+    else if (time_is_absent(context))
+        base_text_add(&part, "time was not recorded");
     else if (reason && *reason)
         base_text_add(&part, reason);
     else if (meta_number(context, "target_cpu_ns", &target) && target > 0 && target < 9e18) {
