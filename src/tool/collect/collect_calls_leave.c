@@ -35,6 +35,15 @@ const struct collect_calls_range *collect_calls_ranges_code(const struct collect
 
 /* --- who is there --- */
 
+/* What cannot be read counts as code. */
+static bool is_code(pid_t pid, const struct collect_calls_ranges *ranges, uint64_t address)
+{
+    uint64_t bytes = 1;
+    struct iovec local = {&bytes, sizeof bytes}, remote = {(void *)(uintptr_t)address, sizeof bytes};
+    return collect_calls_ranges_code(ranges, address) &&
+           (process_vm_readv(pid, &local, 1, &remote, 1, 0) != (ssize_t)sizeof bytes || bytes);
+}
+
 /* Stacks are looked through from the thread's sp up. A word that only looks like an address of ours keeps memory mapped,
  * which harms nobody. */
 static bool stack_leads_here(pid_t pid, const struct collect_calls_ranges *ranges, uint64_t sp,
@@ -46,7 +55,7 @@ static bool stack_leads_here(pid_t pid, const struct collect_calls_ranges *range
         got = process_vm_readv(pid, &local, 1, &remote, 1, 0);
     }
     for (ssize_t i = 0; i < got / 8; i++)
-        if (collect_calls_ranges_code(ranges, words[i]))
+        if (is_code(pid, ranges, words[i]))
             return true;
     return false;
 }

@@ -342,6 +342,33 @@ static void memory_stays_for_whoever_comes_back(void **state)
     finish(pid);
 }
 
+/* A number on a stack that would be an address in our memory, of which nothing is code there: small programs' numbers are, where
+ * code that was reserved and never written lies low. */
+static void live_with_numbers(void)
+{
+    volatile uint64_t numbers[64];
+    map_files();
+    change_text();
+    for (size_t i = 0; i < 64; i++)
+        numbers[i] = shared->code + PAGE + i * 8;
+    atomic_store(&shared->ready, 1);
+    live();
+    if (numbers[63] - numbers[0] != 63 * 8)
+        atomic_fetch_add(&shared->wrong, 1);
+}
+
+static void a_number_keeps_no_memory(void **state)
+{
+    struct collect_calls_cleaned cleaned;
+    (void)state;
+    pid_t pid = start(live_with_numbers);
+    assert_int_equal(collect_calls_clean_process(pid, &cleaned, NULL), BASE_OK);
+    assert_int_equal(cleaned.mappings, 2);
+    assert_int_equal(cleaned.bytes_left, 0);
+    assert_int_equal(mappings_of(pid, "tally"), 0);
+    finish(pid);
+}
+
 static void who_is_gone_is_an_error(void **state)
 {
     struct collect_calls_cleaned cleaned;
@@ -380,6 +407,7 @@ int main(void)
         cmocka_unit_test(our_changes_go_and_others_stay),
         cmocka_unit_test(a_process_without_us_is_left_alone),
         cmocka_unit_test(memory_stays_for_whoever_comes_back),
+        cmocka_unit_test(a_number_keeps_no_memory),
         cmocka_unit_test(who_is_gone_is_an_error),
         cmocka_unit_test(who_is_followed_is_left_alone),
     };
