@@ -10,6 +10,7 @@
  *   exec       executes itself as `single`
  *   spawn      starts itself as `single` through vfork, twice
  *   children   five, each of which allocates and then executes itself, while its recorder is stopped
+ *   orphan     a child that allocates when its parent has executed itself, and nobody is left who allocated before
  *   deep       allocates below 200 frames
  *   load FILE  allocates in a library that is loaded, in its constructor and in a function
  *   wait       allocates until its input ends */
@@ -224,6 +225,37 @@ static void after(const char *bytes, const char *blocks)
     say();
 }
 
+/* The child waits for a byte of the program that its parent executes: who records has seen to that then. */
+static void leave_orphan(char *self)
+{
+    int go[2];
+    char byte, end[16];
+    if (pipe(go))
+        _exit(3);
+    pid_t child = fork();
+    if (child < 0)
+        _exit(5);
+    if (!child) {
+        if (read(go[0], &byte, 1) != 1)
+            _exit(2);
+        churn(slots[0], 8, 500);
+        say();
+        _exit(0);
+    }
+    snprintf(end, sizeof end, "%d", go[1]);
+    execl(self, self, "release", end, (char *)NULL);
+    _exit(4);
+}
+
+static void release_orphan(int end)
+{
+    int status = 1;
+    churn(slots[0], 7, 500);
+    if (write(end, "g", 1) != 1 || wait(&status) < 0 || status)
+        _exit(3);
+    say();
+}
+
 KEPT void own_deep(unsigned frames)
 {
     if (frames)
@@ -295,6 +327,10 @@ int main(int argc, char **argv)
         run_children(argv[0]);
     } else if (!strcmp(mode, "after") && argc > 3) {
         after(argv[2], argv[3]);
+    } else if (!strcmp(mode, "orphan")) {
+        leave_orphan(argv[0]);
+    } else if (!strcmp(mode, "release") && argc > 2) {
+        release_orphan(atoi(argv[2]));
     } else if (!strcmp(mode, "deep")) {
         own_deep(200);
         say();

@@ -141,6 +141,18 @@ def children_that_exec(context):
 
 
 @tap.case
+def child_left_alone(context):
+    """It is heard of only when all others of its family have gone."""
+    for options in ([], ["--calls"], ["--no-follow"]):
+        profile, truths = counted(context, ["orphan"], options)
+        context.equal(len(truths), 2, "processes that told")
+        if "--no-follow" not in options:
+            same(context, profile, truths, f"a child left alone, {options}")
+        names = profile.rows("SELECT DISTINCT s.text FROM data_processes p JOIN data_strings s ON s.id = p.name")
+        context.equal(names, [("heap_truth",)], "names of processes")
+
+
+@tap.case
 def deep_stacks(context):
     """What is cut of an allocation's stack is no loss of samples."""
     path, environment = truth(context)

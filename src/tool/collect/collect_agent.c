@@ -28,12 +28,15 @@ enum {
     PATIENCE_MS = 1000,
     TELL_SHARE = 20, /* telling may take one part in so many of the time */
     REGIONS_MOST = 4096,
+    LOOK_NS = 1000000000, /* for who is left of a family */
 };
 
 struct family {
     struct collect_agent_file file;
     struct base_map rows; /* image -> where its rows are */
-    size_t members;       /* that have not ended */
+    size_t members; /* that have not ended. 0: somebody lives who has not allocated yet, as far as is known */
+    struct patch_agent *last; /* of the member that ended last: a child that comes later has the same */
+    uint64_t looked_ns;
     uint8_t joined[REGIONS_MOST / 8];
 };
 
@@ -62,6 +65,8 @@ struct collect_agent {
     struct collect_agent_listener *listener;
     struct collect_agent_cookies cookies;
     struct collect_heap heap;
+    struct family **families;
+    size_t family_count, family_capacity;
     struct member *members;
     size_t member_count, member_capacity;
     struct pollfd *watched;
@@ -134,26 +139,55 @@ int collect_agent_new(const struct collect_agent_options *options, struct collec
 static void free_family(struct collect_agent *agent, struct family *family)
 {
     int file = family->file.file;
+    for (size_t i = 0; i < agent->family_count; i++)
+        if (agent->families[i] == family)
+            agent->families[i] = agent->families[--agent->family_count];
     if (family->file.bytes)
         collect_agent_listener_forget(agent->listener, collect_agent_file_control(&family->file));
     collect_agent_file_end(&family->file);
     if (file >= 0)
         close(file);
     base_map_free(&family->rows);
+    patch_agent_free(family->last);
     free(family);
+}
+
+static void join_children(struct collect_agent *agent, struct family *family);
+
+/* All that were heard of have ended. A child that has not allocated yet was not, and will go on in the family's tables: they stay as
+ * long as somebody has them mapped. */
+static void look_at_family(struct collect_agent *agent, struct family *family)
+{
+    struct base_error why = {0};
+    collect_agent_listener_forget(agent->listener, collect_agent_file_control(&family->file));
+    int outlives = collect_agent_file_outlives(&family->file, &why);
+    if (outlives > 0 &&
+        collect_agent_listener_add(agent->listener, collect_agent_file_control(&family->file), &why) < 0)
+        outlives = BASE_ENOMEM;
+    if (outlives >= 0)
+        join_children(agent, family); /* who came since the last look, and may have ended */
+    else
+        profile_lose(agent->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
+    family->looked_ns = patch_target_now();
+    if (outlives <= 0 && !family->members)
+        free_family(agent, family);
 }
 
 /* The member's place is taken by the last one. */
 static void drop_member(struct collect_agent *agent, size_t index)
 {
     struct member *member = &agent->members[index];
-    patch_agent_free(member->agent);
+    struct family *family = member->family;
+    if (member->agent) {
+        patch_agent_free(family->last);
+        family->last = member->agent;
+    }
     if (member->pidfd >= 0)
         close(member->pidfd);
     collect_heap_told_free(&member->told);
-    if (--member->family->members == 0)
-        free_family(agent, member->family);
     *member = agent->members[--agent->member_count];
+    if (--family->members == 0)
+        look_at_family(agent, family);
 }
 
 void collect_agent_free(struct collect_agent *agent)
@@ -163,11 +197,14 @@ void collect_agent_free(struct collect_agent *agent)
     patch_helper_end(&agent->own);
     while (agent->member_count)
         drop_member(agent, agent->member_count - 1);
+    while (agent->family_count)
+        free_family(agent, agent->families[0]);
     collect_agent_listener_free(agent->listener);
     patch_agent_plans_free(agent->plans);
     patch_agent_image_close(agent->image);
     collect_agent_cookies_free(&agent->cookies);
     free(agent->functions);
+    free(agent->families);
     free(agent->members);
     free(agent->watched);
     free(agent);
@@ -392,7 +429,8 @@ static int load(struct collect_agent *agent, pid_t pid, bool held, struct base_e
         return base_fail(error, BASE_ENOMEM, "out of memory");
     loading.family->file.file = -1;
     int result = patch_agent_load(agent->helper, pid, held, &options, &loaded, error);
-    struct member *member = result < 0 ? NULL : add_member(agent, loading.family, 0, pid, 0);
+    bool room = base_array_room(agent->families, agent->family_count, agent->family_capacity);
+    struct member *member = result < 0 || !room ? NULL : add_member(agent, loading.family, 0, pid, 0);
     if (result >= 0 && !member)
         result = base_fail(error, BASE_ENOMEM, "out of memory");
     if (result < 0) {
@@ -400,6 +438,7 @@ static int load(struct collect_agent *agent, pid_t pid, bool held, struct base_e
         free_family(agent, loading.family);
         return result;
     }
+    agent->families[agent->family_count++] = loading.family;
     member->agent = loaded;
     look_at_hooks(agent, member);
     return BASE_OK;
@@ -442,7 +481,11 @@ static void end_member(struct collect_agent *agent, size_t index)
     drop_member(agent, index);
 }
 
-static void join_children(struct collect_agent *agent);
+static void join_all_children(struct collect_agent *agent)
+{
+    for (size_t i = 0; i < agent->family_count; i++)
+        join_children(agent, agent->families[i]);
+}
 
 static void end_the_dead(struct collect_agent *agent)
 {
@@ -453,10 +496,13 @@ static void end_the_dead(struct collect_agent *agent)
         agent->watched[i] = (struct pollfd){.fd = agent->members[i].pidfd, .events = POLLIN};
     size_t polled = agent->member_count;
     poll(agent->watched, polled, 0);
-    join_children(agent); /* before their parents' files go; of these children nothing was asked yet */
+    join_all_children(agent); /* before their parents end; of these children nothing was asked yet */
     for (size_t i = agent->member_count; i-- > 0;)
         if (agent->members[i].pidfd < 0 || (i < polled && agent->watched[i].revents))
             end_member(agent, i);
+    for (size_t i = agent->family_count; i-- > 0;)
+        if (!agent->families[i]->members && patch_target_now() - agent->families[i]->looked_ns >= LOOK_NS)
+            look_at_family(agent, agent->families[i]);
 }
 
 /* --- requests --- */
@@ -471,29 +517,26 @@ static void join(struct collect_agent *agent, struct family *family, uint32_t re
         if (agent->members[i].family == family &&
             (!parent || agent->members[i].region + 1 == process->parent))
             parent = &agent->members[i];
-    if (pid <= 0 || !parent)
+    if (pid <= 0)
         return;
-    size_t from = (size_t)(parent - agent->members);
-    struct member *member = add_member(agent, family, region, pid, parent->pid);
+    const struct patch_agent *like = parent ? parent->agent : family->last;
+    struct member *member = add_member(agent, family, region, pid, parent ? parent->pid : 0);
     if (!member) {
         profile_lose(agent->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
         return;
     }
-    if (agent->members[from].agent && member->pidfd >= 0)
-        patch_agent_adopt(agent->members[from].agent, pid, &member->agent, &why);
+    if (like && member->pidfd >= 0)
+        patch_agent_adopt(like, pid, &member->agent, &why);
 }
 
 /* Regions that children have taken. */
-static void join_children(struct collect_agent *agent)
+static void join_children(struct collect_agent *agent, struct family *family)
 {
-    for (size_t i = 0; i < agent->member_count; i++) {
-        struct family *family = agent->members[i].family;
-        uint32_t regions = collect_agent_file_regions(&family->file);
-        for (uint32_t r = 1; r < regions && r < REGIONS_MOST; r++)
-            if (!(family->joined[r / 8] & 1u << r % 8) &&
-                __atomic_load_n(&collect_agent_file_process(&family->file, r)->state, __ATOMIC_ACQUIRE))
-                join(agent, family, r);
-    }
+    uint32_t regions = collect_agent_file_regions(&family->file);
+    for (uint32_t r = 1; r < regions && r < REGIONS_MOST; r++)
+        if (!(family->joined[r / 8] & 1u << r % 8) &&
+            __atomic_load_n(&collect_agent_file_process(&family->file, r)->state, __ATOMIC_ACQUIRE))
+            join(agent, family, r);
 }
 
 /* The process that a thread belongs to; 0: it is gone. */
@@ -572,7 +615,7 @@ static void answer_all(struct collect_agent *agent)
     uint64_t ignored;
     if (read(collect_agent_listener_file(agent->listener), &ignored, sizeof ignored) < 0)
         return;
-    join_children(agent);
+    join_all_children(agent);
     for (size_t i = 0; i < agent->member_count; i++)
         answer(agent, &agent->members[i]);
 }
@@ -596,7 +639,7 @@ void collect_agent_exec(struct collect_agent *agent, pid_t pid)
 {
     struct base_error why = {0};
     /* Who execs may be a child that nothing was heard of: joined later, it would be taken for its new program. */
-    join_children(agent);
+    join_all_children(agent);
     struct member *old = find_member(agent, pid);
     if (old) {
         tell_member(agent, old, true);
@@ -647,11 +690,10 @@ static void leave_member(struct collect_agent *agent, struct member *member)
 int collect_agent_leave(struct collect_agent *agent, struct base_error *error)
 {
     int result = collect_agent_step(agent, error);
-    for (size_t i = 0; i < agent->member_count; i++) {
-        struct member *member = &agent->members[i];
-        leave_member(agent, member);
-        collect_agent_file_leave(&member->family->file);
-    }
+    for (size_t i = 0; i < agent->member_count; i++)
+        leave_member(agent, &agent->members[i]);
+    for (size_t i = 0; i < agent->family_count; i++)
+        collect_agent_file_leave(&agent->families[i]->file);
     while (agent->member_count) {
         struct member *member = &agent->members[agent->member_count - 1];
         look_at_end(agent, member);

@@ -58,6 +58,13 @@ static void fill_control(struct collect_agent_file *file, const struct collect_a
     };
 }
 
+static bool map(struct collect_agent_file *file, int how)
+{
+    void *bytes = mmap(NULL, file->size, PROT_READ | PROT_WRITE, how | MAP_NORESERVE, file->file, 0);
+    file->bytes = bytes == MAP_FAILED ? NULL : bytes;
+    return file->bytes;
+}
+
 int collect_agent_file_begin(struct collect_agent_file *file, int descriptor,
                              const struct collect_agent_wish *wish, struct base_error *error)
 {
@@ -75,17 +82,23 @@ int collect_agent_file_begin(struct collect_agent_file *file, int descriptor,
     if (fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
         return base_fail_errno(error, errno, "the agent's memory cannot be sealed");
     file->modules = calloc(WIRE_AGENT_MODULES, sizeof *file->modules);
-    void *bytes = file->modules ? mmap(NULL, file->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                                       descriptor, 0)
-                                : MAP_FAILED;
-    if (bytes == MAP_FAILED) {
+    if (!file->modules || !map(file, MAP_SHARED)) {
         free(file->modules);
         file->modules = NULL;
         return base_fail(error, BASE_ENOMEM, "no room for the agent's memory");
     }
-    file->bytes = bytes;
     fill_control(file, wish);
     return BASE_OK;
+}
+
+/* The kernel refuses a seal against writing while somebody has the file mapped for that. We must not be that. */
+int collect_agent_file_outlives(struct collect_agent_file *file, struct base_error *error)
+{
+    munmap(file->bytes, file->size);
+    bool theirs = fcntl(file->file, F_ADD_SEALS, F_SEAL_WRITE) && errno == EBUSY;
+    if (!map(file, theirs ? MAP_SHARED : MAP_PRIVATE))
+        return base_fail(error, BASE_ENOMEM, "no room for the agent's memory");
+    return theirs;
 }
 
 void collect_agent_file_end(struct collect_agent_file *file)

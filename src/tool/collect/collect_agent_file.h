@@ -4,6 +4,7 @@
  *   collect_agent_file_rows     an image's rows, once; then ..._module puts it into a table that ..._publish makes valid
  *   collect_agent_file_request  what a process asks; it waits, and goes on with ..._answer
  *   collect_agent_file_read     the tree of one region, copied and checked
+ *   collect_agent_file_outlives when all processes that were heard of have ended: is another one left?
  *
  * The target may write whatever it likes to the file. So tally keeps its own copy of everything it decides by, asks the layout where things
  * are and never the file, copies before it checks, and gives the file a seal against being made shorter.
@@ -43,6 +44,10 @@ uint64_t collect_agent_file_size(const struct collect_agent_wish *wish);
 int collect_agent_file_begin(struct collect_agent_file *file, int descriptor,
                              const struct collect_agent_wish *wish, struct base_error *error);
 void collect_agent_file_end(struct collect_agent_file *file);
+
+/* Is there a process that has the file mapped? Ours lies elsewhere afterwards. 1: there is, or the kernel could not tell for the
+ * moment. 0: none, and none can come: what is there may be read. On failure it is mapped no more, and is to be ended. */
+int collect_agent_file_outlives(struct collect_agent_file *file, struct base_error *error);
 
 struct wire_agent_control *collect_agent_file_control(const struct collect_agent_file *file);
 /* Of region `index` < region_count: what it says of itself, not to be believed. */
