@@ -219,6 +219,11 @@ def with_time(context):
     context.equal(one(profile, "SELECT count(*) FROM counters WHERE name IN ('time.cpu', 'time.user')"), 1, "counters of time")
     cut = one(profile, "SELECT coalesce(sum(count), 0) FROM losses WHERE number IN (4, 7, 17)")
     context.check(cut <= 2, f"{cut} samples' stacks end in code of ours")
+    for mode, processes in (("fork", 3), ("orphan", 2)):
+        path, environment = truth(context)
+        profile = tally.recorded(context, [context.program("heap_truth"), mode], ["--heap"], env=environment)
+        same(context, profile, told(path), f"{mode}, with time")
+        context.equal(one(profile, "SELECT count(*) FROM data_processes"), processes, f"{mode}: processes")
 
 
 def calls_between(profile):

@@ -236,14 +236,17 @@ static struct member *find_member(struct collect_agent *agent, pid_t pid)
     return NULL;
 }
 
-/* A child that may be gone already is not asked for in /proc: it has its parent's name. */
-static struct collect_process *process_of(struct collect_agent *agent, pid_t pid, pid_t parent)
+/* A child that may be gone already is not asked for in /proc: it has its parent's name; or everything about it was told before we came
+ * to hear of it. */
+static struct collect_process *process_of(struct collect_agent *agent, pid_t pid, pid_t parent, bool ended)
 {
     struct collect_task task = {.pid = (uint32_t)pid,
                                 .tid = (uint32_t)pid,
                                 .parent_pid = (uint32_t)parent,
                                 .parent_tid = (uint32_t)parent,
                                 .time = patch_target_now()};
+    if (ended && base_map_find(&agent->processes->by_pid, (uint64_t)pid) != BASE_MAP_NONE)
+        return collect_processes_latest(agent->processes, pid, task.time);
     if (parent && !collect_processes_knows(agent->processes, pid))
         collect_processes_on_fork(agent->processes, &task);
     return collect_processes_get(agent->processes, pid, task.time);
@@ -253,16 +256,19 @@ static struct collect_process *process_of(struct collect_agent *agent, pid_t pid
 static struct member *add_member(struct collect_agent *agent, struct family *family, uint32_t region,
                                  pid_t pid, pid_t parent)
 {
-    struct collect_process *process = process_of(agent, pid, parent);
-    if (!process || !base_array_room(agent->members, agent->member_count, agent->member_capacity))
+    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    struct collect_process *process = process_of(agent, pid, parent, pidfd < 0 && errno == ESRCH);
+    bool room = process && base_array_room(agent->members, agent->member_count, agent->member_capacity);
+    uint32_t thread = room ? profile_thread(agent->profile, process->profile_process, 0) : 0;
+    if (!thread) {
+        if (pidfd >= 0)
+            close(pidfd);
         return NULL;
-    uint32_t thread = profile_thread(agent->profile, process->profile_process, 0);
-    if (!thread)
-        return NULL;
+    }
     profile_set_thread_name(agent->profile, thread, "(all threads)");
     struct member *member = &agent->members[agent->member_count++];
     *member = (struct member){.pid = pid,
-                              .pidfd = (int)syscall(SYS_pidfd_open, pid, 0),
+                              .pidfd = pidfd,
                               .family = family,
                               .region = region,
                               .process = process->profile_process,

@@ -311,16 +311,23 @@ uint32_t collect_processes_thread(struct collect_processes *processes, struct co
 
 enum { SAME_BIRTH_NS = 100000 };
 
-/* While events are replaced, two tell of one birth. */
-static bool is_known_birth(const struct collect_processes *processes, const struct collect_task *event)
+/* Two may tell of one birth: while events are replaced, and when somebody else had heard of the process before its event was read.
+ * Then it is older than it was thought. */
+static bool is_known_birth(struct collect_processes *processes, const struct collect_task *event)
 {
     const struct collect_process *child = living(processes, (pid_t)event->pid);
     if (!child)
         return false;
-    const struct profile_process *known = &processes->profile->processes[child->profile_process];
-    uint64_t born = known->start_ns + processes->start_ns;
-    return !known->end_ns && known->parent_pid == (int32_t)event->parent_pid && event->time >= born &&
-           event->time - born < SAME_BIRTH_NS;
+    struct profile_process value = processes->profile->processes[child->profile_process];
+    uint64_t born = value.start_ns + processes->start_ns;
+    if (value.end_ns)
+        return false;
+    if (event->time >= born)
+        return value.parent_pid == (int32_t)event->parent_pid && event->time - born < SAME_BIRTH_NS;
+    value.start_ns = event->time > processes->start_ns ? event->time - processes->start_ns : 0;
+    value.parent_pid = (int32_t)event->parent_pid;
+    profile_set_process(processes->profile, child->profile_process, &value);
+    return true;
 }
 
 void collect_processes_on_fork(struct collect_processes *processes, const struct collect_task *event)

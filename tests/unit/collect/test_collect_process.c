@@ -159,6 +159,24 @@ static void a_child_has_its_parents_mappings_until_it_execs(void **state)
     check_pages(fixture, collect_processes_get(&fixture->processes, NO_SUCH_PID, 6000), offsets);
 }
 
+/* Somebody knew of it before its birth was read: it is one process, and as old as the event says. */
+static void a_birth_may_be_heard_of_late(void **state)
+{
+    struct fixture *fixture = *state;
+    struct collect_process *child = collect_processes_expect(&fixture->processes, NO_SUCH_PID + 1, 7000);
+    uint32_t process = child->profile_process;
+    size_t count = fixture->profile->process_count;
+    struct collect_task birth = task(NO_SUCH_PID + 1, NO_SUCH_PID);
+    collect_processes_on_fork(&fixture->processes, &birth);
+    assert_int_equal(fixture->profile->process_count, count);
+    assert_int_equal(fixture->profile->processes[process].start_ns, 4000);
+    assert_int_equal(fixture->profile->processes[process].parent_pid, NO_SUCH_PID);
+    birth.time = 8000000; /* and another one, much later, is another one */
+    collect_processes_on_fork(&fixture->processes, &birth);
+    child = collect_processes_get(&fixture->processes, NO_SUCH_PID + 1, 8000000);
+    assert_int_not_equal(child->profile_process, process);
+}
+
 /* The pid and the tids of the dead come again with another life. */
 static void numbers_are_used_again(void **state)
 {
@@ -264,6 +282,7 @@ int main(void)
         CASE(cuts_agree_with_an_oracle),
         CASE(every_change_is_a_new_generation),
         CASE(data_and_empty_mappings_are_left_out),
+        CASE(a_birth_may_be_heard_of_late),
         CASE(a_child_has_its_parents_mappings_until_it_execs),
         CASE(numbers_are_used_again),
         CASE(living_ones_are_listed_once),
