@@ -1,4 +1,4 @@
-#include "patch_follow.h"
+#include "patch_follow_inside.h"
 
 #include <errno.h>
 #include <linux/kcmp.h>
@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
@@ -18,7 +17,6 @@
 #include <unistd.h>
 
 #include "base_array.h"
-#include "patch_loose.h"
 #include "patch_target.h"
 
 #define MILLISECOND   1000000u
@@ -28,163 +26,6 @@
 #define LEAVE_NS      20000
 #define TRIES         3 /* of what must not fail */
 #define ENDING_NS     (200 * MILLISECOND)
-
-/* --- tables --- */
-
-struct patch_follow_process *patch_follow_process(const struct patch_follow *follow, pid_t pid)
-{
-    for (size_t i = 0; i < follow->process_count; i++)
-        if (follow->processes[i].pid == pid)
-            return &follow->processes[i];
-    return NULL;
-}
-
-static struct patch_follow_space *add_space(struct patch_follow *follow, pid_t pid)
-{
-    struct patch_follow_space *space = calloc(1, sizeof *space);
-    if (!space || !base_array_room(follow->spaces, follow->space_count, follow->space_capacity)) {
-        free(space);
-        return NULL;
-    }
-    space->stop = (struct patch_stop){.pid = pid, .follower = &follow->follower};
-    space->memory.file = -1;
-    follow->spaces[follow->space_count++] = space;
-    return space;
-}
-
-static struct patch_follow_process *add_process(struct patch_follow *follow, pid_t pid,
-                                                struct patch_follow_space *space)
-{
-    if (!base_array_room(follow->processes, follow->process_count, follow->process_capacity))
-        return NULL;
-    struct patch_follow_process *process = &follow->processes[follow->process_count++];
-    *process = (struct patch_follow_process){.pid = pid, .space = space, .since = patch_target_now()};
-    return process;
-}
-
-/* Traced again, or gone. */
-static void end_looseness(struct patch_follow *follow, struct patch_follow_space *space)
-{
-    uint64_t spent = space->loose ? patch_target_now() - space->loose_since : 0;
-    if (!space->loose)
-        return;
-    for (size_t i = 0; i < follow->process_count; i++)
-        if (follow->processes[i].space == space)
-            follow->processes[i].cost.loose_ns += spent;
-    follow->total.loose_ns += spent;
-    close(space->loose_file);
-    space->loose = false;
-}
-
-static void drop_process(struct patch_follow *follow, struct patch_follow_process *process)
-{
-    end_looseness(follow, process->space);
-    follow->total.followed_ns += patch_target_now() - process->since;
-    *process = follow->processes[--follow->process_count];
-}
-
-void patch_follow_space_free(struct patch_follow_space *space)
-{
-    patch_memory_close(&space->memory);
-    patch_stop_free(&space->stop);
-    patch_staged_free(&space->staged);
-    free(space->pool);
-}
-
-static bool is_empty(const struct patch_stop *stop)
-{
-    for (size_t i = 0; i < stop->count; i++)
-        if (stop->threads[i].state != PATCH_STOP_GONE)
-            return false;
-    return true;
-}
-
-/* Spaces are freed only here, between commands: whoever works on one may go on. */
-static void drop_empty_spaces(struct patch_follow *follow)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < follow->space_count; i++) {
-        struct patch_follow_space *space = follow->spaces[i];
-        if (!is_empty(&space->stop)) {
-            follow->spaces[kept++] = space;
-            continue;
-        }
-        patch_follow_space_free(space);
-        free(space);
-    }
-    follow->space_count = kept;
-}
-
-static struct patch_follow_space *find_space(const struct patch_follow *follow, pid_t tid)
-{
-    for (size_t i = 0; i < follow->space_count; i++) {
-        const struct patch_stop_thread *thread = patch_stop_find(&follow->spaces[i]->stop, tid);
-        if (thread && thread->state != PATCH_STOP_GONE)
-            return follow->spaces[i];
-    }
-    return NULL;
-}
-
-static bool is_thread_of(pid_t process, pid_t tid)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/task/%d", process, tid);
-    return access(path, F_OK) == 0;
-}
-
-pid_t patch_follow_living(const struct patch_follow_space *space)
-{
-    pid_t living = 0;
-    for (size_t i = 0; i < space->stop.count; i++) {
-        const struct patch_stop_thread *thread = &space->stop.threads[i];
-        if (thread->state == PATCH_STOP_STOPPED)
-            return thread->tid;
-        if (thread->state != PATCH_STOP_GONE &&
-            (thread->state != PATCH_STOP_LOOSE || is_thread_of(thread->process, thread->tid)))
-            living = thread->tid;
-    }
-    return living;
-}
-
-static bool has_thread(const struct patch_follow_space *space, pid_t process)
-{
-    for (size_t i = 0; i < space->stop.count; i++)
-        if (space->stop.threads[i].process == process && space->stop.threads[i].state != PATCH_STOP_GONE)
-            return true;
-    return false;
-}
-
-/* --- events --- */
-
-static void emit(struct patch_follow *follow, const struct patch_trace_event *event)
-{
-    const struct patch_follow_process *process = patch_follow_process(follow, event->pid);
-    if (process && process->leaving)
-        return;
-    if (!base_array_room(follow->events, follow->event_count, follow->event_capacity)) {
-        follow->broken = true;
-        return;
-    }
-    follow->events[follow->event_count++] = *event;
-    follow->urgent = follow->urgent || (event->kind != PATCH_TRACE_BIRTH && event->kind != PATCH_TRACE_DEATH);
-}
-
-static void emit_thread(struct patch_follow *follow, enum patch_trace_kind kind,
-                        const struct patch_stop_thread *thread, pid_t parent)
-{
-    emit(follow,
-         &(struct patch_trace_event){
-             .kind = kind, .pid = thread->process, .tid = thread->tid, .parent = parent, .gs = thread->gs});
-}
-
-/* `member` of the cost of a process, and of all. */
-#define COUNT(follow, pid, member, amount)                                                                   \
-    do {                                                                                                     \
-        struct patch_follow_process *counted_ = patch_follow_process(follow, pid);                           \
-        if (counted_)                                                                                        \
-            counted_->cost.member += (amount);                                                               \
-        (follow)->total.member += (amount);                                                                  \
-    } while (0)
 
 /* --- letting run --- */
 
@@ -201,10 +42,10 @@ static void settle(struct patch_follow *follow, struct patch_follow_space *space
         patch_stop_detach(thread);
         if (thread->state == PATCH_STOP_GONE)
             patch_stop_forget(&space->stop, tid);
-        if (!has_thread(space, process)) {
+        if (!patch_follow_has_thread(space, process)) {
             struct patch_follow_process *record = patch_follow_process(follow, process);
             if (record && record->space == space)
-                drop_process(follow, record);
+                patch_follow_drop_process(follow, record);
         }
     } else if (!space->stop.holding && !(thread->life & keeps)) {
         patch_stop_go(thread);
@@ -280,7 +121,7 @@ static void start_with(struct patch_follow *follow, struct patch_stop_thread *th
     thread->life &= ~(uint32_t)PATCH_FOLLOW_NEEDS;
     if (gs != PATCH_TRACE_KEEP)
         set_gs(thread);
-    emit_thread(follow, PATCH_TRACE_BIRTH, thread, parent_of(follow, thread));
+    patch_follow_emit_thread(follow, PATCH_TRACE_BIRTH, thread, parent_of(follow, thread));
 }
 
 /* Its next stop comes before it runs another instruction of the program. */
@@ -299,7 +140,7 @@ static void need(struct patch_follow *follow, struct patch_follow_space *space,
     space->need_since = patch_target_now();
     if (creator && creator->state != PATCH_STOP_GONE)
         stand(creator, PATCH_FOLLOW_WAITS);
-    emit_thread(follow, PATCH_TRACE_NEED, thread, parent_of(follow, thread));
+    patch_follow_emit_thread(follow, PATCH_TRACE_NEED, thread, parent_of(follow, thread));
 }
 
 static void feed(struct patch_follow *follow, struct patch_follow_space *space, bool with_nothing)
@@ -337,7 +178,7 @@ int patch_follow_give(struct patch_follow *follow, struct patch_follow_space *sp
 
 int patch_follow_set_gs(struct patch_follow *follow, pid_t tid, uint64_t gs, struct base_error *error)
 {
-    struct patch_follow_space *space = find_space(follow, tid);
+    struct patch_follow_space *space = patch_follow_find_space(follow, tid);
     struct patch_stop_thread *thread = space ? patch_stop_find(&space->stop, tid) : NULL;
     if (!thread)
         return base_fail(error, BASE_ENOTFOUND, "no thread %d is followed", tid);
@@ -368,7 +209,7 @@ static void hold_new(struct patch_follow_space *space)
 /* Who forked goes on. */
 static void free_forker(struct patch_follow *follow, pid_t tid)
 {
-    struct patch_follow_space *space = tid ? find_space(follow, tid) : NULL;
+    struct patch_follow_space *space = tid ? patch_follow_find_space(follow, tid) : NULL;
     if (!space)
         return;
     patch_stop_find(&space->stop, tid)->life &= ~(uint32_t)PATCH_FOLLOW_FORKS;
@@ -386,14 +227,14 @@ static void be_born(struct patch_follow *follow, struct patch_follow_space *spac
     if (thread->life & PATCH_FOLLOW_FORKED) {
         if (!(thread->life & PATCH_FOLLOW_LEAVING)) {
             hold_new(space);
-            emit_thread(follow, PATCH_TRACE_FORK, thread, parent_of(follow, thread));
+            patch_follow_emit_thread(follow, PATCH_TRACE_FORK, thread, parent_of(follow, thread));
         }
         free_forker(follow, thread->creator);
         return;
     }
     if (thread->life & (PATCH_FOLLOW_VFORKED | PATCH_FOLLOW_LEAVING))
         return;
-    COUNT(follow, thread->process, births, 1);
+    PATCH_FOLLOW_COUNT(follow, thread->process, births, 1);
     if (take_gs(space, &gs))
         start_with(follow, thread, gs);
     else
@@ -444,8 +285,8 @@ static void expect_process(struct patch_follow *follow, struct patch_follow_spac
     const struct patch_follow_process *maker = patch_follow_process(follow, parent);
     bool leaving = maker && maker->leaving;
     uint32_t life = PATCH_FOLLOW_NEWBORN | (leaving ? PATCH_FOLLOW_LEAVING : 0);
-    struct patch_follow_space *own = shared ? space : add_space(follow, pid);
-    struct patch_follow_process *process = own ? add_process(follow, pid, own) : NULL;
+    struct patch_follow_space *own = shared ? space : patch_follow_add_space(follow, pid);
+    struct patch_follow_process *process = own ? patch_follow_add_process(follow, pid, own) : NULL;
     if (!process) {
         follow->broken = true;
         return;
@@ -457,11 +298,11 @@ static void expect_process(struct patch_follow *follow, struct patch_follow_spac
         own->farewell = space->farewell;
         own->farewell_value = space->farewell_value;
     }
-    COUNT(follow, parent, forks, 1);
+    PATCH_FOLLOW_COUNT(follow, parent, forks, 1);
     if (shared && event == PTRACE_EVENT_VFORK) {
         life |= PATCH_FOLLOW_VFORKED;
-        emit(follow, &(struct patch_trace_event){
-                         .kind = PATCH_TRACE_VFORK, .pid = pid, .tid = pid, .parent = parent});
+        patch_follow_emit(follow, &(struct patch_trace_event){
+                                      .kind = PATCH_TRACE_VFORK, .pid = pid, .tid = pid, .parent = parent});
     }
     struct patch_stop_thread *forker = !shared && space ? patch_stop_find(&space->stop, creator) : NULL;
     if (forker && forker->state != PATCH_STOP_GONE)
@@ -489,7 +330,7 @@ static void announce(struct patch_follow *follow, struct patch_follow_space *spa
     }
     if (patch_follow_process(follow, tid))
         return; /* /proc told of it before */
-    if (!is_thread_of(process, tid)) {
+    if (!patch_target_has_thread(process, tid)) {
         expect_process(follow, space, tid, process, creator, event);
         return;
     }
@@ -501,7 +342,7 @@ static void announce(struct patch_follow *follow, struct patch_follow_space *spa
 static int found(void *context, struct patch_stop *stop, pid_t process, pid_t tid)
 {
     struct patch_follow *follow = context;
-    if (find_space(follow, tid))
+    if (patch_follow_find_space(follow, tid))
         return 0;
     expect(follow, (struct patch_follow_space *)stop, process, tid, 0,
            PATCH_FOLLOW_NEWBORN | PATCH_FOLLOW_UNANNOUNCED);
@@ -578,20 +419,11 @@ static void arrive_in_image(struct patch_follow *follow, struct patch_follow_spa
     if (thread->life & PATCH_FOLLOW_LEAVING)
         return;
     hold_new(space);
-    emit(follow, &(struct patch_trace_event){
-                     .kind = PATCH_TRACE_EXEC,
-                     .pid = thread->process,
-                     .tid = thread->tid,
-                     .flags = lost_rights(thread->process) ? PATCH_TRACE_FLAG_SETUID_LOST : 0});
-}
-
-static void die(struct patch_follow *follow, struct patch_stop_thread *thread)
-{
-    uint32_t life = thread->life;
-    thread->state = PATCH_STOP_GONE;
-    thread->life = 0;
-    if (!(life & (PATCH_FOLLOW_NEWBORN | PATCH_FOLLOW_LEAVING | PATCH_FOLLOW_EXECED)))
-        emit_thread(follow, PATCH_TRACE_DEATH, thread, 0);
+    patch_follow_emit(follow, &(struct patch_trace_event){
+                                  .kind = PATCH_TRACE_EXEC,
+                                  .pid = thread->process,
+                                  .tid = thread->tid,
+                                  .flags = lost_rights(thread->process) ? PATCH_TRACE_FLAG_SETUID_LOST : 0});
 }
 
 /* The process is alone in a new memory. The answer is its space, or the old one when memory ran out. */
@@ -604,19 +436,19 @@ static struct patch_follow_space *become(struct patch_follow *follow, struct pat
         if (thread->process != pid || thread->state == PATCH_STOP_GONE)
             continue;
         leaving = leaving || (thread->life & PATCH_FOLLOW_LEAVING);
-        die(follow, thread);
+        patch_follow_thread_ended(follow, thread);
     }
     free_creators(follow, old);
     struct patch_follow_process *process = patch_follow_process(follow, pid);
-    struct patch_follow_space *space = add_space(follow, pid);
-    process = process || !space ? process : add_process(follow, pid, space);
+    struct patch_follow_space *space = patch_follow_add_space(follow, pid);
+    process = process || !space ? process : patch_follow_add_process(follow, pid, space);
     uint32_t life = PATCH_FOLLOW_KNOWN | PATCH_FOLLOW_EXECED | (leaving ? PATCH_FOLLOW_LEAVING : 0);
     if (!space || !process || patch_stop_add(&space->stop, pid, pid, life) < 0) {
         follow->broken = true;
         return old;
     }
     process->space = space;
-    COUNT(follow, pid, execs, 1);
+    PATCH_FOLLOW_COUNT(follow, pid, execs, 1);
     return space;
 }
 
@@ -651,7 +483,7 @@ static void about_to_end(struct patch_follow *follow, const struct patch_follow_
         return;
     }
     process->ending_since = patch_target_now();
-    emit_thread(follow, PATCH_TRACE_ENDING, thread, 0);
+    patch_follow_emit_thread(follow, PATCH_TRACE_ENDING, thread, 0);
 }
 
 /* Returns whether one waits still. */
@@ -678,18 +510,18 @@ static void end_thread(struct patch_follow *follow, struct patch_follow_space *s
     bool needed = (thread->life & PATCH_FOLLOW_NEEDS) != 0;
     bool forked = (thread->life & PATCH_FOLLOW_FORKED) != 0;
     pid_t creator = thread->creator;
-    die(follow, thread);
+    patch_follow_thread_ended(follow, thread);
     if (needed)
         free_creators(follow, space);
     if (unborn && forked)
         free_forker(follow, creator);
     struct patch_follow_process *process = patch_follow_process(follow, pid);
-    if (has_thread(space, pid) || !process || process->space != space)
+    if (patch_follow_has_thread(space, pid) || !process || process->space != space)
         return;
     if (!unborn)
-        emit(follow,
-             &(struct patch_trace_event){.kind = PATCH_TRACE_END, .pid = pid, .tid = pid, .status = status});
-    drop_process(follow, process);
+        patch_follow_emit(follow, &(struct patch_trace_event){
+                                      .kind = PATCH_TRACE_END, .pid = pid, .tid = pid, .status = status});
+    patch_follow_drop_process(follow, process);
 }
 
 static void arrive(struct patch_follow *follow, struct patch_follow_space *space,
@@ -721,7 +553,7 @@ static struct patch_stop *told(void *context, struct patch_stop *stop, pid_t tid
     else if (event == PTRACE_EVENT_CLONE || event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK)
         announce(follow, space, tid, event);
     else if (event == 0 && WSTOPSIG(status) != (SIGTRAP | 0x80))
-        COUNT(follow, thread->process, signals, 1);
+        PATCH_FOLLOW_COUNT(follow, thread->process, signals, 1);
     return stop;
 }
 
@@ -739,8 +571,8 @@ static struct patch_follow_space *find_caller(struct patch_follow *follow, pid_t
 {
     unsigned long caller = 0;
     ptrace(PTRACE_GETEVENTMSG, pid, 0, &caller);
-    struct patch_follow_space *space = find_space(follow, (pid_t)caller);
-    space = space ? space : add_space(follow, pid);
+    struct patch_follow_space *space = patch_follow_find_space(follow, (pid_t)caller);
+    space = space ? space : patch_follow_add_space(follow, pid);
     if (!space || patch_stop_add(&space->stop, pid, pid, PATCH_FOLLOW_NEWBORN) < 0)
         follow->broken = true;
     return space;
@@ -748,7 +580,7 @@ static struct patch_follow_space *find_caller(struct patch_follow *follow, pid_t
 
 int patch_follow_take(struct patch_follow *follow, pid_t tid, int status)
 {
-    struct patch_follow_space *space = find_space(follow, tid);
+    struct patch_follow_space *space = patch_follow_find_space(follow, tid);
     if (!space && WIFSTOPPED(status) && EVENT(status) == PTRACE_EVENT_EXEC)
         space = find_caller(follow, tid);
     if (!space) {
@@ -756,7 +588,7 @@ int patch_follow_take(struct patch_follow *follow, pid_t tid, int status)
         return BASE_ENOTFOUND;
     }
     patch_stop_take(&space->stop, tid, status);
-    space = find_space(follow, tid); /* an exec moved it */
+    space = patch_follow_find_space(follow, tid); /* an exec moved it */
     if (space)
         settle(follow, space, tid);
     return BASE_OK;
@@ -766,7 +598,7 @@ bool patch_follow_poll(struct patch_follow *follow, uint64_t deadline)
 {
     bool waits = let_end_late(follow);
     adopt_orphans(follow);
-    drop_empty_spaces(follow);
+    patch_follow_drop_empty_spaces(follow);
     for (size_t i = 0; i < follow->space_count; i++) {
         struct patch_follow_space *space = follow->spaces[i];
         if (space->stop.holding && space->held_since < deadline) {
@@ -790,7 +622,7 @@ static struct patch_follow_space *space_for(struct patch_follow *follow, pid_t p
         if (living && shares_memory(living, pid, 0))
             return follow->spaces[i];
     }
-    return add_space(follow, pid);
+    return patch_follow_add_space(follow, pid);
 }
 
 static void set_leaving(struct patch_follow_process *process, bool leaving)
@@ -817,7 +649,7 @@ static int seize_all(struct patch_follow_process *process, struct base_error *er
     for (size_t i = 0; i < space->stop.count; i++)
         if (space->stop.threads[i].process == pid)
             space->stop.threads[i].life |= PATCH_FOLLOW_KNOWN;
-    return result == 0 && !has_thread(space, pid)
+    return result == 0 && !patch_follow_has_thread(space, pid)
                ? base_fail(error, BASE_ENOTFOUND, "process %d has ended", pid)
                : result;
 }
@@ -828,7 +660,7 @@ static void add_vforked(struct patch_follow *follow, struct patch_follow_space *
                         pid_t parent, pid_t creator)
 {
     struct patch_follow_process *process =
-        patch_follow_process(follow, child) ? NULL : add_process(follow, child, space);
+        patch_follow_process(follow, child) ? NULL : patch_follow_add_process(follow, child, space);
     if (!process)
         return;
     process->parent = parent;
@@ -841,8 +673,8 @@ static void add_vforked(struct patch_follow *follow, struct patch_follow_space *
         thread->life |= PATCH_FOLLOW_VFORKED;
         thread->creator = creator;
     }
-    emit(follow, &(struct patch_trace_event){
-                     .kind = PATCH_TRACE_VFORK, .pid = child, .tid = child, .parent = parent});
+    patch_follow_emit(follow, &(struct patch_trace_event){
+                                  .kind = PATCH_TRACE_VFORK, .pid = child, .tid = child, .parent = parent});
 }
 
 /* Kernels without CONFIG_PROC_CHILDREN do not tell. */
@@ -864,7 +696,7 @@ static int add_new(struct patch_follow *follow, pid_t pid, struct base_error *er
 {
     int result = patch_target_check(pid, error);
     struct patch_follow_space *space = result == BASE_OK ? space_for(follow, pid) : NULL;
-    struct patch_follow_process *process = space ? add_process(follow, pid, space) : NULL;
+    struct patch_follow_process *process = space ? patch_follow_add_process(follow, pid, space) : NULL;
     if (!process)
         return result < 0 ? result : base_fail(error, BASE_ENOMEM, "out of memory");
     result = seize_all(process, error);
@@ -894,7 +726,7 @@ int patch_follow_add(struct patch_follow *follow, pid_t pid, struct base_error *
 /* They need no leaving. */
 static void forget_loose(struct patch_follow *follow, struct patch_follow_space *space)
 {
-    end_looseness(follow, space);
+    patch_follow_end_looseness(follow, space);
     for (size_t i = 0; i < space->stop.count; i++)
         if (space->stop.threads[i].state == PATCH_STOP_LOOSE)
             space->stop.threads[i].state = PATCH_STOP_GONE;
@@ -925,8 +757,8 @@ size_t patch_follow_leave(struct patch_follow *follow, pid_t pid)
     forget_loose(follow, space);
     patch_follow_let_end(process);
     set_leaving(process, true);
-    if (!has_thread(space, pid))
-        drop_process(follow, process); /* none was seized */
+    if (!patch_follow_has_thread(space, pid))
+        patch_follow_drop_process(follow, process); /* none was seized */
     settle_all(follow, space);
     for (int i = 0; i < LEAVE_LOOKS && (left = look_at_leaving(follow, space, pid)); i++)
         nanosleep(&(struct timespec){0, LEAVE_NS}, NULL);
@@ -954,7 +786,7 @@ static void tell_of_strangers(struct patch_follow *follow, struct patch_follow_s
                 be_born(follow, space, thread);
         } else if (!(thread->life & (PATCH_FOLLOW_KNOWN | PATCH_FOLLOW_NEWBORN))) {
             thread->life |= PATCH_FOLLOW_KNOWN;
-            emit_thread(follow, PATCH_TRACE_STRANGER, thread, 0);
+            patch_follow_emit_thread(follow, PATCH_TRACE_STRANGER, thread, 0);
         }
     }
 }
@@ -998,141 +830,8 @@ int patch_follow_hold(struct patch_follow *follow, struct patch_follow_space *sp
 void patch_follow_release(struct patch_follow *follow, struct patch_follow_space *space)
 {
     patch_memory_close(&space->memory);
-    COUNT(follow, space->stop.pid, stopped_ns, patch_target_now() - space->stop.began);
+    PATCH_FOLLOW_COUNT(follow, space->stop.pid, stopped_ns, patch_target_now() - space->stop.began);
     resume(follow, &space->stop);
-}
-
-/* --- loose --- */
-
-/* The process that has the space for itself; NULL: there are several. */
-static struct patch_follow_process *owner_of(struct patch_follow *follow,
-                                             const struct patch_follow_space *space)
-{
-    struct patch_follow_process *owner = NULL;
-    for (size_t i = 0; i < follow->process_count; i++) {
-        if (follow->processes[i].space != space)
-            continue;
-        if (owner)
-            return NULL;
-        owner = &follow->processes[i];
-    }
-    return owner;
-}
-
-static void end_loose_process(struct patch_follow *follow, struct patch_follow_process *process)
-{
-    struct patch_stop *stop = &process->space->stop;
-    for (size_t i = 0; i < stop->count; i++)
-        if (stop->threads[i].state != PATCH_STOP_GONE)
-            die(follow, &stop->threads[i]);
-    emit(follow,
-         &(struct patch_trace_event){.kind = PATCH_TRACE_END, .pid = process->pid, .tid = process->pid});
-    drop_process(follow, process);
-}
-
-static void detach_all(struct patch_stop *stop)
-{
-    for (size_t i = 0; i < stop->count; i++) {
-        struct patch_stop_thread *thread = &stop->threads[i];
-        if (thread->state != PATCH_STOP_STOPPED)
-            continue;
-        patch_stop_detach(thread);
-        if (thread->state == PATCH_STOP_GONE)
-            thread->state = PATCH_STOP_LOOSE;
-    }
-}
-
-/* The space is held. */
-static int loosen_held(struct patch_follow *follow, struct patch_follow_space *space, pid_t pid, int file,
-                       const struct patch_step_range *ranges, size_t count, struct base_error *error)
-{
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = pid};
-    int result = patch_loose_check(space, ranges, count, error);
-    if (result == BASE_OK && (follow->urgent || follow->orphan_count || space->need_since))
-        result = base_fail(error, BASE_EBUSY, "something is being born in process %d", pid);
-    if (result == BASE_OK && epoll_ctl(follow->ends, EPOLL_CTL_ADD, file, &event))
-        result = base_fail_errno(error, errno, "the end of process %d cannot be watched", pid);
-    if (result < 0)
-        return result;
-    space->loose = true;
-    space->loose_file = file;
-    space->loose_image = patch_loose_image(pid);
-    space->loose_since = patch_target_now();
-    COUNT(follow, pid, loosened, 1);
-    detach_all(&space->stop);
-    return BASE_OK;
-}
-
-int patch_follow_loosen(struct patch_follow *follow, struct patch_follow_space *space,
-                        const struct patch_step_range *ranges, size_t count, struct base_error *error)
-{
-    const struct patch_follow_process *owner = owner_of(follow, space);
-    if (space->loose)
-        return BASE_OK;
-    if (!owner || space->stop.holding)
-        return base_fail(error, BASE_EBUSY, "process %d %s", space->stop.pid,
-                         owner ? "is held" : "shares its memory with another");
-    pid_t pid = owner->pid;
-    if (!patch_loose_may_come_back(pid))
-        return base_fail(error, BASE_EPERMISSION, "process %d could not be traced again", pid);
-    int file = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (file < 0)
-        return base_fail_errno(error, errno, "the end of process %d cannot be watched", pid);
-    int result = patch_follow_hold(follow, space, error);
-    bool held = result == BASE_OK;
-    if (held)
-        result = loosen_held(follow, space, pid, file, ranges, count, error);
-    if (result < 0)
-        close(file);
-    if (held)
-        patch_follow_release(follow, space);
-    return result;
-}
-
-static int retake(struct patch_follow *follow, struct patch_stop *stop, pid_t pid, struct base_error *error)
-{
-    for (size_t i = 0; i < stop->count; i++) {
-        struct patch_stop_thread *thread = &stop->threads[i];
-        if (thread->state != PATCH_STOP_LOOSE)
-            continue;
-        int result = patch_stop_retake(stop, thread, error);
-        if (result < 0)
-            return result;
-        if (result == 0)
-            die(follow, thread);
-    }
-    int result = patch_stop_follow(stop, pid, error);
-    return result < 0 ? result : BASE_OK;
-}
-
-int patch_follow_tighten(struct patch_follow *follow, struct patch_follow_space *space,
-                         struct base_error *error)
-{
-    struct patch_follow_process *owner = space->loose ? owner_of(follow, space) : NULL;
-    if (!owner)
-        return BASE_OK;
-    pid_t pid = owner->pid;
-    int result = patch_loose_image(pid) == space->loose_image ? BASE_OK : BASE_ENOTFOUND;
-    if (result == BASE_OK)
-        result = retake(follow, &space->stop, pid, error);
-    if (result == BASE_ENOTFOUND || (result == BASE_OK && !has_thread(space, pid))) {
-        end_loose_process(follow, owner);
-        return base_fail(error, BASE_ENOTFOUND, "process %d is not what it was any more", pid);
-    }
-    if (result == BASE_OK)
-        end_looseness(follow, space);
-    return result;
-}
-
-void patch_follow_look_for_ends(struct patch_follow *follow)
-{
-    struct epoll_event event;
-    while (epoll_wait(follow->ends, &event, 1, 0) == 1) {
-        struct patch_follow_process *process = patch_follow_process(follow, event.data.fd);
-        if (!process || !process->space->loose)
-            return; /* its file is closed */
-        end_loose_process(follow, process);
-    }
 }
 
 /* --- costs --- */
@@ -1181,7 +880,7 @@ void patch_follow_end(struct patch_follow *follow)
         for (size_t j = 0; j < stop->count; j++)
             if (stop->threads[j].state == PATCH_STOP_STOPPED)
                 patch_stop_detach(&stop->threads[j]);
-        end_looseness(follow, follow->spaces[i]);
+        patch_follow_end_looseness(follow, follow->spaces[i]);
         patch_follow_space_free(follow->spaces[i]);
         free(follow->spaces[i]);
     }

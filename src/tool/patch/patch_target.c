@@ -93,6 +93,13 @@ int patch_target_facts(pid_t pid, pid_t tid, struct patch_target_facts *facts)
     return BASE_OK;
 }
 
+bool patch_target_has_thread(pid_t pid, pid_t tid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%d", pid, tid);
+    return access(path, F_OK) == 0;
+}
+
 /* The last two numbers of "CALL ARGUMENTS... SP PC". */
 static void read_place(const char *text, uint64_t *pc, uint64_t *sp)
 {

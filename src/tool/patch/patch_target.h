@@ -29,6 +29,9 @@ struct patch_target_facts {
 /* BASE_OK, or BASE_ENOTFOUND when there is no such thread (then without a message). */
 int patch_target_facts(pid_t pid, pid_t tid, struct patch_target_facts *facts);
 
+/* Has the process a thread of that number? */
+bool patch_target_has_thread(pid_t pid, pid_t tid);
+
 /* Is the process one that can be stopped and patched: there, alive, no kernel thread, 64-bit x86, not this very process
  * and without a tracer? Permission is the kernel's to judge, when it is tried. BASE_OK or a refusal. */
 int patch_target_check(pid_t pid, struct base_error *error);
