@@ -310,6 +310,14 @@ static void expect_process(struct patch_follow *follow, struct patch_follow_spac
     expect(follow, own, pid, pid, creator, life);
 }
 
+/* What was killed and waited for before its creator stopped is nobody's: nothing more will be told of it. */
+static bool is_traced(pid_t tid)
+{
+    siginfo_t unused;
+    return !waitid(P_PID, (id_t)tid, &unused, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) ||
+           errno != ECHILD;
+}
+
 /* A creator's event. */
 static void announce(struct patch_follow *follow, struct patch_follow_space *space, pid_t creator, int event)
 {
@@ -328,8 +336,8 @@ static void announce(struct patch_follow *follow, struct patch_follow_space *spa
         }
         return;
     }
-    if (patch_follow_process(follow, tid))
-        return; /* /proc told of it before */
+    if (patch_follow_process(follow, tid) || !is_traced(tid))
+        return; /* /proc told of it before, or it has ended */
     if (!patch_target_has_thread(process, tid)) {
         expect_process(follow, space, tid, process, creator, event);
         return;

@@ -6,7 +6,7 @@
  * Births. The kernel tells of a new task twice, in either order: its creator stops (PTRACE_EVENT_CLONE ...: *announced*) and goes on
  * at once, and the task itself traps before its first instruction. What traps unannounced waits as an *orphan*. Only
  * when both came it is *born*: given its gs base, or held. A creator that is killed announces nothing: after ORPHAN_MS
- * /proc must tell whose child it is. Who forked stands until the child has trapped: what it does next is told after the child,
+ * /proc must tell whose child it is. A child that is killed may have ended before it is announced. Who forked stands until the child has trapped: what it does next is told after the child,
  * which is a copy of the memory as it was.
  *
  * Execs. All other threads have ended and were waited for before the kernel tells of an exec, under the number of the process; who

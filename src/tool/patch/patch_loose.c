@@ -39,12 +39,10 @@ static int check_thread(const struct patch_follow_space *space, const struct pat
                         const struct patch_step_range *ranges, size_t count, uint64_t *words,
                         struct base_error *error)
 {
-    const uint32_t unfinished = PATCH_FOLLOW_NEWBORN | PATCH_FOLLOW_UNANNOUNCED | PATCH_FOLLOW_VFORKED |
-                                PATCH_FOLLOW_NEEDS | PATCH_FOLLOW_WAITS | PATCH_FOLLOW_EXECED |
-                                PATCH_FOLLOW_SET_GS | PATCH_FOLLOW_LEAVING;
+    const uint32_t finished = PATCH_FOLLOW_KNOWN | PATCH_FOLLOW_FORKED;
     if (thread->state != PATCH_STOP_STOPPED)
         return base_fail(error, BASE_EBUSY, "thread %d sleeps inside the kernel", thread->tid);
-    if (thread->life & unfinished)
+    if (thread->life & ~finished)
         return base_fail(error, BASE_EBUSY, "thread %d is not ready", thread->tid);
     if (is_within(ranges, count, thread->pc))
         return base_fail(error, BASE_EBUSY, "thread %d is about to give birth", thread->tid);
