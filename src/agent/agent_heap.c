@@ -15,23 +15,44 @@ static body_function *body_of(const struct agent_frame *frame)
     return (body_function *)frame->hook->body;
 }
 
-static const struct wire_agent_layer *layer_at(uint64_t address)
+static const struct wire_agent_layer *next_layer(uint64_t address, uint32_t *at)
 {
     const struct wire_agent_process *process = agent_process();
-    for (uint32_t i = 0; i < process->layer_count && i < WIRE_AGENT_LAYERS; i++)
-        if (address - process->layers[i].start < process->layers[i].end - process->layers[i].start)
-            return &process->layers[i];
+    uint32_t count = __atomic_load_n(&process->layer_count, __ATOMIC_ACQUIRE);
+    while (*at < count && *at < WIRE_AGENT_LAYERS) {
+        const struct wire_agent_layer *layer = &process->layers[(*at)++];
+        uint64_t start = __atomic_load_n(&layer->start, __ATOMIC_RELAXED);
+        if (address - start < layer->end - start)
+            return layer;
+    }
     return NULL;
 }
 
 static const struct wire_agent_layer *layer_of(const struct agent_frame *frame)
 {
-    return layer_at(frame->hook->function);
+    const struct wire_agent_layer *layer;
+    uint32_t at = 0;
+    do
+        layer = next_layer(frame->hook->function, &at);
+    while (layer != NULL && layer->family != wire_agent_cookie_family(frame->hook->cookie));
+    return layer;
 }
 
 bool agent_heap_is_inner(uint64_t address)
 {
-    return layer_at(address) != NULL;
+    const struct wire_agent_layer *layer;
+    uint32_t at = 0;
+    do
+        layer = next_layer(address, &at);
+    while (layer != NULL && layer->plain_new == 0); /* libc's other functions are not its allocator's */
+    return layer != NULL;
+}
+
+static uint64_t taken_size(const struct wire_agent_layer *layer, uint64_t block)
+{
+    uint64_t usable = ((body_function *)layer->usable_size)(block, 0, 0, 0);
+    bool is_mapped = layer->mapped_bytes != 0 && (((const uint64_t *)block)[-1] & 2) != 0;
+    return usable + layer->header_bytes + (is_mapped ? layer->mapped_bytes : 0);
 }
 
 /* What the block is counted as (--heap-overhead). */
@@ -41,9 +62,7 @@ static uint64_t counted_size(const struct agent_frame *frame, uint64_t block, ui
     if (__builtin_expect(flags == 0, 1))
         return requested;
     const struct wire_agent_layer *layer = layer_of(frame);
-    uint64_t taken = requested;
-    if (layer != NULL && layer->usable_size != 0)
-        taken = ((body_function *)layer->usable_size)(block, 0, 0, 0) + layer->header_bytes;
+    uint64_t taken = layer != NULL && layer->usable_size != 0 ? taken_size(layer, block) : requested;
     if (flags & WIRE_AGENT_INCLUDE)
         return taken;
     return taken > requested ? taken - requested : 0;

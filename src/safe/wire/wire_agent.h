@@ -41,7 +41,7 @@
 
 #define WIRE_AGENT_MODULES 4096 /* in one table */
 #define WIRE_AGENT_THREADS 1024 /* thread records of a process */
-#define WIRE_AGENT_LAYERS  16   /* allocators in a process */
+#define WIRE_AGENT_LAYERS  32   /* allocators in a process, ever */
 #define WIRE_AGENT_FRAMES                                                                                    \
     128 /* deepest stack kept; outer frames beyond it are cut: WIRE_AGENT_LOSS_TOO_DEEP */
 #define WIRE_AGENT_BATCH      65536
@@ -129,15 +129,34 @@ struct wire_agent_module {
     uint32_t zero;
 };
 
-/* An allocator: the module it is in, and what of it the agent needs beside the hooked functions. */
+/* An allocator: the module and family that it is in, and what of it the agent needs beside the hooked functions. Filled in this order, and
+ * never used for another one; when its module is gone, start becomes end. */
 struct wire_agent_layer {
-    uint64_t start, end;  /* hooked functions in here belong to it */
-    uint64_t usable_size; /* run-time address of its malloc_usable_size, 0: none */
+    uint64_t start, end;  /* hooked functions of its family in here belong to it */
+    uint64_t usable_size; /* run-time address of its malloc_usable_size, 0: none, or not wanted */
     uint64_t
         plain_new; /* run-time address of a body that allocates like operator new but returns NULL, 0: none */
-    uint32_t header_bytes; /* a block's own administration beside the usable size */
-    uint32_t zero;
+    uint16_t header_bytes; /* a block's own administration beside the usable size */
+    uint16_t
+        mapped_bytes; /* as much more where bit 1 of the word before a block is set (glibc: it was mapped alone) */
+    uint32_t family; /* enum wire_agent_family */
 };
+
+/* Functions that are of one allocator are of one family: a module may have several, by prefixes of their names. */
+enum wire_agent_family {
+    WIRE_AGENT_PLAIN = 0, /* malloc, operator new */
+    WIRE_AGENT_JE,        /* je_malloc */
+    WIRE_AGENT_MI,        /* mi_malloc */
+    WIRE_AGENT_TC,        /* tc_malloc, tc_new */
+    WIRE_AGENT_FAMILIES
+};
+
+/* wire_hook.cookie: what was hooked. */
+#define WIRE_AGENT_COOKIE(entry, family) ((uint64_t)(family) << 8 | (uint64_t)(entry))
+static inline uint32_t wire_agent_cookie_family(uint64_t cookie)
+{
+    return (uint32_t)(cookie >> 8 & 255);
+}
 
 struct wire_agent_process {
     uint64_t magic;

@@ -48,6 +48,7 @@ struct record_wish {
     uint64_t duration_ns, max_nodes;
     int time_kind; /* 0 cpu, 1 user */
     int stacks;    /* enum collect_stacks */
+    int overhead;  /* enum profile_heap_overhead */
     bool system, kernel, follow, timeline, debuginfod, verbose, calls, no_time, heap;
     uint64_t heap_sample_bytes, agent_memory;
     struct record_globs call_names, call_images;
@@ -198,6 +199,12 @@ static const struct base_option options[] = {
      .handler = read_heap,
      .help = "count every block that is allocated and released, by stack: totals, the peak, leaks; with "
              "sample:BYTES only samples that many bytes apart (default 512k)"},
+    {.name = "heap-overhead",
+     .kind = BASE_OPTION_CHOICE,
+     .argument = "none|include|delta",
+     .offset = offsetof(struct record_wish, overhead),
+     .help = "bytes are those asked for (the default), those that blocks really take with their headers, or "
+             "the difference"},
     {.name = "agent-memory",
      .kind = BASE_OPTION_CALL,
      .argument = "BYTES",
@@ -311,6 +318,8 @@ static int check_wish(const struct record_wish *wish, int words, struct base_err
                          "--heap needs a COMMAND or -p PID: it changes the programs it counts in");
     if (wish->agent_memory && !wish->heap)
         return base_fail(error, BASE_EUSAGE, "--agent-memory goes with --heap");
+    if (wish->overhead && !wish->heap)
+        return base_fail(error, BASE_EUSAGE, "--heap-overhead goes with --heap");
     if (wish->no_time && !wish->calls && !wish->heap)
         return base_fail(error, BASE_EUSAGE,
                          "--no-time leaves nothing to record; --calls or --heap would be something");
@@ -374,6 +383,7 @@ static struct collect_options session_options(const struct record_wish *wish,
                  .image_count = wish->call_images.count},
         .heap = wish->heap,
         .heap_sample_bytes = wish->heap_sample_bytes,
+        .heap_overhead = (enum profile_heap_overhead)wish->overhead,
         .agent_memory = wish->agent_memory,
         .rate_hz = wish->rate_hz > 0 ? wish->rate_hz : RATE_HZ,
         .user_only = wish->time_kind == 1,

@@ -94,14 +94,23 @@ static uint64_t since_start(const struct collect_agent *agent)
 
 static int make_plans(struct collect_agent *agent, struct base_error *error)
 {
+    const struct collect_agent_functions_wish wish = {
+        .hosted = agent->options.host != NULL, .sizes = agent->options.overhead != PROFILE_HEAP_REQUESTED};
     int result = patch_agent_image_open(agent_blob, agent_blob_size, &agent->image, error);
     if (result == BASE_OK)
-        result = collect_agent_functions(agent->image, agent->options.host != NULL, &agent->functions,
-                                         &agent->function_count, &agent->allocator_count, error);
+        result = collect_agent_functions(agent->image, &wish, &agent->functions, &agent->function_count,
+                                         &agent->allocator_count, error);
     if (result < 0)
         return result;
     agent->plans = patch_agent_plans_new(agent->functions, agent->function_count);
     return agent->plans ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
+}
+
+static uint32_t flags_of(const struct collect_agent_options *options)
+{
+    return (options->follow ? WIRE_AGENT_FOLLOW : 0u) |
+           (options->overhead == PROFILE_HEAP_INCLUDE ? WIRE_AGENT_INCLUDE : 0u) |
+           (options->overhead == PROFILE_HEAP_DELTA ? WIRE_AGENT_DELTA : 0u);
 }
 
 int collect_agent_new(const struct collect_agent_options *options, struct collect_processes *processes,
@@ -117,7 +126,7 @@ int collect_agent_new(const struct collect_agent_options *options, struct collec
     agent->helper = options->host ? options->host : &agent->own;
     agent->wish =
         (struct collect_agent_wish){.memory = options->memory ? options->memory : COLLECT_AGENT_MEMORY,
-                                    .flags = options->follow ? WIRE_AGENT_FOLLOW : 0u,
+                                    .flags = flags_of(options),
                                     .sample_bytes = options->sample_bytes,
                                     .seed = patch_target_now(),
                                     .patience_ms = PATIENCE_MS};
@@ -128,6 +137,8 @@ int collect_agent_new(const struct collect_agent_options *options, struct collec
         result = collect_agent_listener_new(processes->start_ns, &agent->listener, error);
     if (result == BASE_OK)
         result = collect_heap_init(&agent->heap, agent->profile, options->sample_bytes, error);
+    if (result == BASE_OK)
+        profile_set_meta(agent->profile, "heap_overhead", profile_heap_overhead_name(options->overhead));
     if (result < 0) {
         collect_agent_free(agent);
         return result;
@@ -312,6 +323,19 @@ void collect_agent_tell(struct collect_agent *agent)
 
 /* --- what was hooked --- */
 
+static void look_at_layers(struct collect_agent *agent, struct member *member)
+{
+    const struct collect_agent_layers_wish wish = {agent->functions, agent->allocator_count,
+                                                   agent->options.overhead != PROFILE_HEAP_REQUESTED};
+    struct base_error why = {0};
+    const char *unknown =
+        collect_agent_layers(&member->family->file, member->region, member->pid, member->agent, &wish);
+    if (!unknown)
+        return;
+    base_fail(&why, BASE_ENOTFOUND, "%s has no malloc_usable_size", unknown);
+    note(agent, "blocks are counted as requested", &why);
+}
+
 /* Hooks are looked at once each. */
 static void look_at_hooks(struct collect_agent *agent, struct member *member)
 {
@@ -329,7 +353,7 @@ static void look_at_hooks(struct collect_agent *agent, struct member *member)
         note(agent, "not hooked", &why);
     }
     if (count > member->hooks)
-        collect_agent_layers(&member->family->file, member->region, member->pid, member->agent);
+        look_at_layers(agent, member);
     member->hooks = count > member->hooks ? count : member->hooks;
 }
 
@@ -399,6 +423,13 @@ static void know_image(struct collect_agent *self, pid_t pid, const struct patch
     elf_maps_free(&maps);
 }
 
+/* Of the process that the agent is loaded into: before, hooks go straight to what they hook. */
+static void set_counting(const struct family *family, bool counts)
+{
+    struct wire_agent_process *process = collect_agent_file_process(&family->file, 0);
+    __atomic_store_n(&process->state, counts ? WIRE_AGENT_RUNNING : WIRE_AGENT_LEFT, __ATOMIC_RELEASE);
+}
+
 static int prepare(void *context, struct patch_agent *agent, struct base_error *error)
 {
     struct loading *loading = context;
@@ -414,6 +445,7 @@ static int prepare(void *context, struct patch_agent *agent, struct base_error *
         return result;
     }
     collect_agent_file_take(&family->file, loading->pid, start_time_of(loading->pid));
+    set_counting(family, false); /* until its allocators are known */
     know_image(self, loading->pid, agent);
     result = collect_agent_modules(&family->file, 0, loading->pid, self->processes->images, &self->cookies,
                                    &family->rows, error);
@@ -447,6 +479,7 @@ static int load(struct collect_agent *agent, pid_t pid, bool held, struct base_e
     agent->families[agent->family_count++] = loading.family;
     member->agent = loaded;
     look_at_hooks(agent, member);
+    set_counting(member->family, true);
     return BASE_OK;
 }
 

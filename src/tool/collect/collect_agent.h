@@ -23,13 +23,15 @@
 #include "base_error.h"
 #include "collect_process.h"
 #include "patch_helper.h"
+#include "profile_heap.h"
 
 struct collect_agent;
 
 struct collect_agent_options {
     uint64_t memory;       /* of a process, bytes; 0: the default */
     uint64_t sample_bytes; /* 0: every block */
-    bool follow;           /* children by fork */
+    enum profile_heap_overhead overhead;
+    bool follow; /* children by fork */
     struct patch_helper
         *host; /* NULL, or the helper of who follows the processes and tells of execs and loaded objects */
     bool

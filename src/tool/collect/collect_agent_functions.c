@@ -1,6 +1,7 @@
 #include "collect_agent_functions.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "wire_agent.h"
 
@@ -106,28 +107,56 @@ static const struct {
     {"execveat", NULL, WIRE_AGENT_ENTRY_EXECVEAT},
 };
 
-enum { ALLOCATORS = sizeof allocators / sizeof *allocators, OTHERS = sizeof others / sizeof *others };
+/* What tells how large a block really is, by enum wire_agent_family; the last one tells glibc. */
+static const char *const sizes[] = {[WIRE_AGENT_PLAIN] = "malloc_usable_size",
+                                    [WIRE_AGENT_JE] = "je_malloc_usable_size",
+                                    [WIRE_AGENT_MI] = "mi_usable_size",
+                                    [WIRE_AGENT_TC] = "tc_malloc_size",
+                                    [WIRE_AGENT_FAMILIES] = COLLECT_AGENT_GLIBC};
+
+enum {
+    ALLOCATORS = sizeof allocators / sizeof *allocators,
+    OTHERS = sizeof others / sizeof *others,
+    SIZES = sizeof sizes / sizeof *sizes
+};
+
+const char *collect_agent_functions_usable_size(uint32_t family)
+{
+    return family < WIRE_AGENT_FAMILIES ? sizes[family] : NULL;
+}
+
+static enum wire_agent_family family_of(const char *name)
+{
+    return !strncmp(name, "je_", 3)   ? WIRE_AGENT_JE
+           : !strncmp(name, "mi_", 3) ? WIRE_AGENT_MI
+           : !strncmp(name, "tc_", 3) ? WIRE_AGENT_TC
+                                      : WIRE_AGENT_PLAIN;
+}
 
 static bool make(const struct patch_agent_image *image, const char *name, const char *where,
                  enum wire_agent_entry entry, struct patch_agent_function *function)
 {
-    *function = (struct patch_agent_function){.wish = {name, where}, .cookie = entry};
+    *function = (struct patch_agent_function){.wish = {name, where},
+                                              .cookie = WIRE_AGENT_COOKIE(entry, family_of(name))};
     return patch_agent_image_symbol(image, entries[entry], &function->handler);
 }
 
-int collect_agent_functions(const struct patch_agent_image *image, bool hosted,
+int collect_agent_functions(const struct patch_agent_image *image,
+                            const struct collect_agent_functions_wish *wish,
                             struct patch_agent_function **functions, size_t *count, size_t *allocator_count,
                             struct base_error *error)
 {
-    struct patch_agent_function *made = calloc(ALLOCATORS + OTHERS, sizeof *made);
+    struct patch_agent_function *made = calloc(ALLOCATORS + OTHERS + SIZES, sizeof *made);
     size_t kept = 0;
     if (!made)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     for (size_t i = 0; i < ALLOCATORS; i++)
         kept += make(image, allocators[i].name, allocators[i].image, allocators[i].entry, &made[kept]);
     *allocator_count = kept;
-    for (size_t i = 0; i < OTHERS && !hosted; i++)
+    for (size_t i = 0; i < OTHERS && !wish->hosted; i++)
         kept += make(image, others[i].name, others[i].image, others[i].entry, &made[kept]);
+    for (size_t i = 0; i < SIZES && wish->sizes; i++)
+        made[kept++] = (struct patch_agent_function){.wish = {sizes[i], NULL}, .only_found = true};
     *functions = made;
     *count = kept;
     return BASE_OK;

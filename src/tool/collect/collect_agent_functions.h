@@ -3,12 +3,27 @@
 #ifndef COLLECT_AGENT_FUNCTIONS_H
 #define COLLECT_AGENT_FUNCTIONS_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "base_error.h"
 #include "patch_agent.h"
 
-/* `hosted`: somebody else tells of objects that are loaded. malloc'ed; the names are constants. The first `*allocators` of them allocate or release. */
-int collect_agent_functions(const struct patch_agent_image *image, bool hosted,
+struct collect_agent_functions_wish {
+    bool hosted; /* somebody else tells of objects that are loaded */
+    bool sizes;  /* what blocks really take is asked for: malloc_usable_size and its kin are to be found */
+};
+
+/* malloc'ed; the names are constants. The first `*allocators` of them allocate or release. */
+int collect_agent_functions(const struct patch_agent_image *image,
+                            const struct collect_agent_functions_wish *wish,
                             struct patch_agent_function **functions, size_t *count, size_t *allocators,
                             struct base_error *error);
+
+/* Of enum wire_agent_family; NULL: none. */
+const char *collect_agent_functions_usable_size(uint32_t family);
+/* A function that only glibc has, beside its allocator. */
+#define COLLECT_AGENT_GLIBC "malloc_trim"
 
 #endif

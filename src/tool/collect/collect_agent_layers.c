@@ -3,7 +3,29 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "collect_agent_functions.h"
 #include "wire_hook.h"
+
+enum {
+    GLIBC_HEADER = 8,
+    GLIBC_MAPPED = 8
+}; /* bytes before a block; and as much again when it is mapped alone */
+
+struct view {
+    const struct patch_agent_hook *hooks;
+    size_t count;
+    const struct collect_agent_layers_wish *wish;
+};
+
+static bool allocates(const struct view *view, const struct patch_agent_hook *hook)
+{
+    return hook->state != PATCH_AGENT_GONE && hook->function < view->wish->allocators;
+}
+
+static uint32_t family_of(const struct view *view, const struct patch_agent_hook *hook)
+{
+    return wire_agent_cookie_family(view->wish->functions[hook->function].cookie);
+}
 
 /* malloc, je_malloc ... but not aligned_malloc. */
 static bool is_malloc(const char *name)
@@ -15,58 +37,146 @@ static bool is_malloc(const char *name)
     return false;
 }
 
-/* Has the object an operator new of its own? Only then it is a layer: libc's other functions are not its allocator's. */
-static bool has_new(const struct patch_agent_hook *hooks, size_t count, const char *path)
+/* The family's malloc, hooked or refused; a family of other names for the same functions has none, and is the plain one. */
+static const struct patch_agent_hook *malloc_of(const struct view *view, const char *path, uint32_t family)
+{
+    const struct patch_agent_hook *plain = NULL;
+    for (size_t i = 0; i < view->count; i++) {
+        const struct patch_agent_hook *hook = &view->hooks[i];
+        if (!allocates(view, hook) || !is_malloc(hook->name) || strcmp(hook->path, path) != 0)
+            continue;
+        if (family_of(view, hook) == family)
+            return hook;
+        if (family_of(view, hook) == WIRE_AGENT_PLAIN)
+            plain = hook;
+    }
+    return plain;
+}
+
+/* Has the object an operator new of its own? */
+static bool has_new(const struct view *view, const char *path)
 {
     static const char *const beginnings[] = {"_Zn", "tc_new", "mi_new"};
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < view->count; i++)
         for (size_t j = 0; j < sizeof beginnings / sizeof *beginnings; j++)
-            if (strncmp(hooks[i].name, beginnings[j], strlen(beginnings[j])) == 0 &&
-                strcmp(hooks[i].path, path) == 0)
+            if (allocates(view, &view->hooks[i]) &&
+                strncmp(view->hooks[i].name, beginnings[j], strlen(beginnings[j])) == 0 &&
+                strcmp(view->hooks[i].path, path) == 0)
                 return true;
     return false;
 }
 
-static bool read_hook(pid_t pid, uint64_t address, struct wire_hook *hook)
+/* Run-time address; 0: the object has no such function. */
+static uint64_t found(const struct view *view, const char *path, const char *name)
 {
-    struct iovec local = {hook, sizeof *hook}, remote = {(void *)(uintptr_t)address, sizeof *hook};
-    return process_vm_readv(pid, &local, 1, &remote, 1, 0) == (ssize_t)sizeof *hook;
+    for (size_t i = 0; name != NULL && i < view->count; i++)
+        if (view->hooks[i].state == PATCH_AGENT_FOUND && strcmp(view->hooks[i].name, name) == 0 &&
+            strcmp(view->hooks[i].path, path) == 0)
+            return view->hooks[i].address;
+    return 0;
 }
 
-static void set(uint64_t *word, uint64_t value)
-{
-    __atomic_store_n(word, value, __ATOMIC_RELEASE);
-}
-
-/* The mapping that the function lies in becomes a layer. The target reads it meanwhile: never a function beside an allocator that is not its own. */
-static bool make(const struct collect_agent_file *file, pid_t pid, const struct patch_agent_hook *hook,
-                 struct wire_agent_layer *layer)
+/* 0: it cannot be had. */
+static uint64_t body_of(pid_t pid, const struct patch_agent_hook *hook)
 {
     struct wire_hook inside;
+    struct iovec local = {&inside, sizeof inside}, remote = {(void *)(uintptr_t)hook->slot, sizeof inside};
+    if (hook->state != PATCH_AGENT_HOOKED ||
+        process_vm_readv(pid, &local, 1, &remote, 1, 0) != (ssize_t)sizeof inside)
+        return 0;
+    return inside.function == hook->address ? inside.body : 0;
+}
+
+static void fill(const struct view *view, pid_t pid, const struct patch_agent_hook *hook,
+                 struct wire_agent_layer *layer)
+{
+    const struct patch_agent_hook *allocator = malloc_of(view, hook->path, family_of(view, hook));
+    layer->family = family_of(view, hook);
+    if (allocator == NULL)
+        return;
+    if (has_new(view, hook->path))
+        layer->plain_new = body_of(pid, allocator);
+    if (!view->wish->sizes)
+        return;
+    const char *name = collect_agent_functions_usable_size(family_of(view, allocator));
+    layer->usable_size = found(view, hook->path, name);
+    if (family_of(view, allocator) == WIRE_AGENT_PLAIN && found(view, hook->path, COLLECT_AGENT_GLIBC)) {
+        layer->header_bytes = GLIBC_HEADER;
+        layer->mapped_bytes = GLIBC_MAPPED;
+    }
+}
+
+static const struct wire_agent_module *module_at(const struct collect_agent_file *file, uint64_t address)
+{
     for (uint32_t i = 0; i < file->module_count; i++)
-        if (hook->address >= file->modules[i].start && hook->address < file->modules[i].end) {
-            if (!read_hook(pid, hook->slot, &inside) || inside.function != hook->address)
-                return false;
-            if (layer->start != file->modules[i].start)
-                set(&layer->plain_new, 0);
-            set(&layer->start, file->modules[i].start);
-            set(&layer->end, file->modules[i].end);
-            set(&layer->plain_new, inside.body);
-            return true;
-        }
+        if (address >= file->modules[i].start && address < file->modules[i].end)
+            return &file->modules[i];
+    return NULL;
+}
+
+/* Of modules that are gone: no address is in them any more. */
+static void close_gone(const struct collect_agent_file *file, struct wire_agent_process *process,
+                       uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct wire_agent_layer *layer = &process->layers[i];
+        const struct wire_agent_module *module = module_at(file, layer->start);
+        if (module == NULL || module->start != layer->start || module->end != layer->end)
+            __atomic_store_n(&layer->start, layer->end, __ATOMIC_RELEASE);
+    }
+}
+
+static struct wire_agent_layer *layer_at(struct wire_agent_process *process, uint32_t count, uint64_t address,
+                                         uint32_t family)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (address >= process->layers[i].start && address < process->layers[i].end &&
+            process->layers[i].family == family)
+            return &process->layers[i];
+    return NULL;
+}
+
+/* Another object may have come to the very place of one that is gone. */
+static bool keep(struct wire_agent_layer *there, const struct wire_agent_layer *layer)
+{
+    if (there->plain_new == layer->plain_new && there->usable_size == layer->usable_size)
+        return true;
+    __atomic_store_n(&there->start, there->end, __ATOMIC_RELEASE);
     return false;
 }
 
-void collect_agent_layers(const struct collect_agent_file *file, uint32_t region, pid_t pid,
-                          const struct patch_agent *agent)
+static uint32_t add_layer(struct wire_agent_process *process, uint32_t count,
+                          const struct wire_agent_layer *layer)
+{
+    if ((layer->plain_new == 0 && layer->usable_size == 0) || count == WIRE_AGENT_LAYERS)
+        return count;
+    process->layers[count] = *layer;
+    __atomic_store_n(&process->layer_count, count + 1, __ATOMIC_RELEASE);
+    return count + 1;
+}
+
+const char *collect_agent_layers(const struct collect_agent_file *file, uint32_t region, pid_t pid,
+                                 const struct patch_agent *agent,
+                                 const struct collect_agent_layers_wish *wish)
 {
     struct wire_agent_process *process = collect_agent_file_process(file, region);
-    const struct patch_agent_hook *hooks;
-    size_t count = patch_agent_hooks(agent, &hooks);
-    uint32_t made = 0;
-    for (size_t i = 0; i < count && made < WIRE_AGENT_LAYERS; i++)
-        if (hooks[i].state == PATCH_AGENT_HOOKED && is_malloc(hooks[i].name) &&
-            has_new(hooks, count, hooks[i].path))
-            made += make(file, pid, &hooks[i], &process->layers[made]);
-    __atomic_store_n(&process->layer_count, made, __ATOMIC_RELEASE);
+    struct view view = {.wish = wish};
+    const char *unknown = NULL;
+    view.count = patch_agent_hooks(agent, &view.hooks);
+    uint32_t count = process->layer_count < WIRE_AGENT_LAYERS ? process->layer_count : WIRE_AGENT_LAYERS;
+    close_gone(file, process, count);
+    for (size_t i = 0; i < view.count; i++) {
+        const struct patch_agent_hook *hook = &view.hooks[i];
+        const struct wire_agent_module *module = module_at(file, hook->address);
+        if (!allocates(&view, hook) || hook->state != PATCH_AGENT_HOOKED || module == NULL)
+            continue;
+        struct wire_agent_layer layer = {.start = module->start, .end = module->end};
+        fill(&view, pid, hook, &layer);
+        if (wish->sizes && layer.usable_size == 0)
+            unknown = hook->path;
+        struct wire_agent_layer *there = layer_at(process, count, hook->address, layer.family);
+        if (there == NULL || !keep(there, &layer))
+            count = add_layer(process, count, &layer);
+    }
+    return unknown;
 }

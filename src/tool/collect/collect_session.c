@@ -222,6 +222,7 @@ static int set_up_agent(struct collect_session *session, struct base_error *erro
     const struct collect_options *options = &session->options;
     struct collect_agent_options wish = {.memory = options->agent_memory,
                                          .sample_bytes = options->heap_sample_bytes,
+                                         .overhead = options->heap_overhead,
                                          .follow = options->follow,
                                          .untold = options->no_time};
     if (session->calls) {

@@ -19,6 +19,7 @@
 #include "collect_calls_image.h"
 #include "collect_event.h"
 #include "profile.h"
+#include "profile_heap.h"
 
 enum collect_mode { COLLECT_LAUNCH, COLLECT_ATTACH, COLLECT_SYSTEM, COLLECT_CGROUP };
 
@@ -36,8 +37,9 @@ struct collect_options {
     struct collect_calls_wish wish; /* which */
     bool heap;                      /* count memory; of the same two */
     uint64_t heap_sample_bytes;     /* 0: every block */
-    uint64_t agent_memory;          /* of a process, bytes; 0: the default */
-    bool user_only;                 /* --time=user */
+    enum profile_heap_overhead heap_overhead;
+    uint64_t agent_memory; /* of a process, bytes; 0: the default */
+    bool user_only;        /* --time=user */
     bool kernel_frames;
     bool follow; /* children by fork */
     bool timeline;

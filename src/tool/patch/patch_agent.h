@@ -38,6 +38,7 @@ struct patch_agent_function {
     struct patch_function_wish wish;
     uint64_t handler; /* offset in the agent's image */
     uint64_t cookie;  /* wire_hook.cookie */
+    bool only_found;  /* it is not hooked: where it is, is told (PATCH_AGENT_FOUND) */
 };
 
 /* The functions and, of each file that was looked at, where they are. */
@@ -95,6 +96,7 @@ int patch_agent_update(struct patch_agent *agent, struct patch_helper *helper, b
 
 enum patch_agent_state {
     PATCH_AGENT_HOOKED,
+    PATCH_AGENT_FOUND,
     PATCH_AGENT_REFUSED, /* reason */
     PATCH_AGENT_GONE     /* its object was unmapped */
 };

@@ -39,16 +39,22 @@ static int no_memory(struct base_error *error)
 
 /* --- 1. collect --- */
 
-static int refuse(struct setting *setting, const struct patch_agent_hook *hook, enum patch_reason reason)
+static int add(struct setting *setting, const struct patch_agent_hook *hook, enum patch_agent_state state,
+               enum patch_reason reason)
 {
     struct patch_agent *agent = setting->agent;
     if (!base_array_room(agent->hooks, agent->hook_count, agent->hook_capacity))
         return no_memory(setting->error);
     struct patch_agent_hook *added = &agent->hooks[agent->hook_count++];
     *added = *hook;
-    added->state = PATCH_AGENT_REFUSED;
+    added->state = (uint8_t)state;
     added->reason = (uint8_t)reason;
     return BASE_OK;
+}
+
+static int refuse(struct setting *setting, const struct patch_agent_hook *hook, enum patch_reason reason)
+{
+    return add(setting, hook, PATCH_AGENT_REFUSED, reason);
 }
 
 /* What stands there: the file's bytes, or somebody's jump over them, which then moves alone. 0: neither. */
@@ -120,6 +126,8 @@ static int collect_function(struct setting *setting, const struct patch_agent_ob
                                     .path = object->path};
     if (hook.address < object->start || hook.address >= object->end || is_known(setting->agent, hook.address))
         return BASE_OK;
+    if (setting->agent->plans->functions[function->wish].only_found && !function->resolver)
+        return add(setting, &hook, PATCH_AGENT_FOUND, PATCH_FINE);
     if (function->reason != PATCH_FINE)
         return refuse(setting, &hook, function->reason);
     if (patch_agent_read(setting->access, hook.address, live, function->length) < 0)

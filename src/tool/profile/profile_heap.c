@@ -35,3 +35,19 @@ uint32_t profile_heap_find(const struct profile *profile, enum profile_heap whic
             return i;
     return 0;
 }
+
+static const char *const overheads[] = {"none", "include", "delta", "mixed"};
+
+const char *profile_heap_overhead_name(enum profile_heap_overhead overhead)
+{
+    return overheads[overhead];
+}
+
+enum profile_heap_overhead profile_heap_overhead(const struct profile *profile)
+{
+    const char *name = profile_meta(profile, "heap_overhead");
+    for (int i = PROFILE_HEAP_INCLUDE; name && i <= PROFILE_HEAP_MIXED; i++)
+        if (!strcmp(name, overheads[i]))
+            return (enum profile_heap_overhead)i;
+    return PROFILE_HEAP_REQUESTED;
+}

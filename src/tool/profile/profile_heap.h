@@ -8,6 +8,8 @@
  *   heap.temporary    blocks released before the next allocation of the same thread
  *   heap.live.age     how long each stack has had live blocks without a break, at the end
  *
+ * Bytes are what the profile's meta heap_overhead says (enum profile_heap_overhead); without it, what was asked for.
+ *
  * The `samples` of their cells are blocks, of heap.total all of them. A resized block counts as a new one.
  * Context: tool. */
 #ifndef PROFILE_HEAP_H
@@ -27,6 +29,17 @@ enum profile_heap {
     PROFILE_HEAP_AGE,
     PROFILE_HEAP_COUNTERS,
 };
+
+/* What of a block is counted. */
+enum profile_heap_overhead {
+    PROFILE_HEAP_REQUESTED, /* what was asked for */
+    PROFILE_HEAP_INCLUDE,   /* what the allocator took for it: its usable size and its header */
+    PROFILE_HEAP_DELTA,     /* what it took beyond what was asked for */
+    PROFILE_HEAP_MIXED,     /* not the same in the recordings that were merged */
+};
+/* As --heap-overhead and meta have it: "none", "include", "delta"; "mixed". */
+const char *profile_heap_overhead_name(enum profile_heap_overhead overhead);
+enum profile_heap_overhead profile_heap_overhead(const struct profile *profile);
 
 /* The counter, made when new; 0 when memory ran out. `exact`: every block was seen, none was only sampled. */
 uint32_t profile_heap_counter(struct profile *profile, enum profile_heap which, bool exact);

@@ -6,6 +6,7 @@
 
 #include "base_array.h"
 #include "base_text.h"
+#include "profile_heap.h"
 #include "profile_private.h"
 #include "profile_timeline.h"
 #include "wire_loss.h"
@@ -685,6 +686,18 @@ static void keep_if_alike(struct finish *finish, const char *key)
         profile_set_meta(finish->into, key, first);
 }
 
+/* Recordings without memory have none, and no say. */
+static void settle_overhead(struct finish *finish, const char *key)
+{
+    const char *all = NULL;
+    for (uint32_t i = 1; i <= finish->origins; i++) {
+        const char *value = value_of(finish, i, key);
+        if (value)
+            all = all && strcmp(all, value) ? profile_heap_overhead_name(PROFILE_HEAP_MIXED) : value;
+    }
+    profile_set_meta(finish->into, key, all);
+}
+
 static void settle(struct finish *finish, const char *key)
 {
     size_t length = strlen(key);
@@ -695,6 +708,8 @@ static void settle(struct finish *finish, const char *key)
         sum_up(finish, key, needs_all);
     else if (!strcmp(key, "start_time"))
         find_start(finish, key);
+    else if (!strcmp(key, "heap_overhead"))
+        settle_overhead(finish, key);
     else if (length > 7 && !strcmp(key + length - 7, "_notice"))
         join(finish, key);
     else

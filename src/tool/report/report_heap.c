@@ -68,7 +68,12 @@ void report_heap_text(struct base_text *out, const struct profile *profile, cons
                       bool ascii)
 {
     const int64_t *sums = heap->sums;
-    base_text_add(out, heap->exact ? "heap: " : "heap, sampled: ");
+    static const char *const overheads[] = {[PROFILE_HEAP_INCLUDE] = ", with overhead",
+                                            [PROFILE_HEAP_DELTA] = ", overhead alone",
+                                            [PROFILE_HEAP_MIXED] = ", overhead mixed"};
+    enum profile_heap_overhead overhead = profile_heap_overhead(profile);
+    base_text_add(out, heap->exact ? "heap" : "heap, sampled");
+    base_text_addf(out, "%s: ", overhead ? overheads[overhead] : "");
     report_text_value(out, "bytes", sums[PROFILE_HEAP_TOTAL], ascii);
     base_text_add(out, " in ");
     add_blocks(out, sums[PROFILE_HEAP_COUNT]);

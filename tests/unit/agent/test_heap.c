@@ -521,7 +521,7 @@ static void test_new(void **state)
     malloc_function *hooked =
         (malloc_function *)agent_rig_hook(&rig, "agent_entry_new", (void *)throwing_body);
     rig.process->layers[0] =
-        (struct wire_agent_layer){(uint64_t)hooked, (uint64_t)hooked + 1, 0, (uint64_t)plain_new, 0, 0};
+        (struct wire_agent_layer){(uint64_t)hooked, (uint64_t)hooked + 1, 0, (uint64_t)plain_new, 0, 0, 0};
     rig.process->layer_count = 1;
     void *block;
     call_new(hooked, 10, &block);
@@ -859,7 +859,7 @@ static void test_overhead(void **state)
 {
     (void)state;
     rig.process->layers[0] = (struct wire_agent_layer){
-        (uint64_t)hooked_malloc, (uint64_t)hooked_malloc + 1, (uint64_t)usable, 0, 8, 0};
+        (uint64_t)hooked_malloc, (uint64_t)hooked_malloc + 1, (uint64_t)usable, 0, 8, 0, 0};
     rig.process->layer_count = 1;
     rig.control->flags = WIRE_AGENT_INCLUDE;
     hooked_free(hooked_malloc(40));

@@ -422,6 +422,7 @@ static struct profile *described(const char *host, const char *name, const char 
     profile_set_meta(a.profile, "target_cpu_ns", "9");
     profile_set_meta(a.profile, "overhead_births", more ? "3" : NULL);
     profile_set_meta(a.profile, "rate_hz", more ? "499" : "999");
+    profile_set_meta(a.profile, "heap_overhead", more ? "include" : "none");
     profile_set_meta(a.profile, "rate_notice", more ? "slow here" : "slow there");
     if (more)
         profile_set_meta(a.profile, "complete", "1");
@@ -442,6 +443,7 @@ static void meta_is_settled(void **state)
     assert_string_equal(meta_of(all, "overhead_births"), "3");
     assert_string_equal(meta_of(all, "overhead_tool_cpu_ns"), "(none)");
     assert_string_equal(meta_of(all, "rate_hz"), "(none)");
+    assert_string_equal(meta_of(all, "heap_overhead"), "mixed");
     assert_string_equal(meta_of(all, "complete"), "(none)");
     assert_string_equal(meta_of(all, "recorder_pid"), "(none)");
     assert_string_equal(meta_of(all, "rate_notice"), "east: slow here; west: slow there");
@@ -462,6 +464,7 @@ static void origins_have_names_of_their_own(void **state)
     assert_string_equal(profile_origin(all, 2, "name"), "b");
     assert_string_equal(meta_of(all, "hostname"), "same");
     assert_string_equal(meta_of(all, "complete"), "1");
+    assert_string_equal(meta_of(all, "heap_overhead"), "include");
     profile_free(all);
 }
 
