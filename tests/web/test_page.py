@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -288,6 +289,22 @@ def candidates_agree_with_tally_candidates(context):
         near(context, got[row["function"]]["whole, at best"].split(" ")[0], f"{row['bound']['value']:.2f}×", f"bound of {row['function']}")
         compared += 1
     context.check(compared >= 3, f"only {compared} functions were compared")
+
+
+@case
+def candidates_are_the_program_s(context):
+    """Neither the kernel's functions, of which the first profile has one, nor Tally's own, which a library becomes in the second."""
+    for agent in (False, True):
+        profile = made(context, "plain")
+        if agent:
+            with contextlib.closing(sqlite3.connect(profile)) as base, base:
+                base.execute("UPDATE data_strings SET text = '[tally-agent]' WHERE text = 'libsort.so.1'")
+        page = export(context, profile)
+        found = browse(context, step("open"), step("go", file=page, hash="candidates"), step("rows", of=".table"))
+        document = report(context, "candidates", "--limit", "0%", profile)
+        wanted = {(row["function"], row["image"]) for part in ("rows", "calls_unknown") for row in document[part]}
+        context.equal({(row["function"], row["file"]) for row in found[2] or []}, wanted, f"candidates, {agent}")
+        context.equal(("quick_sort", "libsort.so.1") in wanted, not agent, f"the library's, {agent}")
 
 
 @case

@@ -4,7 +4,8 @@ import type { Counter, FlatDocument, ProfileData } from "./data";
 
 /** enum export_kind of src/tool/export/export_frames.h */
 export const Kind = { NAMED: 1, GENERATED: 2, INLINED: 3, NAMELESS: 4, SPECIAL: 5, UNKNOWN: 6, SIGNAL: 7, CUT: 8 };
-const KERNEL_IMAGE = 3;
+/** enum profile_image_kind and PROFILE_AGENT_IMAGE of src/tool/profile/profile.h */
+const KERNEL_IMAGE = 3, AGENT_IMAGE = "[tally-agent]";
 
 export interface Interval {
   share: number;
@@ -122,12 +123,14 @@ export class Model {
     return this.counters.includes(index) ? index : this.preferred();
   }
 
-  isKernel(fn: number): boolean {
-    return this.data.images[this.data.functions.image[fn]]?.kind === KERNEL_IMAGE;
-  }
-
   isCode(fn: number): boolean {
     return this.data.functions.kind[fn] < Kind.SIGNAL;
+  }
+
+  /** Is it the program's, so that it could run elsewhere? As can_move of src/tool/report/report_candidates.c. */
+  isMovable(fn: number): boolean {
+    const { kind, image } = this.data.functions;
+    return kind[fn] < Kind.SPECIAL && this.data.images[image[fn]].kind !== KERNEL_IMAGE && this.imageNames[fn] !== AGENT_IMAGE;
   }
 
   /** "name" of an ELF function before others of that name. -1: there is none. */

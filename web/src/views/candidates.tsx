@@ -69,9 +69,9 @@ export function CandidatesView(props: { context: Context }) {
   const speedAt = Math.min(Math.max(Number(options.k ?? SPEEDUPS.length - 1), 0), SPEEDUPS.length - 1);
   const costAt = Math.min(Math.max(Number(options.t ?? 0), 0), COSTS.length - 1);
   const speedup = SPEEDUPS[speedAt] ?? Infinity, invoke = COSTS[costAt] ?? 0;
-  const time = context.unit === "ns";
-  const rows = useMemo(() => [...functions.list].filter((fn) => functions.total[fn] > 0).map((fn) => judge(context, fn, speedup, invoke)),
-                       [functions, speedup, invoke]);
+  const time = context.unit === "ns" && !context.sums.peak;
+  const rows = useMemo(() => [...functions.list].filter((fn) => functions.total[fn] > 0 && model.isMovable(fn))
+    .map((fn) => judge(context, fn, speedup, invoke)), [functions, speedup, invoke]);
   const best = useMemo(() => [...rows].filter((it) => it.share.share < 0.98).sort((a, b) => b.bound - a.bound).slice(0, 5), [rows]);
   const columns = useMemo((): Column<Candidate>[] => [
     { key: "bound", title: "whole, at best", hint: "how many times less the whole program takes", order: (it) => it.bound,
