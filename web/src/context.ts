@@ -15,9 +15,9 @@ export interface Context {
   sums: Sums;
   functions: FunctionSums;
   losses: LossesDocument | null;
-  old: Old | null;
+  old: Old | null; // of the same counter; null: there is none, or only some threads are looked at
   oldFile: string;
-  diff: DiffDocument | null;
+  diff: DiffDocument | null; // likewise, and functions are those of ELF
   annotated: Annotated[];
 }
 

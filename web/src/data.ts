@@ -117,6 +117,7 @@ export interface DiffRow {
 }
 
 export interface DiffDocument {
+  counter: string;
   rows: DiffRow[];
 }
 

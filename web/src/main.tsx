@@ -60,11 +60,13 @@ function useContext(loaded: Loaded): Context {
   const match = useMemo(() => (oldModel ? matchFunctions(model, oldModel) : null), [model, oldModel]);
   const sums = useMemo(() => model.sums(counter, threads), [model, counter, threads]);
   const functions = useMemo(() => model.functions(counter, threads, inlines), [model, counter, threads, inlines]);
+  // The threads of the earlier profile are others: what some of these did is compared with nothing.
   const old = useMemo((): Old | null => {
-    const same = oldModel ? oldModel.data.counters.findIndex((it) => it.name === model.counter(counter)?.name) + 1 : 0;
+    const same = oldModel && !threads ? oldModel.data.counters.findIndex((it) => it.name === model.counter(counter)?.name) + 1 : 0;
     return oldModel && match && same ? { model: oldModel, sums: oldModel.sums(same, null), fn: match } : null;
-  }, [oldModel, match, counter]);
-  return { model, place, counter, threads, inlines, sums, functions, old, losses: loaded.losses, diff: loaded.diff,
+  }, [oldModel, match, counter, threads]);
+  const diff = loaded.diff?.counter === model.counter(counter)?.name && !threads && !inlines ? loaded.diff : null;
+  return { model, place, counter, threads, inlines, sums, functions, old, losses: loaded.losses, diff,
            oldFile: oldModel?.data.file ?? "", annotated: loaded.annotated, unit: model.counter(counter)?.unit ?? "" };
 }
 

@@ -9,7 +9,6 @@
 #include "base_text.h"
 #include "cli_profile.h"
 #include "report_diff.h"
-#include "report_select.h"
 
 int cli_page_read_map(struct cli_page_wish *wish, const char *argument, struct base_error *error)
 {
@@ -49,6 +48,7 @@ void cli_page_free(struct cli_page *page)
         free((char *)(uintptr_t)page->documents[i].bytes);
     }
     free(page->documents);
+    report_select_free(&page->part);
     profile_free(page->against);
     *page = (struct cli_page){0};
 }
@@ -74,14 +74,14 @@ static int add_report(struct cli_page *page, const char *name, const struct prof
 
 struct hot {
     uint32_t function;
-    int64_t self, total;
+    struct report_figure self;
 };
 
 static int hottest_first(const void *left, const void *right)
 {
     const struct hot *a = left, *b = right;
-    if (a->self != b->self)
-        return a->self > b->self ? -1 : 1;
+    if (a->self.value != b->self.value)
+        return a->self.value > b->self.value ? -1 : 1;
     return (a->function > b->function) - (a->function < b->function);
 }
 
@@ -96,12 +96,12 @@ static struct hot *find_hot(const struct profile *profile, const struct report_s
     for (size_t i = 0; list && i < profile->cell_count; i++) {
         const struct profile_cell *cell = &profile->cells[i];
         uint32_t function = profile->addresses[profile->nodes[cell->node].address].function;
-        if (function && report_select_takes(selection, profile, cell) &&
-            __builtin_add_overflow(list[function].self, cell->value, &list[function].self))
-            list[function].self = INT64_MAX;
+        if (function && report_select_takes(selection, profile, cell))
+            report_select_add(selection, &list[function].self,
+                              &(struct report_figure){cell->value, cell->samples});
     }
     for (uint32_t i = 0; list && i < profile->function_count; i++)
-        if (list[i].self > 0)
+        if (list[i].self.value > 0)
             list[(*count)++] = list[i];
     if (list)
         qsort(list, *count, sizeof *list, hottest_first);
@@ -182,14 +182,34 @@ static int add_difference(struct cli_page *page, const struct profile *profile,
                           struct base_error *error)
 {
     const struct report_diff_run runs[] = {{page->against, wish->against}, {profile, options->file}};
-    struct report_diff_options view = {
-        .view = REPORT_DIFF_FUNCTIONS, .counter = options->counter, .fail_above = -1, .json = true};
+    struct report_diff_options view = {.view = REPORT_DIFF_FUNCTIONS,
+                                       .counter = options->counter,
+                                       .thread = options->thread,
+                                       .process = options->process,
+                                       .image = options->image,
+                                       .cpus = options->cpus,
+                                       .fail_above = -1,
+                                       .json = true};
     struct base_text text = {0};
     int code = report_diff_print(runs, 2, 1, &view, NULL, &text, error);
     if (code >= 0)
         code = add(page, "diff", &text, error);
     base_text_free(&text);
     return code;
+}
+
+/* The same part of the earlier profile, and what changed. */
+static int add_against(struct cli_page *page, const struct profile *profile,
+                       const struct report_options *options, const struct cli_page_wish *wish,
+                       struct base_error *error)
+{
+    int code = cli_profile_load(wish->against, true, options->debuginfod, &page->against, error);
+    if (code < 0)
+        return code;
+    code = report_select(page->against, options, &page->part, error);
+    if (code < 0)
+        return base_fail_context(error, code, "%s", wish->against);
+    return add_difference(page, profile, options, wish, error);
 }
 
 static int build(struct cli_page *page, const struct profile *profile, const struct report_options *options,
@@ -204,11 +224,7 @@ static int build(struct cli_page *page, const struct profile *profile, const str
         code = add_report(page, "losses", profile, &view, error);
     if (code >= 0 && wish->annotated)
         code = add_hot(page, profile, &view, wish, error);
-    if (code >= 0 && wish->against)
-        code = cli_profile_load(wish->against, true, options->debuginfod, &page->against, error);
-    if (code >= 0 && wish->against)
-        code = add_difference(page, profile, options, wish, error);
-    return code;
+    return code >= 0 && wish->against ? add_against(page, profile, options, wish, error) : code;
 }
 
 int cli_page_build(struct cli_page *page, const struct profile *profile, const struct report_options *options,
@@ -224,5 +240,7 @@ int cli_page_build(struct cli_page *page, const struct profile *profile, const s
     export->document_count = page->count;
     export->against = page->against;
     export->against_file = wish->against;
+    export->against_part = (struct export_part){page->part.threads, page->part.images, page->part.cpus};
+    export->against_counter = options->counter ? page->part.counter : 0;
     return BASE_OK;
 }

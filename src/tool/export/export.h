@@ -59,6 +59,8 @@ struct export_options {
     size_t document_count;
     const struct profile *against; /* NULL, or an earlier one that differences are drawn to */
     const char *against_file;
+    struct export_part against_part; /* of it; its threads, images and counters have other numbers */
+    uint16_t against_counter;
 };
 
 /* Was the page there when this program was built? Without it EXPORT_HTML fails. */

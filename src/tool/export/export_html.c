@@ -114,9 +114,11 @@ static bool put_all(struct export_job *job)
     const struct export_options *options = job->options;
     bool done = put_profile(job, "profile", job->profile, options);
     if (done && options->against) {
-        /* threads and images of the other profile have other numbers, and its counters too: all of it is there */
-        struct export_options all = {.creator = options->creator, .file = options->against_file};
-        done = put_profile(job, "against", options->against, &all);
+        struct export_options against = {.part = options->against_part,
+                                         .counter = options->against_counter,
+                                         .creator = options->creator,
+                                         .file = options->against_file};
+        done = put_profile(job, "against", options->against, &against);
     }
     for (size_t i = 0; done && i < options->document_count; i++)
         done = put_document(job, &options->documents[i]);
