@@ -15,13 +15,14 @@ enum { LEAST = 1000 }; /* a place has at least that part of everything */
 
 struct site {
     uint32_t parent, frame;
-    int64_t value;
+    struct export_figure held;
     uint32_t first, next; /* children, in any order */
 };
 
 struct massif {
     struct export_job *job;
     const struct export_tree *tree;
+    uint16_t counter; /* of the picture */
     const struct export_figure *self;
     struct site *sites; /* 0 is the root */
     size_t count, capacity;
@@ -33,6 +34,11 @@ struct massif {
 static void text(struct massif *massif, const char *string)
 {
     export_output_text(massif->job->output, string);
+}
+
+static void add(const struct massif *massif, struct export_figure *sum, const struct export_figure *more)
+{
+    export_tree_add(massif->job->profile, massif->counter, sum, more);
 }
 
 /* --- the tree, inside out --- */
@@ -54,14 +60,14 @@ static uint32_t site_of(struct massif *massif, uint32_t parent, uint32_t frame)
 
 static bool add_stack(struct massif *massif, uint32_t leaf)
 {
-    int64_t value = massif->self[leaf].value;
+    const struct export_figure *held = &massif->self[leaf];
     uint32_t at = 0;
-    massif->sites[0].value += value;
+    add(massif, &massif->sites[0].held, held);
     for (uint32_t branch = leaf; branch; branch = massif->tree->branches[branch].parent) {
         at = site_of(massif, at, massif->tree->branches[branch].frame);
         if (at == BASE_MAP_NONE)
             return false;
-        massif->sites[at].value += value;
+        add(massif, &massif->sites[at].held, held);
     }
     return true;
 }
@@ -85,8 +91,8 @@ static int largest_first(const void *left, const void *right, void *context)
 {
     const struct site *sites = context, *a = &sites[*(const uint32_t *)left],
                       *b = &sites[*(const uint32_t *)right];
-    if (a->value != b->value)
-        return a->value > b->value ? -1 : 1;
+    if (a->held.value != b->held.value)
+        return a->held.value > b->held.value ? -1 : 1;
     return (a > b) - (a < b);
 }
 
@@ -117,12 +123,12 @@ static void write_place(struct massif *massif, const struct site *site)
 
 struct rest { /* what is too small */
     size_t places;
-    int64_t value;
+    struct export_figure held;
 };
 
 static bool shows(const struct massif *massif, uint32_t site)
 {
-    return massif->sites[site].value >= massif->sites[0].value / LEAST;
+    return massif->sites[site].held.value >= massif->sites[0].held.value / LEAST;
 }
 
 static void write_site(struct massif *massif, uint32_t number, size_t depth, size_t children)
@@ -132,7 +138,7 @@ static void write_site(struct massif *massif, uint32_t number, size_t depth, siz
     text(massif, "n");
     export_output_unsigned(massif->job->output, children);
     text(massif, ": ");
-    export_output_integer(massif->job->output, site->value);
+    export_output_integer(massif->job->output, site->held.value);
     text(massif, number ? " " : " (heap allocation functions) malloc/new/new[], --alloc-fns, etc.");
     if (number)
         write_place(massif, site);
@@ -143,7 +149,7 @@ static void write_rest(struct massif *massif, const struct rest *rest, size_t de
 {
     indent(massif, depth);
     text(massif, "n0: ");
-    export_output_integer(massif->job->output, rest->value);
+    export_output_integer(massif->job->output, rest->held.value);
     text(massif, " in ");
     export_output_unsigned(massif->job->output, rest->places);
     text(massif, " places, all below a thousandth of everything\n");
@@ -160,12 +166,12 @@ struct pending {
 static size_t open_site(struct massif *massif, uint32_t number, size_t depth, struct pending **stack,
                         size_t *waiting, size_t *capacity)
 {
-    struct rest rest = {0, 0};
+    struct rest rest = {0};
     size_t count = 0;
     for (uint32_t child = massif->sites[number].first; child; child = massif->sites[child].next) {
         if (!shows(massif, child)) {
             rest.places++;
-            rest.value += massif->sites[child].value;
+            add(massif, &rest.held, &massif->sites[child].held);
             continue;
         }
         if (!base_array_room(massif->order, count, massif->order_capacity))
@@ -225,12 +231,12 @@ static void write_head(struct massif *massif, unsigned number, uint64_t time_ms,
 static bool write_picture(struct massif *massif, unsigned number, uint64_t time_ms, enum profile_heap which,
                           struct export_figure *self)
 {
-    uint32_t counter = profile_heap_find(massif->job->profile, which);
-    export_tree_figures(massif->tree, (uint16_t)counter, self, NULL);
+    massif->counter = (uint16_t)profile_heap_find(massif->job->profile, which);
     massif->self = self;
+    export_tree_figures(massif->tree, massif->counter, self, NULL);
     if (!turn_round(massif))
         return false;
-    write_head(massif, number, time_ms, massif->sites[0].value,
+    write_head(massif, number, time_ms, massif->sites[0].held.value,
                which == PROFILE_HEAP_PEAK ? "peak" : "detailed");
     return write_sites(massif);
 }

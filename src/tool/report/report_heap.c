@@ -1,20 +1,15 @@
 #include "report_heap.h"
 
+#include "report_select.h"
 #include "report_text.h"
 
 static void add_cells(const struct profile *profile, enum profile_heap which, struct report_heap *heap)
 {
     uint32_t counter = profile_heap_find(profile, which);
-    int64_t *sum = &heap->sums[which];
-    for (size_t i = 0; counter && i < profile->cell_count; i++) {
-        const struct profile_cell *cell = &profile->cells[i];
-        if (cell->counter != counter)
-            continue;
-        if (profile->counters[counter].combine == PROFILE_PEAK)
-            *sum = cell->value > *sum ? cell->value : *sum;
-        else if (__builtin_add_overflow(*sum, cell->value, sum))
-            *sum = INT64_MAX;
-    }
+    bool peak = profile->counters[counter].combine == PROFILE_PEAK;
+    for (size_t i = 0; counter && i < profile->cell_count; i++)
+        if (profile->cells[i].counter == counter)
+            report_select_combine(peak, &heap->sums[which], profile->cells[i].value);
 }
 
 static void find_peak(const struct profile *profile, struct report_heap *heap)

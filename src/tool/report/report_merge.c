@@ -61,14 +61,6 @@ static struct report_place place_of(const struct profile *profile, uint32_t inde
     return place;
 }
 
-void report_merge_beside(const struct report_beside *beside, int64_t *sum, int64_t value)
-{
-    if (!beside->peak)
-        *sum += value;
-    else if (value > *sum)
-        *sum = value;
-}
-
 static bool leaf(void *context, struct report_frame *frames, size_t depth, const struct report_figure *self)
 {
     struct report_merge *merge = context;
@@ -76,8 +68,8 @@ static bool leaf(void *context, struct report_frame *frames, size_t depth, const
     const struct report_frame *frame = &frames[depth - 1];
     report_select_add(&merge->context->selection, &merge->branches[frame->slot].self, self);
     for (size_t i = 0; i < merge->beside_count; i++)
-        report_merge_beside(&merge->beside[i], &merge->branches[frame->slot].beside[i],
-                            merge->beside[i].figures[frame->node].value);
+        report_select_combine(merge->beside[i].peak, &merge->branches[frame->slot].beside[i],
+                              merge->beside[i].figures[frame->node].value);
     if (!merge->want_places)
         return true;
     if (!base_array_room(merge->places, merge->place_count, merge->place_capacity))

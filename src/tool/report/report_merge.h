@@ -55,9 +55,6 @@ struct report_merge {
 int report_merge_build(struct report_context *context, struct report_merge *merge);
 void report_merge_free(struct report_merge *merge);
 
-/* Adds a value of a further counter as it combines. */
-void report_merge_beside(const struct report_beside *beside, int64_t *sum, int64_t value);
-
 /* The first place of a branch; they lie together up to another branch or place_count. */
 size_t report_merge_places(const struct report_merge *merge, uint32_t branch);
 

@@ -52,8 +52,8 @@ static int choose(struct paths *paths)
         paths->past |= !below;
         report_select_add(&context->selection, &paths->hidden, self);
         for (size_t b = 0; b < paths->merge.beside_count; b++)
-            report_merge_beside(&paths->merge.beside[b], &paths->hidden_beside[b],
-                                branches[paths->order[i]].beside[b]);
+            report_select_combine(paths->merge.beside[b].peak, &paths->hidden_beside[b],
+                                  branches[paths->order[i]].beside[b]);
     }
     return 0;
 }

@@ -314,14 +314,20 @@ bool report_select_filtered(const struct report_selection *selection)
     return selection->threads || selection->images || selection->cpus;
 }
 
+void report_select_combine(bool peak, int64_t *sum, int64_t more)
+{
+    if (peak)
+        *sum = more > *sum ? more : *sum;
+    else if (__builtin_add_overflow(*sum, more, sum))
+        *sum = more < 0 ? INT64_MIN : INT64_MAX;
+}
+
 void report_select_add(const struct report_selection *selection, struct report_figure *sum,
                        const struct report_figure *more)
 {
-    sum->samples += more->samples;
-    if (!selection->peak)
-        sum->value += more->value;
-    else if (more->value > sum->value)
-        sum->value = more->value;
+    if (__builtin_add_overflow(sum->samples, more->samples, &sum->samples))
+        sum->samples = UINT64_MAX;
+    report_select_combine(selection->peak, &sum->value, more->value);
 }
 
 /* Samples may weigh differently (the rate was lowered half-way). Then fewer samples than their number carry the evidence:

@@ -42,7 +42,8 @@ bool report_select_takes_edge(const struct report_selection *selection, const st
                               const struct profile_edge *edge);
 bool report_select_filtered(const struct report_selection *selection);
 
-/* Adds as the counter combines: a sum, or the largest of peaks. */
+/* Adds as the counter combines: a sum, which stops at the ends of what numbers can hold, or the largest of peaks. */
+void report_select_combine(bool peak, int64_t *sum, int64_t more);
 void report_select_add(const struct report_selection *selection, struct report_figure *sum,
                        const struct report_figure *more);
 

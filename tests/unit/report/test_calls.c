@@ -11,6 +11,7 @@
 
 #include "base_map.h"
 #include "check_json.h"
+#include "profile_heap.h"
 #include "report_calls.h"
 #include "report_candidates.h"
 #include "sample_profile.h"
@@ -494,6 +495,36 @@ static void sums_stop_at_the_top(void **state)
     profile_free(s.profile);
 }
 
+/* Of memory, as a file that lies may have it: every view adds up what no number holds. */
+static void values_stop_at_the_ends(void **state)
+{
+    (void)state;
+    for (int sign = -1; sign <= 1; sign += 2) {
+        struct sample_profile s = sample_profile_new();
+        uint32_t mainly = sample_profile_function(&s, s.program, "main", 0x100, NULL, 0);
+        uint32_t work = sample_profile_function(&s, s.program, "work", 0x200, NULL, 0);
+        const uint32_t stack[] = {mainly, work};
+        for (int which = 0; which < PROFILE_HEAP_COUNTERS; which++) {
+            uint16_t counter = (uint16_t)profile_heap_counter(s.profile, (enum profile_heap)which, true);
+            for (uint32_t node = 0; node < 4; node++)
+                profile_count(s.profile, profile_stack(s.profile, stack + node % 2, NULL, 2 - node % 2),
+                              s.threads[node / 2], 0, counter, sign * INT64_MAX, UINT64_MAX);
+        }
+        static const enum report_view views[] = {REPORT_FLAT,  REPORT_GRAPH, REPORT_TREE,
+                                                 REPORT_PATHS, REPORT_LEAKS, REPORT_PEAK};
+        for (size_t i = 0; i < 2 * sizeof views / sizeof *views; i++) {
+            struct report_options options = {.view = views[i / 2], .json = i % 2};
+            char *text = sample_profile_report(s.profile, &options);
+            assert_true(!options.json || !check_json(text));
+            if (options.view == REPORT_LEAKS && sign > 0)
+                expect_in(text,
+                          options.json ? "\"blocks\": 9223372036854775807" : "8.00 EiB live in 9.2 E blocks");
+            free(text);
+        }
+        profile_free(s.profile);
+    }
+}
+
 /* A file of the program's may have any name but this one; what counts memory is a cost, whatever it calls is not. */
 static void the_agent_is_no_candidate(void **state)
 {
@@ -538,6 +569,7 @@ int main(void)
         cmocka_unit_test(refused),
         cmocka_unit_test(profiles_with_little),
         cmocka_unit_test(sums_stop_at_the_top),
+        cmocka_unit_test(values_stop_at_the_ends),
         cmocka_unit_test(the_agent_is_no_candidate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
