@@ -15,9 +15,9 @@
 #include "collect_agent_file.h"
 #include "collect_agent_functions.h"
 #include "collect_agent_layers.h"
-#include "collect_agent_listen.h"
 #include "collect_agent_modules.h"
 #include "collect_heap.h"
+#include "collect_listen.h"
 #include "collect_record.h"
 #include "elf_maps.h"
 #include "patch_agent.h"
@@ -62,7 +62,7 @@ struct collect_agent {
     struct patch_agent_function *functions;
     size_t function_count, allocator_count;
     struct patch_agent_plans *plans;
-    struct collect_agent_listener *listener;
+    struct collect_listen *listener;
     struct collect_agent_cookies cookies;
     struct collect_heap heap;
     struct family **families;
@@ -134,7 +134,7 @@ int collect_agent_new(const struct collect_agent_options *options, struct collec
     if (result == BASE_OK)
         result = make_plans(agent, error);
     if (result == BASE_OK)
-        result = collect_agent_listener_new(processes->start_ns, &agent->listener, error);
+        result = collect_listen_new(processes->start_ns, &agent->listener, error);
     if (result == BASE_OK)
         result = collect_heap_init(&agent->heap, agent->profile, options->sample_bytes, error);
     if (result == BASE_OK)
@@ -147,14 +147,25 @@ int collect_agent_new(const struct collect_agent_options *options, struct collec
     return BASE_OK;
 }
 
+static int listen_to(struct collect_agent *agent, struct family *family, struct base_error *error)
+{
+    struct wire_agent_control *control = collect_agent_file_control(&family->file);
+    return collect_listen_add(agent->listener, &control->bell, &control->now_ns, error);
+}
+
+static void forget_bell(struct collect_agent *agent, const struct family *family)
+{
+    if (family->file.bytes)
+        collect_listen_forget(agent->listener, &collect_agent_file_control(&family->file)->bell);
+}
+
 static void free_family(struct collect_agent *agent, struct family *family)
 {
     int file = family->file.file;
     for (size_t i = 0; i < agent->family_count; i++)
         if (agent->families[i] == family)
             agent->families[i] = agent->families[--agent->family_count];
-    if (family->file.bytes)
-        collect_agent_listener_forget(agent->listener, collect_agent_file_control(&family->file));
+    forget_bell(agent, family);
     collect_agent_file_end(&family->file);
     if (file >= 0)
         close(file);
@@ -170,10 +181,9 @@ static void join_children(struct collect_agent *agent, struct family *family);
 static void look_at_family(struct collect_agent *agent, struct family *family)
 {
     struct base_error why = {0};
-    collect_agent_listener_forget(agent->listener, collect_agent_file_control(&family->file));
+    forget_bell(agent, family);
     int outlives = collect_agent_file_outlives(&family->file, &why);
-    if (outlives > 0 &&
-        collect_agent_listener_add(agent->listener, collect_agent_file_control(&family->file), &why) < 0)
+    if (outlives > 0 && listen_to(agent, family, &why) < 0)
         outlives = BASE_ENOMEM;
     if (outlives >= 0)
         join_children(agent, family); /* who came since the last look, and may have ended */
@@ -210,7 +220,7 @@ void collect_agent_free(struct collect_agent *agent)
         drop_member(agent, agent->member_count - 1);
     while (agent->family_count)
         free_family(agent, agent->families[0]);
-    collect_agent_listener_free(agent->listener);
+    collect_listen_free(agent->listener);
     patch_agent_plans_free(agent->plans);
     patch_agent_image_close(agent->image);
     collect_agent_cookies_free(&agent->cookies);
@@ -229,7 +239,7 @@ pid_t collect_agent_helper(const struct collect_agent *agent)
 void collect_agent_files(const struct collect_agent *agent, int files[2])
 {
     files[0] = agent->options.host ? -1 : agent->helper->socket;
-    files[1] = collect_agent_listener_file(agent->listener);
+    files[1] = collect_listen_file(agent->listener);
 }
 
 const char *collect_agent_notice(const struct collect_agent *agent)
@@ -450,7 +460,7 @@ static int prepare(void *context, struct patch_agent *agent, struct base_error *
     result = collect_agent_modules(&family->file, 0, loading->pid, self->processes->images, &self->cookies,
                                    &family->rows, error);
     if (result == BASE_OK)
-        result = collect_agent_listener_add(self->listener, collect_agent_file_control(&family->file), error);
+        result = listen_to(self, family, error);
     return result < 0 ? result : write_parameters(self, family, agent, error);
 }
 
@@ -652,7 +662,7 @@ static void answer(struct collect_agent *agent, struct member *member)
 static void answer_all(struct collect_agent *agent)
 {
     uint64_t ignored;
-    if (read(collect_agent_listener_file(agent->listener), &ignored, sizeof ignored) < 0)
+    if (read(collect_listen_file(agent->listener), &ignored, sizeof ignored) < 0)
         return;
     join_all_children(agent);
     for (size_t i = 0; i < agent->member_count; i++)

@@ -2,14 +2,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
+
+#include "collect_listen.h"
 
 enum { CONTROL_BYTES = 4096, REGIONS = 128, ROWS_UNIT = COLLECT_AGENT_ROWS_UNIT };
 
@@ -169,11 +168,6 @@ void collect_agent_file_take(struct collect_agent_file *file, pid_t pid, uint64_
 
 /* --- requests --- */
 
-static void futex_wake(uint32_t *word)
-{
-    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-}
-
 uint32_t collect_agent_file_request(const struct collect_agent_file *file, uint32_t region,
                                     uint32_t *sequence, uint32_t *tid)
 {
@@ -189,14 +183,14 @@ void collect_agent_file_answer(struct collect_agent_file *file, uint32_t region,
 {
     struct wire_agent_process *process = collect_agent_file_process(file, region);
     __atomic_store_n(&process->answer_sequence, sequence, __ATOMIC_RELEASE);
-    futex_wake(&process->answer_sequence);
+    collect_listen_wake(&process->answer_sequence);
 }
 
 void collect_agent_file_leave(struct collect_agent_file *file)
 {
     __atomic_store_n(&collect_agent_file_control(file)->gone, 1, __ATOMIC_RELEASE);
     for (uint32_t i = 0; i < collect_agent_file_regions(file); i++)
-        futex_wake(&collect_agent_file_process(file, i)->answer_sequence);
+        collect_listen_wake(&collect_agent_file_process(file, i)->answer_sequence);
 }
 
 uint32_t collect_agent_file_regions(const struct collect_agent_file *file)

@@ -47,7 +47,7 @@ struct collect_calls {
     struct collect_calls_rig rig;
     struct collect_calls_options options;
     struct collect_processes *processes;
-    struct collect_calls_listener *listener;
+    struct collect_listen *listener;
     struct collect_calls_guest guest; /* all 0: there is none */
     struct member *members;
     size_t member_count, member_capacity;
@@ -98,7 +98,7 @@ int collect_calls_new(const struct collect_calls_options *options, struct collec
     if (result == BASE_OK)
         result = collect_calls_images_init(&calls->rig.images, processes->images, &options->wish, error);
     if (result == BASE_OK)
-        result = collect_calls_listener_new(&calls->listener, error);
+        result = collect_listen_new(processes->start_ns, &calls->listener, error);
     if (result == BASE_OK && !profile_calls_counter(processes->profile))
         result = base_fail(error, BASE_ENOMEM, "out of memory");
     if (result < 0) {
@@ -112,8 +112,7 @@ int collect_calls_new(const struct collect_calls_options *options, struct collec
 
 static void free_space(struct collect_calls *calls, struct collect_calls_space *space)
 {
-    if (space->bell)
-        collect_calls_bell_forget(space, calls->listener);
+    collect_calls_bell_forget(space, calls->listener);
     collect_calls_space_free(space);
 }
 
@@ -127,7 +126,7 @@ void collect_calls_free(struct collect_calls *calls)
             free_space(calls, calls->members[i].space);
     for (size_t i = 0; i < calls->ended_count; i++)
         free_space(calls, calls->ended[i].space);
-    collect_calls_listener_free(calls->listener);
+    collect_listen_free(calls->listener);
     collect_calls_images_free(&calls->rig.images);
     free(calls->members);
     free(calls->ended);
@@ -152,7 +151,7 @@ void collect_calls_invite(struct collect_calls *calls, const struct collect_call
 void collect_calls_files(const struct collect_calls *calls, int files[2])
 {
     files[0] = calls->rig.helper.socket;
-    files[1] = collect_calls_listener_file(calls->listener);
+    files[1] = collect_listen_file(calls->listener);
 }
 
 const char *collect_calls_notice(const struct collect_calls *calls)
@@ -206,10 +205,8 @@ static void note_memory(struct collect_calls *calls, const struct collect_calls_
 static void end_space(struct collect_calls *calls, struct collect_calls_space *space)
 {
     note_memory(calls, space);
-    if (space->bell) {
-        collect_calls_bell_forget(space, calls->listener);
-        collect_calls_bell_silence(space);
-    }
+    collect_calls_bell_forget(space, calls->listener);
+    collect_calls_bell_silence(space);
     if (base_array_room(calls->ended, calls->ended_count, calls->ended_capacity)) {
         calls->ended[calls->ended_count++] = (struct ended){space, space->pid, patch_target_now()};
         return;
@@ -796,7 +793,7 @@ static void answer_bells(struct collect_calls *calls)
 {
     uint64_t ignored;
     uint32_t rung;
-    if (read(collect_calls_listener_file(calls->listener), &ignored, sizeof ignored) < 0)
+    if (read(collect_listen_file(calls->listener), &ignored, sizeof ignored) < 0)
         return;
     for (size_t i = calls->member_count; i-- > 0;) { /* one that is given up is replaced by the last */
         struct collect_calls_space *space = calls->members[i].space;

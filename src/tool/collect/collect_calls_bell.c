@@ -1,162 +1,33 @@
 #include "collect_calls_bell.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <link.h>
-#include <linux/futex.h>
-#include <pthread.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base_array.h"
 #include "patch_x86_64_bell.h"
 
-#define PAGE        4096u
-#define WAITED_MOST 128 /* futexes in one call, ours among them */
-#define LOOK_NS     1000000
-#define REACH       (1ull << 30) /* of the jump to the bell, and more */
-
-/* --- listening --- */
-
-struct heard {
-    struct patch_bell *bell;
-    uint32_t seen;
-};
-
-struct collect_calls_listener {
-    pthread_t thread;
-    pthread_mutex_t lock; /* of what follows */
-    struct heard *bells;
-    size_t count, capacity;
-    bool ending;
-    uint32_t changed; /* futex: the list is another one */
-    int file;
-};
-
-static void futex_wake(uint32_t *word)
-{
-    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-}
-
-/* Looks at all bells. Fills what to wait for; the first is our own. */
-static unsigned look(struct collect_calls_listener *listener, struct futex_waitv *waits, bool *ending)
-{
-    bool rung = false;
-    unsigned count = 1;
-    pthread_mutex_lock(&listener->lock);
-    waits[0] = (struct futex_waitv){__atomic_load_n(&listener->changed, __ATOMIC_ACQUIRE),
-                                    (uintptr_t)&listener->changed, FUTEX_32, 0};
-    for (size_t i = 0; i < listener->count; i++) {
-        struct heard *heard = &listener->bells[i];
-        uint32_t now = __atomic_load_n(&heard->bell->rung, __ATOMIC_ACQUIRE);
-        rung |= now != heard->seen;
-        heard->seen = now;
-        if (count < WAITED_MOST)
-            waits[count++] = (struct futex_waitv){now, (uintptr_t)&heard->bell->rung, FUTEX_32, 0};
-    }
-    *ending = listener->ending;
-    bool many = listener->count >= WAITED_MOST;
-    pthread_mutex_unlock(&listener->lock);
-    if (rung)
-        eventfd_write(listener->file, 1);
-    return many ? 0 : count;
-}
-
-static void *listen(void *context)
-{
-    struct collect_calls_listener *listener = context;
-    struct futex_waitv waits[WAITED_MOST];
-    const struct timespec rest = {.tv_nsec = LOOK_NS};
-    bool ending;
-    for (;;) {
-        unsigned count = look(listener, waits, &ending);
-        if (ending)
-            return NULL;
-        if (!count ||
-            (syscall(SYS_futex_waitv, waits, count, 0, NULL, 0) < 0 && errno != EAGAIN && errno != EINTR))
-            nanosleep(&rest, NULL);
-    }
-}
-
-int collect_calls_listener_new(struct collect_calls_listener **made, struct base_error *error)
-{
-    struct collect_calls_listener *listener = calloc(1, sizeof *listener);
-    if (!listener)
-        return base_fail(error, BASE_ENOMEM, "out of memory");
-    listener->file = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    pthread_mutex_init(&listener->lock, NULL);
-    int number = listener->file < 0 ? errno : pthread_create(&listener->thread, NULL, listen, listener);
-    if (!number) {
-        *made = listener;
-        return BASE_OK;
-    }
-    if (listener->file >= 0)
-        close(listener->file);
-    free(listener);
-    return base_fail_errno(error, number, "a thread that hears of loaded objects");
-}
-
-static void change_list(struct collect_calls_listener *listener)
-{
-    __atomic_fetch_add(&listener->changed, 1, __ATOMIC_RELEASE);
-    futex_wake(&listener->changed);
-}
-
-void collect_calls_listener_free(struct collect_calls_listener *listener)
-{
-    if (!listener)
-        return;
-    pthread_mutex_lock(&listener->lock);
-    listener->ending = true;
-    pthread_mutex_unlock(&listener->lock);
-    change_list(listener);
-    pthread_join(listener->thread, NULL);
-    pthread_mutex_destroy(&listener->lock);
-    close(listener->file);
-    free(listener->bells);
-    free(listener);
-}
-
-int collect_calls_listener_file(const struct collect_calls_listener *listener)
-{
-    return listener->file;
-}
-
-int collect_calls_bell_listen(struct collect_calls_space *space, struct collect_calls_listener *listener,
-                              struct base_error *error)
-{
-    if (!space->bell)
-        return BASE_OK;
-    pthread_mutex_lock(&listener->lock);
-    bool room = base_array_room(listener->bells, listener->count, listener->capacity);
-    if (room)
-        listener->bells[listener->count++] = (struct heard){.bell = space->bell};
-    pthread_mutex_unlock(&listener->lock);
-    if (room)
-        __atomic_store_n(&space->bell->active, 1, __ATOMIC_RELEASE);
-    change_list(listener);
-    return room ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
-}
-
-/* The listener looks at bells only with the lock held; a futex call on a page that goes away just fails. */
-void collect_calls_bell_forget(struct collect_calls_space *space, struct collect_calls_listener *listener)
-{
-    pthread_mutex_lock(&listener->lock);
-    for (size_t i = 0; i < listener->count; i++)
-        if (listener->bells[i].bell == space->bell)
-            listener->bells[i] = listener->bells[--listener->count];
-    pthread_mutex_unlock(&listener->lock);
-    change_list(listener);
-}
+#define PAGE  4096u
+#define REACH (1ull << 30) /* of the jump to the bell, and more */
 
 /* --- a bell --- */
+
+int collect_calls_bell_listen(struct collect_calls_space *space, struct collect_listen *listen,
+                              struct base_error *error)
+{
+    int result = space->bell ? collect_listen_add(listen, &space->bell->rung, NULL, error) : BASE_OK;
+    if (space->bell && result == BASE_OK)
+        __atomic_store_n(&space->bell->active, 1, __ATOMIC_RELEASE);
+    return result;
+}
+
+void collect_calls_bell_forget(const struct collect_calls_space *space, struct collect_listen *listen)
+{
+    if (space->bell)
+        collect_listen_forget(listen, &space->bell->rung);
+}
 
 bool collect_calls_bell_rings(const struct collect_calls_space *space, uint32_t *rung)
 {
@@ -169,7 +40,7 @@ bool collect_calls_bell_rings(const struct collect_calls_space *space, uint32_t 
 void collect_calls_bell_answer(struct collect_calls_space *space, uint32_t rung)
 {
     __atomic_store_n(&space->bell->answered, rung, __ATOMIC_RELEASE);
-    futex_wake(&space->bell->answered);
+    collect_listen_wake(&space->bell->answered);
 }
 
 void collect_calls_bell_silence(struct collect_calls_space *space)
@@ -178,7 +49,7 @@ void collect_calls_bell_silence(struct collect_calls_space *space)
         return;
     __atomic_store_n(&space->bell->active, 0, __ATOMIC_RELEASE);
     __atomic_store_n(&space->bell->births, 0, __ATOMIC_RELEASE);
-    futex_wake(&space->bell->answered);
+    collect_listen_wake(&space->bell->answered);
 }
 
 bool collect_calls_bell_settled(const struct collect_calls_space *space)
@@ -309,8 +180,7 @@ static int plan_ring(struct collect_calls_space *space, struct collect_calls_rig
 }
 
 int collect_calls_bell_prepare(struct collect_calls_space *space, struct collect_calls_rig *rig,
-                               struct collect_calls_listener *listener, uint64_t code_ahead,
-                               struct base_error *error)
+                               struct collect_listen *listen, uint64_t code_ahead, struct base_error *error)
 {
     uint64_t function;
     uint8_t old[PATCH_X86_64_BELL_LOOK];
@@ -324,7 +194,7 @@ int collect_calls_bell_prepare(struct collect_calls_space *space, struct collect
     if (result == BASE_OK)
         result = make_code(space, error);
     if (result == BASE_OK)
-        result = collect_calls_bell_listen(space, listener, error);
+        result = collect_calls_bell_listen(space, listen, error);
     if (result == BASE_OK)
         result = plan_ring(space, rig, function, error);
     if (result == BASE_OK)
@@ -333,10 +203,9 @@ int collect_calls_bell_prepare(struct collect_calls_space *space, struct collect
 }
 
 int collect_calls_bell_install(struct collect_calls_space *space, struct collect_calls_rig *rig,
-                               struct collect_calls_listener *listener, uint64_t code_ahead,
-                               struct base_error *error)
+                               struct collect_listen *listen, uint64_t code_ahead, struct base_error *error)
 {
-    int prepared = collect_calls_bell_prepare(space, rig, listener, code_ahead, error);
+    int prepared = collect_calls_bell_prepare(space, rig, listen, code_ahead, error);
     if (prepared <= 0)
         return prepared;
     int result = patch_trace_stage(&rig->helper, space->pid, &space->bell_change, 1, error);

@@ -1,35 +1,26 @@
 /* collect_calls_bell.h - hearing that processes load objects, at once and for any number of processes.
  *
- * The bell in a process (patch_bell.h) rings and waits. A thread of Tally's own listens to all bells with one futex call,
- * and makes a descriptor readable that the session polls; everything else is done by the session's thread. Kernels before
- * 5.16 cannot wait for several futexes: then the thread looks every millisecond.
- * Context: tool; the thread that made the listener. Source: futex(2), Documentation/userspace-api/futex2.rst. */
+ * The bell in a process (patch_bell.h) rings and waits. It is heard by a thread (collect_listen.h); everything else is done by the
+ * session's.
+ * Context: tool; the thread that made the listener. */
 #ifndef COLLECT_CALLS_BELL_H
 #define COLLECT_CALLS_BELL_H
 
 #include "collect_calls_space.h"
-
-struct collect_calls_listener;
-
-int collect_calls_listener_new(struct collect_calls_listener **listener, struct base_error *error);
-void collect_calls_listener_free(struct collect_calls_listener *listener);
-/* Readable when a bell has rung. Read it before looking at the bells. */
-int collect_calls_listener_file(const struct collect_calls_listener *listener);
+#include "collect_listen.h"
 
 /* Installs a bell in the space's ld.so and listens to it. The space is held and looked at. With `code_ahead` bytes of an arena
  * beside it, for what the loader will load; 0: none. 1: installed; 0: the program has no ld.so, or one where no bell fits. */
 int collect_calls_bell_install(struct collect_calls_space *space, struct collect_calls_rig *rig,
-                               struct collect_calls_listener *listener, uint64_t code_ahead,
-                               struct base_error *error);
+                               struct collect_listen *listen, uint64_t code_ahead, struct base_error *error);
 /* The same, but that the loader does not ring yet: space->bell_change is made together with the next changes of the text. */
 int collect_calls_bell_prepare(struct collect_calls_space *space, struct collect_calls_rig *rig,
-                               struct collect_calls_listener *listener, uint64_t code_ahead,
-                               struct base_error *error);
+                               struct collect_listen *listen, uint64_t code_ahead, struct base_error *error);
 /* Listens to the bell that a fork child has from its parent. */
-int collect_calls_bell_listen(struct collect_calls_space *space, struct collect_calls_listener *listener,
+int collect_calls_bell_listen(struct collect_calls_space *space, struct collect_listen *listen,
                               struct base_error *error);
 /* After this the listener does not look at the space's bell any more. */
-void collect_calls_bell_forget(struct collect_calls_space *space, struct collect_calls_listener *listener);
+void collect_calls_bell_forget(const struct collect_calls_space *space, struct collect_listen *listen);
 
 /* Has it rung since it was last answered? *rung is what to answer. */
 bool collect_calls_bell_rings(const struct collect_calls_space *space, uint32_t *rung);

@@ -27,7 +27,7 @@ enum { MANY = 200, THREADS = 6, RINGS = 300, PATIENCE_MS = 20000 };
 
 static struct patch_bell *bells; /* shared, MANY of them */
 static struct collect_calls_space spaces[MANY];
-static struct collect_calls_listener *listener;
+static struct collect_listen *listener;
 
 static int set_up(void **state)
 {
@@ -38,13 +38,13 @@ static int set_up(void **state)
         bells[i].active = 1;
         spaces[i] = (struct collect_calls_space){.pid = getpid(), .bell = &bells[i]};
     }
-    return collect_calls_listener_new(&listener, NULL);
+    return collect_listen_new(0, &listener, NULL);
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    collect_calls_listener_free(listener);
+    collect_listen_free(listener);
     return munmap(bells, MANY * sizeof *bells);
 }
 
@@ -82,7 +82,7 @@ static bool ring(struct patch_bell *bell)
 
 static bool heard(int ms)
 {
-    struct pollfd file = {collect_calls_listener_file(listener), POLLIN, 0};
+    struct pollfd file = {collect_listen_file(listener), POLLIN, 0};
     eventfd_t value;
     int result;
     while ((result = poll(&file, 1, ms)) < 0 && errno == EINTR)
@@ -272,6 +272,26 @@ static void a_forgotten_bell_is_not_looked_at(void **state)
     assert_answered(pid);
 }
 
+/* Beside a bell that nobody rings, and one without a clock. */
+static void a_clock_goes_on_until_its_bell_is_forgotten(void **state)
+{
+    (void)state;
+    uint64_t clock = 0, last;
+    listen_to(1, 1);
+    assert_int_equal(collect_listen_add(listener, &bells[0].rung, &clock, NULL), BASE_OK);
+    for (int i = 0; i < 3; i++) {
+        last = __atomic_load_n(&clock, __ATOMIC_RELAXED);
+        assert_int_not_equal(last, 0);
+        for (int j = 0; j < PATIENCE_MS && __atomic_load_n(&clock, __ATOMIC_RELAXED) == last; j++)
+            assert_false(heard(1));
+        assert_true(__atomic_load_n(&clock, __ATOMIC_RELAXED) > last);
+    }
+    collect_listen_forget(listener, &bells[0].rung);
+    clock = 1;
+    assert_false(heard(30));
+    assert_int_equal(clock, 1);
+}
+
 static void a_silenced_bell_lets_everybody_go(void **state)
 {
     (void)state;
@@ -308,6 +328,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(threads_share_a_bell, set_up, tear_down),
         cmocka_unit_test_setup_teardown(bells_come_and_go_meanwhile, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_forgotten_bell_is_not_looked_at, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_clock_goes_on_until_its_bell_is_forgotten, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_silenced_bell_lets_everybody_go, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_space_without_a_bell_is_quiet, set_up, tear_down),
     };

@@ -1,0 +1,185 @@
+#include "collect_listen.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base_array.h"
+
+enum {
+    WAITED_MOST = FUTEX_WAITV_MAX, /* words in one call, ours among them */
+    LOOK_NS = 1000000,             /* between looks at what is not waited for */
+    TICK_NS = 10000000,
+};
+
+#define SECOND UINT64_C(1000000000)
+
+struct heard {
+    const uint32_t *bell;
+    uint64_t *clock;
+    uint32_t seen;
+};
+
+struct collect_listen {
+    pthread_t thread;
+    pthread_mutex_t lock; /* of what follows */
+    struct heard *items;
+    size_t count, capacity;
+    bool ending;
+    uint32_t changed; /* futex: the list is another one */
+    uint64_t start_ns;
+    int file;
+};
+
+/* What the thread waits for after a look; `limit_ns` 0: for as long as it takes. */
+struct waiting {
+    struct futex_waitv words[WAITED_MOST];
+    unsigned count;
+    uint64_t limit_ns;
+    bool ending;
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
+}
+
+static void tell_time(const struct collect_listen *listen, const struct heard *heard)
+{
+    if (heard->clock)
+        __atomic_store_n(heard->clock, now_ns() - listen->start_ns, __ATOMIC_RELAXED);
+}
+
+static void add_word(struct waiting *waiting, const uint32_t *word, uint32_t value)
+{
+    waiting->words[waiting->count++] = (struct futex_waitv){value, (uintptr_t)word, FUTEX_32, 0};
+}
+
+/* Looks at all bells. The first word to wait for is our own. */
+static void look(struct collect_listen *listen, struct waiting *waiting)
+{
+    bool rung = false;
+    waiting->count = 0;
+    waiting->limit_ns = 0;
+    pthread_mutex_lock(&listen->lock);
+    add_word(waiting, &listen->changed, __atomic_load_n(&listen->changed, __ATOMIC_ACQUIRE));
+    for (size_t i = 0; i < listen->count; i++) {
+        struct heard *heard = &listen->items[i];
+        uint32_t now = __atomic_load_n(heard->bell, __ATOMIC_ACQUIRE);
+        tell_time(listen, heard);
+        rung |= now != heard->seen;
+        heard->seen = now;
+        if (heard->clock && !waiting->limit_ns)
+            waiting->limit_ns = TICK_NS;
+        if (waiting->count < WAITED_MOST)
+            add_word(waiting, heard->bell, now);
+        else
+            waiting->limit_ns = LOOK_NS;
+    }
+    waiting->ending = listen->ending;
+    pthread_mutex_unlock(&listen->lock);
+    if (rung)
+        eventfd_write(listen->file, 1);
+}
+
+static void wait_for_all(const struct waiting *waiting)
+{
+    uint64_t until = now_ns() + waiting->limit_ns;
+    struct timespec limit = {(time_t)(until / SECOND), (long)(until % SECOND)};
+    long result = syscall(SYS_futex_waitv, waiting->words, waiting->count, 0,
+                          waiting->limit_ns ? &limit : NULL, CLOCK_MONOTONIC);
+    if (result < 0 && errno != EAGAIN && errno != EINTR && errno != ETIMEDOUT)
+        nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+}
+
+static void *run(void *context)
+{
+    struct waiting waiting;
+    for (look(context, &waiting); !waiting.ending; look(context, &waiting))
+        wait_for_all(&waiting);
+    return NULL;
+}
+
+int collect_listen_new(uint64_t start_ns, struct collect_listen **made, struct base_error *error)
+{
+    struct collect_listen *listen = calloc(1, sizeof *listen);
+    if (!listen)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    listen->start_ns = start_ns;
+    listen->file = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    pthread_mutex_init(&listen->lock, NULL);
+    int number = listen->file < 0 ? errno : pthread_create(&listen->thread, NULL, run, listen);
+    if (!number) {
+        *made = listen;
+        return BASE_OK;
+    }
+    if (listen->file >= 0)
+        close(listen->file);
+    free(listen);
+    return base_fail_errno(error, number, "a thread that hears of loaded objects");
+}
+
+void collect_listen_wake(uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static void change_list(struct collect_listen *listen)
+{
+    __atomic_fetch_add(&listen->changed, 1, __ATOMIC_RELEASE);
+    collect_listen_wake(&listen->changed);
+}
+
+void collect_listen_free(struct collect_listen *listen)
+{
+    if (!listen)
+        return;
+    pthread_mutex_lock(&listen->lock);
+    listen->ending = true;
+    pthread_mutex_unlock(&listen->lock);
+    change_list(listen);
+    pthread_join(listen->thread, NULL);
+    pthread_mutex_destroy(&listen->lock);
+    close(listen->file);
+    free(listen->items);
+    free(listen);
+}
+
+int collect_listen_file(const struct collect_listen *listen)
+{
+    return listen->file;
+}
+
+int collect_listen_add(struct collect_listen *listen, const uint32_t *bell, uint64_t *clock,
+                       struct base_error *error)
+{
+    struct heard heard = {.bell = bell, .clock = clock};
+    pthread_mutex_lock(&listen->lock);
+    bool room = base_array_room(listen->items, listen->count, listen->capacity);
+    if (room)
+        listen->items[listen->count++] = heard;
+    tell_time(listen, &heard);
+    pthread_mutex_unlock(&listen->lock);
+    change_list(listen);
+    return room ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
+}
+
+/* A futex call on a page that goes away just fails. */
+void collect_listen_forget(struct collect_listen *listen, const uint32_t *bell)
+{
+    pthread_mutex_lock(&listen->lock);
+    for (size_t i = 0; i < listen->count; i++)
+        if (listen->items[i].bell == bell)
+            listen->items[i] = listen->items[--listen->count];
+    pthread_mutex_unlock(&listen->lock);
+    change_list(listen);
+}
