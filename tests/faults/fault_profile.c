@@ -1,7 +1,6 @@
 /* Every allocation of a recording's model, its writing and its reading fails once, the Nth for N = 1, 2, 3 ... until nothing fails any
  * more; then every write to the file. Whatever happens, nothing crashes, every failure is told or counted, and the file on the disk
  * opens. */
-#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,46 +8,10 @@
 #include <unistd.h>
 
 #include "base_map.h"
+#include "failing.h"
 #include "profile.h"
 #include "profile_store.h"
 #include "wire_loss.h"
-
-/* --- the faults: the linker sends these calls here (-Wl,--wrap) --- */
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *old, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-
-static struct {
-    uint64_t calls, fail_at; /* 0: none */
-} faults;
-
-static int fails(void)
-{
-    faults.calls++;
-    if (faults.calls != faults.fail_at)
-        return 0;
-    errno = ENOMEM;
-    return 1;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-    return fails() ? NULL : __real_realloc(old, size);
-}
 
 /* --- a small recording --- */
 
@@ -158,11 +121,9 @@ int main(void)
     printf("1..1\n");
     fflush(stdout);
     for (;;) {
-        faults.calls = 0;
-        faults.fail_at = ++n;
+        failing_begin(++n);
         told += record_and_read() != 0;
-        int reached = faults.calls >= n;
-        faults.fail_at = 0;
+        int reached = failing_end() >= n;
         if (!opens_afterwards()) {
             printf("not ok 1 - allocation %llu failed and left a file that does not open\n",
                    (unsigned long long)n);

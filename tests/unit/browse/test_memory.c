@@ -7,39 +7,11 @@
 #include <cmocka.h>
 
 #include "browse_screen.h"
+#include "failing.h"
 #include "sample_profile.h"
 
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *old, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-
-static long left = -1; /* allocations until one fails; negative: none does */
-
-static bool fails(void)
-{
-    return left >= 0 && left-- == 0;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-    return fails() ? NULL : __real_realloc(old, size);
-}
-
 /* Some keys, one of whose allocations fails. True when it was reached. */
-static bool visit(const struct profile *profile, long failing)
+static bool visit(const struct profile *profile, uint64_t failing)
 {
     static const uint32_t keys[] = {'1',
                                     '2',
@@ -63,7 +35,7 @@ static bool visit(const struct profile *profile, long failing)
     struct browse_model model;
     struct browse_screen screen = {0};
     struct base_error error = {0};
-    left = failing;
+    failing_begin(failing + 1);
     int code = browse_model_open(&model, profile, "file", NULL, false, &error);
     for (size_t i = 0; !code && i < sizeof keys / sizeof *keys; i++) {
         error = (struct base_error){0};
@@ -71,8 +43,7 @@ static bool visit(const struct profile *profile, long failing)
         assert_true(answer == BROWSE_STAYS || (answer == BASE_ENOMEM && error.text[0]));
         browse_screen_draw(&screen, &model);
     }
-    bool reached = left < 0;
-    left = -1;
+    bool reached = failing_end() > failing;
     if (code) {
         assert_int_equal(code, BASE_ENOMEM);
         assert_true(error.text[0]);
@@ -89,7 +60,7 @@ static void every_allocation(void **state)
     (void)state;
     struct sample_profile sample = sample_profile_counted();
     profile_counter(sample.profile, "other", "ns", false, PROFILE_SUM);
-    long failing = 0;
+    uint64_t failing = 0;
     while (visit(sample.profile, failing))
         failing++;
     assert_true(failing > 200);

@@ -11,35 +11,7 @@
 #include <cmocka.h>
 
 #include "code_disassembly.h"
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *old, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-
-static unsigned left; /* allocations until one fails; 0: none does */
-
-static bool fails(void)
-{
-    return left > 0 && --left == 0;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-    return fails() ? NULL : __real_realloc(old, size);
-}
+#include "failing.h"
 
 struct line {
     uint8_t bytes[16];
@@ -142,9 +114,9 @@ static void memory_may_run_out(void **state)
 {
     struct code_disassembly *disassembly;
     (void)state;
-    left = 1;
+    failing_begin(1);
     assert_int_equal(code_disassembly_new(EM_X86_64, CODE_ATT, &disassembly, NULL), BASE_ENOMEM);
-    left = 0;
+    failing_end();
     assert_null(disassembly);
 }
 

@@ -11,35 +11,7 @@
 #include "base_text.h"
 #include "code_aarch64.h"
 #include "code_loops.h"
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *old, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-
-static unsigned left; /* allocations until one fails; 0: none does */
-
-static bool fails(void)
-{
-    return left > 0 && --left == 0;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-    return fails() ? NULL : __real_realloc(old, size);
-}
+#include "failing.h"
 
 enum { TABLE = 0x180, FATAL = 0x300 };
 
@@ -296,9 +268,9 @@ static void every_allocation_may_fail(void **state)
         assert_int_equal(make(&pieces[i], &instructions, &graph), BASE_OK);
         code_graph_free(&graph);
         for (int code = BASE_ENOMEM; code != BASE_OK; failures += code != BASE_OK) {
-            left = failures + 1;
+            failing_begin(failures + 1);
             code = make(&pieces[i], &instructions, &graph);
-            left = 0;
+            failing_end();
             assert_true(code == BASE_OK || (code == BASE_ENOMEM && graph.blocks == NULL));
         }
         assert_true(failures >= 3);

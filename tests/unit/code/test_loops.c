@@ -11,37 +11,9 @@
 
 #include "base_text.h"
 #include "code_loops.h"
+#include "failing.h"
 
 enum { BLOCKS = 24, EDGES = 96 };
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *old, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-
-static unsigned left; /* allocations until one fails; 0: none does */
-
-static bool fails(void)
-{
-    return left > 0 && --left == 0;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-    return fails() ? NULL : __real_realloc(old, size);
-}
 
 struct drawing {
     struct code_block blocks[BLOCKS];
@@ -362,9 +334,9 @@ static void every_allocation_may_fail(void **state)
     while (code != BASE_OK) {
         struct code_loops loops;
         struct base_error error = {{0}};
-        left = failures + 1;
+        failing_begin(failures + 1);
         code = code_loops_find(&drawing.graph, &loops, &error);
-        left = 0;
+        failing_end();
         failures += code != BASE_OK;
         assert_true(code == BASE_OK || code == BASE_ENOMEM);
         assert_true(code == BASE_OK ? loops.count == 3 : loops.items == NULL && loops.of == NULL);

@@ -10,35 +10,7 @@
 #include <cmocka.h>
 
 #include "code_by_file.h"
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *old, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-
-static unsigned left; /* allocations until one fails; 0: none does */
-
-static bool fails(void)
-{
-    return left > 0 && --left == 0;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-    return fails() ? NULL : __real_realloc(old, size);
-}
+#include "failing.h"
 
 static const char *path;
 
@@ -61,10 +33,9 @@ static void every_allocation_may_fail(void **state)
         struct code_by_file file = {.image = NULL};
         struct base_error error = {""};
         assert_int_equal(elf_image_open(path, &file.image, NULL), BASE_OK);
-        left = failures + 1;
+        failing_begin(failures + 1);
         code = survey(&file, &error);
-        bool all_done = left > 0;
-        left = 0;
+        bool all_done = failing_end() <= failures;
         if (code != BASE_OK) {
             assert_int_equal(code, BASE_ENOMEM);
             assert_non_null(strstr(error.text, "out of memory"));
@@ -88,9 +59,9 @@ static void a_function_may_find_no_memory(void **state)
     struct code_instructions all = {NULL, 0, 0};
     uint64_t where;
     (void)state;
-    left = 1;
+    failing_begin(1);
     assert_int_equal(code_instructions_decode(&text, 0x1000, 0x1002, &all, &where), BASE_ENOMEM);
-    left = 0;
+    failing_end();
     assert_int_equal(code_instructions_decode(&text, 0x1000, 0x1002, &all, &where), CODE_VERDICT_FINE);
     assert_int_equal(all.count, 2);
     code_instructions_free(&all);

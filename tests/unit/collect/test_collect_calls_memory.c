@@ -26,58 +26,8 @@
 #include "collect_calls.h"
 #include "collect_calls_clean.h"
 #include "collect_calls_read.h"
+#include "failing.h"
 #include "wire_loss.h"
-
-/* --- the faults: the linker sends these calls here (-Wl,--wrap) --- */
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *old, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-
-static struct {
-    pid_t pid;               /* only there */
-    uint64_t calls, fail_at; /* 0: none */
-} faults;
-
-static bool fails(void)
-{
-    if (!faults.fail_at || getpid() != faults.pid || ++faults.calls != faults.fail_at)
-        return false;
-    errno = ENOMEM;
-    return true;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-    return fails() ? NULL : __real_realloc(old, size);
-}
-
-static void fail_at(uint64_t call)
-{
-    faults.pid = getpid();
-    faults.calls = 0;
-    faults.fail_at = call;
-}
-
-/* How many allocations there were, failed or not. */
-static uint64_t fail_no_more(void)
-{
-    faults.fail_at = 0;
-    return faults.calls;
-}
 
 /* --- survey, build and read, of this process --- */
 
@@ -158,7 +108,7 @@ static int survey_build_and_read(void)
     int result = calls_space_build(calls, &error);
     if (result == BASE_OK && calls->space->object_count)
         result = read_all(calls);
-    fail_no_more();
+    failing_end();
     struct base_error check = {0};
     assert_int_equal(profile_check(calls->profile, &check), BASE_OK);
     if (result < 0)
@@ -176,9 +126,9 @@ static void each_allocation_fails_once(void **state)
     assert_int_equal(survey_build_and_read(), BASE_OK); /* plans are in the cache now */
     uint64_t call = 0;
     do {
-        fail_at(++call);
+        failing_begin(++call);
         failed += survey_build_and_read() < 0;
-        last = faults.calls;
+        last = failing_end();
     } while (last >= call);
     assert_true(call > 100);
     assert_true(failed > 20);
@@ -292,13 +242,13 @@ static int record(pid_t pid)
     if (result == BASE_OK) {
         collect_processes_init(&processes, &images, 0);
         result = follow(&processes, pid);
-        fail_no_more();
+        failing_end();
         struct base_error check = {0};
         assert_int_equal(profile_check(profile, &check), BASE_OK);
         collect_processes_free(&processes);
         collect_images_free(&images);
     }
-    fail_no_more();
+    failing_end();
     profile_free(profile);
     return result;
 }
@@ -308,12 +258,12 @@ static void a_target_survives_each_failure(void **state)
     (void)state;
     pid_t pid = start();
     assert_true(runs_on(pid));
-    fail_at(UINT64_MAX);
+    failing_begin(UINT64_MAX);
     assert_int_equal(record(pid), BASE_OK);
-    uint64_t most = fail_no_more(), failed = 0, left = 0;
+    uint64_t most = failing_end(), failed = 0, left = 0;
     assert_int_equal(mappings_of_ours(pid), 0);
     for (uint64_t call = 1; call <= most; call++) {
-        fail_at(call);
+        failing_begin(call);
         failed += record(pid) < 0;
         left += was_left(pid);
         assert_true(has_its_text(pid));

@@ -8,36 +8,8 @@
 #include <cmocka.h>
 
 #include "export.h"
+#include "failing.h"
 #include "sample_profile.h"
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *old, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-
-static long left = -1; /* allocations until one fails; negative: none does */
-
-static bool fails(void)
-{
-    return left >= 0 && left-- == 0;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-    return fails() ? NULL : __real_realloc(old, size);
-}
 
 /* A sink of fixed size: it allocates nothing. */
 struct kept {
@@ -103,13 +75,12 @@ static void every_allocation(void **state)
         struct base_error error = {0};
         assert_int_equal(write_to(sample.profile, form, &whole, &error), BASE_OK);
         assert_true(whole.length > 100);
-        long failing = 0;
+        uint64_t failing = 0;
         for (bool reached = true; reached; failing++) {
             base_error_clear(&error);
-            left = failing;
+            failing_begin(failing + 1);
             int code = write_to(sample.profile, form, &some, &error);
-            reached = left < 0;
-            left = -1;
+            reached = failing_end() > failing;
             if (reached) {
                 assert_int_equal(code, BASE_ENOMEM);
                 assert_true(error.text[0]);

@@ -8,40 +8,12 @@
 
 #include <cmocka.h>
 
+#include "failing.h"
 #include "profile.h"
 #include "profile_merge.h"
 #include "profile_store.h"
 #include "profile_timeline.h"
 #include "wire_loss.h"
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *old, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-
-static long left = -1; /* allocations until one fails; negative: none does */
-
-static bool fails(void)
-{
-    return left >= 0 && left-- == 0;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-    return fails() ? NULL : __real_realloc(old, size);
-}
 
 /* --- recordings --- */
 
@@ -572,18 +544,17 @@ static void every_allocation(void **state)
     struct profile *a = random_recording("a", 1, "a"), *b = covered("b", "b", 80, 3);
     uint64_t samples = 0, calls = sum_of_calls(a);
     int64_t cpu = sum_of_counter(a, "time.cpu", &samples);
-    long failing = 0;
+    uint64_t failing = 0;
     for (bool reached = true; reached; failing += failing < 300 ? 1 : 17) {
         struct base_error error = {0};
         struct profile *into = profile_new();
-        left = failing;
+        failing_begin(failing + 1);
         int result = profile_merge_add(into, a, path_of("a", path), &error);
         if (result == BASE_OK)
             result = profile_merge_add(into, b, path_of("b", path), &error);
         if (result == BASE_OK)
             result = profile_merge_finish(into, &error);
-        reached = left < 0;
-        left = -1;
+        reached = failing_end() > failing;
         assert_true(result == BASE_OK || error.text[0]);
         assert_true(reached || result == BASE_OK);
         if (result == BASE_OK) { /* then nothing is missing */

@@ -7,48 +7,19 @@
 
 #include <cmocka.h>
 
+#include "failing.h"
 #include "report_diff.h"
 #include "sample_profile.h"
 
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *old, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-
-static long left = -1; /* allocations until one fails; negative: none does */
-
-static bool fails(void)
-{
-    return left >= 0 && left-- == 0;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-    return fails() ? NULL : __real_realloc(old, size);
-}
-
-/* True when allocation number `failing` was reached. */
-static bool try(const struct profile *profile, const struct report_options *options, long failing,
+/* True when there was an allocation to fail after `failing` others. */
+static bool try(const struct profile *profile, const struct report_options *options, uint64_t failing,
                 const char *whole)
 {
     struct base_text out = {0};
     struct base_error error = {0};
-    left = failing;
+    failing_begin(failing + 1);
     int code = report_print(profile, options, &out, &error);
-    bool reached = left < 0;
-    left = -1;
+    bool reached = failing_end() > failing;
     if (code) {
         assert_int_equal(code, BASE_ENOMEM);
         assert_true(error.text[0]);
@@ -82,7 +53,7 @@ static void every_allocation(void **state)
         for (int by = 0; by < (form < 2 ? 6 : form / 2 == REPORT_EDGES ? 5 : 1); by++) {
             options.by = (enum report_by)by;
             char *whole = sample_profile_report(sample.profile, &options);
-            long failing = 0;
+            uint64_t failing = 0;
             while (try(sample.profile, &options, failing, whole))
                 failing++;
             assert_true(failing > 5);
@@ -100,17 +71,16 @@ static int compare(const struct report_diff_run *runs, enum report_diff_view vie
     return report_diff_print(runs, 3, 1, &options, gate, out, error);
 }
 
-/* True when allocation number `failing` was reached. */
-static bool try_diff(const struct report_diff_run *runs, enum report_diff_view view, long failing,
+/* True when there was an allocation to fail after `failing` others. */
+static bool try_diff(const struct report_diff_run *runs, enum report_diff_view view, uint64_t failing,
                      const char *whole)
 {
     struct base_text out = {0};
     struct base_error error = {0};
     struct report_diff_gate gate = {0};
-    left = failing;
+    failing_begin(failing + 1);
     int code = compare(runs, view, &out, &gate, &error);
-    bool reached = left < 0;
-    left = -1;
+    bool reached = failing_end() > failing;
     assert_true(code == 0 || (code == BASE_ENOMEM && error.text[0] && !out.length));
     if (!code)
         assert_string_equal(base_text_string(&out), whole);
@@ -131,7 +101,7 @@ static void every_allocation_of_a_comparison(void **state)
     }
     for (int view = 0; view <= REPORT_DIFF_EDGES; view++) {
         struct base_text whole = {0};
-        long failing = 0;
+        uint64_t failing = 0;
         assert_int_equal(compare(runs, (enum report_diff_view)view, &whole, NULL, NULL), 0);
         while (try_diff(runs, (enum report_diff_view)view, failing, base_text_string(&whole)))
             failing++;
