@@ -14,32 +14,8 @@
 
 #include "base_map.h"
 #include "profile.h"
+#include "profile_folder.h"
 #include "profile_store.h"
-
-static char folder[] = "/tmp/tally-calls-XXXXXX";
-static char path[128];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    if (!mkdtemp(folder))
-        return -1;
-    snprintf(path, sizeof path, "%s/p", folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    return rmdir(folder);
-}
-
-static int clean(void **state)
-{
-    (void)state;
-    unlink(path);
-    return 0;
-}
 
 enum { ADDRESSES = 40, THREADS = 3 };
 
@@ -356,12 +332,12 @@ int main(void)
         cmocka_unit_test(the_counter_comes_with_the_first_edge),
         cmocka_unit_test(what_is_no_edge_is_refused),
         cmocka_unit_test(sums_stop_at_the_top),
-        cmocka_unit_test_teardown(each_flush_makes_the_file_the_model, clean),
-        cmocka_unit_test_teardown(loaded_edges_are_found_again, clean),
-        cmocka_unit_test_teardown(a_flush_writes_what_changed, clean),
-        cmocka_unit_test_teardown(views_add_up, clean),
-        cmocka_unit_test_teardown(version_1_is_read, clean),
-        cmocka_unit_test_teardown(files_that_lie_are_refused, clean),
+        cmocka_unit_test_teardown(each_flush_makes_the_file_the_model, profile_folder_clean),
+        cmocka_unit_test_teardown(loaded_edges_are_found_again, profile_folder_clean),
+        cmocka_unit_test_teardown(a_flush_writes_what_changed, profile_folder_clean),
+        cmocka_unit_test_teardown(views_add_up, profile_folder_clean),
+        cmocka_unit_test_teardown(version_1_is_read, profile_folder_clean),
+        cmocka_unit_test_teardown(files_that_lie_are_refused, profile_folder_clean),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, profile_folder_make, profile_folder_remove);
 }

@@ -14,32 +14,8 @@
 
 #include "base_map.h"
 #include "profile.h"
+#include "profile_folder.h"
 #include "profile_store.h"
-
-static char folder[] = "/tmp/tally-coverage-XXXXXX";
-static char path[128];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    if (!mkdtemp(folder))
-        return -1;
-    snprintf(path, sizeof path, "%s/p", folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    return rmdir(folder);
-}
-
-static int clean(void **state)
-{
-    (void)state;
-    unlink(path);
-    return 0;
-}
 
 enum { IMAGES = 3 };
 
@@ -431,13 +407,13 @@ int main(void)
         cmocka_unit_test(what_is_said_again_replaces),
         cmocka_unit_test(what_makes_no_sense_is_ignored_or_cut),
         cmocka_unit_test(a_thousand_functions_of_an_image_are_kept),
-        cmocka_unit_test_teardown(each_flush_makes_the_file_the_model, clean),
-        cmocka_unit_test_teardown(a_flush_writes_what_changed, clean),
-        cmocka_unit_test_teardown(a_loaded_profile_goes_on, clean),
-        cmocka_unit_test_teardown(views_say_it_in_words, clean),
-        cmocka_unit_test_teardown(version_2_is_read, clean),
-        cmocka_unit_test_teardown(files_that_lie_are_refused, clean),
-        cmocka_unit_test_teardown(files_that_repeat_themselves_are_read, clean),
+        cmocka_unit_test_teardown(each_flush_makes_the_file_the_model, profile_folder_clean),
+        cmocka_unit_test_teardown(a_flush_writes_what_changed, profile_folder_clean),
+        cmocka_unit_test_teardown(a_loaded_profile_goes_on, profile_folder_clean),
+        cmocka_unit_test_teardown(views_say_it_in_words, profile_folder_clean),
+        cmocka_unit_test_teardown(version_2_is_read, profile_folder_clean),
+        cmocka_unit_test_teardown(files_that_lie_are_refused, profile_folder_clean),
+        cmocka_unit_test_teardown(files_that_repeat_themselves_are_read, profile_folder_clean),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, profile_folder_make, profile_folder_remove);
 }

@@ -10,28 +10,10 @@
 #include <sqlite3.h>
 
 #include "profile.h"
+#include "profile_folder.h"
 #include "profile_heap.h"
 #include "profile_merge.h"
 #include "profile_store.h"
-
-static char folder[] = "/tmp/tally-peaks-XXXXXX";
-static char path[128];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    if (!mkdtemp(folder))
-        return -1;
-    snprintf(path, sizeof path, "%s/p", folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    unlink(path);
-    return rmdir(folder);
-}
 
 /* A process, and two stacks of which the second goes through the first. */
 struct scene {
@@ -198,5 +180,5 @@ int main(void)
         cmocka_unit_test(a_peak_is_replaced), cmocka_unit_test(written_and_merged),
         cmocka_unit_test(a_file_that_lies),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, profile_folder_make, profile_folder_remove);
 }

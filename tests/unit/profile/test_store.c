@@ -18,39 +18,11 @@
 
 #include "base_map.h"
 #include "profile.h"
+#include "profile_folder.h"
 #include "profile_statistics.h"
 #include "profile_store.h"
 #include "profile_timeline.h"
 #include "wire_loss.h"
-
-static char folder[] = "/tmp/tally-store-XXXXXX";
-static char path[128], old_path[160];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    if (!mkdtemp(folder))
-        return -1;
-    snprintf(path, sizeof path, "%s/p", folder);
-    snprintf(old_path, sizeof old_path, "%s.old", path);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    unlink(path);
-    unlink(old_path);
-    return rmdir(folder);
-}
-
-static int clean(void **state)
-{
-    (void)state;
-    unlink(path);
-    unlink(old_path);
-    return 0;
-}
 
 struct world {
     struct profile *profile;
@@ -252,7 +224,7 @@ static void killed_recorders_leave_a_profile(void **state)
     for (int run = 0; run < 100; run++) {
         int told[2];
         uint64_t flushed = 0, next;
-        clean(NULL);
+        profile_folder_clean(NULL);
         assert_int_equal(pipe(told), 0);
         pid_t pid = fork();
         if (pid == 0)
@@ -325,7 +297,7 @@ static void recording_again_finishes_the_killed_one(void **state)
     (void)state;
     int caught = 0;
     for (int run = 0; run < 20 && caught < 3; run++) {
-        clean(NULL);
+        profile_folder_clean(NULL);
         if (!kill_in_the_middle((useconds_t)(run * 700)))
             continue;
         caught++;
@@ -355,7 +327,7 @@ static void an_empty_file_may_be_named(void **state)
     struct stat status;
     struct world world = new_world(0);
     for (int discard = 0; discard < 2; discard++) {
-        clean(NULL);
+        profile_folder_clean(NULL);
         fclose(fopen(path, "w"));
         umask(077);
         assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
@@ -596,21 +568,21 @@ static void loading_is_watched(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(what_is_written_is_read, clean),
-        cmocka_unit_test_teardown(folding_keeps_every_sample, clean),
-        cmocka_unit_test_teardown(timeline_survives_folding, clean),
-        cmocka_unit_test_teardown(others_files_are_left_alone, clean),
-        cmocka_unit_test_teardown(killed_recorders_leave_a_profile, clean),
-        cmocka_unit_test_teardown(recording_again_finishes_the_killed_one, clean),
-        cmocka_unit_test_teardown(an_empty_file_may_be_named, clean),
-        cmocka_unit_test_teardown(failing_to_begin_touches_nothing, clean),
-        cmocka_unit_test_teardown(tables_that_are_none_are_refused, clean),
-        cmocka_unit_test_teardown(a_full_disk_keeps_the_last_state, clean),
-        cmocka_unit_test_teardown(hostile_files_give_errors_only, clean),
-        cmocka_unit_test_teardown(a_missing_end_is_noticed, clean),
-        cmocka_unit_test_teardown(query_gives_json_whatever_the_text, clean),
+        cmocka_unit_test_teardown(what_is_written_is_read, profile_folder_clean),
+        cmocka_unit_test_teardown(folding_keeps_every_sample, profile_folder_clean),
+        cmocka_unit_test_teardown(timeline_survives_folding, profile_folder_clean),
+        cmocka_unit_test_teardown(others_files_are_left_alone, profile_folder_clean),
+        cmocka_unit_test_teardown(killed_recorders_leave_a_profile, profile_folder_clean),
+        cmocka_unit_test_teardown(recording_again_finishes_the_killed_one, profile_folder_clean),
+        cmocka_unit_test_teardown(an_empty_file_may_be_named, profile_folder_clean),
+        cmocka_unit_test_teardown(failing_to_begin_touches_nothing, profile_folder_clean),
+        cmocka_unit_test_teardown(tables_that_are_none_are_refused, profile_folder_clean),
+        cmocka_unit_test_teardown(a_full_disk_keeps_the_last_state, profile_folder_clean),
+        cmocka_unit_test_teardown(hostile_files_give_errors_only, profile_folder_clean),
+        cmocka_unit_test_teardown(a_missing_end_is_noticed, profile_folder_clean),
+        cmocka_unit_test_teardown(query_gives_json_whatever_the_text, profile_folder_clean),
         cmocka_unit_test(wilson_is_wilson),
-        cmocka_unit_test_teardown(loading_is_watched, clean),
+        cmocka_unit_test_teardown(loading_is_watched, profile_folder_clean),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, profile_folder_make, profile_folder_remove);
 }

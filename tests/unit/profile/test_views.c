@@ -14,36 +14,11 @@
 
 #include "base_map.h"
 #include "profile.h"
+#include "profile_folder.h"
 #include "profile_statistics.h"
 #include "profile_store.h"
 #include "profile_timeline.h"
 #include "wire_loss.h"
-
-static char folder[] = "/tmp/tally-views-XXXXXX";
-static char path[128];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    if (!mkdtemp(folder))
-        return -1;
-    snprintf(path, sizeof path, "%s/p", folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    unlink(path);
-    return rmdir(folder);
-}
-
-static int clean(void **state)
-{
-    (void)state;
-    unlink(path);
-    return 0;
-}
 
 /* --- a random profile: functions f0..f29 of 4 addresses each, f30 and f31 nameless --- */
 
@@ -399,10 +374,10 @@ static void a_flush_writes_what_changed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(views_agree_with_naive_figures, clean),
-        cmocka_unit_test_teardown(the_timeline_follows_folding, clean),
-        cmocka_unit_test_teardown(each_flush_makes_the_file_the_model, clean),
-        cmocka_unit_test_teardown(a_flush_writes_what_changed, clean),
+        cmocka_unit_test_teardown(views_agree_with_naive_figures, profile_folder_clean),
+        cmocka_unit_test_teardown(the_timeline_follows_folding, profile_folder_clean),
+        cmocka_unit_test_teardown(each_flush_makes_the_file_the_model, profile_folder_clean),
+        cmocka_unit_test_teardown(a_flush_writes_what_changed, profile_folder_clean),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, profile_folder_make, profile_folder_remove);
 }
