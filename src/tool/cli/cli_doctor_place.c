@@ -12,6 +12,7 @@
 
 #include "cfi.h"
 #include "cli_doctor.h"
+#include "collect_cgroup.h"
 #include "elf_image.h"
 #include "symbol.h"
 
@@ -59,15 +60,14 @@ void cli_doctor_check_memory(struct cli_doctor *doctor)
 
 void cli_doctor_check_cgroup(struct cli_doctor *doctor)
 {
-    char path[512];
-    snprintf(path, sizeof path, "%s/sys/fs/cgroup/cgroup.controllers", doctor->root);
-    bool there = access(path, R_OK) == 0;
+    char path[512], place[256];
+    bool there = collect_cgroup_mount(doctor->root, place, sizeof place);
     struct cli_doctor_line *line =
         cli_doctor_add(doctor, "cgroup v2", there ? CLI_DOCTOR_OK : CLI_DOCTOR_LIMITED);
     if (there)
-        cli_doctor_explain(line, "mounted at /sys/fs/cgroup");
+        cli_doctor_explain(line, "mounted at %s", place);
     else {
-        cli_doctor_explain(line, "not mounted at /sys/fs/cgroup: --cgroup PATH does not work");
+        cli_doctor_explain(line, "not mounted: --cgroup PATH does not work");
         snprintf(path, sizeof path, "%s/sys/fs/cgroup/perf_event", doctor->root);
         if (access(path, F_OK) == 0) /* version 1 has that place */
             cli_doctor_advise(line, "reboot with the kernel option systemd.unified_cgroup_hierarchy=1");

@@ -27,6 +27,7 @@
 #include "base_array.h"
 #include "collect_agent.h"
 #include "collect_calls.h"
+#include "collect_cgroup.h"
 #include "collect_filter.h"
 #include "collect_launch.h"
 #include "collect_rate.h"
@@ -353,24 +354,6 @@ static void poll_process(struct collect_session *session, pid_t pid)
     session->living_pidfds++;
 }
 
-static int open_cgroup(struct collect_session *session, struct base_error *error)
-{
-    const char *path = session->options.cgroup;
-    static const char *const roots[] = {"", "/sys/fs/cgroup", "/sys/fs/cgroup/unified",
-                                        "/sys/fs/cgroup/perf_event"};
-    for (size_t i = 0; i < sizeof roots / sizeof *roots && session->cgroup < 0; i++) {
-        char full[4096];
-        if (!roots[i][0] && path[0] != '/')
-            continue;
-        snprintf(full, sizeof full, "%s%s%s/cgroup.procs", roots[i], path[0] == '/' ? "" : "/", path);
-        if (access(full, R_OK))
-            continue;
-        full[strlen(full) - strlen("/cgroup.procs")] = '\0';
-        session->cgroup = open(full, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    }
-    return session->cgroup >= 0 ? BASE_OK : base_fail(error, BASE_ENOTFOUND, "no cgroup '%s'", path);
-}
-
 static size_t list_wanted(void *context, pid_t **pids)
 {
     const struct collect_options *options = &((struct collect_session *)context)->options;
@@ -395,7 +378,7 @@ static int open_running(struct collect_session *session, struct base_error *erro
 {
     const struct collect_options *options = &session->options;
     if (options->mode == COLLECT_CGROUP) {
-        int result = open_cgroup(session, error);
+        int result = collect_cgroup_open(options->cgroup, &session->cgroup, error);
         return result < 0 ? result : collect_time_open_cpus(&session->time, session->cgroup, error);
     }
     if (options->mode == COLLECT_SYSTEM)

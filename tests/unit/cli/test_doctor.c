@@ -47,10 +47,10 @@ static int drop_machine(void **state)
                                         KERNEL,
                                         "/proc/sys",
                                         "/proc/self/status",
+                                        "/proc/self/mounts",
                                         "/proc/self",
                                         "/proc/kallsyms",
                                         "/proc",
-                                        "/sys/fs/cgroup/cgroup.controllers",
                                         "/sys/fs/cgroup/perf_event",
                                         "/sys/fs/cgroup",
                                         "/sys/fs",
@@ -202,8 +202,15 @@ static void other_settings(void **state)
     put(machine, "/sys/fs/cgroup/perf_event", "");
     expect(machine, cli_doctor_check_cgroup, CLI_DOCTOR_LIMITED,
            "reboot with the kernel option systemd.unified_cgroup_hierarchy=1");
-    put(machine, "/sys/fs/cgroup/cgroup.controllers", "cpu memory");
+    put(machine, "/proc/self/mounts",
+        "tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n");
+    expect(machine, cli_doctor_check_cgroup, CLI_DOCTOR_LIMITED,
+           "reboot with the kernel option systemd.unified_cgroup_hierarchy=1");
+    put(machine, "/proc/self/mounts",
+        "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\ncgroup2 /a\\040place/unified cgroup2 rw 0 0\n");
     expect(machine, cli_doctor_check_cgroup, CLI_DOCTOR_OK, "");
+    assert_string_equal(machine->doctor.lines[machine->doctor.count - 1].meaning,
+                        "mounted at /a place/unified");
 }
 
 static void nonsense_is_no_setting(void **state)
