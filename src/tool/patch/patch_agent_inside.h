@@ -97,7 +97,8 @@ int patch_agent_survey(struct patch_agent *agent, struct base_error *error);
 int patch_agent_slot(struct patch_agent *agent, struct patch_agent_access *access,
                      const struct patch_agent_object *object, size_t wanted, bool may_map,
                      struct patch_agent_slab **slab, uint32_t *slot, struct base_error *error);
-/* Undoes what patch_agent_load mapped for slabs. */
+/* Undoes what patch_agent_load mapped for slabs. The process stands. One where a thread has been moved to stays: its way back is
+ * in there. The next load removes it. */
 void patch_agent_unmap_slabs(struct patch_agent *agent, struct patch_agent_access *access);
 void patch_agent_slab_release(struct patch_agent_slab *slab);
 

@@ -120,9 +120,24 @@ int patch_agent_slot(struct patch_agent *agent, struct patch_agent_access *acces
     return base_fail(error, BASE_EIO, "%s: memory for hooks is not where it was to be", object->path);
 }
 
+static bool stands_in(const struct patch_stop_thread *thread, const struct patch_agent_slab *slab)
+{
+    return thread->state != PATCH_STOP_GONE && thread->pc - slab->address < slab->size;
+}
+
 void patch_agent_unmap_slabs(struct patch_agent *agent, struct patch_agent_access *access)
 {
-    for (size_t i = 0; i < agent->slab_count; i++)
-        patch_trace_unmap(access->helper, access->trace, agent->slabs[i]->address, agent->slabs[i]->size,
-                          NULL);
+    struct patch_stop_thread *threads;
+    size_t count;
+    if (patch_trace_threads(access->helper, access->trace, &threads, &count, NULL) < 0)
+        return;
+    for (size_t i = 0; i < agent->slab_count; i++) {
+        const struct patch_agent_slab *slab = agent->slabs[i];
+        bool used = false;
+        for (size_t j = 0; j < count && !used; j++)
+            used = stands_in(&threads[j], slab);
+        if (!used)
+            patch_trace_unmap(access->helper, access->trace, slab->address, slab->size, NULL);
+    }
+    free(threads);
 }

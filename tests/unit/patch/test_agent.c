@@ -467,6 +467,56 @@ static void test_a_running_program_is_entered_and_left_many_times(void **state)
     }
 }
 
+static bool refuses_to_apply;
+
+int __real_patch_trace_apply(struct patch_helper *helper, pid_t pid, struct base_error *error);
+int __wrap_patch_trace_apply(struct patch_helper *helper, pid_t pid, struct base_error *error);
+
+int __wrap_patch_trace_apply(struct patch_helper *helper, pid_t pid, struct base_error *error)
+{
+    return refuses_to_apply ? base_fail(error, BASE_EIO, "not now")
+                            : __real_patch_trace_apply(helper, pid, error);
+}
+
+/* A thread that gets no processor cannot stop, and does not leave what it stands in. */
+static int load_at_last(struct tally *tally, struct base_error *error)
+{
+    int result = BASE_EBUSY;
+    for (int i = 0; i < 50 && result == BASE_EBUSY; i++) {
+        base_error_clear(error);
+        result = load(tally, tally->pid, false, error);
+    }
+    return result;
+}
+
+/* Threads have been moved by then, some of them, into what was mapped for the hooks. */
+static void test_what_fails_last_harms_nobody(void **state)
+{
+    (void)state;
+    struct base_error error = {0};
+    struct tally tally = begin("probe_count");
+    struct patch_agent_left left;
+    unsigned kept = 0;
+    plan(&tally);
+    begin_loop(&tally, targets[0], "loop", "8");
+    refuses_to_apply = true;
+    for (int i = 0; i < 5000 && kept < 2; i++) {
+        int result = load_at_last(&tally, &error);
+        assert_false(has_ended(&tally));
+        assert_int_equal(result, BASE_EIO);
+        kept += ours_in(tally.pid, NULL) > 0;
+    }
+    refuses_to_apply = false;
+    must(load_at_last(&tally, &error), &error);
+    wait_for_more(&tally);
+    must_leave(&tally, tally.pid, &left);
+    assert_int_equal(left.bytes_left, 0);
+    assert_int_equal(ours_in(tally.pid, NULL), 0);
+    end(&tally);
+    assert_true(kept > 0);
+    finish(&tally);
+}
+
 static void test_a_child_is_left_by_itself(void **state)
 {
     (void)state;
@@ -815,6 +865,7 @@ static int run_all(void)
         cmocka_unit_test(test_execs_are_handed_over),
         cmocka_unit_test(test_libraries_that_come_and_go_count),
         cmocka_unit_test(test_a_running_program_is_entered_and_left_many_times),
+        cmocka_unit_test(test_what_fails_last_harms_nobody),
         cmocka_unit_test(test_a_child_is_left_by_itself),
         cmocka_unit_test(test_who_sleeps_inside_is_waited_for),
         cmocka_unit_test(test_tally_may_die_at_any_moment),
