@@ -11,6 +11,10 @@ static const char *const entries[WIRE_AGENT_ENTRY_COUNT] = {
 #undef X
 };
 
+/* glibc's ld.so up to 2.31 has a malloc of these names for what it needs before there is a C library. It is called before there is a thread
+ * pointer, which where rdfsbase may not be used the agent has to read through; and what it gives out, nobody ever gives back. */
+#define NOT_LOADER "!(ld-linux*|ld-[0-9]*|ld.so*)"
+
 /* Names of the C library, and of allocators that are linked under prefixes of their own. Functions with several names are one:
  * the first has it. operator new and delete of allocators that take their place call no malloc; libstdc++'s do, and are left alone. Those
  * with an alignment are not counted. */
@@ -18,19 +22,19 @@ static const struct {
     const char *name, *image; /* globs; NULL: any image */
     enum wire_agent_entry entry;
 } allocators[] = {
-    {"malloc", NULL, WIRE_AGENT_ENTRY_MALLOC},
-    {"calloc", NULL, WIRE_AGENT_ENTRY_CALLOC},
-    {"realloc", NULL, WIRE_AGENT_ENTRY_REALLOC},
-    {"reallocarray", NULL, WIRE_AGENT_ENTRY_REALLOCARRAY},
-    {"free", NULL, WIRE_AGENT_ENTRY_FREE},
-    {"cfree", NULL, WIRE_AGENT_ENTRY_FREE},
-    {"free_sized", NULL, WIRE_AGENT_ENTRY_FREE},
-    {"free_aligned_sized", NULL, WIRE_AGENT_ENTRY_FREE},
-    {"aligned_alloc", NULL, WIRE_AGENT_ENTRY_ALIGNED},
-    {"memalign", NULL, WIRE_AGENT_ENTRY_ALIGNED},
-    {"posix_memalign", NULL, WIRE_AGENT_ENTRY_POSIX_MEMALIGN},
-    {"valloc", NULL, WIRE_AGENT_ENTRY_VALLOC},
-    {"pvalloc", NULL, WIRE_AGENT_ENTRY_VALLOC},
+    {"malloc", NOT_LOADER, WIRE_AGENT_ENTRY_MALLOC},
+    {"calloc", NOT_LOADER, WIRE_AGENT_ENTRY_CALLOC},
+    {"realloc", NOT_LOADER, WIRE_AGENT_ENTRY_REALLOC},
+    {"reallocarray", NOT_LOADER, WIRE_AGENT_ENTRY_REALLOCARRAY},
+    {"free", NOT_LOADER, WIRE_AGENT_ENTRY_FREE},
+    {"cfree", NOT_LOADER, WIRE_AGENT_ENTRY_FREE},
+    {"free_sized", NOT_LOADER, WIRE_AGENT_ENTRY_FREE},
+    {"free_aligned_sized", NOT_LOADER, WIRE_AGENT_ENTRY_FREE},
+    {"aligned_alloc", NOT_LOADER, WIRE_AGENT_ENTRY_ALIGNED},
+    {"memalign", NOT_LOADER, WIRE_AGENT_ENTRY_ALIGNED},
+    {"posix_memalign", NOT_LOADER, WIRE_AGENT_ENTRY_POSIX_MEMALIGN},
+    {"valloc", NOT_LOADER, WIRE_AGENT_ENTRY_VALLOC},
+    {"pvalloc", NOT_LOADER, WIRE_AGENT_ENTRY_VALLOC},
     {"je_malloc", NULL, WIRE_AGENT_ENTRY_MALLOC},
     {"je_calloc", NULL, WIRE_AGENT_ENTRY_CALLOC},
     {"je_realloc", NULL, WIRE_AGENT_ENTRY_REALLOC},

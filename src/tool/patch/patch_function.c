@@ -37,7 +37,8 @@ bool patch_function_concerns(const struct patch_function_wish *wish, const char 
     const char *last = strrchr(path, '/');
     if (wish->image == NULL)
         return true;
-    return fnmatch(wish->image, strchr(wish->image, '/') == NULL && last != NULL ? last + 1 : path, 0) == 0;
+    return fnmatch(wish->image, strchr(wish->image, '/') == NULL && last != NULL ? last + 1 : path,
+                   FNM_EXTMATCH) == 0;
 }
 
 static bool matches(const struct patch_function_wish *wish, const char *name, char **demangled)

@@ -22,7 +22,8 @@
 struct patch_function_wish {
     const char *
         name; /* as in the file, or a glob of fnmatch(3); where it has one of *?[:(< the demangled name may match too */
-    const char *image; /* a glob for the image's path, or for its last part when it has no slash; NULL: any */
+    const char *
+        image; /* a glob for the image's path, or for its last part when it has no slash, with !(a|b) too; NULL: any */
 };
 
 struct patch_function_given { /* a function that is known by its address */

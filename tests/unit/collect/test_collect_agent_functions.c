@@ -1,0 +1,83 @@
+/* Which functions of which files the agent wraps. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent_blob.h"
+#include "collect_agent_functions.h"
+
+static struct patch_agent_image *image;
+
+static size_t concerned(const char *name, const char *path, bool hosted)
+{
+    const struct collect_agent_functions_wish wish = {.hosted = hosted};
+    struct patch_agent_function *functions;
+    size_t count, allocators, found = 0;
+    assert_int_equal(collect_agent_functions(image, &wish, &functions, &count, &allocators, NULL), BASE_OK);
+    assert_true(allocators < count || hosted);
+    for (size_t i = 0; i < count; i++)
+        found +=
+            strcmp(functions[i].wish.name, name) == 0 && patch_function_concerns(&functions[i].wish, path);
+    free(functions);
+    return found;
+}
+
+static void test_the_loaders_own_malloc_is_left_alone(void **state)
+{
+    (void)state;
+    static const char *const loaders[] = {"/lib/x86_64-linux-gnu/ld-2.31.so", "/lib64/ld-linux-x86-64.so.2",
+                                          "/nix/store/x-glibc/lib/ld-linux-x86-64.so.2"};
+    static const char *const others[] = {"/lib/x86_64-linux-gnu/libc.so.6", "/lib/ld-musl-x86_64.so.1",
+                                         "/home/x/ld-linux/program", "/usr/bin/ld.bfd"};
+    static const char *const names[] = {"malloc", "calloc", "realloc", "free", "posix_memalign"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        for (size_t j = 0; j < sizeof loaders / sizeof *loaders; j++)
+            assert_int_equal(concerned(names[i], loaders[j], false), 0);
+        for (size_t j = 0; j < sizeof others / sizeof *others; j++)
+            assert_int_equal(concerned(names[i], others[j], false), 1);
+    }
+}
+
+static void test_objects_are_told_of_by_the_loader_or_the_host(void **state)
+{
+    (void)state;
+    assert_int_equal(concerned("_dl_debug_state", "/lib/x86_64-linux-gnu/ld-2.31.so", false), 1);
+    assert_int_equal(concerned("_dl_debug_state", "/lib/x86_64-linux-gnu/ld-2.31.so", true), 0);
+    assert_int_equal(concerned("execve", "/lib/x86_64-linux-gnu/libc.so.6", false), 1);
+    assert_int_equal(concerned("execve", "/lib/x86_64-linux-gnu/libc.so.6", true), 0);
+}
+
+static void test_operators_only_of_allocators(void **state)
+{
+    (void)state;
+    assert_int_equal(concerned("_Znwm", "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2", false), 1);
+    assert_int_equal(concerned("_Znwm", "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4", false), 1);
+    assert_int_equal(concerned("_Znwm", "/usr/lib/x86_64-linux-gnu/libstdc++.so.6", false), 0);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    return patch_agent_image_open(agent_blob, agent_blob_size, &image, NULL);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    patch_agent_image_close(image);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_loaders_own_malloc_is_left_alone),
+        cmocka_unit_test(test_objects_are_told_of_by_the_loader_or_the_host),
+        cmocka_unit_test(test_operators_only_of_allocators),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
