@@ -58,6 +58,17 @@ static inline void agent_lose(enum wire_agent_loss loss)
 {
     __atomic_fetch_add(&agent_process()->losses[loss], 1, __ATOMIC_RELAXED);
 }
+/* The next of the numbers 1 .. limit - 1; 0: none is left. */
+static inline uint32_t agent_take_number(uint32_t *count, uint64_t limit)
+{
+    if (__atomic_load_n(count, __ATOMIC_RELAXED) + UINT64_C(1) >= limit)
+        return 0;
+    uint32_t number = __atomic_add_fetch(count, 1, __ATOMIC_RELAXED);
+    if (number < limit)
+        return number;
+    __atomic_fetch_sub(count, 1, __ATOMIC_RELAXED);
+    return 0;
+}
 /* Is this process one with a region of its own? A fork's child finds out here, once. */
 bool agent_process_is_counted(void);
 

@@ -14,16 +14,12 @@ static uint32_t make_cell(uint32_t node, uint32_t group)
 {
     struct wire_agent_process *process = agent_process();
     struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
-    if (process->cell_count + UINT64_C(1) >= layout.cell_count)
-        return 0;
-    uint32_t number = __atomic_add_fetch(&process->cell_count, 1, __ATOMIC_RELAXED);
-    if (number >= layout.cell_count) {
-        __atomic_fetch_sub(&process->cell_count, 1, __ATOMIC_RELAXED);
-        return 0;
+    uint32_t number = agent_take_number(&process->cell_count, layout.cell_count);
+    if (number != 0) {
+        struct wire_agent_cell *cell = cell_at(number);
+        cell->node = node;
+        cell->group = group;
     }
-    struct wire_agent_cell *cell = cell_at(number);
-    cell->node = node;
-    cell->group = group;
     return number;
 }
 

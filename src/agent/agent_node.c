@@ -63,13 +63,9 @@ static void grow_index(struct wire_agent_process *process, uint32_t node_count)
 static uint32_t make_node(struct wire_agent_process *process, const struct wire_agent_node *wanted)
 {
     struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
-    if (process->node_count + UINT64_C(1) >= layout.node_count)
+    uint32_t number = agent_take_number(&process->node_count, layout.node_count);
+    if (number == 0)
         return 0;
-    uint32_t number = __atomic_add_fetch(&process->node_count, 1, __ATOMIC_RELAXED);
-    if (number >= layout.node_count) {
-        __atomic_fetch_sub(&process->node_count, 1, __ATOMIC_RELAXED);
-        return 0;
-    }
     struct wire_agent_node *node = agent_node_at(number);
     *node = *wanted;
     __atomic_store_n(&node->ready, 1, __ATOMIC_RELEASE);

@@ -3,7 +3,6 @@
 #include <link.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/uio.h>
 
 #include "base_array.h"
@@ -140,18 +139,6 @@ static int map_bell(struct collect_calls_space *space, struct collect_calls_rig 
     return result;
 }
 
-static int map_words(struct collect_calls_space *space, struct base_error *error)
-{
-    const struct collect_calls_memory *memory = collect_calls_space_memory_at(space, space->bell_words);
-    void *words = !memory ? MAP_FAILED
-                          : mmap(NULL, sizeof *space->bell, PROT_READ | PROT_WRITE, MAP_SHARED, memory->file,
-                                 (off_t)(memory->offset + (space->bell_words - memory->address)));
-    if (words == MAP_FAILED)
-        return base_fail(error, BASE_ENOMEM, "out of memory");
-    space->bell = words;
-    return BASE_OK;
-}
-
 static int make_code(const struct collect_calls_space *space, struct base_error *error)
 {
     struct patch_x86_64_bell bell = {space->bell_words, PATCH_BELL_TIMEOUT, PATCH_BELL_ROUNDS,
@@ -190,7 +177,7 @@ int collect_calls_bell_prepare(struct collect_calls_space *space, struct collect
         return 0;
     int result = map_bell(space, rig, function, code_ahead, error);
     if (result == BASE_OK)
-        result = map_words(space, error);
+        result = collect_calls_space_bell(space, error);
     if (result == BASE_OK)
         result = make_code(space, error);
     if (result == BASE_OK)

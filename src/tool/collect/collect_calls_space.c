@@ -480,6 +480,21 @@ const struct collect_calls_memory *collect_calls_space_memory_at(const struct co
     return NULL;
 }
 
+int collect_calls_space_bell(struct collect_calls_space *space, struct base_error *error)
+{
+    space->bell = NULL;
+    if (!space->bell_words)
+        return BASE_OK;
+    const struct collect_calls_memory *memory = collect_calls_space_memory_at(space, space->bell_words);
+    void *words = !memory ? MAP_FAILED
+                          : mmap(NULL, sizeof *space->bell, PROT_READ | PROT_WRITE, MAP_SHARED, memory->file,
+                                 (off_t)(memory->offset + (space->bell_words - memory->address)));
+    if (words == MAP_FAILED)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    space->bell = words;
+    return BASE_OK;
+}
+
 /* A copied block counts in the file that took the place of its first one's. */
 static void move_block(const struct collect_calls_space *child, struct collect_calls_block *block)
 {
@@ -528,21 +543,6 @@ static int replace_memories(const struct collect_calls_space *parent, struct col
     return begin_blocks(child, error);
 }
 
-static int map_bell(struct collect_calls_space *child, struct base_error *error)
-{
-    child->bell = NULL;
-    if (!child->bell_words)
-        return BASE_OK;
-    const struct collect_calls_memory *memory = collect_calls_space_memory_at(child, child->bell_words);
-    void *words = !memory ? MAP_FAILED
-                          : mmap(NULL, sizeof *child->bell, PROT_READ | PROT_WRITE, MAP_SHARED, memory->file,
-                                 (off_t)(memory->offset + (child->bell_words - memory->address)));
-    if (words == MAP_FAILED)
-        return base_fail(error, BASE_ENOMEM, "out of memory");
-    child->bell = words;
-    return BASE_OK;
-}
-
 int collect_calls_space_fork(const struct collect_calls_space *parent, struct collect_calls_rig *rig,
                              pid_t pid, struct collect_calls_space **made, struct base_error *error)
 {
@@ -573,7 +573,7 @@ int collect_calls_space_fork(const struct collect_calls_space *parent, struct co
     int result = copy_arrays(parent, child) ? replace_memories(parent, rig, child, error)
                                             : base_fail(error, BASE_ENOMEM, "out of memory");
     if (result == BASE_OK)
-        result = map_bell(child, error);
+        result = collect_calls_space_bell(child, error);
     if (result < 0) {
         collect_calls_space_free(child);
         return result;

@@ -224,6 +224,8 @@ struct collect_calls_code *collect_calls_code_split(struct collect_calls_code *c
 /* The memory for counters at an address; NULL: none. */
 const struct collect_calls_memory *collect_calls_space_memory_at(const struct collect_calls_space *space,
                                                                  uint64_t address);
+/* The words of its bell (space->bell_words), for us; no bell without them. */
+int collect_calls_space_bell(struct collect_calls_space *space, struct base_error *error);
 int collect_calls_space_memory(struct collect_calls_space *space, struct collect_calls_rig *rig,
                                struct patch_helper_room room, struct collect_calls_memory *memory,
                                struct base_error *error);
