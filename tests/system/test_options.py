@@ -57,6 +57,14 @@ def short_lives(context):
 
 
 @tap.case
+def target_that_nobody_waited_for(context):
+    """The kernel's account of a program's CPU time lacks a child that nobody has waited for; the header's figure does not."""
+    profile = tally.recorded(context, ["/bin/sh", "-c", f"({context.program('shares')} --seconds 2 > /dev/null 2>&1 &); sleep 1"])
+    used = int(profile.meta()["target_cpu_ns"])
+    context.check(abs(used / profile.total() - 1) < 0.3, f"{used / 1e9} s of CPU time, and {profile.total() / 1e9} s of samples")
+
+
+@tap.case
 def many_threads(context):
     """128 threads that share two seconds: as many samples as their CPU time is worth."""
     tap.need_root()

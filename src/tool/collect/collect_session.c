@@ -783,12 +783,20 @@ static void count_short_lives(struct collect_session *session)
     profile_lose(session->profile, WIRE_LOSS_SHORT_LIVED, (target_ns - seen_ns) / 1000000);
 }
 
+/* By the kernel's account of what was waited for. What nobody has waited for, such as daemons, or children of a shell that
+ * was interrupted, is not in it: then, and of what was not launched, it is what the samples stand for. */
+static uint64_t target_cpu_ns(const struct collect_session *session)
+{
+    uint64_t value = (uint64_t)session->stream.sample_value, sampled_ns = session->stream.samples * value;
+    uint64_t waited_ns = session->options.mode == COLLECT_LAUNCH ? cpu_ns(RUSAGE_CHILDREN) : 0;
+    bool chance = sampled_ns < waited_ns + waited_ns / 4 + UNSEEN_SAMPLES * value;
+    return waited_ns && chance ? waited_ns : sampled_ns;
+}
+
 static void describe_end(struct collect_session *session, const char *exit_status)
 {
     struct profile *profile = session->profile;
-    uint64_t target_ns = session->options.mode == COLLECT_LAUNCH
-                             ? cpu_ns(RUSAGE_CHILDREN)
-                             : session->stream.samples * (uint64_t)session->stream.sample_value;
+    uint64_t target_ns = target_cpu_ns(session);
     profile_set_metaf(profile, "target_cpu_ns", "%llu", (unsigned long long)target_ns);
     count_short_lives(session);
     if (exit_status)
