@@ -189,6 +189,33 @@ static void add_share(const struct browse_model *model, struct base_text *line,
     base_text_free(&text);
 }
 
+/* At most six columns. */
+static void add_short_count(struct base_text *out, uint64_t count)
+{
+    if (count < 100000)
+        report_text_exact(out, count);
+    else if (count < 999500)
+        base_text_addf(out, "%.0f k", (double)count / 1e3);
+    else if (count < 10000000)
+        base_text_addf(out, "%.1f M", (double)count / 1e6);
+    else
+        report_text_count(out, count);
+}
+
+/* As in reports, where there is room for all digits; recursive calls stand behind a plus. */
+static void add_called(struct base_text *out, const struct report_called *called, bool ascii)
+{
+    report_calls_text(out, called, ascii);
+    uint64_t entering = report_calls_entering(called);
+    if (base_utf8_width(base_text_string(out)) <= WIDE_CALLS)
+        return;
+    base_text_clear(out);
+    report_calls_at_least(out, called, ascii);
+    add_short_count(out, entering);
+    base_text_add(out, "+");
+    add_short_count(out, called->calls - entering);
+}
+
 static void add_calls(const struct browse_model *model, struct base_text *line, const struct browse_row *row)
 {
     const struct browse_data *data = &model->data;
@@ -202,7 +229,7 @@ static void add_calls(const struct browse_model *model, struct base_text *line, 
             report_text_count(&text, pair->calls);
     } else {
         struct report_called called = report_calls_of(&data->calls, row->entity);
-        report_calls_text(&text, &called, model->ascii);
+        add_called(&text, &called, model->ascii);
     }
     add_padded(line, base_text_string(&text), WIDE_CALLS + 1);
     line->failed |= text.failed;

@@ -315,6 +315,27 @@ static void counters(void **state)
     leave(&seat);
 }
 
+/* Numbers of calls that are wider than their column, recursive ones among them, stay in it. */
+static void many_calls(void **state)
+{
+    (void)state;
+    struct seat seat;
+    struct sample_profile s = sample_profile_new();
+    uint32_t mainly = sample_profile_function(&s, s.program, "main", 0x200, NULL, 0);
+    uint32_t churn = sample_profile_function(&s, s.program, "churn", 0x400, NULL, 0);
+    uint32_t stir = sample_profile_function(&s, s.program, "stir", 0x600, NULL, 0);
+    SAMPLE(&s, 0, 500, mainly, churn);
+    SAMPLE(&s, 0, 500, mainly, stir);
+    sample_profile_call(&s, 0, mainly, churn, PROFILE_CALL_DIRECT, 8571661);
+    sample_profile_call(&s, 0, churn, churn, PROFILE_CALL_DIRECT, 1061458);
+    sample_profile_call(&s, 0, mainly, stir, PROFILE_CALL_DIRECT, 802369);
+    sample_profile_call(&s, 0, stir, stir, PROFILE_CALL_DIRECT, 99999);
+    sit(&seat, s);
+    assert_shows(&seat, " %     8.6 M+1.1 M  churn");
+    assert_shows(&seat, " %  802,369+99,999  stir");
+    leave(&seat);
+}
+
 static void nothing_to_see(void **state)
 {
     (void)state;
@@ -380,6 +401,7 @@ int main(void)
         cmocka_unit_test(searching),
         cmocka_unit_test(searching_the_tree),
         cmocka_unit_test(counters),
+        cmocka_unit_test(many_calls),
         cmocka_unit_test(nothing_to_see),
         cmocka_unit_test(annotating),
         cmocka_unit_test(hostile_names),
