@@ -1,5 +1,6 @@
 /* tally merge: several recordings, hosts or ranks in one profile. */
 #include <stddef.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "base_json.h"
@@ -150,9 +151,9 @@ static int tell(const struct profile *profile, const struct merge_wish *wish, ui
     struct base_text text = {0};
     const char *origins = profile_meta(profile, "origins");
     if (!wish->json) {
-        cli_say("%s recordings, %llu samples -> %s (%llu kB)", origins ? origins : "0",
-                (unsigned long long)count_samples(profile), wish->output,
-                (unsigned long long)(bytes + 500) / 1000);
+        cli_say("%s recording%s, %llu samples -> %s (%llu kB)", origins ? origins : "0",
+                origins && !strcmp(origins, "1") ? "" : "s", (unsigned long long)count_samples(profile),
+                wish->output, (unsigned long long)(bytes + 500) / 1000);
         return CLI_OK;
     }
     add_json(&text, profile, wish->output, bytes);
