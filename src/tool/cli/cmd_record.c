@@ -34,7 +34,14 @@
 #include "wire_loss.h"
 
 enum { NOT_STARTED = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127, BY_SIGNAL = 128 };
-enum { GLOBS_MAX = 256, STEP_MS = 250, STATUS_COLUMNS = 78, HEAP_SAMPLE_BYTES = 512 << 10, RATE_HZ = 999 };
+enum {
+    GLOBS_MAX = 256,
+    STEP_MS = 250,
+    STATUS_COLUMNS = 78,
+    HEAP_SAMPLE_BYTES = 512 << 10,
+    MEGABYTE = 1 << 20,
+    RATE_HZ = 999
+};
 
 /* Globs as typed: texts between commas, cut out of a copy. */
 struct record_globs {
@@ -78,26 +85,6 @@ static int read_globs(struct record_globs *globs, const char *argument, struct b
     return BASE_OK;
 }
 
-/* "512", "64k", "1M", "2GiB": k, M and G are powers of 1024. */
-static int read_bytes(const char *text, uint64_t least, uint64_t most, uint64_t *bytes,
-                      struct base_error *error)
-{
-    static const char units[] = "kKmMgG";
-    char *end;
-    errno = 0;
-    unsigned long long number = strtoull(text, &end, 10);
-    const char *unit = *end ? strchr(units, *end) : NULL;
-    unsigned shift = unit ? 10 * (unsigned)((unit - units) / 2 + 1) : 0;
-    end += unit != NULL;
-    end += unit && *end == 'i';
-    end += *end == 'B';
-    if (*text < '0' || *text > '9' || *end || errno || number > most >> shift || number << shift < least)
-        return base_fail(error, BASE_EUSAGE, "'%s' is no number of bytes between %llu and %llu (64k, 1M)",
-                         text, (unsigned long long)least, (unsigned long long)most);
-    *bytes = number << shift;
-    return BASE_OK;
-}
-
 static int read_calls(const struct base_option *option, const char *argument, void *target,
                       struct base_error *error)
 {
@@ -130,17 +117,9 @@ static int read_heap(const struct base_option *option, const char *argument, voi
     }
     if (strncmp(argument, "sample:", 7))
         return base_fail(error, BASE_EUSAGE, "--heap=%s: --heap alone, or --heap=sample:BYTES", argument);
-    return read_bytes(argument + 7, 16, UINT64_C(1) << 40, &wish->heap_sample_bytes, error);
-}
-
-static int read_agent_memory(const struct base_option *option, const char *argument, void *target,
-                             struct base_error *error)
-{
-    struct record_wish *wish = target;
-    const uint64_t megabyte = 1 << 20;
-    (void)option;
-    int result = read_bytes(argument, megabyte, UINT64_C(16) << 30, &wish->agent_memory, error);
-    wish->agent_memory = (wish->agent_memory + megabyte - 1) / megabyte * megabyte;
+    int result = base_options_read_size(argument + 7, &wish->heap_sample_bytes, error);
+    if (result == BASE_OK && (wish->heap_sample_bytes < 16 || wish->heap_sample_bytes > UINT64_C(1) << 40))
+        return base_fail(error, BASE_EUSAGE, "%s is no number of bytes from 16 to 1024G", argument + 7);
     return result;
 }
 
@@ -206,9 +185,11 @@ static const struct base_option options[] = {
      .help = "bytes are those asked for (the default), those that blocks really take with their headers, or "
              "the difference"},
     {.name = "agent-memory",
-     .kind = BASE_OPTION_CALL,
+     .kind = BASE_OPTION_SIZE,
      .argument = "BYTES",
-     .handler = read_agent_memory,
+     .minimum = MEGABYTE,
+     .maximum = 16384.0 * MEGABYTE,
+     .offset = offsetof(struct record_wish, agent_memory),
      .help = "what counting may take of memory in each process (default 256M)"},
     {.kind = BASE_OPTION_HEADING, .help = "Time"},
     {.name = "no-time",
@@ -384,7 +365,7 @@ static struct collect_options session_options(const struct record_wish *wish,
         .heap = wish->heap,
         .heap_sample_bytes = wish->heap_sample_bytes,
         .heap_overhead = (enum profile_heap_overhead)wish->overhead,
-        .agent_memory = wish->agent_memory,
+        .agent_memory = (wish->agent_memory + MEGABYTE - 1) / MEGABYTE * MEGABYTE,
         .rate_hz = wish->rate_hz > 0 ? wish->rate_hz : RATE_HZ,
         .user_only = wish->time_kind == 1,
         .kernel_frames = wish->kernel,
