@@ -7,19 +7,7 @@
 #include "base_array.h"
 #include "base_json.h"
 #include "base_text.h"
-#include "cli_profile.h"
 #include "report_diff.h"
-
-int cli_page_read_map(struct cli_page_wish *wish, const char *argument, struct base_error *error)
-{
-    const char *sign = strchr(argument, '=');
-    if (!sign || sign == argument)
-        return base_fail(error, BASE_EUSAGE, "%s is not of the form FROM=TO", argument);
-    if (wish->map_count == CLI_PAGE_MAPS)
-        return base_fail(error, BASE_EUSAGE, "no more than %d are possible", CLI_PAGE_MAPS);
-    wish->maps[wish->map_count++] = argument;
-    return BASE_OK;
-}
 
 static int no_memory(struct base_error *error)
 {
@@ -120,10 +108,10 @@ static int add_annotated(struct cli_page *page, struct base_json *index, const s
     if (asprintf(&place, "%s+0x%llx", image, (unsigned long long)item->start) < 0)
         return no_memory(error);
     struct report_annotation annotation = {
-        .function = place, .assembly = true, .maps = wish->maps, .map_count = wish->map_count};
+        .function = place, .assembly = true, .maps = wish->maps.items, .map_count = wish->maps.count};
     struct report_options view = *options;
     view.view = REPORT_ANNOTATE;
-    view.image = NULL;
+    view.part.image = NULL;
     view.annotation = &annotation;
     snprintf(part, sizeof part, "annotate-%zu", page->count);
     int code = add_report(page, part, profile, &view, error);
@@ -184,10 +172,7 @@ static int add_difference(struct cli_page *page, const struct profile *profile,
     const struct report_diff_run runs[] = {{page->against, wish->against}, {profile, options->file}};
     struct report_diff_options view = {.view = REPORT_DIFF_FUNCTIONS,
                                        .counter = options->counter,
-                                       .thread = options->thread,
-                                       .process = options->process,
-                                       .image = options->image,
-                                       .cpus = options->cpus,
+                                       .part = options->part,
                                        .fail_above = -1,
                                        .json = true};
     struct base_text text = {0};

@@ -9,23 +9,22 @@
 #include <stdint.h>
 
 #include "base_error.h"
+#include "cli_profile.h"
 #include "export.h"
 #include "report.h"
 #include "report_select.h"
 
-enum { CLI_PAGE_MAPS = 16, CLI_PAGE_ANNOTATED = 20, CLI_PAGE_ANNOTATED_MOST = 1000 };
+enum { CLI_PAGE_ANNOTATED = 20, CLI_PAGE_ANNOTATED_MOST = 1000 };
 
 /* What is wished of a page; zero it, set `annotated` to UINT64_MAX. */
 struct cli_page_wish {
     uint64_t annotated;  /* so many of the hottest functions with their lines; UINT64_MAX: the default */
     const char *against; /* NULL, or the file of an earlier profile */
-    const char *maps[CLI_PAGE_MAPS]; /* "FROM=TO" */
-    size_t map_count;
+    struct cli_profile_maps maps;
 };
 
-/* The options for it: `member` names the member `page` of what the command reads into, `map` is a handler that calls
- * cli_page_read_map, `of` begins the help ("of html: "). */
-#define CLI_PAGE_OPTIONS(member, map, of)                                                                    \
+/* The options for it: `member` names the member `page` of what the command reads into, `of` begins the help ("of html: "). */
+#define CLI_PAGE_OPTIONS(member, of)                                                                         \
     {.name = "against",                                                                                      \
      .kind = BASE_OPTION_TEXT,                                                                               \
      member(page.against),                                                                                   \
@@ -37,12 +36,7 @@ struct cli_page_wish {
          .argument = "N",                                                                                    \
          .maximum = CLI_PAGE_ANNOTATED_MOST,                                                                 \
          .help = of "so many of the hottest functions with source and instructions (default 20)"},           \
-    {                                                                                                        \
-        .name = "source-map", .kind = BASE_OPTION_CALL, .handler = (map), .argument = "FROM=TO",             \
-        .help = of "sources whose path begins with FROM lie in TO now (may be given several times)"          \
-    }
-
-int cli_page_read_map(struct cli_page_wish *wish, const char *argument, struct base_error *error);
+        CLI_PROFILE_MAP(member(page.maps), of)
 
 struct cli_page {
     struct export_document *documents;

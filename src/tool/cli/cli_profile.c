@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base_options.h"
 #include "cli_progress.h"
 #include "collect_resolve.h"
 #include "profile_store.h"
@@ -50,6 +49,19 @@ int cli_profile_load(const char *path, bool lines, bool debuginfod, struct profi
     else
         *loaded = profile;
     return result;
+}
+
+int cli_profile_read_map(const struct base_option *option, const char *argument, void *target,
+                         struct base_error *error)
+{
+    struct cli_profile_maps *maps = (struct cli_profile_maps *)(void *)((char *)target + option->offset);
+    const char *sign = strchr(argument, '=');
+    if (!sign || sign == argument)
+        return base_fail(error, BASE_EUSAGE, "%s is not of the form FROM=TO", argument);
+    if (maps->count == CLI_PROFILE_MAPS)
+        return base_fail(error, BASE_EUSAGE, "no more than %d are possible", CLI_PROFILE_MAPS);
+    maps->items[maps->count++] = argument;
+    return BASE_OK;
 }
 
 int cli_profile_limit(const char *argument, double *percent, uint64_t *rows, struct base_error *error)

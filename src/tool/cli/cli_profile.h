@@ -1,4 +1,4 @@
-/* cli_profile.h - what the commands that show a profile share: loading it with its names, and --limit.
+/* cli_profile.h - what the commands that show a profile share: loading it with its names, and their options.
  * Context: tool. */
 #ifndef CLI_PROFILE_H
 #define CLI_PROFILE_H
@@ -7,7 +7,9 @@
 #include <stdint.h>
 
 #include "base_error.h"
+#include "base_options.h"
 #include "profile.h"
+#include "report.h"
 
 /* Loads a profile and names in memory what its recording had no time to name, with lines if they are wanted; the file stays
  * as it is. Shows its progress where that can be wiped away again. The caller frees; nothing to free on failure. */
@@ -18,12 +20,27 @@ int cli_profile_load(const char *path, bool lines, bool debuginfod, struct profi
  * about. */
 int cli_profile_limit(const char *argument, double *percent, uint64_t *rows, struct base_error *error);
 
-/* What of a profile is meant: NULL is everything. Patterns are the caller's. */
-struct cli_profile_part {
-    const char *thread, *process, *image, *cpus;
+/* Where sources lie now, "FROM=TO" each; the caller's texts. */
+enum { CLI_PROFILE_MAPS = 16 };
+struct cli_profile_maps {
+    const char *items[CLI_PROFILE_MAPS];
+    size_t count;
 };
 
-/* The options of every command that looks at a part: `member` names thread, process and cpus of what the command reads into. */
+/* The handler of an option whose member is a struct cli_profile_maps. */
+int cli_profile_read_map(const struct base_option *option, const char *argument, void *target,
+                         struct base_error *error);
+
+/* That option: `member` names the member. */
+#define CLI_PROFILE_MAP(member, of)                                                                          \
+    {                                                                                                        \
+        .name = "source-map", .kind = BASE_OPTION_CALL, .handler = cli_profile_read_map, member,             \
+        .argument = "FROM=TO",                                                                               \
+        .help = of "sources whose path begins with FROM lie in TO now (may be given several times)"          \
+    }
+
+/* The options of every command that looks at a part: `member` names members of what the command reads into, of which `part` is a
+ * struct report_part. */
 #define CLI_PROFILE_THREADS(member)                                                                          \
     {.name = "thread",                                                                                       \
      .kind = BASE_OPTION_TEXT,                                                                               \
@@ -46,14 +63,18 @@ struct cli_profile_part {
         .help = "samples taken on these CPUs: 0,2-5" more                                                    \
     }
 
+/* Of every command that names functions: `member` names member debuginfod of what the command reads into. */
+#define CLI_PROFILE_DEBUGINFOD(member)                                                                       \
+    {                                                                                                        \
+        .name = "debuginfod", .kind = BASE_OPTION_FLAG, member(debuginfod),                                  \
+        .help = "ask the debuginfod servers of $DEBUGINFOD_URLS for what is missing"                         \
+    }
+
 /* The options of every command that shows a profile as text: `member` names members json, debuginfod, pager (true at first) and
  * color of what the command reads into, `what` is what it prints. */
 #define CLI_PROFILE_SHOWN(member, what)                                                                      \
     {.name = "json", .kind = BASE_OPTION_FLAG, member(json), .help = "for machines"},                        \
-        {.name = "debuginfod",                                                                               \
-         .kind = BASE_OPTION_FLAG,                                                                           \
-         member(debuginfod),                                                                                 \
-         .help = "ask the debuginfod servers of $DEBUGINFOD_URLS for what is missing"},                      \
+        CLI_PROFILE_DEBUGINFOD(member),                                                                      \
         {.name = "no-pager",                                                                                 \
          .kind = BASE_OPTION_UNFLAG,                                                                         \
          member(pager),                                                                                      \

@@ -11,14 +11,13 @@
 #include "report.h"
 
 static const double DEFAULT_LIMIT = 1; /* percent of the function */
-enum { MAPS_MOST = 16, AROUND = 4, AROUND_MOST = 1000 };
+enum { AROUND = 4, AROUND_MOST = 1000 };
 
 struct annotate_wish {
     int syntax, color;
     const char *counter;
-    struct cli_profile_part part;
-    const char *maps[MAPS_MOST];
-    size_t map_count;
+    struct report_part part;
+    struct cli_profile_maps maps;
     double limit_percent;
     uint64_t around;
     bool assembly, whole, wide, json, debuginfod, pager;
@@ -35,20 +34,6 @@ static int read_limit(const struct base_option *option, const char *argument, vo
         return base_fail(error, BASE_EUSAGE, "%s is no share of the function: write %s%%", argument,
                          argument);
     return result;
-}
-
-static int read_map(const struct base_option *option, const char *argument, void *target,
-                    struct base_error *error)
-{
-    (void)option;
-    struct annotate_wish *wish = target;
-    const char *sign = strchr(argument, '=');
-    if (!sign || sign == argument)
-        return base_fail(error, BASE_EUSAGE, "%s is not of the form FROM=TO", argument);
-    if (wish->map_count == MAPS_MOST)
-        return base_fail(error, BASE_EUSAGE, "no more than %d are possible", MAPS_MOST);
-    wish->maps[wish->map_count++] = argument;
-    return BASE_OK;
 }
 
 #define MEMBER(member) .offset = offsetof(struct annotate_wish, member)
@@ -81,11 +66,7 @@ static const struct base_option annotate_options[] = {
      .maximum = AROUND_MOST,
      .help = "lines around those that count (default 4; twice as many instructions)"},
     {.name = "whole", .kind = BASE_OPTION_FLAG, MEMBER(whole), .help = "leave no line out"},
-    {.name = "source-map",
-     .kind = BASE_OPTION_CALL,
-     .handler = read_map,
-     .argument = "FROM=TO",
-     .help = "sources whose path begins with FROM lie in TO now (may be given several times)"},
+    CLI_PROFILE_MAP(MEMBER(maps), ""),
     {.kind = BASE_OPTION_HEADING, .help = "Only a part"},
     {.name = "image",
      .kind = BASE_OPTION_TEXT,
@@ -141,16 +122,14 @@ static int print(const struct profile *profile, const struct annotate_wish *wish
         .intel = wish->syntax == 1,
         .whole = wish->whole,
         .around = wish->around,
-        .maps = wish->maps,
-        .map_count = wish->map_count,
+        .maps = wish->maps.items,
+        .map_count = wish->maps.count,
     };
     struct report_options options = {
         .view = REPORT_ANNOTATE,
         .counter = wish->counter,
         .limit_percent = wish->limit_percent,
-        .thread = wish->part.thread,
-        .process = wish->part.process,
-        .cpus = wish->part.cpus,
+        .part = {wish->part.thread, wish->part.process, NULL, wish->part.cpus}, /* NAME is of the function */
         .json = wish->json,
         .color = base_terminal_color(STDOUT_FILENO, (enum base_terminal_color)wish->color),
         .ascii = !base_terminal_utf8(),

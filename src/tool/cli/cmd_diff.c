@@ -19,7 +19,7 @@ enum { GATE_FAILED = 1 };
 struct diff_wish {
     int view, color;
     const char *counter;
-    struct cli_profile_part part;
+    struct report_part part;
     double fail_above, limit_percent;
     uint64_t limit_rows;
     bool total, significant, json, debuginfod, pager;
@@ -200,10 +200,7 @@ static int show(const struct runs *runs, const struct diff_wish *wish, struct re
     struct report_diff_options options = {
         .view = (enum report_diff_view)wish->view,
         .counter = wish->counter,
-        .thread = wish->part.thread,
-        .process = wish->part.process,
-        .image = wish->part.image,
-        .cpus = wish->part.cpus,
+        .part = wish->part,
         .total = wish->total,
         .significant = wish->significant,
         .fail_above = wish->fail_above,

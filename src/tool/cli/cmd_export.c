@@ -19,16 +19,9 @@ struct export_wish {
     int format, table;
     struct cli_page_wish page;
     const char *output, *counter;
-    struct cli_profile_part part;
+    struct report_part part;
     bool threads, inlines, samples, marks, debuginfod;
 };
-
-static int read_map(const struct base_option *option, const char *argument, void *target,
-                    struct base_error *error)
-{
-    (void)option;
-    return cli_page_read_map(&((struct export_wish *)target)->page, argument, error);
-}
 
 #define MEMBER(member) .offset = offsetof(struct export_wish, member)
 
@@ -76,16 +69,13 @@ static const struct base_option export_options[] = {
      .kind = BASE_OPTION_FLAG,
      MEMBER(threads),
      .help = "of folded and speedscope: threads apart, not only processes"},
-    CLI_PAGE_OPTIONS(MEMBER, read_map, "of html: "),
+    CLI_PAGE_OPTIONS(MEMBER, "of html: "),
     {.kind = BASE_OPTION_HEADING, .help = "Only a part"},
     CLI_PROFILE_THREADS(MEMBER),
     CLI_PROFILE_IMAGE(MEMBER, "calls"),
     CLI_PROFILE_CPUS(MEMBER, "; then without calls, which are counted by thread"),
     {.kind = BASE_OPTION_HEADING, .help = "How names are found"},
-    {.name = "debuginfod",
-     .kind = BASE_OPTION_FLAG,
-     MEMBER(debuginfod),
-     .help = "ask the debuginfod servers of $DEBUGINFOD_URLS for what is missing"},
+    CLI_PROFILE_DEBUGINFOD(MEMBER),
     {0},
 };
 
@@ -139,7 +129,7 @@ static int check(struct export_wish *wish, struct base_error *error)
         return refuse(error, "--against", "html; tally diff compares as text");
     if (wish->page.annotated != UINT64_MAX && !html)
         return refuse(error, "--annotate", "html");
-    if (wish->page.map_count && !html)
+    if (wish->page.maps.count && !html)
         return refuse(error, "--source-map", "html");
     if (html && !export_has_page())
         return base_fail(error, BASE_EUNSUPPORTED,
@@ -251,11 +241,7 @@ static int export_page(const struct profile *profile, const struct export_wish *
 static int export_part(const struct profile *profile, const struct export_wish *wish, const char *file,
                        struct base_error *error)
 {
-    struct report_options part = {.thread = wish->part.thread,
-                                  .process = wish->part.process,
-                                  .image = wish->part.image,
-                                  .cpus = wish->part.cpus,
-                                  .counter = wish->counter};
+    struct report_options part = {.part = wish->part, .counter = wish->counter};
     bool calls = wish->counter && !strcmp(wish->counter, PROFILE_CALLS);
     struct report_selection selection;
     if (calls) /* of which reports have no selection */

@@ -27,10 +27,7 @@ static const struct base_option merge_options[] = {
      .argument = "FILE",
      .help = "where it goes; an older profile there becomes FILE.old"},
     {.name = "json", .kind = BASE_OPTION_FLAG, MEMBER(json), .help = "say what was merged for machines"},
-    {.name = "debuginfod",
-     .kind = BASE_OPTION_FLAG,
-     MEMBER(debuginfod),
-     .help = "ask the debuginfod servers of $DEBUGINFOD_URLS for what is missing"},
+    CLI_PROFILE_DEBUGINFOD(MEMBER),
     {0},
 };
 

@@ -15,7 +15,7 @@ static const double DEFAULT_LIMIT = 0.5; /* percent */
 struct report_wish {
     int view, by, color;
     const char *counter;
-    struct cli_profile_part part;
+    struct report_part part;
     double limit_percent;
     uint64_t limit_rows;
     bool lines, inlines, json, debuginfod, pager;
@@ -174,10 +174,7 @@ static int print(const struct profile *profile, const struct report_wish *wish, 
         .counter = wish->counter,
         .limit_percent = wish->limit_percent,
         .limit_rows = wish->limit_rows,
-        .thread = wish->part.thread,
-        .process = wish->part.process,
-        .image = wish->part.image,
-        .cpus = wish->part.cpus,
+        .part = wish->part,
         .lines = wish->lines,
         .inlines = wish->inlines,
         .json = wish->json,

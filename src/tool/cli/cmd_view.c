@@ -22,20 +22,13 @@
 
 struct view_wish {
     const char *counter;
-    struct cli_profile_part part;
+    struct report_part part;
     struct cli_page_wish page;
     uint64_t port;
     bool browser, debuginfod;
 };
 
 #define MEMBER(member) .offset = offsetof(struct view_wish, member)
-
-static int read_map(const struct base_option *option, const char *argument, void *target,
-                    struct base_error *error)
-{
-    (void)option;
-    return cli_page_read_map(&((struct view_wish *)target)->page, argument, error);
-}
 
 static const struct base_option view_options[] = {
     {.kind = BASE_OPTION_HEADING, .help = "What is shown, and where"},
@@ -44,7 +37,7 @@ static const struct base_option view_options[] = {
      MEMBER(counter),
      .argument = "NAME",
      .help = "these figures only (default: all)"},
-    CLI_PAGE_OPTIONS(MEMBER, read_map, ""),
+    CLI_PAGE_OPTIONS(MEMBER, ""),
     {.name = "port",
      .kind = BASE_OPTION_NUMBER,
      MEMBER(port),
@@ -57,10 +50,7 @@ static const struct base_option view_options[] = {
     CLI_PROFILE_IMAGE(MEMBER, "calls"),
     CLI_PROFILE_CPUS(MEMBER, "; then without calls, which are counted by thread"),
     {.kind = BASE_OPTION_HEADING, .help = "How names are found"},
-    {.name = "debuginfod",
-     .kind = BASE_OPTION_FLAG,
-     MEMBER(debuginfod),
-     .help = "ask the debuginfod servers of $DEBUGINFOD_URLS for what is missing"},
+    CLI_PROFILE_DEBUGINFOD(MEMBER),
     {0},
 };
 
@@ -124,13 +114,8 @@ static int make_page(const char *file, const struct view_wish *wish, struct base
                      struct base_error *error)
 {
     struct profile *profile = NULL;
-    struct report_options part = {.thread = wish->part.thread,
-                                  .process = wish->part.process,
-                                  .image = wish->part.image,
-                                  .cpus = wish->part.cpus,
-                                  .counter = wish->counter,
-                                  .file = file,
-                                  .debuginfod = wish->debuginfod};
+    struct report_options part = {
+        .part = wish->part, .counter = wish->counter, .file = file, .debuginfod = wish->debuginfod};
     if (!export_has_page())
         return base_fail(error, BASE_EUNSUPPORTED,
                          "view: this tally was built without npm and has no page in it; install nodejs and "

@@ -60,19 +60,24 @@ struct report_annotation {
     size_t map_count;
 };
 
+/* What of a profile is looked at; NULL: all of it. */
+struct report_part {
+    const char *thread;  /* a tid, or a name (glob) */
+    const char *process; /* likewise, pid or name */
+    const char *
+        image; /* glob on the name of the file that a sample's leaf lies in; of calls the caller or the callee */
+    const char *cpus; /* "0,2-5" */
+};
+
 struct report_options {
     enum report_view view;
     enum report_by by;    /* of REPORT_FLAT */
     const char *counter;  /* NULL: the first one, time.cpu where there is one, or that of the view */
     double limit_percent; /* rows below are summed up in one line; negative: no limit by share */
     uint64_t limit_rows;  /* 0: no limit by number */
-    const char *thread;   /* NULL, or a tid or a name (glob) */
-    const char *process;  /* likewise, pid or name */
-    const char *
-        image; /* glob on the name of the image that the sample's leaf lies in; of REPORT_EDGES caller or callee */
-    const char *cpus; /* "0,2-5" */
-    bool lines;       /* of REPORT_PATHS: lines or addresses of the leaf under each path */
-    bool inlines;     /* flat and graph: inlined frames count as functions of their own */
+    struct report_part part;
+    bool lines;   /* of REPORT_PATHS: lines or addresses of the leaf under each path */
+    bool inlines; /* flat and graph: inlined frames count as functions of their own */
     bool json;
     bool color;
     bool ascii;       /* the terminal shows no UTF-8: no box drawing, +- for the plus-minus sign */

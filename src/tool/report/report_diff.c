@@ -109,10 +109,7 @@ static int select_all(struct report_diff *diff)
 {
     for (size_t run = 0; run < diff->run_count; run++) {
         struct report_options options = {.counter = diff->calls ? NULL : diff->counter,
-                                         .thread = diff->options->thread,
-                                         .process = diff->options->process,
-                                         .image = diff->options->image,
-                                         .cpus = diff->options->cpus};
+                                         .part = diff->options->part};
         int code = report_select(diff->runs[run].profile, &options, &diff->selections[run], diff->error);
         if (code)
             return base_fail_context(diff->error, code, "%s", diff->runs[run].file);

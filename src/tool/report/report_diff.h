@@ -22,6 +22,7 @@
 #include "base_error.h"
 #include "base_text.h"
 #include "profile.h"
+#include "report.h"
 
 struct report_diff_run {
     const struct profile *profile;
@@ -38,11 +39,10 @@ struct report_diff_options {
     enum report_diff_view view;
     const char
         *counter; /* NULL: time.cpu, or the first that all have; PROFILE_CALLS: exact calls, by function */
-    /* What of each run is compared, as in report.h; shares are of that part. Of exact calls there is no `cpus`. NULL: all. */
-    const char *thread, *process, *image, *cpus;
-    bool total;           /* of functions: with all they call */
-    bool significant;     /* only rows that changed beyond noise */
-    double fail_above;    /* percent; negative: no gate */
+    struct report_part part; /* of each run: shares are of that part. Of exact calls there is no `cpus` */
+    bool total;              /* of functions: with all they call */
+    bool significant;        /* only rows that changed beyond noise */
+    double fail_above;       /* percent; negative: no gate */
     double limit_percent; /* rows within noise below this share on both sides are summed up; negative: none */
     uint64_t limit_rows;  /* 0: any number */
     bool json, color, ascii;

@@ -134,10 +134,10 @@ static void add_filter(struct base_text *line, const char *kind, const char *pat
 static void add_filters(struct report_diff *diff)
 {
     struct base_text line = {0};
-    add_filter(&line, "thread", diff->options->thread);
-    add_filter(&line, "process", diff->options->process);
-    add_filter(&line, diff->calls ? "caller or callee in image" : "leaf in image", diff->options->image);
-    add_filter(&line, "CPU", diff->options->cpus);
+    add_filter(&line, "thread", diff->options->part.thread);
+    add_filter(&line, "process", diff->options->part.process);
+    add_filter(&line, diff->calls ? "caller or callee in image" : "leaf in image", diff->options->part.image);
+    add_filter(&line, "CPU", diff->options->part.cpus);
     if (!line.length)
         return;
     base_text_add(&line, diff->calls ? "; shares are of their calls" : "; shares are of these");

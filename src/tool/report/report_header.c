@@ -287,6 +287,18 @@ static void begin_item(struct base_text *part, const char *before)
     base_text_add(part, part->length ? ", " : before);
 }
 
+/* "64.0 KiB left in it", if it is known. */
+static void add_bytes(const struct report_context *context, struct base_text *part, const char *before,
+                      const char *key, const char *words)
+{
+    uint64_t bytes;
+    if (!meta_count(context, key, &bytes))
+        return;
+    begin_item(part, before);
+    report_text_value(part, "bytes", (int64_t)bytes, context->options->ascii);
+    base_text_add(part, words);
+}
+
 /* "held for 12 % of the time", or "held throughout (libfoo.so makes ...)": while it is, each signal costs a stop. */
 static void add_hold(const struct report_context *context, struct base_text *part, const char *before)
 {
@@ -353,16 +365,8 @@ static void add_counters(struct flow *flow, struct base_text *part)
         base_text_add(part, "set up in ");
         report_text_time(part, (int64_t)figure, context->options->ascii);
     }
-    if (meta_count(context, "overhead_target_memory", &figure)) {
-        begin_item(part, "counters: ");
-        report_text_value(part, "bytes", (int64_t)figure, context->options->ascii);
-        base_text_add(part, " in the target");
-    }
-    if (meta_count(context, "calls_memory_left", &figure)) {
-        begin_item(part, "counters: ");
-        report_text_value(part, "bytes", (int64_t)figure, context->options->ascii);
-        base_text_add(part, " left in it");
-    }
+    add_bytes(context, part, "counters: ", "overhead_target_memory", " in the target");
+    add_bytes(context, part, "counters: ", "calls_memory_left", " left in it");
     add_text(flow, part, REPORT_PLAIN);
 }
 
@@ -370,7 +374,6 @@ static void add_counters(struct flow *flow, struct base_text *part)
 static void add_agent(struct flow *flow, struct base_text *part)
 {
     const struct report_context *context = flow->context;
-    uint64_t bytes;
     struct taken taken = {0, 0};
     if (profile_meta(context->profile, "agent_memory"))
         taken = samples_taken(context->profile);
@@ -378,16 +381,8 @@ static void add_agent(struct flow *flow, struct base_text *part)
         begin_item(part, "agent: ");
         add_part_of_samples(context, part, taken.agent, taken.samples);
     }
-    if (meta_count(context, "agent_memory", &bytes)) {
-        begin_item(part, "agent: ");
-        report_text_value(part, "bytes", (int64_t)bytes, context->options->ascii);
-        base_text_add(part, " of tables");
-    }
-    if (meta_count(context, "agent_memory_left", &bytes)) {
-        begin_item(part, "agent: ");
-        report_text_value(part, "bytes", (int64_t)bytes, context->options->ascii);
-        base_text_add(part, " left in the target");
-    }
+    add_bytes(context, part, "agent: ", "agent_memory", " of tables");
+    add_bytes(context, part, "agent: ", "agent_memory_left", " left in the target");
     add_text(flow, part, REPORT_PLAIN);
 }
 
@@ -431,11 +426,11 @@ static void add_filters(struct flow *flow, struct base_text *part)
     if (!report_select_filtered(selection))
         return;
     base_text_add(part, "only: ");
-    filter(part, "thread", options->thread);
-    filter(part, "process", options->process);
+    filter(part, "thread", options->part.thread);
+    filter(part, "process", options->part.process);
     filter(part, options->view == REPORT_EDGES ? "caller or callee in image" : "leaf in image",
-           options->image);
-    filter(part, "CPU", options->cpus);
+           options->part.image);
+    filter(part, "CPU", options->part.cpus);
     if (selection->threads)
         base_text_addf(part, " (%zu of %zu threads)", selection->threads_taken, selection->thread_total);
     if (options->view == REPORT_EDGES) {

@@ -109,10 +109,10 @@ static void selected(struct report_context *context)
     base_json_unsigned(json, "recorded_samples", selection->all.samples);
     if (!selection->exact && !selection->peak)
         base_json_number(json, "maximum_margin", profile_maximum_margin((uint64_t)selection->effective));
-    base_json_string(json, "thread", options->thread);
-    base_json_string(json, "process", options->process);
-    base_json_string(json, "image", options->image);
-    base_json_string(json, "cpus", options->cpus);
+    base_json_string(json, "thread", options->part.thread);
+    base_json_string(json, "process", options->part.process);
+    base_json_string(json, "image", options->part.image);
+    base_json_string(json, "cpus", options->part.cpus);
     base_json_number(json, "limit_percent", options->limit_percent > 0 ? options->limit_percent : 0);
     base_json_unsigned(json, "limit_rows", options->limit_rows);
     base_json_end(json, '}');

@@ -149,7 +149,7 @@ static int select_threads(const struct profile *profile, const struct report_opt
     size_t by_thread = 0, by_process = 0;
     selection->thread_total = selection->threads_taken =
         profile->thread_count ? profile->thread_count - 1 : 0;
-    if (!options->thread && !options->process)
+    if (!options->part.thread && !options->part.process)
         return 0;
     selection->threads = calloc(profile->thread_count + 1, sizeof *selection->threads);
     if (!selection->threads)
@@ -157,20 +157,22 @@ static int select_threads(const struct profile *profile, const struct report_opt
     selection->threads_taken = 0;
     for (size_t i = 1; i < profile->thread_count; i++) {
         const struct profile_thread *thread = &profile->threads[i];
-        bool named =
-            !options->thread || matches(options->thread, thread->tid, profile_text(profile, thread->name));
-        bool inside = !options->process || process_matches(profile, thread->process, options->process);
+        bool named = !options->part.thread ||
+                     matches(options->part.thread, thread->tid, profile_text(profile, thread->name));
+        bool inside =
+            !options->part.process || process_matches(profile, thread->process, options->part.process);
         by_thread += named;
         by_process += inside;
         selection->threads[i] = named && inside;
         selection->threads_taken += named && inside;
     }
     if (!by_thread)
-        return no_such_thread(profile, options->thread, error);
+        return no_such_thread(profile, options->part.thread, error);
     if (!by_process)
-        return no_such_process(profile, options->process, error);
+        return no_such_process(profile, options->part.process, error);
     if (!selection->threads_taken)
-        return base_fail(error, BASE_EUSAGE, "no thread %s in process %s", options->thread, options->process);
+        return base_fail(error, BASE_EUSAGE, "no thread %s in process %s", options->part.thread,
+                         options->part.process);
     return 0;
 }
 
@@ -377,9 +379,9 @@ int report_select(const struct profile *profile, const struct report_options *op
     if (!code)
         code = select_threads(profile, options, selection, error);
     if (!code)
-        code = select_images(profile, options->image, selection, error);
+        code = select_images(profile, options->part.image, selection, error);
     if (!code)
-        code = select_cpus(profile, options->cpus, selection, error);
+        code = select_cpus(profile, options->part.cpus, selection, error);
     if (code)
         report_select_free(selection);
     else

@@ -304,23 +304,23 @@ static void filters_on_calls(void **state)
     uint32_t mainly = sample_profile_function(&s, s.program, "main", 0x100, NULL, 0);
     uint32_t outside = sample_profile_function(&s, s.library, "outside", 0x500, NULL, 0);
     sample_profile_call(&s, 1, mainly, outside, PROFILE_CALL_TAIL, 40);
-    struct report_options options = {.view = REPORT_EDGES, .thread = "worker"};
+    struct report_options options = {.view = REPORT_EDGES, .part.thread = "worker"};
     char *text = sample_profile_report(s.profile, &options);
     expect_in(text, "only: thread worker (1 of 2 threads); shares are of their calls\n");
     expect_in(text, "  1,000  96.2 %  indirect  main    sqlite3    work");
     expect_in(text, "     40   3.8 %  tail      main    sqlite3    outside  libsqlite3.so.0\n");
     expect_not_in(text, "direct    work");
     free(text);
-    options = (struct report_options){.view = REPORT_EDGES, .image = "lib*"};
+    options = (struct report_options){.view = REPORT_EDGES, .part.image = "lib*"};
     text = sample_profile_report(s.profile, &options);
     expect_in(text, "40  100.0 %  tail");
     expect_not_in(text, "work");
     free(text);
-    options = (struct report_options){.view = REPORT_EDGES, .image = "lib*", .thread = "100"};
+    options = (struct report_options){.view = REPORT_EDGES, .part.image = "lib*", .part.thread = "100"};
     text = sample_profile_report(s.profile, &options);
     expect_in(text, "No calls: the filters leave none.\n");
     free(text);
-    options = (struct report_options){.view = REPORT_FLAT, .image = "sqlite3"};
+    options = (struct report_options){.view = REPORT_FLAT, .part.image = "sqlite3"};
     text = sample_profile_report(s.profile, &options);
     expect_not_in(text, " ms"); /* a part of the time says nothing of a call */
     expect_in(text, "3,000+500");

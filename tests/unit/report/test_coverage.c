@@ -494,7 +494,7 @@ static void edges_add_up_by_thread(void **state)
     /* Titles, images and kinds, unknown callers. */
     assert_int_equal(times_in(strstr(text, "\n\n") + 2, "\n"), 1 + 2 * 2 * 3 + 2);
     free(text);
-    options.thread = "worker";
+    options.part.thread = "worker";
     options.by = REPORT_BY_THREAD;
     text = sample_profile_report(profile, &options);
     assert_int_equal(sum_of_column(text, "  "), threads[2]);

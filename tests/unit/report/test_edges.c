@@ -288,17 +288,18 @@ static void refused(void **state)
     (void)state;
     refuse((struct report_options){.counter = "cycles"},
            "no counter cycles in this profile; it has time.cpu");
-    refuse((struct report_options){.thread = "x"},
+    refuse((struct report_options){.part.thread = "x"},
            "no thread x in this profile; it has 100 sqlite3, 101 worker");
-    refuse((struct report_options){.process = "7"}, "no process 7 in this profile; it has 100 sqlite3");
-    refuse((struct report_options){.image = "libc*"},
+    refuse((struct report_options){.part.process = "7"}, "no process 7 in this profile; it has 100 sqlite3");
+    refuse((struct report_options){.part.image = "libc*"},
            "no image libc* in this profile; it has sqlite3, libsqlite3.so.0");
-    refuse((struct report_options){.cpus = "4-6"}, "no samples on CPU 4-6; this profile has some on 0-1");
+    refuse((struct report_options){.part.cpus = "4-6"},
+           "no samples on CPU 4-6; this profile has some on 0-1");
     static const char *const lists[] = {"", "x", "1-", "-1", "3-1", "1,", "1 2", "99999", "1-65535", "0x1"};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         char message[64];
         snprintf(message, sizeof message, "%s is no list of CPUs (such as 0,2-5)", lists[i]);
-        refuse((struct report_options){.cpus = lists[i]}, message);
+        refuse((struct report_options){.part.cpus = lists[i]}, message);
     }
 }
 
@@ -307,7 +308,7 @@ static void filters_that_leave_nothing(void **state)
 {
     (void)state;
     struct sample_profile sample = sample_profile_full();
-    struct report_options options = {.thread = "worker", .image = "sqlite3", .width = 80};
+    struct report_options options = {.part.thread = "worker", .part.image = "sqlite3", .width = 80};
     char *text = sample_profile_report(sample.profile, &options);
     expect_in(text, "0 of 2,234 samples");
     expect_in(text, "No samples: the filters leave none\n");

@@ -222,7 +222,7 @@ static void flat_is_true(void **state)
     for (uint64_t seed = 1; seed <= 30; seed++) {
         struct random_profile random = make(seed);
         compare_flat(&random, (struct report_options){0}, 0);
-        compare_flat(&random, (struct report_options){.thread = "201"}, random.threads[3]);
+        compare_flat(&random, (struct report_options){.part.thread = "201"}, random.threads[3]);
         profile_free(random.sample.profile);
     }
 }

@@ -88,14 +88,14 @@ static void calls(void **state)
         {"calls-flat", {.view = REPORT_FLAT}},
         {"calls-flat-ascii", {.view = REPORT_FLAT, .limit_percent = -1, .ascii = true}},
         {"calls-flat-inlines", {.view = REPORT_FLAT, .inlines = true}},
-        {"calls-flat-thread", {.view = REPORT_FLAT, .thread = "worker"}},
-        {"calls-flat-cpu", {.view = REPORT_FLAT, .cpus = "0"}},
+        {"calls-flat-thread", {.view = REPORT_FLAT, .part.thread = "worker"}},
+        {"calls-flat-cpu", {.view = REPORT_FLAT, .part.cpus = "0"}},
         {"calls-graph", {.view = REPORT_GRAPH}},
         {"calls-graph-all", {.view = REPORT_GRAPH, .limit_percent = -1, .limit_rows = 4}},
         {"calls-edges", {.view = REPORT_EDGES}},
         {"calls-edges-all", {.view = REPORT_EDGES, .limit_percent = -1}},
         {"calls-edges-rows",
-         {.view = REPORT_EDGES, .limit_percent = -1, .limit_rows = 2, .thread = "sqlite3"}},
+         {.view = REPORT_EDGES, .limit_percent = -1, .limit_rows = 2, .part.thread = "sqlite3"}},
         {"calls-edges-line", {.view = REPORT_EDGES, .by = REPORT_BY_LINE, .limit_percent = -1}},
         {"calls-edges-address", {.view = REPORT_EDGES, .by = REPORT_BY_ADDRESS, .limit_percent = -1}},
         {"calls-edges-image", {.view = REPORT_EDGES, .by = REPORT_BY_IMAGE, .limit_percent = -1}},
@@ -161,8 +161,9 @@ static void losses(void **state)
     } views[] = {
         {"coverage", {.view = REPORT_LOSSES}},
         {"coverage-all", {.view = REPORT_LOSSES, .limit_percent = -1, .ascii = true}},
-        {"coverage-rows", {.view = REPORT_LOSSES, .limit_percent = -1, .limit_rows = 2, .image = "sqlite3"}},
-        {"coverage-header", {.view = REPORT_FLAT, .thread = "worker", .limit_rows = 1}},
+        {"coverage-rows",
+         {.view = REPORT_LOSSES, .limit_percent = -1, .limit_rows = 2, .part.image = "sqlite3"}},
+        {"coverage-header", {.view = REPORT_FLAT, .part.thread = "worker", .limit_rows = 1}},
     };
     for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
         struct sample_profile sample = sample_profile_counted();
@@ -176,8 +177,9 @@ static void losses(void **state)
 static void filters(void **state)
 {
     (void)state;
-    check_view("only-thread", (struct report_options){.thread = "work*"});
-    check_view("filters", (struct report_options){.process = "100", .image = "libsql*", .cpus = "0,7-9"});
+    check_view("only-thread", (struct report_options){.part.thread = "work*"});
+    check_view("filters",
+               (struct report_options){.part.process = "100", .part.image = "libsql*", .part.cpus = "0,7-9"});
 }
 
 /* Colour adds escape sequences and nothing else. */
