@@ -8,6 +8,7 @@
 #include "unwind_trail.h"
 #include "bare_bytes.h"
 #include "unwind_cache.h"
+#include "unwind_fast.h"
 #include "unwind_step.h"
 
 struct walk {
@@ -21,22 +22,6 @@ struct walk {
     uint64_t base_at;
     bool certain; /* the end does not depend on memory */
 };
-
-/* Both as in unwind_walk.c, where they are explained. */
-static inline bool rises(uint64_t sp, uint64_t cfa)
-{
-    uint64_t distance = cfa - sp - 8;
-    return (distance >> 3 | distance << 61) <= UINT64_C(1) << 37;
-}
-
-static inline uint64_t choose(uint64_t usual, uint64_t other, bool is_other)
-{
-    if (__builtin_expect(is_other, 0)) {
-        usual = other;
-        __asm__ volatile("" : "+r"(usual));
-    }
-    return usual;
-}
 
 /* Do pc, sp and fp say all? Not behind a signal frame, where sp no longer rises: such a frame is kept with sp 0, which is never met. */
 static bool can_be_met(const struct unwind_state *state)
@@ -186,9 +171,10 @@ static enum fast_end walk_fast(struct walk *walk)
         const unsigned form = entry->form;
         if (entry->generation != generation || !(form & UNWIND_FORM_FAST))
             break;
-        uint64_t cfa = choose(sp, fp, form & UNWIND_FORM_BY_FP) + (uint64_t)(int64_t)rule->cfa_offset;
+        uint64_t cfa =
+            unwind_fast_choose(sp, fp, form & UNWIND_FORM_BY_FP) + (uint64_t)(int64_t)rule->cfa_offset;
         uint64_t return_at = cfa + (uint64_t)rule->ra_slot * 8, fp_at = 0, caller_fp = fp;
-        if (return_at - low > size - 8 || !rises(sp, cfa))
+        if (return_at - low > size - 8 || !unwind_fast_rises(sp, cfa))
             break;
         if (form & UNWIND_FORM_FP_SAVED) {
             fp_at = cfa + (uint64_t)rule->fp_slot * 8;

@@ -20,6 +20,7 @@
  * cannot get the other's rule. */
 #include "bare_bytes.h"
 #include "unwind_cache.h"
+#include "unwind_fast.h"
 #include "unwind_step.h"
 
 /* The frames, and how many of them are written. */
@@ -31,23 +32,6 @@ struct output {
 static inline void put_frame(struct output *output, uint64_t pc, uint32_t cookie, uint32_t flags)
 {
     output->frames[output->count++] = (struct unwind_frame){pc, cookie, flags};
-}
-
-/* Up by at least one word and at most 2^40 bytes, and aligned like sp: the low bits turn into high ones. */
-static inline bool rises(uint64_t sp, uint64_t cfa)
-{
-    uint64_t distance = cfa - sp - 8;
-    return (distance >> 3 | distance << 61) <= UINT64_C(1) << 37;
-}
-
-/* A choice that must be a jump: as a conditional move it would put the other register on the chain. */
-static inline uint64_t choose(uint64_t usual, uint64_t other, bool is_other)
-{
-    if (__builtin_expect(is_other, 0)) {
-        usual = other;
-        __asm__ volatile("" : "+r"(usual));
-    }
-    return usual;
 }
 
 /* The short loop. Returns with `state` at a frame that is not written yet; its pc is 0 behind the last one.
@@ -77,9 +61,10 @@ static void walk_fast(struct unwind_state *state, struct unwind_cache *cache, st
         const unsigned form = entry->form;
         if (entry->generation != generation || !(form & UNWIND_FORM_FAST))
             break;
-        uint64_t cfa = choose(sp, fp, form & UNWIND_FORM_BY_FP) + (uint64_t)(int64_t)rule->cfa_offset;
+        uint64_t cfa =
+            unwind_fast_choose(sp, fp, form & UNWIND_FORM_BY_FP) + (uint64_t)(int64_t)rule->cfa_offset;
         uint64_t return_at = cfa + (uint64_t)rule->ra_slot * 8 - low;
-        if (return_at > last || !rises(sp, cfa))
+        if (return_at > last || !unwind_fast_rises(sp, cfa))
             break;
         if (form & UNWIND_FORM_FP_SAVED) {
             uint64_t fp_at = cfa + (uint64_t)rule->fp_slot * 8 - low;
