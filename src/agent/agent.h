@@ -137,6 +137,8 @@ struct agent_amount {
 void agent_cell_add(struct agent_thread *thread, uint32_t cell, struct agent_amount amount);
 void agent_cell_release(struct agent_thread *thread, uint32_t cell, struct agent_amount amount,
                         bool temporary);
+/* One more of something that is only counted. */
+void agent_cell_count(uint32_t cell);
 /* A release that did not happen after all (realloc failed). */
 void agent_cell_restore(struct agent_thread *thread, uint32_t cell, struct agent_amount amount,
                         bool temporary);

@@ -137,6 +137,15 @@ void agent_cell_add(struct agent_thread *thread, uint32_t number, struct agent_a
     move_live(process, thread, (int64_t)amount.bytes);
 }
 
+void agent_cell_count(uint32_t number)
+{
+    struct wire_agent_cell *cell = cell_at(number);
+    if (cell->group == 0)
+        __atomic_fetch_add(&cell->count, 1, __ATOMIC_RELAXED);
+    else
+        cell->count++;
+}
+
 static void count_release(const struct agent_thread *thread, struct wire_agent_cell *cell,
                           struct agent_amount amount)
 {

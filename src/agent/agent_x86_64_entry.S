@@ -141,6 +141,7 @@ agent_entry_\name:
     entry   aligned
     entry   posix_memalign
     entry   new, enter_or_pass
+    entry   throw, enter_or_pass
     entry   objects, enter_early
     entry   execve, enter_early
     entry   execveat, enter_early

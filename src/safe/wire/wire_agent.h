@@ -333,6 +333,7 @@ enum wire_agent_parameter_flag {
     X(POSIX_MEMALIGN, "agent_entry_posix_memalign") /* (result, alignment, size) */                          \
     X(VALLOC, "agent_entry_malloc")                 /* (size): valloc pvalloc */                             \
     X(NEW, "agent_entry_new")                       /* (size, ...): may throw; needs layer.plain_new */      \
+    X(THROW, "agent_entry_throw")                   /* any: counted, then jumped to */                       \
     X(OBJECTS, "agent_entry_objects")               /* _dl_debug_state of ld.so */                           \
     X(EXECVE, "agent_entry_execve")                 /* (path, argv, envp) */                                 \
     X(EXECVEAT, "agent_entry_execveat") /* (fd, path, argv, envp, flags); fexecve does not need it */

@@ -29,6 +29,7 @@
 #include "cli.h"
 #include "cli_pids.h"
 #include "collect_session.h"
+#include "report_counted.h"
 #include "report_heap.h"
 #include "report_text.h"
 #include "wire_loss.h"
@@ -56,7 +57,7 @@ struct record_wish {
     int time_kind; /* 0 cpu, 1 user */
     int stacks;    /* enum collect_stacks */
     int overhead;  /* enum profile_heap_overhead */
-    bool system, kernel, follow, timeline, debuginfod, verbose, calls, no_time, heap;
+    bool system, kernel, follow, timeline, debuginfod, verbose, calls, no_time, heap, throws;
     uint64_t heap_sample_bytes, agent_memory;
     struct record_globs call_names, call_images;
     struct cli_pids pids;
@@ -191,6 +192,11 @@ static const struct base_option options[] = {
      .maximum = 16384.0 * MEGABYTE,
      .offset = offsetof(struct record_wish, agent_memory),
      .help = "what counting may take of memory in each process (default 256M)"},
+    {.kind = BASE_OPTION_HEADING, .help = "Exceptions"},
+    {.name = "throws",
+     .kind = BASE_OPTION_FLAG,
+     .offset = offsetof(struct record_wish, throws),
+     .help = "count every C++ exception that is thrown, by stack"},
     {.kind = BASE_OPTION_HEADING, .help = "Time"},
     {.name = "no-time",
      .kind = BASE_OPTION_FLAG,
@@ -297,13 +303,17 @@ static int check_wish(const struct record_wish *wish, int words, struct base_err
     if (wish->heap && (wish->system || wish->cgroup))
         return base_fail(error, BASE_EUSAGE,
                          "--heap needs a COMMAND or -p PID: it changes the programs it counts in");
-    if (wish->agent_memory && !wish->heap)
-        return base_fail(error, BASE_EUSAGE, "--agent-memory goes with --heap");
+    if (wish->throws && (wish->system || wish->cgroup))
+        return base_fail(error, BASE_EUSAGE,
+                         "--throws needs a COMMAND or -p PID: it changes the programs it counts in");
+    if (wish->agent_memory && !wish->heap && !wish->throws)
+        return base_fail(error, BASE_EUSAGE, "--agent-memory goes with --heap or --throws");
     if (wish->overhead && !wish->heap)
         return base_fail(error, BASE_EUSAGE, "--heap-overhead goes with --heap");
-    if (wish->no_time && !wish->calls && !wish->heap)
-        return base_fail(error, BASE_EUSAGE,
-                         "--no-time leaves nothing to record; --calls or --heap would be something");
+    if (wish->no_time && !wish->calls && !wish->heap && !wish->throws)
+        return base_fail(
+            error, BASE_EUSAGE,
+            "--no-time leaves nothing to record; --calls, --heap or --throws would be something");
     if (wish->no_time && of_time)
         return base_fail(error, BASE_EUSAGE, "%s is about samples of CPU time, and --no-time asks for none",
                          of_time);
@@ -363,6 +373,7 @@ static struct collect_options session_options(const struct record_wish *wish,
                  .name_count = wish->call_names.count,
                  .image_count = wish->call_images.count},
         .heap = wish->heap,
+        .throws = wish->throws,
         .heap_sample_bytes = wish->heap_sample_bytes,
         .heap_overhead = (enum profile_heap_overhead)wish->overhead,
         .agent_memory = (wish->agent_memory + MEGABYTE - 1) / MEGABYTE * MEGABYTE,
@@ -616,6 +627,15 @@ static void say_heap(const struct profile *profile, const struct collect_status 
     base_text_free(&line);
 }
 
+static void say_counted(const struct profile *profile)
+{
+    struct base_text line = {0};
+    report_counted_text(&line, profile);
+    if (line.length)
+        cli_say("%s", base_text_string(&line));
+    base_text_free(&line);
+}
+
 static void say_lost(const struct profile *profile, const struct collect_status *status)
 {
     uint64_t stacks = lost_stacks(profile), allocations = lost_allocation_stacks(profile);
@@ -645,6 +665,7 @@ static void say_result(const struct recorder *recorder)
             status->recorded_ns ? 100.0 * (double)status->tool_cpu_ns / (double)status->recorded_ns : 0);
     base_text_free(&figures);
     say_heap(profile, status);
+    say_counted(profile);
     if (why)
         cli_say("no samples: %s", why);
     say_lost(profile, status);

@@ -12,6 +12,7 @@
 
 #include "agent_blob.h"
 #include "base_array.h"
+#include "collect_agent_counts.h"
 #include "collect_agent_file.h"
 #include "collect_agent_functions.h"
 #include "collect_agent_layers.h"
@@ -48,6 +49,7 @@ struct member {
     struct patch_agent *agent; /* NULL: nothing more is to be done to it */
     uint32_t process, thread;  /* of the profile */
     struct collect_heap_told told;
+    struct collect_agent_counts_told counted;
     size_t hooks; /* that were looked at */
     bool allocates;
 };
@@ -59,12 +61,13 @@ struct collect_agent {
     struct profile *profile;
     struct patch_helper own, *helper; /* ours, or the host's */
     struct patch_agent_image *image;
-    struct patch_agent_function *functions;
-    size_t function_count, allocator_count;
+    struct collect_agent_functions functions;
     struct patch_agent_plans *plans;
     struct collect_listen *listener;
     struct collect_agent_cookies cookies;
     struct collect_heap heap;
+    struct collect_agent_counts counts;
+    bool throws; /* a function that throws was hooked somewhere */
     struct family **families;
     size_t family_count, family_capacity;
     struct member *members;
@@ -90,20 +93,37 @@ static uint64_t since_start(const struct collect_agent *agent)
     return now > start ? now - start : 0;
 }
 
+static bool counts(const struct collect_agent *agent, enum wire_agent_collector collector)
+{
+    return agent->options.collectors >> collector & 1;
+}
+
 /* --- making and freeing --- */
 
 static int make_plans(struct collect_agent *agent, struct base_error *error)
 {
-    const struct collect_agent_functions_wish wish = {
-        .hosted = agent->options.host != NULL, .sizes = agent->options.overhead != PROFILE_HEAP_REQUESTED};
+    const struct collect_agent_functions_wish wish = {.heap = counts(agent, WIRE_AGENT_HEAP),
+                                                      .throws = counts(agent, WIRE_AGENT_THROWS),
+                                                      .hosted = agent->options.host != NULL,
+                                                      .sizes =
+                                                          agent->options.overhead != PROFILE_HEAP_REQUESTED};
     int result = patch_agent_image_open(agent_blob, agent_blob_size, &agent->image, error);
     if (result == BASE_OK)
-        result = collect_agent_functions(agent->image, &wish, &agent->functions, &agent->function_count,
-                                         &agent->allocator_count, error);
+        result = collect_agent_functions_make(&agent->functions, agent->image, &wish, error);
     if (result < 0)
         return result;
-    agent->plans = patch_agent_plans_new(agent->functions, agent->function_count);
+    agent->plans = patch_agent_plans_new(agent->functions.items, agent->functions.count);
     return agent->plans ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
+}
+
+static int init_figures(struct collect_agent *agent, struct base_error *error)
+{
+    int result = counts(agent, WIRE_AGENT_HEAP)
+                     ? collect_heap_init(&agent->heap, agent->profile, agent->options.sample_bytes, error)
+                     : collect_heap_init_idle(&agent->heap, agent->profile, error);
+    return result < 0
+               ? result
+               : collect_agent_counts_init(&agent->counts, agent->profile, agent->options.collectors, error);
 }
 
 static uint32_t flags_of(const struct collect_agent_options *options)
@@ -136,8 +156,8 @@ int collect_agent_new(const struct collect_agent_options *options, struct collec
     if (result == BASE_OK)
         result = collect_listen_new(processes->start_ns, &agent->listener, error);
     if (result == BASE_OK)
-        result = collect_heap_init(&agent->heap, agent->profile, options->sample_bytes, error);
-    if (result == BASE_OK)
+        result = init_figures(agent, error);
+    if (result == BASE_OK && counts(agent, WIRE_AGENT_HEAP))
         profile_set_meta(agent->profile, "heap_overhead", profile_heap_overhead_name(options->overhead));
     if (result < 0) {
         collect_agent_free(agent);
@@ -206,6 +226,7 @@ static void drop_member(struct collect_agent *agent, size_t index)
     if (member->pidfd >= 0)
         close(member->pidfd);
     collect_heap_told_free(&member->told);
+    collect_agent_counts_told_free(&member->counted);
     *member = agent->members[--agent->member_count];
     if (--family->members == 0)
         look_at_family(agent, family);
@@ -224,7 +245,7 @@ void collect_agent_free(struct collect_agent *agent)
     patch_agent_plans_free(agent->plans);
     patch_agent_image_close(agent->image);
     collect_agent_cookies_free(&agent->cookies);
-    free(agent->functions);
+    free(agent->functions.items);
     free(agent->families);
     free(agent->members);
     free(agent->watched);
@@ -301,6 +322,17 @@ static struct member *add_member(struct collect_agent *agent, struct family *fam
 
 /* --- telling --- */
 
+static int tell_counts(struct collect_agent *agent, const struct collect_agent_tree *tree,
+                       struct member *member, struct base_error *error)
+{
+    struct collect_agent_nodes nodes = {.profile = agent->profile,
+                                        .tree = tree,
+                                        .cookies = agent->cookies.items,
+                                        .cookie_count = agent->cookies.count,
+                                        .special_unknown = agent->heap.special_unknown};
+    return collect_agent_counts_tell(&agent->counts, &nodes, &member->counted, member->thread, error);
+}
+
 static void tell_member(struct collect_agent *agent, struct member *member, bool final)
 {
     struct collect_agent_tree tree;
@@ -314,6 +346,8 @@ static void tell_member(struct collect_agent *agent, struct member *member, bool
     if (result == BASE_OK) {
         result = collect_heap_tell(&agent->heap, &tree, &member->told, member->process, member->thread,
                                    since_start(agent), final, &why);
+        if (result == BASE_OK)
+            result = tell_counts(agent, &tree, member, &why);
         collect_agent_tree_free(&tree);
     }
     if (result < 0)
@@ -335,7 +369,7 @@ void collect_agent_tell(struct collect_agent *agent)
 
 static void look_at_layers(struct collect_agent *agent, struct member *member)
 {
-    const struct collect_agent_layers_wish wish = {agent->functions, agent->allocator_count,
+    const struct collect_agent_layers_wish wish = {agent->functions.items, agent->functions.allocators,
                                                    agent->options.overhead != PROFILE_HEAP_REQUESTED};
     struct base_error why = {0};
     const char *unknown =
@@ -346,6 +380,14 @@ static void look_at_layers(struct collect_agent *agent, struct member *member)
     note(agent, "blocks are counted as requested", &why);
 }
 
+static void note_hooked(struct collect_agent *agent, struct member *member,
+                        const struct patch_agent_hook *hook)
+{
+    size_t allocators = agent->functions.allocators;
+    member->allocates |= hook->function < allocators;
+    agent->throws |= hook->function >= allocators && hook->function - allocators < agent->functions.throwers;
+}
+
 /* Hooks are looked at once each. */
 static void look_at_hooks(struct collect_agent *agent, struct member *member)
 {
@@ -354,7 +396,7 @@ static void look_at_hooks(struct collect_agent *agent, struct member *member)
     for (size_t i = member->hooks; i < count; i++) {
         struct base_error why = {0};
         if (hooks[i].state == PATCH_AGENT_HOOKED)
-            member->allocates |= hooks[i].function < agent->allocator_count;
+            note_hooked(agent, member, &hooks[i]);
         if (hooks[i].state != PATCH_AGENT_REFUSED)
             continue;
         profile_lose(agent->profile, WIRE_LOSS_AGENT_REFUSED, 1);
@@ -510,7 +552,7 @@ static void look_at_end(struct collect_agent *agent, struct member *member)
 {
     struct base_error why = {0};
     const struct profile_process *process = &agent->profile->processes[member->process];
-    if (member->allocates || member->region)
+    if (member->allocates || member->region || !counts(agent, WIRE_AGENT_HEAP))
         return;
     profile_lose(agent->profile, WIRE_LOSS_AGENT_ABSENT, 1);
     base_fail(&why, BASE_ENOTFOUND, "no function that allocates was found in %s (%d)",
@@ -736,6 +778,16 @@ static void leave_member(struct collect_agent *agent, struct member *member)
     agent->memory_left += left.bytes_left;
 }
 
+/* A runtime that was linked in and stripped has no names. */
+static void look_at_throwers(struct collect_agent *agent)
+{
+    struct base_error why = {0};
+    if (agent->throws || !counts(agent, WIRE_AGENT_THROWS))
+        return;
+    base_fail(&why, BASE_ENOTFOUND, "no __cxa_throw was found in the program");
+    note(agent, "no exceptions are counted", &why);
+}
+
 int collect_agent_leave(struct collect_agent *agent, struct base_error *error)
 {
     int result = collect_agent_step(agent, error);
@@ -749,6 +801,7 @@ int collect_agent_leave(struct collect_agent *agent, struct base_error *error)
         tell_member(agent, member, true);
         drop_member(agent, agent->member_count - 1);
     }
+    look_at_throwers(agent);
     profile_set_metaf(agent->profile, "agent_memory", "%llu", (unsigned long long)agent->memory_most);
     if (agent->memory_left)
         profile_set_metaf(agent->profile, "agent_memory_left", "%llu",

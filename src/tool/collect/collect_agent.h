@@ -24,10 +24,12 @@
 #include "collect_process.h"
 #include "patch_helper.h"
 #include "profile_heap.h"
+#include "wire_agent.h"
 
 struct collect_agent;
 
 struct collect_agent_options {
+    uint32_t collectors;   /* bits of 1 << enum wire_agent_collector */
     uint64_t memory;       /* of a process, bytes; 0: the default */
     uint64_t sample_bytes; /* 0: every block */
     enum profile_heap_overhead overhead;

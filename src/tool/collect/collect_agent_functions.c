@@ -111,6 +111,10 @@ static const struct {
     {"execveat", NULL, WIRE_AGENT_ENTRY_EXECVEAT},
 };
 
+/* Of every copy of the C++ runtime; the last is std::rethrow_exception, which throws by itself. */
+static const char *const throwers[] = {"__cxa_throw", "__cxa_rethrow",
+                                       "_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE"};
+
 /* What tells how large a block really is, by enum wire_agent_family; the last one tells glibc. */
 static const char *const sizes[] = {[WIRE_AGENT_PLAIN] = "malloc_usable_size",
                                     [WIRE_AGENT_JE] = "je_malloc_usable_size",
@@ -120,6 +124,7 @@ static const char *const sizes[] = {[WIRE_AGENT_PLAIN] = "malloc_usable_size",
 
 enum {
     ALLOCATORS = sizeof allocators / sizeof *allocators,
+    THROWERS = sizeof throwers / sizeof *throwers,
     OTHERS = sizeof others / sizeof *others,
     SIZES = sizeof sizes / sizeof *sizes
 };
@@ -137,31 +142,34 @@ static enum wire_agent_family family_of(const char *name)
                                       : WIRE_AGENT_PLAIN;
 }
 
-static bool make(const struct patch_agent_image *image, const char *name, const char *where,
-                 enum wire_agent_entry entry, struct patch_agent_function *function)
+/* The function is kept when the image has its entry. */
+static void add(struct collect_agent_functions *functions, const struct patch_agent_image *image,
+                const char *name, const char *where, enum wire_agent_entry entry)
 {
+    struct patch_agent_function *function = &functions->items[functions->count];
     *function = (struct patch_agent_function){.wish = {name, where},
                                               .cookie = WIRE_AGENT_COOKIE(entry, family_of(name))};
-    return patch_agent_image_symbol(image, entries[entry], &function->handler);
+    functions->count += patch_agent_image_symbol(image, entries[entry], &function->handler);
 }
 
-int collect_agent_functions(const struct patch_agent_image *image,
-                            const struct collect_agent_functions_wish *wish,
-                            struct patch_agent_function **functions, size_t *count, size_t *allocator_count,
-                            struct base_error *error)
+int collect_agent_functions_make(struct collect_agent_functions *functions,
+                                 const struct patch_agent_image *image,
+                                 const struct collect_agent_functions_wish *wish, struct base_error *error)
 {
-    struct patch_agent_function *made = calloc(ALLOCATORS + OTHERS + SIZES, sizeof *made);
-    size_t kept = 0;
-    if (!made)
+    *functions = (struct collect_agent_functions){
+        .items = calloc(ALLOCATORS + THROWERS + OTHERS + SIZES, sizeof *functions->items)};
+    if (!functions->items)
         return base_fail(error, BASE_ENOMEM, "out of memory");
-    for (size_t i = 0; i < ALLOCATORS; i++)
-        kept += make(image, allocators[i].name, allocators[i].image, allocators[i].entry, &made[kept]);
-    *allocator_count = kept;
+    for (size_t i = 0; i < ALLOCATORS && wish->heap; i++)
+        add(functions, image, allocators[i].name, allocators[i].image, allocators[i].entry);
+    functions->allocators = functions->count;
+    for (size_t i = 0; i < THROWERS && wish->throws; i++)
+        add(functions, image, throwers[i], NULL, WIRE_AGENT_ENTRY_THROW);
+    functions->throwers = functions->count - functions->allocators;
     for (size_t i = 0; i < OTHERS && !wish->hosted; i++)
-        kept += make(image, others[i].name, others[i].image, others[i].entry, &made[kept]);
+        add(functions, image, others[i].name, others[i].image, others[i].entry);
     for (size_t i = 0; i < SIZES && wish->sizes; i++)
-        made[kept++] = (struct patch_agent_function){.wish = {sizes[i], NULL}, .only_found = true};
-    *functions = made;
-    *count = kept;
+        functions->items[functions->count++] =
+            (struct patch_agent_function){.wish = {sizes[i], NULL}, .only_found = true};
     return BASE_OK;
 }

@@ -11,15 +11,21 @@
 #include "patch_agent.h"
 
 struct collect_agent_functions_wish {
+    bool heap;   /* functions that allocate or release */
+    bool throws; /* functions that throw C++ exceptions */
     bool hosted; /* somebody else tells of objects that are loaded */
     bool sizes;  /* what blocks really take is asked for: malloc_usable_size and its kin are to be found */
 };
 
-/* malloc'ed; the names are constants. The first `*allocators` of them allocate or release. */
-int collect_agent_functions(const struct patch_agent_image *image,
-                            const struct collect_agent_functions_wish *wish,
-                            struct patch_agent_function **functions, size_t *count, size_t *allocators,
-                            struct base_error *error);
+struct collect_agent_functions {
+    struct patch_agent_function *items; /* malloc'ed; the names are constants */
+    size_t count;
+    size_t allocators; /* the first ones, which allocate or release */
+    size_t throwers;   /* those after them, which throw */
+};
+int collect_agent_functions_make(struct collect_agent_functions *functions,
+                                 const struct patch_agent_image *image,
+                                 const struct collect_agent_functions_wish *wish, struct base_error *error);
 
 /* Of enum wire_agent_family; NULL: none. */
 const char *collect_agent_functions_usable_size(uint32_t family);

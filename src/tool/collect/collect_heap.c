@@ -6,26 +6,31 @@
 #include "base_map.h"
 #include "wire_loss.h"
 
-enum { STACK_MOST = WIRE_AGENT_FRAMES + 8 };
-
 /* What was added of one cell. */
 struct collect_heap_cell {
     int64_t sums[PROFILE_HEAP_COUNTERS];
     uint64_t samples[PROFILE_HEAP_COUNTERS];
 };
 
+int collect_heap_init_idle(struct collect_heap *heap, struct profile *profile, struct base_error *error)
+{
+    *heap = (struct collect_heap){.profile = profile};
+    uint32_t image = profile_image(profile, PROFILE_IMAGE_SPECIAL, "(unknown)", "", 0);
+    heap->special_unknown = image ? profile_address(profile, image, 0) : 0;
+    return heap->special_unknown ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
+}
+
 int collect_heap_init(struct collect_heap *heap, struct profile *profile, uint64_t sample_bytes,
                       struct base_error *error)
 {
-    *heap = (struct collect_heap){.profile = profile, .sample_bytes = sample_bytes};
-    bool made = true;
-    for (int i = 0; i < PROFILE_HEAP_COUNTERS; i++) {
+    int result = collect_heap_init_idle(heap, profile, error);
+    heap->sample_bytes = sample_bytes;
+    for (int i = 0; i < PROFILE_HEAP_COUNTERS && result == BASE_OK; i++) {
         heap->counters[i] = (uint16_t)profile_heap_counter(profile, (enum profile_heap)i, sample_bytes == 0);
-        made &= heap->counters[i] != 0;
+        if (!heap->counters[i])
+            result = base_fail(error, BASE_ENOMEM, "out of memory");
     }
-    uint32_t image = profile_image(profile, PROFILE_IMAGE_SPECIAL, "(unknown)", "", 0);
-    heap->special_unknown = image ? profile_address(profile, image, 0) : 0;
-    return made && heap->special_unknown ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
+    return result;
 }
 
 void collect_heap_told_free(struct collect_heap_told *told)
@@ -34,8 +39,6 @@ void collect_heap_told_free(struct collect_heap_told *told)
     *told = (struct collect_heap_told){0};
 }
 
-/* --- nodes --- */
-
 struct telling {
     struct collect_heap *heap;
     const struct collect_agent_tree *tree;
@@ -43,72 +46,11 @@ struct telling {
     uint32_t process, thread;
     uint64_t now_ns;
     bool final;
-    uint32_t *nodes;       /* by the agent's number: the profile's; 0: not known yet */
-    uint64_t folds;        /* when they were looked up: folding makes them stale */
+    struct collect_agent_nodes nodes;
     struct base_map peaks; /* (node, which) -> sum over groups of threads, in peak_sums */
     int64_t *peak_sums;
     size_t peak_count;
 };
-
-static uint32_t address_of(const struct telling *telling, const struct wire_agent_node *node)
-{
-    const struct collect_heap *heap = telling->heap;
-    if (!node->cookie || node->cookie > heap->cookie_count)
-        return heap->special_unknown;
-    const struct collect_agent_cookie *cookie = &heap->cookies[node->cookie - 1];
-    uint64_t pc = node->flags & WIRE_AGENT_NODE_EXACT ? node->pc : node->pc - 1;
-    return profile_address(heap->profile, cookie->image, pc - cookie->bias);
-}
-
-/* The nodes from `number` to its root, the root not included; 0 with *count past the most when there is no end. The root's
- * collector goes to *collector. */
-static bool climb(const struct telling *telling, uint32_t number, uint32_t *stack, size_t *count,
-                  uint64_t *collector)
-{
-    const struct collect_agent_tree *tree = telling->tree;
-    *count = 0;
-    while (number && number <= tree->node_count && tree->nodes[number].ready) {
-        const struct wire_agent_node *node = &tree->nodes[number];
-        if (!node->parent) {
-            *collector = node->pc;
-            return true;
-        }
-        if (*count == STACK_MOST)
-            return false;
-        stack[(*count)++] = number;
-        number = node->parent;
-    }
-    return false;
-}
-
-/* The profile's node of the agent's `number`; 0: it is damaged, or memory ran out. Folding half-way makes nodes known before
- * stale. */
-static uint32_t node_of(struct telling *telling, uint32_t number)
-{
-    struct profile *profile = telling->heap->profile;
-    uint32_t stack[STACK_MOST], node = 0;
-    uint64_t collector = 0;
-    size_t count;
-    if (!climb(telling, number, stack, &count, &collector) || collector != WIRE_AGENT_HEAP)
-        return 0;
-    for (size_t i = count; i-- > 0;) {
-        if (profile_folds(profile) != telling->folds) {
-            memset(telling->nodes, 0, (telling->tree->node_count + 1) * sizeof *telling->nodes);
-            telling->folds = profile_folds(profile);
-        }
-        if (telling->nodes[stack[i]]) {
-            node = telling->nodes[stack[i]];
-            continue;
-        }
-        const struct wire_agent_node *from = &telling->tree->nodes[stack[i]];
-        uint32_t flags = i + 1 == count && from->flags & WIRE_AGENT_NODE_CUT ? PROFILE_NODE_CUT : 0;
-        node = profile_node(profile, node, address_of(telling, from), flags);
-        if (!node)
-            return 0;
-        telling->nodes[stack[i]] = node;
-    }
-    return node;
-}
 
 /* --- figures --- */
 
@@ -234,8 +176,7 @@ static void tell_cell(struct telling *telling, uint32_t number)
 {
     const struct wire_agent_cell *cell = &telling->tree->cells[number];
     int64_t sums[PROFILE_HEAP_COUNTERS] = {0};
-    bool known = cell->count && cell->node <= telling->tree->node_count;
-    uint32_t node = known ? node_of(telling, (uint32_t)cell->node) : 0;
+    uint32_t node = cell->count ? collect_agent_nodes_find(&telling->nodes, cell->node, WIRE_AGENT_HEAP) : 0;
     if (!node)
         return;
     read_cell(telling, cell, sums);
@@ -286,9 +227,8 @@ static bool make_room(struct telling *telling)
         told->cells = more;
         told->cell_count = cells;
     }
-    telling->nodes = calloc((size_t)telling->tree->node_count + 1, sizeof *telling->nodes);
     telling->peak_sums = telling->final ? calloc(cells, sizeof *telling->peak_sums) : NULL;
-    return telling->nodes && (telling->peak_sums || !telling->final);
+    return collect_agent_nodes_begin(&telling->nodes) && (telling->peak_sums || !telling->final);
 }
 
 static void tell_peak(const struct telling *telling)
@@ -312,15 +252,19 @@ int collect_heap_tell(struct collect_heap *heap, const struct collect_agent_tree
                               .thread = thread,
                               .now_ns = now_ns,
                               .final = final,
-                              .folds = profile_folds(heap->profile)};
-    bool room = make_room(&telling);
-    for (uint32_t i = 1; room && i <= tree->cell_count; i++)
+                              .nodes = {.profile = heap->profile,
+                                        .tree = tree,
+                                        .cookies = heap->cookies,
+                                        .cookie_count = heap->cookie_count,
+                                        .special_unknown = heap->special_unknown}};
+    bool counted = heap->counters[PROFILE_HEAP_TOTAL] != 0, room = !counted || make_room(&telling);
+    for (uint32_t i = 1; counted && room && i <= tree->cell_count; i++)
         tell_cell(&telling, i);
-    if (room) {
+    if (counted && room)
         tell_peak(&telling);
+    if (room)
         tell_losses(&telling);
-    }
-    free(telling.nodes);
+    collect_agent_nodes_end(&telling.nodes);
     free(telling.peak_sums);
     base_map_free(&telling.peaks);
     return room ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory for what the agent counted");

@@ -1,7 +1,6 @@
 /* collect_heap.h - from what the agent counted in a process to counters of the profile's tree.
  *
- * Stacks become nodes as those of samples do: a return address minus one, in the image that was mapped there when the agent met it (the
- * module's cookie says which). Told again and again, only differences are added; what is no sum is told at the end alone
+ * Stacks become nodes by collect_agent_nodes.h. Told again and again, only differences are added; what is no sum is told at the end alone
  * (heap.max, heap.largest, heap.live.age, and how many blocks are behind live bytes).
  *
  * The tree comes from a stranger's memory: whatever it says, indices stay within bounds, a circle ends, and figures that cannot be become
@@ -13,21 +12,15 @@
 #include <stdint.h>
 
 #include "base_error.h"
-#include "collect_agent_file.h"
+#include "collect_agent_nodes.h"
 #include "profile.h"
 #include "profile_heap.h"
 
-/* What tally called a mapping (wire_agent_module.cookie - 1 is the index). */
-struct collect_agent_cookie {
-    uint32_t image; /* of the profile */
-    uint64_t bias;  /* run-time address - image address */
-};
-
 struct collect_heap {
     struct profile *profile;
-    uint16_t counters[PROFILE_HEAP_COUNTERS];
-    uint64_t sample_bytes;    /* 0: exact */
-    uint32_t special_unknown; /* the address of what is in no module */
+    uint16_t counters[PROFILE_HEAP_COUNTERS]; /* 0: not counted */
+    uint64_t sample_bytes;                    /* 0: exact */
+    uint32_t special_unknown;                 /* the address of what is in no module */
     const struct collect_agent_cookie *cookies;
     size_t cookie_count;
 };
@@ -41,6 +34,9 @@ struct collect_heap_told {
 
 int collect_heap_init(struct collect_heap *heap, struct profile *profile, uint64_t sample_bytes,
                       struct base_error *error);
+
+/* Memory is not counted: what is told are losses alone. */
+int collect_heap_init_idle(struct collect_heap *heap, struct profile *profile, struct base_error *error);
 
 /* Adds what a tree has more than was told. `thread` is the profile's number for all threads of the process, `process` the
  * process's, `now_ns` since the start of the recording. */

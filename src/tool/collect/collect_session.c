@@ -221,7 +221,9 @@ static void on_objects(void *agent, pid_t pid)
 static int set_up_agent(struct collect_session *session, struct base_error *error)
 {
     const struct collect_options *options = &session->options;
-    struct collect_agent_options wish = {.memory = options->agent_memory,
+    struct collect_agent_options wish = {.collectors = (options->heap ? 1u << WIRE_AGENT_HEAP : 0) |
+                                                       (options->throws ? 1u << WIRE_AGENT_THROWS : 0),
+                                         .memory = options->agent_memory,
                                          .sample_bytes = options->heap_sample_bytes,
                                          .overhead = options->heap_overhead,
                                          .follow = options->follow,
@@ -230,8 +232,9 @@ static int set_up_agent(struct collect_session *session, struct base_error *erro
         wish.host = collect_calls_share(session->calls);
         wish.untold = false; /* they tell */
     }
-    int result = options->heap ? collect_agent_new(&wish, &session->stream.processes, &session->agent, error)
-                               : BASE_OK;
+    int result = wish.collectors
+                     ? collect_agent_new(&wish, &session->stream.processes, &session->agent, error)
+                     : BASE_OK;
     const struct collect_calls_guest guest = {on_exec, on_objects, session->agent};
     if (session->calls && session->agent)
         collect_calls_invite(session->calls, &guest);

@@ -36,6 +36,7 @@ struct collect_options {
     bool calls;                     /* count calls; of COLLECT_LAUNCH and COLLECT_ATTACH */
     struct collect_calls_wish wish; /* which */
     bool heap;                      /* count memory; of the same two */
+    bool throws;                    /* count exceptions; likewise */
     uint64_t heap_sample_bytes;     /* 0: every block */
     enum profile_heap_overhead heap_overhead;
     uint64_t agent_memory; /* of a process, bytes; 0: the default */

@@ -10,6 +10,7 @@
 #include "base_utf8.h"
 #include "profile_statistics.h"
 #include "report_calls.h"
+#include "report_counted.h"
 #include "report_coverage.h"
 #include "report_heap.h"
 #include "report_held.h"
@@ -221,6 +222,12 @@ static void add_heap(struct flow *flow, struct base_text *part)
     if (!report_heap_gather(flow->context->profile, &heap))
         return;
     report_heap_text(part, flow->context->profile, &heap, flow->context->options->ascii);
+    add_text(flow, part, REPORT_PLAIN);
+}
+
+static void add_counted(struct flow *flow, struct base_text *part)
+{
+    report_counted_text(part, flow->context->profile);
     add_text(flow, part, REPORT_PLAIN);
 }
 
@@ -519,6 +526,7 @@ void report_header(struct report_context *context)
         add_counter(&flow, &part);
     add_calls(&flow, &part);
     add_heap(&flow, &part);
+    add_counted(&flow, &part);
     end_line(&flow);
     add_cost(&flow, &part);
     end_line(&flow);

@@ -14,16 +14,34 @@ static struct patch_agent_image *image;
 
 static size_t concerned(const char *name, const char *path, bool hosted)
 {
-    const struct collect_agent_functions_wish wish = {.hosted = hosted};
-    struct patch_agent_function *functions;
-    size_t count, allocators, found = 0;
-    assert_int_equal(collect_agent_functions(image, &wish, &functions, &count, &allocators, NULL), BASE_OK);
-    assert_true(allocators < count || hosted);
-    for (size_t i = 0; i < count; i++)
-        found +=
-            strcmp(functions[i].wish.name, name) == 0 && patch_function_concerns(&functions[i].wish, path);
-    free(functions);
+    const struct collect_agent_functions_wish wish = {.heap = true, .throws = true, .hosted = hosted};
+    struct collect_agent_functions functions;
+    size_t found = 0;
+    assert_int_equal(collect_agent_functions_make(&functions, image, &wish, NULL), BASE_OK);
+    assert_true(functions.allocators + functions.throwers < functions.count || hosted);
+    for (size_t i = 0; i < functions.count; i++)
+        found += strcmp(functions.items[i].wish.name, name) == 0 &&
+                 patch_function_concerns(&functions.items[i].wish, path);
+    free(functions.items);
     return found;
+}
+
+/* Only what was asked for is hooked, and what is needed for that. */
+static void test_what_was_asked_for(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 8; i++) {
+        const struct collect_agent_functions_wish wish = {
+            .heap = i & 1, .throws = i >> 1 & 1, .hosted = true, .sizes = i >> 2};
+        struct collect_agent_functions functions;
+        assert_int_equal(collect_agent_functions_make(&functions, image, &wish, NULL), BASE_OK);
+        assert_int_equal(functions.allocators > 0, wish.heap);
+        assert_int_equal(functions.throwers, wish.throws ? 3 : 0);
+        for (size_t k = functions.allocators; k < functions.count; k++)
+            assert_int_equal(functions.items[k].only_found, k >= functions.allocators + functions.throwers);
+        assert_int_equal(functions.count > functions.allocators + functions.throwers, wish.sizes);
+        free(functions.items);
+    }
 }
 
 static void test_the_loaders_own_malloc_is_left_alone(void **state)
@@ -78,6 +96,7 @@ int main(void)
         cmocka_unit_test(test_the_loaders_own_malloc_is_left_alone),
         cmocka_unit_test(test_objects_are_told_of_by_the_loader_or_the_host),
         cmocka_unit_test(test_operators_only_of_allocators),
+        cmocka_unit_test(test_what_was_asked_for),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

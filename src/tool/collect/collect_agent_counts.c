@@ -1,0 +1,93 @@
+#include "collect_agent_counts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *name, *unit;
+    enum profile_combine combine;
+    enum wire_agent_collector collector;
+} kinds[COLLECT_AGENT_COUNTS] = {
+    [COLLECT_AGENT_THROWN] = {"throw.count", "exceptions", PROFILE_SUM, WIRE_AGENT_THROWS},
+};
+
+int collect_agent_counts_init(struct collect_agent_counts *counts, struct profile *profile, uint32_t which,
+                              struct base_error *error)
+{
+    *counts = (struct collect_agent_counts){.profile = profile};
+    for (int i = 0; i < COLLECT_AGENT_COUNTS; i++) {
+        if (!(which & 1u << kinds[i].collector))
+            continue;
+        counts->counters[i] =
+            (uint16_t)profile_counter(profile, kinds[i].name, kinds[i].unit, true, kinds[i].combine);
+        if (!counts->counters[i])
+            return base_fail(error, BASE_ENOMEM, "out of memory");
+    }
+    return BASE_OK;
+}
+
+void collect_agent_counts_told_free(struct collect_agent_counts_told *told)
+{
+    free(told->cells);
+    *told = (struct collect_agent_counts_told){0};
+}
+
+static bool make_room(struct collect_agent_counts_told *told, size_t cells)
+{
+    if (cells <= told->cell_count)
+        return true;
+    void *more = realloc(told->cells, cells * sizeof *told->cells);
+    if (!more)
+        return false;
+    told->cells = more;
+    memset(told->cells + told->cell_count, 0, (cells - told->cell_count) * sizeof *told->cells);
+    told->cell_count = cells;
+    return true;
+}
+
+static int64_t bounded(uint64_t value)
+{
+    return value < INT64_MAX ? (int64_t)value : INT64_MAX;
+}
+
+static int64_t figure(const struct wire_agent_cell *cell, enum collect_agent_count which)
+{
+    (void)which;
+    return bounded(cell->count);
+}
+
+static void tell_cell(const struct collect_agent_counts *counts, struct collect_agent_nodes *nodes,
+                      const struct wire_agent_cell *cell, int64_t *told, uint32_t thread)
+{
+    for (int i = 0; i < COLLECT_AGENT_COUNTS; i++) {
+        int64_t now = figure(cell, (enum collect_agent_count)i);
+        if (!counts->counters[i] || now == told[i])
+            continue;
+        uint32_t node = collect_agent_nodes_find(nodes, cell->node, kinds[i].collector);
+        if (!node)
+            continue;
+        int64_t more = now - told[i];
+        uint64_t samples = kinds[i].collector == WIRE_AGENT_THROWS && more > 0 ? (uint64_t)more : 0;
+        profile_count(counts->profile, node, thread, PROFILE_NO_CPU, counts->counters[i], more, samples);
+        told[i] = now;
+    }
+}
+
+int collect_agent_counts_tell(struct collect_agent_counts *counts, struct collect_agent_nodes *nodes,
+                              struct collect_agent_counts_told *told, uint32_t thread,
+                              struct base_error *error)
+{
+    const struct collect_agent_tree *tree = nodes->tree;
+    bool wanted = false;
+    for (int i = 0; i < COLLECT_AGENT_COUNTS; i++)
+        wanted |= counts->counters[i] != 0;
+    if (!wanted)
+        return BASE_OK;
+    if (!make_room(told, (size_t)tree->cell_count + 1) || !collect_agent_nodes_begin(nodes))
+        return base_fail(error, BASE_ENOMEM, "out of memory for what the agent counted");
+    for (uint32_t i = 1; i <= tree->cell_count; i++)
+        if (tree->cells[i].count)
+            tell_cell(counts, nodes, &tree->cells[i], told->cells[i], thread);
+    collect_agent_nodes_end(nodes);
+    return BASE_OK;
+}

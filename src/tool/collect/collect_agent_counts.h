@@ -1,0 +1,37 @@
+/* collect_agent_counts.h - what the agent counted beside blocks: exceptions thrown, memory mapped.
+ *
+ *   throw.count   C++ exceptions thrown or thrown again
+ *   map.total     bytes of whole pages that the program mapped, ever        map.live   those not unmapped at the end
+ *
+ * Told again and again, only differences are added. Figures that cannot be become 0 or the largest that can. Context: tool, one thread. */
+#ifndef COLLECT_AGENT_COUNTS_H
+#define COLLECT_AGENT_COUNTS_H
+
+#include "collect_agent_nodes.h"
+
+enum collect_agent_count {
+    COLLECT_AGENT_THROWN,
+    COLLECT_AGENT_COUNTS,
+};
+
+struct collect_agent_counts {
+    struct profile *profile;
+    uint16_t counters[COLLECT_AGENT_COUNTS]; /* 0: not counted */
+};
+
+/* What was told of a process so far. Zero it first. */
+struct collect_agent_counts_told {
+    int64_t (*cells)[COLLECT_AGENT_COUNTS]; /* by the number of the agent's cell */
+    size_t cell_count;
+};
+
+/* `which`: bits of 1 << enum wire_agent_collector. */
+int collect_agent_counts_init(struct collect_agent_counts *counts, struct profile *profile, uint32_t which,
+                              struct base_error *error);
+/* Adds what the nodes' tree has more than was told; `thread` is the profile's for all threads of the process. */
+int collect_agent_counts_tell(struct collect_agent_counts *counts, struct collect_agent_nodes *nodes,
+                              struct collect_agent_counts_told *told, uint32_t thread,
+                              struct base_error *error);
+void collect_agent_counts_told_free(struct collect_agent_counts_told *told);
+
+#endif

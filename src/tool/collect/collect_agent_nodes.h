@@ -1,0 +1,37 @@
+/* collect_agent_nodes.h - from the agent's tree in a process to nodes of the profile's tree.
+ *
+ * Stacks become nodes as those of samples do: a return address minus one, in the image that was mapped there when the agent met it (the
+ * module's cookie says which). The tree comes from a stranger's memory: indices stay within bounds, and a circle ends.
+ * Context: tool, one thread. */
+#ifndef COLLECT_AGENT_NODES_H
+#define COLLECT_AGENT_NODES_H
+
+#include "collect_agent_file.h"
+#include "profile.h"
+
+/* What tally called a mapping (wire_agent_module.cookie - 1 is the index). */
+struct collect_agent_cookie {
+    uint32_t image; /* of the profile */
+    uint64_t bias;  /* run-time address - image address */
+};
+
+struct collect_agent_nodes {
+    struct profile *profile;
+    const struct collect_agent_tree *tree;
+    const struct collect_agent_cookie *cookies;
+    size_t cookie_count;
+    uint32_t special_unknown; /* the profile's address of what is in no module */
+    /* its own */
+    uint32_t *known; /* by the agent's number: the profile's; 0: not known yet */
+    uint64_t folds;  /* when they were looked up: folding makes them stale */
+};
+
+/* The fields above "its own" are filled. False: out of memory. */
+bool collect_agent_nodes_begin(struct collect_agent_nodes *nodes);
+void collect_agent_nodes_end(struct collect_agent_nodes *nodes);
+
+/* The profile's node of the agent's `number` below a root of `collector`; 0: it is of another one, damaged, or memory ran out. */
+uint32_t collect_agent_nodes_find(struct collect_agent_nodes *nodes, uint64_t number,
+                                  enum wire_agent_collector collector);
+
+#endif

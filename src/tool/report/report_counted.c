@@ -1,0 +1,29 @@
+#include "report_counted.h"
+
+#include <string.h>
+
+#include "report_text.h"
+
+/* False: there is no such counter. */
+static bool sum_of(const struct profile *profile, const char *name, int64_t *sum)
+{
+    uint32_t counter = 1;
+    while (counter < profile->counter_count &&
+           strcmp(profile_text(profile, profile->counters[counter].name), name) != 0)
+        counter++;
+    *sum = 0;
+    for (size_t i = 0; i < profile->cell_count && counter < profile->counter_count; i++)
+        if (profile->cells[i].counter == counter &&
+            __builtin_add_overflow(*sum, profile->cells[i].value, sum))
+            *sum = INT64_MAX;
+    return counter < profile->counter_count;
+}
+
+void report_counted_text(struct base_text *out, const struct profile *profile)
+{
+    int64_t sum;
+    if (!sum_of(profile, "throw.count", &sum))
+        return;
+    report_text_count(out, sum > 0 ? (uint64_t)sum : 0);
+    base_text_add(out, sum == 1 ? " exception thrown" : " exceptions thrown");
+}
