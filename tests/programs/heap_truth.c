@@ -11,6 +11,7 @@
  *   spawn      starts itself as `single` through vfork, twice
  *   children   five, each of which allocates and then executes itself, while its recorder is stopped
  *   orphan     a child that allocates when its parent has executed itself, and nobody is left who allocated before
+ *   idle       a child that stays, tells of itself, and allocates only when its input ends
  *   deep       allocates below 200 frames
  *   load FILE  allocates in a library that is loaded, in its constructor and in a function
  *   wait       allocates until its input ends */
@@ -247,6 +248,33 @@ static void leave_orphan(char *self)
     _exit(4);
 }
 
+/* The child's output is closed: nobody waits for it. */
+static void leave_idle(void)
+{
+    int told[2];
+    char byte;
+    if (pipe(told))
+        _exit(3);
+    pid_t child = fork();
+    if (child < 0)
+        _exit(5);
+    if (!child) {
+        close(1);
+        close(2);
+        say();
+        close(told[0]);
+        if (write(told[1], "t", 1) != 1 || read(0, &byte, 1) != 0)
+            _exit(2);
+        churn(slots[0], 8, 500);
+        say();
+        _exit(0);
+    }
+    churn(slots[0], 7, 500);
+    if (read(told[0], &byte, 1) != 1)
+        _exit(3);
+    say();
+}
+
 static void release_orphan(int end)
 {
     int status = 1;
@@ -329,6 +357,8 @@ int main(int argc, char **argv)
         after(argv[2], argv[3]);
     } else if (!strcmp(mode, "orphan")) {
         leave_orphan(argv[0]);
+    } else if (!strcmp(mode, "idle")) {
+        leave_idle();
     } else if (!strcmp(mode, "release") && argc > 2) {
         release_orphan(atoi(argv[2]));
     } else if (!strcmp(mode, "deep")) {

@@ -1,6 +1,7 @@
 """Memory counted inside a program: equal, to the byte, to what the program knows of itself, however it lives and ends."""
 import os
 import signal
+import sqlite3
 import subprocess
 import time
 
@@ -9,6 +10,8 @@ import tap
 
 COUNTERS = ("heap.total", "heap.count", "heap.live", "heap.live.count", "heap.peak", "heap.max", "heap.largest",
             "heap.temporary", "heap.live.age")
+
+ALLOCATED = "SELECT sum(c.value) FROM data_cells c JOIN counters k ON k.id = c.counter WHERE k.name = 'heap.count'"
 
 
 def one(profile, sql):
@@ -152,6 +155,31 @@ def child_left_alone(context):
         context.equal(names, [("heap_truth",)], "names of processes")
 
 
+def agent_in(pid):
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as file:
+        return [line for line in file if "tally" in line]
+
+
+@tap.case
+def child_never_heard_of(context):
+    """It is left as it was found too, though it never said that it is there."""
+    for options in ([], ["--calls"], ["--no-follow"]):
+        path, environment = truth(context)
+        end, held = os.pipe()
+        profile = tally.recorded(context, [context.program("heap_truth"), "idle"], ["--heap", "--no-time", *options], env=environment,
+                                 stdin=end)
+        os.close(end)
+        lines = open(path, encoding="utf-8").read().split()[::6]
+        child = int(lines[0])
+        context.equal(agent_in(child), [], f"memory left in the child, {options}")
+        os.close(held)
+        context.check(tally.wait_for(lambda: not os.path.exists(f"/proc/{child}")), "the child has not ended")
+        with open(path, encoding="utf-8") as file:
+            said = [line for line in file if line.startswith(f"{child} ")]
+        context.equal(len(said), 2, f"what the child said: {said}")
+        context.equal(own(profile, "heap.total", child), 0, "bytes of the child")
+
+
 @tap.case
 def deep_stacks(context):
     """What is cut of an allocation's stack is no loss of samples."""
@@ -176,6 +204,26 @@ def loaded_library(context):
     context.check(stack.startswith("_start;") and ";main;" in stack, f"the stack of the constructor: {stack}")
 
 
+def has(profile, sql, least):
+    """Whether a profile that is being written has got so far."""
+    try:
+        return (one(profile, sql) or 0) > least
+    except sqlite3.Error:
+        return False
+
+
+def visited(context, process, name, options=(), counts=ALLOCATED):
+    """A program that runs, recorded until something was counted: on a busy machine that takes a while."""
+    profile = tally.Profile(context, context.path(name))
+    recorder = tally.start(context, [context.tally, "record", "--heap", "--no-time", *options, "-o", profile.path, "-p", str(process.pid)])
+    tally.wait_for(lambda: recorder.poll() is not None or has(profile, counts, 1000), 60)
+    recorder.send_signal(signal.SIGINT)
+    result = tally.finish(recorder, 60)
+    context.equal(result.status, 0, f"status of recording ({result.text()})")
+    context.check(own(profile, "heap.count") > 1000, "next to nothing was counted")
+    return profile
+
+
 @tap.case
 def attached(context):
     """A program that runs; it is left as it was, and goes on."""
@@ -183,17 +231,10 @@ def attached(context):
     process = tally.start(context, [context.program("heap_truth"), "wait"], env=environment, stdin=subprocess.PIPE)
     time.sleep(0.3)
     for number in range(3):
-        output = context.path(f"attached-{number}")
-        result = tally.run(context, [context.tally, "record", "--heap", "--no-time", "-o", output, "--duration", "0.8",
-                                     "-p", str(process.pid)])
-        context.equal(result.status, 0, f"status of recording ({result.text()})")
-        profile = tally.Profile(context, output)
-        context.check(own(profile, "heap.count") > 1000, "next to nothing was counted")
+        visited(context, process, f"attached-{number}")
         with open(f"/proc/{process.pid}/status", encoding="utf-8") as file:
             context.check("TracerPid:\t0\n" in file.read(), "it is traced still")
-    with open(f"/proc/{process.pid}/maps", encoding="utf-8") as file:
-        left = [line for line in file if "tally" in line]
-    context.equal(left, [], "memory left in the program")
+    context.equal(agent_in(process.pid), [], "memory left in the program")
     process.stdin.close()
     context.equal(process.wait(60), 0, "its status")
     context.equal(len(told(path)), 1, "what it told")
@@ -244,14 +285,10 @@ def with_calls(context):
     path, environment = truth(context)
     process = tally.start(context, [context.program("heap_truth"), "wait"], env=environment, stdin=subprocess.PIPE)
     time.sleep(0.3)
-    output = context.path("attached")
-    result = tally.run(context, [context.tally, "record", "--heap", "--calls", "--no-time", "-o", output, "--duration", "0.8",
-                                 "-p", str(process.pid)])
-    context.equal(result.status, 0, f"status of attaching ({result.text()})")
-    profile = tally.Profile(context, output)
-    context.check(own(profile, "heap.count") > 1000 and one(profile, "SELECT sum(calls) FROM edges") > 1000, "next to nothing was counted")
-    with open(f"/proc/{process.pid}/maps", encoding="utf-8") as file:
-        context.equal([line for line in file if "tally" in line], [], "memory left in the program")
+    calls = "SELECT sum(calls) FROM edges"
+    profile = visited(context, process, "attached", ["--calls"], f"SELECT min(({ALLOCATED}), ({calls}))")
+    context.check(one(profile, calls) > 1000, "next to no calls were counted")
+    context.equal(agent_in(process.pid), [], "memory left in the program")
     process.stdin.close()
     context.equal(process.wait(60), 0, "its status")
 

@@ -769,11 +769,11 @@ int collect_agent_step(struct collect_agent *agent, struct base_error *error)
 
 /* --- the end --- */
 
-static void leave_member(struct collect_agent *agent, struct member *member)
+static void leave_process(struct collect_agent *agent, pid_t pid)
 {
     struct patch_agent_left left = {0};
     struct base_error why = {0};
-    if (patch_agent_leave(agent->helper, member->pid, false, NULL, NULL, &left, &why) < 0)
+    if (patch_agent_leave(agent->helper, pid, false, NULL, NULL, &left, &why) < 0)
         note(agent, "leaving", &why);
     agent->memory_left += left.bytes_left;
 }
@@ -788,11 +788,27 @@ static void look_at_throwers(struct collect_agent *agent)
     note(agent, "no exceptions are counted", &why);
 }
 
+/* Who still has a family's memory mapped: those that `left` knows, where a part had to stay, and children that were never heard of. */
+static void leave_unheard(struct collect_agent *agent, const struct base_map *left)
+{
+    for (size_t i = 0; i < agent->family_count; i++) {
+        pid_t *pids;
+        size_t count = collect_agent_file_users(&agent->families[i]->file, &pids);
+        for (size_t j = 0; j < count; j++)
+            if (base_map_find(left, (uint64_t)pids[j]) == BASE_MAP_NONE)
+                leave_process(agent, pids[j]);
+        free(pids);
+    }
+}
+
 int collect_agent_leave(struct collect_agent *agent, struct base_error *error)
 {
     int result = collect_agent_step(agent, error);
-    for (size_t i = 0; i < agent->member_count; i++)
-        leave_member(agent, &agent->members[i]);
+    struct base_map left = {0};
+    for (size_t i = 0; i < agent->member_count; i++) {
+        leave_process(agent, agent->members[i].pid);
+        base_map_set(&left, (uint64_t)agent->members[i].pid, 1);
+    }
     for (size_t i = 0; i < agent->family_count; i++)
         collect_agent_file_leave(&agent->families[i]->file);
     while (agent->member_count) {
@@ -801,6 +817,8 @@ int collect_agent_leave(struct collect_agent *agent, struct base_error *error)
         tell_member(agent, member, true);
         drop_member(agent, agent->member_count - 1);
     }
+    leave_unheard(agent, &left);
+    base_map_free(&left);
     look_at_throwers(agent);
     profile_set_metaf(agent->profile, "agent_memory", "%llu", (unsigned long long)agent->memory_most);
     if (agent->memory_left)

@@ -1,14 +1,18 @@
 #include "collect_agent_file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base_array.h"
 #include "collect_listen.h"
+#include "elf_maps.h"
 
 enum { CONTROL_BYTES = 4096, REGIONS = 128, ROWS_UNIT = COLLECT_AGENT_ROWS_UNIT };
 
@@ -106,6 +110,37 @@ void collect_agent_file_end(struct collect_agent_file *file)
         munmap(file->bytes, file->size);
     free(file->modules);
     *file = (struct collect_agent_file){.file = -1};
+}
+
+static bool is_mapped_by(pid_t pid, const struct stat *file)
+{
+    struct elf_maps maps = {0};
+    bool found = false;
+    if (elf_maps_read(pid, &maps, NULL) < 0)
+        return false;
+    for (size_t i = 0; i < maps.count && !found; i++)
+        found = maps.items[i].inode == file->st_ino && maps.items[i].shared &&
+                makedev(maps.items[i].device_major, maps.items[i].device_minor) == file->st_dev;
+    elf_maps_free(&maps);
+    return found;
+}
+
+size_t collect_agent_file_users(const struct collect_agent_file *file, pid_t **pids)
+{
+    struct stat status;
+    size_t count = 0, capacity = 0;
+    DIR *all = fstat(file->file, &status) ? NULL : opendir("/proc");
+    const struct dirent *entry;
+    *pids = NULL;
+    while (all && (entry = readdir(all))) {
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (pid > 0 && pid != getpid() && is_mapped_by(pid, &status) &&
+            base_array_room(*pids, count, capacity))
+            (*pids)[count++] = pid;
+    }
+    if (all)
+        closedir(all);
+    return count;
 }
 
 /* --- rows and modules --- */

@@ -49,6 +49,9 @@ void collect_agent_file_end(struct collect_agent_file *file);
  * moment. 0: none, and none can come: what is there may be read. On failure it is mapped no more, and is to be ended. */
 int collect_agent_file_outlives(struct collect_agent_file *file, struct base_error *error);
 
+/* The processes, but for this one, that have the file mapped, as /proc tells: some 50 us a process of the machine. malloc'ed. */
+size_t collect_agent_file_users(const struct collect_agent_file *file, pid_t **pids);
+
 struct wire_agent_control *collect_agent_file_control(const struct collect_agent_file *file);
 /* Of region `index` < region_count: what it says of itself, not to be believed. */
 struct wire_agent_process *collect_agent_file_process(const struct collect_agent_file *file, uint32_t index);
