@@ -241,6 +241,25 @@ def attached(context):
 
 
 @tap.case
+def attached_with_time(context):
+    """The agent was mapped before events told of mappings: samples in it have its name, and their stacks do not end there."""
+    process = tally.start(context, [context.program("heap_truth"), "wait"], env=truth(context)[1], stdin=subprocess.PIPE)
+    time.sleep(0.3)
+    output = context.path("attached")
+    result = tally.run(context, [context.tally, "record", "--heap", "-o", output, "--duration", "1.5", "-p", str(process.pid)])
+    context.equal(result.status, 0, f"status of recording ({result.text()})")
+    profile = tally.Profile(context, output)
+    whole, agent = (one(profile, f"SELECT coalesce(sum(samples), 0) FROM flat WHERE counter GLOB 'time.*' AND self > 0 {more}")
+                    for more in ("", "AND image = '[tally-agent]'"))
+    context.note(f"{agent} of {whole} samples in the agent")
+    context.check(agent > whole / 20, f"{agent} of {whole} samples in the agent")
+    outside = one(profile, "SELECT coalesce(sum(count), 0) FROM losses WHERE number = 7")
+    context.check(outside <= 2, f"{outside} of {whole} stacks end outside of any mapping")
+    process.stdin.close()
+    context.equal(process.wait(60), 0, "its status")
+
+
+@tap.case
 def sampled(context):
     """Estimates lie within five of their standard deviations of the truth."""
     profile, truths = counted(context, ["single"], ["--heap=sample:4k"])

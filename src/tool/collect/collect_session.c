@@ -411,6 +411,8 @@ static int start_running(struct collect_session *session, struct base_error *err
         return result;
     describe_events(session);
     collect_time_enable(&session->time);
+    /* What was mapped before events told of it: the agent, stubs, and what the program itself did meanwhile. */
+    collect_processes_reread(&session->stream.processes);
     return BASE_OK;
 }
 
