@@ -1,11 +1,14 @@
 /* What the agent counted becomes figures of the profile: told in one go or in parts, of several groups of threads, sampled; and whatever a
  * stranger's memory may hold. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -241,6 +244,44 @@ static void no_loss_of_allocations_is_one_of_samples(void **state)
     clear(&scene);
 }
 
+/* As long as another process has the file mapped; what is in it stays as it was. */
+static void a_file_may_be_outlived(void **state)
+{
+    (void)state;
+    struct scene scene;
+    pid_t *users;
+    set(&scene, 0);
+    make_tree(&scene);
+    *cell_at(&scene, 1) = (struct wire_agent_cell){.node = 3, .total = 500, .count = 5};
+    pid_t pid = fork();
+    if (!pid) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            pause();
+    }
+    assert_true(pid > 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(collect_agent_file_outlives(&scene.file, NULL), 1);
+        assert_int_equal(collect_agent_file_users(&scene.file, &users), 1);
+        assert_int_equal(users[0], pid);
+        free(users);
+        collect_agent_file_control(&scene.file)->now_ns = (uint64_t)i; /* it is ours to write */
+    }
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    /* who looks at its /proc/PID/maps in this moment keeps its memory a little longer */
+    for (int i = 0; i < 2000 && collect_agent_file_outlives(&scene.file, NULL) == 1; i++)
+        usleep(10000);
+    assert_int_equal(collect_agent_file_outlives(&scene.file, NULL), 0);
+    assert_int_equal(collect_agent_file_users(&scene.file, &users), 0);
+    free(users);
+    assert_int_equal(collect_agent_file_control(&scene.file)->now_ns, 2);
+    tell(&scene, 10, true);
+    assert_int_equal(value_of(&scene, 0x20, PROFILE_HEAP_TOTAL), 500);
+    assert_true(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, scene.file.file, 0) == MAP_FAILED);
+    clear(&scene);
+}
+
 static void sampled(void **state)
 {
     (void)state;
@@ -366,6 +407,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures),
         cmocka_unit_test(in_parts),
+        cmocka_unit_test(a_file_may_be_outlived),
         cmocka_unit_test(sampled),
         cmocka_unit_test(no_loss_of_allocations_is_one_of_samples),
         cmocka_unit_test(hostile),
