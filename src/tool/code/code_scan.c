@@ -46,11 +46,25 @@ bool code_scan_is_profiler(const char *name)
     return false;
 }
 
+/* Code without symbols and call-frame information (assembly), or constants among it: nobody can tell. */
+static void take_nowhere(struct code_scan *scan, uint64_t address)
+{
+    size_t available;
+    if (!code_text_at(&scan->survey->text, address, &available) ||
+        code_survey_marked(scan->survey, CODE_MAP_NOWHERE, address))
+        return;
+    code_scan_mark(scan, CODE_MAP_NOWHERE, address);
+    scan->survey->taken_nowhere++;
+}
+
 void code_scan_take(struct code_scan *scan, uint64_t address, enum code_taken how)
 {
     uint32_t function = code_scan_find(scan, address);
-    if (function == CODE_NONE)
+    if (function == CODE_NONE) {
+        if (how != CODE_TAKEN_LOADER)
+            take_nowhere(scan, address);
         return;
+    }
     code_scan_mark(scan, CODE_MAP_TAKEN, address);
     if (address == scan->survey->functions->items[function].start)
         scan->survey->items[function].taken |= (uint8_t)how;

@@ -42,7 +42,7 @@ void code_scan_mark(struct code_scan *scan, enum code_map map, uint64_t address)
 bool code_scan_in_linkage(const struct code_scan *scan, uint64_t address);
 /* mcount, _mcount, __mcount, __fentry__; what follows '@' does not count. NULL gives false. */
 bool code_scan_is_profiler(const char *name);
-/* Notes that `address` is taken, by a function or label of the image's, or elsewhere (ignored). */
+/* Notes that `address` is taken, of a function or label of the image's, or of code that belongs to none. */
 void code_scan_take(struct code_scan *scan, uint64_t address, enum code_taken how);
 
 /* What the form of the indirect jump `number` says, and that of what stands before it: CODE_SITE_TABLE, CODE_SITE_INDEXED,

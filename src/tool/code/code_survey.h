@@ -95,6 +95,7 @@ enum code_map {                   /* the bit maps over the text */
                 CODE_MAP_BRANCH,  /* target of a direct jump, conditional or not */
                 CODE_MAP_CALL,    /* target of a direct call */
                 CODE_MAP_TAKEN,   /* address taken in one of the ways above */
+                CODE_MAP_NOWHERE, /* so taken, not by the loader alone, in the text, of no known function */
                 CODE_MAP_LANDING, /* landing pad, jump table's entry */
                 CODE_MAPS
 };
@@ -117,6 +118,7 @@ struct code_survey {
     uint64_t instructions;               /* decoded, in functions that are FINE */
     uint64_t verdicts[CODE_VERDICT_END]; /* functions by verdict */
     uint64_t gs_users, first_gs; /* instructions that use gs, functions that set it; the first of them */
+    uint64_t taken_nowhere;      /* bits in CODE_MAP_NOWHERE */
     bool position_independent;   /* ET_DYN: immediates and data words are no addresses */
     uint64_t map_base, map_end;  /* what the bit maps span */
     uint64_t *maps[CODE_MAPS];

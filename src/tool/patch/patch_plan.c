@@ -221,6 +221,7 @@ static int note_functions(struct patch_draft *draft, struct base_error *error)
                             elf_image_section(draft->image, ".data.rel.ro.gopclntab", &section);
     for (uint32_t i = 0; i < draft->functions->count; i++)
         note_function(draft, i, entry);
+    draft->header.reasons[PATCH_REASON_ENTRY_UNKNOWN] = draft->survey->taken_nowhere;
     return BASE_OK;
 }
 

@@ -211,13 +211,22 @@ static uint64_t uncovered_of(const struct image *image)
     return told > image->rows ? told : image->rows;
 }
 
-/* Calls of all kinds, and of them indirect ones. */
-static void count_calls(const struct profile *profile, struct part *calls)
+static bool has_callee(const struct profile *profile, const struct profile_edge *edge)
+{
+    uint32_t image = profile->addresses[edge->callee].image;
+    return profile->images[image].kind != PROFILE_IMAGE_SPECIAL;
+}
+
+/* Calls of all kinds, and of them indirect ones, and ones of which nobody can say whom they called. */
+static void count_calls(const struct profile *profile, struct part *indirect, struct part *nameless)
 {
     for (size_t i = 1; i < profile->edge_count; i++) {
-        calls->found = add(calls->found, profile->edges[i].calls);
-        if (profile->edges[i].kind == PROFILE_CALL_INDIRECT)
-            calls->counted = add(calls->counted, profile->edges[i].calls);
+        const struct profile_edge *edge = &profile->edges[i];
+        indirect->found = nameless->found = add(indirect->found, edge->calls);
+        if (edge->kind == PROFILE_CALL_INDIRECT)
+            indirect->counted = add(indirect->counted, edge->calls);
+        if (!has_callee(profile, edge))
+            nameless->counted = add(nameless->counted, edge->calls);
     }
 }
 
@@ -247,8 +256,8 @@ static void add_part(struct base_text *out, const struct part *part, const char 
 static void add_sums(struct coverage *self, struct base_text *words)
 {
     const struct part *parts = self->all.parts;
-    struct part calls = {0, 0};
-    count_calls(self->context->profile, &calls);
+    struct part indirect = {0, 0}, nameless = {0, 0};
+    count_calls(self->context->profile, &indirect, &nameless);
     base_text_add(words, "Calls:");
     if (!parts[PROFILE_COVERAGE_SITES].found && !parts[PROFILE_COVERAGE_FUNCTIONS].found)
         base_text_add(words, " there was nothing to count.");
@@ -268,9 +277,13 @@ static void add_sums(struct coverage *self, struct base_text *words)
         report_text_clean(words, names, self->context->options->ascii);
         base_text_add(words, " were asked for.");
     }
-    if (calls.found)
+    if (indirect.found)
         base_text_addf(words, " Of all calls that were counted, %.1f %% were indirect.",
-                       100 * (double)calls.counted / (double)calls.found);
+                       100 * (double)indirect.counted / (double)indirect.found);
+    if (nameless.counted)
+        add_part(words, &nameless, " Not known is whom ", " of ", "calls went to");
+    if (nameless.counted)
+        base_text_add(words, ": the table of edges has them as (unknown).");
 }
 
 /* What there is to say without figures. */
@@ -519,11 +532,12 @@ static void json_images(struct coverage *self)
 static void print_json(struct coverage *self)
 {
     struct base_json *json = self->context->json;
-    struct part calls = {0, 0};
-    count_calls(self->context->profile, &calls);
+    struct part indirect = {0, 0}, nameless = {0, 0};
+    count_calls(self->context->profile, &indirect, &nameless);
     base_json_bool(json, "calls_counted", profile_counts_calls(self->context->profile) != 0);
-    base_json_unsigned(json, "calls", calls.found);
-    base_json_unsigned(json, "indirect_calls", calls.counted);
+    base_json_unsigned(json, "calls", indirect.found);
+    base_json_unsigned(json, "indirect_calls", indirect.counted);
+    base_json_unsigned(json, "calls_without_callee", nameless.counted);
     base_json_begin(json, "coverage", '{');
     json_parts(json, &self->all);
     json_images(self);

@@ -388,13 +388,18 @@ static void maps_by_hand_are_exact(void **state)
 
 static void given_addresses_are_taken(void **state)
 {
-    static const uint64_t given[] = {0x401000, 0x401012, 0, UINT64_MAX};
-    const struct code_survey_options options = {.taken = given, .taken_count = 4};
+    static const uint64_t given[] = {0x401000, 0x401012, 0x40101d, 0x40101d, 0x40101f, 0, UINT64_MAX};
+    const struct code_survey_options options = {.taken = given, .taken_count = 7};
     struct code_by_file file;
     (void)state;
     survey_by_hand(&file, &options);
     assert_int_equal(file.survey->items[0].taken, CODE_TAKEN_GIVEN);
     assert_true(code_survey_entered(file.survey, 0x401010, 0x401014));
+    assert_int_equal(file.survey->taken_nowhere, 2); /* between the two functions, each once */
+    for (uint64_t at = 0x400fff; at < 0x401030; at++)
+        assert_int_equal(code_survey_marked(file.survey, CODE_MAP_NOWHERE, at),
+                         at == 0x40101d || at == 0x40101f);
+    assert_false(code_survey_marked(file.survey, CODE_MAP_TAKEN, 0x40101d));
     code_by_file_close(&file);
 }
 

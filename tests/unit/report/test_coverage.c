@@ -503,6 +503,34 @@ static void edges_add_up_by_thread(void **state)
     profile_free(profile);
 }
 
+static void calls_to_nobody_known_are_said(void **state)
+{
+    (void)state;
+    struct sample_profile sample = sample_profile_counted();
+    struct report_options options = {.view = REPORT_LOSSES};
+    profile_set_coverage(sample.profile, sample.program, PROFILE_COVERAGE_SITES, 100, 90);
+    char *text = sample_profile_report(sample.profile, &options);
+    expect_not_in(text, "whom");
+    free(text);
+    uint64_t known = 0;
+    for (size_t i = 1; i < sample.profile->edge_count; i++)
+        known += sample.profile->edges[i].calls;
+    uint32_t special = profile_image(sample.profile, PROFILE_IMAGE_SPECIAL, "(unknown)", "", 0);
+    uint32_t edge = profile_edge(sample.profile, sample.profile->edges[1].site,
+                                 profile_address(sample.profile, special, 0), 0, PROFILE_CALL_INDIRECT);
+    profile_add_calls(sample.profile, edge, 3 * known);
+    text = sample_profile_report(sample.profile, &options);
+    expect_in(text, "(75.0 %): the table of edges has them as (unknown).");
+    free(text);
+    options.json = true;
+    text = sample_profile_report(sample.profile, &options);
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "\"calls_without_callee\": %llu", (unsigned long long)(3 * known));
+    expect_in(text, wanted);
+    free(text);
+    profile_free(sample.profile);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -522,6 +550,7 @@ int main(void)
         cmocka_unit_test(pairs_may_be_complete_where_callees_are_not),
         cmocka_unit_test(names_make_others_partial),
         cmocka_unit_test(edges_add_up_by_thread),
+        cmocka_unit_test(calls_to_nobody_known_are_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
