@@ -28,12 +28,12 @@ def large_profile(context, name):
     return profile.path
 
 
-def slowed(context, arguments):
+def slowed(context, arguments, slow=SLOW):
     tap.need("strace")
-    probe = tally.run(context, SLOW + ["-o", context.path("trace"), "/bin/true"])
+    probe = tally.run(context, slow + ["-o", context.path("trace"), "/bin/true"])
     if probe.status:
         raise tap.Skip("strace cannot trace here: " + probe.errors.decode(errors="replace")[-200:])
-    return SLOW + ["-o", context.path("trace"), context.tally, *arguments]
+    return slow + ["-o", context.path("trace"), context.tally, *arguments]
 
 
 def commands(context):
@@ -68,6 +68,21 @@ def on_a_terminal(context):
         rest = seen[seen.rindex(b"\x1b[K") + 3:]
         context.check(seen[:-len(rest) or None].endswith(b"\r\x1b[K"), f"{what}: what was drawn last is still there")
         context.check(b"loading" not in rest, f"{what}: {tap.shorten(rest)}")
+
+
+@tap.case
+def names_of_a_recording(context):
+    """While names are looked up at its end; here each look for a debug file takes its time."""
+    slow = ["strace", "-qq", "-e", "trace=access", "-e", "inject=access:delay_enter=500000"]
+    command = ["record", "-o", context.path("profile"), "--", context.program("steady"), "5", "5"]
+    terminal = Terminal(slowed(context, command, slow), context.folder)
+    context.equal(terminal.wait(60), 42, "status")
+    bars = re.findall(rb"looking up names \[(#*) *\] (\d+) of (\d+)", terminal.seen)
+    context.check(bars, f"nothing was drawn in {tap.shorten(terminal.seen)}")
+    done = [int(part) for _, part, _ in bars]
+    context.check(done == sorted(done) and all(len(bar) == 30 * int(part) // int(whole) for bar, part, whole in bars), f"{bars}")
+    context.check(b"looking up" not in terminal.seen[terminal.seen.rindex(b"\r") + 1:], "it was not wiped away")
+    terminal.close()
 
 
 @tap.case

@@ -30,13 +30,18 @@ static uint64_t cpu_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+static void tell(const struct resolver *resolver)
+{
+    if (resolver->options->progress)
+        resolver->options->progress(resolver->options->context, resolver->done, 2 * resolver->order_count);
+}
+
 /* Also tells the caller how far it is. */
 static bool out_of_time(struct resolver *resolver)
 {
     if (++resolver->done % CLOCK_EVERY)
         return false;
-    if (resolver->options->progress)
-        resolver->options->progress(resolver->options->context, resolver->done, 2 * resolver->order_count);
+    tell(resolver);
     return resolver->deadline && cpu_now_ns() > resolver->deadline;
 }
 
@@ -240,6 +245,7 @@ static void resolve_all(struct resolver *resolver)
             end++;
         struct source source;
         open_source(resolver, image, &source);
+        tell(resolver); /* a large file's tables alone may take their time */
         in_time = work_on_image(resolver, &source, first, end, name_address);
         if (in_time && wants_lines(resolver, &source, image))
             in_time = work_on_image(resolver, &source, first, end, find_lines);
