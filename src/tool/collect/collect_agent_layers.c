@@ -1,9 +1,9 @@
 #include "collect_agent_layers.h"
 
 #include <string.h>
-#include <sys/uio.h>
 
 #include "collect_agent_functions.h"
+#include "patch_target.h"
 #include "wire_hook.h"
 
 enum {
@@ -80,9 +80,8 @@ static uint64_t found(const struct view *view, const char *path, const char *nam
 static uint64_t body_of(pid_t pid, const struct patch_agent_hook *hook)
 {
     struct wire_hook inside;
-    struct iovec local = {&inside, sizeof inside}, remote = {(void *)(uintptr_t)hook->slot, sizeof inside};
     if (hook->state != PATCH_AGENT_HOOKED ||
-        process_vm_readv(pid, &local, 1, &remote, 1, 0) != (ssize_t)sizeof inside)
+        patch_target_read(pid, hook->slot, &inside, sizeof inside) != sizeof inside)
         return 0;
     return inside.function == hook->address ? inside.body : 0;
 }

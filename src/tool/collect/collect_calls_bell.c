@@ -3,9 +3,9 @@
 #include <link.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/uio.h>
 
 #include "base_array.h"
+#include "patch_target.h"
 #include "patch_x86_64_bell.h"
 
 #define PAGE  4096u
@@ -54,9 +54,8 @@ void collect_calls_bell_silence(struct collect_calls_space *space)
 bool collect_calls_bell_settled(const struct collect_calls_space *space)
 {
     struct r_debug list;
-    struct iovec local = {&list, sizeof list}, remote = {(void *)(uintptr_t)space->object_list, sizeof list};
     return !space->object_list ||
-           process_vm_readv(space->pid, &local, 1, &remote, 1, 0) != (ssize_t)sizeof list ||
+           patch_target_read(space->pid, space->object_list, &list, sizeof list) != sizeof list ||
            list.r_state == RT_CONSISTENT;
 }
 

@@ -3,12 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/uio.h>
 
 #include "base_array.h"
 #include "collect_calls_crew.h"
 #include "collect_calls_text.h"
 #include "collect_calls_window.h"
+#include "patch_target.h"
 
 #define REACH         (0x7fffffffull - (128ull << 20)) /* of a 32-bit displacement, with room for the ends */
 #define CODE_LEAST    (4ull << 20)
@@ -150,8 +150,7 @@ static void read_run(struct collect_calls_space *space, struct collect_calls_obj
     uint8_t *bytes = malloc(size);
     if (!bytes)
         return;
-    struct iovec local = {bytes, size}, remote = {(void *)(uintptr_t)(slots[from] + object->bias), size};
-    if (process_vm_readv(space->pid, &local, 1, &remote, 1, 0) == (ssize_t)size)
+    if (patch_target_read(space->pid, slots[from] + object->bias, bytes, size) == size)
         for (size_t i = from; i < to; i++)
             memcpy(&object->slots[i], bytes + (slots[i] - slots[from]), sizeof object->slots[i]);
     free(bytes);

@@ -9,6 +9,7 @@
 #include "collect_calls_text.h"
 #include "elf_image.h"
 #include "elf_maps.h"
+#include "patch_target.h"
 #include "patch_trace.h"
 
 #define PAGE      COLLECT_CALLS_PAGE
@@ -139,7 +140,7 @@ static bool clean_page(struct cleaning *cleaning, const struct elf_mapping *mapp
     if (wanted > mapping->end - start)
         wanted = (size_t)(mapping->end - start);
     const uint8_t *file = elf_image_at(image, start - bias, &available);
-    size_t got = collect_calls_text_read(cleaning->pid, start, bytes, wanted);
+    size_t got = patch_target_read(cleaning->pid, start, bytes, wanted);
     got = got < available ? got : available;
     if (!file || got <= page - start)
         return true;

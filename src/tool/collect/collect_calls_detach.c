@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 
 #include "collect_calls_bell.h"
 #include "collect_calls_build.h"

@@ -1,20 +1,13 @@
 #include "collect_calls_leave.h"
 
 #include <stdlib.h>
-#include <sys/uio.h>
 #include <time.h>
 
 #include "base_array.h"
+#include "patch_target.h"
 #include "patch_trace.h"
 
-enum {
-    ATTEMPTS = 20,
-    REST_NS = 2000000,
-    STACK_MOST = 256 << 10,
-    STACK_FEW = 64 << 10,
-    THREADS_MANY = 100,
-    PAGE = 4096
-};
+enum { ATTEMPTS = 20, REST_NS = 2000000, STACK_MOST = 256 << 10, STACK_FEW = 64 << 10, THREADS_MANY = 100 };
 
 bool collect_calls_ranges_add(struct collect_calls_ranges *ranges, const struct collect_calls_range *range)
 {
@@ -39,25 +32,20 @@ const struct collect_calls_range *collect_calls_ranges_code(const struct collect
 static bool is_code(pid_t pid, const struct collect_calls_ranges *ranges, uint64_t address)
 {
     uint64_t bytes = 1;
-    struct iovec local = {&bytes, sizeof bytes}, remote = {(void *)(uintptr_t)address, sizeof bytes};
     return collect_calls_ranges_code(ranges, address) &&
-           (process_vm_readv(pid, &local, 1, &remote, 1, 0) != (ssize_t)sizeof bytes || bytes);
+           (patch_target_read(pid, address, &bytes, sizeof bytes) != sizeof bytes || bytes);
 }
 
 /* Stacks are looked through from the thread's sp up. A word that only looks like an address of ours keeps memory mapped,
- * which harms nobody. */
+ * which harms nobody; so does a stack that cannot be read. */
 static bool stack_leads_here(pid_t pid, const struct collect_calls_ranges *ranges, uint64_t sp,
                              uint64_t *words, size_t size)
 {
-    ssize_t got = 0;
-    for (size_t most = size; most >= PAGE && got <= 0; most /= 2) { /* to the stack's end, at most */
-        struct iovec local = {words, most}, remote = {(void *)(uintptr_t)(sp & ~7ull), most};
-        got = process_vm_readv(pid, &local, 1, &remote, 1, 0);
-    }
-    for (ssize_t i = 0; i < got / 8; i++)
+    size_t count = patch_target_stack(pid, sp, words, size);
+    for (size_t i = 0; i < count; i++)
         if (is_code(pid, ranges, words[i]))
             return true;
-    return false;
+    return count == 0;
 }
 
 /* 1: somebody is or may come back there; 0: nobody. */

@@ -3,8 +3,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <unistd.h>
+
+#include "patch_target.h"
 
 #define PRESENT   (3ull << 62) /* in a word of pagemap: in memory or swapped */
 #define FILE_PAGE (1ull << 61)
@@ -25,17 +26,10 @@ bool collect_calls_text_written(int pages, uint64_t page)
     return (word & PRESENT) && !(word & FILE_PAGE);
 }
 
-size_t collect_calls_text_read(pid_t pid, uint64_t address, void *bytes, size_t size)
-{
-    struct iovec local = {bytes, size}, remote = {(void *)(uintptr_t)address, size};
-    ssize_t got = process_vm_readv(pid, &local, 1, &remote, 1, 0);
-    return got > 0 ? (size_t)got : 0;
-}
-
 bool collect_calls_text_holds(pid_t pid, const struct patch_memory_change *change, const uint8_t *bytes)
 {
     uint8_t found[PATCH_MEMORY_BYTES];
-    return collect_calls_text_read(pid, change->address, found, change->length) == change->length &&
+    return patch_target_read(pid, change->address, found, change->length) == change->length &&
            !memcmp(found, bytes, change->length);
 }
 
@@ -63,7 +57,7 @@ static bool is_as_file(pid_t pid, const struct elf_image *image, uint64_t bias, 
 {
     uint8_t bytes[COLLECT_CALLS_PAGE], expected[COLLECT_CALLS_PAGE];
     return file_page(image, page - bias, expected) &&
-           collect_calls_text_read(pid, page, bytes, sizeof bytes) == sizeof bytes &&
+           patch_target_read(pid, page, bytes, sizeof bytes) == sizeof bytes &&
            !memcmp(bytes, expected, sizeof bytes);
 }
 

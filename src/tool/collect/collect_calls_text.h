@@ -18,9 +18,6 @@ int collect_calls_text_pages(pid_t pid);
 /* Is the page the process's own, no longer the file's? */
 bool collect_calls_text_written(int pages, uint64_t page);
 
-/* As much of `size` bytes at `address` as lies in one stretch; 0: nothing. */
-size_t collect_calls_text_read(pid_t pid, uint64_t address, void *bytes, size_t size);
-
 /* Stand the change's bytes, as `bytes` has them (its before or after), where they belong? */
 bool collect_calls_text_holds(pid_t pid, const struct patch_memory_change *change, const uint8_t *bytes);
 

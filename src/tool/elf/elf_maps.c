@@ -1,5 +1,6 @@
 #include "elf_maps.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -96,23 +97,47 @@ int elf_maps_parse(const char *text, struct elf_maps *maps, struct base_error *e
     return BASE_OK;
 }
 
-int elf_maps_read(pid_t pid, struct elf_maps *maps, struct base_error *error)
+static int read_file(const char *path, pid_t pid, struct base_text *text, struct base_error *error)
 {
-    char path[64], bytes[16384];
-    struct base_text text = {0};
-    *maps = (struct elf_maps){0};
-    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+    char bytes[16384];
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return base_fail_errno(error, errno, "mappings of process %d", (int)pid);
     ssize_t got;
     while ((got = read(fd, bytes, sizeof bytes)) > 0)
-        base_text_add_bytes(&text, bytes, (size_t)got);
+        base_text_add_bytes(text, bytes, (size_t)got);
     int number = errno;
     close(fd);
-    int result = got < 0       ? base_fail_errno(error, number, "mappings of process %d", (int)pid)
-                 : text.failed ? base_fail(error, BASE_ENOMEM, "out of memory")
-                               : elf_maps_parse(base_text_string(&text), maps, error);
+    if (got < 0)
+        return base_fail_errno(error, number, "mappings of process %d", (int)pid);
+    return text->failed ? base_fail(error, BASE_ENOMEM, "out of memory") : BASE_OK;
+}
+
+/* As any thread that lives sees them. One that ends meanwhile is passed over. */
+static void read_others(pid_t pid, struct base_text *text)
+{
+    char path[320];
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *folder = opendir(path);
+    for (struct dirent *entry; folder && !text->length && (entry = readdir(folder));) {
+        snprintf(path, sizeof path, "/proc/%d/task/%s/maps", (int)pid, entry->d_name);
+        read_file(path, pid, text, NULL);
+    }
+    if (folder)
+        closedir(folder);
+}
+
+int elf_maps_read(pid_t pid, struct elf_maps *maps, struct base_error *error)
+{
+    char path[64];
+    struct base_text text = {0};
+    *maps = (struct elf_maps){0};
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+    int result = read_file(path, pid, &text, error);
+    if (result == BASE_OK && !text.length)
+        read_others(pid, &text);
+    if (result == BASE_OK)
+        result = elf_maps_parse(base_text_string(&text), maps, error);
     base_text_free(&text);
     return result;
 }

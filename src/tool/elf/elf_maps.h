@@ -24,6 +24,7 @@ struct elf_maps {
     size_t count, capacity;
 };
 
+/* Also of a process whose first thread has ended, whose own file is empty then. */
 int elf_maps_read(pid_t pid, struct elf_maps *maps, struct base_error *error);
 int elf_maps_parse(const char *text, struct elf_maps *maps, struct base_error *error); /* what a file holds */
 void elf_maps_free(struct elf_maps *maps);

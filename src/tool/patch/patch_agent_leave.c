@@ -18,6 +18,7 @@
 
 #include "base_array.h"
 #include "patch_agent_inside.h"
+#include "patch_target.h"
 #include "wire_agent.h"
 
 enum {
@@ -172,11 +173,10 @@ static bool counts_somebody(const struct leaving *leaving)
     } threads[WIRE_AGENT_THREADS];
     struct iovec local = {threads, sizeof threads}, remote[WIRE_AGENT_THREADS];
     struct wire_agent_process process;
-    struct iovec head = {&process, sizeof process};
-    struct iovec there = {(void *)(uintptr_t)leaving->counts.process, sizeof process};
     if (leaving->counts.process == 0)
         return false;
-    bool inside = process_vm_readv(leaving->access.pid, &head, 1, &there, 1, 0) != (ssize_t)sizeof process ||
+    bool inside = patch_target_read(leaving->access.pid, leaving->counts.process, &process, sizeof process) !=
+                      sizeof process ||
                   process.unrecorded != 0;
     for (uint64_t i = 0; i < WIRE_AGENT_THREADS; i++) {
         uint64_t at = leaving->counts.threads + i * WIRE_AGENT_THREAD_BYTES;
@@ -326,9 +326,7 @@ static bool is_in_signal_frame(const struct leaving *leaving, const uint64_t *wo
     uint8_t code[sizeof sigreturn_code];
     if (at < SIGNAL_PC)
         return false;
-    struct iovec local = {code, sizeof code};
-    struct iovec remote = {(void *)(uintptr_t)words[at - SIGNAL_PC], sizeof code};
-    return process_vm_readv(leaving->access.pid, &local, 1, &remote, 1, 0) == (ssize_t)sizeof code &&
+    return patch_target_read(leaving->access.pid, words[at - SIGNAL_PC], code, sizeof code) == sizeof code &&
            memcmp(code, sigreturn_code, sizeof code) == 0;
 }
 
@@ -345,19 +343,12 @@ static bool stack_leads_here(const struct leaving *leaving, const struct patch_s
                              uint64_t *words, size_t size)
 {
     bool counted = leaving->counts.process || leaving->busy != NULL;
-    ssize_t near = counted && is_in_hooked(leaving, thread->pc) ? WORDS_NEAR : 0;
-    uint64_t sp = thread->sp;
-    ssize_t got = 0;
-    for (size_t most = size; most >= PATCH_AGENT_PAGE && got <= 0;
-         most /= 2) { /* to the stack's end, at most */
-        struct iovec local = {words, most}, remote = {(void *)(uintptr_t)(sp & ~7ull), most};
-        got = process_vm_readv(leaving->access.pid, &local, 1, &remote, 1, 0);
-    }
-    for (ssize_t i = 0; i < got / 8; i++)
-        if (is_ours(leaving, words[i]) &&
-            (!counted || i < near || is_in_signal_frame(leaving, words, (size_t)i)))
+    size_t near = counted && is_in_hooked(leaving, thread->pc) ? WORDS_NEAR : 0;
+    size_t count = patch_target_stack(leaving->access.pid, thread->sp, words, size);
+    for (size_t i = 0; i < count; i++)
+        if (is_ours(leaving, words[i]) && (!counted || i < near || is_in_signal_frame(leaving, words, i)))
             return true;
-    return got <= 0;
+    return count == 0;
 }
 
 /* 1: somebody is inside, or may come back; 0: nobody. */

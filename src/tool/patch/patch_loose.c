@@ -8,11 +8,12 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "patch_target.h"
+
 enum {
     STACK_MOST = 256 << 10,
     STACK_FEW = 32 << 10,
     THREADS_MANY = 100,
-    PAGE = 4096,
     STAT_SIZE = 1024,
     STACK_FIELD = 26, /* startstack, counted from the state */
 };
@@ -25,19 +26,8 @@ static bool is_within(const struct patch_step_range *ranges, size_t count, uint6
     return false;
 }
 
-/* To the stack's end, at most. */
-static size_t read_stack(const struct patch_memory *memory, uint64_t sp, uint64_t *words, size_t most)
-{
-    for (; most >= PAGE; most /= 2)
-        if (patch_memory_read(memory, sp & ~7ull, words, most, NULL) == BASE_OK)
-            return most;
-    most = PAGE - (sp & (PAGE - 1));
-    return patch_memory_read(memory, sp & ~7ull, words, most & ~7ull, NULL) == BASE_OK ? most & ~7ull : 0;
-}
-
-static int check_thread(const struct patch_follow_space *space, const struct patch_stop_thread *thread,
-                        const struct patch_step_range *ranges, size_t count, uint64_t *words,
-                        struct base_error *error)
+static int check_thread(const struct patch_stop_thread *thread, const struct patch_step_range *ranges,
+                        size_t count, uint64_t *words, size_t size, struct base_error *error)
 {
     const uint32_t finished = PATCH_FOLLOW_KNOWN | PATCH_FOLLOW_FORKED;
     if (thread->state != PATCH_STOP_STOPPED)
@@ -46,22 +36,24 @@ static int check_thread(const struct patch_follow_space *space, const struct pat
         return base_fail(error, BASE_EBUSY, "thread %d is not ready", thread->tid);
     if (is_within(ranges, count, thread->pc))
         return base_fail(error, BASE_EBUSY, "thread %d is about to give birth", thread->tid);
-    size_t size = read_stack(&space->memory, thread->sp, words,
-                             space->stop.count > THREADS_MANY ? STACK_FEW : STACK_MOST);
-    for (size_t i = 0; i < size / sizeof *words; i++)
+    size_t held = patch_target_stack(thread->process, thread->sp, words, size);
+    for (size_t i = 0; i < held; i++)
         if (is_within(ranges, count, words[i]))
             return base_fail(error, BASE_EBUSY, "thread %d comes back to where births are", thread->tid);
+    if (held == 0)
+        return base_fail(error, BASE_EBUSY, "the stack of thread %d cannot be read", thread->tid);
     return BASE_OK;
 }
 
 int patch_loose_check(const struct patch_follow_space *space, const struct patch_step_range *ranges,
                       size_t count, struct base_error *error)
 {
-    uint64_t *words = malloc(STACK_MOST);
+    size_t size = space->stop.count > THREADS_MANY ? STACK_FEW : STACK_MOST;
+    uint64_t *words = malloc(size);
     int result = words ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
     for (size_t i = 0; i < space->stop.count && result == BASE_OK; i++)
         if (space->stop.threads[i].state != PATCH_STOP_GONE)
-            result = check_thread(space, &space->stop.threads[i], ranges, count, words, error);
+            result = check_thread(&space->stop.threads[i], ranges, count, words, size, error);
     free(words);
     return result;
 }

@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
 #define KERNEL_THREAD 0x00200000u /* PF_KTHREAD of linux/sched.h, shown in stat */
+#define PAGE          4096u
 
 uint64_t patch_target_now(void)
 {
@@ -124,6 +126,45 @@ bool patch_target_is_in_kernel(pid_t pid, pid_t tid, uint64_t *pc, uint64_t *sp)
     }
     struct patch_target_facts facts;
     return patch_target_facts(pid, tid, &facts) == BASE_OK && facts.state == 'D';
+}
+
+static ssize_t read_by(pid_t tid, uint64_t address, void *bytes, size_t size)
+{
+    struct iovec local = {bytes, size}, remote = {(void *)(uintptr_t)address, size};
+    return process_vm_readv(tid, &local, 1, &remote, 1, 0);
+}
+
+/* A thread that has ended has no memory, though its process has. */
+static ssize_t read_by_others(pid_t pid, uint64_t address, void *bytes, size_t size)
+{
+    char path[64];
+    ssize_t got = -1;
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    DIR *folder = opendir(path);
+    for (struct dirent *entry; folder && got < 0 && (entry = readdir(folder));) {
+        pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (tid > 0 && tid != pid)
+            got = read_by(tid, address, bytes, size);
+    }
+    if (folder)
+        closedir(folder);
+    return got;
+}
+
+size_t patch_target_read(pid_t pid, uint64_t address, void *bytes, size_t size)
+{
+    ssize_t got = read_by(pid, address, bytes, size);
+    if (got < 0 && errno == ESRCH)
+        got = read_by_others(pid, address, bytes, size);
+    return got > 0 ? (size_t)got : 0;
+}
+
+size_t patch_target_stack(pid_t pid, uint64_t sp, uint64_t *words, size_t size)
+{
+    size_t got = 0;
+    for (size_t most = size; most >= PAGE && !got; most /= 2)
+        got = patch_target_read(pid, sp & ~7ull, words, most);
+    return got / sizeof *words;
 }
 
 /* --- refusals --- */

@@ -6,6 +6,7 @@
 #define PATCH_TARGET_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -42,6 +43,14 @@ int patch_target_explain(pid_t pid, int number, struct base_error *error);
 /* Is the thread asleep inside the kernel (a system call, a page fault)? False when it runs, waits for a CPU, or is gone. *pc and
  * *sp are where the program is, or as they were if the kernel does not tell. */
 bool patch_target_is_in_kernel(pid_t pid, pid_t tid, uint64_t *pc, uint64_t *sp);
+
+/* Reads memory of a process, also of one whose first thread has ended. Returns how many bytes, which are fewer where a page is
+ * missing; 0: none. */
+size_t patch_target_read(pid_t pid, uint64_t address, void *bytes, size_t size);
+
+/* Reads the stack from the word that holds `sp` up, to its end or as far as `size` bytes (a multiple of a page) go. Returns how many
+ * words; 0: there is no stack there, or it may not be read. */
+size_t patch_target_stack(pid_t pid, uint64_t sp, uint64_t *words, size_t size);
 
 /* Monotonic time, ns. */
 uint64_t patch_target_now(void);

@@ -20,6 +20,7 @@
 
 #include <cmocka.h>
 
+#include "elf_maps.h"
 #include "patch_child.h"
 #include "patch_stop.h"
 #include "patch_target.h"
@@ -436,6 +437,52 @@ static void a_first_thread_may_have_ended(void **state)
     assert_int_equal(patch_child_finish(&child), 0);
 }
 
+/* A zombie has no memory and no mappings, but its process has. */
+static void what_a_first_thread_left_is_read(void **state)
+{
+    (void)state;
+    static uint64_t known[8192] = {0x1234}, found[8192];
+    struct patch_child child = patch_child_start(end_first_thread, 0);
+    struct elf_maps maps = {0};
+    struct base_error error = {0};
+    uint64_t at = (uintptr_t)known;
+    bool mapped = false;
+    wait_for_state(child.pid, 'Z');
+    assert_int_equal(patch_target_read(child.pid, at, found, sizeof found), sizeof known);
+    assert_memory_equal(found, known, sizeof known);
+    assert_int_equal(patch_target_read(child.pid, 8, found, 8), 0);
+    memset(found, 0, sizeof found);
+    assert_int_equal(patch_target_stack(child.pid, at + 3, found, sizeof found), sizeof found / 8);
+    assert_int_equal(found[0], 0x1234);
+    assert_int_equal(patch_target_stack(child.pid, 8, found, sizeof found), 0);
+    must(elf_maps_read(child.pid, &maps, &error), &error);
+    for (size_t i = 0; i < maps.count; i++)
+        mapped |= at >= maps.items[i].start && at < maps.items[i].end;
+    assert_true(mapped);
+    elf_maps_free(&maps);
+    assert_int_equal(patch_child_finish(&child), 0);
+    assert_int_equal(patch_target_read(child.pid, at, found, sizeof found), 0);
+}
+
+/* Where a stack ends within what is asked for, all of it up to there is read. */
+static void a_stack_is_read_to_its_end(void **state)
+{
+    (void)state;
+    enum { PAGE = 4096, PAGES = 5 };
+    static uint64_t found[64 * PAGE / sizeof(uint64_t)];
+    uint8_t *place =
+        mmap(NULL, (PAGES + 1) * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(place, MAP_FAILED);
+    assert_int_equal(munmap(place + PAGES * PAGE, PAGE), 0);
+    uint64_t end = (uintptr_t)place + PAGES * PAGE;
+    memcpy(place + PAGES * PAGE - 8, &end, sizeof end);
+    for (size_t words = 1; words < PAGES * PAGE / 8; words += 61) {
+        assert_int_equal(patch_target_stack(getpid(), end - 8 * words, found, sizeof found), words);
+        assert_int_equal(found[words - 1], end);
+    }
+    munmap(place, PAGES * PAGE);
+}
+
 /* --- the pure part --- */
 
 static void interrupted_calls_are_recognised(void **state)
@@ -467,6 +514,8 @@ int main(void)
         cmocka_unit_test(a_handler_still_interrupts),
         cmocka_unit_test(registers_are_read_and_written),
         cmocka_unit_test(a_first_thread_may_have_ended),
+        cmocka_unit_test(what_a_first_thread_left_is_read),
+        cmocka_unit_test(a_stack_is_read_to_its_end),
         cmocka_unit_test(what_cannot_be_stopped_is_refused),
         cmocka_unit_test(a_tracer_is_named),
         cmocka_unit_test(other_users_processes_are_refused),
