@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base_array.h"
+#include "base_search.h"
 #include "code_text.h"
 
 struct range {
@@ -106,15 +107,8 @@ static bool find_code(struct ranges *ranges, const struct elf_image *image)
 
 static const struct range *range_of(const struct ranges *ranges, uint64_t address)
 {
-    size_t low = 0, high = ranges->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (ranges->items[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > 0 && address < ranges->items[low - 1].end ? &ranges->items[low - 1] : NULL;
+    size_t count = base_search_up_to(ranges->items, ranges->count, start, address);
+    return count > 0 && address < ranges->items[count - 1].end ? &ranges->items[count - 1] : NULL;
 }
 
 /* Names that are no fragment's come first, then the caller's order. */
@@ -349,29 +343,15 @@ void code_functions_free(struct code_functions *functions)
 
 uint32_t code_functions_find(const struct code_functions *functions, uint64_t address)
 {
-    size_t low = 0, high = functions->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (functions->items[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > 0 && address < functions->items[low - 1].end ? (uint32_t)(low - 1) : CODE_NONE;
+    size_t count = base_search_up_to(functions->items, functions->count, start, address);
+    return count > 0 && address < functions->items[count - 1].end ? (uint32_t)(count - 1) : CODE_NONE;
 }
 
 uint32_t code_functions_entry(const struct code_functions *functions, uint64_t address)
 {
-    size_t low = 0, high = functions->entry_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (functions->entries[middle].address < address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    bool found = low < functions->entry_count && functions->entries[low].address == address;
-    return found ? (uint32_t)low : CODE_NONE;
+    size_t at = base_search_below(functions->entries, functions->entry_count, address, address);
+    bool found = at < functions->entry_count && functions->entries[at].address == address;
+    return found ? (uint32_t)at : CODE_NONE;
 }
 
 const char *code_verdict_text(enum code_verdict verdict)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base_array.h"
+#include "base_search.h"
 #include "code_switch.h"
 
 enum {
@@ -291,13 +292,6 @@ void code_graph_free(struct code_graph *graph)
 
 uint32_t code_graph_find(const struct code_graph *graph, uint64_t address)
 {
-    size_t low = 0, high = graph->block_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (graph->blocks[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low && address < graph->blocks[low - 1].end ? (uint32_t)(low - 1) : CODE_NONE;
+    size_t count = base_search_up_to(graph->blocks, graph->block_count, start, address);
+    return count && address < graph->blocks[count - 1].end ? (uint32_t)(count - 1) : CODE_NONE;
 }

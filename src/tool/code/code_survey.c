@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base_search.h"
 #include "code_scan.h"
 
 #define SPAN_MAX (UINT64_C(1) << 30) /* of text: hostile files put segments anywhere */
@@ -292,15 +293,7 @@ uint64_t code_survey_previous(const struct code_survey *survey, uint64_t address
 
 size_t code_survey_site_at(const struct code_survey *survey, uint64_t address)
 {
-    size_t low = 0, high = survey->site_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (survey->sites[middle].address < address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return base_search_below(survey->sites, survey->site_count, address, address);
 }
 
 bool code_survey_slot(const struct code_survey *survey, uint64_t address, uint64_t *slot)
@@ -324,15 +317,8 @@ bool code_survey_slot(const struct code_survey *survey, uint64_t address, uint64
 
 const struct code_slot *code_survey_slot_at(const struct code_survey *survey, uint64_t address)
 {
-    size_t low = 0, high = survey->slot_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (survey->slots[middle].address < address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < survey->slot_count && survey->slots[low].address == address ? &survey->slots[low] : NULL;
+    size_t at = base_search_below(survey->slots, survey->slot_count, address, address);
+    return at < survey->slot_count && survey->slots[at].address == address ? &survey->slots[at] : NULL;
 }
 
 const char *code_survey_slot_name(const struct code_survey *survey, uint64_t slot)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base_array.h"
+#include "base_search.h"
 #include "collect_calls_build.h"
 #include "collect_calls_export.h"
 #include "collect_calls_read.h"
@@ -201,15 +202,8 @@ void collect_calls_space_free(struct collect_calls_space *space)
 const struct collect_calls_mapping *collect_calls_space_mapping(const struct collect_calls_space *space,
                                                                 uint64_t address)
 {
-    size_t low = 0, high = space->mapping_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (space->mappings[middle].end <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < space->mapping_count && space->mappings[low].start <= address ? &space->mappings[low] : NULL;
+    size_t at = base_search_up_to(space->mappings, space->mapping_count, end, address);
+    return at < space->mapping_count && space->mappings[at].start <= address ? &space->mappings[at] : NULL;
 }
 
 const struct collect_calls_object *collect_calls_space_object(const struct collect_calls_space *space,

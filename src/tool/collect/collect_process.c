@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base_array.h"
+#include "base_search.h"
 #include "base_text.h"
 #include "elf_maps.h"
 #include "wire_loss.h"
@@ -106,15 +107,7 @@ static void changed(struct collect_processes *processes, struct collect_process 
 /* Index of the first mapping that ends after `address`. */
 static size_t mapping_after(const struct collect_process *process, uint64_t address)
 {
-    size_t low = 0, high = process->mapping_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (process->mappings[middle].end <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return base_search_up_to(process->mappings, process->mapping_count, end, address);
 }
 
 static bool insert_at(struct collect_process *process, size_t at, const struct collect_mapping *mapping)

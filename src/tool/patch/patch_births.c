@@ -7,6 +7,7 @@
 #include <Zydis/Zydis.h>
 
 #include "base_array.h"
+#include "base_search.h"
 #include "cfi.h"
 #include "code_function.h"
 #include "code_instruction.h"
@@ -347,15 +348,8 @@ static bool decodes_to(const struct search *search, uint64_t from, uint64_t door
 
 static const struct code_function *function_before(const struct code_functions *functions, uint64_t address)
 {
-    size_t low = 0, high = functions->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (functions->items[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low ? &functions->items[low - 1] : NULL;
+    size_t count = base_search_up_to(functions->items, functions->count, start, address);
+    return count ? &functions->items[count - 1] : NULL;
 }
 
 /* Where the section of code that holds the address begins: some linkers put constants beside the code. Without sections

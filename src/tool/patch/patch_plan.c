@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base_search.h"
 #include "base_text.h"
 #include "patch_draft.h"
 
@@ -48,15 +49,8 @@ size_t patch_draft_padding(const struct patch_draft *draft, uint32_t index)
 
 static bool has_cfi(const struct patch_draft *draft, uint64_t address)
 {
-    size_t low = 0, high = draft->range_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (draft->ranges[middle].end <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < draft->range_count && draft->ranges[low].start <= address;
+    size_t at = base_search_up_to(draft->ranges, draft->range_count, end, address);
+    return at < draft->range_count && draft->ranges[at].start <= address;
 }
 
 static uint64_t entry_point(const struct elf_image *image)

@@ -1,6 +1,7 @@
 /* Reading a plan: what may be believed of a block of bytes, and finding things in it. */
 #include <string.h>
 
+#include "base_search.h"
 #include "patch_plan.h"
 
 /* Takes `count` items of `size` bytes from the block; false when they are not there. */
@@ -100,30 +101,16 @@ bool patch_plan_open(struct patch_plan *plan, const void *blob, size_t size)
 
 uint32_t patch_plan_function_at(const struct patch_plan *plan, uint64_t address)
 {
-    uint32_t low = 0, high = plan->header->function_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (plan->functions[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    bool inside = low > 0 && address - plan->functions[low - 1].start < plan->functions[low - 1].size;
-    return inside ? low - 1 : PATCH_NONE;
+    size_t count = base_search_up_to(plan->functions, plan->header->function_count, start, address);
+    bool inside = count > 0 && address - plan->functions[count - 1].start < plan->functions[count - 1].size;
+    return inside ? (uint32_t)(count - 1) : PATCH_NONE;
 }
 
 uint32_t patch_plan_site_ending(const struct patch_plan *plan, uint64_t address)
 {
-    uint32_t low = 0, high = plan->header->site_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (plan->sites[middle].address < address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    bool ends = low > 0 && plan->sites[low - 1].address + plan->sites[low - 1].length == address;
-    return ends ? low - 1 : PATCH_NONE;
+    size_t before = base_search_below(plan->sites, plan->header->site_count, address, address);
+    bool ends = before > 0 && plan->sites[before - 1].address + plan->sites[before - 1].length == address;
+    return ends ? (uint32_t)(before - 1) : PATCH_NONE;
 }
 
 const char *patch_plan_function_name(const struct patch_plan *plan, uint32_t function)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base_array.h"
+#include "base_search.h"
 #include "patch_slab.h"
 
 #define STUB_ALIGN  4
@@ -261,15 +262,7 @@ bool patch_slab_window(const struct patch_plan *plan, uint32_t hook, uint64_t bi
 
 static uint32_t first_site_from(const struct patch_plan *plan, uint64_t address)
 {
-    uint32_t low = 0, high = plan->header->site_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (plan->sites[middle].address < address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return (uint32_t)base_search_below(plan->sites, plan->header->site_count, address, address);
 }
 
 void patch_slab_hook_bytes(const struct patch_slab *slab, uint32_t index, uint8_t bytes[20])
@@ -539,17 +532,9 @@ bool patch_slab_follow(struct patch_slab *slab, const struct patch_slab *before)
 
 const struct patch_write *patch_slab_write_around(const struct patch_slab *slab, uint64_t pc)
 {
-    size_t low = 0, high = slab->write_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (slab->writes[middle].address < pc)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > 0 && pc - slab->writes[low - 1].address < slab->writes[low - 1].length
-               ? &slab->writes[low - 1]
-               : NULL;
+    size_t before = base_search_below(slab->writes, slab->write_count, address, pc);
+    const struct patch_write *write = before > 0 ? &slab->writes[before - 1] : NULL;
+    return write != NULL && pc - write->address < write->length ? write : NULL;
 }
 
 enum patch_slab_place patch_slab_place(const struct patch_slab *slab, uint64_t pc, uint64_t *other)

@@ -3,6 +3,7 @@
  * but for two, which return to a place of the same height); moved instructions are moved once more, to see how long each
  * has become. */
 #include "patch_slab_frame.h"
+#include "base_search.h"
 #include "code_instruction.h"
 #include "patch_x86_64_move.h"
 
@@ -275,15 +276,8 @@ static bool stub_frame(const struct patch_slab *slab, uint32_t index, uint64_t p
 /* The piece that begins last at or before `pc`; NULL: none. */
 static const struct patch_slab_piece *piece_at(const struct patch_slab *slab, uint64_t pc)
 {
-    size_t low = 0, high = slab->piece_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (slab->pieces[middle].address <= pc)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > 0 ? &slab->pieces[low - 1] : NULL;
+    size_t count = base_search_up_to(slab->pieces, slab->piece_count, address, pc);
+    return count > 0 ? &slab->pieces[count - 1] : NULL;
 }
 
 static uint64_t before_hook(const struct patch_slab *slab, uint64_t address)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base_array.h"
+#include "base_search.h"
 #include "patch_slots.h"
 
 struct symbols {
@@ -151,15 +152,8 @@ void patch_slots_free(struct patch_slots *slots)
 
 const struct patch_slot *patch_slots_at(const struct patch_slots *slots, uint64_t slot)
 {
-    size_t low = 0, high = slots->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (slots->items[middle].address < slot)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < slots->count && slots->items[low].address == slot ? &slots->items[low] : NULL;
+    size_t at = base_search_below(slots->items, slots->count, address, slot);
+    return at < slots->count && slots->items[at].address == slot ? &slots->items[at] : NULL;
 }
 
 const char *patch_slots_name(const struct patch_slots *slots, uint64_t slot)
