@@ -18,6 +18,15 @@ static int order(struct patch_helper *helper, enum patch_helper_command command,
     return patch_helper_ask_values(helper, &message, NULL, error);
 }
 
+/* One about the process, or its thread `tid`, and some ranges. */
+static int order_ranges(struct patch_helper *helper, enum patch_helper_command command, pid_t pid, pid_t tid,
+                        const struct patch_step_range *ranges, size_t count, struct base_error *error)
+{
+    struct patch_helper_message message = {
+        .code = command, .pid = pid, .values = {(uint64_t)tid}, .size = count * sizeof *ranges};
+    return patch_helper_ask_values(helper, &message, ranges, error);
+}
+
 /* --- following --- */
 
 int patch_trace_follow(struct patch_helper *helper, pid_t pid, struct base_error *error)
@@ -122,9 +131,7 @@ int patch_trace_release(struct patch_helper *helper, pid_t pid, struct patch_hel
 int patch_trace_step_out(struct patch_helper *helper, pid_t pid, pid_t tid,
                          const struct patch_step_range *ranges, size_t count, struct base_error *error)
 {
-    struct patch_helper_message message = {
-        .code = PATCH_HELPER_STEP_OUT, .pid = pid, .values = {(uint64_t)tid}, .size = count * sizeof *ranges};
-    return patch_helper_ask_values(helper, &message, ranges, error);
+    return order_ranges(helper, PATCH_HELPER_STEP_OUT, pid, tid, ranges, count, error);
 }
 
 /* --- endings --- */
@@ -144,17 +151,13 @@ int patch_trace_let_end(struct patch_helper *helper, pid_t pid, struct base_erro
 int patch_trace_loosen(struct patch_helper *helper, pid_t pid, const struct patch_step_range *ranges,
                        size_t count, struct base_error *error)
 {
-    struct patch_helper_message message = {
-        .code = PATCH_HELPER_LOOSEN, .pid = pid, .size = count * sizeof *ranges};
-    return patch_helper_ask_values(helper, &message, ranges, error);
+    return order_ranges(helper, PATCH_HELPER_LOOSEN, pid, 0, ranges, count, error);
 }
 
 int patch_trace_clear(struct patch_helper *helper, pid_t pid, const struct patch_step_range *ranges,
                       size_t count, struct base_error *error)
 {
-    struct patch_helper_message message = {
-        .code = PATCH_HELPER_CLEAR, .pid = pid, .size = count * sizeof *ranges};
-    return patch_helper_ask_values(helper, &message, ranges, error);
+    return order_ranges(helper, PATCH_HELPER_CLEAR, pid, 0, ranges, count, error);
 }
 
 int patch_trace_tighten(struct patch_helper *helper, pid_t pid, struct base_error *error)
@@ -291,12 +294,7 @@ static int share(struct patch_helper *helper, const struct patch_helper_message 
 int patch_trace_share(struct patch_helper *helper, pid_t pid, const struct patch_helper_room *room,
                       uint64_t *address, int *file, struct base_error *error)
 {
-    struct patch_helper_message message = {.code = PATCH_HELPER_SHARE,
-                                           .pid = pid,
-                                           .values = {room->low, room->high, room->size,
-                                                      (uint64_t)room->protection, room->data,
-                                                      room->data_first}};
-    return share(helper, &message, NULL, address, file, error);
+    return patch_trace_share_as(helper, pid, NULL, room, address, file, error);
 }
 
 int patch_trace_share_as(struct patch_helper *helper, pid_t pid, const char *name,
@@ -308,7 +306,7 @@ int patch_trace_share_as(struct patch_helper *helper, pid_t pid, const char *nam
                                            .values = {room->low, room->high, room->size,
                                                       (uint64_t)room->protection, room->data,
                                                       room->data_first},
-                                           .size = strlen(name) + 1};
+                                           .size = name ? strlen(name) + 1 : 0};
     return share(helper, &message, name, address, file, error);
 }
 
@@ -337,16 +335,13 @@ int patch_trace_protect(struct patch_helper *helper, pid_t pid, uint64_t address
 int patch_trace_give_back(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t size,
                           struct base_error *error)
 {
-    struct patch_helper_message message = {
-        .code = PATCH_HELPER_GIVE_BACK, .pid = pid, .values = {address, size}};
-    return patch_helper_ask_values(helper, &message, NULL, error);
+    return order(helper, PATCH_HELPER_GIVE_BACK, pid, address, size, error);
 }
 
 int patch_trace_wipe(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t size,
                      struct base_error *error)
 {
-    struct patch_helper_message message = {.code = PATCH_HELPER_WIPE, .pid = pid, .values = {address, size}};
-    return patch_helper_ask_values(helper, &message, NULL, error);
+    return order(helper, PATCH_HELPER_WIPE, pid, address, size, error);
 }
 
 /* --- ends and costs --- */

@@ -155,7 +155,7 @@ int patch_trace_map(struct patch_helper *helper, pid_t pid, const struct patch_h
                     uint64_t *address, struct base_error *error);
 int patch_trace_share(struct patch_helper *helper, pid_t pid, const struct patch_helper_room *room,
                       uint64_t *address, int *file, struct base_error *error);
-/* The same, but it shows as /memfd:NAME: another owner than the counters of calls. */
+/* The same, but it shows as /memfd:NAME: another owner than the counters of calls (NULL: these). */
 int patch_trace_share_as(struct patch_helper *helper, pid_t pid, const char *name,
                          const struct patch_helper_room *room, uint64_t *address, int *file,
                          struct base_error *error);
