@@ -14,8 +14,8 @@
 #include "collect_calls_clean.h"
 #include "collect_calls_detach.h"
 #include "collect_calls_loose.h"
-#include "collect_calls_read.h"
 #include "collect_calls_threads.h"
+#include "collect_calls_totals.h"
 #include "collect_record.h"
 #include "patch_slab_frame.h"
 #include "patch_target.h"
@@ -23,7 +23,6 @@
 
 enum {
     SETTLE_NS = 30000000, /* ends are told when other events of that time have been worked on */
-    OWN_THREADS = 256,    /* of a process, whose calls are told apart */
     REBINDS = 2,
     OFTEN_THREADS = 64, /* with more of them running totals are told at the end only */
 };
@@ -251,100 +250,6 @@ static void give_up(struct collect_calls *calls, pid_t pid, const struct base_er
 
 /* --- telling --- */
 
-static uint32_t profile_thread_of(struct collect_calls *calls, pid_t pid, pid_t tid)
-{
-    struct collect_process *process = collect_processes_latest(calls->processes, pid, patch_target_now());
-    return process ? collect_processes_thread(calls->processes, process, tid) : 0;
-}
-
-/* All that is not a thread's own: what was counted while there was one, and by whoever has no block. */
-static int read_shared(const struct collect_calls_space *space, struct collect_calls_sheet *sheet)
-{
-    int result = BASE_OK;
-    for (size_t i = 0; i < space->arena_count && result == BASE_OK; i++)
-        result = collect_calls_read_block(space, &space->arenas[i].block, sheet, NULL);
-    if (space->gs_offset && result == BASE_OK)
-        result = collect_calls_read_block(space, &space->fallback, sheet, NULL);
-    return result;
-}
-
-/* Running totals take the place of earlier ones, unless they are of one among many threads that nobody tells apart. */
-static void tell_sheet(struct collect_calls *calls, struct collect_calls_space *space,
-                       struct collect_calls_sheet *sheet, uint32_t thread, bool final)
-{
-    struct collect_calls_reading reading = {.space = space,
-                                            .rig = &calls->rig,
-                                            .thread = thread,
-                                            .final = final,
-                                            .replace = thread || space->form == PATCH_LOCK};
-    if (collect_calls_read(&reading, sheet, NULL) < 0)
-        profile_lose(calls->rig.profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
-    collect_calls_sheet_free(sheet);
-}
-
-/* One of which running totals were told under its own number keeps that: they would be counted twice. */
-static bool is_own(const struct collect_calls_space *space, const struct collect_calls_thread *thread)
-{
-    return thread->told || space->told_threads < OWN_THREADS;
-}
-
-/* A thread that is no more: its counts are told for good, and its block is free. */
-static void tell_ended(struct collect_calls *calls, struct collect_calls_space *space,
-                       struct collect_calls_thread *thread)
-{
-    struct collect_calls_sheet sheet = {0};
-    uint32_t number = is_own(space, thread) ? profile_thread_of(calls, thread->process, thread->tid) : 0;
-    space->told_threads++;
-    collect_calls_read_block(space, &thread->block, &sheet, NULL);
-    tell_sheet(calls, space, &sheet, number, true);
-    collect_calls_threads_recycle(thread);
-}
-
-static void tell_settled(struct collect_calls *calls, struct collect_calls_space *space, uint64_t until)
-{
-    for (size_t i = 0; i < space->thread_count; i++) {
-        struct collect_calls_thread *thread = &space->threads[i];
-        if (thread->state == COLLECT_CALLS_ENDED && thread->ended_ns <= until &&
-            thread->tid != space->first_tid)
-            tell_ended(calls, space, thread);
-    }
-}
-
-/* The first thread's calls are those of its block and of the time when it was alone. */
-static void tell_first(struct collect_calls *calls, struct collect_calls_space *space, bool final)
-{
-    struct collect_calls_sheet sheet = {0};
-    bool shared = space->form == PATCH_LOCK;
-    read_shared(space, &sheet);
-    for (size_t i = 0; i < space->thread_count; i++) {
-        struct collect_calls_thread *thread = &space->threads[i];
-        if (thread->tid == space->first_tid &&
-            (thread->state == COLLECT_CALLS_USED || thread->state == COLLECT_CALLS_ENDED))
-            collect_calls_read_block(space, &thread->block, &sheet, NULL);
-    }
-    tell_sheet(calls, space, &sheet, shared ? 0 : profile_thread_of(calls, space->pid, space->first_tid),
-               final);
-}
-
-static void tell_others(struct collect_calls *calls, struct collect_calls_space *space, bool final)
-{
-    for (size_t i = 0; i < space->thread_count; i++) {
-        struct collect_calls_thread *thread = &space->threads[i];
-        struct collect_calls_sheet sheet = {0};
-        if (thread->state != COLLECT_CALLS_USED || thread->tid == space->first_tid)
-            continue;
-        if (final) {
-            tell_ended(calls, space, thread);
-            continue;
-        }
-        if (!is_own(space, thread))
-            continue;
-        thread->told = true;
-        collect_calls_read_block(space, &thread->block, &sheet, NULL);
-        tell_sheet(calls, space, &sheet, profile_thread_of(calls, thread->process, thread->tid), false);
-    }
-}
-
 /* Hooks with many callers need room for more. */
 static void tend_blocks(struct collect_calls_space *space)
 {
@@ -353,16 +258,6 @@ static void tend_blocks(struct collect_calls_space *space)
     for (size_t i = 0; i < space->thread_count; i++)
         if (space->threads[i].state == COLLECT_CALLS_USED)
             collect_calls_block_tend(&space->threads[i].block, NULL);
-}
-
-static void tell_space(struct collect_calls *calls, struct collect_calls_space *space, bool final)
-{
-    if (final)
-        tell_settled(calls, space, UINT64_MAX);
-    tell_first(calls, space, final);
-    tell_others(calls, space, final);
-    if (final)
-        collect_calls_read_coverage(space, &calls->rig);
 }
 
 /* What ld.so has bound since the stubs were made is gone to at once, past linkage stub and hook: some time after the
@@ -386,7 +281,7 @@ void collect_calls_tell(struct collect_calls *calls)
         if (space->thread_count <= OFTEN_THREADS) {
             tend_blocks(space);
             collect_calls_build_read_slots(space);
-            tell_space(calls, space, false);
+            collect_calls_totals_tell(space, &calls->rig, calls->processes, false);
             rebind(calls, space);
         }
         collect_calls_loose_tend(space, &calls->rig); /* last: what needs a hold has had it */
@@ -402,13 +297,13 @@ static void settle(struct collect_calls *calls, uint64_t until)
             calls->ended[kept++] = ended;
             continue;
         }
-        tell_space(calls, ended.space, true);
+        collect_calls_totals_tell(ended.space, &calls->rig, calls->processes, true);
         collect_calls_space_free(ended.space);
     }
     calls->ended_count = kept;
     for (size_t i = 0; i < calls->member_count; i++)
         if (calls->members[i].space && calls->members[i].space->pid == calls->members[i].pid)
-            tell_settled(calls, calls->members[i].space, until);
+            collect_calls_totals_tell_ended(calls->members[i].space, &calls->rig, calls->processes, until);
 }
 
 /* --- what happens --- */

@@ -1,0 +1,22 @@
+/* collect_calls_totals.h - whose counts are whose: the counters of one space, added up by thread and told to the profile.
+ *
+ * A thread that has ended is told for good, some time after its end, and its counters are another's. Of one that lives running
+ * totals are told, which take the place of those told before. The first thread's calls are those of its own counters and of all that
+ * are shared: they were made while it was alone, or by whoever has none. In the form LOCK all calls are shared, and are
+ * no thread's. Of a process that has had many threads the later ones are not told apart, except whose running totals were.
+ *
+ * What cannot be told for lack of memory is counted as a loss. Context: tool, one thread. */
+#ifndef COLLECT_CALLS_TOTALS_H
+#define COLLECT_CALLS_TOTALS_H
+
+#include "collect_calls_space.h"
+#include "collect_process.h"
+
+/* Everything; `final`: nothing counts there any more. */
+void collect_calls_totals_tell(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                               struct collect_processes *processes, bool final);
+/* The threads that had ended at that time (CLOCK_MONOTONIC), but not the first one. */
+void collect_calls_totals_tell_ended(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                                     struct collect_processes *processes, uint64_t until);
+
+#endif
