@@ -110,6 +110,9 @@ static inline void agent_thread_leave(struct agent_thread *thread)
     __atomic_store_n(&thread->shared.inside, 0, __ATOMIC_RELEASE);
 }
 
+/* The thread pointer; 0: there is none yet. For entries that may come that early. */
+uint64_t agent_thread_pointer(void);
+
 /* --- agent_stack.c: walking, agent_node.c: interning --- */
 
 /* The node of the caller's stack under the collector's root; 0: no room for any. */
@@ -155,6 +158,15 @@ void agent_block_expect(uint64_t address);
 bool agent_block_insert(uint64_t address, struct agent_block block);
 /* False: not known. */
 bool agent_block_remove(uint64_t address, struct agent_block *block);
+
+/* --- agent_range.c: mapped memory --- */
+
+/* Numbers order what happens. Those that are drawn later are larger. */
+uint64_t agent_range_number(void);
+/* [start, end) was mapped, and is counted in the cell. */
+void agent_range_add(uint64_t start, uint64_t end, uint32_t cell);
+/* It was unmapped, by a call before which `number` was drawn. */
+void agent_range_remove(uint64_t start, uint64_t end, uint64_t number);
 
 /* --- agent_heap.c --- */
 

@@ -14,6 +14,8 @@
 #define FLAGS         24    /* struct wire_agent_parameters.flags */
 #define STATE         12    /* struct wire_agent_process.state */
 #define STATE_RUNNING 1
+#define ARCH_PRCTL    158   /* the system call */
+#define ARCH_GET_FS   0x1003
 
     .text
 
@@ -142,8 +144,36 @@ agent_entry_\name:
     entry   posix_memalign
     entry   new, enter_or_pass
     entry   throw, enter_or_pass
+    entry   mmap, enter_early
+    entry   munmap, enter_early
+    entry   mremap, enter_early
+    entry   brk, enter_early
+    entry   sbrk, enter_early
     entry   objects, enter_early
     entry   execve, enter_early
     entry   execveat, enter_early
+
+/* uint64_t agent_thread_pointer(void): 0 while there is none. fs:0 may not be read then. */
+    .globl  agent_thread_pointer
+    .hidden agent_thread_pointer
+    .type   agent_thread_pointer, @function
+    .p2align 4
+agent_thread_pointer:
+    .cfi_startproc
+    testb   $1, agent_parameters+FLAGS(%rip)
+    jz      4f
+    rdfsbase %rax
+    retq
+4:  pushq   $0
+    .cfi_adjust_cfa_offset 8
+    movl    $ARCH_GET_FS, %edi
+    movq    %rsp, %rsi
+    movl    $ARCH_PRCTL, %eax
+    syscall
+    popq    %rax
+    .cfi_adjust_cfa_offset -8
+    retq
+    .cfi_endproc
+    .size   agent_thread_pointer, . - agent_thread_pointer
 
     .section .note.GNU-stack, "", @progbits

@@ -37,7 +37,7 @@
 #include <stdint.h>
 
 #define WIRE_AGENT_MAGIC   UINT64_C(0x544e4741594c4c54) /* "TLLYAGNT" */
-#define WIRE_AGENT_VERSION 1
+#define WIRE_AGENT_VERSION 2
 
 #define WIRE_AGENT_MODULES 4096 /* in one table */
 #define WIRE_AGENT_THREADS 1024 /* thread records of a process */
@@ -118,6 +118,7 @@ enum wire_agent_loss {
     WIRE_AGENT_LOSS_INERT,       /* processes forked without a region: nothing of them is counted */
     WIRE_AGENT_LOSS_UNKNOWN_FREE, /* releases of blocks that were not seen when allocated (no loss by itself) */
     WIRE_AGENT_LOSS_FRAME_POINTER, /* frames found by frame pointer */
+    WIRE_AGENT_LOSS_NO_RANGE, /* mappings that are not counted, or as if they had been unmapped, or had not */
     WIRE_AGENT_LOSSES
 };
 
@@ -197,6 +198,10 @@ struct wire_agent_process {
     uint64_t block_used;  /* bytes of the tables of blocks */
     uint64_t index_place; /* the present index: offset in its part << 8 | log2 of its slots; 0: the first */
     uint32_t index_lock, group_count; /* the agent's */
+
+    /* Mapped memory (agent_range.c), the agent's: how many ranges were ever made, the first free one, the lock, whether somebody gave up on it. */
+    uint32_t range_count, range_free, range_lock, range_stuck;
+    uint64_t range_number, range_seed;
 
     uint64_t losses[WIRE_AGENT_LOSSES];
 };
@@ -282,11 +287,12 @@ struct wire_agent_thread {
     uint64_t zero[6];
 };
 #define WIRE_AGENT_THREAD_BYTES (96 * 1024)
+#define WIRE_AGENT_RANGE_BYTES  64
 
 /* --- the parts of a process region, as offsets from its start, and how many fit --- */
 struct wire_agent_layout {
-    uint64_t modules[2], threads, nodes, index, cells, blocks, size; /* bytes; size: of the region */
-    uint64_t node_count, index_bytes, cell_count, block_bytes;
+    uint64_t modules[2], threads, nodes, index, cells, blocks, ranges, size; /* bytes; size: of the region */
+    uint64_t node_count, index_bytes, cell_count, block_bytes, range_bytes;
 };
 
 /* `memory`: --agent-memory, a multiple of 1 MiB from 1 MiB to 16 GiB. */
@@ -304,8 +310,10 @@ static inline struct wire_agent_layout wire_agent_layout(uint64_t memory)
     layout.cells = layout.index + layout.index_bytes;
     layout.cell_count = memory / 4 / sizeof(struct wire_agent_cell);
     layout.blocks = layout.cells + memory / 4;
-    layout.block_bytes = memory / 8 * 3;
-    layout.size = layout.blocks + layout.block_bytes;
+    layout.range_bytes = memory / 32;
+    layout.block_bytes = memory / 8 * 3 - layout.range_bytes;
+    layout.ranges = layout.blocks + layout.block_bytes;
+    layout.size = layout.ranges + layout.range_bytes;
     return layout;
 }
 
@@ -333,6 +341,11 @@ enum wire_agent_parameter_flag {
     X(POSIX_MEMALIGN, "agent_entry_posix_memalign") /* (result, alignment, size) */                          \
     X(VALLOC, "agent_entry_malloc")                 /* (size): valloc pvalloc */                             \
     X(NEW, "agent_entry_new")                       /* (size, ...): may throw; needs layer.plain_new */      \
+    X(MMAP, "agent_entry_mmap")                     /* (address, size, protection, flags, file, offset) */   \
+    X(MUNMAP, "agent_entry_munmap")                 /* (address, size) */                                    \
+    X(MREMAP, "agent_entry_mremap")                 /* (old, old size, size, flags, address) */              \
+    X(BRK, "agent_entry_brk")                       /* (address) */                                          \
+    X(SBRK, "agent_entry_sbrk")                     /* (increment) */                                        \
     X(THROW, "agent_entry_throw")                   /* any: counted, then jumped to */                       \
     X(OBJECTS, "agent_entry_objects")               /* _dl_debug_state of ld.so */                           \
     X(EXECVE, "agent_entry_execve")                 /* (path, argv, envp) */                                 \

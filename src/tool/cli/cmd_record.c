@@ -630,7 +630,11 @@ static void say_heap(const struct profile *profile, const struct collect_status 
 static void say_counted(const struct profile *profile)
 {
     struct base_text line = {0};
-    report_counted_text(&line, profile);
+    report_counted_maps(&line, profile, !base_terminal_utf8());
+    if (line.length)
+        cli_say("%s", base_text_string(&line));
+    base_text_clear(&line);
+    report_counted_throws(&line, profile);
     if (line.length)
         cli_say("%s", base_text_string(&line));
     base_text_free(&line);

@@ -103,6 +103,7 @@ static bool counts(const struct collect_agent *agent, enum wire_agent_collector 
 static int make_plans(struct collect_agent *agent, struct base_error *error)
 {
     const struct collect_agent_functions_wish wish = {.heap = counts(agent, WIRE_AGENT_HEAP),
+                                                      .maps = counts(agent, WIRE_AGENT_MAP),
                                                       .throws = counts(agent, WIRE_AGENT_THROWS),
                                                       .hosted = agent->options.host != NULL,
                                                       .sizes =

@@ -9,6 +9,8 @@ static const struct {
     enum wire_agent_collector collector;
 } kinds[COLLECT_AGENT_COUNTS] = {
     [COLLECT_AGENT_THROWN] = {"throw.count", "exceptions", PROFILE_SUM, WIRE_AGENT_THROWS},
+    [COLLECT_AGENT_MAPPED] = {"map.total", "bytes", PROFILE_SUM, WIRE_AGENT_MAP},
+    [COLLECT_AGENT_STILL_MAPPED] = {"map.live", "bytes", PROFILE_LIVE, WIRE_AGENT_MAP},
 };
 
 int collect_agent_counts_init(struct collect_agent_counts *counts, struct profile *profile, uint32_t which,
@@ -52,8 +54,11 @@ static int64_t bounded(uint64_t value)
 
 static int64_t figure(const struct wire_agent_cell *cell, enum collect_agent_count which)
 {
-    (void)which;
-    return bounded(cell->count);
+    if (which == COLLECT_AGENT_THROWN)
+        return bounded(cell->count);
+    /* what was unmapped may be read a moment later than what was mapped */
+    uint64_t gone = which == COLLECT_AGENT_STILL_MAPPED ? cell->freed_own : 0;
+    return gone < cell->total ? bounded(cell->total - gone) : 0;
 }
 
 static void tell_cell(const struct collect_agent_counts *counts, struct collect_agent_nodes *nodes,
@@ -67,7 +72,7 @@ static void tell_cell(const struct collect_agent_counts *counts, struct collect_
         if (!node)
             continue;
         int64_t more = now - told[i];
-        uint64_t samples = kinds[i].collector == WIRE_AGENT_THROWS && more > 0 ? (uint64_t)more : 0;
+        uint64_t samples = i == COLLECT_AGENT_THROWN && more > 0 ? (uint64_t)more : more > 0;
         profile_count(counts->profile, node, thread, PROFILE_NO_CPU, counts->counters[i], more, samples);
         told[i] = now;
     }

@@ -11,6 +11,8 @@
 
 enum collect_agent_count {
     COLLECT_AGENT_THROWN,
+    COLLECT_AGENT_MAPPED,
+    COLLECT_AGENT_STILL_MAPPED,
     COLLECT_AGENT_COUNTS,
 };
 

@@ -111,6 +111,16 @@ static const struct {
     {"execveat", NULL, WIRE_AGENT_ENTRY_EXECVEAT},
 };
 
+/* Of the program. The loader's own, of the same names in its file, are not. */
+static const struct {
+    const char *name;
+    enum wire_agent_entry entry;
+} mappers[] = {
+    {"mmap", WIRE_AGENT_ENTRY_MMAP},     {"mmap64", WIRE_AGENT_ENTRY_MMAP},
+    {"munmap", WIRE_AGENT_ENTRY_MUNMAP}, {"mremap", WIRE_AGENT_ENTRY_MREMAP},
+    {"brk", WIRE_AGENT_ENTRY_BRK},       {"sbrk", WIRE_AGENT_ENTRY_SBRK},
+};
+
 /* Of every copy of the C++ runtime; the last is std::rethrow_exception, which throws by itself. */
 static const char *const throwers[] = {"__cxa_throw", "__cxa_rethrow",
                                        "_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE"};
@@ -124,6 +134,7 @@ static const char *const sizes[] = {[WIRE_AGENT_PLAIN] = "malloc_usable_size",
 
 enum {
     ALLOCATORS = sizeof allocators / sizeof *allocators,
+    MAPPERS = sizeof mappers / sizeof *mappers,
     THROWERS = sizeof throwers / sizeof *throwers,
     OTHERS = sizeof others / sizeof *others,
     SIZES = sizeof sizes / sizeof *sizes
@@ -157,7 +168,7 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
                                  const struct collect_agent_functions_wish *wish, struct base_error *error)
 {
     *functions = (struct collect_agent_functions){
-        .items = calloc(ALLOCATORS + THROWERS + OTHERS + SIZES, sizeof *functions->items)};
+        .items = calloc(ALLOCATORS + THROWERS + MAPPERS + OTHERS + SIZES, sizeof *functions->items)};
     if (!functions->items)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     for (size_t i = 0; i < ALLOCATORS && wish->heap; i++)
@@ -166,6 +177,8 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
     for (size_t i = 0; i < THROWERS && wish->throws; i++)
         add(functions, image, throwers[i], NULL, WIRE_AGENT_ENTRY_THROW);
     functions->throwers = functions->count - functions->allocators;
+    for (size_t i = 0; i < MAPPERS && wish->maps; i++)
+        add(functions, image, mappers[i].name, NOT_LOADER, mappers[i].entry);
     for (size_t i = 0; i < OTHERS && !wish->hosted; i++)
         add(functions, image, others[i].name, others[i].image, others[i].entry);
     for (size_t i = 0; i < SIZES && wish->sizes; i++)

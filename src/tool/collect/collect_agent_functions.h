@@ -12,6 +12,7 @@
 
 struct collect_agent_functions_wish {
     bool heap;   /* functions that allocate or release */
+    bool maps;   /* functions that map memory or unmap it */
     bool throws; /* functions that throw C++ exceptions */
     bool hosted; /* somebody else tells of objects that are loaded */
     bool sizes;  /* what blocks really take is asked for: malloc_usable_size and its kin are to be found */

@@ -221,13 +221,14 @@ static void on_objects(void *agent, pid_t pid)
 static int set_up_agent(struct collect_session *session, struct base_error *error)
 {
     const struct collect_options *options = &session->options;
-    struct collect_agent_options wish = {.collectors = (options->heap ? 1u << WIRE_AGENT_HEAP : 0) |
-                                                       (options->throws ? 1u << WIRE_AGENT_THROWS : 0),
-                                         .memory = options->agent_memory,
-                                         .sample_bytes = options->heap_sample_bytes,
-                                         .overhead = options->heap_overhead,
-                                         .follow = options->follow,
-                                         .untold = options->no_time};
+    struct collect_agent_options wish = {
+        .collectors = (options->heap ? 1u << WIRE_AGENT_HEAP | 1u << WIRE_AGENT_MAP : 0) |
+                      (options->throws ? 1u << WIRE_AGENT_THROWS : 0),
+        .memory = options->agent_memory,
+        .sample_bytes = options->heap_sample_bytes,
+        .overhead = options->heap_overhead,
+        .follow = options->follow,
+        .untold = options->no_time};
     if (session->calls) {
         wish.host = collect_calls_share(session->calls);
         wish.untold = false; /* they tell */

@@ -19,11 +19,23 @@ static bool sum_of(const struct profile *profile, const char *name, int64_t *sum
     return counter < profile->counter_count;
 }
 
-void report_counted_text(struct base_text *out, const struct profile *profile)
+void report_counted_throws(struct base_text *out, const struct profile *profile)
 {
     int64_t sum;
     if (!sum_of(profile, "throw.count", &sum))
         return;
     report_text_count(out, sum > 0 ? (uint64_t)sum : 0);
     base_text_add(out, sum == 1 ? " exception thrown" : " exceptions thrown");
+}
+
+void report_counted_maps(struct base_text *out, const struct profile *profile, bool ascii)
+{
+    int64_t total, live;
+    if (!sum_of(profile, "map.total", &total) || !sum_of(profile, "map.live", &live))
+        return;
+    base_text_add(out, "mapped: ");
+    report_text_value(out, "bytes", total, ascii);
+    base_text_add(out, ", ");
+    report_text_value(out, "bytes", live, ascii);
+    base_text_add(out, " of it still at the end");
 }

@@ -8,7 +8,11 @@
 #include "base_text.h"
 #include "profile.h"
 
-/* Appends "9,340 exceptions thrown"; nothing when nothing of that kind was counted. */
-void report_counted_text(struct base_text *out, const struct profile *profile);
+/* Each appends nothing when nothing of its kind was counted. */
+
+/* "9,340 exceptions thrown" */
+void report_counted_throws(struct base_text *out, const struct profile *profile);
+/* "mapped: 12.0 MiB, 4.00 MiB of it still at the end" */
+void report_counted_maps(struct base_text *out, const struct profile *profile, bool ascii);
 
 #endif

@@ -14,7 +14,8 @@ static struct patch_agent_image *image;
 
 static size_t concerned(const char *name, const char *path, bool hosted)
 {
-    const struct collect_agent_functions_wish wish = {.heap = true, .throws = true, .hosted = hosted};
+    const struct collect_agent_functions_wish wish = {
+        .heap = true, .maps = true, .throws = true, .hosted = hosted};
     struct collect_agent_functions functions;
     size_t found = 0;
     assert_int_equal(collect_agent_functions_make(&functions, image, &wish, NULL), BASE_OK);
@@ -42,6 +43,12 @@ static void test_what_was_asked_for(void **state)
         assert_int_equal(functions.count > functions.allocators + functions.throwers, wish.sizes);
         free(functions.items);
     }
+    const struct collect_agent_functions_wish maps = {.maps = true, .hosted = true};
+    struct collect_agent_functions functions;
+    assert_int_equal(collect_agent_functions_make(&functions, image, &maps, NULL), BASE_OK);
+    assert_int_equal(functions.count, 6);
+    assert_int_equal(functions.allocators + functions.throwers, 0);
+    free(functions.items);
 }
 
 static void test_the_loaders_own_malloc_is_left_alone(void **state)
@@ -51,7 +58,8 @@ static void test_the_loaders_own_malloc_is_left_alone(void **state)
                                           "/nix/store/x-glibc/lib/ld-linux-x86-64.so.2"};
     static const char *const others[] = {"/lib/x86_64-linux-gnu/libc.so.6", "/lib/ld-musl-x86_64.so.1",
                                          "/home/x/ld-linux/program", "/usr/bin/ld.bfd"};
-    static const char *const names[] = {"malloc", "calloc", "realloc", "free", "posix_memalign"};
+    static const char *const names[] = {"malloc",         "calloc", "realloc", "free",
+                                        "posix_memalign", "mmap",   "munmap",  "brk"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         for (size_t j = 0; j < sizeof loaders / sizeof *loaders; j++)
             assert_int_equal(concerned(names[i], loaders[j], false), 0);
