@@ -55,12 +55,16 @@ static uint64_t taken_size(const struct wire_agent_layer *layer, uint64_t block)
     return usable + layer->header_bytes + (is_mapped ? layer->mapped_bytes : 0);
 }
 
+#define NOT_COUNTED UINT64_MAX
+
 /* What the block is counted as (--heap-overhead). */
 static uint64_t counted_size(const struct agent_frame *frame, uint64_t block, uint64_t requested)
 {
     uint32_t flags = agent_control()->flags & (WIRE_AGENT_INCLUDE | WIRE_AGENT_DELTA);
     if (__builtin_expect(flags == 0, 1))
         return requested;
+    if (!__atomic_load_n(&agent_process()->layers_known, __ATOMIC_ACQUIRE))
+        return NOT_COUNTED; /* tally has come this moment */
     const struct wire_agent_layer *layer = layer_of(frame);
     uint64_t taken = layer != NULL && layer->usable_size != 0 ? taken_size(layer, block) : requested;
     if (flags & WIRE_AGENT_INCLUDE)
@@ -80,6 +84,8 @@ static void allocated(struct agent_thread *thread, const struct agent_frame *fra
 {
     uint64_t size = counted_size(frame, block, requested);
     thread->last_block = block;
+    if (__builtin_expect(size == NOT_COUNTED, 0))
+        return;
     if (agent_control()->sample_bytes != 0 && !agent_sample_hits(thread, size))
         return;
     agent_block_expect(block);

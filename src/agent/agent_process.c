@@ -35,6 +35,7 @@ static void copy_modules(struct wire_agent_process *child, const struct wire_age
     } while (__atomic_load_n(&parent->generation, __ATOMIC_ACQUIRE) - generation > 1);
     child->module_count[generation & 1] = count;
     child->layer_count = parent->layer_count;
+    child->layers_known = parent->layers_known;
     for (unsigned i = 0; i < WIRE_AGENT_LAYERS; i++)
         child->layers[i] = parent->layers[i];
     __atomic_store_n(&child->generation, generation, __ATOMIC_RELEASE);

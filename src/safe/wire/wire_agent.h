@@ -173,6 +173,8 @@ struct wire_agent_process {
     uint32_t generation;
     uint32_t module_count[2];
     uint32_t layer_count;
+    uint32_t
+        layers_known; /* 1: all that were hooked are there. Where blocks' sizes are asked of them, none counts before */
     struct wire_agent_layer layers[WIRE_AGENT_LAYERS];
 
     /* Requests: the agent sets bits in `request`, then adds one to request_sequence and rings control.bell. Tally reads request_sequence,

@@ -476,13 +476,6 @@ static void know_image(struct collect_agent *self, pid_t pid, const struct patch
     elf_maps_free(&maps);
 }
 
-/* Of the process that the agent is loaded into: before, hooks go straight to what they hook. */
-static void set_counting(const struct family *family, bool counts)
-{
-    struct wire_agent_process *process = collect_agent_file_process(&family->file, 0);
-    __atomic_store_n(&process->state, counts ? WIRE_AGENT_RUNNING : WIRE_AGENT_LEFT, __ATOMIC_RELEASE);
-}
-
 static int prepare(void *context, struct patch_agent *agent, struct base_error *error)
 {
     struct loading *loading = context;
@@ -498,7 +491,6 @@ static int prepare(void *context, struct patch_agent *agent, struct base_error *
         return result;
     }
     collect_agent_file_take(&family->file, loading->pid, start_time_of(loading->pid));
-    set_counting(family, false); /* until its allocators are known */
     know_image(self, loading->pid, agent);
     result = collect_agent_modules(&family->file, 0, loading->pid, self->processes->images, &self->cookies,
                                    &family->rows, error);
@@ -532,7 +524,6 @@ static int load(struct collect_agent *agent, pid_t pid, bool held, struct base_e
     agent->families[agent->family_count++] = loading.family;
     member->agent = loaded;
     look_at_hooks(agent, member);
-    set_counting(member->family, true);
     return BASE_OK;
 }
 

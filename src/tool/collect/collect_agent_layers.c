@@ -177,5 +177,6 @@ const char *collect_agent_layers(const struct collect_agent_file *file, uint32_t
         if (there == NULL || !keep(there, &layer))
             count = add_layer(process, count, &layer);
     }
+    __atomic_store_n(&process->layers_known, 1, __ATOMIC_RELEASE);
     return unknown;
 }

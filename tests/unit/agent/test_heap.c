@@ -862,6 +862,9 @@ static void test_overhead(void **state)
         (uint64_t)hooked_malloc, (uint64_t)hooked_malloc + 1, (uint64_t)usable, 0, 8, 0, 0};
     rig.process->layer_count = 1;
     rig.control->flags = WIRE_AGENT_INCLUDE;
+    hooked_free(hooked_malloc(40)); /* nobody has said yet that these are all */
+    assert_int_equal(all().total, 0);
+    rig.process->layers_known = 1;
     hooked_free(hooked_malloc(40));
     assert_int_equal(all().total, 56);
     rig.control->flags = WIRE_AGENT_DELTA;
