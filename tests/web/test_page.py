@@ -219,6 +219,24 @@ def threads_filter_all_views(context):
 
 
 @case
+def peaks_are_not_added_up(context):
+    """Of a counter whose figures combine as the largest: what a search finds, and what goes along a way to a function."""
+    profile = made(context, "plain")
+    with contextlib.closing(sqlite3.connect(profile)) as base, base:
+        base.execute("UPDATE data_counters SET combine = 2, exact = 1 WHERE name = (SELECT id FROM data_strings WHERE text = 'time.cpu')")
+    page = export(context, profile)
+    rows = {row["function"]: row["total"]["value"] for row in report(context, "report", "--limit", "0%", profile)["rows"]}
+    found = browse(context, step("open"), step("go", file=page, hash="flame?q=compare"), step("text", of="[role=status]"),
+                   step("go", file=page, hash="function?fn=compare"), step("rows", of="[aria-label=Callers]"),
+                   step("go", file=page, hash="threads"), step("texts", of="th"))
+    context.equal((rows["compare"], rows["main"]), (300000000, 300000000), "the report's")
+    context.equal(found[2], "100.0 % in or below · 300 ms", "the search")
+    context.equal({row["function"]: row["share"] for row in found[4] or []},
+                  {"quick_sort": "100.0 %", "is_even": "13.3 %", "is_odd": "1.7 %"}, "the ways")
+    context.check(found[6] and not any("samples" in title for title in found[6]), f"exact figures have no samples: {found[6]}")
+
+
+@case
 def edges_have_their_exact_calls(context):
     profile = recorded(context)
     page = export(context, profile)

@@ -1,7 +1,7 @@
 // Flame graphs without their invisible part. A frame of the graph stands for a set of branches; its children are made by
 // grouping what lies next to these (below, or above them in an inverted graph) by function. Only frames that are wide enough to
 // be seen at the present zoom are opened, so that drawing and zooming cost what the screen shows, not what the profile holds.
-import type { Model, Sums } from "./model";
+import { combine, type Model, type Sums } from "./model";
 
 export type Direction = "down" | "up" | "function";
 
@@ -99,8 +99,7 @@ class Side {
   sum(of: Float64Array, at: number[]): number {
     if (at.length === 1) return of[at[0]];
     let sum = 0;
-    const { peak } = this.sums;
-    for (const branch of at) sum = peak ? Math.max(sum, of[branch]) : sum + of[branch];
+    for (const branch of at) sum = combine(this.sums.peak, sum, of[branch]);
     return sum;
   }
 }
@@ -228,19 +227,17 @@ export class Flame {
     for (let it: Frame | null = frame; it && it.parent; it = it.parent) path.unshift(it.fn);
     return path;
   }
+}
 
-  /** What of everything lies in or below functions that match. */
-  matching(found: Uint8Array): { value: number; samples: number } {
-    const { model, sums } = this;
-    let value = 0, samples = 0;
-    for (let i = 1; i < model.count; i++)
-      if (found[model.fn[i]]) {
-        value += sums.total[i];
-        samples += sums.totalSamples[i];
-        i = model.end[i] - 1;
-      }
-    return { value, samples };
-  }
+/** What of everything lies in or below functions that match. */
+export function matching(model: Model, sums: Sums, found: Uint8Array): number {
+  let value = 0;
+  for (let i = 1; i < model.count; i++)
+    if (found[model.fn[i]]) {
+      value = combine(sums.peak, value, sums.total[i]);
+      i = model.end[i] - 1;
+    }
+  return value;
 }
 
 /** Functions whose name or image has the words. */

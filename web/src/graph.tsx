@@ -226,7 +226,7 @@ interface Shown {
 function facts({ context, flame, frame, old }: Shown): string[] {
   const it = context.model.interval(context.counter, context.sums, frame.value);
   const list = [`${valueOf(context, frame.value)} · ${percent(it.share)}${it.high > it.low ? " " + margin(it.low, it.high) : ""}`];
-  if (frame.samples) list.push(`${whole(frame.samples)} samples`);
+  if (frame.samples && !context.model.counter(context.counter).exact) list.push(`${whole(frame.samples)} samples`);
   if (frame.self && frame.self !== frame.value) list.push(`${valueOf(context, frame.self)} itself`);
   if (old) list.push(`${points(differenceOf(flame, frame))} points against ${percent(frame.old / (flame.oldAll || 1))}`);
   return list;

@@ -39,6 +39,11 @@ export interface Edge {
   recursive: boolean;
 }
 
+/** As figures of a counter combine: a sum, or the largest. */
+export function combine(peak: boolean, one: number, two: number): number {
+  return peak ? Math.max(one, two) : one + two;
+}
+
 /** The 95 % Wilson interval, as profile_wilson in src/tool/profile/profile_statistics.c. */
 export function wilson(hits: number, samples: number): { low: number; high: number } {
   if (!samples) return { low: 0, high: 1 };
@@ -161,7 +166,7 @@ export class Model {
     for (let i = 0; i < this.cellBranch.length; i++) {
       if (cells.counter[i] !== counter || (threads && !threads.has(cells.thread[i]))) continue;
       const at = this.cellBranch[i], value = cells.value[i], samples = cells.samples[i];
-      sums.self[at] = peak ? Math.max(sums.self[at], value) : sums.self[at] + value;
+      sums.self[at] = combine(peak, sums.self[at], value);
       sums.selfSamples[at] += samples;
       if (samples) squares += (value * value) / samples;
     }
@@ -169,7 +174,7 @@ export class Model {
     sums.totalSamples.set(sums.selfSamples);
     for (let i = n - 1; i > 0; i--) {
       const up = this.parent[i];
-      sums.total[up] = peak ? Math.max(sums.total[up], sums.total[i]) : sums.total[up] + sums.total[i];
+      sums.total[up] = combine(peak, sums.total[up], sums.total[i]);
       sums.totalSamples[up] += sums.totalSamples[i];
     }
     sums.all = n ? sums.total[0] : 0;
@@ -188,7 +193,7 @@ export class Model {
     result = { self: new Float64Array(n), selfSamples: new Float64Array(n), total: new Float64Array(n),
                totalSamples: new Float64Array(n), list: new Int32Array(0) };
     const add = (to: Float64Array, at: number, more: number) => {
-      to[at] = peak ? Math.max(to[at], more) : to[at] + more;
+      to[at] = combine(peak, to[at], more);
     };
     const open = new Int32Array(n), seen = new Uint8Array(n), path: number[] = [];
     for (let i = 1; i < this.count; i++) {
@@ -225,7 +230,7 @@ export class Model {
     for (let i = 0; i < cells.counter.length; i++)
       if (cells.counter[i] === counter) {
         const at = cells.thread[i];
-        value[at] = peak ? Math.max(value[at], cells.value[i]) : value[at] + cells.value[i];
+        value[at] = combine(peak, value[at], cells.value[i]);
         samples[at] += cells.samples[i];
       }
     for (let i = 0; i < edges.thread.length; i++) calls[edges.thread[i]] += edges.calls[i];

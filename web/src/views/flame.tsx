@@ -1,6 +1,6 @@
 import { useMemo, useState } from "preact/hooks";
 import { chosen, type Context, hottest } from "../context";
-import { type Direction, Flame, search } from "../flame";
+import { type Direction, matching, search } from "../flame";
 import { base, percent } from "../format";
 import { Graph, useHues } from "../graph";
 import { Missing, valueOf } from "../parts";
@@ -20,8 +20,7 @@ export function FlameView(props: { context: Context }) {
   const start = direction === "function" ? Math.max(chosen(context), -1) : -1;
   const top = direction === "function" && start < 0 ? hottest(context) : start;
   const zoom = useMemo(() => (options.z ? options.z.split(".").map(Number) : []), [options.z]);
-  const flame = useMemo(() => new Flame(model, context.sums, "down", -1, null), [model, context.sums]);
-  const match = useMemo(() => (found ? flame.matching(found) : null), [flame, found]);
+  const match = useMemo(() => (found ? matching(model, context.sums, found) : null), [model, context.sums, found]);
   const difference = options.colour === "difference" && !!context.old;
   const type = (value: string) => { setWords(value); change(place, { q: value }, true); };
   if (context.sums.all <= 0) return <Missing title="Flame graph"><p>There is nothing to draw of this counter in what was chosen.</p></Missing>;
@@ -37,7 +36,7 @@ export function FlameView(props: { context: Context }) {
         </div>
         <input id="search" type="search" placeholder="Search (/)" aria-label="Search functions" value={words}
                onInput={(event) => type(event.currentTarget.value)} />
-        {match && <span class="number" role="status">{percent(match.value / (context.sums.all || 1))} in or below · {valueOf(context, match.value)}</span>}
+        {match !== null && <span class="number" role="status">{percent(match / (context.sums.all || 1))} in or below · {valueOf(context, match)}</span>}
         <span class="space" />
         {context.old && (
           <div class="choice" role="group" aria-label="Colours">

@@ -3,7 +3,7 @@ import { useMemo } from "preact/hooks";
 import { chosen, type Context, hottest, linkFunction } from "../context";
 import { amount, margin, percent, whole } from "../format";
 import { Graph } from "../graph";
-import type { Edge } from "../model";
+import { combine, type Edge } from "../model";
 import { calls, Figure, FunctionLink, Missing, Share, valueOf } from "../parts";
 import { change, link } from "../state";
 import { type Column, Table } from "../table";
@@ -18,7 +18,7 @@ interface Neighbour {
 function neighbours(context: Context, fn: number): { callers: Map<number, number>; callees: Map<number, number> } {
   const { model, sums, inlines } = context, of = inlines ? model.fn : model.owner;
   const callers = new Map<number, number>(), callees = new Map<number, number>();
-  const add = (map: Map<number, number>, key: number, value: number) => map.set(key, (map.get(key) ?? 0) + value);
+  const add = (map: Map<number, number>, key: number, value: number) => map.set(key, combine(sums.peak, map.get(key) ?? 0, value));
   // Ways that are open on the present stack: a branch counts for one only if no branch above it does.
   const last = new Map<string, number>();
   const open = (way: string, branch: number) => {

@@ -45,7 +45,8 @@ export function ThreadsView(props: { context: Context }) {
     { key: "value", title: "share", order: (row) => row.value,
       cell: (row) => <Share it={model.interval(counter, all, row.value)} most={rows.length ? model.interval(counter, all, rows[0].value).high : 1} /> },
     { key: "amount", title: "in full", minor: true, order: (row) => row.value, cell: (row) => valueOf(context, row.value) },
-    { key: "samples", title: "samples", minor: true, order: (row) => row.samples, cell: (row) => whole(row.samples) },
+    ...(model.counter(counter)?.exact ? [] : [
+      { key: "samples", title: "samples", minor: true, order: (row: Row) => row.samples, cell: (row: Row) => whole(row.samples) }]),
     { key: "thread", title: "thread", left: true, wide: true, order: (row) => model.threadName(row.thread), cell: (row) => model.threadName(row.thread) },
     { key: "process", title: "process", left: true, minor: true, order: (row) => process(row)?.pid ?? 0,
       cell: (row) => { const it = process(row); return it && row.thread ? `${it.name} ${it.pid}${it.origin ? " @" + it.origin : ""}` : ""; } },
