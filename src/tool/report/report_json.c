@@ -16,7 +16,8 @@ static bool numeric(const char *key)
         "overhead_signal_ns",   "overhead_births",       "overhead_stopped_ns",
         "overhead_followed_ns", "overhead_traced_ns",    "overhead_target_memory",
         "agent_memory",         "agent_memory_left",     "calls_setup_ns",
-        "calls_memory_left",    "calls_remains"};
+        "calls_memory_left",    "calls_remains",         "calls_attach_stopped_ns",
+        "calls_stubs",          "calls_stub_bytes"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!strcmp(key, keys[i]))
             return true;

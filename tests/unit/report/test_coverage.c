@@ -102,6 +102,29 @@ static void costs_are_said(void **state)
     check_cost("overhead_target_memory", "1290240", "   counters: 1.23 MiB in the target   ");
 }
 
+static void costs_are_numbers_for_machines(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {
+        "overhead_stub_samples", "overhead_signals",    "overhead_signal_ns",
+        "overhead_births",       "overhead_stopped_ns", "agent_memory",
+        "overhead_followed_ns",  "overhead_traced_ns",  "overhead_target_memory",
+        "agent_memory_left",     "calls_setup_ns",      "calls_attach_stopped_ns",
+        "calls_stubs",           "calls_stub_bytes",    "calls_memory_left",
+        "calls_remains"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        struct sample_profile sample = sample_profile_counted();
+        char expected[64];
+        profile_set_meta(sample.profile, keys[i], "7");
+        char *text =
+            sample_profile_report(sample.profile, &(struct report_options){.json = true, .width = 80});
+        snprintf(expected, sizeof expected, "\"%s\": 7\n", keys[i]);
+        expect_in(text, expected);
+        free(text);
+        profile_free(sample.profile);
+    }
+}
+
 static void costs_that_make_no_sense_are_not_said(void **state)
 {
     (void)state;
@@ -536,6 +559,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(percentages_are_not_rounded_up),
         cmocka_unit_test(costs_are_said),
+        cmocka_unit_test(costs_are_numbers_for_machines),
         cmocka_unit_test(costs_that_make_no_sense_are_not_said),
         cmocka_unit_test(what_went_wrong_is_said),
         cmocka_unit_test(no_samples_have_no_share_of_stubs),
