@@ -247,21 +247,25 @@ struct taken {
     uint64_t samples, agent; /* all; of them, in the agent's code */
 };
 
-/* Of the recording, whatever is shown of it: of time, or else of the first counter that was sampled. */
+static bool is_sampled_time(const struct profile *profile, const struct profile_counter *counter)
+{
+    return !counter->exact && counter->combine == PROFILE_SUM &&
+           !strcmp(profile_text(profile, counter->unit), "ns");
+}
+
+/* Of time, in the whole recording, whatever is shown of it. */
 static struct taken samples_taken(const struct profile *profile)
 {
-    struct taken taken[2] = {{0, 0}, {0, 0}};
+    struct taken taken = {0, 0};
     for (size_t i = 0; i < profile->cell_count; i++) {
         const struct profile_cell *cell = &profile->cells[i];
-        const struct profile_counter *counter = &profile->counters[cell->counter];
-        bool is_time = !strcmp(profile_text(profile, counter->name), "time.cpu");
-        if (counter->exact)
+        if (!is_sampled_time(profile, &profile->counters[cell->counter]))
             continue;
-        taken[is_time].samples += cell->samples;
+        taken.samples += cell->samples;
         if (profile_image_is_agent(profile, profile->addresses[profile->nodes[cell->node].address].image))
-            taken[is_time].agent += cell->samples;
+            taken.agent += cell->samples;
     }
-    return taken[taken[1].samples != 0];
+    return taken;
 }
 
 /* How much of the time was spent counting: `some` of the samples, with the interval of their share. */

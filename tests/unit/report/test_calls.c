@@ -551,6 +551,24 @@ static void the_agent_is_no_candidate(void **state)
     profile_free(s.profile);
 }
 
+/* Samples of memory are none of time: what the agent took of that is not known from them. */
+static void without_time_no_cost_is_said(void **state)
+{
+    (void)state;
+    struct sample_profile s = sample_profile_new();
+    uint32_t work = sample_profile_function(&s, s.program, "work", 0x100, NULL, 0);
+    uint16_t counter = (uint16_t)profile_heap_counter(s.profile, PROFILE_HEAP_TOTAL, false);
+    profile_count(s.profile, profile_stack(s.profile, &work, NULL, 1), s.threads[0], 0, counter, 1 << 20,
+                  500);
+    profile_set_meta(s.profile, "agent_memory", "1048576");
+    profile_set_meta(s.profile, "overhead_stub_samples", "0");
+    char *text = sample_profile_report(s.profile, &(struct report_options){.counter = "heap.total"});
+    expect_in(text, "agent: 1.00 MiB of tables");
+    assert_null(strstr(text, "% of samples"));
+    free(text);
+    profile_free(s.profile);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -571,6 +589,7 @@ int main(void)
         cmocka_unit_test(sums_stop_at_the_top),
         cmocka_unit_test(values_stop_at_the_ends),
         cmocka_unit_test(the_agent_is_no_candidate),
+        cmocka_unit_test(without_time_no_cost_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
