@@ -241,27 +241,14 @@ static bool write_picture(struct massif *massif, unsigned number, uint64_t time_
     return write_sites(massif);
 }
 
-/* When the process that held the most did so. */
-static uint64_t peak_ns(const struct profile *profile)
-{
-    uint32_t counter = profile_heap_find(profile, PROFILE_HEAP_PEAK);
-    uint64_t time = 0;
-    int64_t most = -1;
-    for (size_t i = 1; i < profile->peak_count; i++) {
-        const struct profile_peak *it = &profile->peaks[i];
-        if (it->counter != counter || it->value <= most)
-            continue;
-        most = it->value;
-        time = it->time_ns;
-    }
-    return time;
-}
-
 static bool write_pictures(struct massif *massif)
 {
     const struct profile *profile = massif->job->profile;
     const char *command = profile_meta(profile, "command"), *duration = profile_meta(profile, "duration_ns");
-    uint64_t peak = peak_ns(profile) / 1000000, end = duration ? strtoull(duration, NULL, 10) / 1000000 : 0;
+    size_t peaks;
+    const struct profile_peak *highest = profile_heap_highest(profile, &peaks);
+    uint64_t peak = highest ? highest->time_ns / 1000000 : 0,
+             end = duration ? strtoull(duration, NULL, 10) / 1000000 : 0;
     struct export_figure *self = calloc(massif->tree->count, sizeof *self);
     text(massif, "desc: heap.peak and heap.live of ");
     export_output_name(massif->job->output, massif->job->options->file, EXPORT_ESCAPE_LINE);

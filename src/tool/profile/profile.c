@@ -378,6 +378,14 @@ uint32_t profile_counter(struct profile *profile, const char *name, const char *
     return (uint32_t)profile->counter_count++;
 }
 
+uint32_t profile_counter_named(const struct profile *profile, const char *name)
+{
+    for (uint32_t i = 1; i < profile->counter_count; i++)
+        if (!strcmp(profile_text(profile, profile->counters[i].name), name))
+            return i;
+    return 0;
+}
+
 /* --- addresses, functions, inlined levels --- */
 
 static bool same_address(const struct profile *profile, uint32_t index, const void *key)

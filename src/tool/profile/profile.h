@@ -235,6 +235,7 @@ uint32_t profile_process(struct profile *profile, int32_t pid,
 uint32_t profile_thread(struct profile *profile, uint32_t process, int32_t tid); /* a new one each time */
 uint32_t profile_counter(struct profile *profile, const char *name, const char *unit, bool exact,
                          uint32_t combine);
+uint32_t profile_counter_named(const struct profile *profile, const char *name); /* 0: there is none */
 uint32_t profile_address(struct profile *profile, uint32_t image, uint64_t address);
 uint32_t profile_function(struct profile *profile, uint32_t image, const char *name, uint64_t start,
                           uint64_t end);

@@ -30,10 +30,22 @@ uint32_t profile_heap_counter(struct profile *profile, enum profile_heap which, 
 
 uint32_t profile_heap_find(const struct profile *profile, enum profile_heap which)
 {
-    for (uint32_t i = 1; i < profile->counter_count; i++)
-        if (!strcmp(profile_text(profile, profile->counters[i].name), counters[which].name))
-            return i;
-    return 0;
+    return profile_counter_named(profile, counters[which].name);
+}
+
+const struct profile_peak *profile_heap_highest(const struct profile *profile, size_t *count)
+{
+    uint32_t counter = profile_heap_find(profile, PROFILE_HEAP_PEAK);
+    const struct profile_peak *highest = NULL;
+    *count = 0;
+    for (size_t i = 1; counter && i < profile->peak_count; i++) {
+        const struct profile_peak *it = &profile->peaks[i];
+        if (it->counter != counter)
+            continue;
+        ++*count;
+        highest = !highest || it->value > highest->value ? it : highest;
+    }
+    return highest;
 }
 
 static const char *const overheads[] = {"none", "include", "delta", "mixed"};

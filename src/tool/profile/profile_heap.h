@@ -47,4 +47,7 @@ uint32_t profile_heap_counter(struct profile *profile, enum profile_heap which, 
 uint32_t profile_heap_find(const struct profile *profile, enum profile_heap which);
 const char *profile_heap_name(enum profile_heap which);
 
+/* Of the process that held the most at one time; NULL: that is not known. *count: of how many processes it is. */
+const struct profile_peak *profile_heap_highest(const struct profile *profile, size_t *count);
+
 #endif

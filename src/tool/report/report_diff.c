@@ -18,10 +18,8 @@ int report_diff_memory(struct report_diff *diff)
 
 static const struct profile_counter *find_counter(const struct profile *profile, const char *name)
 {
-    for (size_t i = 1; i < profile->counter_count; i++)
-        if (!strcmp(profile_text(profile, profile->counters[i].name), name))
-            return &profile->counters[i];
-    return NULL;
+    uint32_t index = profile_counter_named(profile, name);
+    return index ? &profile->counters[index] : NULL;
 }
 
 static void list_counters(const struct profile *profile, struct base_text *list)

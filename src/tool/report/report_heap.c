@@ -12,22 +12,6 @@ static void add_cells(const struct profile *profile, enum profile_heap which, st
             report_select_combine(peak, &heap->sums[which], profile->cells[i].value);
 }
 
-static void find_peak(const struct profile *profile, struct report_heap *heap)
-{
-    uint32_t counter = profile_heap_find(profile, PROFILE_HEAP_PEAK);
-    for (size_t i = 1; counter && i < profile->peak_count; i++) {
-        const struct profile_peak *it = &profile->peaks[i];
-        if (it->counter != counter)
-            continue;
-        heap->several |= heap->process != 0;
-        if (heap->process && it->value <= heap->peak)
-            continue;
-        heap->process = it->process;
-        heap->peak = it->value;
-        heap->peak_ns = it->time_ns;
-    }
-}
-
 bool report_heap_gather(const struct profile *profile, struct report_heap *heap)
 {
     uint32_t total = profile_heap_find(profile, PROFILE_HEAP_TOTAL);
@@ -37,7 +21,7 @@ bool report_heap_gather(const struct profile *profile, struct report_heap *heap)
     heap->exact = profile->counters[total].exact;
     for (int i = 0; i < PROFILE_HEAP_COUNTERS; i++)
         add_cells(profile, (enum profile_heap)i, heap);
-    find_peak(profile, heap);
+    heap->highest = profile_heap_highest(profile, &heap->peaks);
     return true;
 }
 
@@ -50,12 +34,13 @@ static void add_blocks(struct base_text *out, int64_t count)
 static void add_peak(struct base_text *out, const struct profile *profile, const struct report_heap *heap,
                      bool ascii)
 {
-    const struct profile_process *process = &profile->processes[heap->process];
+    const struct profile_peak *peak = heap->highest;
+    const struct profile_process *process = &profile->processes[peak->process];
     base_text_add(out, ", peak ");
-    report_text_value(out, "bytes", heap->peak, ascii);
+    report_text_value(out, "bytes", peak->value, ascii);
     base_text_add(out, " at ");
-    report_text_time(out, heap->peak_ns < INT64_MAX ? (int64_t)heap->peak_ns : INT64_MAX, ascii);
-    if (heap->several)
+    report_text_time(out, peak->time_ns < INT64_MAX ? (int64_t)peak->time_ns : INT64_MAX, ascii);
+    if (heap->peaks > 1)
         base_text_addf(out, " in %s (%d)", profile_text(profile, process->name), process->pid);
 }
 
@@ -72,7 +57,7 @@ void report_heap_text(struct base_text *out, const struct profile *profile, cons
     report_text_value(out, "bytes", sums[PROFILE_HEAP_TOTAL], ascii);
     base_text_add(out, " in ");
     add_blocks(out, sums[PROFILE_HEAP_COUNT]);
-    if (heap->process)
+    if (heap->highest)
         add_peak(out, profile, heap, ascii);
     base_text_add(out, ", ");
     report_text_value(out, "bytes", sums[PROFILE_HEAP_LIVE], ascii);

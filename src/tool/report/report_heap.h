@@ -13,11 +13,8 @@ struct report_heap {
     bool exact;
     int64_t sums
         [PROFILE_HEAP_COUNTERS]; /* over all stacks, as each combines; heap.peak: of every process's own peak */
-    /* of the process that held the most at one time */
-    uint32_t process; /* 0: not known */
-    int64_t peak;     /* bytes */
-    uint64_t peak_ns; /* since the start of the recording */
-    bool several;     /* other processes had peaks of their own */
+    const struct profile_peak *highest; /* of the process that held the most at one time; NULL: not known */
+    size_t peaks;                       /* of how many processes it is known */
 };
 
 /* False: no memory was counted. */

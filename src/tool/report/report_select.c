@@ -25,20 +25,12 @@ static int unknown_counter(const struct profile *profile, const char *name, stru
     return BASE_EUSAGE;
 }
 
-static bool has_counter(const struct profile *profile, const char *name)
-{
-    for (size_t i = 1; i < profile->counter_count; i++)
-        if (!strcmp(profile_text(profile, profile->counters[i].name), name))
-            return true;
-    return false;
-}
-
 static int choose_counter(const struct profile *profile, enum report_view view, const char *wanted,
                           struct report_selection *selection, struct base_error *error)
 {
-    size_t found = 0, calls = profile_counts_calls(profile);
+    size_t found, calls = profile_counts_calls(profile);
     const char *of_view = report_held_counter(view);
-    if (of_view && !has_counter(profile, of_view))
+    if (of_view && !profile_counter_named(profile, of_view))
         return base_fail(error, BASE_EUSAGE,
                          "no memory was counted in this profile: tally record --heap does it");
     wanted = of_view ? of_view : wanted;
@@ -47,9 +39,7 @@ static int choose_counter(const struct profile *profile, enum report_view view, 
             error, BASE_EUSAGE,
             "calls are counted by edge, not by stack: --edges shows them, and --flat and --graph do "
             "beside the time");
-    for (size_t i = 1; i < profile->counter_count && !found; i++)
-        if (!strcmp(profile_text(profile, profile->counters[i].name), wanted ? wanted : "time.cpu"))
-            found = i;
+    found = profile_counter_named(profile, wanted ? wanted : "time.cpu");
     if (!found && wanted)
         return unknown_counter(profile, wanted, error);
     for (size_t i = 1; i < profile->counter_count && !found; i++)
