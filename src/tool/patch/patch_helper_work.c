@@ -10,6 +10,7 @@
 #include "patch_target.h"
 
 #define READ_MOST (64u << 20)
+#define LINGER_NS UINT64_C(5000000000)
 
 /* All that a piece of work may need. */
 struct work {
@@ -73,9 +74,28 @@ void patch_helper_work_let_go(struct patch_helper_server *server)
     server->once.impatient = true;
 }
 
+/* Threads of a process that was left a moment ago are traced by this helper until their next trap; on a busy machine that takes
+ * a while, and nobody can seize them before. */
+static int wait_for_the_left(struct patch_follow *follow, pid_t pid, struct base_error *error)
+{
+    uint64_t began = patch_target_now();
+    const struct patch_follow_process *process;
+    while ((process = patch_follow_process(follow, pid)) && process->leaving) {
+        if (patch_target_now() - began > LINGER_NS)
+            return base_fail(
+                error, BASE_EBUSY,
+                "a thread of process %d sleeps in the kernel, and cannot be let go before it wakes", pid);
+        patch_follow_leave(follow, pid);
+    }
+    return BASE_OK;
+}
+
 static int do_stop(struct work *work, struct base_error *error)
 {
-    int result = begin(&work->server->once, (pid_t)work->request->values[0], error);
+    int result = wait_for_the_left(&work->server->follow, (pid_t)work->request->values[0], error);
+    if (result < 0)
+        return result;
+    result = begin(&work->server->once, (pid_t)work->request->values[0], error);
     count(&work->server->once.stop, work->answer);
     return result;
 }

@@ -390,6 +390,55 @@ static void a_vfork_child_is_held_with_its_parent(void **state)
     patch_session_finish(&tally);
 }
 
+/* The child until it is told, the parent until it is told again. */
+static int vfork_child_waits(void)
+{
+    int status;
+    pid_t pid = vfork();
+    if (pid == 0) {
+        while (!atomic_load(&patch_session_truth->beats))
+            patch_session_nap_us(1000);
+        _exit(1);
+    }
+    if (waitpid(pid, &status, 0) != pid)
+        return 1;
+    while (!atomic_load(&patch_session_truth->value))
+        patch_session_nap_us(1000);
+    return 10 + WEXITSTATUS(status);
+}
+
+static void wake_in_a_moment(void)
+{
+    if (fork())
+        return;
+    patch_session_nap_us(100000);
+    atomic_store(&patch_session_truth->beats, 1);
+    _exit(0);
+}
+
+/* Who is being left, but sleeps in the kernel yet, is traced until it wakes: another stop by the same helper waits for that. */
+static void a_process_that_is_being_left_can_be_stopped(void **state)
+{
+    (void)state;
+    struct patch_session tally = patch_session_begin();
+    struct base_error error = {0};
+    struct patch_helper_stopped stopped;
+    pid_t pid = patch_session_start(&tally, vfork_child_waits, 0);
+    patch_session_work_until(&tally, PATCH_TRACE_VFORK, 1);
+    patch_session_must(patch_trace_leave(&tally.helper, tally.last[PATCH_TRACE_VFORK].pid, &error), &error);
+    patch_session_must(patch_trace_leave(&tally.helper, pid, &error), &error);
+    assert_true(patch_child_tracers(pid) > 0);
+    wake_in_a_moment();
+    patch_session_must(patch_helper_stop(&tally.helper, pid, &stopped, &error), &error);
+    assert_int_equal(stopped.threads, 1);
+    patch_session_must(patch_helper_resume(&tally.helper, &stopped, &error), &error);
+    assert_int_equal(stopped.lingering, 0);
+    atomic_store(&patch_session_truth->value, 1);
+    assert_int_equal(patch_session_wait_for(pid), 11 << 8);
+    wait(NULL);
+    patch_session_finish(&tally);
+}
+
 static int relative(void *argument)
 {
     (void)argument;
@@ -644,6 +693,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(vfork_and_exec),
         cmocka_unit_test(posix_spawns),
         cmocka_unit_test(a_vfork_child_is_held_with_its_parent),
+        cmocka_unit_test(a_process_that_is_being_left_can_be_stopped),
         cmocka_unit_test(processes_that_share_memory_share_the_pool),
         cmocka_unit_test(strangers_are_found),
         cmocka_unit_test(another_thread_may_exec),
