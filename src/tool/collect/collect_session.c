@@ -687,25 +687,26 @@ static int step_timeout(struct collect_session *session, int timeout_ms)
     return session->redraw_at ? shorter(timeout_ms, now, session->redraw_at) : timeout_ms;
 }
 
+/* Once each. */
+static void pass_notice(struct collect_session *session, const char *notice, bool *passed)
+{
+    if (!notice[0] || *passed)
+        return;
+    *passed = true;
+    snprintf(session->status.notice, sizeof session->status.notice, "%s", notice);
+}
+
 static int step_agent(struct collect_session *session, struct base_error *error)
 {
     int result = collect_agent_step(session->agent, error);
-    const char *notice = collect_agent_notice(session->agent);
-    if (notice[0] && !session->agent_noticed) {
-        session->agent_noticed = true;
-        snprintf(session->status.notice, sizeof session->status.notice, "%s", notice);
-    }
+    pass_notice(session, collect_agent_notice(session->agent), &session->agent_noticed);
     return result;
 }
 
 static int step_calls(struct collect_session *session, struct base_error *error)
 {
     int result = collect_calls_step(session->calls, error);
-    const char *notice = collect_calls_notice(session->calls);
-    if (notice[0] && !session->calls_noticed) {
-        session->calls_noticed = true;
-        snprintf(session->status.notice, sizeof session->status.notice, "%s", notice);
-    }
+    pass_notice(session, collect_calls_notice(session->calls), &session->calls_noticed);
     return result;
 }
 
