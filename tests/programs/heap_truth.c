@@ -10,6 +10,7 @@
  *   exec       executes itself as `single`
  *   spawn      starts itself as `single` through vfork, twice
  *   children   five, each of which allocates and then executes itself, while its recorder is stopped
+ *   many       300 children, one after the other, each of which allocates
  *   orphan     a child that allocates when its parent has executed itself, and nobody is left who allocated before
  *   idle       a child that stays, tells of itself, and allocates only when its input ends
  *   deep       allocates below 200 frames
@@ -30,7 +31,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { THREADS = 8, SLOTS = 512, ROUNDS = 20000, CHILDREN = 5 };
+enum { THREADS = 8, SLOTS = 512, ROUNDS = 20000, CHILDREN = 5, MANY = 300 };
 
 static uint64_t total, count, live, live_count, peak;
 
@@ -183,6 +184,23 @@ static void fork_twice(void)
         }
         waitpid(child, NULL, 0);
     }
+    say();
+}
+
+static void fork_many(void)
+{
+    for (unsigned i = 0; i < MANY; i++) {
+        pid_t child = fork();
+        if (child < 0)
+            _exit(5);
+        if (!child) {
+            churn(slots[0], i, 50);
+            say();
+            _exit(0);
+        }
+        waitpid(child, NULL, 0);
+    }
+    churn(slots[0], MANY, 50);
     say();
 }
 
@@ -346,6 +364,8 @@ int main(int argc, char **argv)
         say();
     } else if (!strcmp(mode, "fork")) {
         fork_twice();
+    } else if (!strcmp(mode, "many")) {
+        fork_many();
     } else if (!strcmp(mode, "exec")) {
         churn(slots[0], 1, 100);
         execl(argv[0], argv[0], "single", (char *)NULL);

@@ -155,6 +155,16 @@ def child_left_alone(context):
         context.equal(names, [("heap_truth",)], "names of processes")
 
 
+@tap.case
+def many_children(context):
+    """More than ever were at one time; a shell forks for each command."""
+    profile, truths = counted(context, ["many"])
+    context.equal(len(truths), 301, "processes that told")
+    sums = tuple(sum(row[i] for row in truths.values()) for i in range(4))
+    context.equal(tuple(own(profile, name) for name in COUNTERS[:4]), sums, "bytes, blocks, live bytes and blocks of all")
+    context.equal(one(profile, "SELECT coalesce(sum(count), 0) FROM losses WHERE number = 36"), 0, "children that found no room")
+
+
 def agent_in(pid):
     with open(f"/proc/{pid}/maps", encoding="utf-8") as file:
         return [line for line in file if "tally" in line]

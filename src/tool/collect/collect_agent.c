@@ -559,6 +559,7 @@ static void end_member(struct collect_agent *agent, size_t index)
         .pid = (uint32_t)member->pid, .tid = (uint32_t)member->pid, .time = patch_target_now()};
     look_at_end(agent, member);
     tell_member(agent, member, true);
+    collect_agent_file_forget(&member->family->file, member->region);
     if (agent->options.untold)
         collect_processes_on_exit(agent->processes, &task);
     drop_member(agent, index);
@@ -726,6 +727,7 @@ void collect_agent_exec(struct collect_agent *agent, pid_t pid)
     struct member *old = find_member(agent, pid);
     if (old) {
         tell_member(agent, old, true);
+        collect_agent_file_forget(&old->family->file, old->region);
         drop_member(agent, (size_t)(old - agent->members));
     }
     if (agent->options.untold)

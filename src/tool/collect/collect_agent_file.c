@@ -14,14 +14,21 @@
 #include "collect_listen.h"
 #include "elf_maps.h"
 
-enum { CONTROL_BYTES = 4096, REGIONS = 128, ROWS_UNIT = COLLECT_AGENT_ROWS_UNIT };
+enum { CONTROL_BYTES = 4096, REGIONS_LEAST = 128, REGIONS_MOST = 1024, ROWS_UNIT = COLLECT_AGENT_ROWS_UNIT };
 
 /* libLLVM's rows are 4 MB. Only what is written costs anything. */
 static const uint64_t ROWS_BYTES = UINT64_C(512) << 20;
 
+/* A region is never used again, and a shell forks for each command. They cost addresses, of which a process has 128 TiB. */
+static uint32_t regions_of(const struct collect_agent_wish *wish)
+{
+    uint64_t fit = (UINT64_C(512) << 30) / wire_agent_layout(wish->memory).size;
+    return fit < REGIONS_LEAST ? REGIONS_LEAST : fit < REGIONS_MOST ? (uint32_t)fit : REGIONS_MOST;
+}
+
 uint64_t collect_agent_file_size(const struct collect_agent_wish *wish)
 {
-    return CONTROL_BYTES + ROWS_BYTES + REGIONS * wire_agent_layout(wish->memory).size;
+    return CONTROL_BYTES + ROWS_BYTES + regions_of(wish) * wire_agent_layout(wish->memory).size;
 }
 
 struct wire_agent_control *collect_agent_file_control(const struct collect_agent_file *file)
@@ -78,7 +85,7 @@ int collect_agent_file_begin(struct collect_agent_file *file, int descriptor,
                                         .rows_used = ROWS_UNIT,
                                         .regions_offset = CONTROL_BYTES + ROWS_BYTES,
                                         .layout = wire_agent_layout(wish->memory),
-                                        .region_count = REGIONS};
+                                        .region_count = regions_of(wish)};
     struct stat status;
     if (fstat(descriptor, &status) || (uint64_t)status.st_size < file->size)
         return base_fail(error, BASE_EIO, "the agent's memory is smaller than was asked for");
@@ -232,6 +239,14 @@ uint32_t collect_agent_file_regions(const struct collect_agent_file *file)
 {
     uint32_t next = __atomic_load_n(&collect_agent_file_control(file)->next_region, __ATOMIC_ACQUIRE);
     return next < file->region_count ? next : file->region_count;
+}
+
+/* The first pages stay: a child that comes to a hook later copies the modules, and knows by `state` that it may count. */
+void collect_agent_file_forget(struct collect_agent_file *file, uint32_t region)
+{
+    uint64_t kept = file->layout.threads;
+    fallocate(file->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+              (off_t)(collect_agent_file_region(file, region) + kept), (off_t)(file->layout.size - kept));
 }
 
 uint64_t collect_agent_file_used(const struct collect_agent_file *file)

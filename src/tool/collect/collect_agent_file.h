@@ -79,6 +79,9 @@ uint32_t collect_agent_file_request(const struct collect_agent_file *file, uint3
                                     uint32_t *sequence, uint32_t *tid);
 void collect_agent_file_answer(struct collect_agent_file *file, uint32_t region, uint32_t sequence);
 
+/* The region's process has ended, and everything is told: its tables give their memory back. Nobody takes it again. */
+void collect_agent_file_forget(struct collect_agent_file *file, uint32_t region);
+
 /* Nobody waits for us any more. */
 void collect_agent_file_leave(struct collect_agent_file *file);
 

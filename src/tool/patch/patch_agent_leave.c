@@ -139,7 +139,8 @@ static int find_counts(struct leaving *leaving)
         control.memory > 1ull << 40)
         return BASE_OK;
     struct wire_agent_layout layout = wire_agent_layout(control.memory);
-    for (uint64_t i = 0; i < control.region_count && i < REGIONS_MOST && control.region_size >= layout.size &&
+    uint64_t taken = control.next_region < control.region_count ? control.next_region : control.region_count;
+    for (uint64_t i = 0; i < taken && i < REGIONS_MOST && control.region_size >= layout.size &&
                          control.region_size <= size && control.regions_offset <= size - control.region_size;
          i++) {
         uint64_t at = control.regions_offset + i * control.region_size;

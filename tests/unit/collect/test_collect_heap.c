@@ -244,6 +244,29 @@ static void no_loss_of_allocations_is_one_of_samples(void **state)
     clear(&scene);
 }
 
+/* What the tables of a region took is given back; what says whose it is stays, and so do other regions. */
+static void a_region_may_be_forgotten(void **state)
+{
+    (void)state;
+    struct scene scene;
+    set(&scene, 0);
+    make_tree(&scene);
+    *cell_at(&scene, 1) = (struct wire_agent_cell){.node = 3, .total = 500, .count = 5};
+    uint64_t next = collect_agent_file_region(&scene.file, 1), before;
+    uint8_t *all = scene.file.bytes;
+    all[next + scene.file.layout.cells] = all[next - 1] = 1; /* the next region's; and the very last byte */
+    memset(all + next - (1 << 20), 1, 1 << 20);
+    before = collect_agent_file_used(&scene.file);
+    collect_agent_file_forget(&scene.file, 0);
+    assert_true(collect_agent_file_used(&scene.file) <= before - (1 << 20));
+    assert_int_equal(cell_at(&scene, 1)->total, 0);
+    assert_int_equal(all[next - 1], 0);
+    assert_int_equal(all[next + scene.file.layout.cells], 1);
+    assert_int_equal(collect_agent_file_process(&scene.file, 0)->pid, 42);
+    assert_int_equal(collect_agent_file_process(&scene.file, 0)->state, WIRE_AGENT_RUNNING);
+    clear(&scene);
+}
+
 /* As long as another process has the file mapped; what is in it stays as it was. */
 static void a_file_may_be_outlived(void **state)
 {
@@ -407,6 +430,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures),
         cmocka_unit_test(in_parts),
+        cmocka_unit_test(a_region_may_be_forgotten),
         cmocka_unit_test(a_file_may_be_outlived),
         cmocka_unit_test(sampled),
         cmocka_unit_test(no_loss_of_allocations_is_one_of_samples),

@@ -144,6 +144,7 @@ static void fill_region(struct tally *tally, uint8_t *region, pid_t pid)
                                     .region_size = layout.size,
                                     .memory = MEMORY,
                                     .region_count = FAMILY,
+                                    .next_region = FAMILY,
                                     .tally_pid = (uint32_t)getpid()};
     process->magic = WIRE_AGENT_MAGIC;
     process->pid = (uint32_t)pid;
