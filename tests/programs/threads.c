@@ -1,6 +1,6 @@
-/* threads [COUNT] [--together] [--forever] - COUNT threads that each do the same share of the work. All exist
- * at once; they work one after another unless --together. With --forever they go on until the process is
- * killed, and the first line on stdout says that all have begun. */
+/* threads [COUNT] [--together] [--forever] [--headless] - COUNT threads that each do the same share of the work. All
+ * exist at once; they work one after another unless --together. With --forever they go on until the process is
+ * killed, and the first line on stdout says that all have begun. With --headless the first thread ends then. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -8,7 +8,7 @@
 
 struct crew {
     double seconds; /* of each thread */
-    bool together, forever;
+    bool together, forever, headless;
     pthread_mutex_t turn;
     pthread_barrier_t begun;
 };
@@ -57,6 +57,8 @@ static int run(struct crew *crew, long count)
     pthread_barrier_wait(&crew->begun);
     printf("begun %ld\n", count);
     fflush(stdout);
+    if (crew->headless)
+        pthread_exit(NULL);
     for (long i = 0; i < count; i++)
         pthread_join(threads[i], NULL);
     free(threads);
@@ -67,9 +69,11 @@ int main(int argc, char **argv)
 {
     struct truth truth = truth_begin(argc, argv);
     long count = truth_number(&truth, 0, 8);
-    struct crew crew = {.seconds = truth.seconds / (double)count,
-                        .together = truth_flag(&truth, "--together"),
-                        .forever = truth_flag(&truth, "--forever")};
+    static struct crew crew; /* outlives main */
+    crew.seconds = truth.seconds / (double)count;
+    crew.together = truth_flag(&truth, "--together");
+    crew.forever = truth_flag(&truth, "--forever");
+    crew.headless = truth_flag(&truth, "--headless");
 
     if (truth.asked) {
         printf("contains thread_busy\nstack thread_body;thread_work;thread_busy\norigin thread\n");

@@ -53,6 +53,22 @@ def all_threads_for_a_duration(context):
     context.check(working <= threads_with_samples(profile), "threads without samples")
 
 
+def has_no_first_thread(pid):
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as file:
+        return not file.read()
+
+
+@tap.case
+def first_thread_has_ended(context):
+    """A zombie shows no mappings; the threads that outlive it do."""
+    process = tally.start_busy(context, "threads", "2", "--together", "--forever", "--headless")
+    context.check(tally.wait_for(lambda: has_no_first_thread(process.pid)), "the first thread lives")
+    result, profile = attach(context, [process.pid], ["--duration", "1"])
+    context.equal(result.status, 0, f"status ({profile.errors})")
+    context.check(process.poll() is None, "the target has ended")
+    truth.check_stacks(context, profile, truth.claims(context.program("threads")))
+
+
 @tap.case
 def several_processes(context):
     processes = [tally.start_busy(context) for _ in range(2)]

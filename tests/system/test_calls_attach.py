@@ -153,6 +153,29 @@ def threads_that_come_and_go(context):
     context.equal(made.get(("thread_short", "thread_leaf")), 3 * 60000 * LONGER, "calls the program made")
 
 
+def inherited_mappings(pid):
+    """As the threads that live see them."""
+    lines = []
+    for name in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{name}/maps", encoding="utf-8") as file:
+            lines += file.readlines()
+    return lines
+
+
+@tap.case
+def after_the_first_thread(context):
+    """What is counted and left when the first thread has ended is what its threads run in."""
+    process = tally.start_busy(context, "threads", "2", "--together", "--forever", "--headless")
+    context.check(tally.wait_for(lambda: calls.state(process.pid) == "Z"), "the first thread lives")
+    result = once(context, process.pid, 1)
+    context.equal(result.status, 0, f"status ({result.text()})")
+    found = calls.edges(tally.Profile(context, context.path("profile")))
+    context.check(any("thread_work" in str(edge) and "thread_busy" in str(edge) for edge in found), f"edges: {found}")
+    ours = [line for line in inherited_mappings(process.pid) if "/memfd:tally" in line]
+    context.equal(ours, [], "what stayed")
+    context.check(process.poll() is None, "the target has ended")
+
+
 @tap.case
 def after_a_fork(context):
     """A child that was made while its parent was counted, and lives on, is left as it was, too."""
