@@ -45,8 +45,9 @@ struct cli_page {
     struct report_selection part; /* of `against` */
 };
 
-/* `options` has the filters, which hold for the earlier profile too, and the name of the file. Puts what it makes into `export`, where it is good until cli_page_free. A
- * report that makes no sense for this profile is left out. On failure nothing is to be freed. */
+/* `options` has the filters, which hold for the earlier profile too, and the name of the file. Puts what it makes into `export`,
+ * where it is good until cli_page_free. A report that makes no sense for this profile is left out. On failure nothing is to be
+ * freed. */
 int cli_page_build(struct cli_page *page, const struct profile *profile, const struct report_options *options,
                    const struct cli_page_wish *wish, struct export_options *export, struct base_error *error);
 void cli_page_free(struct cli_page *page);

@@ -152,17 +152,26 @@ static int check(struct export_wish *wish, struct base_error *error)
 
 /* --- where it goes --- */
 
+static const struct {
+    const char *name, *file;
+} formats[] = {
+    [EXPORT_PPROF] = {"pprof", "tally.pb.gz"},
+    [EXPORT_CALLGRIND] = {"callgrind", "callgrind.out.tally"},
+    [EXPORT_FOLDED] = {"folded", "tally.folded"},
+    [EXPORT_SPEEDSCOPE] = {"speedscope", "tally.speedscope.json"},
+    [EXPORT_CSV] = {"csv", "tally.csv"},
+    [EXPORT_HTML] = {"html", "tally.html"},
+    [EXPORT_MASSIF] = {"massif", "massif.out.tally"},
+};
+
 /* NULL: standard output. */
 static const char *choose_output(const struct export_wish *wish)
 {
-    static const char *const names[] = {"tally.pb.gz",           "callgrind.out.tally", "tally.folded",
-                                        "tally.speedscope.json", "tally.csv",           "tally.html",
-                                        "massif.out.tally"};
     if (wish->output)
         return strcmp(wish->output, "-") ? wish->output : NULL;
     bool to_file =
         wish->format == EXPORT_PPROF || wish->format == EXPORT_HTML || base_terminal_is(STDOUT_FILENO);
-    return to_file ? names[wish->format] : NULL;
+    return to_file ? formats[wish->format].file : NULL;
 }
 
 static bool write_standard(void *context, const void *bytes, size_t length)
@@ -210,9 +219,7 @@ static int to_file(const struct profile *profile, const struct export_options *o
     int finished = cli_file_finish(&file, result == BASE_OK, error);
     if (result < 0 || finished < 0)
         return cli_fail(error);
-    static const char *const names[] = {"pprof", "callgrind", "folded", "speedscope",
-                                        "csv",   "html",      "massif"};
-    say_written(names[options->format], path, length);
+    say_written(formats[options->format].name, path, length);
     return CLI_OK;
 }
 

@@ -69,7 +69,8 @@ bool export_has_page(void);
 /* Takes `length` bytes; false: it could not, and nothing more is to be sent. */
 typedef bool export_sink(void *context, const void *bytes, size_t length);
 
-/* BASE_EUNSUPPORTED: this build has no page. BASE_ENOMEM has a message, BASE_EIO none: the sink refused and knows why. What was sent until then is of no use. */
+/* BASE_EUNSUPPORTED: this build has no page. BASE_ENOMEM has a message, BASE_EIO none: the sink refused and knows why. What was
+ * sent until then is of no use. */
 int export_profile(const struct profile *profile, const struct export_options *options, export_sink *sink,
                    void *context, struct base_error *error);
 

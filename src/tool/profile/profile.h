@@ -298,9 +298,8 @@ void profile_set_left(struct profile *profile, uint32_t image, uint32_t code, co
 void profile_set_uncovered(struct profile *profile, uint32_t image, uint64_t address, const char *name,
                            const char *reason);
 
-/* How high `counter` was in `process`, and when; what was said before of the two is replaced, unless it was higher (a process may run several
- * programs, one after the other). Ignored when there is no such
- * process or counter; a loss when memory ran out. */
+/* How high `counter` was in `process`, and when; what was said before of the two is replaced, unless it was higher (a process may
+ * run several programs, one after the other). Ignored when there is no such process or counter; a loss when memory ran out. */
 void profile_set_peak(struct profile *profile, uint32_t process, uint32_t counter, int64_t value,
                       uint64_t time_ns);
 

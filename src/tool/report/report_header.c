@@ -329,7 +329,8 @@ static void add_hold(const struct report_context *context, struct base_text *par
         base_text_addf(part, " (%s)", why);
 }
 
-/* What tracing did to the target: "ptrace: 1,200 signals in 54.0 ms, 12 births, stopped for 2.10 ms in all, held for 12 % of the time". */
+/* What tracing did to the target: "ptrace: 1,200 signals in 54.0 ms, 12 births, stopped for 2.10 ms in all, held for 12 % of the
+ * time". */
 static void add_stops(struct flow *flow, struct base_text *part)
 {
     static const char before[] = "ptrace: ";
@@ -359,8 +360,8 @@ static void add_stops(struct flow *flow, struct base_text *part)
     add_text(flow, part, REPORT_PLAIN);
 }
 
-/* How counters were kept, how long it took to put them in place, and what they took of the target's memory. A locked increment costs about 5 ns on one thread, more
- * where several meet (measured for the forms of stubs that there are). */
+/* How counters were kept, how long it took to put them in place, and what they took of the target's memory. A locked increment
+ * costs about 5 ns on one thread, more where several meet (measured for the forms of stubs that there are). */
 static void add_counters(struct flow *flow, struct base_text *part)
 {
     const struct report_context *context = flow->context;
