@@ -49,20 +49,22 @@ static int fail_counter(struct report_diff *diff, size_t run, const char *name)
     return BASE_EUSAGE;
 }
 
-/* time.cpu where all have it, else the first of the first run that all have; calls are only compared when asked for. */
+/* time.cpu where all have it, else the first of the first run that all have; calls only where they have nothing else in common. */
 static const char *default_counter(const struct report_diff *diff)
 {
     const struct profile *first = diff->runs[0].profile;
-    const char *chosen = NULL;
+    const char *chosen = NULL, *calls = NULL;
     for (size_t i = 1; i < first->counter_count; i++) {
         const char *name = profile_text(first, first->counters[i].name);
-        bool everywhere = strcmp(name, PROFILE_CALLS) != 0;
+        bool everywhere = true;
         for (size_t run = 1; run < diff->run_count && everywhere; run++)
             everywhere = find_counter(diff->runs[run].profile, name) != NULL;
-        if (everywhere && (!chosen || !strcmp(name, "time.cpu")))
+        if (everywhere && !strcmp(name, PROFILE_CALLS))
+            calls = name;
+        else if (everywhere && (!chosen || !strcmp(name, "time.cpu")))
             chosen = name;
     }
-    return chosen;
+    return chosen ? chosen : calls;
 }
 
 static int choose_counter(struct report_diff *diff)
