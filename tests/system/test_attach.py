@@ -159,11 +159,12 @@ def one_of_two_is_killed(context):
 def no_such_process(context):
     process = tally.start(context, ["true"])
     process.wait()
-    for pid in (process.pid, 4194000):
-        result, _ = attach(context, [pid], [])
+    other = tally.start_busy(context)
+    for pids in ([process.pid], [4194000], [other.pid, 4194000]):
+        result, _ = attach(context, pids, [])
         context.equal(result.status, 2, f"status ({result.errors.decode()})")
         context.equal(len(result.errors.splitlines()), 1, f"lines on stderr: {result.errors}")
-        context.check(str(pid).encode() in result.errors, f"the pid is not named: {result.errors}")
+        context.check(str(pids[-1]).encode() in result.errors, f"the pid is not named: {result.errors}")
         context.equal(os.listdir(context.folder), [], "left behind")
 
 

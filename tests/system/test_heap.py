@@ -252,11 +252,12 @@ def attached(context):
 
 @tap.case
 def attached_with_time(context):
-    """The agent was mapped before events told of mappings: samples in it have its name, and their stacks do not end there."""
+    """The agent was mapped before events told of mappings: samples in it have its name, and their stacks do not end there.
+    Who is named twice is one process."""
     process = tally.start(context, [context.program("heap_truth"), "wait"], env=truth(context)[1], stdin=subprocess.PIPE)
     time.sleep(0.3)
     output = context.path("attached")
-    result = tally.run(context, [context.tally, "record", "--heap", "-o", output, "--duration", "1.5", "-p", str(process.pid)])
+    result = tally.run(context, [context.tally, "record", "--heap", "-o", output, "--duration", "1.5", "-p", f"{process.pid},{process.pid}"])
     context.equal(result.status, 0, f"status of recording ({result.text()})")
     profile = tally.Profile(context, output)
     whole, agent = (one(profile, f"SELECT coalesce(sum(samples), 0) FROM flat WHERE counter GLOB 'time.*' AND self > 0 {more}")

@@ -15,7 +15,7 @@ struct cli_pids {
     size_t count;
 };
 
-/* Adds the numbers in `argument`, which commas separate. BASE_EUSAGE. */
+/* Adds the numbers in `argument`, which commas separate, each once. BASE_EUSAGE. */
 int cli_pids_read(struct cli_pids *pids, const char *argument, struct base_error *error);
 
 #endif

@@ -15,6 +15,7 @@
 #include <limits.h>
 #include <math.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -378,6 +379,15 @@ static int leave_attached(struct collect_session *session, int result)
     return result;
 }
 
+/* Later they may go; a number that is nobody's from the start is a mistake. */
+static int check_pids(const struct collect_options *options, struct base_error *error)
+{
+    for (size_t i = 0; i < options->pid_count; i++)
+        if (kill(options->pids[i], 0) && errno == ESRCH)
+            return base_fail(error, BASE_ENOTFOUND, "no process %d", (int)options->pids[i]);
+    return BASE_OK;
+}
+
 static int open_running(struct collect_session *session, struct base_error *error)
 {
     const struct collect_options *options = &session->options;
@@ -387,8 +397,9 @@ static int open_running(struct collect_session *session, struct base_error *erro
     }
     if (options->mode == COLLECT_SYSTEM)
         return collect_time_open_cpus(&session->time, -1, error);
-    int result =
-        options->no_time ? BASE_OK : collect_time_open_processes(&session->time, list_wanted, session, error);
+    int result = check_pids(options, error);
+    if (result >= 0 && !options->no_time)
+        result = collect_time_open_processes(&session->time, list_wanted, session, error);
     if (result < 0)
         return result;
     uint64_t now = now_ns();
