@@ -270,9 +270,19 @@ static void enter(const struct change *all, const struct window *window, bool ba
     }
 }
 
-static bool is_as_it_was(const struct change *all, const struct window *window)
+/* What cannot be read is not written either: the buffer would hold other bytes than those between the changes. */
+static int put_back_window(const struct change *all, const struct window *window)
 {
-    return read_window(all, window, NULL) == BASE_OK && first_other(all, window, all->back) == window->count;
+    for (int try = 0; try <= TRIES; try++) {
+        bool known = read_window(all, window, NULL) == BASE_OK;
+        if (known && first_other(all, window, all->back) == window->count)
+            return BASE_OK;
+        if (known && try < TRIES) {
+            enter(all, window, !all->back);
+            write_window(all, window, NULL);
+        }
+    }
+    return BASE_EIO;
 }
 
 /* The first `count` changes become what they were. The last of them may never have been made, and not be writable. */
@@ -281,12 +291,8 @@ static int put_back(const struct change *all, size_t count)
     int worst = BASE_OK;
     for (size_t from = 0; from < count;) {
         struct window window = window_at(all, from);
-        for (int try = 0; try < TRIES && !is_as_it_was(all, &window); try++) {
-            enter(all, &window, !all->back);
-            write_window(all, &window, NULL);
-        }
-        if (!is_as_it_was(all, &window))
-            worst = BASE_EIO;
+        int result = put_back_window(all, &window);
+        worst = result < 0 ? result : worst;
         from += window.count;
     }
     return worst;
