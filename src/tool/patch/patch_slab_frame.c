@@ -295,17 +295,10 @@ static uint64_t before_hook(const struct patch_slab *slab, uint64_t address)
 /* The jump that was written into padding for a two-byte one. */
 static bool island_frame(const struct patch_slab *slab, uint64_t pc, struct patch_slab_frame *frame)
 {
-    size_t low = 0, high = slab->write_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (slab->writes[middle].address < pc)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == slab->write_count || slab->writes[low].address != pc || slab->writes[low].site == PATCH_NONE)
+    size_t at = base_search_below(slab->writes, slab->write_count, address, pc);
+    if (at == slab->write_count || slab->writes[at].address != pc || slab->writes[at].site == PATCH_NONE)
         return false;
-    uint32_t site = slab->writes[low].site;
+    uint32_t site = slab->writes[at].site;
     if (slab->plan->sites[site].island == 0 || slab->plan->sites[site].island + slab->bias != pc)
         return false;
     *frame = (struct patch_slab_frame){.kind = PATCH_FRAME_ENTRY, .pc = callee_of(slab, site)};
