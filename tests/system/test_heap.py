@@ -1,5 +1,6 @@
 """Memory counted inside a program: equal, to the byte, to what the program knows of itself, however it lives and ends."""
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -279,6 +280,9 @@ def sampled(context):
     samples = one(profile, "SELECT sum(samples) FROM data_cells c JOIN counters k ON k.id = c.counter WHERE k.name = 'heap.total'")
     context.equal(one(profile, "SELECT exact FROM counters WHERE name = 'heap.total'"), 0, "heap.total is exact")
     context.check(abs(got / total - 1) < 5 / samples ** 0.5, f"{got} bytes of {total}, by {samples} samples")
+    profile = tally.recorded(context, [context.program("heap_truth"), "single"], ["--heap=sample:4k"], name="with-time", env=truth(context)[1])
+    header = profile.report("--counter", "heap.total", "--limit", "1")
+    context.check(re.search(r" heap\.total: [0-9,]+ samples, ", header), f"the rate is that of time:\n{header}")
 
 
 @tap.case

@@ -113,7 +113,7 @@ static void add_side(struct report_diff *diff, bool new)
         base_text_add(&line, ", ");
         report_text_count(&line, new ? diff->sum.new_samples : diff->sum.old_samples);
         base_text_add(&line, " samples");
-        if (hertz > 0 && hertz < 1e9) {
+        if (report_select_is_time(diff->counter) && hertz > 0 && hertz < 1e9) {
             base_text_add(&line, " at ");
             report_text_count(&line, (uint64_t)llround(hertz));
             base_text_add(&line, " Hz");

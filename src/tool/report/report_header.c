@@ -178,7 +178,8 @@ static void add_counter(struct flow *flow, struct base_text *part)
     } else {
         report_text_count(part, selection->taken.samples);
         base_text_add(part, selection->taken.samples == 1 ? " sample" : " samples");
-        if (meta_number(context, "rate_hz", &rate) && rate > 0 && rate < 1e9) {
+        if (report_select_is_time(selection->name) && meta_number(context, "rate_hz", &rate) && rate > 0 &&
+            rate < 1e9) {
             base_text_add(part, " at ");
             report_text_count(part, (uint64_t)llround(rate));
             base_text_add(part, " Hz");

@@ -306,6 +306,11 @@ bool report_select_filtered(const struct report_selection *selection)
     return selection->threads || selection->images || selection->cpus;
 }
 
+bool report_select_is_time(const char *counter)
+{
+    return !strncmp(counter, "time.", 5);
+}
+
 void report_select_combine(bool peak, int64_t *sum, int64_t more)
 {
     if (peak)

@@ -41,6 +41,8 @@ bool report_select_takes(const struct report_selection *selection, const struct 
 bool report_select_takes_edge(const struct report_selection *selection, const struct profile *profile,
                               const struct profile_edge *edge);
 bool report_select_filtered(const struct report_selection *selection);
+/* CPU time: what the rate of a recording is of, whatever else was sampled. */
+bool report_select_is_time(const char *counter);
 
 /* Adds as the counter combines: a sum, which stops at the ends of what numbers can hold, or the largest of peaks. */
 void report_select_combine(bool peak, int64_t *sum, int64_t more);
