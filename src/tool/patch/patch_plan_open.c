@@ -101,7 +101,11 @@ bool patch_plan_open(struct patch_plan *plan, const void *blob, size_t size)
 
 uint32_t patch_plan_function_at(const struct patch_plan *plan, uint64_t address)
 {
-    size_t count = base_search_up_to(plan->functions, plan->header->function_count, start, address);
+    size_t all = plan->header->function_count;
+    if (all == 0 || address < plan->functions[0].start ||
+        address >= plan->functions[all - 1].start + plan->functions[all - 1].size)
+        return PATCH_NONE; /* most often another image's: no walk through memory for it */
+    size_t count = base_search_up_to(plan->functions, all, start, address);
     bool inside = count > 0 && address - plan->functions[count - 1].start < plan->functions[count - 1].size;
     return inside ? (uint32_t)(count - 1) : PATCH_NONE;
 }

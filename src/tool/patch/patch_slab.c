@@ -191,15 +191,14 @@ static void measure_bodies(struct patch_slab *slab)
 }
 
 /* As if nothing were hooked; straight to the end if that is known and within reach. Returns the room to set aside. */
-static size_t put_stub(const struct patch_slab *slab, uint32_t index, struct patch_x86_64_code *code)
+static size_t put_stub(const struct patch_slab *slab, const struct patch_x86_64_site *site, uint32_t index,
+                       const struct way *way, struct patch_x86_64_code *code)
 {
-    struct patch_x86_64_site site = patch_slab_site(slab, index);
     struct patch_x86_64_counter counter = counter_at(slab, patch_plan_site_word(index));
-    struct way way = way_of(slab, &slab->plan->sites[index]);
-    if (way.end != 0 && put_straight(slab, index, way.end, code))
-        return code->size + (way.hook != PATCH_NONE ? slab->bodies[way.hook] : 0u);
+    if (way->end != 0 && put_straight(slab, index, way->end, code))
+        return code->size + (way->hook != PATCH_NONE ? slab->bodies[way->hook] : 0u);
     patch_x86_64_code_begin(code, code->address);
-    patch_x86_64_stub(code, &site, &counter);
+    patch_x86_64_stub(code, site, &counter);
     return code->size;
 }
 
@@ -208,10 +207,11 @@ static void emit_stub(struct patch_slab *slab, uint32_t index)
     struct patch_slab_region *region = &slab->regions[0];
     size_t at = aligned(region->used, STUB_ALIGN);
     struct patch_x86_64_site site = patch_slab_site(slab, index);
+    struct way way = way_of(slab, &slab->plan->sites[index]);
     struct patch_x86_64_code code;
     uint8_t fresh[16], island[5];
     patch_x86_64_code_begin(&code, region->address + at);
-    size_t room = put_stub(slab, index, &code);
+    size_t room = put_stub(slab, &site, index, &way, &code);
     enum patch_reason reason = code.refused;
     if (reason == PATCH_FINE)
         reason = aim(&site, code.address, fresh, island);
@@ -220,28 +220,68 @@ static void emit_stub(struct patch_slab *slab, uint32_t index)
         return;
     }
     slab->stubs[index] = code.address;
+    slab->inlined[index] = way.hook; /* to be: emit_site_past_hook */
     region->used = at + room;
     slab->stubs_end = region->address + region->used;
 }
 
 /* Again, now that all hooks have their places. What cannot reach the place past its hook goes through it, and readers
  * subtract. */
-static void emit_past_hook(struct patch_slab *slab, uint32_t index, size_t room)
+static void emit_past_hook(struct patch_slab *slab, uint32_t index, const struct way *way, size_t room)
 {
     struct patch_x86_64_code code;
-    struct way way = way_of(slab, &slab->plan->sites[index]);
-    bool hooked = way.hook != PATCH_NONE && slab->entries[way.hook] != 0;
+    bool hooked = way->hook != PATCH_NONE && slab->entries[way->hook] != 0;
     uint32_t inlined = PATCH_NONE;
     patch_x86_64_code_begin(&code, slab->stubs[index]);
-    if (way.end == 0 || (!hooked && slab->plan->sites[index].slot == 0))
+    if (way->end == 0 || (!hooked && slab->plan->sites[index].slot == 0))
         return;
-    if (hooked && put_inlined(slab, index, way.hook, &code) && code.size <= room)
-        inlined = way.hook;
-    else if (!put_straight(slab, index, hooked ? slab->hooks[way.hook].body : way.end, &code) ||
+    if (hooked && put_inlined(slab, index, way->hook, &code) && code.size <= room)
+        inlined = way->hook;
+    else if (!put_straight(slab, index, hooked ? slab->hooks[way->hook].body : way->end, &code) ||
              code.size > room)
         return;
     slab->inlined[index] = inlined;
     put_at(&slab->regions[0], (size_t)(slab->stubs[index] - slab->regions[0].address), &code);
+}
+
+/* The way of a site without a slot is what emit_stub found: to ask again would be a walk through all functions of the image,
+ * of which a large one has too many to stay in the processor's cache. */
+static void emit_site_past_hook(struct patch_slab *slab, uint32_t index, size_t room)
+{
+    const struct patch_plan_site *site = &slab->plan->sites[index];
+    struct way way = {site->target + slab->bias, slab->inlined[index]};
+    slab->inlined[index] = PATCH_NONE;
+    if (site->slot != 0)
+        way = way_of(slab, site);
+    if (site->slot != 0 || way.hook != PATCH_NONE)
+        emit_past_hook(slab, index, &way, room);
+}
+
+/* Backwards: a stub's room ends where the next one begins. */
+static void emit_past_hooks(struct patch_slab *slab)
+{
+    uint64_t end = slab->stubs_end;
+    for (uint32_t i = slab->plan->header->site_count; i-- > 0;) {
+        if (slab->stubs[i] == 0)
+            continue;
+        emit_site_past_hook(slab, i, (size_t)(end - slab->stubs[i]));
+        end = slab->stubs[i];
+    }
+}
+
+/* Backwards too. Sites without a slot are as they were. */
+void patch_slab_bind(struct patch_slab *slab)
+{
+    uint64_t end = slab->stubs_end;
+    for (uint32_t i = slab->plan->header->site_count; i-- > 0;) {
+        if (slab->stubs[i] == 0)
+            continue;
+        if (slab->plan->sites[i].slot != 0) {
+            struct way way = way_of(slab, &slab->plan->sites[i]);
+            emit_past_hook(slab, i, &way, (size_t)(end - slab->stubs[i]));
+        }
+        end = slab->stubs[i];
+    }
 }
 
 /* --- 2.: hooks --- */
@@ -420,20 +460,8 @@ static bool emit(struct patch_slab *slab)
     for (uint32_t i = 0; i < header->hook_count; i++)
         if (wants_hook(slab, i) && !emit_hook(slab, i))
             return false;
-    patch_slab_bind(slab);
+    emit_past_hooks(slab);
     return write_sites(slab);
-}
-
-/* Backwards: a stub's room ends where the next one begins. */
-void patch_slab_bind(struct patch_slab *slab)
-{
-    uint64_t end = slab->stubs_end;
-    for (uint32_t i = slab->plan->header->site_count; i-- > 0;) {
-        if (slab->stubs[i] == 0)
-            continue;
-        emit_past_hook(slab, i, (size_t)(end - slab->stubs[i]));
-        end = slab->stubs[i];
-    }
 }
 
 static int by_start(const void *a, const void *b)
