@@ -20,6 +20,7 @@
 #define WORTH_THREADS 4000        /* sites: to make their stubs takes longer than to begin a thread */
 #define LOOK_ROUNDS   4           /* of text that differs */
 #define NEAR_BITS     24          /* of an address: see place_patch */
+#define ANSWERS       1024        /* what slots lead to, kept at a time */
 #define SLOTS_APART   (64u << 10) /* bytes; slots nearer than that are read together */
 
 static uint64_t aligned(uint64_t value, uint64_t to)
@@ -170,10 +171,25 @@ void collect_calls_build_read_slots(struct collect_calls_space *space)
     }
 }
 
+/* What a slot was said to lead to. */
+struct answer {
+    uint64_t slot, end;
+};
+
 struct resolution {
     const struct collect_calls_space *space;
     const struct collect_calls_object *object;
+    struct answer *answers; /* ANSWERS of them; NULL: none are kept */
 };
+
+/* Thousands of sites go through a few hundred slots, which lie side by side. */
+static uint64_t ask_once(struct resolution *resolution, uint64_t slot, patch_slab_resolve *ask)
+{
+    struct answer *answer = &resolution->answers[slot / sizeof slot % ANSWERS];
+    if (answer->slot != slot)
+        *answer = (struct answer){slot, ask(resolution, slot)};
+    return answer->end;
+}
 
 /* Where the patch that will be in force has moved the function at `address` to; the address itself when it has not. */
 static uint64_t past_hook(const struct collect_calls_space *space, uint64_t address)
@@ -214,6 +230,16 @@ static uint64_t resolve(void *context, uint64_t slot)
     return past_hook(resolution->space, value);
 }
 
+static uint64_t bound_once(void *context, uint64_t slot)
+{
+    return ask_once(context, slot, bound);
+}
+
+static uint64_t resolve_once(void *context, uint64_t slot)
+{
+    return ask_once(context, slot, resolve);
+}
+
 /* --- make --- */
 
 /* Told to the reader: such a call is not seen by the callee's hook. */
@@ -226,14 +252,14 @@ static int list_past(struct collect_calls_patch *patch, struct resolution *resol
         return base_fail(error, BASE_ENOMEM, "out of memory");
     for (uint32_t i = 0; i < plan->header->site_count; i++)
         patch->past[i] = plan->sites[i].slot && plan->sites[i].kind < PATCH_CALL_INDIRECT &&
-                         resolve(resolution, plan->sites[i].slot);
+                         resolve_once(resolution, plan->sites[i].slot);
     return BASE_OK;
 }
 
 /* Other slabs have been made, so that it is known where they have put functions. */
 static void bind_slab(struct collect_calls_patch *patch, struct resolution *resolution)
 {
-    patch->slab.resolve = resolve;
+    patch->slab.resolve = resolve_once;
     patch->slab.context = resolution;
     patch_slab_bind(&patch->slab);
     patch->slab.resolve = NULL;
@@ -333,10 +359,11 @@ static void make_slab(void *context, size_t number)
 {
     struct making *making = &((struct makings *)context)->items[number];
     struct patch_slab *slab = &making->object->next->slab;
-    struct resolution resolution = {making->space, making->object};
+    struct answer answers[ANSWERS] = {0};
+    struct resolution resolution = {making->space, making->object, answers};
     if (!making->object->planned->wanted)
         take_pages(making->object->next);
-    slab->resolve = bound;
+    slab->resolve = bound_once;
     slab->context = &resolution;
     making->result = patch_slab_make(slab, &making->why);
     slab->resolve = NULL;
@@ -346,7 +373,8 @@ static void make_slab(void *context, size_t number)
 static void bind_one(void *context, size_t number)
 {
     struct making *making = &((struct makings *)context)->items[number];
-    struct resolution resolution = {making->space, making->object};
+    struct answer answers[ANSWERS] = {0};
+    struct resolution resolution = {making->space, making->object, answers};
     bind_slab(making->object->next, &resolution);
     making->result = list_past(making->object->next, &resolution, &making->why);
 }
@@ -591,7 +619,7 @@ bool collect_calls_build_mark_bound(struct collect_calls_space *space)
     for (size_t i = 0; i < space->object_count; i++) {
         struct collect_calls_object *object = &space->objects[i];
         const struct patch_plan *plan = &object->planned->plan;
-        struct resolution resolution = {space, object};
+        struct resolution resolution = {space, object, NULL};
         for (uint32_t j = 0; object->live && object->patch && !object->stale && j < plan->header->site_count;
              j++) {
             const struct patch_plan_site *site = &plan->sites[j];

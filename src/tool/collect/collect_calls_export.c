@@ -78,24 +78,44 @@ static bool asks_by_name(const struct symbols *symbols, const Elf64_Sym *symbol)
     return false;
 }
 
-/* As linkers' symbols are written; 0 when the string is none. */
+/* As linkers' symbols are written: 1 may stand anywhere in one, 2 not at the beginning. */
+static const uint8_t in_names[256] = {
+    ['a' ... 'z'] = 1,
+    ['A' ... 'Z'] = 1,
+    ['_'] = 1,
+    ['0' ... '9'] = 2,
+};
+
+/* 0 when the string is none. */
 static size_t identifier_length(const uint8_t *string, size_t most)
 {
-    size_t length = 0;
-    while (length < most && length <= NAME_MOST &&
-           ((string[length] >= 'a' && string[length] <= 'z') ||
-            (string[length] >= 'A' && string[length] <= 'Z') || string[length] == '_' ||
-            (length && string[length] >= '0' && string[length] <= '9')))
+    size_t length = 0, end = most < NAME_MOST + 1 ? most : NAME_MOST + 1;
+    if (!end || in_names[string[0]] != 1)
+        return 0;
+    while (length < end && in_names[string[length]])
         length++;
     return length < most && length >= NAME_LEAST && length <= NAME_MOST && string[length] == '\0' ? length
                                                                                                   : 0;
 }
 
+/* Constants are full of zeros: of tables of numbers, and between one string and the next. */
+static const uint8_t *skip_zeros(const uint8_t *at, const uint8_t *end)
+{
+    for (uint64_t word; (size_t)(end - at) >= sizeof word; at += sizeof word) {
+        memcpy(&word, at, sizeof word);
+        if (word)
+            break;
+    }
+    while (at < end && !*at)
+        at++;
+    return at;
+}
+
 static bool add_strings(struct collect_calls_imports *imports, const struct elf_section *section)
 {
-    const uint8_t *bytes = section->bytes, *end = bytes + section->size;
+    const uint8_t *end = section->bytes + section->size;
     bool room = true;
-    for (const uint8_t *at = bytes; at && at < end && room;) {
+    for (const uint8_t *at = skip_zeros(section->bytes, end); at < end && room; at = skip_zeros(at, end)) {
         size_t length = identifier_length(at, (size_t)(end - at));
         if (length) {
             room = base_array_room(imports->hashes, imports->count, imports->capacity);
@@ -103,7 +123,8 @@ static bool add_strings(struct collect_calls_imports *imports, const struct elf_
                 imports->hashes[imports->count++] = base_hash_bytes((const char *)at, length) | 1;
         }
         at = memchr(at + length, '\0', (size_t)(end - at) - length);
-        at = at ? at + 1 : NULL;
+        if (!at)
+            break;
     }
     return room;
 }
