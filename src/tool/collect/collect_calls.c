@@ -346,6 +346,20 @@ static int refuse_leak_checker(struct collect_calls *calls, const struct collect
     return BASE_OK;
 }
 
+/* The program itself, not its loader. */
+static void plan_program(const struct collect_calls_space *space, struct collect_calls_rig *rig)
+{
+    for (size_t i = 0; i < space->mapping_count; i++) {
+        struct elf_section interpreter;
+        uint32_t index = space->mappings[i].image;
+        const struct elf_image *image = rig->images.images->items[index].elf;
+        if (image && elf_image_section(image, ".interp", &interpreter)) {
+            collect_calls_images_early(&rig->images, index);
+            return;
+        }
+    }
+}
+
 /* A new image: old counts are told later, new ones begin. With a loader that rings, nothing of the program runs before it has
  * rung: all is planned then, at once, and only memory is mapped now, since nobody need be stopped for it. */
 static int begin_image(struct collect_calls *calls, pid_t pid, struct base_error *error)
@@ -356,6 +370,8 @@ static int begin_image(struct collect_calls *calls, pid_t pid, struct base_error
         return base_fail(error, BASE_ENOMEM, "out of memory");
     }
     int result = collect_calls_space_look(space, &calls->rig, error);
+    if (result == BASE_OK)
+        plan_program(space, &calls->rig);
     if (result == BASE_OK)
         result =
             collect_calls_bell_install(space, &calls->rig, calls->listener, COLLECT_CALLS_CODE_AHEAD, error);

@@ -1,5 +1,6 @@
 #include "collect_calls_image.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,9 +99,22 @@ static void begin_keeping(struct collect_calls_images *set)
         keep(kept);
 }
 
+/* --- planning ahead --- */
+
+static void end_early(struct collect_calls_early *early)
+{
+    if (early->begun)
+        pthread_join(early->thread, NULL);
+    if (early->planned)
+        patch_plan_free(&early->plan);
+    elf_image_close(early->elf);
+    *early = (struct collect_calls_early){0};
+}
+
 void collect_calls_images_free(struct collect_calls_images *set)
 {
     stop_keeping(set);
+    end_early(&set->early);
     for (size_t i = 0; i < set->capacity; i++)
         free_image(set->items[i]);
     free(set->items);
@@ -179,9 +193,15 @@ static int list_slots(struct collect_calls_image *image)
 
 size_t collect_calls_image_slot(const struct collect_calls_image *image, uint64_t slot)
 {
-    const uint64_t *found =
-        image->slot_count ? bsearch(&slot, image->slots, image->slot_count, sizeof slot, by_address) : NULL;
-    return found ? (size_t)(found - image->slots) : SIZE_MAX;
+    size_t low = 0, high = image->slot_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (image->slots[middle] < slot)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < image->slot_count && image->slots[low] == slot ? low : SIZE_MAX;
 }
 
 /* Jumps that end in an image that is not counted, by the file their symbol's version is demanded of. What else might be there
@@ -192,9 +212,10 @@ static int list_quiet(const struct collect_calls_images *set, struct collect_cal
     image->quiet = calloc((size_t)plan->header->site_count + 1, 1);
     for (uint32_t i = 0; image->quiet && i < plan->header->site_count; i++) {
         const struct patch_plan_site *site = &plan->sites[i];
-        const struct patch_slot *slot = site->slot ? patch_slots_at(&image->names, site->slot) : NULL;
+        if (!site->slot || !patch_x86_64_stub_is_jump((enum patch_kind)site->kind))
+            continue;
+        const struct patch_slot *slot = patch_slots_at(&image->names, site->slot);
         image->quiet[i] = slot && slot->library[0] &&
-                          patch_x86_64_stub_is_jump((enum patch_kind)site->kind) &&
                           !patch_select_image(slot->library, set->wish.images, set->wish.image_count);
     }
     return image->quiet ? BASE_OK : BASE_ENOMEM;
@@ -218,6 +239,33 @@ static void find_linkage(struct collect_calls_image *image, const struct elf_ima
 
 /* --- planning --- */
 
+/* What the cache has is found as quickly when it is needed. */
+static void *plan_early(void *context)
+{
+    struct collect_calls_early *early = context;
+    struct patch_plan kept;
+    if (patch_cache_find(early->cache, early->elf, &kept))
+        patch_plan_free(&kept);
+    else
+        early->planned = patch_plan_make(early->elf, NULL, &early->plan, NULL) == BASE_OK;
+    __atomic_store_n(&early->done, true, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+/* Waits for it, if it is this image's. */
+static bool take_early(struct collect_calls_early *early, uint32_t index, struct patch_plan *plan)
+{
+    if (early->index != index || !early->begun)
+        return false;
+    pthread_join(early->thread, NULL);
+    early->begun = false;
+    bool taken = early->planned;
+    if (taken)
+        *plan = early->plan;
+    early->planned = false;
+    return taken;
+}
+
 static bool is_wanted(const struct collect_calls_images *set, const struct collect_image *image)
 {
     const char *name = patch_select_soname(image->elf);
@@ -228,15 +276,17 @@ static bool is_wanted(const struct collect_calls_images *set, const struct colle
     return strcmp(image->path, "[vdso]") && patch_select_image(name, set->wish.images, set->wish.image_count);
 }
 
-static enum collect_calls_image_state
-plan(struct collect_calls_images *set, struct collect_calls_image *image, const struct collect_image *from)
+static enum collect_calls_image_state plan(struct collect_calls_images *set, uint32_t index,
+                                           struct collect_calls_image *image)
 {
+    const struct collect_image *from = &set->images->items[index];
     if (!from->elf)
         return COLLECT_CALLS_REFUSED;
     if (!is_wanted(set, from))
         return COLLECT_CALLS_UNWANTED;
     if (!patch_cache_find(set->cache, from->elf, &image->plan)) {
-        if (patch_plan_make(from->elf, NULL, &image->plan, NULL) < 0)
+        if (!take_early(&set->early, index, &image->plan) &&
+            patch_plan_make(from->elf, NULL, &image->plan, NULL) < 0)
             return COLLECT_CALLS_REFUSED;
         image->fresh = true;
     }
@@ -284,7 +334,7 @@ static struct collect_calls_image *prepare(struct collect_calls_images *set, uin
     if (!image)
         return NULL;
     const struct collect_image *from = &set->images->items[index];
-    image->state = plan(set, image, from);
+    image->state = plan(set, index, image);
     if (from->elf && list_names(image, from->elf) < 0) {
         free_image(image);
         return NULL;
@@ -312,6 +362,22 @@ struct collect_calls_image *collect_calls_images_get(struct collect_calls_images
     if (image->fresh)
         begin_keeping(set);
     return image;
+}
+
+void collect_calls_images_early(struct collect_calls_images *set, uint32_t index)
+{
+    struct collect_calls_early *early = &set->early;
+    const struct collect_image *from = &set->images->items[index];
+    if ((index < set->capacity && set->items[index]) || !from->elf || !is_wanted(set, from) ||
+        (early->begun && !__atomic_load_n(&early->done, __ATOMIC_ACQUIRE)))
+        return;
+    end_early(early);
+    int file = fcntl(elf_image_fd(from->elf), F_DUPFD_CLOEXEC, 0);
+    if (file < 0 || elf_image_open_fd(file, from->path, &early->elf, NULL) < 0)
+        return;
+    early->index = index;
+    early->cache = set->cache;
+    early->begun = !pthread_create(&early->thread, NULL, plan_early, early);
 }
 
 /* --- several at once --- */

@@ -62,6 +62,18 @@ struct collect_calls_image {
     struct patch_births births;
 };
 
+/* A plan that is made beside everything else, of an image that is certain to be asked for. */
+struct collect_calls_early {
+    pthread_t thread;
+    bool begun; /* and still to be joined */
+    bool done;  /* atomic */
+    uint32_t index;
+    const struct patch_cache *cache;
+    struct elf_image *elf; /* its own: libelf keeps what it has looked at */
+    struct patch_plan plan;
+    bool planned;
+};
+
 struct collect_calls_images {
     struct collect_calls_image **items; /* by index in collect_images; NULL: not looked at */
     size_t capacity;
@@ -70,6 +82,7 @@ struct collect_calls_images {
     struct collect_calls_wish wish;
     pthread_t keeper; /* writes plans to the cache while the target goes on already */
     bool keeping;     /* it was begun, and is still to be joined */
+    struct collect_calls_early early;
 };
 
 int collect_calls_images_init(struct collect_calls_images *set, struct collect_images *images,
@@ -81,6 +94,10 @@ struct collect_calls_image *collect_calls_images_get(struct collect_calls_images
 
 /* The same for several at once, on all processors; what fails is tried again when it is asked for. */
 void collect_calls_images_ahead(struct collect_calls_images *set, const uint32_t *indices, size_t count);
+
+/* Begins to plan the image at `index`, which is open, while its process does what comes before: a program's loader loads its
+ * libraries. One at a time; where it cannot be done, nothing is. */
+void collect_calls_images_early(struct collect_calls_images *set, uint32_t index);
 
 /* Position of a slot in image->slots; SIZE_MAX: none. */
 size_t collect_calls_image_slot(const struct collect_calls_image *image, uint64_t slot);
