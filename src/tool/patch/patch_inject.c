@@ -126,14 +126,9 @@ void patch_inject_close(struct patch_inject *inject)
 
 /* --- one call --- */
 
-/* All that the call changes in the thread and that the program would see. */
-struct place {
-    struct user_regs_struct registers;
-    uint64_t rseq_cs_at, rseq_cs; /* 0: the thread has no rseq, or the kernel does not tell */
-};
-
-static int save(const struct patch_inject *inject, struct place *place, struct base_error *error)
+static int save(struct patch_inject *inject, struct base_error *error)
 {
+    struct patch_inject_place *place = &inject->place;
     struct __ptrace_rseq_configuration rseq = {0};
     place->rseq_cs_at = 0;
     if (ptrace(PTRACE_GETREGS, inject->tid, 0, &place->registers))
@@ -147,7 +142,7 @@ static int save(const struct patch_inject *inject, struct place *place, struct b
     return BASE_OK;
 }
 
-static int put_back_registers(const struct patch_inject *inject, const struct place *place)
+static int put_back_registers(const struct patch_inject *inject, const struct patch_inject_place *place)
 {
     for (int i = 0; i < TRIES; i++)
         if (!ptrace(PTRACE_SETREGS, inject->tid, 0, &place->registers))
@@ -156,7 +151,7 @@ static int put_back_registers(const struct patch_inject *inject, const struct pl
 }
 
 /* The kernel clears the field when the thread returns to user mode outside the sequence, as it did for our call. */
-static void put_back_rseq(const struct patch_inject *inject, const struct place *place)
+static void put_back_rseq(const struct patch_inject *inject, const struct patch_inject_place *place)
 {
     if (place->rseq_cs_at && place->rseq_cs)
         patch_memory_write(inject->memory, place->rseq_cs_at, &place->rseq_cs, sizeof place->rseq_cs, NULL);
@@ -179,10 +174,12 @@ static int request(struct patch_stop_thread *thread, int request_, int signal, i
 }
 
 /* Registers put back, then into the trap; on the way a signal may be delivered, where the thread was. */
-static int return_to_trap(struct patch_inject *inject, struct patch_stop_thread *thread,
-                          const struct place *place, int signal, struct base_error *error)
+static int return_to_trap(struct patch_inject *inject, struct patch_stop_thread *thread, int signal,
+                          struct base_error *error)
 {
+    const struct patch_inject_place *place = &inject->place;
     int status, result = put_back_registers(inject, place);
+    inject->inside = false;
     if (result < 0)
         return base_fail(error, result, "registers of thread %d cannot be put back", inject->tid);
     for (int i = 0; i < TRIES && ptrace(PTRACE_INTERRUPT, thread->tid, 0, 0); i++)
@@ -211,20 +208,20 @@ static bool is_own_sigsys(const struct patch_inject *inject, int status)
 }
 
 /* 1: the thread stands on the call's entry; 0: a signal came first and was delivered, try again; else an error, with the
- * thread in its trap as it was (or gone). */
-static int enter(struct patch_inject *inject, struct patch_stop_thread *thread, const struct place *place,
+ * thread where it was before (or gone). */
+static int enter(struct patch_inject *inject, struct patch_stop_thread *thread,
                  const struct user_regs_struct *call, struct base_error *error)
 {
     int status;
     if (ptrace(PTRACE_SETREGS, inject->tid, 0, call)) {
         int number = errno;
-        put_back_registers(inject, place);
+        put_back_registers(inject, &inject->place);
         return base_fail_errno(error, number, "registers of thread %d cannot be written", inject->tid);
     }
     do {
         int result = request(thread, PTRACE_SYSCALL, 0, &status, error);
         if (result < 0) {
-            put_back_registers(inject, place);
+            put_back_registers(inject, &inject->place);
             return result;
         }
     } while (is_trap(status)); /* one that was pending */
@@ -232,25 +229,27 @@ static int enter(struct patch_inject *inject, struct patch_stop_thread *thread, 
         return 1;
     bool own = is_own_sigsys(inject, status);
     inject->stop->delivered += !own;
-    int result = return_to_trap(inject, thread, place, own ? 0 : WSTOPSIG(status), error);
+    int result = return_to_trap(inject, thread, own ? 0 : WSTOPSIG(status), error);
     if (result < 0 || !own)
         return result < 0 ? result : 0;
     return base_fail(error, BASE_EPERMISSION,
                      "process %d catches its own system calls (syscall user dispatch)", inject->stop->pid);
 }
 
-/* From the entry to the trap, where the thread was before. */
-static int leave(struct patch_inject *inject, struct patch_stop_thread *thread, const struct place *place,
-                 int64_t *answer, struct base_error *error)
+/* From the entry to the exit, and to the trap, where the thread was before, unless another call follows. */
+static int leave(struct patch_inject *inject, struct patch_stop_thread *thread, int64_t *answer,
+                 struct base_error *error)
 {
     struct user_regs_struct registers = {.rax = (unsigned long long)-EIO};
+    inject->inside = false;
     int status, result = request(thread, PTRACE_SYSCALL, 0, &status, error);
     if (result < 0)
         return result;
     for (int i = 0; i < TRIES && ptrace(PTRACE_GETREGS, inject->tid, 0, &registers); i++)
         ;
     *answer = (int64_t)registers.rax;
-    return return_to_trap(inject, thread, place, 0, error);
+    inject->inside = inject->chained;
+    return inject->chained ? BASE_OK : return_to_trap(inject, thread, 0, error);
 }
 
 static int judge(const struct patch_inject *inject, const char *name, long number,
@@ -265,7 +264,6 @@ static int judge(const struct patch_inject *inject, const char *name, long numbe
 int patch_inject_call(struct patch_inject *inject, const char *name, long number, const uint64_t arguments[6],
                       int64_t *answer, struct base_error *error)
 {
-    struct place place;
     struct patch_stop_thread *thread = patch_stop_find(inject->stop, inject->tid);
     int result = judge(inject, name, number, arguments, error);
     if (result < 0)
@@ -273,19 +271,34 @@ int patch_inject_call(struct patch_inject *inject, const char *name, long number
     if (!thread || thread->state != PATCH_STOP_STOPPED)
         return base_fail(error, BASE_ENOTFOUND, "thread %d is gone", inject->tid);
     for (int round = 0; round < ROUNDS; round++) {
-        result = save(inject, &place, error);
+        result = inject->inside ? BASE_OK : save(inject, error);
         if (result < 0)
             return result;
         struct user_regs_struct call =
-            patch_x86_64_call_make(&place.registers, inject->syscall_at, number, arguments);
-        result = enter(inject, thread, &place, &call, error);
+            patch_x86_64_call_make(&inject->place.registers, inject->syscall_at, number, arguments);
+        result = enter(inject, thread, &call, error);
         if (result < 0)
             return result;
         if (result > 0)
-            return leave(inject, thread, &place, answer, error);
+            return leave(inject, thread, answer, error);
     }
     return base_fail(error, BASE_EBUSY, "process %d receives signals so fast that nothing comes between them",
                      inject->stop->pid);
+}
+
+void patch_inject_chain(struct patch_inject *inject)
+{
+    inject->chained = true;
+}
+
+int patch_inject_settle(struct patch_inject *inject, struct base_error *error)
+{
+    bool inside = inject->inside;
+    struct patch_stop_thread *thread = inside ? patch_stop_find(inject->stop, inject->tid) : NULL;
+    inject->chained = inject->inside = false;
+    if (!inside || (thread && thread->state == PATCH_STOP_STOPPED))
+        return inside ? return_to_trap(inject, thread, 0, error) : BASE_OK;
+    return base_fail(error, BASE_ENOTFOUND, "thread %d is gone", inject->tid);
 }
 
 /* --- calls that are needed --- */
@@ -429,8 +442,8 @@ static int map_shared(struct patch_inject *inject, const struct shared *shared, 
     return result;
 }
 
-static int share(struct patch_inject *inject, const char *name, const struct shared *shared, int *file,
-                 struct base_error *error)
+static int make_shared(struct patch_inject *inject, const char *name, const struct shared *shared, int *file,
+                       struct base_error *error)
 {
     int64_t theirs;
     int result = create_file(inject, name, &theirs, error);
@@ -449,6 +462,18 @@ static int share(struct patch_inject *inject, const char *name, const struct sha
     if (ours >= 0)
         close(ours);
     return result < 0 ? result : closed;
+}
+
+static int share(struct patch_inject *inject, const char *name, const struct shared *shared, int *file,
+                 struct base_error *error)
+{
+    patch_inject_chain(inject);
+    int result = make_shared(inject, name, shared, file, error);
+    int settled = patch_inject_settle(inject, result < 0 ? NULL : error);
+    if (result < 0 || settled == BASE_OK)
+        return result;
+    close(*file);
+    return settled;
 }
 
 int patch_inject_share(struct patch_inject *inject, const char *name, uint64_t address, uint64_t size,

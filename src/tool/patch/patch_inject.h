@@ -7,6 +7,7 @@
  *   PTRACE_SYSCALL -> stop on entry -> PTRACE_SYSCALL -> stop on exit: the answer is read, the registers put back
  *   INTERRUPT, CONT -> trap again: the thread stands where it stood, inside the kernel's signal code, which restarts the
  *                 interrupted system call when the thread is let go (-ERESTART* in rax, the number in orig_rax)
+ *                 (of calls that follow one another only after the last: patch_inject_chain)
  *
  * A signal that comes before the entry is delivered in the old place, and the call is made anew. Calls do not touch vector
  * registers. A restartable sequence that the thread was in (rseq) is put back too, so that it is aborted as it should be.
@@ -17,14 +18,22 @@
 #ifndef PATCH_INJECT_H
 #define PATCH_INJECT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/user.h>
 
 #include "base_error.h"
 #include "patch_gap.h"
 #include "patch_memory.h"
 #include "patch_seccomp.h"
 #include "patch_stop.h"
+
+/* All that a call changes in the thread and that the program would see. */
+struct patch_inject_place {
+    struct user_regs_struct registers;
+    uint64_t rseq_cs_at, rseq_cs; /* 0: the thread has no rseq, or the kernel does not tell */
+};
 
 struct patch_inject {
     struct patch_stop *stop;
@@ -33,6 +42,9 @@ struct patch_inject {
     uint64_t syscall_at;  /* of the instruction, in the target */
     struct elf_maps maps; /* as they were when it was opened */
     struct patch_seccomp seccomp;
+    bool chained; /* calls follow one another: the thread stays at the exit of the last one */
+    bool inside;  /* it stands there, and was at `place` */
+    struct patch_inject_place place;
 };
 
 /* Chooses the thread (one inside a system call if there is one) and the instruction. BASE_EBUSY: all threads sleep in
@@ -40,6 +52,13 @@ struct patch_inject {
 int patch_inject_open(struct patch_inject *inject, struct patch_stop *stop, struct patch_memory *memory,
                       struct base_error *error);
 void patch_inject_close(struct patch_inject *inject);
+
+/* From here on, and until patch_inject_settle, a call begins where the last one ended, and the thread is in its trap only then:
+ * of four calls a third of the stops is saved. Between them nothing but memory is looked at. What goes wrong puts it back
+ * as always. */
+void patch_inject_chain(struct patch_inject *inject);
+/* The thread is in its trap again, as it was, or it is gone. Comes before patch_inject_close, whatever has failed. */
+int patch_inject_settle(struct patch_inject *inject, struct base_error *error);
 
 /* Makes one call; `name` is for messages. BASE_OK: it was made, *answer is what it answered (-errno on failure). On any
  * other result it was not made, or the thread is gone. */

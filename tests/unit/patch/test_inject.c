@@ -296,6 +296,22 @@ static void blocked_threads_lend_themselves(void **state)
     assert_int_equal(patch_child_finish(&child), 0);
 }
 
+/* Several calls in one go, with signals between them. */
+static void shared_memory_appears_and_vanishes_in(struct patch_child *child)
+{
+    struct base_error error = {0};
+    struct held held;
+    struct patch_inject_data behind = {.size = PAGE};
+    int file = -1;
+    inject_into(&held, child->pid);
+    uint64_t address = room_near(&held, 3 * PAGE);
+    must(patch_inject_share_both(&held.inject, "tally", address, 2 * PAGE, PROT_READ, behind, &file, &error),
+         &error);
+    must(patch_inject_unmap(&held.inject, address, 3 * PAGE, &error), &error);
+    close(file);
+    release(&held);
+}
+
 static void signals_come_between(void **state)
 {
     (void)state;
@@ -309,8 +325,12 @@ static void signals_come_between(void **state)
         }
         _exit(0);
     }
-    while (waitpid(sender, NULL, WNOHANG) == 0)
+    unsigned descriptors = patch_child_descriptors(child.pid);
+    while (waitpid(sender, NULL, WNOHANG) == 0) {
         mappings_appear_and_vanish_in(&child, 1);
+        shared_memory_appears_and_vanishes_in(&child);
+        assert_int_equal(patch_child_descriptors(child.pid), descriptors);
+    }
     for (int i = 0; i < 5000 && atomic_load(&child.shared->signals) < 1500; i++)
         nap_us(1000);
     assert_int_equal(atomic_load(&child.shared->signals), 1500);
