@@ -170,8 +170,10 @@ static struct pending *around(struct setting *setting, uint64_t pc)
 static int move(struct setting *setting, pid_t tid, uint64_t pc, const struct pending *pending)
 {
     struct patch_agent_access *access = setting->access;
-    const struct patch_x86_64_entry entry = {PATCH_ENTRY, pending->length, pending->change.address,
-                                             pending->wrap->old};
+    const struct patch_x86_64_entry entry = {.kind = PATCH_ENTRY,
+                                             .length = pending->length,
+                                             .address = pending->change.address,
+                                             .old = pending->wrap->old};
     struct user_regs_struct registers;
     uint64_t body = patch_x86_64_entry_body_of(&entry, &pending->moved, pc);
     if (body == 0) {

@@ -260,7 +260,8 @@ static bool can_ring(const struct search *search, const struct code_function *fu
         if (search->functions.entries[function->first_entry + i].address != function->start)
             return false;
     size_t size = (size_t)(function->end - function->start);
-    *length = patch_x86_64_entry_length(bytes, size < available ? size : available, &reason);
+    *length = patch_x86_64_entry_length(bytes, size < available ? size : available, PATCH_X86_64_ENTRY_JUMP,
+                                        &reason);
     return *length && !is_entered(&search->instructions, function->start, function->start + *length - 1);
 }
 

@@ -64,6 +64,11 @@ enum patch_reason patch_hooks_one(const struct patch_draft *draft, uint32_t inde
 int patch_hooks_plan(struct patch_draft *draft, struct base_error *error);
 int patch_sites_plan(struct patch_draft *draft, struct base_error *error);
 
+/* Five bytes of padding behind functions below index `before` that a two-byte jump which ends at `next`, in function `index`,
+ * reaches; 0: none. Takes them. */
+#define PATCH_DRAFT_ISLAND 5
+uint64_t patch_draft_island(struct patch_draft *draft, uint32_t index, uint64_t next, uint32_t before);
+
 /* How many bytes of padding (nops, int3) lie between the end of function `index` and the next one, at an end that no
  * instruction runs over. 0: none that can be used. */
 size_t patch_draft_padding(const struct patch_draft *draft, uint32_t index);

@@ -207,7 +207,7 @@ static enum patch_reason plan_empty(const struct patch_draft *draft, uint64_t ad
     const uint8_t *bytes = code_text_at(&draft->survey->text, address, &available);
     if (bytes == NULL || !patch_x86_64_bell_fits(bytes, available))
         return PATCH_REASON_ENTRY_SHORT;
-    unsigned length = patch_x86_64_entry_length(bytes, available, &reason);
+    unsigned length = patch_x86_64_entry_length(bytes, available, PATCH_X86_64_ENTRY_JUMP, &reason);
     if (reason == PATCH_FINE && code_survey_entered(draft->survey, address, address + length))
         return PATCH_REASON_ENTRY_BRANCH;
     hook->length = (uint8_t)length;

@@ -5,7 +5,7 @@
 #include "patch_draft.h"
 #include "patch_x86_64_entry.h"
 
-#define JUMP_SIZE 5
+#define JUMP_SIZE PATCH_X86_64_ENTRY_JUMP
 
 /* A function whose address somebody may have, or that somebody enters by a site that stays as it is - not because of
  * its flags, which a hook would lose as well. */
@@ -31,7 +31,7 @@ static unsigned movable(const struct patch_draft *draft, uint32_t index, const u
 {
     const struct code_function *function = &draft->functions->items[index];
     uint64_t start = function->start;
-    unsigned length = patch_x86_64_entry_length(bytes, size, reason);
+    unsigned length = patch_x86_64_entry_length(bytes, size, JUMP_SIZE, reason);
     uint64_t end = start + (length > JUMP_SIZE ? length : JUMP_SIZE);
     if (has_entry_inside(draft, start, start + JUMP_SIZE) && start + JUMP_SIZE <= function->end)
         *reason = PATCH_REASON_ENTRY_SHARED;
@@ -74,6 +74,37 @@ enum patch_reason patch_hooks_one(const struct patch_draft *draft, uint32_t inde
     return reason;
 }
 
+/* Where five bytes cannot change: two, and an island in padding before or right behind the function. That behind later ones
+ * may still be theirs. */
+static enum patch_reason shorten(struct patch_draft *draft, uint32_t index, enum patch_reason reason,
+                                 struct patch_plan_hook *hook)
+{
+    const struct code_function *function = &draft->functions->items[index];
+    size_t available = 0, size = function->end - function->start;
+    const uint8_t *bytes = code_text_at(&draft->survey->text, function->start, &available), *padding;
+    enum patch_reason other;
+    if ((reason != PATCH_REASON_ENTRY_SHORT && reason != PATCH_REASON_ENTRY_BRANCH) ||
+        (draft->survey->items[index].facts & CODE_FACT_LOOPS_TO_START) != 0)
+        return reason;
+    unsigned length = patch_x86_64_entry_length(bytes, size < available ? size : available,
+                                                PATCH_X86_64_ENTRY_SHORT, &other);
+    uint64_t end = function->start + length, next = function->start + PATCH_X86_64_ENTRY_SHORT;
+    if (length == 0 || has_entry_inside(draft, function->start, end) ||
+        code_survey_entered(draft->survey, function->start, end))
+        return reason;
+    uint64_t island = patch_draft_island(draft, index, next, index + 1);
+    padding = island != 0 ? code_text_at(&draft->survey->text, island, &available) : NULL;
+    if (padding == NULL)
+        return reason;
+    hook->kind = PATCH_ENTRY_SHORT;
+    hook->length = (uint8_t)length;
+    hook->island = (int8_t)(island - next);
+    memset(hook->old, 0, sizeof hook->old);
+    memcpy(hook->old, bytes, length);
+    memcpy(hook->island_old, padding, sizeof hook->island_old);
+    return PATCH_FINE;
+}
+
 static void keep(struct patch_draft *draft, uint32_t index, const struct patch_plan_hook *hook)
 {
     const struct code_function *function = &draft->functions->items[index];
@@ -106,6 +137,7 @@ int patch_hooks_plan(struct patch_draft *draft, struct base_error *error)
         if (!base_array_room(draft->hooks, draft->hook_count, draft->hook_capacity))
             return base_fail(error, BASE_ENOMEM, "no memory for the plan of a program's calls");
         enum patch_reason reason = patch_hooks_one(draft, i, false, &hook);
+        reason = shorten(draft, i, reason, &hook);
         if (reason == PATCH_FINE)
             keep(draft, i, &hook);
         else if ((draft->of[i].facts & PATCH_FUNCTION_TAKEN) != 0)

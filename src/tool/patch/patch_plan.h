@@ -32,7 +32,7 @@
 
 #define PATCH_NONE          UINT32_MAX
 #define PATCH_PLAN_MAGIC    0x4e4c50594c4c4154u /* "TALLYPLN" */
-#define PATCH_PLAN_VERSION  8
+#define PATCH_PLAN_VERSION  9
 #define PATCH_PLAN_REASONS  64         /* numbers of reasons are below */
 #define PATCH_PLAN_HOOK_MAX 19         /* bytes that a hook moves: four, and one longest instruction */
 #define PATCH_PLAN_MOST     (1u << 26) /* functions, sites, hooks */
@@ -77,9 +77,12 @@ _Static_assert(sizeof(struct patch_plan_site) == 64, "stored");
 struct patch_plan_hook {
     uint64_t address;
     uint32_t function;
-    uint8_t kind, length; /* PATCH_ENTRY: moved bytes, of which five are replaced; PATCH_ENTRY_ENDBR: 4 */
-    uint8_t old[20];      /* `length` of them; ENDBR: 5 */
-    uint8_t zero[6];
+    uint8_t kind,
+        length;      /* PATCH_ENTRY: moved bytes, of which five are replaced; PATCH_ENTRY_SHORT: of which two
+                             are; PATCH_ENTRY_ENDBR: 4 */
+    uint8_t old[20]; /* `length` of them; ENDBR: 5 */
+    int8_t island;   /* SHORT: as the two-byte jump has it, patch_plan_hook_island */
+    uint8_t island_old[5];
 };
 _Static_assert(sizeof(struct patch_plan_hook) == 40, "stored");
 
@@ -135,6 +138,12 @@ static inline uint32_t patch_plan_hook_word(const struct patch_plan *plan, uint3
 static inline uint32_t patch_plan_words(const struct patch_plan *plan)
 {
     return plan->header->site_count + PATCH_HOOK_WORDS * plan->header->hook_count;
+}
+
+/* Of a SHORT hook: the image address of five bytes of padding. */
+static inline uint64_t patch_plan_hook_island(const struct patch_plan_hook *hook)
+{
+    return hook->address + 2 + (uint64_t)(int64_t)hook->island;
 }
 
 /* The function that holds an image address, or PATCH_NONE. */

@@ -3,6 +3,7 @@
 
 #include "base_search.h"
 #include "patch_plan.h"
+#include "patch_x86_64_entry.h"
 
 /* Takes `count` items of `size` bytes from the block; false when they are not there. */
 static bool take(const uint8_t **at, size_t *left, uint64_t count, size_t size, const void **items)
@@ -73,14 +74,23 @@ static bool sites_fine(const struct patch_plan *plan)
     return true;
 }
 
+static bool is_hook_fine(const struct patch_plan_hook *hook)
+{
+    if (hook->kind == PATCH_ENTRY_ENDBR)
+        return hook->length == 4;
+    unsigned least = hook->kind == PATCH_ENTRY         ? PATCH_X86_64_ENTRY_JUMP
+                     : hook->kind == PATCH_ENTRY_SHORT ? PATCH_X86_64_ENTRY_SHORT
+                                                       : UINT8_MAX;
+    return hook->length >= least && hook->length <= PATCH_PLAN_HOOK_MAX &&
+           (hook->kind == PATCH_ENTRY || hook->address >= 128);
+}
+
 static bool hooks_fine(const struct patch_plan *plan)
 {
     uint64_t end = 0;
     for (uint32_t i = 0; i < plan->header->hook_count; i++) {
         const struct patch_plan_hook *hook = &plan->hooks[i];
-        bool fits = hook->kind == PATCH_ENTRY ? hook->length >= 5 && hook->length <= PATCH_PLAN_HOOK_MAX
-                                              : hook->kind == PATCH_ENTRY_ENDBR && hook->length == 4;
-        if (!fits || hook->address < end || hook->address > UINT64_MAX - 32 ||
+        if (!is_hook_fine(hook) || hook->address < end || hook->address > UINT64_MAX - 32 ||
             hook->function >= plan->header->function_count || plan->functions[hook->function].hook != i ||
             plan->functions[hook->function].start != hook->address)
             return false;

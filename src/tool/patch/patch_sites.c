@@ -6,7 +6,6 @@
 #include "code_flags.h"
 #include "patch_draft.h"
 
-#define ISLAND_SIZE    5
 #define FORWARDER_MOST 8 /* instructions before its jump */
 #define GROUP_MOST     4 /* instructions before a short call that are tried */
 
@@ -95,21 +94,19 @@ static enum patch_reason check_direct(struct patch_draft *draft, const struct co
     return jump && !flags_dead(draft, site) ? PATCH_REASON_FLAGS_LIVE : PATCH_FINE;
 }
 
-/* Five bytes of padding that the two-byte jump reaches; 0: none. Takes them. */
-static uint64_t take_island(struct patch_draft *draft, const struct code_site *site)
+uint64_t patch_draft_island(struct patch_draft *draft, uint32_t index, uint64_t next, uint32_t before)
 {
-    uint64_t next = site->address + site->length, low = next - 128, high = next + 127;
-    uint32_t index = site->function;
+    uint64_t low = next - 128, high = next + 127;
     while (index > 0 && draft->functions->items[index - 1].end + 64 >= low)
         index--;
-    for (; index < draft->functions->count && draft->functions->items[index].end <= high; index++) {
+    for (; index < before && draft->functions->items[index].end <= high; index++) {
         struct patch_draft_function *of = &draft->of[index];
         uint64_t end = draft->functions->items[index].end, at = end + of->padding_used;
         if (at < low)
             at = low;
-        if (at > high || at + ISLAND_SIZE > end + patch_draft_padding(draft, index))
+        if (at > high || at + PATCH_DRAFT_ISLAND > end + patch_draft_padding(draft, index))
             continue;
-        of->padding_used = (uint8_t)(at + ISLAND_SIZE - end);
+        of->padding_used = (uint8_t)(at + PATCH_DRAFT_ISLAND - end);
         return at;
     }
     return 0;
@@ -135,10 +132,12 @@ static enum patch_reason plan_direct(struct patch_draft *draft, const struct cod
     if (!is_short)
         return PATCH_FINE;
     planned->kind = site->flow == CODE_JUMP ? PATCH_JUMP_SHORT : PATCH_BRANCH_SHORT;
-    planned->island = take_island(draft, site);
+    planned->island = patch_draft_island(draft, site->function, site->address + site->length,
+                                         (uint32_t)draft->functions->count);
     if (planned->island == 0)
         return PATCH_REASON_NO_ISLAND;
-    memcpy(planned->island_old, code_text_at(&draft->survey->text, planned->island, &available), ISLAND_SIZE);
+    memcpy(planned->island_old, code_text_at(&draft->survey->text, planned->island, &available),
+           PATCH_DRAFT_ISLAND);
     return PATCH_FINE;
 }
 

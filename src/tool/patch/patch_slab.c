@@ -166,7 +166,8 @@ static bool put_inlined(const struct patch_slab *slab, uint32_t index, uint32_t 
         patch_x86_64_code_jump(code, address + planned->length);
     } else {
         patch_slab_hook_bytes(slab, hook, bytes);
-        struct patch_x86_64_entry entry = {PATCH_ENTRY, planned->length, address, bytes};
+        struct patch_x86_64_entry entry = {
+            .kind = PATCH_ENTRY, .length = planned->length, .address = address, .old = bytes};
         patch_x86_64_entry_body(code, &entry, &unused);
     }
     return code->refused == PATCH_FINE;
@@ -177,11 +178,13 @@ static void measure_bodies(struct patch_slab *slab)
 {
     for (uint32_t i = 0; i < slab->plan->header->hook_count; i++) {
         const struct patch_plan_hook *planned = &slab->plan->hooks[i];
-        struct patch_x86_64_entry entry = {PATCH_ENTRY, planned->length, planned->address + slab->bias,
-                                           planned->old};
+        struct patch_x86_64_entry entry = {.kind = PATCH_ENTRY,
+                                           .length = planned->length,
+                                           .address = planned->address + slab->bias,
+                                           .old = planned->old};
         struct patch_x86_64_hook unused;
         struct patch_x86_64_code code;
-        if (planned->kind != PATCH_ENTRY || !wants_hook(slab, i))
+        if (planned->kind == PATCH_ENTRY_ENDBR || !wants_hook(slab, i))
             continue;
         patch_x86_64_code_begin(&code, slab->regions[0].address);
         patch_x86_64_entry_body(&code, &entry, &unused);
@@ -310,7 +313,7 @@ void patch_slab_hook_bytes(const struct patch_slab *slab, uint32_t index, uint8_
     const struct patch_plan *plan = slab->plan;
     const struct patch_plan_hook *hook = &plan->hooks[index];
     memcpy(bytes, hook->old, 20);
-    if (hook->kind != PATCH_ENTRY)
+    if (hook->kind == PATCH_ENTRY_ENDBR)
         return;
     for (uint32_t i = first_site_from(plan, hook->address);
          i < plan->header->site_count && plan->sites[i].address < hook->address + hook->length; i++) {
@@ -338,13 +341,31 @@ static struct patch_slab_region *region_for(struct patch_slab *slab, uint32_t ho
     return NULL;
 }
 
+/* What leads to the hook at `address`. Returns how many writes; 0: it is out of reach. */
+static unsigned lead_to_hook(const struct patch_slab *slab, uint32_t index,
+                             const struct patch_x86_64_entry *entry, uint64_t address,
+                             struct patch_write writes[2])
+{
+    const struct patch_plan_hook *hook = &slab->plan->hooks[index];
+    struct patch_write *first = &writes[0], *island = &writes[1];
+    *first = (struct patch_write){.site = PATCH_NONE, .hook = index, .address = entry->address};
+    first->length = (uint8_t)patch_x86_64_entry_site(entry, address, first->fresh);
+    memcpy(first->old, hook->old, first->length);
+    if (first->length == 0 || hook->kind != PATCH_ENTRY_SHORT)
+        return first->length != 0;
+    *island = (struct patch_write){
+        .site = PATCH_NONE, .hook = index, .address = entry->island, .length = sizeof hook->island_old};
+    memcpy(island->old, hook->island_old, sizeof hook->island_old);
+    return patch_x86_64_stub_island(entry->island, address, island->fresh) == PATCH_FINE ? 2 : 0;
+}
+
 static bool emit_hook(struct patch_slab *slab, uint32_t index)
 {
     const struct patch_plan_hook *hook = &slab->plan->hooks[index];
     struct patch_slab_region *region = region_for(slab, index);
     struct patch_x86_64_counter counter = counter_at(slab, patch_plan_hook_word(slab->plan, index));
     struct patch_x86_64_code code;
-    struct patch_write write = {.site = PATCH_NONE, .hook = index, .address = hook->address + slab->bias};
+    struct patch_write writes[2];
     uint8_t bytes[20];
     if (region == NULL) {
         refuse(slab, PATCH_REASON_OUT_OF_REACH);
@@ -352,18 +373,21 @@ static bool emit_hook(struct patch_slab *slab, uint32_t index)
     }
     size_t at = aligned(region->used, HOOK_ALIGN);
     patch_slab_hook_bytes(slab, index, bytes);
-    struct patch_x86_64_entry entry = {(enum patch_kind)hook->kind, hook->length, write.address, bytes};
+    struct patch_x86_64_entry entry = {.kind = (enum patch_kind)hook->kind,
+                                       .length = hook->length,
+                                       .address = hook->address + slab->bias,
+                                       .old = bytes,
+                                       .island = patch_plan_hook_island(hook) + slab->bias};
     patch_x86_64_code_begin(&code, region->address + at);
     patch_x86_64_entry_hook(&code, &entry, &counter, slab->recorder, &slab->hooks[index]);
-    write.length = (uint8_t)patch_x86_64_entry_site(&entry, code.address, write.fresh);
-    memcpy(write.old, hook->old, write.length);
-    if (code.refused != PATCH_FINE || write.length == 0 || !put_at(region, at, &code)) {
+    unsigned count = lead_to_hook(slab, index, &entry, code.address, writes);
+    if (code.refused != PATCH_FINE || count == 0 || !put_at(region, at, &code)) {
         refuse(slab, code.refused != PATCH_FINE ? code.refused : PATCH_REASON_OUT_OF_REACH);
         return true;
     }
     slab->entries[index] = code.address;
     region->used = at + code.size;
-    return add_write(slab, &write);
+    return add_write(slab, &writes[0]) && (count < 2 || add_write(slab, &writes[1]));
 }
 
 static void emit_recorder(struct patch_slab *slab)
@@ -388,7 +412,7 @@ static bool is_absorbed(const struct patch_slab *slab, const struct patch_plan_s
     if (hook == PATCH_NONE || slab->entries[hook] == 0)
         return false;
     const struct patch_plan_hook *planned = &slab->plan->hooks[hook];
-    return planned->kind == PATCH_ENTRY && site->address >= planned->address &&
+    return planned->kind != PATCH_ENTRY_ENDBR && site->address >= planned->address &&
            site->address < planned->address + planned->length;
 }
 
@@ -422,7 +446,7 @@ static bool is_ordered(const struct patch_write *writes, size_t count)
     return true;
 }
 
-/* Hooks' writes ascend, and so do those of sites, but for their islands: one list of both. */
+/* Hooks' writes ascend, and so do those of sites, but for islands: one list of both. */
 static bool write_sites(struct patch_slab *slab)
 {
     const struct patch_plan_header *header = slab->plan->header;
@@ -573,8 +597,10 @@ enum patch_slab_place patch_slab_place(const struct patch_slab *slab, uint64_t p
     if (write->hook == PATCH_NONE)
         return PATCH_SLAB_STEP;
     const struct patch_plan_hook *planned = &slab->plan->hooks[write->hook];
-    struct patch_x86_64_entry entry = {(enum patch_kind)planned->kind, planned->length, write->address,
-                                       planned->old};
+    struct patch_x86_64_entry entry = {.kind = (enum patch_kind)planned->kind,
+                                       .length = planned->length,
+                                       .address = planned->address + slab->bias,
+                                       .old = planned->old};
     *other = patch_x86_64_entry_body_of(&entry, &slab->hooks[write->hook], pc);
     return *other != 0 ? PATCH_SLAB_MOVED : PATCH_SLAB_STEP;
 }

@@ -186,8 +186,9 @@ static bool hook_frame(const struct patch_slab *slab, uint32_t index, uint64_t p
 {
     const struct patch_plan_hook *hook = &slab->plan->hooks[index];
     bool slow = pc >= slab->hooks[index].slow;
-    uint64_t body = hook->kind == PATCH_ENTRY ? slab->hooks[index].body : slab->hooks[index].slow - 5;
-    if (hook->kind == PATCH_ENTRY && pc >= body && !slow)
+    bool moved = hook->kind != PATCH_ENTRY_ENDBR;
+    uint64_t body = moved ? slab->hooks[index].body : slab->hooks[index].slow - 5;
+    if (moved && pc >= body && !slow)
         return body_frame(slab, index, body, pc, frame);
     *frame = (struct patch_slab_frame){.pc = hook->address + slab->bias, .kind = PATCH_FRAME_ENTRY};
     if (slow)
@@ -292,12 +293,22 @@ static uint64_t before_hook(const struct patch_slab *slab, uint64_t address)
     return past ? slab->plan->hooks[hook].address + slab->bias : address;
 }
 
+static bool hook_island_frame(const struct patch_slab *slab, uint32_t index, uint64_t pc,
+                              struct patch_slab_frame *frame)
+{
+    const struct patch_plan_hook *hook = &slab->plan->hooks[index];
+    *frame = (struct patch_slab_frame){.kind = PATCH_FRAME_ENTRY, .pc = hook->address + slab->bias};
+    return hook->kind == PATCH_ENTRY_SHORT && patch_plan_hook_island(hook) + slab->bias == pc;
+}
+
 /* The jump that was written into padding for a two-byte one. */
 static bool island_frame(const struct patch_slab *slab, uint64_t pc, struct patch_slab_frame *frame)
 {
     size_t at = base_search_below(slab->writes, slab->write_count, address, pc);
-    if (at == slab->write_count || slab->writes[at].address != pc || slab->writes[at].site == PATCH_NONE)
+    if (at == slab->write_count || slab->writes[at].address != pc)
         return false;
+    if (slab->writes[at].site == PATCH_NONE)
+        return hook_island_frame(slab, slab->writes[at].hook, pc, frame);
     uint32_t site = slab->writes[at].site;
     if (slab->plan->sites[site].island == 0 || slab->plan->sites[site].island + slab->bias != pc)
         return false;

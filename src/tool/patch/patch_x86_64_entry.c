@@ -7,7 +7,6 @@
 #include "patch_x86_64_entry.h"
 #include "patch_x86_64_move.h"
 
-#define JUMP_SIZE   5
 #define ENDBR_SIZE  4
 #define MULTIPLY    0x27d4eb2fu /* odd, below 2^31: imul sign-extends */
 #define HASH_SHIFT  20
@@ -58,26 +57,28 @@ static bool is_call(const uint8_t *bytes, size_t size)
            (in.flow == CODE_CALL || in.flow == CODE_CALL_INDIRECT);
 }
 
-unsigned patch_x86_64_entry_length(const uint8_t *bytes, size_t size, enum patch_reason *reason)
+unsigned patch_x86_64_entry_length(const uint8_t *bytes, size_t size, unsigned jump,
+                                   enum patch_reason *reason)
 {
     struct patch_x86_64_code scratch;
     unsigned at = 0;
-    while (at < JUMP_SIZE && at < size) {
+    while (at < jump && at < size) {
         patch_x86_64_code_begin(&scratch, 0x1000);
         /* Reach is not asked here: an address like any other, and only other refusals count. */
-        unsigned length = patch_x86_64_move(&scratch, bytes + at, size - at, 0x1000 + at, 0, 0x1001, 0x1005);
+        unsigned length =
+            patch_x86_64_move(&scratch, bytes + at, size - at, 0x1000 + at, 0, 0x1001, 0x1000 + jump);
         if (length == 0)
             break;
         /* Where it returns to must not be a byte of the jump. */
-        bool returns_here = at + length < JUMP_SIZE && is_call(bytes + at, length);
+        bool returns_here = at + length < jump && is_call(bytes + at, length);
         if (returns_here || (scratch.refused != PATCH_FINE && scratch.refused != PATCH_REASON_OUT_OF_REACH)) {
             *reason = PATCH_REASON_ENTRY_IMMOVABLE;
             return 0;
         }
         at += length;
     }
-    *reason = at < JUMP_SIZE ? PATCH_REASON_ENTRY_SHORT : PATCH_FINE;
-    return at < JUMP_SIZE ? 0 : at;
+    *reason = at < jump ? PATCH_REASON_ENTRY_SHORT : PATCH_FINE;
+    return at < jump ? 0 : at;
 }
 
 /* --- the hook: its quick part, the body, and behind them what is seldom gone through --- */
@@ -246,7 +247,7 @@ void patch_x86_64_entry_hook(struct patch_x86_64_code *code, const struct patch_
     if (counter->word + 8 * ((uint64_t)counter->index + PATCH_HOOK_WORDS) > INT32_MAX)
         patch_x86_64_code_refuse(code, PATCH_REASON_TOO_MANY);
     struct joints joints = put_quick(code, counter);
-    if (entry->kind == PATCH_ENTRY) {
+    if (entry->kind != PATCH_ENTRY_ENDBR) {
         patch_x86_64_entry_body(code, entry, hook);
     } else {
         *hook = (struct patch_x86_64_hook){.body = entry->address + ENDBR_SIZE};
@@ -261,20 +262,32 @@ void patch_x86_64_entry_hook(struct patch_x86_64_code *code, const struct patch_
 void patch_x86_64_entry_window(const struct patch_x86_64_entry *entry, uint64_t *low, uint64_t *high)
 {
     uint32_t top = (uint32_t)entry->old[ENDBR_SIZE] << 24;
-    *low = entry->address + JUMP_SIZE + (uint64_t)(int64_t)(int32_t)top;
+    *low = entry->address + PATCH_X86_64_ENTRY_JUMP + (uint64_t)(int64_t)(int32_t)top;
     *high = *low + 0xffffff;
+}
+
+static unsigned short_site(const struct patch_x86_64_entry *entry, uint8_t fresh[5])
+{
+    int64_t distance = (int64_t)(entry->island - (entry->address + PATCH_X86_64_ENTRY_SHORT));
+    if (distance < INT8_MIN || distance > INT8_MAX)
+        return 0;
+    fresh[0] = 0xeb;
+    fresh[1] = (uint8_t)distance;
+    return PATCH_X86_64_ENTRY_SHORT;
 }
 
 unsigned patch_x86_64_entry_site(const struct patch_x86_64_entry *entry, uint64_t hook, uint8_t fresh[5])
 {
     struct patch_x86_64_code code;
+    if (entry->kind == PATCH_ENTRY_SHORT)
+        return short_site(entry, fresh);
     patch_x86_64_code_begin(&code, entry->address);
     patch_x86_64_code_jump(&code, hook);
     if (code.refused != PATCH_FINE)
         return 0;
-    memcpy(fresh, code.bytes, JUMP_SIZE);
+    memcpy(fresh, code.bytes, PATCH_X86_64_ENTRY_JUMP);
     if (entry->kind == PATCH_ENTRY)
-        return JUMP_SIZE;
+        return PATCH_X86_64_ENTRY_JUMP;
     return fresh[ENDBR_SIZE] == entry->old[ENDBR_SIZE] ? ENDBR_SIZE : 0;
 }
 

@@ -24,6 +24,8 @@
  * ENDBR: a function that begins with endbr64 needs no moving. The jump's four lower bytes replace endbr64, and the byte
  * after it stays and is the displacement's top: the hook must lie in one window of 16 MiB. `body` is entry + 4, and a
  * thread or a branch may be anywhere.
+ * SHORT: where five bytes cannot change, because the function is shorter or loops back to one of them, a jump of two bytes
+ * leads to five bytes of padding, the *island*, and a jump there to the hook.
  * Otherwise the hook replaces at least five bytes. Refused are functions with a branch to any of them (also to
  * the start: a loop would count as calls), with another entry among them, or shorter than five bytes without padding. A
  * thread that stands on a boundary among them must be moved to the same instruction in the body before the bytes
@@ -39,10 +41,11 @@
 #define PATCH_X86_64_ENTRY_MOVED 8 /* instructions that may have to move: at most five */
 
 struct patch_x86_64_entry {
-    enum patch_kind kind; /* PATCH_ENTRY or PATCH_ENTRY_ENDBR */
+    enum patch_kind kind; /* PATCH_ENTRY, PATCH_ENTRY_ENDBR or PATCH_ENTRY_SHORT */
     uint8_t length;       /* replaced and moved bytes, whole instructions; ENDBR: 4 */
     uint64_t address;     /* run-time, of the function */
     const uint8_t *old;   /* `length` bytes; ENDBR: 5 */
+    uint64_t island;      /* run-time, of a SHORT one */
 };
 
 /* Where things came to lie. */
@@ -55,9 +58,13 @@ struct patch_x86_64_hook {
     uint8_t to[PATCH_X86_64_ENTRY_MOVED];   /* its offset from body */
 };
 
-/* How many bytes must move from the function at `bytes` (of which `size` belong to it or are padding behind it), or
- * 0 and the reason. */
-unsigned patch_x86_64_entry_length(const uint8_t *bytes, size_t size, enum patch_reason *reason);
+#define PATCH_X86_64_ENTRY_JUMP  5 /* bytes of the jump over a function's first ones */
+#define PATCH_X86_64_ENTRY_SHORT 2 /* of a SHORT one */
+
+/* How many bytes must move from the function at `bytes` (of which `size` belong to it or are padding behind it), so that a
+ * jump of `jump` bytes takes their place, or 0 and the reason. */
+unsigned patch_x86_64_entry_length(const uint8_t *bytes, size_t size, unsigned jump,
+                                   enum patch_reason *reason);
 
 /* Appends the hook to `code`. `recorder` is where patch_x86_64_entry_recorder's code lies; counter->index is the first of
  * the hook's PATCH_HOOK_WORDS words. */
@@ -69,7 +76,8 @@ void patch_x86_64_entry_hook(struct patch_x86_64_code *code, const struct patch_
 void patch_x86_64_entry_body(struct patch_x86_64_code *code, const struct patch_x86_64_entry *entry,
                              struct patch_x86_64_hook *hook);
 
-/* The bytes that lead to the hook: 5, of an ENDBR 4; returns how many, 0: out of reach. */
+/* The bytes that lead to the hook: 5, of an ENDBR 4, of a SHORT one 2, which lead to the island (patch_x86_64_stub_island
+ * gives its five); returns how many, 0: out of reach. */
 unsigned patch_x86_64_entry_site(const struct patch_x86_64_entry *entry, uint64_t hook, uint8_t fresh[5]);
 
 /* The window [*low, *high] of addresses where the hook of an ENDBR function can begin. */

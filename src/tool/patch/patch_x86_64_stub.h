@@ -43,6 +43,7 @@ enum patch_kind { /* stored in plans: numbers stay */
                   PATCH_ENTRY = 9, /* hooks: patch_x86_64_entry.h */
                   PATCH_ENTRY_ENDBR = 10,
                   PATCH_JUMP_GROUP = 11,
+                  PATCH_ENTRY_SHORT = 12,
                   PATCH_KIND_END
 };
 

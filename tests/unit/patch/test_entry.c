@@ -183,7 +183,7 @@ static void hooks_count_then_do_what_was_replaced(void **state)
 {
     (void)state;
     const uint8_t old[] = {0x55, 0x48, 0x89, 0xe5, 0x74, 0x10};
-    struct patch_x86_64_entry entry = {PATCH_ENTRY, sizeof old, 0x1000, old};
+    struct patch_x86_64_entry entry = {PATCH_ENTRY, sizeof old, 0x1000, old, 0};
     uint8_t fresh[5];
     for (int form = PATCH_PLAIN; form <= PATCH_LOCK; form++) {
         struct patch_x86_64_counter counter = counter_of(form);
@@ -221,7 +221,7 @@ static void loops_and_calls_move(void **state)
 {
     (void)state;
     const uint8_t old[] = {0xe2, 0x10, 0xe8, 0x01, 0x02, 0x03, 0x04};
-    struct patch_x86_64_entry entry = {PATCH_ENTRY, sizeof old, 0x7f0000001000, old};
+    struct patch_x86_64_entry entry = {PATCH_ENTRY, sizeof old, 0x7f0000001000, old, 0};
     struct patch_x86_64_counter counter = counter_of(PATCH_THREAD);
     struct patch_x86_64_code code;
     struct patch_x86_64_hook hook;
@@ -237,7 +237,7 @@ static void expect_length(const char *text, unsigned length, enum patch_reason r
     uint8_t bytes[32];
     enum patch_reason found;
     size_t size = patch_bytes_read(text, bytes, sizeof bytes);
-    assert_int_equal(patch_x86_64_entry_length(bytes, size, &found), length);
+    assert_int_equal(patch_x86_64_entry_length(bytes, size, PATCH_X86_64_ENTRY_JUMP, &found), length);
     assert_int_equal(found, reason);
 }
 

@@ -257,6 +257,47 @@ static void hooks_of_functions_whose_address_is_taken(void **state)
     }
 }
 
+/* Loops back to the second instruction, or no room for five bytes: two, and the first padding that they reach. */
+static void short_jumps_lead_to_hooks_over_islands(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        unsigned length;
+    } cases[] = {
+        {"48 29 fe 83 e9 20 7f fb c3    ; sub rsi, rdi; sub ecx, 32; jg -5", 3},
+        {"66 0f ef ed 83 ea 10 7f fb c3 ; pxor; sub edx, 16; jg -5", 4},
+        {"90 90 83 e9 20 7f fb c3       ; nop; nop; sub ecx, 32; jg -5", 2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct patch_plan plan;
+        plan_of(&plan, cases[i].text, NULL);
+        const struct patch_plan_hook *hook = &plan.hooks[0];
+        assert_int_equal(plan.header->hook_count, 1);
+        assert_int_equal(hook->address, TAKEN);
+        assert_int_equal(hook->kind, PATCH_ENTRY_SHORT);
+        assert_int_equal(hook->length, cases[i].length);
+        assert_int_equal(patch_plan_hook_island(hook), 0x10c8);
+        assert_memory_equal(hook->island_old, "\xcc\xcc\xcc\xcc\xcc", 5);
+        assert_int_equal(plan.header->reasons[PATCH_REASON_ENTRY_BRANCH], 0);
+        assert_true(plan.functions[TAKEN_INDEX].facts & PATCH_FUNCTION_COVERED);
+        patch_plan_free(&plan);
+    }
+}
+
+/* One island is not given to two: the short jump of the caller takes the next. */
+static void islands_of_hooks_are_taken(void **state)
+{
+    (void)state;
+    struct patch_plan plan;
+    plan_of(&plan, "48 29 fe 83 e9 20 7f fb c3 ; loops", "74 be c3 ; je taken");
+    assert_int_equal(patch_plan_hook_island(&plan.hooks[0]), 0x10c8);
+    assert_int_equal(plan.header->site_count, 1);
+    assert_int_equal(plan.sites[0].kind, PATCH_BRANCH_SHORT);
+    assert_true(plan.sites[0].island >= 0x1108);
+    patch_plan_free(&plan);
+}
+
 /* Whoever enters by a site that cannot be rewritten is seen by a hook: nothing of the function is lost. */
 static void unseen_ways_get_a_hook(void **state)
 {
@@ -338,6 +379,8 @@ int main(void)
         cmocka_unit_test(flags_of_targets),
         cmocka_unit_test(a_call_proves_an_entry),
         cmocka_unit_test(hooks_of_functions_whose_address_is_taken),
+        cmocka_unit_test(short_jumps_lead_to_hooks_over_islands),
+        cmocka_unit_test(islands_of_hooks_are_taken),
         cmocka_unit_test(unseen_ways_get_a_hook),
         cmocka_unit_test(functions_left_alone),
         cmocka_unit_test(named_strangers),
