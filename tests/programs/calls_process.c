@@ -8,6 +8,7 @@
  *   untraced COUNT  the same with CLONE_UNTRACED, which no tracer is told of
  *   thread COUNT    a thread that is not the first runs the image
  *   children COUNT  threads that fork and end at once, while others are born: the children go on alone
+ *   crowd COUNT     COUNT threads live together, and while they are born another one forks child after child
  *   leaf COUNT      works, in one process */
 #include <pthread.h>
 #include <sched.h>
@@ -206,6 +207,56 @@ static int mode_children(int count)
     return failed != 0;
 }
 
+static pthread_mutex_t door = PTHREAD_MUTEX_INITIALIZER;
+static int crowded;
+
+static void *waiting_thread(void *data)
+{
+    CALLS("*", "process_work", "", process_work(3));
+    pthread_mutex_lock(&door);
+    pthread_mutex_unlock(&door);
+    return data;
+}
+
+/* The number of children that did not end well. */
+static void *breeding_thread(void *data)
+{
+    int status, number = 0;
+
+    while (!__atomic_load_n(&crowded, __ATOMIC_ACQUIRE)) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            calls_reset();
+            CALLS("*", "process_work", "", process_work(10 + number));
+            calls_print();
+            _exit(0);
+        }
+        number++;
+        if (waitpid(pid, &status, 0) != pid || status != 0)
+            ++*(int *)data;
+    }
+    return NULL;
+}
+
+static int mode_crowd(int count)
+{
+    pthread_t breeder, *threads = calloc((size_t)count, sizeof *threads);
+    int failed = 0, born = 0;
+
+    pthread_mutex_lock(&door);
+    if (threads == NULL || pthread_create(&breeder, NULL, breeding_thread, &failed) != 0)
+        return 1;
+    while (born < count && pthread_create(&threads[born], NULL, waiting_thread, NULL) == 0)
+        born++;
+    __atomic_store_n(&crowded, 1, __ATOMIC_RELEASE);
+    pthread_join(breeder, NULL);
+    pthread_mutex_unlock(&door);
+    for (int i = 0; i < born; i++)
+        pthread_join(threads[i], NULL);
+    calls_print();
+    return failed != 0 || born < count;
+}
+
 static int mode_leaf(int count)
 {
     CALLS("*", "process_work", "", process_work(count));
@@ -237,5 +288,7 @@ int main(int argc, char **argv)
         return mode_thread(count);
     if (strcmp(mode, "children") == 0)
         return mode_children(count);
+    if (strcmp(mode, "crowd") == 0)
+        return mode_crowd(count);
     return strcmp(mode, "leaf") == 0 ? mode_leaf(count) : 2;
 }

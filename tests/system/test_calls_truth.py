@@ -67,6 +67,7 @@ process("memory", "5", False, 4)
 process("untraced", "5", False, 4)
 process("thread", "40", True)
 process("children", "30", True, 120)
+process("crowd", "60", True, 3)
 
 
 @tap.case

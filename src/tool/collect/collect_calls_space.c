@@ -497,6 +497,27 @@ static void move_block(const struct collect_calls_space *child, struct collect_c
     block->offset = memory ? memory->offset + (block->address - memory->address) : 0;
 }
 
+/* Blocks of threads are mapped while the process is held, and a child that was forked just before it is told of after it: it has
+ * them not, and its only thread counts in an older one. */
+static bool has_threads_alone(const struct collect_calls_space *space,
+                              const struct collect_calls_memory *memory)
+{
+    bool others = space->bell_words - memory->address < memory->size ||
+                  (space->gs_offset && space->fallback.address - memory->address < memory->size);
+    for (size_t i = 0; i < space->arena_count && !others; i++)
+        others = space->arenas[i].block.address - memory->address < memory->size;
+    return !others;
+}
+
+static void forget_missing_blocks(struct collect_calls_space *child)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < child->thread_count; i++)
+        if (collect_calls_space_memory_at(child, child->threads[i].block.address))
+            child->threads[kept++] = child->threads[i];
+    child->thread_count = kept;
+}
+
 /* Shared blocks that are in use begin again; those of threads are zeros, and are begun when they are given out: of all threads
  * only the one that forked lives on in the child. */
 static int begin_blocks(struct collect_calls_space *child, struct base_error *error)
@@ -526,14 +547,18 @@ static int replace_memories(const struct collect_calls_space *parent, struct col
                             struct collect_calls_space *child, struct base_error *error)
 {
     for (size_t i = 0; i < parent->memory_count; i++) {
+        struct base_error why = {0};
         struct collect_calls_memory memory = parent->memories[i];
         memory.offset = 0;
         int result = patch_trace_remap(&rig->helper, child->pid, memory.address, memory.size,
-                                       PROT_READ | PROT_WRITE, &memory.file, error);
+                                       PROT_READ | PROT_WRITE, &memory.file, &why);
+        if (result == BASE_EUSAGE && has_threads_alone(parent, &memory))
+            continue;
         if (result < 0)
-            return result;
+            return base_fail(error, result, "%s", why.text);
         child->memories[child->memory_count++] = memory;
     }
+    forget_missing_blocks(child);
     return begin_blocks(child, error);
 }
 
