@@ -5,11 +5,13 @@
 #include <string.h>
 
 #include "base_array.h"
+#include "elf_maps.h"
 #include "patch_target.h"
 #include "patch_x86_64_bell.h"
 
-#define PAGE  4096u
-#define REACH (1ull << 30) /* of the jump to the bell, and more */
+#define PAGE    4096u
+#define REACH   (1ull << 30)  /* of the jump to the bell, and more */
+#define STRETCH (16ull << 20) /* see lead_of */
 
 /* --- a bell --- */
 
@@ -111,6 +113,25 @@ static bool share_arena(struct collect_calls_space *space, uint64_t near)
     return space->bell_code != NULL;
 }
 
+/* The loader will map libraries right below the arena, and stubs fill it from its beginning: branches between the two are quickest
+ * where the addresses differ in the low 24 bits alone (collect_calls_build.c, place_patch). How many bytes it must be longer, so
+ * that it begins in the middle of such a stretch: `size` bytes end where the mappings around `near` begin. */
+static uint64_t lead_of(pid_t pid, uint64_t near, uint64_t size)
+{
+    struct elf_maps maps;
+    uint64_t end = near;
+    if (elf_maps_read(pid, &maps, NULL) < 0)
+        return 0;
+    for (size_t i = maps.count; i-- > 0;) {
+        const struct elf_mapping *mapping = &maps.items[i];
+        if (mapping->start < end && mapping->end + size + STRETCH <= end)
+            break;
+        end = mapping->start < end ? mapping->start : end;
+    }
+    elf_maps_free(&maps);
+    return (end - size - STRETCH / 2) % STRETCH;
+}
+
 static int map_bell(struct collect_calls_space *space, struct collect_calls_rig *rig, uint64_t near,
                     uint64_t code_ahead, struct base_error *error)
 {
@@ -122,6 +143,8 @@ static int map_bell(struct collect_calls_space *space, struct collect_calls_rig 
                                      .data = code_ahead ? COLLECT_CALLS_ARENA_DATA : PAGE};
     if (!code_ahead && share_arena(space, near))
         return BASE_OK;
+    if (code_ahead)
+        room.size += lead_of(space->pid, near, room.size + room.data);
     int result = collect_calls_space_both(space, rig, room, &code, &memory, error);
     if (result < 0)
         return result;
