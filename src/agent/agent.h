@@ -184,7 +184,8 @@ struct agent_amount agent_sample_amount(uint64_t size);
 
 /* --- agent_bell.c: requests to tally --- */
 
-/* Waits for the answer, at most control.patience_ms, if `wait`. */
+/* Waits for the answer, if `wait`: control.patience_ms after the last sign of life of tally's, WIRE_AGENT_PATIENCE_MOST times that in
+ * all. */
 void agent_bell_ring(enum wire_agent_request request, bool wait);
 
 #endif

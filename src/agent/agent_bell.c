@@ -27,13 +27,21 @@ static uint64_t now_ms(void)
     return (uint64_t)time[0] * 1000 + (uint64_t)time[1] / NS_OF_MS;
 }
 
-static bool wait_for_answer(const struct wire_agent_process *process, uint32_t sequence, uint64_t deadline)
+/* Tally's clock goes on while it lives, also when the answer takes it long: a large object, a busy machine. */
+static bool wait_for_answer(const struct wire_agent_process *process, uint32_t sequence)
 {
+    const struct wire_agent_control *control = agent_control();
+    uint64_t begun = now_ms(), alive = begun, clock = 0;
     for (;;) {
         uint32_t answered = __atomic_load_n(&process->answer_sequence, __ATOMIC_ACQUIRE);
         if ((int32_t)(answered - sequence) >= 0)
             return true;
-        if (now_ms() >= deadline || __atomic_load_n(&agent_control()->gone, __ATOMIC_RELAXED))
+        uint64_t now = now_ms(), seen = __atomic_load_n(&control->now_ns, __ATOMIC_RELAXED);
+        alive = seen != clock ? now : alive;
+        clock = seen;
+        if (now - alive >= control->patience_ms ||
+            now - begun >= (uint64_t)control->patience_ms * WIRE_AGENT_PATIENCE_MOST ||
+            __atomic_load_n(&control->gone, __ATOMIC_RELAXED))
             return false;
         wait_step(&process->answer_sequence, answered);
     }
@@ -51,7 +59,7 @@ void agent_bell_ring(enum wire_agent_request request, bool wait)
     uint32_t sequence = __atomic_add_fetch(&process->request_sequence, 1, __ATOMIC_RELEASE);
     __atomic_fetch_add(&control->bell, 1, __ATOMIC_RELEASE);
     wake(&control->bell);
-    if (wait && !wait_for_answer(process, sequence, now_ms() + control->patience_ms)) {
+    if (wait && !wait_for_answer(process, sequence)) {
         agent_lose(WIRE_AGENT_LOSS_NO_ANSWER);
         __atomic_store_n(&process->silent, 1, __ATOMIC_RELAXED);
     }

@@ -47,6 +47,8 @@
 #define WIRE_AGENT_BATCH      65536
 #define WIRE_AGENT_BATCH_PART 64
 #define WIRE_AGENT_SCALE      65536
+#define WIRE_AGENT_PATIENCE_MOST                                                                             \
+    10 /* times patience_ms that a request waits in all: as long as the bells of exact calls */
 
 /* One root per collector and group of threads. */
 enum wire_agent_collector {
@@ -80,7 +82,7 @@ struct wire_agent_control {
     uint64_t sample_seed;
     uint64_t now_ns; /* since the recording's start, written about every 10 ms: the agent reads no clock */
     uint32_t tally_pid;
-    uint32_t patience_ms; /* how long a request waits for its answer */
+    uint32_t patience_ms; /* how long a request waits for its answer while now_ns stands still */
     uint32_t bell;        /* futex (shared): +1 and woken with every request of any process */
     uint32_t gone;        /* tally stores 1 when it leaves: nobody waits any more */
 };

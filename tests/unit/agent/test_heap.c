@@ -636,6 +636,41 @@ static void *answer_once(void *argument)
     return NULL;
 }
 
+/* Gives signs of life; answers after so many milliseconds, or when nobody waits any more. */
+static void *answer_late(void *ms)
+{
+    for (unsigned i = 0; i < *(unsigned *)ms && !__atomic_load_n(&rig.process->silent, __ATOMIC_RELAXED);
+         i++) {
+        usleep(1000);
+        __atomic_fetch_add(&rig.control->now_ns, 1000000, __ATOMIC_RELAXED);
+    }
+    __atomic_store_n(&rig.process->answer_sequence, rig.process->request_sequence, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+/* Who lives is waited for longer, but not for ever. */
+static void test_a_late_answer(void **state)
+{
+    (void)state;
+    void (*ring)(void) =
+        (void (*)(void))(uintptr_t)agent_rig_hook(&rig, "agent_entry_objects", (void *)bell_body);
+    unsigned late = 4000;
+    pthread_t tally;
+    rig.control->patience_ms = 3000;
+    assert_int_equal(pthread_create(&tally, NULL, answer_late, &late), 0);
+    ring();
+    assert_int_equal(loss(WIRE_AGENT_LOSS_NO_ANSWER), 0);
+    assert_int_equal(rig.process->answer_sequence, 1);
+    pthread_join(tally, NULL);
+    late = UINT32_MAX;
+    rig.control->patience_ms = 20; /* 200 in all */
+    assert_int_equal(pthread_create(&tally, NULL, answer_late, &late), 0);
+    ring();
+    assert_int_equal(loss(WIRE_AGENT_LOSS_NO_ANSWER), 1);
+    assert_int_equal(rig.process->silent, 1);
+    pthread_join(tally, NULL);
+}
+
 static void test_bell(void **state)
 {
     (void)state;
@@ -932,6 +967,7 @@ int main(void)
         TEST(test_fork_left_alone),
         TEST(test_leaving),
         TEST(test_bell),
+        TEST(test_a_late_answer),
         TEST(test_exec_that_fails),
         TEST(test_deep_stacks),
         TEST(test_full_tables),
