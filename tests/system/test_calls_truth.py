@@ -146,6 +146,15 @@ def gs_is_the_programs_own(context):
     context.equal(calls.other_lines(profile.output), ["wrong 0 0"], "what the program found at gs")
 
 
+@tap.case
+def functions_without_room_for_a_hook(context):
+    """Alone and with a second thread: hooks over islands, and a function behind one that stays whole."""
+    profile = calls.counted(context, [context.program("calls_loops"), "30000"])
+    calls.check(context, profile, least=4)
+    names = {name for name, in profile.rows("select function from uncovered where function like 'loops_%'")}
+    context.equal(names, set(), "functions with calls that are not counted")
+
+
 # --- choosing ---
 
 @tap.case
