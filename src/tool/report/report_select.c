@@ -242,8 +242,12 @@ static int no_such_cpu(const uint8_t *present, const char *wanted, struct base_e
             base_text_addf(&list, "-%zu", last);
         cpu = last;
     }
-    base_fail(error, BASE_EUSAGE, "no samples on CPU %s; this profile has some on %s", wanted,
-              list.length ? base_text_string(&list) : "none");
+    if (list.length)
+        base_fail(error, BASE_EUSAGE, "no samples on CPU %s; this profile has some on %s", wanted,
+                  base_text_string(&list));
+    else
+        base_fail(error, BASE_EUSAGE, "no samples on CPU %s: of nothing in this profile the CPU is known",
+                  wanted);
     base_text_free(&list);
     return BASE_EUSAGE;
 }
