@@ -1,22 +1,17 @@
 #include "report_counted.h"
 
-#include <string.h>
-
 #include "report_text.h"
 
 /* False: there is no such counter. */
 static bool sum_of(const struct profile *profile, const char *name, int64_t *sum)
 {
-    uint32_t counter = 1;
-    while (counter < profile->counter_count &&
-           strcmp(profile_text(profile, profile->counters[counter].name), name) != 0)
-        counter++;
+    uint32_t counter = profile_counter_named(profile, name);
     *sum = 0;
-    for (size_t i = 0; i < profile->cell_count && counter < profile->counter_count; i++)
+    for (size_t i = 0; counter && i < profile->cell_count; i++)
         if (profile->cells[i].counter == counter &&
             __builtin_add_overflow(*sum, profile->cells[i].value, sum))
             *sum = INT64_MAX;
-    return counter < profile->counter_count;
+    return counter != 0;
 }
 
 void report_counted_throws(struct base_text *out, const struct profile *profile)

@@ -68,6 +68,7 @@ static const struct {
     {WIRE_LOSS_AGENT_NO_PROGRESS, "allocation's stack ended without progress",
      "allocations' stacks ended without progress"},
     {WIRE_LOSS_AGENT_TOO_DEEP, "allocation's stack too deep", "allocations' stacks too deep"},
+    {WIRE_LOSS_AGENT_MAPPINGS, "mapping miscounted", "mappings miscounted"},
 };
 
 /* What this version knows of a number; a later one may have written others. */
