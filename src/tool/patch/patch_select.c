@@ -10,7 +10,7 @@
 static const char *const excluded[] = {
     "libc.so.*",     "libc-*.so",    "ld-linux*.so.*",  "ld-*.so",         "ld-musl-*",
     "libm.so.*",     "libm-*.so",    "libpthread.so.*", "libpthread-*.so", "libc.musl*",
-    "libstdc++.so*", "libgcc_s.so*", "linux-vdso*",     "[vdso]",
+    "libstdc++.so*", "libgcc_s.so*", "linux-vdso*",
 };
 
 static bool matches(const char *name, const char *const *globs, size_t count)
