@@ -1,8 +1,9 @@
 /* collect_calls_leave.h - taking our memory out of a process, when nothing can lead there any more.
  *
  * The text has been put back before, so nobody new comes in. Threads that stand in our code are stepped out of it; gs bases
- * become 0; then no thread's pc may lie in our code, and no word on a stack lead to code of ours (a signal frame holds a pc): most
- * of what is reserved for code stays zeros, and a number that leads there is no pc. Where somebody is left after some
+ * become 0; then no thread's pc may lie in our code, and no word on a stack lead to code of ours (a signal frame holds a pc). Most
+ * of what is reserved for code stays zeros, and a number that leads there is no pc; nor are return addresses that our own hooks
+ * left behind. Where somebody is left after some
  * attempts, the memory stays, inert, and its size is told.
  * Context: tool, one thread. */
 #ifndef COLLECT_CALLS_LEAVE_H

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -369,6 +370,79 @@ static void a_number_keeps_no_memory(void **state)
     finish(pid);
 }
 
+enum { INNER_ENTRY = 0x2ea, INNER_CALL = 0x300, INNER_RETURN = INNER_CALL + 5, INNER = 0x340 };
+
+/* What hooks do: a call within our code, here with no register that leads there. Behind it the thread turns on the spot. */
+static void put_inner_call(void)
+{
+    static const uint8_t clear[INNER_CALL - INNER_ENTRY] = {
+        0x31, 0xc0, 0x31, 0xc9, 0x31, 0xd2, 0x31, 0xf6, 0x31, 0xff,              /* xor eax, eax ... edi */
+        0x45, 0x31, 0xc0, 0x45, 0x31, 0xc9, 0x45, 0x31, 0xd2, 0x45, 0x31, 0xdb}; /* r8d ... r11d */
+    uint8_t call[] = {0xe8, 0, 0, 0, 0, 0xeb, 0xfe}, leaf[] = {0xc3};
+    memcpy((void *)(uintptr_t)(shared->code + INNER_ENTRY), clear, sizeof clear);
+    write_displacement(call + 1, INNER_CALL + 1, INNER);
+    memcpy((void *)(uintptr_t)(shared->code + INNER_CALL), call, sizeof call);
+    memcpy((void *)(uintptr_t)(shared->code + INNER), leaf, sizeof leaf);
+}
+
+static void live_after_hooks(void)
+{
+    volatile uint64_t words[64];
+    map_files();
+    put_inner_call();
+    change_text();
+    for (size_t i = 0; i < 64; i++)
+        words[i] = shared->code + INNER_RETURN;
+    atomic_store(&shared->ready, 1);
+    live();
+    if (words[63] != words[0])
+        atomic_fetch_add(&shared->wrong, 1);
+}
+
+static void what_hooks_left_on_a_stack_keeps_no_memory(void **state)
+{
+    struct collect_calls_cleaned cleaned;
+    (void)state;
+    pid_t pid = start(live_after_hooks);
+    assert_int_equal(collect_calls_clean_process(pid, &cleaned, NULL), BASE_OK);
+    assert_int_equal(cleaned.mappings, 2);
+    assert_int_equal(cleaned.bytes_left, 0);
+    assert_int_equal(mappings_of(pid, "tally"), 0);
+    finish(pid);
+}
+
+static void live_in_a_handler(int signal)
+{
+    (void)signal;
+    atomic_store(&shared->ready, 1);
+    live();
+    _exit(0);
+}
+
+/* Stopped just behind the call, it will come back there. */
+static void live_interrupted(void)
+{
+    const struct itimerval soon = {.it_value.tv_usec = 1000};
+    map_files();
+    put_inner_call();
+    change_text();
+    signal(SIGALRM, live_in_a_handler);
+    setitimer(ITIMER_REAL, &soon, NULL);
+    ((void (*)(void))(uintptr_t)(shared->code + INNER_ENTRY))();
+}
+
+static void memory_stays_for_who_was_interrupted_there(void **state)
+{
+    struct collect_calls_cleaned cleaned;
+    (void)state;
+    pid_t pid = start(live_interrupted);
+    assert_int_equal(collect_calls_clean_process(pid, &cleaned, NULL), BASE_OK);
+    assert_int_equal(cleaned.mappings, 2);
+    assert_int_equal(cleaned.bytes_left, 2 * OURS);
+    assert_int_equal(mappings_of(pid, "tally"), 2);
+    finish(pid);
+}
+
 static void who_is_gone_is_an_error(void **state)
 {
     struct collect_calls_cleaned cleaned;
@@ -408,6 +482,8 @@ int main(void)
         cmocka_unit_test(a_process_without_us_is_left_alone),
         cmocka_unit_test(memory_stays_for_whoever_comes_back),
         cmocka_unit_test(a_number_keeps_no_memory),
+        cmocka_unit_test(what_hooks_left_on_a_stack_keeps_no_memory),
+        cmocka_unit_test(memory_stays_for_who_was_interrupted_there),
         cmocka_unit_test(who_is_gone_is_an_error),
         cmocka_unit_test(who_is_followed_is_left_alone),
     };
