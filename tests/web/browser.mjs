@@ -116,6 +116,7 @@ const steps = {
     }, of);
   },
   async axe() {
+    await page.evaluate(() => Promise.all(document.getAnimations().map((one) => one.finished))); // colours on their way are not the page's
     await page.evaluate(axe);
     const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
     return found.violations.map((it) => `${it.id}: ${it.help}: ${it.nodes.slice(0, 3).map((node) => node.html.slice(0, 160)).join(" | ")}`);
