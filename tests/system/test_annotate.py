@@ -237,16 +237,16 @@ FAR = """#include <stdlib.h>
 volatile long sum;
 static void spin(long turns)
 {
-    for (long i = 0; i < turns; i++)
-        sum += i;
+    for (long i = 0; i < turns; i++) sum += i;
+    for (long i = 0; i < turns; i++) sum -= i;
 #line 5000
-    for (long i = 0; i < turns; i++)
-        sum -= i;
+    for (long i = 0; i < turns; i++) sum += i;
+    for (long i = 0; i < turns; i++) sum -= i;
 }
 #line 11
 int main(int count, char **words)
 {
-    spin(count > 1 ? atol(words[1]) : 200000000);
+    spin(count > 1 ? atol(words[1]) : 100000000);
 }
 """
 
