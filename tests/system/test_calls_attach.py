@@ -41,8 +41,12 @@ def come_and_go(context, process, pid, source, rounds=None):
         if process.poll() is not None:
             break
         context.equal(result.status, 0, f"status of round {number} ({result.text()})")
-        calls.is_untouched(context, pid, f"after round {number}")
-        found.append(mapping_count(pid))
+        try:
+            calls.is_untouched(context, pid, f"after round {number}")
+            found.append(mapping_count(pid))
+        except ProcessLookupError:  # it ends while it is looked at
+            process.wait(timeout=60)
+            break
         done += 1
         if context.failures:
             break
