@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base_search.h"
 #include "cfi.h"
 #include "collect_calls_crew.h"
 #include "collect_calls_export.h"
@@ -193,15 +194,8 @@ static int list_slots(struct collect_calls_image *image)
 
 size_t collect_calls_image_slot(const struct collect_calls_image *image, uint64_t slot)
 {
-    size_t low = 0, high = image->slot_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (image->slots[middle] < slot)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < image->slot_count && image->slots[low] == slot ? low : SIZE_MAX;
+    size_t at = base_search_count(image->slots, image->slot_count, sizeof slot, 0, slot, false);
+    return at < image->slot_count && image->slots[at] == slot ? at : SIZE_MAX;
 }
 
 /* Jumps that end in an image that is not counted, by the file their symbol's version is demanded of. What else might be there

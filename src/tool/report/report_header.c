@@ -362,7 +362,7 @@ static void add_stops(struct flow *flow, struct base_text *part)
 }
 
 /* How counters were kept, how long it took to put them in place, and what they took of the target's memory. A locked increment
- * costs about 5 ns on one thread, more where several meet (measured for the forms of stubs that there are). */
+ * costs more than a plain one, most where several threads meet. */
 static void add_counters(struct flow *flow, struct base_text *part)
 {
     const struct report_context *context = flow->context;
