@@ -87,6 +87,22 @@ def finish(process, seconds=30):
     return Result(process.returncode, output or b"", errors or b"")
 
 
+def visits(context, program, options, rounds=8):
+    """(profile, pid) of each of several short recordings of a test program that waits on its standard input: nothing of ours stays
+    in it after any, and it ends well."""
+    process = start(context, [context.program(program), "wait"], stdin=subprocess.PIPE)
+    time.sleep(0.1)
+    for number in range(rounds):
+        output = context.path(f"visit-{number}")
+        result = run(context, [context.tally, "record", *options, "-o", output, "--duration", "0.3", "-p", str(process.pid)])
+        context.equal(result.status, 0, f"status of recording ({result.text()})")
+        yield Profile(context, output), process.pid
+        with open(f"/proc/{process.pid}/maps", encoding="utf-8") as file:
+            context.equal([line for line in file if "tally" in line], [], "memory left in the program")
+    process.stdin.close()
+    context.equal(process.wait(60), 0, "its status")
+
+
 def as_nobody():
     """Options for subprocess that make a child an unprivileged user."""
 

@@ -327,12 +327,12 @@ static void live_inside(void)
     ((void (*)(void (*)(void)))(uintptr_t)shared->code)(rest);
 }
 
-static void memory_stays_for_whoever_comes_back(void **state)
+/* The text is put back, the memory stays. */
+static void expect_kept(void (*child)(void))
 {
     struct collect_calls_cleaned cleaned;
     static uint8_t after[SIZE], expected[SIZE];
-    (void)state;
-    pid_t pid = start(live_inside);
+    pid_t pid = start(child);
     assert_int_equal(collect_calls_clean_process(pid, &cleaned, NULL), BASE_OK);
     assert_int_equal(cleaned.mappings, 2);
     assert_int_equal(cleaned.bytes_left, 2 * OURS);
@@ -340,6 +340,23 @@ static void memory_stays_for_whoever_comes_back(void **state)
     read_child(pid, after);
     expect_text(expected);
     compare_text(after, expected);
+    finish(pid);
+}
+
+static void memory_stays_for_whoever_comes_back(void **state)
+{
+    (void)state;
+    expect_kept(live_inside);
+}
+
+static void expect_gone(void (*child)(void))
+{
+    struct collect_calls_cleaned cleaned;
+    pid_t pid = start(child);
+    assert_int_equal(collect_calls_clean_process(pid, &cleaned, NULL), BASE_OK);
+    assert_int_equal(cleaned.mappings, 2);
+    assert_int_equal(cleaned.bytes_left, 0);
+    assert_int_equal(mappings_of(pid, "tally"), 0);
     finish(pid);
 }
 
@@ -360,14 +377,8 @@ static void live_with_numbers(void)
 
 static void a_number_keeps_no_memory(void **state)
 {
-    struct collect_calls_cleaned cleaned;
     (void)state;
-    pid_t pid = start(live_with_numbers);
-    assert_int_equal(collect_calls_clean_process(pid, &cleaned, NULL), BASE_OK);
-    assert_int_equal(cleaned.mappings, 2);
-    assert_int_equal(cleaned.bytes_left, 0);
-    assert_int_equal(mappings_of(pid, "tally"), 0);
-    finish(pid);
+    expect_gone(live_with_numbers);
 }
 
 enum { INNER_ENTRY = 0x2ea, INNER_CALL = 0x300, INNER_RETURN = INNER_CALL + 5, INNER = 0x340 };
@@ -401,14 +412,8 @@ static void live_after_hooks(void)
 
 static void what_hooks_left_on_a_stack_keeps_no_memory(void **state)
 {
-    struct collect_calls_cleaned cleaned;
     (void)state;
-    pid_t pid = start(live_after_hooks);
-    assert_int_equal(collect_calls_clean_process(pid, &cleaned, NULL), BASE_OK);
-    assert_int_equal(cleaned.mappings, 2);
-    assert_int_equal(cleaned.bytes_left, 0);
-    assert_int_equal(mappings_of(pid, "tally"), 0);
-    finish(pid);
+    expect_gone(live_after_hooks);
 }
 
 static void live_in_a_handler(int signal)
@@ -433,14 +438,8 @@ static void live_interrupted(void)
 
 static void memory_stays_for_who_was_interrupted_there(void **state)
 {
-    struct collect_calls_cleaned cleaned;
     (void)state;
-    pid_t pid = start(live_interrupted);
-    assert_int_equal(collect_calls_clean_process(pid, &cleaned, NULL), BASE_OK);
-    assert_int_equal(cleaned.mappings, 2);
-    assert_int_equal(cleaned.bytes_left, 2 * OURS);
-    assert_int_equal(mappings_of(pid, "tally"), 2);
-    finish(pid);
+    expect_kept(live_interrupted);
 }
 
 static void who_is_gone_is_an_error(void **state)
