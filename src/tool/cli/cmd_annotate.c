@@ -1,6 +1,5 @@
 /* tally annotate: one function, line by line or instruction by instruction. */
 #include <stddef.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base_terminal.h"

@@ -12,11 +12,9 @@
  *                     stops too; a SIGCONT (fg) wakes both
  *   SIGCHLD           the target stopped or ended                       -
  */
-#include <errno.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -417,21 +415,19 @@ static void draw_line(struct recorder *recorder, const char *text)
     dprintf(STDERR_FILENO, "\r%-*.*s", STATUS_COLUMNS, STATUS_COLUMNS, text);
 }
 
-static uint64_t lost_stacks(const struct profile *profile)
+/* By the losses from `first` to `last`; frames that were found by frame pointer are not lost. */
+static uint64_t lost_between(const struct profile *profile, unsigned first, unsigned last)
 {
     uint64_t lost = 0;
-    for (unsigned reason = WIRE_LOSS_STACK_CUT; reason <= WIRE_LOSS_TOO_DEEP; reason++)
-        lost += reason == WIRE_LOSS_FRAME_POINTER ? 0 : profile->losses[reason];
+    for (unsigned reason = first; reason <= last; reason++)
+        if (reason != WIRE_LOSS_FRAME_POINTER && reason != WIRE_LOSS_AGENT_FRAME_POINTER)
+            lost += profile->losses[reason];
     return lost;
 }
 
-/* The same of allocations. */
-static uint64_t lost_allocation_stacks(const struct profile *profile)
+static uint64_t lost_stacks(const struct profile *profile)
 {
-    uint64_t lost = 0;
-    for (unsigned reason = WIRE_LOSS_AGENT_NO_ROWS; reason <= WIRE_LOSS_AGENT_TOO_DEEP; reason++)
-        lost += reason == WIRE_LOSS_AGENT_FRAME_POINTER ? 0 : profile->losses[reason];
-    return lost;
+    return lost_between(profile, WIRE_LOSS_STACK_CUT, WIRE_LOSS_TOO_DEEP);
 }
 
 static double own_percent(const struct collect_status *status)
@@ -642,7 +638,8 @@ static void say_counted(const struct profile *profile)
 
 static void say_lost(const struct profile *profile, const struct collect_status *status)
 {
-    uint64_t stacks = lost_stacks(profile), allocations = lost_allocation_stacks(profile);
+    uint64_t stacks = lost_stacks(profile);
+    uint64_t allocations = lost_between(profile, WIRE_LOSS_AGENT_NO_ROWS, WIRE_LOSS_AGENT_TOO_DEEP);
     if (status->lost || stacks)
         cli_say("lost: %llu samples dropped, %llu of %llu stacks incomplete (tally report --losses)",
                 (unsigned long long)status->lost, (unsigned long long)stacks,

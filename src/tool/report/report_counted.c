@@ -1,5 +1,6 @@
 #include "report_counted.h"
 
+#include "report_select.h"
 #include "report_text.h"
 
 /* False: there is no such counter. */
@@ -8,9 +9,8 @@ static bool sum_of(const struct profile *profile, const char *name, int64_t *sum
     uint32_t counter = profile_counter_named(profile, name);
     *sum = 0;
     for (size_t i = 0; counter && i < profile->cell_count; i++)
-        if (profile->cells[i].counter == counter &&
-            __builtin_add_overflow(*sum, profile->cells[i].value, sum))
-            *sum = INT64_MAX;
+        if (profile->cells[i].counter == counter)
+            report_select_combine(false, sum, profile->cells[i].value);
     return counter != 0;
 }
 

@@ -280,10 +280,10 @@ static void add_sums(struct coverage *self, struct base_text *words)
     if (indirect.found)
         base_text_addf(words, " Of all calls that were counted, %.1f %% were indirect.",
                        100 * (double)indirect.counted / (double)indirect.found);
-    if (nameless.counted)
+    if (nameless.counted) {
         add_part(words, &nameless, " Not known is whom ", " of ", "calls went to");
-    if (nameless.counted)
         base_text_add(words, ": the table of edges has them as (unknown).");
+    }
 }
 
 /* What there is to say without figures. */
