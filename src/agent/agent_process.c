@@ -34,8 +34,9 @@ static void copy_modules(struct wire_agent_process *child, const struct wire_age
             to[i] = from[i];
     } while (__atomic_load_n(&parent->generation, __ATOMIC_ACQUIRE) - generation > 1);
     child->module_count[generation & 1] = count;
-    child->layer_count = parent->layer_count;
-    child->layers_known = parent->layers_known;
+    child->layers_known =
+        __atomic_load_n(&parent->layers_known, __ATOMIC_ACQUIRE); /* written after the number */
+    child->layer_count = __atomic_load_n(&parent->layer_count, __ATOMIC_ACQUIRE);
     for (unsigned i = 0; i < WIRE_AGENT_LAYERS; i++)
         child->layers[i] = parent->layers[i];
     __atomic_store_n(&child->generation, generation, __ATOMIC_RELEASE);

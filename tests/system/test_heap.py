@@ -338,4 +338,15 @@ def refused(context):
 
 
 
+@tap.case
+def left_out_of_core_dumps(context):
+    """For a dump the kernel would make every page of our files, hundreds of GB of holes."""
+    command = ["sh", "-c", "cat /proc/self/smaps; true"]
+    result = tally.record(context, command, ["--heap", "--calls", "--no-time"])
+    parts = re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", result.output.decode(), flags=re.MULTILINE)
+    ours = [part for part in parts if "/memfd:tally" in part]
+    context.check(ours, "nothing of ours is there")
+    context.equal([part.splitlines()[0] for part in ours if not re.search(r"^VmFlags:.* dd\b", part, re.MULTILINE)], [], "would be dumped")
+
+
 tap.run()

@@ -72,6 +72,8 @@ static bool map(struct collect_agent_file *file, int how)
 {
     void *bytes = mmap(NULL, file->size, PROT_READ | PROT_WRITE, how | MAP_NORESERVE, file->file, 0);
     file->bytes = bytes == MAP_FAILED ? NULL : bytes;
+    if (file->bytes) /* as in the target: a dump would make every page */
+        madvise(file->bytes, file->size, MADV_DONTDUMP);
     return file->bytes;
 }
 

@@ -351,8 +351,16 @@ static int map(struct patch_inject *inject, uint64_t address, uint64_t size, int
                              offset};
     int64_t answer;
     int result = call(inject, "mmap", SYS_mmap, arguments, &answer, error);
-    if (result < 0 || (uint64_t)answer == address)
+    if (result < 0)
         return result;
+    if ((uint64_t)answer == address) {
+        /* Our files are mostly holes: for a core dump of the target the kernel would make every page of them. Where it may not be
+         * asked for, things are as without. */
+        if (file >= 0)
+            patch_inject_call(inject, "madvise", SYS_madvise, (uint64_t[6]){address, size, MADV_DONTDUMP},
+                              &answer, NULL);
+        return BASE_OK;
+    }
     /* Kernels before 4.17 take the address as a wish. */
     patch_inject_unmap(inject, (uint64_t)answer, size, NULL);
     return base_fail(error, BASE_EBUSY, "the memory at 0x%llx of process %d is not free",
