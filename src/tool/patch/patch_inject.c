@@ -375,11 +375,25 @@ int patch_inject_map(struct patch_inject *inject, uint64_t address, uint64_t siz
 
 /* --- shared memory --- */
 
-/* The name must stand in the target's memory during the call: below the red zone of the thread's stack, where nothing lives,
- * and what stood there is put back. */
-static int create_file(struct patch_inject *inject, const char *name, int64_t *file, struct base_error *error)
+static int close_there(struct patch_inject *inject, int64_t file, struct base_error *error)
 {
-    struct user_regs_struct registers;
+    int64_t answer;
+    int result = BASE_OK;
+    for (int i = 0; i < TRIES; i++) {
+        result = call(inject, "close", SYS_close, (uint64_t[6]){(uint64_t)file}, &answer,
+                      i + 1 < TRIES ? NULL : error);
+        if (result == BASE_OK)
+            break;
+    }
+    return result;
+}
+
+/* The name must stand in the target's memory during the call: below the red zone of the thread's stack, where nothing lives,
+ * and what stood there is put back; unless a signal came before the call (*moved), whose frame lies there now. */
+static int try_create_file(struct patch_inject *inject, const char *name, int64_t *file, bool *moved,
+                           struct base_error *error)
+{
+    struct user_regs_struct registers, after;
     char before[NAME_MAX_], text[NAME_MAX_] = "";
     snprintf(text, sizeof text, "%s", name);
     int result = patch_stop_read(inject->stop, inject->tid, &registers, error);
@@ -393,9 +407,27 @@ static int create_file(struct patch_inject *inject, const char *name, int64_t *f
         return result;
     result = call(inject, "memfd_create", SYS_memfd_create,
                   (uint64_t[6]){at, MFD_CLOEXEC | MFD_ALLOW_SEALING}, file, error);
-    for (int i = 0; i < TRIES && patch_memory_write(inject->memory, at, before, sizeof before, NULL) < 0; i++)
-        ;
+    *moved =
+        patch_stop_read(inject->stop, inject->tid, &after, NULL) == BASE_OK && after.rsp != registers.rsp;
+    for (int i = 0; !*moved && i < TRIES; i++)
+        if (patch_memory_write(inject->memory, at, before, sizeof before, NULL) == BASE_OK)
+            break;
     return result;
+}
+
+/* A file that was made while the thread moved has what name there was: another one is made, below its new place. */
+static int create_file(struct patch_inject *inject, const char *name, int64_t *file, struct base_error *error)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        bool moved = false;
+        int result = try_create_file(inject, name, file, &moved, error);
+        if (!moved)
+            return result;
+        if (result == BASE_OK && (result = close_there(inject, *file, error)) < 0)
+            return result;
+    }
+    return base_fail(error, BASE_EBUSY, "process %d receives signals so fast that nothing comes between them",
+                     inject->stop->pid);
 }
 
 static int open_outside(const struct patch_inject *inject, int64_t file, uint64_t size,
@@ -412,19 +444,6 @@ static int open_outside(const struct patch_inject *inject, int64_t file, uint64_
     int number = errno;
     close(ours);
     return base_fail_errno(error, number, "%llu bytes of shared memory", (unsigned long long)size);
-}
-
-static int close_there(struct patch_inject *inject, int64_t file, struct base_error *error)
-{
-    int64_t answer;
-    int result = BASE_OK;
-    for (int i = 0; i < TRIES; i++) {
-        result = call(inject, "close", SYS_close, (uint64_t[6]){(uint64_t)file}, &answer,
-                      i + 1 < TRIES ? NULL : error);
-        if (result == BASE_OK)
-            break;
-    }
-    return result;
 }
 
 /* What is to be mapped of one file. */

@@ -296,6 +296,20 @@ static void blocked_threads_lend_themselves(void **state)
     assert_int_equal(patch_child_finish(&child), 0);
 }
 
+/* Mappings of a file of ours, by the name that was wished for. */
+static unsigned ours_in(pid_t pid)
+{
+    char path[64], line[512];
+    unsigned count = 0;
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+    FILE *maps = fopen(path, "re");
+    while (maps && fgets(line, sizeof line, maps))
+        count += strstr(line, "/memfd:tally (deleted)") != NULL;
+    assert_non_null(maps);
+    fclose(maps);
+    return count;
+}
+
 /* Several calls in one go, with signals between them. */
 static void shared_memory_appears_and_vanishes_in(struct patch_child *child)
 {
@@ -307,6 +321,7 @@ static void shared_memory_appears_and_vanishes_in(struct patch_child *child)
     uint64_t address = room_near(&held, 3 * PAGE);
     must(patch_inject_share_both(&held.inject, "tally", address, 2 * PAGE, PROT_READ, behind, &file, &error),
          &error);
+    assert_int_equal(ours_in(child->pid), 2);
     must(patch_inject_unmap(&held.inject, address, 3 * PAGE, &error), &error);
     close(file);
     release(&held);
