@@ -39,6 +39,18 @@ export interface ProfileData {
   tree: { up: number[]; function: number[] };
   cells: { counter: number[]; thread: number[]; branch: number[]; value: number[]; samples: number[] };
   edges: { caller: number[]; callee: number[]; thread: number[]; kind: number[]; calls: number[] };
+  timeline: TimelineData | null;
+}
+
+/** How many samples of a thread were at a branch in one step of time; by counter, thread, step, branch. Step n is from n * step_ns
+ *  to (n + 1) * step_ns after the recording began. Steps and branches are differences to the slot before. */
+export interface TimelineData {
+  step_ns: number;
+  counter: number[];
+  thread: number[];
+  step: number[];
+  branch: number[];
+  samples: number[];
 }
 
 export interface Figure {

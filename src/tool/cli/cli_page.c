@@ -38,6 +38,7 @@ void cli_page_free(struct cli_page *page)
     free(page->documents);
     report_select_free(&page->part);
     profile_free(page->against);
+    export_timeline_free(&page->timeline);
     *page = (struct cli_page){0};
 }
 
@@ -217,6 +218,9 @@ int cli_page_build(struct cli_page *page, const struct profile *profile, const s
 {
     *page = (struct cli_page){0};
     int code = build(page, profile, options, wish, error);
+    if (code >= 0)
+        code = export_timeline_read(&page->timeline, options->file, profile, export, EXPORT_TIMELINE_SLOTS,
+                                    error);
     if (code < 0) {
         cli_page_free(page);
         return code;
@@ -227,5 +231,6 @@ int cli_page_build(struct cli_page *page, const struct profile *profile, const s
     export->against_file = wish->against;
     export->against_part = (struct export_part){page->part.threads, page->part.images, page->part.cpus};
     export->against_counter = options->counter ? page->part.counter : 0;
+    export->timeline = &page->timeline;
     return BASE_OK;
 }

@@ -11,6 +11,7 @@
 #include "base_error.h"
 #include "cli_profile.h"
 #include "export.h"
+#include "export_timeline.h"
 #include "report.h"
 #include "report_select.h"
 
@@ -43,6 +44,7 @@ struct cli_page {
     size_t count, capacity;
     struct profile *against;
     struct report_selection part; /* of `against` */
+    struct export_timeline timeline;
 };
 
 /* `options` has the filters, which hold for the earlier profile too, and the name of the file. Puts what it makes into `export`,

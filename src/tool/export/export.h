@@ -61,6 +61,7 @@ struct export_options {
     const char *against_file;
     struct export_part against_part; /* of it; its threads, images and counters have other numbers */
     uint16_t against_counter;
+    const struct export_timeline *timeline; /* NULL, or when samples were taken (export_timeline.h) */
 };
 
 /* Was the page there when this program was built? Without it EXPORT_HTML fails. */

@@ -1,12 +1,13 @@
 /* export_html_data.c - a profile as columns of JSON: what is one record in the model is one array a member here, which packs
  * better and is read without an object a record. Numbers that grow are written as differences.
  *
- * Cells of one branch, thread and counter are one; CPUs are not told apart. */
+ * Cells of one branch, thread and counter are one; CPUs are not told apart. So are slots of the timeline. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base_array.h"
 #include "export_html.h"
+#include "export_timeline.h"
 #include "export_tree.h"
 
 struct sum { /* one cell of the page */
@@ -25,6 +26,7 @@ struct data {
     size_t sum_count;
     size_t *edges; /* those to write */
     size_t edge_count;
+    struct export_timeline timeline; /* whose nodes are branches here */
 };
 
 /* --- gathering --- */
@@ -94,6 +96,32 @@ static bool gather_edges(struct data *data)
         data->edges[data->edge_count++] = i;
     }
     return true;
+}
+
+/* Slots of what the tree leaves out are none; those of nodes that look alike become one. */
+static bool gather_slots(struct data *data)
+{
+    const struct export_timeline *timeline = data->options->timeline;
+    const struct profile *profile = data->profile;
+    if (!timeline || !timeline->count)
+        return true;
+    uint32_t *branches = calloc(profile->node_count, sizeof *branches); /* by node: no thread stands apart */
+    data->timeline.step_ns = timeline->step_ns;
+    data->timeline.slots = calloc(timeline->count, sizeof *data->timeline.slots);
+    bool done = branches && data->timeline.slots;
+    for (size_t i = 0; done && i < profile->cell_count; i++)
+        if (data->tree.leaf[i])
+            branches[profile->cells[i].node] = data->tree.leaf[i];
+    for (size_t i = 0; done && i < timeline->count; i++) {
+        struct export_slot slot = timeline->slots[i];
+        slot.node = branches[slot.node];
+        if (slot.node)
+            data->timeline.slots[data->timeline.count++] = slot;
+    }
+    free(branches);
+    if (done)
+        export_timeline_sort(&data->timeline);
+    return done;
 }
 
 /* --- writing --- */
@@ -310,6 +338,37 @@ static void write_edges(struct data *data)
     column(data, "calls", false);
     for (size_t i = 0; i < data->edge_count; i++)
         number(data, i, edges[data->edges[i]].calls);
+    text(data, "]},\n");
+}
+
+/* Steps and branches as differences to the slot before. */
+static void write_timeline(struct data *data)
+{
+    const struct export_timeline *timeline = &data->timeline;
+    const struct export_slot *slots = timeline->slots;
+    text(data, "\"timeline\":");
+    if (!timeline->count) {
+        text(data, "null}\n");
+        return;
+    }
+    text(data, "{\"step_ns\":");
+    export_output_unsigned(data->output, timeline->step_ns);
+    text(data, ",\n");
+    column(data, "counter", true);
+    for (size_t i = 0; i < timeline->count; i++)
+        number(data, i, slots[i].counter);
+    column(data, "thread", false);
+    for (size_t i = 0; i < timeline->count; i++)
+        number(data, i, slots[i].thread);
+    column(data, "step", false);
+    for (size_t i = 0; i < timeline->count; i++)
+        signed_number(data, i, (int64_t)slots[i].step - (i ? (int64_t)slots[i - 1].step : 0));
+    column(data, "branch", false);
+    for (size_t i = 0; i < timeline->count; i++)
+        signed_number(data, i, (int64_t)slots[i].node - (i ? (int64_t)slots[i - 1].node : 0));
+    column(data, "samples", false);
+    for (size_t i = 0; i < timeline->count; i++)
+        number(data, i, slots[i].samples);
     text(data, "]}}\n");
 }
 
@@ -329,6 +388,7 @@ static void write_all(struct data *data)
     write_tree(data);
     write_cells(data);
     write_edges(data);
+    write_timeline(data);
 }
 
 bool export_html_data(struct export_output *output, const struct profile *profile,
@@ -338,11 +398,12 @@ bool export_html_data(struct export_output *output, const struct profile *profil
     data.tree = (struct export_tree){.frames = &data.frames, .apart = EXPORT_TOGETHER, .marks = true};
     bool done = export_frames_init(&data.frames, profile, EXPORT_DETAIL_INLINES) &&
                 export_tree_build(&data.tree, options) && gather_sums(&data) && gather_edges(&data) &&
-                export_frames_write_names(&data.frames, EXPORT_ESCAPE_JSON, false);
+                gather_slots(&data) && export_frames_write_names(&data.frames, EXPORT_ESCAPE_JSON, false);
     if (done)
         write_all(&data);
     free(data.sums);
     free(data.edges);
+    export_timeline_free(&data.timeline);
     export_tree_free(&data.tree);
     export_frames_free(&data.frames);
     return done;

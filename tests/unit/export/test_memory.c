@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "export.h"
+#include "export_timeline.h"
 #include "failing.h"
 #include "sample_profile.h"
 
@@ -45,6 +46,9 @@ static const struct export_options forms[] = {
     {.format = EXPORT_HTML}, /* the last one: a build without npm has none */
 };
 static const struct export_document document = {.name = "flat", .bytes = "{}", .length = 2};
+static struct export_slot slots[] = {{0, 1, 1, 1, 2}, {7, 1, 2, 1, 1}};
+static const struct export_timeline timeline = {.step_ns = 125000, .slots = slots, .count = 2};
+
 static size_t form_count(void)
 {
     return sizeof forms / sizeof *forms - !export_has_page();
@@ -60,6 +64,7 @@ static int write_to(const struct profile *profile, size_t form, struct kept *kep
         options.document_count = 1;
         options.against = profile;
         options.against_file = "before.out";
+        options.timeline = &timeline;
     }
     kept->length = 0;
     return export_profile(profile, &options, keep, kept, error);

@@ -1,0 +1,126 @@
+/* export_timeline.c - samples are counted in slots while they are read, so that memory holds slots and not samples: whenever twice
+ * as many are there as may stay, those of one place are put together, and if that was not enough, steps become
+ * twice as long. */
+#include "export_timeline.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "base_array.h"
+#include "export_tree.h"
+#include "profile_timeline.h"
+
+static int by_place(const void *left, const void *right)
+{
+    const struct export_slot *a = left, *b = right;
+    if (a->counter != b->counter)
+        return a->counter < b->counter ? -1 : 1;
+    if (a->thread != b->thread)
+        return a->thread < b->thread ? -1 : 1;
+    if (a->step != b->step)
+        return a->step < b->step ? -1 : 1;
+    return (a->node > b->node) - (a->node < b->node);
+}
+
+void export_timeline_sort(struct export_timeline *timeline)
+{
+    struct export_slot *slots = timeline->slots;
+    size_t kept = 0;
+    if (timeline->count)
+        qsort(slots, timeline->count, sizeof *slots, by_place);
+    for (size_t i = 0; i < timeline->count; i++)
+        if (kept && !by_place(&slots[kept - 1], &slots[i]) &&
+            slots[i].samples <= UINT32_MAX - slots[kept - 1].samples)
+            slots[kept - 1].samples += slots[i].samples;
+        else
+            slots[kept++] = slots[i];
+    timeline->count = kept;
+}
+
+void export_timeline_free(struct export_timeline *timeline)
+{
+    free(timeline->slots);
+    *timeline = (struct export_timeline){0};
+}
+
+/* --- reading --- */
+
+struct timeline_filling {
+    struct export_timeline *timeline;
+    const struct profile *profile;
+    const struct export_options *options;
+    size_t most;
+    bool no_memory;
+};
+
+static void lengthen(struct export_timeline *timeline)
+{
+    timeline->step_ns *= 2;
+    for (size_t i = 0; i < timeline->count; i++)
+        timeline->slots[i].step /= 2;
+}
+
+static bool is_one_step(const struct export_timeline *timeline)
+{
+    for (size_t i = 0; i < timeline->count; i++)
+        if (timeline->slots[i].step)
+            return false;
+    return true;
+}
+
+/* Down to `most`; no further than to one step, in which a slot is a node of a thread. */
+static void reduce(struct timeline_filling *filling)
+{
+    struct export_timeline *timeline = filling->timeline;
+    export_timeline_sort(timeline);
+    while (timeline->count > filling->most && !is_one_step(timeline)) {
+        lengthen(timeline);
+        export_timeline_sort(timeline);
+    }
+}
+
+/* The file may have grown since the profile was loaded: what is newer is left out. */
+static bool is_taken(const struct timeline_filling *filling, const struct profile_timeline_sample *sample)
+{
+    const struct profile *profile = filling->profile;
+    struct profile_cell cell = {
+        .node = sample->node, .thread = sample->thread, .cpu = sample->cpu, .counter = sample->counter};
+    return sample->node < profile->node_count && sample->thread < profile->thread_count &&
+           sample->counter < profile->counter_count && export_tree_takes(profile, filling->options, &cell);
+}
+
+static bool fill(void *context, const struct profile_timeline_sample *sample)
+{
+    struct timeline_filling *filling = context;
+    struct export_timeline *timeline = filling->timeline;
+    if (!is_taken(filling, sample))
+        return true;
+    while (sample->time_ns / timeline->step_ns > UINT32_MAX)
+        lengthen(timeline);
+    if (!base_array_room(timeline->slots, timeline->count, timeline->capacity)) {
+        filling->no_memory = true;
+        return false;
+    }
+    timeline->slots[timeline->count++] =
+        (struct export_slot){.step = (uint32_t)(sample->time_ns / timeline->step_ns),
+                             .thread = sample->thread,
+                             .node = sample->node,
+                             .counter = sample->counter,
+                             .samples = 1};
+    if (timeline->count == timeline->capacity && timeline->count > 2 * filling->most)
+        reduce(filling);
+    return true;
+}
+
+int export_timeline_read(struct export_timeline *timeline, const char *path, const struct profile *profile,
+                         const struct export_options *options, size_t most, struct base_error *error)
+{
+    struct timeline_filling filling = {timeline, profile, options, most, false};
+    *timeline = (struct export_timeline){.step_ns = EXPORT_TIMELINE_STEP_NS};
+    int code = profile_timeline_each(path, fill, &filling, error);
+    if (filling.no_memory)
+        return base_fail(error, BASE_ENOMEM, "out of memory for the timeline");
+    if (code >= 0)
+        reduce(&filling);
+    return code;
+}
