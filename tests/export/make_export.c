@@ -5,9 +5,11 @@
  *   hostile.tally  names with everything that some format uses for itself
  *   empty.tally    nothing at all
  *   odd.tally      one that counts what the others sample
+ *   timed.tally    with a timeline: three threads at 1000 Hz, one of which waits from 20 to 30 ms
  *   left.tally, right.tally  two recordings of one program that share counters, images and functions, but not all
  *
- * make_export FOLDER NODES - large.tally, a tree of so many nodes from 50 samples each: for figures of speed. */
+ * make_export FOLDER NODES [TIMES] - large.tally, a tree of so many nodes from 174 samples each: for figures of speed. With TIMES,
+ * instead, from so many samples, a third of a millisecond apart, on a timeline. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,6 +178,42 @@ static void fill_plain(struct profile *profile)
     profile_lose(profile, WIRE_LOSS_STACK_CUT, 5);
 }
 
+/* --- timed --- */
+
+/* Samples of one stack, a millisecond apart, from `first_us` on. */
+static void put_times(struct profile *profile, uint32_t thread, uint16_t cpu, uint64_t first_us,
+                      unsigned count, const uint32_t *stack, size_t depth)
+{
+    uint16_t counter = (uint16_t)profile_counter_named(profile, "time.cpu");
+    uint32_t node = profile_stack(profile, stack, NULL, depth);
+    for (unsigned i = 0; i < count; i++) {
+        profile_count(profile, node, thread, cpu, counter, 1000000, 1);
+        profile_timeline_add(profile, (first_us + i * 1000) * 1000, thread, node, cpu, counter);
+    }
+}
+
+#define PUT_TIMES(thread, cpu, first_us, count, ...)                                                         \
+    put_times(profile, thread, cpu, first_us, count, (const uint32_t[]){__VA_ARGS__},                        \
+              sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
+
+static void fill_timed(struct profile *profile)
+{
+    profile_counter(profile, "time.cpu", "ns", false, PROFILE_SUM);
+    uint16_t heap = (uint16_t)profile_counter(profile, "heap.bytes", "bytes", true, PROFILE_SUM);
+    uint32_t shop = add_process(profile, 100, "shop"), child = add_process(profile, 101, "shop");
+    uint32_t one = add_thread(profile, shop, 100, "shop"), two = add_thread(profile, shop, 102, "sorter"),
+             other = add_thread(profile, child, 101, "shop");
+    struct places p = add_places(profile, shop);
+    PUT_TIMES(one, 0, 0, 10, p.start, p.main, p.loop, p.direct, p.leaf);
+    PUT_TIMES(one, 0, 10000, 10, p.start, p.main, p.loop, p.direct);
+    PUT_TIMES(one, 1, 30000, 10, p.start, p.main_late, p.odd, p.even, p.odd, p.even, p.leaf);
+    PUT_TIMES(two, 1, 5500, 20, p.start, p.main, p.generated);
+    PUT_TIMES(other, PROFILE_NO_CPU, 12250, 3, p.start, p.main, p.loop, p.kernel);
+    PUT(one, heap, 64, 9, p.start, p.main, p.loop);
+    add_edge(profile, p.main, profile->addresses[p.main].image, 0x1200, "serve(Request const&)", one,
+             PROFILE_CALL_DIRECT, 12);
+}
+
 /* --- hostile --- */
 
 static const char *const hostile[] = {
@@ -279,7 +317,18 @@ static void add_code(struct profile *profile, uint32_t *places, uint64_t *state)
     }
 }
 
-static void fill_large(struct profile *profile, uint32_t nodes)
+static void put_large(struct profile *profile, uint16_t counter, const uint32_t *threads, uint32_t times,
+                      uint64_t *state)
+{
+    for (uint32_t i = 0; i < times; i++) {
+        uint32_t node = 1 + (uint32_t)(next_random(state) % (profile->node_count - 1)),
+                 thread = threads[i % THREADS];
+        profile_count(profile, node, thread, (uint16_t)(i % 3), counter, 1001001, 1);
+        profile_timeline_add(profile, i * UINT64_C(333333), thread, node, (uint16_t)(i % 3), counter);
+    }
+}
+
+static void fill_large(struct profile *profile, uint32_t nodes, uint32_t times)
 {
     uint32_t *places = calloc(PLACES, sizeof *places), threads[THREADS];
     uint64_t state = 42;
@@ -294,10 +343,11 @@ static void fill_large(struct profile *profile, uint32_t nodes)
         uint32_t node = profile->node_count > 1 ? (uint32_t)(next_random(&state) % profile->node_count) : 0;
         for (uint64_t frames = 1 + next_random(&state) % 6; frames-- && profile->live_nodes < nodes;)
             node = profile_node(profile, node, places[next_random(&state) % PLACES], 0);
-        for (int i = 0; i < 2; i++)
+        for (int i = 0; i < 2 && !times; i++)
             profile_count(profile, node, threads[next_random(&state) % THREADS], (uint16_t)(i * 3), cpu,
                           1001001 * 87, 87);
     }
+    put_large(profile, cpu, threads, times, &state);
     free(places);
 }
 
@@ -308,13 +358,18 @@ int main(int argc, char **argv)
     struct profile *profile = profile_new();
     if (argc > 2) {
         describe(profile, "big", "1763700000", "999");
-        fill_large(profile, (uint32_t)strtoul(argv[2], NULL, 10));
+        fill_large(profile, (uint32_t)strtoul(argv[2], NULL, 10),
+                   argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 0);
         write_profile(argv[1], "large", profile);
         return 0;
     }
     describe(profile, "testbed", "1763700000", "999");
     fill_plain(profile);
     write_profile(argv[1], "plain", profile);
+    profile = profile_new();
+    describe(profile, "testbed", "1763700000", "1000");
+    fill_timed(profile);
+    write_profile(argv[1], "timed", profile);
     profile = profile_new();
     fill_hostile(profile);
     write_profile(argv[1], "hostile", profile);

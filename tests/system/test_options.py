@@ -144,10 +144,19 @@ def bounded_tree(context):
 
 @tap.case
 def timeline(context):
-    """The file stays readable, and the figures are the same views."""
-    profile = tally.recorded(context, [context.program("shares"), "--seconds", "0.5"], ["--timeline"])
-    context.check("share_60" in profile.functions(), "share_60 is not in the profile")
-    profile.report()
+    """Every sample is in it, of children and of folded stacks too; it is only ever as large as it may be, and what is left out of it
+    is counted."""
+    for options, seconds, full in ((["--timeline"], 0.5, False), (["--timeline=4k", "-F", "2000"], 2, True)):
+        command = ["/bin/sh", "-c", f"{context.program('shares')} --seconds {seconds}; :"]
+        profile = tally.recorded(context, command, options)
+        context.check("share_60" in profile.functions(), "share_60 is not in the profile")
+        profile.report()
+        (all_,), = profile.rows("select sum(samples) from data_cells")
+        (entries, size), = profile.rows("select sum(entries), sum(length(bytes)) from data_timeline where fold = 0")
+        left = profile.losses().get(47, 0)
+        context.equal(entries + left, all_, f"samples with {options}")
+        context.equal(left > 0, full, f"{left} samples left out with {options}, {size} bytes")
+        context.check(f"timeline: {entries} samples" in profile.errors, profile.errors)
 
 
 @tap.case

@@ -57,7 +57,8 @@
       "frames of allocations found by frame pointer, for want of call-frame information")                    \
     X(44, AGENT_NO_PROGRESS, "allocations with stacks cut: the next frame was not above the last one")       \
     X(45, AGENT_TOO_DEEP, "allocations with stacks cut: more frames than the agent keeps")                   \
-    X(46, AGENT_MAPPINGS, "mappings that are not counted, or still count though they were unmapped")
+    X(46, AGENT_MAPPINGS, "mappings that are not counted, or still count though they were unmapped")         \
+    X(47, TIMELINE_FULL, "samples left out of the timeline, which had reached its size (--timeline=BYTES)")
 
 enum wire_loss {
 #define X(number, name, text) WIRE_LOSS_##name = number,

@@ -39,6 +39,7 @@ enum {
     STATUS_COLUMNS = 78,
     HEAP_SAMPLE_BYTES = 512 << 10,
     MEGABYTE = 1 << 20,
+    TIMELINE_BYTES = 256 << 20,
     RATE_HZ = 999
 };
 
@@ -55,8 +56,9 @@ struct record_wish {
     int time_kind; /* 0 cpu, 1 user */
     int stacks;    /* enum collect_stacks */
     int overhead;  /* enum profile_heap_overhead */
-    bool system, kernel, follow, timeline, debuginfod, verbose, calls, no_time, heap, throws;
+    bool system, kernel, follow, debuginfod, verbose, calls, no_time, heap, throws;
     uint64_t heap_sample_bytes, agent_memory;
+    uint64_t timeline_bytes; /* 0: no timeline */
     struct record_globs call_names, call_images;
     struct cli_pids pids;
 };
@@ -119,6 +121,18 @@ static int read_heap(const struct base_option *option, const char *argument, voi
     int result = base_options_read_size(argument + 7, &wish->heap_sample_bytes, error);
     if (result == BASE_OK && (wish->heap_sample_bytes < 16 || wish->heap_sample_bytes > UINT64_C(1) << 40))
         return base_fail(error, BASE_EUSAGE, "%s is no number of bytes from 16 to 1024G", argument + 7);
+    return result;
+}
+
+static int read_timeline(const struct base_option *option, const char *argument, void *target,
+                         struct base_error *error)
+{
+    struct record_wish *wish = target;
+    (void)option;
+    wish->timeline_bytes = TIMELINE_BYTES;
+    int result = argument ? base_options_read_size(argument, &wish->timeline_bytes, error) : BASE_OK;
+    if (result == BASE_OK && (wish->timeline_bytes < 4096 || wish->timeline_bytes > UINT64_C(1) << 40))
+        return base_fail(error, BASE_EUSAGE, "%s is no number of bytes from 4k to 1024G", argument);
     return result;
 }
 
@@ -226,9 +240,13 @@ static const struct base_option options[] = {
      .help =
          "what a sample keeps: the whole stack (the default), one address, or nothing but thread and CPU"},
     {.name = "timeline",
-     .kind = BASE_OPTION_FLAG,
-     .offset = offsetof(struct record_wish, timeline),
-     .help = "keep time, thread and stack of each sample, compressed"},
+     .kind = BASE_OPTION_CALL,
+     .argument = "BYTES",
+     .optional = true,
+     .handler = read_timeline,
+     .help =
+         "keep when each sample was, and of which thread and stack, until that takes so many bytes of the "
+         "file (default 256M)"},
     {.kind = BASE_OPTION_HEADING, .help = "The profile"},
     {.name = "output",
      .letter = 'o',
@@ -277,13 +295,13 @@ static const struct base_options_command record_command = {
 /* The first option given that is only about samples of time; NULL: none. */
 static const char *option_of_time(const struct record_wish *wish)
 {
-    return wish->rate_hz > 0 ? "-F"
-           : wish->time_kind ? "--time=user"
-           : wish->kernel    ? "--kernel"
-           : wish->stacks    ? "--stacks"
-           : wish->timeline  ? "--timeline"
-           : wish->cpus      ? "--cpu"
-                             : NULL;
+    return wish->rate_hz > 0      ? "-F"
+           : wish->time_kind      ? "--time=user"
+           : wish->kernel         ? "--kernel"
+           : wish->stacks         ? "--stacks"
+           : wish->timeline_bytes ? "--timeline"
+           : wish->cpus           ? "--cpu"
+                                  : NULL;
 }
 
 static int check_wish(const struct record_wish *wish, int words, struct base_error *error)
@@ -379,7 +397,7 @@ static struct collect_options session_options(const struct record_wish *wish,
         .user_only = wish->time_kind == 1,
         .kernel_frames = wish->kernel,
         .follow = wish->follow,
-        .timeline = wish->timeline,
+        .timeline_bytes = wish->timeline_bytes,
         .debuginfod = wish->debuginfod,
         .cpus = wish->cpus,
         .max_nodes = (uint32_t)wish->max_nodes,
@@ -623,6 +641,19 @@ static void say_heap(const struct profile *profile, const struct collect_status 
     base_text_free(&line);
 }
 
+static void say_timeline(const struct profile *profile)
+{
+    uint64_t bytes, samples = profile_timeline_size(profile, &bytes),
+                    left = profile->losses[WIRE_LOSS_TIMELINE_FULL];
+    if (samples)
+        cli_say("timeline: %llu samples, %llu kB", (unsigned long long)samples,
+                (unsigned long long)(bytes + 500) / 1000);
+    if (left)
+        cli_say(
+            "timeline: full before %llu more samples, which only figures have; --timeline=BYTES is its size",
+            (unsigned long long)left);
+}
+
 static void say_counted(const struct profile *profile)
 {
     struct base_text line = {0};
@@ -665,6 +696,7 @@ static void say_result(const struct recorder *recorder)
             base_text_string(&figures), recorder->wish->output, (unsigned long long)status->file_bytes / 1000,
             status->recorded_ns ? 100.0 * (double)status->tool_cpu_ns / (double)status->recorded_ns : 0);
     base_text_free(&figures);
+    say_timeline(profile);
     say_heap(profile, status);
     say_counted(profile);
     if (why)

@@ -266,7 +266,8 @@ static int set_up(struct collect_session *session, struct base_error *error)
     session->stream.form = &session->time.form;
     session->stream.time = &session->time;
     session->stream.follow = session->options.follow;
-    session->stream.timeline = session->options.timeline;
+    session->stream.timeline = session->options.timeline_bytes != 0;
+    profile_timeline_limit(session->profile, session->options.timeline_bytes);
     if (!session->options.no_time)
         session->stream.counter =
             (uint16_t)profile_counter(session->profile, counter, "ns", false, PROFILE_SUM);

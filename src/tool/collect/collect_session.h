@@ -42,8 +42,8 @@ struct collect_options {
     uint64_t agent_memory; /* of a process, bytes; 0: the default */
     bool user_only;        /* --time=user */
     bool kernel_frames;
-    bool follow; /* children by fork */
-    bool timeline;
+    bool follow;             /* children by fork */
+    uint64_t timeline_bytes; /* most that the timeline takes of the file; 0: no timeline */
     bool debuginfod;
     const char *cpus;   /* NULL: all */
     uint32_t max_nodes; /* 0: the default */

@@ -55,9 +55,10 @@ static void on_sample(struct collect_stream *stream, const struct perf_event_hea
     stream->samples++;
     uint16_t cpu = sample.cpu < PROFILE_NO_CPU ? (uint16_t)sample.cpu : PROFILE_NO_CPU;
     profile_count(stream->profile, node, thread, cpu, stream->counter, stream->sample_value, 1);
-    if (stream->timeline && sample.time >= stream->start_ns)
-        profile_timeline_add(stream->profile, sample.time - stream->start_ns, thread, node, cpu,
-                             stream->counter);
+    if (stream->timeline) /* what was sampled while events were still being opened is of the beginning */
+        profile_timeline_add(stream->profile,
+                             sample.time > stream->start_ns ? sample.time - stream->start_ns : 0, thread,
+                             node, cpu, stream->counter);
 }
 
 static void on_task(struct collect_stream *stream, const struct perf_event_header *header)

@@ -304,8 +304,13 @@ void profile_set_peak(struct profile *profile, uint32_t process, uint32_t counte
                       uint64_t time_ns);
 
 /* --- timeline (only with --timeline): time since start (ns), thread, node, counter --- */
+/* One sample, which profile_count has had too. Past the limit it is counted as a loss and nothing else. */
 void profile_timeline_add(struct profile *profile, uint64_t time_ns, uint32_t thread, uint32_t node,
                           uint16_t cpu, uint16_t counter);
+/* From now on the timeline ends with the block of samples that brings it to `bytes`, compressed; 0, as at first: never. */
+void profile_timeline_limit(struct profile *profile, uint64_t bytes);
+/* How many samples of it are packed, which is all of them after a flush, and the bytes they take. */
+uint64_t profile_timeline_size(const struct profile *profile, uint64_t *bytes);
 
 /* Every invariant of the arrays (parents before use, indices in range, no cycles); for tests and for loaded files. */
 int profile_check(const struct profile *profile, struct base_error *error);

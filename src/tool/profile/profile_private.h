@@ -59,6 +59,8 @@ struct profile_timeline {
     size_t count, capacity;
     struct profile_block *first, *last; /* not yet in the file */
     size_t bytes;
+    uint64_t limit;                        /* 0: none */
+    uint64_t packed_samples, packed_bytes; /* since the beginning, also of what is in the file */
 };
 
 /* Where what was said of coverage is. A profile that was just loaded has none of it yet: `rows` tell how far it goes. */

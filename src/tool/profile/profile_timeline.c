@@ -1,6 +1,9 @@
 /* The timeline: samples packed as variable-length numbers (differences of the times, the rest as they are), in blocks that
  * zstd compresses. When the tree is folded, a block of another kind tells which node became which, so that blocks written
- * before stay true. */
+ * before stay true.
+ *
+ * A limit ends it: thinning what is already in the file would mean writing it again, and dropping its beginning would leave a
+ * report on a period that nobody asked for. Figures go on; only when they were is not known any more. */
 #include "profile_timeline.h"
 
 #include <sqlite3.h>
@@ -90,6 +93,8 @@ void profile_timeline_seal(struct profile *profile)
         block->first_ns = timeline->entries[0].time_ns;
         block->last_ns = time;
         block->entries = (uint32_t)timeline->count;
+        timeline->packed_samples += timeline->count;
+        timeline->packed_bytes += block->length;
         profile_timeline_append(profile, block);
     } else {
         profile_lose(profile, WIRE_LOSS_OUT_OF_MEMORY, timeline->count);
@@ -102,6 +107,10 @@ void profile_timeline_add(struct profile *profile, uint64_t time_ns, uint32_t th
 {
     struct profile_timeline *timeline = &profile->self->timeline;
     timeline->used = true;
+    if (timeline->limit && timeline->packed_bytes >= timeline->limit) {
+        profile_lose(profile, WIRE_LOSS_TIMELINE_FULL, 1);
+        return;
+    }
     if (!base_array_room(timeline->entries, timeline->count, timeline->capacity)) {
         profile_lose(profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
         return;
@@ -110,6 +119,17 @@ void profile_timeline_add(struct profile *profile, uint64_t time_ns, uint32_t th
         (struct profile_timeline_entry){time_ns, thread, node, cpu, counter};
     if (timeline->count == BLOCK_ENTRIES)
         profile_timeline_seal(profile);
+}
+
+void profile_timeline_limit(struct profile *profile, uint64_t bytes)
+{
+    profile->self->timeline.limit = bytes;
+}
+
+uint64_t profile_timeline_size(const struct profile *profile, uint64_t *bytes)
+{
+    *bytes = profile->self->timeline.packed_bytes;
+    return profile->self->timeline.packed_samples;
 }
 
 struct profile_block *profile_timeline_pack_fold(const uint32_t *nodes, size_t count, const uint32_t *target)

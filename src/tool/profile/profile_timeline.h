@@ -17,4 +17,24 @@ int profile_timeline_each(const char *path,
                           bool (*each)(void *context, const struct profile_timeline_sample *sample),
                           void *context, struct base_error *error);
 
+struct profile_timeline_item {
+    uint64_t time_ns; /* since the start of the recording; of a merged profile, of the thread's own */
+    int64_t
+        value; /* what one sample of this thread stands for, in the counter's unit: the mean of its cells */
+    uint32_t thread, node;
+    uint16_t cpu, counter;
+};
+
+struct profile_timeline_list {
+    struct profile_timeline_item *items; /* in order of time */
+    size_t count, capacity;
+};
+
+/* The whole timeline of a file and what its samples stand for; `profile` is what was loaded from it. While a file is being
+ * recorded it may have gone on: what `profile` does not have is left out. No samples: no timeline, which is no failure. The
+ * caller frees; nothing to free on failure. */
+int profile_timeline_read(const char *path, const struct profile *profile, struct profile_timeline_list *list,
+                          struct base_error *error);
+void profile_timeline_list_free(struct profile_timeline_list *list);
+
 #endif

@@ -287,6 +287,73 @@ static void the_timeline_follows_folding(void **state)
     profile_free(profile);
 }
 
+/* Samples out of order, of a thread that others do not have, and of one whose samples stand for more. */
+static void a_list_is_in_order_of_time_with_figures(void **state)
+{
+    (void)state;
+    struct world world = new_world();
+    struct profile *profile = world.profile;
+    struct profile_timeline_list list;
+    struct base_error error = {0};
+    uint32_t node = profile_stack(profile, world.addresses, NULL, 1);
+    enum { COUNT = 20000 };
+    for (uint32_t i = 0; i < COUNT; i++) {
+        profile_count(profile, node, world.threads[i % 2], 3, world.counters[0], i % 2 ? 2500 : 1000, 1);
+        profile_timeline_add(profile, (COUNT - i) * 10, world.threads[i % 2], node, 3, world.counters[0]);
+    }
+    struct profile_store *store;
+    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
+    assert_int_equal(profile_store_close(store, profile, false, NULL), BASE_OK);
+    assert_int_equal(profile_timeline_read(path, profile, &list, &error), BASE_OK);
+    assert_int_equal(list.count, COUNT);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        assert_int_equal(list.items[i].time_ns, (i + 1) * 10);
+        assert_int_equal(list.items[i].thread, world.threads[(i + 1) % 2]);
+        assert_int_equal(list.items[i].value, i % 2 ? 1000 : 2500);
+        assert_true(list.items[i].node == node && list.items[i].cpu == 3);
+    }
+    profile_timeline_list_free(&list);
+    struct profile *other = profile_new(); /* an earlier state of the file: none of this is in it yet */
+    assert_int_equal(profile_timeline_read(path, other, &list, &error), BASE_OK);
+    assert_int_equal(list.count, 0);
+    profile_free(other);
+    profile_free(profile);
+}
+
+static bool count_sample(void *context, const struct profile_timeline_sample *sample)
+{
+    (void)sample;
+    ++*(uint64_t *)context;
+    return true;
+}
+
+/* The block that reaches the limit is whole, what comes after it is counted, and a fold is told of all the same. */
+static void a_full_timeline_ends_and_says_so(void **state)
+{
+    (void)state;
+    struct world world = new_world();
+    struct profile *profile = world.profile;
+    uint64_t bytes, kept = 0;
+    profile_timeline_limit(profile, 30000);
+    enum { COUNT = 100000 };
+    for (uint64_t i = 0; i < COUNT; i++) {
+        uint32_t stack[DEEPEST];
+        size_t depth = random_stack(&world, stack);
+        profile_timeline_add(profile, i * 1000, world.threads[0], node_of(&world, stack, depth), 0,
+                             world.counters[0]);
+    }
+    struct profile_store *store;
+    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
+    assert_int_equal(profile_store_close(store, profile, false, NULL), BASE_OK);
+    uint64_t samples = profile_timeline_size(profile, &bytes);
+    assert_true(bytes >= 30000 && bytes < 200000 && samples > 0 && samples % 16384 == 0 && samples < COUNT);
+    assert_int_equal(ask_number("SELECT sum(length(bytes)) FROM data_timeline WHERE fold = 0"), bytes);
+    assert_int_equal(profile_timeline_each(path, count_sample, &kept, NULL), BASE_OK);
+    assert_int_equal(kept, samples);
+    assert_int_equal(profile->losses[WIRE_LOSS_TIMELINE_FULL], COUNT - samples);
+    profile_free(profile);
+}
+
 /* --- what a flush writes --- */
 
 static bool same_rows(const struct profile *one, const struct profile *two)
@@ -376,6 +443,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(views_agree_with_naive_figures, profile_folder_clean),
         cmocka_unit_test_teardown(the_timeline_follows_folding, profile_folder_clean),
+        cmocka_unit_test_teardown(a_list_is_in_order_of_time_with_figures, profile_folder_clean),
+        cmocka_unit_test_teardown(a_full_timeline_ends_and_says_so, profile_folder_clean),
         cmocka_unit_test_teardown(each_flush_makes_the_file_the_model, profile_folder_clean),
         cmocka_unit_test_teardown(a_flush_writes_what_changed, profile_folder_clean),
     };
