@@ -74,7 +74,8 @@ bool agent_process_is_counted(void);
 
 /* --- agent_thread.c: who is inside --- */
 
-#define AGENT_LINKS 512
+#define AGENT_LINKS     512
+#define AGENT_FUNCTIONS 256
 
 /* One step of the tree that this thread took: (parent, pc) -> node. */
 struct agent_link {
@@ -98,13 +99,18 @@ struct agent_thread {
     struct unwind_trail trail;             /* the last stack */
     uint32_t nodes[WIRE_AGENT_FRAMES + 1]; /* its nodes, outermost first; nodes[0] is the root */
     struct agent_link links[AGENT_LINKS];
-    _Alignas(64) uint8_t cache[65536]; /* struct unwind_cache */
+    struct agent_link functions[AGENT_FUNCTIONS]; /* of functions that are timed, below their callers */
+    _Alignas(64) uint8_t cache[65536];            /* struct unwind_cache */
 };
 _Static_assert(WIRE_AGENT_FRAMES == UNWIND_TRAIL_FRAMES, "the deepest stack");
 _Static_assert(sizeof(struct agent_thread) <= WIRE_AGENT_THREAD_BYTES, "a record's place");
 
 /* The thread's record when this is its outermost entry; NULL: the event is not counted, no leave is due. */
 struct agent_thread *agent_thread_enter(const struct agent_frame *frame);
+/* At a return to `sp`: the thread's record if it has one and is not inside. */
+struct agent_thread *agent_thread_come_back(uint64_t thread_pointer, uint64_t sp);
+/* The record's part of the region's pending calls. */
+struct wire_agent_pending *agent_thread_pendings(const struct agent_thread *thread);
 static inline void agent_thread_leave(struct agent_thread *thread)
 {
     __atomic_store_n(&thread->shared.inside, 0, __ATOMIC_RELEASE);
@@ -115,11 +121,21 @@ uint64_t agent_thread_pointer(void);
 
 /* --- agent_stack.c: walking, agent_node.c: interning --- */
 
+struct agent_window { /* the part of the live stack that can be read: from sp up */
+    uint64_t low, high;
+};
+
 /* The node of the caller's stack under the collector's root; 0: no room for any. */
 uint32_t agent_stack_node(struct agent_thread *thread, const struct agent_frame *frame,
                           enum wire_agent_collector collector);
 /* Was the present entry made by a signal handler that interrupted an older one? Uses no record. */
 bool agent_stack_is_interrupting(const struct agent_frame *frame);
+/* The module of an address: false when there is none, or nothing describes the code there. */
+bool agent_stack_module(uint64_t address, struct wire_agent_module *module);
+/* From the caller's sp outwards, as far as a walk gets. True: it got to the end. Uses no record. */
+bool agent_stack_window(const struct agent_frame *frame, struct agent_window *window);
+/* Can the page that the address is in be read? */
+bool agent_stack_is_readable(uint64_t address);
 
 /* The child of `parent` for this frame, made if need be; 0: no room. */
 uint32_t agent_node_child(uint32_t parent, uint64_t pc, uint32_t cookie, uint32_t flags);
@@ -128,6 +144,24 @@ static inline struct wire_agent_node *agent_node_at(uint32_t node)
     struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
     return (struct wire_agent_node *)agent_part(layout.nodes) + node;
 }
+
+/* --- agent_return.c: return addresses that are replaced --- */
+
+extern const uint8_t agent_return_blocks[];        /* code: agent_x86_64_return.S */
+extern uint64_t agent_returns[WIRE_AGENT_RETURNS]; /* the real ones, by block; 0: free */
+
+/* The real return address, when the word is one of ours; else the word. */
+static inline uint64_t agent_return_real(uint64_t word)
+{
+    return wire_agent_return((uint64_t)agent_return_blocks, agent_returns, word);
+}
+/* The block that leads back to a return address; 0: there is none left, or the address is none that may be replaced. */
+uint64_t agent_return_block(uint64_t address);
+/* In a fork's child: its region has what its parent's had. */
+void agent_return_tell(void);
+/* Puts the real ones back into the stack of the frame's caller; to what address it was done. `most`: the highest slot that is known of
+ * in this thread, 0: none. */
+uint64_t agent_return_put_back(const struct agent_frame *frame, uint64_t most);
 
 /* --- agent_cell.c: figures --- */
 
@@ -142,6 +176,9 @@ void agent_cell_release(struct agent_thread *thread, uint32_t cell, struct agent
                         bool temporary);
 /* One more of something that is only counted. */
 void agent_cell_count(uint32_t cell);
+/* Calls, and the time in them. */
+void agent_cell_call(struct agent_thread *thread, uint32_t cell);
+void agent_cell_time(struct agent_thread *thread, uint32_t cell, uint64_t ticks);
 /* A release that did not happen after all (realloc failed). */
 void agent_cell_restore(struct agent_thread *thread, uint32_t cell, struct agent_amount amount,
                         bool temporary);

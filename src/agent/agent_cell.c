@@ -185,3 +185,21 @@ void agent_cell_restore(struct agent_thread *thread, uint32_t number, struct age
         __atomic_fetch_sub(&cell->temporary, amount.count, __ATOMIC_RELAXED);
     move_live(process, thread, (int64_t)amount.bytes);
 }
+
+void agent_cell_call(struct agent_thread *thread, uint32_t number)
+{
+    struct wire_agent_cell *cell = cell_at(number);
+    if (__builtin_expect(cell->group == thread->group && cell->group != 0, 1))
+        cell->count++;
+    else
+        __atomic_fetch_add(&cell->count, 1, __ATOMIC_RELAXED);
+}
+
+void agent_cell_time(struct agent_thread *thread, uint32_t number, uint64_t ticks)
+{
+    struct wire_agent_cell *cell = cell_at(number);
+    if (__builtin_expect(cell->group == thread->group && cell->group != 0, 1))
+        cell->total += ticks;
+    else
+        __atomic_fetch_add(&cell->total, ticks, __ATOMIC_RELAXED);
+}

@@ -61,6 +61,8 @@ static struct wire_agent_process *take_region(struct wire_agent_process *parent)
                                control->region_size) +
                     1;
     child->scale = parent->scale;
+    child->returns_start = parent->returns_start;
+    child->timed = parent->timed;
     copy_modules(child, parent);
     child->version = WIRE_AGENT_VERSION;
     child->magic = WIRE_AGENT_MAGIC;
@@ -78,6 +80,7 @@ static bool set_up_child(uint32_t *alive)
         agent_lose(WIRE_AGENT_LOSS_INERT);
     if (child != NULL) {
         agent_parameters.process = (uint64_t)child;
+        agent_return_tell();
         __atomic_store_n(&child->state, WIRE_AGENT_RUNNING, __ATOMIC_RELEASE);
         agent_bell_ring(WIRE_AGENT_FORKED, false);
     } else {

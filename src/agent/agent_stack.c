@@ -18,6 +18,7 @@
 #define PAGE           UINT64_C(4096)
 #define MAX_STEP       64 /* pages that one read may extend the window by */
 #define HANDLER_FRAMES 24
+#define WINDOW_FRAMES  128
 
 /* Caller-saved registers are gone at a return address: rbx rbp rsp r12-r15 and the address itself. */
 #define KNOWN_REGISTERS UINT64_C(0x1f0c8)
@@ -107,15 +108,15 @@ struct place {
     struct unwind_rows *rows;
 };
 
-static bool find(void *context, uint64_t pc, struct unwind_place *found)
+/* The module of an address in the table of that generation; NULL: none. */
+static const struct wire_agent_module *module_at(uint32_t generation, uint64_t pc)
 {
-    const struct place *place = context;
     const struct wire_agent_process *process = agent_process();
     struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
-    const struct wire_agent_module *modules = agent_part(layout.modules[place->generation & 1]);
-    uint32_t low = 0, high = process->module_count[place->generation & 1];
-    if (place->generation == 0 || high > WIRE_AGENT_MODULES)
-        return false;
+    const struct wire_agent_module *modules = agent_part(layout.modules[generation & 1]);
+    uint32_t low = 0, high = process->module_count[generation & 1];
+    if (generation == 0 || high > WIRE_AGENT_MODULES)
+        return NULL;
     while (low < high) { /* the first module that ends behind pc */
         uint32_t middle = low + (high - low) / 2;
         if (modules[middle].end <= pc)
@@ -123,12 +124,40 @@ static bool find(void *context, uint64_t pc, struct unwind_place *found)
         else
             high = middle;
     }
-    if (low >= process->module_count[place->generation & 1] || low >= WIRE_AGENT_MODULES ||
-        pc < modules[low].start)
+    if (low >= process->module_count[generation & 1] || low >= WIRE_AGENT_MODULES || pc < modules[low].start)
+        return NULL;
+    return &modules[low];
+}
+
+/* What stands for a return address (agent_return.c) is described as that is: the walk looks at the word before it. */
+static bool find(void *context, uint64_t pc, struct unwind_place *found)
+{
+    const struct place *place = context;
+    uint64_t real = agent_return_real(pc + 1) - 1;
+    const struct wire_agent_module *module = module_at(place->generation, real);
+    if (module == NULL)
         return false;
-    *found = (struct unwind_place){rows_of(place->rows, &modules[low]) ? place->rows : NULL,
-                                   modules[low].bias, modules[low].cookie};
-    return __atomic_load_n(&process->generation, __ATOMIC_ACQUIRE) - place->generation <= 1;
+    *found = (struct unwind_place){rows_of(place->rows, module) ? place->rows : NULL,
+                                   module->bias + (pc - real), module->cookie};
+    return __atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE) - place->generation <= 1;
+}
+
+bool agent_stack_module(uint64_t address, struct wire_agent_module *module)
+{
+    uint32_t generation = __atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE);
+    const struct wire_agent_module *there = module_at(generation, address);
+    struct unwind_rows rows;
+    if (there == NULL)
+        return false;
+    *module = *there;
+    return rows_of(&rows, module) &&
+           unwind_rows_find(&rows, address - module->bias)->cfa_kind != WIRE_CFA_NONE &&
+           __atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE) - generation <= 1;
+}
+
+bool agent_stack_is_readable(uint64_t address)
+{
+    return page_is_readable(address);
 }
 
 static void registers_of(const struct agent_frame *frame, struct arch_registers *registers)
@@ -140,7 +169,7 @@ static void registers_of(const struct agent_frame *frame, struct arch_registers 
     registers->value[13] = frame->r13;
     registers->value[14] = frame->r14;
     registers->value[15] = frame->r15;
-    registers->value[16] = frame->return_address;
+    registers->value[16] = agent_return_real(frame->return_address);
     registers->valid = KNOWN_REGISTERS;
 }
 
@@ -163,6 +192,23 @@ bool agent_stack_is_interrupting(const struct agent_frame *frame)
     return false;
 }
 
+bool agent_stack_window(const struct agent_frame *frame, struct agent_window *found)
+{
+    struct unwind_rows rows;
+    struct place place = {__atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE), &rows};
+    struct unwind_space space = {arch_host(), find, &place, place.generation, true};
+    struct arch_registers registers;
+    struct window window;
+    struct unwind_frame frames[WINDOW_FRAMES];
+    registers_of(frame, &registers);
+    registers.value[16]--; /* looked up as it is */
+    open_window(&window, registers.value[7], NULL);
+    struct unwind_result result =
+        unwind_walk(&space, &window.memory, &registers, NULL, frames, WINDOW_FRAMES);
+    *found = (struct agent_window){registers.value[7], window.memory.high};
+    return result.end == UNWIND_OUTERMOST;
+}
+
 static void forget(struct agent_thread *thread, uint32_t generation)
 {
     thread->generation = generation;
@@ -170,6 +216,8 @@ static void forget(struct agent_thread *thread, uint32_t generation)
     thread->nodes_root = 0;
     for (unsigned i = 0; i < AGENT_LINKS; i++)
         thread->links[i].node = 0;
+    for (unsigned i = 0; i < AGENT_FUNCTIONS; i++)
+        thread->functions[i].node = 0;
 }
 
 static void lose_end(const struct unwind_trail_result *result)
@@ -210,7 +258,7 @@ static struct unwind_trail_result walk(struct agent_thread *thread, const struct
 static uint32_t child_of(struct agent_thread *thread, uint32_t parent, uint32_t at, bool is_cut)
 {
     const struct unwind_trail_frames *frames = &thread->trail.last;
-    uint64_t pc = frames->pc[at];
+    uint64_t pc = agent_return_real(frames->pc[at]);
     uint32_t flags =
         (frames->flags[at] & UNWIND_SIGNAL ? WIRE_AGENT_NODE_EXACT : 0) | (is_cut ? WIRE_AGENT_NODE_CUT : 0);
     if (__builtin_expect(flags != 0, 0))

@@ -42,7 +42,8 @@ static void fill(struct agent_thread *thread, struct wire_agent_process *process
     __atomic_fetch_add(&process->thread_count, 1, __ATOMIC_RELAXED);
 }
 
-static struct agent_thread *find(uint64_t key)
+/* `claim`: takes a free record if there is none. */
+static struct agent_thread *find(uint64_t key, bool claim)
 {
     struct wire_agent_process *process = agent_process();
     uint8_t *records = agent_part(wire_agent_layout(agent_control()->memory).threads);
@@ -52,6 +53,8 @@ static struct agent_thread *find(uint64_t key)
         uint64_t there = __atomic_load_n(&thread->shared.key, __ATOMIC_RELAXED);
         if (__builtin_expect(there == key, 1))
             return thread;
+        if (there == 0 && !claim)
+            return NULL;
         if (there == 0 && __atomic_compare_exchange_n(&thread->shared.key, &there, key, false,
                                                       __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
             fill(thread, process);
@@ -72,7 +75,7 @@ struct agent_thread *agent_thread_enter(const struct agent_frame *frame)
 {
     if (!agent_process_is_counted())
         return NULL;
-    struct agent_thread *thread = frame->thread != 0 ? find(frame->thread) : NULL;
+    struct agent_thread *thread = frame->thread != 0 ? find(frame->thread, true) : NULL;
     if (__builtin_expect(thread == NULL, 0)) {
         agent_lose(WIRE_AGENT_LOSS_NO_RECORD);
         __atomic_store_n(&agent_process()->unrecorded, UINT32_MAX / 2, __ATOMIC_RELAXED); /* for good */
@@ -88,4 +91,23 @@ struct agent_thread *agent_thread_enter(const struct agent_frame *frame)
     __atomic_store_n(&thread->shared.inside, 1, __ATOMIC_RELAXED);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     return thread;
+}
+
+struct agent_thread *agent_thread_come_back(uint64_t thread_pointer, uint64_t sp)
+{
+    struct agent_thread *thread = thread_pointer != 0 ? find(thread_pointer, false) : NULL;
+    if (thread == NULL || (thread->shared.inside != 0 && !was_left(thread, sp)))
+        return NULL;
+    thread->entered_sp = sp;
+    __atomic_store_n(&thread->shared.inside, 1, __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    return thread;
+}
+
+struct wire_agent_pending *agent_thread_pendings(const struct agent_thread *thread)
+{
+    struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
+    uint64_t offset = (uint64_t)thread - (uint64_t)agent_part(layout.threads);
+    struct wire_agent_pending *all = agent_part(layout.pendings);
+    return all + offset / WIRE_AGENT_THREAD_BYTES * WIRE_AGENT_PENDING;
 }

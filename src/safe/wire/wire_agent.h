@@ -44,6 +44,9 @@
 #define WIRE_AGENT_LAYERS  32   /* allocators in a process, ever */
 #define WIRE_AGENT_FRAMES                                                                                    \
     128 /* deepest stack kept; outer frames beyond it are cut: WIRE_AGENT_LOSS_TOO_DEEP */
+#define WIRE_AGENT_RETURNS    8192 /* return addresses that can be replaced: places that call functions */
+#define WIRE_AGENT_PENDING    1024 /* calls of hooked functions that a thread can be in at once */
+#define WIRE_AGENT_STRAYS     4096 /* see agent_function.c */
 #define WIRE_AGENT_BATCH      65536
 #define WIRE_AGENT_BATCH_PART 64
 #define WIRE_AGENT_SCALE      65536
@@ -121,6 +124,9 @@ enum wire_agent_loss {
     WIRE_AGENT_LOSS_UNKNOWN_FREE, /* releases of blocks that were not seen when allocated (no loss by itself) */
     WIRE_AGENT_LOSS_FRAME_POINTER, /* frames found by frame pointer */
     WIRE_AGENT_LOSS_NO_RANGE, /* mappings that are not counted, or as if they had been unmapped, or had not */
+    WIRE_AGENT_LOSS_UNTIMED,  /* calls of functions counted, not timed: nowhere to keep the return address */
+    WIRE_AGENT_LOSS_PUT_BACK, /* calls timed only until an exception or a backtrace came by */
+    WIRE_AGENT_LOSS_FORGOTTEN, /* returns of calls whose beginning was forgotten, or made by another thread */
     WIRE_AGENT_LOSSES
 };
 
@@ -129,7 +135,10 @@ struct wire_agent_module {
     uint64_t start, end, bias;
     uint64_t rows_offset, rows_size;
     uint32_t cookie; /* tally's name of the mapping; never used again for another one */
-    uint32_t zero;
+    uint32_t flags;  /* enum wire_agent_module_flag */
+};
+enum wire_agent_module_flag {
+    WIRE_AGENT_MODULE_READS = 1, /* it reads its own return addresses: they are not replaced */
 };
 
 /* An allocator: the module and family that it is in, and what of it the agent needs beside the hooked functions. Filled in this order, and
@@ -206,6 +215,9 @@ struct wire_agent_process {
     /* Mapped memory (agent_range.c), the agent's: how many ranges were ever made, the first free one, the lock, whether somebody gave up on it. */
     uint32_t range_count, range_free, range_lock, range_stuck;
     uint64_t range_number, range_seed;
+    uint64_t returns_start; /* run-time address of the first of WIRE_AGENT_RETURNS blocks; 0: none */
+    uint32_t timed;         /* tally's. 0: functions are only counted, since not all that unwinds is hooked */
+    uint32_t strays_lost;   /* not 0: replaced return addresses may be where nothing tells of */
 
     uint64_t losses[WIRE_AGENT_LOSSES];
 };
@@ -283,19 +295,51 @@ static inline uint64_t wire_agent_table_before(unsigned number)
     return number == 0 ? 0 : wire_agent_table_buckets(number);
 }
 
+/* --- functions that are timed (agent_function.c): cells of WIRE_AGENT_FUNCTION ---
+ * total: ticks of the processor's clock from calls to their returns, calls of other such functions not included; count: calls.
+ * Their nodes are of the function's own address (WIRE_AGENT_NODE_EXACT), below its caller. */
+
+/* Block i is WIRE_AGENT_BLOCK bytes of code; what stands on a stack in the place of a return address is its WIRE_AGENT_BLOCK_BACK, and
+ * the real one is word i of the part `returns`, once and for all. */
+#define WIRE_AGENT_BLOCK      16
+#define WIRE_AGENT_BLOCK_BACK 4
+
+/* A call that has not returned yet. */
+struct wire_agent_pending {
+    uint64_t slot;  /* where its return address stands */
+    uint64_t start; /* ticks */
+    uint64_t inner; /* ticks in calls from it that are counted themselves */
+    uint32_t cell, zero;
+};
+_Static_assert(sizeof(struct wire_agent_pending) == 32, "shared layout");
+
+/* The real return address behind what a program counter or a word on a stack says; `word` itself when it is none of ours. `returns`: the
+ * part, or a copy. */
+static inline uint64_t wire_agent_return(uint64_t start, const uint64_t *returns, uint64_t word)
+{
+    uint64_t offset = word - start;
+    if (start == 0 || offset >= (uint64_t)WIRE_AGENT_RETURNS * WIRE_AGENT_BLOCK ||
+        offset % WIRE_AGENT_BLOCK > WIRE_AGENT_BLOCK_BACK)
+        return word;
+    uint64_t real = returns[offset / WIRE_AGENT_BLOCK];
+    return real != 0 ? real : word;
+}
+
 /* A thread record; what follows the first line is the agent's own. */
 struct wire_agent_thread {
-    uint64_t key;    /* the thread pointer; 0: free */
-    uint32_t tid;    /* when it was claimed */
-    uint32_t inside; /* depth of hooks: not 0 while a thread may have agent frames on its stack */
-    uint64_t zero[6];
+    uint64_t key;     /* the thread pointer; 0: free */
+    uint32_t tid;     /* when it was claimed */
+    uint32_t inside;  /* depth of hooks: not 0 while a thread may have agent frames on its stack */
+    uint32_t pending; /* calls in the record's part of `pendings` */
+    uint32_t zero[11];
 };
 #define WIRE_AGENT_THREAD_BYTES (96 * 1024)
 #define WIRE_AGENT_RANGE_BYTES  64
 
 /* --- the parts of a process region, as offsets from its start, and how many fit --- */
 struct wire_agent_layout {
-    uint64_t modules[2], threads, nodes, index, cells, blocks, ranges, size; /* bytes; size: of the region */
+    uint64_t modules[2], threads, nodes, index, cells, blocks, ranges, returns, strays, pendings;
+    uint64_t size; /* bytes; of the region */
     uint64_t node_count, index_bytes, cell_count, block_bytes, range_bytes;
 };
 
@@ -306,7 +350,9 @@ static inline struct wire_agent_layout wire_agent_layout(uint64_t memory)
     uint64_t table = WIRE_AGENT_MODULES * sizeof(struct wire_agent_module);
     layout.modules[0] = 4096;
     layout.modules[1] = layout.modules[0] + table;
-    layout.threads = layout.modules[1] + table;
+    layout.returns =
+        layout.modules[1] + table; /* it stays when its process has ended: children have what it stands for */
+    layout.threads = layout.returns + WIRE_AGENT_RETURNS * sizeof(uint64_t);
     layout.nodes = layout.threads + (uint64_t)WIRE_AGENT_THREADS * WIRE_AGENT_THREAD_BYTES;
     layout.node_count = memory / 4 / sizeof(struct wire_agent_node);
     layout.index = layout.nodes + memory / 4;
@@ -317,7 +363,10 @@ static inline struct wire_agent_layout wire_agent_layout(uint64_t memory)
     layout.range_bytes = memory / 32;
     layout.block_bytes = memory / 8 * 3 - layout.range_bytes;
     layout.ranges = layout.blocks + layout.block_bytes;
-    layout.size = layout.ranges + layout.range_bytes;
+    layout.strays = layout.ranges + layout.range_bytes;
+    layout.pendings = layout.strays + WIRE_AGENT_STRAYS * sizeof(uint64_t);
+    layout.size = layout.pendings +
+                  (uint64_t)WIRE_AGENT_THREADS * WIRE_AGENT_PENDING * sizeof(struct wire_agent_pending);
     return layout;
 }
 
@@ -353,7 +402,9 @@ enum wire_agent_parameter_flag {
     X(THROW, "agent_entry_throw")                   /* any: counted, then jumped to */                       \
     X(OBJECTS, "agent_entry_objects")               /* _dl_debug_state of ld.so */                           \
     X(EXECVE, "agent_entry_execve")                 /* (path, argv, envp) */                                 \
-    X(EXECVEAT, "agent_entry_execveat") /* (fd, path, argv, envp, flags); fexecve does not need it */
+    X(EXECVEAT, "agent_entry_execveat") /* (fd, path, argv, envp, flags); fexecve does not need it */        \
+    X(FUNCTION, "agent_entry_function") /* any: timed. These two are `whole` hooks (wire_hook.h) */          \
+    X(UNWIND, "agent_entry_unwind")     /* any: reads the stack of its caller */
 
 enum wire_agent_entry {
 #define X(name, symbol) WIRE_AGENT_ENTRY_##name,

@@ -39,26 +39,37 @@
     X(27, CALLS_UNSEEN, "processes whose calls are not counted any more: they could not be followed")        \
     X(28, PRIVILEGES, "set-uid programs that ran without their privileges, because they were followed")      \
     X(29, CALLS_SHARED, "threads whose calls may have been counted short: they were born unseen")            \
-    X(30, AGENT_INTERRUPTED, "allocations by signal handlers that interrupted an allocation: not counted")   \
-    X(31, AGENT_THREADS, "allocations of threads that got no place in the agent's memory: not counted")      \
-    X(32, AGENT_STACKS, "allocations counted at an outer part of their stack: the agent's memory was full")  \
-    X(33, AGENT_FULL, "allocations not counted: the agent's memory was full")                                \
+    X(30, AGENT_INTERRUPTED,                                                                                 \
+      "allocations and calls by signal handlers that interrupted the agent: not counted")                    \
+    X(31, AGENT_THREADS,                                                                                     \
+      "allocations and calls of threads that got no place in the agent's memory: not counted")               \
+    X(32, AGENT_STACKS,                                                                                      \
+      "allocations and calls counted at an outer part of their stack: the agent's memory was full")          \
+    X(33, AGENT_FULL, "allocations and calls not counted: the agent's memory was full")                      \
     X(34, AGENT_RELEASES, "blocks whose release cannot be seen: the agent's memory was full")                \
     X(35, AGENT_UNANSWERED, "times a program went on unanswered: what it loaded then is not hooked")         \
     X(36, AGENT_INERT,                                                                                       \
       "processes not counted: forked when the agent's memory had no part left for one more")                 \
     X(37, AGENT_REFUSED, "functions that could not be hooked: what only they see is not counted")            \
     X(38, AGENT_ABSENT, "programs that ran without the agent: what they did is not counted")                 \
-    X(39, AGENT_NO_ROWS, "allocations with stacks cut: no call-frame information for the code of a frame")   \
-    X(40, AGENT_ODD_RULE, "allocations with stacks cut: call-frame information that is not supported")       \
-    X(41, AGENT_BAD_READ, "allocations with stacks cut: a frame's memory was outside the stack")             \
-    X(42, AGENT_NO_MAPPING, "allocations with stacks cut: a frame's address is in no known mapping")         \
+    X(39, AGENT_NO_ROWS,                                                                                     \
+      "allocations and calls with stacks cut: no call-frame information for the code of a frame")            \
+    X(40, AGENT_ODD_RULE,                                                                                    \
+      "allocations and calls with stacks cut: call-frame information that is not supported")                 \
+    X(41, AGENT_BAD_READ, "allocations and calls with stacks cut: a frame's memory was outside the stack")   \
+    X(42, AGENT_NO_MAPPING,                                                                                  \
+      "allocations and calls with stacks cut: a frame's address is in no known mapping")                     \
     X(43, AGENT_FRAME_POINTER,                                                                               \
-      "frames of allocations found by frame pointer, for want of call-frame information")                    \
-    X(44, AGENT_NO_PROGRESS, "allocations with stacks cut: the next frame was not above the last one")       \
-    X(45, AGENT_TOO_DEEP, "allocations with stacks cut: more frames than the agent keeps")                   \
+      "frames of allocations and calls found by frame pointer, for want of call-frame information")          \
+    X(44, AGENT_NO_PROGRESS,                                                                                 \
+      "allocations and calls with stacks cut: the next frame was not above the last one")                    \
+    X(45, AGENT_TOO_DEEP, "allocations and calls with stacks cut: more frames than the agent keeps")         \
     X(46, AGENT_MAPPINGS, "mappings that are not counted, or still count though they were unmapped")         \
-    X(47, TIMELINE_FULL, "samples left out of the timeline, which had reached its size (--timeline=BYTES)")
+    X(47, TIMELINE_FULL, "samples left out of the timeline, which had reached its size (--timeline=BYTES)")  \
+    X(48, FUNCTION_UNTIMED, "calls of functions that were counted, not timed")                               \
+    X(49, FUNCTION_PUT_BACK, "calls of functions timed only until an exception or a backtrace came by")      \
+    X(50, FUNCTION_FORGOTTEN, "returns of calls that were not timed, for their beginning was forgotten")     \
+    X(51, FUNCTION_ABSENT, "names given to --function that no image of the program has")
 
 enum wire_loss {
 #define X(number, name, text) WIRE_LOSS_##name = number,

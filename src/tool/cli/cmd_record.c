@@ -26,6 +26,7 @@
 #include "base_text.h"
 #include "cli.h"
 #include "cli_pids.h"
+#include "collect_agent_functions.h"
 #include "collect_session.h"
 #include "report_counted.h"
 #include "report_heap.h"
@@ -59,6 +60,8 @@ struct record_wish {
     bool system, kernel, follow, debuginfod, verbose, calls, no_time, heap, throws;
     uint64_t heap_sample_bytes, agent_memory;
     uint64_t timeline_bytes; /* 0: no timeline */
+    struct patch_function_wish functions[GLOBS_MAX];
+    size_t function_count;
     struct record_globs call_names, call_images;
     struct cli_pids pids;
 };
@@ -136,6 +139,29 @@ static int read_timeline(const struct base_option *option, const char *argument,
     return result;
 }
 
+/* NAME[@IMAGE]; the copy lasts as long as the command. */
+static int read_function(const struct base_option *option, const char *argument, void *target,
+                         struct base_error *error)
+{
+    struct record_wish *wish = target;
+    char *copy = strdup(argument), *image = copy ? strrchr(copy, '@') : NULL;
+    (void)option;
+    if (!copy)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    if (image)
+        *image++ = '\0';
+    if (!*copy || (image && !*image))
+        return base_fail(error, BASE_EUSAGE, "--function=%s: NAME, or NAME@IMAGE", argument);
+    if (collect_agent_functions_is_odd(copy))
+        return base_fail(error, BASE_EUSAGE,
+                         "%s cannot be timed: it keeps its return address, or looks for its caller by it",
+                         copy);
+    if (wish->function_count == GLOBS_MAX)
+        return base_fail(error, BASE_EUSAGE, "more than %d functions", GLOBS_MAX);
+    wish->functions[wish->function_count++] = (struct patch_function_wish){copy, image};
+    return BASE_OK;
+}
+
 static const struct base_option options[] = {
     {.kind = BASE_OPTION_HEADING, .help = "What to record"},
     {.name = "pid",
@@ -209,6 +235,13 @@ static const struct base_option options[] = {
      .kind = BASE_OPTION_FLAG,
      .offset = offsetof(struct record_wish, throws),
      .help = "count every C++ exception that is thrown, by stack"},
+    {.kind = BASE_OPTION_HEADING, .help = "Functions"},
+    {.name = "function",
+     .kind = BASE_OPTION_CALL,
+     .argument = "NAME[@IMAGE]",
+     .handler = read_function,
+     .help =
+         "count and time every call of functions so named (a glob), by stack; may be given several times"},
     {.kind = BASE_OPTION_HEADING, .help = "Time"},
     {.name = "no-time",
      .kind = BASE_OPTION_FLAG,
@@ -322,14 +355,19 @@ static int check_wish(const struct record_wish *wish, int words, struct base_err
     if (wish->throws && (wish->system || wish->cgroup))
         return base_fail(error, BASE_EUSAGE,
                          "--throws needs a COMMAND or -p PID: it changes the programs it counts in");
-    if (wish->agent_memory && !wish->heap && !wish->throws)
-        return base_fail(error, BASE_EUSAGE, "--agent-memory goes with --heap or --throws");
+    if (wish->function_count && (wish->system || wish->cgroup))
+        return base_fail(error, BASE_EUSAGE,
+                         "--function needs a COMMAND or -p PID: it changes the programs it counts in");
+    if (wish->function_count && wish->calls)
+        return base_fail(error, BASE_EUSAGE, "--function and --calls exclude each other for now");
+    if (wish->agent_memory && !wish->heap && !wish->throws && !wish->function_count)
+        return base_fail(error, BASE_EUSAGE, "--agent-memory goes with --heap, --throws or --function");
     if (wish->overhead && !wish->heap)
         return base_fail(error, BASE_EUSAGE, "--heap-overhead goes with --heap");
-    if (wish->no_time && !wish->calls && !wish->heap && !wish->throws)
+    if (wish->no_time && !wish->calls && !wish->heap && !wish->throws && !wish->function_count)
         return base_fail(
             error, BASE_EUSAGE,
-            "--no-time leaves nothing to record; --calls, --heap or --throws would be something");
+            "--no-time leaves nothing to record; --calls, --heap, --throws or --function would be something");
     if (wish->no_time && of_time)
         return base_fail(error, BASE_EUSAGE, "%s is about samples of CPU time, and --no-time asks for none",
                          of_time);
@@ -392,6 +430,8 @@ static struct collect_options session_options(const struct record_wish *wish,
         .throws = wish->throws,
         .heap_sample_bytes = wish->heap_sample_bytes,
         .heap_overhead = (enum profile_heap_overhead)wish->overhead,
+        .functions = wish->functions,
+        .function_count = wish->function_count,
         .agent_memory = (wish->agent_memory + MEGABYTE - 1) / MEGABYTE * MEGABYTE,
         .rate_hz = wish->rate_hz > 0 ? wish->rate_hz : RATE_HZ,
         .user_only = wish->time_kind == 1,
@@ -676,7 +716,7 @@ static void say_lost(const struct profile *profile, const struct collect_status 
                 (unsigned long long)status->lost, (unsigned long long)stacks,
                 (unsigned long long)status->samples);
     if (allocations)
-        cli_say("lost: stacks of %llu allocations incomplete (tally report --losses)",
+        cli_say("lost: stacks of %llu allocations or calls incomplete (tally report --losses)",
                 (unsigned long long)allocations);
 }
 
@@ -702,6 +742,8 @@ static void say_result(const struct recorder *recorder)
     if (why)
         cli_say("no samples: %s", why);
     say_lost(profile, status);
+    if (profile->losses[WIRE_LOSS_FUNCTION_ABSENT])
+        cli_say("%s", profile_meta(profile, "agent_notice"));
     if (kernel)
         cli_say("%s", kernel);
 }

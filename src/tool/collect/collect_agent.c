@@ -17,6 +17,7 @@
 #include "collect_agent_functions.h"
 #include "collect_agent_layers.h"
 #include "collect_agent_modules.h"
+#include "collect_agent_timing.h"
 #include "collect_heap.h"
 #include "collect_listen.h"
 #include "collect_record.h"
@@ -34,6 +35,7 @@ enum {
 
 struct family {
     struct collect_agent_file file;
+    struct collect_agent_stacks stacks;
     struct base_map rows; /* image -> where its rows are */
     size_t members; /* that have not ended. 0: somebody lives who has not allocated yet, as far as is known */
     struct patch_agent *last; /* of the member that ended last: a child that comes later has the same */
@@ -67,6 +69,8 @@ struct collect_agent {
     struct collect_agent_cookies cookies;
     struct collect_heap heap;
     struct collect_agent_counts counts;
+    struct collect_agent_timing timing;
+    bool *found; /* of each function that is to be timed */
     bool throws; /* a function that throws was hooked somewhere */
     struct family **families;
     size_t family_count, family_capacity;
@@ -105,6 +109,8 @@ static int make_plans(struct collect_agent *agent, struct base_error *error)
     const struct collect_agent_functions_wish wish = {.heap = counts(agent, WIRE_AGENT_HEAP),
                                                       .maps = counts(agent, WIRE_AGENT_MAP),
                                                       .throws = counts(agent, WIRE_AGENT_THROWS),
+                                                      .timed = agent->options.functions,
+                                                      .timed_count = agent->options.function_count,
                                                       .hosted = agent->options.host != NULL,
                                                       .sizes =
                                                           agent->options.overhead != PROFILE_HEAP_REQUESTED};
@@ -115,6 +121,16 @@ static int make_plans(struct collect_agent *agent, struct base_error *error)
         return result;
     agent->plans = patch_agent_plans_new(agent->functions.items, agent->functions.count);
     return agent->plans ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
+}
+
+static int begin_timing(struct collect_agent *agent, struct base_error *error)
+{
+    if (!agent->options.function_count)
+        return BASE_OK;
+    agent->found = calloc(agent->options.function_count, sizeof *agent->found);
+    if (!agent->found)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    return collect_agent_timing_begin(&agent->timing, error);
 }
 
 static int init_figures(struct collect_agent *agent, struct base_error *error)
@@ -158,6 +174,8 @@ int collect_agent_new(const struct collect_agent_options *options, struct collec
         result = collect_listen_new(processes->start_ns, &agent->listener, error);
     if (result == BASE_OK)
         result = init_figures(agent, error);
+    if (result == BASE_OK)
+        result = begin_timing(agent, error);
     if (result == BASE_OK && counts(agent, WIRE_AGENT_HEAP))
         profile_set_meta(agent->profile, "heap_overhead", profile_heap_overhead_name(options->overhead));
     if (result < 0) {
@@ -187,6 +205,7 @@ static void free_family(struct collect_agent *agent, struct family *family)
         if (agent->families[i] == family)
             agent->families[i] = agent->families[--agent->family_count];
     forget_bell(agent, family);
+    collect_agent_timing_keep(&agent->timing, &family->file);
     collect_agent_file_end(&family->file);
     if (file >= 0)
         close(file);
@@ -246,6 +265,8 @@ void collect_agent_free(struct collect_agent *agent)
     patch_agent_plans_free(agent->plans);
     patch_agent_image_close(agent->image);
     collect_agent_cookies_free(&agent->cookies);
+    collect_agent_timing_end(&agent->timing);
+    free(agent->found);
     free(agent->functions.items);
     free(agent->families);
     free(agent->members);
@@ -316,6 +337,9 @@ static struct member *add_member(struct collect_agent *agent, struct family *fam
                               .region = region,
                               .process = process->profile_process,
                               .thread = thread};
+    if (agent->options.function_count &&
+        collect_agent_timing_add(&agent->timing, pid, &family->file, region, NULL) < 0)
+        profile_lose(agent->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
     family->members++;
     family->joined[region / 8] |= (uint8_t)(1u << region % 8);
     return member;
@@ -343,6 +367,7 @@ static void tell_member(struct collect_agent *agent, struct member *member, bool
         agent->memory_most = used;
     agent->heap.cookies = agent->cookies.items;
     agent->heap.cookie_count = agent->cookies.count;
+    agent->counts.ns_of_tick = agent->options.function_count ? collect_agent_timing_ns(&agent->timing) : 1;
     int result = collect_agent_file_read(&member->family->file, member->region, &tree, &why);
     if (result == BASE_OK) {
         result = collect_heap_tell(&agent->heap, &tree, &member->told, member->process, member->thread,
@@ -381,6 +406,37 @@ static void look_at_layers(struct collect_agent *agent, struct member *member)
     note(agent, "blocks are counted as requested", &why);
 }
 
+/* Is the function of a hook to be timed? Its number among those. */
+static bool is_timed(const struct collect_agent *agent, const struct patch_agent_hook *hook, size_t *number)
+{
+    size_t first = agent->functions.timed;
+    *number = hook->function - first;
+    return agent->options.function_count && hook->function >= first;
+}
+
+/* Whatever unwinds must be hooked, else nothing is timed: told in the region, which children inherit. */
+static void look_at_unwinders(struct collect_agent *agent, const struct member *member,
+                              const struct patch_agent_hook *hooks, size_t count)
+{
+    struct wire_agent_process *process = collect_agent_file_process(&member->family->file, member->region);
+    const char *hidden = member->family->stacks.hidden_unwinder;
+    struct base_error why = {0};
+    bool timed = !*hidden;
+    if (*hidden)
+        base_fail(&why, BASE_EUNSUPPORTED, "%s has an unwinder of its own", hidden);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t entry = agent->functions.items[hooks[i].function].cookie & 255;
+        if (entry != WIRE_AGENT_ENTRY_UNWIND || hooks[i].state != PATCH_AGENT_REFUSED)
+            continue;
+        timed = false;
+        base_fail(&why, BASE_EUNSUPPORTED, "%s of %s cannot be hooked", hooks[i].name, hooks[i].path);
+    }
+    timed = timed && collect_agent_timing_allows(member->pid, &why) == BASE_OK;
+    if (!timed)
+        note(agent, "functions are counted, not timed", &why);
+    __atomic_store_n(&process->timed, timed, __ATOMIC_RELEASE);
+}
+
 static void note_hooked(struct collect_agent *agent, struct member *member,
                         const struct patch_agent_hook *hook)
 {
@@ -393,9 +449,11 @@ static void note_hooked(struct collect_agent *agent, struct member *member,
 static void look_at_hooks(struct collect_agent *agent, struct member *member)
 {
     const struct patch_agent_hook *hooks;
-    size_t count = patch_agent_hooks(member->agent, &hooks);
+    size_t count = patch_agent_hooks(member->agent, &hooks), number;
     for (size_t i = member->hooks; i < count; i++) {
         struct base_error why = {0};
+        if (is_timed(agent, &hooks[i], &number))
+            agent->found[number] = true;
         if (hooks[i].state == PATCH_AGENT_HOOKED)
             note_hooked(agent, member, &hooks[i]);
         if (hooks[i].state != PATCH_AGENT_REFUSED)
@@ -407,6 +465,8 @@ static void look_at_hooks(struct collect_agent *agent, struct member *member)
     }
     if (count > member->hooks)
         look_at_layers(agent, member);
+    if (agent->options.function_count)
+        look_at_unwinders(agent, member, hooks, count);
     member->hooks = count > member->hooks ? count : member->hooks;
 }
 
@@ -476,6 +536,22 @@ static void know_image(struct collect_agent *self, pid_t pid, const struct patch
     elf_maps_free(&maps);
 }
 
+static struct collect_agent_stacks *stacks_of(const struct collect_agent *agent, struct family *family)
+{
+    return agent->options.function_count ? &family->stacks : NULL;
+}
+
+/* Where the agent's blocks are, in the region: for samples, and for who takes the agent out. */
+static int tell_blocks(const struct collect_agent *self, const struct family *family,
+                       const struct patch_agent *agent, struct base_error *error)
+{
+    uint64_t place;
+    if (!patch_agent_image_symbol(self->image, "agent_return_blocks", &place))
+        return base_fail(error, BASE_EFORMAT, "the agent times no functions");
+    collect_agent_file_process(&family->file, 0)->returns_start = patch_agent_base(agent) + place;
+    return BASE_OK;
+}
+
 static int prepare(void *context, struct patch_agent *agent, struct base_error *error)
 {
     struct loading *loading = context;
@@ -493,7 +569,9 @@ static int prepare(void *context, struct patch_agent *agent, struct base_error *
     collect_agent_file_take(&family->file, loading->pid, start_time_of(loading->pid));
     know_image(self, loading->pid, agent);
     result = collect_agent_modules(&family->file, 0, loading->pid, self->processes->images, &self->cookies,
-                                   &family->rows, error);
+                                   &family->rows, stacks_of(self, family), error);
+    if (result == BASE_OK && self->options.function_count)
+        result = tell_blocks(self, family, agent, error);
     if (result == BASE_OK)
         result = listen_to(self, family, error);
     return result < 0 ? result : write_parameters(self, family, agent, error);
@@ -669,7 +747,7 @@ static void update_objects(struct collect_agent *agent, struct member *member)
     struct base_error why = {0};
     int result =
         collect_agent_modules(&member->family->file, member->region, member->pid, agent->processes->images,
-                              &agent->cookies, &member->family->rows, &why);
+                              &agent->cookies, &member->family->rows, stacks_of(agent, member->family), &why);
     if (result >= 0 && member->agent)
         result = set_hooks(agent, member, &why);
     if (member->agent)
@@ -795,6 +873,26 @@ static void leave_unheard(struct collect_agent *agent, const struct base_map *le
     }
 }
 
+/* No process had the function. */
+static void look_for_functions(struct collect_agent *agent)
+{
+    for (size_t i = 0; i < agent->options.function_count; i++) {
+        const struct patch_function_wish *wish = &agent->options.functions[i];
+        struct base_error why = {0};
+        if (agent->found[i])
+            continue;
+        profile_lose(agent->profile, WIRE_LOSS_FUNCTION_ABSENT, 1);
+        base_fail(&why, BASE_ENOTFOUND, "no function %s was found in %s", wish->name,
+                  wish->image ? wish->image : "any image of the program");
+        note(agent, "not timed", &why);
+    }
+}
+
+uint64_t collect_agent_real(const struct collect_agent *agent, pid_t pid, uint64_t pc)
+{
+    return collect_agent_timing_real(&agent->timing, pid, pc);
+}
+
 int collect_agent_leave(struct collect_agent *agent, struct base_error *error)
 {
     int result = collect_agent_step(agent, error);
@@ -814,6 +912,7 @@ int collect_agent_leave(struct collect_agent *agent, struct base_error *error)
     leave_unheard(agent, &left);
     base_map_free(&left);
     look_at_throwers(agent);
+    look_for_functions(agent);
     profile_set_metaf(agent->profile, "agent_memory", "%llu", (unsigned long long)agent->memory_most);
     if (agent->memory_left)
         profile_set_metaf(agent->profile, "agent_memory_left", "%llu",

@@ -22,6 +22,7 @@
 
 #include "base_error.h"
 #include "collect_process.h"
+#include "patch_function.h"
 #include "patch_helper.h"
 #include "profile_heap.h"
 #include "wire_agent.h"
@@ -33,6 +34,8 @@ struct collect_agent_options {
     uint64_t memory;       /* of a process, bytes; 0: the default */
     uint64_t sample_bytes; /* 0: every block */
     enum profile_heap_overhead overhead;
+    const struct patch_function_wish *functions; /* to be timed; they outlive the collector */
+    size_t function_count;
     bool follow; /* children by fork */
     struct patch_helper
         *host; /* NULL, or the helper of who follows the processes and tells of execs and loaded objects */
@@ -59,6 +62,9 @@ int collect_agent_step(struct collect_agent *agent, struct base_error *error);
 void collect_agent_tell(struct collect_agent *agent);
 int collect_agent_leave(struct collect_agent *agent, struct base_error *error);
 void collect_agent_free(struct collect_agent *agent);
+
+/* The return address that `pc`, a word on a stack of process `pid` or where a thread stands, stands for; or `pc`. */
+uint64_t collect_agent_real(const struct collect_agent *agent, pid_t pid, uint64_t pc);
 
 /* One line worth telling, or "". */
 const char *collect_agent_notice(const struct collect_agent *agent);

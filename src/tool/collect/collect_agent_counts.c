@@ -11,6 +11,8 @@ static const struct {
     [COLLECT_AGENT_THROWN] = {"throw.count", "exceptions", PROFILE_SUM, WIRE_AGENT_THROWS},
     [COLLECT_AGENT_MAPPED] = {"map.total", "bytes", PROFILE_SUM, WIRE_AGENT_MAP},
     [COLLECT_AGENT_STILL_MAPPED] = {"map.live", "bytes", PROFILE_LIVE, WIRE_AGENT_MAP},
+    [COLLECT_AGENT_CALLED] = {"function.calls", "calls", PROFILE_SUM, WIRE_AGENT_FUNCTION},
+    [COLLECT_AGENT_TIMED] = {"function.time", "ns", PROFILE_SUM, WIRE_AGENT_FUNCTION},
 };
 
 int collect_agent_counts_init(struct collect_agent_counts *counts, struct profile *profile, uint32_t which,
@@ -52,10 +54,15 @@ static int64_t bounded(uint64_t value)
     return value < INT64_MAX ? (int64_t)value : INT64_MAX;
 }
 
-static int64_t figure(const struct wire_agent_cell *cell, enum collect_agent_count which)
+static int64_t figure(const struct collect_agent_counts *counts, const struct wire_agent_cell *cell,
+                      enum collect_agent_count which)
 {
-    if (which == COLLECT_AGENT_THROWN)
+    if (which == COLLECT_AGENT_THROWN || which == COLLECT_AGENT_CALLED)
         return bounded(cell->count);
+    if (which == COLLECT_AGENT_TIMED) {
+        double ns = (double)cell->total * counts->ns_of_tick;
+        return ns < 9e18 ? (int64_t)ns : INT64_MAX;
+    }
     /* what was unmapped may be read a moment later than what was mapped */
     uint64_t gone = which == COLLECT_AGENT_STILL_MAPPED ? cell->freed_own : 0;
     return gone < cell->total ? bounded(cell->total - gone) : 0;
@@ -65,14 +72,15 @@ static void tell_cell(const struct collect_agent_counts *counts, struct collect_
                       const struct wire_agent_cell *cell, int64_t *told, uint32_t thread)
 {
     for (int i = 0; i < COLLECT_AGENT_COUNTS; i++) {
-        int64_t now = figure(cell, (enum collect_agent_count)i);
+        int64_t now = figure(counts, cell, (enum collect_agent_count)i);
         if (!counts->counters[i] || now == told[i])
             continue;
         uint32_t node = collect_agent_nodes_find(nodes, cell->node, kinds[i].collector);
         if (!node)
             continue;
         int64_t more = now - told[i];
-        uint64_t samples = i == COLLECT_AGENT_THROWN && more > 0 ? (uint64_t)more : more > 0;
+        uint64_t samples =
+            (i == COLLECT_AGENT_THROWN || i == COLLECT_AGENT_CALLED) && more > 0 ? (uint64_t)more : more > 0;
         profile_count(counts->profile, node, thread, PROFILE_NO_CPU, counts->counters[i], more, samples);
         told[i] = now;
     }

@@ -1,5 +1,6 @@
-/* collect_agent_counts.h - what the agent counted beside blocks: exceptions thrown, memory mapped.
+/* collect_agent_counts.h - what the agent counted beside blocks: exceptions thrown, memory mapped, functions called.
  *
+ *   function.calls, function.time   calls of functions that are timed, and ns in them but not in others that are
  *   throw.count   C++ exceptions thrown or thrown again
  *   map.total     bytes of whole pages that the program mapped, ever        map.live   those not unmapped at the end
  *
@@ -13,12 +14,15 @@ enum collect_agent_count {
     COLLECT_AGENT_THROWN,
     COLLECT_AGENT_MAPPED,
     COLLECT_AGENT_STILL_MAPPED,
+    COLLECT_AGENT_CALLED,
+    COLLECT_AGENT_TIMED,
     COLLECT_AGENT_COUNTS,
 };
 
 struct collect_agent_counts {
     struct profile *profile;
     uint16_t counters[COLLECT_AGENT_COUNTS]; /* 0: not counted */
+    double ns_of_tick;                       /* of the agent's clock, as well as it is known */
 };
 
 /* What was told of a process so far. Zero it first. */

@@ -125,6 +125,32 @@ static const struct {
 static const char *const throwers[] = {"__cxa_throw", "__cxa_rethrow",
                                        "_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE"};
 
+/* Everything that reads return addresses, in every copy of it: libgcc's, which C++ exceptions, cancellation and backtrace come down to,
+ * LLVM's libunwind, and the other libunwind. */
+static const char *const unwinders[] = {
+    "_Unwind_RaiseException", "_Unwind_ForcedUnwind", "_Unwind_Resume",        "_Unwind_Resume_or_Rethrow",
+    "_Unwind_Backtrace",      "unw_init_local",       "__unw_init_local",      "unw_backtrace",
+    "_Ux86_64_init_local",    "_ULx86_64_init_local", "_ULx86_64_init_local2", "_ULx86_64_step",
+};
+
+/* Those that return twice, or to where they were not called from, and those that ask who called them. */
+static const char *const odd[] = {
+    "setjmp",     "_setjmp",      "sigsetjmp",      "__sigsetjmp",   "__sigsetjmp_cancel",
+    "getcontext", "__getcontext", "swapcontext",    "__swapcontext", "vfork",
+    "__vfork",    "__libc_vfork", "clone",          "__clone",       "clone3",
+    "__clone3",   "_start",       "_dl_start_user", "__restore_rt",  "__start_context",
+    "dlopen",     "dlmopen",      "dlsym",          "dlvsym",        "__dlopen",
+    "__dlsym",    "mcount",       "_mcount",        "__fentry__",
+};
+
+bool collect_agent_functions_is_odd(const char *name)
+{
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
+        if (!strcmp(odd[i], name))
+            return true;
+    return false;
+}
+
 /* What tells how large a block really is, by enum wire_agent_family; the last one tells glibc. */
 static const char *const sizes[] = {[WIRE_AGENT_PLAIN] = "malloc_usable_size",
                                     [WIRE_AGENT_JE] = "je_malloc_usable_size",
@@ -137,7 +163,9 @@ enum {
     MAPPERS = sizeof mappers / sizeof *mappers,
     THROWERS = sizeof throwers / sizeof *throwers,
     OTHERS = sizeof others / sizeof *others,
-    SIZES = sizeof sizes / sizeof *sizes
+    SIZES = sizeof sizes / sizeof *sizes,
+    UNWINDERS = sizeof unwinders / sizeof *unwinders,
+    ODD = sizeof odd / sizeof *odd
 };
 
 const char *collect_agent_functions_usable_size(uint32_t family)
@@ -163,12 +191,36 @@ static void add(struct collect_agent_functions *functions, const struct patch_ag
     functions->count += patch_agent_image_symbol(image, entries[entry], &function->handler);
 }
 
+static void add_whole(struct collect_agent_functions *functions, const struct patch_agent_image *image,
+                      const char *name, const char *where, enum wire_agent_entry entry)
+{
+    add(functions, image, name, where, entry);
+    if (functions->count)
+        functions->items[functions->count - 1].whole = true;
+}
+
+/* The functions that are timed, behind those that must be hooked for it and those that must not be: the first wish has a function. */
+static void add_timed(struct collect_agent_functions *functions, const struct patch_agent_image *image,
+                      const struct collect_agent_functions_wish *wish)
+{
+    for (size_t i = 0; i < UNWINDERS && wish->timed_count; i++)
+        add_whole(functions, image, unwinders[i], NULL, WIRE_AGENT_ENTRY_UNWIND);
+    for (size_t i = 0; i < ODD && wish->timed_count; i++)
+        functions->items[functions->count++] =
+            (struct patch_agent_function){.wish = {odd[i], NULL}, .only_found = true};
+    functions->timed = functions->count;
+    for (size_t i = 0; i < wish->timed_count; i++)
+        add_whole(functions, image, wish->timed[i].name, wish->timed[i].image, WIRE_AGENT_ENTRY_FUNCTION);
+}
+
 int collect_agent_functions_make(struct collect_agent_functions *functions,
                                  const struct patch_agent_image *image,
                                  const struct collect_agent_functions_wish *wish, struct base_error *error)
 {
-    *functions = (struct collect_agent_functions){
-        .items = calloc(ALLOCATORS + THROWERS + MAPPERS + OTHERS + SIZES, sizeof *functions->items)};
+    *functions =
+        (struct collect_agent_functions){.items = calloc(ALLOCATORS + THROWERS + MAPPERS + OTHERS + SIZES +
+                                                             UNWINDERS + ODD + wish->timed_count,
+                                                         sizeof *functions->items)};
     if (!functions->items)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     for (size_t i = 0; i < ALLOCATORS && wish->heap; i++)
@@ -184,5 +236,6 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
     for (size_t i = 0; i < SIZES && wish->sizes; i++)
         functions->items[functions->count++] =
             (struct patch_agent_function){.wish = {sizes[i], NULL}, .only_found = true};
+    add_timed(functions, image, wish);
     return BASE_OK;
 }

@@ -11,9 +11,11 @@
 #include "patch_agent.h"
 
 struct collect_agent_functions_wish {
-    bool heap;   /* functions that allocate or release */
-    bool maps;   /* functions that map memory or unmap it */
-    bool throws; /* functions that throw C++ exceptions */
+    bool heap;                               /* functions that allocate or release */
+    bool maps;                               /* functions that map memory or unmap it */
+    bool throws;                             /* functions that throw C++ exceptions */
+    const struct patch_function_wish *timed; /* functions that are; outlive the result */
+    size_t timed_count;
     bool hosted; /* somebody else tells of objects that are loaded */
     bool sizes;  /* what blocks really take is asked for: malloc_usable_size and its kin are to be found */
 };
@@ -23,10 +25,14 @@ struct collect_agent_functions {
     size_t count;
     size_t allocators; /* the first ones, which allocate or release */
     size_t throwers;   /* those after them, which throw */
+    size_t timed;      /* from here on: those that are timed, as they were wished for */
 };
 int collect_agent_functions_make(struct collect_agent_functions *functions,
                                  const struct patch_agent_image *image,
                                  const struct collect_agent_functions_wish *wish, struct base_error *error);
+
+/* A function that cannot be timed, because it keeps its return address or looks for its caller by it. */
+bool collect_agent_functions_is_odd(const char *name);
 
 /* Of enum wire_agent_family; NULL: none. */
 const char *collect_agent_functions_usable_size(uint32_t family);

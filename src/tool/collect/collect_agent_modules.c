@@ -1,10 +1,12 @@
 #include "collect_agent_modules.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base_array.h"
 #include "elf_maps.h"
+#include "patch_function.h"
 
 void collect_agent_cookies_free(struct collect_agent_cookies *cookies)
 {
@@ -54,8 +56,21 @@ static bool is_image(const struct elf_mapping *mapping)
                                    !strcmp(mapping->path, "[vdso]"));
 }
 
+/* What is special about an image, where functions are timed. */
+static void look_at_stacks(const struct elf_image *image, struct wire_agent_module *module,
+                           struct collect_agent_stacks *stacks)
+{
+    if (!stacks)
+        return;
+    if (patch_function_owns_stacks(image))
+        module->flags |= WIRE_AGENT_MODULE_READS;
+    if (patch_function_hides_unwinder(image))
+        snprintf(stacks->hidden_unwinder, sizeof stacks->hidden_unwinder, "%s", elf_image_name(image));
+}
+
 static bool add(struct collect_agent_file *file, pid_t pid, const struct elf_mapping *mapping,
-                struct collect_images *images, struct collect_agent_cookies *cookies, struct base_map *rows)
+                struct collect_images *images, struct collect_agent_cookies *cookies, struct base_map *rows,
+                struct collect_agent_stacks *stacks)
 {
     struct collect_image_key key = {.path = mapping->path,
                                     .major = mapping->device_major,
@@ -71,6 +86,8 @@ static bool add(struct collect_agent_file *file, pid_t pid, const struct elf_map
         elf_image_address_of_offset(image->elf, mapping->offset, &address);
     struct wire_agent_module module = {
         .start = mapping->start, .end = mapping->end, .bias = mapping->start - address};
+    if (image->elf)
+        look_at_stacks(image->elf, &module, stacks);
     module.cookie = cookie_of(cookies, image->profile_image, module.bias);
     if (image->elf)
         find_rows(file, images, index, rows, &module);
@@ -79,7 +96,8 @@ static bool add(struct collect_agent_file *file, pid_t pid, const struct elf_map
 
 int collect_agent_modules(struct collect_agent_file *file, uint32_t region, pid_t pid,
                           struct collect_images *images, struct collect_agent_cookies *cookies,
-                          struct base_map *rows, struct base_error *error)
+                          struct base_map *rows, struct collect_agent_stacks *stacks,
+                          struct base_error *error)
 {
     struct elf_maps maps = {0};
     int result = elf_maps_read(pid, &maps, error);
@@ -87,7 +105,7 @@ int collect_agent_modules(struct collect_agent_file *file, uint32_t region, pid_
         return result;
     collect_agent_file_modules(file);
     for (size_t i = 0; i < maps.count && result == BASE_OK; i++)
-        if (is_image(&maps.items[i]) && !add(file, pid, &maps.items[i], images, cookies, rows))
+        if (is_image(&maps.items[i]) && !add(file, pid, &maps.items[i], images, cookies, rows, stacks))
             result = base_fail(error, BASE_ENOMEM, "too many objects are mapped for the agent");
     elf_maps_free(&maps);
     if (result == BASE_OK)

@@ -21,11 +21,17 @@ struct collect_agent_cookies {
 };
 void collect_agent_cookies_free(struct collect_agent_cookies *cookies);
 
-/* Reads what `pid` has mapped and publishes it to region `region`. `rows` maps images to where their rows are in this
+/* What matters where functions are timed. */
+struct collect_agent_stacks {
+    char hidden_unwinder[256]; /* the name of an image that has one which cannot be hooked; or "" */
+};
+
+/* Reads what `pid` has mapped and publishes it to region `region`. `stacks`: NULL where it does not matter. `rows` maps images to where their rows are in this
  * file; zero it first, base_map_free it with the file. Images whose rows find no room have none: their frames end stacks, as a counted
  * loss of the agent's. BASE_ENOTFOUND: the process is gone. */
 int collect_agent_modules(struct collect_agent_file *file, uint32_t region, pid_t pid,
                           struct collect_images *images, struct collect_agent_cookies *cookies,
-                          struct base_map *rows, struct base_error *error);
+                          struct base_map *rows, struct collect_agent_stacks *stacks,
+                          struct base_error *error);
 
 #endif

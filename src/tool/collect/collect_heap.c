@@ -205,6 +205,9 @@ static void tell_losses(struct telling *telling)
         [WIRE_AGENT_LOSS_INERT] = WIRE_LOSS_AGENT_INERT,
         [WIRE_AGENT_LOSS_NO_RANGE] = WIRE_LOSS_AGENT_MAPPINGS,
         [WIRE_AGENT_LOSS_FRAME_POINTER] = WIRE_LOSS_AGENT_FRAME_POINTER,
+        [WIRE_AGENT_LOSS_UNTIMED] = WIRE_LOSS_FUNCTION_UNTIMED,
+        [WIRE_AGENT_LOSS_PUT_BACK] = WIRE_LOSS_FUNCTION_PUT_BACK,
+        [WIRE_AGENT_LOSS_FORGOTTEN] = WIRE_LOSS_FUNCTION_FORGOTTEN,
     };
     for (int i = 0; i < WIRE_AGENT_LOSSES; i++) {
         uint64_t now = telling->tree->process.losses[i], *told = &telling->told->losses[i];

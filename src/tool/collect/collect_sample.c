@@ -50,14 +50,23 @@ enum {
     OTHER_FIELDS = 8192,   /* at most: the kernel makes room for them by a smaller copy */
 };
 
+/* What stands on a stack in the place of a return address is described as that is. */
+static uint64_t real_pc(const struct collect_sampler *sampler, const struct collect_process *process,
+                        uint64_t pc)
+{
+    return sampler->agent ? collect_agent_real(sampler->agent, process->pid, pc) : pc;
+}
+
 static bool find_place(void *context, uint64_t pc, struct unwind_place *place)
 {
     struct walk *walk = context;
-    struct collect_mapping *mapping = collect_processes_mapping(walk->sampler->processes, walk->process, pc);
+    uint64_t real = real_pc(walk->sampler, walk->process, pc + 1) - 1;
+    struct collect_mapping *mapping =
+        collect_processes_mapping(walk->sampler->processes, walk->process, real);
     if (!mapping)
         return false;
-    *place =
-        (struct unwind_place){.bias = mapping->bias, .cookie = (uint32_t)(mapping - walk->process->mappings)};
+    *place = (struct unwind_place){.bias = mapping->bias + (pc - real),
+                                   .cookie = (uint32_t)(mapping - walk->process->mappings)};
     if (mapping->image != COLLECT_NO_IMAGE)
         place->rows = collect_images_rows(walk->sampler->processes->images, mapping->image);
     return true;
@@ -129,7 +138,8 @@ static uint32_t frame_address(struct collect_sampler *sampler, struct collect_pr
 {
     if (frame->cookie == UNWIND_NO_COOKIE)
         return sampler->special_unknown;
-    uint64_t pc = innermost || frame->flags & UNWIND_SIGNAL ? frame->pc : frame->pc - 1;
+    uint64_t stood = real_pc(sampler, process, frame->pc);
+    uint64_t pc = innermost || frame->flags & UNWIND_SIGNAL ? stood : stood - 1;
     const struct collect_mapping *mapping = &process->mappings[frame->cookie];
     if (mapping->image == COLLECT_NO_IMAGE)
         return jit_address(sampler, process, pc, time);
@@ -220,6 +230,7 @@ static struct unwind_result walk_stack(struct collect_sampler *sampler, struct c
     walk->copy_full = sample->stack_size == sample->stack_asked;
     walk->may_grow = sample->stack_asked < COLLECT_COPY_LARGEST - OTHER_FIELDS;
     leave_stub(sampler, process, sample, &registers.value[arch->pc], &registers.value[arch->sp]);
+    registers.value[arch->pc] = real_pc(sampler, process, registers.value[arch->pc]);
     struct unwind_memory memory = {
         .low = sp, .high = walk->high, .bytes = sample->stack, .read_outside = read_late, .context = walk};
     struct unwind_space space = {.arch = arch,

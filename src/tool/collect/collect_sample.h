@@ -11,6 +11,7 @@
 #ifndef COLLECT_SAMPLE_H
 #define COLLECT_SAMPLE_H
 
+#include "collect_agent.h"
 #include "collect_calls.h"
 #include "collect_process.h"
 #include "unwind.h"
@@ -23,6 +24,7 @@ struct collect_sampler {
     struct profile *profile;
     struct unwind_cache *cache;
     struct collect_calls *calls; /* whose stubs may be met; NULL: none */
+    struct collect_agent *agent; /* which may have replaced return addresses; NULL: none */
     struct unwind_frame frames[COLLECT_FRAMES_MAX];
     uint32_t addresses[COLLECT_FRAMES_MAX + 64], flags[COLLECT_FRAMES_MAX + 64];
     uint32_t special_unknown, special_kernel, special_no_stack; /* addresses that are no code */

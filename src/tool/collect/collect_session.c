@@ -224,7 +224,10 @@ static int set_up_agent(struct collect_session *session, struct base_error *erro
     const struct collect_options *options = &session->options;
     struct collect_agent_options wish = {
         .collectors = (options->heap ? 1u << WIRE_AGENT_HEAP | 1u << WIRE_AGENT_MAP : 0) |
-                      (options->throws ? 1u << WIRE_AGENT_THROWS : 0),
+                      (options->throws ? 1u << WIRE_AGENT_THROWS : 0) |
+                      (options->function_count ? 1u << WIRE_AGENT_FUNCTION : 0),
+        .functions = options->functions,
+        .function_count = options->function_count,
         .memory = options->agent_memory,
         .sample_bytes = options->heap_sample_bytes,
         .overhead = options->heap_overhead,
@@ -237,6 +240,7 @@ static int set_up_agent(struct collect_session *session, struct base_error *erro
     int result = wish.collectors
                      ? collect_agent_new(&wish, &session->stream.processes, &session->agent, error)
                      : BASE_OK;
+    session->stream.sampler.agent = session->agent;
     const struct collect_calls_guest guest = {on_exec, on_objects, session->agent};
     if (session->calls && session->agent)
         collect_calls_invite(session->calls, &guest);

@@ -39,6 +39,8 @@ struct collect_options {
     bool throws;                    /* count exceptions; likewise */
     uint64_t heap_sample_bytes;     /* 0: every block */
     enum profile_heap_overhead heap_overhead;
+    const struct patch_function_wish *functions; /* to be counted and timed; of the same two */
+    size_t function_count;
     uint64_t agent_memory; /* of a process, bytes; 0: the default */
     bool user_only;        /* --time=user */
     bool kernel_frames;

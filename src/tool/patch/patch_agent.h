@@ -39,6 +39,7 @@ struct patch_agent_function {
     uint64_t handler; /* offset in the agent's image */
     uint64_t cookie;  /* wire_hook.cookie */
     bool only_found;  /* it is not hooked: where it is, is told (PATCH_AGENT_FOUND) */
+    bool whole;       /* wire_hook.h */
 };
 
 /* The functions and, of each file that was looked at, where they are. */

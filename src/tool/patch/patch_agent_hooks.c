@@ -91,14 +91,14 @@ static int add_pending(struct setting *setting, const struct patch_agent_object 
     struct pending *pending = &setting->items[setting->count];
     *pending = (struct pending){.length = length, .wrap = &slab->slots[slot]};
     hook->slot = slab->address + slot * sizeof *pending->wrap;
-    enum patch_reason reason =
-        patch_x86_64_wrap_make(pending->wrap, hook->slot, hook->address, live, length, &pending->moved);
+    const struct patch_agent_function *function = &agent->plans->functions[hook->function];
+    enum patch_reason reason = patch_x86_64_wrap_make(pending->wrap, hook->slot, hook->address, live, length,
+                                                      function->whole, &pending->moved);
     if (reason != PATCH_FINE) {
         pending->wrap->hook.function = 0;
         hook->slot = 0;
         return refuse(setting, hook, reason);
     }
-    const struct patch_agent_function *function = &agent->plans->functions[hook->function];
     pending->wrap->hook.handler = agent->base + function->handler;
     pending->wrap->hook.cookie = function->cookie;
     fill_change(pending, hook, live);
@@ -130,6 +130,8 @@ static int collect_function(struct setting *setting, const struct patch_agent_ob
         return add(setting, &hook, PATCH_AGENT_FOUND, PATCH_FINE);
     if (function->reason != PATCH_FINE)
         return refuse(setting, &hook, function->reason);
+    if (object->file->owns_stacks && setting->agent->plans->functions[function->wish].whole)
+        return refuse(setting, &hook, PATCH_REASON_OWN_STACKS);
     if (patch_agent_read(setting->access, hook.address, live, function->length) < 0)
         return refuse(setting, &hook, PATCH_REASON_TEXT_DIFFERS);
     uint8_t length = judge(function, live);

@@ -16,6 +16,7 @@ struct patch_agent_file {
     struct elf_segment *segments;
     size_t segment_count;
     uint64_t low, high; /* image addresses of all segments */
+    bool owns_stacks;   /* patch_function.h */
 };
 
 struct patch_agent_plans {

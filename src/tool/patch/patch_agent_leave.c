@@ -2,7 +2,7 @@
  *
  *   1. find       our mappings by their name, and in them home and slabs, which tell the rest
  *   2. put back   every function whose first bytes still lead to its slot: nobody new comes in
- *   3. wait       until no thread is inside. Between looks the process runs
+ *   3. wait       until no thread is inside, and no return address leads to us (patch_agent_returns.h). Between looks the process runs
  *   4. unmap
  *
  * Inside is who has its pc in our code; who was there when a signal came, which the pc in the signal's frame tells; and who has a frame of
@@ -18,6 +18,7 @@
 
 #include "base_array.h"
 #include "patch_agent_inside.h"
+#include "patch_agent_returns.h"
 #include "patch_target.h"
 #include "wire_agent.h"
 
@@ -49,16 +50,21 @@ struct counts {
     uint64_t threads; /* and of its thread records */
 };
 
+struct changes {
+    struct patch_memory_change *items;
+    size_t count, capacity;
+};
+
 struct leaving {
     struct patch_agent_access access;
     struct found ours;
     struct counts counts;
+    struct patch_agent_returns returns;
     uint64_t *functions; /* that are or were hooked */
     size_t function_count, function_capacity;
     uint64_t region, region_size;
-    struct patch_memory_change *changes;
-    size_t count, capacity;
-    bool held, remains; /* remains: only what nobody has any more */
+    struct changes first, last; /* last: of hooks that others need as long as return addresses are replaced */
+    bool held, remains;         /* remains: only what nobody has any more */
     bool (*busy)(void *context);
     void *context;
     struct patch_agent_left *left;
@@ -152,7 +158,11 @@ static int find_counts(struct leaving *leaving)
             process.state != WIRE_AGENT_FREE)
             leaving->counts = (struct counts){at, at + layout.threads};
     }
-    return refuse_living(leaving, &control);
+    int result = refuse_living(leaving, &control);
+    if (result == BASE_OK && control.region_count <= REGIONS_MOST && control.region_size >= layout.size)
+        result = patch_agent_returns_begin(&leaving->returns, &control, leaving->region,
+                                           leaving->counts.process, leaving->error);
+    return result;
 }
 
 /* New calls go past the agent from now on. */
@@ -192,6 +202,17 @@ static bool counts_somebody(const struct leaving *leaving)
 
 /* --- 2. put back --- */
 
+/* A hook of a function that is timed, or of one that unwinds: they alone are whole (wire_hook.h). */
+static bool is_whole(const struct patch_x86_64_wrap *wrap)
+{
+    return wrap->code[0] == 0x41 && wrap->code[1] == 0x53;
+}
+
+static bool unwinds(const struct patch_x86_64_wrap *wrap)
+{
+    return is_whole(wrap) && (wrap->hook.cookie & 255) == WIRE_AGENT_ENTRY_UNWIND;
+}
+
 static int add_change(struct leaving *leaving, const struct patch_x86_64_wrap *wrap, uint64_t slot)
 {
     const size_t jump = PATCH_X86_64_WRAP_JUMP;
@@ -199,7 +220,8 @@ static int add_change(struct leaving *leaving, const struct patch_x86_64_wrap *w
     uint8_t live[PATCH_X86_64_WRAP_JUMP];
     if (!base_array_room(leaving->functions, leaving->function_count, leaving->function_capacity))
         return no_memory(leaving->error);
-    leaving->functions[leaving->function_count++] = change.address;
+    if (!is_whole(wrap)) /* else nothing of ours is on the stack of who is in it but what is put back */
+        leaving->functions[leaving->function_count++] = change.address;
     patch_x86_64_wrap_jump(wrap->hook.function, slot, change.before);
     memcpy(change.after, wrap->old, jump);
     if (patch_agent_read(&leaving->access, change.address, live, jump) < 0 ||
@@ -207,9 +229,10 @@ static int add_change(struct leaving *leaving, const struct patch_x86_64_wrap *w
         leaving->left->skipped++;
         return BASE_OK;
     }
-    if (!base_array_room(leaving->changes, leaving->count, leaving->capacity))
+    struct changes *list = unwinds(wrap) ? &leaving->last : &leaving->first;
+    if (!base_array_room(list->items, list->count, list->capacity))
         return no_memory(leaving->error);
-    leaving->changes[leaving->count++] = change;
+    list->items[list->count++] = change;
     return BASE_OK;
 }
 
@@ -259,17 +282,17 @@ static int find(struct leaving *leaving)
     return result;
 }
 
-static int put_back(struct leaving *leaving)
+static int put_back(struct leaving *leaving, const struct changes *changes)
 {
     struct patch_agent_access *access = &leaving->access;
-    if (leaving->count == 0)
+    if (changes->count == 0)
         return BASE_OK;
     int result =
-        patch_trace_stage(access->helper, access->trace, leaving->changes, leaving->count, leaving->error);
+        patch_trace_stage(access->helper, access->trace, changes->items, changes->count, leaving->error);
     if (result == BASE_OK)
         result = patch_trace_apply(access->helper, access->trace, leaving->error);
     if (result == BASE_OK)
-        leaving->left->places = leaving->count;
+        leaving->left->places += changes->count;
     return result;
 }
 
@@ -292,14 +315,14 @@ static void give_page_back(struct leaving *leaving, const struct elf_maps *maps,
     }
 }
 
-static void give_pages_back(struct leaving *leaving)
+static void give_pages_back(struct leaving *leaving, const struct changes *changes)
 {
     struct elf_maps maps = {0};
     uint64_t last = 0;
     int result = elf_maps_read(leaving->access.pid, &maps, NULL);
-    for (size_t i = 0; i < leaving->count && result == BASE_OK;
+    for (size_t i = 0; i < changes->count && result == BASE_OK;
          i++) { /* neighbours, mostly, come one after the other */
-        const struct patch_memory_change *change = &leaving->changes[i];
+        const struct patch_memory_change *change = &changes->items[i];
         uint64_t first = change->address & ~(uint64_t)(PATCH_AGENT_PAGE - 1);
         for (uint64_t page = first; page < change->address + change->length; page += PATCH_AGENT_PAGE)
             if (page != last) {
@@ -363,7 +386,8 @@ static int look_for_users(struct leaving *leaving)
         return result;
     size_t size = count > THREADS_MANY ? STACK_FEW : STACK_MOST;
     uint64_t *words = malloc(size);
-    bool used = words == NULL || counts_somebody(leaving) ||
+    bool used = !patch_agent_returns_put_back(&leaving->returns, &leaving->access, threads, count) ||
+                words == NULL || counts_somebody(leaving) ||
                 (leaving->busy != NULL && leaving->busy(leaving->context));
     for (size_t i = 0; i < count && !used; i++)
         used = threads[i].state != PATCH_STOP_GONE &&
@@ -409,9 +433,9 @@ static int leave_standing(struct leaving *leaving)
     if (result == BASE_OK)
         result = find_counts(leaving);
     if (result == BASE_OK)
-        result = put_back(leaving);
+        result = put_back(leaving, &leaving->first);
     if (result == BASE_OK) {
-        give_pages_back(leaving);
+        give_pages_back(leaving, &leaving->first);
         tell(leaving);
     }
     for (int i = 0; i < ATTEMPTS && used > 0 && result == BASE_OK; i++) {
@@ -420,6 +444,12 @@ static int leave_standing(struct leaving *leaving)
     }
     if (result < 0 || used < 0)
         return result < 0 ? result : used;
+    if (used == 0) {
+        result = put_back(leaving, &leaving->last);
+        if (result < 0)
+            return result;
+        give_pages_back(leaving, &leaving->last);
+    }
     unmap(leaving, used > 0);
     return BASE_OK;
 }
@@ -432,8 +462,10 @@ static int leave(struct leaving *leaving, struct patch_helper *helper, pid_t pid
         result = leave_standing(leaving);
     patch_agent_go(&leaving->access, leaving->held);
     free(leaving->ours.items);
-    free(leaving->changes);
+    free(leaving->first.items);
+    free(leaving->last.items);
     free(leaving->functions);
+    patch_agent_returns_free(&leaving->returns);
     return result;
 }
 

@@ -83,6 +83,8 @@ static int look_at(struct patch_agent_plans *plans, struct patch_agent_file *fil
     if (result == BASE_OK)
         result = patch_function_plan(image, path, plans->wishes, plans->function_count, NULL, 0,
                                      &file->functions, error);
+    if (result == BASE_OK && file->functions.count)
+        file->owns_stacks = patch_function_owns_stacks(image);
     if (image != NULL)
         elf_image_close(image);
     return result;

@@ -64,6 +64,51 @@ static uint32_t wish_of(const struct search *search, const char *name)
     return wish;
 }
 
+/* --- images that are special --- */
+
+static bool has_string(const struct elf_image *image, const char *section_name, const char *text, size_t size)
+{
+    struct elf_section section;
+    return elf_image_section(image, section_name, &section) && section.bytes != NULL &&
+           memmem(section.bytes, section.size, text, size) != NULL;
+}
+
+bool patch_function_owns_stacks(const struct elf_image *image)
+{
+    static const char ocaml[] = "\0caml_frametable";
+    struct elf_section section;
+    return elf_image_section(image, ".gopclntab", &section) ||
+           elf_image_section(image, ".go.buildinfo", &section) ||
+           has_string(image, ".strtab", ocaml, sizeof ocaml) ||
+           has_string(image, ".dynstr", ocaml, sizeof ocaml);
+}
+
+static bool is_named(const Elf64_Sym *symbol, const struct elf_section *strings, const char *name)
+{
+    size_t size = strlen(name) + 1;
+    return symbol->st_name < strings->size && strings->size - symbol->st_name >= size &&
+           memcmp(strings->bytes + symbol->st_name, name, size) == 0;
+}
+
+bool patch_function_hides_unwinder(const struct elf_image *image)
+{
+    static const char unwinder[] = "_Unwind_";
+    struct elf_section symbols, strings;
+    if (has_string(image, ".dynstr", unwinder, sizeof unwinder - 1) ||
+        has_string(image, ".strtab", unwinder, sizeof unwinder - 1) ||
+        !elf_image_section(image, ".dynsym", &symbols) || symbols.bytes == NULL ||
+        !elf_image_section(image, ".dynstr", &strings) || strings.bytes == NULL)
+        return false;
+    for (size_t at = 0; at + sizeof(Elf64_Sym) <= symbols.size; at += sizeof(Elf64_Sym)) {
+        Elf64_Sym symbol;
+        memcpy(&symbol, symbols.bytes + at, sizeof symbol);
+        if (symbol.st_shndx == SHN_UNDEF && (is_named(&symbol, &strings, "dl_iterate_phdr") ||
+                                             is_named(&symbol, &strings, "_dl_find_object")))
+            return true;
+    }
+    return false;
+}
+
 /* --- symbols --- */
 
 static int add(struct search *search, const struct patch_function *function, const char *name)

@@ -34,7 +34,8 @@
     X(34, ENTRY_SHARED, "functions called by address, with another function's entry in their first bytes")   \
     X(35, ENTRY_RESOLVER, "functions that are chosen when the program is loaded, and not known yet")         \
     X(36, ENTRY_OCCUPIED, "functions in whose first bytes a thread stands that cannot be moved")             \
-    X(37, ENTRY_UNKNOWN, "addresses taken, of code that no symbol and no call-frame information covers")
+    X(37, ENTRY_UNKNOWN, "addresses taken, of code that no symbol and no call-frame information covers")     \
+    X(38, OWN_STACKS, "functions of a runtime that looks through its stacks in its own way (Go, OCaml)")
 
 enum patch_reason {
     PATCH_FINE = 0,

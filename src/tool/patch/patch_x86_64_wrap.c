@@ -2,8 +2,10 @@
 
 #include <string.h>
 
-static void put_stub(struct patch_x86_64_code *code, uint64_t hook)
+static void put_stub(struct patch_x86_64_code *code, uint64_t hook, bool whole)
 {
+    if (whole)
+        patch_x86_64_code_put(code, 0x41, 0x53);   /* push r11 */
     patch_x86_64_code_put(code, 0x4c, 0x8d, 0x1d); /* lea r11, [rip+hook] */
     patch_x86_64_code_relative(code, hook, 0);
     _Static_assert(offsetof(struct wire_hook, handler) == 0, "no displacement");
@@ -11,7 +13,8 @@ static void put_stub(struct patch_x86_64_code *code, uint64_t hook)
 }
 
 enum patch_reason patch_x86_64_wrap_make(struct patch_x86_64_wrap *wrap, uint64_t address, uint64_t function,
-                                         const uint8_t *old, uint8_t length, struct patch_x86_64_hook *moved)
+                                         const uint8_t *old, uint8_t length, bool whole,
+                                         struct patch_x86_64_hook *moved)
 {
     struct patch_x86_64_code code;
     struct patch_x86_64_hook where;
@@ -22,7 +25,7 @@ enum patch_reason patch_x86_64_wrap_make(struct patch_x86_64_wrap *wrap, uint64_
     if (!patch_x86_64_code_reaches(function + PATCH_X86_64_WRAP_JUMP, patch_x86_64_wrap_code(address)))
         return PATCH_REASON_OUT_OF_REACH;
     patch_x86_64_code_begin(&code, patch_x86_64_wrap_code(address));
-    put_stub(&code, address);
+    put_stub(&code, address, whole);
     patch_x86_64_entry_body(&code, &entry, &where);
     if (code.refused != PATCH_FINE)
         return code.refused;

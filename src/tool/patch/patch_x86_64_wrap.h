@@ -6,6 +6,7 @@
 #ifndef PATCH_X86_64_WRAP_H
 #define PATCH_X86_64_WRAP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,10 +26,11 @@ struct patch_x86_64_wrap {
 };
 _Static_assert(sizeof(struct patch_x86_64_wrap) == 192, "shared layout");
 
-/* Makes the slot that will lie at `address`, of the function at `function` whose first `length` bytes are `old`. `moved` (may
+/* Makes the slot that will lie at `address`, of the function at `function` whose first `length` bytes are `old`; `whole`: wire_hook.h. `moved` (may
  * be NULL) is filled for patch_x86_64_entry_body_of. PATCH_FINE, or why it cannot be. */
 enum patch_reason patch_x86_64_wrap_make(struct patch_x86_64_wrap *wrap, uint64_t address, uint64_t function,
-                                         const uint8_t *old, uint8_t length, struct patch_x86_64_hook *moved);
+                                         const uint8_t *old, uint8_t length, bool whole,
+                                         struct patch_x86_64_hook *moved);
 
 /* The run-time address of the code of a slot at `address`. */
 static inline uint64_t patch_x86_64_wrap_code(uint64_t address)

@@ -1,4 +1,4 @@
-/* From the agent's cells to counters of exceptions and mapped memory: only differences are added, only of the collector they are of. */
+/* From the agent's cells to counters of exceptions, mapped memory and functions: only differences are added, only of the collector they are of. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 
 #include "collect_agent_counts.h"
 
-enum { NODES = 6, CELLS = 3 };
+enum { NODES = 8, CELLS = 4 };
 
 static struct profile *profile;
 static struct collect_agent_counts counts;
@@ -20,11 +20,11 @@ static struct wire_agent_node nodes[NODES + 1];
 static struct wire_agent_cell cells[CELLS + 1];
 static uint32_t thread, unknown;
 
-/* Roots 1 of exceptions, 3 of mappings, 5 of blocks, and below each a node with a cell. */
+/* Roots 1 of exceptions, 3 of mappings, 5 of blocks, 7 of functions, and below each a node with a cell. */
 static int set_up(void **state)
 {
-    static const enum wire_agent_collector roots[CELLS] = {WIRE_AGENT_THROWS, WIRE_AGENT_MAP,
-                                                           WIRE_AGENT_HEAP};
+    static const enum wire_agent_collector roots[CELLS] = {WIRE_AGENT_THROWS, WIRE_AGENT_MAP, WIRE_AGENT_HEAP,
+                                                           WIRE_AGENT_FUNCTION};
     (void)state;
     profile = profile_new();
     memset(nodes, 0, sizeof nodes);
@@ -40,7 +40,8 @@ static int set_up(void **state)
             .pc = 0x10101, .parent = 1 + 2 * i, .cookie = 1, .cell = i + 1, .ready = 1};
         cells[i + 1].node = 2 + 2 * i;
     }
-    return collect_agent_counts_init(&counts, profile, 1u << WIRE_AGENT_THROWS | 1u << WIRE_AGENT_MAP, NULL);
+    const uint32_t which = 1u << WIRE_AGENT_THROWS | 1u << WIRE_AGENT_MAP | 1u << WIRE_AGENT_FUNCTION;
+    return collect_agent_counts_init(&counts, profile, which, NULL);
 }
 
 static int tear_down(void **state)
@@ -92,6 +93,27 @@ static void test_differences(void **state)
     assert_int_equal(profile_counter_named(profile, "heap.total"), 0);
 }
 
+/* The agent's clock ticks; a call is counted when it begins and timed when it ends. */
+static void test_functions(void **state)
+{
+    (void)state;
+    counts.ns_of_tick = 0.5;
+    cells[4].count = 3;
+    tell();
+    assert_int_equal(sum_of("function.calls"), 3);
+    assert_int_equal(sum_of("function.time"), 0);
+    cells[4].total = 3000;
+    for (unsigned i = 0; i < 2; i++) {
+        tell();
+        assert_int_equal(sum_of("function.calls"), 3);
+        assert_int_equal(sum_of("function.time"), 1500);
+    }
+    counts.ns_of_tick = 1e9;
+    cells[4].total = UINT64_MAX;
+    tell();
+    assert_int_equal(sum_of("function.time"), INT64_MAX);
+}
+
 /* A stranger wrote it. */
 static void test_hostile(void **state)
 {
@@ -115,7 +137,7 @@ static void test_nothing_asked_for(void **state)
     (void)state;
     struct profile *empty = profile_new();
     assert_int_equal(collect_agent_counts_init(&counts, empty, 1u << WIRE_AGENT_HEAP, NULL), BASE_OK);
-    assert_int_equal(empty->counter_count, profile->counter_count - COLLECT_AGENT_COUNTS);
+    assert_int_equal(empty->counter_count, 1);
     cells[1].count = 4;
     tell();
     assert_int_equal(sum_of("throw.count"), 0);
@@ -125,7 +147,7 @@ static void test_nothing_asked_for(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {TEST(test_differences), TEST(test_hostile),
+    const struct CMUnitTest tests[] = {TEST(test_differences), TEST(test_functions), TEST(test_hostile),
                                        TEST(test_nothing_asked_for)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

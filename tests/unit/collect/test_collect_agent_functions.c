@@ -9,6 +9,7 @@
 
 #include "agent_blob.h"
 #include "collect_agent_functions.h"
+#include "wire_agent.h"
 
 static struct patch_agent_image *image;
 
@@ -48,6 +49,37 @@ static void test_what_was_asked_for(void **state)
     assert_int_equal(collect_agent_functions_make(&functions, image, &maps, NULL), BASE_OK);
     assert_int_equal(functions.count, 6);
     assert_int_equal(functions.allocators + functions.throwers, 0);
+    free(functions.items);
+}
+
+/* Functions that are timed come last, behind all that unwinds and all that must not be touched: the first wish has a function. */
+static void test_timed_functions(void **state)
+{
+    (void)state;
+    static const struct patch_function_wish timed[] = {{"work", "program"}, {"*", NULL}};
+    const struct collect_agent_functions_wish wish = {.timed = timed, .timed_count = 2, .hosted = true};
+    struct collect_agent_functions functions;
+    size_t unwinders = 0, untouched = 0;
+    assert_int_equal(collect_agent_functions_make(&functions, image, &wish, NULL), BASE_OK);
+    assert_int_equal(functions.timed, functions.count - 2);
+    for (size_t i = 0; i < functions.timed; i++) {
+        const struct patch_agent_function *function = &functions.items[i];
+        bool unwinds = !function->only_found && (function->cookie & 255) == WIRE_AGENT_ENTRY_UNWIND;
+        assert_true(unwinds != function->only_found);
+        assert_int_equal(function->whole, unwinds);
+        assert_true(!function->only_found || collect_agent_functions_is_odd(function->wish.name));
+        unwinders += unwinds && strncmp(function->wish.name, "_Unwind_", 8) == 0;
+        untouched += function->only_found;
+    }
+    assert_int_equal(unwinders, 5);
+    assert_true(untouched > 20);
+    for (size_t i = 0; i < 2; i++) {
+        const struct patch_agent_function *function = &functions.items[functions.timed + i];
+        assert_string_equal(function->wish.name, timed[i].name);
+        assert_int_equal(function->cookie & 255, WIRE_AGENT_ENTRY_FUNCTION);
+        assert_true(function->whole && !function->only_found);
+    }
+    assert_true(collect_agent_functions_is_odd("setjmp") && !collect_agent_functions_is_odd("read"));
     free(functions.items);
 }
 
@@ -105,6 +137,7 @@ int main(void)
         cmocka_unit_test(test_objects_are_told_of_by_the_loader_or_the_host),
         cmocka_unit_test(test_operators_only_of_allocators),
         cmocka_unit_test(test_what_was_asked_for),
+        cmocka_unit_test(test_timed_functions),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -133,7 +133,7 @@ static void hook(struct hooked *hooked, uint64_t address, unsigned length, volat
     struct patch_x86_64_wrap *slot = &hooked->slots[hooked->used++];
     uint8_t *text = (uint8_t *)(uintptr_t)address, *page = (void *)(address & ~UINT64_C(0xfff));
     assert_int_equal(
-        patch_x86_64_wrap_make(slot, (uint64_t)(uintptr_t)slot, address, text, (uint8_t)length, NULL),
+        patch_x86_64_wrap_make(slot, (uint64_t)(uintptr_t)slot, address, text, (uint8_t)length, false, NULL),
         PATCH_FINE);
     slot->hook.handler = (uint64_t)(uintptr_t)count_and_go;
     slot->hook.cookie = (uint64_t)(uintptr_t)counter;
@@ -245,11 +245,11 @@ static void test_out_of_reach_and_too_short(void **state)
     (void)state;
     static const uint8_t code[] = {0x55, 0x48, 0x89, 0xe5, 0x90, 0x90};
     struct patch_x86_64_wrap wrap;
-    assert_int_equal(patch_x86_64_wrap_make(&wrap, 0x10000, 0x100010000, code, 5, NULL),
+    assert_int_equal(patch_x86_64_wrap_make(&wrap, 0x10000, 0x100010000, code, 5, false, NULL),
                      PATCH_REASON_OUT_OF_REACH);
-    assert_int_equal(patch_x86_64_wrap_make(&wrap, 0x10000, 0x20000, code, 4, NULL),
+    assert_int_equal(patch_x86_64_wrap_make(&wrap, 0x10000, 0x20000, code, 4, false, NULL),
                      PATCH_REASON_ENTRY_SHORT);
-    assert_int_equal(patch_x86_64_wrap_make(&wrap, 0x10000, 0x20000, code, 5, NULL), PATCH_FINE);
+    assert_int_equal(patch_x86_64_wrap_make(&wrap, 0x10000, 0x20000, code, 5, false, NULL), PATCH_FINE);
     assert_int_equal(wrap.hook.body, patch_x86_64_wrap_code(0x10000) + 10);
     assert_memory_equal(wrap.old, code, 5);
 }

@@ -6,4 +6,11 @@ const struct arch *arch_host(void)
 {
     return &arch_aarch64;
 }
+
+uint64_t arch_host_ticks(void)
+{
+    uint64_t ticks;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+    return ticks;
+}
 #endif

@@ -6,4 +6,9 @@ const struct arch *arch_host(void)
 {
     return &arch_x86_64;
 }
+
+uint64_t arch_host_ticks(void)
+{
+    return __builtin_ia32_rdtsc();
+}
 #endif

@@ -1,0 +1,247 @@
+/* Functions that are timed: the one collector that touches the stack.
+ *
+ * How the end of a call is seen. At a function's entry the return address in its caller's frame is replaced, and the return leads here. What is
+ * usual is one trampoline and a shadow stack that remembers who wanted to go where; a jump out of the middle, a coroutine, a
+ * thread that goes on with another's stack, a process forked or half of it unwound, and the two stacks disagree: the program
+ * goes somewhere else. So here what is put on the stack says by itself where it leads. For each place that calls a hooked function
+ * there is a *block* of code (agent_x86_64_return.S) and one word of a table, its return address, which never changes. Nothing
+ * that is remembered decides where a program goes on; what can be forgotten is a time. Therefore
+ *   - longjmp, swapcontext, coroutines moved between threads, vfork and fork need nothing: words may be left, copied, used twice;
+ *   - threads that end, or are killed, leave nothing behind;
+ *   - putting a real address back is a replacement of one word that depends on no other, whenever and by whomever it is done;
+ *   - a function that leaves by a tail call finds a block where its return address is, and leaves it there.
+ * What reads return addresses must find the real ones. Functions that unwind are hooked (agent_entry_unwind) in every copy that
+ * the program has: before they begin, all words of ours on the stack are replaced by what they stand for. Our own walks, the agent's and tally's,
+ * translate (wire_agent_return).
+ *
+ * What is timed. A thread has a list of its pending calls: where the return address stands (the *slot*, which is what a return
+ * is recognised by), when it began, and how much of the time was in calls from it that are timed themselves. A call's own time goes to the
+ * cell of its stack; sums over a tree are then times with everything called. A call that ends by an exception or a longjmp is timed until
+ * that is known: put back (counted as a loss), or left.
+ * An entry of the list is known to be left when a later call of the thread has its slot at or above it on the same stack. A stack may
+ * be another one though (a signal's, a coroutine's): so an entry that is dropped is remembered as a *stray*, a slot where a word
+ * of ours may still stand, for tally to look at when the agent is taken out.
+ *
+ * What cannot be: callers that are in no module or undescribed (generated code, whose runtime may look for its own return
+ * addresses), and such as tally names (Go, OCaml). Their calls are counted, not timed.
+ *
+ * The clock is the processor's time-stamp counter. */
+#include "agent.h"
+
+#define NEAR   (UINT64_C(256) << 10) /* distance of slots on one stack, mostly */
+#define CHAIN  16                    /* pending calls at one slot: functions that left by tail calls */
+#define PROBES 16
+
+static inline __attribute__((always_inline)) uint64_t ticks(void)
+{
+    return __builtin_ia32_rdtsc();
+}
+
+/* --- the list of pending calls --- */
+
+static void add_stray(uint64_t slot)
+{
+    struct wire_agent_process *process = agent_process();
+    uint64_t *strays = agent_part(wire_agent_layout(agent_control()->memory).strays);
+    uint32_t at = (uint32_t)(slot * UINT64_C(0x9e3779b97f4a7c15) >> 48) % WIRE_AGENT_STRAYS;
+    for (unsigned i = 0; i < PROBES; i++, at = (at + 1) % WIRE_AGENT_STRAYS) {
+        uint64_t there = __atomic_load_n(&strays[at], __ATOMIC_RELAXED);
+        if (there == slot ||
+            (there == 0 && (__atomic_compare_exchange_n(&strays[at], &there, slot, false, __ATOMIC_RELAXED,
+                                                        __ATOMIC_RELAXED) ||
+                            there == slot)))
+            return;
+    }
+    __atomic_store_n(&process->strays_lost, 1, __ATOMIC_RELAXED);
+}
+
+/* Adds what a call took to its stack's cell, and to the call that it is in. */
+static void finish(struct agent_thread *thread, struct wire_agent_pending *pendings, uint32_t index,
+                   uint64_t now)
+{
+    const struct wire_agent_pending *pending = &pendings[index];
+    uint64_t whole = now - pending->start;
+    if ((int64_t)whole < 0) /* another processor's clock, a little behind */
+        whole = 0;
+    agent_cell_time(thread, pending->cell, whole > pending->inner ? whole - pending->inner : 0);
+    if (index > 0)
+        pendings[index - 1].inner += whole;
+}
+
+/* Was the pending call left, now that one with its return address at `slot` begins? `same`: the slot holds a block, so the one that is
+ * pending there has left by a tail call and is not over. */
+static bool is_left(const struct wire_agent_pending *pending, uint64_t slot, bool same)
+{
+    return pending->slot == slot ? !same : pending->slot < slot && slot - pending->slot < NEAR;
+}
+
+static void drop_left(struct agent_thread *thread, struct wire_agent_pending *pendings, uint64_t slot,
+                      bool same)
+{
+    uint32_t count = thread->shared.pending;
+    uint64_t now = count > 0 && is_left(&pendings[count - 1], slot, same) ? ticks() : 0;
+    while (count > 0 && is_left(&pendings[count - 1], slot, same)) {
+        finish(thread, pendings, count - 1, now);
+        if (pendings[count - 1].slot != slot)
+            add_stray(pendings[count - 1].slot);
+        thread->shared.pending = --count;
+    }
+}
+
+/* No room: whatever is below the slot goes, however far; it is not known to be over, and not timed. */
+static void sweep(struct agent_thread *thread, struct wire_agent_pending *pendings, uint64_t slot)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < thread->shared.pending; i++) {
+        if (pendings[i].slot < slot)
+            add_stray(pendings[i].slot);
+        else
+            pendings[kept++] = pendings[i];
+    }
+    thread->shared.pending = kept;
+}
+
+static bool has_room(struct agent_thread *thread, struct wire_agent_pending *pendings, uint64_t slot)
+{
+    uint32_t count = thread->shared.pending;
+    if (__builtin_expect(count >= CHAIN && pendings[count - CHAIN].slot == slot, 0))
+        return false;
+    if (__builtin_expect(count >= WIRE_AGENT_PENDING, 0))
+        sweep(thread, pendings, slot);
+    return thread->shared.pending < WIRE_AGENT_PENDING;
+}
+
+/* --- calls --- */
+
+/* The cell of the function below its caller's stack. */
+static uint32_t cell_of(struct agent_thread *thread, const struct agent_frame *frame)
+{
+    uint32_t caller = agent_stack_node(thread, frame, WIRE_AGENT_FUNCTION);
+    uint64_t function = frame->hook->function;
+    struct agent_link *link = &thread->functions[(function >> 4 ^ caller) % AGENT_FUNCTIONS];
+    if (__builtin_expect(link->node == 0 || link->pc != function || link->parent != caller, 0)) {
+        struct wire_agent_module module = {.cookie = 0};
+        agent_stack_module(function, &module);
+        uint32_t node = agent_node_child(caller, function, module.cookie, WIRE_AGENT_NODE_EXACT);
+        if (node == 0)
+            return 0;
+        *link = (struct agent_link){function, caller, node};
+    }
+    return agent_cell_of(link->node, thread->group);
+}
+
+/* What to put in the place of the return address; 0: nothing. */
+static uint64_t begin(struct agent_thread *thread, const struct agent_frame *frame)
+{
+    struct wire_agent_pending *pendings = agent_thread_pendings(thread);
+    uint64_t slot = (uint64_t)&frame->return_address;
+    bool same = agent_return_real(frame->return_address) != frame->return_address;
+    drop_left(thread, pendings, slot, same);
+    uint32_t cell = cell_of(thread, frame);
+    if (__builtin_expect(cell == 0, 0)) {
+        agent_lose(WIRE_AGENT_LOSS_NO_CELL);
+        return 0;
+    }
+    agent_cell_call(thread, cell);
+    const struct wire_agent_process *process = agent_process();
+    bool timed =
+        process->timed != 0 && process->silent == 0; /* silent: what was loaded since may unwind unseen */
+    uint64_t block = same || !timed ? 0 : agent_return_block(frame->return_address);
+    if (__builtin_expect((block == 0 && !same) || !has_room(thread, pendings, slot), 0)) {
+        agent_lose(WIRE_AGENT_LOSS_UNTIMED);
+        return 0;
+    }
+    pendings[thread->shared.pending] = (struct wire_agent_pending){slot, 0, 0, cell, 0};
+    pendings[thread->shared.pending].start = ticks();
+    thread->shared.pending++;
+    return block;
+}
+
+uint64_t agent_wrap_function(const struct agent_frame *frame);
+void agent_wrap_return(uint64_t slot, uint64_t thread_pointer);
+uint64_t agent_wrap_unwind(const struct agent_frame *frame);
+
+uint64_t agent_wrap_function(const struct agent_frame *frame)
+{
+    struct agent_thread *thread = agent_thread_enter(frame);
+    if (thread == NULL)
+        return 0;
+    uint64_t block = begin(thread, frame);
+    agent_thread_leave(thread);
+    return block;
+}
+
+/* --- returns --- */
+
+/* Takes out one entry below others that go on: of another stack. */
+static void take_out(struct agent_thread *thread, struct wire_agent_pending *pendings, uint32_t index,
+                     uint64_t now)
+{
+    finish(thread, pendings, index, now);
+    for (uint32_t i = index; i + 1 < thread->shared.pending; i++)
+        pendings[i] = pendings[i + 1];
+    thread->shared.pending--;
+}
+
+/* The pending call whose slot it is returns; those above it have ended without a return, if they are on its stack. */
+static bool end(struct agent_thread *thread, uint64_t slot, uint64_t now)
+{
+    struct wire_agent_pending *pendings = agent_thread_pendings(thread);
+    uint32_t found = thread->shared.pending;
+    while (found > 0 && pendings[found - 1].slot != slot)
+        found--;
+    if (found == 0)
+        return false;
+    drop_left(thread, pendings, slot, true);
+    for (uint32_t i = found; i > 0 && pendings[i - 1].slot == slot; i--)
+        take_out(thread, pendings, i - 1, now);
+    return true;
+}
+
+void agent_wrap_return(uint64_t slot, uint64_t thread_pointer)
+{
+    uint64_t now = ticks();
+    if (!agent_process_is_counted() || agent_process()->state != WIRE_AGENT_RUNNING)
+        return;
+    struct agent_thread *thread = agent_thread_come_back(thread_pointer, slot + 8);
+    bool known = thread != NULL && end(thread, slot, now);
+    if (__builtin_expect(!known && agent_process()->parent == 0, 0))
+        agent_lose(WIRE_AGENT_LOSS_FORGOTTEN);
+    if (thread != NULL)
+        agent_thread_leave(thread);
+}
+
+/* --- who reads the stack --- */
+
+/* Calls whose return will not be seen are over for us. */
+static void forget_put_back(struct agent_thread *thread, uint64_t low, uint64_t high)
+{
+    struct wire_agent_pending *pendings = agent_thread_pendings(thread);
+    uint64_t now = ticks();
+    while (thread->shared.pending > 0) {
+        const struct wire_agent_pending *top = &pendings[thread->shared.pending - 1];
+        if (top->slot < low || top->slot >= high)
+            break;
+        finish(thread, pendings, thread->shared.pending - 1, now);
+        thread->shared.pending--;
+        agent_lose(WIRE_AGENT_LOSS_PUT_BACK);
+    }
+}
+
+/* A process that is not counted has its parent's stack; a second entry of the same thread (a signal's handler that interrupted us throws) has
+ * no record: neither needs one. */
+uint64_t agent_wrap_unwind(const struct agent_frame *frame)
+{
+    struct agent_thread *thread =
+        agent_process()->state == WIRE_AGENT_RUNNING ? agent_thread_enter(frame) : NULL;
+    uint64_t low = (uint64_t)(&frame->return_address + 1), most = 0;
+    for (uint32_t i = 0; thread != NULL && i < thread->shared.pending; i++)
+        if (agent_thread_pendings(thread)[i].slot > most)
+            most = agent_thread_pendings(thread)[i].slot;
+    uint64_t high = agent_return_put_back(frame, most);
+    if (thread != NULL) {
+        forget_put_back(thread, low, high);
+        agent_thread_leave(thread);
+    }
+    return 0;
+}

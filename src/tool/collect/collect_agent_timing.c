@@ -1,0 +1,151 @@
+#include "collect_agent_timing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "arch.h"
+#include "base_array.h"
+#include "patch_target.h"
+
+enum { KEPT_MOST = 64 }; /* tables of processes that have ended */
+
+struct collect_agent_timing_table {
+    pid_t pid;
+    const struct collect_agent_file
+        *file; /* NULL: it is gone. Its mapping moves (collect_agent_file_outlives) */
+    uint32_t region;
+    uint64_t *returns; /* a copy, once the file is gone, */
+    uint64_t start;    /* and of the blocks */
+};
+
+/* The kernel has looked at the counter, on this machine and below it: its clocks that are made of it are good. */
+static bool clock_is_ticks(void)
+{
+    char line[64] = "";
+    FILE *file = fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "re");
+    if (file) {
+        if (!fgets(line, sizeof line, file))
+            line[0] = '\0';
+        fclose(file);
+    }
+    return !strcmp(line, "tsc\n") || !strcmp(line, "kvm-clock\n") || !strncmp(line, "hyperv_clocksource", 18);
+}
+
+int collect_agent_timing_begin(struct collect_agent_timing *timing, struct base_error *error)
+{
+    const unsigned long fsgsbase = 2; /* HWCAP2_FSGSBASE of x86-64 */
+    *timing = (struct collect_agent_timing){.start_ticks = arch_host_ticks(), .start_ns = patch_target_now()};
+    if (!clock_is_ticks())
+        return base_fail(error, BASE_EUNSUPPORTED,
+                         "functions are timed by the processor's time-stamp counter, which this kernel does "
+                         "not take for a clock (current_clocksource)");
+    if (!(getauxval(AT_HWCAP2) & fsgsbase))
+        return base_fail(error, BASE_EUNSUPPORTED,
+                         "functions are timed on kernels since 5.9 and processors with rdfsbase only");
+    return BASE_OK;
+}
+
+void collect_agent_timing_end(struct collect_agent_timing *timing)
+{
+    for (size_t i = 0; i < timing->count; i++)
+        if (!timing->tables[i].file)
+            free(timing->tables[i].returns);
+    free(timing->tables);
+    *timing = (struct collect_agent_timing){0};
+}
+
+double collect_agent_timing_ns(const struct collect_agent_timing *timing)
+{
+    uint64_t ticks = arch_host_ticks() - timing->start_ticks, ns = patch_target_now() - timing->start_ns;
+    return ticks ? (double)ns / (double)ticks : 1;
+}
+
+int collect_agent_timing_allows(pid_t pid, struct base_error *error)
+{
+    char path[64], line[512];
+    bool shadow = false;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file))
+        shadow |= !strncmp(line, "x86_Thread_features:", 20) && strstr(line, "shstk");
+    if (file)
+        fclose(file);
+    return shadow
+               ? base_fail(error, BASE_EUNSUPPORTED,
+                           "process %d runs with shadow stacks, on which return addresses cannot be replaced",
+                           (int)pid)
+               : BASE_OK;
+}
+
+int collect_agent_timing_add(struct collect_agent_timing *timing, pid_t pid,
+                             const struct collect_agent_file *file, uint32_t region, struct base_error *error)
+{
+    if (!base_array_room(timing->tables, timing->count, timing->capacity))
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    timing->tables[timing->count++] =
+        (struct collect_agent_timing_table){.pid = pid, .file = file, .region = region};
+    return BASE_OK;
+}
+
+static void forget(struct collect_agent_timing *timing, size_t index)
+{
+    if (!timing->tables[index].file)
+        free(timing->tables[index].returns);
+    memmove(&timing->tables[index], &timing->tables[index + 1],
+            (--timing->count - index) * sizeof *timing->tables);
+}
+
+/* As the file has it now; NULL: it is not mapped. */
+static const uint64_t *live_table(const struct collect_agent_timing_table *table, uint64_t *start)
+{
+    const struct collect_agent_file *file = table->file;
+    if (!file->bytes)
+        return NULL;
+    *start = collect_agent_file_process(file, table->region)->returns_start;
+    return (const void *)(file->bytes + collect_agent_file_region(file, table->region) +
+                          file->layout.returns);
+}
+
+static void copy_table(struct collect_agent_timing_table *table)
+{
+    const uint64_t *live = live_table(table, &table->start);
+    table->returns = live ? malloc(WIRE_AGENT_RETURNS * sizeof *live) : NULL;
+    if (table->returns)
+        memcpy(table->returns, live, WIRE_AGENT_RETURNS * sizeof *live);
+    table->file = NULL;
+}
+
+void collect_agent_timing_keep(struct collect_agent_timing *timing, const struct collect_agent_file *file)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < timing->count; i++) {
+        if (timing->tables[i].file == file)
+            copy_table(&timing->tables[i]);
+        kept += timing->tables[i].file == NULL;
+    }
+    for (size_t i = 0; i < timing->count && kept > KEPT_MOST;) {
+        if (timing->tables[i].file == NULL) {
+            forget(timing, i);
+            kept--;
+        } else {
+            i++;
+        }
+    }
+}
+
+uint64_t collect_agent_timing_real(const struct collect_agent_timing *timing, pid_t pid, uint64_t pc)
+{
+    for (size_t i = timing->count; i-- > 0;) {
+        const struct collect_agent_timing_table *table = &timing->tables[i];
+        if (table->pid != pid)
+            continue;
+        uint64_t start = table->start;
+        const uint64_t *returns = table->file ? live_table(table, &start) : table->returns;
+        uint64_t real = returns ? wire_agent_return(start, returns, pc) : pc;
+        if (real != pc)
+            return real;
+    }
+    return pc;
+}

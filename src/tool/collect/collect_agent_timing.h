@@ -1,0 +1,45 @@
+/* collect_agent_timing.h - functions that are timed in a target (agent_function.c): which were found, what their clock's ticks are, and
+ * the real return addresses behind those that were replaced.
+ *
+ * May functions be timed in a process at all? Whatever unwinds there must be hooked: else they are counted only, and it is said. The table of
+ * return addresses is the target's to write: a lie makes a frame of a sample wrong.
+ * Context: tool, one thread. */
+#ifndef COLLECT_AGENT_TIMING_H
+#define COLLECT_AGENT_TIMING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base_error.h"
+#include "collect_agent_file.h"
+#include "patch_agent.h"
+
+struct collect_agent_timing {
+    uint64_t start_ticks, start_ns;
+    struct collect_agent_timing_table *tables;
+    size_t count, capacity;
+};
+
+/* BASE_EUNSUPPORTED: the processor's clock cannot be used, or the thread pointer cannot be read. */
+int collect_agent_timing_begin(struct collect_agent_timing *timing, struct base_error *error);
+void collect_agent_timing_end(struct collect_agent_timing *timing);
+
+/* Nanoseconds of a tick, from all the time that has passed. */
+double collect_agent_timing_ns(const struct collect_agent_timing *timing);
+
+/* May a process's functions be timed, as far as the process is concerned? BASE_EUNSUPPORTED: shadow stacks. */
+int collect_agent_timing_allows(pid_t pid, struct base_error *error);
+
+/* Region `region` of the file is process `pid`'s from now on. BASE_ENOMEM. */
+int collect_agent_timing_add(struct collect_agent_timing *timing, pid_t pid,
+                             const struct collect_agent_file *file, uint32_t region,
+                             struct base_error *error);
+/* The file goes: what samples may still ask for is kept. */
+void collect_agent_timing_keep(struct collect_agent_timing *timing, const struct collect_agent_file *file);
+
+/* What `pc` stands for in process `pid`, or `pc`. */
+uint64_t collect_agent_timing_real(const struct collect_agent_timing *timing, pid_t pid, uint64_t pc);
+
+#endif

@@ -1,0 +1,216 @@
+#include "patch_agent_returns.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+enum {
+    CHUNK = 64 << 10,
+    STACK_MOST = 1 << 20, /* bytes of a stack that are looked through for what was forgotten */
+    THREADS_MANY = 64,
+    RED_ZONE = 128,
+};
+
+static bool read_words(const struct patch_agent_access *access, uint64_t address, uint64_t *words,
+                       size_t count)
+{
+    size_t size = count * sizeof *words;
+    struct iovec local = {words, size}, remote = {(void *)(uintptr_t)address, size};
+    return process_vm_readv(access->pid, &local, 1, &remote, 1, 0) == (ssize_t)size;
+}
+
+/* --- find --- */
+
+static void merge(struct patch_agent_returns *returns, const struct patch_agent_access *access, uint64_t at,
+                  uint64_t *table)
+{
+    struct wire_agent_process process;
+    struct iovec local = {&process, sizeof process}, remote = {(void *)(uintptr_t)at, sizeof process};
+    if (process_vm_readv(access->pid, &local, 1, &remote, 1, 0) != (ssize_t)sizeof process ||
+        process.magic != WIRE_AGENT_MAGIC || process.returns_start == 0 ||
+        !read_words(access, at + returns->layout.returns, table, WIRE_AGENT_RETURNS))
+        return;
+    returns->start = process.returns_start;
+    for (size_t i = 0; i < WIRE_AGENT_RETURNS; i++)
+        if (table[i] != 0)
+            returns->real[i] = table[i];
+}
+
+/* From all regions: a child that is not counted has words of its parent's. */
+static bool read_table(struct patch_agent_returns *returns, const struct patch_agent_access *access)
+{
+    const struct wire_agent_control *control = &returns->control;
+    uint64_t *table = calloc(WIRE_AGENT_RETURNS, sizeof *table);
+    uint32_t regions =
+        control->next_region < control->region_count ? control->next_region : control->region_count;
+    for (uint64_t i = 0; table != NULL && i < regions; i++)
+        merge(returns, access, returns->region + control->regions_offset + i * control->region_size, table);
+    free(table);
+    return table != NULL;
+}
+
+int patch_agent_returns_begin(struct patch_agent_returns *returns, const struct wire_agent_control *control,
+                              uint64_t region, uint64_t process, struct base_error *error)
+{
+    *returns = (struct patch_agent_returns){.control = *control,
+                                            .region = region,
+                                            .layout = wire_agent_layout(control->memory),
+                                            .process = process,
+                                            .real = calloc(WIRE_AGENT_RETURNS, sizeof *returns->real)};
+    return returns->real != NULL ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
+}
+
+void patch_agent_returns_free(struct patch_agent_returns *returns)
+{
+    free(returns->real);
+    returns->real = NULL;
+}
+
+/* --- put back --- */
+
+struct putting {
+    const struct patch_agent_returns *returns;
+    struct patch_agent_access *access;
+    uint64_t *words; /* CHUNK bytes */
+    bool failed;
+};
+
+static bool is_block(const struct patch_agent_returns *returns, uint64_t word)
+{
+    uint64_t offset = word - returns->start;
+    return offset < (uint64_t)WIRE_AGENT_RETURNS * WIRE_AGENT_BLOCK &&
+           offset % WIRE_AGENT_BLOCK == WIRE_AGENT_BLOCK_BACK;
+}
+
+/* Only what a call pushed counts: other addresses in blocks are not put on stacks. */
+static uint64_t real_of(const struct patch_agent_returns *returns, uint64_t word)
+{
+    return is_block(returns, word) ? wire_agent_return(returns->start, returns->real, word) : word;
+}
+
+static void put_word(struct putting *putting, uint64_t address, uint64_t word)
+{
+    uint64_t real = real_of(putting->returns, word);
+    if (real == word && is_block(putting->returns, word))
+        putting->failed = true; /* what it stands for is not told yet */
+    if (real != word && patch_trace_write(putting->access->helper, putting->access->trace, address, &real,
+                                          sizeof real, NULL) < 0)
+        putting->failed = true;
+}
+
+static void put_slot(struct putting *putting, uint64_t slot)
+{
+    uint64_t word;
+    if (slot != 0 && read_words(putting->access, slot, &word, 1)) /* else its stack is gone */
+        put_word(putting, slot, word);
+}
+
+static void put_pending(struct putting *putting, uint64_t thread)
+{
+    const struct patch_agent_returns *returns = putting->returns;
+    struct wire_agent_pending *pendings = (void *)putting->words;
+    uint64_t at =
+        returns->process + returns->layout.pendings + thread * WIRE_AGENT_PENDING * sizeof *pendings;
+    _Static_assert(sizeof *pendings * WIRE_AGENT_PENDING <= CHUNK, "a thread's calls in one chunk");
+    if (!read_words(putting->access, at, putting->words, WIRE_AGENT_PENDING * sizeof *pendings / 8)) {
+        putting->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < WIRE_AGENT_PENDING;
+         i++) /* all, not only those that count: a slot is looked at, no more */
+        put_slot(putting, pendings[i].slot);
+}
+
+/* What the region tells of. */
+static void put_known(struct putting *putting)
+{
+    const struct patch_agent_returns *returns = putting->returns;
+    struct wire_agent_process process;
+    struct iovec local = {&process, sizeof process};
+    struct iovec remote = {(void *)(uintptr_t)returns->process, sizeof process};
+    if (returns->process == 0 ||
+        process_vm_readv(putting->access->pid, &local, 1, &remote, 1, 0) != (ssize_t)sizeof process ||
+        process.strays_lost != 0)
+        putting->failed = true;
+    for (uint64_t i = 0; returns->process != 0 && i < WIRE_AGENT_THREADS; i++) {
+        uint64_t key = 0;
+        if (read_words(putting->access,
+                       returns->process + returns->layout.threads + i * WIRE_AGENT_THREAD_BYTES, &key, 1) &&
+            key != 0)
+            put_pending(putting, i);
+    }
+    for (uint64_t i = 0; returns->process != 0 && i < WIRE_AGENT_STRAYS; i += CHUNK / 8) {
+        _Static_assert(WIRE_AGENT_STRAYS % (CHUNK / 8) == 0 || WIRE_AGENT_STRAYS < CHUNK / 8, "whole chunks");
+        size_t count = WIRE_AGENT_STRAYS < CHUNK / 8 ? WIRE_AGENT_STRAYS : CHUNK / 8;
+        uint64_t *strays = malloc(count * sizeof *strays);
+        if (strays == NULL ||
+            !read_words(putting->access, returns->process + returns->layout.strays + i * 8, strays, count))
+            putting->failed = true;
+        for (size_t k = 0; strays != NULL && !putting->failed && k < count; k++)
+            put_slot(putting, strays[k]);
+        free(strays);
+    }
+}
+
+/* From the red zone up, as far as memory goes. */
+static void put_stack(struct putting *putting, uint64_t sp, uint64_t most)
+{
+    uint64_t start = (sp - RED_ZONE) & ~UINT64_C(7);
+    ssize_t got = CHUNK;
+    for (uint64_t done = 0; done < most && got == CHUNK; done += CHUNK) {
+        struct iovec local = {putting->words, CHUNK}, remote = {(void *)(uintptr_t)(start + done), CHUNK};
+        got = process_vm_readv(putting->access->pid, &local, 1, &remote, 1, 0);
+        for (ssize_t i = 0; i < got / 8; i++)
+            put_word(putting, start + done + (uint64_t)i * 8, putting->words[i]);
+    }
+}
+
+/* A function that keeps its return address in a register for a while: vfork. */
+static void put_registers(struct putting *putting, const struct patch_stop_thread *thread)
+{
+    struct patch_agent_access *access = putting->access;
+    struct user_regs_struct registers;
+    unsigned long long *const places[] = {&registers.rax, &registers.rbx, &registers.rcx, &registers.rdx,
+                                          &registers.rsi, &registers.rdi, &registers.rbp, &registers.r8,
+                                          &registers.r9,  &registers.r10, &registers.r11, &registers.r12,
+                                          &registers.r13, &registers.r14, &registers.r15};
+    bool changed = false;
+    if (patch_trace_read_registers(access->helper, access->trace, thread->tid, &registers, NULL) < 0) {
+        putting->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        uint64_t real = real_of(putting->returns, *places[i]);
+        changed |= real != *places[i];
+        *places[i] = real;
+    }
+    if (changed &&
+        patch_trace_write_registers(access->helper, access->trace, thread->tid, &registers, NULL) < 0)
+        putting->failed = true;
+}
+
+bool patch_agent_returns_put_back(struct patch_agent_returns *returns, struct patch_agent_access *access,
+                                  const struct patch_stop_thread *threads, size_t count)
+{
+    if (returns->region == 0)
+        return true;
+    struct putting putting = {returns, access, malloc(CHUNK), false};
+    bool read = putting.words != NULL && read_table(returns, access);
+    if (!read || returns->start == 0) {
+        free(putting.words);
+        return read;
+    }
+    put_known(&putting);
+    for (size_t i = 0; i < count; i++) {
+        if (threads[i].state == PATCH_STOP_GONE)
+            continue;
+        if (threads[i].state != PATCH_STOP_STOPPED) {
+            putting.failed = true;
+            continue;
+        }
+        put_registers(&putting, &threads[i]);
+        put_stack(&putting, threads[i].sp, count > THREADS_MANY ? CHUNK : STACK_MOST);
+    }
+    free(putting.words);
+    return !putting.failed;
+}

@@ -1,0 +1,135 @@
+"""Functions that are timed: programs behave as without Tally, calls are exact, and nothing stays in a program that is left."""
+import subprocess
+
+import tally
+import tap
+
+PARTS = ("results", "exceptions", "cancellation", "jumps", "coroutines", "forks", "signals")
+# Two unwinders in one program: its threads cannot be cancelled, without Tally either.
+PARTS_HIDDEN = ("results", "exceptions", "jumps", "coroutines", "forks", "signals")
+ROUNDS = 12
+
+
+def skip_if_impossible(result):
+    for reason in ("time-stamp counter", "rdfsbase", "shadow stacks"):
+        if reason in result.errors.decode(errors="replace"):
+            raise tap.Skip(result.errors.decode().strip())
+
+
+def recorded(context, command, options):
+    result = tally.record(context, command, options)
+    skip_if_impossible(result)
+    context.equal(result.status, 0, f"status of recording ({result.text()})")
+    profile = tally.Profile(context, result.profile)
+    profile.output, profile.errors = result.output.decode(), result.errors.decode()
+    return profile
+
+
+def same(context, name, parts, *options):
+    for part in parts:
+        command = [context.program(name), part]
+        plain = tally.run(context, command)
+        context.equal(plain.status, 0, f"status of {part} without Tally ({plain.text()})")
+        profile = recorded(context, command, ["--no-time", *options])
+        context.equal(profile.output, plain.output.decode(), f"output of {part}")
+
+
+def calls(profile):
+    return {name: int(row["total"]) for name, row in profile.flat("function.calls").items() if name.startswith("timed_")}
+
+
+@tap.case
+def unchanged(context):
+    """Results, exceptions, cancellation, jumps, coroutines, forks, signals at 10 kHz: all with return addresses replaced."""
+    same(context, "function_rollcall", PARTS, "--function", "timed_*", "--function", "read", "--function", "accept",
+         "--function", "fork", "--function", "__cxa_throw", "--function", "backtrace")
+
+
+@tap.case
+def unchanged_with_all(context):
+    """Every function of the program, its signal handlers and threads' first functions too, and its memory."""
+    same(context, "function_rollcall", PARTS, "--function", "*@function_rollcall", "--heap")
+
+
+@tap.case
+def unchanged_library(context):
+    same(context, "function_rollcall", ("results", "exceptions", "cancellation", "forks"), "--function", "*@libc.so.6")
+
+
+@tap.case
+def unchanged_static(context):
+    same(context, "function_rollcall_static", PARTS, "--function", "timed_*")
+
+
+@tap.case
+def unchanged_children_left_alone(context):
+    """A child that is not counted has its parent's return addresses on its stack."""
+    same(context, "function_rollcall", ("forks",), "--no-follow", "--function", "timed_*", "--function", "fork")
+
+
+@tap.case
+def hidden_unwinder(context):
+    """It cannot be hooked: calls are counted, and not timed."""
+    same(context, "function_rollcall_hidden", PARTS_HIDDEN, "--function", "timed_*")
+    profile = recorded(context, [context.program("function_rollcall_hidden"), "results"], ["--no-time", "--function", "timed_*"])
+    context.check("has an unwinder of its own" in profile.meta().get("agent_notice", ""), profile.errors)
+    context.equal(sum(row["self"] for row in profile.flat("function.time").values()), 0, "time")
+    context.equal(calls(profile)["timed_integer"], 2000, "calls")
+
+
+@tap.case
+def counts(context):
+    profile = recorded(context, [context.program("function_rollcall"), "results"], ["--no-time", "--function", "timed_*"])
+    found = calls(profile)
+    wanted = {"timed_integer": 2000, "timed_wide": 2000, "timed_real": 2000, "timed_pair": 4000, "timed_errno": 2000, "timed_large": 2000,
+              "timed_deep": 31 + 20001, "timed_even": 501, "timed_odd": 501}
+    context.equal({name: found.get(name) for name in wanted}, wanted, "calls")
+
+
+@tap.case
+def times(context):
+    """A known time, below a known stack, in samples and in calls: 0.4 s in the innermost of 21."""
+    profile = recorded(context, [context.program("function_rollcall"), "busy"], ["--function", "timed_busy"])
+    context.equal(calls(profile), {"timed_busy": 21}, "calls")
+    time = sum(row["self"] for row in profile.flat("function.time").values())
+    context.check(time >= 0.39e9, f"function.time is {time}")
+    deepest = max(profile.stacks("function.time"), key=lambda item: item[1])
+    context.equal(deepest[0].count("timed_busy"), 21, "frames of the stack with most of the time")
+    context.check(deepest[1] >= 0.39e9, f"its own time is {deepest[1]}")
+    inside = [frames for frames, _ in profile.stacks("time.cpu") if "timed_busy" in frames]
+    context.check(inside, "no samples")
+    for frames in inside:
+        context.equal((frames.count("timed_busy"), "main" in frames), (21, True), f"a sample's stack: {frames}")
+
+
+@tap.case
+def unknown_and_refused(context):
+    profile = recorded(context, [context.program("function_rollcall"), "jumps"], ["--no-time", "--function", "nobody_has_this"])
+    context.equal(profile.losses().get(51), 1, "the loss")
+    context.check("no function nobody_has_this was found" in profile.errors, profile.errors)
+    for options, text in ((["--function", "setjmp"], "setjmp cannot be timed"), (["--function", "a", "--calls"], "exclude each other"),
+                          (["--function", "a", "-a"], "needs a COMMAND or -p PID")):
+        result = tally.run(context, [context.tally, "record", *options, *([] if "-a" in options else ["--", "true"])])
+        context.equal(result.status, 2, f"status with {options} ({result.text()})")
+        context.check(text in result.errors.decode(), result.text())
+
+
+@tap.case
+def attached(context):
+    """Deep in recursion, in exceptions, longjmp and coroutines: recorded and left, again and again."""
+    target = tally.start(context, [context.program("function_rollcall"), "forever"], stdin=subprocess.PIPE)
+    context.equal(target.stdout.readline(), b"ready\n", "the first line")
+    for number in range(ROUNDS):
+        result = tally.run(context, [context.tally, "record", "--no-time", "--function", "timed_*", "-o", context.path("attached"),
+                                     "--duration", "0.05", "-p", str(target.pid)])
+        skip_if_impossible(result)
+        if b"did not stop within" in result.errors:
+            continue  # a busy machine: tally left before it began
+        context.equal(result.status, 0, f"status of round {number} ({result.text()})")
+        with open(f"/proc/{target.pid}/maps", encoding="utf-8") as file:
+            context.equal([line for line in file if "tally" in line], [], f"memory left in round {number}")
+    output, _ = target.communicate(timeout=60)
+    context.equal((target.returncode, output), (0, b"ended 1\n"), "the program's end")
+
+
+tap.run()
