@@ -155,6 +155,46 @@ def calls_of_callgrind(text):
     return calls
 
 
+# --- gprof ---
+
+GPROF_FLAT = re.compile(r"^ *([\d.]+) +([\d.]+) +([\d.]+)(?: +(\d+) +([\d.]+) +([\d.]+)  ([^ ].*)| {29}([^ ].*))$")
+GPROF_MAIN = re.compile(r"^\[(\d+)\] +([\d.]+) +([\d.]+) +([\d.]+) +(?:(\d+)(?:\+(\d+))? +)?(\S.*?) \[(\d+)\]$")
+GPROF_ARC = re.compile(r"^ +(?:([\d.]+) +([\d.]+) +(\d+)/(\d+)|(\d+)) +(\S.*?) \[(\d+)\]$")
+
+
+def gprof(text):
+    """What the chapter "Interpreting gprof's Output" of its manual says the text is: the flat profile
+    {name: (seconds, calls or None, per call, total per call)}, the unit of times per call, and the graph {name: entry}. A line that is none fails."""
+    flat_text, graph_text, index_text = text.split("\f\n")
+    head, rows = flat_text.split("Flat profile:\n\n")[1].split("name    \n")
+    unit = head.split()[-1]
+    flat = {}
+    for line in rows.splitlines():
+        _, _, own, calls, each, below, name, other = GPROF_FLAT.match(line).groups()
+        flat[name or other] = (float(own), calls and int(calls), each and float(each), below and float(below))
+    graph, arcs, entry = {}, [], None
+    for line in graph_text.split("called     name\n")[1].splitlines():
+        main, arc = GPROF_MAIN.match(line), GPROF_ARC.match(line)
+        if main:
+            index, percent, own, below, called, again, name, behind = main.groups()
+            assert index == behind and int(index) == len(graph) + 1, line
+            entry = {"percent": float(percent), "self": float(own), "children": float(below), "called": called and int(called),
+                     "again": again and int(again), "callers": arcs, "callees": []}
+            graph[name], arcs = entry, entry["callees"]
+        elif arc:
+            own, below, called, all_, again, name, _ = arc.groups()
+            arcs.append((name, own and float(own), below and float(below), int(called or again), all_ and int(all_)))
+        elif line == "-" * 47:
+            arcs = []
+        else:
+            assert line.strip() in ("", "<spontaneous>"), line
+            if line.strip():
+                assert not [found for found in arcs if found[1] is not None], "spontaneous and called"
+    names = dict(re.findall(r"^ +\[(\d+)\] (.*)$", index_text, re.MULTILINE))
+    assert [names[str(i + 1)] for i in range(len(graph))] == list(graph), "the index by name"
+    return flat, unit, graph
+
+
 # --- speedscope ---
 
 

@@ -132,6 +132,75 @@ def massif_needs_memory(context):
     context.check(not os.path.exists(context.path("never")), "no file is left")
 
 
+# --- gprof ---
+
+
+@case
+def gprof_says_what_report_says(context):
+    source = profile(context)
+    for inlines in ([], ["--inlines"]):
+        own, unit, graph = readers.gprof(text_of(context, "gprof", source, *inlines))
+        wanted = flat(context, source, "--counter", "time.cpu", *inlines)
+        counted = {row["function"]: row for row in report(context, source, "--flat", *inlines)["rows"] if row.get("calls")}
+        context.equal({name: figures[0] for name, figures in own.items() if figures[0]},
+                      {name: figures[0] / 1e9 for name, figures in wanted.items() if figures[0]}, f"self {inlines}")
+        context.equal({name: round(entry["self"] + entry["children"], 4) for name, entry in graph.items() if name not in MARKS
+                       and entry["self"] + entry["children"]},
+                      {name: figures[1] / 1e9 for name, figures in wanted.items()}, f"totals {inlines}")
+        context.equal({name: figures[1] for name, figures in own.items() if figures[1] is not None},
+                      {name: row["calls"] for name, row in counted.items()}, f"calls {inlines}")
+        each = {"s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}[unit.split("/")[0]]
+        for name, (seconds, calls_, one, below) in own.items():
+            if calls_:
+                context.check(abs(one * each - seconds / calls_) <= each / 200 and
+                              abs(below * each - wanted.get(name, (0, 0))[1] / 1e9 / calls_) <= each / 200,
+                              f"per call of {name}: {one}, {below} {unit}")
+
+
+@case
+def gprof_divides_by_stacks_and_counts_by_edges(context):
+    source = profile(context)
+    graph = readers.gprof(text_of(context, "gprof", source))[2]
+    arcs = {}
+    for name, entry in graph.items():
+        callers = [arc for arc in entry["callers"] if arc[1] is not None]
+        if callers:
+            context.equal((round(sum(arc[1] for arc in callers), 4), round(sum(arc[2] for arc in callers), 4)),
+                          (entry["self"], entry["children"]), f"what the callers of {name} are given")
+            context.equal(sum(arc[3] for arc in callers), entry["called"], f"calls of {name}")
+            context.equal({arc[4] for arc in callers}, {entry["called"]}, f"of how many, {name}")
+        for other, own, below, called, _ in entry["callees"]:
+            context.check((name, own, below, called) in {(arc[0], *arc[1:4]) for arc in graph[other]["callers"]},
+                          f"{name} -> {other} differs from the caller's side")
+            arcs[name, other] = called
+    counted = {edge: number for edge, number in calls(context, source).items() if edge[0]}
+    context.equal({edge: arcs[edge] for edge in counted}, counted, "exact calls")
+    context.equal(arcs["[unknown]", "is_odd"], 3, "calls whose caller is not known")
+    context.equal((arcs["main", "is_odd"], arcs["main", "lambda:1"]), (0, 25), "not counted: 0 beside counts, else samples")
+    context.equal((graph["quick_sort"]["again"], graph["quick_sort"]["called"]), (999999, 0), "recursion stands apart")
+    uncounted = readers.gprof(text_of(context, "gprof", source, "--cpu", "0"))
+    context.check(all(figures[1] is None for figures in uncounted[0].values()), "calls on one CPU are not known")
+    if shutil.which("gprof2dot"):
+        with open(context.path("text"), "w", encoding="utf-8") as file:
+            file.write(text_of(context, "gprof", source))
+        dot = readers.tool(context, "gprof2dot", "-n0", "-e0", context.path("text"))
+        context.check("quick_sort" in dot and "999999" in dot, f"gprof2dot: {dot}")
+
+
+@case
+def gprof_is_of_time(context):
+    source = profile(context)
+    for options, words in ((["--counter", "heap.bytes"], b"heap.bytes of"), (["--counter", "calls"], b"calls are counted by edge")):
+        done = tally.run(context, [context.tally, "export", "--format", "gprof", *options, source])
+        context.equal((done.status, done.output, words in done.errors), (2, b"", True), f"{options}: {done.text()}")
+    done = tally.run(context, [context.tally, "export", "--format", "gprof", profile(context, "empty")])
+    context.equal((done.status, done.output), (2, b""), f"empty: {done.text()}")
+    made = tally.run(context, [context.program("make_export"), context.folder])
+    context.equal(made.status, 0, "make_export")
+    text = text_of(context, "gprof", context.path("left.tally"))
+    context.check("1000000" not in text and len(readers.gprof(text)[2]) > 4, "another profile")
+
+
 # --- folded ---
 
 

@@ -116,6 +116,7 @@ static bool try_exports(const struct profile *profile)
         {.format = EXPORT_CALLGRIND, .inlines = true},
         {.format = EXPORT_FOLDED, .marks = true, .threads = true},
         {.format = EXPORT_SPEEDSCOPE},
+        {.format = EXPORT_GPROF},
         {.format = EXPORT_CSV, .table = EXPORT_FLAT, .inlines = true},
         {.format = EXPORT_CSV, .table = EXPORT_TREE},
         {.format = EXPORT_CSV, .table = EXPORT_EDGES},

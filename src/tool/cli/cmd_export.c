@@ -30,9 +30,10 @@ static const struct base_option export_options[] = {
     {.name = "format",
      .kind = BASE_OPTION_CHOICE,
      MEMBER(format),
-     .argument = "pprof|callgrind|folded|speedscope|csv|html|massif",
+     .argument = "pprof|callgrind|folded|speedscope|csv|html|massif|gprof",
      .help = "for go tool pprof, callgrind_annotate and KCachegrind, flame graphs, speedscope, "
-             "spreadsheets; html: a page of its own, for a browser; massif: memory, for ms_print"},
+             "spreadsheets; html: a page of its own, for a browser; massif: memory, for ms_print; "
+             "gprof: text as gprof prints it"},
     {.name = "output",
      .letter = 'o',
      .kind = BASE_OPTION_TEXT,
@@ -40,7 +41,7 @@ static const struct base_option export_options[] = {
      .argument = "FILE",
      .help = "where to; - is standard output, the default for text unless that is a terminal; else "
              "tally.pb.gz, callgrind.out.tally, tally.folded, tally.speedscope.json, tally.csv, tally.html, "
-             "massif.out.tally"},
+             "massif.out.tally, tally.gprof"},
     {.name = "table",
      .kind = BASE_OPTION_CHOICE,
      MEMBER(table),
@@ -50,7 +51,8 @@ static const struct base_option export_options[] = {
      .kind = BASE_OPTION_TEXT,
      MEMBER(counter),
      .argument = "NAME",
-     .help = "these figures only (default: all; of folded the first counter of the profile, time.cpu where "
+     .help = "these figures only (default: all; of folded and gprof the first counter of the profile, "
+             "time.cpu where "
              "there is one)"},
     {.name = "samples",
      .kind = BASE_OPTION_FLAG,
@@ -63,8 +65,8 @@ static const struct base_option export_options[] = {
     {.name = "inlines",
      .kind = BASE_OPTION_FLAG,
      MEMBER(inlines),
-     .help =
-         "inlined functions are functions of their own in callgrind and csv, as they always are elsewhere"},
+     .help = "inlined functions are functions of their own in callgrind, gprof and csv, as they always are "
+             "elsewhere"},
     {.name = "threads",
      .kind = BASE_OPTION_FLAG,
      MEMBER(threads),
@@ -115,7 +117,7 @@ static int check(struct export_wish *wish, struct base_error *error)
     if (wish->format < 0)
         return base_fail(error, BASE_EUSAGE,
                          "export: which --format? There are pprof, callgrind, folded, speedscope, csv, "
-                         "html and massif");
+                         "html, massif and gprof");
     if (wish->table >= 0 && !csv)
         return refuse(error, "--table", "csv");
     if (wish->samples && !folded)
@@ -135,8 +137,8 @@ static int check(struct export_wish *wish, struct base_error *error)
         return base_fail(error, BASE_EUNSUPPORTED,
                          "export: this tally was built without npm and has no page in it; install nodejs and "
                          "npm (make setup) and build it anew");
-    if (wish->inlines && !functions && wish->format != EXPORT_CALLGRIND)
-        return refuse(error, "--inlines", "callgrind, or csv with --table flat or edges");
+    if (wish->inlines && !functions && wish->format != EXPORT_CALLGRIND && wish->format != EXPORT_GPROF)
+        return refuse(error, "--inlines", "callgrind, gprof, or csv with --table flat or edges");
     if (csv && wish->table == EXPORT_EDGES && (wish->part.cpus || wish->counter))
         return base_fail(error, BASE_EUSAGE, "export: --table edges has no %s",
                          wish->part.cpus ? "--cpu: calls are counted by thread" : "--counter: it is calls");
@@ -162,6 +164,7 @@ static const struct {
     [EXPORT_CSV] = {"csv", "tally.csv"},
     [EXPORT_HTML] = {"html", "tally.html"},
     [EXPORT_MASSIF] = {"massif", "massif.out.tally"},
+    [EXPORT_GPROF] = {"gprof", "tally.gprof"},
 };
 
 /* NULL: standard output. */
@@ -245,6 +248,17 @@ static int export_page(const struct profile *profile, const struct export_wish *
     return status;
 }
 
+/* Does the profile have what the format is of? */
+static int check_profile(const struct profile *profile, const struct export_wish *wish, uint16_t counter,
+                         const char *file, struct base_error *error)
+{
+    if (wish->format == EXPORT_GPROF && strcmp(profile_text(profile, profile->counters[counter].unit), "ns"))
+        return base_fail(error, BASE_EUSAGE, "export: gprof's format is of time, and %s of %s is none",
+                         counter ? profile_text(profile, profile->counters[counter].name) : "what there is",
+                         file);
+    return BASE_OK;
+}
+
 static int export_part(const struct profile *profile, const struct export_wish *wish, const char *file,
                        struct base_error *error)
 {
@@ -261,11 +275,16 @@ static int export_part(const struct profile *profile, const struct export_wish *
     if (report_select(profile, &part, &selection, error) < 0)
         return cli_fail(error);
     uint16_t counter = calls ? (uint16_t)profile_counts_calls(profile) : selection.counter;
+    bool one = wish->counter || wish->format == EXPORT_FOLDED || wish->format == EXPORT_GPROF;
+    if (check_profile(profile, wish, counter, file, error) < 0) {
+        report_select_free(&selection);
+        return cli_fail(error);
+    }
     struct export_options options = {
         .format = (enum export_format)wish->format,
         .table = (enum export_table)wish->table,
         .part = {selection.threads, selection.images, selection.cpus},
-        .counter = wish->counter || wish->format == EXPORT_FOLDED ? counter : 0,
+        .counter = one ? counter : 0,
         .preferred = counter,
         .samples = wish->samples,
         .threads = wish->threads,

@@ -55,6 +55,8 @@ static bool write_format(struct export_job *job)
         return export_html(job);
     case EXPORT_MASSIF:
         return export_massif(job);
+    case EXPORT_GPROF:
+        return export_gprof(job);
     case EXPORT_CSV:
         break;
     }

@@ -25,6 +25,7 @@ enum export_format {
     EXPORT_CSV,        /* RFC 4180 */
     EXPORT_HTML,       /* a page of its own, web/ */
     EXPORT_MASSIF,     /* ms_print; needs the counter heap.peak */
+    EXPORT_GPROF,      /* text as gprof's; needs `counter`, one in ns */
 };
 
 enum export_table { EXPORT_FLAT, EXPORT_TREE, EXPORT_EDGES, EXPORT_COUNTERS };
@@ -50,8 +51,8 @@ struct export_options {
     uint16_t preferred; /* what pprof shows first; 0: the last */
     bool samples;       /* EXPORT_FOLDED: how many samples, instead of the counter's value */
     bool threads;       /* EXPORT_FOLDED, EXPORT_SPEEDSCOPE: threads apart, not only processes */
-    bool inlines;       /* EXPORT_CALLGRIND, EXPORT_FLAT: inlined frames are functions of their own */
-    bool marks; /* EXPORT_FOLDED: _[k] behind kernel functions, _[i] behind inlined, _[j] generated ones */
+    bool inlines; /* EXPORT_CALLGRIND, EXPORT_GPROF, EXPORT_FLAT: inlined frames are functions of their own */
+    bool marks;   /* EXPORT_FOLDED: _[k] behind kernel functions, _[i] behind inlined, _[j] generated ones */
     const char *creator; /* "tally 0.1.0" */
     const char *file;    /* name of the profile */
     /* EXPORT_HTML: what the page has beside the profile itself, as it is */

@@ -43,6 +43,8 @@ static const struct export_options forms[] = {
     {.format = EXPORT_CSV, .table = EXPORT_EDGES},
     {.format = EXPORT_CSV, .table = EXPORT_COUNTERS},
     {.format = EXPORT_MASSIF},
+    {.format = EXPORT_GPROF, .counter = 1},
+    {.format = EXPORT_GPROF, .counter = 1, .inlines = true},
     {.format = EXPORT_HTML}, /* the last one: a build without npm has none */
 };
 static const struct export_document document = {.name = "flat", .bytes = "{}", .length = 2};
