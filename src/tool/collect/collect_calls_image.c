@@ -14,6 +14,7 @@
 #include "wire_loss.h"
 
 #define CACHE_LIMIT   (1u << 30)
+#define SLOTS_LISTED  512          /* kept at a time */
 #define WORTH_THREADS (256u << 10) /* bytes of files: to plan them takes longer than to begin a thread */
 
 int collect_calls_images_init(struct collect_calls_images *set, struct collect_images *images,
@@ -174,19 +175,23 @@ static int by_address(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
+/* Thousands of sites go through a few hundred slots: what was just listed is not listed again, so that little is left to sort. */
 static int list_slots(struct collect_calls_image *image)
 {
     const struct patch_plan *plan = &image->plan;
+    uint64_t listed[SLOTS_LISTED] = {0};
     size_t count = 0, kept = 0;
     image->slots = calloc((size_t)plan->header->site_count + 1, sizeof *image->slots);
     if (!image->slots)
         return BASE_ENOMEM;
-    for (uint32_t i = 0; i < plan->header->site_count; i++)
-        if (plan->sites[i].slot)
-            image->slots[count++] = plan->sites[i].slot;
+    for (uint32_t i = 0; i < plan->header->site_count; i++) {
+        uint64_t slot = plan->sites[i].slot, *last = &listed[slot / sizeof slot % SLOTS_LISTED];
+        if (slot != *last)
+            image->slots[count++] = *last = slot;
+    }
     qsort(image->slots, count, sizeof *image->slots, by_address);
     for (size_t i = 0; i < count; i++)
-        if (!kept || image->slots[kept - 1] != image->slots[i])
+        if (image->slots[i] && (!kept || image->slots[kept - 1] != image->slots[i]))
             image->slots[kept++] = image->slots[i];
     image->slot_count = kept;
     return BASE_OK;

@@ -12,6 +12,7 @@
 #define DIRECT_MOST 40  /* with a mark (36), or a body (23 and 16), and alignment */
 #define STUB_MOST   64  /* of a group: 15 bytes, each instruction grown by at most four; counter, mark */
 #define HOOK_MOST   192 /* the count, and five bytes' worth of instructions moved */
+#define WAYS        256 /* of slots, kept at a time */
 
 static size_t stub_most(const struct patch_plan *plan, const struct patch_plan_site *site)
 {
@@ -117,21 +118,42 @@ struct way {
     uint32_t hook;
 };
 
-static struct way way_of(const struct patch_slab *slab, const struct patch_plan_site *site)
+static bool goes_by_slot(const struct patch_plan_site *site)
 {
-    struct way way = {0, PATCH_NONE};
-    if (site->kind >= PATCH_CALL_INDIRECT)
-        return way;
-    if (site->slot == 0) {
-        way.hook = hook_over(slab, site->callee, site->target);
-        way.end = way.hook != PATCH_NONE ? site->target + slab->bias : 0;
-        return way;
-    }
-    way.end = slab->resolve != NULL ? slab->resolve(slab->context, site->slot) : 0;
-    if (way.end != 0)
-        way.hook =
-            hook_over(slab, patch_plan_function_at(slab->plan, way.end - slab->bias), way.end - slab->bias);
-    return way;
+    return site->slot != 0 && site->kind < PATCH_CALL_INDIRECT;
+}
+
+static uint64_t end_of_slot(const struct patch_slab *slab, uint64_t slot)
+{
+    return slab->resolve != NULL ? slab->resolve(slab->context, slot) : 0;
+}
+
+static struct way way_to(const struct patch_slab *slab, uint64_t end)
+{
+    uint64_t address = end - slab->bias;
+    uint32_t hook =
+        end != 0 ? hook_over(slab, patch_plan_function_at(slab->plan, address), address) : PATCH_NONE;
+    return (struct way){end, hook};
+}
+
+/* Thousands of sites go through a few hundred slots, and each way is a walk through all functions. */
+static struct way way_by_slot(const struct patch_slab *slab, uint64_t slot, struct way ways[WAYS])
+{
+    uint64_t end = end_of_slot(slab, slot);
+    struct way *known = &ways[slot / sizeof slot % WAYS];
+    if (end != 0 && known->end != end)
+        *known = way_to(slab, end);
+    return end != 0 ? *known : (struct way){0, PATCH_NONE};
+}
+
+static struct way way_of(const struct patch_slab *slab, const struct patch_plan_site *site,
+                         struct way ways[WAYS])
+{
+    if (goes_by_slot(site))
+        return way_by_slot(slab, site->slot, ways);
+    uint32_t hook =
+        site->kind < PATCH_CALL_INDIRECT ? hook_over(slab, site->callee, site->target) : PATCH_NONE;
+    return (struct way){hook != PATCH_NONE ? site->target + slab->bias : 0, hook};
 }
 
 /* A stub that goes to `target`: a function, or the place past a hook. */
@@ -205,12 +227,12 @@ static size_t put_stub(const struct patch_slab *slab, const struct patch_x86_64_
     return code->size;
 }
 
-static void emit_stub(struct patch_slab *slab, uint32_t index)
+static void emit_stub(struct patch_slab *slab, uint32_t index, struct way ways[WAYS])
 {
     struct patch_slab_region *region = &slab->regions[0];
     size_t at = aligned(region->used, STUB_ALIGN);
     struct patch_x86_64_site site = patch_slab_site(slab, index);
-    struct way way = way_of(slab, &slab->plan->sites[index]);
+    struct way way = way_of(slab, &slab->plan->sites[index], ways);
     struct patch_x86_64_code code;
     uint8_t fresh[16], island[5];
     patch_x86_64_code_begin(&code, region->address + at);
@@ -224,6 +246,7 @@ static void emit_stub(struct patch_slab *slab, uint32_t index)
     }
     slab->stubs[index] = code.address;
     slab->inlined[index] = way.hook; /* to be: emit_site_past_hook */
+    slab->ends[index] = way.end;
     region->used = at + room;
     slab->stubs_end = region->address + region->used;
 }
@@ -247,16 +270,13 @@ static void emit_past_hook(struct patch_slab *slab, uint32_t index, const struct
     put_at(&slab->regions[0], (size_t)(slab->stubs[index] - slab->regions[0].address), &code);
 }
 
-/* The way of a site without a slot is what emit_stub found: to ask again would be a walk through all functions of the image,
- * of which a large one has too many to stay in the processor's cache. */
+/* The way is what emit_stub found: to ask again would be a walk through all functions of the image, of which a large one has
+ * too many to stay in the processor's cache. */
 static void emit_site_past_hook(struct patch_slab *slab, uint32_t index, size_t room)
 {
-    const struct patch_plan_site *site = &slab->plan->sites[index];
-    struct way way = {site->target + slab->bias, slab->inlined[index]};
+    struct way way = {slab->ends[index], slab->inlined[index]};
     slab->inlined[index] = PATCH_NONE;
-    if (site->slot != 0)
-        way = way_of(slab, site);
-    if (site->slot != 0 || way.hook != PATCH_NONE)
+    if (way.hook != PATCH_NONE)
         emit_past_hook(slab, index, &way, room);
 }
 
@@ -272,6 +292,17 @@ static void emit_past_hooks(struct patch_slab *slab)
     }
 }
 
+/* A slot that leads where it led before leaves its stubs as they are. */
+static void bind_stub(struct patch_slab *slab, uint32_t index, size_t room)
+{
+    uint64_t end = end_of_slot(slab, slab->plan->sites[index].slot);
+    if (end == slab->ends[index])
+        return;
+    struct way way = way_to(slab, end);
+    slab->ends[index] = end;
+    emit_past_hook(slab, index, &way, room);
+}
+
 /* Backwards too. Sites without a slot are as they were. */
 void patch_slab_bind(struct patch_slab *slab)
 {
@@ -279,10 +310,8 @@ void patch_slab_bind(struct patch_slab *slab)
     for (uint32_t i = slab->plan->header->site_count; i-- > 0;) {
         if (slab->stubs[i] == 0)
             continue;
-        if (slab->plan->sites[i].slot != 0) {
-            struct way way = way_of(slab, &slab->plan->sites[i]);
-            emit_past_hook(slab, i, &way, (size_t)(end - slab->stubs[i]));
-        }
+        if (goes_by_slot(&slab->plan->sites[i]))
+            bind_stub(slab, i, (size_t)(end - slab->stubs[i]));
         end = slab->stubs[i];
     }
 }
@@ -431,19 +460,19 @@ static bool write_site(struct patch_slab *slab, uint32_t index)
     return is_absorbed(slab, planned) || add_write(slab, &write);
 }
 
-static int by_address(const void *a, const void *b)
+/* Only islands stand where they do not belong, and not far from there: a two-byte jump reaches them. */
+static void order(struct patch_write *writes, size_t count)
 {
-    uint64_t left = ((const struct patch_write *)a)->address,
-             right = ((const struct patch_write *)b)->address;
-    return (left > right) - (left < right);
-}
-
-static bool is_ordered(const struct patch_write *writes, size_t count)
-{
-    for (size_t i = 1; i < count; i++)
-        if (writes[i].address < writes[i - 1].address)
-            return false;
-    return true;
+    for (size_t i = 1; i < count; i++) {
+        size_t at = i;
+        while (at > 0 && writes[at - 1].address > writes[i].address)
+            at--;
+        if (at == i)
+            continue;
+        struct patch_write moved = writes[i];
+        memmove(&writes[at + 1], &writes[at], (i - at) * sizeof *writes);
+        writes[at] = moved;
+    }
 }
 
 /* Hooks' writes ascend, and so do those of sites, but for islands: one list of both. */
@@ -467,18 +496,19 @@ static bool write_sites(struct patch_slab *slab)
     while (room && hook < hook_count)
         room = add_write(slab, &hooks[hook++]);
     free(hooks);
-    if (room && !is_ordered(slab->writes, slab->write_count))
-        qsort(slab->writes, slab->write_count, sizeof *slab->writes, by_address);
+    if (room)
+        order(slab->writes, slab->write_count);
     return room;
 }
 
 static bool emit(struct patch_slab *slab)
 {
     const struct patch_plan_header *header = slab->plan->header;
+    struct way ways[WAYS] = {0};
     measure_bodies(slab);
     for (uint32_t i = 0; i < header->site_count; i++)
         if (wants_site(slab, i))
-            emit_stub(slab, i);
+            emit_stub(slab, i, ways);
     if (header->hook_count > 0)
         emit_recorder(slab);
     for (uint32_t i = 0; i < header->hook_count; i++)
@@ -532,6 +562,7 @@ int patch_slab_make(struct patch_slab *slab, struct base_error *error)
     slab->recorder = slab->stubs_end = 0;
     memset(slab->reasons, 0, sizeof slab->reasons);
     slab->stubs = calloc(header->site_count + 1u, sizeof *slab->stubs);
+    slab->ends = calloc(header->site_count + 1u, sizeof *slab->ends);
     slab->inlined = malloc((header->site_count + 1u) * sizeof *slab->inlined);
     slab->bodies = calloc(header->hook_count + 1u, 1);
     slab->entries = calloc(header->hook_count + 1u, sizeof *slab->entries);
@@ -540,8 +571,8 @@ int patch_slab_make(struct patch_slab *slab, struct base_error *error)
         return base_fail(error, BASE_EUNSUPPORTED, "no place for stubs or counters");
     if (slab->inlined != NULL)
         memset(slab->inlined, 0xff, (header->site_count + 1u) * sizeof *slab->inlined); /* PATCH_NONE */
-    if (slab->stubs == NULL || slab->inlined == NULL || slab->bodies == NULL || slab->entries == NULL ||
-        slab->hooks == NULL || !emit(slab) || !list_pieces(slab))
+    if (slab->stubs == NULL || slab->ends == NULL || slab->inlined == NULL || slab->bodies == NULL ||
+        slab->entries == NULL || slab->hooks == NULL || !emit(slab) || !list_pieces(slab))
         return base_fail(error, BASE_ENOMEM, "no memory for the stubs of a program's calls");
     return BASE_OK;
 }
@@ -550,6 +581,7 @@ void patch_slab_free(struct patch_slab *slab)
 {
     free(slab->writes);
     free(slab->stubs);
+    free(slab->ends);
     free(slab->inlined);
     free(slab->bodies);
     free(slab->entries);
@@ -557,7 +589,7 @@ void patch_slab_free(struct patch_slab *slab)
     free(slab->pieces);
     slab->writes = NULL;
     slab->pieces = NULL;
-    slab->stubs = slab->entries = NULL;
+    slab->stubs = slab->ends = slab->entries = NULL;
     slab->inlined = NULL;
     slab->bodies = NULL;
     slab->hooks = NULL;

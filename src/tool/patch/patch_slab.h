@@ -62,9 +62,11 @@ struct patch_slab {
     size_t write_count, write_capacity;
     uint64_t *stubs;    /* of each site; 0: not done */
     uint64_t stubs_end; /* where the last one's room ends */
-    uint32_t *inlined;  /* of each site: the hook whose body its stub has too, or PATCH_NONE */
-    uint8_t *bodies;    /* of each hook: bytes that its moved instructions need in such a stub; 0: too many */
-    uint64_t *entries;  /* of each hook: where its code lies; 0: not done */
+    uint64_t *
+        ends; /* of each site: where its slot led to when its stub was made, or the hooked function; 0: not known */
+    uint32_t *inlined; /* of each site: the hook whose body its stub has too, or PATCH_NONE */
+    uint8_t *bodies;   /* of each hook: bytes that its moved instructions need in such a stub; 0: too many */
+    uint64_t *entries; /* of each hook: where its code lies; 0: not done */
     struct patch_x86_64_hook *hooks; /* of each hook */
     uint64_t recorder;
     struct patch_slab_piece *pieces; /* all the code, ascending: patch_slab_frame.h */
