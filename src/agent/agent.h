@@ -174,6 +174,8 @@ struct agent_amount {
 void agent_cell_add(struct agent_thread *thread, uint32_t cell, struct agent_amount amount);
 void agent_cell_release(struct agent_thread *thread, uint32_t cell, struct agent_amount amount,
                         bool temporary);
+/* So many bytes of pages were found empty; taken back by their negative. */
+void agent_cell_empty(uint32_t cell, uint64_t bytes);
 /* One more of something that is only counted. */
 void agent_cell_count(uint32_t cell);
 /* Calls, and the time in them. */
@@ -209,6 +211,15 @@ void agent_range_remove(uint64_t start, uint64_t end, uint64_t number);
 
 /* Is the address within an allocator that is hooked: a call from there is its own affair. */
 bool agent_heap_is_inner(uint64_t address);
+
+/* --- agent_empty.c: pages of blocks that nobody made use of --- */
+
+/* Bytes of the whole pages in the block that are empty; 0 when nobody asked. The block is the caller's. */
+uint64_t agent_empty_bytes(uint64_t block, uint64_t size);
+/* Are fresh blocks to be filled? */
+bool agent_empty_fills(void);
+/* [from, to) with the pattern. */
+void agent_empty_fill(uint64_t from, uint64_t to);
 
 /* --- agent_sample.c: Poisson samples of bytes --- */
 

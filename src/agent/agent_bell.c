@@ -67,6 +67,7 @@ void agent_bell_ring(enum wire_agent_request request, bool wait)
 
 /* The loader (ld.so) has mapped or unmapped objects: called from its _dl_debug_state, possibly before there is a thread pointer. */
 uint64_t agent_wrap_objects(const struct agent_frame *frame);
+uint64_t agent_wrap_end(const struct agent_frame *frame, uint64_t status);
 uint64_t agent_wrap_execve(const struct agent_frame *frame, uint64_t path, uint64_t arguments,
                            uint64_t environment);
 uint64_t agent_wrap_execveat(const struct agent_frame *frame, uint64_t directory, uint64_t path,
@@ -81,6 +82,18 @@ uint64_t agent_wrap_objects(const struct agent_frame *frame)
         __atomic_fetch_sub(&process->unrecorded, 1, __ATOMIC_RELEASE);
     }
     return ((uint64_t(*)(void))frame->hook->body)();
+}
+
+/* A process that ends: what its live blocks hold can be seen only now, and only from outside, where threads that go on do no harm. */
+uint64_t agent_wrap_end(const struct agent_frame *frame, uint64_t status)
+{
+    if (agent_control()->flags & WIRE_AGENT_EMPTY && agent_process_is_counted()) {
+        struct wire_agent_process *process = agent_process();
+        __atomic_fetch_add(&process->unrecorded, 1, __ATOMIC_RELAXED);
+        agent_bell_ring(WIRE_AGENT_END, true);
+        __atomic_fetch_sub(&process->unrecorded, 1, __ATOMIC_RELEASE);
+    }
+    return ((uint64_t(*)(uint64_t))frame->hook->body)(status);
 }
 
 /* Nothing is kept while the body runs: when it succeeds, it does not come back, and a vfork's child is in its parent's memory. */

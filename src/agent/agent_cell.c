@@ -146,6 +146,12 @@ void agent_cell_count(uint32_t number)
         cell->count++;
 }
 
+void agent_cell_empty(uint32_t number, uint64_t bytes)
+{
+    if (bytes != 0)
+        __atomic_fetch_add(&cell_at(number)->empty, bytes, __ATOMIC_RELAXED);
+}
+
 static void count_release(const struct agent_thread *thread, struct wire_agent_cell *cell,
                           struct agent_amount amount)
 {

@@ -48,9 +48,14 @@ bool agent_heap_is_inner(uint64_t address)
     return layer != NULL;
 }
 
+static uint64_t usable_size(const struct wire_agent_layer *layer, uint64_t block)
+{
+    return ((body_function *)layer->usable_size)(block, 0, 0, 0);
+}
+
 static uint64_t taken_size(const struct wire_agent_layer *layer, uint64_t block)
 {
-    uint64_t usable = ((body_function *)layer->usable_size)(block, 0, 0, 0);
+    uint64_t usable = usable_size(layer, block);
     bool is_mapped = layer->mapped_bytes != 0 && (((const uint64_t *)block)[-1] & 2) != 0;
     return usable + layer->header_bytes + (is_mapped ? layer->mapped_bytes : 0);
 }
@@ -106,12 +111,13 @@ static void allocated(struct agent_thread *thread, const struct agent_frame *fra
 /* What was released, to be taken back if it was not. */
 struct release {
     struct agent_block block;
+    uint64_t empty;
     bool known, temporary;
 };
 
 static struct release released(struct agent_thread *thread, uint64_t block)
 {
-    struct release release = {{0, 0}, false, false};
+    struct release release = {{0, 0}, 0, false, false};
     if (agent_control()->sample_bytes == 0) /* else it is not known in most cases */
         agent_block_expect(block);
     release.known = agent_block_remove(block, &release.block);
@@ -121,14 +127,18 @@ static struct release released(struct agent_thread *thread, uint64_t block)
         return release;
     }
     release.temporary = thread->last_block == block;
+    release.empty = agent_empty_bytes(block, release.block.size);
+    agent_cell_empty(release.block.cell, release.empty);
     agent_cell_release(thread, release.block.cell, amount_of(release.block.size), release.temporary);
     return release;
 }
 
 static void take_back(struct agent_thread *thread, uint64_t block, const struct release *release)
 {
-    if (release->known && agent_block_insert(block, release->block))
-        agent_cell_restore(thread, release->block.cell, amount_of(release->block.size), release->temporary);
+    if (!release->known || !agent_block_insert(block, release->block))
+        return;
+    agent_cell_empty(release->block.cell, -release->empty);
+    agent_cell_restore(thread, release->block.cell, amount_of(release->block.size), release->temporary);
 }
 
 uint64_t agent_wrap_malloc(const struct agent_frame *frame, uint64_t size, uint64_t b, uint64_t c);
@@ -153,10 +163,19 @@ static uint64_t finish(struct agent_thread *thread, const struct agent_frame *fr
     return block;
 }
 
+/* Of a block whose contents nobody was promised. */
+static uint64_t finish_fresh(struct agent_thread *thread, const struct agent_frame *frame, uint64_t block,
+                             uint64_t size)
+{
+    if (thread != NULL && block != 0 && agent_empty_fills())
+        agent_empty_fill(block, block + size);
+    return finish(thread, frame, block, size);
+}
+
 uint64_t agent_wrap_malloc(const struct agent_frame *frame, uint64_t size, uint64_t b, uint64_t c)
 {
     struct agent_thread *thread = agent_thread_enter(frame);
-    return finish(thread, frame, body_of(frame)(size, b, c, 0), size);
+    return finish_fresh(thread, frame, body_of(frame)(size, b, c, 0), size);
 }
 
 uint64_t agent_wrap_calloc(const struct agent_frame *frame, uint64_t count, uint64_t size)
@@ -168,7 +187,7 @@ uint64_t agent_wrap_calloc(const struct agent_frame *frame, uint64_t count, uint
 uint64_t agent_wrap_aligned(const struct agent_frame *frame, uint64_t alignment, uint64_t size, uint64_t c)
 {
     struct agent_thread *thread = agent_thread_enter(frame);
-    return finish(thread, frame, body_of(frame)(alignment, size, c, 0), size);
+    return finish_fresh(thread, frame, body_of(frame)(alignment, size, c, 0), size);
 }
 
 uint64_t agent_wrap_posix_memalign(const struct agent_frame *frame, uint64_t result, uint64_t alignment,
@@ -176,8 +195,19 @@ uint64_t agent_wrap_posix_memalign(const struct agent_frame *frame, uint64_t res
 {
     struct agent_thread *thread = agent_thread_enter(frame);
     uint64_t failed = body_of(frame)(result, alignment, size, 0);
-    finish(thread, frame, (uint32_t)failed == 0 ? *(const uint64_t *)result : 0, size);
+    finish_fresh(thread, frame, (uint32_t)failed == 0 ? *(const uint64_t *)result : 0, size);
     return failed;
+}
+
+/* How many bytes a resized block keeps, and what comes behind them may be filled; UINT64_MAX: nothing is to be. */
+static uint64_t kept_size(const struct agent_frame *frame, uint64_t block)
+{
+    if (!agent_empty_fills())
+        return UINT64_MAX;
+    if (block == 0)
+        return 0;
+    const struct wire_agent_layer *layer = layer_of(frame);
+    return layer != NULL && layer->usable_size != 0 ? usable_size(layer, block) : UINT64_MAX;
 }
 
 static uint64_t reallocate(const struct agent_frame *frame, uint64_t block, uint64_t b, uint64_t c,
@@ -186,8 +216,8 @@ static uint64_t reallocate(const struct agent_frame *frame, uint64_t block, uint
     struct agent_thread *thread = agent_thread_enter(frame);
     if (thread == NULL)
         return body_of(frame)(block, b, c, 0);
-    uint64_t last = thread->last_block;
-    struct release release = {{0, 0}, false, false};
+    uint64_t last = thread->last_block, kept = kept_size(frame, block);
+    struct release release = {{0, 0}, 0, false, false};
     if (block != 0)
         release = released(thread, block);
     uint64_t result = body_of(frame)(block, b, c, 0);
@@ -195,6 +225,8 @@ static uint64_t reallocate(const struct agent_frame *frame, uint64_t block, uint
         take_back(thread, block, &release);
         thread->last_block = last;
     }
+    if (result != 0 && kept < size)
+        agent_empty_fill(result + kept, result + size);
     return finish(thread, frame, result, size);
 }
 
@@ -230,5 +262,5 @@ uint64_t agent_wrap_new(const struct agent_frame *frame, uint64_t size, uint64_t
     uint64_t plain_new = layer != NULL ? __atomic_load_n(&layer->plain_new, __ATOMIC_RELAXED) : 0, block = 0;
     if (plain_new != 0)
         block = ((body_function *)plain_new)(size, b, c, 0);
-    return finish(thread, frame, block, size);
+    return finish_fresh(thread, frame, block, size);
 }

@@ -150,6 +150,7 @@ agent_entry_\name:
     entry   brk, enter_early
     entry   sbrk, enter_early
     entry   objects, enter_early
+    entry   end, enter_early
     entry   execve, enter_early
     entry   execveat, enter_early
 

@@ -37,7 +37,7 @@
 #include <stdint.h>
 
 #define WIRE_AGENT_MAGIC   UINT64_C(0x544e4741594c4c54) /* "TLLYAGNT" */
-#define WIRE_AGENT_VERSION 2
+#define WIRE_AGENT_VERSION 4
 
 #define WIRE_AGENT_MODULES 4096 /* in one table */
 #define WIRE_AGENT_THREADS 1024 /* thread records of a process */
@@ -72,6 +72,10 @@ enum wire_agent_control_flag {
     WIRE_AGENT_INCLUDE =
         2, /* sizes are what blocks really take: usable size and header (--heap-overhead=include) */
     WIRE_AGENT_DELTA = 4, /* only what they take beyond what was asked for (delta) */
+    WIRE_AGENT_EMPTY =
+        8, /* pages of blocks are looked at before their release: those of zeros count (--empty) */
+    WIRE_AGENT_FILL = 16,   /* blocks are filled with the pattern first (--empty=init) */
+    WIRE_AGENT_UNUSED = 32, /* ... and pages count that still hold it (--empty=unused) */
 };
 
 struct wire_agent_control {
@@ -90,6 +94,14 @@ struct wire_agent_control {
     uint32_t gone;        /* tally stores 1 when it leaves: nobody waits any more */
 };
 
+/* What fills a fresh block: no address, no small number, no text; every byte of it is another one, and none is 0. */
+#define WIRE_AGENT_PATTERN UINT64_C(0xd36b9ec578f1a42d)
+/* What an empty page holds, and nothing else. */
+static inline uint64_t wire_agent_empty_word(uint32_t flags)
+{
+    return flags & WIRE_AGENT_UNUSED ? WIRE_AGENT_PATTERN : 0;
+}
+
 /* --- process region --- */
 
 enum wire_agent_state {
@@ -105,6 +117,8 @@ enum wire_agent_request {
     WIRE_AGENT_EXEC_FAILED =
         4, /* it did not happen; nobody waits. Beside EXEC it is the older one: to be seen to first */
     WIRE_AGENT_FORKED = 8, /* this region was taken by a child just now; nobody waits */
+    WIRE_AGENT_END =
+        16, /* thread `request_tid` ends the process now: live blocks can be looked at until the answer */
 };
 
 enum wire_agent_loss {
@@ -253,7 +267,8 @@ struct wire_agent_cell {
     uint64_t live_since_ns;                  /* control.now_ns when live blocks last rose from 0 */
     uint64_t variance;       /* sampled: sum of squares of unseen bytes, in units of sample_bytes^2 / 65536 */
     uint64_t freed_variance; /* of what was released */
-    uint64_t node, zero;
+    uint64_t node;
+    uint64_t empty; /* bytes of whole pages that were empty when their block was released */
 };
 _Static_assert(sizeof(struct wire_agent_cell) == 128, "two cache lines");
 
@@ -401,6 +416,7 @@ enum wire_agent_parameter_flag {
     X(SBRK, "agent_entry_sbrk")                     /* (increment) */                                        \
     X(THROW, "agent_entry_throw")                   /* any: counted, then jumped to */                       \
     X(OBJECTS, "agent_entry_objects")               /* _dl_debug_state of ld.so */                           \
+    X(END, "agent_entry_end")                       /* (status): _exit */                                    \
     X(EXECVE, "agent_entry_execve")                 /* (path, argv, envp) */                                 \
     X(EXECVEAT, "agent_entry_execveat") /* (fd, path, argv, envp, flags); fexecve does not need it */        \
     X(FUNCTION, "agent_entry_function") /* any: timed. These two are `whole` hooks (wire_hook.h) */          \

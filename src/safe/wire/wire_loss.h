@@ -69,7 +69,9 @@
     X(48, FUNCTION_UNTIMED, "calls of functions that were counted, not timed")                               \
     X(49, FUNCTION_PUT_BACK, "calls of functions timed only until an exception or a backtrace came by")      \
     X(50, FUNCTION_FORGOTTEN, "returns of calls that were not timed, for their beginning was forgotten")     \
-    X(51, FUNCTION_ABSENT, "names given to --function that no image of the program has")
+    X(51, FUNCTION_ABSENT, "names given to --function that no image of the program has")                     \
+    X(52, AGENT_EMPTY_UNSEEN,                                                                                \
+      "blocks that were not searched for empty pages: their process was gone before they could be")
 
 enum wire_loss {
 #define X(number, name, text) WIRE_LOSS_##name = number,

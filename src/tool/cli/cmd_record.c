@@ -57,6 +57,7 @@ struct record_wish {
     int time_kind; /* 0 cpu, 1 user */
     int stacks;    /* enum collect_stacks */
     int overhead;  /* enum profile_heap_overhead */
+    int empty;     /* enum profile_heap_empty */
     bool system, kernel, follow, debuginfod, verbose, calls, no_time, heap, throws;
     uint64_t heap_sample_bytes, agent_memory;
     uint64_t timeline_bytes; /* 0: no timeline */
@@ -162,6 +163,19 @@ static int read_function(const struct base_option *option, const char *argument,
     return BASE_OK;
 }
 
+static int read_empty(const struct base_option *option, const char *argument, void *target,
+                      struct base_error *error)
+{
+    struct record_wish *wish = target;
+    (void)option;
+    wish->heap = true;
+    wish->empty = PROFILE_HEAP_EMPTY_ZERO;
+    while (argument && strcmp(argument, profile_heap_empty_name((enum profile_heap_empty)wish->empty)))
+        if (++wish->empty == PROFILE_HEAP_EMPTY_MIXED)
+            return base_fail(error, BASE_EUSAGE, "'%s' is none of zero, init and unused", argument);
+    return BASE_OK;
+}
+
 static const struct base_option options[] = {
     {.kind = BASE_OPTION_HEADING, .help = "What to record"},
     {.name = "pid",
@@ -223,6 +237,13 @@ static const struct base_option options[] = {
      .offset = offsetof(struct record_wish, overhead),
      .help = "bytes are those asked for (the default), those that blocks really take with their headers, or "
              "the difference"},
+    {.name = "empty",
+     .kind = BASE_OPTION_CALL,
+     .argument = "zero|init|unused",
+     .optional = true,
+     .handler = read_empty,
+     .help = "count blocks as --heap does, and those of their pages that in the end hold only zeros (zero, "
+             "the default), zeros that were written (init), or what nobody ever wrote to (unused)"},
     {.name = "agent-memory",
      .kind = BASE_OPTION_SIZE,
      .argument = "BYTES",
@@ -351,7 +372,14 @@ static int check_wish(const struct record_wish *wish, int words, struct base_err
                          "--calls needs a COMMAND or -p PID: it changes the programs it counts in");
     if (wish->heap && (wish->system || wish->cgroup))
         return base_fail(error, BASE_EUSAGE,
-                         "--heap needs a COMMAND or -p PID: it changes the programs it counts in");
+                         "%s needs a COMMAND or -p PID: it changes the programs it counts in",
+                         wish->empty ? "--empty" : "--heap");
+    if (wish->empty && wish->heap_sample_bytes)
+        return base_fail(error, BASE_EUSAGE,
+                         "--empty looks at every block, and --heap=sample follows only some");
+    if (wish->empty && wish->overhead)
+        return base_fail(error, BASE_EUSAGE,
+                         "--empty is about the bytes that were asked for, and --heap-overhead counts others");
     if (wish->throws && (wish->system || wish->cgroup))
         return base_fail(error, BASE_EUSAGE,
                          "--throws needs a COMMAND or -p PID: it changes the programs it counts in");
@@ -432,6 +460,7 @@ static struct collect_options session_options(const struct record_wish *wish,
         .heap_overhead = (enum profile_heap_overhead)wish->overhead,
         .functions = wish->functions,
         .function_count = wish->function_count,
+        .empty = (enum profile_heap_empty)wish->empty,
         .agent_memory = (wish->agent_memory + MEGABYTE - 1) / MEGABYTE * MEGABYTE,
         .rate_hz = wish->rate_hz > 0 ? wish->rate_hz : RATE_HZ,
         .user_only = wish->time_kind == 1,
@@ -697,6 +726,10 @@ static void say_timeline(const struct profile *profile)
 static void say_counted(const struct profile *profile)
 {
     struct base_text line = {0};
+    report_counted_empty(&line, profile, !base_terminal_utf8());
+    if (line.length)
+        cli_say("%s", base_text_string(&line));
+    base_text_clear(&line);
     report_counted_maps(&line, profile, !base_terminal_utf8());
     if (line.length)
         cli_say("%s", base_text_string(&line));

@@ -18,6 +18,7 @@
 #include "collect_agent_layers.h"
 #include "collect_agent_modules.h"
 #include "collect_agent_timing.h"
+#include "collect_empty.h"
 #include "collect_heap.h"
 #include "collect_listen.h"
 #include "collect_record.h"
@@ -52,6 +53,7 @@ struct member {
     uint32_t process, thread;  /* of the profile */
     struct collect_heap_told told;
     struct collect_agent_counts_told counted;
+    struct collect_empty_told empty;
     size_t hooks; /* that were looked at */
     bool allocates;
 };
@@ -71,6 +73,7 @@ struct collect_agent {
     struct collect_agent_counts counts;
     struct collect_agent_timing timing;
     bool *found; /* of each function that is to be timed */
+    struct collect_empty empty;
     bool throws; /* a function that throws was hooked somewhere */
     struct family **families;
     size_t family_count, family_capacity;
@@ -104,6 +107,12 @@ static bool counts(const struct collect_agent *agent, enum wire_agent_collector 
 
 /* --- making and freeing --- */
 
+/* Is malloc_usable_size to be asked? What is behind the bytes of a resized block, and is not to be filled, tells nothing else. */
+static bool asks_sizes(const struct collect_agent *agent)
+{
+    return agent->options.overhead != PROFILE_HEAP_REQUESTED || agent->empty.flags & WIRE_AGENT_FILL;
+}
+
 static int make_plans(struct collect_agent *agent, struct base_error *error)
 {
     const struct collect_agent_functions_wish wish = {.heap = counts(agent, WIRE_AGENT_HEAP),
@@ -112,8 +121,8 @@ static int make_plans(struct collect_agent *agent, struct base_error *error)
                                                       .timed = agent->options.functions,
                                                       .timed_count = agent->options.function_count,
                                                       .hosted = agent->options.host != NULL,
-                                                      .sizes =
-                                                          agent->options.overhead != PROFILE_HEAP_REQUESTED};
+                                                      .ends = agent->empty.flags != 0,
+                                                      .sizes = asks_sizes(agent)};
     int result = patch_agent_image_open(agent_blob, agent_blob_size, &agent->image, error);
     if (result == BASE_OK)
         result = collect_agent_functions_make(&agent->functions, agent->image, &wish, error);
@@ -138,14 +147,15 @@ static int init_figures(struct collect_agent *agent, struct base_error *error)
     int result = counts(agent, WIRE_AGENT_HEAP)
                      ? collect_heap_init(&agent->heap, agent->profile, agent->options.sample_bytes, error)
                      : collect_heap_init_idle(&agent->heap, agent->profile, error);
-    return result < 0
-               ? result
-               : collect_agent_counts_init(&agent->counts, agent->profile, agent->options.collectors, error);
+    if (result == BASE_OK)
+        result = collect_agent_counts_init(&agent->counts, agent->profile, agent->options.collectors, error);
+    return result == BASE_OK ? collect_empty_init(&agent->empty, agent->profile, agent->options.empty, error)
+                             : result;
 }
 
-static uint32_t flags_of(const struct collect_agent_options *options)
+static uint32_t flags_of(const struct collect_agent_options *options, const struct collect_empty *empty)
 {
-    return (options->follow ? WIRE_AGENT_FOLLOW : 0u) |
+    return empty->flags | (options->follow ? WIRE_AGENT_FOLLOW : 0u) |
            (options->overhead == PROFILE_HEAP_INCLUDE ? WIRE_AGENT_INCLUDE : 0u) |
            (options->overhead == PROFILE_HEAP_DELTA ? WIRE_AGENT_DELTA : 0u);
 }
@@ -161,19 +171,19 @@ int collect_agent_new(const struct collect_agent_options *options, struct collec
     agent->profile = processes->profile;
     agent->own.socket = -1;
     agent->helper = options->host ? options->host : &agent->own;
+    int result = init_figures(agent, error);
     agent->wish =
         (struct collect_agent_wish){.memory = options->memory ? options->memory : COLLECT_AGENT_MEMORY,
-                                    .flags = flags_of(options),
+                                    .flags = flags_of(options, &agent->empty),
                                     .sample_bytes = options->sample_bytes,
                                     .seed = patch_target_now(),
                                     .patience_ms = PATIENCE_MS};
-    int result = options->host ? BASE_OK : patch_helper_begin(&agent->own, error);
+    if (result == BASE_OK && !options->host)
+        result = patch_helper_begin(&agent->own, error);
     if (result == BASE_OK)
         result = make_plans(agent, error);
     if (result == BASE_OK)
         result = collect_listen_new(processes->start_ns, &agent->listener, error);
-    if (result == BASE_OK)
-        result = init_figures(agent, error);
     if (result == BASE_OK)
         result = begin_timing(agent, error);
     if (result == BASE_OK && counts(agent, WIRE_AGENT_HEAP))
@@ -247,6 +257,7 @@ static void drop_member(struct collect_agent *agent, size_t index)
         close(member->pidfd);
     collect_heap_told_free(&member->told);
     collect_agent_counts_told_free(&member->counted);
+    collect_empty_told_free(&member->empty);
     *member = agent->members[--agent->member_count];
     if (--family->members == 0)
         look_at_family(agent, family);
@@ -348,14 +359,33 @@ static struct member *add_member(struct collect_agent *agent, struct family *fam
 /* --- telling --- */
 
 static int tell_counts(struct collect_agent *agent, const struct collect_agent_tree *tree,
-                       struct member *member, struct base_error *error)
+                       struct member *member, bool final, struct base_error *error)
 {
     struct collect_agent_nodes nodes = {.profile = agent->profile,
                                         .tree = tree,
                                         .cookies = agent->cookies.items,
                                         .cookie_count = agent->cookies.count,
                                         .special_unknown = agent->heap.special_unknown};
-    return collect_agent_counts_tell(&agent->counts, &nodes, &member->counted, member->thread, error);
+    int result = collect_agent_counts_tell(&agent->counts, &nodes, &member->counted, member->thread, error);
+    return result == BASE_OK
+               ? collect_empty_tell(&agent->empty, &nodes, &member->empty, member->thread, final, error)
+               : result;
+}
+
+/* `pid` 0: it has ended. */
+static void look_at_blocks(const struct collect_agent *agent, struct member *member, pid_t pid)
+{
+    collect_empty_look(&agent->empty, &member->family->file, member->region, pid, &member->empty);
+}
+
+/* Of a process that has ended, unless it was looked at. An exec that failed is told without waiting: we may not have heard of it. */
+static void settle_last(const struct collect_agent *agent, struct member *member)
+{
+    const struct wire_agent_process *process =
+        collect_agent_file_process(&member->family->file, member->region);
+    if (!member->empty.looked ||
+        __atomic_load_n(&process->request, __ATOMIC_ACQUIRE) & WIRE_AGENT_EXEC_FAILED)
+        look_at_blocks(agent, member, 0);
 }
 
 static void tell_member(struct collect_agent *agent, struct member *member, bool final)
@@ -368,12 +398,14 @@ static void tell_member(struct collect_agent *agent, struct member *member, bool
     agent->heap.cookies = agent->cookies.items;
     agent->heap.cookie_count = agent->cookies.count;
     agent->counts.ns_of_tick = agent->options.function_count ? collect_agent_timing_ns(&agent->timing) : 1;
+    if (final)
+        settle_last(agent, member);
     int result = collect_agent_file_read(&member->family->file, member->region, &tree, &why);
     if (result == BASE_OK) {
         result = collect_heap_tell(&agent->heap, &tree, &member->told, member->process, member->thread,
                                    since_start(agent), final, &why);
         if (result == BASE_OK)
-            result = tell_counts(agent, &tree, member, &why);
+            result = tell_counts(agent, &tree, member, final, &why);
         collect_agent_tree_free(&tree);
     }
     if (result < 0)
@@ -396,14 +428,15 @@ void collect_agent_tell(struct collect_agent *agent)
 static void look_at_layers(struct collect_agent *agent, struct member *member)
 {
     const struct collect_agent_layers_wish wish = {agent->functions.items, agent->functions.allocators,
-                                                   agent->options.overhead != PROFILE_HEAP_REQUESTED};
+                                                   asks_sizes(agent)};
     struct base_error why = {0};
     const char *unknown =
         collect_agent_layers(&member->family->file, member->region, member->pid, member->agent, &wish);
     if (!unknown)
         return;
     base_fail(&why, BASE_ENOTFOUND, "%s has no malloc_usable_size", unknown);
-    note(agent, "blocks are counted as requested", &why);
+    note(agent, agent->empty.counter ? "what realloc adds is not filled" : "blocks are counted as requested",
+         &why);
 }
 
 /* Is the function of a hook to be timed? Its number among those. */
@@ -758,6 +791,16 @@ static void update_objects(struct collect_agent *agent, struct member *member)
     }
 }
 
+/* The memory of a process that ends or execs: its last moment. Who runs in it by vfork ends nothing of it. */
+static void look_at_last(const struct collect_agent *agent, struct member *member, uint32_t asked, pid_t tid)
+{
+    if (asked & WIRE_AGENT_EXEC_FAILED)
+        member->empty.looked = false;
+    if (agent->empty.counter && asked & (WIRE_AGENT_END | WIRE_AGENT_EXEC) &&
+        process_of_thread(tid) == member->pid)
+        look_at_blocks(agent, member, member->pid);
+}
+
 static void answer(struct collect_agent *agent, struct member *member)
 {
     uint32_t sequence, tid;
@@ -768,6 +811,7 @@ static void answer(struct collect_agent *agent, struct member *member)
         patch_agent_let_go(agent->helper, process_of_thread((pid_t)tid));
     if (asked & WIRE_AGENT_EXEC)
         expect_exec(agent, member, (pid_t)tid);
+    look_at_last(agent, member, asked, (pid_t)tid);
     if (asked)
         collect_agent_file_answer(&member->family->file, member->region, sequence);
 }
@@ -906,6 +950,8 @@ int collect_agent_leave(struct collect_agent *agent, struct base_error *error)
     while (agent->member_count) {
         struct member *member = &agent->members[agent->member_count - 1];
         look_at_end(agent, member);
+        if (!member->empty.looked)
+            look_at_blocks(agent, member, member->pid);
         tell_member(agent, member, true);
         drop_member(agent, agent->member_count - 1);
     }

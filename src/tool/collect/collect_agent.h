@@ -36,6 +36,8 @@ struct collect_agent_options {
     enum profile_heap_overhead overhead;
     const struct patch_function_wish *functions; /* to be timed; they outlive the collector */
     size_t function_count;
+    enum profile_heap_empty
+        empty;   /* pages of blocks that are counted too; with WIRE_AGENT_HEAP, every block, as requested */
     bool follow; /* children by fork */
     struct patch_helper
         *host; /* NULL, or the helper of who follows the processes and tells of execs and loaded objects */

@@ -121,6 +121,9 @@ static const struct {
     {"brk", WIRE_AGENT_ENTRY_BRK},       {"sbrk", WIRE_AGENT_ENTRY_SBRK},
 };
 
+/* Of the C library: what all its ways to end by itself come to. */
+static const char *const enders[] = {"_exit", "_Exit"};
+
 /* Of every copy of the C++ runtime; the last is std::rethrow_exception, which throws by itself. */
 static const char *const throwers[] = {"__cxa_throw", "__cxa_rethrow",
                                        "_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE"};
@@ -163,6 +166,7 @@ enum {
     MAPPERS = sizeof mappers / sizeof *mappers,
     THROWERS = sizeof throwers / sizeof *throwers,
     OTHERS = sizeof others / sizeof *others,
+    ENDERS = sizeof enders / sizeof *enders,
     SIZES = sizeof sizes / sizeof *sizes,
     UNWINDERS = sizeof unwinders / sizeof *unwinders,
     ODD = sizeof odd / sizeof *odd
@@ -218,8 +222,8 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
                                  const struct collect_agent_functions_wish *wish, struct base_error *error)
 {
     *functions =
-        (struct collect_agent_functions){.items = calloc(ALLOCATORS + THROWERS + MAPPERS + OTHERS + SIZES +
-                                                             UNWINDERS + ODD + wish->timed_count,
+        (struct collect_agent_functions){.items = calloc(ALLOCATORS + THROWERS + MAPPERS + OTHERS + ENDERS +
+                                                             SIZES + UNWINDERS + ODD + wish->timed_count,
                                                          sizeof *functions->items)};
     if (!functions->items)
         return base_fail(error, BASE_ENOMEM, "out of memory");
@@ -233,6 +237,8 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
         add(functions, image, mappers[i].name, NOT_LOADER, mappers[i].entry);
     for (size_t i = 0; i < OTHERS && !wish->hosted; i++)
         add(functions, image, others[i].name, others[i].image, others[i].entry);
+    for (size_t i = 0; i < ENDERS && wish->ends; i++)
+        add(functions, image, enders[i], NOT_LOADER, WIRE_AGENT_ENTRY_END);
     for (size_t i = 0; i < SIZES && wish->sizes; i++)
         functions->items[functions->count++] =
             (struct patch_agent_function){.wish = {sizes[i], NULL}, .only_found = true};

@@ -17,6 +17,7 @@ struct collect_agent_functions_wish {
     const struct patch_function_wish *timed; /* functions that are; outlive the result */
     size_t timed_count;
     bool hosted; /* somebody else tells of objects that are loaded */
+    bool ends;   /* functions that end the process */
     bool sizes;  /* what blocks really take is asked for: malloc_usable_size and its kin are to be found */
 };
 

@@ -231,6 +231,7 @@ static int set_up_agent(struct collect_session *session, struct base_error *erro
         .memory = options->agent_memory,
         .sample_bytes = options->heap_sample_bytes,
         .overhead = options->heap_overhead,
+        .empty = options->empty,
         .follow = options->follow,
         .untold = options->no_time};
     if (session->calls) {

@@ -41,6 +41,7 @@ struct collect_options {
     enum profile_heap_overhead heap_overhead;
     const struct patch_function_wish *functions; /* to be counted and timed; of the same two */
     size_t function_count;
+    enum profile_heap_empty empty;
     uint64_t agent_memory; /* of a process, bytes; 0: the default */
     bool user_only;        /* --time=user */
     bool kernel_frames;

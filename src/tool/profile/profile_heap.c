@@ -49,6 +49,17 @@ const struct profile_peak *profile_heap_highest(const struct profile *profile, s
 }
 
 static const char *const overheads[] = {"none", "include", "delta", "mixed"};
+static const char *const empties[] = {"none", "zero", "init", "unused", "mixed"};
+
+/* Which of the names is the profile's value of `key`; 0: none. */
+static int named(const struct profile *profile, const char *key, const char *const *names, int count)
+{
+    const char *name = profile_meta(profile, key);
+    for (int i = 1; name && i < count; i++)
+        if (!strcmp(name, names[i]))
+            return i;
+    return 0;
+}
 
 const char *profile_heap_overhead_name(enum profile_heap_overhead overhead)
 {
@@ -57,9 +68,15 @@ const char *profile_heap_overhead_name(enum profile_heap_overhead overhead)
 
 enum profile_heap_overhead profile_heap_overhead(const struct profile *profile)
 {
-    const char *name = profile_meta(profile, "heap_overhead");
-    for (int i = PROFILE_HEAP_INCLUDE; name && i <= PROFILE_HEAP_MIXED; i++)
-        if (!strcmp(name, overheads[i]))
-            return (enum profile_heap_overhead)i;
-    return PROFILE_HEAP_REQUESTED;
+    return (enum profile_heap_overhead)named(profile, "heap_overhead", overheads, PROFILE_HEAP_MIXED + 1);
+}
+
+const char *profile_heap_empty_name(enum profile_heap_empty which)
+{
+    return empties[which];
+}
+
+enum profile_heap_empty profile_heap_empty(const struct profile *profile)
+{
+    return (enum profile_heap_empty)named(profile, "empty_pages", empties, PROFILE_HEAP_EMPTY_MIXED + 1);
 }

@@ -8,6 +8,8 @@
  *   heap.temporary    blocks released before the next allocation of the same thread
  *   heap.live.age     how long each stack has had live blocks without a break, at the end
  *
+ *   empty.bytes       whole pages of blocks that nobody made use of (enum profile_heap_empty): when they were released, or at the end
+ *
  * Bytes are what the profile's meta heap_overhead says (enum profile_heap_overhead); without it, what was asked for.
  *
  * The `samples` of their cells are blocks, of heap.total all of them. A resized block counts as a new one.
@@ -40,6 +42,18 @@ enum profile_heap_overhead {
 /* As --heap-overhead and meta have it: "none", "include", "delta"; "mixed". */
 const char *profile_heap_overhead_name(enum profile_heap_overhead overhead);
 enum profile_heap_overhead profile_heap_overhead(const struct profile *profile);
+
+/* Which pages empty.bytes are of, by meta empty_pages. */
+enum profile_heap_empty {
+    PROFILE_HEAP_EMPTY_NONE,   /* not looked for */
+    PROFILE_HEAP_EMPTY_ZERO,   /* only zeros are in them */
+    PROFILE_HEAP_EMPTY_INIT,   /* only zeros, which the program wrote or had calloc write */
+    PROFILE_HEAP_EMPTY_UNUSED, /* nothing was ever written to them */
+    PROFILE_HEAP_EMPTY_MIXED,  /* not the same in the recordings that were merged */
+};
+/* "none", "zero", "init", "unused"; "mixed". */
+const char *profile_heap_empty_name(enum profile_heap_empty which);
+enum profile_heap_empty profile_heap_empty(const struct profile *profile);
 
 /* The counter, made when new; 0 when memory ran out. `exact`: every block was seen, none was only sampled. */
 uint32_t profile_heap_counter(struct profile *profile, enum profile_heap which, bool exact);

@@ -687,7 +687,7 @@ static void keep_if_alike(struct finish *finish, const char *key)
 }
 
 /* Recordings without memory have none, and no say. */
-static void settle_overhead(struct finish *finish, const char *key)
+static void settle_kind(struct finish *finish, const char *key)
 {
     const char *all = NULL;
     for (uint32_t i = 1; i <= finish->origins; i++) {
@@ -708,8 +708,8 @@ static void settle(struct finish *finish, const char *key)
         sum_up(finish, key, needs_all);
     else if (!strcmp(key, "start_time"))
         find_start(finish, key);
-    else if (!strcmp(key, "heap_overhead"))
-        settle_overhead(finish, key);
+    else if (!strcmp(key, "heap_overhead") || !strcmp(key, "empty_pages"))
+        settle_kind(finish, key);
     else if (length > 7 && !strcmp(key + length - 7, "_notice"))
         join(finish, key);
     else

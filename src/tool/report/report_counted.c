@@ -1,5 +1,6 @@
 #include "report_counted.h"
 
+#include "profile_heap.h"
 #include "report_select.h"
 #include "report_text.h"
 
@@ -33,4 +34,19 @@ void report_counted_maps(struct base_text *out, const struct profile *profile, b
     base_text_add(out, ", ");
     report_text_value(out, "bytes", live, ascii);
     base_text_add(out, " of it still at the end");
+}
+
+void report_counted_empty(struct base_text *out, const struct profile *profile, bool ascii)
+{
+    static const char *const kinds[] = {[PROFILE_HEAP_EMPTY_NONE] = "of blocks",
+                                        [PROFILE_HEAP_EMPTY_ZERO] = "of zeros alone",
+                                        [PROFILE_HEAP_EMPTY_INIT] = "of zeros alone that were written",
+                                        [PROFILE_HEAP_EMPTY_UNUSED] = "that were never used",
+                                        [PROFILE_HEAP_EMPTY_MIXED] = "of several kinds"};
+    int64_t sum;
+    if (!sum_of(profile, "empty.bytes", &sum))
+        return;
+    base_text_add(out, "empty: ");
+    report_text_value(out, "bytes", sum, ascii);
+    base_text_addf(out, " in pages %s", kinds[profile_heap_empty(profile)]);
 }

@@ -14,5 +14,7 @@
 void report_counted_throws(struct base_text *out, const struct profile *profile);
 /* "mapped: 12.0 MiB, 4.00 MiB of it still at the end" */
 void report_counted_maps(struct base_text *out, const struct profile *profile, bool ascii);
+/* "empty: 12.0 MiB in pages of zeros alone" (or "that were never used") */
+void report_counted_empty(struct base_text *out, const struct profile *profile, bool ascii);
 
 #endif

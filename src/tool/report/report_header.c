@@ -228,6 +228,8 @@ static void add_heap(struct flow *flow, struct base_text *part)
 
 static void add_counted(struct flow *flow, struct base_text *part)
 {
+    report_counted_empty(part, flow->context->profile, flow->context->options->ascii);
+    add_text(flow, part, REPORT_PLAIN);
     report_counted_maps(part, flow->context->profile, flow->context->options->ascii);
     add_text(flow, part, REPORT_PLAIN);
     report_counted_throws(part, flow->context->profile);

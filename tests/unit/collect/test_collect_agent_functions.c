@@ -34,7 +34,7 @@ static void test_what_was_asked_for(void **state)
     (void)state;
     for (unsigned i = 0; i < 8; i++) {
         const struct collect_agent_functions_wish wish = {
-            .heap = i & 1, .throws = i >> 1 & 1, .hosted = true, .sizes = i >> 2};
+            .heap = i & 1, .throws = i >> 1 & 1, .hosted = true, .sizes = i >> 2 & 1};
         struct collect_agent_functions functions;
         assert_int_equal(collect_agent_functions_make(&functions, image, &wish, NULL), BASE_OK);
         assert_int_equal(functions.allocators > 0, wish.heap);
@@ -49,6 +49,11 @@ static void test_what_was_asked_for(void **state)
     assert_int_equal(collect_agent_functions_make(&functions, image, &maps, NULL), BASE_OK);
     assert_int_equal(functions.count, 6);
     assert_int_equal(functions.allocators + functions.throwers, 0);
+    free(functions.items);
+    const struct collect_agent_functions_wish ends = {.ends = true, .hosted = true};
+    assert_int_equal(collect_agent_functions_make(&functions, image, &ends, NULL), BASE_OK);
+    assert_int_equal(functions.count, 2);
+    assert_string_equal(functions.items[0].wish.name, "_exit");
     free(functions.items);
 }
 

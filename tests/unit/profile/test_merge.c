@@ -10,6 +10,7 @@
 
 #include "failing.h"
 #include "profile.h"
+#include "profile_heap.h"
 #include "profile_merge.h"
 #include "profile_store.h"
 #include "profile_timeline.h"
@@ -395,6 +396,7 @@ static struct profile *described(const char *host, const char *name, const char 
     profile_set_meta(a.profile, "overhead_births", more ? "3" : NULL);
     profile_set_meta(a.profile, "rate_hz", more ? "499" : "999");
     profile_set_meta(a.profile, "heap_overhead", more ? "include" : "none");
+    profile_set_meta(a.profile, "empty_pages", more ? "unused" : "zero");
     profile_set_meta(a.profile, "rate_notice", more ? "slow here" : "slow there");
     if (more)
         profile_set_meta(a.profile, "complete", "1");
@@ -416,6 +418,7 @@ static void meta_is_settled(void **state)
     assert_string_equal(meta_of(all, "overhead_tool_cpu_ns"), "(none)");
     assert_string_equal(meta_of(all, "rate_hz"), "(none)");
     assert_string_equal(meta_of(all, "heap_overhead"), "mixed");
+    assert_int_equal(profile_heap_empty(all), PROFILE_HEAP_EMPTY_MIXED);
     assert_string_equal(meta_of(all, "complete"), "(none)");
     assert_string_equal(meta_of(all, "recorder_pid"), "(none)");
     assert_string_equal(meta_of(all, "rate_notice"), "east: slow here; west: slow there");
@@ -437,6 +440,7 @@ static void origins_have_names_of_their_own(void **state)
     assert_string_equal(meta_of(all, "hostname"), "same");
     assert_string_equal(meta_of(all, "complete"), "1");
     assert_string_equal(meta_of(all, "heap_overhead"), "include");
+    assert_int_equal(profile_heap_empty(all), PROFILE_HEAP_EMPTY_UNUSED);
     profile_free(all);
 }
 

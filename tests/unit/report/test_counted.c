@@ -46,6 +46,27 @@ static void says(const char *throws, const char *maps)
     base_text_free(&text);
 }
 
+static void says_empty(const char *meta, const char *line)
+{
+    struct base_text text = {0};
+    profile_set_meta(profile, "empty_pages", meta);
+    report_counted_empty(&text, profile, true);
+    assert_string_equal(base_text_string(&text), line);
+    base_text_free(&text);
+}
+
+static void test_empty_pages(void **state)
+{
+    (void)state;
+    says_empty("zero", "");
+    count("empty.bytes", "bytes", 3 << 20);
+    says_empty("zero", "empty: 3.00 MiB in pages of zeros alone");
+    says_empty("init", "empty: 3.00 MiB in pages of zeros alone that were written");
+    says_empty("unused", "empty: 3.00 MiB in pages that were never used");
+    says_empty("mixed", "empty: 3.00 MiB in pages of several kinds");
+    says_empty("what a later version wrote", "empty: 3.00 MiB in pages of blocks");
+}
+
 static void test_nothing_was_counted(void **state)
 {
     (void)state;
@@ -92,9 +113,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_nothing_was_counted),
-        TEST(test_figures),
-        TEST(test_none),
+        TEST(test_nothing_was_counted), TEST(test_empty_pages), TEST(test_figures), TEST(test_none),
         TEST(test_the_largest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
