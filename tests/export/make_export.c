@@ -6,6 +6,7 @@
  *   empty.tally    nothing at all
  *   odd.tally      one that counts what the others sample
  *   timed.tally    with a timeline: three threads at 1000 Hz, one of which waits from 20 to 30 ms
+ *   phases.tally   a sample a millisecond for two seconds: one thread sorts and then serves, another compares in the middle
  *   left.tally, right.tally  two recordings of one program that share counters, images and functions, but not all
  *
  * make_export FOLDER NODES [TIMES] - large.tally, a tree of so many nodes from 174 samples each: for figures of speed. With TIMES,
@@ -260,6 +261,31 @@ static void fill_hostile(struct profile *profile)
     profile_set_meta(profile, "command", "od\"d\n;\xff --x");
 }
 
+/* --- phases --- */
+
+static void fill_phases(struct profile *profile)
+{
+    uint16_t cpu = (uint16_t)profile_counter(profile, "time.cpu", "ns", false, PROFILE_SUM);
+    uint32_t shop = add_process(profile, 100, "shop");
+    uint32_t one = add_thread(profile, shop, 100, "shop"), two = add_thread(profile, shop, 102, "helper");
+    struct places p = add_places(profile, shop);
+    uint32_t sort = profile_stack(profile, (const uint32_t[]){p.main, p.direct}, NULL, 2);
+    uint32_t serve = profile_stack(profile, (const uint32_t[]){p.main, p.loop}, NULL, 2);
+    uint32_t compare = profile_stack(profile, (const uint32_t[]){p.main_late, p.even, p.leaf}, NULL, 3);
+    for (uint64_t ms = 0; ms < 2000; ms++) {
+        uint32_t node = ms < 1000 ? sort : serve;
+        profile_count(profile, node, one, 0, cpu, 1000000, 1);
+        profile_timeline_add(profile, ms * 1000000, one, node, 0, cpu);
+        if (ms < 500 || ms >= 1500)
+            continue;
+        profile_count(profile, compare, two, 1, cpu, 1000000, 1);
+        profile_timeline_add(profile, ms * 1000000 + 7, two, compare, 1, cpu);
+    }
+    add_edge(profile, p.main, profile->addresses[p.main].image, 0x1200, "serve(Request const&)", one,
+             PROFILE_CALL_DIRECT, 12);
+    profile_set_meta(profile, "duration_ns", "2000000000");
+}
+
 /* --- for merging --- */
 
 static void fill_side(struct profile *profile, bool right)
@@ -379,6 +405,10 @@ int main(int argc, char **argv)
     profile = profile_new();
     profile_counter(profile, "time.cpu", "ns", true, PROFILE_SUM);
     write_profile(argv[1], "odd", profile);
+    profile = profile_new();
+    describe(profile, "testbed", "1763700000", "1000");
+    fill_phases(profile);
+    write_profile(argv[1], "phases", profile);
     for (int right = 0; right < 2; right++) {
         profile = profile_new();
         describe(profile, right ? "east" : "west", right ? "1763700900" : "1763700000",

@@ -90,6 +90,16 @@ const steps = {
     for (const key of keys) await page.keyboard.press(key);
     await settle();
   },
+  /** Over a canvas, from one part of its width to another; `left`: pixels that do not count. */
+  async drag({ of, from_, to, left = 0 }) {
+    const area = await page.locator(of).first().boundingBox(), x = (part) => area.x + left + part * (area.width - left);
+    await page.mouse.move(x(from_), area.y + area.height / 2);
+    await page.mouse.down();
+    await page.mouse.move(x((from_ + to) / 2), area.y + area.height / 2);
+    await page.mouse.move(x(to), area.y + area.height / 2);
+    await page.mouse.up();
+    await settle();
+  },
   async hash() {
     return page.evaluate(() => location.hash);
   },

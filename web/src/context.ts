@@ -2,7 +2,7 @@
 import type { Annotated } from "./main";
 import type { DiffDocument, LossesDocument } from "./data";
 import type { Old } from "./flame";
-import type { FunctionSums, Model, Sums } from "./model";
+import { type FunctionSums, type Model, type Part, type Sums } from "./model";
 import { link, type Place } from "./state";
 
 export interface Context {
@@ -10,12 +10,12 @@ export interface Context {
   place: Place;
   counter: number;
   unit: string;
-  threads: Set<number> | null; // null: all
+  part: Part;
   inlines: boolean;
   sums: Sums;
   functions: FunctionSums;
   losses: LossesDocument | null;
-  old: Old | null; // of the same counter; null: there is none, or only some threads are looked at
+  old: Old | null; // of the same counter; null: there is none, or only a part is looked at
   oldFile: string;
   diff: DiffDocument | null; // likewise, and functions are those of ELF
   annotated: Annotated[];
@@ -40,5 +40,5 @@ export function hottest(context: Context): number {
   const { list, self, total } = context.functions;
   let best = -1;
   for (const fn of list) if (best < 0 || self[fn] > self[best] || (self[fn] === self[best] && total[fn] > total[best])) best = fn;
-  return best >= 0 ? best : (context.model.edges(context.threads)[0]?.callee ?? -1);
+  return best >= 0 ? best : (context.model.edges(context.part.threads)[0]?.callee ?? -1);
 }

@@ -3,6 +3,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import { type Context, linkFunction } from "./context";
 import { type Direction, Flame, type Frame } from "./flame";
 import { margin, percent, points, whole } from "./format";
+import { WHOLE } from "./model";
 import { valueOf } from "./parts";
 
 const ROW = 20, FONT = '12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace', CHARACTER = 7.25;
@@ -12,16 +13,16 @@ export type Colours = "image" | "difference";
 
 /** Chroma and hue of a colour. Images have hues in the order of their weight; what the kernel does is grey. */
 export function useHues(context: Context): Map<string, string> {
-  const { model, functions } = context;
-  return useMemo(() => {
-    const weight = new Map<string, number>(), hues = new Map<string, string>();
+  const { model, counter } = context;
+  return useMemo(() => { // of the whole recording, so that a file keeps its colour
+    const weight = new Map<string, number>(), hues = new Map<string, string>(), functions = model.functions(counter, WHOLE, false);
     for (const fn of functions.list)
       weight.set(model.imageNames[fn], (weight.get(model.imageNames[fn]) ?? 0) + functions.self[fn]);
     [...weight].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).forEach(([image], i) =>
       hues.set(image, image.startsWith("[") ? "0.01 250"
         : `${i < HUES.length ? 0.09 : 0.04} ${HUES[i % HUES.length]}`));
     return hues;
-  }, [model, functions]);
+  }, [model, counter]);
 }
 
 function differenceOf(flame: Flame, frame: Frame): number {
@@ -32,6 +33,18 @@ function differenceOf(flame: Flame, frame: Frame): number {
 function differenceColour(change: number, most: number): string {
   const size = most > 0 ? Math.min(Math.abs(change) / most, 1) : 0;
   return size < 0.02 ? "0.005 250" : `${0.02 + 0.13 * size} ${change > 0 ? 55 : 250}`;
+}
+
+/** The files that stand out most, with their colours. */
+export function Legend(props: { context: Context; strong?: boolean }) {
+  const hues = useHues(props.context);
+  return (
+    <p class="legend">
+      {[...hues].slice(0, 8).map(([image, colour]) => (
+        <span key={image}><span class="swatch" style={`background:oklch(${props.strong ? "var(--strong)" : "var(--frame)"} ${colour})`} /> {image || "not known"}</span>
+      ))}
+    </p>
+  );
 }
 
 interface Drawing {

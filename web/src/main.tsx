@@ -4,7 +4,8 @@ import "./style.css";
 import type { Context } from "./context";
 import { type AnnotatedList, type DiffDocument, type FlatDocument, type LossesDocument, part, type ProfileData } from "./data";
 import { matchFunctions, type Old } from "./flame";
-import { Model } from "./model";
+import { moment } from "./format";
+import { isWhole, Model, type Part, WHOLE } from "./model";
 import { Missing } from "./parts";
 import { change, link, usePlace } from "./state";
 import { CandidatesView } from "./views/candidates";
@@ -15,6 +16,7 @@ import { HeapView } from "./views/heap";
 import { Overview } from "./views/overview";
 import { SourceView } from "./views/source";
 import { ThreadsView } from "./views/threads";
+import { TimelineView } from "./views/timeline";
 
 export interface Annotated {
   name: string;
@@ -30,16 +32,28 @@ interface Loaded {
   annotated: Annotated[];
 }
 
-const VIEWS: [string, string, (props: { context: Context }) => preact.JSX.Element | null][] = [
-  ["overview", "Overview", Overview],
-  ["flame", "Flame graph", FlameView],
-  ["functions", "Functions", FunctionsView],
-  ["function", "Callers", FunctionView],
-  ["source", "Source", SourceView],
-  ["threads", "Threads", ThreadsView],
-  ["candidates", "Candidates", CandidatesView],
-  ["heap", "Memory", HeapView],
+interface View {
+  name: string; // in the address
+  title: string;
+  show: (props: { context: Context }) => preact.JSX.Element | null;
+  samples?: boolean; // it needs some counter's
+  timed?: boolean; // it can show a period
+}
+
+const VIEWS: View[] = [
+  { name: "overview", title: "Overview", show: Overview, timed: true },
+  { name: "flame", title: "Flame graph", show: FlameView, samples: true, timed: true },
+  { name: "functions", title: "Functions", show: FunctionsView, samples: true, timed: true },
+  { name: "function", title: "Callers", show: FunctionView, timed: true },
+  { name: "source", title: "Source", show: SourceView },
+  { name: "threads", title: "Threads", show: ThreadsView, samples: true, timed: true },
+  { name: "timeline", title: "Timeline", show: TimelineView, timed: true },
+  { name: "candidates", title: "Candidates", show: CandidatesView, samples: true, timed: true },
+  { name: "heap", title: "Memory", show: HeapView },
 ];
+
+/** The keys of the views, in their order. */
+const KEYS = "1234567890";
 
 async function load(): Promise<Loaded> {
   const data = await part<ProfileData>("profile");
@@ -57,16 +71,17 @@ function useContext(loaded: Loaded): Context {
     const numbers = (options.threads ?? "").split(".").filter(Boolean).map(Number);
     return numbers.length ? new Set(numbers) : null;
   }, [options.threads]);
+  const part = useMemo((): Part => ({ threads, period: (options.time && model.timeline?.period(options.time)) || null }), [model, threads, options.time]);
   const match = useMemo(() => (oldModel ? matchFunctions(model, oldModel) : null), [model, oldModel]);
-  const sums = useMemo(() => model.sums(counter, threads), [model, counter, threads]);
-  const functions = useMemo(() => model.functions(counter, threads, inlines), [model, counter, threads, inlines]);
-  // The threads of the earlier profile are others: what some of these did is compared with nothing.
+  const sums = useMemo(() => model.sums(counter, part), [model, counter, part]);
+  const functions = useMemo(() => model.functions(counter, part, inlines), [model, counter, part, inlines]);
+  // The threads and times of the earlier profile are others: what some of these did is compared with nothing.
   const old = useMemo((): Old | null => {
-    const same = oldModel && !threads ? oldModel.data.counters.findIndex((it) => it.name === model.counter(counter)?.name) + 1 : 0;
-    return oldModel && match && same ? { model: oldModel, sums: oldModel.sums(same, null), fn: match } : null;
-  }, [oldModel, match, counter, threads]);
-  const diff = loaded.diff?.counter === model.counter(counter)?.name && !threads && !inlines ? loaded.diff : null;
-  return { model, place, counter, threads, inlines, sums, functions, old, losses: loaded.losses, diff,
+    const same = oldModel && isWhole(part) ? oldModel.data.counters.findIndex((it) => it.name === model.counter(counter)?.name) + 1 : 0;
+    return oldModel && match && same ? { model: oldModel, sums: oldModel.sums(same, WHOLE), fn: match } : null;
+  }, [oldModel, match, counter, part]);
+  const diff = loaded.diff?.counter === model.counter(counter)?.name && isWhole(part) && !inlines ? loaded.diff : null;
+  return { model, place, counter, part, inlines, sums, functions, old, losses: loaded.losses, diff,
            oldFile: oldModel?.data.file ?? "", annotated: loaded.annotated, unit: model.counter(counter)?.unit ?? "" };
 }
 
@@ -78,18 +93,34 @@ function keys(event: KeyboardEvent): void {
   else if (event.key === "/") {
     event.preventDefault();
     document.getElementById("search")?.focus();
-  } else if (/^[1-8]$/.test(event.key)) (document.querySelectorAll("nav a")[Number(event.key) - 1] as HTMLElement).click();
+  } else if (event.key.length === 1 && KEYS.includes(event.key))
+    (document.querySelectorAll("nav a")[KEYS.indexOf(event.key)] as HTMLElement | undefined)?.click();
+}
+
+/** What is left out, and a way to have it again. */
+function Filters(props: { context: Context }) {
+  const { model, place, part: { threads, period } } = props.context, timeline = period && model.timeline;
+  const only = (text: string, option: string) => (
+    <button type="button" class="filter" title="all again" onClick={() => change(place, { [option]: "" })}>only {text} ✕</button>
+  );
+  const time = (step: number) => moment(timeline!.ns(step), timeline!.ns(timeline!.steps), timeline!.ns(period!.to - period!.from) / 100);
+  return (
+    <>
+      {threads && only(threads.size === 1 ? model.threadName([...threads][0]) : `${threads.size} threads`, "threads")}
+      {period && only(`${time(period.from)} – ${time(period.to)}`, "time")}
+    </>
+  );
 }
 
 function App(props: { loaded: Loaded }) {
   const context = useContext(props.loaded), { model, place } = context;
-  const index = Math.max(VIEWS.findIndex((it) => it[0] === place.view), 0), View = VIEWS[index][2];
+  const index = Math.max(VIEWS.findIndex((it) => it.name === place.view), 0), view = VIEWS[index], Show = view.show;
   useEffect(() => {
     addEventListener("keydown", keys);
     return () => removeEventListener("keydown", keys);
   }, []);
   useEffect(() => {
-    document.title = `${VIEWS[index][1]} · ${model.data.meta.command || model.data.file} · Tally`;
+    document.title = `${view.title} · ${model.data.meta.command || model.data.file} · Tally`;
     document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }, [index]);
   return (
@@ -98,8 +129,8 @@ function App(props: { loaded: Loaded }) {
       <header>
         <span class="brand">Tally</span>
         <nav aria-label="Views">
-          {VIEWS.map(([key, title], i) => (
-            <a key={key} href={link(place, key)} aria-current={i === index ? "page" : undefined} title={`key ${i + 1}`}>{title}</a>
+          {VIEWS.map(({ name, title }, i) => (
+            <a key={name} href={link(place, name)} aria-current={i === index ? "page" : undefined} title={`key ${KEYS[i]}`}>{title}</a>
           ))}
         </nav>
         <div class="choose">
@@ -110,16 +141,14 @@ function App(props: { loaded: Loaded }) {
               </select>
             </label>
           )}
-          {context.threads && (
-            <button type="button" class="filter" onClick={() => change(place, { threads: "" })}>
-              {context.threads.size === 1 ? "only " + model.threadName([...context.threads][0]) : `only ${context.threads.size} threads`} ✕
-            </button>
-          )}
+          <Filters context={context} />
         </div>
       </header>
       <main id="main" tabIndex={-1}>
-        {model.counters.length === 0 && index > 0 && index !== 3 ? <Missing title={VIEWS[index][1]}><p>This recording has no samples. Record some with <code>tally record</code>
-          without <code>--no-time</code>; exact calls are under “Callers”.</p></Missing> : <View context={context} key={place.view} />}
+        {context.part.period && !(view.timed && model.isTimed(context.counter)) && <p class="note">Of the whole recording: {view.timed ? "this counter has" : "these figures have"} no
+          times.</p>}
+        {model.counters.length === 0 && view.samples ? <Missing title={view.title}><p>This recording has no samples. Record some with <code>tally record</code>
+          without <code>--no-time</code>; exact calls are under “Callers”.</p></Missing> : <Show context={context} key={place.view} />}
       </main>
     </>
   );

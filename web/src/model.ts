@@ -1,6 +1,7 @@
 // The profile as the views need it. Branches of the tree are renumbered depth first: the subtree of b is b .. end[b] - 1, so that
 // whatever sums or searches is one loop over arrays.
 import type { Counter, FlatDocument, ProfileData } from "./data";
+import { type Period, Timeline } from "./timeline";
 
 /** enum export_kind of src/tool/export/export_frames.h */
 export const Kind = { NAMED: 1, GENERATED: 2, INLINED: 3, NAMELESS: 4, SPECIAL: 5, UNKNOWN: 6, SIGNAL: 7, CUT: 8 };
@@ -30,6 +31,31 @@ export interface FunctionSums {
   total: Float64Array;
   totalSamples: Float64Array;
   list: Int32Array; // functions with any figure
+}
+
+/** What of the recording is looked at. */
+export interface Part {
+  threads: Set<number> | null; // null: all
+  period: Period | null; // null: from its start to its end
+}
+
+export const WHOLE: Part = { threads: null, period: null };
+
+export function isWhole(part: Part): boolean {
+  return !part.threads && !part.period;
+}
+
+function keyOf({ threads, period }: Part): string {
+  return (threads ? [...threads].join() : "") + (period ? `@${period.from}-${period.to}` : "");
+}
+
+const REMEMBERED = 24;
+
+/** The latest results: a period may be any, and there are many. */
+function remember<Result>(map: Map<string, Result>, key: string, result: Result): Result {
+  for (const old of map.keys()) if (map.size >= REMEMBERED) map.delete(old);
+  map.set(key, result);
+  return result;
 }
 
 export interface Edge {
@@ -65,7 +91,9 @@ export class Model {
   readonly imageNames: string[]; // by function
   readonly counters: number[]; // those that cells have
   readonly callsCounter: number; // index, 0: calls were not counted
+  private place: Int32Array; // of branches, by their number in the file
   private cellBranch: Int32Array;
+  private timelineOf: Timeline | null = null;
   private sumsOf = new Map<string, Sums>();
   private functionsOf = new Map<string, FunctionSums>();
   private edgesOf = new Map<string, Edge[]>();
@@ -85,6 +113,7 @@ export class Model {
       at += data.cells.branch[i];
       this.cellBranch[i] = place[at];
     }
+    this.place = place;
     this.names = data.functions.name;
     this.imageNames = data.functions.image.map((image) => data.images[image]?.name ?? "");
     const used = new Set(data.cells.counter);
@@ -111,6 +140,13 @@ export class Model {
       this.owner[at] = i && kinds[fn[i]] === Kind.INLINED ? this.owner[up_] : fn[i];
     }
     return place;
+  }
+
+  /** Made when it is first asked for: most readers never look at one. */
+  get timeline(): Timeline | null {
+    const { timeline, cells } = this.data;
+    if (timeline) this.timelineOf ??= new Timeline(timeline, this.place, { ...cells, branch: this.cellBranch });
+    return this.timelineOf;
   }
 
   counter(index: number): Counter {
@@ -151,25 +187,38 @@ export class Model {
 
   // --- figures ---
 
-  sums(counter: number, threads: Set<number> | null): Sums {
-    const key = counter + "/" + (threads ? [...threads].join() : "");
-    let sums = this.sumsOf.get(key);
-    if (!sums) this.sumsOf.set(key, (sums = this.sum(counter, threads)));
-    return sums;
+  /** Has the counter a period, of which figures can be told? Else these are of all the time. */
+  isTimed(counter: number): boolean {
+    return this.timeline?.has(counter) ?? false;
   }
 
-  private sum(counter: number, threads: Set<number> | null): Sums {
-    const { cells } = this.data, n = this.count, peak = this.counter(counter)?.combine === "peak";
+  sums(counter: number, part: Part): Sums {
+    const key = counter + "/" + keyOf(part);
+    return this.sumsOf.get(key) ?? remember(this.sumsOf, key, this.sum(counter, part));
+  }
+
+  /** Every figure of a counter in a part: `act` gets its thread, branch, value and samples. */
+  private each(counter: number, { threads, period }: Part,
+               act: (thread: number, branch: number, value: number, samples: number) => void): void {
+    const timed = period && this.isTimed(counter) ? this.timeline : null, of = timed ?? this.data.cells;
+    const branch = timed ? timed.branch : this.cellBranch, n = branch.length;
+    for (let i = 0; i < n; i++) {
+      if (of.counter[i] !== counter || (threads && !threads.has(of.thread[i]))) continue;
+      if (timed && (timed.step[i] < period!.from || timed.step[i] >= period!.to)) continue;
+      act(of.thread[i], branch[i], of.value[i], of.samples[i]);
+    }
+  }
+
+  private sum(counter: number, part: Part): Sums {
+    const n = this.count, peak = this.counter(counter)?.combine === "peak";
     const sums: Sums = { self: new Float64Array(n), selfSamples: new Float64Array(n), total: new Float64Array(n),
                          totalSamples: new Float64Array(n), all: 0, samples: 0, peak, effective: 0 };
     let squares = 0;
-    for (let i = 0; i < this.cellBranch.length; i++) {
-      if (cells.counter[i] !== counter || (threads && !threads.has(cells.thread[i]))) continue;
-      const at = this.cellBranch[i], value = cells.value[i], samples = cells.samples[i];
+    this.each(counter, part, (_, at, value, samples) => {
       sums.self[at] = combine(peak, sums.self[at], value);
       sums.selfSamples[at] += samples;
       if (samples) squares += (value * value) / samples;
-    }
+    });
     sums.total.set(sums.self);
     sums.totalSamples.set(sums.selfSamples);
     for (let i = n - 1; i > 0; i--) {
@@ -184,13 +233,15 @@ export class Model {
   }
 
   /** Of functions; a function that is on a stack several times has its total once. */
-  functions(counter: number, threads: Set<number> | null, inlines: boolean): FunctionSums {
-    const key = counter + "/" + inlines + "/" + (threads ? [...threads].join() : "");
-    let result = this.functionsOf.get(key);
-    if (result) return result;
-    const sums = this.sums(counter, threads), n = this.names.length, of = inlines ? this.fn : this.owner;
+  functions(counter: number, part: Part, inlines: boolean): FunctionSums {
+    const key = counter + "/" + inlines + "/" + keyOf(part);
+    return this.functionsOf.get(key) ?? remember(this.functionsOf, key, this.sumFunctions(counter, part, inlines));
+  }
+
+  private sumFunctions(counter: number, part: Part, inlines: boolean): FunctionSums {
+    const sums = this.sums(counter, part), n = this.names.length, of = inlines ? this.fn : this.owner;
     const peak = this.counter(counter)?.combine === "peak";
-    result = { self: new Float64Array(n), selfSamples: new Float64Array(n), total: new Float64Array(n),
+    const result = { self: new Float64Array(n), selfSamples: new Float64Array(n), total: new Float64Array(n),
                totalSamples: new Float64Array(n), list: new Int32Array(0) };
     const add = (to: Float64Array, at: number, more: number) => {
       to[at] = combine(peak, to[at], more);
@@ -209,7 +260,6 @@ export class Model {
       path.push(i);
     }
     result.list = Int32Array.from(seen.keys()).filter((fn) => seen[fn] && this.isCode(fn));
-    this.functionsOf.set(key, result);
     return result;
   }
 
@@ -222,18 +272,16 @@ export class Model {
   }
 
   /** Threads with anything of this counter, the most first. */
-  threads(counter: number): { thread: number; value: number; samples: number }[] {
-    const { cells, threads, edges } = this.data;
+  threads(counter: number, period: Period | null): { thread: number; value: number; samples: number }[] {
+    const { threads, edges } = this.data;
     const value = new Float64Array(threads.tid.length), samples = new Float64Array(threads.tid.length);
     const calls = new Float64Array(threads.tid.length);
     const peak = this.counter(counter)?.combine === "peak";
-    for (let i = 0; i < cells.counter.length; i++)
-      if (cells.counter[i] === counter) {
-        const at = cells.thread[i];
-        value[at] = combine(peak, value[at], cells.value[i]);
-        samples[at] += cells.samples[i];
-      }
-    for (let i = 0; i < edges.thread.length; i++) calls[edges.thread[i]] += edges.calls[i];
+    this.each(counter, { threads: null, period }, (at, _, amount, count) => {
+      value[at] = combine(peak, value[at], amount);
+      samples[at] += count;
+    });
+    for (let i = 0; !period && i < edges.thread.length; i++) calls[edges.thread[i]] += edges.calls[i];
     return Array.from(value, (it, thread) => ({ thread, value: it, samples: samples[thread] }))
       .filter((it) => it.value || it.samples || calls[it.thread])
       .sort((a, b) => b.value - a.value || a.thread - b.thread);
@@ -260,8 +308,7 @@ export class Model {
       else sums.set(at, { caller, callee, calls: edges.calls[i], recursive: caller === callee });
     }
     result = [...sums.values()].sort((a, b) => b.calls - a.calls || a.caller - b.caller || a.callee - b.callee);
-    this.edgesOf.set(key, result);
-    return result;
+    return remember(this.edgesOf, key, result);
   }
 
   /** The row that tally report has of a function; only it knows which calls recur and which went uncounted. */

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import type { Context } from "./context";
 import { linkFunction } from "./context";
 import { amount, margin, percent, whole } from "./format";
-import type { Interval } from "./model";
+import { type Interval, isWhole } from "./model";
 
 /** A share as a bar, its 95 % interval as a line across the bar's end. `most`: what fills the width. */
 export function Bar(props: { it: Interval; most?: number; label?: string }) {
@@ -56,9 +56,14 @@ export function Missing(props: { title: string; children: ComponentChildren }) {
   );
 }
 
+/** What tally report says of a function; of a part it was not asked. */
+export function rowOf(context: Context, fn: number) {
+  return isWhole(context.part) ? context.model.row(fn) : undefined;
+}
+
 /** Exact calls as reports write them: what entered, and of these what a function of the same cycle called. */
 export function calls(context: Context, fn: number): { text: string; order: number } {
-  const row = context.threads ? undefined : context.model.row(fn);
+  const row = rowOf(context, fn);
   if (row?.calls !== undefined) {
     const recursive = row.recursive_calls ?? 0, entering = row.calls - recursive;
     const least = row.calls_complete === false ? "≥" : "";
@@ -69,4 +74,31 @@ export function calls(context: Context, fn: number): { text: string; order: numb
 
 export function valueOf(context: Context, value: number): string {
   return amount(value, context.unit);
+}
+
+/** The functions with most, as bars. */
+export function Top(props: { context: Context; title: string; total: boolean }) {
+  const { context } = props, { functions, model, sums } = context;
+  const of = props.total ? functions.total : functions.self;
+  const sorted = [...functions.list].filter((fn) => of[fn] > 0).sort((a, b) => of[b] - of[a] || functions.self[b] - functions.self[a]);
+  // Of functions that do nothing but call one another, the one that does most itself.
+  const rows = sorted.filter((fn, i) => !props.total || i === 0 || of[fn] !== of[sorted[i - 1]]).slice(0, 8);
+  const most = rows.length ? model.interval(context.counter, sums, of[rows[0]]).high : 1;
+  return (
+    <section>
+      <h2>{props.title}</h2>
+      <ol class="top">
+        {rows.map((fn) => {
+          const it = model.interval(context.counter, sums, of[fn]);
+          return (
+            <li key={fn}>
+              <FunctionLink context={context} fn={fn} />
+              <Bar it={it} most={most} />
+              <span class="number">{percent(it.share)}</span>
+            </li>
+          );
+        })}
+      </ol>
+    </section>
+  );
 }

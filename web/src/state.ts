@@ -18,7 +18,7 @@ function write(view: string, options: Record<string, string | undefined>): strin
 }
 
 /** What stays when another view is chosen. */
-const COMMON = ["counter", "threads", "inlines"];
+const COMMON = ["counter", "threads", "time", "inlines"];
 
 export function link(place: Place, view: string, more: Record<string, string | undefined> = {}): string {
   const kept = Object.fromEntries(COMMON.map((key) => [key, place.options[key]]));

@@ -5,8 +5,8 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import type { Context } from "../context";
 import { amount, times, whole } from "../format";
-import type { Interval } from "../model";
-import { FunctionLink, Missing, Share } from "../parts";
+import { type Interval, isWhole } from "../model";
+import { FunctionLink, Missing, rowOf, Share } from "../parts";
 import { change } from "../state";
 import { type Column, Table } from "../table";
 
@@ -30,7 +30,7 @@ export function bound(share: number, speedup: number, cost: number): number {
 
 function judge(context: Context, fn: number, speedup: number, invoke: number): Candidate {
   const { model, sums, functions, counter } = context, share = model.interval(counter, sums, functions.total[fn]);
-  const row = context.threads || model.preferred() !== counter ? undefined : model.row(fn);
+  const row = model.preferred() !== counter ? undefined : rowOf(context, fn);
   const known = row?.calls !== undefined && row.calls_complete !== false;
   const calls = known ? row.calls! - (row.recursive_calls ?? 0) : 0, cost = sums.all > 0 ? (calls * invoke) / sums.all : 0;
   const ends = [bound(share.low, speedup, cost), bound(share.high, speedup, cost)];
@@ -98,7 +98,7 @@ export function CandidatesView(props: { context: Context }) {
                  onInput={(event) => change(place, { k: event.currentTarget.value }, true)} /></label>
         <label>and costs <b>{amount(invoke, "ns")}</b> on top
           <input type="range" min="0" max={COSTS.length - 1} value={costAt} aria-valuetext={amount(invoke, "ns")}
-                 disabled={!model.callsCounter}
+                 disabled={!model.callsCounter || !isWhole(context.part)}
                  onInput={(event) => change(place, { t: event.currentTarget.value }, true)} /></label>
       </div>
       {!model.callsCounter && <p class="note">What a call may cost needs the number of calls: <code>tally record --calls</code> counts them.</p>}

@@ -2,7 +2,7 @@ import { useMemo, useState } from "preact/hooks";
 import { chosen, type Context, hottest } from "../context";
 import { type Direction, matching, search } from "../flame";
 import { base, percent } from "../format";
-import { Graph, useHues } from "../graph";
+import { Graph, Legend } from "../graph";
 import { Missing, valueOf } from "../parts";
 import { change } from "../state";
 
@@ -55,16 +55,5 @@ export function FlameView(props: { context: Context }) {
       {difference ? <p class="legend"><span><span class="swatch less" /> smaller share than in {base(context.oldFile)}</span>
         <span><span class="swatch more" /> larger share</span></p> : <Legend context={context} />}
     </div>
-  );
-}
-
-function Legend(props: { context: Context }) {
-  const hues = useHues(props.context);
-  return (
-    <p class="legend">
-      {[...hues].slice(0, 8).map(([image, colour]) => (
-        <span key={image}><span class="swatch" style={`background:oklch(var(--frame) ${colour})`} /> {image || "not known"}</span>
-      ))}
-    </p>
   );
 }

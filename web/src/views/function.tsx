@@ -4,7 +4,7 @@ import { chosen, type Context, hottest, linkFunction } from "../context";
 import { amount, margin, percent, whole } from "../format";
 import { Graph } from "../graph";
 import { combine, type Edge } from "../model";
-import { calls, Figure, FunctionLink, Missing, Share, valueOf } from "../parts";
+import { calls, Figure, FunctionLink, Missing, rowOf, Share, valueOf } from "../parts";
 import { change, link } from "../state";
 import { type Column, Table } from "../table";
 
@@ -120,14 +120,14 @@ export function FunctionView(props: { context: Context }) {
   const { context } = props, { model, sums, functions, counter, place } = context;
   const wanted = chosen(context), fn = wanted > 0 ? wanted : hottest(context);
   const ways = useMemo(() => (fn > 0 ? neighbours(context, fn) : null), [sums, fn, context.inlines]);
-  const edges = useMemo(() => model.edges(context.threads), [model, context.threads]);
+  const edges = useMemo(() => model.edges(context.part.threads), [model, context.part.threads]);
   const zoom = (key: string) => (place.options[key] ? place.options[key].split(".").map(Number) : []);
   if (fn <= 0 || !ways) return <Missing title="Callers"><p>No function has a figure of this counter in what was chosen.</p></Missing>;
-  const counted = model.callsCounter > 0;
+  const counted = model.callsCounter > 0 && !context.part.period;
   const callers = join(ways.callers, edges.filter((it) => it.callee === fn), "caller", counted);
   const callees = join(ways.callees, edges.filter((it) => it.caller === fn), "callee", counted);
   const self = model.interval(counter, sums, functions.self[fn]), total = model.interval(counter, sums, functions.total[fn]);
-  const row = context.threads ? undefined : model.row(fn), exact = calls(context, fn);
+  const row = rowOf(context, fn), exact = calls(context, fn);
   const annotated = context.annotated.find((it) => it.name === model.names[fn] && it.image === model.imageNames[fn]);
   const most = Math.max(...[...callers, ...callees].map((it) => model.interval(counter, sums, it.value).high), 0.001);
   return (
@@ -148,7 +148,7 @@ export function FunctionView(props: { context: Context }) {
       </p>
       <h2>Call graph</h2>
       <Drawing context={context} fn={fn} callers={callers} callees={callees} />
-      {!counted && <p class="quiet">The number of calls was not counted: <code>tally record --calls</code> does that, exactly.</p>}
+      {!model.callsCounter && <p class="quiet">The number of calls was not counted: <code>tally record --calls</code> does that, exactly.</p>}
       <div class="pair">
         <Ways context={context} title="Callers" rows={callers} outside="outside" most={most} />
         <Ways context={context} title="Callees" rows={callees} outside="not known" most={most} />

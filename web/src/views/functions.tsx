@@ -2,6 +2,7 @@ import { useMemo, useState } from "preact/hooks";
 import { type Context } from "../context";
 import { search } from "../flame";
 import { amount, margin, points, whole } from "../format";
+import { isWhole } from "../model";
 import { calls, FunctionLink, Share, valueOf } from "../parts";
 import { change } from "../state";
 import { type Column, Table } from "../table";
@@ -50,7 +51,7 @@ function list(context: Context): Column<number>[] {
   if (!model.counter(counter)?.exact)
     columns.push({ key: "samples", title: "samples", hint: "in the function itself", minor: true,
                    order: (fn) => functions.selfSamples[fn], cell: (fn) => whole(functions.selfSamples[fn]) });
-  if (model.callsCounter && !context.threads)
+  if (model.callsCounter && isWhole(context.part))
     columns.push(
       { key: "calls", title: "calls", minor: true, hint: "exact: those that enter + those that recur; ≥ where some may have gone uncounted",
         order: (fn) => calls(context, fn).order, cell: (fn) => calls(context, fn).text },

@@ -39,8 +39,8 @@ export function HeapView(props: { context: Context }) {
   const measures = useMemo(() => SHOWN.flatMap(([name, title, hint]): Measure[] => {
     const counter = model.data.counters.findIndex((it) => it.name === name) + 1;
     return model.counters.includes(counter) ? [{ name, title, hint, counter, unit: model.counter(counter).unit,
-      sums: model.sums(counter, context.threads), functions: model.functions(counter, context.threads, context.inlines) }] : [];
-  }), [model, context.threads, context.inlines]);
+      sums: model.sums(counter, context.part), functions: model.functions(counter, context.part, context.inlines) }] : [];
+  }), [model, context.part, context.inlines]);
   const rows = useMemo(() => {
     const found = words.trim() ? search(model, words) : null, all = new Set<number>();
     for (const it of measures)

@@ -1,6 +1,6 @@
 import { type Context } from "../context";
 import { amount, percent, whole } from "../format";
-import { Bar, Figure, FunctionLink, valueOf } from "../parts";
+import { Figure, Top, valueOf } from "../parts";
 import { link } from "../state";
 
 function cost(context: Context): { text: string; note: string } | null {
@@ -8,32 +8,6 @@ function cost(context: Context): { text: string; note: string } | null {
   if (!own || !target || !Number(target)) return null;
   return { text: percent(Number(own) / Number(target)),
            note: `${amount(Number(own), "ns")} of CPU for Tally beside ${amount(Number(target), "ns")} of the program` };
-}
-
-function Top(props: { context: Context; title: string; total: boolean }) {
-  const { context } = props, { functions, model, sums } = context;
-  const of = props.total ? functions.total : functions.self;
-  const sorted = [...functions.list].filter((fn) => of[fn] > 0).sort((a, b) => of[b] - of[a] || functions.self[b] - functions.self[a]);
-  // Of functions that do nothing but call one another, the one that does most itself.
-  const rows = sorted.filter((fn, i) => !props.total || i === 0 || of[fn] !== of[sorted[i - 1]]).slice(0, 8);
-  const most = rows.length ? model.interval(context.counter, sums, of[rows[0]]).high : 1;
-  return (
-    <section>
-      <h2>{props.title}</h2>
-      <ol class="top">
-        {rows.map((fn) => {
-          const it = model.interval(context.counter, sums, of[fn]);
-          return (
-            <li key={fn}>
-              <FunctionLink context={context} fn={fn} />
-              <Bar it={it} most={most} />
-              <span class="number">{percent(it.share)}</span>
-            </li>
-          );
-        })}
-      </ol>
-    </section>
-  );
 }
 
 function Losses(props: { context: Context }) {

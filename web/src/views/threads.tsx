@@ -27,11 +27,11 @@ function Life(props: { context: Context; thread: number }) {
 }
 
 export function ThreadsView(props: { context: Context }) {
-  const { context } = props, { model, counter, place } = context, chosen = context.threads;
-  const rows = useMemo(() => model.threads(counter), [model, counter]);
-  const all = useMemo(() => model.sums(counter, null), [model, counter]);
+  const { context } = props, { model, counter, place } = context, chosen = context.part.threads, { period } = context.part;
+  const rows = useMemo(() => model.threads(counter, period), [model, counter, period]);
+  const all = useMemo(() => model.sums(counter, { threads: null, period }), [model, counter, period]);
   const choose = (threads: Set<number>) =>
-    change(place, { threads: threads.size && threads.size < rows.length ? [...threads].sort((a, b) => a - b).join(".") : "" });
+    change(place, { threads: threads.size && (period || threads.size < rows.length) ? [...threads].sort((a, b) => a - b).join(".") : "" });
   const toggle = (thread: number) => {
     const next = new Set(chosen ?? []);
     if (!next.delete(thread)) next.add(thread);

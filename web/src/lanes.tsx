@@ -1,0 +1,366 @@
+// Threads over time on a canvas, a lane each. What is drawn is made of bins: as many steps of time as two pixels show. The period that
+// is chosen, the cursor and what is being dragged lie over the canvas as elements, so that moving them draws nothing anew.
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { Context } from "./context";
+import { moment, percent, whole } from "./format";
+import { useHues } from "./graph";
+import type { Lane, Period, Timeline } from "./timeline";
+
+const LEAST = 34, HIGHEST = 60, GAP = 7, AXIS = 24, FONT = '12px system-ui, "Segoe UI", "Liberation Sans", Arial, sans-serif';
+const SMALL = FONT.replace("12", "11");
+const NARROW = 620, GUTTER = 168, BIN = 2, COLOURS = 9;
+
+export interface Row {
+  lanes: Lane[]; // one, or those of all threads
+  name: string;
+  thread: number; // -1: all
+}
+
+export interface Bins {
+  first: number; // step of the first bin
+  wide: number; // steps of a bin
+  count: number;
+  sums: Float64Array; // by bin, then by colour
+  most: number; // the highest bin
+}
+
+/** What a row has in each bin of the range that is shown. `colour`: by branch. */
+export function fill(timeline: Timeline, row: Row, range: Period, wide: number, colour: Uint8Array): Bins {
+  const first = Math.floor(range.from / wide) * wide, count = Math.max(Math.ceil((range.to - first) / wide), 1);
+  const sums = new Float64Array(count * COLOURS);
+  for (const lane of row.lanes)
+    for (let i = timeline.find(lane, first); i < lane.end && timeline.step[i] < first + count * wide; i++)
+      sums[Math.floor((timeline.step[i] - first) / wide) * COLOURS + colour[timeline.branch[i]]] += timeline.value[i];
+  let most = 0;
+  for (let bin = 0; bin < count; bin++) {
+    let sum = 0;
+    for (let i = 0; i < COLOURS; i++) sum += sums[bin * COLOURS + i];
+    most = Math.max(most, sum);
+  }
+  return { first, wide, count, sums, most };
+}
+
+/** 1, 2 or 5 times a power of ten, at least so much. */
+function round(least: number): number {
+  const power = 10 ** Math.floor(Math.log10(least));
+  return power * ([1, 2, 5].find((it) => it * power >= least) ?? 10);
+}
+
+interface Where {
+  range: Period;
+  gutter: number; // pixels left of the range, for names
+  width: number; // of all
+}
+
+interface Scene extends Where {
+  timeline: Timeline;
+  rows: Row[];
+  high: number; // pixels of a row
+  all: number; // ns of the recording
+  colour: Uint8Array;
+  colours: string[];
+  style: CSSStyleDeclaration;
+  time: boolean; // a full lane is a processor; else the highest bin
+  chosen: Set<number> | null;
+  lives: (row: Row) => [number, number] | null; // steps
+}
+
+function place({ range, gutter, width }: Where, step: number): number {
+  return gutter + ((step - range.from) / (range.to - range.from)) * (width - gutter);
+}
+
+function drawAxis(pen: CanvasRenderingContext2D, scene: Scene, height: number, quiet: string, line: string): void {
+  const { timeline, range, width, all, gutter } = scene, from = timeline.ns(range.from), to = timeline.ns(range.to);
+  const each = round(((to - from) * 90) / Math.max(width - gutter, 1));
+  pen.textAlign = "center";
+  for (let at = Math.ceil(from / each) * each; at <= to; at += each) {
+    const x = Math.round(place(scene, at / timeline.stepNs)) + 0.5, text = moment(at, all, each), half = pen.measureText(text).width / 2;
+    pen.fillStyle = line;
+    pen.fillRect(x - 0.5, AXIS - 4, 1, height - AXIS + 4);
+    pen.fillStyle = quiet;
+    if (x + half <= width) pen.fillText(text, Math.max(x, half + 3), AXIS / 2 - 1);
+  }
+  pen.textAlign = "left";
+}
+
+/** Returns what a full row is: the highest bin, or for a single thread a processor. */
+function drawRow(pen: CanvasRenderingContext2D, scene: Scene, row: Row, y: number, line: string): number {
+  const { timeline, range, colours, gutter, width } = scene, bar = scene.high - GAP, wide = Math.max(1, Math.ceil(((range.to - range.from) * BIN) / (width - gutter)));
+  const bins = fill(timeline, row, range, wide, scene.colour);
+  const full = scene.time && row.thread >= 0 ? timeline.ns(wide) : bins.most || 1, life = scene.lives(row);
+  pen.fillStyle = line;
+  if (life) {
+    const x = Math.max(place(scene, life[0]), gutter), end = Math.min(place(scene, life[1]), width);
+    if (end > x) pen.fillRect(x, y + bar, end - x, 1);
+  }
+  for (let bin = 0; bin < bins.count; bin++) {
+    const x = Math.max(place(scene, bins.first + bin * wide), gutter), end = Math.min(place(scene, bins.first + (bin + 1) * wide), width);
+    for (let i = 0, at = y + bar; i < COLOURS; i++) {
+      const value = bins.sums[bin * COLOURS + i];
+      if (!value) continue;
+      const high = Math.min((value / full) * bar, at - y);
+      pen.fillStyle = colours[i];
+      pen.fillRect(x, at - high, Math.max(end - x, 1), high);
+      at -= high;
+    }
+  }
+  return full / timeline.ns(wide);
+}
+
+function shorten(pen: CanvasRenderingContext2D, name: string, room: number): string {
+  if (pen.measureText(name).width <= room) return name;
+  let keep = name.length;
+  while (keep > 1 && pen.measureText(name.slice(0, keep) + "…").width > room) keep--;
+  return name.slice(0, keep) + "…";
+}
+
+function drawName(pen: CanvasRenderingContext2D, scene: Scene, row: Row, y: number, note: string): void {
+  const { gutter, width, chosen, high, style } = scene, marked = row.thread >= 0 && chosen?.has(row.thread);
+  pen.font = marked ? "600 " + FONT : FONT;
+  const text = shorten(pen, row.name, gutter ? gutter - 18 : width / 2);
+  if (!gutter) {
+    pen.fillStyle = style.getPropertyValue("--back");
+    pen.globalAlpha = 0.75;
+    pen.fillRect(0, y - 1, pen.measureText(text).width + 8, 15);
+    pen.globalAlpha = 1;
+  }
+  pen.fillStyle = marked ? style.getPropertyValue("--accent") : style.color;
+  pen.fillText(text, gutter ? 10 : 4, gutter ? y + (high - GAP) / 2 + (note ? -6 : 1) : y + 7);
+  pen.font = SMALL;
+  pen.fillStyle = style.getPropertyValue("--quiet");
+  if (gutter && note) pen.fillText(note, 10, y + (high - GAP) / 2 + 8);
+  pen.font = FONT;
+}
+
+function draw(canvas: HTMLCanvasElement, scene: Scene, height: number, scrolled: number): void {
+  const ratio = devicePixelRatio || 1, pen = canvas.getContext("2d"), { width, rows, chosen } = scene;
+  if (!pen || width <= scene.gutter) return;
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  const of = (name: string) => scene.style.getPropertyValue(name);
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  pen.textBaseline = "middle";
+  pen.font = FONT;
+  drawAxis(pen, scene, height, of("--quiet"), of("--line"));
+  pen.save();
+  pen.beginPath();
+  pen.rect(0, AXIS, width, height - AXIS);
+  pen.clip();
+  rows.forEach((row, i) => {
+    const y = AXIS + 4 + i * scene.high - scrolled;
+    if (y + scene.high < AXIS || y > height) return;
+    pen.globalAlpha = chosen && row.thread >= 0 && !chosen.has(row.thread) ? 0.3 : 1;
+    const full = drawRow(pen, scene, row, y, of("--line"));
+    pen.globalAlpha = 1;
+    drawName(pen, scene, row, y, row.thread < 0 && scene.time ? `up to ${full.toFixed(full < 9.95 ? 1 : 0)} processors` : "");
+  });
+  pen.restore();
+}
+
+/** The busiest functions of a row in some steps. */
+function busiest(context: Context, row: Row, from: number, to: number): { samples: number; list: [string, number][] } {
+  const { model } = context, timeline = model.timeline!, of = context.inlines ? model.fn : model.owner;
+  const values = new Map<number, number>();
+  let samples = 0, all = 0;
+  for (const lane of row.lanes)
+    for (let i = timeline.find(lane, from); i < lane.end && timeline.step[i] < to; i++) {
+      const fn = of[timeline.branch[i]];
+      values.set(fn, (values.get(fn) ?? 0) + timeline.value[i]);
+      samples += timeline.samples[i];
+      all += timeline.value[i];
+    }
+  const list = [...values].sort((a, b) => b[1] - a[1]).slice(0, 3);
+  return { samples, list: list.map(([fn, value]) => [model.names[fn] || "[unknown]", value / (all || 1)]) };
+}
+
+export interface LanesProps {
+  context: Context;
+  rows: Row[];
+  counter: number; // one that has times
+  range: Period; // what is shown
+  all: number; // steps of the recording
+  period: Period | null;
+  onPeriod: (period: Period | null) => void;
+  onRange: (range: Period | null) => void; // null: all of it
+  onThread: (thread: number) => void;
+}
+
+interface Cursor {
+  step: number;
+  row: number;
+}
+
+/** Which of the nine colours a branch has: that of its file, the last for all but the eight that have most. */
+function useColours(context: Context): { colour: Uint8Array; hues: string[] } {
+  const hues = useHues(context), { model } = context;
+  return useMemo(() => {
+    const list = [...hues].slice(0, COLOURS - 1), rank = new Map(list.map(([image], i) => [image, i]));
+    return { colour: Uint8Array.from(model.fn, (fn) => rank.get(model.imageNames[fn]) ?? COLOURS - 1),
+             hues: [...list.map((it) => it[1]), ...Array(COLOURS - list.length).fill("0.02 250")] };
+  }, [hues, model]);
+}
+
+function useWidth(box: { current: HTMLElement | null }): number {
+  const [width, set] = useState(0);
+  useLayoutEffect(() => {
+    const measure = () => set(Math.floor(box.current?.clientWidth ?? 0)), observer = new ResizeObserver(measure);
+    measure();
+    if (box.current) observer.observe(box.current);
+    return () => observer.disconnect();
+  }, []);
+  return width;
+}
+
+export function Lanes(props: LanesProps) {
+  const { context, rows, range, period, all } = props, { model } = context, timeline = model.timeline!;
+  const box = useRef<HTMLDivElement>(null), canvas = useRef<HTMLCanvasElement>(null), width = useWidth(box);
+  const [cursor, setCursor] = useState<Cursor | null>(null), [drag, setDrag] = useState<Period | null>(null);
+  const anchor = useRef<number | null>(null), pressed = useRef<{ x: number; step: number } | null>(null);
+  const { colour, hues } = useColours(context), [dark, setDark] = useState(() => matchMedia("(prefers-color-scheme: dark)").matches);
+  const gutter = width < NARROW ? 0 : GUTTER, room = Math.max(innerHeight - 330, 240);
+  const high = Math.min(Math.max(Math.floor((room - AXIS - 8) / rows.length), LEAST), HIGHEST), inside = AXIS + 8 + rows.length * high;
+  const height = Math.min(inside, room);
+  const wide = Math.max(1, Math.ceil(((range.to - range.from) * BIN) / Math.max(width - gutter, 1)));
+  const scene = (style: CSSStyleDeclaration): Scene => ({
+    style, timeline, rows, high, range, gutter, width, all: timeline.ns(all), colour, chosen: context.part.threads, time: model.counter(props.counter).unit === "ns",
+    colours: hues.map((it) => `oklch(${dark ? 0.7 : 0.72} ${it})`), lives: (row) => life(context, row) });
+  const redraw = () => { if (canvas.current && box.current) draw(canvas.current, scene(getComputedStyle(canvas.current)), height, box.current.scrollTop); };
+
+  useLayoutEffect(redraw);
+  useEffect(() => {
+    const scheme = matchMedia("(prefers-color-scheme: dark)"), changed = () => setDark(scheme.matches);
+    scheme.addEventListener("change", changed);
+    return () => scheme.removeEventListener("change", changed);
+  }, []);
+
+  const clamp = (step: number) => Math.min(Math.max(step, 0), all);
+  const at = (event: PointerEvent): Cursor & { x: number } => {
+    const area = canvas.current!.getBoundingClientRect(), x = event.clientX - area.left;
+    const step = range.from + ((x - gutter) / Math.max(width - gutter, 1)) * (range.to - range.from);
+    const row = Math.floor((event.clientY - area.top - AXIS - 4 + box.current!.scrollTop) / high);
+    return { x, step: Math.min(Math.max(Math.floor(step), range.from), range.to), row: Math.min(Math.max(row, 0), rows.length - 1) };
+  };
+  const span = (one: number, two: number): Period => ({ from: clamp(Math.min(one, two)), to: clamp(Math.max(one, two) + 1) });
+  const down = (event: PointerEvent) => {
+    const here = at(event);
+    if (event.button || here.x < gutter) return;
+    pressed.current = { x: here.x, step: here.step };
+    canvas.current!.setPointerCapture(event.pointerId);
+  };
+  const move = (event: PointerEvent) => {
+    const here = at(event), from = pressed.current;
+    canvas.current!.style.cursor = here.x < gutter ? "pointer" : "crosshair";
+    setCursor({ step: here.step, row: here.row });
+    if (from && Math.abs(here.x - from.x) > 3) setDrag(span(from.step, here.step));
+  };
+  const up = (event: PointerEvent) => {
+    const here = at(event), from = pressed.current;
+    pressed.current = null;
+    if (!from) {
+      if (here.x < gutter) props.onThread(rows[here.row].thread);
+    } else if (drag) props.onPeriod(drag);
+    else if (period) props.onPeriod(null);
+    setDrag(null);
+    anchor.current = null;
+  };
+  const zoom = (factor: number) => props.onRange(zoomed(range, all, cursor?.step ?? (range.from + range.to) / 2, factor));
+  const go = (step: number, extend: boolean) => {
+    const from = cursor?.step ?? range.from, to = Math.min(Math.max(step, 0), all - 1);
+    setCursor({ step: to, row: cursor?.row ?? 0 });
+    if (to < range.from || to >= range.to) props.onRange(moved(range, all, to - Math.round((range.to - range.from) / 2)));
+    if (!extend) anchor.current = null;
+    else {
+      anchor.current ??= from;
+      props.onPeriod(span(anchor.current, to));
+    }
+  };
+  const keys = (event: KeyboardEvent) => {
+    const here = cursor?.step ?? range.from, row = cursor?.row ?? 0, stride = wide * (event.key.startsWith("Page") ? 20 : 2);
+    const turn = (by: number) => {
+      const next = Math.min(Math.max(row + by, 0), rows.length - 1), view = box.current!;
+      setCursor({ step: here, row: next });
+      view.scrollTop = Math.min(Math.max(view.scrollTop, (next + 1) * high + AXIS + 8 - height), next * high);
+    };
+    if (event.key === "ArrowRight" || event.key === "PageDown") go(here + stride, event.shiftKey);
+    else if (event.key === "ArrowLeft" || event.key === "PageUp") go(here - stride, event.shiftKey);
+    else if (event.key === "Home") go(0, event.shiftKey);
+    else if (event.key === "End") go(all - 1, event.shiftKey);
+    else if (event.key === "ArrowDown") turn(cursor ? 1 : 0);
+    else if (event.key === "ArrowUp") turn(-1);
+    else if (event.key === "Enter" && cursor) props.onThread(rows[row].thread);
+    else if (event.key === "+" || event.key === "=") zoom(0.5);
+    else if (event.key === "-") zoom(2);
+    else if (event.key === "z" && period) props.onRange(period);
+    else if (event.key === "Escape") period ? props.onPeriod(null) : props.onRange(null);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+
+  const shown = drag ?? period, facts = cursor && rows[cursor.row] ? cursorFacts(context, rows[cursor.row], cursor.step, wide) : null;
+  return (
+    <div class="lanes">
+      <div class="graph-box" ref={box} style={`height:${height}px`} onScroll={redraw}>
+        <div style={`height:${inside}px`}>
+          <div class="lanes-view" style={`width:${width}px;height:${height}px`}>
+            <canvas ref={canvas} tabIndex={0} role="application" aria-label="Threads over time" aria-describedby="lanes-keys"
+                    style={`width:${width}px;height:${height}px`} onKeyDown={keys} onPointerDown={down} onPointerMove={move} onPointerUp={up}
+                    onPointerCancel={() => { pressed.current = null; setDrag(null); }} onPointerLeave={() => { if (!pressed.current) setCursor(null); }}
+                    onWheel={(event) => { if (event.ctrlKey) { event.preventDefault(); zoom(event.deltaY > 0 ? 1.25 : 0.8); } }} />
+            {shown && <Shade where={{ range, gutter, width }} period={shown} />}
+            {cursor && <div class="lanes-cursor" style={`left:${Math.min(Math.max(place({ range, gutter, width }, cursor.step), gutter), width - 1)}px`} />}
+          </div>
+        </div>
+      </div>
+      <p id="lanes-keys" class="hidden">Arrows move the cursor and choose a thread, with Shift they choose a period; Enter sees only this thread, plus and minus
+        zoom, z zooms to the period, Escape goes back to all.</p>
+      <p class="detail" aria-live="polite">
+        {facts ?? <span class="quiet">Drag over a period and all views show only that; a click takes it back. Keys: arrows, with Shift for a
+          period, + and − to zoom, Esc.</span>}
+      </p>
+    </div>
+  );
+}
+
+/** What is not of the period. */
+function Shade(props: { where: Where; period: Period }) {
+  const { where, period } = props, { gutter, width } = where, x = (step: number) => Math.min(Math.max(place(where, step), gutter), width);
+  const from = x(period.from), to = x(period.to);
+  return (
+    <>
+      <div class="lanes-shade" style={`left:${gutter}px;width:${from - gutter}px`} />
+      <div class="lanes-shade" style={`left:${to}px;width:${width - to}px`} />
+    </>
+  );
+}
+
+function cursorFacts(context: Context, row: Row, step: number, wide: number) {
+  const timeline = context.model.timeline!, from = Math.floor(step / wide) * wide, { samples, list } = busiest(context, row, from, from + wide);
+  const all = Number(context.model.data.meta.duration_ns ?? 0) || timeline.ns(timeline.steps);
+  return (
+    <>
+      <b>{row.name}</b> <span class="quiet">at {moment(timeline.ns(from), all, timeline.ns(wide))}</span>
+      {samples ? ` · ${whole(samples)} ${samples === 1 ? "sample" : "samples"}` : " · nothing sampled"}
+      {list.map(([name, share]) => <span key={name}> · <span class="name-inline">{name}</span>{list.length > 1 ? " " + percent(share) : ""}</span>)}
+    </>
+  );
+}
+
+function life(context: Context, row: Row): [number, number] | null {
+  if (row.thread < 0) return null;
+  const { data, timeline } = context.model, process = data.processes[data.threads.process[row.thread]], { stepNs } = timeline!;
+  const end = process?.end_ns || Number(data.meta.duration_ns ?? 0);
+  return process && end > process.start_ns ? [process.start_ns / stepNs, end / stepNs] : null;
+}
+
+/** A range around `at`, `factor` times as long; null: everything. */
+export function zoomed(range: Period, all: number, at: number, factor: number): Period | null {
+  const long = Math.max(Math.round((range.to - range.from) * factor), 16);
+  if (long >= all) return null;
+  return moved({ from: 0, to: long }, all, Math.round(at - ((at - range.from) / (range.to - range.from)) * long));
+}
+
+export function moved(range: Period, all: number, from: number): Period {
+  const long = range.to - range.from, start = Math.min(Math.max(from, 0), Math.max(all - long, 0));
+  return { from: start, to: start + long };
+}
