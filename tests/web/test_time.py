@@ -8,7 +8,7 @@ import sys
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from page import PROGRAMS, SHOTS, browse, compare_functions, export, made, report, step  # noqa: E402
+from page import MAKE_EXPORT, PROGRAMS, SHOTS, browse, compare_functions, export, made, report, step  # noqa: E402
 import tally  # noqa: E402
 from tap import Skip, case, run  # noqa: E402
 
@@ -94,6 +94,24 @@ def periods_add_up_to_the_report(context):
     context.equal(sum(parts), samples, f"samples of both parts {parts}")
     context.check(min(parts) > 0, f"{parts}")
     context.check(f"{samples:,} samples" in (found[8] or ""), f"samples of all: {found[8]!r}")
+
+
+@case
+def a_large_profile_with_times(context):
+    """Every function of the busiest period is there, and the page stays small."""
+    done = tally.run(context, [MAKE_EXPORT, context.folder, "100000", "400000"])
+    context.equal(done.status, 0, "make_export")
+    page = export(context, context.path("large.tally"))
+    size = os.path.getsize(page)
+    context.check(size < 5_000_000, f"the page has {size} bytes")
+    found = browse(context, step("open"), step("go", file=page, hash="timeline"), step("painted", of="canvas"), step("text", of=".bar-of-tools"),
+                   step("drag", of="canvas", from_=0.25, to=0.5, left=168), step("text", of="[role=status]"),
+                   step("shot", path=os.path.join(SHOTS, "timeline-large.png")))
+    context.note(f"{size:,} bytes; {found[5]}")
+    context.check(found[2] and found[2] > 0.1, f"painted {found[2]}")
+    context.check("400,000 samples" in (found[3] or ""), f"all of it: {found[3]!r}")
+    share = re.search(r"([\d.]+) % of everything", found[5] or "")
+    context.check(share and abs(float(share[1]) - 25) < 1, f"a quarter of it: {found[5]!r}")
 
 
 @case

@@ -1,5 +1,5 @@
-/* export_timeline.c - samples are counted in slots while they are read, so that memory holds slots and not samples: whenever twice
- * as many are there as may stay, those of one place are put together, and if that was not enough, steps become
+/* export_timeline.c - samples are counted in slots while they are read, so that memory holds slots and not samples: whenever many
+ * more are there than may stay, those of one place are put together, and if that was not enough, steps become
  * twice as long. */
 #include "export_timeline.h"
 
@@ -60,20 +60,26 @@ static void lengthen(struct export_timeline *timeline)
         timeline->slots[i].step /= 2;
 }
 
-static bool is_one_step(const struct export_timeline *timeline)
+static uint32_t last_step(const struct export_timeline *timeline)
 {
+    uint32_t last = 0;
     for (size_t i = 0; i < timeline->count; i++)
-        if (timeline->slots[i].step)
-            return false;
-    return true;
+        last = timeline->slots[i].step > last ? timeline->slots[i].step : last;
+    return last;
 }
 
-/* Down to `most`; no further than to one step, in which a slot is a node of a thread. */
+static size_t allowed(size_t most, uint32_t last)
+{
+    return last / 2 < EXPORT_TIMELINE_STEPS ? most * 5 / 2 : most;
+}
+
+/* No further than to one step, in which a slot is a node of a thread. */
 static void reduce(struct timeline_filling *filling)
 {
     struct export_timeline *timeline = filling->timeline;
     export_timeline_sort(timeline);
-    while (timeline->count > filling->most && !is_one_step(timeline)) {
+    for (uint32_t last = last_step(timeline); last && timeline->count > allowed(filling->most, last);
+         last /= 2) {
         lengthen(timeline);
         export_timeline_sort(timeline);
     }
@@ -107,7 +113,7 @@ static bool fill(void *context, const struct profile_timeline_sample *sample)
                              .node = sample->node,
                              .counter = sample->counter,
                              .samples = 1};
-    if (timeline->count == timeline->capacity && timeline->count > 2 * filling->most)
+    if (timeline->count == timeline->capacity && timeline->count > 5 * filling->most)
         reduce(filling);
     return true;
 }
