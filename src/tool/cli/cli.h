@@ -20,7 +20,7 @@ typedef int cli_command(int argc, char **argv);
 
 cli_command cmd_annotate;
 cli_command cmd_browse, cmd_completion, cmd_diff;
-cli_command cmd_export, cmd_view;
+cli_command cmd_export, cmd_import, cmd_view;
 cli_command cmd_detach;
 cli_command cmd_merge;
 cli_command cmd_candidates, cmd_doctor, cmd_list, cmd_query, cmd_record, cmd_report;

@@ -35,6 +35,7 @@ static const struct command commands[] = {
     {"view", cmd_view, "look at a profile in a browser", PRINTS},
     {"diff", cmd_diff, "compare recordings: what changed, and what is noise", PRINTS},
     {"export", cmd_export, "write a profile in the format of another tool", PRINTS},
+    {"import", cmd_import, "make a profile of what another profiler recorded", 0},
     {"merge", cmd_merge, "put several profiles into one", PRINTS},
     {"query", cmd_query, "ask a profile in SQL", PRINTS},
     {"detach", cmd_detach, "remove what a killed tally left in running processes", PRINTS},

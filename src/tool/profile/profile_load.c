@@ -36,7 +36,8 @@ static int check_header(const char *path, struct base_error *error)
         return base_fail_errno(error, errno, "%s", path);
     if (got < (ssize_t)sizeof header || memcmp(header, "SQLite format 3", 16) ||
         memcmp(header + 68, (const unsigned char[]){'T', 'A', 'L', 'Y'}, 4))
-        return base_fail(error, BASE_EFORMAT, "%s is no Tally profile", path);
+        return base_fail(error, BASE_EFORMAT,
+                         "%s is no Tally profile; tally import makes one of other profilers' files", path);
     uint32_t version =
         (uint32_t)header[60] << 24 | (uint32_t)header[61] << 16 | (uint32_t)header[62] << 8 | header[63];
     if (version > PROFILE_STORE_VERSION)

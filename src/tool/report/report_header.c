@@ -99,6 +99,15 @@ static bool meta_number(const struct report_context *context, const char *key, d
     return text && end != text && isfinite(*number);
 }
 
+/* Imported ones may have no number. */
+static void add_process(struct base_text *part, const struct profile *profile, size_t index)
+{
+    const struct profile_process *it = &profile->processes[index];
+    base_text_addf(part, "%s%s", part->length ? ", " : "", profile_text(profile, it->name));
+    if (it->pid)
+        base_text_addf(part, " (%d)", it->pid);
+}
+
 /* The command; without one, the processes. */
 static void add_program(struct flow *flow, struct base_text *part)
 {
@@ -111,8 +120,7 @@ static void add_program(struct flow *flow, struct base_text *part)
         base_text_add(part, "the whole machine");
     } else {
         for (size_t i = 1; i < profile->process_count && i <= 3; i++)
-            base_text_addf(part, "%s%s (%d)", i > 1 ? ", " : "",
-                           profile_text(profile, profile->processes[i].name), profile->processes[i].pid);
+            add_process(part, profile, i);
         if (profile->process_count > 4)
             base_text_addf(part, " and %zu more", profile->process_count - 4);
     }
@@ -174,7 +182,9 @@ static void add_counter(struct flow *flow, struct base_text *part)
     if (selection->peak || selection->exact) {
         report_text_value(part, selection->unit, selection->taken.value, context->options->ascii);
         base_text_addf(part, "%s, %s", selection->peak ? " at most" : "",
-                       selection->exact ? "exact" : "sampled");
+                       !selection->exact                            ? "sampled"
+                       : profile_meta(context->profile, "imported") ? "as imported"
+                                                                    : "exact");
     } else {
         report_text_count(part, selection->taken.samples);
         base_text_add(part, selection->taken.samples == 1 ? " sample" : " samples");
@@ -491,7 +501,7 @@ static void add_remains(struct flow *flow, struct base_text *part)
 static void add_notes(struct flow *flow, struct base_text *part)
 {
     static const char *const keys[] = {"rate_notice",  "kernel_notice", "stack_copy_notice", "births_notice",
-                                       "calls_notice", "agent_notice",  "truncation"};
+                                       "calls_notice", "agent_notice",  "import_notice",     "truncation"};
     const struct report_context *context = flow->context;
     const struct profile *profile = context->profile;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {

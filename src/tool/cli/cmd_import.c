@@ -1,0 +1,171 @@
+/* tally import: what other profilers recorded, as a profile. */
+#include <stddef.h>
+#include <string.h>
+
+#include "cli.h"
+#include "cli_profile.h"
+#include "cli_progress.h"
+#include "collect_resolve.h"
+#include "import.h"
+#include "import_file.h"
+#include "profile_store.h"
+
+struct import_wish {
+    int format; /* -1: not said */
+    const char *output;
+    double rate_hz; /* 0: not said */
+    bool processes, debuginfod;
+};
+
+#define MEMBER(member) .offset = offsetof(struct import_wish, member)
+
+static const struct base_option import_options[] = {
+    {.name = "output",
+     .letter = 'o',
+     .kind = BASE_OPTION_TEXT,
+     MEMBER(output),
+     .argument = "FILE",
+     .help = "where it goes (default tally.out); an older profile there becomes FILE.old"},
+    {.name = "format",
+     .kind = BASE_OPTION_CHOICE,
+     MEMBER(format),
+     .argument = "folded|pprof",
+     .help = "what it is (default: what it looks like)"},
+    {.name = "rate",
+     .kind = BASE_OPTION_REAL,
+     MEMBER(rate_hz),
+     .argument = "HZ",
+     .minimum = 0.001,
+     .maximum = 1e9,
+     .help = "of folded: weights are numbers of samples, taken HZ times a second of CPU time"},
+    {.name = "processes",
+     .kind = BASE_OPTION_FLAG,
+     MEMBER(processes),
+     .help = "of folded: the outermost frame is the name of a process"},
+    CLI_PROFILE_DEBUGINFOD(MEMBER),
+    {0},
+};
+
+/* In the order of --format. */
+static const enum import_format choices[] = {IMPORT_FOLDED, IMPORT_PPROF};
+
+static const char *const import_notes[] = {
+    "FILE may be packed by gzip; - is standard input. What its format cannot tell is said, not made up: a "
+    "counter "
+    "without numbers of samples has no intervals.",
+    "  tally import --rate 99 --processes stacks.folded && tally report",
+    "  tally import -o old.tally profile.pb.gz && tally diff old.tally new.tally",
+    NULL,
+};
+
+static const struct base_options_command import_command = {
+    .name = "tally import",
+    .synopsis = {"[OPTIONS] FILE"},
+    .summary = "Make a profile of what another profiler recorded: " IMPORT_FORMAT_LIST ".",
+    .options = import_options,
+    .minimum_arguments = 1,
+    .maximum_arguments = 1,
+    .arguments = "FILE",
+    .notes = import_notes,
+};
+
+/* --- the profile --- */
+
+static int refuse(struct base_error *error, const char *option)
+{
+    return base_fail(error, BASE_EUSAGE, "import: %s is for folded stacks", option);
+}
+
+/* What would be ignored is refused. */
+static int check(const struct import_wish *wish, enum import_format format, struct base_error *error)
+{
+    if (format == IMPORT_FOLDED || format == IMPORT_UNKNOWN)
+        return BASE_OK;
+    if (wish->rate_hz > 0)
+        return refuse(error, "--rate");
+    return wish->processes ? refuse(error, "--processes") : BASE_OK;
+}
+
+static void show(void *context, size_t done, size_t total)
+{
+    cli_progress_show(context, "naming functions", done, total);
+}
+
+/* Now, as at the end of a recording: where the profile is read, files may be others. */
+static int name_all(struct profile *profile, bool debuginfod, struct base_error *error)
+{
+    struct cli_progress progress = cli_progress_begin();
+    struct collect_resolve_options options = {
+        .debuginfod = debuginfod, .lines = true, .progress = show, .context = &progress};
+    int result = collect_resolve(profile, &options, error);
+    cli_progress_end(&progress);
+    return result;
+}
+
+static int read_profile(const struct import_file *file, const char *name, const struct import_wish *wish,
+                        struct profile **profile, struct base_error *error)
+{
+    struct import_options options = {.file = name, .rate_hz = wish->rate_hz, .processes = wish->processes};
+    options.format = wish->format >= 0 ? choices[wish->format] : import_recognise(file->bytes, file->size);
+    int result = check(wish, options.format, error);
+    if (result == BASE_OK)
+        result = import_profile(file->bytes, file->size, &options, profile, error);
+    if (result < 0)
+        return result;
+    profile_set_meta(*profile, "tally_version", TALLY_VERSION);
+    profile_set_meta(*profile, "imported_file", name);
+    result = name_all(*profile, wish->debuginfod, error);
+    if (result < 0)
+        profile_free(*profile);
+    return result;
+}
+
+/* --- the command --- */
+
+static void tell(const struct profile *profile, const char *output, uint64_t bytes)
+{
+    const char *notice = profile_meta(profile, "import_notice");
+    cli_say("%s: %u nodes, %zu counter%s -> %s (%llu kB)", profile_meta(profile, "engine"),
+            profile->live_nodes, profile->counter_count - 1, profile->counter_count == 2 ? "" : "s", output,
+            (unsigned long long)(bytes + 500) / 1000);
+    if (notice)
+        cli_say("note: %s", notice);
+}
+
+static int write_profile(struct profile *profile, const char *output, struct base_error *error)
+{
+    struct profile_store *store = NULL;
+    int result = profile_store_create(output, &store, error);
+    if (result == BASE_OK && (result = profile_store_flush(store, profile, error)) < 0)
+        profile_store_close(store, profile, true, NULL);
+    if (result < 0)
+        return cli_fail(error);
+    uint64_t bytes = profile_store_size(store);
+    if (profile_store_close(store, profile, false, error) < 0)
+        return cli_fail(error);
+    tell(profile, output, bytes);
+    return CLI_OK;
+}
+
+int cmd_import(int argc, char **argv)
+{
+    struct import_wish wish = {.format = -1};
+    struct base_options_rest rest;
+    struct base_error error = {0};
+    struct import_file file;
+    struct profile *profile = NULL;
+    int status;
+    if (!cli_parse(&import_command, argc, argv, &wish, &rest, &status))
+        return status;
+    const char *name = rest.arguments[0];
+    bool standard = !strcmp(name, "-");
+    if (import_file_open(standard ? NULL : name, &file, &error) < 0)
+        return cli_fail(&error);
+    int result = read_profile(&file, standard ? "standard input" : name, &wish, &profile, &error);
+    import_file_close(&file);
+    if (result < 0)
+        return cli_fail(&error);
+    status = write_profile(profile, wish.output ? wish.output : "tally.out", &error);
+    profile_free(profile);
+    return status;
+}
