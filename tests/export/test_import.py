@@ -309,28 +309,103 @@ def pprof_of_memory(context):
 @case
 def pprof_finds_names(context):
     """Locations without lines are named from the image, which is mapped anywhere."""
-    nm = shutil.which("nm")
     program = context.program("make_export")
-    if not nm:
-        raise Skip("no nm")
-    symbols = tally.run(context, [nm, "--defined-only", program]).output.decode().split("\n")
-    address = next(int(line.split()[0], 16) for line in symbols if line.endswith(" main"))
-    with open(program, "rb") as file:
-        elf = file.read()
-    start, entry, count = struct.unpack_from("<Q", elf, 32)[0], *struct.unpack_from("<HH", elf, 54)
-    segments = [struct.unpack_from("<IIQQQQQQ", elf, start + i * entry) for i in range(count)]
-    segment = next(item for item in segments if item[0] == 1 and item[3] <= address < item[3] + item[5])
+    address = symbols_of(context, program)["main"]
+    offset, start = segment_of(read(program), address)
     made = Pprof()
     made.type("samples", "count")
     base = 0x7f0000000000
-    offset = segment[2] & ~4095
-    made.add(3, number(1, 1), number(2, base), number(3, base + 0x100000), number(4, offset), number(5, made.text(program)))
-    made.location(1, [], 1, base + segment[2] - offset + address - segment[3] + 4)
+    made.add(3, number(1, 1), number(2, base), number(3, base + 0x100000), number(4, offset & ~4095), number(5, made.text(program)))
+    made.location(1, [], 1, base + (offset & 4095) + address - start + 4)
     made.sample([1], [9])
     path = imported(context, write(context, "bare.pb", made.bytes()))
     context.equal(flat(context, path), {"main": (9, 9, 9)}, "named")
     done = tally.run(context, [context.tally, "annotate", "--asm", "main", path])
     context.check(done.status == 0 and b"9" in done.output, done.text())
+
+
+# --- gperftools ---
+
+
+def gperftools(form, samples, maps, period=10000, header=(0,)):
+    """A profile as libprofiler writes it; form: of a word, as struct has it."""
+    words = [0, 2 + len(header), 0, period, *header]
+    for count, stack in samples:
+        words += [count, len(stack), *stack]
+    return b"".join(struct.pack(form, word) for word in [*words, 0, 1, 0]) + maps.encode()
+
+
+def segment_of(elf, address):
+    """(offset, address) of the segment with it, of a 64-bit file."""
+    start, entry, count = struct.unpack_from("<Q", elf, 32)[0], *struct.unpack_from("<HH", elf, 54)
+    segments = [struct.unpack_from("<IIQQQQQQ", elf, start + i * entry) for i in range(count)]
+    return next((item[2], item[3]) for item in segments if item[0] == 1 and item[3] <= address < item[3] + item[5])
+
+
+def symbols_of(context, program):
+    if not shutil.which("nm"):
+        raise Skip("no nm")
+    lines = tally.run(context, ["nm", "--defined-only", program]).output.decode().splitlines()
+    return {line.split()[2]: int(line.split()[0], 16) for line in lines if len(line.split()) == 3}
+
+
+def stacks_for(context, program, base):
+    """What is sampled: twice in profile_free, called by main; once in main."""
+    symbols = symbols_of(context, program)
+    offset, address = segment_of(read(program), symbols["main"])
+    at = lambda name, more: base + symbols[name] - address + (offset & 4095) + more  # noqa: E731
+    samples = [(2, [at("profile_free", 4), at("main", 9)]), (1, [at("main", 4)])]
+    return samples, f"{base:x}-{base + 0x100000:x} r-xp {offset & ~4095:08x} 08:01 77  {program}\n"
+
+
+@case
+def gperftools_of_every_width(context):
+    program = context.program("make_export")
+    for form, base in (("<Q", 0x7f0000000000), (">Q", 0x7f0000000000), ("<I", 0x40000000), (">I", 0x40000000)):
+        samples, maps = stacks_for(context, program, base)
+        path = imported(context, write(context, "some.prof", gperftools(form, samples, maps)))
+        context.equal(flat(context, path), {"profile_free": (20000000, 20000000, 2), "main": (10000000, 30000000, 1)}, form)
+        shown = tally.run(context, [context.tally, "report", path]).output.decode()
+        context.check("3 samples at 100 Hz" in shown and program in shown and "found by path" in shown, shown)
+    done = tally.run(context, [context.tally, "annotate", "--asm", "main", path])
+    context.equal(done.status, 0, done.text())
+
+
+@case
+def gperftools_cut_or_damaged(context):
+    samples, maps = stacks_for(context, context.program("make_export"), 0x7f0000000000)
+    whole = gperftools("<Q", samples, maps, header=(0, 7, 8))
+    context.equal(sum(row[2] for row in flat(context, imported(context, write(context, "long.prof", whole))).values()), 3,
+                  "a longer header")
+    path = imported(context, write(context, "cut.prof", whole[:-len(maps) - 30]))
+    context.equal(flat(context, path), {"[unknown]": (20000000, 20000000, 2)}, "without mappings")
+    context.check("is cut off" in tally.run(context, [context.tally, "report", path]).output.decode(), "that is said")
+    far = gperftools("<Q", [(1, [0x1234]), (0, [5, 6])], maps)
+    context.check("damaged profile of gperftools" in imported(context, write(context, "odd.prof", far), status=2, name="never"), "odd")
+    none = imported(context, write(context, "none.prof", gperftools("<Q", [], maps)))
+    context.check("No samples" in tally.run(context, [context.tally, "report", none]).output.decode(), "no sample")
+
+
+@case
+def gperftools_itself(context):
+    library = next((path for path in ("/usr/lib/x86_64-linux-gnu/libprofiler.so.0", "/usr/lib/aarch64-linux-gnu/libprofiler.so.0")
+                    if os.path.exists(path)), None)
+    if not library:
+        raise Skip("no libprofiler (libgoogle-perftools4)")
+    path = context.path("real.prof")
+    done = tally.run(context, [sys.executable, "-c", "sum(i * i for i in range(20000000))"],
+                     env=dict(os.environ, LD_PRELOAD=library, CPUPROFILE=path))
+    if done.status or not os.path.exists(path):
+        raise Skip(f"libprofiler does not run here: {done.text()}")
+    words = struct.unpack_from("<9Q", read(path))
+    back = imported(context, path)
+    said = done.errors.decode()  # PROFILE: interrupts/evictions/bytes = 103/1/3016
+    samples = int(said.split("bytes = ")[1].split("/")[0]) if "bytes = " in said else None
+    taken = report(context, back)["selected"]["samples"]
+    context.check(taken == samples if samples is not None else taken > 0, f"{taken} samples, it says {said}")
+    context.equal(words[:3], (0, 3, 0), "its header")
+    shown = tally.run(context, [context.tally, "report", back]).output.decode()
+    context.check("python" in shown or "_PyEval" in shown, shown)
 
 
 # --- foreign, damaged ---

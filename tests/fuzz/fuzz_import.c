@@ -159,6 +159,18 @@ static bool try_exports(const char *path, uint64_t seeds)
     return good;
 }
 
+/* A CPU profile of gperftools: two stacks, and what was mapped. */
+static bool try_gperftools(uint64_t seeds)
+{
+    static const uint64_t words[] = {0, 3, 0, 10000, 0, 7, 2, 0x401010, 0x402020, 9, 1, 0x403030, 0, 1, 0};
+    static const char maps[] = "00400000-00500000 r-xp 00000000 08:01 5 /nowhere/program\n"
+                               "7ff000000000-7ff000002000 r-xp 00000000 00:00 0 [vdso]\n";
+    uint8_t bytes[sizeof words + sizeof maps];
+    memcpy(bytes, words, sizeof words);
+    memcpy(bytes + sizeof words, maps, sizeof maps);
+    return try_all("gperftools", bytes, sizeof bytes - 1, seeds);
+}
+
 static bool try_file(const char *path, uint64_t seeds)
 {
     struct import_file file;
@@ -168,7 +180,8 @@ static bool try_file(const char *path, uint64_t seeds)
         return false;
     }
     bool profile = file.size > 16 && !memcmp(file.bytes, "SQLite format 3", 16);
-    bool good = profile ? try_exports(path, seeds) : try_all(path, file.bytes, file.size, seeds);
+    bool good = profile ? try_exports(path, seeds) && try_gperftools(seeds)
+                        : try_all(path, file.bytes, file.size, seeds);
     import_file_close(&file);
     return good;
 }

@@ -29,7 +29,7 @@ static const struct base_option import_options[] = {
     {.name = "format",
      .kind = BASE_OPTION_CHOICE,
      MEMBER(format),
-     .argument = "folded|pprof",
+     .argument = "folded|pprof|gperftools",
      .help = "what it is (default: what it looks like)"},
     {.name = "rate",
      .kind = BASE_OPTION_REAL,
@@ -47,7 +47,7 @@ static const struct base_option import_options[] = {
 };
 
 /* In the order of --format. */
-static const enum import_format choices[] = {IMPORT_FOLDED, IMPORT_PPROF};
+static const enum import_format choices[] = {IMPORT_FOLDED, IMPORT_PPROF, IMPORT_GPERFTOOLS};
 
 static const char *const import_notes[] = {
     "FILE may be packed by gzip; - is standard input. What its format cannot tell is said, not made up: a "

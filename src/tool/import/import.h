@@ -1,6 +1,5 @@
 /* import.h - what other profilers wrote in, a profile out. doc/import.md says what becomes of what.
  *
- *   perf.data     as perf record leaves it, or writes it to a pipe
  *   pprof         profile.proto, packed by gzip or not
  *   gperftools    CPU profiles of libprofiler
  *   folded        one line a stack: `a;b;c 12`
@@ -10,7 +9,7 @@
  * whatever was left out is told in its meta `import_notice`.
  *
  * Files come from strangers: every number in them is checked. A file that ends early gives what was read until then, with a
- * notice, where the format allows it (perf.data, gperftools), an error otherwise.
+ * notice, where the format allows it (gperftools), an error otherwise.
  * Context: tool, one thread. */
 #ifndef IMPORT_H
 #define IMPORT_H
@@ -26,12 +25,13 @@ enum import_format {
     IMPORT_UNKNOWN,
     IMPORT_FOLDED,
     IMPORT_PPROF,
+    IMPORT_GPERFTOOLS,
     IMPORT_FORMATS,
 };
 
 /* "folded", "pprof" ...; for people, all of them: IMPORT_FORMAT_LIST. */
 const char *import_format_name(enum import_format format);
-#define IMPORT_FORMAT_LIST "pprof files and folded stacks"
+#define IMPORT_FORMAT_LIST "pprof files, CPU profiles of gperftools and folded stacks"
 
 struct import_options {
     enum import_format format; /* IMPORT_UNKNOWN: what the file looks like */
