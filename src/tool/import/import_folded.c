@@ -48,7 +48,7 @@ static bool is_blank(char character)
 static bool read_weight(const char *digits, size_t length, double *weight)
 {
     char text[64], *end;
-    if (!length || length >= sizeof text || digits[strspn(digits, "0123456789.eE+")] == 'x')
+    if (!length || length >= sizeof text)
         return false;
     memcpy(text, digits, length);
     text[length] = '\0';
