@@ -9,7 +9,9 @@
  *   only-calls.tally  calls without a sample: time was not recorded
  *   heap.tally        whole.tally with memory counted in two processes: all counters of it, and peaks
  *   no-leaks.tally    memory alone, all of it released
- *   everything.tally  covered.tally and heap.tally in one */
+ *   everything.tally  covered.tally and heap.tally in one
+ *   latency.tally     everything.tally with calls timed in two processes
+ *   untimed.tally     calls that were to be timed, and none was made */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +19,7 @@
 
 #include "profile.h"
 #include "profile_heap.h"
+#include "profile_latency.h"
 #include "profile_store.h"
 #include "wire_loss.h"
 
@@ -310,7 +313,58 @@ static void add_memory(struct profile *profile, const uint32_t addresses[PLACES]
     profile_set_peak(profile, 2, counters[PROFILE_HEAP_PEAK], 1800, 40000);
 }
 
-enum content { SAMPLES = 1, CALLS = 2, COVERAGE = 4, HEAP = 8, LEAKS = 16 };
+/* Calls by the bits of their times: `calls` of each power of two from `low` on, spread over it. */
+static const struct latency_spec {
+    enum place place;
+    int process;
+    unsigned low;
+    uint64_t calls[12];
+} latencies[] = {
+    {PARSE, 0, 6, {3, 40, 1204331, 882000, 120, 17, 0, 0, 2, 1, 0, 1}},
+    {WALK, 0, 0, {1, 12000000, 900, 0, 1}},
+    {TEMPLATE, 0, 14, {900, 30, 7, 1}},
+    {LEAF, 0, 4, {250}},
+    {NAMELESS, 0, 40, {1}},
+    {PARSE, 1, 7, {0, 55, 44, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
+    {SHELL, 1, 30, {1, 1}},
+};
+
+enum { SPREAD = 5 };
+
+static void add_latency(struct profile *profile, const struct latency_spec *it, uint32_t address)
+{
+    const struct profile_address *place = &profile->addresses[address];
+    uint64_t start = profile->functions[place->function].start;
+    uint32_t first = place->function ? profile_address(profile, place->image, start) : address;
+    struct profile_address value = profile->addresses[first];
+    value.function = place->function;
+    value.resolution = PROFILE_RESOLVED;
+    profile_set_address(profile, first, &value);
+    uint32_t row = profile_latency(profile, (uint32_t)it->process + 1, first);
+    for (unsigned i = 0; i < sizeof it->calls / sizeof *it->calls; i++)
+        for (uint64_t part = 0; part < SPREAD && it->calls[i]; part++) {
+            uint64_t ns = (UINT64_C(1) << (it->low + i)) + (part << (it->low + i)) / SPREAD;
+            uint64_t each = it->calls[i] / SPREAD + (part < it->calls[i] % SPREAD);
+            if (!each)
+                continue;
+            profile_add_latency(profile, row, each * ns, ns, ns);
+            profile_add_latency_calls(profile, row, wire_latency_bucket(ns), each);
+        }
+}
+
+static void add_timing(struct profile *profile, const uint32_t addresses[PLACES])
+{
+    uint16_t count = (uint16_t)profile_counter(profile, "function.calls", "calls", true, PROFILE_SUM),
+             time = (uint16_t)profile_counter(profile, "function.time", "ns", true, PROFILE_SUM);
+    const enum place frames[] = {START, MAIN, PARSE, NONE};
+    uint32_t node = stack_of(profile, frames, addresses);
+    profile_count(profile, node, 1, PROFILE_NO_CPU, count, 2086514, 2086514);
+    profile_count(profile, node, 1, PROFILE_NO_CPU, time, 812345678, 1);
+    for (size_t i = 0; i < sizeof latencies / sizeof *latencies; i++)
+        add_latency(profile, &latencies[i], addresses[latencies[i].place]);
+}
+
+enum content { SAMPLES = 1, CALLS = 2, COVERAGE = 4, HEAP = 8, LEAKS = 16, TIMING = 32 };
 
 static void add_content(struct profile *profile, unsigned content)
 {
@@ -328,6 +382,8 @@ static void add_content(struct profile *profile, unsigned content)
         add_stack(profile, &stacks[i], addresses, threads[stacks[i].thread], counter);
     if (content & HEAP)
         add_memory(profile, addresses, content & LEAKS);
+    if (content & TIMING)
+        add_timing(profile, addresses);
     profile_lose(profile, WIRE_LOSS_STACK_CUT, 55);
     profile_lose(profile, WIRE_LOSS_NO_SYMBOL, 1);
     profile_lose(profile, WIRE_LOSS_RING_FULL, 12);
@@ -389,6 +445,7 @@ int main(int argc, char **argv)
     write_full(argv[1], "heap", SAMPLES | HEAP | LEAKS);
     write_full(argv[1], "no-leaks", HEAP);
     write_full(argv[1], "everything", SAMPLES | CALLS | COVERAGE | HEAP | LEAKS);
+    write_full(argv[1], "latency", SAMPLES | CALLS | COVERAGE | HEAP | LEAKS | TIMING);
 
     struct profile *profile = profile_new();
     describe(profile, "bench --jobs 2 'a file'");
@@ -405,5 +462,13 @@ int main(int argc, char **argv)
                      "the target used less CPU time than lies between two samples");
     profile_counter(profile, "time.cpu", "ns", false, PROFILE_SUM);
     write_profile(argv[1], "empty", profile);
+
+    profile = profile_new();
+    describe(profile, "true");
+    profile_set_meta(profile, "exit_status", "0");
+    profile_set_meta(profile, "complete", "1");
+    profile_counter(profile, "function.calls", "calls", true, PROFILE_SUM);
+    profile_counter(profile, "function.time", "ns", true, PROFILE_SUM);
+    write_profile(argv[1], "untimed", profile);
     return 0;
 }

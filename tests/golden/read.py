@@ -146,6 +146,51 @@ def check_memory(profile):
     return wrong
 
 
+def end_of(bucket):
+    """Where a bucket of a histogram ends; the last does not."""
+    def low(number):
+        return number if number < 64 else (32 + number % 32) << (number // 32 - 1)
+    return low(bucket), low(bucket + 1) if bucket < 1375 else None
+
+
+def percentile(buckets, permille, most):
+    """Of {bucket: calls}: the last time of the one that the call of that rank is in."""
+    rank, seen = -(-sum(buckets.values()) * permille // 1000), 0
+    for bucket in sorted(buckets):
+        seen += buckets[bucket]
+        if seen >= rank:
+            high = end_of(bucket)[1]
+            return most if high is None else min(high - 1, most)
+    return None
+
+
+def check_latency(profile):
+    """The views of how long calls took, since version 5."""
+    if profile.execute("PRAGMA user_version").fetchone()[0] < 5:
+        return []
+    frames = frames_of(profile)
+    rows = profile.execute("SELECT id, address, sum_ns, min_ns, max_ns FROM data_latency").fetchall()
+    address_of = {row[0]: row[1] for row in rows}
+    buckets = collections.defaultdict(collections.Counter)
+    for latency, bucket, calls in profile.execute("SELECT latency, bucket, calls FROM data_latency_calls"):
+        buckets[address_of[latency]][bucket] += calls
+    expected = []
+    for address, counts in buckets.items():
+        mine = [row for row in rows if row[1] == address]
+        most = max(row[4] for row in mine)
+        expected.append(frames[address] + (sum(counts.values()), min(row[3] for row in mine)) + tuple(
+            percentile(counts, permille, most) for permille in (500, 900, 990, 999)) + (most, sum(row[2] for row in mine)))
+    found = profile.execute("SELECT function, image, calls, min_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, sum_ns "
+                            "FROM latency").fetchall()
+    wrong = [] if collections.Counter(found) == collections.Counter(expected) and found else ["latency differs"]
+    if [row[-1] for row in found] != sorted((row[-1] for row in expected), reverse=True):
+        wrong.append("latency is out of order")
+    expected = collections.Counter(frames[address] + end_of(bucket) + (calls,) for address, counts in buckets.items()
+                                   for bucket, calls in counts.items())
+    found = profile.execute("SELECT function, image, low_ns, high_ns, calls FROM latency_buckets").fetchall()
+    return wrong + ([] if collections.Counter(found) == expected else ["latency_buckets differs"])
+
+
 def check(path):
     """What differs between the views and the tables: nothing, one hopes."""
     profile, nodes, cells = read(path)
@@ -182,7 +227,7 @@ def check(path):
             if max(abs(low - expected[0]), abs(high - expected[1])) > 1e-6:
                 wrong.append(f"{function}: interval {low} to {high}")
     wrong += check_calls(profile) + check_coverage(profile) + check_origins(profile)
-    wrong += check_memory(profile)
+    wrong += check_memory(profile) + check_latency(profile)
     if not rows or not nodes:
         wrong.append("the file is empty")
     return wrong

@@ -11,6 +11,7 @@
 #include "report.h"
 
 static const double DEFAULT_LIMIT = 0.5; /* percent */
+static const double UNSAID = -2;         /* not what cli_profile_limit says */
 
 struct report_wish {
     int view, by, color;
@@ -73,6 +74,11 @@ static const struct base_option report_options[] = {
      MEMBER(view),
      .value = REPORT_PEAK,
      .help = "when each process held the most memory, and which stacks held it then"},
+    {.name = "latency",
+     .kind = BASE_OPTION_SET,
+     MEMBER(view),
+     .value = REPORT_LATENCY,
+     .help = "how long calls took, as percentiles and bars (recorded with --function)"},
     {.name = "losses",
      .kind = BASE_OPTION_SET,
      MEMBER(view),
@@ -158,8 +164,16 @@ static int check(struct report_wish *wish, struct base_error *error)
         return base_fail(error, BASE_EUSAGE, "report: --edges has no --cpu: calls are counted by thread");
     if (wish->view == REPORT_EDGES && wish->counter)
         return base_fail(error, BASE_EUSAGE, "report: --edges has no --counter: it shows calls");
+    if (wish->view == REPORT_LATENCY && (wish->counter || wish->inlines))
+        return base_fail(error, BASE_EUSAGE,
+                         "report: --latency has no --counter and no --inlines: it shows calls of functions");
+    if (wish->view == REPORT_LATENCY && (wish->part.thread || wish->part.cpus))
+        return base_fail(error, BASE_EUSAGE,
+                         "report: --latency has no --thread and no --cpu: calls are timed by process");
     if (wish->view < 0)
         wish->view = REPORT_FLAT;
+    if (wish->limit_percent == UNSAID) /* functions that were named, some inside others: all of them */
+        wish->limit_percent = wish->view == REPORT_LATENCY ? 0 : DEFAULT_LIMIT;
     if (wish->by < 0)
         wish->by = REPORT_BY_FUNCTION;
     return BASE_OK;
@@ -195,7 +209,7 @@ static int print(const struct profile *profile, const struct report_wish *wish, 
 
 int cmd_report(int argc, char **argv)
 {
-    struct report_wish wish = {.view = -1, .by = -1, .limit_percent = DEFAULT_LIMIT, .pager = true};
+    struct report_wish wish = {.view = -1, .by = -1, .limit_percent = UNSAID, .pager = true};
     struct base_options_rest rest;
     struct base_error error = {0};
     struct profile *profile = NULL;

@@ -37,6 +37,8 @@ static bool add_none_entries(struct profile *profile)
         !base_array_room(profile->left, 0, self->left_capacity) ||
         !base_array_room(profile->uncovered, 0, self->uncovered_capacity) ||
         !base_array_room(profile->peaks, 0, self->peak_capacity) ||
+        !base_array_room(profile->latencies, 0, self->latency_capacity) ||
+        !base_array_room(profile->latency_buckets, 0, self->latency_bucket_capacity) ||
         !base_array_room(self->strings.texts, 0, self->strings.capacity))
         return false;
     profile->images[0] = (struct profile_image){0};
@@ -52,11 +54,14 @@ static bool add_none_entries(struct profile *profile)
     profile->left[0] = (struct profile_left){0};
     profile->uncovered[0] = (struct profile_uncovered){0};
     profile->peaks[0] = (struct profile_peak){0};
+    profile->latencies[0] = (struct profile_latency){0};
+    profile->latency_buckets[0] = (struct profile_latency_bucket){0};
     self->strings.texts[0] = "";
     profile->image_count = profile->process_count = profile->thread_count = profile->address_count = 1;
     profile->inlined_count = profile->function_count = profile->node_count = profile->counter_count = 1;
     profile->edge_count = profile->coverage_count = profile->left_count = profile->uncovered_count = 1;
-    profile->peak_count = 1;
+    profile->peak_count = profile->latency_count = profile->latency_bucket_count = 1;
+    self->latency_index.rows = self->latency_index.bucket_rows = 1;
     self->strings.count = 1;
     return true;
 }
@@ -65,7 +70,7 @@ static bool add_none_entries(struct profile *profile)
     {                                                                                                        \
         &(self)->images, &(self)->processes, &(self)->threads, &(self)->addresses, &(self)->inlined,         \
             &(self)->functions, &(self)->nodes, &(self)->counters, &(self)->edges, &(self)->coverage,        \
-            &(self)->left, &(self)->uncovered, &(self)->peaks                                                \
+            &(self)->left, &(self)->uncovered, &(self)->peaks, &(self)->latencies, &(self)->latency_buckets  \
     }
 
 static void mark_none_entries_written(struct profile_private *self)
@@ -108,6 +113,7 @@ static void free_private(struct profile *profile)
     free(self->dirty_cells);
     profile_timeline_free(profile, false);
     profile_coverage_free(profile);
+    profile_latency_free(profile);
     base_map_free(&self->peak_rows);
     free(self);
 }
@@ -132,6 +138,8 @@ void profile_free(struct profile *profile)
     free(profile->left);
     free(profile->uncovered);
     free(profile->peaks);
+    free(profile->latencies);
+    free(profile->latency_buckets);
     free(profile->meta);
     free(profile);
 }
@@ -165,6 +173,7 @@ size_t profile_memory(const struct profile *profile)
     bytes += self->uncovered_capacity * sizeof *profile->uncovered + profile_coverage_memory(profile);
     bytes += self->peak_capacity * sizeof *profile->peaks +
              self->peak_rows.capacity * sizeof *self->peak_rows.entries;
+    bytes += profile_latency_memory(profile);
     bytes += self->strings.capacity * sizeof *self->strings.texts + self->strings.bytes;
     bytes += (self->free_capacity + self->dirty_capacity) * sizeof(uint32_t);
     bytes += self->timeline.capacity * sizeof *self->timeline.entries + self->timeline.bytes;

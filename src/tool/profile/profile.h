@@ -182,6 +182,17 @@ struct profile_peak {
     uint64_t time_ns; /* since the start of the recording */
 };
 
+/* How long the calls of a function took in a process (profile_latency.h). */
+struct profile_latency {
+    uint32_t process, address; /* of the function's first instruction */
+    uint64_t sum_ns, min_ns,
+        max_ns; /* at most INT64_MAX; min_ns is more than max_ns when there was no call */
+};
+struct profile_latency_bucket {
+    uint32_t latency, bucket; /* index of the former, and a bucket of wire_latency.h */
+    uint64_t calls;           /* at most INT64_MAX */
+};
+
 struct profile_meta {
     uint32_t key, value; /* strings */
 };
@@ -206,10 +217,12 @@ struct profile {
     struct profile_coverage *coverage;
     struct profile_left *left;
     struct profile_uncovered *uncovered;
-    struct profile_peak *peaks; /* index 0 is none */
+    struct profile_peak *peaks; /* index 0 is none; of the next two too */
+    struct profile_latency *latencies;
+    struct profile_latency_bucket *latency_buckets;
     size_t image_count, process_count, thread_count, address_count, inlined_count, function_count, node_count,
         counter_count, cell_count, meta_count, edge_count, coverage_count, left_count, uncovered_count,
-        peak_count;
+        peak_count, latency_count, latency_bucket_count;
     uint64_t losses[PROFILE_LOSSES];
     uint32_t max_nodes;      /* set before the first node; default 1,000,000 */
     uint32_t live_nodes;     /* nodes in use (freed slots are reused) */

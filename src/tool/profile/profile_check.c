@@ -2,6 +2,7 @@
 
 #include "profile.h"
 #include "profile_private.h"
+#include "wire_latency.h"
 
 /* Depth-first with colours: a node whose parents lead back to it is a circle. */
 static bool has_circle(const struct profile *profile, uint8_t *safe)
@@ -92,6 +93,24 @@ static int check_peaks(const struct profile *profile, struct base_error *error)
     return BASE_OK;
 }
 
+static int check_latencies(const struct profile *profile, struct base_error *error)
+{
+    for (size_t i = 1; i < profile->latency_count; i++) {
+        const struct profile_latency *it = &profile->latencies[i];
+        if (!it->process || it->process >= profile->process_count || !it->address ||
+            it->address >= profile->address_count || it->sum_ns > INT64_MAX || it->min_ns > INT64_MAX ||
+            it->max_ns > INT64_MAX)
+            return base_fail(error, BASE_EFORMAT, "latency %zu points outside", i);
+    }
+    for (size_t i = 1; i < profile->latency_bucket_count; i++) {
+        const struct profile_latency_bucket *it = &profile->latency_buckets[i];
+        if (!it->latency || it->latency >= profile->latency_count || it->bucket >= WIRE_LATENCY_BUCKETS ||
+            it->calls > INT64_MAX)
+            return base_fail(error, BASE_EFORMAT, "latency bucket %zu points outside", i);
+    }
+    return BASE_OK;
+}
+
 static int check_addresses(const struct profile *profile, struct base_error *error)
 {
     for (size_t i = 1; i < profile->address_count; i++) {
@@ -118,5 +137,7 @@ int profile_check(const struct profile *profile, struct base_error *error)
         result = check_edges(profile, error);
     if (result == BASE_OK)
         result = check_coverage(profile, error);
-    return result == BASE_OK ? check_peaks(profile, error) : result;
+    if (result == BASE_OK)
+        result = check_peaks(profile, error);
+    return result == BASE_OK ? check_latencies(profile, error) : result;
 }

@@ -16,6 +16,7 @@
 #include "profile_open.h"
 #include "profile_private.h"
 #include "profile_schema.h"
+#include "wire_latency.h"
 
 /* --- opening --- */
 
@@ -52,7 +53,8 @@ static const char COUNT_TABLES[] =
     "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 AND name IN ('data_strings',"
     " 'data_meta', 'data_images', 'data_processes', 'data_threads', 'data_functions', 'data_inlined',"
     " 'data_addresses', 'data_nodes', 'data_counters', 'data_cells', 'data_losses', 'data_timeline', "
-    "'data_edges', 'data_coverage', 'data_left', 'data_uncovered', 'data_peaks')";
+    "'data_edges', 'data_coverage', 'data_left', 'data_uncovered', 'data_peaks', 'data_latency',"
+    " 'data_latency_calls')";
 
 /* The first number of a query; negative when there is none, with the reason in *code. */
 static int number(sqlite3 *db, const char *sql, int *code)
@@ -76,7 +78,7 @@ static int version_of(sqlite3 *db, int *code)
 /* A file has the tables of its version, and not by chance those of a later one. */
 static int tables_of(int version)
 {
-    static const int counts[] = {0, 13, 14, 17, 18};
+    static const int counts[] = {0, 13, 14, 17, 18, 20};
     return version < 1 ? counts[1] : version > PROFILE_STORE_VERSION ? 0 : counts[version];
 }
 
@@ -420,6 +422,26 @@ static void load_peak(struct loader *loader, sqlite3_stmt *row, size_t id)
                                                .time_ns = (uint64_t)sqlite3_column_int64(row, 4)};
 }
 
+static void load_latency(struct loader *loader, sqlite3_stmt *row, size_t id)
+{
+    const struct profile *profile = loader->profile;
+    profile->latencies[id] =
+        (struct profile_latency){.process = index_of(loader, row, 1, profile->process_count),
+                                 .address = index_of(loader, row, 2, profile->address_count),
+                                 .sum_ns = (uint64_t)sqlite3_column_int64(row, 3),
+                                 .min_ns = (uint64_t)sqlite3_column_int64(row, 4),
+                                 .max_ns = (uint64_t)sqlite3_column_int64(row, 5)};
+}
+
+static void load_latency_calls(struct loader *loader, sqlite3_stmt *row, size_t id)
+{
+    const struct profile *profile = loader->profile;
+    profile->latency_buckets[id] =
+        (struct profile_latency_bucket){.latency = index_of(loader, row, 1, profile->latency_count),
+                                        .bucket = index_of(loader, row, 2, WIRE_LATENCY_BUCKETS),
+                                        .calls = (uint64_t)sqlite3_column_int64(row, 3)};
+}
+
 /* What a later version than `since` brought is in the file. */
 static bool is_since(struct loader *loader, int since)
 {
@@ -454,6 +476,18 @@ static void load_all_coverage(struct loader *loader)
     load_table(loader, "SELECT id, image, address, name, reason FROM data_uncovered ORDER BY id",
                (void **)&profile->uncovered, &profile->uncovered_count, &self->uncovered_capacity,
                sizeof *profile->uncovered, load_uncovered);
+}
+
+static void load_all_latencies(struct loader *loader)
+{
+    struct profile *profile = loader->profile;
+    struct profile_private *self = profile->self;
+    load_table(loader, "SELECT id, process, address, sum_ns, min_ns, max_ns FROM data_latency ORDER BY id",
+               (void **)&profile->latencies, &profile->latency_count, &self->latency_capacity,
+               sizeof *profile->latencies, load_latency);
+    load_table(loader, "SELECT id, latency, bucket, calls FROM data_latency_calls ORDER BY id",
+               (void **)&profile->latency_buckets, &profile->latency_bucket_count,
+               &self->latency_bucket_capacity, sizeof *profile->latency_buckets, load_latency_calls);
 }
 
 /* About how many rows there are to come, by the last numbers of the long tables: no table is read for it. */
@@ -506,6 +540,8 @@ static void load_all(struct loader *loader)
         load_all_coverage(loader);
     if (is_since(loader, 4))
         TABLE("SELECT id, process, counter, value, time_ns FROM data_peaks ORDER BY id", peak, peak);
+    if (is_since(loader, 5))
+        load_all_latencies(loader);
     load_table(loader, "SELECT key, value FROM data_meta", NULL, NULL, NULL, 0, load_meta);
     load_table(loader, "SELECT number, count FROM data_losses", NULL, NULL, NULL, 0, load_loss);
 }

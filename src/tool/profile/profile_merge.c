@@ -7,6 +7,7 @@
 #include "base_array.h"
 #include "base_text.h"
 #include "profile_heap.h"
+#include "profile_latency.h"
 #include "profile_private.h"
 #include "profile_timeline.h"
 #include "wire_loss.h"
@@ -352,6 +353,25 @@ static bool add_peaks(struct merge *merge)
     return merge->into->losses[WIRE_LOSS_OUT_OF_MEMORY] == before;
 }
 
+static bool add_latencies(struct merge *merge)
+{
+    const struct profile *from = merge->from;
+    uint32_t *rows = calloc(from->latency_count, sizeof *rows);
+    bool good = rows != NULL;
+    for (size_t i = 1; good && i < from->latency_count; i++) {
+        const struct profile_latency *it = &from->latencies[i];
+        rows[i] = profile_latency(merge->into, merge->processes[it->process], merge->addresses[it->address]);
+        good = rows[i] != 0;
+        profile_add_latency(merge->into, rows[i], it->sum_ns, it->min_ns, it->max_ns);
+    }
+    for (size_t i = 1; good && i < from->latency_bucket_count; i++) {
+        const struct profile_latency_bucket *it = &from->latency_buckets[i];
+        good = profile_add_latency_calls(merge->into, rows[it->latency], it->bucket, it->calls);
+    }
+    free(rows);
+    return good;
+}
+
 /* --- what is known of images --- */
 
 static const struct profile_coverage *coverage_of(const struct profile *profile, uint32_t image,
@@ -569,7 +589,7 @@ static int add_everything(struct merge *merge, const char *file)
         return result;
     if (!add_processes(merge) || !add_threads(merge) || !add_images(merge) || !add_inlined(merge) ||
         !add_addresses(merge) || !add_nodes(merge) || !add_cells(merge) || !add_edges(merge) ||
-        !add_peaks(merge) || !add_coverage(merge) || !add_meta(merge, file))
+        !add_peaks(merge) || !add_latencies(merge) || !add_coverage(merge) || !add_meta(merge, file))
         return no_memory(merge);
     return profile_timeline_each(file, add_sample, merge, merge->error);
 }

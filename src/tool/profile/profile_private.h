@@ -75,17 +75,25 @@ struct profile_coverage_index {
     size_t coverage_rows, left_rows, uncovered_rows;
 };
 
+/* Likewise of latencies, of which `rows` and `bucket_rows` tell how far it goes. */
+struct profile_latency_index {
+    struct base_map latencies, buckets; /* (process, address), (latency, bucket) -> row */
+    size_t rows, bucket_rows;
+};
+
 struct profile_private {
     size_t image_capacity, process_capacity, thread_capacity, address_capacity, inlined_capacity,
         function_capacity, node_capacity, counter_capacity, cell_capacity, meta_capacity, edge_capacity,
-        coverage_capacity, left_capacity, uncovered_capacity, peak_capacity;
+        coverage_capacity, left_capacity, uncovered_capacity, peak_capacity, latency_capacity,
+        latency_bucket_capacity;
     struct profile_strings strings;
     struct profile_table tables[PROFILE_TABLES];
     struct profile_marks images, processes, threads, addresses, inlined, functions, nodes, counters, edges,
-        coverage, left, uncovered, peaks;
+        coverage, left, uncovered, peaks, latencies, latency_buckets;
     struct profile_coverage_index coverage_index;
     struct base_map peak_rows; /* (process, counter) -> row, of the first `peaks_indexed` rows */
     size_t peaks_indexed;
+    struct profile_latency_index latency_index;
     uint32_t *free_nodes; /* slots that folding emptied */
     size_t free_count, free_capacity;
     uint32_t *dirty_cells; /* those with `dirty` set; not all of them when dirty_unlisted */
@@ -139,6 +147,10 @@ uint32_t profile_folded_address(struct profile *profile);
 /* --- profile_coverage.c --- */
 size_t profile_coverage_memory(const struct profile *profile); /* of its index */
 void profile_coverage_free(struct profile *profile);           /* likewise */
+
+/* --- profile_latency.c --- */
+size_t profile_latency_memory(const struct profile *profile); /* of its rows and their index */
+void profile_latency_free(struct profile *profile);           /* of the index */
 
 /* --- profile_cells.c --- */
 void profile_cells_dirty(struct profile *profile, uint32_t cell);

@@ -44,6 +44,8 @@ enum statement {
     PUT_LEFT,
     PUT_UNCOVERED,
     PUT_PEAK,
+    PUT_LATENCY,
+    PUT_LATENCY_CALLS,
     STATEMENTS
 };
 
@@ -69,6 +71,8 @@ static const char *const SQL[STATEMENTS] = {
     [PUT_LEFT] = "INSERT OR REPLACE INTO data_left VALUES(?,?,?,?,?)",
     [PUT_UNCOVERED] = "INSERT OR REPLACE INTO data_uncovered VALUES(?,?,?,?,?)",
     [PUT_PEAK] = "INSERT OR REPLACE INTO data_peaks VALUES(?,?,?,?,?)",
+    [PUT_LATENCY] = "INSERT OR REPLACE INTO data_latency VALUES(?,?,?,?,?,?)",
+    [PUT_LATENCY_CALLS] = "INSERT OR REPLACE INTO data_latency_calls VALUES(?,?,?,?)",
 };
 
 struct profile_store {
@@ -409,6 +413,19 @@ static bool put_peak(struct profile_store *store, const struct profile *profile,
     return PUT(store, PUT_PEAK, (int64_t)row, it->process, it->counter, it->value, (int64_t)it->time_ns);
 }
 
+static bool put_latency(struct profile_store *store, const struct profile *profile, size_t row)
+{
+    const struct profile_latency *it = &profile->latencies[row];
+    return PUT(store, PUT_LATENCY, (int64_t)row, it->process, it->address, (int64_t)it->sum_ns,
+               (int64_t)it->min_ns, (int64_t)it->max_ns);
+}
+
+static bool put_latency_calls(struct profile_store *store, const struct profile *profile, size_t row)
+{
+    const struct profile_latency_bucket *it = &profile->latency_buckets[row];
+    return PUT(store, PUT_LATENCY_CALLS, (int64_t)row, it->latency, it->bucket, (int64_t)it->calls);
+}
+
 /* --- a flush --- */
 
 typedef bool put_row(struct profile_store *store, const struct profile *profile, size_t row);
@@ -532,6 +549,9 @@ static bool put_everything(struct profile_store *store, const struct profile *pr
            put_marked(store, profile, &self->left, profile->left_count, put_left) &&
            put_marked(store, profile, &self->uncovered, profile->uncovered_count, put_uncovered) &&
            put_marked(store, profile, &self->peaks, profile->peak_count, put_peak) &&
+           put_marked(store, profile, &self->latencies, profile->latency_count, put_latency) &&
+           put_marked(store, profile, &self->latency_buckets, profile->latency_bucket_count,
+                      put_latency_calls) &&
            put_cells(store, profile) && put_losses(store, profile) && put_blocks(store, profile);
 }
 
@@ -552,6 +572,8 @@ static void commit_marks(struct profile_store *store, struct profile *profile)
     profile_marks_commit(&self->left, profile->left_count);
     profile_marks_commit(&self->uncovered, profile->uncovered_count);
     profile_marks_commit(&self->peaks, profile->peak_count);
+    profile_marks_commit(&self->latencies, profile->latency_count);
+    profile_marks_commit(&self->latency_buckets, profile->latency_bucket_count);
     for (size_t i = 0; i < profile->cell_count; i++)
         profile->cells[i].dirty = 0;
     self->dirty_count = 0;

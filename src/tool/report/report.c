@@ -161,6 +161,8 @@ static int print_view(struct report_context *context)
     case REPORT_LEAKS:
     case REPORT_PEAK:
         return report_held(context);
+    case REPORT_LATENCY:
+        return report_latency(context);
     case REPORT_FLAT:
         break;
     }
@@ -172,7 +174,7 @@ static int print_text(struct report_context *context)
     report_header(context);
     base_text_add(context->out, "\n");
     enum report_view view = context->options->view;
-    bool of_samples = view != REPORT_LOSSES && view != REPORT_EDGES &&
+    bool of_samples = view != REPORT_LOSSES && view != REPORT_EDGES && view != REPORT_LATENCY &&
                       !(view == REPORT_ANNOTATE && profile_counts_calls(context->profile));
     if (of_samples && report_header_nothing(context))
         return 0;

@@ -36,8 +36,9 @@ enum report_view {
     REPORT_CANDIDATES,
     REPORT_LOOPS,
     REPORT_ANNOTATE,
-    REPORT_LEAKS, /* stacks with memory that was not released: the counter is heap.live */
-    REPORT_PEAK,  /* stacks with memory at the moment when there was the most of it: heap.peak */
+    REPORT_LEAKS,   /* stacks with memory that was not released: the counter is heap.live */
+    REPORT_PEAK,    /* stacks with memory at the moment when there was the most of it: heap.peak */
+    REPORT_LATENCY, /* how long calls took that were timed */
 };
 enum report_by {
     REPORT_BY_FUNCTION,

@@ -455,7 +455,10 @@ static void add_filters(struct flow *flow, struct base_text *part)
     base_text_add(part, "only: ");
     filter(part, "thread", options->part.thread);
     filter(part, "process", options->part.process);
-    filter(part, options->view == REPORT_EDGES ? "caller or callee in image" : "leaf in image",
+    filter(part,
+           options->view == REPORT_EDGES     ? "caller or callee in image"
+           : options->view == REPORT_LATENCY ? "function in image"
+                                             : "leaf in image",
            options->part.image);
     filter(part, "CPU", options->part.cpus);
     if (selection->threads)

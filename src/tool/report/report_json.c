@@ -122,7 +122,7 @@ static void selected(struct report_context *context)
 void report_json_recording(struct report_context *context)
 {
     static const char *const views[] = {"flat",       "graph", "tree",     "paths", "losses", "edges",
-                                        "candidates", "loops", "annotate", "leaks", "peak"};
+                                        "candidates", "loops", "annotate", "leaks", "peak",   "latency"};
     struct base_json *json = context->json;
     base_json_string(json, "report", views[context->options->view]);
     base_json_integer(json, "version", 1);

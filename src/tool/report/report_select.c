@@ -9,6 +9,7 @@
 #include "base_text.h"
 #include "profile_statistics.h"
 #include "report_held.h"
+#include "report_latency.h"
 
 enum { CPUS = UINT16_MAX + 1, LISTED = 24 };
 
@@ -33,7 +34,10 @@ static int choose_counter(const struct profile *profile, enum report_view view, 
     if (of_view && !profile_counter_named(profile, of_view))
         return base_fail(error, BASE_EUSAGE,
                          "no memory was counted in this profile: tally record --heap does it");
-    wanted = of_view ? of_view : wanted;
+    if (view == REPORT_LATENCY && !profile_counter_named(profile, REPORT_LATENCY_COUNTER))
+        return base_fail(error, BASE_EUSAGE,
+                         "no calls were timed in this profile: tally record --function does it");
+    wanted = view == REPORT_LATENCY ? REPORT_LATENCY_COUNTER : of_view ? of_view : wanted;
     if (wanted && calls && !strcmp(wanted, PROFILE_CALLS))
         return base_fail(
             error, BASE_EUSAGE,

@@ -287,7 +287,8 @@ static void version_1_is_read(void **state)
     profile_free(profile);
     assert_int_equal(run("DROP VIEW edges; DROP VIEW calls; DROP TABLE data_edges; DROP TABLE data_coverage; "
                          "DROP TABLE data_peaks;"
-                         "DROP TABLE data_left; DROP TABLE data_uncovered; PRAGMA user_version = 2"),
+                         "DROP TABLE data_left; DROP TABLE data_uncovered; "
+                         "DROP TABLE data_latency; DROP TABLE data_latency_calls; PRAGMA user_version = 2"),
                      SQLITE_OK);
     assert_int_equal(profile_load(path, &loaded, NULL), BASE_EFORMAT); /* says that it is version 2 */
     assert_int_equal(run("PRAGMA user_version = 1"), SQLITE_OK);
