@@ -181,9 +181,19 @@ void agent_cell_count(uint32_t cell);
 /* Calls, and the time in them. */
 void agent_cell_call(struct agent_thread *thread, uint32_t cell);
 void agent_cell_time(struct agent_thread *thread, uint32_t cell, uint64_t ticks);
+static inline struct wire_agent_cell *agent_cell_at(uint32_t cell)
+{
+    struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
+    return (struct wire_agent_cell *)agent_part(layout.cells) + cell;
+}
 /* A release that did not happen after all (realloc failed). */
 void agent_cell_restore(struct agent_thread *thread, uint32_t cell, struct agent_amount amount,
                         bool temporary);
+
+/* --- agent_latency.c: histograms --- */
+
+/* A call of the cell's function took so long, with all that it called. */
+void agent_latency_add(const struct agent_thread *thread, uint32_t cell, uint64_t ticks);
 
 /* --- agent_block.c: live blocks --- */
 

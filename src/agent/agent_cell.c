@@ -4,19 +4,13 @@
  * late. One writer needs no locked instruction. Releases by other threads are counted in the second line, atomically. */
 #include "agent.h"
 
-static inline __attribute__((always_inline)) struct wire_agent_cell *cell_at(uint32_t cell)
-{
-    struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
-    return (struct wire_agent_cell *)agent_part(layout.cells) + cell;
-}
-
 static uint32_t make_cell(uint32_t node, uint32_t group)
 {
     struct wire_agent_process *process = agent_process();
     struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
     uint32_t number = agent_take_number(&process->cell_count, layout.cell_count);
     if (number != 0) {
-        struct wire_agent_cell *cell = cell_at(number);
+        struct wire_agent_cell *cell = agent_cell_at(number);
         cell->node = node;
         cell->group = group;
     }
@@ -117,7 +111,7 @@ static void add_shared(struct wire_agent_cell *cell, struct agent_amount amount)
 void agent_cell_add(struct agent_thread *thread, uint32_t number, struct agent_amount amount)
 {
     struct wire_agent_process *process = agent_process();
-    struct wire_agent_cell *cell = cell_at(number);
+    struct wire_agent_cell *cell = agent_cell_at(number);
     save_peak(process, cell);
     if (cell->count == cell->freed_own_count + __atomic_load_n(&cell->freed_other_count, __ATOMIC_RELAXED))
         cell->live_since_ns = agent_control()->now_ns;
@@ -139,7 +133,7 @@ void agent_cell_add(struct agent_thread *thread, uint32_t number, struct agent_a
 
 void agent_cell_count(uint32_t number)
 {
-    struct wire_agent_cell *cell = cell_at(number);
+    struct wire_agent_cell *cell = agent_cell_at(number);
     if (cell->group == 0)
         __atomic_fetch_add(&cell->count, 1, __ATOMIC_RELAXED);
     else
@@ -149,7 +143,7 @@ void agent_cell_count(uint32_t number)
 void agent_cell_empty(uint32_t number, uint64_t bytes)
 {
     if (bytes != 0)
-        __atomic_fetch_add(&cell_at(number)->empty, bytes, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&agent_cell_at(number)->empty, bytes, __ATOMIC_RELAXED);
 }
 
 static void count_release(const struct agent_thread *thread, struct wire_agent_cell *cell,
@@ -170,7 +164,7 @@ void agent_cell_release(struct agent_thread *thread, uint32_t number, struct age
                         bool temporary)
 {
     struct wire_agent_process *process = agent_process();
-    struct wire_agent_cell *cell = cell_at(number);
+    struct wire_agent_cell *cell = agent_cell_at(number);
     leave_peak(process);
     save_peak(process, cell);
     count_release(thread, cell, amount);
@@ -183,7 +177,7 @@ void agent_cell_restore(struct agent_thread *thread, uint32_t number, struct age
                         bool temporary)
 {
     struct wire_agent_process *process = agent_process();
-    struct wire_agent_cell *cell = cell_at(number);
+    struct wire_agent_cell *cell = agent_cell_at(number);
     struct agent_amount back = {-amount.bytes, -amount.count, 0, -amount.variance};
     save_peak(process, cell);
     count_release(thread, cell, back);
@@ -194,7 +188,7 @@ void agent_cell_restore(struct agent_thread *thread, uint32_t number, struct age
 
 void agent_cell_call(struct agent_thread *thread, uint32_t number)
 {
-    struct wire_agent_cell *cell = cell_at(number);
+    struct wire_agent_cell *cell = agent_cell_at(number);
     if (__builtin_expect(cell->group == thread->group && cell->group != 0, 1))
         cell->count++;
     else
@@ -203,7 +197,7 @@ void agent_cell_call(struct agent_thread *thread, uint32_t number)
 
 void agent_cell_time(struct agent_thread *thread, uint32_t number, uint64_t ticks)
 {
-    struct wire_agent_cell *cell = cell_at(number);
+    struct wire_agent_cell *cell = agent_cell_at(number);
     if (__builtin_expect(cell->group == thread->group && cell->group != 0, 1))
         cell->total += ticks;
     else

@@ -16,7 +16,7 @@
  *
  * What is timed. A thread has a list of its pending calls: where the return address stands (the *slot*, which is what a return
  * is recognised by), when it began, and how much of the time was in calls from it that are timed themselves. A call's own time goes to the
- * cell of its stack; sums over a tree are then times with everything called. A call that ends by an exception or a longjmp is timed until
+ * cell of its stack; sums over a tree are then times with everything called. Its whole time goes into the function's histogram (agent_latency.c). A call that ends by an exception or a longjmp is timed until
  * that is known: put back (counted as a loss), or left.
  * An entry of the list is known to be left when a later call of the thread has its slot at or above it on the same stack. A stack may
  * be another one though (a signal's, a coroutine's): so an entry that is dropped is remembered as a *stray*, a slot where a word
@@ -64,6 +64,7 @@ static void finish(struct agent_thread *thread, struct wire_agent_pending *pendi
     if ((int64_t)whole < 0) /* another processor's clock, a little behind */
         whole = 0;
     agent_cell_time(thread, pending->cell, whole > pending->inner ? whole - pending->inner : 0);
+    agent_latency_add(thread, pending->cell, whole);
     if (index > 0)
         pendings[index - 1].inner += whole;
 }

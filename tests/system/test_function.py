@@ -99,7 +99,32 @@ def times(context):
     inside = [frames for frames, _ in profile.stacks("time.cpu") if "timed_busy" in frames]
     context.check(inside, "no samples")
     for frames in inside:
-        context.equal((frames.count("timed_busy"), "main" in frames), (21, True), f"a sample's stack: {frames}")
+        returned = frames.index("back") if "back" in frames else None  # a sample of the agent, which the calls behind have come back to
+        context.check("main" in frames and (frames.count("timed_busy") == 21 or returned), f"a sample's stack: {frames}")
+        context.check(not returned or frames[returned - 1] in ("timed_busy", "main"), f"a stack of the agent: {frames}")
+
+
+def latencies(profile):
+    keys = ("calls", "min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns", "sum_ns")
+    return {row[0]: dict(zip(keys, row[1:])) for row in profile.rows(f"SELECT function, {', '.join(keys)} FROM latency")}
+
+
+@tap.case
+def histograms(context):
+    """Each of 21 calls inside each other takes the 0.4 s of the innermost; and every call that is counted is in its histogram."""
+    busy = latencies(recorded(context, [context.program("function_rollcall"), "busy"], ["--no-time", "--function", "timed_busy"]))["timed_busy"]
+    context.equal(busy["calls"], 21, "calls")
+    order = [busy[key] for key in ("min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")]
+    context.check(order == sorted(order) and order[0] >= 0.39e9, f"percentiles {order}")
+    context.check(21 * busy["min_ns"] <= busy["sum_ns"] <= 21 * busy["max_ns"], f"the sum of {busy}")
+    profile = recorded(context, [context.program("function_rollcall"), "results"], ["--no-time", "--function", "timed_*"])
+    counted, timed = calls(profile), latencies(profile)
+    context.equal(sum(row["calls"] for row in timed.values()) + profile.losses().get(48, 0), sum(counted.values()), "calls in histograms")
+    shallow = [name for name in timed if name not in ("timed_deep", "timed_even", "timed_odd")]
+    context.equal({name: timed[name]["calls"] for name in shallow}, {name: counted[name] for name in shallow}, "calls of those not deep")
+    context.equal((timed["timed_integer"]["calls"], timed["timed_wide"]["calls"]), (2000, 2000), "calls of two")
+    context.equal(dict(profile.rows("SELECT function, sum(calls) FROM latency_buckets GROUP BY function")),
+                  {name: row["calls"] for name, row in timed.items()}, "calls in buckets")
 
 
 @tap.case

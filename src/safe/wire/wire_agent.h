@@ -36,6 +36,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "wire_latency.h"
+
 #define WIRE_AGENT_MAGIC   UINT64_C(0x544e4741594c4c54) /* "TLLYAGNT" */
 #define WIRE_AGENT_VERSION 4
 
@@ -44,12 +46,14 @@
 #define WIRE_AGENT_LAYERS  32   /* allocators in a process, ever */
 #define WIRE_AGENT_FRAMES                                                                                    \
     128 /* deepest stack kept; outer frames beyond it are cut: WIRE_AGENT_LOSS_TOO_DEEP */
-#define WIRE_AGENT_RETURNS    8192 /* return addresses that can be replaced: places that call functions */
-#define WIRE_AGENT_PENDING    1024 /* calls of hooked functions that a thread can be in at once */
-#define WIRE_AGENT_STRAYS     4096 /* see agent_function.c */
-#define WIRE_AGENT_BATCH      65536
-#define WIRE_AGENT_BATCH_PART 64
-#define WIRE_AGENT_SCALE      65536
+#define WIRE_AGENT_RETURNS       8192 /* return addresses that can be replaced: places that call functions */
+#define WIRE_AGENT_PENDING       1024 /* calls of hooked functions that a thread can be in at once */
+#define WIRE_AGENT_STRAYS        4096 /* see agent_function.c */
+#define WIRE_AGENT_LATENCIES     1024 /* histograms of a process, and the places to look for them */
+#define WIRE_AGENT_LATENCY_SLOTS 4096
+#define WIRE_AGENT_BATCH         65536
+#define WIRE_AGENT_BATCH_PART    64
+#define WIRE_AGENT_SCALE         65536
 #define WIRE_AGENT_PATIENCE_MOST                                                                             \
     10 /* times patience_ms that a request waits in all: as long as the bells of exact calls */
 
@@ -92,6 +96,7 @@ struct wire_agent_control {
     uint32_t patience_ms; /* how long a request waits for its answer while now_ns stands still */
     uint32_t bell;        /* futex (shared): +1 and woken with every request of any process */
     uint32_t gone;        /* tally stores 1 when it leaves: nobody waits any more */
+    uint64_t ns_of_ticks; /* ns that 2^32 ticks of the processor's clock take */
 };
 
 /* What fills a fresh block: no address, no small number, no text; every byte of it is another one, and none is 0. */
@@ -141,6 +146,7 @@ enum wire_agent_loss {
     WIRE_AGENT_LOSS_UNTIMED,  /* calls of functions counted, not timed: nowhere to keep the return address */
     WIRE_AGENT_LOSS_PUT_BACK, /* calls timed only until an exception or a backtrace came by */
     WIRE_AGENT_LOSS_FORGOTTEN, /* returns of calls whose beginning was forgotten, or made by another thread */
+    WIRE_AGENT_LOSS_NO_HISTOGRAM, /* calls that are timed and in no histogram */
     WIRE_AGENT_LOSSES
 };
 
@@ -232,6 +238,7 @@ struct wire_agent_process {
     uint64_t returns_start; /* run-time address of the first of WIRE_AGENT_RETURNS blocks; 0: none */
     uint32_t timed;         /* tally's. 0: functions are only counted, since not all that unwinds is hooked */
     uint32_t strays_lost;   /* not 0: replaced return addresses may be where nothing tells of */
+    uint32_t latency_count, spare;
 
     uint64_t losses[WIRE_AGENT_LOSSES];
 };
@@ -312,7 +319,8 @@ static inline uint64_t wire_agent_table_before(unsigned number)
 
 /* --- functions that are timed (agent_function.c): cells of WIRE_AGENT_FUNCTION ---
  * total: ticks of the processor's clock from calls to their returns, calls of other such functions not included; count: calls.
- * Their nodes are of the function's own address (WIRE_AGENT_NODE_EXACT), below its caller. */
+ * largest: the number of their histogram, 0: none yet. Their nodes are of the function's own address (WIRE_AGENT_NODE_EXACT), below its
+ * caller. */
 
 /* Block i is WIRE_AGENT_BLOCK bytes of code; what stands on a stack in the place of a return address is its WIRE_AGENT_BLOCK_BACK, and
  * the real one is word i of the part `returns`, once and for all. */
@@ -327,6 +335,25 @@ struct wire_agent_pending {
     uint32_t cell, zero;
 };
 _Static_assert(sizeof(struct wire_agent_pending) == 32, "shared layout");
+
+/* How long calls took, of one function and group of threads: numbers 1 .. process.latency_count. Times are in ns but for the sum. */
+struct wire_agent_latency {
+    uint64_t function; /* run-time address of its first instruction */
+    uint32_t cookie;   /* of its module */
+    uint32_t group;    /* 0: of many, as of cells */
+    uint64_t sum;      /* ticks */
+    uint64_t least;    /* ~ of the shortest: 0 before there is one */
+    uint64_t most;
+    uint64_t zero[3];
+    uint64_t buckets[WIRE_LATENCY_BUCKETS]; /* calls */
+};
+_Static_assert(sizeof(struct wire_agent_latency) % 64 == 0, "whole cache lines");
+
+/* Where the agent looks for them. */
+struct wire_agent_latency_slot {
+    uint64_t key; /* 0: free */
+    uint32_t number, zero;
+};
 
 /* The real return address behind what a program counter or a word on a stack says; `word` itself when it is none of ours. `returns`: the
  * part, or a copy. */
@@ -354,6 +381,7 @@ struct wire_agent_thread {
 /* --- the parts of a process region, as offsets from its start, and how many fit --- */
 struct wire_agent_layout {
     uint64_t modules[2], threads, nodes, index, cells, blocks, ranges, returns, strays, pendings;
+    uint64_t latencies, latency_slots;
     uint64_t size; /* bytes; of the region */
     uint64_t node_count, index_bytes, cell_count, block_bytes, range_bytes;
 };
@@ -380,8 +408,12 @@ static inline struct wire_agent_layout wire_agent_layout(uint64_t memory)
     layout.ranges = layout.blocks + layout.block_bytes;
     layout.strays = layout.ranges + layout.range_bytes;
     layout.pendings = layout.strays + WIRE_AGENT_STRAYS * sizeof(uint64_t);
-    layout.size = layout.pendings +
-                  (uint64_t)WIRE_AGENT_THREADS * WIRE_AGENT_PENDING * sizeof(struct wire_agent_pending);
+    layout.latency_slots = layout.pendings + (uint64_t)WIRE_AGENT_THREADS * WIRE_AGENT_PENDING *
+                                                 sizeof(struct wire_agent_pending);
+    layout.latencies =
+        layout.latency_slots + WIRE_AGENT_LATENCY_SLOTS * sizeof(struct wire_agent_latency_slot);
+    layout.size =
+        (layout.latencies + WIRE_AGENT_LATENCIES * sizeof(struct wire_agent_latency) + 4095) / 4096 * 4096;
     return layout;
 }
 

@@ -15,6 +15,7 @@
 #include "collect_agent_counts.h"
 #include "collect_agent_file.h"
 #include "collect_agent_functions.h"
+#include "collect_agent_latency.h"
 #include "collect_agent_layers.h"
 #include "collect_agent_modules.h"
 #include "collect_agent_timing.h"
@@ -54,6 +55,7 @@ struct member {
     struct collect_heap_told told;
     struct collect_agent_counts_told counted;
     struct collect_empty_told empty;
+    struct collect_agent_latency_told latencies;
     size_t hooks; /* that were looked at */
     bool allocates;
 };
@@ -139,7 +141,10 @@ static int begin_timing(struct collect_agent *agent, struct base_error *error)
     agent->found = calloc(agent->options.function_count, sizeof *agent->found);
     if (!agent->found)
         return base_fail(error, BASE_ENOMEM, "out of memory");
-    return collect_agent_timing_begin(&agent->timing, error);
+    int result = collect_agent_timing_begin(&agent->timing, error);
+    if (result == BASE_OK)
+        agent->wish.ns_of_ticks = collect_agent_timing_fixed(&agent->timing);
+    return result;
 }
 
 static int init_figures(struct collect_agent *agent, struct base_error *error)
@@ -258,6 +263,7 @@ static void drop_member(struct collect_agent *agent, size_t index)
     collect_heap_told_free(&member->told);
     collect_agent_counts_told_free(&member->counted);
     collect_empty_told_free(&member->empty);
+    collect_agent_latency_told_free(&member->latencies);
     *member = agent->members[--agent->member_count];
     if (--family->members == 0)
         look_at_family(agent, family);
@@ -367,6 +373,9 @@ static int tell_counts(struct collect_agent *agent, const struct collect_agent_t
                                         .cookie_count = agent->cookies.count,
                                         .special_unknown = agent->heap.special_unknown};
     int result = collect_agent_counts_tell(&agent->counts, &nodes, &member->counted, member->thread, error);
+    if (result == BASE_OK && agent->options.function_count)
+        result = collect_agent_latency_tell(&nodes, &member->latencies, member->process,
+                                            agent->counts.ns_of_tick, error);
     return result == BASE_OK
                ? collect_empty_tell(&agent->empty, &nodes, &member->empty, member->thread, final, error)
                : result;

@@ -65,6 +65,7 @@ static void fill_control(struct collect_agent_file *file, const struct collect_a
         .sample_seed = wish->seed,
         .tally_pid = (uint32_t)getpid(),
         .patience_ms = wish->patience_ms,
+        .ns_of_ticks = wish->ns_of_ticks,
     };
 }
 
@@ -288,7 +289,9 @@ int collect_agent_file_read(const struct collect_agent_file *file, uint32_t regi
     tree->cell_count = at_most(tree->process.cell_count, layout->cell_count - 1);
     tree->nodes = copy(file, start + layout->nodes, tree->node_count, sizeof *tree->nodes);
     tree->cells = copy(file, start + layout->cells, tree->cell_count, sizeof *tree->cells);
-    if (tree->nodes && tree->cells)
+    tree->latency_count = at_most(tree->process.latency_count, WIRE_AGENT_LATENCIES - 1);
+    tree->latencies = copy(file, start + layout->latencies, tree->latency_count, sizeof *tree->latencies);
+    if (tree->nodes && tree->cells && tree->latencies)
         return BASE_OK;
     collect_agent_tree_free(tree);
     return base_fail(error, BASE_ENOMEM, "out of memory for what the agent counted");
@@ -298,5 +301,6 @@ void collect_agent_tree_free(struct collect_agent_tree *tree)
 {
     free(tree->nodes);
     free(tree->cells);
+    free(tree->latencies);
     *tree = (struct collect_agent_tree){0};
 }

@@ -25,6 +25,7 @@ struct collect_agent_wish {
     uint64_t sample_bytes; /* 0: every block */
     uint64_t seed;
     uint32_t patience_ms;
+    uint64_t ns_of_ticks; /* wire_agent_control */
 };
 
 struct collect_agent_file {
@@ -91,9 +92,10 @@ uint64_t collect_agent_file_used(const struct collect_agent_file *file);
 /* A region's tree as it was at one time, more or less: counts are within what may be asked, nothing else is checked. */
 struct collect_agent_tree {
     struct wire_agent_process process;
-    struct wire_agent_node *nodes; /* [0] is none, [node_count] the last */
-    struct wire_agent_cell *cells; /* likewise */
-    uint32_t node_count, cell_count;
+    struct wire_agent_node *nodes;        /* [0] is none, [node_count] the last */
+    struct wire_agent_cell *cells;        /* likewise */
+    struct wire_agent_latency *latencies; /* likewise */
+    uint32_t node_count, cell_count, latency_count;
 };
 int collect_agent_file_read(const struct collect_agent_file *file, uint32_t region,
                             struct collect_agent_tree *tree, struct base_error *error);

@@ -18,13 +18,18 @@ void collect_agent_nodes_end(struct collect_agent_nodes *nodes)
     nodes->known = NULL;
 }
 
+uint32_t collect_agent_nodes_address(const struct collect_agent_nodes *nodes, uint32_t cookie, uint64_t pc)
+{
+    if (!cookie || cookie > nodes->cookie_count)
+        return nodes->special_unknown;
+    const struct collect_agent_cookie *it = &nodes->cookies[cookie - 1];
+    return profile_address(nodes->profile, it->image, pc - it->bias);
+}
+
 static uint32_t address_of(const struct collect_agent_nodes *nodes, const struct wire_agent_node *node)
 {
-    if (!node->cookie || node->cookie > nodes->cookie_count)
-        return nodes->special_unknown;
-    const struct collect_agent_cookie *cookie = &nodes->cookies[node->cookie - 1];
     uint64_t pc = node->flags & WIRE_AGENT_NODE_EXACT ? node->pc : node->pc - 1;
-    return profile_address(nodes->profile, cookie->image, pc - cookie->bias);
+    return collect_agent_nodes_address(nodes, node->cookie, pc);
 }
 
 /* The nodes from `number` to its root, the root not included; false with *count past the most when there is no end. The root's

@@ -26,6 +26,9 @@ struct collect_agent_nodes {
     uint64_t folds;  /* when they were looked up: folding makes them stale */
 };
 
+/* The profile's address of a run-time one in the mapping that tally called `cookie`; that of what is in no module when there is none. */
+uint32_t collect_agent_nodes_address(const struct collect_agent_nodes *nodes, uint32_t cookie, uint64_t pc);
+
 /* The fields above "its own" are filled. False: out of memory. */
 bool collect_agent_nodes_begin(struct collect_agent_nodes *nodes);
 void collect_agent_nodes_end(struct collect_agent_nodes *nodes);

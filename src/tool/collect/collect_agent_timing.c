@@ -4,12 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <time.h>
 
 #include "arch.h"
 #include "base_array.h"
 #include "patch_target.h"
 
-enum { KEPT_MOST = 64 }; /* tables of processes that have ended */
+enum {
+    KEPT_MOST = 64, /* tables of processes that have ended */
+    TRIES = 20,     /* to read two clocks at one moment */
+    FIXED_NS =
+        10000000, /* two readings that far apart, each off by some 100 ns, tell a tick to a ten thousandth */
+};
 
 struct collect_agent_timing_table {
     pid_t pid;
@@ -19,6 +25,21 @@ struct collect_agent_timing_table {
     uint64_t *returns; /* a copy, once the file is gone, */
     uint64_t start;    /* and of the blocks */
 };
+
+/* The reading in which the least time passed between those of the ticks: whoever reads may be interrupted. */
+static struct collect_agent_timing_moment read_clocks(void)
+{
+    struct collect_agent_timing_moment best = {0, 0};
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < TRIES; i++) {
+        uint64_t before = arch_host_ticks(), ns = patch_target_now(), width = arch_host_ticks() - before;
+        if (width >= least)
+            continue;
+        least = width;
+        best = (struct collect_agent_timing_moment){before + width / 2, ns};
+    }
+    return best;
+}
 
 /* The kernel has looked at the counter, on this machine and below it: its clocks that are made of it are good. */
 static bool clock_is_ticks(void)
@@ -36,7 +57,7 @@ static bool clock_is_ticks(void)
 int collect_agent_timing_begin(struct collect_agent_timing *timing, struct base_error *error)
 {
     const unsigned long fsgsbase = 2; /* HWCAP2_FSGSBASE of x86-64 */
-    *timing = (struct collect_agent_timing){.start_ticks = arch_host_ticks(), .start_ns = patch_target_now()};
+    *timing = (struct collect_agent_timing){.start = read_clocks()};
     if (!clock_is_ticks())
         return base_fail(error, BASE_EUNSUPPORTED,
                          "functions are timed by the processor's time-stamp counter, which this kernel does "
@@ -58,8 +79,18 @@ void collect_agent_timing_end(struct collect_agent_timing *timing)
 
 double collect_agent_timing_ns(const struct collect_agent_timing *timing)
 {
-    uint64_t ticks = arch_host_ticks() - timing->start_ticks, ns = patch_target_now() - timing->start_ns;
+    struct collect_agent_timing_moment now = read_clocks();
+    uint64_t ticks = now.ticks - timing->start.ticks, ns = now.ns - timing->start.ns;
     return ticks ? (double)ns / (double)ticks : 1;
+}
+
+uint64_t collect_agent_timing_fixed(const struct collect_agent_timing *timing)
+{
+    uint64_t passed = patch_target_now() - timing->start.ns;
+    struct timespec rest = {.tv_nsec = passed < FIXED_NS ? (long)(FIXED_NS - passed) : 0};
+    if (rest.tv_nsec)
+        nanosleep(&rest, NULL); /* what it lacks when a signal comes is a little precision */
+    return (uint64_t)(collect_agent_timing_ns(timing) * 4294967296.0 + 0.5);
 }
 
 int collect_agent_timing_allows(pid_t pid, struct base_error *error)

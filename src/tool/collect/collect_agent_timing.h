@@ -16,8 +16,13 @@
 #include "collect_agent_file.h"
 #include "patch_agent.h"
 
+/* Of both clocks at one moment. */
+struct collect_agent_timing_moment {
+    uint64_t ticks, ns;
+};
+
 struct collect_agent_timing {
-    uint64_t start_ticks, start_ns;
+    struct collect_agent_timing_moment start;
     struct collect_agent_timing_table *tables;
     size_t count, capacity;
 };
@@ -28,6 +33,9 @@ void collect_agent_timing_end(struct collect_agent_timing *timing);
 
 /* Nanoseconds of a tick, from all the time that has passed. */
 double collect_agent_timing_ns(const struct collect_agent_timing *timing);
+
+/* The same as ns of 2^32 ticks, for the agent, which puts times into buckets: waits until some ms have passed since the beginning. */
+uint64_t collect_agent_timing_fixed(const struct collect_agent_timing *timing);
 
 /* May a process's functions be timed, as far as the process is concerned? BASE_EUNSUPPORTED: shadow stacks. */
 int collect_agent_timing_allows(pid_t pid, struct base_error *error);

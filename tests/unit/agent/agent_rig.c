@@ -165,6 +165,19 @@ void *agent_rig_hook(struct agent_rig *rig, const char *symbol, void *body)
     return code;
 }
 
+void *agent_rig_hook_whole(struct agent_rig *rig, const char *symbol, void *body)
+{
+    uint8_t *inner = agent_rig_hook(rig, symbol, body);
+    uint8_t *code = rig->code + rig->code_used;
+    struct wire_hook *hook = (void *)(inner + 32);
+    const int32_t distance = (int32_t)(inner - (code + 7));
+    memcpy(code, (const uint8_t[]){0x41, 0x53, 0xe9}, 3); /* push %r11; jmp inner */
+    memcpy(code + 3, &distance, sizeof distance);
+    hook->function = (uint64_t)code;
+    rig->code_used += 64;
+    return code;
+}
+
 void agent_rig_modules(struct agent_rig *rig, uint32_t cookie)
 {
     static struct process_space space;

@@ -35,6 +35,8 @@ void agent_rig_end(struct agent_rig *rig);
 
 /* A function to call in the place of `body`: it leads to the entry `symbol`. */
 void *agent_rig_hook(struct agent_rig *rig, const char *symbol, void *body);
+/* The same by a whole hook (wire_hook.h). */
+void *agent_rig_hook_whole(struct agent_rig *rig, const char *symbol, void *body);
 
 /* Publishes the process's present mappings, with rows; cookies begin at `cookie`. */
 void agent_rig_modules(struct agent_rig *rig, uint32_t cookie);

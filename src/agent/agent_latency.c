@@ -1,0 +1,92 @@
+/* Histograms of how long calls took, one for each function and group of threads.
+ *
+ * A cell of a function's stack knows its histogram by number (wire_agent_cell.largest), so that a call's end finds it in the line it writes
+ * anyway. Who has none yet looks in a table that is hashed by function and group, and only ever filled. Like cells, histograms of one
+ * thread are written without locked instructions; group 0, which everybody shares who came late, has atomic ones, and so has the
+ * group that functions fall back to once half of the table is used. */
+#include "agent.h"
+
+#define PROBES 64
+
+static struct wire_agent_latency *latency_at(uint32_t number)
+{
+    struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
+    return (struct wire_agent_latency *)agent_part(layout.latencies) + number;
+}
+
+/* The number of the one with this key, made if need be; 0: there is none, or it is being made. A module may be gone and another one be where it
+ * was: then the key is the same, and the cookie another. */
+static uint32_t find(uint64_t function, uint32_t cookie, uint32_t group)
+{
+    struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
+    struct wire_agent_latency_slot *slots = agent_part(layout.latency_slots);
+    uint64_t key = function ^ (uint64_t)(group + 1) << 56;
+    uint32_t at = (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 40) % WIRE_AGENT_LATENCY_SLOTS;
+    for (unsigned i = 0; i < PROBES; i++, at = (at + 1) % WIRE_AGENT_LATENCY_SLOTS) {
+        struct wire_agent_latency_slot *slot = &slots[at];
+        uint64_t there = __atomic_load_n(&slot->key, __ATOMIC_ACQUIRE);
+        if (there == 0 &&
+            __atomic_compare_exchange_n(&slot->key, &there, key, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+            uint32_t number = agent_take_number(&agent_process()->latency_count, WIRE_AGENT_LATENCIES);
+            struct wire_agent_latency *made = latency_at(number);
+            if (number != 0) {
+                made->function = function;
+                made->cookie = cookie;
+                made->group = group;
+            }
+            __atomic_store_n(&slot->number, number, __ATOMIC_RELEASE);
+            return number;
+        }
+        uint32_t number = __atomic_load_n(&slot->number, __ATOMIC_ACQUIRE);
+        if (there == key && (number == 0 || latency_at(number)->cookie == cookie))
+            return number;
+    }
+    return 0;
+}
+
+static uint32_t find_for(const struct wire_agent_cell *cell)
+{
+    const struct wire_agent_node *node = agent_node_at((uint32_t)cell->node);
+    bool crowded = agent_process()->latency_count >= WIRE_AGENT_LATENCIES / 2;
+    uint32_t number = crowded ? 0 : find(node->pc, node->cookie, cell->group);
+    return number != 0 ? number : find(node->pc, node->cookie, 0);
+}
+
+static void keep_larger(uint64_t *place, uint64_t value, bool shared)
+{
+    uint64_t there = __atomic_load_n(place, __ATOMIC_RELAXED);
+    while (__builtin_expect(value > there, 0)) {
+        if (!shared)
+            __atomic_store_n(place, value, __ATOMIC_RELAXED);
+        if (!shared ||
+            __atomic_compare_exchange_n(place, &there, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            return;
+    }
+}
+
+static inline __attribute__((always_inline)) void add(uint64_t *place, uint64_t more, bool shared)
+{
+    if (__builtin_expect(shared, 0))
+        __atomic_fetch_add(place, more, __ATOMIC_RELAXED);
+    else
+        *place += more;
+}
+
+void agent_latency_add(const struct agent_thread *thread, uint32_t number, uint64_t ticks)
+{
+    struct wire_agent_cell *cell = agent_cell_at(number);
+    if (__builtin_expect(cell->largest == 0, 0)) {
+        cell->largest = find_for(cell);
+        if (cell->largest == 0) {
+            agent_lose(WIRE_AGENT_LOSS_NO_HISTOGRAM);
+            return;
+        }
+    }
+    struct wire_agent_latency *latency = latency_at((uint32_t)cell->largest);
+    bool shared = latency->group == 0 || latency->group != thread->group;
+    uint64_t ns = (uint64_t)((unsigned __int128)ticks * agent_control()->ns_of_ticks >> 32);
+    add(&latency->sum, ticks, shared);
+    keep_larger(&latency->most, ns, shared);
+    keep_larger(&latency->least, ~ns, shared);
+    add(&latency->buckets[wire_latency_bucket(ns)], 1, shared);
+}

@@ -1,0 +1,344 @@
+/* Return addresses that are replaced (agent_return.c), calls that are timed by them (agent_function.c), and their histograms
+ * (agent_latency.c). */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent_rig.h"
+
+#define AWAY __attribute__((noinline, noclone))
+
+enum { CALLS = 1000, THREADS = 8, NEAR_BYTES = 512 };
+
+typedef long timed_function(long depth);
+
+static struct agent_rig rig;
+static timed_function *timed, *unwinder;
+static jmp_buf jump;
+static uint64_t seen, seen_after;
+
+/* What stands where the return address of the caller's caller... of whoever calls this, is. */
+#define RETURN_ADDRESS() ((uint64_t)__builtin_extract_return_addr(__builtin_return_address(0)))
+
+static AWAY long unwinder_body(long value)
+{
+    return value + 1;
+}
+
+/* 0: returns; 1: unwinds first; 2: jumps out; 3: forks; more: calls itself that often less ten. */
+static AWAY long timed_body(long what)
+{
+    seen = RETURN_ADDRESS();
+    if (what == 1)
+        what = unwinder(what);
+    if (what == 2 && seen != 0)
+        longjmp(jump, 1);
+    if (what == 3)
+        return fork();
+    if (what > 10)
+        return timed(what - 1) + 1;
+    __asm__ volatile("" ::: "memory");
+    return 5;
+}
+
+static AWAY long unwinding_body(long value)
+{
+    seen = RETURN_ADDRESS();
+    long result = unwinder(value);
+    seen_after = *(uint64_t *)((uint64_t)__builtin_frame_address(0) + 8);
+    return result;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    agent_rig_begin(&rig, &(struct agent_rig_options){.flags = WIRE_AGENT_FOLLOW});
+    rig.control->ns_of_ticks = UINT64_C(1) << 32;
+    rig.process->timed = 1;
+    timed = (timed_function *)agent_rig_hook_whole(&rig, "agent_entry_function", (void *)timed_body);
+    unwinder = (timed_function *)agent_rig_hook_whole(&rig, "agent_entry_unwind", (void *)unwinder_body);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    agent_rig_end(&rig);
+    return 0;
+}
+
+static AWAY long caller(long what)
+{
+    long volatile result = timed(what);
+    return result;
+}
+
+static AWAY long second_caller(long what)
+{
+    long volatile result = timed(what);
+    return result + 1; /* else the compiler makes one of two */
+}
+
+static bool is_in(const void *function, uint64_t address)
+{
+    return address - (uint64_t)function < NEAR_BYTES;
+}
+
+static uint64_t calls_of(const struct wire_agent_process *process)
+{
+    return agent_rig_read(&rig, process, 0, 0).count;
+}
+
+static const struct wire_agent_latency *latencies(const struct wire_agent_process *process)
+{
+    return (const void *)((uintptr_t)process + rig.layout.latencies);
+}
+
+static uint64_t calls_in_histograms(const struct wire_agent_process *process)
+{
+    uint64_t calls = 0;
+    for (uint32_t i = 1; i <= process->latency_count; i++)
+        for (uint32_t b = 0; b < WIRE_LATENCY_BUCKETS; b++)
+            calls += latencies(process)[i].buckets[b];
+    return calls;
+}
+
+static void no_losses(void)
+{
+    for (unsigned i = 0; i < WIRE_AGENT_LOSSES; i++)
+        assert_int_equal(rig.process->losses[i], 0);
+}
+
+/* --- agent_return.c --- */
+
+static void test_a_word_for_each_place(void **state)
+{
+    (void)state;
+    assert_int_equal(caller(0), 5);
+    uint64_t first = seen;
+    assert_false(is_in((const void *)caller, first)); /* it is replaced */
+    assert_int_equal(second_caller(0), 6);
+    assert_int_not_equal(seen, first);
+    assert_int_equal(caller(0), 5);
+    assert_int_equal(seen, first); /* always the same */
+    const uint64_t *returns = (const void *)((uintptr_t)rig.process + rig.layout.returns);
+    unsigned used = 0;
+    for (unsigned i = 0; i < WIRE_AGENT_RETURNS; i++)
+        used += returns[i] != 0;
+    assert_int_equal(used, 2);
+    no_losses();
+}
+
+/* What reads return addresses finds them as they were, and the call that it was in ends as far as times are concerned. */
+static void test_put_back(void **state)
+{
+    (void)state;
+    timed_function *old = timed;
+    timed = (timed_function *)agent_rig_hook_whole(&rig, "agent_entry_function", (void *)unwinding_body);
+    seen_after = 0;
+    assert_int_equal(caller(4), 5);
+    assert_false(is_in((const void *)caller, seen));
+    assert_true(is_in((const void *)caller, seen_after));
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_PUT_BACK], 1);
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_FORGOTTEN], 0);
+    assert_int_equal(calls_in_histograms(rig.process), 1);
+    timed = old;
+}
+
+/* Also when nothing is counted any more. */
+static void test_put_back_while_leaving(void **state)
+{
+    (void)state;
+    timed_function *old = timed;
+    timed = (timed_function *)agent_rig_hook_whole(&rig, "agent_entry_function", (void *)unwinding_body);
+    assert_int_equal(caller(4), 5);
+    rig.process->state = WIRE_AGENT_LEFT;
+    assert_int_equal(caller(4), 5);
+    assert_true(is_in((const void *)caller, seen)); /* not replaced */
+    assert_true(is_in((const void *)caller, seen_after));
+    rig.process->state = WIRE_AGENT_RUNNING;
+    assert_int_equal(calls_of(rig.process), 1);
+    timed = old;
+}
+
+/* Code that nobody described called: its return address is its own. */
+static void test_generated_caller(void **state)
+{
+    (void)state;
+    static const uint8_t code[] = {0x48, 0x83, 0xec, 0x08,        /* sub rsp, 8 */
+                                   0xff, 0xd6,                    /* call rsi */
+                                   0x48, 0x83, 0xc4, 0x08, 0xc3}; /* add rsp, 8; ret */
+    uint8_t *at = rig.code + rig.code_used;
+    memcpy(at, code, sizeof code);
+    rig.code_used += 64;
+    long (*generated)(long, timed_function *) = (long (*)(long, timed_function *))(void *)at;
+    assert_int_equal(generated(0, timed), 5);
+    assert_int_equal(seen, (uint64_t)at + 6);
+    assert_int_equal(calls_of(rig.process), 1);
+    assert_int_equal(calls_in_histograms(rig.process), 0);
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_UNTIMED], 1);
+}
+
+static void test_not_timed(void **state)
+{
+    (void)state;
+    rig.process->timed = 0;
+    assert_int_equal(caller(0), 5);
+    assert_true(is_in((const void *)caller, seen));
+    assert_int_equal(calls_of(rig.process), 1);
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_UNTIMED], 1);
+}
+
+/* --- agent_function.c --- */
+
+static void test_left_by_a_jump(void **state)
+{
+    (void)state;
+    for (volatile unsigned i = 1; i <= 3; i++) {
+        if (setjmp(jump) == 0)
+            caller(2);
+        assert_int_equal(caller(0), 5);
+        assert_int_equal(calls_of(rig.process), 2 * i);
+        assert_int_equal(calls_in_histograms(rig.process), 2 * i);
+    }
+    no_losses();
+}
+
+static void test_recursion(void **state)
+{
+    (void)state;
+    assert_int_equal(caller(10 + 50), 5 + 50);
+    assert_int_equal(calls_of(rig.process), 51);
+    assert_int_equal(calls_in_histograms(rig.process), 51);
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_UNTIMED], 0);
+    assert_int_equal(caller(10 + 5000), 5 + 5000); /* deeper than what is remembered */
+    assert_int_equal(calls_of(rig.process), 51 + 5001);
+    assert_int_not_equal(
+        rig.process->losses[WIRE_AGENT_LOSS_UNTIMED] + rig.process->losses[WIRE_AGENT_LOSS_FORGOTTEN], 0);
+}
+
+/* The child returns through its parent's words, and counts for itself. */
+static void test_fork(void **state)
+{
+    (void)state;
+    long child = caller(3);
+    if (child == 0) {
+        bool good = caller(0) == 5 && !is_in((const void *)caller, seen);
+        _exit(good ? 0 : 1);
+    }
+    int status = 0;
+    assert_int_equal(waitpid((pid_t)child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(calls_of(rig.process), 1);
+    const struct wire_agent_process *region = agent_rig_process(&rig, 1);
+    assert_int_equal(calls_of(region), 1);
+    assert_int_equal(calls_in_histograms(region), 1);
+    assert_int_equal(region->losses[WIRE_AGENT_LOSS_FORGOTTEN], 0);
+}
+
+/* --- agent_latency.c --- */
+
+static void test_histogram(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CALLS; i++)
+        assert_int_equal(i % 2 ? caller(0) + 1 : second_caller(0), 6);
+    assert_int_equal(rig.process->latency_count, 1); /* of a function, whoever calls */
+    const struct wire_agent_latency *latency = &latencies(rig.process)[1];
+    assert_int_equal(latency->function, (uint64_t)timed);
+    assert_int_equal(calls_in_histograms(rig.process), CALLS);
+    uint64_t least = ~latency->least, low = 0, high = 0;
+    assert_true(least > 0 && least <= latency->most);
+    assert_int_not_equal(latency->buckets[wire_latency_bucket(least)], 0);
+    assert_int_not_equal(latency->buckets[wire_latency_bucket(latency->most)], 0);
+    for (uint32_t b = 0; b < WIRE_LATENCY_BUCKETS; b++) {
+        low += latency->buckets[b] * wire_latency_low(b);
+        high += latency->buckets[b] * wire_latency_low(b + 1);
+    }
+    assert_true(low <= latency->sum && latency->sum < high);
+    assert_true(latency->sum >= agent_rig_read(&rig, rig.process, 0, 0).total);
+    no_losses();
+}
+
+static void test_no_room(void **state)
+{
+    (void)state;
+    rig.process->latency_count = WIRE_AGENT_LATENCIES - 1;
+    assert_int_equal(caller(0), 5);
+    assert_int_equal(caller(0), 5);
+    assert_int_equal(calls_of(rig.process), 2);
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_NO_HISTOGRAM], 2);
+}
+
+static void *call_often(void *unused)
+{
+    for (int i = 0; i < CALLS * 20; i++)
+        caller(0);
+    return unused;
+}
+
+static void run_threads(void)
+{
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, call_often, NULL), 0);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(calls_of(rig.process), THREADS * CALLS * 20);
+    assert_int_equal(calls_in_histograms(rig.process), THREADS * CALLS * 20);
+    no_losses();
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    run_threads();
+    assert_in_range(rig.process->latency_count, 1, THREADS);
+}
+
+/* Those that come late share one, and so do all when there is little room. */
+static void test_threads_share(void **state)
+{
+    (void)state;
+    rig.process->group_count = 1000;
+    run_threads();
+    assert_int_equal(rig.process->latency_count, 1);
+    assert_int_equal(latencies(rig.process)[1].group, 0);
+}
+
+static void test_crowded(void **state)
+{
+    (void)state;
+    rig.process->latency_count = WIRE_AGENT_LATENCIES / 2;
+    run_threads();
+    assert_int_equal(rig.process->latency_count, WIRE_AGENT_LATENCIES / 2 + 1);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_word_for_each_place),
+        TEST(test_put_back),
+        TEST(test_put_back_while_leaving),
+        TEST(test_generated_caller),
+        TEST(test_not_timed),
+        TEST(test_left_by_a_jump),
+        TEST(test_recursion),
+        TEST(test_fork),
+        TEST(test_histogram),
+        TEST(test_no_room),
+        TEST(test_threads),
+        TEST(test_threads_share),
+        TEST(test_crowded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
