@@ -57,9 +57,9 @@ def help_synopsis(text):
 
 
 def help_options(text):
-    """The left column: everything before two blanks."""
+    """The left column: everything before two blanks. Choices that end a line with their bar go on in the next one."""
     found = []
-    for line in text.splitlines():
+    for line in re.sub(r"\|\n +", "|", text).splitlines():
         match = OPTION.match(line)
         if match:
             found.append(match.group(1).strip())

@@ -110,5 +110,177 @@ def slots_of_a_long_recording_are_the_cells(context):
     context.check(got == wanted, "the sums of slots are not the cells")
 
 
+# --- perfetto ---
+
+
+def trace(context, source, *options):
+    """{tid: (thread, process, pid, [(us, us, stack)])} of a trace, every rule of the Trace Event Format that its events fall under
+    being checked: what begins ends, times of a thread do not go back, slices nest."""
+    with open(export(context, "perfetto", source, *options), encoding="utf-8") as file:
+        document = json.load(file)
+    context.equal(sorted(document), ["displayTimeUnit", "otherData", "traceEvents"], "the document")
+    threads, names = {}, {}
+    for event in document["traceEvents"]:
+        tid, phase = event["tid"], event["ph"]
+        if phase == "M":
+            context.equal(sorted(event), ["args", "name", "ph", "pid", "tid"], "metadata")
+            names[event["name"], tid] = event["args"]["name"]
+            continue
+        context.check(phase in "BE" and isinstance(event["ts"], float), f"{event}")
+        context.equal(sorted(event), ["cat", "name", "ph", "pid", "tid", "ts"] if phase == "B" else ["ph", "pid", "tid", "ts"], "slice")
+        thread = threads.setdefault(tid, {"pid": event["pid"], "open": [], "at": 0.0, "spans": []})
+        context.check(event["ts"] >= thread["at"], f"time goes back: {event}")
+        if event["ts"] > thread["at"] and thread["open"]:
+            thread["spans"].append((thread["at"], event["ts"], tuple(thread["open"])))
+        thread["at"] = event["ts"]
+        if phase == "B":
+            thread["open"].append(event["name"])
+        elif context.check(thread["open"], "an end without a beginning"):
+            thread["open"].pop()
+    context.check(not [tid for tid, thread in threads.items() if thread["open"]], "slices that do not end")
+    return {tid: (names["thread_name", tid], names["process_name", tid], thread["pid"], thread["spans"])
+            for tid, thread in threads.items()}
+
+
+@case
+def perfetto_draws_each_sample_until_the_next(context):
+    threads = trace(context, made(context))
+    context.equal({tid: thread[:3] for tid, thread in threads.items()},
+                  {100: ("shop", "shop", 100), 102: ("sorter", "shop", 100), 101: ("shop", "shop", 101)}, "tracks")
+    wanted = collections.defaultdict(list)
+    for tid, first, count, stack in TRUTH:
+        wanted[tid].append((float(first), float(first + count * 1000), stack))
+    for tid, spans in wanted.items():
+        context.equal(threads[tid][3], spans, f"spans of {tid}: none while it waits from 20 to 30 ms")
+    only = trace(context, made(context), "--thread", "sorter")
+    context.equal({tid: thread[3] for tid, thread in only.items()}, {102: wanted[102]}, "one thread alone")
+
+
+@case
+def perfetto_tells_recordings_apart(context):
+    done = tally.run(context, [context.tally, "merge", "-o", context.path("both.tally"), made(context, "left"), context.path("right.tally")])
+    context.equal(done.status, 0, f"merge: {done.text()}")
+    threads = trace(context, context.path("both.tally"))
+    context.equal(sorted((thread[2], tid) for tid, thread in threads.items()), [(100, 100), (100 + 2 ** 22, 100 + 2 ** 22)], "numbers")
+
+
+@case
+def perfetto_needs_a_timeline_of_time(context):
+    for source, options, words in ((made(context, "plain"), [], b"tally record --timeline"), (made(context), ["--counter", "heap.bytes"], b"is of time"),
+                                   (made(context, "empty"), [], b"is of time")):
+        done = tally.run(context, [context.tally, "export", "--format", "perfetto", *options, source])
+        context.equal((done.status, done.output, words in done.errors), (2, b"", True), done.text())
+
+
+# --- the Firefox Profiler ---
+
+FIREFOX_COLUMNS = {
+    "stackTable": "frame prefix", "frameTable": "address inlineDepth category subcategory func nativeSymbol innerWindowID line column sourceMapInfo",
+    "funcTable": "name isJS relevantForJS resource source lineNumber columnNumber sourceMapInfo", "resourceTable": "lib name host type",
+    "nativeSymbols": "libIndex address name functionSize", "sources": "id filename startLine startColumn sourceMapURL content",
+    "sourceMapInfo": "originalSource originalLine originalColumn"}
+# what a column points into; null, and -1 for resources, point nowhere
+FIREFOX_POINTERS = (("stackTable", "frame", "frameTable"), ("stackTable", "prefix", "stackTable"), ("frameTable", "func", "funcTable"),
+                    ("funcTable", "resource", "resourceTable"), ("funcTable", "source", "sources"))
+FIREFOX_TEXTS = (("funcTable", "name"), ("resourceTable", "name"), ("sources", "filename"))
+
+
+def firefox(context, source, *options):
+    """The document, checked against the profiler's type definitions of version 63: no package on npm has its code."""
+    with open(export(context, "firefox", source, *options), encoding="utf-8") as file:
+        document = json.load(file)
+    shared, meta = document["shared"], document["meta"]
+    context.equal(sorted(document), ["libs", "meta", "shared", "threads"], "the document")
+    context.equal((meta["preprocessedProfileVersion"], sorted(shared)), (63, sorted([*FIREFOX_COLUMNS, "stringArray"])), "tables")
+    context.equal(len(set(shared["stringArray"])), len(shared["stringArray"]), "each string once")
+    for name, columns in FIREFOX_COLUMNS.items():
+        table = shared[name]
+        context.equal(sorted(table), sorted([*columns.split(), "length"]), name)
+        context.equal({len(table[column]) for column in columns.split()}, {table["length"]}, f"lengths of {name}")
+    for name, column, into in FIREFOX_POINTERS:
+        for index, value in enumerate(shared[name][column]):
+            context.check(value in (None, -1) or 0 <= value < shared[into]["length"], f"{name}.{column}[{index}] is {value}")
+            context.check(column != "prefix" or value is None or value < index, f"prefix of {index} is {value}")
+    for name, column in FIREFOX_TEXTS:
+        context.check(all(0 <= value < len(shared["stringArray"]) for value in shared[name][column]), f"{name}.{column}")
+    context.check(all(0 <= value < len(meta["categories"]) for value in shared["frameTable"]["category"]), "categories")
+    context.check(all(0 <= value < len(document["libs"]) for value in shared["resourceTable"]["lib"]), "libraries")
+    for thread in document["threads"]:
+        samples = thread["samples"]
+        columns = [value for value in samples.values() if isinstance(value, list)]
+        context.equal({len(column) for column in columns}, {samples["length"]}, "lengths of samples")
+        context.equal(samples["time"], sorted(samples["time"]), "samples in order of time")
+        context.check(all(0 <= value < shared["stackTable"]["length"] for value in samples["stack"]), "stacks")
+        context.check(isinstance(thread["pid"], str) and thread["markers"]["length"] == 0, "thread")
+    return document
+
+
+def firefox_stack(shared, stack):
+    """Functions and lines from the outermost inwards."""
+    places = []
+    while stack is not None:
+        frame = shared["stackTable"]["frame"][stack]
+        name = shared["stringArray"][shared["funcTable"]["name"][shared["frameTable"]["func"][frame]]]
+        places.append((name, shared["frameTable"]["line"][frame]))
+        stack = shared["stackTable"]["prefix"][stack]
+    return places[::-1]
+
+
+@case
+def firefox_has_every_sample(context):
+    document = firefox(context, made(context))
+    shared, got, lines = document["shared"], {}, set()
+    for thread in document["threads"]:
+        samples = thread["samples"]
+        context.equal((samples["weight"], samples["weightType"], set(samples["threadCPUDelta"])), (None, "samples", {1000000}), "figures")
+        for when, stack in zip(samples["time"], samples["stack"], strict=True):
+            places = firefox_stack(shared, stack)
+            lines.update(places)
+            got[round(when * 1000), thread["tid"]] = tuple(name for name, _ in places)
+    context.equal(got, truth(), "stacks by time and thread")
+    context.check({("main", 20), ("main", 31), ("swap", 7), ("load", 2)} <= lines, f"lines: {lines}")
+    context.equal(document["meta"]["interval"], 1.0, "the interval")
+    context.equal([(thread["name"], thread["processName"], thread["pid"], thread["tid"], thread["isMainThread"])
+                   for thread in document["threads"]],
+                  [("shop", "shop", "100", 100, True), ("sorter", "shop", "100", 102, False), ("shop", "shop", "101", 101, True)], "threads")
+    source = shared["funcTable"]["source"][[shared["stringArray"][i] for i in shared["funcTable"]["name"]].index("main")]
+    context.equal(shared["stringArray"][shared["sources"]["filename"][source]], "src/shop.c", "the source of main")
+    context.equal([library["codeId"] for library in document["libs"]][0], "0011223344556677", "build-id")
+
+
+def reported(context, source, *options):
+    """{function: total} of tally report."""
+    done = tally.run(context, [context.tally, "report", "--json", "--limit", "0%", "--inlines", *options, source])
+    sums = collections.Counter()
+    for row in json.loads(done.output)["rows"]:
+        sums[row["function"]] += row["total"]["value"]
+    return +sums
+
+
+@case
+def firefox_weighs_stacks_without_a_timeline(context):
+    for source, counter, kind, unit in ((made(context, "plain"), "time.cpu", "tracing-ms", 1e6), (made(context, "plain"), "heap.bytes", "bytes", 1),
+                                        (made(context, "plain"), "cache-misses", "samples", 1), (made(context), "heap.bytes", "bytes", 1)):
+        document, sums = firefox(context, source, "--counter", counter), collections.Counter()
+        for thread in document["threads"]:
+            samples = thread["samples"]
+            context.equal((samples["weightType"], "threadCPUDelta" in samples), (kind, False), counter)
+            for stack, weight in zip(samples["stack"], samples["weight"], strict=True):
+                for name in {name for name, _ in firefox_stack(document["shared"], stack)}:
+                    sums[name] += round(weight * unit)
+        wanted = reported(context, source, "--counter", counter)
+        context.equal({name: value for name, value in sums.items() if name in wanted}, dict(wanted), f"totals of {counter}")
+        context.check(set(sums) - set(wanted) <= {"[stack cut]", "[unknown]", "<signal>"}, f"more: {set(sums) - set(wanted)}")
+
+
+@case
+def firefox_takes_any_name(context):
+    for name in ("hostile", "empty", "odd"):
+        document = firefox(context, made(context, name))
+        context.equal(bool(document["threads"]), name == "hostile", f"threads of {name}")
+    text = firefox(context, made(context, "hostile"))["shared"]["stringArray"]
+    context.check("new\nline 99" in text and "</script><b>&amp;" in text, "names as they are")
+
+
 if __name__ == "__main__":
     run()

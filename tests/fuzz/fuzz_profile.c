@@ -117,6 +117,8 @@ static bool try_exports(const struct profile *profile)
         {.format = EXPORT_FOLDED, .marks = true, .threads = true},
         {.format = EXPORT_SPEEDSCOPE},
         {.format = EXPORT_GPROF},
+        {.format = EXPORT_FIREFOX},
+        {.format = EXPORT_PERFETTO},
         {.format = EXPORT_CSV, .table = EXPORT_FLAT, .inlines = true},
         {.format = EXPORT_CSV, .table = EXPORT_TREE},
         {.format = EXPORT_CSV, .table = EXPORT_EDGES},

@@ -458,11 +458,30 @@ static void add_spelling(struct base_text *line, const struct base_option *optio
         base_text_addf(line, " %s", option->argument);
 }
 
+/* Choices that do not fit into a line go on in the next one, behind their bars and below the first of them. */
+static void add_choices(struct base_text *out, const struct base_text *line, size_t width)
+{
+    const char *text = base_text_string(line), *first = strrchr(text, ' ') ? strrchr(text, ' ') + 1 : text;
+    size_t column = (size_t)(first - text);
+    base_text_add_bytes(out, text, column);
+    for (size_t indent = column, length; *first; first += length) {
+        length = strcspn(first, "|");
+        length += first[length] == '|';
+        if (column + length > width && column > indent) {
+            base_text_add(out, "\n");
+            base_text_add_repeated(out, ' ', indent);
+            column = indent;
+        }
+        base_text_add_bytes(out, first, length);
+        column += length;
+    }
+}
+
 static void add_option(struct base_text *out, const struct base_option *option, size_t width)
 {
     struct base_text line = {0};
     add_spelling(&line, option);
-    base_text_add(out, base_text_string(&line));
+    add_choices(out, &line, width);
     if (line.length + 2 > HELP_COLUMN)
         base_text_add(out, "\n");
     size_t used = line.length + 2 > HELP_COLUMN ? 0 : line.length;

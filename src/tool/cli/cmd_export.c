@@ -30,10 +30,11 @@ static const struct base_option export_options[] = {
     {.name = "format",
      .kind = BASE_OPTION_CHOICE,
      MEMBER(format),
-     .argument = "pprof|callgrind|folded|speedscope|csv|html|massif|gprof",
+     .argument = "pprof|callgrind|folded|speedscope|csv|html|massif|gprof|firefox|perfetto",
      .help = "for go tool pprof, callgrind_annotate and KCachegrind, flame graphs, speedscope, "
              "spreadsheets; html: a page of its own, for a browser; massif: memory, for ms_print; "
-             "gprof: text as gprof prints it"},
+             "gprof: text as gprof prints it; firefox: for profiler.firefox.com; perfetto: a timeline as a "
+             "trace, for ui.perfetto.dev"},
     {.name = "output",
      .letter = 'o',
      .kind = BASE_OPTION_TEXT,
@@ -41,7 +42,7 @@ static const struct base_option export_options[] = {
      .argument = "FILE",
      .help = "where to; - is standard output, the default for text unless that is a terminal; else "
              "tally.pb.gz, callgrind.out.tally, tally.folded, tally.speedscope.json, tally.csv, tally.html, "
-             "massif.out.tally, tally.gprof"},
+             "massif.out.tally, tally.gprof, tally.firefox.json, tally.perfetto.json"},
     {.name = "table",
      .kind = BASE_OPTION_CHOICE,
      MEMBER(table),
@@ -51,7 +52,8 @@ static const struct base_option export_options[] = {
      .kind = BASE_OPTION_TEXT,
      MEMBER(counter),
      .argument = "NAME",
-     .help = "these figures only (default: all; of folded and gprof the first counter of the profile, "
+     .help = "these figures only (default: all; of folded, gprof, firefox and perfetto the first counter of "
+             "the profile, "
              "time.cpu where "
              "there is one)"},
     {.name = "samples",
@@ -117,7 +119,7 @@ static int check(struct export_wish *wish, struct base_error *error)
     if (wish->format < 0)
         return base_fail(error, BASE_EUSAGE,
                          "export: which --format? There are pprof, callgrind, folded, speedscope, csv, "
-                         "html, massif and gprof");
+                         "html, massif, gprof, firefox and perfetto");
     if (wish->table >= 0 && !csv)
         return refuse(error, "--table", "csv");
     if (wish->samples && !folded)
@@ -165,6 +167,8 @@ static const struct {
     [EXPORT_HTML] = {"html", "tally.html"},
     [EXPORT_MASSIF] = {"massif", "massif.out.tally"},
     [EXPORT_GPROF] = {"gprof", "tally.gprof"},
+    [EXPORT_FIREFOX] = {"firefox", "tally.firefox.json"},
+    [EXPORT_PERFETTO] = {"perfetto", "tally.perfetto.json"},
 };
 
 /* NULL: standard output. */
@@ -248,15 +252,54 @@ static int export_page(const struct profile *profile, const struct export_wish *
     return status;
 }
 
-/* Does the profile have what the format is of? */
-static int check_profile(const struct profile *profile, const struct export_wish *wish, uint16_t counter,
+/* Has room for the figures of one counter? */
+static bool is_of_one(int format)
+{
+    return format == EXPORT_FOLDED || format == EXPORT_GPROF || format == EXPORT_FIREFOX ||
+           format == EXPORT_PERFETTO;
+}
+
+static int check_counter(const struct profile *profile, const struct export_wish *wish, uint16_t counter,
                          const char *file, struct base_error *error)
 {
-    if (wish->format == EXPORT_GPROF && strcmp(profile_text(profile, profile->counters[counter].unit), "ns"))
-        return base_fail(error, BASE_EUSAGE, "export: gprof's format is of time, and %s of %s is none",
+    bool of_time = wish->format == EXPORT_GPROF || wish->format == EXPORT_PERFETTO;
+    if (of_time && strcmp(profile_text(profile, profile->counters[counter].unit), "ns"))
+        return base_fail(error, BASE_EUSAGE, "export: the format of %s is of time, and %s of %s is none",
+                         formats[wish->format].name,
                          counter ? profile_text(profile, profile->counters[counter].name) : "what there is",
                          file);
+    if (wish->format == EXPORT_MASSIF && !profile_heap_find(profile, PROFILE_HEAP_PEAK))
+        return base_fail(error, BASE_EUSAGE,
+                         "export: %s has no memory in it; tally record --heap counts that", file);
     return BASE_OK;
+}
+
+/* The timeline, for formats that draw it. */
+static int read_times(const struct profile *profile, const struct export_wish *wish, const char *file,
+                      struct profile_timeline_list *times, struct base_error *error)
+{
+    if (wish->format != EXPORT_FIREFOX && wish->format != EXPORT_PERFETTO)
+        return BASE_OK;
+    int code = profile_timeline_read(file, profile, times, error);
+    if (code >= 0 && wish->format == EXPORT_PERFETTO && !times->count)
+        return base_fail(error, BASE_EUSAGE,
+                         "export: %s has no timeline to draw; tally record --timeline keeps one", file);
+    return code;
+}
+
+static int write_part(const struct profile *profile, const struct export_wish *wish,
+                      struct report_options *part, struct export_options *options, struct base_error *error)
+{
+    struct profile_timeline_list times = {0};
+    if (read_times(profile, wish, options->file, &times, error) < 0) {
+        profile_timeline_list_free(&times);
+        return cli_fail(error);
+    }
+    options->times = &times;
+    int status = wish->format == EXPORT_HTML ? export_page(profile, wish, options, part, error)
+                                             : put(profile, options, choose_output(wish), error);
+    profile_timeline_list_free(&times);
+    return status;
 }
 
 static int export_part(const struct profile *profile, const struct export_wish *wish, const char *file,
@@ -267,24 +310,14 @@ static int export_part(const struct profile *profile, const struct export_wish *
     struct report_selection selection;
     if (calls) /* of which reports have no selection */
         part.counter = NULL;
-    if (wish->format == EXPORT_MASSIF && !profile_heap_find(profile, PROFILE_HEAP_PEAK)) {
-        base_fail(error, BASE_EUSAGE, "export: %s has no memory in it; tally record --heap counts that",
-                  file);
-        return cli_fail(error);
-    }
     if (report_select(profile, &part, &selection, error) < 0)
         return cli_fail(error);
     uint16_t counter = calls ? (uint16_t)profile_counts_calls(profile) : selection.counter;
-    bool one = wish->counter || wish->format == EXPORT_FOLDED || wish->format == EXPORT_GPROF;
-    if (check_profile(profile, wish, counter, file, error) < 0) {
-        report_select_free(&selection);
-        return cli_fail(error);
-    }
     struct export_options options = {
         .format = (enum export_format)wish->format,
         .table = (enum export_table)wish->table,
         .part = {selection.threads, selection.images, selection.cpus},
-        .counter = one ? counter : 0,
+        .counter = wish->counter || is_of_one(wish->format) ? counter : 0,
         .preferred = counter,
         .samples = wish->samples,
         .threads = wish->threads,
@@ -293,8 +326,9 @@ static int export_part(const struct profile *profile, const struct export_wish *
         .creator = "tally " TALLY_VERSION,
         .file = file,
     };
-    int status = wish->format == EXPORT_HTML ? export_page(profile, wish, &options, &part, error)
-                                             : put(profile, &options, choose_output(wish), error);
+    int status = check_counter(profile, wish, counter, file, error) < 0
+                     ? cli_fail(error)
+                     : write_part(profile, wish, &part, &options, error);
     report_select_free(&selection);
     return status;
 }

@@ -57,6 +57,10 @@ static bool write_format(struct export_job *job)
         return export_massif(job);
     case EXPORT_GPROF:
         return export_gprof(job);
+    case EXPORT_FIREFOX:
+        return export_firefox(job);
+    case EXPORT_PERFETTO:
+        return export_perfetto(job);
     case EXPORT_CSV:
         break;
     }

@@ -16,6 +16,7 @@
 
 #include "base_error.h"
 #include "profile.h"
+#include "profile_timeline.h"
 
 enum export_format {
     EXPORT_PPROF,      /* profile.proto, gzip */
@@ -26,6 +27,8 @@ enum export_format {
     EXPORT_HTML,       /* a page of its own, web/ */
     EXPORT_MASSIF,     /* ms_print; needs the counter heap.peak */
     EXPORT_GPROF,      /* text as gprof's; needs `counter`, one in ns */
+    EXPORT_FIREFOX,    /* JSON, processed format of the Firefox Profiler; needs `counter` */
+    EXPORT_PERFETTO,   /* JSON, Trace Event Format; needs `counter`, one in ns, and `times` */
 };
 
 enum export_table { EXPORT_FLAT, EXPORT_TREE, EXPORT_EDGES, EXPORT_COUNTERS };
@@ -55,6 +58,8 @@ struct export_options {
     bool marks;   /* EXPORT_FOLDED: _[k] behind kernel functions, _[i] behind inlined, _[j] generated ones */
     const char *creator; /* "tally 0.1.0" */
     const char *file;    /* name of the profile */
+    /* EXPORT_FIREFOX, EXPORT_PERFETTO: when samples were, as profile_timeline_read gives it; NULL or empty: not known */
+    const struct profile_timeline_list *times;
     /* EXPORT_HTML: what the page has beside the profile itself, as it is */
     const struct export_document *documents;
     size_t document_count;

@@ -33,10 +33,12 @@ void export_column_name(const struct export_job *job, const struct export_column
 
 bool export_callgrind(struct export_job *job);
 bool export_csv(struct export_job *job);
+bool export_firefox(struct export_job *job);
 bool export_folded(struct export_job *job);
 bool export_gprof(struct export_job *job);
 bool export_html(struct export_job *job);
 bool export_massif(struct export_job *job);
+bool export_perfetto(struct export_job *job);
 bool export_pprof(struct export_job *job);
 bool export_speedscope(struct export_job *job);
 

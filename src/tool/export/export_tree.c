@@ -147,6 +147,12 @@ static uint32_t branch_of(struct export_tree *tree, uint32_t node, uint32_t thre
     return branch;
 }
 
+uint32_t export_tree_branch(const struct export_tree *tree, uint32_t node, uint32_t thread)
+{
+    uint32_t branch = base_map_find(&tree->nodes, pair(group_of(tree, thread), node));
+    return branch == BASE_MAP_NONE ? 0 : branch;
+}
+
 /* Children by parent, by counting sort. */
 static bool sort_children(struct export_tree *tree)
 {

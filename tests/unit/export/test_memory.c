@@ -45,11 +45,27 @@ static const struct export_options forms[] = {
     {.format = EXPORT_MASSIF},
     {.format = EXPORT_GPROF, .counter = 1},
     {.format = EXPORT_GPROF, .counter = 1, .inlines = true},
+    {.format = EXPORT_FIREFOX, .counter = 1},
+    {.format = EXPORT_FIREFOX, .counter = 2},
+    {.format = EXPORT_PERFETTO, .counter = 1},
     {.format = EXPORT_HTML}, /* the last one: a build without npm has none */
 };
 static const struct export_document document = {.name = "flat", .bytes = "{}", .length = 2};
 static struct export_slot slots[] = {{0, 1, 1, 1, 2}, {7, 1, 2, 1, 1}};
 static const struct export_timeline timeline = {.step_ns = 125000, .slots = slots, .count = 2};
+
+/* Two samples at the stack of each cell of the first counter, and what they are in. */
+static void fill_times(const struct profile *profile, struct profile_timeline_list *times)
+{
+    for (size_t i = 0; i < profile->cell_count && times->count + 2 <= times->capacity; i++)
+        for (uint64_t when = 0; profile->cells[i].counter == 1 && when < 2; when++)
+            times->items[times->count++] = (struct profile_timeline_item){.time_ns = when * 1000000,
+                                                                          .value = 1000000,
+                                                                          .thread = profile->cells[i].thread,
+                                                                          .node = profile->cells[i].node,
+                                                                          .cpu = profile->cells[i].cpu,
+                                                                          .counter = 1};
+}
 
 static size_t form_count(void)
 {
@@ -68,6 +84,10 @@ static int write_to(const struct profile *profile, size_t form, struct kept *kep
         options.against_file = "before.out";
         options.timeline = &timeline;
     }
+    struct profile_timeline_item items[64];
+    struct profile_timeline_list times = {.items = items, .capacity = sizeof items / sizeof *items};
+    fill_times(profile, &times);
+    options.times = &times;
     kept->length = 0;
     return export_profile(profile, &options, keep, kept, error);
 }
