@@ -105,6 +105,20 @@ def only_some_cpus(context):
 
 
 @tap.case
+def cpu_that_is_not_there(context):
+    """Samples that somebody waits for in vain: said before anything runs."""
+    with open("/sys/devices/system/cpu/online", encoding="ascii") as file:
+        online = file.read().strip()
+    first = sorted(os.sched_getaffinity(0))[0]
+    hole = next(cpu for cpu in range(70000) if not os.path.exists(f"/sys/bus/cpu/devices/cpu{cpu}"))
+    for wanted, missing in ((f"{first},70000", 70000), (f"{first},{hole}-99999999999", hole), ("70000", 70000)):
+        result = tally.run(context, [context.tally, "record", "--cpu", wanted, "-o", context.path("profile"), "--", "touch", context.path("ran")])
+        context.equal(result.status, 125, f"status with --cpu {wanted}")
+        context.equal(result.errors.decode(), f"tally: --cpu {wanted}: CPU {missing} is not online; online are {online}\n", f"message with --cpu {wanted}")
+    context.check(not os.path.exists(context.path("ran")), "the command was run")
+
+
+@tap.case
 def kernel_frames(context):
     """Time in the kernel has the kernel's frames below the user's with --kernel, and is the caller's own without."""
     tap.need_root()

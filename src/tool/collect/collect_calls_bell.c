@@ -105,7 +105,7 @@ static bool share_arena(struct collect_calls_space *space, uint64_t near)
     for (size_t i = 0; i < space->arena_count && !space->bell_code; i++) {
         const struct collect_calls_arena *arena = &space->arenas[i];
         struct collect_calls_code *code = arena->code;
-        if (code->used || code->owners > 1 || distance(code->address, near) > REACH)
+        if (code->used || code->top < code->size || code->owners > 1 || distance(code->address, near) > REACH)
             continue;
         space->bell_code = collect_calls_code_split(code, PAGE);
         space->bell_words = arena->block.address + COLLECT_BLOCK_SIZE;

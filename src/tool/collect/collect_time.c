@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,12 +104,32 @@ static bool list_is_valid(const char *list)
     return *list;
 }
 
-/* "0,2-5" (NULL: all) -> the CPUs in it that are also in `online`. */
+/* The first CPU of a valid list that is not in `online`; -1: all are. */
+static long find_missing(const char *list, const char *online)
+{
+    for (const char *at = list; *at;) {
+        char *end;
+        long first = strtol(at, &end, 10), last = first;
+        if (*end == '-')
+            last = strtol(end + 1, &end, 10);
+        for (long cpu = first; cpu <= last; cpu++)
+            if (cpu > INT_MAX || !list_has(online, (int)cpu))
+                return cpu;
+        at = *end == ',' ? end + 1 : end;
+    }
+    return -1;
+}
+
+/* "0,2-5" (NULL: all that are online) -> the CPUs in it. One that is not there would be missed without a word. */
 static int parse_cpus(const char *list, const char *online, int **cpus, size_t *count,
                       struct base_error *error)
 {
     if (list && !list_is_valid(list))
         return base_fail(error, BASE_EUSAGE, "--cpu: '%s' is no list of CPUs such as 0,2-5", list);
+    long missing = list ? find_missing(list, online) : -1;
+    if (missing >= 0)
+        return base_fail(error, BASE_EUSAGE, "--cpu %s: CPU %ld is not online; online are %.*s", list,
+                         missing, (int)strcspn(online, "\n"), online);
     size_t capacity = 0;
     *count = 0;
     *cpus = NULL;
