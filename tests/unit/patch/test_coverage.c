@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -121,11 +122,74 @@ static void plans_become_bytes(void **state)
     }
 }
 
+/* Somewhere else, as near. */
+static uint64_t elsewhere(void *context, uint64_t slot)
+{
+    (void)context;
+    return TEXT - 0x2100000 + (slot & 0xfff8);
+}
+
+static void begin_slab(struct patch_slab *slab, struct patch_slab_region *region,
+                       const struct patch_plan *plan, patch_slab_resolve *resolve)
+{
+    *region = (struct patch_slab_region){TEXT - 0x8000000, NULL, patch_slab_size(plan), 0};
+    region->bytes = test_calloc(region->size, 1);
+    *slab = (struct patch_slab){.plan = plan,
+                                .bias = TEXT,
+                                .counter = {PATCH_PLAIN, TEXT - 0x1000000, 0, PATCH_BLOCK_WORDS},
+                                .regions = region,
+                                .region_count = 1,
+                                .resolve = resolve};
+    assert_int_equal(patch_slab_make(slab, NULL), BASE_OK);
+}
+
+static size_t sites_by_slot(const struct patch_plan *plan)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; i < plan->header->site_count; i++)
+        count += plan->sites[i].slot != 0 && plan->sites[i].kind < PATCH_CALL_INDIRECT;
+    return count;
+}
+
+/* Binding a slab to where slots lead now gives what it would have been, had they led there when it was made, and leaves
+ * everything alone where they still lead. */
+static void bound_slabs_are_as_made_so(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        struct elf_image *image;
+        struct patch_plan plan;
+        struct patch_slab first, second;
+        struct patch_slab_region one, two;
+        if (access(programs[i], R_OK) != 0)
+            continue;
+        assert_int_equal(elf_image_open(programs[i], &image, NULL), BASE_OK);
+        assert_int_equal(patch_plan_make(image, NULL, &plan, NULL), BASE_OK);
+        begin_slab(&first, &one, &plan, bound);
+        begin_slab(&second, &two, &plan, elsewhere);
+        assert_int_equal(one.used, two.used);
+        assert_int_equal(memcmp(one.bytes, two.bytes, one.size) == 0, sites_by_slot(&plan) == 0);
+        first.resolve = elsewhere;
+        patch_slab_bind(&first);
+        assert_memory_equal(one.bytes, two.bytes, one.size);
+        patch_slab_bind(&first);
+        assert_memory_equal(one.bytes, two.bytes, one.size);
+        assert_memory_equal(first.inlined, second.inlined, plan.header->site_count * sizeof *first.inlined);
+        patch_slab_free(&first);
+        patch_slab_free(&second);
+        test_free(one.bytes);
+        test_free(two.bytes);
+        patch_plan_free(&plan);
+        elf_image_close(image);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(programs_are_covered),
         cmocka_unit_test(plans_become_bytes),
+        cmocka_unit_test(bound_slabs_are_as_made_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,17 +10,20 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 #include "patch_bytes.h"
 #include "patch_elf.h"
 #include "patch_plan.h"
+#include "patch_slab.h"
 
 #define CALLEE 0x1000
 #define NOBODY 0x10c0
 #define TAKEN  0x1140
 #define CALLER 0x1180
+#define BIAS   0x7f0000000000
 
 enum { CALLEE_INDEX, TAKER_INDEX, COLD_INDEX, NOBODY_INDEX, FLAGS_INDEX, TAKEN_INDEX, CALLER_INDEX };
 
@@ -298,6 +301,58 @@ static void islands_of_hooks_are_taken(void **state)
     patch_plan_free(&plan);
 }
 
+/* Where the jump at `bytes`, which lie at `address`, goes. */
+static uint64_t jump_at(const uint8_t *bytes, uint64_t address)
+{
+    int32_t displacement;
+    assert_int_equal(bytes[0], 0xe9);
+    memcpy(&displacement, bytes + 1, sizeof displacement);
+    return address + 5 + (uint64_t)(int64_t)displacement;
+}
+
+static void expect_write(const struct patch_write *write, uint64_t image_address, uint8_t length,
+                         const char *old)
+{
+    assert_int_equal(write->address, BIAS + image_address);
+    assert_int_equal(write->length, length);
+    assert_memory_equal(write->old, old, length);
+}
+
+/* The function is led to its hook by two bytes and an island, the caller past it: its stub has the instruction that moved. */
+static void slabs_have_hooks_over_islands(void **state)
+{
+    (void)state;
+    struct patch_plan plan;
+    uint64_t other;
+    plan_of(&plan, "48 29 fe 83 e9 20 7f fb c3 ; sub rsi, rdi; sub ecx, 32; jg -5",
+            "e8 bb ff ff ff c3 ; call taken");
+    assert_int_equal(plan.header->site_count, 1);
+    struct patch_slab_region region = {BIAS - 0x100000, NULL, patch_slab_size(&plan), 0};
+    region.bytes = test_malloc(region.size);
+    struct patch_slab slab = {.plan = &plan,
+                              .bias = BIAS,
+                              .counter = {PATCH_PLAIN, BIAS - 0x200000, 0, PATCH_BLOCK_WORDS},
+                              .regions = &region,
+                              .region_count = 1};
+    assert_int_equal(patch_slab_make(&slab, NULL), BASE_OK);
+    assert_int_equal(slab.write_count, 3);
+    expect_write(&slab.writes[0], 0x10c8, 5, "\xcc\xcc\xcc\xcc\xcc"); /* the island */
+    assert_int_equal(jump_at(slab.writes[0].fresh, slab.writes[0].address), slab.entries[0]);
+    expect_write(&slab.writes[1], TAKEN, 2, "\x48\x29");
+    assert_memory_equal(slab.writes[1].fresh, "\xeb\x86", 2); /* jmp 0x10c8 */
+    expect_write(&slab.writes[2], CALLER, 5, "\xe8\xbb\xff\xff\xff");
+    const uint8_t *stub = region.bytes + (slab.stubs[0] - region.address);
+    assert_memory_equal(stub, "\x48\xff\x05", 3); /* inc [counter] */
+    assert_memory_equal(stub + 7, "\x48\x29\xfe", 3);
+    assert_int_equal(jump_at(stub + 10, slab.stubs[0] + 10), BIAS + TAKEN + 3);
+    assert_int_equal(slab.inlined[0], 0);
+    assert_int_equal(patch_slab_place(&slab, BIAS + TAKEN + 1, &other), PATCH_SLAB_STEP);
+    assert_int_equal(patch_slab_place(&slab, BIAS + TAKEN + 3, &other), PATCH_SLAB_FREE);
+    patch_slab_free(&slab);
+    test_free(region.bytes);
+    patch_plan_free(&plan);
+}
+
 /* Whoever enters by a site that cannot be rewritten is seen by a hook: nothing of the function is lost. */
 static void unseen_ways_get_a_hook(void **state)
 {
@@ -381,6 +436,7 @@ int main(void)
         cmocka_unit_test(hooks_of_functions_whose_address_is_taken),
         cmocka_unit_test(short_jumps_lead_to_hooks_over_islands),
         cmocka_unit_test(islands_of_hooks_are_taken),
+        cmocka_unit_test(slabs_have_hooks_over_islands),
         cmocka_unit_test(unseen_ways_get_a_hook),
         cmocka_unit_test(functions_left_alone),
         cmocka_unit_test(named_strangers),
