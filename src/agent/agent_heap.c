@@ -150,6 +150,11 @@ uint64_t agent_wrap_free(const struct agent_frame *frame, uint64_t block, uint64
 uint64_t agent_wrap_aligned(const struct agent_frame *frame, uint64_t alignment, uint64_t size, uint64_t c);
 uint64_t agent_wrap_posix_memalign(const struct agent_frame *frame, uint64_t result, uint64_t alignment,
                                    uint64_t size);
+uint64_t agent_wrap_pool_calloc(const struct agent_frame *frame, uint64_t pool, uint64_t count,
+                                uint64_t size);
+uint64_t agent_wrap_pool_realloc(const struct agent_frame *frame, uint64_t pool, uint64_t block,
+                                 uint64_t size);
+uint64_t agent_wrap_pool_free(const struct agent_frame *frame, uint64_t pool, uint64_t block, uint64_t c);
 uint64_t agent_wrap_new(const struct agent_frame *frame, uint64_t size, uint64_t b, uint64_t c);
 
 static uint64_t finish(struct agent_thread *thread, const struct agent_frame *frame, uint64_t block,
@@ -210,17 +215,22 @@ static uint64_t kept_size(const struct agent_frame *frame, uint64_t block)
     return layer != NULL && layer->usable_size != 0 ? usable_size(layer, block) : UINT64_MAX;
 }
 
-static uint64_t reallocate(const struct agent_frame *frame, uint64_t block, uint64_t b, uint64_t c,
+/* As a body takes them. */
+struct arguments {
+    uint64_t a, b, c;
+};
+
+static uint64_t reallocate(const struct agent_frame *frame, struct arguments given, uint64_t block,
                            uint64_t size)
 {
     struct agent_thread *thread = agent_thread_enter(frame);
     if (thread == NULL)
-        return body_of(frame)(block, b, c, 0);
+        return body_of(frame)(given.a, given.b, given.c, 0);
     uint64_t last = thread->last_block, kept = kept_size(frame, block);
     struct release release = {{0, 0}, 0, false, false};
     if (block != 0)
         release = released(thread, block);
-    uint64_t result = body_of(frame)(block, b, c, 0);
+    uint64_t result = body_of(frame)(given.a, given.b, given.c, 0);
     if (result == 0 && size != 0) {
         take_back(thread, block, &release);
         thread->last_block = last;
@@ -232,7 +242,7 @@ static uint64_t reallocate(const struct agent_frame *frame, uint64_t block, uint
 
 uint64_t agent_wrap_realloc(const struct agent_frame *frame, uint64_t block, uint64_t size)
 {
-    return reallocate(frame, block, size, 0, size);
+    return reallocate(frame, (struct arguments){block, size, 0}, block, size);
 }
 
 /* A product that overflows makes the body fail; whatever it is, it is not 0 then. */
@@ -241,18 +251,41 @@ uint64_t agent_wrap_reallocarray(const struct agent_frame *frame, uint64_t block
 {
     uint64_t bytes;
     bool overflows = __builtin_mul_overflow(count, size, &bytes);
-    return reallocate(frame, block, count, size, overflows ? UINT64_MAX : bytes);
+    return reallocate(frame, (struct arguments){block, count, size}, block, overflows ? UINT64_MAX : bytes);
 }
 
-uint64_t agent_wrap_free(const struct agent_frame *frame, uint64_t block, uint64_t b, uint64_t c)
+static uint64_t release_by(const struct agent_frame *frame, struct arguments given, uint64_t block)
 {
     struct agent_thread *thread = agent_thread_enter(frame);
     if (thread != NULL && block != 0)
         released(thread, block);
-    uint64_t result = body_of(frame)(block, b, c, 0);
+    uint64_t result = body_of(frame)(given.a, given.b, given.c, 0);
     if (thread != NULL)
         agent_thread_leave(thread);
     return result;
+}
+
+uint64_t agent_wrap_free(const struct agent_frame *frame, uint64_t block, uint64_t b, uint64_t c)
+{
+    return release_by(frame, (struct arguments){block, b, c}, block);
+}
+
+/* Functions of --alloc-functions that take something before the usual arguments. */
+uint64_t agent_wrap_pool_calloc(const struct agent_frame *frame, uint64_t pool, uint64_t count, uint64_t size)
+{
+    struct agent_thread *thread = agent_thread_enter(frame);
+    return finish(thread, frame, body_of(frame)(pool, count, size, 0), count * size);
+}
+
+uint64_t agent_wrap_pool_realloc(const struct agent_frame *frame, uint64_t pool, uint64_t block,
+                                 uint64_t size)
+{
+    return reallocate(frame, (struct arguments){pool, block, size}, block, size);
+}
+
+uint64_t agent_wrap_pool_free(const struct agent_frame *frame, uint64_t pool, uint64_t block, uint64_t c)
+{
+    return release_by(frame, (struct arguments){pool, block, c}, block);
 }
 
 uint64_t agent_wrap_new(const struct agent_frame *frame, uint64_t size, uint64_t b, uint64_t c)

@@ -142,6 +142,9 @@ agent_entry_\name:
     entry   free
     entry   aligned
     entry   posix_memalign
+    entry   pool_calloc
+    entry   pool_realloc
+    entry   pool_free
     entry   new, enter_or_pass
     entry   throw, enter_or_pass
     entry   mmap, enter_early

@@ -180,6 +180,7 @@ enum wire_agent_family {
     WIRE_AGENT_JE,        /* je_malloc */
     WIRE_AGENT_MI,        /* mi_malloc */
     WIRE_AGENT_TC,        /* tc_malloc, tc_new */
+    WIRE_AGENT_NAMED,     /* of --alloc-functions: it is no layer */
     WIRE_AGENT_FAMILIES
 };
 
@@ -440,6 +441,9 @@ enum wire_agent_parameter_flag {
     X(ALIGNED, "agent_entry_aligned")               /* (alignment, size): aligned_alloc memalign */          \
     X(POSIX_MEMALIGN, "agent_entry_posix_memalign") /* (result, alignment, size) */                          \
     X(VALLOC, "agent_entry_malloc")                 /* (size): valloc pvalloc */                             \
+    X(POOL_CALLOC, "agent_entry_pool_calloc")       /* (pool, count, size); ALIGNED is (pool, size) too */   \
+    X(POOL_REALLOC, "agent_entry_pool_realloc")     /* (pool, block, size) */                                \
+    X(POOL_FREE, "agent_entry_pool_free")           /* (pool, block, ...) */                                 \
     X(NEW, "agent_entry_new")                       /* (size, ...): may throw; needs layer.plain_new */      \
     X(MMAP, "agent_entry_mmap")                     /* (address, size, protection, flags, file, offset) */   \
     X(MUNMAP, "agent_entry_munmap")                 /* (address, size) */                                    \

@@ -72,7 +72,8 @@
     X(51, FUNCTION_ABSENT, "names given to --function that no image of the program has")                     \
     X(52, AGENT_EMPTY_UNSEEN,                                                                                \
       "blocks that were not searched for empty pages: their process was gone before they could be")          \
-    X(53, FUNCTION_NO_HISTOGRAM, "calls of functions that were timed, and are in no histogram")
+    X(53, FUNCTION_NO_HISTOGRAM, "calls of functions that were timed, and are in no histogram")              \
+    X(54, AGENT_NAME_ABSENT, "names in --alloc-functions that no image of the program has")
 
 enum wire_loss {
 #define X(number, name, text) WIRE_LOSS_##name = number,

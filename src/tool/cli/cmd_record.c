@@ -58,6 +58,7 @@ struct record_wish {
     int stacks;    /* enum collect_stacks */
     int overhead;  /* enum profile_heap_overhead */
     int empty;     /* enum profile_heap_empty */
+    struct collect_agent_named named;
     bool system, kernel, follow, debuginfod, verbose, calls, no_time, heap, throws;
     uint64_t heap_sample_bytes, agent_memory;
     uint64_t timeline_bytes; /* 0: no timeline */
@@ -163,6 +164,13 @@ static int read_function(const struct base_option *option, const char *argument,
     return BASE_OK;
 }
 
+static int read_alloc_functions(const struct base_option *option, const char *argument, void *target,
+                                struct base_error *error)
+{
+    (void)option;
+    return collect_agent_named_read(&((struct record_wish *)target)->named, argument, error);
+}
+
 static int read_empty(const struct base_option *option, const char *argument, void *target,
                       struct base_error *error)
 {
@@ -244,6 +252,12 @@ static const struct base_option options[] = {
      .handler = read_empty,
      .help = "count blocks as --heap does, and those of their pages that in the end hold only zeros (zero, "
              "the default), zeros that were written (init), or what nobody ever wrote to (unused)"},
+    {.name = "alloc-functions",
+     .kind = BASE_OPTION_CALL,
+     .argument = "FILE",
+     .handler = read_alloc_functions,
+     .help = "with --heap: functions that allocate or release under other names, NAME[@IMAGE] = ROLE a line, "
+             "such as arena_get = malloc"},
     {.name = "agent-memory",
      .kind = BASE_OPTION_SIZE,
      .argument = "BYTES",
@@ -390,6 +404,8 @@ static int check_wish(const struct record_wish *wish, int words, struct base_err
         return base_fail(error, BASE_EUSAGE, "--function and --calls exclude each other for now");
     if (wish->agent_memory && !wish->heap && !wish->throws && !wish->function_count)
         return base_fail(error, BASE_EUSAGE, "--agent-memory goes with --heap, --throws or --function");
+    if (wish->named.count && !wish->heap)
+        return base_fail(error, BASE_EUSAGE, "--alloc-functions goes with --heap or --empty");
     if (wish->overhead && !wish->heap)
         return base_fail(error, BASE_EUSAGE, "--heap-overhead goes with --heap");
     if (wish->no_time && !wish->calls && !wish->heap && !wish->throws && !wish->function_count)
@@ -461,6 +477,7 @@ static struct collect_options session_options(const struct record_wish *wish,
         .functions = wish->functions,
         .function_count = wish->function_count,
         .empty = (enum profile_heap_empty)wish->empty,
+        .named = &wish->named,
         .agent_memory = (wish->agent_memory + MEGABYTE - 1) / MEGABYTE * MEGABYTE,
         .rate_hz = wish->rate_hz > 0 ? wish->rate_hz : RATE_HZ,
         .user_only = wish->time_kind == 1,
@@ -753,7 +770,7 @@ static void say_lost(const struct profile *profile, const struct collect_status 
                 (unsigned long long)allocations);
 }
 
-static void say_result(const struct recorder *recorder)
+static void say_result(struct recorder *recorder)
 {
     const struct collect_status *status = collect_session_status(recorder->session);
     const struct profile *profile = collect_session_profile(recorder->session);
@@ -775,8 +792,7 @@ static void say_result(const struct recorder *recorder)
     if (why)
         cli_say("no samples: %s", why);
     say_lost(profile, status);
-    if (profile->losses[WIRE_LOSS_FUNCTION_ABSENT])
-        cli_say("%s", profile_meta(profile, "agent_notice"));
+    say_notice(recorder); /* what only the end has shown */
     if (kernel)
         cli_say("%s", kernel);
 }
@@ -849,14 +865,17 @@ int cmd_record(int argc, char **argv)
     int status;
     if (!cli_parse(&record_command, argc, argv, &wish, &rest, &status))
         return status;
-    if (check_wish(&wish, rest.count, &error) < 0)
+    if (check_wish(&wish, rest.count, &error) < 0) {
+        collect_agent_named_free(&wish.named);
         return cli_fail_command(record_command.name, &error);
+    }
     struct base_text line = {0};
     describe_target(&wish, rest.arguments, rest.count, &line);
     struct collect_options wanted = session_options(&wish, &rest, base_text_string(&line));
     struct recorder recorder = {.wish = &wish, .live = base_terminal_redraws(STDERR_FILENO)};
     recorder.signals = wanted.wake_fd = take_signals(&wanted.target_signals);
     status = record_session(&recorder, &wanted);
+    collect_agent_named_free(&wish.named);
     base_text_free(&line);
     return status;
 }

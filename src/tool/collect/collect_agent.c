@@ -74,7 +74,8 @@ struct collect_agent {
     struct collect_heap heap;
     struct collect_agent_counts counts;
     struct collect_agent_timing timing;
-    bool *found; /* of each function that is to be timed */
+    bool *found;       /* of each function that is to be timed */
+    bool *named_found; /* of each function that was named as one that allocates */
     struct collect_empty empty;
     bool throws; /* a function that throws was hooked somewhere */
     struct family **families;
@@ -120,6 +121,7 @@ static int make_plans(struct collect_agent *agent, struct base_error *error)
     const struct collect_agent_functions_wish wish = {.heap = counts(agent, WIRE_AGENT_HEAP),
                                                       .maps = counts(agent, WIRE_AGENT_MAP),
                                                       .throws = counts(agent, WIRE_AGENT_THROWS),
+                                                      .named = agent->options.named,
                                                       .timed = agent->options.functions,
                                                       .timed_count = agent->options.function_count,
                                                       .hosted = agent->options.host != NULL,
@@ -131,7 +133,8 @@ static int make_plans(struct collect_agent *agent, struct base_error *error)
     if (result < 0)
         return result;
     agent->plans = patch_agent_plans_new(agent->functions.items, agent->functions.count);
-    return agent->plans ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
+    agent->named_found = calloc(agent->functions.named + 1, sizeof *agent->named_found);
+    return agent->plans && agent->named_found ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
 }
 
 static int begin_timing(struct collect_agent *agent, struct base_error *error)
@@ -284,6 +287,7 @@ void collect_agent_free(struct collect_agent *agent)
     collect_agent_cookies_free(&agent->cookies);
     collect_agent_timing_end(&agent->timing);
     free(agent->found);
+    free(agent->named_found);
     free(agent->functions.items);
     free(agent->families);
     free(agent->members);
@@ -496,6 +500,8 @@ static void look_at_hooks(struct collect_agent *agent, struct member *member)
         struct base_error why = {0};
         if (is_timed(agent, &hooks[i], &number))
             agent->found[number] = true;
+        if (hooks[i].function < agent->functions.named)
+            agent->named_found[hooks[i].function] = true;
         if (hooks[i].state == PATCH_AGENT_HOOKED)
             note_hooked(agent, member, &hooks[i]);
         if (hooks[i].state != PATCH_AGENT_REFUSED)
@@ -926,6 +932,21 @@ static void leave_unheard(struct collect_agent *agent, const struct base_map *le
     }
 }
 
+/* Nor a function that the user named as one that allocates. */
+static void look_for_named(struct collect_agent *agent)
+{
+    for (size_t i = 0; i < agent->functions.named; i++) {
+        const struct collect_agent_named_function *named = &agent->options.named->items[i];
+        struct base_error why = {0};
+        if (agent->named_found[i])
+            continue;
+        profile_lose(agent->profile, WIRE_LOSS_AGENT_NAME_ABSENT, 1);
+        base_fail(&why, BASE_ENOTFOUND, "%s:%u: no function %s was found in %s", named->file, named->line,
+                  named->wish.name, named->wish.image ? named->wish.image : "any image of the program");
+        note(agent, "not counted", &why);
+    }
+}
+
 /* No process had the function. */
 static void look_for_functions(struct collect_agent *agent)
 {
@@ -968,6 +989,7 @@ int collect_agent_leave(struct collect_agent *agent, struct base_error *error)
     base_map_free(&left);
     look_at_throwers(agent);
     look_for_functions(agent);
+    look_for_named(agent);
     profile_set_metaf(agent->profile, "agent_memory", "%llu", (unsigned long long)agent->memory_most);
     if (agent->memory_left)
         profile_set_metaf(agent->profile, "agent_memory_left", "%llu",

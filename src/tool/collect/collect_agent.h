@@ -21,6 +21,7 @@
 #include <sys/types.h>
 
 #include "base_error.h"
+#include "collect_agent_named.h"
 #include "collect_process.h"
 #include "patch_function.h"
 #include "patch_helper.h"
@@ -34,6 +35,8 @@ struct collect_agent_options {
     uint64_t memory;       /* of a process, bytes; 0: the default */
     uint64_t sample_bytes; /* 0: every block */
     enum profile_heap_overhead overhead;
+    const struct collect_agent_named
+        *named; /* more functions that allocate or release; outlives the collector. NULL: none */
     const struct patch_function_wish *functions; /* to be timed; they outlive the collector */
     size_t function_count;
     enum profile_heap_empty

@@ -217,16 +217,36 @@ static void add_timed(struct collect_agent_functions *functions, const struct pa
         add_whole(functions, image, wish->timed[i].name, wish->timed[i].image, WIRE_AGENT_ENTRY_FUNCTION);
 }
 
+static size_t named_count(const struct collect_agent_functions_wish *wish)
+{
+    return wish->heap && wish->named ? wish->named->count : 0;
+}
+
+/* Before all others: who names a function says what it is. */
+static void add_named(struct collect_agent_functions *functions, const struct patch_agent_image *image,
+                      const struct collect_agent_functions_wish *wish)
+{
+    for (size_t i = 0; i < named_count(wish); i++) {
+        const struct collect_agent_named_function *named = &wish->named->items[i];
+        struct patch_agent_function *function = &functions->items[functions->count++];
+        *function = (struct patch_agent_function){
+            .wish = named->wish, .cookie = WIRE_AGENT_COOKIE(named->entry, WIRE_AGENT_NAMED)};
+        patch_agent_image_symbol(image, entries[named->entry], &function->handler);
+    }
+    functions->named = functions->count;
+}
+
 int collect_agent_functions_make(struct collect_agent_functions *functions,
                                  const struct patch_agent_image *image,
                                  const struct collect_agent_functions_wish *wish, struct base_error *error)
 {
-    *functions =
-        (struct collect_agent_functions){.items = calloc(ALLOCATORS + THROWERS + MAPPERS + OTHERS + ENDERS +
-                                                             SIZES + UNWINDERS + ODD + wish->timed_count,
-                                                         sizeof *functions->items)};
+    *functions = (struct collect_agent_functions){.items = calloc(named_count(wish) + ALLOCATORS + THROWERS +
+                                                                      MAPPERS + OTHERS + ENDERS + SIZES +
+                                                                      UNWINDERS + ODD + wish->timed_count,
+                                                                  sizeof *functions->items)};
     if (!functions->items)
         return base_fail(error, BASE_ENOMEM, "out of memory");
+    add_named(functions, image, wish);
     for (size_t i = 0; i < ALLOCATORS && wish->heap; i++)
         add(functions, image, allocators[i].name, allocators[i].image, allocators[i].entry);
     functions->allocators = functions->count;
@@ -240,8 +260,9 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
     for (size_t i = 0; i < ENDERS && wish->ends; i++)
         add(functions, image, enders[i], NOT_LOADER, WIRE_AGENT_ENTRY_END);
     for (size_t i = 0; i < SIZES && wish->sizes; i++)
-        functions->items[functions->count++] =
-            (struct patch_agent_function){.wish = {sizes[i], NULL}, .only_found = true};
+        if (sizes[i])
+            functions->items[functions->count++] =
+                (struct patch_agent_function){.wish = {sizes[i], NULL}, .only_found = true};
     add_timed(functions, image, wish);
     return BASE_OK;
 }

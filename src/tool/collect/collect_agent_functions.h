@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base_error.h"
+#include "collect_agent_named.h"
 #include "patch_agent.h"
 
 struct collect_agent_functions_wish {
@@ -16,6 +17,8 @@ struct collect_agent_functions_wish {
     bool throws;                             /* functions that throw C++ exceptions */
     const struct patch_function_wish *timed; /* functions that are; outlive the result */
     size_t timed_count;
+    const struct collect_agent_named
+        *named;  /* functions that allocate or release too; outlives the result. NULL: none */
     bool hosted; /* somebody else tells of objects that are loaded */
     bool ends;   /* functions that end the process */
     bool sizes;  /* what blocks really take is asked for: malloc_usable_size and its kin are to be found */
@@ -24,7 +27,8 @@ struct collect_agent_functions_wish {
 struct collect_agent_functions {
     struct patch_agent_function *items; /* malloc'ed; the names are constants */
     size_t count;
-    size_t allocators; /* the first ones, which allocate or release */
+    size_t named;      /* the first ones: those with names of the user's, as they were wished for */
+    size_t allocators; /* those and the next ones, which allocate or release */
     size_t throwers;   /* those after them, which throw */
     size_t timed;      /* from here on: those that are timed, as they were wished for */
 };

@@ -91,7 +91,7 @@ static void fill(const struct view *view, pid_t pid, const struct patch_agent_ho
 {
     const struct patch_agent_hook *allocator = malloc_of(view, hook->path, family_of(view, hook));
     layer->family = family_of(view, hook);
-    if (allocator == NULL)
+    if (allocator == NULL || layer->family == WIRE_AGENT_NAMED) /* whose blocks are no allocator's we know */
         return;
     if (has_new(view, hook->path))
         layer->plain_new = body_of(pid, allocator);

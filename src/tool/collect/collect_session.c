@@ -232,6 +232,7 @@ static int set_up_agent(struct collect_session *session, struct base_error *erro
         .sample_bytes = options->heap_sample_bytes,
         .overhead = options->heap_overhead,
         .empty = options->empty,
+        .named = options->named,
         .follow = options->follow,
         .untold = options->no_time};
     if (session->calls) {
@@ -886,8 +887,10 @@ int collect_session_finish(struct collect_session *session, const char *exit_sta
     collect_time_disable(&session->time);
     if (session->calls)
         collect_calls_leave(session->calls, NULL);
-    if (session->agent)
+    if (session->agent) {
         collect_agent_leave(session->agent, NULL);
+        pass_notice(session, collect_agent_notice(session->agent), &session->agent_noticed);
+    }
     collect_rings_refresh(&session->rings);
     work_until(session, UINT64_MAX - 1);
     if (session->calls)

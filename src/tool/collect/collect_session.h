@@ -39,6 +39,7 @@ struct collect_options {
     bool throws;                    /* count exceptions; likewise */
     uint64_t heap_sample_bytes;     /* 0: every block */
     enum profile_heap_overhead heap_overhead;
+    const struct collect_agent_named *named;     /* more functions that allocate; NULL: none */
     const struct patch_function_wish *functions; /* to be counted and timed; of the same two */
     size_t function_count;
     enum profile_heap_empty empty;

@@ -76,6 +76,7 @@ static const struct {
     {WIRE_LOSS_FUNCTION_NO_HISTOGRAM, "call in no histogram", "calls in no histogram"},
     {WIRE_LOSS_AGENT_EMPTY_UNSEEN, "block not searched for empty pages",
      "blocks not searched for empty pages"},
+    {WIRE_LOSS_AGENT_NAME_ABSENT, "named function not found", "named functions not found"},
 };
 
 /* What this version knows of a number; a later one may have written others. */

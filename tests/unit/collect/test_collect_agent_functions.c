@@ -88,6 +88,32 @@ static void test_timed_functions(void **state)
     free(functions.items);
 }
 
+/* The user's come first, and are of a family of their own; without --heap they are not hooked. */
+static void test_named(void **state)
+{
+    (void)state;
+    struct collect_agent_named_function items[2] = {{{"malloc", "libx*"}, WIRE_AGENT_ENTRY_FREE, 1, "names"},
+                                                    {{"put", NULL}, WIRE_AGENT_ENTRY_POOL_FREE, 2, "names"}};
+    const struct collect_agent_named named = {items, 2, 2};
+    for (unsigned heap = 0; heap < 2; heap++) {
+        const struct collect_agent_functions_wish wish = {
+            .heap = heap, .named = &named, .hosted = true, .sizes = true};
+        struct collect_agent_functions functions;
+        assert_int_equal(collect_agent_functions_make(&functions, image, &wish, NULL), BASE_OK);
+        assert_int_equal(functions.named, heap ? 2 : 0);
+        for (size_t i = 0; i < functions.named; i++) {
+            assert_string_equal(functions.items[i].wish.name, items[i].wish.name);
+            assert_int_equal(functions.items[i].cookie, WIRE_AGENT_COOKIE(items[i].entry, WIRE_AGENT_NAMED));
+            assert_int_not_equal(functions.items[i].handler, 0);
+        }
+        assert_int_equal(functions.allocators > 2, heap);
+        for (size_t i = 0; i < functions.count; i++)
+            assert_non_null(functions.items[i].wish.name);
+        free(functions.items);
+    }
+    assert_null(collect_agent_functions_usable_size(WIRE_AGENT_NAMED));
+}
+
 static void test_the_loaders_own_malloc_is_left_alone(void **state)
 {
     (void)state;
@@ -141,6 +167,7 @@ int main(void)
         cmocka_unit_test(test_the_loaders_own_malloc_is_left_alone),
         cmocka_unit_test(test_objects_are_told_of_by_the_loader_or_the_host),
         cmocka_unit_test(test_operators_only_of_allocators),
+        cmocka_unit_test(test_named),
         cmocka_unit_test(test_what_was_asked_for),
         cmocka_unit_test(test_timed_functions),
     };
