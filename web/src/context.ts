@@ -1,6 +1,6 @@
 // What every view is given.
 import type { Annotated } from "./main";
-import type { DiffDocument, LossesDocument } from "./data";
+import type { DiffDocument, LatencyDocument, LossesDocument } from "./data";
 import type { Old } from "./flame";
 import { type FunctionSums, type Model, type Part, type Sums } from "./model";
 import { link, type Place } from "./state";
@@ -19,6 +19,7 @@ export interface Context {
   oldFile: string;
   diff: DiffDocument | null; // likewise, and functions are those of ELF
   annotated: Annotated[];
+  latency: LatencyDocument | null;
 }
 
 export function linkFunction(context: Context, fn: number, view = "function"): string {

@@ -116,6 +116,27 @@ export interface FlatDocument {
   rows: FlatRow[];
 }
 
+/** From, to below (null: no end), calls; nanoseconds. */
+export type LatencyBucket = [number, number | null, number];
+
+export interface LatencyRow {
+  function: string;
+  image: string | null;
+  calls: number;
+  min_ns: number;
+  p50_ns: number;
+  p90_ns: number;
+  p99_ns: number;
+  p999_ns: number;
+  max_ns: number;
+  sum_ns: number;
+  buckets: LatencyBucket[]; // those with calls
+}
+
+export interface LatencyDocument {
+  rows: LatencyRow[];
+}
+
 export interface DiffRow {
   function: string;
   image: string | null;

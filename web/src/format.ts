@@ -13,9 +13,8 @@ function digits(value: number): string {
 }
 
 function scaled(value: number, steps: [number, string][]): string {
-  for (const [size, unit] of steps) if (Math.abs(value) >= size) return digits(value / size) + " " + unit;
-  const [size, unit] = steps[steps.length - 1];
-  return (value === 0 ? "0" : digits(value / size)) + " " + unit;
+  const [size, unit] = steps.find((it) => Math.abs(value) >= it[0]) ?? steps[steps.length - 1];
+  return (size === 1 && Number.isInteger(value) ? String(value) : digits(value / size)) + " " + unit;
 }
 
 export function amount(value: number, unit: string): string {

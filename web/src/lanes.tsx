@@ -4,6 +4,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import type { Context } from "./context";
 import { moment, percent, whole } from "./format";
 import { useHues } from "./graph";
+import { useWidth } from "./parts";
 import type { Lane, Period, Timeline } from "./timeline";
 
 const LEAST = 34, HIGHEST = 60, GAP = 7, AXIS = 24, FONT = '12px system-ui, "Segoe UI", "Liberation Sans", Arial, sans-serif';
@@ -198,17 +199,6 @@ function useColours(context: Context): { colour: Uint8Array; hues: string[] } {
     return { colour: Uint8Array.from(model.fn, (fn) => rank.get(model.imageNames[fn]) ?? COLOURS - 1),
              hues: [...list.map((it) => it[1]), ...Array(COLOURS - list.length).fill("0.02 250")] };
   }, [hues, model]);
-}
-
-function useWidth(box: { current: HTMLElement | null }): number {
-  const [width, set] = useState(0);
-  useLayoutEffect(() => {
-    const measure = () => set(Math.floor(box.current?.clientWidth ?? 0)), observer = new ResizeObserver(measure);
-    measure();
-    if (box.current) observer.observe(box.current);
-    return () => observer.disconnect();
-  }, []);
-  return width;
 }
 
 export function Lanes(props: LanesProps) {

@@ -2,7 +2,8 @@ import { render } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import "./style.css";
 import type { Context } from "./context";
-import { type AnnotatedList, type DiffDocument, type FlatDocument, type LossesDocument, part, type ProfileData } from "./data";
+import { type AnnotatedList, type DiffDocument, type FlatDocument, type LatencyDocument, type LossesDocument, part,
+         type ProfileData } from "./data";
 import { matchFunctions, type Old } from "./flame";
 import { moment } from "./format";
 import { isWhole, Model, type Part, WHOLE } from "./model";
@@ -13,6 +14,7 @@ import { FlameView } from "./views/flame";
 import { FunctionView } from "./views/function";
 import { FunctionsView } from "./views/functions";
 import { HeapView } from "./views/heap";
+import { LatencyView } from "./views/latency";
 import { Overview } from "./views/overview";
 import { SourceView } from "./views/source";
 import { ThreadsView } from "./views/threads";
@@ -30,6 +32,7 @@ interface Loaded {
   losses: LossesDocument | null;
   diff: DiffDocument | null;
   annotated: Annotated[];
+  latency: LatencyDocument | null;
 }
 
 interface View {
@@ -38,6 +41,7 @@ interface View {
   show: (props: { context: Context }) => preact.JSX.Element | null;
   samples?: boolean; // it needs some counter's
   timed?: boolean; // it can show a period
+  all?: boolean; // it cannot show only some threads
 }
 
 const VIEWS: View[] = [
@@ -45,11 +49,12 @@ const VIEWS: View[] = [
   { name: "flame", title: "Flame graph", show: FlameView, samples: true, timed: true },
   { name: "functions", title: "Functions", show: FunctionsView, samples: true, timed: true },
   { name: "function", title: "Callers", show: FunctionView, timed: true },
-  { name: "source", title: "Source", show: SourceView },
+  { name: "source", title: "Source", show: SourceView, all: true },
   { name: "threads", title: "Threads", show: ThreadsView, samples: true, timed: true },
   { name: "timeline", title: "Timeline", show: TimelineView, timed: true },
   { name: "candidates", title: "Candidates", show: CandidatesView, samples: true, timed: true },
   { name: "heap", title: "Memory", show: HeapView },
+  { name: "latency", title: "Latency", show: LatencyView, all: true },
 ];
 
 /** The keys of the views, in their order. */
@@ -58,10 +63,11 @@ const KEYS = "1234567890";
 async function load(): Promise<Loaded> {
   const data = await part<ProfileData>("profile");
   if (!data) throw new Error("There is no profile in this file. tally export --format html writes one that has it.");
-  const [flat, old, losses, diff, list] = await Promise.all([
+  const [flat, old, losses, diff, list, latency] = await Promise.all([
     part<FlatDocument>("flat"), part<ProfileData>("against"), part<LossesDocument>("losses"), part<DiffDocument>("diff"),
-    part<AnnotatedList>("annotated")]);
-  return { model: new Model(data, flat), oldModel: old && new Model(old, null), losses, diff, annotated: list?.functions ?? [] };
+    part<AnnotatedList>("annotated"), part<LatencyDocument>("latency")]);
+  return { model: new Model(data, flat), oldModel: old && new Model(old, null), losses, diff, annotated: list?.functions ?? [],
+           latency };
 }
 
 function useContext(loaded: Loaded): Context {
@@ -82,7 +88,7 @@ function useContext(loaded: Loaded): Context {
   }, [oldModel, match, counter, part]);
   const diff = loaded.diff?.counter === model.counter(counter)?.name && isWhole(part) && !inlines ? loaded.diff : null;
   return { model, place, counter, part, inlines, sums, functions, old, losses: loaded.losses, diff,
-           oldFile: oldModel?.data.file ?? "", annotated: loaded.annotated, unit: model.counter(counter)?.unit ?? "" };
+           oldFile: oldModel?.data.file ?? "", annotated: loaded.annotated, latency: loaded.latency, unit: model.counter(counter)?.unit ?? "" };
 }
 
 function keys(event: KeyboardEvent): void {
@@ -110,6 +116,14 @@ function Filters(props: { context: Context }) {
       {period && only(`${time(period.from)} – ${time(period.to)}`, "time")}
     </>
   );
+}
+
+/** What is chosen and does not hold here. */
+function Unfiltered(props: { context: Context; view: View }) {
+  const { context, view } = props, { threads, period } = context.part;
+  if (period && !(view.timed && context.model.isTimed(context.counter)))
+    return <p class="note">Of the whole recording{view.all && threads ? " and all threads" : ""}: {view.timed ? "this counter has" : "these figures have"} no times.</p>;
+  return threads && view.all ? <p class="note">Of all threads: these figures have none.</p> : null;
 }
 
 function App(props: { loaded: Loaded }) {
@@ -145,8 +159,7 @@ function App(props: { loaded: Loaded }) {
         </div>
       </header>
       <main id="main" tabIndex={-1}>
-        {context.part.period && !(view.timed && model.isTimed(context.counter)) && <p class="note">Of the whole recording: {view.timed ? "this counter has" : "these figures have"} no
-          times.</p>}
+        <Unfiltered context={context} view={view} />
         {model.counters.length === 0 && view.samples ? <Missing title={view.title}><p>This recording has no samples. Record some with <code>tally record</code>
           without <code>--no-time</code>; exact calls are under “Callers”.</p></Missing> : <Show context={context} key={place.view} />}
       </main>

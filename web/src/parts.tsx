@@ -1,5 +1,6 @@
 // Small pieces that several views are made of.
 import type { ComponentChildren } from "preact";
+import { useLayoutEffect, useState } from "preact/hooks";
 import type { Context } from "./context";
 import { linkFunction } from "./context";
 import { amount, margin, percent, whole } from "./format";
@@ -101,4 +102,16 @@ export function Top(props: { context: Context; title: string; total: boolean }) 
       </ol>
     </section>
   );
+}
+
+/** Pixels inside an element, whatever becomes of it; 0 at first. */
+export function useWidth(box: { current: HTMLElement | null }): number {
+  const [width, set] = useState(0);
+  useLayoutEffect(() => {
+    const measure = () => set(Math.floor(box.current?.clientWidth ?? 0)), observer = new ResizeObserver(measure);
+    measure();
+    if (box.current) observer.observe(box.current);
+    return () => observer.disconnect();
+  }, []);
+  return width;
 }

@@ -129,6 +129,7 @@ export function FunctionView(props: { context: Context }) {
   const self = model.interval(counter, sums, functions.self[fn]), total = model.interval(counter, sums, functions.total[fn]);
   const row = rowOf(context, fn), exact = calls(context, fn);
   const annotated = context.annotated.find((it) => it.name === model.names[fn] && it.image === model.imageNames[fn]);
+  const timed = context.latency?.rows.some((it) => it.function === model.names[fn] && (it.image ?? "") === model.imageNames[fn]);
   const most = Math.max(...[...callers, ...callees].map((it) => model.interval(counter, sums, it.value).high), 0.001);
   return (
     <div class="view">
@@ -145,6 +146,7 @@ export function FunctionView(props: { context: Context }) {
       <p>
         {annotated && <><a class="button" href={link(place, "source", { part: annotated.part })}>Source and instructions</a>{" "}</>}
         <a class="button" href={linkFunction(context, fn, "flame") + "&mode=function"}>Flame graph of it</a>
+        {timed && <>{" "}<a class="button" href={linkFunction(context, fn, "latency")}>How long calls took</a></>}
       </p>
       <h2>Call graph</h2>
       <Drawing context={context} fn={fn} callers={callers} callees={callees} />

@@ -1,0 +1,92 @@
+#!/usr/bin/python3
+"""What the page shows of figures that only the agent counts: how long calls took, and what was left open.
+
+test_agent.py TALLY FOLDER PROGRAMS MAKE_EXPORT [CASE...]"""
+import os
+import re
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from page import SHOTS, browse, export, need_x86_64, report, step  # noqa: E402
+import tally  # noqa: E402
+from tap import Skip, case, need, run  # noqa: E402
+
+LOOKS = (("light", 1280), ("dark", 1280), ("light", 320))
+PERCENTILES = {"min": "min_ns", "p50": "p50_ns", "p90": "p90_ns", "p99": "p99_ns", "p99.9": "p999_ns", "max": "max_ns", "sum": "sum_ns"}
+
+
+def duration(ns):
+    """As amount() of web/src/format.ts writes it."""
+    size, unit = next((it for it in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")) if ns >= it[0]), (1, "ns"))
+    if size == 1:
+        return f"{ns} ns"
+    value = ns / size
+    return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f} {unit}"
+
+
+def close(context, got, ns, what):
+    """Both are rounded: the last of three digits may differ by one."""
+    wanted = duration(ns)
+    one, two = (float(re.match(r"[\d.]+", text or "")[0]) if re.match(r"[\d.]+", text or "") else None for text in (got, wanted))
+    decimals = len(wanted.split(" ")[0].partition(".")[2])
+    context.check(one is not None and got.split(" ")[1] == wanted.split(" ")[1] and abs(one - two) < 1.01 * 10 ** -decimals, f"{what}: {got!r}, {wanted!r}")
+
+
+def looks(context, page, view, name):
+    """Light, dark and narrow: nothing for axe, no sideways scrolling; a picture of each."""
+    steps = []
+    for scheme, width in LOOKS:
+        steps += [step("open", scheme=scheme, width=width), step("go", file=page, hash=view),
+                  step("shot", path=os.path.join(SHOTS, f"{name}-{scheme}-{width}.png")), step("overflow"), step("axe")]
+    found = browse(context, *steps)
+    for i, look in enumerate(LOOKS):
+        context.equal((found[5 * i + 3], found[5 * i + 4]), (0, []), f"{name} {look}: wider than the window, axe")
+
+
+def timed(context):
+    need("sort")
+    need_x86_64()
+    return tally.recorded(context, ["sort", "/etc/services"], ["--function", "malloc@libc*", "--function", "free@libc*", "--timeline"]).path
+
+
+@case
+def latency_is_what_report_says(context):
+    profile = timed(context)
+    page, wanted = export(context, profile), report(context, "report", "--latency", "--limit", "0%", profile)["rows"]
+    if not wanted:
+        raise Skip("no calls were timed here")
+    first = max(wanted, key=lambda row: row["sum_ns"])
+    other = next((row for row in wanted if row is not first), first)
+    found = browse(context, step("open"), step("go", file=page, hash="latency"), step("rows", of=".table"), step("text", of="h1"), step("texts", of=".figure dd"),
+                   step("texts", of=".histogram rect title"), step("texts", of=".histogram .mark text"),
+                   step("click", of=f"td a:text-is('{other['function']}')"), step("hash"), step("text", of="h1"), step("texts", of=".histogram rect title"),
+                   step("click", of="text=how much time"), step("click", of="text=logarithmic height"), step("hash"),
+                   step("go", file=page, hash="latency?fn=absent&threads=1"), step("texts", of="main .warning, main .note"),
+                   step("go", file=page, hash=f"function?fn={other['function']}"), step("click", of="text=How long calls took"), step("hash"))
+    rows = {(row["function"], row["file"]): row for row in found[2] or []}
+    context.equal(len(rows), len(wanted), "functions")
+    for row in wanted:
+        got = rows.get((row["function"], row["image"] or ""), {})
+        context.equal(got.get("calls"), f"{row['calls']:,}", f"calls of {row['function']}")
+        for title, key in PERCENTILES.items():
+            close(context, got.get(title), row[key], f"{title} of {row['function']}")
+    context.check(found[3] and first["function"] in found[3], f"the one with most time comes first: {found[3]!r}")
+    context.check(found[4] and found[4][0].startswith(f"{first['calls']:,}"), f"its calls: {found[4]}")
+    for at, row in ((5, first), (10, other)):
+        sums = [int(re.search(r": ([\d,]+) call", text)[1].replace(",", "")) for text in found[at] or []]
+        context.equal(sum(sums), row["calls"], f"calls of the bars of {row['function']}")
+    for text, key in zip(found[6] or [], ("p50_ns", "p90_ns", "p99_ns", "p999_ns"), strict=True):
+        close(context, text.split(" ", 1)[1], first[key], text)
+    context.check(f"fn={other['function']}" in (found[8] or "") and other["function"] in (found[9] or ""), f"another is chosen: {found[8:10]}")
+    context.check("of=time" in (found[13] or "") and "y=log" in found[13], f"the choice is in the address: {found[13]}")
+    context.check(any("not timed" in text for text in found[15] or []) and any("all threads" in text for text in found[15]), f"{found[15]}")
+    context.check((found[18] or "").startswith("#/latency"), f"from a function to its histogram: {found[18]}")
+
+
+@case
+def latency_looks_well(context):
+    looks(context, export(context, timed(context)), "latency", "latency")
+
+
+run()
