@@ -282,5 +282,50 @@ def firefox_takes_any_name(context):
     context.check("new\nline 99" in text and "</script><b>&amp;" in text, "names as they are")
 
 
+# --- a part of the time ---
+
+
+@case
+def report_and_export_of_a_period(context):
+    source = made(context)
+    for options, first, end in ((["--from", "5ms", "--to", "15ms"], 5000, 15000), (["--from", "12.25ms"], 12250, 10 ** 9),
+                                (["--to", "10ms"], 0, 10000), (["--from", "0.02", "--to", "40ms", "--thread", "shop"], 20000, 40000)):
+        totals, stacks, spans = collections.Counter(), collections.Counter(), 0
+        for (us, tid), stack in truth().items():
+            if first <= us < end and ("--thread" not in options or tid != 102):
+                stacks[";".join(("shop", *stack))] += 1000000
+                totals.update({name: 1000000 for name in set(stack)})
+                spans += 1
+        context.equal(dict(reported(context, source, *options)), dict(totals), f"report {options}")
+        done = tally.run(context, [context.tally, "export", "--format", "folded", *options, source])
+        got = dict(line.rsplit(" ", 1) for line in done.output.decode().splitlines())
+        context.equal({stack: int(value) for stack, value in got.items()}, dict(stacks), f"folded {options}")
+        document = firefox(context, source, *options)
+        context.equal(sum(thread["samples"]["length"] for thread in document["threads"]), spans, f"firefox {options}")
+        shown = tally.run(context, [context.tally, "report", *options, source]).output.decode()
+        context.check("note: only samples from " in shown and "of 53; calls are of the whole recording" in shown, shown)
+    text = tally.run(context, [context.tally, "export", "--format", "callgrind", "--from", "1ms", source]).output.decode()
+    context.equal(readers.calls_of_callgrind(text)["main", "serve(Request const&)"], 22, "samples, not the calls of the whole recording")
+    row = [row for row in json.loads(tally.run(context, [context.tally, "report", "--json", "--from", "1ms", source]).output)["rows"]
+           if row["function"] == "serve(Request const&)"][0]
+    context.equal((row["calls"], row.get("ns_per_call")), (12, None), "calls without their time")
+
+
+@case
+def a_period_that_makes_no_sense(context):
+    source = made(context)
+    for command, options, words in (("report", ["--from", "50"], "no sample is from 50 s to the end; the last one is at 0.039 s"),
+                                    ("report", ["--from", "2", "--to", "1"], "--to is not after --from"),
+                                    ("report", ["--from", "1", "--edges"], "--edges is not"), ("report", ["--to", "1", "--losses"], "--losses is not"),
+                                    ("report", ["--to", "1", "--counter", "heap.bytes"], "heap.bytes has no times"),
+                                    ("export", ["--to", "1", "--format", "html"], "html has no --from"),
+                                    ("export", ["--to", "1", "--format", "csv", "--table", "edges"], "--table edges has none"),
+                                    ("export", ["--to", "1", "--format", "massif"], "massif has none")):
+        done = tally.run(context, [context.tally, command, *options, source])
+        context.equal((done.status, done.output, words in done.errors.decode()), (2, b"", True), f"{command} {options}: {done.text()}")
+    done = tally.run(context, [context.tally, "report", "--from", "1", made(context, "plain")])
+    context.equal((done.status, b"tally record --timeline" in done.errors), (2, True), done.text())
+
+
 if __name__ == "__main__":
     run()

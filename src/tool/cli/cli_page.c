@@ -232,7 +232,8 @@ int cli_page_build(struct cli_page *page, const struct profile *profile, const s
     export->document_count = page->count;
     export->against = page->against;
     export->against_file = wish->against;
-    export->against_part = (struct export_part){page->part.threads, page->part.images, page->part.cpus};
+    export->against_part = (struct export_part){
+        .threads = page->part.threads, .images = page->part.images, .cpus = page->part.cpus};
     export->against_counter = options->counter ? page->part.counter : 0;
     export->timeline = &page->timeline;
     return BASE_OK;

@@ -5,7 +5,9 @@
 
 #include "cli_progress.h"
 #include "collect_resolve.h"
+#include "profile_period.h"
 #include "profile_store.h"
+#include "report_text.h"
 
 struct loading {
     struct cli_progress progress;
@@ -85,4 +87,71 @@ int cli_profile_limit(const char *argument, double *percent, uint64_t *rows, str
     if (result == BASE_OK && *percent > 100)
         return base_fail(error, BASE_EUSAGE, "%s is more than everything", argument);
     return result;
+}
+
+/* --- a part of the time --- */
+
+/* "1.5 s to 2 s" */
+static void describe_period(struct base_text *text, const struct report_part *part)
+{
+    base_text_addf(text, "%.9g s to ", (double)part->from_ns / 1e9);
+    if (part->to_ns)
+        base_text_addf(text, "%.9g s", (double)part->to_ns / 1e9);
+    else
+        base_text_add(text, "the end");
+}
+
+static int check_times(const struct profile *profile, const char *file,
+                       const struct profile_timeline_list *list, const char *counter,
+                       struct base_error *error)
+{
+    uint32_t wanted = counter ? profile_counter_named(profile, counter) : 0;
+    bool timed = !wanted; /* an unknown one is not refused here */
+    if (!list->count)
+        return base_fail(error, BASE_EUSAGE,
+                         "%s does not say when its samples were; tally record --timeline keeps that", file);
+    for (size_t i = 0; i < list->count && !timed; i++)
+        timed = list->items[i].counter == wanted;
+    return timed ? BASE_OK
+                 : base_fail(error, BASE_EUSAGE, "--from and --to are of samples, and %s has no times in %s",
+                             counter, file);
+}
+
+static int keep_period(struct profile *profile, struct profile_timeline_list *list,
+                       const struct report_part *part, struct base_error *error)
+{
+    const struct profile_period period = {part->from_ns, part->to_ns ? part->to_ns : UINT64_MAX};
+    uint64_t all = list->count;
+    double last = (double)list->items[list->count - 1].time_ns / 1e9;
+    struct base_text text = {0};
+    profile_period_cut(list, &period);
+    describe_period(&text, part);
+    int code = list->count ? profile_period_keep(profile, list, error)
+                           : base_fail(error, BASE_EUSAGE, "no sample is from %s; the last one is at %.3g s",
+                                       base_text_string(&text), last);
+    base_text_add(&text, ": ");
+    report_text_count(&text, list->count);
+    base_text_add(&text, " of ");
+    report_text_count(&text, all);
+    profile_set_metaf(profile, "period_notice", "only samples from %s%s", base_text_string(&text),
+                      profile_counts_calls(profile) ? "; calls are of the whole recording" : "");
+    base_text_free(&text);
+    return code;
+}
+
+int cli_profile_period(struct profile *profile, const char *file, const struct report_part *part,
+                       const char *counter, struct base_error *error)
+{
+    struct profile_timeline_list list = {0};
+    if (!part->from_ns && !part->to_ns)
+        return BASE_OK;
+    if (part->to_ns && part->to_ns <= part->from_ns)
+        return base_fail(error, BASE_EUSAGE, "--to is not after --from");
+    int code = profile_timeline_read(file, profile, &list, error);
+    if (code >= 0)
+        code = check_times(profile, file, &list, counter, error);
+    if (code >= 0)
+        code = keep_period(profile, &list, part, error);
+    profile_timeline_list_free(&list);
+    return code;
 }

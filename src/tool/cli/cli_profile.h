@@ -63,6 +63,25 @@ int cli_profile_read_map(const struct base_option *option, const char *argument,
         .help = "samples taken on these CPUs: 0,2-5" more                                                    \
     }
 
+#define CLI_PROFILE_PERIOD(member)                                                                           \
+    {.name = "from",                                                                                         \
+     .kind = BASE_OPTION_DURATION,                                                                           \
+     member(part.from_ns),                                                                                   \
+     .argument = "TIME",                                                                                     \
+     .maximum = 1e8,                                                                                         \
+     .help = "samples from that time after the start on: 1.5 (seconds), 200ms, 2m (recorded with "           \
+             "--timeline)"},                                                                                 \
+    {                                                                                                        \
+        .name = "to", .kind = BASE_OPTION_DURATION, member(part.to_ns), .argument = "TIME", .minimum = 1e-9, \
+        .maximum = 1e8, .help = "samples before that time (recorded with --timeline)"                        \
+    }
+
+/* Leaves of a profile that was loaded from `file` only the samples from part->from_ns to part->to_ns, if these are set, and notes it
+ * for the header. `counter` is what was asked for, or NULL: one without times is refused, and so are a profile without a timeline and
+ * a time without samples. */
+int cli_profile_period(struct profile *profile, const char *file, const struct report_part *part,
+                       const char *counter, struct base_error *error);
+
 /* Of every command that names functions: `member` names member debuginfod of what the command reads into. */
 #define CLI_PROFILE_DEBUGINFOD(member)                                                                       \
     {                                                                                                        \

@@ -128,7 +128,9 @@ static int print(const struct profile *profile, const struct annotate_wish *wish
         .view = REPORT_ANNOTATE,
         .counter = wish->counter,
         .limit_percent = wish->limit_percent,
-        .part = {wish->part.thread, wish->part.process, NULL, wish->part.cpus}, /* NAME is of the function */
+        .part = {.thread = wish->part.thread,
+                 .process = wish->part.process,
+                 .cpus = wish->part.cpus}, /* NAME is of the function */
         .json = wish->json,
         .color = base_terminal_color(STDOUT_FILENO, (enum base_terminal_color)wish->color),
         .ascii = !base_terminal_utf8(),

@@ -13,6 +13,7 @@
 #include "cli_profile.h"
 #include "export.h"
 #include "profile_heap.h"
+#include "profile_period.h"
 #include "report_select.h"
 
 struct export_wish {
@@ -78,6 +79,7 @@ static const struct base_option export_options[] = {
     CLI_PROFILE_THREADS(MEMBER),
     CLI_PROFILE_IMAGE(MEMBER, "calls"),
     CLI_PROFILE_CPUS(MEMBER, "; then without calls, which are counted by thread"),
+    CLI_PROFILE_PERIOD(MEMBER),
     {.kind = BASE_OPTION_HEADING, .help = "How names are found"},
     CLI_PROFILE_DEBUGINFOD(MEMBER),
     {0},
@@ -144,6 +146,13 @@ static int check(struct export_wish *wish, struct base_error *error)
     if (csv && wish->table == EXPORT_EDGES && (wish->part.cpus || wish->counter))
         return base_fail(error, BASE_EUSAGE, "export: --table edges has no %s",
                          wish->part.cpus ? "--cpu: calls are counted by thread" : "--counter: it is calls");
+    bool period = wish->part.from_ns || wish->part.to_ns;
+    if (period && (wish->format == EXPORT_MASSIF || (csv && wish->table == EXPORT_EDGES)))
+        return base_fail(error, BASE_EUSAGE, "export: --from and --to are of samples, and %s has none",
+                         csv ? "--table edges" : "massif");
+    if (period && html)
+        return base_fail(error, BASE_EUSAGE,
+                         "export: html has no --from and --to: the page has all of it, and shows periods");
     if (wish->counter && !strcmp(wish->counter, PROFILE_CALLS) && !(csv && wish->table == EXPORT_COUNTERS))
         return base_fail(error, BASE_EUSAGE,
                          "export: calls are counted by edge, not by stack: pprof and callgrind have them "
@@ -280,7 +289,10 @@ static int read_times(const struct profile *profile, const struct export_wish *w
 {
     if (wish->format != EXPORT_FIREFOX && wish->format != EXPORT_PERFETTO)
         return BASE_OK;
+    const struct profile_period period = {wish->part.from_ns,
+                                          wish->part.to_ns ? wish->part.to_ns : UINT64_MAX};
     int code = profile_timeline_read(file, profile, times, error);
+    profile_period_cut(times, &period);
     if (code >= 0 && wish->format == EXPORT_PERFETTO && !times->count)
         return base_fail(error, BASE_EUSAGE,
                          "export: %s has no timeline to draw; tally record --timeline keeps one", file);
@@ -316,7 +328,7 @@ static int export_part(const struct profile *profile, const struct export_wish *
     struct export_options options = {
         .format = (enum export_format)wish->format,
         .table = (enum export_table)wish->table,
-        .part = {selection.threads, selection.images, selection.cpus},
+        .part = {selection.threads, selection.images, selection.cpus, selection.period},
         .counter = wish->counter || is_of_one(wish->format) ? counter : 0,
         .preferred = counter,
         .samples = wish->samples,
@@ -348,7 +360,9 @@ int cmd_export(int argc, char **argv)
     bool names = wish.format != EXPORT_CSV || wish.table != EXPORT_COUNTERS;
     if (cli_profile_load(file, names, wish.debuginfod, &profile, &error) < 0)
         return cli_fail(&error);
-    status = export_part(profile, &wish, file, &error);
+    status = cli_profile_period(profile, file, &wish.part, wish.counter, &error) < 0
+                 ? cli_fail(&error)
+                 : export_part(profile, &wish, file, &error);
     profile_free(profile);
     return status;
 }

@@ -114,6 +114,7 @@ static const struct base_option report_options[] = {
     CLI_PROFILE_THREADS(MEMBER),
     CLI_PROFILE_IMAGE(MEMBER, "--edges"),
     CLI_PROFILE_CPUS(MEMBER, ""),
+    CLI_PROFILE_PERIOD(MEMBER),
     {.kind = BASE_OPTION_HEADING, .help = "How it is shown"},
     CLI_PROFILE_SHOWN(MEMBER, "reports"),
     {0},
@@ -146,9 +147,23 @@ static bool shows_lines(const struct report_wish *wish)
     return wish->by == REPORT_BY_LINE || wish->view == REPORT_TREE || wish->lines || wish->inlines;
 }
 
+/* What is of the whole recording. */
+static const char *view_without_times(const struct report_wish *wish)
+{
+    return wish->view == REPORT_EDGES     ? "--edges"
+           : wish->view == REPORT_LEAKS   ? "--leaks"
+           : wish->view == REPORT_PEAK    ? "--peak"
+           : wish->view == REPORT_LATENCY ? "--latency"
+           : wish->view == REPORT_LOSSES  ? "--losses"
+                                          : NULL;
+}
+
 /* What would be ignored is refused. */
 static int check(struct report_wish *wish, struct base_error *error)
 {
+    if ((wish->part.from_ns || wish->part.to_ns) && view_without_times(wish))
+        return base_fail(error, BASE_EUSAGE, "report: --from and --to are of samples, and %s is not",
+                         view_without_times(wish));
     if (wish->by >= 0 && wish->view >= 0 && wish->view != REPORT_FLAT && wish->view != REPORT_EDGES)
         return base_fail(error, BASE_EUSAGE,
                          "report: --by is for --flat and --edges: the other views are of functions");
@@ -221,7 +236,9 @@ int cmd_report(int argc, char **argv)
     if (check(&wish, &error) < 0 ||
         cli_profile_load(file, shows_lines(&wish), wish.debuginfod, &profile, &error) < 0)
         return cli_fail(&error);
-    status = print(profile, &wish, file, &progress, &error);
+    status = cli_profile_period(profile, file, &wish.part, wish.counter, &error) < 0
+                 ? cli_fail(&error)
+                 : print(profile, &wish, file, &progress, &error);
     profile_free(profile);
     return status;
 }

@@ -93,7 +93,7 @@ static int write_page(const struct profile *profile, const struct view_wish *wis
         return code;
     struct export_options options = {
         .format = EXPORT_HTML,
-        .part = {selection.threads, selection.images, selection.cpus},
+        .part = {.threads = selection.threads, .images = selection.images, .cpus = selection.cpus},
         .counter = wish->counter ? selection.counter : 0,
         .preferred = selection.counter,
         .creator = "tally " TALLY_VERSION,

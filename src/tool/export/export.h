@@ -38,6 +38,7 @@ enum export_table { EXPORT_FLAT, EXPORT_TREE, EXPORT_EDGES, EXPORT_COUNTERS };
 struct export_part {
     const bool *threads, *images;
     const uint8_t *cpus; /* a bit each */
+    bool period;         /* the cells are of a part of the time (profile_period.h): no calls either */
 };
 
 /* A JSON document, such as a report, put into the page as the element "tally-NAME"; names are letters, digits and '-'. */

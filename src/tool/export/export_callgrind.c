@@ -368,7 +368,7 @@ static void write_header(struct graph *graph)
 {
     struct export_output *output = graph->job->output;
     const char *command = profile_meta(graph->job->profile, "command");
-    bool counted = profile_counts_calls(graph->job->profile) && !graph->job->options->part.cpus;
+    bool counted = profile_counts_calls(graph->job->profile) && export_tree_has_calls(graph->job->options);
     export_output_text(output, "# callgrind format\nversion: 1\ncreator: ");
     export_output_name(output, graph->job->options->creator, EXPORT_ESCAPE_LINE);
     export_output_text(output, "\ncmd: ");

@@ -290,7 +290,7 @@ static void write_heading(struct gprof *gprof)
 {
     const struct profile *profile = gprof->job->profile;
     const char *command = profile_meta(profile, "command");
-    bool counted = profile_counts_calls(profile) && !gprof->job->options->part.cpus;
+    bool counted = profile_counts_calls(profile) && export_tree_has_calls(gprof->job->options);
     put(gprof, gprof->job->options->creator);
     put(gprof, ", ");
     export_output_name(gprof->job->output, gprof->job->options->file, EXPORT_ESCAPE_LINE);

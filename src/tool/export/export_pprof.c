@@ -151,7 +151,7 @@ static bool send_types(struct pprof *pprof)
                 pprof->columns[count++] = job->columns[i];
     for (size_t i = 0; i < count; i++)
         send_column(pprof, &pprof->columns[i]);
-    pprof->calls = profile_counts_calls(job->profile) && !job->options->part.cpus;
+    pprof->calls = profile_counts_calls(job->profile) && export_tree_has_calls(job->options);
     if (pprof->calls)
         send_type(pprof, SAMPLE_TYPE, put_text(pprof, PROFILE_CALLS), "count");
     return true;

@@ -21,11 +21,16 @@ bool export_tree_takes(const struct profile *profile, const struct export_option
            (!part->images || part->images[profile->addresses[profile->nodes[cell->node].address].image]);
 }
 
+bool export_tree_has_calls(const struct export_options *options)
+{
+    return !options->part.cpus && !options->part.period;
+}
+
 bool export_tree_takes_edge(const struct profile *profile, const struct export_options *options,
                             const struct profile_edge *edge)
 {
     const struct export_part *part = &options->part;
-    return edge->calls && !part->cpus && (!part->threads || part->threads[edge->thread]) &&
+    return edge->calls && export_tree_has_calls(options) && (!part->threads || part->threads[edge->thread]) &&
            (!part->images || part->images[profile->addresses[edge->site].image] ||
             part->images[profile->addresses[edge->callee].image]);
 }

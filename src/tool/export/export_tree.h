@@ -56,6 +56,8 @@ uint32_t export_tree_branch(const struct export_tree *tree, uint32_t node, uint3
 /* Does the part that is exported have this cell, this edge? */
 bool export_tree_takes(const struct profile *profile, const struct export_options *options,
                        const struct profile_cell *cell);
+/* Calls have no CPU and no time: of a part of either none are taken. */
+bool export_tree_has_calls(const struct export_options *options);
 bool export_tree_takes_edge(const struct profile *profile, const struct export_options *options,
                             const struct profile_edge *edge);
 

@@ -68,6 +68,9 @@ struct report_part {
     const char *
         image; /* glob on the name of the file that a sample's leaf lies in; of calls the caller or the callee */
     const char *cpus; /* "0,2-5" */
+    /* The cells are of samples from here to there alone (profile_period.h), in ns; both 0: of the whole recording. Calls are
+     * always of all of it, and have no time of one then. */
+    uint64_t from_ns, to_ns;
 };
 
 struct report_options {

@@ -290,7 +290,8 @@ static bool in_nanoseconds(const struct report_selection *selection)
 bool report_calls_timed(const struct report_context *context, const struct report_calls *calls)
 {
     const struct report_selection *selection = &context->selection;
-    return calls->counted && in_nanoseconds(selection) && !selection->images && !selection->cpus;
+    return calls->counted && in_nanoseconds(selection) && !selection->images && !selection->cpus &&
+           !selection->period;
 }
 
 /* --- as people read them --- */

@@ -297,8 +297,8 @@ static void add_part_of_samples(const struct report_context *context, struct bas
 static void add_stubs(struct flow *flow, struct base_text *part)
 {
     const struct report_context *context = flow->context;
-    double stubs;
-    if (!meta_number(context, "overhead_stub_samples", &stubs) || stubs < 0)
+    double stubs; /* of the whole recording */
+    if (context->selection.period || !meta_number(context, "overhead_stub_samples", &stubs) || stubs < 0)
         return;
     uint64_t samples = samples_taken(context->profile).samples;
     if (!samples || stubs > (double)samples)
@@ -503,8 +503,9 @@ static void add_remains(struct flow *flow, struct base_text *part)
 /* Whatever the recorder had to say of itself, and other counters. */
 static void add_notes(struct flow *flow, struct base_text *part)
 {
-    static const char *const keys[] = {"rate_notice",  "kernel_notice", "stack_copy_notice", "births_notice",
-                                       "calls_notice", "agent_notice",  "import_notice",     "truncation"};
+    static const char *const keys[] = {"rate_notice",   "kernel_notice", "stack_copy_notice",
+                                       "births_notice", "calls_notice",  "agent_notice",
+                                       "import_notice", "truncation",    "period_notice"};
     const struct report_context *context = flow->context;
     const struct profile *profile = context->profile;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {

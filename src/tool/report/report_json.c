@@ -114,6 +114,10 @@ static void selected(struct report_context *context)
     base_json_string(json, "process", options->part.process);
     base_json_string(json, "image", options->part.image);
     base_json_string(json, "cpus", options->part.cpus);
+    if (selection->period)
+        base_json_unsigned(json, "from_ns", options->part.from_ns);
+    if (options->part.to_ns)
+        base_json_unsigned(json, "to_ns", options->part.to_ns);
     base_json_number(json, "limit_percent", options->limit_percent > 0 ? options->limit_percent : 0);
     base_json_unsigned(json, "limit_rows", options->limit_rows);
     base_json_end(json, '}');

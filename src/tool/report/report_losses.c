@@ -107,7 +107,7 @@ static void line_item(struct report_context *context, unsigned number, struct ba
     uint64_t count = context->profile->losses[number];
     struct loss loss = describe(number);
     report_text_count(out, count);
-    if (number == WIRE_LOSS_STACK_CUT && !context->selection.exact &&
+    if (number == WIRE_LOSS_STACK_CUT && !context->selection.exact && !context->selection.period &&
         context->selection.all.samples >= count && count) {
         base_text_add(out, " of ");
         report_text_count(out, context->selection.all.samples);

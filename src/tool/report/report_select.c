@@ -377,7 +377,7 @@ struct report_share report_select_share(const struct report_selection *selection
 int report_select(const struct profile *profile, const struct report_options *options,
                   struct report_selection *selection, struct base_error *error)
 {
-    *selection = (struct report_selection){0};
+    *selection = (struct report_selection){.period = options->part.from_ns || options->part.to_ns};
     int code = choose_counter(profile, options->view, options->counter, selection, error);
     if (!code)
         code = select_threads(profile, options, selection, error);

@@ -22,6 +22,7 @@ struct report_share {
 struct report_selection {
     uint16_t counter;
     bool exact, peak;
+    bool period; /* of the time */
     const char *name, *unit;
     bool *threads, *images; /* by index, whether taken; NULL: all */
     uint8_t *cpus;          /* a bit each; NULL: all */
