@@ -163,6 +163,21 @@ void agent_return_tell(void);
  * in this thread, 0: none. */
 uint64_t agent_return_put_back(const struct agent_frame *frame, uint64_t most);
 
+/* --- agent_function.c: calls whose return is to be seen --- */
+
+/* A call that the frame begins is pending. What to put in the place of its return address; 0: nothing, and *seen false: its return will
+ * not be seen. */
+uint64_t agent_function_await(struct agent_thread *thread, const struct agent_frame *frame,
+                              const struct wire_agent_pending *call, bool *seen);
+
+/* --- agent_descriptor.c: what is open --- */
+
+/* A pending call that may open descriptors has returned. */
+void agent_descriptor_returned(struct agent_thread *thread, const struct wire_agent_pending *call,
+                               uint64_t result);
+/* In a fork's child, whose region is new: what its parent had. */
+void agent_descriptor_inherit(struct wire_agent_process *child, const struct wire_agent_process *parent);
+
 /* --- agent_cell.c: figures --- */
 
 /* The node's cell, made if need be; 0: no room. */

@@ -84,10 +84,10 @@ uint64_t agent_wrap_objects(const struct agent_frame *frame)
     return ((uint64_t(*)(void))frame->hook->body)();
 }
 
-/* A process that ends: what its live blocks hold can be seen only now, and only from outside, where threads that go on do no harm. */
+/* A process that ends: what its live blocks hold, and what it has open, can be seen only now, and only from outside, where threads that go on do no harm. */
 uint64_t agent_wrap_end(const struct agent_frame *frame, uint64_t status)
 {
-    if (agent_control()->flags & WIRE_AGENT_EMPTY && agent_process_is_counted()) {
+    if (agent_process_is_counted()) {
         struct wire_agent_process *process = agent_process();
         __atomic_fetch_add(&process->unrecorded, 1, __ATOMIC_RELAXED);
         agent_bell_ring(WIRE_AGENT_END, true);

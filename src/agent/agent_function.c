@@ -61,10 +61,14 @@ static void finish(struct agent_thread *thread, struct wire_agent_pending *pendi
 {
     const struct wire_agent_pending *pending = &pendings[index];
     uint64_t whole = now - pending->start;
+    if (pending->how != 0)
+        return;
     if ((int64_t)whole < 0) /* another processor's clock, a little behind */
         whole = 0;
     agent_cell_time(thread, pending->cell, whole > pending->inner ? whole - pending->inner : 0);
     agent_latency_add(thread, pending->cell, whole);
+    while (index > 0 && pendings[index - 1].how != 0)
+        index--;
     if (index > 0)
         pendings[index - 1].inner += whole;
 }
@@ -131,30 +135,41 @@ static uint32_t cell_of(struct agent_thread *thread, const struct agent_frame *f
     return agent_cell_of(link->node, thread->group);
 }
 
-/* What to put in the place of the return address; 0: nothing. */
-static uint64_t begin(struct agent_thread *thread, const struct agent_frame *frame)
+uint64_t agent_function_await(struct agent_thread *thread, const struct agent_frame *frame,
+                              const struct wire_agent_pending *call, bool *seen)
 {
     struct wire_agent_pending *pendings = agent_thread_pendings(thread);
+    const struct wire_agent_process *process = agent_process();
     uint64_t slot = (uint64_t)&frame->return_address;
     bool same = agent_return_real(frame->return_address) != frame->return_address;
     drop_left(thread, pendings, slot, same);
-    uint32_t cell = cell_of(thread, frame);
-    if (__builtin_expect(cell == 0, 0)) {
-        agent_lose(WIRE_AGENT_LOSS_NO_CELL);
-        return 0;
-    }
-    agent_cell_call(thread, cell);
-    const struct wire_agent_process *process = agent_process();
     bool timed =
         process->timed != 0 && process->silent == 0; /* silent: what was loaded since may unwind unseen */
     uint64_t block = same || !timed ? 0 : agent_return_block(frame->return_address);
-    if (__builtin_expect((block == 0 && !same) || !has_room(thread, pendings, slot), 0)) {
-        agent_lose(WIRE_AGENT_LOSS_UNTIMED);
+    *seen = (block != 0 || same) && has_room(thread, pendings, slot);
+    if (__builtin_expect(!*seen, 0))
+        return 0;
+    struct wire_agent_pending *pending = &pendings[thread->shared.pending];
+    *pending = *call;
+    pending->slot = slot;
+    if (call->how == 0)
+        pending->start = ticks();
+    thread->shared.pending++;
+    return block;
+}
+
+static uint64_t begin(struct agent_thread *thread, const struct agent_frame *frame)
+{
+    const struct wire_agent_pending call = {.cell = cell_of(thread, frame)};
+    bool seen;
+    if (__builtin_expect(call.cell == 0, 0)) {
+        agent_lose(WIRE_AGENT_LOSS_NO_CELL);
         return 0;
     }
-    pendings[thread->shared.pending] = (struct wire_agent_pending){slot, 0, 0, cell, 0};
-    pendings[thread->shared.pending].start = ticks();
-    thread->shared.pending++;
+    agent_cell_call(thread, call.cell);
+    uint64_t block = agent_function_await(thread, frame, &call, &seen);
+    if (__builtin_expect(!seen, 0))
+        agent_lose(WIRE_AGENT_LOSS_UNTIMED);
     return block;
 }
 
@@ -178,7 +193,11 @@ uint64_t agent_wrap_function(const struct agent_frame *frame)
 static void take_out(struct agent_thread *thread, struct wire_agent_pending *pendings, uint32_t index,
                      uint64_t now)
 {
+    const struct wire_agent_pending *call = &pendings[index];
     finish(thread, pendings, index, now);
+    if (call->how != 0)
+        agent_descriptor_returned(thread, call,
+                                  ((const uint64_t *)call->slot)[-1]); /* rax: agent_x86_64_return.S */
     for (uint32_t i = index; i + 1 < thread->shared.pending; i++)
         pendings[i] = pendings[i + 1];
     thread->shared.pending--;

@@ -63,7 +63,9 @@ static struct wire_agent_process *take_region(struct wire_agent_process *parent)
     child->scale = parent->scale;
     child->returns_start = parent->returns_start;
     child->timed = parent->timed;
+    child->pid_inside = child->pid;
     copy_modules(child, parent);
+    agent_descriptor_inherit(child, parent);
     child->version = WIRE_AGENT_VERSION;
     child->magic = WIRE_AGENT_MAGIC;
     return child;

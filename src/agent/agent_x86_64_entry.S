@@ -147,6 +147,9 @@ agent_entry_\name:
     entry   pool_free
     entry   new, enter_or_pass
     entry   throw, enter_or_pass
+    entry   close, enter_or_pass
+    entry   close_range, enter_or_pass
+    entry   fork, enter_or_pass
     entry   mmap, enter_early
     entry   munmap, enter_early
     entry   mremap, enter_early

@@ -90,6 +90,7 @@ agent_entry_\name:
     .endm
 
     entry   function
+    entry   descriptor
     entry   unwind, 1 /* also while the agent is being taken out, and in a process that is not counted */
 
     .type   pass_at_once, @function

@@ -9,6 +9,8 @@
  *   only-calls.tally  calls without a sample: time was not recorded
  *   heap.tally        whole.tally with memory counted in two processes: all counters of it, and peaks
  *   no-leaks.tally    memory alone, all of it released
+ *   fds.tally         descriptors alone, of every origin
+ *   no-fds.tally      descriptors alone, all of them closed
  *   everything.tally  covered.tally and heap.tally in one
  *   latency.tally     everything.tally with calls timed in two processes
  *   untimed.tally     calls that were to be timed, and none was made */
@@ -313,6 +315,56 @@ static void add_memory(struct profile *profile, const uint32_t addresses[PLACES]
     profile_set_peak(profile, 2, counters[PROFILE_HEAP_PEAK], 1800, 40000);
 }
 
+static const struct descriptor_spec {
+    enum place frames[FRAMES_MOST]; /* of what was opened */
+    uint32_t process, number, origin;
+    const char *kind, *name;
+    uint64_t opened_ns;
+} opened[] = {
+    {{START, MAIN, WORK, LEAF, NONE}, 1, 12, 1, "tcp", "127.0.0.1:8080 <-> 127.0.0.1:50814", 2500000000},
+    {{START, MAIN, WORK, LEAF, NONE}, 1, 13, 1, "tcp", "127.0.0.1:8080 <-> 127.0.0.1:50816", 3500000000},
+    {{START, MAIN, WORK, LEAF, NONE}, 1, 14, 1, "socket", NULL, 9990000000},
+    {{START, MAIN, NONE},
+     1,
+     5,
+     1,
+     "file",
+     "/var/log/bench/of a rather long name/that does not fit/the.log",
+     120},
+    {{SHELL, NONE}, 2, 255, 1, "pipe", NULL, 1000},
+    {{NONE}, 1, 0, 2, "device", "/dev/null", 0},
+    {{NONE}, 1, 1, 2, "file", "/tmp/out\033[31m", 0},
+    {{NONE}, 2, 0, 3, "device", "/dev/null", 0},
+    {{NONE}, 1, 17, 4, "io_uring", NULL, 0},
+};
+
+static void add_descriptors(struct profile *profile, const uint32_t addresses[PLACES], bool left)
+{
+    uint16_t used = (uint16_t)profile_counter(profile, "fd.used", "descriptors", true, PROFILE_SUM),
+             live = (uint16_t)profile_counter(profile, "fd.live", "descriptors", true, PROFILE_LIVE);
+    uint32_t threads[2] = {profile_thread(profile, 1, 0), profile_thread(profile, 2, 0)};
+    for (size_t i = 0; i < sizeof opened / sizeof *opened; i++) {
+        const struct descriptor_spec *it = &opened[i];
+        bool ours = it->origin == PROFILE_DESCRIPTOR_OPENED;
+        uint32_t node = ours ? stack_of(profile, it->frames, addresses) : 0;
+        const struct profile_descriptor row = {.process = it->process,
+                                               .node = node,
+                                               .number = it->number,
+                                               .origin = it->origin,
+                                               .kind = profile_string(profile, it->kind),
+                                               .name = profile_string(profile, it->name),
+                                               .opened_ns = it->opened_ns,
+                                               .age_ns = ours ? 10000000000 - it->opened_ns : 0};
+        if (ours)
+            profile_count(profile, node, threads[it->process - 1], PROFILE_NO_CPU, used, 4, 4);
+        if (ours && left)
+            profile_count(profile, node, threads[it->process - 1], PROFILE_NO_CPU, live, 1, 1);
+        if (left || !ours)
+            profile_add_descriptor(profile, &row);
+    }
+    profile_lose(profile, WIRE_LOSS_DESCRIPTOR_UNSEEN, 1);
+}
+
 /* Calls by the bits of their times: `calls` of each power of two from `low` on, spread over it. */
 static const struct latency_spec {
     enum place place;
@@ -364,7 +416,16 @@ static void add_timing(struct profile *profile, const uint32_t addresses[PLACES]
         add_latency(profile, &latencies[i], addresses[latencies[i].place]);
 }
 
-enum content { SAMPLES = 1, CALLS = 2, COVERAGE = 4, HEAP = 8, LEAKS = 16, TIMING = 32 };
+enum content {
+    SAMPLES = 1,
+    CALLS = 2,
+    COVERAGE = 4,
+    HEAP = 8,
+    LEAKS = 16,
+    TIMING = 32,
+    FDS = 64,
+    OPEN = 128
+};
 
 static void add_content(struct profile *profile, unsigned content)
 {
@@ -380,6 +441,8 @@ static void add_content(struct profile *profile, unsigned content)
         add_coverage(profile, addresses);
     for (size_t i = 0; content & SAMPLES && i < sizeof stacks / sizeof *stacks; i++)
         add_stack(profile, &stacks[i], addresses, threads[stacks[i].thread], counter);
+    if (content & FDS)
+        add_descriptors(profile, addresses, content & OPEN);
     if (content & HEAP)
         add_memory(profile, addresses, content & LEAKS);
     if (content & TIMING)
@@ -444,6 +507,8 @@ int main(int argc, char **argv)
     write_full(argv[1], "only-calls", CALLS);
     write_full(argv[1], "heap", SAMPLES | HEAP | LEAKS);
     write_full(argv[1], "no-leaks", HEAP);
+    write_full(argv[1], "fds", FDS | OPEN);
+    write_full(argv[1], "no-fds", FDS);
     write_full(argv[1], "everything", SAMPLES | CALLS | COVERAGE | HEAP | LEAKS);
     write_full(argv[1], "latency", SAMPLES | CALLS | COVERAGE | HEAP | LEAKS | TIMING);
 

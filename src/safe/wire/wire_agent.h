@@ -33,13 +33,14 @@
 #ifndef WIRE_AGENT_H
 #define WIRE_AGENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "wire_latency.h"
 
 #define WIRE_AGENT_MAGIC   UINT64_C(0x544e4741594c4c54) /* "TLLYAGNT" */
-#define WIRE_AGENT_VERSION 4
+#define WIRE_AGENT_VERSION 5
 
 #define WIRE_AGENT_MODULES 4096 /* in one table */
 #define WIRE_AGENT_THREADS 1024 /* thread records of a process */
@@ -54,6 +55,8 @@
 #define WIRE_AGENT_BATCH         65536
 #define WIRE_AGENT_BATCH_PART    64
 #define WIRE_AGENT_SCALE         65536
+#define WIRE_AGENT_DESCRIPTORS                                                                               \
+    (1u << 20) /* numbers of descriptors that are followed: the kernel's usual limit */
 #define WIRE_AGENT_PATIENCE_MOST                                                                             \
     10 /* times patience_ms that a request waits in all: as long as the bells of exact calls */
 
@@ -123,7 +126,7 @@ enum wire_agent_request {
         4, /* it did not happen; nobody waits. Beside EXEC it is the older one: to be seen to first */
     WIRE_AGENT_FORKED = 8, /* this region was taken by a child just now; nobody waits */
     WIRE_AGENT_END =
-        16, /* thread `request_tid` ends the process now: live blocks can be looked at until the answer */
+        16, /* thread `request_tid` ends the process now: what it has can be looked at until the answer */
 };
 
 enum wire_agent_loss {
@@ -147,6 +150,7 @@ enum wire_agent_loss {
     WIRE_AGENT_LOSS_PUT_BACK, /* calls timed only until an exception or a backtrace came by */
     WIRE_AGENT_LOSS_FORGOTTEN, /* returns of calls whose beginning was forgotten, or made by another thread */
     WIRE_AGENT_LOSS_NO_HISTOGRAM, /* calls that are timed and in no histogram */
+    WIRE_AGENT_LOSS_NO_RESULT,    /* calls that may have opened descriptors, whose outcome is not seen */
     WIRE_AGENT_LOSSES
 };
 
@@ -241,6 +245,10 @@ struct wire_agent_process {
     uint32_t strays_lost;   /* not 0: replaced return addresses may be where nothing tells of */
     uint32_t latency_count, spare;
 
+    /* Descriptors (agent_descriptor.c): the process's number as it knows it itself (0: not known); one more than the highest number ever
+     * seen; how often one was opened; one more than the highest in the part `forked`. */
+    uint32_t pid_inside, descriptor_end, descriptor_events, forked_end;
+
     uint64_t losses[WIRE_AGENT_LOSSES];
 };
 _Static_assert(sizeof(struct wire_agent_process) <= 4096, "the first page of a region");
@@ -318,6 +326,50 @@ static inline uint64_t wire_agent_table_before(unsigned number)
     return number == 0 ? 0 : wire_agent_table_buckets(number);
 }
 
+/* --- descriptors (agent_descriptor.c): cells of WIRE_AGENT_FDS; count: descriptors opened ---
+ * The word of number n in the part `descriptors`: 0, not open as far as is known; else how it came to be open, the cell of who opened it, and
+ * which event that was, of which the lower bits are kept. It changes with each opening, so who reads it twice and finds it the same
+ * knows that nothing happened in between. */
+struct wire_agent_descriptor {
+    uint64_t word;
+    uint64_t since_ns; /* control.now_ns; of the opening that the word tells of, but for a moment */
+};
+enum wire_agent_how {
+    WIRE_AGENT_BEFORE = 1,    /* it was open when the agent came */
+    WIRE_AGENT_INHERITED,     /* it was open when the process was forked */
+    WIRE_AGENT_OPENED,        /* open, creat and their kin */
+    WIRE_AGENT_DUPLICATED,    /* dup, fcntl */
+    WIRE_AGENT_DUPLICATED_TO, /* dup2, dup3 */
+    WIRE_AGENT_FCNTL,         /* fcntl, before it is known that it duplicates */
+    WIRE_AGENT_SOCKET,
+    WIRE_AGENT_SOCKETPAIR,
+    WIRE_AGENT_ACCEPTED,
+    WIRE_AGENT_PIPE,
+    WIRE_AGENT_EVENT,
+    WIRE_AGENT_TIMER,
+    WIRE_AGENT_EPOLL,
+    WIRE_AGENT_SIGNAL,
+    WIRE_AGENT_MEMORY,
+    WIRE_AGENT_NOTIFY, /* inotify, fanotify */
+    WIRE_AGENT_PIDFD,
+    WIRE_AGENT_RECEIVED, /* recvmsg: in a message */
+    WIRE_AGENT_HOWS
+};
+#define WIRE_AGENT_WORD(cell, how, event) ((uint64_t)(cell) | (uint64_t)(how) << 28 | (uint64_t)(event) << 34)
+static inline uint32_t wire_agent_word_cell(uint64_t word)
+{
+    return (uint32_t)(word & 0xfffffff);
+}
+static inline uint32_t wire_agent_word_how(uint64_t word)
+{
+    return (uint32_t)(word >> 28 & 63);
+}
+/* Was it opened after that many events? */
+static inline bool wire_agent_word_is_after(uint64_t word, uint32_t events)
+{
+    return (int32_t)(((uint32_t)(word >> 34) - events) << 2) > 0;
+}
+
 /* --- functions that are timed (agent_function.c): cells of WIRE_AGENT_FUNCTION ---
  * total: ticks of the processor's clock from calls to their returns, calls of other such functions not included; count: calls.
  * largest: the number of their histogram, 0: none yet. Their nodes are of the function's own address (WIRE_AGENT_NODE_EXACT), below its
@@ -328,12 +380,14 @@ static inline uint64_t wire_agent_table_before(unsigned number)
 #define WIRE_AGENT_BLOCK      16
 #define WIRE_AGENT_BLOCK_BACK 4
 
-/* A call that has not returned yet. */
+/* A call that has not returned yet. Of one that opens descriptors, start is process.descriptor_events when it began, and inner the
+ * argument that says where they are told. */
 struct wire_agent_pending {
     uint64_t slot;  /* where its return address stands */
     uint64_t start; /* ticks */
-    uint64_t inner; /* ticks in calls from it that are counted themselves */
-    uint32_t cell, zero;
+    uint64_t inner; /* ticks in calls from it that are timed themselves */
+    uint32_t cell;
+    uint32_t how; /* enum wire_agent_how: it may open descriptors; 0: it is timed */
 };
 _Static_assert(sizeof(struct wire_agent_pending) == 32, "shared layout");
 
@@ -383,7 +437,8 @@ struct wire_agent_thread {
 struct wire_agent_layout {
     uint64_t modules[2], threads, nodes, index, cells, blocks, ranges, returns, strays, pendings;
     uint64_t latencies, latency_slots;
-    uint64_t size; /* bytes; of the region */
+    uint64_t descriptors, forked; /* forked: a bit for each number, open when a fork began */
+    uint64_t size;                /* bytes; of the region */
     uint64_t node_count, index_bytes, cell_count, block_bytes, range_bytes;
 };
 
@@ -413,8 +468,9 @@ static inline struct wire_agent_layout wire_agent_layout(uint64_t memory)
                                                  sizeof(struct wire_agent_pending);
     layout.latencies =
         layout.latency_slots + WIRE_AGENT_LATENCY_SLOTS * sizeof(struct wire_agent_latency_slot);
-    layout.size =
-        (layout.latencies + WIRE_AGENT_LATENCIES * sizeof(struct wire_agent_latency) + 4095) / 4096 * 4096;
+    layout.descriptors = layout.latencies + WIRE_AGENT_LATENCIES * sizeof(struct wire_agent_latency);
+    layout.forked = layout.descriptors + WIRE_AGENT_DESCRIPTORS * sizeof(struct wire_agent_descriptor);
+    layout.size = (layout.forked + WIRE_AGENT_DESCRIPTORS / 8 + 4095) / 4096 * 4096;
     return layout;
 }
 
@@ -454,9 +510,13 @@ enum wire_agent_parameter_flag {
     X(OBJECTS, "agent_entry_objects")               /* _dl_debug_state of ld.so */                           \
     X(END, "agent_entry_end")                       /* (status): _exit */                                    \
     X(EXECVE, "agent_entry_execve")                 /* (path, argv, envp) */                                 \
-    X(EXECVEAT, "agent_entry_execveat") /* (fd, path, argv, envp, flags); fexecve does not need it */        \
-    X(FUNCTION, "agent_entry_function") /* any: timed. These two are `whole` hooks (wire_hook.h) */          \
-    X(UNWIND, "agent_entry_unwind")     /* any: reads the stack of its caller */
+    X(EXECVEAT, "agent_entry_execveat")       /* (fd, path, argv, envp, flags); fexecve does not need it */  \
+    X(FUNCTION, "agent_entry_function")       /* any: timed. These two are `whole` hooks (wire_hook.h) */    \
+    X(UNWIND, "agent_entry_unwind")           /* any: reads the stack of its caller */                       \
+    X(DESCRIPTOR, "agent_entry_descriptor")   /* `whole`; wire_hook.cookie: enum wire_agent_how */           \
+    X(CLOSE, "agent_entry_close")             /* (descriptor) */                                             \
+    X(CLOSE_RANGE, "agent_entry_close_range") /* (first, last, flags) */                                     \
+    X(FORK, "agent_entry_fork")               /* () */
 
 enum wire_agent_entry {
 #define X(name, symbol) WIRE_AGENT_ENTRY_##name,

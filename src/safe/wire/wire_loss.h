@@ -73,7 +73,10 @@
     X(52, AGENT_EMPTY_UNSEEN,                                                                                \
       "blocks that were not searched for empty pages: their process was gone before they could be")          \
     X(53, FUNCTION_NO_HISTOGRAM, "calls of functions that were timed, and are in no histogram")              \
-    X(54, AGENT_NAME_ABSENT, "names in --alloc-functions that no image of the program has")
+    X(54, AGENT_NAME_ABSENT, "names in --alloc-functions that no image of the program has")                  \
+    X(55, DESCRIPTOR_UNSEEN, "descriptors open at the end that nobody saw opened")                           \
+    X(56, DESCRIPTOR_CLOSED, "descriptors that nobody saw closed, and that are not open any more")           \
+    X(57, DESCRIPTOR_CALLS, "calls that may have opened descriptors, and whose outcome was not seen")
 
 enum wire_loss {
 #define X(number, name, text) WIRE_LOSS_##name = number,

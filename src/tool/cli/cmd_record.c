@@ -59,7 +59,7 @@ struct record_wish {
     int overhead;  /* enum profile_heap_overhead */
     int empty;     /* enum profile_heap_empty */
     struct collect_agent_named named;
-    bool system, kernel, follow, debuginfod, verbose, calls, no_time, heap, throws;
+    bool system, kernel, follow, debuginfod, verbose, calls, no_time, heap, throws, fds;
     uint64_t heap_sample_bytes, agent_memory;
     uint64_t timeline_bytes; /* 0: no timeline */
     struct patch_function_wish functions[GLOBS_MAX];
@@ -270,6 +270,11 @@ static const struct base_option options[] = {
      .kind = BASE_OPTION_FLAG,
      .offset = offsetof(struct record_wish, throws),
      .help = "count every C++ exception that is thrown, by stack"},
+    {.kind = BASE_OPTION_HEADING, .help = "Descriptors"},
+    {.name = "fds",
+     .kind = BASE_OPTION_FLAG,
+     .offset = offsetof(struct record_wish, fds),
+     .help = "count every file descriptor that is opened, by stack, and tell what is open at the end"},
     {.kind = BASE_OPTION_HEADING, .help = "Functions"},
     {.name = "function",
      .kind = BASE_OPTION_CALL,
@@ -397,21 +402,32 @@ static int check_wish(const struct record_wish *wish, int words, struct base_err
     if (wish->throws && (wish->system || wish->cgroup))
         return base_fail(error, BASE_EUSAGE,
                          "--throws needs a COMMAND or -p PID: it changes the programs it counts in");
+    if (wish->fds && (wish->system || wish->cgroup))
+        return base_fail(error, BASE_EUSAGE,
+                         "--fds needs a COMMAND or -p PID: it changes the programs it counts in");
     if (wish->function_count && (wish->system || wish->cgroup))
         return base_fail(error, BASE_EUSAGE,
                          "--function needs a COMMAND or -p PID: it changes the programs it counts in");
     if (wish->function_count && wish->calls)
         return base_fail(error, BASE_EUSAGE, "--function and --calls exclude each other for now");
-    if (wish->agent_memory && !wish->heap && !wish->throws && !wish->function_count)
-        return base_fail(error, BASE_EUSAGE, "--agent-memory goes with --heap, --throws or --function");
+    for (size_t i = 0; wish->fds && i < wish->function_count; i++)
+        if (collect_agent_functions_is_descriptor(wish->functions[i].name))
+            return base_fail(error, BASE_EUSAGE,
+                             "%s cannot be timed while --fds sees what it opens or closes",
+                             wish->functions[i].name);
+    if (wish->fds && wish->calls)
+        return base_fail(error, BASE_EUSAGE, "--fds and --calls exclude each other for now");
+    if (wish->agent_memory && !wish->heap && !wish->throws && !wish->fds && !wish->function_count)
+        return base_fail(error, BASE_EUSAGE,
+                         "--agent-memory goes with --heap, --throws, --fds or --function");
     if (wish->named.count && !wish->heap)
         return base_fail(error, BASE_EUSAGE, "--alloc-functions goes with --heap or --empty");
     if (wish->overhead && !wish->heap)
         return base_fail(error, BASE_EUSAGE, "--heap-overhead goes with --heap");
-    if (wish->no_time && !wish->calls && !wish->heap && !wish->throws && !wish->function_count)
-        return base_fail(
-            error, BASE_EUSAGE,
-            "--no-time leaves nothing to record; --calls, --heap, --throws or --function would be something");
+    if (wish->no_time && !wish->calls && !wish->heap && !wish->throws && !wish->fds && !wish->function_count)
+        return base_fail(error, BASE_EUSAGE,
+                         "--no-time leaves nothing to record; --calls, --heap, --throws, --fds or --function "
+                         "would be something");
     if (wish->no_time && of_time)
         return base_fail(error, BASE_EUSAGE, "%s is about samples of CPU time, and --no-time asks for none",
                          of_time);
@@ -472,6 +488,7 @@ static struct collect_options session_options(const struct record_wish *wish,
                  .image_count = wish->call_images.count},
         .heap = wish->heap,
         .throws = wish->throws,
+        .fds = wish->fds,
         .heap_sample_bytes = wish->heap_sample_bytes,
         .heap_overhead = (enum profile_heap_overhead)wish->overhead,
         .functions = wish->functions,
@@ -752,6 +769,10 @@ static void say_counted(const struct profile *profile)
         cli_say("%s", base_text_string(&line));
     base_text_clear(&line);
     report_counted_throws(&line, profile);
+    if (line.length)
+        cli_say("%s", base_text_string(&line));
+    base_text_clear(&line);
+    report_counted_descriptors(&line, profile);
     if (line.length)
         cli_say("%s", base_text_string(&line));
     base_text_free(&line);

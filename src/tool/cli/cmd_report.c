@@ -79,6 +79,11 @@ static const struct base_option report_options[] = {
      MEMBER(view),
      .value = REPORT_LATENCY,
      .help = "how long calls took, as percentiles and bars (recorded with --function)"},
+    {.name = "fds",
+     .kind = BASE_OPTION_SET,
+     MEMBER(view),
+     .value = REPORT_FDS,
+     .help = "descriptors open at the end, by the stacks that opened them (recorded with --fds)"},
     {.name = "losses",
      .kind = BASE_OPTION_SET,
      MEMBER(view),
@@ -169,10 +174,10 @@ static int check(struct report_wish *wish, struct base_error *error)
                          "report: --by is for --flat and --edges: the other views are of functions");
     if (wish->by == REPORT_BY_CPU && wish->view == REPORT_EDGES)
         return base_fail(error, BASE_EUSAGE, "report: --edges is not --by cpu: calls are counted by thread");
-    bool held = wish->view == REPORT_LEAKS || wish->view == REPORT_PEAK;
+    bool held = wish->view == REPORT_LEAKS || wish->view == REPORT_PEAK || wish->view == REPORT_FDS;
     if (held && wish->counter)
         return base_fail(error, BASE_EUSAGE,
-                         "report: --leaks and --peak have no --counter: each has its own");
+                         "report: --leaks, --peak and --fds have no --counter: each has its own");
     if (wish->lines && wish->view != REPORT_PATHS && !held)
         return base_fail(error, BASE_EUSAGE, "report: --lines goes with --paths (--flat has --by line)");
     if (wish->view == REPORT_EDGES && wish->part.cpus)

@@ -13,6 +13,7 @@
 #include "agent_blob.h"
 #include "base_array.h"
 #include "collect_agent_counts.h"
+#include "collect_agent_descriptors.h"
 #include "collect_agent_file.h"
 #include "collect_agent_functions.h"
 #include "collect_agent_latency.h"
@@ -56,6 +57,7 @@ struct member {
     struct collect_agent_counts_told counted;
     struct collect_empty_told empty;
     struct collect_agent_latency_told latencies;
+    struct collect_agent_descriptors_told opened;
     size_t hooks; /* that were looked at */
     bool allocates;
 };
@@ -73,6 +75,7 @@ struct collect_agent {
     struct collect_agent_cookies cookies;
     struct collect_heap heap;
     struct collect_agent_counts counts;
+    struct collect_agent_descriptors descriptors;
     struct collect_agent_timing timing;
     bool *found;       /* of each function that is to be timed */
     bool *named_found; /* of each function that was named as one that allocates */
@@ -108,6 +111,12 @@ static bool counts(const struct collect_agent *agent, enum wire_agent_collector 
     return agent->options.collectors >> collector & 1;
 }
 
+/* Are return addresses replaced? */
+static bool replaces(const struct collect_agent *agent)
+{
+    return agent->options.function_count || counts(agent, WIRE_AGENT_FDS);
+}
+
 /* --- making and freeing --- */
 
 /* Is malloc_usable_size to be asked? What is behind the bytes of a resized block, and is not to be filled, tells nothing else. */
@@ -122,10 +131,12 @@ static int make_plans(struct collect_agent *agent, struct base_error *error)
                                                       .maps = counts(agent, WIRE_AGENT_MAP),
                                                       .throws = counts(agent, WIRE_AGENT_THROWS),
                                                       .named = agent->options.named,
+                                                      .descriptors = counts(agent, WIRE_AGENT_FDS),
                                                       .timed = agent->options.functions,
                                                       .timed_count = agent->options.function_count,
                                                       .hosted = agent->options.host != NULL,
-                                                      .ends = agent->empty.flags != 0,
+                                                      .ends = agent->empty.flags != 0 ||
+                                                              counts(agent, WIRE_AGENT_FDS),
                                                       .sizes = asks_sizes(agent)};
     int result = patch_agent_image_open(agent_blob, agent_blob_size, &agent->image, error);
     if (result == BASE_OK)
@@ -139,12 +150,12 @@ static int make_plans(struct collect_agent *agent, struct base_error *error)
 
 static int begin_timing(struct collect_agent *agent, struct base_error *error)
 {
-    if (!agent->options.function_count)
+    if (!replaces(agent))
         return BASE_OK;
-    agent->found = calloc(agent->options.function_count, sizeof *agent->found);
+    agent->found = calloc(agent->options.function_count + 1, sizeof *agent->found);
     if (!agent->found)
         return base_fail(error, BASE_ENOMEM, "out of memory");
-    int result = collect_agent_timing_begin(&agent->timing, error);
+    int result = collect_agent_timing_begin(&agent->timing, agent->options.function_count, error);
     if (result == BASE_OK)
         agent->wish.ns_of_ticks = collect_agent_timing_fixed(&agent->timing);
     return result;
@@ -157,6 +168,8 @@ static int init_figures(struct collect_agent *agent, struct base_error *error)
                      : collect_heap_init_idle(&agent->heap, agent->profile, error);
     if (result == BASE_OK)
         result = collect_agent_counts_init(&agent->counts, agent->profile, agent->options.collectors, error);
+    if (result == BASE_OK && counts(agent, WIRE_AGENT_FDS))
+        result = collect_agent_descriptors_init(&agent->descriptors, agent->profile, error);
     return result == BASE_OK ? collect_empty_init(&agent->empty, agent->profile, agent->options.empty, error)
                              : result;
 }
@@ -267,6 +280,7 @@ static void drop_member(struct collect_agent *agent, size_t index)
     collect_agent_counts_told_free(&member->counted);
     collect_empty_told_free(&member->empty);
     collect_agent_latency_told_free(&member->latencies);
+    collect_agent_descriptors_told_free(&member->opened);
     *member = agent->members[--agent->member_count];
     if (--family->members == 0)
         look_at_family(agent, family);
@@ -358,8 +372,7 @@ static struct member *add_member(struct collect_agent *agent, struct family *fam
                               .region = region,
                               .process = process->profile_process,
                               .thread = thread};
-    if (agent->options.function_count &&
-        collect_agent_timing_add(&agent->timing, pid, &family->file, region, NULL) < 0)
+    if (replaces(agent) && collect_agent_timing_add(&agent->timing, pid, &family->file, region, NULL) < 0)
         profile_lose(agent->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
     family->members++;
     family->joined[region / 8] |= (uint8_t)(1u << region % 8);
@@ -368,9 +381,24 @@ static struct member *add_member(struct collect_agent *agent, struct family *fam
 
 /* --- telling --- */
 
+static struct collect_agent_descriptors_place place_of(const struct member *member)
+{
+    return (struct collect_agent_descriptors_place){&member->family->file, member->region, member->pid};
+}
+
+static void look_at_descriptors(struct collect_agent *agent, struct member *member,
+                                enum collect_agent_descriptors_look which)
+{
+    const struct collect_agent_descriptors_place place = place_of(member);
+    collect_agent_descriptors_look(&agent->descriptors, &place, &member->opened, which);
+}
+
 static int tell_counts(struct collect_agent *agent, const struct collect_agent_tree *tree,
                        struct member *member, bool final, struct base_error *error)
 {
+    const struct collect_agent_descriptors_place place = place_of(member);
+    const struct collect_agent_descriptors_whose whose = {member->process, member->thread, since_start(agent),
+                                                          final};
     struct collect_agent_nodes nodes = {.profile = agent->profile,
                                         .tree = tree,
                                         .cookies = agent->cookies.items,
@@ -380,6 +408,9 @@ static int tell_counts(struct collect_agent *agent, const struct collect_agent_t
     if (result == BASE_OK && agent->options.function_count)
         result = collect_agent_latency_tell(&nodes, &member->latencies, member->process,
                                             agent->counts.ns_of_tick, error);
+    if (result == BASE_OK)
+        result = collect_agent_descriptors_tell(&agent->descriptors, &place, &nodes, &member->opened, &whose,
+                                                error);
     return result == BASE_OK
                ? collect_empty_tell(&agent->empty, &nodes, &member->empty, member->thread, final, error)
                : result;
@@ -430,8 +461,10 @@ void collect_agent_tell(struct collect_agent *agent)
     uint64_t now = patch_target_now();
     if (now - agent->told_ns < agent->tell_cost_ns * TELL_SHARE)
         return;
-    for (size_t i = 0; i < agent->member_count; i++)
+    for (size_t i = 0; i < agent->member_count; i++) {
+        look_at_descriptors(agent, &agent->members[i], COLLECT_AGENT_DESCRIPTORS_NAMES);
         tell_member(agent, &agent->members[i], false);
+    }
     agent->told_ns = patch_target_now();
     agent->tell_cost_ns = agent->told_ns - now;
 }
@@ -479,7 +512,10 @@ static void look_at_unwinders(struct collect_agent *agent, const struct member *
     }
     timed = timed && collect_agent_timing_allows(member->pid, &why) == BASE_OK;
     if (!timed)
-        note(agent, "functions are counted, not timed", &why);
+        note(agent,
+             agent->options.function_count ? "functions are counted, not timed"
+                                           : "what opens descriptors is not seen",
+             &why);
     __atomic_store_n(&process->timed, timed, __ATOMIC_RELEASE);
 }
 
@@ -513,7 +549,7 @@ static void look_at_hooks(struct collect_agent *agent, struct member *member)
     }
     if (count > member->hooks)
         look_at_layers(agent, member);
-    if (agent->options.function_count)
+    if (replaces(agent))
         look_at_unwinders(agent, member, hooks, count);
     member->hooks = count > member->hooks ? count : member->hooks;
 }
@@ -586,7 +622,7 @@ static void know_image(struct collect_agent *self, pid_t pid, const struct patch
 
 static struct collect_agent_stacks *stacks_of(const struct collect_agent *agent, struct family *family)
 {
-    return agent->options.function_count ? &family->stacks : NULL;
+    return replaces(agent) ? &family->stacks : NULL;
 }
 
 /* Where the agent's blocks are, in the region: for samples, and for who takes the agent out. */
@@ -618,8 +654,11 @@ static int prepare(void *context, struct patch_agent *agent, struct base_error *
     know_image(self, loading->pid, agent);
     result = collect_agent_modules(&family->file, 0, loading->pid, self->processes->images, &self->cookies,
                                    &family->rows, stacks_of(self, family), error);
-    if (result == BASE_OK && self->options.function_count)
+    if (result == BASE_OK && replaces(self))
         result = tell_blocks(self, family, agent, error);
+    if (result == BASE_OK && counts(self, WIRE_AGENT_FDS))
+        collect_agent_descriptors_begin(
+            &(struct collect_agent_descriptors_place){&family->file, 0, loading->pid});
     if (result == BASE_OK)
         result = listen_to(self, family, error);
     return result < 0 ? result : write_parameters(self, family, agent, error);
@@ -806,14 +845,17 @@ static void update_objects(struct collect_agent *agent, struct member *member)
     }
 }
 
-/* The memory of a process that ends or execs: its last moment. Who runs in it by vfork ends nothing of it. */
-static void look_at_last(const struct collect_agent *agent, struct member *member, uint32_t asked, pid_t tid)
+/* What a process has that ends or execs: its last moment. Who runs in it by vfork ends nothing of it. */
+static void look_at_last(struct collect_agent *agent, struct member *member, uint32_t asked, pid_t tid)
 {
     if (asked & WIRE_AGENT_EXEC_FAILED)
         member->empty.looked = false;
-    if (agent->empty.counter && asked & (WIRE_AGENT_END | WIRE_AGENT_EXEC) &&
-        process_of_thread(tid) == member->pid)
+    if (!(asked & (WIRE_AGENT_END | WIRE_AGENT_EXEC)) || process_of_thread(tid) != member->pid)
+        return;
+    if (agent->empty.counter)
         look_at_blocks(agent, member, member->pid);
+    if (asked & WIRE_AGENT_END)
+        look_at_descriptors(agent, member, COLLECT_AGENT_DESCRIPTORS_ENDING);
 }
 
 static void answer(struct collect_agent *agent, struct member *member)
@@ -861,9 +903,12 @@ void collect_agent_exec(struct collect_agent *agent, pid_t pid)
     struct base_error why = {0};
     /* Who execs may be a child that nothing was heard of: joined later, it would be taken for its new program. */
     join_all_children(agent);
+    struct collect_agent_descriptors_told opened = {0};
     struct member *old = find_member(agent, pid);
     if (old) {
+        look_at_descriptors(agent, old, COLLECT_AGENT_DESCRIPTORS_EXECED);
         tell_member(agent, old, true);
+        collect_agent_descriptors_carry(&opened, &old->opened);
         collect_agent_file_forget(&old->family->file, old->region);
         drop_member(agent, (size_t)(old - agent->members));
     }
@@ -872,7 +917,10 @@ void collect_agent_exec(struct collect_agent *agent, pid_t pid)
     if (load(agent, pid, true, &why) < 0) {
         profile_lose(agent->profile, WIRE_LOSS_AGENT_ABSENT, 1);
         note(agent, "a program that was started is not counted", &why);
+    } else if ((old = find_member(agent, pid))) {
+        collect_agent_descriptors_carry(&old->opened, &opened);
     }
+    collect_agent_descriptors_told_free(&opened);
 }
 
 void collect_agent_objects(struct collect_agent *agent, pid_t pid)
@@ -972,6 +1020,7 @@ int collect_agent_leave(struct collect_agent *agent, struct base_error *error)
     int result = collect_agent_step(agent, error);
     struct base_map left = {0};
     for (size_t i = 0; i < agent->member_count; i++) {
+        look_at_descriptors(agent, &agent->members[i], COLLECT_AGENT_DESCRIPTORS_ENDING);
         leave_process(agent, agent->members[i].pid);
         base_map_set(&left, (uint64_t)agent->members[i].pid, 1);
     }

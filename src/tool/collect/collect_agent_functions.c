@@ -128,6 +128,85 @@ static const char *const enders[] = {"_exit", "_Exit"};
 static const char *const throwers[] = {"__cxa_throw", "__cxa_rethrow",
                                        "_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE"};
 
+/* Those that open descriptors, with what is told of them (WIRE_AGENT_ENTRY_DESCRIPTOR), or close them; fork, before which what is
+ * open is noted. The loader's own, of the same names, are not: it closes what it opens. What checks its
+ * arguments first (__open_2) goes on into one of these. */
+static const struct {
+    const char *name;
+    enum wire_agent_entry entry;
+    enum wire_agent_how how;
+} descriptors[] = {
+#define OPENS(name, how)                                                                                     \
+    {                                                                                                        \
+        name, WIRE_AGENT_ENTRY_DESCRIPTOR, WIRE_AGENT_##how                                                  \
+    }
+    OPENS("open", OPENED),
+    OPENS("open64", OPENED),
+    OPENS("__open", OPENED),
+    OPENS("__open64", OPENED),
+    OPENS("__open_nocancel", OPENED),
+    OPENS("__open64_nocancel", OPENED),
+    OPENS("openat", OPENED),
+    OPENS("openat64", OPENED),
+    OPENS("__openat", OPENED),
+    OPENS("__openat64", OPENED),
+    OPENS("__openat_nocancel", OPENED),
+    OPENS("__openat64_nocancel", OPENED),
+    OPENS("open_by_handle_at", OPENED),
+    OPENS("creat", OPENED),
+    OPENS("creat64", OPENED),
+    OPENS("dup", DUPLICATED),
+    OPENS("__dup", DUPLICATED),
+    OPENS("dup2", DUPLICATED_TO),
+    OPENS("__dup2", DUPLICATED_TO),
+    OPENS("dup3", DUPLICATED_TO),
+    OPENS("__dup3", DUPLICATED_TO),
+    OPENS("fcntl", FCNTL),
+    OPENS("fcntl64", FCNTL),
+    OPENS("__fcntl", FCNTL),
+    OPENS("__libc_fcntl64", FCNTL),
+    OPENS("socket", SOCKET),
+    OPENS("__socket", SOCKET),
+    OPENS("socketpair", SOCKETPAIR),
+    OPENS("__socketpair", SOCKETPAIR),
+    OPENS("accept", ACCEPTED),
+    OPENS("__libc_accept", ACCEPTED),
+    OPENS("accept4", ACCEPTED),
+    OPENS("pipe", PIPE),
+    OPENS("__pipe", PIPE),
+    OPENS("pipe2", PIPE),
+    OPENS("__pipe2", PIPE),
+    OPENS("eventfd", EVENT),
+    OPENS("timerfd_create", TIMER),
+    OPENS("epoll_create", EPOLL),
+    OPENS("epoll_create1", EPOLL),
+    OPENS("signalfd", SIGNAL),
+    OPENS("memfd_create", MEMORY),
+    OPENS("inotify_init", NOTIFY),
+    OPENS("inotify_init1", NOTIFY),
+    OPENS("fanotify_init", NOTIFY),
+    OPENS("pidfd_open", PIDFD),
+    OPENS("recvmsg", RECEIVED),
+    OPENS("__libc_recvmsg", RECEIVED),
+#undef OPENS
+    {"close", WIRE_AGENT_ENTRY_CLOSE, 0},
+    {"__close", WIRE_AGENT_ENTRY_CLOSE, 0},
+    {"__close_nocancel", WIRE_AGENT_ENTRY_CLOSE, 0},
+    {"__close_nocancel_nostatus", WIRE_AGENT_ENTRY_CLOSE, 0},
+    {"close_range", WIRE_AGENT_ENTRY_CLOSE_RANGE, 0},
+    {"fork", WIRE_AGENT_ENTRY_FORK, 0},
+    {"_Fork", WIRE_AGENT_ENTRY_FORK, 0},
+    {"__libc_fork", WIRE_AGENT_ENTRY_FORK, 0},
+};
+
+bool collect_agent_functions_is_descriptor(const char *name)
+{
+    for (size_t i = 0; i < sizeof descriptors / sizeof *descriptors; i++)
+        if (!strcmp(descriptors[i].name, name))
+            return true;
+    return false;
+}
+
 /* Everything that reads return addresses, in every copy of it: libgcc's, which C++ exceptions, cancellation and backtrace come down to,
  * LLVM's libunwind, and the other libunwind. */
 static const char *const unwinders[] = {
@@ -167,6 +246,7 @@ enum {
     THROWERS = sizeof throwers / sizeof *throwers,
     OTHERS = sizeof others / sizeof *others,
     ENDERS = sizeof enders / sizeof *enders,
+    DESCRIPTORS = sizeof descriptors / sizeof *descriptors,
     SIZES = sizeof sizes / sizeof *sizes,
     UNWINDERS = sizeof unwinders / sizeof *unwinders,
     ODD = sizeof odd / sizeof *odd
@@ -203,12 +283,28 @@ static void add_whole(struct collect_agent_functions *functions, const struct pa
         functions->items[functions->count - 1].whole = true;
 }
 
+static void add_descriptors(struct collect_agent_functions *functions, const struct patch_agent_image *image)
+{
+    for (size_t i = 0; i < DESCRIPTORS; i++) {
+        struct patch_agent_function *function = &functions->items[functions->count];
+        *function = (struct patch_agent_function){
+            .wish = {descriptors[i].name, NOT_LOADER},
+            .cookie = WIRE_AGENT_COOKIE(descriptors[i].entry, descriptors[i].how),
+            .whole = descriptors[i].entry == WIRE_AGENT_ENTRY_DESCRIPTOR};
+        functions->count +=
+            patch_agent_image_symbol(image, entries[descriptors[i].entry], &function->handler);
+    }
+}
+
 /* The functions that are timed, behind those that must be hooked for it and those that must not be: the first wish has a function. */
 static void add_timed(struct collect_agent_functions *functions, const struct patch_agent_image *image,
                       const struct collect_agent_functions_wish *wish)
 {
-    for (size_t i = 0; i < UNWINDERS && wish->timed_count; i++)
+    bool replaces = wish->timed_count || wish->descriptors;
+    for (size_t i = 0; i < UNWINDERS && replaces; i++)
         add_whole(functions, image, unwinders[i], NULL, WIRE_AGENT_ENTRY_UNWIND);
+    if (wish->descriptors)
+        add_descriptors(functions, image);
     for (size_t i = 0; i < ODD && wish->timed_count; i++)
         functions->items[functions->count++] =
             (struct patch_agent_function){.wish = {odd[i], NULL}, .only_found = true};
@@ -240,10 +336,10 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
                                  const struct patch_agent_image *image,
                                  const struct collect_agent_functions_wish *wish, struct base_error *error)
 {
-    *functions = (struct collect_agent_functions){.items = calloc(named_count(wish) + ALLOCATORS + THROWERS +
-                                                                      MAPPERS + OTHERS + ENDERS + SIZES +
-                                                                      UNWINDERS + ODD + wish->timed_count,
-                                                                  sizeof *functions->items)};
+    *functions = (struct collect_agent_functions){
+        .items = calloc(named_count(wish) + ALLOCATORS + THROWERS + MAPPERS + OTHERS + ENDERS + SIZES +
+                            UNWINDERS + ODD + DESCRIPTORS + wish->timed_count,
+                        sizeof *functions->items)};
     if (!functions->items)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     add_named(functions, image, wish);

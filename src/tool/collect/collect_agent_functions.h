@@ -15,6 +15,7 @@ struct collect_agent_functions_wish {
     bool heap;                               /* functions that allocate or release */
     bool maps;                               /* functions that map memory or unmap it */
     bool throws;                             /* functions that throw C++ exceptions */
+    bool descriptors;                        /* functions that open descriptors or close them */
     const struct patch_function_wish *timed; /* functions that are; outlive the result */
     size_t timed_count;
     const struct collect_agent_named
@@ -38,6 +39,8 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
 
 /* A function that cannot be timed, because it keeps its return address or looks for its caller by it. */
 bool collect_agent_functions_is_odd(const char *name);
+/* A function that is hooked where descriptors are counted. */
+bool collect_agent_functions_is_descriptor(const char *name);
 
 /* Of enum wire_agent_family; NULL: none. */
 const char *collect_agent_functions_usable_size(uint32_t family);

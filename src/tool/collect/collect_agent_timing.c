@@ -54,17 +54,18 @@ static bool clock_is_ticks(void)
     return !strcmp(line, "tsc\n") || !strcmp(line, "kvm-clock\n") || !strncmp(line, "hyperv_clocksource", 18);
 }
 
-int collect_agent_timing_begin(struct collect_agent_timing *timing, struct base_error *error)
+int collect_agent_timing_begin(struct collect_agent_timing *timing, bool clock, struct base_error *error)
 {
     const unsigned long fsgsbase = 2; /* HWCAP2_FSGSBASE of x86-64 */
     *timing = (struct collect_agent_timing){.start = read_clocks()};
-    if (!clock_is_ticks())
+    if (clock && !clock_is_ticks())
         return base_fail(error, BASE_EUNSUPPORTED,
                          "functions are timed by the processor's time-stamp counter, which this kernel does "
                          "not take for a clock (current_clocksource)");
     if (!(getauxval(AT_HWCAP2) & fsgsbase))
         return base_fail(error, BASE_EUNSUPPORTED,
-                         "functions are timed on kernels since 5.9 and processors with rdfsbase only");
+                         "functions are timed, and descriptors counted, on kernels since 5.9 and processors "
+                         "with rdfsbase only");
     return BASE_OK;
 }
 

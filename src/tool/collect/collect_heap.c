@@ -209,6 +209,7 @@ static void tell_losses(struct telling *telling)
         [WIRE_AGENT_LOSS_PUT_BACK] = WIRE_LOSS_FUNCTION_PUT_BACK,
         [WIRE_AGENT_LOSS_FORGOTTEN] = WIRE_LOSS_FUNCTION_FORGOTTEN,
         [WIRE_AGENT_LOSS_NO_HISTOGRAM] = WIRE_LOSS_FUNCTION_NO_HISTOGRAM,
+        [WIRE_AGENT_LOSS_NO_RESULT] = WIRE_LOSS_DESCRIPTOR_CALLS,
     };
     for (int i = 0; i < WIRE_AGENT_LOSSES; i++) {
         uint64_t now = telling->tree->process.losses[i], *told = &telling->told->losses[i];

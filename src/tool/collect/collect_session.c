@@ -225,6 +225,7 @@ static int set_up_agent(struct collect_session *session, struct base_error *erro
     struct collect_agent_options wish = {
         .collectors = (options->heap ? 1u << WIRE_AGENT_HEAP | 1u << WIRE_AGENT_MAP : 0) |
                       (options->throws ? 1u << WIRE_AGENT_THROWS : 0) |
+                      (options->fds ? 1u << WIRE_AGENT_FDS : 0) |
                       (options->function_count ? 1u << WIRE_AGENT_FUNCTION : 0),
         .functions = options->functions,
         .function_count = options->function_count,

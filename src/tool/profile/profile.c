@@ -39,6 +39,7 @@ static bool add_none_entries(struct profile *profile)
         !base_array_room(profile->peaks, 0, self->peak_capacity) ||
         !base_array_room(profile->latencies, 0, self->latency_capacity) ||
         !base_array_room(profile->latency_buckets, 0, self->latency_bucket_capacity) ||
+        !base_array_room(profile->descriptors, 0, self->descriptor_capacity) ||
         !base_array_room(self->strings.texts, 0, self->strings.capacity))
         return false;
     profile->images[0] = (struct profile_image){0};
@@ -56,11 +57,13 @@ static bool add_none_entries(struct profile *profile)
     profile->peaks[0] = (struct profile_peak){0};
     profile->latencies[0] = (struct profile_latency){0};
     profile->latency_buckets[0] = (struct profile_latency_bucket){0};
+    profile->descriptors[0] = (struct profile_descriptor){0};
     self->strings.texts[0] = "";
     profile->image_count = profile->process_count = profile->thread_count = profile->address_count = 1;
     profile->inlined_count = profile->function_count = profile->node_count = profile->counter_count = 1;
     profile->edge_count = profile->coverage_count = profile->left_count = profile->uncovered_count = 1;
-    profile->peak_count = profile->latency_count = profile->latency_bucket_count = 1;
+    profile->peak_count = profile->descriptor_count = profile->latency_count = profile->latency_bucket_count =
+        1;
     self->latency_index.rows = self->latency_index.bucket_rows = 1;
     self->strings.count = 1;
     return true;
@@ -70,7 +73,8 @@ static bool add_none_entries(struct profile *profile)
     {                                                                                                        \
         &(self)->images, &(self)->processes, &(self)->threads, &(self)->addresses, &(self)->inlined,         \
             &(self)->functions, &(self)->nodes, &(self)->counters, &(self)->edges, &(self)->coverage,        \
-            &(self)->left, &(self)->uncovered, &(self)->peaks, &(self)->latencies, &(self)->latency_buckets  \
+            &(self)->left, &(self)->uncovered, &(self)->peaks, &(self)->descriptors, &(self)->latencies,     \
+            &(self)->latency_buckets                                                                         \
     }
 
 static void mark_none_entries_written(struct profile_private *self)
@@ -140,6 +144,7 @@ void profile_free(struct profile *profile)
     free(profile->peaks);
     free(profile->latencies);
     free(profile->latency_buckets);
+    free(profile->descriptors);
     free(profile->meta);
     free(profile);
 }
@@ -171,6 +176,7 @@ size_t profile_memory(const struct profile *profile)
     bytes += self->coverage_capacity * sizeof *profile->coverage;
     bytes += self->left_capacity * sizeof *profile->left;
     bytes += self->uncovered_capacity * sizeof *profile->uncovered + profile_coverage_memory(profile);
+    bytes += self->descriptor_capacity * sizeof *profile->descriptors;
     bytes += self->peak_capacity * sizeof *profile->peaks +
              self->peak_rows.capacity * sizeof *self->peak_rows.entries;
     bytes += profile_latency_memory(profile);

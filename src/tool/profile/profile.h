@@ -7,6 +7,7 @@
  *   edge     (site, callee, thread, kind) -> calls: counted without exception, apart from the tree
  *   coverage, left, uncovered   what of an image is counted, what was left alone and why
  *   peak     how high a counter ever was in a process, and when
+ *   descriptor   one that was open at the end, and what it was
  *
  * Everything is an index into one of the arrays below, 0 being "none" (and node 0 the root), so that a node is a few
  * bytes and a file stores the same numbers. Recording adds; flushing (profile_store.h) writes what changed
@@ -193,6 +194,25 @@ struct profile_latency_bucket {
     uint64_t calls;           /* at most INT64_MAX */
 };
 
+enum profile_descriptor_origin {
+    PROFILE_DESCRIPTOR_OPENED = 1, /* while it was recorded: node says by whom */
+    PROFILE_DESCRIPTOR_BEFORE,     /* it was open when the recording, or the program, began */
+    PROFILE_DESCRIPTOR_INHERITED,  /* it was open when the process was forked */
+    PROFILE_DESCRIPTOR_UNSEEN,     /* nobody saw it opened: a loss */
+    PROFILE_DESCRIPTOR_ORIGINS,
+};
+
+/* A file descriptor that was open when its process ended, or when the recording did. */
+struct profile_descriptor {
+    uint32_t process;
+    uint32_t node;       /* the stack that opened it; 0: not known */
+    uint32_t number;     /* as the process knows it */
+    uint32_t origin;     /* enum profile_descriptor_origin; 0: the row is not used */
+    uint32_t kind, name; /* strings: "file", "tcp", "pipe" ...; the path, the addresses; name 0: not known */
+    uint64_t opened_ns;  /* since the start of the recording; of OPENED only */
+    uint64_t age_ns;     /* from then to the end; likewise */
+};
+
 struct profile_meta {
     uint32_t key, value; /* strings */
 };
@@ -217,12 +237,13 @@ struct profile {
     struct profile_coverage *coverage;
     struct profile_left *left;
     struct profile_uncovered *uncovered;
-    struct profile_peak *peaks; /* index 0 is none; of the next two too */
+    struct profile_peak *peaks; /* index 0 is none; of the next three too */
+    struct profile_descriptor *descriptors;
     struct profile_latency *latencies;
     struct profile_latency_bucket *latency_buckets;
     size_t image_count, process_count, thread_count, address_count, inlined_count, function_count, node_count,
         counter_count, cell_count, meta_count, edge_count, coverage_count, left_count, uncovered_count,
-        peak_count, latency_count, latency_bucket_count;
+        peak_count, descriptor_count, latency_count, latency_bucket_count;
     uint64_t losses[PROFILE_LOSSES];
     uint32_t max_nodes;      /* set before the first node; default 1,000,000 */
     uint32_t live_nodes;     /* nodes in use (freed slots are reused) */
@@ -315,6 +336,14 @@ void profile_set_uncovered(struct profile *profile, uint32_t image, uint64_t add
  * run several programs, one after the other). Ignored when there is no such process or counter; a loss when memory ran out. */
 void profile_set_peak(struct profile *profile, uint32_t process, uint32_t counter, int64_t value,
                       uint64_t time_ns);
+
+/* --- descriptors --- */
+/* A row that is complete; its index, or 0: something in it is not there, or memory ran out (a loss). */
+uint32_t profile_add_descriptor(struct profile *profile, const struct profile_descriptor *descriptor);
+/* What is known of it is replaced; with origin 0 it was closed after all, and the row serves again. */
+void profile_set_descriptor(struct profile *profile, uint32_t row,
+                            const struct profile_descriptor *descriptor);
+const char *profile_descriptor_origin_name(uint32_t origin); /* "opened", "before" ...; "" */
 
 /* --- timeline (only with --timeline): time since start (ns), thread, node, counter --- */
 /* One sample, which profile_count has had too. Past the limit it is counted as a loss and nothing else. */

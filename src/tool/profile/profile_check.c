@@ -111,6 +111,18 @@ static int check_latencies(const struct profile *profile, struct base_error *err
     return BASE_OK;
 }
 
+static int check_descriptors(const struct profile *profile, struct base_error *error)
+{
+    for (size_t i = 1; i < profile->descriptor_count; i++) {
+        const struct profile_descriptor *it = &profile->descriptors[i];
+        if ((!it->process && it->origin) || it->process >= profile->process_count ||
+            it->node >= profile->node_count || (it->node && !profile->nodes[it->node].address) ||
+            it->origin >= PROFILE_DESCRIPTOR_ORIGINS)
+            return base_fail(error, BASE_EFORMAT, "descriptor %zu points outside", i);
+    }
+    return BASE_OK;
+}
+
 static int check_addresses(const struct profile *profile, struct base_error *error)
 {
     for (size_t i = 1; i < profile->address_count; i++) {
@@ -139,5 +151,7 @@ int profile_check(const struct profile *profile, struct base_error *error)
         result = check_coverage(profile, error);
     if (result == BASE_OK)
         result = check_peaks(profile, error);
+    if (result == BASE_OK)
+        result = check_descriptors(profile, error);
     return result == BASE_OK ? check_latencies(profile, error) : result;
 }

@@ -188,6 +188,7 @@ static void rebuild(struct fold *fold)
     struct profile_private *self = profile->self;
     count_taken(fold);
     profile_cells_move(profile, fold->target);
+    profile_descriptors_move(profile, fold->target);
     for (size_t at = 0; at < fold->count; at++) {
         uint32_t node = fold->order[at];
         if (fold->fate[node] < TAKEN)

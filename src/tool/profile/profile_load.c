@@ -54,7 +54,7 @@ static const char COUNT_TABLES[] =
     " 'data_meta', 'data_images', 'data_processes', 'data_threads', 'data_functions', 'data_inlined',"
     " 'data_addresses', 'data_nodes', 'data_counters', 'data_cells', 'data_losses', 'data_timeline', "
     "'data_edges', 'data_coverage', 'data_left', 'data_uncovered', 'data_peaks', 'data_latency',"
-    " 'data_latency_calls')";
+    " 'data_latency_calls', 'data_descriptors')";
 
 /* The first number of a query; negative when there is none, with the reason in *code. */
 static int number(sqlite3 *db, const char *sql, int *code)
@@ -78,7 +78,7 @@ static int version_of(sqlite3 *db, int *code)
 /* A file has the tables of its version, and not by chance those of a later one. */
 static int tables_of(int version)
 {
-    static const int counts[] = {0, 13, 14, 17, 18, 20};
+    static const int counts[] = {0, 13, 14, 17, 18, 20, 21};
     return version < 1 ? counts[1] : version > PROFILE_STORE_VERSION ? 0 : counts[version];
 }
 
@@ -442,6 +442,23 @@ static void load_latency_calls(struct loader *loader, sqlite3_stmt *row, size_t 
                                         .calls = (uint64_t)sqlite3_column_int64(row, 3)};
 }
 
+static void load_descriptor(struct loader *loader, sqlite3_stmt *row, size_t id)
+{
+    const struct profile *profile = loader->profile;
+    int64_t origin = sqlite3_column_int64(row, 4);
+    profile->descriptors[id] = (struct profile_descriptor){
+        .process = index_of(loader, row, 1, profile->process_count),
+        .node = index_of(loader, row, 2, profile->node_count),
+        .number = (uint32_t)sqlite3_column_int64(row, 3),
+        .origin = origin >= 0 && origin < PROFILE_DESCRIPTOR_ORIGINS ? (uint32_t)origin
+                                                                     : PROFILE_DESCRIPTOR_ORIGINS,
+        .kind = STRING(5),
+        .name = STRING(6),
+        .opened_ns = (uint64_t)sqlite3_column_int64(row, 7),
+        .age_ns = (uint64_t)sqlite3_column_int64(row, 8)};
+    profile->self->free_descriptors += origin == 0;
+}
+
 /* What a later version than `since` brought is in the file. */
 static bool is_since(struct loader *loader, int since)
 {
@@ -542,6 +559,10 @@ static void load_all(struct loader *loader)
         TABLE("SELECT id, process, counter, value, time_ns FROM data_peaks ORDER BY id", peak, peak);
     if (is_since(loader, 5))
         load_all_latencies(loader);
+    if (is_since(loader, 6))
+        TABLE("SELECT id, process, node, number, origin, kind, name, opened_ns, age_ns FROM data_descriptors "
+              "ORDER BY id",
+              descriptor, descriptor);
     load_table(loader, "SELECT key, value FROM data_meta", NULL, NULL, NULL, 0, load_meta);
     load_table(loader, "SELECT number, count FROM data_losses", NULL, NULL, NULL, 0, load_loss);
 }

@@ -372,6 +372,22 @@ static bool add_latencies(struct merge *merge)
     return good;
 }
 
+static bool add_descriptors(struct merge *merge)
+{
+    for (size_t i = 1; i < merge->from->descriptor_count; i++) {
+        struct profile_descriptor it = merge->from->descriptors[i];
+        if (!it.origin)
+            continue;
+        it.process = merge->processes[it.process];
+        it.node = merge->nodes[it.node];
+        it.kind = profile_string(merge->into, profile_text(merge->from, it.kind));
+        it.name = profile_string(merge->into, profile_text(merge->from, it.name));
+        if (!profile_add_descriptor(merge->into, &it))
+            return false;
+    }
+    return true;
+}
+
 /* --- what is known of images --- */
 
 static const struct profile_coverage *coverage_of(const struct profile *profile, uint32_t image,
@@ -589,7 +605,8 @@ static int add_everything(struct merge *merge, const char *file)
         return result;
     if (!add_processes(merge) || !add_threads(merge) || !add_images(merge) || !add_inlined(merge) ||
         !add_addresses(merge) || !add_nodes(merge) || !add_cells(merge) || !add_edges(merge) ||
-        !add_peaks(merge) || !add_latencies(merge) || !add_coverage(merge) || !add_meta(merge, file))
+        !add_peaks(merge) || !add_descriptors(merge) || !add_latencies(merge) || !add_coverage(merge) ||
+        !add_meta(merge, file))
         return no_memory(merge);
     return profile_timeline_each(file, add_sample, merge, merge->error);
 }

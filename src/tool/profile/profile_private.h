@@ -84,12 +84,13 @@ struct profile_latency_index {
 struct profile_private {
     size_t image_capacity, process_capacity, thread_capacity, address_capacity, inlined_capacity,
         function_capacity, node_capacity, counter_capacity, cell_capacity, meta_capacity, edge_capacity,
-        coverage_capacity, left_capacity, uncovered_capacity, peak_capacity, latency_capacity,
-        latency_bucket_capacity;
+        coverage_capacity, left_capacity, uncovered_capacity, peak_capacity, descriptor_capacity,
+        latency_capacity, latency_bucket_capacity;
     struct profile_strings strings;
     struct profile_table tables[PROFILE_TABLES];
     struct profile_marks images, processes, threads, addresses, inlined, functions, nodes, counters, edges,
-        coverage, left, uncovered, peaks, latencies, latency_buckets;
+        coverage, left, uncovered, peaks, descriptors, latencies, latency_buckets;
+    size_t free_descriptors; /* rows of descriptors that are not used */
     struct profile_coverage_index coverage_index;
     struct base_map peak_rows; /* (process, counter) -> row, of the first `peaks_indexed` rows */
     size_t peaks_indexed;
@@ -156,6 +157,8 @@ void profile_latency_free(struct profile *profile);           /* of the index */
 void profile_cells_dirty(struct profile *profile, uint32_t cell);
 /* Gives the cells of nodes whose target[] is another to that node, and joins those that meet. Allocates nothing. */
 void profile_cells_move(struct profile *profile, const uint32_t *target);
+/* Likewise those that opened what is open. */
+void profile_descriptors_move(struct profile *profile, const uint32_t *target);
 
 /* --- profile_timeline.c --- */
 /* Packs what is pending, because it is to be written or because node numbers are about to change. */

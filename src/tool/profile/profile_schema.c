@@ -32,6 +32,8 @@ const char profile_schema[] =
     "CREATE TABLE data_latency(id INTEGER PRIMARY KEY, process INT, address INT, sum_ns INT, min_ns INT,"
     " max_ns INT);"
     "CREATE TABLE data_latency_calls(id INTEGER PRIMARY KEY, latency INT, bucket INT, calls INT);"
+    "CREATE TABLE data_descriptors(id INTEGER PRIMARY KEY, process INT, node INT, number INT, origin INT,"
+    " kind INT, name INT, opened_ns INT, age_ns INT);"
     "CREATE VIEW meta AS SELECT key, value FROM data_meta;"
     "CREATE VIEW losses AS SELECT number, reason, count FROM data_losses WHERE count > 0;"
     "CREATE VIEW counters AS SELECT c.id AS id, n.text AS name, u.text AS unit, c.exact AS exact"
@@ -95,10 +97,12 @@ const char profile_schema[] =
     " r.text AS reason FROM data_uncovered u JOIN data_images i ON i.id = u.image"
     " LEFT JOIN data_strings n ON n.id = i.name LEFT JOIN data_strings p ON p.id = i.path"
     " LEFT JOIN data_strings f ON f.id = u.name LEFT JOIN data_strings r ON r.id = u.reason ORDER BY u.id;"
-    "CREATE VIEW stacks AS WITH RECURSIVE paths(node, stack) AS MATERIALIZED ("
-    " SELECT node, function FROM data_frames WHERE parent = 0 UNION ALL"
-    " SELECT f.node, p.stack || ';' || f.function FROM paths p JOIN data_nodes n ON n.parent = p.node"
+#define PATHS                                                                                                \
+    "WITH RECURSIVE paths(node, stack) AS MATERIALIZED ("                                                    \
+    " SELECT node, function FROM data_frames WHERE parent = 0 UNION ALL"                                     \
+    " SELECT f.node, p.stack || ';' || f.function FROM paths p JOIN data_nodes n ON n.parent = p.node"       \
     " JOIN data_frames f ON f.node = n.id)"
+    "CREATE VIEW stacks AS " PATHS
     " SELECT s.text AS counter, coalesce(p.stack, '') AS stack, CASE k.combine WHEN 2 THEN max(c.value) ELSE "
     "sum(c.value) END AS value FROM data_cells c"
     " JOIN data_counters k ON k.id = c.counter JOIN data_strings s ON s.id = k.name"
@@ -139,6 +143,15 @@ const char profile_schema[] =
     " min(s.p999, e.max_ns) AS p999_ns, e.max_ns AS max_ns, e.sum_ns AS sum_ns"
     " FROM points s JOIN ends e ON e.address = s.address JOIN data_places p ON p.address = s.address"
     " ORDER BY e.sum_ns DESC, p.function, p.image, s.address;"
+    "CREATE VIEW descriptors AS " PATHS " SELECT p.pid AS pid, n.text AS process, d.number AS number,"
+    " CASE d.origin WHEN 1 THEN 'opened' WHEN 2 THEN 'before' WHEN 3 THEN 'inherited' WHEN 4 THEN 'unseen' "
+    "END"
+    " AS origin, k.text AS kind, s.text AS name, CASE d.origin WHEN 1 THEN d.opened_ns END AS opened_ns,"
+    " CASE d.origin WHEN 1 THEN d.age_ns END AS age_ns, t.stack AS stack, nullif(p.origin, 0) AS recording"
+    " FROM data_descriptors d JOIN data_processes p ON p.id = d.process"
+    " LEFT JOIN data_strings n ON n.id = p.name LEFT JOIN data_strings k ON k.id = d.kind"
+    " LEFT JOIN data_strings s ON s.id = d.name LEFT JOIN paths t ON t.node = d.node AND d.node <> 0"
+    " WHERE d.origin > 0 ORDER BY d.process, d.number;"
     "CREATE VIEW flat AS WITH RECURSIVE"
     " own(node, counter, value, samples) AS MATERIALIZED (SELECT c.node, c.counter, CASE k.combine WHEN 2 "
     "THEN max(c.value) ELSE sum(c.value) END,"

@@ -46,6 +46,7 @@ enum statement {
     PUT_PEAK,
     PUT_LATENCY,
     PUT_LATENCY_CALLS,
+    PUT_DESCRIPTOR,
     STATEMENTS
 };
 
@@ -73,6 +74,7 @@ static const char *const SQL[STATEMENTS] = {
     [PUT_PEAK] = "INSERT OR REPLACE INTO data_peaks VALUES(?,?,?,?,?)",
     [PUT_LATENCY] = "INSERT OR REPLACE INTO data_latency VALUES(?,?,?,?,?,?)",
     [PUT_LATENCY_CALLS] = "INSERT OR REPLACE INTO data_latency_calls VALUES(?,?,?,?)",
+    [PUT_DESCRIPTOR] = "INSERT OR REPLACE INTO data_descriptors VALUES(?,?,?,?,?,?,?,?,?)",
 };
 
 struct profile_store {
@@ -426,6 +428,13 @@ static bool put_latency_calls(struct profile_store *store, const struct profile 
     return PUT(store, PUT_LATENCY_CALLS, (int64_t)row, it->latency, it->bucket, (int64_t)it->calls);
 }
 
+static bool put_descriptor(struct profile_store *store, const struct profile *profile, size_t row)
+{
+    const struct profile_descriptor *it = &profile->descriptors[row];
+    return PUT(store, PUT_DESCRIPTOR, (int64_t)row, it->process, it->node, it->number, it->origin, it->kind,
+               it->name, (int64_t)it->opened_ns, (int64_t)it->age_ns);
+}
+
 /* --- a flush --- */
 
 typedef bool put_row(struct profile_store *store, const struct profile *profile, size_t row);
@@ -552,6 +561,7 @@ static bool put_everything(struct profile_store *store, const struct profile *pr
            put_marked(store, profile, &self->latencies, profile->latency_count, put_latency) &&
            put_marked(store, profile, &self->latency_buckets, profile->latency_bucket_count,
                       put_latency_calls) &&
+           put_marked(store, profile, &self->descriptors, profile->descriptor_count, put_descriptor) &&
            put_cells(store, profile) && put_losses(store, profile) && put_blocks(store, profile);
 }
 
@@ -574,6 +584,7 @@ static void commit_marks(struct profile_store *store, struct profile *profile)
     profile_marks_commit(&self->peaks, profile->peak_count);
     profile_marks_commit(&self->latencies, profile->latency_count);
     profile_marks_commit(&self->latency_buckets, profile->latency_bucket_count);
+    profile_marks_commit(&self->descriptors, profile->descriptor_count);
     for (size_t i = 0; i < profile->cell_count; i++)
         profile->cells[i].dirty = 0;
     self->dirty_count = 0;

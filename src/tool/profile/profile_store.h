@@ -9,8 +9,8 @@
 #include "base_text.h"
 #include "profile.h"
 
-/* PRAGMA user_version; 4 had no latencies, 3 no peaks, 2 no coverage, 1 no edges: all are read. */
-#define PROFILE_STORE_VERSION 5
+/* PRAGMA user_version; 5 had no descriptors, 4 no latencies, 3 no peaks, 2 no coverage, 1 no edges: all are read. */
+#define PROFILE_STORE_VERSION 6
 
 struct profile_store;
 

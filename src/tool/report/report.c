@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "report_descriptors.h"
 #include "report_text.h"
 #include "report_view.h"
 
@@ -163,6 +164,8 @@ static int print_view(struct report_context *context)
         return report_held(context);
     case REPORT_LATENCY:
         return report_latency(context);
+    case REPORT_FDS:
+        return report_descriptors(context);
     case REPORT_FLAT:
         break;
     }
@@ -177,7 +180,7 @@ static int print_text(struct report_context *context)
     bool of_samples = view != REPORT_LOSSES && view != REPORT_EDGES && view != REPORT_LATENCY &&
                       !(view == REPORT_ANNOTATE && profile_counts_calls(context->profile));
     if (of_samples && report_header_nothing(context))
-        return 0;
+        return view == REPORT_FDS ? report_descriptors_list(context) : 0;
     return print_view(context);
 }
 

@@ -39,6 +39,7 @@ enum report_view {
     REPORT_LEAKS,   /* stacks with memory that was not released: the counter is heap.live */
     REPORT_PEAK,    /* stacks with memory at the moment when there was the most of it: heap.peak */
     REPORT_LATENCY, /* how long calls took that were timed */
+    REPORT_FDS,     /* stacks that opened what was open at the end, and what that is: fd.live */
 };
 enum report_by {
     REPORT_BY_FUNCTION,

@@ -24,6 +24,17 @@ void report_counted_throws(struct base_text *out, const struct profile *profile)
     base_text_add(out, sum == 1 ? " exception thrown" : " exceptions thrown");
 }
 
+void report_counted_descriptors(struct base_text *out, const struct profile *profile)
+{
+    int64_t used, live;
+    if (!sum_of(profile, "fd.used", &used) || !sum_of(profile, "fd.live", &live))
+        return;
+    report_text_count(out, used > 0 ? (uint64_t)used : 0);
+    base_text_add(out, used == 1 ? " descriptor opened, " : " descriptors opened, ");
+    report_text_count(out, live > 0 ? (uint64_t)live : 0);
+    base_text_add(out, " still open at the end");
+}
+
 void report_counted_maps(struct base_text *out, const struct profile *profile, bool ascii)
 {
     int64_t total, live;

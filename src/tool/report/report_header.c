@@ -244,6 +244,8 @@ static void add_counted(struct flow *flow, struct base_text *part)
     add_text(flow, part, REPORT_PLAIN);
     report_counted_throws(part, flow->context->profile);
     add_text(flow, part, REPORT_PLAIN);
+    report_counted_descriptors(part, flow->context->profile);
+    add_text(flow, part, REPORT_PLAIN);
 }
 
 /* A whole number of at least one from meta. */

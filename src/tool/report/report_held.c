@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "profile_heap.h"
+#include "report_descriptors.h"
 #include "report_merge.h"
 #include "report_text.h"
 
@@ -13,6 +14,7 @@ const char *report_held_counter(enum report_view view)
 {
     return view == REPORT_LEAKS  ? profile_heap_name(PROFILE_HEAP_LIVE)
            : view == REPORT_PEAK ? profile_heap_name(PROFILE_HEAP_PEAK)
+           : view == REPORT_FDS  ? REPORT_DESCRIPTORS_COUNTER
                                  : NULL;
 }
 
@@ -20,6 +22,8 @@ const char *report_held_nothing(const struct report_context *context)
 {
     if (!strcmp(context->selection.name, profile_heap_name(PROFILE_HEAP_LIVE)))
         return "No leaks: every block that was allocated was released";
+    if (!strcmp(context->selection.name, REPORT_DESCRIPTORS_COUNTER))
+        return "Nothing was left open: every descriptor that was opened was closed";
     return "Nothing: this counter is 0 everywhere";
 }
 

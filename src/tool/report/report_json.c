@@ -125,8 +125,9 @@ static void selected(struct report_context *context)
 
 void report_json_recording(struct report_context *context)
 {
-    static const char *const views[] = {"flat",       "graph", "tree",     "paths", "losses", "edges",
-                                        "candidates", "loops", "annotate", "leaks", "peak",   "latency"};
+    static const char *const views[] = {"flat",  "graph",      "tree",  "paths",    "losses",
+                                        "edges", "candidates", "loops", "annotate", "leaks",
+                                        "peak",  "latency",    "fds"};
     struct base_json *json = context->json;
     base_json_string(json, "report", views[context->options->view]);
     base_json_integer(json, "version", 1);

@@ -77,6 +77,9 @@ static const struct {
     {WIRE_LOSS_AGENT_EMPTY_UNSEEN, "block not searched for empty pages",
      "blocks not searched for empty pages"},
     {WIRE_LOSS_AGENT_NAME_ABSENT, "named function not found", "named functions not found"},
+    {WIRE_LOSS_DESCRIPTOR_UNSEEN, "descriptor opened unseen", "descriptors opened unseen"},
+    {WIRE_LOSS_DESCRIPTOR_CLOSED, "descriptor closed unseen", "descriptors closed unseen"},
+    {WIRE_LOSS_DESCRIPTOR_CALLS, "opening call without an outcome", "opening calls without an outcome"},
 };
 
 /* What this version knows of a number; a later one may have written others. */

@@ -33,7 +33,9 @@ static int choose_counter(const struct profile *profile, enum report_view view, 
     const char *of_view = report_held_counter(view);
     if (of_view && !profile_counter_named(profile, of_view))
         return base_fail(error, BASE_EUSAGE,
-                         "no memory was counted in this profile: tally record --heap does it");
+                         view == REPORT_FDS
+                             ? "no descriptors were counted in this profile: tally record --fds does it"
+                             : "no memory was counted in this profile: tally record --heap does it");
     if (view == REPORT_LATENCY && !profile_counter_named(profile, REPORT_LATENCY_COUNTER))
         return base_fail(error, BASE_EUSAGE,
                          "no calls were timed in this profile: tally record --function does it");

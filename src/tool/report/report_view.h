@@ -43,6 +43,7 @@ int report_loops(struct report_context *context);
 int report_annotate(struct report_context *context);
 int report_held(struct report_context *context); /* REPORT_LEAKS and REPORT_PEAK */
 int report_latency(struct report_context *context);
+int report_descriptors(struct report_context *context);
 
 /* report_header.c: what was measured and how far to trust it. */
 void report_header(struct report_context *context);

@@ -114,6 +114,38 @@ static void test_named(void **state)
     assert_null(collect_agent_functions_usable_size(WIRE_AGENT_NAMED));
 }
 
+/* What opens descriptors is entered with all registers, what closes them as a call; none of the loader's is. */
+static void test_descriptors(void **state)
+{
+    (void)state;
+    const struct collect_agent_functions_wish wish = {.descriptors = true, .hosted = true};
+    struct collect_agent_functions functions;
+    size_t opening = 0, closing = 0, unwinders = 0;
+    assert_int_equal(collect_agent_functions_make(&functions, image, &wish, NULL), BASE_OK);
+    assert_int_equal(functions.timed, functions.count);
+    for (size_t i = 0; i < functions.count; i++) {
+        const struct patch_agent_function *function = &functions.items[i];
+        uint32_t entry = function->cookie & 255, how = wire_agent_cookie_family(function->cookie);
+        if (function->only_found)
+            continue;
+        assert_int_equal(function->whole,
+                         entry == WIRE_AGENT_ENTRY_UNWIND || entry == WIRE_AGENT_ENTRY_DESCRIPTOR);
+        unwinders += entry == WIRE_AGENT_ENTRY_UNWIND;
+        opening += entry == WIRE_AGENT_ENTRY_DESCRIPTOR;
+        closing += entry == WIRE_AGENT_ENTRY_CLOSE || entry == WIRE_AGENT_ENTRY_CLOSE_RANGE;
+        assert_int_equal(entry == WIRE_AGENT_ENTRY_DESCRIPTOR,
+                         how >= WIRE_AGENT_OPENED && how < WIRE_AGENT_HOWS);
+        if (entry != WIRE_AGENT_ENTRY_UNWIND) {
+            assert_true(collect_agent_functions_is_descriptor(function->wish.name));
+            assert_false(patch_function_concerns(&function->wish, "/lib64/ld-linux-x86-64.so.2"));
+            assert_true(patch_function_concerns(&function->wish, "/lib/x86_64-linux-gnu/libc.so.6"));
+        }
+    }
+    assert_true(unwinders > 5 && opening > 40 && closing > 3);
+    assert_false(collect_agent_functions_is_descriptor("read"));
+    free(functions.items);
+}
+
 static void test_the_loaders_own_malloc_is_left_alone(void **state)
 {
     (void)state;
@@ -170,6 +202,7 @@ int main(void)
         cmocka_unit_test(test_named),
         cmocka_unit_test(test_what_was_asked_for),
         cmocka_unit_test(test_timed_functions),
+        cmocka_unit_test(test_descriptors),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -286,7 +286,7 @@ static void version_1_is_read(void **state)
     assert_int_equal(profile_store_close(store, profile, false, NULL), BASE_OK);
     profile_free(profile);
     assert_int_equal(run("DROP VIEW edges; DROP VIEW calls; DROP TABLE data_edges; DROP TABLE data_coverage; "
-                         "DROP TABLE data_peaks;"
+                         "DROP TABLE data_peaks; DROP TABLE data_descriptors;"
                          "DROP TABLE data_left; DROP TABLE data_uncovered; "
                          "DROP TABLE data_latency; DROP TABLE data_latency_calls; PRAGMA user_version = 2"),
                      SQLITE_OK);

@@ -318,7 +318,7 @@ static void views_say_it_in_words(void **state)
 static const char DROP[] =
     "DROP VIEW coverage; DROP VIEW coverage_left; DROP VIEW uncovered;"
     "DROP TABLE data_coverage; DROP TABLE data_left; DROP TABLE data_uncovered; DROP TABLE data_peaks;"
-    "DROP TABLE data_latency; DROP TABLE data_latency_calls";
+    "DROP TABLE data_latency; DROP TABLE data_latency_calls; DROP TABLE data_descriptors";
 
 static void version_2_is_read(void **state)
 {

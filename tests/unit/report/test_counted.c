@@ -96,6 +96,19 @@ static void test_none(void **state)
     says("0 exceptions thrown", "mapped: 0 B, 0 B of it still at the end");
 }
 
+static void test_descriptors(void **state)
+{
+    (void)state;
+    struct base_text text = {0};
+    report_counted_descriptors(&text, profile);
+    assert_string_equal(base_text_string(&text), "");
+    count("fd.used", "descriptors", 1204);
+    count("fd.live", "descriptors", 12);
+    report_counted_descriptors(&text, profile);
+    assert_string_equal(base_text_string(&text), "1,204 descriptors opened, 12 still open at the end");
+    base_text_free(&text);
+}
+
 static void test_the_largest(void **state)
 {
     (void)state;
@@ -114,7 +127,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_nothing_was_counted), TEST(test_empty_pages), TEST(test_figures), TEST(test_none),
-        TEST(test_the_largest),
+        TEST(test_descriptors),         TEST(test_the_largest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

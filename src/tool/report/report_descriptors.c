@@ -1,0 +1,294 @@
+/* report_descriptors.c - what was open at the end: the stacks that opened it, the most first, then every descriptor with what
+ * it is. Also those that nobody here opened, so that each number of /proc/PID/fd is accounted for. */
+#include "report_descriptors.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base_map.h"
+#include "report_merge.h"
+#include "report_text.h"
+
+enum { ROWS_MOST = 40 }; /* shown where no --limit says otherwise */
+
+struct list {
+    struct report_context *context;
+    struct report_entities entities;
+    const struct profile_descriptor **items;
+    size_t count;
+};
+
+/* --- which --- */
+
+static bool takes_process(const struct report_context *context, const bool *taken, uint32_t process)
+{
+    return !context->options->part.process || taken[process];
+}
+
+/* The processes that the reader selected: those of the threads. */
+static bool *processes_of(const struct report_context *context)
+{
+    const struct profile *profile = context->profile;
+    bool *taken = calloc(profile->process_count + 1, sizeof *taken);
+    for (size_t i = 1; taken && i < profile->thread_count; i++) {
+        const struct profile_cell cell = {
+            .thread = (uint32_t)i, .cpu = PROFILE_NO_CPU, .counter = context->selection.counter};
+        if (report_select_takes(&context->selection, profile, &cell))
+            taken[profile->threads[i].process] = true;
+    }
+    return taken;
+}
+
+static int rank(const struct profile_descriptor *it)
+{
+    return it->origin == PROFILE_DESCRIPTOR_OPENED ? 0 : it->origin == PROFILE_DESCRIPTOR_UNSEEN ? 1 : 2;
+}
+
+/* What was opened while it was recorded first, then what nobody saw; by process and number. */
+static int by_rank(const void *a, const void *b)
+{
+    const struct profile_descriptor *x = *(const struct profile_descriptor *const *)a,
+                                    *y = *(const struct profile_descriptor *const *)b;
+    if (rank(x) != rank(y))
+        return rank(x) - rank(y);
+    if (x->process != y->process)
+        return x->process < y->process ? -1 : 1;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+static int gather(struct list *list)
+{
+    const struct profile *profile = list->context->profile;
+    bool *taken = processes_of(list->context);
+    list->items = calloc(profile->descriptor_count + 1, sizeof *list->items);
+    if (!taken || !list->items || !report_entity_init(&list->entities, profile, REPORT_DETAIL_FUNCTION)) {
+        free(taken);
+        return report_view_memory(list->context);
+    }
+    for (size_t i = 1; i < profile->descriptor_count; i++) {
+        const struct profile_descriptor *it = &profile->descriptors[i];
+        if (it->origin && takes_process(list->context, taken, it->process))
+            list->items[list->count++] = it;
+    }
+    qsort(list->items, list->count, sizeof *list->items, by_rank);
+    free(taken);
+    return 0;
+}
+
+/* How many rows --limit leaves; `most` where it says nothing. */
+static size_t shown(const struct list *list, size_t most)
+{
+    const struct report_options *options = list->context->options;
+    most = options->limit_rows ? options->limit_rows : options->limit_percent > 0 ? most : list->count;
+    return most < list->count ? most : list->count;
+}
+
+/* --- text --- */
+
+static bool is_runtime(const struct list *list, uint32_t entity)
+{
+    const char *image = report_entity_image(&list->entities, entity);
+    return !strncmp(image, "libc.", 5) || !strncmp(image, "libc-", 5) || !strncmp(image, "ld-", 3);
+}
+
+/* Appends the function that opened it: the innermost that is not of the C library. */
+static void add_opener(struct list *list, const struct profile_descriptor *it, struct base_text *out)
+{
+    const struct profile *profile = list->context->profile;
+    uint32_t found = 0;
+    for (uint32_t node = it->node; node; node = profile->nodes[node].parent) {
+        size_t count;
+        const uint32_t *chain = report_entity_chain(&list->entities, profile->nodes[node].address, &count);
+        if (!count)
+            break;
+        if (!found || is_runtime(list, found))
+            found = chain[0];
+    }
+    if (it->origin != PROFILE_DESCRIPTOR_OPENED)
+        base_text_addf(out, "(%s)", profile_descriptor_origin_name(it->origin));
+    else if (found)
+        report_entity_name(&list->entities, found, out);
+    else
+        base_text_add(out, "(unknown)");
+}
+
+static void add_cell(struct report_table *table, struct base_text *text, bool ascii)
+{
+    table->failed |= text->failed;
+    report_table_cell(table, base_text_string(text), ascii);
+    base_text_clear(text);
+}
+
+static void add_row(struct list *list, struct report_table *table, const struct profile_descriptor *it)
+{
+    const struct profile *profile = list->context->profile;
+    bool ascii = list->context->options->ascii;
+    struct base_text text = {0};
+    base_text_addf(&text, "%d", profile->processes[it->process].pid);
+    add_cell(table, &text, ascii);
+    base_text_addf(&text, "%u", it->number);
+    add_cell(table, &text, ascii);
+    report_table_cell(table, it->kind ? profile_text(profile, it->kind) : "?", ascii);
+    if (it->origin == PROFILE_DESCRIPTOR_OPENED)
+        report_text_time(&text, it->age_ns < INT64_MAX ? (int64_t)it->age_ns : INT64_MAX, ascii);
+    add_cell(table, &text, ascii);
+    add_opener(list, it, &text);
+    add_cell(table, &text, ascii);
+    report_table_cell(table, profile_text(profile, it->name), ascii);
+    report_table_row(table, it->origin == PROFILE_DESCRIPTOR_OPENED ? REPORT_PLAIN : REPORT_DIM);
+    base_text_free(&text);
+}
+
+/* "(12 more: 3 opened, 7 open before, 2 inherited)" */
+static void add_hidden(const struct list *list, size_t rows)
+{
+    static const char *const names[PROFILE_DESCRIPTOR_ORIGINS] = {"", "opened", "open before", "inherited",
+                                                                  "opened unseen"};
+    struct base_text *out = list->context->out;
+    size_t counts[PROFILE_DESCRIPTOR_ORIGINS] = {0};
+    const char *between = ":";
+    for (size_t i = rows; i < list->count; i++)
+        counts[list->items[i]->origin]++;
+    if (rows == list->count)
+        return;
+    base_text_addf(out, "  (%zu more", list->count - rows);
+    for (int i = 1; i < PROFILE_DESCRIPTOR_ORIGINS; i++)
+        if (counts[i]) {
+            base_text_addf(out, "%s %zu %s", between, counts[i], names[i]);
+            between = ",";
+        }
+    base_text_add(out, ")\n");
+}
+
+static void print_text(struct list *list)
+{
+    struct report_table table = {0};
+    struct report_table_form form = report_view_form(list->context);
+    size_t ours = 0;
+    while (ours < list->count && rank(list->items[ours]) < 2)
+        ours++;
+    size_t rows = shown(list, ours < ROWS_MOST ? ours : ROWS_MOST);
+    report_table_add_column(&table, "pid", REPORT_RIGHT, REPORT_FIXED);
+    report_table_add_column(&table, "fd", REPORT_RIGHT, REPORT_FIXED);
+    report_table_add_column(&table, "kind", REPORT_LEFT, REPORT_FIXED);
+    report_table_add_column(&table, "age", REPORT_RIGHT, REPORT_FIXED);
+    report_table_add_column(&table, "opened by", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
+    report_table_add_column(&table, "what it is", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
+    for (size_t i = 0; i < rows; i++)
+        add_row(list, &table, list->items[i]);
+    if (list->count)
+        base_text_add(list->context->out, "\n");
+    if (rows)
+        report_table_print(&table, &form, list->context->out);
+    add_hidden(list, rows);
+    report_table_free(&table);
+}
+
+/* --- JSON --- */
+
+static void json_stack(struct list *list, uint32_t node)
+{
+    const struct profile *profile = list->context->profile;
+    struct base_json *json = list->context->json;
+    base_json_begin(json, NULL, '[');
+    for (; node; node = profile->nodes[node].parent) {
+        size_t count;
+        const uint32_t *chain = report_entity_chain(&list->entities, profile->nodes[node].address, &count);
+        base_json_begin(json, NULL, '{');
+        if (count)
+            report_json_entity(list->context, &list->entities, chain[0]);
+        base_json_end(json, '}');
+    }
+    base_json_end(json, ']');
+}
+
+static void json_row(struct list *list, const struct profile_descriptor *it, uint32_t stack)
+{
+    const struct profile *profile = list->context->profile;
+    const struct profile_process *process = &profile->processes[it->process];
+    struct base_json *json = list->context->json;
+    base_json_begin(json, NULL, '{');
+    base_json_integer(json, "pid", process->pid);
+    base_json_string(json, "process", profile_text(profile, process->name));
+    base_json_unsigned(json, "number", it->number);
+    base_json_string(json, "origin", profile_descriptor_origin_name(it->origin));
+    base_json_string(json, "kind", it->kind ? profile_text(profile, it->kind) : NULL);
+    base_json_string(json, "name", it->name ? profile_text(profile, it->name) : NULL);
+    if (it->origin == PROFILE_DESCRIPTOR_OPENED) {
+        base_json_unsigned(json, "opened_ns", it->opened_ns);
+        base_json_unsigned(json, "age_ns", it->age_ns);
+        base_json_unsigned(json, "stack", stack);
+    }
+    base_json_end(json, '}');
+}
+
+/* "stack" of a row is an index into "stacks", whose frames are innermost first. */
+static int print_json(struct list *list)
+{
+    struct base_json *json = list->context->json;
+    size_t rows = shown(list, list->count), stacks = 0;
+    uint32_t *nodes = calloc(rows + 1, sizeof *nodes);
+    struct base_map known = {0};
+    bool room = nodes != NULL;
+    base_json_begin(json, "descriptors", '[');
+    for (size_t i = 0; room && i < rows; i++) {
+        uint32_t node = list->items[i]->node, stack = base_map_find(&known, node);
+        if (stack == BASE_MAP_NONE) {
+            stack = (uint32_t)stacks;
+            room = base_map_set(&known, node, stack);
+            nodes[stacks++] = node;
+        }
+        json_row(list, list->items[i], stack);
+    }
+    base_json_end(json, ']');
+    base_json_unsigned(json, "descriptors_hidden", list->count - rows);
+    base_json_begin(json, "stacks", '[');
+    for (size_t i = 0; room && i < stacks; i++)
+        json_stack(list, nodes[i]);
+    base_json_end(json, ']');
+    base_map_free(&known);
+    free(nodes);
+    return room ? 0 : report_view_memory(list->context);
+}
+
+/* --- all --- */
+
+int report_descriptors_list(struct report_context *context)
+{
+    struct list list = {.context = context};
+    int code = gather(&list);
+    if (!code && context->json)
+        code = print_json(&list);
+    else if (!code)
+        print_text(&list);
+    report_entity_free(&list.entities);
+    free(list.items);
+    return code;
+}
+
+/* By node, how many were opened there; NULL: memory ran out. */
+static struct report_figure *opened(const struct report_context *context)
+{
+    const struct profile *profile = context->profile;
+    struct report_selection selection = context->selection;
+    struct report_figure *figures = calloc(profile->node_count + 1, sizeof *figures);
+    selection.counter = (uint16_t)profile_counter_named(profile, "fd.used");
+    for (size_t i = 0; figures && i < profile->cell_count; i++) {
+        const struct profile_cell *cell = &profile->cells[i];
+        if (report_select_takes(&selection, profile, cell))
+            report_select_add(&selection, &figures[cell->node],
+                              &(struct report_figure){cell->value, cell->samples});
+    }
+    return figures;
+}
+
+int report_descriptors(struct report_context *context)
+{
+    struct report_figure *figures = opened(context);
+    const struct report_beside beside[REPORT_BESIDE] = {{"opened", "opened", "descriptors", false, figures}};
+    int code = figures ? report_paths_beside(context, beside, 1) : report_view_memory(context);
+    free(figures);
+    if (code)
+        return code;
+    return report_descriptors_list(context);
+}
