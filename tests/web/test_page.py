@@ -16,21 +16,20 @@ from tap import case, run  # noqa: E402
 def every_view_stands(context):
     """Light, dark and narrow: no word on the console, no request, nothing for axe, no sideways scrolling; a picture of each."""
     page = export(context, recorded(context))
-    steps, wants = [], []
     for scheme, width in (("light", 1280), ("dark", 1280), ("light", 320)):
-        steps.append(step("open", scheme=scheme, width=width))
+        steps, wants = [step("open", scheme=scheme, width=width)], []
         for view in (*VIEWS, "flame?mode=up", "flame?mode=function", "source?as=asm"):
             name = f"{re.sub('[^a-z]+', '-', view)}-{scheme}-{width}"
             steps += [step("go", file=page, hash=view), step("shot", path=os.path.join(SHOTS, name + ".png")), step("overflow"),
                       step("axe") if width == 320 or "?" not in view else step("title")]
             wants.append((len(steps), name))
-    found = browse(context, *steps)
-    for end, name in wants:
-        context.equal(found[end - 2], 0, f"{name}: wider than the window")
-        if isinstance(found[end - 1], list):
-            context.equal(found[end - 1], [], f"{name}: axe")
-        else:
-            context.check("Tally" in (found[end - 1] or ""), f"{name}: title {found[end - 1]!r}")
+        found = browse(context, *steps)
+        for end, name in wants:
+            context.equal(found[end - 2], 0, f"{name}: wider than the window")
+            if isinstance(found[end - 1], list):
+                context.equal(found[end - 1], [], f"{name}: axe")
+            else:
+                context.check("Tally" in (found[end - 1] or ""), f"{name}: title {found[end - 1]!r}")
 
 
 @case

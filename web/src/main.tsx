@@ -135,7 +135,7 @@ function App(props: { loaded: Loaded }) {
   }, []);
   useEffect(() => {
     document.title = `${view.title} · ${model.data.meta.command || model.data.file} · Tally`;
-    document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   }, [index]);
   return (
     <>

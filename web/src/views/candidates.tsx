@@ -46,12 +46,13 @@ function Curves(props: { context: Context; list: Candidate[]; invoke: number; sp
     const hues = ["--c1", "--c2", "--c3", "--c4", "--c5"].map((it) => style.getPropertyValue(it));
     const xs = Array.from({ length: 61 }, (_, i) => 10 ** (i / 30));
     const cost = (it: Candidate) => (context.sums.all > 0 ? (it.calls * invoke) / context.sums.all : 0);
-    const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 } };
+    const font = "12px " + style.fontFamily, line = { stroke: grid, width: 1 };
+    const axis = { stroke: ink, grid: line, ticks: line, font, labelFont: font, labelSize: 20, labelGap: 0 };
     const plot = new uPlot({
       width: holder.clientWidth, height: 240, legend: { live: false }, pxAlign: false, cursor: { show: false },
       scales: { x: { time: false, distr: 3 } },
-      axes: [{ ...axis, label: "a call runs so many times faster", values: (_, ticks) => ticks.map((it) => (it == null ? "" : [1, 2, 5, 10, 20, 50, 100].includes(it) ? it + "×" : "")) },
-             { ...axis, label: "the whole", values: (_, ticks) => ticks.map((it) => it.toFixed(2) + "×"), size: 60 }],
+      axes: [{ ...axis, size: 28, filter: (_, splits) => splits, label: "a call runs so many times faster", values: (_, ticks) => ticks.map((it) => (it == null ? "" : [1, 2, 5, 10, 20, 50, 100].includes(it) ? it + "×" : "")) },
+             { ...axis, label: "the whole", values: (_, ticks) => ticks.map((it) => (Number.isInteger(it) ? String(it) : it.toFixed(2)) + "×"), size: 60 }],
       series: [{}, ...list.map((it, i) => {
         const name = context.model.names[it.fn];
         return { label: name.length > 40 ? name.slice(0, 39) + "…" : name, stroke: hues[i], width: 2, points: { show: false } };

@@ -1,5 +1,5 @@
 // One function: who calls it and what it calls, by samples and by exact calls.
-import { useMemo } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { chosen, type Context, hottest, linkFunction } from "../context";
 import { amount, margin, percent, whole } from "../format";
 import { Graph } from "../graph";
@@ -99,8 +99,10 @@ function Drawing(props: { context: Context; fn: number; callers: Neighbour[]; ca
     <path class="way" d={`M${from},${y} C${(from + to) / 2},${y} ${(from + to) / 2},${toY} ${to},${toY}`}
           style={`stroke-width:${Math.max(1, (8 * it.value) / most)}`} />
   );
+  const box = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => { if (box.current) box.current.scrollLeft = (width - box.current.clientWidth) / 2; }, [fn]);
   return (
-    <div class="drawing" tabIndex={0} role="region" aria-label="Call graph">
+    <div class="drawing" tabIndex={0} role="region" aria-label="Call graph" ref={box}>
       <svg viewBox={`0 0 ${width} ${height}`} width={width} height={height} role="group"
            aria-label={`Callers and callees of ${model.names[fn]}`}>
         {left.map((it, i) => arrow(BOX, place(left, i), x1, mid, it))}

@@ -10,6 +10,13 @@ function cost(context: Context): { text: string; note: string } | null {
            note: `${amount(Number(own), "ns")} of CPU for Tally beside ${amount(Number(target), "ns")} of the program` };
 }
 
+/** The same in a word. */
+function lost(context: Context): string {
+  const { losses } = context, kinds = losses?.losses.length ?? 0;
+  if (losses && !losses.complete) return "the end";
+  return kinds ? `${kinds} ${kinds === 1 ? "kind" : "kinds"} of things` : "nothing";
+}
+
 function Losses(props: { context: Context }) {
   const { losses, model } = props.context, complete = !losses || losses.complete;
   const cut = losses?.losses ?? [];
@@ -90,6 +97,7 @@ export function Overview(props: { context: Context }) {
         {meta.duration_ns && <Figure title="duration" note={when}>{amount(Number(meta.duration_ns), "ns")}</Figure>}
         {counter && !counter.exact && <Figure title="how sure" note="no share is further off, in 95 of 100 cases">
           ±{(worst * 100).toFixed(1)} points</Figure>}
+        <Figure title="lost" note={meta.engine ?? "how the figures were got is not known"}>{lost(context)}</Figure>
         {price && <Figure title="what measuring cost" note={price.note}>{price.text}</Figure>}
         <Figure title="recorded" note={[meta.hostname, meta.machine].filter(Boolean).join(", ")}>
           {whole(processes)} {processes === 1 ? "process" : "processes"}, {whole(threads)} {threads === 1 ? "thread" : "threads"}</Figure>

@@ -69,13 +69,13 @@ function Lines(props: { it: Annotated }) {
   return (
     <div class="code" tabIndex={0} role="region" aria-label="Source">
       <table>
-        <thead><tr><th scope="col">self</th><th scope="col">total</th>{counted && <th scope="col">calls</th>}<th scope="col">line</th>
+        <thead><tr><th scope="col">self</th><th scope="col" class="minor">total</th>{counted && <th scope="col">calls</th>}<th scope="col">line</th>
           <th scope="col" class="left">source</th></tr></thead>
         <tbody>
           {rows.map((row) => [
             <tr key={row.key} class={row.line?.hot ? "hot" : ""}>
               <td>{row.line && <Cost it={row.line.self} of={of} all={all} />}</td>
-              <td>{row.line && <Cost it={row.line.total} of={of} all={all} />}</td>
+              <td class="minor">{row.line && <Cost it={row.line.total} of={of} all={all} />}</td>
               {counted && <td>{row.line?.calls ? whole(row.line.calls) : ""}</td>}
               <td class="quiet">{row.number}</td>
               <td class="left"><Nest depth={row.loops} most={most} /><code>{row.text}</code></td>
@@ -83,7 +83,7 @@ function Lines(props: { it: Annotated }) {
             ...row.inner.filter((line) => line.total.value).map((line) => (
               <tr key={line.id} class={"inner" + (line.hot ? " hot" : "")}>
                 <td><Cost it={line.self} of={of} all={all} /></td>
-                <td><Cost it={line.total} of={of} all={all} /></td>
+                <td class="minor"><Cost it={line.total} of={of} all={all} /></td>
                 {counted && <td>{line.calls ? whole(line.calls) : ""}</td>}
                 <td class="quiet">{line.line}</td>
                 <td class="left"><Nest depth={row.loops} most={most} />
@@ -128,7 +128,7 @@ function Instructions(props: { it: Annotated }) {
   return (
     <div class="code" tabIndex={0} role="region" aria-label="Instructions">
       <table>
-        <thead><tr><th scope="col">self</th><th scope="col">total</th>{counted && <th scope="col">calls</th>}<th scope="col">address</th>
+        <thead><tr><th scope="col">self</th><th scope="col" class="minor">total</th>{counted && <th scope="col">calls</th>}<th scope="col">address</th>
           <th scope="col" class="left">instruction</th>{lines && <th scope="col" class="left minor">line</th>}</tr></thead>
         <tbody>
           {rows.map((row, i) => {
@@ -140,7 +140,7 @@ function Instructions(props: { it: Annotated }) {
             return (
               <tr key={row.address} class={row.self.value >= 0.1 * it.function.self.value && row.self.value ? "hot" : ""}>
                 <td><Cost it={row.self} of={of} all={all} /></td>
-                <td><Cost it={row.total} of={of} all={all} /></td>
+                <td class="minor"><Cost it={row.total} of={of} all={all} /></td>
                 {counted && <td>{row.calls ? whole(row.calls) : ""}</td>}
                 <td class="quiet"><code>{address(row.address)}</code></td>
                 <td class="left"><Nest depth={depth.get(row.loop) ?? 0} most={most} /><code>{row.text}</code></td>
