@@ -90,6 +90,8 @@ def periods_add_up_to_the_report(context):
                    step("go", file=page, hash=f"functions?time={middle}-10000000"), step("rows", of=".table"),
                    step("go", file=page, hash="timeline"), step("text", of=".bar-of-tools"), step("shot", path=os.path.join(SHOTS, "timeline-real.png")))
     compare_functions(context, found[2] or [], flat["rows"], "all of it", calls=False)
+    for at, period in ((4, ("--to", "0.3")), (6, ("--from", "0.3"))):
+        compare_functions(context, found[at] or [], report(context, "report", "--limit", "0%", *period, profile)["rows"], f"{period}", calls=False)
     parts = [sum(int(row["samples"].replace(",", "")) for row in found[at] or []) for at in (4, 6)]
     context.equal(sum(parts), samples, f"samples of both parts {parts}")
     context.check(min(parts) > 0, f"{parts}")
