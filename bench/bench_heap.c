@@ -1,9 +1,9 @@
 /* bench_heap.c - allocates at stacks of 17 frames.
  *
- *     bench_heap mix|churn THREADS PAIRS
+ *     bench_heap mix|churn|hold THREADS PAIRS
  *
  * mix: a pair of malloc and free each 770 ns or so, with work between them, sizes of all kinds, from some hundred stacks that share their
- * outer half. churn: nothing but pairs of a few sizes, from few stacks, as fast as they go. */
+ * outer half. churn: nothing but pairs of a few sizes, from few stacks, as fast as they go. hold: blocks from the stacks of mix, never freed. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@ enum { DEPTH = 14, SLOTS = 1024, WORK = 570 }; /* DEPTH and what is above and be
 
 struct job {
     uint64_t seed, pairs;
-    int mix;
+    char kind; /* the first letter of mix, churn or hold */
     void *slots[SLOTS];
     volatile uint64_t result;
 };
@@ -35,10 +35,11 @@ __attribute__((noinline)) static void work(struct job *job)
 
 __attribute__((noinline)) static void leaf(struct job *job, uint64_t path)
 {
-    if (!job->mix) {
+    if (job->kind != 'm') {
         void *block = malloc(16 + path % 4 * 16);
         __asm__ volatile("" : : "r"(block) : "memory");
-        free(block);
+        if (job->kind == 'c')
+            free(block);
         return;
     }
     uint64_t random = next(job);
@@ -69,22 +70,22 @@ static void *run(void *context)
 {
     struct job *job = context;
     for (uint64_t i = 0; i < job->pairs; i++)
-        left(job, job->mix ? next(job) & 0xff : i & 3, DEPTH - 1);
+        left(job, job->kind == 'c' ? i & 3 : next(job) & 0xff, DEPTH - 1);
     return NULL;
 }
 
 int main(int argc, char **argv)
 {
     if (argc < 4) {
-        fprintf(stderr, "usage: bench_heap mix|churn THREADS PAIRS\n");
+        fprintf(stderr, "usage: bench_heap mix|churn|hold THREADS PAIRS\n");
         return 2;
     }
     int count = atoi(argv[2]);
     pthread_t threads[64];
     static struct job jobs[64];
     for (int i = 0; i < count && i < 64; i++) {
-        jobs[i] = (struct job){
-            .seed = 77 + (uint64_t)i, .pairs = strtoull(argv[3], NULL, 10), .mix = argv[1][0] == 'm'};
+        jobs[i] =
+            (struct job){.seed = 77 + (uint64_t)i, .pairs = strtoull(argv[3], NULL, 10), .kind = argv[1][0]};
         if (i && pthread_create(&threads[i], NULL, run, &jobs[i]))
             return 1;
     }
