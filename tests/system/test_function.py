@@ -52,6 +52,12 @@ def unchanged_with_all(context):
 
 
 @tap.case
+def unchanged_with_throws(context):
+    """Memory and exceptions counted in the same run."""
+    same(context, "function_rollcall", PARTS, "--heap", "--throws", "--function", "timed_*", "--function", "read")
+
+
+@tap.case
 def unchanged_library(context):
     same(context, "function_rollcall", ("results", "exceptions", "cancellation", "forks"), "--function", "*@libc.so.6")
 
@@ -99,9 +105,9 @@ def times(context):
     inside = [frames for frames, _ in profile.stacks("time.cpu") if "timed_busy" in frames]
     context.check(inside, "no samples")
     for frames in inside:
-        returned = frames.index("back") if "back" in frames else None  # a sample of the agent, which the calls behind have come back to
-        context.check("main" in frames and (frames.count("timed_busy") == 21 or returned), f"a sample's stack: {frames}")
-        context.check(not returned or frames[returned - 1] in ("timed_busy", "main"), f"a stack of the agent: {frames}")
+        # The agent at work: a call is about to begin, or has come back.
+        at_work = any(name == "back" or name.startswith("agent_") for name in frames)
+        context.check("main" in frames and (at_work or frames.count("timed_busy") == 21), f"a sample's stack: {frames}")
 
 
 def latencies(profile):
@@ -132,6 +138,8 @@ def unknown_and_refused(context):
     profile = recorded(context, [context.program("function_rollcall"), "jumps"], ["--no-time", "--function", "nobody_has_this"])
     context.equal(profile.losses().get(51), 1, "the loss")
     context.check("no function nobody_has_this was found" in profile.errors, profile.errors)
+    profile = recorded(context, [context.program("function_rollcall"), "exceptions"], ["--no-time", "--throws", "--function", "__cxa_throw"])
+    context.check("not timed: __cxa_throw of" in profile.errors and not profile.losses().get(51), profile.errors)
     for options, text in ((["--function", "setjmp"], "setjmp cannot be timed"), (["--function", "a", "--calls"], "exclude each other"),
                           (["--function", "a", "-a"], "needs a COMMAND or -p PID")):
         result = tally.run(context, [context.tally, "record", *options, *([] if "-a" in options else ["--", "true"])])

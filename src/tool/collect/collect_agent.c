@@ -527,6 +527,23 @@ static void note_hooked(struct collect_agent *agent, struct member *member,
     agent->throws |= hook->function >= allocators && hook->function - allocators < agent->functions.throwers;
 }
 
+/* A function has one hook of the agent's: what memory or exceptions are counted by is not timed as well. */
+static void note_taken(struct collect_agent *agent, const struct patch_agent_hook *hook)
+{
+    struct base_error why = {0};
+    for (size_t i = 0; i < agent->options.function_count; i++) {
+        const struct patch_function_wish *wish = &agent->options.functions[i];
+        if (!patch_function_concerns(wish, hook->path) || !patch_function_means(wish, hook->name))
+            continue;
+        agent->found[i] = true;
+        profile_lose(agent->profile, WIRE_LOSS_AGENT_REFUSED, 1);
+        base_fail(&why, BASE_EUNSUPPORTED, "%s of %s: the agent has hooked it for something else", hook->name,
+                  hook->path);
+        note(agent, "not timed", &why);
+        return;
+    }
+}
+
 /* Hooks are looked at once each. */
 static void look_at_hooks(struct collect_agent *agent, struct member *member)
 {
@@ -536,6 +553,8 @@ static void look_at_hooks(struct collect_agent *agent, struct member *member)
         struct base_error why = {0};
         if (is_timed(agent, &hooks[i], &number))
             agent->found[number] = true;
+        else if (hooks[i].state == PATCH_AGENT_HOOKED)
+            note_taken(agent, &hooks[i]);
         if (hooks[i].function < agent->functions.named)
             agent->named_found[hooks[i].function] = true;
         if (hooks[i].state == PATCH_AGENT_HOOKED)

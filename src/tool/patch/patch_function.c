@@ -52,6 +52,14 @@ static bool matches(const struct patch_function_wish *wish, const char *name, ch
     return *demangled != NULL && fnmatch(wish->name, *demangled, 0) == 0;
 }
 
+bool patch_function_means(const struct patch_function_wish *wish, const char *name)
+{
+    char *demangled = NULL;
+    bool means = matches(wish, name, &demangled);
+    free(demangled);
+    return means;
+}
+
 /* The first wish that means the name; PATCH_NONE. */
 static uint32_t wish_of(const struct search *search, const char *name)
 {

@@ -57,6 +57,9 @@ bool patch_function_hides_unwinder(const struct elf_image *image);
 /* Does the wish concern an image of this path? */
 bool patch_function_concerns(const struct patch_function_wish *wish, const char *path);
 
+/* Does it mean a symbol of this name? */
+bool patch_function_means(const struct patch_function_wish *wish, const char *name);
+
 /* `path` is the image's, for the wishes. */
 int patch_function_plan(const struct elf_image *image, const char *path,
                         const struct patch_function_wish *wishes, size_t wish_count,
