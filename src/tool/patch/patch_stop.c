@@ -20,7 +20,7 @@
 #define MILLISECOND   1000000u
 #define KERNEL_AFTER  (20 * MILLISECOND)
 #define MISSING_AFTER (50 * MILLISECOND)
-#define ATTEMPTS      10
+#define ATTEMPTS      30 /* where fifteen wait for each processor, one in a hundred attaches fails ten times */
 #define SLEEP_NS      20000 /* between two looks; a thread stops in 30 to 150 us */
 #define OPTIONS       PTRACE_O_TRACESYSGOOD
 #define FOLLOWING                                                                                            \

@@ -5,7 +5,7 @@
  * reading shows no stranger while all known threads stand. A thread asleep in the kernel that does not even wake (a
  * vfork parent, a dead network disk) need not: the trap is pending, so that it cannot reach user mode without us. It
  * counts as stopped (state KERNEL) after 20 ms; its registers cannot be had. When any other thread is missing after
- * 50 ms, all are let go and it is tried again, ten times in all.
+ * 50 ms, all are let go and it is tried again, thirty times in all.
  *
  * What the target notices: nothing.
  *   Signals   A thread that was about to receive one receives it, with its siginfo, and stops before the handler's first
