@@ -91,6 +91,7 @@ struct agent_thread {
     uint64_t last_block;                   /* the last allocation, if nothing was allocated since */
     uint64_t random;
     int64_t until_sample; /* bytes */
+    uint64_t sample_mean; /* of the distance that until_sample was drawn from */
     uint32_t generation;  /* of the modules that frames, nodes and links are of */
     uint32_t group;
     uint32_t roots[WIRE_AGENT_COLLECTORS];
@@ -191,6 +192,8 @@ void agent_cell_release(struct agent_thread *thread, uint32_t cell, struct agent
                         bool temporary);
 /* So many bytes of pages were found empty; taken back by their negative. */
 void agent_cell_empty(uint32_t cell, uint64_t bytes);
+/* One more that will not be known when it is released: as if it were at once. */
+void agent_cell_pass(const struct agent_thread *thread, uint32_t cell, uint64_t size);
 /* One more of something that is only counted. */
 void agent_cell_count(uint32_t cell);
 /* Calls, and the time in them. */
@@ -215,10 +218,11 @@ void agent_latency_add(const struct agent_thread *thread, uint32_t cell, uint64_
 struct agent_block {
     uint64_t size;
     uint32_t cell;
+    uint32_t level; /* that it was sampled at (wire_agent.h) */
 };
 /* Fetches what one of the following will need: the tables are far larger than caches, and work can be done meanwhile. */
 void agent_block_expect(uint64_t address);
-/* False: no room. */
+/* False: no room. The process's level rises before there is none. */
 bool agent_block_insert(uint64_t address, struct agent_block block);
 /* False: not known. */
 bool agent_block_remove(uint64_t address, struct agent_block *block);
@@ -249,11 +253,9 @@ void agent_empty_fill(uint64_t from, uint64_t to);
 /* --- agent_sample.c: Poisson samples of bytes --- */
 
 /* Is one of the next `size` bytes a sample? */
-bool agent_sample_hits(struct agent_thread *thread, uint64_t size);
-/* Draws the distance to the next sample: when a record begins. */
-void agent_sample_draw(struct agent_thread *thread);
+bool agent_sample_hits(struct agent_thread *thread, uint64_t size, uint64_t mean);
 /* What a sampled block of this size stands for. */
-struct agent_amount agent_sample_amount(uint64_t size);
+struct agent_amount agent_sample_amount(uint64_t size, uint64_t mean);
 
 /* --- agent_bell.c: requests to tally --- */
 

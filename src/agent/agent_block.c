@@ -6,6 +6,10 @@
  * it; blocks stay where they are until they are released. A look-up goes from the newest table to the oldest: half of
  * the slots are in the newest, so it takes two on average, and one in a program that does not grow.
  *
+ * Past the ceiling. In the largest table one slot of each bucket is kept for blocks that are samples (wire_agent.h: levels), so that these
+ * find a place near their home though all else is full: a sample that found none would be missing in every figure. When they
+ * begin to crowd there, the level rises: fewer come, and each stands for more.
+ *
  * Where a block's home is. The page of its address is hashed; within it, each 256 bytes have the next bucket. So blocks that are
  * neighbours in memory are so here, and a walk over a table's memory costs the program no more TLB misses than its own. */
 #include "agent.h"
@@ -30,12 +34,12 @@ static uint64_t home_of(uint64_t address)
 static struct wire_agent_slot pack(uint64_t address, struct agent_block block)
 {
     return (struct wire_agent_slot){(address >> 3 & WIRE_AGENT_KEY_MASK) | block.size >> 28 << 44,
-                                    block.size << 36 | block.cell};
+                                    block.size << 36 | (uint64_t)block.level << 32 | block.cell};
 }
 
-static bool take(struct wire_agent_bucket *bucket, struct wire_agent_slot wanted)
+static bool take(struct wire_agent_bucket *bucket, struct wire_agent_slot wanted, unsigned slots)
 {
-    for (unsigned i = 0; i < WIRE_AGENT_SLOTS; i++) {
+    for (unsigned i = 0; i < slots; i++) {
         struct wire_agent_slot *slot = &bucket->slots[i];
         uint64_t there = __atomic_load_n(&slot->key, __ATOMIC_RELAXED);
         if (there == 0 && __atomic_compare_exchange_n(&slot->key, &there, wanted.key, false, __ATOMIC_ACQ_REL,
@@ -47,31 +51,60 @@ static bool take(struct wire_agent_bucket *bucket, struct wire_agent_slot wanted
     return false;
 }
 
-static bool insert_in(unsigned table, uint64_t home, struct wire_agent_slot wanted)
+/* How many buckets from its home the block is; PROBES: there is no room. */
+static unsigned insert_in(unsigned table, uint64_t home, struct wire_agent_slot wanted, unsigned slots)
 {
     struct wire_agent_bucket *first = bucket_at(table, home);
-    if (__builtin_expect(take(first, wanted), 1))
-        return true;
+    if (__builtin_expect(take(first, wanted, slots), 1))
+        return 0;
     __atomic_fetch_add(&first->passed, 1, __ATOMIC_ACQ_REL);
     for (unsigned i = 1; i < PROBES; i++)
-        if (take(bucket_at(table, home + i), wanted))
-            return true;
+        if (take(bucket_at(table, home + i), wanted, slots))
+            return i;
     __atomic_fetch_sub(&first->passed, 1, __ATOMIC_ACQ_REL);
-    return false;
+    return PROBES;
+}
+
+/* Bytes of the tables up to this one. */
+static uint64_t end_of(uint32_t table)
+{
+    return (wire_agent_table_before(table) + wire_agent_table_buckets(table)) *
+           sizeof(struct wire_agent_bucket);
+}
+
+/* Slots of a bucket that a block which is no sample may have. */
+static unsigned common_slots(uint32_t table)
+{
+    struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
+    return WIRE_AGENT_SLOTS - (end_of(table + 1) > layout.block_bytes); /* no larger one will come */
 }
 
 /* One more table; false: there is no room. `tables`: how many the caller has seen full. */
 static bool grow(struct wire_agent_process *process, uint32_t tables)
 {
     struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
-    uint64_t end = (wire_agent_table_before(tables) + wire_agent_table_buckets(tables)) *
-                   sizeof(struct wire_agent_bucket);
+    uint64_t end = end_of(tables);
     if (end > layout.block_bytes)
         return false;
     if (__atomic_compare_exchange_n(&process->block_tables, &tables, tables + 1, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE))
         __atomic_store_n(&process->block_used, end, __ATOMIC_RELAXED);
     return true;
+}
+
+#define CROWDED                                                                                              \
+    3 /* buckets from its home on: so far away only when a third of the kept slots are in use or more */
+#define EVENTS 16 /* until there are to be fewer samples */
+
+/* A block of `level` is `distance` buckets from its home. The first one that has no place at all begins with samples. */
+static void raise_level(struct wire_agent_process *process, uint32_t level, unsigned distance)
+{
+    if (distance < CROWDED || level == WIRE_AGENT_LEVELS || agent_control()->sample_bytes != 0)
+        return;
+    if (level != 0 && __atomic_add_fetch(&process->level_failures, 1, __ATOMIC_RELAXED) % EVENTS != 0)
+        return;
+    __atomic_compare_exchange_n(&process->level, &level, level + 1, false, __ATOMIC_RELAXED,
+                                __ATOMIC_RELAXED);
 }
 
 void agent_block_expect(uint64_t address)
@@ -85,6 +118,15 @@ void agent_block_expect(uint64_t address)
     }
 }
 
+/* Into the older tables, where room may have come up. */
+static unsigned insert_in_older(uint32_t tables, uint64_t home, struct wire_agent_slot wanted)
+{
+    unsigned distance = PROBES;
+    for (uint32_t i = tables; i-- > 1 && distance == PROBES;)
+        distance = insert_in(i - 1, home, wanted, WIRE_AGENT_SLOTS);
+    return distance;
+}
+
 bool agent_block_insert(uint64_t address, struct agent_block block)
 {
     struct wire_agent_process *process = agent_process();
@@ -92,14 +134,17 @@ bool agent_block_insert(uint64_t address, struct agent_block block)
     uint64_t home = home_of(address);
     for (;;) {
         uint32_t tables = __atomic_load_n(&process->block_tables, __ATOMIC_ACQUIRE);
-        if (tables > 0 && insert_in(tables - 1, home, wanted))
+        unsigned slots = block.level != 0 || tables == 0 ? WIRE_AGENT_SLOTS : common_slots(tables - 1);
+        unsigned distance = tables > 0 ? insert_in(tables - 1, home, wanted, slots) : PROBES;
+        if (__builtin_expect(distance < PROBES && block.level == 0, 1))
             return true;
-        if (grow(process, tables))
+        if (distance == PROBES && grow(process, tables))
             continue;
-        for (uint32_t i = tables; i-- > 1;)
-            if (insert_in(i - 1, home, wanted))
-                return true;
-        return false;
+        if (distance == PROBES)
+            distance = insert_in_older(tables, home, wanted);
+        if (distance == PROBES || block.level != 0)
+            raise_level(process, block.level, distance);
+        return distance < PROBES;
     }
 }
 
@@ -113,7 +158,8 @@ static struct wire_agent_slot *search(struct wire_agent_bucket *bucket, uint64_t
 
 static struct agent_block take_out(struct wire_agent_slot *slot)
 {
-    struct agent_block block = {wire_agent_slot_size(slot), wire_agent_slot_cell(slot)};
+    struct agent_block block = {wire_agent_slot_size(slot), wire_agent_slot_cell(slot),
+                                wire_agent_slot_level(slot)};
     __atomic_store_n(&slot->value, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&slot->key, 0, __ATOMIC_RELEASE);
     return block;

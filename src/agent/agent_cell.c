@@ -102,6 +102,13 @@ static inline __attribute__((always_inline)) void move_live(struct wire_agent_pr
         raise_peak(process, live + first);
 }
 
+static void raise_most(struct wire_agent_cell *cell)
+{
+    uint64_t live = live_bytes(cell);
+    if (live > cell->max && live < UINT64_C(1) << 63)
+        cell->max = live;
+}
+
 static void add_shared(struct wire_agent_cell *cell, struct agent_amount amount)
 {
     __atomic_fetch_add(&cell->total, amount.bytes, __ATOMIC_RELAXED);
@@ -121,23 +128,12 @@ void agent_cell_add(struct agent_thread *thread, uint32_t number, struct agent_a
         cell->total += amount.bytes;
         cell->count += amount.count;
     }
-    uint64_t live = live_bytes(cell);
-    if (live > cell->max && live < UINT64_C(1) << 63)
-        cell->max = live;
+    raise_most(cell);
     if (amount.variance != 0)
         __atomic_fetch_add(&cell->variance, amount.variance, __ATOMIC_RELAXED);
     if (amount.largest > cell->largest)
         cell->largest = amount.largest;
     move_live(process, thread, (int64_t)amount.bytes);
-}
-
-void agent_cell_count(uint32_t number)
-{
-    struct wire_agent_cell *cell = agent_cell_at(number);
-    if (cell->group == 0)
-        __atomic_fetch_add(&cell->count, 1, __ATOMIC_RELAXED);
-    else
-        cell->count++;
 }
 
 void agent_cell_empty(uint32_t number, uint64_t bytes)
@@ -158,6 +154,30 @@ static void count_release(const struct agent_thread *thread, struct wire_agent_c
         __atomic_fetch_add(&cell->freed_other, amount.bytes, __ATOMIC_RELAXED);
         __atomic_fetch_add(&cell->freed_other_count, amount.count, __ATOMIC_RELAXED);
     }
+}
+
+void agent_cell_pass(const struct agent_thread *thread, uint32_t number, uint64_t size)
+{
+    struct wire_agent_cell *cell = agent_cell_at(number);
+    struct agent_amount amount = {size, 1, size, 0};
+    count_release(thread, cell, amount); /* first: what is live may be read as nothing, but not as too much */
+    if (cell->group == 0) {
+        add_shared(cell, amount);
+    } else {
+        cell->total += size;
+        cell->count++;
+    }
+    if (size > cell->largest)
+        cell->largest = size;
+}
+
+void agent_cell_count(uint32_t number)
+{
+    struct wire_agent_cell *cell = agent_cell_at(number);
+    if (cell->group == 0)
+        __atomic_fetch_add(&cell->count, 1, __ATOMIC_RELAXED);
+    else
+        cell->count++;
 }
 
 void agent_cell_release(struct agent_thread *thread, uint32_t number, struct agent_amount amount,
@@ -181,6 +201,7 @@ void agent_cell_restore(struct agent_thread *thread, uint32_t number, struct age
     struct agent_amount back = {-amount.bytes, -amount.count, 0, -amount.variance};
     save_peak(process, cell);
     count_release(thread, cell, back);
+    raise_most(cell);
     if (temporary)
         __atomic_fetch_sub(&cell->temporary, amount.count, __ATOMIC_RELAXED);
     move_live(process, thread, (int64_t)amount.bytes);

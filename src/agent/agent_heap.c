@@ -77,21 +77,51 @@ static uint64_t counted_size(const struct agent_frame *frame, uint64_t block, ui
     return taken > requested ? taken - requested : 0;
 }
 
-static struct agent_amount amount_of(uint64_t size)
+/* A sample's 1/p blocks as a whole number, up or down by the address: the same when the block is released. */
+static uint64_t whole_count(uint64_t count, uint64_t address)
 {
-    if (__builtin_expect(agent_control()->sample_bytes != 0, 0))
-        return agent_sample_amount(size);
-    return (struct agent_amount){size, 1, size, 0};
+    return (count + ((address >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 48)) / WIRE_AGENT_SCALE;
+}
+
+/* What a block that has a place stands for. */
+static struct agent_amount amount_of(const struct agent_block *block, uint64_t address)
+{
+    uint64_t mean = agent_control()->sample_bytes;
+    if (__builtin_expect(mean != 0, 0))
+        return agent_sample_amount(block->size, mean);
+    if (__builtin_expect(block->level == 0, 1))
+        return (struct agent_amount){block->size, 1, block->size, 0};
+    struct agent_amount amount = agent_sample_amount(block->size, wire_agent_level_bytes(block->level));
+    amount.count = whole_count(amount.count, address);
+    amount.variance <<= 4 * (block->level - 1); /* in units of level 1 */
+    return amount;
+}
+
+/* The tables are full: most blocks only pass, and samples stand for them. Whether a block is one is decided once, whatever becomes of it:
+ * a second try would choose by what the tables look like. */
+static void allocated_past_the_ceiling(struct agent_thread *thread, uint64_t address,
+                                       struct agent_block block)
+{
+    bool hit = agent_sample_hits(thread, block.size, wire_agent_level_bytes(block.level));
+    if (!hit || !agent_block_insert(address, block)) {
+        agent_lose(hit ? WIRE_AGENT_LOSS_NO_BLOCK : WIRE_AGENT_LOSS_SAMPLED);
+        agent_cell_pass(thread, block.cell, block.size);
+        return;
+    }
+    struct agent_amount amount = amount_of(&block, address);
+    agent_cell_add(thread, block.cell, (struct agent_amount){block.size, 1, block.size, amount.variance});
+    amount = (struct agent_amount){amount.bytes - block.size, amount.count - 1, 0, 0};
+    agent_cell_restore(thread, block.cell, amount, false); /* it stands for so many more */
 }
 
 static void allocated(struct agent_thread *thread, const struct agent_frame *frame, uint64_t block,
                       uint64_t requested)
 {
-    uint64_t size = counted_size(frame, block, requested);
+    uint64_t size = counted_size(frame, block, requested), mean = agent_control()->sample_bytes;
     thread->last_block = block;
     if (__builtin_expect(size == NOT_COUNTED, 0))
         return;
-    if (agent_control()->sample_bytes != 0 && !agent_sample_hits(thread, size))
+    if (mean != 0 && !agent_sample_hits(thread, size, mean))
         return;
     agent_block_expect(block);
     uint32_t cell = agent_cell_of(agent_stack_node(thread, frame, WIRE_AGENT_HEAP), thread->group);
@@ -99,13 +129,21 @@ static void allocated(struct agent_thread *thread, const struct agent_frame *fra
         agent_lose(WIRE_AGENT_LOSS_NO_CELL);
         return;
     }
-    bool known = agent_block_insert(block, (struct agent_block){size, cell});
-    struct agent_amount amount = amount_of(size);
-    agent_cell_add(thread, cell, amount);
-    if (__builtin_expect(!known, 0)) {
-        agent_lose(WIRE_AGENT_LOSS_NO_BLOCK);
-        agent_cell_release(thread, cell, amount, false);
+    struct agent_block fresh = {size, cell, __atomic_load_n(&agent_process()->level, __ATOMIC_RELAXED)};
+    bool known = fresh.level == 0 && agent_block_insert(block, fresh);
+    if (__builtin_expect(known, 1)) {
+        agent_cell_add(thread, cell, amount_of(&fresh, block));
+        return;
     }
+    fresh.level = __atomic_load_n(&agent_process()->level, __ATOMIC_RELAXED);
+    if (fresh.level != 0) {
+        allocated_past_the_ceiling(thread, block, fresh);
+        return;
+    }
+    struct agent_amount amount = amount_of(&fresh, block);
+    agent_lose(WIRE_AGENT_LOSS_NO_BLOCK);
+    agent_cell_add(thread, cell, amount);
+    agent_cell_release(thread, cell, amount, false);
 }
 
 /* What was released, to be taken back if it was not. */
@@ -117,7 +155,7 @@ struct release {
 
 static struct release released(struct agent_thread *thread, uint64_t block)
 {
-    struct release release = {{0, 0}, 0, false, false};
+    struct release release = {{0, 0, 0}, 0, false, false};
     if (agent_control()->sample_bytes == 0) /* else it is not known in most cases */
         agent_block_expect(block);
     release.known = agent_block_remove(block, &release.block);
@@ -127,9 +165,10 @@ static struct release released(struct agent_thread *thread, uint64_t block)
         return release;
     }
     release.temporary = thread->last_block == block;
-    release.empty = agent_empty_bytes(block, release.block.size);
+    struct agent_amount amount = amount_of(&release.block, block);
+    release.empty = agent_empty_bytes(block, release.block.size) * amount.count;
     agent_cell_empty(release.block.cell, release.empty);
-    agent_cell_release(thread, release.block.cell, amount_of(release.block.size), release.temporary);
+    agent_cell_release(thread, release.block.cell, amount, release.temporary);
     return release;
 }
 
@@ -138,7 +177,7 @@ static void take_back(struct agent_thread *thread, uint64_t block, const struct 
     if (!release->known || !agent_block_insert(block, release->block))
         return;
     agent_cell_empty(release->block.cell, -release->empty);
-    agent_cell_restore(thread, release->block.cell, amount_of(release->block.size), release->temporary);
+    agent_cell_restore(thread, release->block.cell, amount_of(&release->block, block), release->temporary);
 }
 
 uint64_t agent_wrap_malloc(const struct agent_frame *frame, uint64_t size, uint64_t b, uint64_t c);
@@ -227,7 +266,7 @@ static uint64_t reallocate(const struct agent_frame *frame, struct arguments giv
     if (thread == NULL)
         return body_of(frame)(given.a, given.b, given.c, 0);
     uint64_t last = thread->last_block, kept = kept_size(frame, block);
-    struct release release = {{0, 0}, 0, false, false};
+    struct release release = {{0, 0, 0}, 0, false, false};
     if (block != 0)
         release = released(thread, block);
     uint64_t result = body_of(frame)(given.a, given.b, given.c, 0);

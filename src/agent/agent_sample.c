@@ -57,9 +57,9 @@ static uint64_t unseen_part(uint64_t size, uint64_t mean)
     return product;
 }
 
-struct agent_amount agent_sample_amount(uint64_t size)
+struct agent_amount agent_sample_amount(uint64_t size, uint64_t mean)
 {
-    uint64_t mean = agent_control()->sample_bytes, bytes = size != 0 ? size : 1;
+    uint64_t bytes = size != 0 ? size : 1;
     if (bytes / MOST >= mean)
         return (struct agent_amount){size, WIRE_AGENT_SCALE, size, 0};
     uint64_t unseen = unseen_part(bytes, mean), seen = 0 - unseen;
@@ -94,19 +94,21 @@ static uint64_t minus_logarithm(uint64_t u)
     return multiply_high(log2 << 16, UINT64_C(0xb17217f7d1cf79ac)) >> 16; /* ln 2 */
 }
 
-void agent_sample_draw(struct agent_thread *thread)
+static void draw_distance(struct agent_thread *thread, uint64_t mean)
 {
-    uint64_t mean = agent_control()->sample_bytes;
+    thread->sample_mean = mean;
     thread->until_sample = (int64_t)((unsigned __int128)minus_logarithm(draw(thread)) * mean >> 32) + 1;
 }
 
-bool agent_sample_hits(struct agent_thread *thread, uint64_t size)
+bool agent_sample_hits(struct agent_thread *thread, uint64_t size, uint64_t mean)
 {
+    if (__builtin_expect(thread->sample_mean != mean, 0))
+        draw_distance(thread, mean);
     if (size >= INT64_MAX)
         size = INT64_MAX - 1;
     thread->until_sample -= (int64_t)(size != 0 ? size : 1);
     if (__builtin_expect(thread->until_sample > 0, 1))
         return false;
-    agent_sample_draw(thread);
+    draw_distance(thread, mean);
     return true;
 }

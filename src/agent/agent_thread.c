@@ -37,8 +37,6 @@ static void fill(struct agent_thread *thread, struct wire_agent_process *process
     thread->random = (agent_control()->sample_seed + group + ((uint64_t)process->parent << 32)) *
                          UINT64_C(0x9e3779b97f4a7c15) |
                      1;
-    if (agent_control()->sample_bytes != 0)
-        agent_sample_draw(thread);
     __atomic_fetch_add(&process->thread_count, 1, __ATOMIC_RELAXED);
 }
 

@@ -15,6 +15,7 @@
  *   idle       a child that stays, tells of itself, and allocates only when its input ends
  *   deep       allocates below 200 frames
  *   load FILE  allocates in a library that is loaded, in its constructor and in a function
+ *   hoard      60,000 blocks that it keeps
  *   wait       allocates until its input ends */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -346,6 +347,13 @@ static void load(const char *file)
 }
 #endif
 
+static void keep_many(void)
+{
+    for (size_t i = 0; i < 60000; i++)
+        own_malloc(i % 50 ? 10 + i % 400 : 5000);
+    say();
+}
+
 static void go_on(void)
 {
     struct pollfd input = {.fd = 0, .events = POLLIN};
@@ -386,6 +394,8 @@ int main(int argc, char **argv)
         say();
     } else if (!strcmp(mode, "load")) {
         load(argv[2]);
+    } else if (!strcmp(mode, "hoard")) {
+        keep_many();
     } else if (!strcmp(mode, "wait")) {
         go_on();
     } else {

@@ -286,6 +286,24 @@ def sampled(context):
 
 
 @tap.case
+def past_the_ceiling(context):
+    """Totals stay exact; what is live is an estimate, called one, within five of its standard deviations; the loss is counted."""
+    profile, truths = counted(context, ["hoard"])
+    same(context, profile, truths, "many blocks")
+    profile, truths = counted(context, ["hoard"], ["--agent-memory", "1M"])
+    total, count, live, *_ = list(truths.values())[0]
+    context.equal((own(profile, "heap.total"), own(profile, "heap.count")), (total, count), "bytes and blocks")
+    exact = dict(profile.rows("SELECT name, exact FROM counters WHERE name GLOB 'heap.*'"))
+    context.equal({name for name in exact if not exact[name]}, {"heap.live", "heap.live.count", "heap.peak", "heap.max", "heap.temporary"},
+                  "counters that are estimates")
+    samples = one(profile, "SELECT sum(c.samples) FROM data_cells c JOIN data_counters k ON k.id = c.counter JOIN data_strings s ON s.id = k.name"
+                           " JOIN data_frames f ON f.node = c.node WHERE s.text = 'heap.live' AND f.function = 'own_malloc'")
+    got = own(profile, "heap.live")
+    context.check(samples > 100 and abs(got / live - 1) < 5 / samples ** 0.5, f"{got} bytes of {live}, as sure as {samples} samples")
+    context.check(one(profile, "SELECT coalesce(sum(count), 0) FROM losses WHERE number = 58") > 10000, f"losses: {profile.losses()}")
+
+
+@tap.case
 def with_time(context):
     """Time and memory in one run, in one tree."""
     path, environment = truth(context)

@@ -27,6 +27,9 @@
  * bytes first, once in each epoch (peak_epoch). When the sum passes the old maximum again, a new epoch begins and all saved values are
  * old. So the peak costs one comparison an event. With several threads each one adds to the sum in steps of less than
  * WIRE_AGENT_BATCH, or of a 64th of all live bytes if that is less, and the maximum is known to that many bytes a thread.
+ * When the tables of blocks are full, `level` rises from 0: from then on only samples of blocks find a place, by Poisson sampling of bytes at
+ * the mean distance of wire_agent_level_bytes, and stand for others: 1/p blocks and S/p bytes of their size S. total and count stay exact,
+ * live and peak figures become unbiased estimates. A block's level is in its slot.
  * A cell's max is the maximum of its own live bytes (of its threads' group: with several threads the sum over roots is an upper bound).
  *
  * Context: anywhere. Source of nothing but this file's needs; sharded open addressing as in techniques.md B.4. */
@@ -145,6 +148,7 @@ enum wire_agent_loss {
     WIRE_AGENT_LOSS_INERT,       /* processes forked without a region: nothing of them is counted */
     WIRE_AGENT_LOSS_UNKNOWN_FREE, /* releases of blocks that were not seen when allocated (no loss by itself) */
     WIRE_AGENT_LOSS_FRAME_POINTER, /* frames found by frame pointer */
+    WIRE_AGENT_LOSS_SAMPLED, /* blocks that found no place, for which others stand: live figures are estimates */
     WIRE_AGENT_LOSS_NO_RANGE, /* mappings that are not counted, or as if they had been unmapped, or had not */
     WIRE_AGENT_LOSS_UNTIMED,  /* calls of functions counted, not timed: nowhere to keep the return address */
     WIRE_AGENT_LOSS_PUT_BACK, /* calls timed only until an exception or a backtrace came by */
@@ -229,6 +233,8 @@ struct wire_agent_process {
         peak_ns; /* control.now_ns when the peak was last left (0: it stands at the peak, or there was none) */
     uint32_t peak_epoch;
     uint32_t at_peak;
+    uint32_t level; /* at most WIRE_AGENT_LEVELS; 0: every block has a place */
+    uint32_t level_failures;
 
     /* How much of each part is used: tally adds these up for the memory shown. */
     uint32_t thread_count, node_count, cell_count, block_tables;
@@ -281,7 +287,8 @@ struct wire_agent_cell {
     uint64_t freed_other, freed_other_count; /* released by other threads */
     uint64_t temporary;                      /* blocks released before the next allocation of the thread */
     uint64_t live_since_ns;                  /* control.now_ns when live blocks last rose from 0 */
-    uint64_t variance;       /* sampled: sum of squares of unseen bytes, in units of sample_bytes^2 / 65536 */
+    uint64_t
+        variance; /* sampled: sum of squares of unseen bytes, in units of sample_bytes^2 / 65536 (or those of level 1) */
     uint64_t freed_variance; /* of what was released */
     uint64_t node;
     uint64_t empty; /* bytes of whole pages that were empty when their block was released */
@@ -290,7 +297,7 @@ _Static_assert(sizeof(struct wire_agent_cell) == 128, "two cache lines");
 
 /* Live blocks: tables of buckets, table 0 of WIRE_AGENT_TABLE0 buckets, table 1 as large, each later one as large as all before it.
  * A slot is free when key is 0. key: address / 8 in the low 44 bits, size >> 28 in the high 20; value: low 28 bits of the size in the
- * high bits, cell in the low 36. A value of 0 is not complete yet. */
+ * high bits, then 4 of the level, cell in the low 32. A value of 0 is not complete yet. */
 struct wire_agent_slot {
     uint64_t key, value;
 };
@@ -316,6 +323,18 @@ static inline uint32_t wire_agent_slot_cell(const struct wire_agent_slot *slot)
 {
     return (uint32_t)slot->value;
 }
+static inline uint32_t wire_agent_slot_level(const struct wire_agent_slot *slot)
+{
+    return (uint32_t)(slot->value >> 32) & 15;
+}
+
+#define WIRE_AGENT_LEVELS 8
+/* The mean distance of samples, bytes; 0 at level 0. */
+static inline uint64_t wire_agent_level_bytes(uint32_t level)
+{
+    return level == 0 ? 0 : UINT64_C(16384) << 2 * (level - 1);
+}
+
 /* Buckets of table `number`, and how many are in the tables before it. */
 static inline uint64_t wire_agent_table_buckets(unsigned number)
 {

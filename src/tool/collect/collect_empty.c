@@ -1,5 +1,6 @@
 #include "collect_empty.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +86,14 @@ static bool look_at_pages(const struct walk *walk, uint64_t from, uint64_t to, u
     return true;
 }
 
+/* A block past the agent's memory is a sample, and stands for others of its size. */
+static uint64_t weighted(const struct wire_agent_slot *slot, uint64_t empty)
+{
+    double mean = (double)wire_agent_level_bytes(wire_agent_slot_level(slot));
+    return mean > 0 ? (uint64_t)((double)empty / -expm1(-(double)wire_agent_slot_size(slot) / mean) + 0.5)
+                    : empty;
+}
+
 static void look_at_block(struct walk *walk, const struct wire_agent_slot *slot)
 {
     uint64_t start = wire_agent_slot_address(slot), size = wire_agent_slot_size(slot), empty = 0;
@@ -95,7 +104,7 @@ static void look_at_block(struct walk *walk, const struct wire_agent_slot *slot)
     bool looked = walk->pid && to - from <= walk->budget && look_at_pages(walk, from, to, &empty);
     if (looked) {
         walk->budget -= to - from;
-        walk->told->live[cell] += empty;
+        walk->told->live[cell] += weighted(slot, empty);
     } else {
         walk->lost++;
     }
@@ -184,6 +193,8 @@ int collect_empty_tell(const struct collect_empty *empty, struct collect_agent_n
                       more > 0 ? (uint64_t)more / PAGE : 0);
         told->told[i] = now;
     }
+    if (tree->process.level)
+        profile_set_sampled(empty->profile, empty->counter);
     if (final && told->lost)
         profile_lose(empty->profile, WIRE_LOSS_AGENT_EMPTY_UNSEEN, told->lost);
     collect_agent_nodes_end(nodes);

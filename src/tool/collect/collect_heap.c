@@ -66,6 +66,15 @@ static uint64_t less(uint64_t all, uint64_t one, uint64_t other)
     return __builtin_add_overflow(one, other, &gone) || gone > all ? 0 : all - gone;
 }
 
+/* Where samples stand for others, more may be left than ever was: then what is gone is below 0. */
+static uint64_t left(const struct telling *telling, uint64_t all, uint64_t one, uint64_t other)
+{
+    uint64_t gone = one + other;
+    if (telling->tree->process.level && gone >> 63)
+        return all < INT64_MAX && 0 - gone < INT64_MAX ? all - gone : INT64_MAX;
+    return less(all, one, other);
+}
+
 static int64_t blocks(const struct telling *telling, uint64_t count)
 {
     uint64_t scale = telling->heap->sample_bytes ? WIRE_AGENT_SCALE : 1;
@@ -74,8 +83,8 @@ static int64_t blocks(const struct telling *telling, uint64_t count)
 
 static void read_cell(const struct telling *telling, const struct wire_agent_cell *cell, int64_t *sums)
 {
-    uint64_t live = less(cell->total, cell->freed_own, cell->freed_other);
-    uint64_t live_count = less(cell->count, cell->freed_own_count, cell->freed_other_count);
+    uint64_t live = left(telling, cell->total, cell->freed_own, cell->freed_other);
+    uint64_t live_count = left(telling, cell->count, cell->freed_own_count, cell->freed_other_count);
     const struct wire_agent_process *process = &telling->tree->process;
     sums[PROFILE_HEAP_TOTAL] = bounded(cell->total);
     sums[PROFILE_HEAP_COUNT] = blocks(telling, cell->count);
@@ -93,7 +102,8 @@ static void read_cell(const struct telling *telling, const struct wire_agent_cel
 /* How many equal samples would be as sure as `value` is: (sum of weights)^2 / sum of their squares (L. Kish). */
 static uint64_t samples_of(const struct telling *telling, int64_t value, uint64_t variance)
 {
-    double mean = (double)telling->heap->sample_bytes, sum = (double)value;
+    uint64_t bytes = telling->heap->sample_bytes;
+    double mean = (double)(bytes ? bytes : wire_agent_level_bytes(1)), sum = (double)value;
     double squares = (double)variance * mean * mean / 65536;
     double samples = squares > 0 ? sum * sum / squares : sum;
     return samples < 1 ? 1 : samples < 1e18 ? (uint64_t)(samples + 0.5) : UINT64_C(1) << 60;
@@ -136,6 +146,20 @@ static void tell_maxima(struct telling *telling, uint32_t node, const int64_t *s
         count(telling, node, PROFILE_HEAP_AGE, sums[PROFILE_HEAP_AGE], 1);
 }
 
+/* What is not exact where the agent's tables were full (wire_agent.h: level). */
+static bool is_estimate(int which)
+{
+    return which == PROFILE_HEAP_LIVE || which == PROFILE_HEAP_LIVE_COUNT || which == PROFILE_HEAP_PEAK ||
+           which == PROFILE_HEAP_MAX || which == PROFILE_HEAP_TEMPORARY;
+}
+
+static void tell_level(const struct telling *telling)
+{
+    for (int i = 0; i < PROFILE_HEAP_COUNTERS && telling->tree->process.level; i++)
+        if (is_estimate(i))
+            profile_set_sampled(telling->heap->profile, telling->heap->counters[i]);
+}
+
 /* Exact figures are of so many blocks; sampled ones as sure as so many samples. Of what was there at one moment it is told
  * when that is the last: samples cannot be taken back. */
 static uint64_t weight_of(const struct telling *telling, const struct wire_agent_cell *cell, int which,
@@ -145,7 +169,7 @@ static uint64_t weight_of(const struct telling *telling, const struct wire_agent
     bool of_live = which == PROFILE_HEAP_LIVE || which == PROFILE_HEAP_LIVE_COUNT;
     if (!of_all && !telling->final)
         return 0;
-    if (!telling->heap->sample_bytes)
+    if (!telling->heap->sample_bytes && !(cell->variance && is_estimate(which)))
         return (uint64_t)(of_all    ? sums[PROFILE_HEAP_COUNT]
                           : of_live ? sums[PROFILE_HEAP_LIVE_COUNT]
                                     : sums[which] != 0);
@@ -203,6 +227,7 @@ static void tell_losses(struct telling *telling)
         [WIRE_AGENT_LOSS_NO_PROGRESS] = WIRE_LOSS_AGENT_NO_PROGRESS,
         [WIRE_AGENT_LOSS_NO_ANSWER] = WIRE_LOSS_AGENT_UNANSWERED,
         [WIRE_AGENT_LOSS_INERT] = WIRE_LOSS_AGENT_INERT,
+        [WIRE_AGENT_LOSS_SAMPLED] = WIRE_LOSS_AGENT_SAMPLED,
         [WIRE_AGENT_LOSS_NO_RANGE] = WIRE_LOSS_AGENT_MAPPINGS,
         [WIRE_AGENT_LOSS_FRAME_POINTER] = WIRE_LOSS_AGENT_FRAME_POINTER,
         [WIRE_AGENT_LOSS_UNTIMED] = WIRE_LOSS_FUNCTION_UNTIMED,
@@ -266,8 +291,10 @@ int collect_heap_tell(struct collect_heap *heap, const struct collect_agent_tree
     bool counted = heap->counters[PROFILE_HEAP_TOTAL] != 0, room = !counted || make_room(&telling);
     for (uint32_t i = 1; counted && room && i <= tree->cell_count; i++)
         tell_cell(&telling, i);
-    if (counted && room)
+    if (counted && room) {
+        tell_level(&telling);
         tell_peak(&telling);
+    }
     if (room)
         tell_losses(&telling);
     collect_agent_nodes_end(&telling.nodes);

@@ -401,6 +401,14 @@ uint32_t profile_counter_named(const struct profile *profile, const char *name)
     return 0;
 }
 
+void profile_set_sampled(struct profile *profile, uint32_t counter)
+{
+    if (!profile->counters[counter].exact)
+        return;
+    profile->counters[counter].exact = false;
+    profile_marks_set(&profile->self->counters, counter);
+}
+
 /* --- addresses, functions, inlined levels --- */
 
 static bool same_address(const struct profile *profile, uint32_t index, const void *key)

@@ -280,6 +280,8 @@ uint32_t profile_inlined(struct profile *profile, const char *function, const ch
 void profile_set_process(struct profile *profile, uint32_t process, const struct profile_process *value);
 void profile_set_thread_name(struct profile *profile, uint32_t thread, const char *name);
 void profile_set_address(struct profile *profile, uint32_t address, const struct profile_address *value);
+/* What was counted exactly is not any more. */
+void profile_set_sampled(struct profile *profile, uint32_t counter);
 void profile_set_meta(struct profile *profile, const char *key, const char *value);
 void profile_set_metaf(struct profile *profile, const char *key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

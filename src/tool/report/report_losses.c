@@ -80,6 +80,7 @@ static const struct {
     {WIRE_LOSS_DESCRIPTOR_UNSEEN, "descriptor opened unseen", "descriptors opened unseen"},
     {WIRE_LOSS_DESCRIPTOR_CLOSED, "descriptor closed unseen", "descriptors closed unseen"},
     {WIRE_LOSS_DESCRIPTOR_CALLS, "opening call without an outcome", "opening calls without an outcome"},
+    {WIRE_LOSS_AGENT_SAMPLED, "block past the agent's memory", "blocks past the agent's memory"},
 };
 
 /* What this version knows of a number; a later one may have written others. */

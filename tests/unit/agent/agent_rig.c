@@ -231,7 +231,8 @@ struct agent_rig_figures agent_rig_read(const struct agent_rig *rig, const struc
 {
     const struct wire_agent_node *nodes = agent_rig_nodes(rig, process);
     const struct wire_agent_cell *cells = agent_rig_cells(rig, process);
-    double square = (double)rig->control->sample_bytes * (double)rig->control->sample_bytes / 65536;
+    uint64_t mean = rig->control->sample_bytes;
+    double unit = (double)(mean != 0 ? mean : wire_agent_level_bytes(1)), square = unit * unit / 65536;
     struct agent_rig_figures sum = {0, 0, 0, 0, 0, 0, 0, 0, 0};
     for (uint32_t i = 1; i <= process->node_count; i++) {
         if (nodes[i].cell == 0 || !is_below(nodes, i, low, high))

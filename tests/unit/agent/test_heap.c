@@ -743,24 +743,89 @@ static void test_deep_stacks(void **state)
     assert_int_equal(all().total, 30);
 }
 
+#define MANY_AT_ONCE 60000
+#define FULL_RUNS    40
+
+static size_t size_of(unsigned number)
+{
+    return number % 50 == 0 ? 5000 : 10 + number % 400;
+}
+
+/* One run on a small region: what is live by the figures, in bytes and blocks, and the bytes' variance. Returns how many samples found no place. */
+static uint64_t fill_tables(uint64_t seed, struct agent_rig_figures *figures)
+{
+    static void *blocks[MANY_AT_ONCE];
+    uint64_t total = 0;
+    agent_rig_end(&rig);
+    begin(&(struct agent_rig_options){.memory = 1 << 20});
+    rig.control->sample_seed = seed;
+    for (unsigned i = 0; i < MANY_AT_ONCE; i++) {
+        blocks[i] = site_1(size_of(i));
+        total += size_of(i);
+    }
+    *figures = all();
+    assert_int_equal(figures->total, total);
+    assert_int_equal(figures->count, MANY_AT_ONCE);
+    assert_in_range(rig.process->level, 1, WIRE_AGENT_LEVELS);
+    uint64_t known = agent_rig_blocks(&rig, rig.process, NULL);
+    assert_in_range(known, 8192, MANY_AT_ONCE - 1);
+    assert_int_equal(loss(WIRE_AGENT_LOSS_SAMPLED) + loss(WIRE_AGENT_LOSS_NO_BLOCK), MANY_AT_ONCE - known);
+    for (unsigned i = 0; i < MANY_AT_ONCE; i++)
+        hooked_free(blocks[i]);
+    assert_int_equal(all().live, 0);
+    assert_int_equal(all().live_count, 0);
+    assert_int_equal(rig.process->live + rig.process->first_live, 0);
+    assert_int_equal(loss(WIRE_AGENT_LOSS_UNKNOWN_FREE), MANY_AT_ONCE - known);
+    return loss(WIRE_AGENT_LOSS_NO_BLOCK);
+}
+
+/* Past the ceiling totals stay exact. What is live is estimated: each time, and in the mean of several, within five of the deviations that
+ * it states; and all of it goes away again. */
 static void test_full_tables(void **state)
 {
     (void)state;
-    enum { MANY = 60000 };
-    static void *blocks[MANY];
+    double truth = 0, off = 0, variance = 0, blocks = 0;
+    uint64_t lost = 0;
+    for (unsigned i = 0; i < MANY_AT_ONCE; i++)
+        truth += (double)size_of(i);
+    for (uint64_t seed = 1; seed <= FULL_RUNS; seed++) {
+        struct agent_rig_figures figures;
+        lost += fill_tables(seed, &figures);
+        double one = (double)figures.live - truth;
+        assert_true(figures.variance > 0);
+        assert_true(one * one <= 25 * figures.variance);
+        off += one;
+        variance += figures.variance;
+        blocks += (double)figures.live_count / FULL_RUNS;
+    }
+    assert_true(off * off <= 25 * variance);
+    assert_true(variance < truth * truth / 400 * FULL_RUNS); /* less than 5 % in each */
+    assert_in_range(blocks, 0.95 * MANY_AT_ONCE, 1.05 * MANY_AT_ONCE);
+    assert_true(lost < FULL_RUNS); /* or it would be biased */
+}
+
+/* realloc that fails gives back what a sample stood for. */
+static void test_reallocation_past_the_ceiling(void **state)
+{
+    (void)state;
     agent_rig_end(&rig);
     begin(&(struct agent_rig_options){.memory = 1 << 20});
-    for (unsigned i = 0; i < MANY; i++)
-        blocks[i] = site_1(10);
-    assert_int_equal(all().total, MANY * 10);
-    uint64_t known = agent_rig_blocks(&rig, rig.process, NULL);
-    assert_in_range(known, 8192, MANY - 1);
-    assert_int_equal(loss(WIRE_AGENT_LOSS_NO_BLOCK), MANY - known);
-    assert_int_equal(all().live_count, known);
-    for (unsigned i = 0; i < MANY; i++)
+    rig.process->level = 1;
+    void *blocks[400];
+    for (unsigned i = 0; i < 400; i++)
+        blocks[i] = site_0(300);
+    uint64_t live = all().live, live_count = all().live_count;
+    assert_true(live > 0);
+    size_t volatile most = PTRDIFF_MAX - 4096;
+    for (unsigned i = 0; i < 400; i++)
+        assert_null(hooked_realloc(blocks[i], most));
+    assert_int_equal(all().live, live);
+    assert_int_equal(all().live_count, live_count);
+    assert_int_equal(all().total, 400 * 300);
+    for (unsigned i = 0; i < 400; i++)
         hooked_free(blocks[i]);
+    assert_int_equal(all().live, 0);
     assert_int_equal(all().live_count, 0);
-    assert_int_equal(loss(WIRE_AGENT_LOSS_UNKNOWN_FREE), MANY - known);
 }
 
 /* Each bit of `path` chooses another way: 2^levels stacks, more nodes than fit. */
@@ -971,6 +1036,7 @@ int main(void)
         TEST(test_exec_that_fails),
         TEST(test_deep_stacks),
         TEST(test_full_tables),
+        TEST(test_reallocation_past_the_ceiling),
         TEST(test_many_stacks),
         TEST(test_modules_change),
         TEST(test_without_modules),

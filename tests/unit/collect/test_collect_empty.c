@@ -136,6 +136,24 @@ static void test_live_blocks(void **state)
     assert_int_equal(profile->losses[WIRE_LOSS_AGENT_EMPTY_UNSEEN], 0);
 }
 
+/* Where the agent's tables were full a block may stand for others, and the counter is no longer called exact. */
+static void test_samples(void **state)
+{
+    (void)state;
+    put(0, 0, arena, 4 * PAGE, 1);
+    tell(true);
+    assert_true(profile->counters[empty.counter].exact);
+    slot_at(0, 0)->value |= UINT64_C(1) << 32; /* level 1, and its size is the distance: 1 / (1 - 1/e) */
+    collect_agent_file_process(&file, 0)->level = 1;
+    look(getpid());
+    assert_int_equal(told.live[1], 25919);
+    tell(true);
+    assert_false(profile->counters[empty.counter].exact);
+    slot_at(0, 0)->value |= UINT64_C(15) << 32;
+    look(getpid());
+    assert_in_range(told.live[1], UINT64_C(1) << 42, UINT64_C(1) << 43); /* about its distance */
+}
+
 /* What the agent found in released blocks, up and, where a release was none after all, down again. */
 static void test_released(void **state)
 {
@@ -212,7 +230,8 @@ static void test_nothing_asked_for(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {TEST(test_live_blocks), TEST(test_released), TEST(test_hostile),
-                                       TEST(test_gone), TEST(test_nothing_asked_for)};
+    const struct CMUnitTest tests[] = {TEST(test_live_blocks), TEST(test_samples),
+                                       TEST(test_released),    TEST(test_hostile),
+                                       TEST(test_gone),        TEST(test_nothing_asked_for)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -219,6 +219,46 @@ static void in_parts(void **state)
     clear(&once);
 }
 
+/* An agent whose tables were full: what it estimates is as sure as its variance says, and no more called exact. */
+static void past_the_ceiling(void **state)
+{
+    (void)state;
+    struct scene scene;
+    const uint64_t unit = wire_agent_level_bytes(1);
+    set(&scene, 0);
+    make_tree(&scene);
+    struct wire_agent_process *process = collect_agent_file_process(&scene.file, 0);
+    *cell_at(&scene, 1) = (struct wire_agent_cell){.node = 3, .total = 1000, .count = 100};
+    tell(&scene, 1, false);
+    for (int i = 0; i < PROFILE_HEAP_COUNTERS; i++)
+        assert_true(scene.profile->counters[scene.heap.counters[i]].exact);
+    /* 400 samples of 16 KiB in all that is live: their squares are 400 units */
+    *cell_at(&scene, 1) = (struct wire_agent_cell){.node = 3,
+                                                   .total = 500 * unit,
+                                                   .count = 5000,
+                                                   .freed_own = 100 * unit,
+                                                   .freed_own_count = 1000,
+                                                   .variance = 400 << 16};
+    process->level = 1;
+    tell(&scene, 2, true);
+    for (int i = 0; i < PROFILE_HEAP_COUNTERS; i++) {
+        bool estimate = i == PROFILE_HEAP_LIVE || i == PROFILE_HEAP_LIVE_COUNT || i == PROFILE_HEAP_PEAK ||
+                        i == PROFILE_HEAP_MAX || i == PROFILE_HEAP_TEMPORARY;
+        assert_int_equal(scene.profile->counters[scene.heap.counters[i]].exact, !estimate);
+    }
+    assert_int_equal(value_of(&scene, 0x20, PROFILE_HEAP_LIVE), 400 * unit);
+    assert_int_equal(find(&scene, 0x20, PROFILE_HEAP_LIVE)->samples, 400);
+    assert_int_equal(find(&scene, 0x20, PROFILE_HEAP_TOTAL)->samples, 5000);
+    /* what is thought to be left is more than there ever was */
+    cell_at(&scene, 1)->freed_own = -(uint64_t)3;
+    cell_at(&scene, 1)->freed_own_count = -(uint64_t)5;
+    cell_at(&scene, 1)->freed_other = cell_at(&scene, 1)->freed_other_count = 2;
+    tell(&scene, 3, true);
+    assert_int_equal(value_of(&scene, 0x20, PROFILE_HEAP_LIVE), 500 * unit + 1);
+    assert_int_equal(value_of(&scene, 0x20, PROFILE_HEAP_LIVE_COUNT), 5003);
+    clear(&scene);
+}
+
 /* Losses of samples say how many stacks of samples are short: what allocations lost is not among them. */
 static void no_loss_of_allocations_is_one_of_samples(void **state)
 {
@@ -433,6 +473,7 @@ int main(void)
         cmocka_unit_test(a_region_may_be_forgotten),
         cmocka_unit_test(a_file_may_be_outlived),
         cmocka_unit_test(sampled),
+        cmocka_unit_test(past_the_ceiling),
         cmocka_unit_test(no_loss_of_allocations_is_one_of_samples),
         cmocka_unit_test(hostile),
         cmocka_unit_test(folded),
