@@ -47,7 +47,7 @@ static bool try_bytes(const uint8_t *bytes, size_t size, enum import_format form
     struct profile *profile = NULL;
     struct base_error error = {0};
     struct import_options options = {
-        .file = "damaged", .format = format, .processes = size % 2, .rate_hz = size % 3};
+        .file = "damaged", .format = format, .processes = size % 2, .rate_hz = size % 3 ? 100 : 0};
     int result = import_profile(bytes, size, &options, &profile, &error);
     if (result < 0)
         return error.text[0] && !profile;

@@ -29,7 +29,7 @@ static const struct base_option import_options[] = {
     {.name = "format",
      .kind = BASE_OPTION_CHOICE,
      MEMBER(format),
-     .argument = "folded|pprof|gperftools",
+     .argument = "folded|pprof|gperftools|perf",
      .help = "what it is (default: what it looks like)"},
     {.name = "rate",
      .kind = BASE_OPTION_REAL,
@@ -47,12 +47,13 @@ static const struct base_option import_options[] = {
 };
 
 /* In the order of --format. */
-static const enum import_format choices[] = {IMPORT_FOLDED, IMPORT_PPROF, IMPORT_GPERFTOOLS};
+static const enum import_format choices[] = {IMPORT_FOLDED, IMPORT_PPROF, IMPORT_GPERFTOOLS, IMPORT_PERF};
 
 static const char *const import_notes[] = {
     "FILE may be packed by gzip; - is standard input. What its format cannot tell is said, not made up: a "
     "counter "
     "without numbers of samples has no intervals.",
+    "  perf record -g -o - ./program | tally import -",
     "  tally import --rate 99 --processes stacks.folded && tally report",
     "  tally import -o old.tally profile.pb.gz && tally diff old.tally new.tally",
     NULL,
@@ -105,7 +106,8 @@ static int name_all(struct profile *profile, bool debuginfod, struct base_error 
 static int read_profile(const struct import_file *file, const char *name, const struct import_wish *wish,
                         struct profile **profile, struct base_error *error)
 {
-    struct import_options options = {.file = name, .rate_hz = wish->rate_hz, .processes = wish->processes};
+    struct import_options options = {
+        .file = name, .rate_hz = wish->rate_hz, .processes = wish->processes, .debuginfod = wish->debuginfod};
     options.format = wish->format >= 0 ? choices[wish->format] : import_recognise(file->bytes, file->size);
     int result = check(wish, options.format, error);
     if (result == BASE_OK)

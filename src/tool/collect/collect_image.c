@@ -121,6 +121,35 @@ static int open_file(struct collect_image *image, pid_t pid, uint64_t start, uin
     return fd < 0 ? fd : elf_image_open_fd(fd, image->path, &image->elf, NULL);
 }
 
+/* STORE/.build-id/01/23.../elf */
+static int open_stored(const struct collect_images *images, struct collect_image *image)
+{
+    char id[2 * ELF_BUILD_ID_MAX + 1], path[512];
+    if (!image->key.build_id.size || !images->store[0])
+        return BASE_ENOTFOUND;
+    elf_build_id_format(&image->key.build_id, id);
+    snprintf(path, sizeof path, "%s/.build-id/%.2s/%s/%s", images->store, id, id + 2,
+             strcmp(image->path, "[vdso]") ? "elf" : "vdso");
+    return elf_image_open(path, &image->elf, NULL);
+}
+
+static bool is_expected(const struct collect_image *image)
+{
+    return !image->key.build_id.size ||
+           elf_build_id_equal(&image->key.build_id, elf_image_build_id(image->elf));
+}
+
+static int open_replayed(const struct collect_images *images, struct collect_image *image)
+{
+    if (image->path[0] == '/' && elf_image_open(image->path, &image->elf, NULL) == BASE_OK) {
+        if (is_expected(image))
+            return BASE_OK;
+        elf_image_close(image->elf);
+        image->elf = NULL;
+    }
+    return open_stored(images, image);
+}
+
 /* Held open, so that debug files can be looked for there when the process is gone. */
 static int open_other_root(pid_t pid)
 {
@@ -136,17 +165,13 @@ static int open_other_root(pid_t pid)
     return -1;
 }
 
-static bool is_expected(const struct collect_image *image)
-{
-    return !image->key.build_id.size ||
-           elf_build_id_equal(&image->key.build_id, elf_image_build_id(image->elf));
-}
-
 static void open_elf(struct collect_images *images, struct collect_image *image, pid_t pid, uint64_t start,
                      uint64_t end)
 {
     bool vdso = !strcmp(image->path, "[vdso]");
-    int result = vdso ? open_vdso(image) : open_file(image, pid, start, end);
+    int result = images->replayed ? open_replayed(images, image)
+                 : vdso           ? open_vdso(image)
+                                  : open_file(image, pid, start, end);
     image->state = COLLECT_IMAGE_UNREADABLE;
     if (result < 0) {
         profile_lose(images->profile, WIRE_LOSS_IMAGE_UNREADABLE, 1);
@@ -159,7 +184,7 @@ static void open_elf(struct collect_images *images, struct collect_image *image,
         return;
     }
     image->state = COLLECT_IMAGE_OPEN;
-    image->root = vdso ? -1 : open_other_root(pid);
+    image->root = vdso || images->replayed ? -1 : open_other_root(pid);
 }
 
 const struct unwind_rows *collect_images_rows(struct collect_images *images, uint32_t index)

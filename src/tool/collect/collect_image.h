@@ -48,6 +48,10 @@ struct collect_images {
     struct base_map by_hash;
     struct cfi_cache *cache;
     struct profile *profile;
+    /* What was mapped is of another time: files are opened by path, or else by build-id in the folder `store` ("" none), where
+     * perf keeps those of its recordings. */
+    bool replayed;
+    char store[256];
 };
 
 int collect_images_init(struct collect_images *images, struct profile *profile, struct base_error *error);

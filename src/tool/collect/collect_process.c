@@ -42,9 +42,12 @@ void collect_processes_free(struct collect_processes *processes)
 
 /* --- names, from /proc --- */
 
-static void read_proc_text(pid_t pid, const char *what, struct base_text *text)
+static void read_proc_text(const struct collect_processes *processes, pid_t pid, const char *what,
+                           struct base_text *text)
 {
     char path[64], bytes[4096];
+    if (processes->replayed)
+        return;
     snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, what);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -79,11 +82,11 @@ static void describe_process(struct collect_processes *processes, struct collect
     struct profile *profile = processes->profile;
     struct profile_process value = profile->processes[process->profile_process];
     struct base_text words = {0}, line = {0}, comm = {0};
-    read_proc_text(process->pid, "cmdline", &words);
+    read_proc_text(processes, process->pid, "cmdline", &words);
     for (size_t at = 0; at < words.length; at += strlen(words.data + at) + 1)
         add_word(&line, words.data + at);
     if (!name) {
-        read_proc_text(process->pid, "comm", &comm);
+        read_proc_text(processes, process->pid, "comm", &comm);
         if (comm.length && comm.data[comm.length - 1] == '\n')
             comm.data[comm.length - 1] = '\0';
         name = base_text_string(&comm);
@@ -181,6 +184,8 @@ static uint32_t image_of(struct collect_processes *processes, const struct colle
 static void read_mappings(struct collect_processes *processes, struct collect_process *process)
 {
     struct elf_maps maps = {0};
+    if (processes->replayed)
+        return;
     if (elf_maps_read(process->pid, &maps, NULL) < 0) {
         profile_lose(processes->profile, WIRE_LOSS_PROCESS_GONE, 1);
         return;
@@ -293,7 +298,7 @@ uint32_t collect_processes_thread(struct collect_processes *processes, struct co
     struct base_text name = {0};
     char what[64];
     snprintf(what, sizeof what, "task/%d/comm", (int)tid);
-    read_proc_text(process->pid, what, &name);
+    read_proc_text(processes, process->pid, what, &name);
     if (name.length && name.data[name.length - 1] == '\n')
         name.data[name.length - 1] = '\0';
     const char *own = profile_text(profile, profile->processes[process->profile_process].name);
@@ -399,11 +404,14 @@ static bool is_jitdump(const char *path)
     return length > 10 && !strncmp(name, "/jit-", 5) && !strcmp(name + length - 5, ".dump");
 }
 
-static void open_jitdump(struct collect_process *process, const char *path)
+static void open_jitdump(const struct collect_processes *processes, struct collect_process *process,
+                         const char *path)
 {
     char through_root[4200];
+    int fd = -1;
     snprintf(through_root, sizeof through_root, "/proc/%d/root%s", (int)process->pid, path);
-    int fd = open(through_root, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (!processes->replayed)
+        fd = open(through_root, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
@@ -422,7 +430,7 @@ void collect_processes_on_mmap(struct collect_processes *processes, const struct
     if (!process || !(event->protection & PROT_EXEC))
         return;
     if (is_jitdump(event->path)) {
-        open_jitdump(process, event->path);
+        open_jitdump(processes, process, event->path);
         return;
     }
     struct collect_image_key key = {

@@ -51,6 +51,7 @@ struct collect_processes {
     struct profile *profile;
     uint32_t generations;
     uint64_t start_ns; /* CLOCK_MONOTONIC at the start of the session */
+    bool replayed;     /* they are of another time: /proc knows nothing of them */
 };
 
 void collect_processes_init(struct collect_processes *processes, struct collect_images *images,

@@ -21,6 +21,8 @@ struct collect_sample {
     bool in_kernel;        /* the instruction interrupted was the kernel's */
     const uint64_t *chain; /* with CALLCHAIN: kernel addresses and context markers */
     size_t chain_count;
+    const uint64_t *user_chain; /* replayed: what the kernel found by frame pointers, innermost first */
+    size_t user_count;
     const uint64_t *registers; /* NULL: none (kernel thread, 32-bit code) */
     const uint8_t *stack;
     uint64_t stack_size;  /* bytes really copied */

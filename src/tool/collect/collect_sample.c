@@ -77,7 +77,7 @@ static bool read_late(void *context, uint64_t address, uint64_t *word)
     struct walk *walk = context;
     bool above = walk->copy_full && address >= walk->high && address - walk->high < SAME_STACK;
     walk->copy_short |= above;
-    if (above && walk->may_grow)
+    if ((above && walk->may_grow) || walk->sampler->processes->replayed)
         return false;
     struct iovec local = {word, sizeof *word}, remote = {(void *)(uintptr_t)address, sizeof *word};
     if (process_vm_readv(walk->process->pid, &local, 1, &remote, 1, 0) != (ssize_t)sizeof *word)
@@ -265,6 +265,28 @@ static size_t user_frames(struct collect_sampler *sampler, struct collect_proces
     return result.count;
 }
 
+/* A replayed stack that was walked when it was recorded, by the kernel. Only its innermost address is not a return address. */
+static size_t chained_frames(struct collect_sampler *sampler, struct collect_process *process,
+                             const struct collect_sample *sample)
+{
+    struct walk walk = {.sampler = sampler, .process = process};
+    size_t count = sample->user_count < COLLECT_FRAMES_MAX ? sample->user_count : COLLECT_FRAMES_MAX;
+    bool cut = count < sample->user_count;
+    for (size_t i = 0; i < count; i++) {
+        struct unwind_place place;
+        struct unwind_frame frame = {.pc = sample->user_chain[i], .cookie = UNWIND_NO_COOKIE};
+        if (find_place(&walk, frame.pc - (i > 0), &place))
+            frame.cookie = place.cookie;
+        sampler->addresses[count - 1 - i] = frame_address(sampler, process, &frame, i == 0, sample->time);
+        sampler->flags[count - 1 - i] = 0;
+    }
+    if (cut) {
+        profile_lose(sampler->profile, WIRE_LOSS_TOO_DEEP, 1);
+        sampler->flags[0] = PROFILE_NODE_CUT;
+    }
+    return count;
+}
+
 /* With --stacks=address there are no registers: the interrupted instruction alone. */
 static size_t lone_address(struct collect_sampler *sampler, struct collect_process *process,
                            const struct collect_sample *sample)
@@ -323,6 +345,10 @@ uint32_t collect_sampler_node(struct collect_sampler *sampler, struct collect_pr
         count = stackless(sampler, process, sample);
     } else if (sample->registers && sample->stack) {
         count = user_frames(sampler, process, sample, copy_short);
+    } else if (sample->user_count) {
+        count = chained_frames(sampler, process, sample);
+    } else if (sampler->processes->replayed && sample->chain_count) {
+        count = 0; /* the kernel's own */
     } else if (sample->stack_asked) {
         profile_lose(sampler->profile, WIRE_LOSS_NO_USER_REGISTERS, 1);
         sampler->addresses[0] = sampler->special_kernel;

@@ -11,7 +11,9 @@ int collect_stream_init(struct collect_stream *stream, struct base_error *error)
     int result = collect_images_init(&stream->images, stream->profile, error);
     if (result < 0)
         return result;
+    stream->images.replayed = stream->replayed;
     collect_processes_init(&stream->processes, &stream->images, stream->start_ns);
+    stream->processes.replayed = stream->replayed;
     return collect_sampler_init(&stream->sampler, &stream->processes, error);
 }
 
@@ -27,59 +29,53 @@ static bool is_stranger(const struct collect_stream *stream, uint32_t pid)
     return stream->strangers && !collect_processes_knows(&stream->processes, (pid_t)pid);
 }
 
-static void on_sample(struct collect_stream *stream, const struct perf_event_header *header)
+void collect_stream_sample(struct collect_stream *stream, const struct collect_sample *sample)
 {
-    struct collect_sample sample;
     const struct collect_event_form *form = stream->form;
-    if (!collect_record_sample(header, form->fields, form->register_count, &sample))
+    if (is_stranger(stream, sample->pid))
         return;
-    if (is_stranger(stream, sample.pid))
-        return;
-    if (stream->time && collect_time_is_double(stream->time, (pid_t)sample.tid, sample.id))
+    if (stream->time && collect_time_is_double(stream->time, (pid_t)sample->tid, sample->id))
         return;
     struct collect_process *process =
-        collect_processes_get(&stream->processes, (pid_t)sample.pid, sample.time);
+        collect_processes_get(&stream->processes, (pid_t)sample->pid, sample->time);
     if (!process) {
         profile_lose(stream->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
         return;
     }
     bool copy_short = false;
-    uint32_t thread = collect_processes_thread(&stream->processes, process, (pid_t)sample.tid);
+    uint32_t thread = collect_processes_thread(&stream->processes, process, (pid_t)sample->tid);
     uint32_t node = form->stacks == COLLECT_STACKS_NONE
                         ? 0
-                        : collect_sampler_node(&stream->sampler, process, &sample, &copy_short);
+                        : collect_sampler_node(&stream->sampler, process, sample, &copy_short);
     process->samples++;
-    stream->full_copies += sample.stack && sample.stack_size == sample.stack_asked;
+    stream->full_copies += sample->stack && sample->stack_size == sample->stack_asked;
     process->short_copies +=
-        copy_short && sample.stack_asked >= form->stack_copy; /* else: of an older event */
+        copy_short && sample->stack_asked >= form->stack_copy; /* else: of an older event */
     stream->samples++;
-    uint16_t cpu = sample.cpu < PROFILE_NO_CPU ? (uint16_t)sample.cpu : PROFILE_NO_CPU;
+    uint16_t cpu = sample->cpu < PROFILE_NO_CPU ? (uint16_t)sample->cpu : PROFILE_NO_CPU;
     profile_count(stream->profile, node, thread, cpu, stream->counter, stream->sample_value, 1);
     if (stream->timeline) /* what was sampled while events were still being opened is of the beginning */
         profile_timeline_add(stream->profile,
-                             sample.time > stream->start_ns ? sample.time - stream->start_ns : 0, thread,
+                             sample->time > stream->start_ns ? sample->time - stream->start_ns : 0, thread,
                              node, cpu, stream->counter);
 }
 
-static void on_task(struct collect_stream *stream, const struct perf_event_header *header)
+void collect_stream_task(struct collect_stream *stream, const struct collect_task *task, bool exited)
 {
-    struct collect_task task;
-    if (!collect_record_task(header, &task))
-        return;
-    if (header->type == PERF_RECORD_EXIT) {
-        collect_processes_on_exit(&stream->processes, &task);
+    if (exited) {
+        collect_processes_on_exit(&stream->processes, task);
         return;
     }
-    bool child = task.pid != task.parent_pid;
-    if (is_stranger(stream, task.parent_pid) || (child && !stream->follow)) {
+    bool child = task->pid != task->parent_pid;
+    if (is_stranger(stream, task->parent_pid) || (child && !stream->follow)) {
         if (child)
-            collect_processes_forget(&stream->processes, (pid_t)task.pid);
+            collect_processes_forget(&stream->processes, (pid_t)task->pid);
         return;
     }
     stream->births++;
-    collect_processes_on_fork(&stream->processes, &task);
+    collect_processes_on_fork(&stream->processes, task);
     if (stream->time && stream->time->per_thread && (stream->follow || !child))
-        collect_time_open_thread(stream->time, (pid_t)task.tid);
+        collect_time_open_thread(stream->time, (pid_t)task->tid);
 }
 
 /* A mapping may have been among what was dropped: what /proc says now is better than what was heard. */
@@ -98,6 +94,8 @@ void collect_stream_record(struct collect_stream *stream, const struct perf_even
                            uint64_t time)
 {
     struct collect_mmap mapping;
+    struct collect_sample sample;
+    struct collect_task task;
     struct collect_comm comm;
     if (time < stream->last_time)
         profile_lose(stream->profile, WIRE_LOSS_CLOCK_DISORDER, 1);
@@ -105,7 +103,8 @@ void collect_stream_record(struct collect_stream *stream, const struct perf_even
         stream->last_time = time;
     switch (header->type) {
     case PERF_RECORD_SAMPLE:
-        on_sample(stream, header);
+        if (collect_record_sample(header, stream->form->fields, stream->form->register_count, &sample))
+            collect_stream_sample(stream, &sample);
         break;
     case PERF_RECORD_MMAP2:
         if (collect_record_mmap(header, &mapping) && !is_stranger(stream, mapping.pid))
@@ -117,7 +116,8 @@ void collect_stream_record(struct collect_stream *stream, const struct perf_even
         break;
     case PERF_RECORD_FORK:
     case PERF_RECORD_EXIT:
-        on_task(stream, header);
+        if (collect_record_task(header, &task))
+            collect_stream_task(stream, &task, header->type == PERF_RECORD_EXIT);
         break;
     case PERF_RECORD_LOST:
     case PERF_RECORD_LOST_SAMPLES:

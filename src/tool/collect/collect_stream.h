@@ -24,6 +24,7 @@ struct collect_stream {
     const struct collect_event_form *form; /* how records are laid out */
     struct collect_time *time;             /* told of new threads; NULL when nothing is recorded live */
     bool follow, timeline;
+    bool replayed;  /* records of another time: nothing is asked of processes that live now */
     bool strangers; /* records of other processes come in as well: they are to be left out */
     uint16_t counter;
     int64_t sample_value; /* ns that one sample stands for */
@@ -39,6 +40,10 @@ struct collect_stream {
 /* The members above `samples` are set by the caller before. */
 int collect_stream_init(struct collect_stream *stream, struct base_error *error);
 void collect_stream_free(struct collect_stream *stream);
+
+/* The same of records that others have read: a sample, which counts `value` in `counter`, and what has become of a thread. */
+void collect_stream_sample(struct collect_stream *stream, const struct collect_sample *sample);
+void collect_stream_task(struct collect_stream *stream, const struct collect_task *task, bool exited);
 
 void collect_stream_record(struct collect_stream *stream, const struct perf_event_header *header,
                            uint64_t time);

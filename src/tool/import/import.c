@@ -11,6 +11,7 @@ static const struct {
     import_test *is;
     import_reader *read;
 } formats[] = {
+    {IMPORT_PERF, "perf.data", "perf.data", import_perf_is, import_perf},
     {IMPORT_GPERFTOOLS, "gperftools", "gperftools", import_gperftools_is, import_gperftools},
     {IMPORT_FOLDED, "folded", "folded stacks", import_folded_is, import_folded},
     {IMPORT_PPROF, "pprof", "pprof", import_pprof_is, import_pprof},

@@ -1,5 +1,6 @@
 /* import.h - what other profilers wrote in, a profile out. doc/import.md says what becomes of what.
  *
+ *   perf.data     as perf record leaves it, or writes it to a pipe
  *   pprof         profile.proto, packed by gzip or not
  *   gperftools    CPU profiles of libprofiler
  *   folded        one line a stack: `a;b;c 12`
@@ -9,7 +10,7 @@
  * whatever was left out is told in its meta `import_notice`.
  *
  * Files come from strangers: every number in them is checked. A file that ends early gives what was read until then, with a
- * notice, where the format allows it (gperftools), an error otherwise.
+ * notice, where the format allows it (perf.data, gperftools), an error otherwise.
  * Context: tool, one thread. */
 #ifndef IMPORT_H
 #define IMPORT_H
@@ -26,17 +27,19 @@ enum import_format {
     IMPORT_FOLDED,
     IMPORT_PPROF,
     IMPORT_GPERFTOOLS,
+    IMPORT_PERF,
     IMPORT_FORMATS,
 };
 
 /* "folded", "pprof" ...; for people, all of them: IMPORT_FORMAT_LIST. */
 const char *import_format_name(enum import_format format);
-#define IMPORT_FORMAT_LIST "pprof files, CPU profiles of gperftools and folded stacks"
+#define IMPORT_FORMAT_LIST "perf.data, pprof files, CPU profiles of gperftools and folded stacks"
 
 struct import_options {
     enum import_format format; /* IMPORT_UNKNOWN: what the file looks like */
     const char *file;          /* its name, for messages */
     double rate_hz;            /* IMPORT_FOLDED: weights are numbers of samples at this rate; 0: not known */
+    bool debuginfod;           /* names may be asked of debuginfod servers */
     bool processes;            /* IMPORT_FOLDED: the outermost frame is the name of a process */
 };
 
