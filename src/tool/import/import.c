@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "import_formats.h"
+#include "wire_loss.h"
 
 /* In the order in which they are tried: what has the surest marks first. */
 static const struct {
@@ -57,6 +58,8 @@ int import_profile(const uint8_t *bytes, size_t size, const struct import_option
     if (!fresh)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     int result = formats[format].read(bytes, size, options, fresh, error);
+    if (result == BASE_OK && fresh->losses[WIRE_LOSS_OUT_OF_MEMORY]) /* the half of a file is of no use */
+        result = base_fail(error, BASE_ENOMEM, "out of memory");
     if (result == BASE_OK)
         result = profile_check(fresh, error);
     if (result < 0) {

@@ -749,9 +749,14 @@ static void take_loss(struct pprof *pprof, const char *text)
     };
     char *end;
     uint64_t count = strtoull(text, &end, 10);
-    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
-        if (*end == ' ' && !strcmp(end + 1, reasons[i].text))
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+        if (*end != ' ' || strcmp(end + 1, reasons[i].text) != 0)
+            continue;
+        if (reasons[i].number == WIRE_LOSS_OUT_OF_MEMORY) /* here that would say that the import failed */
+            import_stack_notice(pprof->profile, "lost when it was recorded: %s", text);
+        else
             profile_lose(pprof->profile, reasons[i].number, count);
+    }
 }
 
 /* "KEY: VALUE", as Tally's exports have it */
