@@ -58,6 +58,10 @@ int import_profile(const uint8_t *bytes, size_t size, const struct import_option
     if (!fresh)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     int result = formats[format].read(bytes, size, options, fresh, error);
+    profile_set_meta(fresh, "imported", formats[format].name);
+    profile_set_meta(fresh, "mode", "import");
+    profile_set_metaf(fresh, "engine", "%s%s", imported_from, formats[format].shown);
+    profile_set_meta(fresh, "complete", "1");
     if (result == BASE_OK && fresh->losses[WIRE_LOSS_OUT_OF_MEMORY]) /* the half of a file is of no use */
         result = base_fail(error, BASE_ENOMEM, "out of memory");
     if (result == BASE_OK)
@@ -66,10 +70,6 @@ int import_profile(const uint8_t *bytes, size_t size, const struct import_option
         profile_free(fresh);
         return base_fail_context(error, result, "%s", options->file);
     }
-    profile_set_meta(fresh, "imported", formats[format].name);
-    profile_set_meta(fresh, "mode", "import");
-    profile_set_metaf(fresh, "engine", "%s%s", imported_from, formats[format].shown);
-    profile_set_meta(fresh, "complete", "1");
     *profile = fresh;
     return BASE_OK;
 }

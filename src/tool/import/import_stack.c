@@ -165,5 +165,7 @@ void import_stack_notice(struct profile *profile, const char *format, ...)
     va_end(arguments);
     base_text_addf(&text, "%s%s%s", before ? before : "", before ? "; " : "", sentence);
     profile_set_meta(profile, "import_notice", base_text_string(&text));
+    if (text.failed)
+        profile_lose(profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
     base_text_free(&text);
 }

@@ -151,7 +151,7 @@ void profile_count(struct profile *profile, uint32_t node, uint32_t thread, uint
                    int64_t value, uint64_t samples)
 {
     if (!counter || counter >= profile->counter_count || !cell_room(profile)) {
-        out_of_memory(profile, samples);
+        out_of_memory(profile, samples ? samples : 1);
         return;
     }
     if (node >= profile->node_count || !profile_node_lives(profile, node))
