@@ -408,18 +408,16 @@ static int check_wish(const struct record_wish *wish, int words, struct base_err
     if (wish->function_count && (wish->system || wish->cgroup))
         return base_fail(error, BASE_EUSAGE,
                          "--function needs a COMMAND or -p PID: it changes the programs it counts in");
-    if (wish->function_count && wish->calls)
-        return base_fail(
-            error, BASE_EUSAGE,
-            "--function and --calls exclude each other: return addresses that are replaced cannot be "
-            "put back in all moments in which the counting of calls may end");
+    if ((wish->function_count || wish->fds) && wish->calls)
+        return base_fail(error, BASE_EUSAGE,
+                         "%s and --calls exclude each other: return addresses that are replaced cannot be "
+                         "put back in all moments in which the counting of calls may end",
+                         wish->fds ? "--fds" : "--function");
     for (size_t i = 0; wish->fds && i < wish->function_count; i++)
         if (collect_agent_functions_is_descriptor(wish->functions[i].name))
             return base_fail(error, BASE_EUSAGE,
                              "%s cannot be timed while --fds sees what it opens or closes",
                              wish->functions[i].name);
-    if (wish->fds && wish->calls)
-        return base_fail(error, BASE_EUSAGE, "--fds and --calls exclude each other for now");
     if (wish->agent_memory && !wish->heap && !wish->throws && !wish->fds && !wish->function_count)
         return base_fail(error, BASE_EUSAGE,
                          "--agent-memory goes with --heap, --throws, --fds or --function");
