@@ -19,6 +19,7 @@
 #include "export.h"
 #include "profile.h"
 #include "profile_merge.h"
+#include "profile_period.h"
 #include "profile_store.h"
 #include "profile_timeline.h"
 
@@ -149,6 +150,27 @@ static bool try_merge(const struct profile *profile, const char *path)
     return good;
 }
 
+/* With the times of its samples, of which a damaged file may have any; then a part of them, which leaves a model in order. */
+static bool try_times(struct profile *profile, const char *path)
+{
+    const struct profile_period period = {1000000, 1u << 30};
+    struct profile_timeline_list times;
+    struct base_error error = {0};
+    uint64_t sum = 0;
+    if (profile_timeline_read(path, profile, &times, &error) < 0)
+        return error.text[0] != '\0';
+    struct export_options options = {
+        .counter = profile->counter_count > 1, .times = &times, .creator = "", .file = ""};
+    bool good = true;
+    for (options.format = EXPORT_FIREFOX; options.format <= EXPORT_PERFETTO; options.format++)
+        good = export_profile(profile, &options, swallow, &sum, NULL) == BASE_OK && good;
+    profile_period_cut(&times, &period);
+    good = profile_period_keep(profile, &times, &error) == BASE_OK &&
+           profile_check(profile, &error) == BASE_OK && try_exports(profile) && good;
+    profile_timeline_list_free(&times);
+    return good;
+}
+
 static bool try_file(const char *path)
 {
     struct profile *profile = NULL;
@@ -158,7 +180,7 @@ static bool try_file(const char *path)
         if (!error.text[0])
             return false;
     } else if (profile_check(profile, &error) < 0 || walk(profile) == UINT64_MAX || !try_exports(profile) ||
-               !try_merge(profile, path)) {
+               !try_merge(profile, path) || !try_times(profile, path)) {
         return false;
     }
     profile_free(profile);

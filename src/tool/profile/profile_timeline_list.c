@@ -74,7 +74,7 @@ static bool weigh(const struct profile *profile, struct profile_timeline_list *l
     for (size_t i = 0; sums && i < list->count; i++) {
         struct profile_timeline_item *item = &list->items[i];
         const struct sum *sum = &sums[item->thread * profile->counter_count + item->counter];
-        item->value = sum->samples ? sum->value / (int64_t)sum->samples : 0;
+        item->value = sum->samples && sum->samples <= INT64_MAX ? sum->value / (int64_t)sum->samples : 0;
     }
     free(sums);
     return sums != NULL;

@@ -15,6 +15,7 @@
 #include "base_map.h"
 #include "profile.h"
 #include "profile_folder.h"
+#include "profile_period.h"
 #include "profile_statistics.h"
 #include "profile_store.h"
 #include "profile_timeline.h"
@@ -320,6 +321,77 @@ static void a_list_is_in_order_of_time_with_figures(void **state)
     profile_free(profile);
 }
 
+/* Cells with so many samples that a mean makes no sense, as a damaged file may have them. */
+static void figures_of_nonsense_are_none(void **state)
+{
+    (void)state;
+    struct world world = new_world();
+    struct profile_timeline_list list;
+    uint32_t node = profile_stack(world.profile, world.addresses, NULL, 1);
+    profile_count(world.profile, node, world.threads[0], 3, world.counters[0], INT64_MIN, UINT64_MAX);
+    profile_timeline_add(world.profile, 5, world.threads[0], node, 3, world.counters[0]);
+    struct profile_store *store;
+    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
+    assert_int_equal(profile_store_close(store, world.profile, false, NULL), BASE_OK);
+    assert_int_equal(profile_timeline_read(path, world.profile, &list, NULL), BASE_OK);
+    assert_true(list.count == 1 && list.items[0].value == 0);
+    profile_timeline_list_free(&list);
+    profile_free(world.profile);
+}
+
+static const struct profile_timeline_item *item_of(const struct profile_timeline_list *list,
+                                                   const struct profile_cell *cell)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i].node == cell->node && list->items[i].thread == cell->thread)
+            return &list->items[i];
+    return NULL;
+}
+
+/* What is left is of the period alone, once; losses stay what they were; more can be counted. */
+static void a_period_is_all_that_is_left(void **state)
+{
+    (void)state;
+    struct world world = new_world();
+    struct profile *profile = world.profile;
+    struct profile_timeline_list list;
+    struct profile_period period = {.from_ns = 2000, .to_ns = 5000};
+    profile->max_nodes = 900;
+    for (uint64_t i = 0; i < 9000; i++) {
+        uint32_t stack[DEEPEST];
+        size_t depth = random_stack(&world, stack);
+        uint32_t node = node_of(&world, stack, depth);
+        profile_count(profile, node, world.threads[i % 2], 0, world.counters[0], 7, 1);
+        profile_count(profile, node, world.threads[0], 0, world.counters[1], 1, 1);
+        profile_timeline_add(profile, i, world.threads[i % 2], node, 0, world.counters[0]);
+    }
+    struct profile_store *store;
+    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
+    assert_int_equal(profile_store_close(store, profile, false, NULL), BASE_OK);
+    profile_free(profile);
+    struct base_error error = {0};
+    assert_int_equal(profile_load(path, &profile, &error), BASE_OK);
+    uint64_t folded = profile->losses[WIRE_LOSS_FOLDED], samples = 0;
+    assert_true(folded > 0);
+    assert_int_equal(profile_timeline_read(path, profile, &list, &error), BASE_OK);
+    profile_period_cut(&list, &period);
+    assert_int_equal(list.count, 3000);
+    assert_true(list.items[0].time_ns == 2000 && list.items[2999].time_ns == 4999);
+    assert_int_equal(profile_period_keep(profile, &list, &error), BASE_OK);
+    assert_int_equal(profile_check(profile, &error), BASE_OK);
+    for (size_t i = 0; i < profile->cell_count; i++) {
+        const struct profile_cell *cell = &profile->cells[i];
+        assert_int_equal(cell->counter, world.counters[0]);
+        assert_int_equal(cell->value, 7 * (int64_t)cell->samples);
+        assert_non_null(item_of(&list, cell));
+        samples += cell->samples;
+    }
+    assert_int_equal(samples, 3000);
+    assert_int_equal(profile->losses[WIRE_LOSS_FOLDED], folded);
+    profile_timeline_list_free(&list);
+    profile_free(profile);
+}
+
 static bool count_sample(void *context, const struct profile_timeline_sample *sample)
 {
     (void)sample;
@@ -334,19 +406,20 @@ static void a_full_timeline_ends_and_says_so(void **state)
     struct world world = new_world();
     struct profile *profile = world.profile;
     uint64_t bytes, kept = 0;
-    profile_timeline_limit(profile, 30000);
-    enum { COUNT = 100000 };
-    for (uint64_t i = 0; i < COUNT; i++) {
+    profile_timeline_limit(profile, 60000);
+    enum { COUNT = 60000 };
+    for (uint64_t i = 0, time = 0; i < COUNT; i++) {
         uint32_t stack[DEEPEST];
-        size_t depth = random_stack(&world, stack);
-        profile_timeline_add(profile, i * 1000, world.threads[0], node_of(&world, stack, depth), 0,
+        random_stack(&world, stack);
+        time += base_hash(i) % 1000000;
+        profile_timeline_add(profile, time, world.threads[0], node_of(&world, stack, 1), 0,
                              world.counters[0]);
     }
     struct profile_store *store;
     assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
     assert_int_equal(profile_store_close(store, profile, false, NULL), BASE_OK);
     uint64_t samples = profile_timeline_size(profile, &bytes);
-    assert_true(bytes >= 30000 && bytes < 200000 && samples > 0 && samples % 16384 == 0 && samples < COUNT);
+    assert_true(bytes >= 60000 && bytes < 200000 && samples > 0 && samples % 16384 == 0 && samples < COUNT);
     assert_int_equal(ask_number("SELECT sum(length(bytes)) FROM data_timeline WHERE fold = 0"), bytes);
     assert_int_equal(profile_timeline_each(path, count_sample, &kept, NULL), BASE_OK);
     assert_int_equal(kept, samples);
@@ -444,6 +517,8 @@ int main(void)
         cmocka_unit_test_teardown(views_agree_with_naive_figures, profile_folder_clean),
         cmocka_unit_test_teardown(the_timeline_follows_folding, profile_folder_clean),
         cmocka_unit_test_teardown(a_list_is_in_order_of_time_with_figures, profile_folder_clean),
+        cmocka_unit_test_teardown(figures_of_nonsense_are_none, profile_folder_clean),
+        cmocka_unit_test_teardown(a_period_is_all_that_is_left, profile_folder_clean),
         cmocka_unit_test_teardown(a_full_timeline_ends_and_says_so, profile_folder_clean),
         cmocka_unit_test_teardown(each_flush_makes_the_file_the_model, profile_folder_clean),
         cmocka_unit_test_teardown(a_flush_writes_what_changed, profile_folder_clean),
