@@ -16,7 +16,7 @@ from tap import Skip, need  # noqa: E402
 
 FOLDER, PROGRAMS, MAKE_EXPORT = map(os.path.abspath, sys.argv[2:5])
 del sys.argv[3:5]  # what is left is what tap.run takes
-VIEWS = ("overview", "flame", "functions", "function", "source", "threads", "timeline", "candidates", "heap", "latency")
+VIEWS = ("overview", "flame", "functions", "function", "source", "threads", "timeline", "candidates", "heap", "latency", "descriptors")
 NO_PAGE = b"was built without npm"
 SHOTS = os.path.join(FOLDER, "shots")
 

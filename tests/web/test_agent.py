@@ -89,4 +89,76 @@ def latency_looks_well(context):
     looks(context, export(context, timed(context)), "latency", "latency")
 
 
+OPENER = """
+import os, socket
+kept = [open("/etc/services") for _ in range(7)]
+server = socket.socket(); server.bind(("127.0.0.1", 0)); server.listen()
+pipe = os.pipe()
+os._exit(0)
+"""
+
+
+def opened(context):
+    need_x86_64()
+    return tally.recorded(context, ["/usr/bin/python3", "-S", "-c", OPENER], ["--fds", "--no-time"]).path
+
+
+def openers(document, row):
+    """As opener() of web/src/views/descriptors.tsx."""
+    stack = document["stacks"][row["stack"]]
+    outside = [it for it in stack if it.get("function") and not re.match(r"libc[.-]|ld-", it.get("image") or "")]
+    found = (outside or stack or [{}])[0]
+    return found.get("function") or "not known"
+
+
+@case
+def descriptors_are_what_report_says(context):
+    profile = opened(context)
+    document = report(context, "report", "--fds", "--limit", "0%", profile)
+    every = document["descriptors"]
+    mine = [row for row in every if row["origin"] == "opened"]
+    if not mine:
+        raise Skip("descriptors were not counted here")
+    page, by_stack = export(context, profile), {}
+    for row in mine:
+        by_stack.setdefault(row["stack"], []).append(row)
+    most = max(by_stack.values(), key=len)
+    found = browse(context, step("open"), step("go", file=page, hash="descriptors"), step("texts", of=".figure dd"),
+                   step("rows", of="[aria-label='Descriptors by stack']"), step("rows", of="[aria-label='Descriptors']"),
+                   step("type", of="#search", text="services"), step("rows", of="[aria-label='Descriptors']"), step("text", of="[role=status]"),
+                   step("go", file=page, hash=f"descriptors?stack={most[0]['stack']}"), step("rows", of="[aria-label='Descriptors']"), step("texts", of=".stack li"),
+                   step("click", of="text=of all stacks"), step("hash"), step("go", file=page, hash="descriptors?others=1"),
+                   step("rows", of="[aria-label='Descriptors']"), step("keys", keys=["0"]), step("hash"), step("keys", keys=["-"]), step("hash"))
+    context.equal((found[2] or [""])[0].split("\n")[0], f"{len(mine):,}", "open at the end")
+    context.equal(sorted((int(row["open"]), row["opened by"]) for row in found[3] or []),
+                  sorted((len(rows), openers(document, rows[0])) for rows in by_stack.values()), "by stack")
+
+    def told(rows):
+        return sorted((int(row["fd"]), row["kind"], row["what it is"], row["process"]) for row in rows or [])
+
+    def wanted(rows):
+        return sorted((row["number"], row["kind"] or "?", row["name"] or "", f"{row['process']} {row['pid']}") for row in rows)
+
+    context.equal(told(found[4]), wanted(row for row in every if row["origin"] in ("opened", "unseen")), "each")
+    ages = {int(row["fd"]): row["age"] for row in found[4] or []}
+    for row in mine:
+        close(context, ages.get(row["number"]), row["age_ns"], f"age of {row['number']}")
+    services = [row for row in mine if (row["name"] or "").endswith("/etc/services")]
+    context.check(len(services) == 7, f"the files: {services}")
+    context.equal(told(found[6]), wanted(services), "a search")
+    context.check((found[7] or "").startswith("7 of "), f"how many it found: {found[7]!r}")
+    context.equal(told(found[9]), wanted(most), "of one stack")
+    context.equal([text.split(" ")[0] for text in found[10] or []], [(it.get("function") or "not known").split(" ")[0] for it in document["stacks"][most[0]["stack"]]], "its frames")
+    context.check("stack=" not in (found[12] or "stack="), f"all stacks again: {found[12]}")
+    context.equal(told(found[14]), wanted(every), "with those that were open before")
+    context.check((found[16] or "").startswith("#/latency") and (found[18] or "").startswith("#/descriptors"), f"keys: {found[16]}, {found[18]}")
+
+
+@case
+def descriptors_look_well(context):
+    page = export(context, opened(context))
+    looks(context, page, "descriptors", "descriptors")
+    looks(context, page, "descriptors?stack=0", "descriptors-stack")
+
+
 run()

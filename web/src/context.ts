@@ -1,6 +1,6 @@
 // What every view is given.
 import type { Annotated } from "./main";
-import type { DiffDocument, LatencyDocument, LossesDocument } from "./data";
+import type { DescriptorsDocument, DiffDocument, LatencyDocument, LossesDocument } from "./data";
 import type { Old } from "./flame";
 import { type FunctionSums, type Model, type Part, type Sums } from "./model";
 import { link, type Place } from "./state";
@@ -20,6 +20,7 @@ export interface Context {
   diff: DiffDocument | null; // likewise, and functions are those of ELF
   annotated: Annotated[];
   latency: LatencyDocument | null;
+  fds: DescriptorsDocument | null;
 }
 
 export function linkFunction(context: Context, fn: number, view = "function"): string {

@@ -137,6 +137,24 @@ export interface LatencyDocument {
   rows: LatencyRow[];
 }
 
+export interface Descriptor {
+  pid: number;
+  process: string;
+  number: number;
+  origin: "opened" | "before" | "inherited" | "unseen";
+  kind: string | null;
+  name: string | null;
+  opened_ns?: number;
+  age_ns?: number;
+  stack?: number; // of `stacks`
+}
+
+export interface DescriptorsDocument {
+  counters: { name: string; value: number }[];
+  descriptors: Descriptor[];
+  stacks: { function?: string; image?: string | null }[][]; // innermost first
+}
+
 export interface DiffRow {
   function: string;
   image: string | null;

@@ -2,7 +2,7 @@ import { render } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import "./style.css";
 import type { Context } from "./context";
-import { type AnnotatedList, type DiffDocument, type FlatDocument, type LatencyDocument, type LossesDocument, part,
+import { type AnnotatedList, type DescriptorsDocument, type DiffDocument, type FlatDocument, type LatencyDocument, type LossesDocument, part,
          type ProfileData } from "./data";
 import { matchFunctions, type Old } from "./flame";
 import { moment } from "./format";
@@ -10,6 +10,7 @@ import { isWhole, Model, type Part, WHOLE } from "./model";
 import { Missing } from "./parts";
 import { change, link, usePlace } from "./state";
 import { CandidatesView } from "./views/candidates";
+import { DescriptorsView } from "./views/descriptors";
 import { FlameView } from "./views/flame";
 import { FunctionView } from "./views/function";
 import { FunctionsView } from "./views/functions";
@@ -33,6 +34,7 @@ interface Loaded {
   diff: DiffDocument | null;
   annotated: Annotated[];
   latency: LatencyDocument | null;
+  fds: DescriptorsDocument | null;
 }
 
 interface View {
@@ -55,19 +57,20 @@ const VIEWS: View[] = [
   { name: "candidates", title: "Candidates", show: CandidatesView, samples: true, timed: true },
   { name: "heap", title: "Memory", show: HeapView },
   { name: "latency", title: "Latency", show: LatencyView, all: true },
+  { name: "descriptors", title: "Descriptors", show: DescriptorsView, all: true },
 ];
 
 /** The keys of the views, in their order. */
-const KEYS = "1234567890";
+const KEYS = "1234567890-";
 
 async function load(): Promise<Loaded> {
   const data = await part<ProfileData>("profile");
   if (!data) throw new Error("There is no profile in this file. tally export --format html writes one that has it.");
-  const [flat, old, losses, diff, list, latency] = await Promise.all([
+  const [flat, old, losses, diff, list, latency, fds] = await Promise.all([
     part<FlatDocument>("flat"), part<ProfileData>("against"), part<LossesDocument>("losses"), part<DiffDocument>("diff"),
-    part<AnnotatedList>("annotated"), part<LatencyDocument>("latency")]);
+    part<AnnotatedList>("annotated"), part<LatencyDocument>("latency"), part<DescriptorsDocument>("fds")]);
   return { model: new Model(data, flat), oldModel: old && new Model(old, null), losses, diff, annotated: list?.functions ?? [],
-           latency };
+           latency, fds };
 }
 
 function useContext(loaded: Loaded): Context {
@@ -88,7 +91,7 @@ function useContext(loaded: Loaded): Context {
   }, [oldModel, match, counter, part]);
   const diff = loaded.diff?.counter === model.counter(counter)?.name && isWhole(part) && !inlines ? loaded.diff : null;
   return { model, place, counter, part, inlines, sums, functions, old, losses: loaded.losses, diff,
-           oldFile: oldModel?.data.file ?? "", annotated: loaded.annotated, latency: loaded.latency, unit: model.counter(counter)?.unit ?? "" };
+           oldFile: oldModel?.data.file ?? "", annotated: loaded.annotated, latency: loaded.latency, fds: loaded.fds, unit: model.counter(counter)?.unit ?? "" };
 }
 
 function keys(event: KeyboardEvent): void {

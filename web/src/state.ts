@@ -43,3 +43,10 @@ export function usePlace(): Place {
   }, []);
   return place;
 }
+
+/** The words that are searched for: as typed, and as the address has them. */
+export function useWords(place: Place): [string, (words: string) => void] {
+  const { q = "" } = place.options, [words, set] = useState(q);
+  useEffect(() => set(q), [q]);
+  return [words, (next) => { set(next); change(place, { q: next }, true); }];
+}

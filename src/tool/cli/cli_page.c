@@ -208,6 +208,9 @@ static int build(struct cli_page *page, const struct profile *profile, const str
     view.view = REPORT_LATENCY;
     if (code >= 0 && profile->latency_count > 1)
         code = add_report(page, "latency", profile, &view, error);
+    view.view = REPORT_FDS;
+    if (code >= 0 && profile->descriptor_count > 1)
+        code = add_report(page, "fds", profile, &view, error);
     view.view = REPORT_LOSSES;
     if (code >= 0)
         code = add_report(page, "losses", profile, &view, error);

@@ -1,10 +1,10 @@
-import { useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { chosen, type Context, hottest } from "../context";
 import { type Direction, matching, search } from "../flame";
 import { base, percent } from "../format";
 import { Graph, Legend } from "../graph";
 import { Missing, valueOf } from "../parts";
-import { change } from "../state";
+import { change, useWords } from "../state";
 
 const MODES: [Direction, string, string][] = [
   ["down", "top-down", "from the outermost function to what it calls"],
@@ -15,14 +15,13 @@ const MODES: [Direction, string, string][] = [
 export function FlameView(props: { context: Context }) {
   const { context } = props, { place, model } = context, options = place.options;
   const direction = MODES.some((it) => it[0] === options.mode) ? (options.mode as Direction) : "down";
-  const [words, setWords] = useState(options.q ?? "");
+  const [words, type] = useWords(place);
   const found = useMemo(() => (words.trim() ? search(model, words) : null), [model, words]);
   const start = direction === "function" ? Math.max(chosen(context), -1) : -1;
   const top = direction === "function" && start < 0 ? hottest(context) : start;
   const zoom = useMemo(() => (options.z ? options.z.split(".").map(Number) : []), [options.z]);
   const match = useMemo(() => (found ? matching(model, context.sums, found) : null), [model, context.sums, found]);
   const difference = options.colour === "difference" && !!context.old;
-  const type = (value: string) => { setWords(value); change(place, { q: value }, true); };
   if (context.sums.all <= 0) return <Missing title="Flame graph"><p>There is nothing to draw of this counter in what was chosen.</p></Missing>;
   return (
     <div class="flame">

@@ -1,15 +1,15 @@
-import { useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { type Context } from "../context";
 import { search } from "../flame";
 import { amount, margin, points, whole } from "../format";
 import { isWhole } from "../model";
 import { calls, FunctionLink, Share, valueOf } from "../parts";
-import { change } from "../state";
+import { change, useWords } from "../state";
 import { type Column, Table } from "../table";
 
 export function FunctionsView(props: { context: Context }) {
   const { context } = props, { model, sums, functions, place, counter } = context;
-  const [words, setWords] = useState(place.options.q ?? "");
+  const [words, type] = useWords(place);
   const rows = useMemo(() => {
     const found = words.trim() ? search(model, words) : null;
     return [...functions.list].filter((fn) => !found || found[fn]);
@@ -21,7 +21,7 @@ export function FunctionsView(props: { context: Context }) {
       <h1>Functions</h1>
       <div class="bar-of-tools">
         <input id="search" type="search" placeholder="Search (/)" aria-label="Search functions" value={words}
-               onInput={(event) => { setWords(event.currentTarget.value); change(place, { q: event.currentTarget.value }, true); }} />
+               onInput={(event) => type(event.currentTarget.value)} />
         <span class="number" role="status">{whole(rows.length)} of {whole(functions.list.length)}</span>
         <span class="space" />
         <label class="check">

@@ -1,12 +1,12 @@
 // Memory by function: what was held at the peak, what was never released, how much went through. The counters are those of
 // src/tool/profile/profile_heap.h.
-import { useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import type { Context } from "../context";
 import { search } from "../flame";
 import { amount, percent, whole } from "../format";
 import type { FunctionSums, Sums } from "../model";
 import { Bar, Figure, FunctionLink, Missing } from "../parts";
-import { change, link } from "../state";
+import { change, link, useWords } from "../state";
 import { type Column, Table } from "../table";
 
 const SHOWN: [string, string, string][] = [
@@ -35,7 +35,7 @@ function text(value: number, unit: string): string {
 
 export function HeapView(props: { context: Context }) {
   const { context } = props, { model, place } = context, total = place.options.of === "total";
-  const [words, setWords] = useState(place.options.q ?? "");
+  const [words, type] = useWords(place);
   const measures = useMemo(() => SHOWN.flatMap(([name, title, hint]): Measure[] => {
     const counter = model.data.counters.findIndex((it) => it.name === name) + 1;
     return model.counters.includes(counter) ? [{ name, title, hint, counter, unit: model.counter(counter).unit,
@@ -74,7 +74,7 @@ export function HeapView(props: { context: Context }) {
       {sampled && <p class="quiet">Blocks were sampled, some bytes apart: figures are estimates.</p>}
       <div class="bar-of-tools">
         <input id="search" type="search" placeholder="Search (/)" aria-label="Search functions" value={words}
-               onInput={(event) => { setWords(event.currentTarget.value); change(place, { q: event.currentTarget.value }, true); }} />
+               onInput={(event) => type(event.currentTarget.value)} />
         <div class="choice" role="group" aria-label="What counts for a function">
           <button type="button" aria-pressed={!total} onClick={() => change(place, { of: "" })}>allocated by it</button>
           <button type="button" aria-pressed={total} onClick={() => change(place, { of: "total" })}>with all it calls</button>

@@ -14,7 +14,7 @@ function cost(context: Context): { text: string; note: string } | null {
 function lost(context: Context): string {
   const { losses } = context, kinds = losses?.losses.length ?? 0;
   if (losses && !losses.complete) return "the end";
-  return kinds ? `${kinds} ${kinds === 1 ? "kind" : "kinds"} of things` : "nothing";
+  return kinds ? `${kinds} ${kinds === 1 ? "kind" : "kinds"}` : "nothing";
 }
 
 function Losses(props: { context: Context }) {
