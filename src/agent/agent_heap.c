@@ -243,13 +243,16 @@ uint64_t agent_wrap_posix_memalign(const struct agent_frame *frame, uint64_t res
     return failed;
 }
 
-/* How many bytes a resized block keeps, and what comes behind them may be filled; UINT64_MAX: nothing is to be. */
+/* How many bytes a resized block keeps, and what comes behind them may be filled; UINT64_MAX: nothing is to be. The C library's
+ * reallocarray calls whatever realloc there is: the block may be another allocator's than the function. */
 static uint64_t kept_size(const struct agent_frame *frame, uint64_t block)
 {
     if (!agent_empty_fills())
         return UINT64_MAX;
     if (block == 0)
         return 0;
+    if ((frame->hook->cookie & 255) == WIRE_AGENT_ENTRY_REALLOCARRAY)
+        return UINT64_MAX;
     const struct wire_agent_layer *layer = layer_of(frame);
     return layer != NULL && layer->usable_size != 0 ? usable_size(layer, block) : UINT64_MAX;
 }
