@@ -14,32 +14,41 @@ static struct wire_agent_latency *latency_at(uint32_t number)
     return (struct wire_agent_latency *)agent_part(layout.latencies) + number;
 }
 
-/* The number of the one with this key, made if need be; 0: there is none, or it is being made. A module may be gone and another one be where it
- * was: then the key is the same, and the cookie another. */
+static bool is_of(uint32_t number, uint64_t function, uint32_t cookie, uint32_t group)
+{
+    const struct wire_agent_latency *latency = latency_at(number);
+    return latency->function == function && latency->cookie == cookie && latency->group == group;
+}
+
+static uint32_t make(uint64_t function, uint32_t cookie, uint32_t group)
+{
+    uint32_t number = agent_take_number(&agent_process()->latency_count, WIRE_AGENT_LATENCIES);
+    if (number == 0)
+        return 0;
+    struct wire_agent_latency *latency = latency_at(number);
+    latency->function = function;
+    latency->cookie = cookie;
+    latency->group = group;
+    return number;
+}
+
+/* The number of the one of a function, made if need be; 0: there is none. It is complete before others can find it, so nobody waits; of two that
+ * are made at once, one is nobody's. A module may be gone and another one be where it was: then the cookie is another. */
 static uint32_t find(uint64_t function, uint32_t cookie, uint32_t group)
 {
-    struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
-    struct wire_agent_latency_slot *slots = agent_part(layout.latency_slots);
+    uint32_t *slots = agent_part(wire_agent_layout(agent_control()->memory).latency_slots), made = 0;
     uint64_t key = function ^ (uint64_t)(group + 1) << 56;
     uint32_t at = (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 40) % WIRE_AGENT_LATENCY_SLOTS;
     for (unsigned i = 0; i < PROBES; i++, at = (at + 1) % WIRE_AGENT_LATENCY_SLOTS) {
-        struct wire_agent_latency_slot *slot = &slots[at];
-        uint64_t there = __atomic_load_n(&slot->key, __ATOMIC_ACQUIRE);
-        if (there == 0 &&
-            __atomic_compare_exchange_n(&slot->key, &there, key, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-            uint32_t number = agent_take_number(&agent_process()->latency_count, WIRE_AGENT_LATENCIES);
-            struct wire_agent_latency *made = latency_at(number);
-            if (number != 0) {
-                made->function = function;
-                made->cookie = cookie;
-                made->group = group;
-            }
-            __atomic_store_n(&slot->number, number, __ATOMIC_RELEASE);
-            return number;
+        uint32_t there = __atomic_load_n(&slots[at], __ATOMIC_ACQUIRE);
+        if (there == 0) {
+            made = made != 0 ? made : make(function, cookie, group);
+            if (made == 0 || __atomic_compare_exchange_n(&slots[at], &there, made, false, __ATOMIC_ACQ_REL,
+                                                         __ATOMIC_ACQUIRE))
+                return made;
         }
-        uint32_t number = __atomic_load_n(&slot->number, __ATOMIC_ACQUIRE);
-        if (there == key && (number == 0 || latency_at(number)->cookie == cookie))
-            return number;
+        if (is_of(there, function, cookie, group))
+            return there;
     }
     return 0;
 }

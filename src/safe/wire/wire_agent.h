@@ -50,10 +50,11 @@
 #define WIRE_AGENT_LAYERS  32   /* allocators in a process, ever */
 #define WIRE_AGENT_FRAMES                                                                                    \
     128 /* deepest stack kept; outer frames beyond it are cut: WIRE_AGENT_LOSS_TOO_DEEP */
-#define WIRE_AGENT_RETURNS       8192 /* return addresses that can be replaced: places that call functions */
-#define WIRE_AGENT_PENDING       1024 /* calls of hooked functions that a thread can be in at once */
-#define WIRE_AGENT_STRAYS        4096 /* see agent_function.c */
-#define WIRE_AGENT_LATENCIES     1024 /* histograms of a process, and the places to look for them */
+#define WIRE_AGENT_RETURNS 8192 /* return addresses that can be replaced: places that call functions */
+#define WIRE_AGENT_PENDING 1024 /* calls of hooked functions that a thread can be in at once */
+#define WIRE_AGENT_STRAYS  4096 /* see agent_function.c */
+#define WIRE_AGENT_LATENCIES                                                                                 \
+    1024 /* histograms of a process, and the places (numbers, 0: free) where the agent looks for them */
 #define WIRE_AGENT_LATENCY_SLOTS 4096
 #define WIRE_AGENT_BATCH         65536
 #define WIRE_AGENT_BATCH_PART    64
@@ -423,12 +424,6 @@ struct wire_agent_latency {
 };
 _Static_assert(sizeof(struct wire_agent_latency) % 64 == 0, "whole cache lines");
 
-/* Where the agent looks for them. */
-struct wire_agent_latency_slot {
-    uint64_t key; /* 0: free */
-    uint32_t number, zero;
-};
-
 /* The real return address behind what a program counter or a word on a stack says; `word` itself when it is none of ours. `returns`: the
  * part, or a copy. */
 static inline uint64_t wire_agent_return(uint64_t start, const uint64_t *returns, uint64_t word)
@@ -485,8 +480,7 @@ static inline struct wire_agent_layout wire_agent_layout(uint64_t memory)
     layout.pendings = layout.strays + WIRE_AGENT_STRAYS * sizeof(uint64_t);
     layout.latency_slots = layout.pendings + (uint64_t)WIRE_AGENT_THREADS * WIRE_AGENT_PENDING *
                                                  sizeof(struct wire_agent_pending);
-    layout.latencies =
-        layout.latency_slots + WIRE_AGENT_LATENCY_SLOTS * sizeof(struct wire_agent_latency_slot);
+    layout.latencies = layout.latency_slots + WIRE_AGENT_LATENCY_SLOTS * sizeof(uint32_t);
     layout.descriptors = layout.latencies + WIRE_AGENT_LATENCIES * sizeof(struct wire_agent_latency);
     layout.forked = layout.descriptors + WIRE_AGENT_DESCRIPTORS * sizeof(struct wire_agent_descriptor);
     layout.size = (layout.forked + WIRE_AGENT_DESCRIPTORS / 8 + 4095) / 4096 * 4096;

@@ -111,6 +111,15 @@ static uint64_t calls_in_histograms(const struct wire_agent_process *process)
     return calls;
 }
 
+/* Those that have calls: of two that are made at once, one stays empty. */
+static uint32_t used_histograms(const struct wire_agent_process *process)
+{
+    uint32_t used = 0;
+    for (uint32_t i = 1; i <= process->latency_count; i++)
+        used += latencies(process)[i].least != 0;
+    return used;
+}
+
 static void no_losses(void)
 {
     for (unsigned i = 0; i < WIRE_AGENT_LOSSES; i++)
@@ -310,7 +319,7 @@ static void test_threads_share(void **state)
     (void)state;
     rig.process->group_count = 1000;
     run_threads();
-    assert_int_equal(rig.process->latency_count, 1);
+    assert_int_equal(used_histograms(rig.process), 1);
     assert_int_equal(latencies(rig.process)[1].group, 0);
 }
 
@@ -319,7 +328,7 @@ static void test_crowded(void **state)
     (void)state;
     rig.process->latency_count = WIRE_AGENT_LATENCIES / 2;
     run_threads();
-    assert_int_equal(rig.process->latency_count, WIRE_AGENT_LATENCIES / 2 + 1);
+    assert_int_equal(used_histograms(rig.process), 1);
 }
 
 int main(void)
