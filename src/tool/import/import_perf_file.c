@@ -314,7 +314,8 @@ static void sort_places(struct import_perf *perf)
         last = import_perf_time(perf, import_perf_record(perf, &perf->places[i]), last);
         perf->places[i].time = last;
     }
-    qsort(perf->places, perf->place_count, sizeof *perf->places, by_time);
+    if (perf->place_count) /* else there may be no array */
+        qsort(perf->places, perf->place_count, sizeof *perf->places, by_time);
 }
 
 int import_perf_open(const uint8_t *bytes, size_t size, struct import_perf *perf, struct base_error *error)
