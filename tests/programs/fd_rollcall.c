@@ -573,6 +573,23 @@ static void open_in_handler(int number)
     errno = saved;
 }
 
+/* Until it sleeps: in the one call that waits. */
+static void wait_until_asleep(pid_t process)
+{
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
+    for (;;) {
+        int file = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY);
+        ssize_t length = read(file, text, sizeof text - 1);
+        syscall(SYS_close, file);
+        text[length > 0 ? length : 0] = '\0';
+        const char *name_end = strrchr(text, ')');
+        if (!name_end || name_end[2] == 'S')
+            return;
+        usleep(500);
+    }
+}
+
 /* A call that waits is interrupted, and its handler opens and closes; then it is interrupted for good. */
 static void handlers(void)
 {
@@ -586,10 +603,10 @@ static void handlers(void)
     pid_t parent = getpid(), child = fork();
     if (child == 0) {
         for (int i = 0; i < 50; i++) {
-            usleep(2000);
+            wait_until_asleep(parent);
             kill(parent, SIGUSR1);
         }
-        usleep(10000);
+        wait_until_asleep(parent);
         kill(parent, SIGALRM);
         _exit(0);
     }
