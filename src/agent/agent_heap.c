@@ -48,6 +48,15 @@ bool agent_heap_is_inner(uint64_t address)
     return layer != NULL;
 }
 
+/* The allocator that may be asked for the sizes of the blocks that the function gives; NULL: none. The C library's reallocarray calls
+ * whatever realloc there is: the block may be another allocator's, and to ask a wrong one may end the program. */
+static const struct wire_agent_layer *sizes_of(const struct agent_frame *frame)
+{
+    const struct wire_agent_layer *layer = layer_of(frame);
+    bool elsewhere = (frame->hook->cookie & 255) == WIRE_AGENT_ENTRY_REALLOCARRAY;
+    return layer == NULL || layer->usable_size == 0 || (elsewhere && !layer->alone) ? NULL : layer;
+}
+
 static uint64_t usable_size(const struct wire_agent_layer *layer, uint64_t block)
 {
     return ((body_function *)layer->usable_size)(block, 0, 0, 0);
@@ -70,8 +79,8 @@ static uint64_t counted_size(const struct agent_frame *frame, uint64_t block, ui
         return requested;
     if (!__atomic_load_n(&agent_process()->layers_known, __ATOMIC_ACQUIRE))
         return NOT_COUNTED; /* tally has come this moment */
-    const struct wire_agent_layer *layer = layer_of(frame);
-    uint64_t taken = layer != NULL && layer->usable_size != 0 ? taken_size(layer, block) : requested;
+    const struct wire_agent_layer *layer = sizes_of(frame);
+    uint64_t taken = layer != NULL ? taken_size(layer, block) : requested;
     if (flags & WIRE_AGENT_INCLUDE)
         return taken;
     return taken > requested ? taken - requested : 0;
@@ -243,18 +252,15 @@ uint64_t agent_wrap_posix_memalign(const struct agent_frame *frame, uint64_t res
     return failed;
 }
 
-/* How many bytes a resized block keeps, and what comes behind them may be filled; UINT64_MAX: nothing is to be. The C library's
- * reallocarray calls whatever realloc there is: the block may be another allocator's than the function. */
+/* How many bytes a resized block keeps, and what comes behind them may be filled; UINT64_MAX: nothing is to be. */
 static uint64_t kept_size(const struct agent_frame *frame, uint64_t block)
 {
     if (!agent_empty_fills())
         return UINT64_MAX;
     if (block == 0)
         return 0;
-    if ((frame->hook->cookie & 255) == WIRE_AGENT_ENTRY_REALLOCARRAY)
-        return UINT64_MAX;
-    const struct wire_agent_layer *layer = layer_of(frame);
-    return layer != NULL && layer->usable_size != 0 ? usable_size(layer, block) : UINT64_MAX;
+    const struct wire_agent_layer *layer = sizes_of(frame);
+    return layer != NULL ? usable_size(layer, block) : UINT64_MAX;
 }
 
 /* As a body takes them. */

@@ -28,6 +28,22 @@ static int holds(const char *block, int byte, size_t size)
     return 1;
 }
 
+/* Some allocators put large blocks at the start of mappings: there is nothing before them to look at. */
+static void resize_large(FILE *out)
+{
+    enum { COUNT = 40 };
+    char *blocks[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        size_t size = 10000 * (i + 1);
+        blocks[i] = reallocarray(NULL, size, 3);
+        memset(blocks[i], 'l', 3 * size);
+        blocks[i] = reallocarray(blocks[i], size, 5);
+        fprintf(out, "large, kept: %d\n", holds(blocks[i], 'l', 3 * size));
+    }
+    for (size_t i = 0; i < COUNT; i++)
+        free(blocks[i]);
+}
+
 static void resize(FILE *out)
 {
     char *block = realloc(NULL, 100);
@@ -51,6 +67,7 @@ static void resize(FILE *out)
     fprintf(out, "kept: %d, usable: %d\n", holds(block, 'r', 50), malloc_usable_size(block) >= 3000);
     errno = 77;
     told(out, "realloc(block, 0)", realloc(block, 0), 8);
+    resize_large(out);
     free(reallocarray(NULL, 3, 5));
     told(out, "reallocarray(NULL, 3, 5)", NULL, 8);
 }

@@ -46,7 +46,7 @@ def other_allocators(context):
     if not found:
         raise tap.Skip("none is here")
     for library in found:
-        roll_call(context, "heap_rollcall", (ALONE[0], ALONE[2], ALONE[6], TOGETHER[0]), {"LD_PRELOAD": library}, ["others"])
+        roll_call(context, "heap_rollcall", (ALONE[0], ALONE[2], ALONE[3], ALONE[6], TOGETHER[0]), {"LD_PRELOAD": library}, ["others"])
 
 
 tap.run()

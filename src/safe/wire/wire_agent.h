@@ -180,7 +180,8 @@ struct wire_agent_layer {
     uint16_t header_bytes; /* a block's own administration beside the usable size */
     uint16_t
         mapped_bytes; /* as much more where bit 1 of the word before a block is set (glibc: it was mapped alone) */
-    uint32_t family; /* enum wire_agent_family */
+    uint16_t family; /* enum wire_agent_family */
+    uint16_t alone;  /* no other object has a realloc: blocks that its reallocarray gives are its own */
 };
 
 /* Functions that are of one allocator are of one family: a module may have several, by prefixes of their names. */

@@ -66,6 +66,16 @@ static bool has_new(const struct view *view, const char *path)
     return false;
 }
 
+/* Has another object a realloc, of whatever kind? A reallocarray calls the one that the loader found first. */
+static bool is_alone(const struct view *view, const char *path)
+{
+    for (size_t i = 0; i < view->count; i++)
+        if (allocates(view, &view->hooks[i]) && strcmp(view->hooks[i].name, "realloc") == 0 &&
+            strcmp(view->hooks[i].path, path) != 0)
+            return false;
+    return true;
+}
+
 /* Run-time address; 0: the object has no such function. */
 static uint64_t found(const struct view *view, const char *path, const char *name)
 {
@@ -90,7 +100,8 @@ static void fill(const struct view *view, pid_t pid, const struct patch_agent_ho
                  struct wire_agent_layer *layer)
 {
     const struct patch_agent_hook *allocator = malloc_of(view, hook->path, family_of(view, hook));
-    layer->family = family_of(view, hook);
+    layer->family = (uint16_t)family_of(view, hook);
+    layer->alone = is_alone(view, hook->path);
     if (allocator == NULL || layer->family == WIRE_AGENT_NAMED) /* whose blocks are no allocator's we know */
         return;
     if (has_new(view, hook->path))
@@ -138,7 +149,8 @@ static struct wire_agent_layer *layer_at(struct wire_agent_process *process, uin
 /* Another object may have come to the very place of one that is gone. */
 static bool keep(struct wire_agent_layer *there, const struct wire_agent_layer *layer)
 {
-    if (there->plain_new == layer->plain_new && there->usable_size == layer->usable_size)
+    if (there->plain_new == layer->plain_new && there->usable_size == layer->usable_size &&
+        there->alone == layer->alone)
         return true;
     __atomic_store_n(&there->start, there->end, __ATOMIC_RELEASE);
     return false;

@@ -520,8 +520,8 @@ static void test_new(void **state)
     (void)state;
     malloc_function *hooked =
         (malloc_function *)agent_rig_hook(&rig, "agent_entry_new", (void *)throwing_body);
-    rig.process->layers[0] =
-        (struct wire_agent_layer){(uint64_t)hooked, (uint64_t)hooked + 1, 0, (uint64_t)plain_new, 0, 0, 0};
+    rig.process->layers[0] = (struct wire_agent_layer){
+        .start = (uint64_t)hooked, .end = (uint64_t)hooked + 1, .plain_new = (uint64_t)plain_new};
     rig.process->layer_count = 1;
     void *block;
     call_new(hooked, 10, &block);
@@ -958,8 +958,10 @@ static size_t usable(void *block)
 static void test_overhead(void **state)
 {
     (void)state;
-    rig.process->layers[0] = (struct wire_agent_layer){
-        (uint64_t)hooked_malloc, (uint64_t)hooked_malloc + 1, (uint64_t)usable, 0, 8, 0, 0};
+    rig.process->layers[0] = (struct wire_agent_layer){.start = (uint64_t)hooked_malloc,
+                                                       .end = (uint64_t)hooked_malloc + 1,
+                                                       .usable_size = (uint64_t)usable,
+                                                       .header_bytes = 8};
     rig.process->layer_count = 1;
     rig.control->flags = WIRE_AGENT_INCLUDE;
     hooked_free(hooked_malloc(40)); /* nobody has said yet that these are all */
