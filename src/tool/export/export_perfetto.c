@@ -58,11 +58,12 @@ static void put_time(struct trace *trace, uint64_t time_ns)
 
 /* --- slices --- */
 
-static void begin_slice(struct trace *trace, uint32_t branch, uint64_t time_ns)
+/* Ends have their names too: readers that do not go by the order of events, as speedscope, find by them what ends. */
+static void put_slice(struct trace *trace, const char *phase, uint32_t branch, uint64_t time_ns)
 {
     const struct export_frames *frames = trace->tree->frames;
     uint32_t function = frames->frames[trace->tree->branches[branch].frame].function;
-    begin_event(trace, "B");
+    begin_event(trace, phase);
     put_ids(trace, trace->thread);
     put_time(trace, time_ns);
     put(trace, ",\"name\":");
@@ -74,12 +75,8 @@ static void begin_slice(struct trace *trace, uint32_t branch, uint64_t time_ns)
 
 static void end_slices(struct trace *trace, size_t down_to, uint64_t time_ns)
 {
-    for (; trace->open_count > down_to; trace->open_count--) {
-        begin_event(trace, "E");
-        put_ids(trace, trace->thread);
-        put_time(trace, time_ns);
-        put(trace, "}");
-    }
+    while (trace->open_count > down_to)
+        put_slice(trace, "E", trace->open[--trace->open_count], time_ns);
 }
 
 /* The branches from the outermost one to `branch`, in trace->next. */
@@ -108,7 +105,7 @@ static bool go_to(struct trace *trace, const struct export_moment *moment)
         same++;
     end_slices(trace, same, moment->time_ns);
     for (; same < trace->next_count; same++) {
-        begin_slice(trace, trace->next[same], moment->time_ns);
+        put_slice(trace, "B", trace->next[same], moment->time_ns);
         trace->open[trace->open_count++] = trace->next[same];
     }
     return true;
