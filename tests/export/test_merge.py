@@ -14,7 +14,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import tally  # noqa: E402
 from tap import case, run  # noqa: E402
 
-# What of a view is added up, and what tells its rows apart. Peaks are none of it: of two the larger counts.
+# What of a view is added up, and what tells its rows apart. Peaks are none of it: of two the larger counts. So it does for each stack of MAXIMA.
+MAXIMA = {"heap.max", "heap.largest", "heap.live.age"}
 FLAT = "SELECT function, image, counter, sum(self), sum(total), sum(samples) FROM flat WHERE counter <> 'heap.peak' GROUP BY 1, 2, 3"
 STACKS = "SELECT counter, stack, sum(value) FROM stacks WHERE counter <> 'heap.peak' GROUP BY 1, 2"
 EDGES = "SELECT caller, caller_image, callee, callee_image, kind, sum(calls) FROM edges GROUP BY 1, 2, 3, 4, 5"
@@ -38,8 +39,9 @@ def summed(profiles, sql, figures):
     sums = collections.defaultdict(lambda: [0] * figures)
     for profile in profiles:
         for row in profile.rows(sql):
-            key = row[:len(row) - figures]
-            sums[key] = [a + b for a, b in zip(sums[key], row[len(row) - figures:])]
+            key, values = row[:len(row) - figures], row[len(row) - figures:]
+            largest = min(figures, 2) if MAXIMA.intersection(key) else 0  # samples are added up
+            sums[key] = [max(a, b) if i < largest else a + b for i, (a, b) in enumerate(zip(sums[key], values))]
     return dict(sums)
 
 
