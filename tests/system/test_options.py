@@ -153,7 +153,10 @@ def bounded_tree(context):
     context.check("(folded)" in bounded.functions(), "nothing is called (folded)")
     context.check(bounded.losses().get(11, 0) > 0, f"folding is not counted: {bounded.losses()}")
     context.check(len(bounded.stacks()) <= 1000, f"{len(bounded.stacks())} stacks")
-    context.check(abs(bounded.total() / free.total() - 1) < 0.3, f"{bounded.total() / 1e9:.2f} s instead of {free.total() / 1e9:.2f}")
+    for profile in (free, bounded):  # each beside its own CPU time: two runs differ by what else the machine does
+        seen, used = profile.total() / 1e9 + profile.losses().get(25, 0) / 1e3, int(profile.meta()["target_cpu_ns"]) / 1e9
+        context.note(f"{seen:.2f} s of {used:.2f}")
+        context.check(abs(seen / used - 1) < 0.1, f"{seen:.2f} s of samples and losses for {used:.2f} s of CPU time")
 
 
 @tap.case
