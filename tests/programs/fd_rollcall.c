@@ -127,13 +127,13 @@ static void call_open(void)
     const char *volatile nothing = NULL;
     const char *created = scratch("created");
     OPENED(open("/etc/passwd", O_RDONLY));
-    OPENED(open("/nowhere/at/all", O_RDONLY));
+    OPENED(open("/proc/nowhere/at/all", O_RDONLY));
     OPENED(open64("/etc/passwd", O_RDONLY | O_CLOEXEC));
     OPENED(openat(AT_FDCWD, "/etc", O_RDONLY | O_DIRECTORY));
     OPENED(openat(77, "passwd", O_RDONLY));
     OPENED(openat64(AT_FDCWD, "/etc/hostname", O_RDONLY));
     OPENED(creat(created, 0600));
-    OPENED(creat64("/nowhere/created", 0600));
+    OPENED(creat64("/proc/nowhere/created", 0600));
     OPENED(open(nothing, O_RDONLY));
     SAID(unlink(created));
 }
