@@ -307,6 +307,18 @@ def pprof_of_memory(context):
 
 
 @case
+def pprof_with_many_comments(context):
+    """Each would make the notice longer, of which the profile keeps every state."""
+    made = Pprof()
+    made.type("samples", "count")
+    made.sample([], [1])
+    made.out += message(13, varint(made.text("for people")) * 20000)
+    path = imported(context, write(context, "talk.pb", made.bytes()))
+    notice = report(context, path)["meta"]["import_notice"]
+    context.equal((notice.count("comment: for people"), notice.count("further comments are left out")), (100, 1), "a hundred")
+
+
+@case
 def pprof_finds_names(context):
     """Locations without lines are named from the image, which is mapped anywhere."""
     program = context.program("make_export")
@@ -318,7 +330,9 @@ def pprof_finds_names(context):
     made.add(3, number(1, 1), number(2, base), number(3, base + 0x100000), number(4, offset & ~4095), number(5, made.text(program)))
     made.location(1, [], 1, base + (offset & 4095) + address - start + 4)
     made.sample([1], [9])
+    made.out += number(14, made.text("samples"))
     path = imported(context, write(context, "bare.pb", made.bytes()))
+    context.equal(counters(context, path), [("samples", "count", 0)], "samples count themselves")
     context.equal(flat(context, path), {"main": (9, 9, 9)}, "named")
     done = tally.run(context, [context.tally, "annotate", "--asm", "main", path])
     context.check(done.status == 0 and b"9" in done.output, done.text())

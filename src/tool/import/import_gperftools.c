@@ -30,7 +30,7 @@ struct place {
 struct gperftools {
     struct profile *profile;
     struct words words;
-    uint64_t period_us, samples;
+    uint64_t period_us;
     uint16_t counter;
     struct place *places; /* sorted by address */
     size_t place_count;
@@ -177,7 +177,6 @@ static bool add_sample(struct gperftools *gperftools, size_t first, size_t depth
     if (__builtin_mul_overflow(count, gperftools->period_us * 1000, &value))
         value = INT64_MAX;
     profile_count(gperftools->profile, node, 0, PROFILE_NO_CPU, gperftools->counter, value, count);
-    gperftools->samples += count;
     return !gperftools->stack.failed;
 }
 

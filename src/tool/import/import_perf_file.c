@@ -224,7 +224,7 @@ static void walk_records(struct import_perf *perf, size_t at, size_t end)
     perf->cut = false;
     while ((header = next_record(perf, at, end)) && take_record(perf, &unpacking, at, header))
         at += header->size + (size_t)trailing(header);
-    perf->cut |= cut || (perf->unpacked.length != unpacking.walked && !perf->damaged);
+    perf->cut |= cut || (perf->unpacked.length != unpacking.walked && !perf->damaged && !perf->too_large);
     perf->no_memory |= perf->unpacked.failed;
     ZSTD_freeDStream(unpacking.stream);
 }
@@ -351,7 +351,6 @@ void import_perf_close(struct import_perf *perf)
     free(perf->places);
     free(perf->hostname);
     free(perf->release);
-    free(perf->version);
     free(perf->machine);
     free(perf->command);
     base_map_free(&perf->event_of);

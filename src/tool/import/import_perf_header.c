@@ -9,10 +9,9 @@ enum feature {
     FEATURE_BUILD_ID = 2,
     FEATURE_HOSTNAME,
     FEATURE_RELEASE,
-    FEATURE_VERSION,
-    FEATURE_MACHINE,
+    FEATURE_MACHINE = 6,
     FEATURE_COMMAND = 11,
-    FEATURE_EVENTS = 12,
+    FEATURE_EVENTS,
 };
 
 enum { BUILD_ID_BYTES = 20, BUILD_ID_FIELD = 24, MISC_BUILD_ID_SIZE = 1 << 15, EVENTS_MOST = 1024 };
@@ -111,15 +110,19 @@ void import_perf_add_build_id(struct import_perf *perf, const struct perf_event_
     take(&cursor, 4);
     const uint8_t *id = take(&cursor, BUILD_ID_FIELD);
     size_t length = (size_t)(cursor.end - cursor.at);
-    if (!id || !length || !base_array_room(perf->build_ids, perf->build_id_count, perf->build_id_capacity))
+    if (!id || !length)
         return;
+    if (!base_array_room(perf->build_ids, perf->build_id_count, perf->build_id_capacity)) {
+        perf->no_memory = true;
+        return;
+    }
     struct import_perf_build_id *item = &perf->build_ids[perf->build_id_count];
     size_t size = header->misc & MISC_BUILD_ID_SIZE ? id[BUILD_ID_BYTES] : BUILD_ID_BYTES;
     *item = (struct import_perf_build_id){.path = strndup((const char *)cursor.at, length)};
     item->id.size = (uint8_t)(size < BUILD_ID_BYTES ? size : BUILD_ID_BYTES);
     memcpy(item->id.bytes, id, item->id.size);
-    if (item->path)
-        perf->build_id_count++;
+    perf->no_memory |= !item->path;
+    perf->build_id_count += item->path != NULL;
 }
 
 static void read_build_ids(struct import_perf *perf, struct cursor cursor)
@@ -194,9 +197,6 @@ void import_perf_feature(struct import_perf *perf, unsigned number, const uint8_
         break;
     case FEATURE_RELEASE:
         set_text(&perf->release, take_string(&cursor));
-        break;
-    case FEATURE_VERSION:
-        set_text(&perf->version, take_string(&cursor));
         break;
     case FEATURE_MACHINE:
         set_text(&perf->machine, take_string(&cursor));

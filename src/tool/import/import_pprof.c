@@ -42,7 +42,7 @@ enum profile_field {
     LAST_FIELD = 15, /* doc_url */
 };
 
-enum { TYPES_MOST = 64, LEVELS_MOST = 64, UNKNOWN_LABELS = 5 };
+enum { TYPES_MOST = 64, LEVELS_MOST = 64, UNKNOWN_LABELS = 5, COMMENTS_MOST = 100 };
 
 struct type {
     uint64_t name, unit; /* strings */
@@ -90,6 +90,7 @@ struct pprof {
     struct base_map processes, threads; /* hashes of what labels say */
     uint64_t unknown_labels[UNKNOWN_LABELS];
     size_t unknown_count;
+    size_t comment_count; /* those that were put into notices */
     uint32_t nowhere;
     bool from_tally, no_memory;
 };
@@ -318,6 +319,9 @@ static void pair_types(struct pprof *pprof)
             type->counts = true;
         }
     }
+    for (size_t i = 0; i < pprof->type_count; i++)
+        if (same(pprof, pprof->types[i].name, "samples") && !pprof->types[i].counts)
+            pprof->types[i].samples = (int)i; /* nothing but samples: they count themselves */
 }
 
 /* What is a time in ns is so here as well. */
@@ -375,8 +379,6 @@ static bool make_counters(struct pprof *pprof)
         struct type *type = &pprof->types[i];
         if (type->calls && !profile_calls_counter(pprof->profile))
             return false;
-        if (same(pprof, type->name, "samples") && !type->counts)
-            type->samples = (int)i; /* nothing but samples: they count themselves */
         if (!type->counter && !type->counts && !type->calls && !make_counter(pprof, type))
             return false;
     }
@@ -736,6 +738,16 @@ static int read_samples(struct pprof *pprof, struct import_proto whole, struct b
 
 /* --- what was recorded --- */
 
+/* Some are for people; so many that the notice would be most of the profile are not. */
+static void note_comment(struct pprof *pprof, const char *what, const char *comment)
+{
+    if (pprof->comment_count < COMMENTS_MOST)
+        import_stack_notice(pprof->profile, "%s: %s", what, comment);
+    else if (pprof->comment_count == COMMENTS_MOST)
+        import_stack_notice(pprof->profile, "further comments are left out");
+    pprof->comment_count++;
+}
+
 /* "NUMBER SENTENCE" of a loss */
 static void take_loss(struct pprof *pprof, const char *text)
 {
@@ -753,7 +765,7 @@ static void take_loss(struct pprof *pprof, const char *text)
         if (*end != ' ' || strcmp(end + 1, reasons[i].text) != 0)
             continue;
         if (reasons[i].number == WIRE_LOSS_OUT_OF_MEMORY) /* here that would say that the import failed */
-            import_stack_notice(pprof->profile, "lost when it was recorded: %s", text);
+            note_comment(pprof, "lost when it was recorded", text);
         else
             profile_lose(pprof->profile, reasons[i].number, count);
     }
@@ -786,7 +798,7 @@ static void read_comments(struct pprof *pprof, struct import_proto whole, bool t
             if (take && pprof->from_tally)
                 take_comment(pprof, comment);
             else if (take && *comment)
-                import_stack_notice(pprof->profile, "comment: %s", comment);
+                note_comment(pprof, "comment", comment);
         }
     }
 }
