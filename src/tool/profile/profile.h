@@ -7,6 +7,7 @@
  *   edge     (site, callee, thread, kind) -> calls: counted without exception, apart from the tree
  *   coverage, left, uncovered   what of an image is counted, what was left alone and why
  *   peak     how high a counter ever was in a process, and when
+ *   latency, bucket   how long the calls of a function took in a process
  *   descriptor   one that was open at the end, and what it was
  *
  * Everything is an index into one of the arrays below, 0 being "none" (and node 0 the root), so that a node is a few

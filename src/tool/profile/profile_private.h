@@ -157,7 +157,9 @@ void profile_latency_free(struct profile *profile);           /* of the index */
 void profile_cells_dirty(struct profile *profile, uint32_t cell);
 /* Gives the cells of nodes whose target[] is another to that node, and joins those that meet. Allocates nothing. */
 void profile_cells_move(struct profile *profile, const uint32_t *target);
-/* Likewise those that opened what is open. */
+
+/* --- profile_descriptors.c --- */
+/* Likewise, where what is open was opened. */
 void profile_descriptors_move(struct profile *profile, const uint32_t *target);
 
 /* --- profile_timeline.c --- */
