@@ -2,43 +2,8 @@
 #include <sys/mman.h>
 
 #include "arch.h"
+#include "collect_reader.h"
 #include "import_perf.h"
-
-/* Reads a record front to back; `left` turns negative at the first read past the end and stays so. */
-struct reader {
-    const uint8_t *at;
-    int64_t left;
-};
-
-static const void *take(struct reader *reader, uint64_t size)
-{
-    if (reader->left < 0 || size > (uint64_t)reader->left) {
-        reader->left = -1;
-        return NULL;
-    }
-    const void *bytes = reader->at;
-    reader->at += size;
-    reader->left -= (int64_t)size;
-    return bytes;
-}
-
-static uint64_t take_u64(struct reader *reader)
-{
-    uint64_t value = 0;
-    const void *bytes = take(reader, sizeof value);
-    if (bytes)
-        memcpy(&value, bytes, sizeof value);
-    return value;
-}
-
-static uint32_t take_u32(struct reader *reader)
-{
-    uint32_t value = 0;
-    const void *bytes = take(reader, sizeof value);
-    if (bytes)
-        memcpy(&value, bytes, sizeof value);
-    return value;
-}
 
 const struct perf_event_header *import_perf_record(struct import_perf *perf,
                                                    const struct import_perf_place *place)
@@ -68,19 +33,6 @@ static size_t tail_size(const struct import_perf *perf)
 {
     const struct perf_event_attr *attr = first_attr(perf);
     return attr->sample_id_all ? 8 * tail_fields(attr->sample_type) : 0;
-}
-
-static struct reader reader_of(const struct perf_event_header *header, size_t tail)
-{
-    return (struct reader){(const uint8_t *)(header + 1),
-                           (int64_t)header->size - (int64_t)sizeof *header - (int64_t)tail};
-}
-
-static const char *take_text(struct reader *reader)
-{
-    if (reader->left <= 0 || !memchr(reader->at, 0, (size_t)reader->left))
-        return NULL;
-    return (const char *)reader->at;
 }
 
 /* Identifier, CPU, stream and event stand behind the time. */
@@ -135,24 +87,25 @@ static struct import_perf_event *event_of(struct import_perf *perf, const struct
 }
 
 /* Values that a sample carries of its event's group: passed over. */
-static void skip_read(struct reader *reader, uint64_t format)
+static void skip_read(struct collect_reader *reader, uint64_t format)
 {
     unsigned times = (unsigned)__builtin_popcountll(
         format & (PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING));
     unsigned each = 1 + (unsigned)__builtin_popcountll(format & (PERF_FORMAT_ID | (1u << 4))); /* LOST */
-    uint64_t count = format & PERF_FORMAT_GROUP ? take_u64(reader) : 1;
-    take(reader, 8 * times);
-    take(reader, count < UINT16_MAX ? count * each * 8 : UINT64_MAX);
+    uint64_t count = format & PERF_FORMAT_GROUP ? collect_reader_u64(reader) : 1;
+    collect_reader_take(reader, 8 * times);
+    collect_reader_take(reader, count < UINT16_MAX ? count * each * 8 : UINT64_MAX);
 }
 
 enum { BRANCH_ENTRY = 24, BRANCH_HARDWARE_INDEX = 1 << 17, BRANCH_COUNTERS = 1 << 19 };
 
-static void skip_branches(struct reader *reader, uint64_t type)
+static void skip_branches(struct collect_reader *reader, uint64_t type)
 {
-    uint64_t count = take_u64(reader);
+    uint64_t count = collect_reader_u64(reader);
     if (type & BRANCH_HARDWARE_INDEX)
-        take_u64(reader);
-    take(reader, count < UINT16_MAX ? count * (BRANCH_ENTRY + (type & BRANCH_COUNTERS ? 8 : 0)) : UINT64_MAX);
+        collect_reader_u64(reader);
+    collect_reader_take(reader, count < UINT16_MAX ? count * (BRANCH_ENTRY + (type & BRANCH_COUNTERS ? 8 : 0))
+                                                   : UINT64_MAX);
 }
 
 /* Kernel addresses with their marker in front, as our own records have them; the user's without. */
@@ -175,22 +128,22 @@ static void split_chain(struct collect_sample *sample, const uint64_t *chain, si
     }
 }
 
-static void take_chain(struct reader *reader, struct collect_sample *sample)
+static void take_chain(struct collect_reader *reader, struct collect_sample *sample)
 {
-    uint64_t count = take_u64(reader);
-    const uint64_t *chain = take(reader, count < UINT16_MAX ? count * 8 : UINT64_MAX);
+    uint64_t count = collect_reader_u64(reader);
+    const uint64_t *chain = collect_reader_take(reader, count < UINT16_MAX ? count * 8 : UINT64_MAX);
     if (chain)
         split_chain(sample, chain, (size_t)count);
 }
 
 /* What was recorded of registers, in the order in which this machine's unwinder has them. */
-static void take_registers(struct reader *reader, uint64_t mask, struct import_perf_sample *sample)
+static void take_registers(struct collect_reader *reader, uint64_t mask, struct import_perf_sample *sample)
 {
     const struct arch *arch = arch_host();
-    uint64_t abi = take_u64(reader);
+    uint64_t abi = collect_reader_u64(reader);
     if (abi == PERF_SAMPLE_REGS_ABI_NONE)
         return;
-    const uint8_t *values = take(reader, 8 * (uint64_t)__builtin_popcountll(mask));
+    const uint8_t *values = collect_reader_take(reader, 8 * (uint64_t)__builtin_popcountll(mask));
     if (!values || abi != PERF_SAMPLE_REGS_ABI_64 || (arch->perf_mask & mask) != arch->perf_mask)
         return;
     size_t from = 0, to = 0;
@@ -202,64 +155,56 @@ static void take_registers(struct reader *reader, uint64_t mask, struct import_p
     sample->sample.registers = sample->registers;
 }
 
-static void take_stack(struct reader *reader, struct collect_sample *sample)
-{
-    sample->stack_asked = take_u64(reader);
-    if (!sample->stack_asked)
-        return;
-    sample->stack = take(reader, sample->stack_asked);
-    sample->stack_size = take_u64(reader);
-    if (sample->stack_size > sample->stack_asked)
-        reader->left = -1;
-}
-
 /* The fields in front of the chain. */
-static void take_head(struct reader *reader, const struct perf_event_attr *attr,
+static void take_head(struct collect_reader *reader, const struct perf_event_attr *attr,
                       struct import_perf_sample *into)
 {
     uint64_t fields = attr->sample_type;
     struct collect_sample *sample = &into->sample;
     if (fields & PERF_SAMPLE_IDENTIFIER)
-        sample->id = take_u64(reader);
+        sample->id = collect_reader_u64(reader);
     if (fields & PERF_SAMPLE_IP)
-        sample->ip = take_u64(reader);
+        sample->ip = collect_reader_u64(reader);
     if (fields & PERF_SAMPLE_TID) {
-        sample->pid = take_u32(reader);
-        sample->tid = take_u32(reader);
+        sample->pid = collect_reader_u32(reader);
+        sample->tid = collect_reader_u32(reader);
     }
     if (fields & PERF_SAMPLE_TIME)
-        sample->time = take_u64(reader);
-    take(reader, 8 * (uint64_t)__builtin_popcountll(
-                         fields & (PERF_SAMPLE_ADDR | PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID)));
+        sample->time = collect_reader_u64(reader);
+    collect_reader_take(reader,
+                        8 * (uint64_t)__builtin_popcountll(
+                                fields & (PERF_SAMPLE_ADDR | PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID)));
     if (fields & PERF_SAMPLE_CPU) {
-        sample->cpu = take_u32(reader);
-        take_u32(reader);
+        sample->cpu = collect_reader_u32(reader);
+        collect_reader_u32(reader);
     }
-    into->period = fields & PERF_SAMPLE_PERIOD ? take_u64(reader) : attr->freq ? 0 : attr->sample_period;
+    into->period = fields & PERF_SAMPLE_PERIOD ? collect_reader_u64(reader)
+                   : attr->freq                ? 0
+                                               : attr->sample_period;
     if (fields & PERF_SAMPLE_READ)
         skip_read(reader, attr->read_format);
 }
 
-static void take_stacks(struct reader *reader, const struct perf_event_attr *attr,
+static void take_stacks(struct collect_reader *reader, const struct perf_event_attr *attr,
                         struct import_perf_sample *into)
 {
     uint64_t fields = attr->sample_type;
     if (fields & PERF_SAMPLE_CALLCHAIN)
         take_chain(reader, &into->sample);
     if (fields & PERF_SAMPLE_RAW)
-        take(reader, take_u32(reader));
+        collect_reader_take(reader, collect_reader_u32(reader));
     if (fields & PERF_SAMPLE_BRANCH_STACK)
         skip_branches(reader, attr->branch_sample_type);
     if (fields & PERF_SAMPLE_REGS_USER)
         take_registers(reader, attr->sample_regs_user, into);
     if (fields & PERF_SAMPLE_STACK_USER)
-        take_stack(reader, &into->sample);
+        collect_reader_stack(reader, &into->sample);
 }
 
 bool import_perf_read_sample(struct import_perf *perf, const struct perf_event_header *header,
                              struct import_perf_sample *sample)
 {
-    struct reader reader = reader_of(header, 0);
+    struct collect_reader reader = collect_reader_of(header, 0);
     sample->sample = (struct collect_sample){.cpu = UINT32_MAX};
     sample->event = event_of(perf, header);
     if (!sample->event)
@@ -278,22 +223,22 @@ enum { MISC_MMAP_DATA = 1 << 13, IDENTITY = 24 };
 bool import_perf_read_mmap(const struct import_perf *perf, const struct perf_event_header *header,
                            struct collect_mmap *mapping)
 {
-    struct reader reader = reader_of(header, tail_size(perf));
+    struct collect_reader reader = collect_reader_of(header, tail_size(perf));
     *mapping = (struct collect_mmap){0};
-    mapping->pid = take_u32(&reader);
-    mapping->tid = take_u32(&reader);
-    mapping->start = take_u64(&reader);
-    mapping->length = take_u64(&reader);
-    mapping->offset = take_u64(&reader);
+    mapping->pid = collect_reader_u32(&reader);
+    mapping->tid = collect_reader_u32(&reader);
+    mapping->start = collect_reader_u64(&reader);
+    mapping->length = collect_reader_u64(&reader);
+    mapping->offset = collect_reader_u64(&reader);
     mapping->protection = header->misc & MISC_MMAP_DATA ? PROT_READ : PROT_READ | PROT_EXEC;
     if (header->type == PERF_RECORD_MMAP) {
-        mapping->path = take_text(&reader);
+        mapping->path = collect_reader_text(&reader);
         return mapping->path;
     }
-    const uint8_t *identity = take(&reader, IDENTITY);
-    mapping->protection = take_u32(&reader);
-    take_u32(&reader);
-    mapping->path = take_text(&reader);
+    const uint8_t *identity = collect_reader_take(&reader, IDENTITY);
+    mapping->protection = collect_reader_u32(&reader);
+    collect_reader_u32(&reader);
+    mapping->path = collect_reader_text(&reader);
     if (!identity || !mapping->path)
         return false;
     if (header->misc & PERF_RECORD_MISC_MMAP_BUILD_ID) {
@@ -306,10 +251,10 @@ bool import_perf_read_mmap(const struct import_perf *perf, const struct perf_eve
 bool import_perf_read_comm(const struct import_perf *perf, const struct perf_event_header *header,
                            struct collect_comm *comm)
 {
-    struct reader reader = reader_of(header, tail_size(perf));
-    comm->pid = take_u32(&reader);
-    comm->tid = take_u32(&reader);
+    struct collect_reader reader = collect_reader_of(header, tail_size(perf));
+    comm->pid = collect_reader_u32(&reader);
+    comm->tid = collect_reader_u32(&reader);
     comm->exec = header->misc & PERF_RECORD_MISC_COMM_EXEC;
-    comm->name = take_text(&reader);
+    comm->name = collect_reader_text(&reader);
     return comm->name;
 }
