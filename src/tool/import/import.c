@@ -29,12 +29,6 @@ static int index_of(enum import_format format)
     return -1;
 }
 
-const char *import_format_name(enum import_format format)
-{
-    int index = index_of(format);
-    return index < 0 ? "unknown" : formats[index].name;
-}
-
 enum import_format import_recognise(const uint8_t *bytes, size_t size)
 {
     for (int i = 0; i < FORMATS; i++)

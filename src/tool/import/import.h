@@ -28,11 +28,9 @@ enum import_format {
     IMPORT_PPROF,
     IMPORT_GPERFTOOLS,
     IMPORT_PERF,
-    IMPORT_FORMATS,
 };
 
-/* "folded", "pprof" ...; for people, all of them: IMPORT_FORMAT_LIST. */
-const char *import_format_name(enum import_format format);
+/* All of them, for people. */
 #define IMPORT_FORMAT_LIST "perf.data, pprof files, CPU profiles of gperftools and folded stacks"
 
 struct import_options {
