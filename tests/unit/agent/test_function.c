@@ -17,6 +17,7 @@
 #define AWAY __attribute__((noinline, noclone))
 
 enum { CALLS = 1000, THREADS = 8, NEAR_BYTES = 512 };
+enum { MANY_THREADS = 80, GROUPS = 64 }; /* so many threads have histograms of their own */
 
 typedef long timed_function(long depth);
 
@@ -323,6 +324,34 @@ static void test_threads_share(void **state)
     assert_int_equal(latencies(rig.process)[1].group, 0);
 }
 
+static pthread_barrier_t all_there;
+
+static void *call_together(void *unused)
+{
+    pthread_barrier_wait(&all_there);
+    for (int i = 0; i < CALLS; i++)
+        caller(0);
+    pthread_barrier_wait(&all_there);
+    return unused;
+}
+
+/* More threads at once than have histograms of their own: these have, and the others share one. */
+static void test_more_threads_than_groups(void **state)
+{
+    (void)state;
+    pthread_t threads[MANY_THREADS];
+    assert_int_equal(pthread_barrier_init(&all_there, NULL, MANY_THREADS), 0);
+    for (int i = 0; i < MANY_THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, call_together, NULL), 0);
+    for (int i = 0; i < MANY_THREADS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    pthread_barrier_destroy(&all_there);
+    assert_int_equal(calls_of(rig.process), MANY_THREADS * CALLS);
+    assert_int_equal(calls_in_histograms(rig.process), MANY_THREADS * CALLS);
+    assert_int_equal(used_histograms(rig.process), GROUPS + 1);
+    no_losses();
+}
+
 static void test_crowded(void **state)
 {
     (void)state;
@@ -347,6 +376,7 @@ int main(void)
         TEST(test_no_room),
         TEST(test_threads),
         TEST(test_threads_share),
+        TEST(test_more_threads_than_groups),
         TEST(test_crowded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
