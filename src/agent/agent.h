@@ -160,7 +160,7 @@ static inline uint64_t agent_return_real(uint64_t word)
 uint64_t agent_return_block(uint64_t address);
 /* In a fork's child: its region has what its parent's had. */
 void agent_return_tell(void);
-/* Puts the real ones back into the stack of the frame's caller; to what address it was done. `most`: the highest slot that is known of
+/* Puts the real ones back, the frame's own and those in the stack of its caller; to what address it was done. `most`: the highest slot that is known of
  * in this thread, 0: none. */
 uint64_t agent_return_put_back(const struct agent_frame *frame, uint64_t most);
 

@@ -254,7 +254,7 @@ uint64_t agent_wrap_unwind(const struct agent_frame *frame)
 {
     struct agent_thread *thread =
         agent_process()->state == WIRE_AGENT_RUNNING ? agent_thread_enter(frame) : NULL;
-    uint64_t low = (uint64_t)(&frame->return_address + 1), most = 0;
+    uint64_t low = (uint64_t)&frame->return_address, most = 0;
     for (uint32_t i = 0; thread != NULL && i < thread->shared.pending; i++)
         if (agent_thread_pendings(thread)[i].slot > most)
             most = agent_thread_pendings(thread)[i].slot;

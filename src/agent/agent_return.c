@@ -81,8 +81,9 @@ static void put_back_word(uint64_t *word)
         __atomic_compare_exchange_n(word, &there, real, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-/* All words from the caller's sp to where a walk of ours came: the memory of frames that are in use, so nobody else writes or unmaps it. Where
- * the walk did not come to the end, the thread's own calls tell how far there are more; in between is stack as well. */
+/* The frame's own return address, which is a block where a function left by a tail call, and all words from the caller's sp to where a walk of
+ * ours came: the memory of frames that are in use, so nobody else writes or unmaps it. Where the walk did not come to the end, the thread's
+ * own calls tell how far there are more; in between is stack as well. */
 uint64_t agent_return_put_back(const struct agent_frame *frame, uint64_t most)
 {
     struct agent_window window;
@@ -92,6 +93,7 @@ uint64_t agent_return_put_back(const struct agent_frame *frame, uint64_t most)
         most = window.low + FAR - PAGE;
     while (!whole && most >= window.high && most - window.low < FAR && agent_stack_is_readable(window.high))
         window.high += PAGE;
+    put_back_word((uint64_t *)(uint64_t)&frame->return_address);
     for (uint64_t at = (window.low + 7) & ~UINT64_C(7); at + 8 <= window.high; at += 8)
         put_back_word((uint64_t *)at);
     return window.high;

@@ -24,13 +24,14 @@ typedef long timed_function(long depth);
 static struct agent_rig rig;
 static timed_function *timed, *unwinder;
 static jmp_buf jump;
-static uint64_t seen, seen_after;
+static uint64_t seen, seen_after, seen_by_unwinder;
 
 /* What stands where the return address of the caller's caller... of whoever calls this, is. */
 #define RETURN_ADDRESS() ((uint64_t)__builtin_extract_return_addr(__builtin_return_address(0)))
 
 static AWAY long unwinder_body(long value)
 {
+    seen_by_unwinder = RETURN_ADDRESS();
     return value + 1;
 }
 
@@ -160,6 +161,27 @@ static void test_put_back(void **state)
     assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_PUT_BACK], 1);
     assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_FORGOTTEN], 0);
     assert_int_equal(calls_in_histograms(rig.process), 1);
+    timed = old;
+}
+
+/* A timed function that leaves by a tail call to what unwinds leaves it its own return address. */
+static void test_put_back_after_a_tail_call(void **state)
+{
+    (void)state;
+    uint8_t *at = rig.code + rig.code_used;
+    timed_function *old = timed;
+    memcpy(at, (const uint8_t[]){0x48, 0xb8}, 2); /* mov rax, unwinder; jmp rax */
+    memcpy(at + 2, &unwinder, sizeof unwinder);
+    memcpy(at + 10, (const uint8_t[]){0xff, 0xe0}, 2);
+    rig.code_used += 64;
+    timed = (timed_function *)agent_rig_hook_whole(&rig, "agent_entry_function", at);
+    for (int i = 1; i <= 3; i++) {
+        assert_int_equal(caller(4), 5);
+        assert_true(is_in((const void *)caller, seen_by_unwinder));
+        assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_PUT_BACK], i);
+    }
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_FORGOTTEN], 0);
+    assert_int_equal(calls_in_histograms(rig.process), 3);
     timed = old;
 }
 
@@ -366,6 +388,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_a_word_for_each_place),
         TEST(test_put_back),
+        TEST(test_put_back_after_a_tail_call),
         TEST(test_put_back_while_leaving),
         TEST(test_generated_caller),
         TEST(test_not_timed),
