@@ -14,8 +14,8 @@
  *      constants; when a part is full, that is a counted loss.
  *   4. No C++ exception may meet a frame of the agent: functions that throw are hooked so that the body that throws is jumped to.
  *
- * The only words that change outside the region are agent_parameters, which is private to the process, and changes when
- * a fork's child takes a region of its own. Context of every function: signal, any thread of the target. */
+ * The only words that change outside the region are private to the process: agent_parameters, when a fork's child takes a region of
+ * its own, and agent_returns, each of which is written once. Context of every function: signal, any thread of the target. */
 #ifndef AGENT_H
 #define AGENT_H
 
@@ -195,10 +195,9 @@ void agent_cell_empty(uint32_t cell, uint64_t bytes);
 /* One more that will not be known when it is released: as if it were at once. */
 void agent_cell_pass(const struct agent_thread *thread, uint32_t cell, uint64_t size);
 /* One more of something that is only counted. */
-void agent_cell_count(uint32_t cell);
-/* Calls, and the time in them. */
-void agent_cell_call(struct agent_thread *thread, uint32_t cell);
-void agent_cell_time(struct agent_thread *thread, uint32_t cell, uint64_t ticks);
+void agent_cell_count(const struct agent_thread *thread, uint32_t cell);
+/* The time in a call. */
+void agent_cell_time(const struct agent_thread *thread, uint32_t cell, uint64_t ticks);
 static inline struct wire_agent_cell *agent_cell_at(uint32_t cell)
 {
     struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);

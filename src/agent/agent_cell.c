@@ -49,7 +49,7 @@ static inline __attribute__((always_inline)) void save_peak(const struct wire_ag
     uint64_t live = live_bytes(cell);
     if (__atomic_compare_exchange_n(&cell->peak_epoch, &seen, epoch, false, __ATOMIC_RELAXED,
                                     __ATOMIC_RELAXED))
-        cell->peak = live;
+        cell->peak = live < UINT64_C(1) << 63 ? live : 0; /* in the middle of agent_cell_pass */
 }
 
 static void raise_peak(struct wire_agent_process *process, int64_t live)
@@ -171,15 +171,6 @@ void agent_cell_pass(const struct agent_thread *thread, uint32_t number, uint64_
         cell->largest = size;
 }
 
-void agent_cell_count(uint32_t number)
-{
-    struct wire_agent_cell *cell = agent_cell_at(number);
-    if (cell->group == 0)
-        __atomic_fetch_add(&cell->count, 1, __ATOMIC_RELAXED);
-    else
-        cell->count++;
-}
-
 void agent_cell_release(struct agent_thread *thread, uint32_t number, struct agent_amount amount,
                         bool temporary)
 {
@@ -207,7 +198,7 @@ void agent_cell_restore(struct agent_thread *thread, uint32_t number, struct age
     move_live(process, thread, (int64_t)amount.bytes);
 }
 
-void agent_cell_call(struct agent_thread *thread, uint32_t number)
+void agent_cell_count(const struct agent_thread *thread, uint32_t number)
 {
     struct wire_agent_cell *cell = agent_cell_at(number);
     if (__builtin_expect(cell->group == thread->group && cell->group != 0, 1))
@@ -216,7 +207,7 @@ void agent_cell_call(struct agent_thread *thread, uint32_t number)
         __atomic_fetch_add(&cell->count, 1, __ATOMIC_RELAXED);
 }
 
-void agent_cell_time(struct agent_thread *thread, uint32_t number, uint64_t ticks)
+void agent_cell_time(const struct agent_thread *thread, uint32_t number, uint64_t ticks)
 {
     struct wire_agent_cell *cell = agent_cell_at(number);
     if (__builtin_expect(cell->group == thread->group && cell->group != 0, 1))

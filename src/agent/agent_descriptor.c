@@ -70,7 +70,7 @@ static void note(struct agent_thread *thread, const struct wire_agent_pending *c
     if (wire_agent_word_cell(word) != 0 && wire_agent_word_is_after(word, (uint32_t)call->start))
         return;
     uint32_t event = __atomic_add_fetch(&process->descriptor_events, 1, __ATOMIC_RELAXED);
-    agent_cell_call(thread, call->cell);
+    agent_cell_count(thread, call->cell);
     it->since_ns = agent_control()->now_ns;
     __atomic_store_n(&it->word, WIRE_AGENT_WORD(call->cell, call->how, event), __ATOMIC_RELEASE);
     uint32_t end = __atomic_load_n(&process->descriptor_end, __ATOMIC_RELAXED);

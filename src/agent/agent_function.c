@@ -32,11 +32,6 @@
 #define CHAIN  16                    /* pending calls at one slot: functions that left by tail calls */
 #define PROBES 16
 
-static inline __attribute__((always_inline)) uint64_t ticks(void)
-{
-    return __builtin_ia32_rdtsc();
-}
-
 /* --- the list of pending calls --- */
 
 static void add_stray(uint64_t slot)
@@ -84,7 +79,7 @@ static void drop_left(struct agent_thread *thread, struct wire_agent_pending *pe
                       bool same)
 {
     uint32_t count = thread->shared.pending;
-    uint64_t now = count > 0 && is_left(&pendings[count - 1], slot, same) ? ticks() : 0;
+    uint64_t now = count > 0 && is_left(&pendings[count - 1], slot, same) ? arch_host_ticks() : 0;
     while (count > 0 && is_left(&pendings[count - 1], slot, same)) {
         finish(thread, pendings, count - 1, now);
         if (pendings[count - 1].slot != slot)
@@ -153,7 +148,7 @@ uint64_t agent_function_await(struct agent_thread *thread, const struct agent_fr
     *pending = *call;
     pending->slot = slot;
     if (call->how == 0)
-        pending->start = ticks();
+        pending->start = arch_host_ticks();
     thread->shared.pending++;
     return block;
 }
@@ -166,7 +161,7 @@ static uint64_t begin(struct agent_thread *thread, const struct agent_frame *fra
         agent_lose(WIRE_AGENT_LOSS_NO_CELL);
         return 0;
     }
-    agent_cell_call(thread, call.cell);
+    agent_cell_count(thread, call.cell);
     uint64_t block = agent_function_await(thread, frame, &call, &seen);
     if (__builtin_expect(!seen, 0))
         agent_lose(WIRE_AGENT_LOSS_UNTIMED);
@@ -220,7 +215,7 @@ static bool end(struct agent_thread *thread, uint64_t slot, uint64_t now)
 
 void agent_wrap_return(uint64_t slot, uint64_t thread_pointer)
 {
-    uint64_t now = ticks();
+    uint64_t now = arch_host_ticks();
     if (!agent_process_is_counted() || agent_process()->state != WIRE_AGENT_RUNNING)
         return;
     struct agent_thread *thread = agent_thread_come_back(thread_pointer, slot + 8);
@@ -237,7 +232,7 @@ void agent_wrap_return(uint64_t slot, uint64_t thread_pointer)
 static void forget_put_back(struct agent_thread *thread, uint64_t low, uint64_t high)
 {
     struct wire_agent_pending *pendings = agent_thread_pendings(thread);
-    uint64_t now = ticks();
+    uint64_t now = arch_host_ticks();
     while (thread->shared.pending > 0) {
         const struct wire_agent_pending *top = &pendings[thread->shared.pending - 1];
         if (top->slot < low || top->slot >= high)

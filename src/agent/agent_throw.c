@@ -14,7 +14,7 @@ uint64_t agent_wrap_throw(const struct agent_frame *frame)
         return 0;
     uint32_t cell = agent_cell_of(agent_stack_node(thread, frame, WIRE_AGENT_THROWS), thread->group);
     if (cell != 0)
-        agent_cell_count(cell);
+        agent_cell_count(thread, cell);
     else
         agent_lose(WIRE_AGENT_LOSS_NO_CELL);
     agent_thread_leave(thread);

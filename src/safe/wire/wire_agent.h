@@ -68,7 +68,7 @@
 enum wire_agent_collector {
     WIRE_AGENT_HEAP = 1,
     WIRE_AGENT_MAP, /* mmap, brk: bytes */
-    WIRE_AGENT_FDS, /* descriptors: "bytes" are descriptors */
+    WIRE_AGENT_FDS, /* descriptors that were opened: only counted */
     WIRE_AGENT_THROWS,
     WIRE_AGENT_FUNCTION,
     WIRE_AGENT_INSTRUMENTED,
@@ -152,7 +152,7 @@ enum wire_agent_loss {
     WIRE_AGENT_LOSS_SAMPLED, /* blocks that found no place, for which others stand: live figures are estimates */
     WIRE_AGENT_LOSS_NO_RANGE, /* mappings that are not counted, or as if they had been unmapped, or had not */
     WIRE_AGENT_LOSS_UNTIMED,  /* calls of functions counted, not timed: nowhere to keep the return address */
-    WIRE_AGENT_LOSS_PUT_BACK, /* calls timed only until an exception or a backtrace came by */
+    WIRE_AGENT_LOSS_PUT_BACK, /* calls whose return will not be seen: an exception or a backtrace came by */
     WIRE_AGENT_LOSS_FORGOTTEN, /* returns of calls whose beginning was forgotten, or made by another thread */
     WIRE_AGENT_LOSS_NO_HISTOGRAM, /* calls that are timed and in no histogram */
     WIRE_AGENT_LOSS_NO_RESULT,    /* calls that may have opened descriptors, whose outcome is not seen */

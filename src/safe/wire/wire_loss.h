@@ -67,7 +67,8 @@
     X(46, AGENT_MAPPINGS, "mappings that are not counted, or still count though they were unmapped")         \
     X(47, TIMELINE_FULL, "samples left out of the timeline, which had reached its size (--timeline=BYTES)")  \
     X(48, FUNCTION_UNTIMED, "calls of functions that were counted, not timed")                               \
-    X(49, FUNCTION_PUT_BACK, "calls of functions timed only until an exception or a backtrace came by")      \
+    X(49, FUNCTION_PUT_BACK,                                                                                 \
+      "calls followed only until an exception, a cancellation or a backtrace came by")                       \
     X(50, FUNCTION_FORGOTTEN, "returns of calls that were not timed, for their beginning was forgotten")     \
     X(51, FUNCTION_ABSENT, "names given to --function that no image of the program has")                     \
     X(52, AGENT_EMPTY_UNSEEN,                                                                                \

@@ -202,7 +202,7 @@ static bool counts_somebody(const struct leaving *leaving)
 
 /* --- 2. put back --- */
 
-/* A hook of a function that is timed, or of one that unwinds: they alone are whole (wire_hook.h). */
+/* A hook that replaces return addresses, or puts them back: they alone are whole (wire_hook.h). */
 static bool is_whole(const struct patch_x86_64_wrap *wrap)
 {
     return wrap->code[0] == 0x41 && wrap->code[1] == 0x53;

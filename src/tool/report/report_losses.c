@@ -70,7 +70,7 @@ static const struct {
     {WIRE_LOSS_AGENT_TOO_DEEP, "allocation's stack too deep", "allocations' stacks too deep"},
     {WIRE_LOSS_AGENT_MAPPINGS, "mapping miscounted", "mappings miscounted"},
     {WIRE_LOSS_FUNCTION_UNTIMED, "call not timed", "calls not timed"},
-    {WIRE_LOSS_FUNCTION_PUT_BACK, "call timed until unwinding", "calls timed until unwinding"},
+    {WIRE_LOSS_FUNCTION_PUT_BACK, "call followed until unwinding", "calls followed until unwinding"},
     {WIRE_LOSS_FUNCTION_FORGOTTEN, "return of a forgotten call", "returns of forgotten calls"},
     {WIRE_LOSS_FUNCTION_ABSENT, "function not found", "functions not found"},
     {WIRE_LOSS_FUNCTION_NO_HISTOGRAM, "call in no histogram", "calls in no histogram"},
