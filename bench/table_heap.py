@@ -20,7 +20,7 @@ C = """int printf(const char *, ...);
 #define F(n) static int f##n(int a, int b) { int s = 0; for (int i = 0; i < a; i++) s += (i * b) ^ (s >> 3); switch (b & 7) { \
 case 0: return s + n; case 1: return s - a; case 2: return s * b; case 3: return printf("%d", s); default: return s ^ b; } }
 """
-# Name, target CPU of tally at most so many times the program's own (None: nothing was asked).
+# Name, target CPU of tally at most so many times the program's own.
 GOALS = {"mix": 1.25, "churn": 4.5, "sqlite3": 1.5, "jq": 1.45, "python3": 1.3, "cc1": 1.3, "redis": 1.3}
 ONCE = ("gperftools", "massif", "dhat")  # tens of times slower: one round is enough to know
 PUBLISHED_UNWINDING = 0.13  # measured.md: a profiler with cached unwinding, of the same with unw_step

@@ -55,7 +55,9 @@ def a_period_is_chosen_by_mouse_and_keys(context):
         step("click", of="text=to the period"), step("hash"), step("click", of="header .filter"), step("hash"),
         step("keys", of="canvas", keys=["Home", "ArrowDown", "Shift+ArrowRight", "Shift+ArrowRight"]), step("hash"), step("text", of=".detail"),
         step("keys", of="canvas", keys=["Enter"]), step("hash"), step("keys", of="canvas", keys=["Escape", "+"]), step("hash"),
-        step("keys", of="canvas", keys=["Escape"]), step("hash"), step("keys", keys=["2"]), step("hash"))
+        step("keys", of="canvas", keys=["Escape"]), step("hash"), step("keys", keys=["2"]), step("hash"),
+        step("go", file=page, hash="timeline?range=1999.5-2000"), step("texts", of="[aria-label=Zoom] button:disabled"),
+        step("go", file=page, hash="timeline"), step("keys", of="canvas", keys=["Control+="]), step("hash"))
     context.check(found[2] and found[2] > 0.05, f"painted {found[2]}")
     context.check("3,000 samples" in (found[3] or ""), f"the whole: {found[3]!r}")
     drawn = re.search(r"time=([\d.]+)-([\d.]+)", found[5] or "")
@@ -73,6 +75,8 @@ def a_period_is_chosen_by_mouse_and_keys(context):
     context.check("time=" not in (found[20] or "time=") and "range=" in found[20], f"Escape takes the period, + zooms: {found[20]}")
     context.check("range=" not in (found[22] or "range="), f"Escape shows all: {found[22]}")
     context.check((found[24] or "").startswith("#/flame"), f"digits choose views: {found[24]}")
+    context.equal(found[26], ["to the period"], "what is behind the last sample can be looked at")
+    context.equal(found[29], "#/timeline", "keys of the browser are its own")
 
 
 @case

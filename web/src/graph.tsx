@@ -4,7 +4,7 @@ import { type Context, linkFunction } from "./context";
 import { type Direction, Flame, type Frame } from "./flame";
 import { margin, percent, points, whole } from "./format";
 import { WHOLE } from "./model";
-import { valueOf } from "./parts";
+import { useWidth, valueOf } from "./parts";
 
 const ROW = 20, FONT = '12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace', CHARACTER = 7.25;
 const HUES = [255, 145, 60, 310, 195, 95, 25, 340, 225, 170, 280, 120];
@@ -130,7 +130,7 @@ export interface GraphProps {
 export function Graph(props: GraphProps) {
   const { context, direction, start, colours, flip, found } = props;
   const box = useRef<HTMLDivElement>(null), canvas = useRef<HTMLCanvasElement>(null);
-  const [width, setWidth] = useState(0);
+  const width = useWidth(box);
   const [marked, setMarked] = useState<Frame | null>(null);
   const [hover, setHover] = useState<{ frame: Frame; x: number; y: number } | null>(null);
   const hues = useHues(context);
@@ -153,13 +153,6 @@ export function Graph(props: GraphProps) {
     if (canvas.current && box.current) draw(canvas.current, latest.current, width, height, box.current.scrollTop);
   };
 
-  useLayoutEffect(() => {
-    const measure = () => setWidth(Math.floor(box.current?.clientWidth ?? 0));
-    const observer = new ResizeObserver(measure);
-    measure();
-    if (box.current) observer.observe(box.current);
-    return () => observer.disconnect();
-  }, []);
   useLayoutEffect(redraw);
   useEffect(() => setMarked(null), [frames]);
   useEffect(() => {

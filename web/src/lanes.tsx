@@ -216,7 +216,7 @@ export function Lanes(props: LanesProps) {
     colours: hues.map((it) => `oklch(${dark ? 0.7 : 0.72} ${it})`), lives: (row) => life(context, row) });
   const redraw = () => { if (canvas.current && box.current) draw(canvas.current, scene(getComputedStyle(canvas.current)), height, box.current.scrollTop); };
 
-  useLayoutEffect(redraw);
+  useLayoutEffect(redraw, [model, rows, props.counter, range.from, range.to, all, width, high, height, colour, hues, dark, context.part.threads]);
   useEffect(() => {
     const scheme = matchMedia("(prefers-color-scheme: dark)"), changed = () => setDark(scheme.matches);
     scheme.addEventListener("change", changed);
@@ -265,6 +265,7 @@ export function Lanes(props: LanesProps) {
     }
   };
   const keys = (event: KeyboardEvent) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return; // the browser's: its own zoom, the page before
     const here = cursor?.step ?? range.from, row = cursor?.row ?? 0, stride = wide * (event.key.startsWith("Page") ? 20 : 2);
     const turn = (by: number) => {
       const next = Math.min(Math.max(row + by, 0), rows.length - 1), view = box.current!;

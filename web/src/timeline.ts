@@ -92,11 +92,11 @@ export class Timeline implements Cells {
     return step * this.stepNs;
   }
 
-  /** "FROM-TO" in milliseconds, as an address has it; null: no period, or none of this recording. */
-  period(text: string | undefined): Period | null {
+  /** "FROM-TO" in milliseconds, as an address has it, up to the step `end`; null: no period, or none before that. */
+  period(text: string | undefined, end = this.steps): Period | null {
     const found = /^([\d.]+)-([\d.]+)$/.exec(text ?? ""), ends = found?.slice(1).map((it) => Math.round((Number(it) * 1e6) / this.stepNs));
     if (!ends?.every(isFinite)) return null;
-    const from = Math.max(ends[0], 0), to = Math.min(ends[1], this.steps);
+    const from = Math.max(ends[0], 0), to = Math.min(ends[1], end);
     return from < to ? { from, to } : null;
   }
 

@@ -102,26 +102,20 @@ static bool gather_edges(struct data *data)
 static bool gather_slots(struct data *data)
 {
     const struct export_timeline *timeline = data->options->timeline;
-    const struct profile *profile = data->profile;
     if (!timeline || !timeline->count)
         return true;
-    uint32_t *branches = calloc(profile->node_count, sizeof *branches); /* by node: no thread stands apart */
     data->timeline.step_ns = timeline->step_ns;
     data->timeline.slots = calloc(timeline->count, sizeof *data->timeline.slots);
-    bool done = branches && data->timeline.slots;
-    for (size_t i = 0; done && i < profile->cell_count; i++)
-        if (data->tree.leaf[i])
-            branches[profile->cells[i].node] = data->tree.leaf[i];
-    for (size_t i = 0; done && i < timeline->count; i++) {
+    if (!data->timeline.slots)
+        return false;
+    for (size_t i = 0; i < timeline->count; i++) {
         struct export_slot slot = timeline->slots[i];
-        slot.node = branches[slot.node];
+        slot.node = export_tree_branch(&data->tree, slot.node, slot.thread);
         if (slot.node)
             data->timeline.slots[data->timeline.count++] = slot;
     }
-    free(branches);
-    if (done)
-        export_timeline_sort(&data->timeline);
-    return done;
+    export_timeline_sort(&data->timeline);
+    return true;
 }
 
 /* --- writing --- */

@@ -50,7 +50,7 @@ struct export_tree {
 bool export_tree_build(struct export_tree *tree, const struct export_options *options);
 void export_tree_free(struct export_tree *tree);
 
-/* The branch of a node for a thread, as cells have it; 0: no cell that was taken is there. */
+/* The branch of a node for a thread, as cells have it; 0: no cell that was taken is there or below. */
 uint32_t export_tree_branch(const struct export_tree *tree, uint32_t node, uint32_t thread);
 
 /* Does the part that is exported have this cell, this edge? */

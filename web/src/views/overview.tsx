@@ -10,7 +10,7 @@ function cost(context: Context): { text: string; note: string } | null {
            note: `${amount(Number(own), "ns")} of CPU for Tally beside ${amount(Number(target), "ns")} of the program` };
 }
 
-/** The same in a word. */
+/** What was lost, in a word. */
 function lost(context: Context): string {
   const { losses } = context, kinds = losses?.losses.length ?? 0;
   if (losses && !losses.complete) return "the end";

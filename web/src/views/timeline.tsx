@@ -35,7 +35,7 @@ export function TimelineView(props: { context: Context }) {
     return <Missing title="Timeline"><p>When samples were taken was not kept. <code>tally record --timeline -- COMMAND</code> keeps the time,
       thread and stack of each, so that threads are seen over time and every view can show one period.</p></Missing>;
   const all = Math.max(timeline.steps, Math.ceil(Number(model.data.meta.duration_ns ?? 0) / timeline.stepNs)), { period } = context.part;
-  const range = timeline.period(place.options.range) ?? { from: 0, to: all }, isAll = range.from === 0 && range.to >= all;
+  const range = timeline.period(place.options.range, all) ?? { from: 0, to: all }, isAll = range.from === 0 && range.to >= all;
   const show = (next: Period | null) => change(place, { range: timeline.text(next) }, true);
   const middle = period ? (period.from + period.to) / 2 : (range.from + range.to) / 2;
   const toggle = (thread: number) => {
