@@ -238,6 +238,15 @@ static bool is_unseen(const struct collect_agent_descriptors_known *known)
     return known->open && !known->word;
 }
 
+/* Files are closed after memory is gone, of each thread: while the first one has a program, its list is all there is. Of a process that
+ * ends meanwhile, or whose first thread has ended, it is not. */
+static bool has_program(pid_t pid)
+{
+    char path[64], name[8];
+    snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
+    return readlink(path, name, sizeof name) > 0;
+}
+
 static void compare(struct looking *looking)
 {
     DIR *list = open_list(looking->place->pid);
@@ -261,7 +270,7 @@ static void compare(struct looking *looking)
     for (uint32_t i = 0; unseen && i < looking->told->known_count; i++)
         if (is_unseen(&looking->told->known[i]))
             looking->told->known[i].open = name_one(looking, i);
-    looking->told->compared = true;
+    looking->told->compared = has_program(looking->place->pid);
 out:
     if (list)
         closedir(list);
@@ -447,7 +456,7 @@ static void tell_cells(struct telling *telling)
     const struct collect_agent_tree *tree = telling->nodes->tree;
     struct collect_agent_descriptors_told *told = telling->told;
     for (uint32_t i = 1; i <= tree->cell_count; i++) {
-        int64_t used = tree->cells[i].count < INT64_MAX ? (int64_t)tree->cells[i].count : INT64_MAX;
+        int64_t used = collect_agent_tree_figure(tree->cells[i].count);
         int64_t more = used - told->used[i], longer = telling->live[i] - told->live[i];
         if (!more && !longer)
             continue;

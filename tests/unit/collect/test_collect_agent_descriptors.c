@@ -1,12 +1,14 @@
 /* What is open: the agent's table beside /proc, of which this process is the target; names of links and sockets. */
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -25,6 +27,7 @@ static struct collect_agent_cookie cookie;
 static struct wire_agent_node nodes[3];
 static struct wire_agent_cell cells[2];
 static uint32_t process, thread, unknown;
+static pid_t target;
 
 static int set_up(void **state)
 {
@@ -43,6 +46,7 @@ static int set_up(void **state)
         mmap(NULL, file.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     assert_ptr_not_equal(file.bytes, MAP_FAILED);
     told = (struct collect_agent_descriptors_told){0};
+    target = getpid();
     return collect_agent_descriptors_init(&descriptors, profile, NULL);
 }
 
@@ -57,7 +61,7 @@ static int tear_down(void **state)
 
 static struct collect_agent_descriptors_place place(void)
 {
-    return (struct collect_agent_descriptors_place){&file, 0, getpid()};
+    return (struct collect_agent_descriptors_place){&file, 0, target};
 }
 
 /* As the agent does. */
@@ -179,6 +183,25 @@ static void test_killed(void **state)
     assert_int_equal(profile->losses[WIRE_LOSS_DESCRIPTOR_UNSEEN], 0);
 }
 
+/* Who has ended has closed everything: that it is not open tells nothing. */
+static void test_gone(void **state)
+{
+    (void)state;
+    siginfo_t ended;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    assert_int_equal(waitid(P_PID, (id_t)child, &ended, WEXITED | WNOWAIT), 0);
+    note(FIRST, WIRE_AGENT_OPENED, 1);
+    target = child;
+    look(COLLECT_AGENT_DESCRIPTORS_ENDING);
+    tell(true);
+    waitpid(child, NULL, 0);
+    assert_int_equal(sum_of("fd.live"), 1);
+    assert_int_equal(row_of(FIRST)->origin, PROFILE_DESCRIPTOR_OPENED);
+    assert_int_equal(profile->losses[WIRE_LOSS_DESCRIPTOR_CLOSED], 0);
+}
+
 /* What an exec closed is no loss; what the new program closes is not open. */
 static void test_over_an_exec(void **state)
 {
@@ -291,7 +314,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_each_origin), TEST(test_killed), TEST(test_over_an_exec),
+        TEST(test_each_origin), TEST(test_killed), TEST(test_gone),    TEST(test_over_an_exec),
         TEST(test_hostile),     TEST(test_kinds),  TEST(test_sockets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
