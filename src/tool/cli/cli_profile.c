@@ -127,7 +127,7 @@ static int keep_period(struct profile *profile, struct profile_timeline_list *li
     profile_period_cut(list, &period);
     describe_period(&text, part);
     int code = list->count ? profile_period_keep(profile, list, error)
-                           : base_fail(error, BASE_EUSAGE, "no sample is from %s; the last one is at %.3g s",
+                           : base_fail(error, BASE_EUSAGE, "no sample is from %s; the last one is at %.6g s",
                                        base_text_string(&text), last);
     base_text_add(&text, ": ");
     report_text_count(&text, list->count);

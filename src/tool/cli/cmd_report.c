@@ -159,6 +159,7 @@ static const char *view_without_times(const struct report_wish *wish)
            : wish->view == REPORT_LEAKS   ? "--leaks"
            : wish->view == REPORT_PEAK    ? "--peak"
            : wish->view == REPORT_LATENCY ? "--latency"
+           : wish->view == REPORT_FDS     ? "--fds"
            : wish->view == REPORT_LOSSES  ? "--losses"
                                           : NULL;
 }
@@ -190,6 +191,9 @@ static int check(struct report_wish *wish, struct base_error *error)
     if (wish->view == REPORT_LATENCY && (wish->part.thread || wish->part.cpus))
         return base_fail(error, BASE_EUSAGE,
                          "report: --latency has no --thread and no --cpu: calls are timed by process");
+    if (wish->view == REPORT_FDS && (wish->part.thread || wish->part.cpus))
+        return base_fail(error, BASE_EUSAGE,
+                         "report: --fds has no --thread and no --cpu: descriptors are a process's");
     if (wish->view < 0)
         wish->view = REPORT_FLAT;
     if (wish->limit_percent == UNSAID) /* functions that were named, some inside others: all of them */

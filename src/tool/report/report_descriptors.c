@@ -20,23 +20,14 @@ struct list {
 
 /* --- which --- */
 
-static bool takes_process(const struct report_context *context, const bool *taken, uint32_t process)
-{
-    return !context->options->part.process || taken[process];
-}
-
-/* The processes that the reader selected: those of the threads. */
-static bool *processes_of(const struct report_context *context)
+/* By its process, and by image when who opened it lies in one. */
+static bool is_taken(const struct report_context *context, const bool *processes,
+                     const struct profile_descriptor *it)
 {
     const struct profile *profile = context->profile;
-    bool *taken = calloc(profile->process_count + 1, sizeof *taken);
-    for (size_t i = 1; taken && i < profile->thread_count; i++) {
-        const struct profile_cell cell = {
-            .thread = (uint32_t)i, .cpu = PROFILE_NO_CPU, .counter = context->selection.counter};
-        if (report_select_takes(&context->selection, profile, &cell))
-            taken[profile->threads[i].process] = true;
-    }
-    return taken;
+    const bool *images = context->selection.images;
+    return it->origin && processes[it->process] &&
+           (!images || images[profile->addresses[profile->nodes[it->node].address].image]);
 }
 
 static int rank(const struct profile_descriptor *it)
@@ -59,19 +50,19 @@ static int by_rank(const void *a, const void *b)
 static int gather(struct list *list)
 {
     const struct profile *profile = list->context->profile;
-    bool *taken = processes_of(list->context);
+    bool *processes = report_select_processes(&list->context->selection, profile);
     list->items = calloc(profile->descriptor_count + 1, sizeof *list->items);
-    if (!taken || !list->items || !report_entity_init(&list->entities, profile, REPORT_DETAIL_FUNCTION)) {
-        free(taken);
+    if (!processes || !list->items || !report_entity_init(&list->entities, profile, REPORT_DETAIL_FUNCTION)) {
+        free(processes);
         return report_view_memory(list->context);
     }
     for (size_t i = 1; i < profile->descriptor_count; i++) {
         const struct profile_descriptor *it = &profile->descriptors[i];
-        if (it->origin && takes_process(list->context, taken, it->process))
+        if (is_taken(list->context, processes, it))
             list->items[list->count++] = it;
     }
     qsort(list->items, list->count, sizeof *list->items, by_rank);
-    free(taken);
+    free(processes);
     return 0;
 }
 

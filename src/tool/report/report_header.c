@@ -230,7 +230,7 @@ static void add_calls(struct flow *flow, struct base_text *part)
 static void add_heap(struct flow *flow, struct base_text *part)
 {
     struct report_heap heap;
-    if (!report_heap_gather(flow->context->profile, &heap))
+    if (flow->context->selection.period || !report_heap_gather(flow->context->profile, &heap))
         return;
     report_heap_text(part, flow->context->profile, &heap, flow->context->options->ascii);
     add_text(flow, part, REPORT_PLAIN);
@@ -238,6 +238,8 @@ static void add_heap(struct flow *flow, struct base_text *part)
 
 static void add_counted(struct flow *flow, struct base_text *part)
 {
+    if (flow->context->selection.period) /* they are of the whole recording, and not there */
+        return;
     report_counted_empty(part, flow->context->profile, flow->context->options->ascii);
     add_text(flow, part, REPORT_PLAIN);
     report_counted_maps(part, flow->context->profile, flow->context->options->ascii);

@@ -60,17 +60,6 @@ static int by_time(const void *a, const void *b, void *context)
     return order ? order : (x->sum->address > y->sum->address) - (x->sum->address < y->sum->address);
 }
 
-/* The processes with a thread that is taken; NULL: memory ran out. */
-static bool *processes_of(const struct report_context *context)
-{
-    const struct profile *profile = context->profile;
-    bool *processes = calloc(profile->process_count, sizeof *processes);
-    for (size_t i = 1; processes && i < profile->thread_count; i++)
-        if (!context->selection.threads || context->selection.threads[i])
-            processes[profile->threads[i].process] = true;
-    return processes;
-}
-
 static bool is_taken(const struct report_context *context, const struct profile_latency_sum *sum)
 {
     uint32_t image = context->profile->addresses[sum->address].image;
@@ -118,7 +107,7 @@ static void apply_limits(struct latency *latency)
 static int gather(struct latency *latency)
 {
     struct report_context *context = latency->context;
-    bool *processes = processes_of(context);
+    bool *processes = report_select_processes(&context->selection, context->profile);
     int code = processes ? profile_latency_sums(context->profile, processes, &latency->sums,
                                                 &latency->sum_count, context->error)
                          : report_view_memory(context);

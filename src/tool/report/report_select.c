@@ -311,6 +311,17 @@ bool report_select_takes_edge(const struct report_selection *selection, const st
            selection->images[profile->addresses[edge->callee].image];
 }
 
+bool *report_select_processes(const struct report_selection *selection, const struct profile *profile)
+{
+    bool *processes = calloc(profile->process_count + 1, sizeof *processes);
+    for (size_t i = 1; processes && !selection->threads && i < profile->process_count; i++)
+        processes[i] = true;
+    for (size_t i = 1; processes && selection->threads && i < profile->thread_count; i++)
+        if (selection->threads[i])
+            processes[profile->threads[i].process] = true;
+    return processes;
+}
+
 bool report_select_filtered(const struct report_selection *selection)
 {
     return selection->threads || selection->images || selection->cpus;

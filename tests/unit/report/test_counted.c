@@ -4,9 +4,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
+#include "report.h"
 #include "report_counted.h"
 
 static struct profile *profile;
@@ -122,12 +124,47 @@ static void test_the_largest(void **state)
     base_text_free(&text);
 }
 
+static bool header_has(const char *words, uint64_t from_ns)
+{
+    const struct report_options options = {.view = REPORT_FLAT, .part.from_ns = from_ns};
+    struct base_text text = {0};
+    assert_int_equal(report_print(profile, &options, &text, NULL), BASE_OK);
+    bool found = strstr(base_text_string(&text), words) != NULL;
+    base_text_free(&text);
+    return found;
+}
+
+/* They have no times: of a part of the recording nothing is known, and 0 would be a lie. */
+static void test_a_part_of_the_time(void **state)
+{
+    static const struct {
+        const char *counter, *unit, *words;
+    } all[] = {{"throw.count", "exceptions", "exceptions thrown"},
+               {"map.live", "bytes", "mapped:"},
+               {"fd.live", "descriptors", "descriptors opened"},
+               {"empty.bytes", "bytes", "empty:"},
+               {"heap.total", "bytes", "heap:"}};
+    (void)state;
+    count("map.total", "bytes", 9);
+    count("fd.used", "descriptors", 9);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        count(all[i].counter, all[i].unit, 5);
+        assert_true(header_has(all[i].words, 0));
+        assert_false(header_has(all[i].words, 1));
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_nothing_was_counted), TEST(test_empty_pages), TEST(test_figures), TEST(test_none),
-        TEST(test_descriptors),         TEST(test_the_largest),
+        TEST(test_nothing_was_counted),
+        TEST(test_empty_pages),
+        TEST(test_figures),
+        TEST(test_none),
+        TEST(test_descriptors),
+        TEST(test_the_largest),
+        TEST(test_a_part_of_the_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
