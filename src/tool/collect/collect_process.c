@@ -409,11 +409,13 @@ static void open_jitdump(const struct collect_processes *processes, struct colle
 {
     char through_root[4200];
     int fd = -1;
+    const int how =
+        O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY; /* a FIFO may be there by now */
     snprintf(through_root, sizeof through_root, "/proc/%d/root%s", (int)process->pid, path);
     if (!processes->replayed)
-        fd = open(through_root, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        fd = open(through_root, how);
     if (fd < 0)
-        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        fd = open(path, how);
     if (fd < 0)
         return;
     if (process->jit_dump_fd >= 0)
