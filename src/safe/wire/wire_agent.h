@@ -45,6 +45,7 @@
 #define WIRE_AGENT_MAGIC   UINT64_C(0x544e4741594c4c54) /* "TLLYAGNT" */
 #define WIRE_AGENT_VERSION 5
 
+#define WIRE_AGENT_REGIONS 1024 /* processes of a family of forks, at most */
 #define WIRE_AGENT_MODULES 4096 /* in one table */
 #define WIRE_AGENT_THREADS 1024 /* thread records of a process */
 #define WIRE_AGENT_LAYERS  32   /* allocators in a process, ever */

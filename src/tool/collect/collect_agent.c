@@ -31,8 +31,7 @@
 
 enum {
     PATIENCE_MS = 1000,
-    TELL_SHARE = 20, /* telling may take one part in so many of the time */
-    REGIONS_MOST = 4096,
+    TELL_SHARE = 20,      /* telling may take one part in so many of the time */
     LOOK_NS = 1000000000, /* for who is left of a family */
 };
 
@@ -43,7 +42,7 @@ struct family {
     size_t members; /* that have not ended. 0: somebody lives who has not allocated yet, as far as is known */
     struct patch_agent *last; /* of the member that ended last: a child that comes later has the same */
     uint64_t looked_ns;
-    uint8_t joined[REGIONS_MOST / 8];
+    uint8_t joined[WIRE_AGENT_REGIONS / 8];
 };
 
 struct member {
@@ -801,7 +800,7 @@ static void join(struct collect_agent *agent, struct family *family, uint32_t re
 static void join_children(struct collect_agent *agent, struct family *family)
 {
     uint32_t regions = collect_agent_file_regions(&family->file);
-    for (uint32_t r = 1; r < regions && r < REGIONS_MOST; r++)
+    for (uint32_t r = 1; r < regions && r < WIRE_AGENT_REGIONS; r++)
         if (!(family->joined[r / 8] & 1u << r % 8) &&
             __atomic_load_n(&collect_agent_file_process(&family->file, r)->state, __ATOMIC_ACQUIRE))
             join(agent, family, r);

@@ -49,23 +49,18 @@ static bool make_room(struct collect_agent_counts_told *told, size_t cells)
     return true;
 }
 
-static int64_t bounded(uint64_t value)
-{
-    return value < INT64_MAX ? (int64_t)value : INT64_MAX;
-}
-
 static int64_t figure(const struct collect_agent_counts *counts, const struct wire_agent_cell *cell,
                       enum collect_agent_count which)
 {
     if (which == COLLECT_AGENT_THROWN || which == COLLECT_AGENT_CALLED)
-        return bounded(cell->count);
+        return collect_agent_tree_figure(cell->count);
     if (which == COLLECT_AGENT_TIMED) {
         double ns = (double)cell->total * counts->ns_of_tick;
         return ns < 9e18 ? (int64_t)ns : INT64_MAX;
     }
     /* what was unmapped may be read a moment later than what was mapped */
     uint64_t gone = which == COLLECT_AGENT_STILL_MAPPED ? cell->freed_own : 0;
-    return gone < cell->total ? bounded(cell->total - gone) : 0;
+    return gone < cell->total ? collect_agent_tree_figure(cell->total - gone) : 0;
 }
 
 static void tell_cell(const struct collect_agent_counts *counts, struct collect_agent_nodes *nodes,

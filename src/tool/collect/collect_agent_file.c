@@ -14,7 +14,7 @@
 #include "collect_listen.h"
 #include "elf_maps.h"
 
-enum { CONTROL_BYTES = 4096, REGIONS_LEAST = 128, REGIONS_MOST = 1024, ROWS_UNIT = COLLECT_AGENT_ROWS_UNIT };
+enum { CONTROL_BYTES = 4096, REGIONS_LEAST = 128, ROWS_UNIT = COLLECT_AGENT_ROWS_UNIT };
 
 /* libLLVM's rows are 4 MB. Only what is written costs anything. */
 static const uint64_t ROWS_BYTES = UINT64_C(512) << 20;
@@ -23,7 +23,9 @@ static const uint64_t ROWS_BYTES = UINT64_C(512) << 20;
 static uint32_t regions_of(const struct collect_agent_wish *wish)
 {
     uint64_t fit = (UINT64_C(512) << 30) / wire_agent_layout(wish->memory).size;
-    return fit < REGIONS_LEAST ? REGIONS_LEAST : fit < REGIONS_MOST ? (uint32_t)fit : REGIONS_MOST;
+    return fit < REGIONS_LEAST        ? REGIONS_LEAST
+           : fit < WIRE_AGENT_REGIONS ? (uint32_t)fit
+                                      : WIRE_AGENT_REGIONS;
 }
 
 uint64_t collect_agent_file_size(const struct collect_agent_wish *wish)

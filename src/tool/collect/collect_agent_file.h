@@ -101,4 +101,10 @@ int collect_agent_file_read(const struct collect_agent_file *file, uint32_t regi
                             struct collect_agent_tree *tree, struct base_error *error);
 void collect_agent_tree_free(struct collect_agent_tree *tree);
 
+/* A figure of the tree as the profile can have it: a stranger may have written more. */
+static inline int64_t collect_agent_tree_figure(uint64_t value)
+{
+    return value < INT64_MAX ? (int64_t)value : INT64_MAX;
+}
+
 #endif

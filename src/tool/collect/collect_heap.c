@@ -54,11 +54,6 @@ struct telling {
 
 /* --- figures --- */
 
-static int64_t bounded(uint64_t value)
-{
-    return value < INT64_MAX ? (int64_t)value : INT64_MAX;
-}
-
 /* What was released may be read a moment later than what was allocated. */
 static uint64_t less(uint64_t all, uint64_t one, uint64_t other)
 {
@@ -78,7 +73,7 @@ static uint64_t left(const struct telling *telling, uint64_t all, uint64_t one, 
 static int64_t blocks(const struct telling *telling, uint64_t count)
 {
     uint64_t scale = telling->heap->sample_bytes ? WIRE_AGENT_SCALE : 1;
-    return bounded(count / scale + (count % scale >= scale / 2 && scale > 1));
+    return collect_agent_tree_figure(count / scale + (count % scale >= scale / 2 && scale > 1));
 }
 
 static void read_cell(const struct telling *telling, const struct wire_agent_cell *cell, int64_t *sums)
@@ -86,16 +81,17 @@ static void read_cell(const struct telling *telling, const struct wire_agent_cel
     uint64_t live = left(telling, cell->total, cell->freed_own, cell->freed_other);
     uint64_t live_count = left(telling, cell->count, cell->freed_own_count, cell->freed_other_count);
     const struct wire_agent_process *process = &telling->tree->process;
-    sums[PROFILE_HEAP_TOTAL] = bounded(cell->total);
+    sums[PROFILE_HEAP_TOTAL] = collect_agent_tree_figure(cell->total);
     sums[PROFILE_HEAP_COUNT] = blocks(telling, cell->count);
-    sums[PROFILE_HEAP_PEAK] = bounded(cell->peak_epoch == process->peak_epoch ? cell->peak : live);
-    sums[PROFILE_HEAP_LIVE] = bounded(live);
+    sums[PROFILE_HEAP_PEAK] =
+        collect_agent_tree_figure(cell->peak_epoch == process->peak_epoch ? cell->peak : live);
+    sums[PROFILE_HEAP_LIVE] = collect_agent_tree_figure(live);
     sums[PROFILE_HEAP_LIVE_COUNT] = blocks(telling, live_count);
     sums[PROFILE_HEAP_TEMPORARY] = blocks(telling, cell->temporary);
-    sums[PROFILE_HEAP_LARGEST] = bounded(cell->largest);
-    sums[PROFILE_HEAP_MAX] = bounded(cell->max);
+    sums[PROFILE_HEAP_LARGEST] = collect_agent_tree_figure(cell->largest);
+    sums[PROFILE_HEAP_MAX] = collect_agent_tree_figure(cell->max);
     sums[PROFILE_HEAP_AGE] = live_count && telling->now_ns > cell->live_since_ns
-                                 ? bounded(telling->now_ns - cell->live_since_ns)
+                                 ? collect_agent_tree_figure(telling->now_ns - cell->live_since_ns)
                                  : 0;
 }
 

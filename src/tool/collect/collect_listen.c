@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base_array.h"
+#include "patch_target.h"
 
 enum {
     WAITED_MOST = FUTEX_WAITV_MAX, /* words in one call, ours among them */
@@ -46,17 +47,10 @@ struct waiting {
     bool ending;
 };
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
-}
-
 static void tell_time(const struct collect_listen *listen, const struct heard *heard)
 {
     if (heard->clock)
-        __atomic_store_n(heard->clock, now_ns() - listen->start_ns, __ATOMIC_RELAXED);
+        __atomic_store_n(heard->clock, patch_target_now() - listen->start_ns, __ATOMIC_RELAXED);
 }
 
 static void add_word(struct waiting *waiting, const uint32_t *word, uint32_t value)
@@ -93,7 +87,7 @@ static void look(struct collect_listen *listen, struct waiting *waiting)
 
 static void wait_for_all(const struct waiting *waiting)
 {
-    uint64_t until = now_ns() + waiting->limit_ns;
+    uint64_t until = patch_target_now() + waiting->limit_ns;
     struct timespec limit = {(time_t)(until / SECOND), (long)(until % SECOND)};
     long result = syscall(SYS_futex_waitv, waiting->words, waiting->count, 0,
                           waiting->limit_ns ? &limit : NULL, CLOCK_MONOTONIC);

@@ -3,23 +3,17 @@
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { SPIN_NS = 4000000, TEST_HZ = 10000, TRIALS = 3 };
+#include "patch_target.h"
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
+enum { SPIN_NS = 4000000, TEST_HZ = 10000, TRIALS = 3 };
 
 /* Work done in SPIN_NS of wall time. */
 static uint64_t spin(void)
 {
-    uint64_t turns = 0, end = now_ns() + SPIN_NS;
-    while (now_ns() < end)
+    uint64_t turns = 0, end = patch_target_now() + SPIN_NS;
+    while (patch_target_now() < end)
         turns++;
     return turns;
 }

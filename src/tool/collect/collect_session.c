@@ -36,6 +36,7 @@
 #include "collect_ring.h"
 #include "collect_stream.h"
 #include "collect_time.h"
+#include "patch_target.h"
 #include "profile_store.h"
 #include "wire_loss.h"
 
@@ -98,13 +99,6 @@ struct collect_session {
     int cgroup;
     int nice; /* Tally's own, as it was */
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
-}
 
 static uint64_t ns_of(const struct timeval *time)
 {
@@ -266,7 +260,7 @@ static int set_up(struct collect_session *session, struct base_error *error)
         return result;
     session->nice = getpriority(PRIO_PROCESS, 0);
     setpriority(PRIO_PROCESS, 0, OWN_NICE);
-    session->start_ns = session->last_flush = session->last_second = now_ns();
+    session->start_ns = session->last_flush = session->last_second = patch_target_now();
     describe_host(session);
     const char *counter = session->time.form.kernel_time ? "time.cpu" : "time.user";
     session->stream.profile = session->profile;
@@ -410,7 +404,7 @@ static int open_running(struct collect_session *session, struct base_error *erro
         result = collect_time_open_processes(&session->time, list_wanted, session, error);
     if (result < 0)
         return result;
-    uint64_t now = now_ns();
+    uint64_t now = patch_target_now();
     for (size_t i = 0; i < options->pid_count; i++) {
         collect_processes_get(&session->stream.processes, options->pids[i], now);
         poll_process(session, options->pids[i]);
@@ -452,7 +446,7 @@ static int start_child(struct collect_session *session, bool *command_failed, st
         result = collect_calls_launch(session->calls, launch.pid, error);
     else if (result >= 0 && session->agent)
         result = collect_agent_launch(session->agent, launch.pid, error);
-    if (result >= 0 && !collect_processes_expect(&session->stream.processes, launch.pid, now_ns()))
+    if (result >= 0 && !collect_processes_expect(&session->stream.processes, launch.pid, patch_target_now()))
         result = base_fail(error, BASE_ENOMEM, "out of memory");
     if (result < 0) {
         collect_launch_abandon(&launch);
@@ -486,7 +480,7 @@ int collect_session_start(struct collect_session *session, bool *command_failed,
     if (result < 0)
         return result;
     profile_lose(session->profile, WIRE_LOSS_THREAD_UNSEEN, session->time.unseen);
-    uint64_t now = now_ns();
+    uint64_t now = patch_target_now();
     if (session->options.no_time)
         return BASE_OK;
     if (session->options.mode == COLLECT_LAUNCH) /* what runs already is at a random phase */
@@ -524,7 +518,7 @@ static size_t list_living(void *context, pid_t **pids)
 {
     struct collect_session *session = context;
     const struct timespec horizon = {.tv_nsec = HORIZON_FULL_NS};
-    uint64_t called = now_ns();
+    uint64_t called = patch_target_now();
     nanosleep(&horizon, NULL);
     collect_rings_refresh(&session->rings);
     work_until(session, called);
@@ -697,7 +691,7 @@ static int longest_step(struct collect_session *session, uint64_t now)
 
 static int step_timeout(struct collect_session *session, int timeout_ms)
 {
-    uint64_t now = now_ns();
+    uint64_t now = patch_target_now();
     timeout_ms = least(timeout_ms, longest_step(session, now));
     if (session->redraw_at && now >= session->redraw_at) {
         collect_time_redraw(&session->time);
@@ -739,13 +733,13 @@ int collect_session_step(struct collect_session *session, int timeout_ms, struct
         result = step_agent(session, error);
     if (result < 0)
         return result;
-    bool late = now_ns() < session->late_until;
+    bool late = patch_target_now() < session->late_until;
     bool full = collect_rings_refresh(&session->rings);
     for (int rounds = 0; rounds == 0 || (full && rounds < ROUNDS_MAX); rounds++) {
-        work_until(session, now_ns() - (full || late ? HORIZON_FULL_NS : HORIZON_NS));
+        work_until(session, patch_target_now() - (full || late ? HORIZON_FULL_NS : HORIZON_NS));
         full = collect_rings_refresh(&session->rings);
     }
-    uint64_t now = now_ns();
+    uint64_t now = patch_target_now();
     look_at_births(session);
     look_at_copies(session, now);
     return now - session->last_flush >= FLUSH_NS ? flush(session, now, error) : BASE_OK;
@@ -753,7 +747,7 @@ int collect_session_step(struct collect_session *session, int timeout_ms, struct
 
 const struct collect_status *collect_session_status(struct collect_session *session)
 {
-    session->status.elapsed_ns = now_ns() - session->start_ns;
+    session->status.elapsed_ns = patch_target_now() - session->start_ns;
     session->status.tool_cpu_ns = cpu_ns(RUSAGE_SELF);
     session->status.samples = session->stream.samples;
     session->status.lost = session->stream.lost;
@@ -897,7 +891,7 @@ int collect_session_finish(struct collect_session *session, const char *exit_sta
     if (session->calls)
         collect_calls_finish(session->calls);
     count_told(session);
-    session->last_flush = now_ns();
+    session->last_flush = patch_target_now();
     session->status.recorded_ns = session->last_flush - session->start_ns;
     profile_set_metaf(session->profile, "duration_ns", "%llu",
                       (unsigned long long)session->status.recorded_ns);

@@ -31,7 +31,6 @@ enum {
     SLOTS_MOST = 1 << 20,
     FUNCTION_NEAR = 256, /* bytes of a function */
     WORDS_NEAR = 16,
-    REGIONS_MOST = 4096,
     SIGNAL_PC =
         22 /* words from the start of struct rt_sigframe to its saved rip (arch/x86/include/asm/sigframe.h) */
 };
@@ -146,7 +145,7 @@ static int find_counts(struct leaving *leaving)
         return BASE_OK;
     struct wire_agent_layout layout = wire_agent_layout(control.memory);
     uint64_t taken = control.next_region < control.region_count ? control.next_region : control.region_count;
-    for (uint64_t i = 0; i < taken && i < REGIONS_MOST && control.region_size >= layout.size &&
+    for (uint64_t i = 0; i < taken && i < WIRE_AGENT_REGIONS && control.region_size >= layout.size &&
                          control.region_size <= size && control.regions_offset <= size - control.region_size;
          i++) {
         uint64_t at = control.regions_offset + i * control.region_size;
@@ -159,7 +158,7 @@ static int find_counts(struct leaving *leaving)
             leaving->counts = (struct counts){at, at + layout.threads};
     }
     int result = refuse_living(leaving, &control);
-    if (result == BASE_OK && control.region_count <= REGIONS_MOST && control.region_size >= layout.size)
+    if (result == BASE_OK && control.region_count <= WIRE_AGENT_REGIONS && control.region_size >= layout.size)
         result = patch_agent_returns_begin(&leaving->returns, &control, leaving->region,
                                            leaving->counts.process, leaving->error);
     return result;
