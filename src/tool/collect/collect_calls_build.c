@@ -251,7 +251,8 @@ static int list_past(struct collect_calls_patch *patch, struct resolution *resol
     if (!patch->past)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     for (uint32_t i = 0; i < plan->header->site_count; i++)
-        patch->past[i] = plan->sites[i].slot && plan->sites[i].kind < PATCH_CALL_INDIRECT &&
+        patch->past[i] = plan->sites[i].slot &&
+                         patch_x86_64_stub_is_direct((enum patch_kind)plan->sites[i].kind) &&
                          resolve_once(resolution, plan->sites[i].slot);
     return BASE_OK;
 }
@@ -623,7 +624,8 @@ bool collect_calls_build_mark_bound(struct collect_calls_space *space)
         for (uint32_t j = 0; object->live && object->patch && !object->stale && j < plan->header->site_count;
              j++) {
             const struct patch_plan_site *site = &plan->sites[j];
-            size_t at = site->slot && site->kind < PATCH_CALL_INDIRECT && !object->patch->past[j]
+            size_t at = site->slot && patch_x86_64_stub_is_direct((enum patch_kind)site->kind) &&
+                                !object->patch->past[j]
                             ? collect_calls_image_slot(object->planned, site->slot)
                             : SIZE_MAX;
             uint64_t end = at == SIZE_MAX ? 0 : resolve(&resolution, site->slot);

@@ -245,7 +245,7 @@ static uint64_t caller_of(const struct collect_calls_object *from, uint32_t site
  * there from what that site called. */
 static bool goes_past_hooks(const struct patch_plan_site *site)
 {
-    return site->kind < PATCH_CALL_INDIRECT && !site->slot;
+    return patch_x86_64_stub_is_direct((enum patch_kind)site->kind) && !site->slot;
 }
 
 static void match(struct telling *telling, const struct collect_calls_arrival *arrival)

@@ -10,7 +10,7 @@
  *
  * What is planned. Calls: every direct one to an entry of a function or to a linkage stub; indirect ones of five bytes or
  * more, shorter ones together with instructions before them that nobody branches to. Jumps: direct ones to what is
- * provably an entry and does not read flags; indirect ones through a slot that ld.so fills, and others of a function
+ * provably an entry and does not read flags (those of two bytes over an island, or like short calls); indirect ones through a slot that ld.so fills, and others of a function
  * whose switches are all understood. Hooks: functions whose address is taken. Everything else is counted under a
  * reason (patch_reason.h), once per site or function, as the reason's sentence says.
  *
@@ -32,7 +32,7 @@
 
 #define PATCH_NONE          UINT32_MAX
 #define PATCH_PLAN_MAGIC    0x4e4c50594c4c4154u /* "TALLYPLN" */
-#define PATCH_PLAN_VERSION  9
+#define PATCH_PLAN_VERSION  10
 #define PATCH_PLAN_REASONS  64         /* numbers of reasons are below */
 #define PATCH_PLAN_HOOK_MAX 19         /* bytes that a hook moves: four, and one longest instruction */
 #define PATCH_PLAN_MOST     (1u << 26) /* functions, sites, hooks */

@@ -55,7 +55,8 @@ static bool functions_fine(const struct patch_plan *plan)
 
 static bool is_site_kind(unsigned kind)
 {
-    return (kind >= PATCH_CALL && kind < PATCH_ENTRY) || kind == PATCH_JUMP_GROUP;
+    return (kind >= PATCH_CALL && kind < PATCH_ENTRY) || kind == PATCH_JUMP_GROUP ||
+           kind == PATCH_JUMP_GROUP_SHORT;
 }
 
 static bool sites_fine(const struct patch_plan *plan)

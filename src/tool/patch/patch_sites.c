@@ -112,42 +112,14 @@ uint64_t patch_draft_island(struct patch_draft *draft, uint32_t index, uint64_t 
     return 0;
 }
 
-static enum patch_reason plan_direct(struct patch_draft *draft, const struct code_site *site,
-                                     struct patch_plan_site *planned)
-{
-    bool is_short = site->displacement_size == 1;
-    enum patch_reason reason = check_direct(draft, site);
-    size_t available;
-    if (reason != PATCH_FINE)
-        return reason;
-    planned->kind = site->flow == CODE_CALL   ? PATCH_CALL
-                    : site->flow == CODE_JUMP ? PATCH_JUMP
-                                              : PATCH_BRANCH;
-    planned->target = site->target;
-    planned->callee = site->target_function == CODE_NONE ? PATCH_NONE : site->target_function;
-    if ((site->facts & CODE_SITE_PLT) != 0) {
-        code_survey_slot(draft->survey, site->target, &planned->slot);
-        planned->callee = PATCH_NONE;
-    }
-    if (!is_short)
-        return PATCH_FINE;
-    planned->kind = site->flow == CODE_JUMP ? PATCH_JUMP_SHORT : PATCH_BRANCH_SHORT;
-    planned->island = patch_draft_island(draft, site->function, site->address + site->length,
-                                         (uint32_t)draft->functions->count);
-    if (planned->island == 0)
-        return PATCH_REASON_NO_ISLAND;
-    memcpy(planned->island_old, code_text_at(&draft->survey->text, planned->island, &available),
-           PATCH_DRAFT_ISLAND);
-    return PATCH_FINE;
-}
-
 /* Does the stub of what `planned` replaces exist? Tried at an address like any other. */
 static bool can_be_moved(const struct patch_plan_site *planned, const uint8_t *old)
 {
     struct patch_x86_64_site site = {.kind = (enum patch_kind)planned->kind,
                                      .length = planned->length,
                                      .address = planned->address,
-                                     .old = old};
+                                     .old = old,
+                                     .target = planned->target};
     struct patch_x86_64_counter counter = {PATCH_PLAIN, planned->address, 0, PATCH_BLOCK_WORDS};
     struct patch_x86_64_code code;
     patch_x86_64_code_begin(&code, planned->address);
@@ -162,8 +134,10 @@ static enum patch_reason plan_group(const struct patch_draft *draft, const struc
     const struct code_function *function = &draft->functions->items[site->function];
     uint64_t start = site->address, end = site->address + site->length;
     uint64_t lowest = function->start + draft->of[site->function].hook_length;
-    bool jump = site->flow == CODE_JUMP_INDIRECT;
-    enum patch_reason reason = jump ? PATCH_REASON_INDIRECT_SHORT_JUMP : PATCH_REASON_TOO_SHORT;
+    bool direct = site->flow == CODE_JUMP, jump = direct || site->flow == CODE_JUMP_INDIRECT;
+    enum patch_reason reason = direct ? PATCH_REASON_NO_ISLAND
+                               : jump ? PATCH_REASON_INDIRECT_SHORT_JUMP
+                                      : PATCH_REASON_TOO_SHORT;
     if ((draft->survey->items[site->function].facts & CODE_FACT_UNRESOLVED) != 0)
         return PATCH_REASON_BRANCH_INTO;
     for (unsigned i = 0; i < GROUP_MOST && end - start < 5; i++) {
@@ -182,10 +156,48 @@ static enum patch_reason plan_group(const struct patch_draft *draft, const struc
         return reason;
     if (code_survey_entered(draft->survey, start, end))
         return PATCH_REASON_BRANCH_INTO;
-    planned->kind = jump ? PATCH_JUMP_GROUP : PATCH_CALL_GROUP;
+    planned->kind = direct ? PATCH_JUMP_GROUP_SHORT : jump ? PATCH_JUMP_GROUP : PATCH_CALL_GROUP;
     planned->address = start;
     planned->length = (uint8_t)(end - start);
     return PATCH_FINE;
+}
+
+/* Two bytes reach an island; without one a jump takes instructions before it along. A branch cannot: who does not take it
+ * stays. */
+static enum patch_reason plan_short(struct patch_draft *draft, const struct code_site *site,
+                                    struct patch_plan_site *planned)
+{
+    size_t available;
+    planned->kind = site->flow == CODE_JUMP ? PATCH_JUMP_SHORT : PATCH_BRANCH_SHORT;
+    planned->island = patch_draft_island(draft, site->function, site->address + site->length,
+                                         (uint32_t)draft->functions->count);
+    if (planned->island != 0) {
+        memcpy(planned->island_old, code_text_at(&draft->survey->text, planned->island, &available),
+               PATCH_DRAFT_ISLAND);
+        return PATCH_FINE;
+    }
+    bool groups = site->flow == CODE_JUMP && !draft->handles_faults;
+    enum patch_reason reason = groups ? plan_group(draft, site, planned) : PATCH_REASON_NO_ISLAND;
+    const uint8_t *old = code_text_at(&draft->survey->text, planned->address, &available);
+    return reason == PATCH_FINE && !can_be_moved(planned, old) ? PATCH_REASON_IMMOVABLE : reason;
+}
+
+static enum patch_reason plan_direct(struct patch_draft *draft, const struct code_site *site,
+                                     struct patch_plan_site *planned)
+{
+    enum patch_reason reason = check_direct(draft, site);
+    if (reason != PATCH_FINE)
+        return reason;
+    planned->kind = site->flow == CODE_CALL   ? PATCH_CALL
+                    : site->flow == CODE_JUMP ? PATCH_JUMP
+                                              : PATCH_BRANCH;
+    planned->target = site->target;
+    planned->callee = site->target_function == CODE_NONE ? PATCH_NONE : site->target_function;
+    if ((site->facts & CODE_SITE_PLT) != 0) {
+        code_survey_slot(draft->survey, site->target, &planned->slot);
+        planned->callee = PATCH_NONE;
+    }
+    return site->displacement_size == 1 ? plan_short(draft, site, planned) : PATCH_FINE;
 }
 
 /* Indirect jumps leave the function when all its switches are understood. */

@@ -16,7 +16,8 @@
 
 static size_t stub_most(const struct patch_plan *plan, const struct patch_plan_site *site)
 {
-    if (site->kind >= PATCH_CALL_INDIRECT)
+    enum patch_kind kind = (enum patch_kind)site->kind;
+    if (patch_x86_64_stub_is_group(kind) || !patch_x86_64_stub_is_direct(kind))
         return STUB_MOST;
     bool hooked = site->callee != PATCH_NONE && plan->functions[site->callee].hook != PATCH_NONE;
     return site->slot != 0 || hooked ? DIRECT_MOST : 24;
@@ -120,7 +121,7 @@ struct way {
 
 static bool goes_by_slot(const struct patch_plan_site *site)
 {
-    return site->slot != 0 && site->kind < PATCH_CALL_INDIRECT;
+    return site->slot != 0 && patch_x86_64_stub_is_direct((enum patch_kind)site->kind);
 }
 
 static uint64_t end_of_slot(const struct patch_slab *slab, uint64_t slot)
@@ -151,8 +152,9 @@ static struct way way_of(const struct patch_slab *slab, const struct patch_plan_
 {
     if (goes_by_slot(site))
         return way_by_slot(slab, site->slot, ways);
-    uint32_t hook =
-        site->kind < PATCH_CALL_INDIRECT ? hook_over(slab, site->callee, site->target) : PATCH_NONE;
+    uint32_t hook = patch_x86_64_stub_is_direct((enum patch_kind)site->kind)
+                        ? hook_over(slab, site->callee, site->target)
+                        : PATCH_NONE;
     return (struct way){hook != PATCH_NONE ? site->target + slab->bias : 0, hook};
 }
 
@@ -179,7 +181,7 @@ static bool put_inlined(const struct patch_slab *slab, uint32_t index, uint32_t 
     uint64_t address = planned->address + slab->bias;
     struct patch_x86_64_hook unused;
     uint8_t bytes[20];
-    if (slab->bodies[hook] == 0)
+    if (slab->bodies[hook] == 0 || patch_x86_64_stub_is_group(kind))
         return false;
     patch_x86_64_code_begin(code, code->address);
     patch_x86_64_stub_count(code, &counter, patch_x86_64_stub_is_jump(kind));

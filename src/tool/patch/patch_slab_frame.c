@@ -248,6 +248,15 @@ static unsigned last_of_group(const struct patch_x86_64_site *site)
     return at;
 }
 
+/* Is a group's jump, which names its target, what comes next? */
+static bool is_jump_at(const struct patch_slab *slab, uint64_t pc)
+{
+    size_t available = 0;
+    const uint8_t *bytes = bytes_at(slab, pc, &available);
+    struct code_instruction in;
+    return bytes != NULL && code_instruction_decode(bytes, available, pc, &in) && in.flow == CODE_JUMP;
+}
+
 static bool stub_frame(const struct patch_slab *slab, uint32_t index, uint64_t pc,
                        struct patch_slab_frame *frame)
 {
@@ -257,7 +266,7 @@ static bool stub_frame(const struct patch_slab *slab, uint32_t index, uint64_t p
     unsigned last = 0;
     if (slab->inlined[index] != PATCH_NONE && pc > inlined_at(slab, index))
         return body_frame(slab, slab->inlined[index], inlined_at(slab, index), pc, frame);
-    if (site.kind == PATCH_CALL_GROUP || site.kind == PATCH_JUMP_GROUP) {
+    if (patch_x86_64_stub_is_group(site.kind)) {
         last = last_of_group(&site);
         struct moved moved = {site.old, site.length,     last,         site.address,
                               start,    is_jump ? 0 : 8, site.address, site.address + site.length};
@@ -267,7 +276,7 @@ static bool stub_frame(const struct patch_slab *slab, uint32_t index, uint64_t p
     }
     *frame = (struct patch_slab_frame){.kind = is_jump ? PATCH_FRAME_MOVED : PATCH_FRAME_CALL,
                                        .pc = is_jump ? site.address + last : 0};
-    if (site.kind < PATCH_CALL_INDIRECT)
+    if (patch_x86_64_stub_is_direct(site.kind) && (last == 0 || is_jump_at(slab, pc)))
         *frame = (struct patch_slab_frame){.kind = PATCH_FRAME_ENTRY, .pc = callee_of(slab, index)};
     return height_at(slab, start, pc, &frame->pushed);
 }

@@ -12,7 +12,18 @@
 bool patch_x86_64_stub_is_jump(enum patch_kind kind)
 {
     return kind == PATCH_JUMP || kind == PATCH_BRANCH || kind == PATCH_JUMP_SHORT ||
-           kind == PATCH_BRANCH_SHORT || kind == PATCH_JUMP_INDIRECT || kind == PATCH_JUMP_GROUP;
+           kind == PATCH_BRANCH_SHORT || kind == PATCH_JUMP_INDIRECT || kind == PATCH_JUMP_GROUP ||
+           kind == PATCH_JUMP_GROUP_SHORT;
+}
+
+bool patch_x86_64_stub_is_group(enum patch_kind kind)
+{
+    return kind == PATCH_CALL_GROUP || kind == PATCH_JUMP_GROUP || kind == PATCH_JUMP_GROUP_SHORT;
+}
+
+bool patch_x86_64_stub_is_direct(enum patch_kind kind)
+{
+    return kind < PATCH_CALL_INDIRECT || kind == PATCH_JUMP_GROUP_SHORT;
 }
 
 /* gs offsets and displacements from a block's start are signed 32 bits. */
@@ -95,7 +106,7 @@ static void put_count(struct patch_x86_64_code *code, const struct patch_x86_64_
                       const struct patch_x86_64_counter *counter)
 {
     bool is_jump = patch_x86_64_stub_is_jump(site->kind);
-    bool meets_hooks = (site->kind >= PATCH_CALL_INDIRECT && !site->quiet) || site->by_slot;
+    bool meets_hooks = (!patch_x86_64_stub_is_direct(site->kind) && !site->quiet) || site->by_slot;
     if (!meets_hooks || counter->form == PATCH_LOCK) {
         patch_x86_64_stub_count(code, counter, is_jump);
     } else if (is_jump) {
@@ -141,12 +152,22 @@ static unsigned last_instruction(const struct patch_x86_64_site *site)
     }
 }
 
+/* Groups with a jump that names its target. */
+static void put_direct_group(struct patch_x86_64_code *code, const struct patch_x86_64_site *site,
+                             const struct patch_x86_64_counter *counter)
+{
+    if (move_group(code, site, last_instruction(site), 0) >= site->length)
+        patch_x86_64_code_refuse(code, PATCH_REASON_IMMOVABLE);
+    put_count(code, site, counter);
+    patch_x86_64_code_jump(code, site->target);
+}
+
 static void put_indirect(struct patch_x86_64_code *code, const struct patch_x86_64_site *site,
                          const struct patch_x86_64_counter *counter)
 {
     bool is_jump = patch_x86_64_stub_is_jump(site->kind);
     unsigned pushed = is_jump ? 0 : 8, at = 0;
-    if (site->kind == PATCH_CALL_GROUP || site->kind == PATCH_JUMP_GROUP)
+    if (patch_x86_64_stub_is_group(site->kind))
         at = move_group(code, site, last_instruction(site), pushed);
     put_count(code, site, counter);
     unsigned length = at >= site->length ? 0
@@ -173,6 +194,9 @@ void patch_x86_64_stub(struct patch_x86_64_code *code, const struct patch_x86_64
     case PATCH_CALL_GROUP:
     case PATCH_JUMP_GROUP:
         put_indirect(code, site, counter);
+        break;
+    case PATCH_JUMP_GROUP_SHORT:
+        put_direct_group(code, site, counter);
         break;
     default:
         patch_x86_64_code_refuse(code, PATCH_REASON_IMMOVABLE);

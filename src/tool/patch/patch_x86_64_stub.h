@@ -18,6 +18,7 @@
  *   JUMP_INDIRECT   ff /4, 5 bytes or more  [2e..] [40] e9 d32       count; jmp operand
  *   CALL_GROUP      instructions, ff /2     [2e..] [40] e8 d32       instructions; count; jmp operand
  *   JUMP_GROUP      instructions, ff /4     [2e..] [40] e9 d32       instructions; count; jmp operand
+ *   JUMP_GROUP_SHORT  instructions, eb d8   [2e..] [40] e9 d32       instructions; count; jmp target
  *
  * Where a hook may wait at the callee (indirect kinds, linkage stubs), jumps also leave a mark for it and calls remove
  * one, by plain stores (patch_block.h); not in the form LOCK.
@@ -44,6 +45,7 @@ enum patch_kind { /* stored in plans: numbers stay */
                   PATCH_ENTRY_ENDBR = 10,
                   PATCH_JUMP_GROUP = 11,
                   PATCH_ENTRY_SHORT = 12,
+                  PATCH_JUMP_GROUP_SHORT = 13,
                   PATCH_KIND_END
 };
 
@@ -84,6 +86,10 @@ enum patch_reason patch_x86_64_stub_island(uint64_t island, uint64_t stub, uint8
 void patch_x86_64_stub_count(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter,
                              bool is_jump);
 
+/* Are there instructions before the last one, which move into the stub? */
+bool patch_x86_64_stub_is_group(enum patch_kind kind);
+/* Does it name where it goes, a function or a linkage stub? */
+bool patch_x86_64_stub_is_direct(enum patch_kind kind);
 /* Is it a jump, whose stub must leave the stack alone? */
 bool patch_x86_64_stub_is_jump(enum patch_kind kind);
 

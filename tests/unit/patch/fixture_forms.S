@@ -9,6 +9,11 @@
 \name:
         .cfi_startproc
         .endm
+        .macro packed name
+        .type \name, @function
+\name:
+        .cfi_startproc
+        .endm
         .macro end name
         .cfi_endproc
         .size \name, . - \name
@@ -183,6 +188,29 @@ function calls_from_table
         ret
 end calls_from_table
 
+/* Without a byte between them, and further from any than a two-byte jump reaches. */
+function packs_before
+        .fill 140, 1, 0x90
+        ret
+end packs_before
+
+packed packed_target
+        mov eax, 11
+        counted 20
+        ret
+end packed_target
+
+packed jumps_short_in_group
+        counted 21
+        movzx esi, di
+        jmp packed_target
+end jumps_short_in_group
+
+packed packs_behind
+        .fill 140, 1, 0x90
+        ret
+end packs_behind
+
         .globl forms_run
 function forms_run
         push rbx
@@ -198,7 +226,8 @@ function forms_run
         je 2f
 1:
         .irp callee, jumps_short, branches_short, jumps, branches, jumps_by_slot, jumps_in_group, \
-                calls_by_slot, calls_by_register, calls_by_stack, calls_from_table, moves_indirect_call, moves_call
+                jumps_short_in_group, calls_by_slot, calls_by_register, calls_by_stack, calls_from_table, \
+                moves_indirect_call, moves_call
         mov rdi, rbx
         call \callee
         lea r12, [r12 + r12 * 2]
@@ -228,6 +257,7 @@ forms_functions:
         .quad moves_immediate, moves_rip, moves_call, moves_indirect_call, moves_branch, moves_loop, moves_pushes
         .quad begins_with_endbr, near_target, jumps_short, branches_short, jumps, branches, jumps_by_slot, jumps_in_group
         .quad calls_by_slot, calls_by_register, calls_by_stack, calls_from_table, forms_run
+        .quad packed_target, jumps_short_in_group
         .size forms_functions, . - forms_functions
 pointer_immediate: .quad moves_immediate
 pointer_branch: .quad moves_branch

@@ -147,7 +147,8 @@ static size_t sites_by_slot(const struct patch_plan *plan)
 {
     size_t count = 0;
     for (uint32_t i = 0; i < plan->header->site_count; i++)
-        count += plan->sites[i].slot != 0 && plan->sites[i].kind < PATCH_CALL_INDIRECT;
+        count +=
+            plan->sites[i].slot != 0 && patch_x86_64_stub_is_direct((enum patch_kind)plan->sites[i].kind);
     return count;
 }
 

@@ -125,6 +125,76 @@ static void two_byte_jumps_take_padding(void **state)
     expect_site("74 be c3 ; je taken", &site);
 }
 
+/* No byte between functions, and none within reach of a two-byte jump: 144 bytes of another function before and behind. The
+ * target is at 0x1090, the caller at 0x1094. */
+static void plan_of_packed(struct patch_plan *plan, const char *caller)
+{
+    struct patch_elf elf = {0};
+    struct base_error error = {0};
+    uint8_t filler[144], bytes[64];
+    memset(filler, 0x90, sizeof filler);
+    filler[sizeof filler - 1] = 0xc3;
+    patch_elf_function(&elf, "before", filler, sizeof filler, 1);
+    patch_elf_function(&elf, "target", "\x48\x89\xf8\xc3", 4, 1);
+    patch_elf_function(&elf, "caller", bytes, patch_bytes_read(caller, bytes, sizeof bytes), 1);
+    patch_elf_function(&elf, "behind", filler, sizeof filler, 1);
+    struct elf_image *image = patch_elf_image(&elf);
+    assert_non_null(image);
+    assert_int_equal(patch_plan_make(image, NULL, plan, &error), BASE_OK);
+    elf_image_close(image);
+    patch_elf_free(&elf);
+}
+
+static void two_byte_jumps_without_padding_take_others_along(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t address;
+        unsigned length;
+    } cases[] = {
+        {"55 5d 0f b7 f0 eb f5    ; push; pop; movzx esi, ax; jmp target: as few as do", 0x1096, 5},
+        {"89 df 31 f6 eb f6       ; mov edi, ebx; xor esi, esi; jmp target", 0x1094, 6},
+        {"48 83 c4 08 5b eb f5    ; add rsp, 8; pop rbx; jmp target", 0x1094, 7},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct patch_plan plan;
+        plan_of_packed(&plan, cases[i].text);
+        assert_int_equal(plan.header->site_count, 1);
+        assert_int_equal(plan.sites[0].kind, PATCH_JUMP_GROUP_SHORT);
+        assert_int_equal(plan.sites[0].address, cases[i].address);
+        assert_int_equal(plan.sites[0].length, cases[i].length);
+        assert_int_equal(plan.sites[0].target, 0x1090);
+        assert_int_equal(plan.sites[0].callee, 1);
+        assert_int_equal(plan.sites[0].island, 0);
+        assert_true(plan.functions[1].facts & PATCH_FUNCTION_COVERED);
+        assert_int_equal(plan.header->hook_count, 0);
+        patch_plan_free(&plan);
+    }
+}
+
+static void two_byte_jumps_that_are_left_alone(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        enum patch_reason reason;
+    } cases[] = {
+        {"eb fa                      ; jmp target at the start", PATCH_REASON_NO_ISLAND},
+        {"90 eb f9                   ; too little before it", PATCH_REASON_NO_ISLAND},
+        {"48 89 df 74 f7 c3          ; je target: who stays must stay here", PATCH_REASON_NO_ISLAND},
+        {"74 03 48 89 df eb f5       ; je to the jump", PATCH_REASON_BRANCH_INTO},
+        {"67 8d 35 00 10 00 00 eb f3 ; lea esi, [eip+0x1000]", PATCH_REASON_IMMOVABLE},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct patch_plan plan;
+        plan_of_packed(&plan, cases[i].text);
+        assert_int_equal(plan.header->site_count, 0);
+        assert_int_equal(plan.header->reasons[cases[i].reason], 1);
+        patch_plan_free(&plan);
+    }
+}
+
 static void indirect_calls_and_jumps(void **state)
 {
     (void)state;
@@ -429,6 +499,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(direct_calls_and_jumps),
         cmocka_unit_test(two_byte_jumps_take_padding),
+        cmocka_unit_test(two_byte_jumps_without_padding_take_others_along),
+        cmocka_unit_test(two_byte_jumps_that_are_left_alone),
         cmocka_unit_test(indirect_calls_and_jumps),
         cmocka_unit_test(what_is_left_alone),
         cmocka_unit_test(flags_of_targets),

@@ -334,15 +334,13 @@ static void operands_on_the_stack_mean_the_same(void **state)
 }
 
 /* A frame is made, the group takes it down and jumps: what arrives is the caller's stack. */
-static void grouped_jumps_arrive(void **state)
+static void a_grouped_jump_arrives(enum patch_kind kind, const char *text)
 {
-    (void)state;
     uint8_t old[16], *at = span + near_by.site;
     fill_registers();
     EACH_FORM(form)
     {
-        struct patch_x86_64_site site = place(
-            PATCH_JUMP_GROUP, "48 83 c4 08 5b ff e2 ; add rsp, 8; pop rbx; jmp rdx", &near_by, form, old);
+        struct patch_x86_64_site site = place(kind, text, &near_by, form, old);
         open_pages(near_by.site - 0x40, 0x40);
         /* call over; (leave); over: push rbx; push rsi; then the site */
         patch_bytes_read("e8 39 00 00 00", at - 0x40, 5);
@@ -358,6 +356,13 @@ static void grouped_jumps_arrive(void **state)
         registers_are_kept();
         assert_int_equal(site.length, 7);
     }
+}
+
+static void grouped_jumps_arrive(void **state)
+{
+    (void)state;
+    a_grouped_jump_arrives(PATCH_JUMP_GROUP, "48 83 c4 08 5b ff e2 ; add rsp, 8; pop rbx; jmp rdx");
+    a_grouped_jump_arrives(PATCH_JUMP_GROUP_SHORT, "48 83 c4 08 5b eb 00 ; add rsp, 8; pop rbx; jmp callee");
 }
 
 static void reaches_two_gigabytes(void **state)

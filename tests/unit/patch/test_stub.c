@@ -220,6 +220,26 @@ static void short_jumps_move_with_what_stands_before(void **state)
               0, &grouped);
 }
 
+/* Two bytes that name a function move like those that do not, and leave no mark: they go past its hook. */
+static void short_direct_jumps_move_with_what_stands_before(void **state)
+{
+    (void)state;
+    static const struct expected grouped = {
+        .plain = "0f b7 f0                    ; movzx esi, ax\n"
+                 "48 ff 05 16 03 01 00        ; inc qword [rip+0x10316]\n"
+                 "e9 71 10 fc ff              ; jmp 0x1080\n",
+        .thread = "0f b7 f0\n" COUNT_THREAD_JUMP "e9 6f 10 fc ff ; jmp 0x1080\n",
+        .lock = "0f b7 f0\n"
+                "f0 48 ff 05 15 03 01 00     ; lock inc qword [rip+0x10315]\n"
+                "e9 70 10 fc ff              ; jmp 0x1080\n",
+        .site = "e9 fb ef 03 00              ; jmp 0x40000\n",
+    };
+    expect_at(PATCH_JUMP_GROUP_SHORT,
+              "0f b7 f0 ; movzx esi, ax\n"
+              "eb 7b    ; jmp 0x1080",
+              0x1080, &grouped);
+}
+
 static enum patch_reason refusal_of(enum patch_kind kind, const char *old)
 {
     uint8_t bytes[16];
@@ -249,6 +269,10 @@ static void what_does_not_survive_is_refused(void **state)
     };
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         assert_int_equal(refusal_of(PATCH_CALL_GROUP, groups[i]), PATCH_REASON_IMMOVABLE);
+    assert_int_equal(refusal_of(PATCH_JUMP_GROUP_SHORT, "67 8b 05 00 00 00 00 eb 00 ; mov eax, [eip]; jmp"),
+                     PATCH_REASON_IMMOVABLE);
+    assert_int_equal(refusal_of(PATCH_JUMP_GROUP_SHORT, "06 06 06 eb 00 ; no instructions"),
+                     PATCH_REASON_IMMOVABLE);
     assert_int_equal(refusal_of(PATCH_CALL_INDIRECT, "ff 94 24 f8 ff ff ff ; call [rsp-8]"),
                      PATCH_REASON_IMMOVABLE);
     assert_int_equal(refusal_of(PATCH_CALL_INDIRECT, "ff 98 00 00 00 00 ; far call"), PATCH_REASON_IMMOVABLE);
@@ -384,6 +408,7 @@ int main(void)
         cmocka_unit_test(operands_on_the_stack_are_raised),
         cmocka_unit_test(short_calls_move_with_what_stands_before),
         cmocka_unit_test(short_jumps_move_with_what_stands_before),
+        cmocka_unit_test(short_direct_jumps_move_with_what_stands_before),
         cmocka_unit_test(what_does_not_survive_is_refused),
         cmocka_unit_test(linkage_stubs_may_lead_to_a_hook),
         cmocka_unit_test(quiet_jumps_leave_no_mark),
