@@ -14,6 +14,7 @@ NAME = "calls"
 TITLE = "Counting every call"
 LEVELS = ["-O0", "-O1", "-O2", "-O3", "-Os"]
 ROUNDS = 10  # the issue's "mean of ten"
+RUNS_OF_SHARES = 4
 START_UP = ("deregister_tm_clones", "register_tm_clones", "__do_global_dtors_aux", "frame_dummy")  # the compiler's crtbegin.o
 
 
@@ -324,13 +325,25 @@ def flat(bench, path):
     return {name: (float(value) / total, float(low), float(high)) for name, value, low, high in rows(bench, path, sql)}
 
 
+def recorded_in_turn(bench, program, kinds):
+    """{name: path} of one profile for each of `kinds` {name: options}, of several runs in turn: a machine's slower minute, or the
+    first run's reading from disk, is then in all of them."""
+    parts = {name: [] for name in kinds}
+    for number in range(1 if bench.quick else RUNS_OF_SHARES):
+        for name, more in kinds.items():
+            parts[name].append(bench.path(f"{name}-{number}.tally"))
+            command = [bench.tally, "record", *more, "-o", parts[name][-1], "--", *program.command]
+            subprocess.run(command, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for name, files in parts.items():
+        subprocess.run([bench.tally, "merge", "-o", bench.path(name + ".tally"), *files], check=True, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)
+    return {name: bench.path(name + ".tally") for name in kinds}
+
+
 def distortion(bench, program):
     """[(function, share without, interval, share with, interval)] of the top five."""
-    bare, counted = bench.path("bare.tally"), bench.path("counted.tally")
-    for output, more in ((bare, []), (counted, ["--calls"])):
-        command = [bench.tally, "record", *more, "-o", output, "--", *program.command]
-        subprocess.run(command, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    without, with_calls = flat(bench, bare), flat(bench, counted)
+    paths = recorded_in_turn(bench, program, {"bare": [], "counted": ["--calls"]})
+    without, with_calls = flat(bench, paths["bare"]), flat(bench, paths["counted"])
     top = sorted(without, key=lambda name: -without[name][0])[:5]
     return [(program.name, name, without[name], with_calls.get(name, (0.0, 0.0, 0.0))) for name in top]
 
@@ -374,7 +387,7 @@ def lines(found, entries, shares, ready):
     text += ["", "### What is counted", "", "Functions whose every call is counted, of those that can be called at all, without the four of crtbegin.o, which has no", "call-frame information; the last column has what was left alone.", ""]
     text += measure.table(["program: file", "functions", "share", "sites", "indirect sites", "indirect of all", "left, and why"],
                           [coverage_row(entry) for entry in entries])
-    text += ["", "### Time with and without counting", "", "Shares of sampled time with their 95 % intervals.", ""]
+    text += ["", "### Time with and without counting", "", f"Shares of sampled time with their 95 % intervals; {RUNS_OF_SHARES} runs of each, in turn.", ""]
     text += measure.table(["function", "without", "with --calls", "agree"], [distortion_row(entry) for entry in shares])
     text += ["", "### Setting up", ""]
     return text + measure.table(["what", "first time", "from a cached plan"],
