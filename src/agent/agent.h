@@ -54,6 +54,10 @@ static inline void *agent_part(uint64_t offset)
 {
     return (void *)(agent_parameters.process + offset);
 }
+static inline struct wire_agent_own *agent_own(void)
+{
+    return (struct wire_agent_own *)agent_parameters.own;
+}
 static inline void agent_lose(enum wire_agent_loss loss)
 {
     __atomic_fetch_add(&agent_process()->losses[loss], 1, __ATOMIC_RELAXED);
@@ -90,9 +94,10 @@ struct agent_thread {
     int64_t batch;                         /* of live bytes, not yet in process.live */
     uint64_t last_block;                   /* the last allocation, if nothing was allocated since */
     uint64_t random;
-    int64_t until_sample; /* bytes */
-    uint64_t sample_mean; /* of the distance that until_sample was drawn from */
-    uint32_t generation;  /* of the modules that frames, nodes and links are of */
+    int64_t until_sample;           /* bytes */
+    uint64_t sample_mean;           /* of the distance that until_sample was drawn from */
+    struct wire_agent_calls *calls; /* pending; NULL: no return address is replaced */
+    uint32_t generation;            /* of the modules that frames, nodes and links are of */
     uint32_t group;
     uint32_t roots[WIRE_AGENT_COLLECTORS];
     uint32_t nodes_root;                   /* of which nodes below are */
@@ -110,8 +115,6 @@ _Static_assert(sizeof(struct agent_thread) <= WIRE_AGENT_THREAD_BYTES, "a record
 struct agent_thread *agent_thread_enter(const struct agent_frame *frame);
 /* At a return to `sp`: the thread's record if it has one and is not inside. */
 struct agent_thread *agent_thread_come_back(uint64_t thread_pointer, uint64_t sp);
-/* The record's part of the region's pending calls. */
-struct wire_agent_pending *agent_thread_pendings(const struct agent_thread *thread);
 static inline void agent_thread_leave(struct agent_thread *thread)
 {
     __atomic_store_n(&thread->shared.inside, 0, __ATOMIC_RELEASE);
@@ -170,6 +173,9 @@ uint64_t agent_return_put_back(const struct agent_frame *frame, uint64_t most);
  * not be seen. */
 uint64_t agent_function_await(struct agent_thread *thread, const struct agent_frame *frame,
                               const struct wire_agent_pending *call, bool *seen);
+
+/* In a fork's child: what is pending are its parent's calls, whose returns are nobody's; where they stand is remembered. */
+void agent_function_inherit(void);
 
 /* --- agent_descriptor.c: what is open --- */
 

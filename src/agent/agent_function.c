@@ -20,7 +20,8 @@
  * that is known: put back (counted as a loss), or left.
  * An entry of the list is known to be left when a later call of the thread has its slot at or above it on the same stack. A stack may
  * be another one though (a signal's, a coroutine's): so an entry that is dropped is remembered as a *stray*, a slot where a word
- * of ours may still stand, for tally to look at when the agent is taken out.
+ * of ours may still stand, for tally to look at when the agent is taken out. Entries and strays are memory of the process's own
+ * (wire_agent_own): a fork's child has its parent's stacks, all of them, with all words of ours on them.
  *
  * What cannot be: callers that are in no module or undescribed (generated code, whose runtime may look for its own return
  * addresses), and such as tally names (Go, OCaml). Their calls are counted, not timed.
@@ -36,8 +37,8 @@
 
 static void add_stray(uint64_t slot)
 {
-    struct wire_agent_process *process = agent_process();
-    uint64_t *strays = agent_part(wire_agent_layout(agent_control()->memory).strays);
+    struct wire_agent_own *own = agent_own();
+    uint64_t *strays = own->known.strays;
     uint32_t at = (uint32_t)(slot * UINT64_C(0x9e3779b97f4a7c15) >> 48) % WIRE_AGENT_STRAYS;
     for (unsigned i = 0; i < PROBES; i++, at = (at + 1) % WIRE_AGENT_STRAYS) {
         uint64_t there = __atomic_load_n(&strays[at], __ATOMIC_RELAXED);
@@ -47,7 +48,21 @@ static void add_stray(uint64_t slot)
                             there == slot)))
             return;
     }
-    __atomic_store_n(&process->strays_lost, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&own->known.strays_lost, 1, __ATOMIC_RELAXED);
+}
+
+void agent_function_inherit(void)
+{
+    struct wire_agent_own *own = agent_own();
+    for (uint32_t i = 0; own != NULL && i < WIRE_AGENT_THREADS; i++) {
+        struct wire_agent_calls *calls = &own->calls[i];
+        if ((own->known.used[i / 64] >> i % 64 & 1) == 0)
+            continue;
+        for (uint32_t k = 0; k < calls->count; k++)
+            add_stray(calls->items[k].slot);
+        calls->count = 0;
+        own->known.used[i / 64] &= ~(UINT64_C(1) << i % 64);
+    }
 }
 
 /* Adds what a call took to its stack's cell, and to the call that it is in. */
@@ -75,40 +90,46 @@ static bool is_left(const struct wire_agent_pending *pending, uint64_t slot, boo
     return pending->slot == slot ? !same : pending->slot < slot && slot - pending->slot < NEAR;
 }
 
-static void drop_left(struct agent_thread *thread, struct wire_agent_pending *pendings, uint64_t slot,
-                      bool same)
+static void drop_left(struct agent_thread *thread, struct wire_agent_calls *calls, uint64_t slot, bool same)
 {
-    uint32_t count = thread->shared.pending;
-    uint64_t now = count > 0 && is_left(&pendings[count - 1], slot, same) ? arch_host_ticks() : 0;
-    while (count > 0 && is_left(&pendings[count - 1], slot, same)) {
-        finish(thread, pendings, count - 1, now);
-        if (pendings[count - 1].slot != slot)
-            add_stray(pendings[count - 1].slot);
-        thread->shared.pending = --count;
+    struct wire_agent_pending *items = calls->items;
+    uint32_t count = calls->count;
+    if (__builtin_expect(count == 0 || !is_left(&items[count - 1], slot, same), 1))
+        return;
+    uint64_t now = arch_host_ticks();
+    while (count > 0 && is_left(&items[count - 1], slot, same)) {
+        finish(thread, items, count - 1, now);
+        if (items[count - 1].slot != slot)
+            add_stray(items[count - 1].slot);
+        calls->count = --count;
     }
 }
 
-/* No room: whatever is below the slot goes, however far; it is not known to be over, and not timed. */
-static void sweep(struct agent_thread *thread, struct wire_agent_pending *pendings, uint64_t slot)
+/* No room: whatever is below the slot goes, however far; it is not known to be over, and not timed. When it returns, that is a loss; of one
+ * that may open descriptors it is another one. */
+static void sweep(struct wire_agent_calls *calls, uint64_t slot)
 {
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < thread->shared.pending; i++) {
-        if (pendings[i].slot < slot)
-            add_stray(pendings[i].slot);
-        else
-            pendings[kept++] = pendings[i];
+    for (uint32_t i = 0; i < calls->count; i++) {
+        if (calls->items[i].slot >= slot) {
+            calls->items[kept++] = calls->items[i];
+            continue;
+        }
+        add_stray(calls->items[i].slot);
+        if (calls->items[i].how != 0)
+            agent_lose(WIRE_AGENT_LOSS_NO_RESULT);
     }
-    thread->shared.pending = kept;
+    calls->count = kept;
 }
 
-static bool has_room(struct agent_thread *thread, struct wire_agent_pending *pendings, uint64_t slot)
+static bool has_room(struct wire_agent_calls *calls, uint64_t slot)
 {
-    uint32_t count = thread->shared.pending;
-    if (__builtin_expect(count >= CHAIN && pendings[count - CHAIN].slot == slot, 0))
+    uint32_t count = calls->count;
+    if (__builtin_expect(count >= CHAIN && calls->items[count - CHAIN].slot == slot, 0))
         return false;
     if (__builtin_expect(count >= WIRE_AGENT_PENDING, 0))
-        sweep(thread, pendings, slot);
-    return thread->shared.pending < WIRE_AGENT_PENDING;
+        sweep(calls, slot);
+    return calls->count < WIRE_AGENT_PENDING;
 }
 
 /* --- calls --- */
@@ -133,23 +154,26 @@ static uint32_t cell_of(struct agent_thread *thread, const struct agent_frame *f
 uint64_t agent_function_await(struct agent_thread *thread, const struct agent_frame *frame,
                               const struct wire_agent_pending *call, bool *seen)
 {
-    struct wire_agent_pending *pendings = agent_thread_pendings(thread);
+    struct wire_agent_calls *calls = thread->calls;
     const struct wire_agent_process *process = agent_process();
     uint64_t slot = (uint64_t)&frame->return_address;
     bool same = agent_return_real(frame->return_address) != frame->return_address;
-    drop_left(thread, pendings, slot, same);
+    *seen = false;
+    if (__builtin_expect(calls == NULL, 0)) /* a signal came while the thread's record was made */
+        return 0;
+    drop_left(thread, calls, slot, same);
     bool timed =
         process->timed != 0 && process->silent == 0; /* silent: what was loaded since may unwind unseen */
     uint64_t block = same || !timed ? 0 : agent_return_block(frame->return_address);
-    *seen = (block != 0 || same) && has_room(thread, pendings, slot);
+    *seen = (block != 0 || same) && has_room(calls, slot);
     if (__builtin_expect(!*seen, 0))
         return 0;
-    struct wire_agent_pending *pending = &pendings[thread->shared.pending];
+    struct wire_agent_pending *pending = &calls->items[calls->count];
     *pending = *call;
     pending->slot = slot;
     if (call->how == 0)
         pending->start = arch_host_ticks();
-    thread->shared.pending++;
+    calls->count++;
     return block;
 }
 
@@ -185,31 +209,31 @@ uint64_t agent_wrap_function(const struct agent_frame *frame)
 /* --- returns --- */
 
 /* Takes out one entry below others that go on: of another stack. */
-static void take_out(struct agent_thread *thread, struct wire_agent_pending *pendings, uint32_t index,
+static void take_out(struct agent_thread *thread, struct wire_agent_calls *calls, uint32_t index,
                      uint64_t now)
 {
-    const struct wire_agent_pending *call = &pendings[index];
-    finish(thread, pendings, index, now);
+    const struct wire_agent_pending *call = &calls->items[index];
+    finish(thread, calls->items, index, now);
     if (call->how != 0)
         agent_descriptor_returned(thread, call,
                                   ((const uint64_t *)call->slot)[-1]); /* rax: agent_x86_64_return.S */
-    for (uint32_t i = index; i + 1 < thread->shared.pending; i++)
-        pendings[i] = pendings[i + 1];
-    thread->shared.pending--;
+    for (uint32_t i = index; i + 1 < calls->count; i++)
+        calls->items[i] = calls->items[i + 1];
+    calls->count--;
 }
 
 /* The pending call whose slot it is returns; those above it have ended without a return, if they are on its stack. */
 static bool end(struct agent_thread *thread, uint64_t slot, uint64_t now)
 {
-    struct wire_agent_pending *pendings = agent_thread_pendings(thread);
-    uint32_t found = thread->shared.pending;
-    while (found > 0 && pendings[found - 1].slot != slot)
+    struct wire_agent_calls *calls = thread->calls;
+    uint32_t found = calls != NULL ? calls->count : 0;
+    while (found > 0 && calls->items[found - 1].slot != slot)
         found--;
     if (found == 0)
         return false;
-    drop_left(thread, pendings, slot, true);
-    for (uint32_t i = found; i > 0 && pendings[i - 1].slot == slot; i--)
-        take_out(thread, pendings, i - 1, now);
+    drop_left(thread, calls, slot, true);
+    for (uint32_t i = found; i > 0 && calls->items[i - 1].slot == slot; i--)
+        take_out(thread, calls, i - 1, now);
     return true;
 }
 
@@ -231,14 +255,14 @@ void agent_wrap_return(uint64_t slot, uint64_t thread_pointer)
 /* Calls whose return will not be seen are over for us. */
 static void forget_put_back(struct agent_thread *thread, uint64_t low, uint64_t high)
 {
-    struct wire_agent_pending *pendings = agent_thread_pendings(thread);
+    struct wire_agent_calls *calls = thread->calls;
     uint64_t now = arch_host_ticks();
-    while (thread->shared.pending > 0) {
-        const struct wire_agent_pending *top = &pendings[thread->shared.pending - 1];
+    while (calls->count > 0) {
+        const struct wire_agent_pending *top = &calls->items[calls->count - 1];
         if (top->slot < low || top->slot >= high)
             break;
-        finish(thread, pendings, thread->shared.pending - 1, now);
-        thread->shared.pending--;
+        finish(thread, calls->items, calls->count - 1, now);
+        calls->count--;
         agent_lose(WIRE_AGENT_LOSS_PUT_BACK);
     }
 }
@@ -249,14 +273,15 @@ uint64_t agent_wrap_unwind(const struct agent_frame *frame)
 {
     struct agent_thread *thread =
         agent_process()->state == WIRE_AGENT_RUNNING ? agent_thread_enter(frame) : NULL;
+    const struct wire_agent_calls *calls = thread != NULL ? thread->calls : NULL;
     uint64_t low = (uint64_t)&frame->return_address, most = 0;
-    for (uint32_t i = 0; thread != NULL && i < thread->shared.pending; i++)
-        if (agent_thread_pendings(thread)[i].slot > most)
-            most = agent_thread_pendings(thread)[i].slot;
+    for (uint32_t i = 0; calls != NULL && i < calls->count; i++)
+        if (calls->items[i].slot > most)
+            most = calls->items[i].slot;
     uint64_t high = agent_return_put_back(frame, most);
-    if (thread != NULL) {
+    if (calls != NULL)
         forget_put_back(thread, low, high);
+    if (thread != NULL)
         agent_thread_leave(thread);
-    }
     return 0;
 }

@@ -11,7 +11,7 @@
 
 #include <sys/syscall.h>
 
-__attribute__((visibility("hidden"))) struct wire_agent_parameters agent_parameters = {0, 0, 0, 0, 0};
+__attribute__((visibility("hidden"))) struct wire_agent_parameters agent_parameters = {0, 0, 0, 0, 0, 0};
 
 enum alive { ALIVE_FORKED = 0, ALIVE = 1, ALIVE_SETTING_UP = 2 };
 
@@ -62,10 +62,12 @@ static struct wire_agent_process *take_region(struct wire_agent_process *parent)
                     1;
     child->scale = parent->scale;
     child->returns_start = parent->returns_start;
+    child->own_start = parent->own_start;
     child->timed = parent->timed;
     child->pid_inside = child->pid;
     copy_modules(child, parent);
     agent_descriptor_inherit(child, parent);
+    agent_function_inherit();
     child->version = WIRE_AGENT_VERSION;
     child->magic = WIRE_AGENT_MAGIC;
     return child;

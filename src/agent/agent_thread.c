@@ -28,8 +28,13 @@ static struct agent_thread *record_at(uint8_t *records, uint32_t number)
 /* The first GROUPS threads have cells of their own, which they write without locked instructions; the others share group 0. */
 #define GROUPS 64
 
-static void fill(struct agent_thread *thread, struct wire_agent_process *process)
+static void fill(struct agent_thread *thread, struct wire_agent_process *process, uint32_t number)
 {
+    struct wire_agent_own *own = agent_own();
+    if (own != NULL) {
+        __atomic_fetch_or(&own->known.used[number / 64], UINT64_C(1) << number % 64, __ATOMIC_RELAXED);
+        thread->calls = &own->calls[number];
+    }
     uint32_t group = __atomic_add_fetch(&process->group_count, 1, __ATOMIC_RELAXED);
     thread->group = group <= GROUPS ? group : 0;
     thread->shared.tid = (uint32_t)arch_host_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
@@ -55,7 +60,7 @@ static struct agent_thread *find(uint64_t key, bool claim)
             return NULL;
         if (there == 0 && __atomic_compare_exchange_n(&thread->shared.key, &there, key, false,
                                                       __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-            fill(thread, process);
+            fill(thread, process, number % WIRE_AGENT_THREADS);
             return thread;
         }
         if (there == key)
@@ -100,12 +105,4 @@ struct agent_thread *agent_thread_come_back(uint64_t thread_pointer, uint64_t sp
     __atomic_store_n(&thread->shared.inside, 1, __ATOMIC_RELAXED);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     return thread;
-}
-
-struct wire_agent_pending *agent_thread_pendings(const struct agent_thread *thread)
-{
-    struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
-    uint64_t offset = (uint64_t)thread - (uint64_t)agent_part(layout.threads);
-    struct wire_agent_pending *all = agent_part(layout.pendings);
-    return all + offset / WIRE_AGENT_THREAD_BYTES * WIRE_AGENT_PENDING;
 }

@@ -2,7 +2,7 @@
  *
  * Prints what it found; the same without Tally. The part is named by the argument, or most of them run: results, exceptions (and backtraces),
  * cancellation, jumps, coroutines (that move between threads), forks, signals; busy, which takes 0.4 s below 21 calls; forever, all kinds at
- * once until the input ends. Hooked are the functions whose names begin with timed_, and others of the C library. */
+ * once until the input ends; family, a fork while calls are on other stacks, which go on when there is input. Hooked are the functions whose names begin with timed_, and others of the C library. */
 #include <cerrno>
 #include <csetjmp>
 #include <csignal>
@@ -606,6 +606,75 @@ static void forever()
     printf("ended %d\n", rounds_done > 0);
 }
 
+/* --- a fork's child, and stacks that nobody is on --- */
+
+extern "C" const char __executable_start, etext;
+
+TIMED uintptr_t timed_place()
+{
+    return reinterpret_cast<uintptr_t>(__builtin_extract_return_addr(__builtin_return_address(0)));
+}
+static void wait_for_timing()
+{
+    for (uintptr_t place = 0;; usleep(1000)) {
+        place = timed_place();
+        if (place < reinterpret_cast<uintptr_t>(&__executable_start) || place >= reinterpret_cast<uintptr_t>(&etext))
+            return;
+    }
+}
+
+static int wake[2];
+static void wait_for_byte()
+{
+    coroutine *self = present();
+    char byte;
+    printf("child %d\n", static_cast<int>(getpid()));
+    if (read(wake[0], &byte, 1) != 1)
+        abort();
+    self->over = true;
+    swapcontext(&self->own, &self->caller);
+}
+
+/* The child waits on a stack of its own: `inner` and the one that this is called on have nobody, and calls that have begun. */
+TIMED long timed_family(coroutine *inner, pid_t *child)
+{
+    if ((*child = fork()) == 0) {
+        timed_integer(1, 2, 3, 4, 5, 6, 7, 8);
+        coroutine *waiting = make_coroutine(0);
+        makecontext(&waiting->own, wait_for_byte, 0);
+        resume(waiting);
+    }
+    while (!inner->over && *child == 0)
+        resume(inner);
+    return inner->sum;
+}
+
+static void family()
+{
+    char byte;
+    int status = -1;
+    pid_t child;
+    printf("ready\n");
+    wait_for_timing();
+    coroutine *inner = make_coroutine(3);
+    for (int i = 0; i < 5; i++)
+        resume(inner);
+    if (pipe(wake) != 0)
+        abort();
+    timed_family(inner, &child);
+    if (child == 0) {
+        printf("sum %ld\n", inner->sum);
+        exit(0);
+    }
+    while (!inner->over) /* what the parent had pending is another thing now */
+        resume(inner);
+    printf("parent %ld %ld\n", inner->sum, timed_deep(60));
+    if (read(0, &byte, 1) != 1 || write(wake[1], &byte, 1) != 1)
+        abort();
+    waitpid(child, &status, 0);
+    printf("status %d\n", status);
+}
+
 int main(int count, char **words)
 {
     const std::string part = count > 1 ? words[1] : "all";
@@ -613,6 +682,8 @@ int main(int count, char **words)
     setvbuf(stdout, nullptr, _IOLBF, 0);
     if (part == "forever")
         forever();
+    if (part == "family")
+        family();
     if (part == "busy")
         printf("busy %ld\n", timed_busy(20));
     if (all || part == "results")

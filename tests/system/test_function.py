@@ -1,4 +1,7 @@
 """Functions that are timed: programs behave as without Tally, calls are exact, and nothing stays in a program that is left."""
+import os
+import select
+import signal
 import subprocess
 
 import tally
@@ -163,6 +166,41 @@ def attached(context):
             context.equal([line for line in file if "tally" in line], [], f"memory left in round {number}")
     output, _ = target.communicate(timeout=60)
     context.equal((target.returncode, output), (0, b"ended 1\n"), "the program's end")
+
+
+def family(context, *options):
+    """A child of fork with calls on stacks that nobody is on when it is left: they end after that."""
+    target = tally.start(context, [context.program("function_rollcall"), "family"], stdin=subprocess.PIPE)
+    context.equal(target.stdout.readline(), b"ready\n", "the first line")
+    recorder = tally.start(context, [context.tally, "record", "--no-time", "--function", "timed_*", *options, "-o", context.path("family"),
+                                     "-p", str(target.pid)])
+    output = b""
+    while output.count(b"\n") < 2 and recorder.poll() is None:
+        if select.select([target.stdout], [], [], 0.1)[0]:
+            output += os.read(target.stdout.fileno(), 4096)
+    if recorder.poll() is not None:
+        skip_if_impossible(tally.Result(recorder.returncode, b"", recorder.stderr.read()))
+    child = next(int(line.split()[1]) for line in output.splitlines() if line.startswith(b"child "))
+    recorder.send_signal(signal.SIGINT)
+    _, errors = recorder.communicate(timeout=60)
+    context.equal(recorder.returncode, 0, f"status of recording ({errors.decode()})")
+    for pid in (target.pid, child):
+        with open(f"/proc/{pid}/maps", encoding="utf-8") as file:
+            context.equal([line for line in file if "tally" in line], [], f"memory left in {pid}, child {child}")
+    lines = (output + target.communicate(b"x", timeout=60)[0]).decode().splitlines()
+    sums = {line.split()[0]: int(line.split()[1]) for line in lines}
+    context.equal((target.returncode, sums["status"]), (0, 0), f"the program's end, and its child's ({lines})")
+    context.equal(sums["sum"], sums["parent"], "what the child's coroutine came to")
+
+
+@tap.case
+def left_child(context):
+    family(context)
+
+
+@tap.case
+def left_child_uncounted(context):
+    family(context, "--no-follow")
 
 
 tap.run()

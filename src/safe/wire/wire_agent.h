@@ -43,7 +43,7 @@
 #include "wire_latency.h"
 
 #define WIRE_AGENT_MAGIC   UINT64_C(0x544e4741594c4c54) /* "TLLYAGNT" */
-#define WIRE_AGENT_VERSION 5
+#define WIRE_AGENT_VERSION 6
 
 #define WIRE_AGENT_REGIONS 1024 /* processes of a family of forks, at most */
 #define WIRE_AGENT_MODULES 4096 /* in one table */
@@ -52,7 +52,7 @@
 #define WIRE_AGENT_FRAMES                                                                                    \
     128 /* deepest stack kept; outer frames beyond it are cut: WIRE_AGENT_LOSS_TOO_DEEP */
 #define WIRE_AGENT_RETURNS 8192 /* return addresses that can be replaced: places that call functions */
-#define WIRE_AGENT_PENDING 1024 /* calls of hooked functions that a thread can be in at once */
+#define WIRE_AGENT_PENDING 1023 /* calls of hooked functions that a thread can be in at once */
 #define WIRE_AGENT_STRAYS  4096 /* see agent_function.c */
 #define WIRE_AGENT_LATENCIES                                                                                 \
     1024 /* histograms of a process, and the places (numbers, 0: free) where the agent looks for them */
@@ -251,8 +251,8 @@ struct wire_agent_process {
     uint64_t range_number, range_seed;
     uint64_t returns_start; /* run-time address of the first of WIRE_AGENT_RETURNS blocks; 0: none */
     uint32_t timed;         /* tally's. 0: functions are only counted, since not all that unwinds is hooked */
-    uint32_t strays_lost;   /* not 0: replaced return addresses may be where nothing tells of */
-    uint32_t latency_count, spare;
+    uint32_t latency_count;
+    uint64_t own_start; /* run-time address of struct wire_agent_own; 0: none */
 
     /* Descriptors (agent_descriptor.c): the process's number as it knows it itself (0: not known); one more than the highest number ever
      * seen; how often one was opened; one more than the highest in the part `forked`. */
@@ -413,6 +413,29 @@ struct wire_agent_pending {
 };
 _Static_assert(sizeof(struct wire_agent_pending) == 32, "shared layout");
 
+/* Those of a thread's record, the latest last. */
+struct wire_agent_calls {
+    uint32_t count, zero[7];
+    struct wire_agent_pending items[WIRE_AGENT_PENDING];
+};
+
+/* Slots where words of ours may still stand, though no call is pending there. */
+struct wire_agent_known {
+    uint64_t used[WIRE_AGENT_THREADS / 64]; /* a bit for each record: its calls were used */
+    uint32_t strays_lost;                   /* not 0: there may be some where nothing tells of */
+    uint32_t zero[15];
+    uint64_t strays[WIRE_AGENT_STRAYS]; /* 0: free */
+};
+
+/* Where replaced return addresses stand: in memory of the process's own, not in its region. So a fork's child has at once, and exactly,
+ * what its parent's memory had when it was copied, and whoever takes the agent out of it finds it there, counted or not. Hardly
+ * any of it is ever written. */
+struct wire_agent_own {
+    struct wire_agent_known known;
+    struct wire_agent_calls calls[WIRE_AGENT_THREADS]; /* by number of the record */
+};
+_Static_assert(offsetof(struct wire_agent_own, calls) % 64 == 0, "whole cache lines");
+
 /* How long calls took, of one function and group of threads: numbers 1 .. process.latency_count. Times are in ns but for the sum. */
 struct wire_agent_latency {
     uint64_t function; /* run-time address of its first instruction */
@@ -440,18 +463,17 @@ static inline uint64_t wire_agent_return(uint64_t start, const uint64_t *returns
 
 /* A thread record; what follows the first line is the agent's own. */
 struct wire_agent_thread {
-    uint64_t key;     /* the thread pointer; 0: free */
-    uint32_t tid;     /* when it was claimed */
-    uint32_t inside;  /* depth of hooks: not 0 while a thread may have agent frames on its stack */
-    uint32_t pending; /* calls in the record's part of `pendings` */
-    uint32_t zero[11];
+    uint64_t key;    /* the thread pointer; 0: free */
+    uint32_t tid;    /* when it was claimed */
+    uint32_t inside; /* depth of hooks: not 0 while a thread may have agent frames on its stack */
+    uint32_t zero[12];
 };
 #define WIRE_AGENT_THREAD_BYTES (96 * 1024)
 #define WIRE_AGENT_RANGE_BYTES  64
 
 /* --- the parts of a process region, as offsets from its start, and how many fit --- */
 struct wire_agent_layout {
-    uint64_t modules[2], threads, nodes, index, cells, blocks, ranges, returns, strays, pendings;
+    uint64_t modules[2], threads, nodes, index, cells, blocks, ranges, returns;
     uint64_t latencies, latency_slots;
     uint64_t descriptors, forked; /* forked: a bit for each number, open when a fork began */
     uint64_t size;                /* bytes; of the region */
@@ -478,10 +500,7 @@ static inline struct wire_agent_layout wire_agent_layout(uint64_t memory)
     layout.range_bytes = memory / 32;
     layout.block_bytes = memory / 8 * 3 - layout.range_bytes;
     layout.ranges = layout.blocks + layout.block_bytes;
-    layout.strays = layout.ranges + layout.range_bytes;
-    layout.pendings = layout.strays + WIRE_AGENT_STRAYS * sizeof(uint64_t);
-    layout.latency_slots = layout.pendings + (uint64_t)WIRE_AGENT_THREADS * WIRE_AGENT_PENDING *
-                                                 sizeof(struct wire_agent_pending);
+    layout.latency_slots = layout.ranges + layout.range_bytes;
     layout.latencies = layout.latency_slots + WIRE_AGENT_LATENCY_SLOTS * sizeof(uint32_t);
     layout.descriptors = layout.latencies + WIRE_AGENT_LATENCIES * sizeof(struct wire_agent_latency);
     layout.forked = layout.descriptors + WIRE_AGENT_DESCRIPTORS * sizeof(struct wire_agent_descriptor);
@@ -496,6 +515,7 @@ struct wire_agent_parameters {
     uint64_t alive;   /* run-time address of a private page with MADV_WIPEONFORK; its first word is 1 */
     uint32_t flags;   /* enum wire_agent_parameter_flag */
     uint32_t zero;
+    uint64_t own; /* run-time address of struct wire_agent_own; 0: no return address is replaced */
 };
 enum wire_agent_parameter_flag {
     WIRE_AGENT_FSGSBASE = 1, /* AT_HWCAP2 bit 1: rdfsbase may be used */

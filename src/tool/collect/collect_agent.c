@@ -605,7 +605,8 @@ static int write_parameters(struct collect_agent *self, const struct family *fam
         .control = control,
         .process = control + collect_agent_file_region(&family->file, 0),
         .alive = patch_agent_alive(agent),
-        .flags = getauxval(AT_HWCAP2) & fsgsbase ? WIRE_AGENT_FSGSBASE : 0};
+        .flags = getauxval(AT_HWCAP2) & fsgsbase ? WIRE_AGENT_FSGSBASE : 0,
+        .own = patch_agent_own(agent)};
     if (!patch_agent_image_symbol(self->image, "agent_parameters", &place))
         return base_fail(error, BASE_EFORMAT, "the agent takes no parameters");
     return patch_agent_write(agent, place, &parameters, sizeof parameters, error);
@@ -650,7 +651,9 @@ static int tell_blocks(const struct collect_agent *self, const struct family *fa
     uint64_t place;
     if (!patch_agent_image_symbol(self->image, "agent_return_blocks", &place))
         return base_fail(error, BASE_EFORMAT, "the agent times no functions");
-    collect_agent_file_process(&family->file, 0)->returns_start = patch_agent_base(agent) + place;
+    struct wire_agent_process *process = collect_agent_file_process(&family->file, 0);
+    process->returns_start = patch_agent_base(agent) + place;
+    process->own_start = patch_agent_own(agent);
     return BASE_OK;
 }
 
@@ -688,6 +691,7 @@ static int load(struct collect_agent *agent, pid_t pid, bool held, struct base_e
     struct patch_agent_options options = {.image = agent->image,
                                           .plans = agent->plans,
                                           .region_size = collect_agent_file_size(&agent->wish),
+                                          .own_size = replaces(agent) ? sizeof(struct wire_agent_own) : 0,
                                           .prepare = prepare,
                                           .context = &loading};
     struct patch_agent *loaded = NULL;

@@ -142,7 +142,7 @@ static void fill_home(const struct patch_agent *agent, uint8_t *home)
         .magic = PATCH_AGENT_HOME,
         .version = PATCH_AGENT_VERSION,
         .ranges = {{agent->home, agent->home_size, 1, 0},
-                   {agent->data, agent->alive + PATCH_AGENT_PAGE - agent->data, 0, 0}}};
+                   {agent->data, agent->alive + PATCH_AGENT_PAGE + agent->own_size - agent->data, 0, 0}}};
     head.count = 2;
     if (agent->tables != NULL)
         head.ranges[head.count++] =
@@ -179,14 +179,14 @@ static int map_home(struct patch_agent *agent, struct patch_agent_access *access
     return result;
 }
 
-/* The image's data and, in the page behind it, the word that a child of fork finds to be 0. */
+/* The image's data; in the page behind it the word that a child of fork finds to be 0; what more was asked for, as it is. */
 static int map_data(struct patch_agent *agent, struct patch_agent_access *access, const uint8_t *bytes,
                     struct base_error *error)
 {
     const struct patch_helper_room room = {agent->data, 0,    agent->data_size, PROT_READ | PROT_WRITE,
                                            0,           false};
     const uint64_t alive = 1;
-    uint64_t address, size = agent->data_size - PATCH_AGENT_PAGE;
+    uint64_t address, size = agent->alive - agent->data;
     int result = patch_trace_map(access->helper, access->trace, &room, &address, error);
     if (result < 0) {
         agent->data_size = 0;
@@ -224,19 +224,21 @@ static int map_tables(struct patch_agent *agent, struct patch_agent_access *acce
     return BASE_OK;
 }
 
-static int map_image(struct patch_agent *agent, struct patch_agent_access *access, struct base_error *error)
+static int map_image(struct patch_agent *agent, struct patch_agent_access *access, uint64_t own_size,
+                     struct base_error *error)
 {
     uint64_t span = patch_agent_image_span(agent->image), fixed = patch_agent_image_fixed(agent->image);
     uint64_t start;
-    int result = place(agent, span + 2 * PATCH_AGENT_PAGE, &start, error);
+    int result = place(agent, span + 2 * PATCH_AGENT_PAGE + own_size, &start, error);
     if (result < 0)
         return result;
     agent->home = start;
     agent->base = start + PATCH_AGENT_PAGE;
     agent->home_size = PATCH_AGENT_PAGE + fixed;
     agent->data = agent->base + fixed;
-    agent->data_size = span - fixed + PATCH_AGENT_PAGE;
+    agent->data_size = span - fixed + PATCH_AGENT_PAGE + own_size;
     agent->alive = agent->base + span;
+    agent->own_size = own_size;
     uint8_t *bytes = malloc(span);
     result =
         bytes == NULL ? no_memory(error) : patch_agent_image_make(agent->image, agent->base, bytes, error);
@@ -294,7 +296,7 @@ static int load_standing(struct patch_agent *agent, struct patch_agent_access *a
     if (result == BASE_OK)
         result = map_tables(agent, access, pages(options->region_size), error);
     if (result == BASE_OK)
-        result = map_image(agent, access, error);
+        result = map_image(agent, access, pages(options->own_size), error);
     if (result == BASE_OK && options->prepare != NULL) {
         agent->loading = access;
         result = options->prepare(options->context, agent, error);
@@ -447,6 +449,11 @@ uint64_t patch_agent_region(const struct patch_agent *agent)
 uint64_t patch_agent_alive(const struct patch_agent *agent)
 {
     return agent->alive;
+}
+
+uint64_t patch_agent_own(const struct patch_agent *agent)
+{
+    return agent->own_size != 0 ? agent->alive + PATCH_AGENT_PAGE : 0;
 }
 
 int patch_agent_region_file(const struct patch_agent *agent)

@@ -3,7 +3,8 @@
  * What comes to lie in the process, all of it mapped in its name (patch_inject.h), no descriptor and no tracer stays:
  *
  *   home     a page that tells what else is here, and behind it the agent's image as far as nobody writes it    r-x, shared
- *   data     the rest of the image; and the *alive page*, which is zeros in a child of fork                    rw-, private
+ *   data     the rest of the image; the *alive page*, which is zeros in a child of fork; and what is asked      rw-, private
+ *            for beside it, which is copied with the process
  *   region   the tables (wire_agent.h), a file that tally has open too                                         rw-, shared
  *   slabs    near the hooked objects: the hooks' code, which tells how they are undone (patch_x86_64_wrap.h)    r-x, shared
  *
@@ -58,6 +59,7 @@ struct patch_agent_options {
     const struct patch_agent_image *image; /* outlives the agent */
     struct patch_agent_plans *plans;       /* outlives the agent */
     uint64_t region_size;                  /* bytes; 0: no region */
+    uint64_t own_size;                     /* bytes of memory of the process's own, zeros; 0: none */
     /* Called when all is mapped and nothing is hooked yet: the region is to be filled, parameters are to be written. The process
      * stands: it should take less than a second. An error undoes the load. NULL: nothing to do. */
     int (*prepare)(void *context, struct patch_agent *agent, struct base_error *error);
@@ -77,10 +79,11 @@ int patch_agent_adopt(const struct patch_agent *parent, pid_t pid, struct patch_
 void patch_agent_free(struct patch_agent *agent);
 
 pid_t patch_agent_pid(const struct patch_agent *agent);
-/* Run-time addresses: the image's base; the region; the alive page, whose first word is 1 in this process. */
+/* Run-time addresses: the image's base; the region; the alive page, whose first word is 1 in this process; its own memory, 0: none. */
 uint64_t patch_agent_base(const struct patch_agent *agent);
 uint64_t patch_agent_region(const struct patch_agent *agent);
 uint64_t patch_agent_alive(const struct patch_agent *agent);
+uint64_t patch_agent_own(const struct patch_agent *agent);
 /* The region's file; the agent's (of all adopted ones together). -1: none. */
 int patch_agent_region_file(const struct patch_agent *agent);
 /* Into the part of the image that is written, at an offset from its base; in `prepare`, or later. */

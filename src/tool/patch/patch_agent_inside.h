@@ -78,7 +78,8 @@ struct patch_agent {
     struct patch_agent_plans *plans;
     struct patch_agent_tables *tables;  /* NULL: no region */
     struct patch_agent_access *loading; /* in `prepare` */
-    uint64_t home, home_size, base, data, data_size, alive;
+    uint64_t home, home_size, base;
+    uint64_t data, data_size, alive, own_size; /* data: ends with the alive page and the process's own */
     struct patch_agent_slab **slabs;
     size_t slab_count, slab_capacity;
     struct patch_agent_object **objects; /* hooks borrow their paths */

@@ -159,8 +159,7 @@ static int find_counts(struct leaving *leaving)
     }
     int result = refuse_living(leaving, &control);
     if (result == BASE_OK && control.region_count <= WIRE_AGENT_REGIONS && control.region_size >= layout.size)
-        result = patch_agent_returns_begin(&leaving->returns, &control, leaving->region,
-                                           leaving->counts.process, leaving->error);
+        result = patch_agent_returns_begin(&leaving->returns, &control, leaving->region, leaving->error);
     return result;
 }
 

@@ -31,6 +31,7 @@ static void merge(struct patch_agent_returns *returns, const struct patch_agent_
         !read_words(access, at + returns->layout.returns, table, WIRE_AGENT_RETURNS))
         return;
     returns->start = process.returns_start;
+    returns->own = process.own_start; /* the same in all of them */
     for (size_t i = 0; i < WIRE_AGENT_RETURNS; i++)
         if (table[i] != 0)
             returns->real[i] = table[i];
@@ -50,12 +51,11 @@ static bool read_table(struct patch_agent_returns *returns, const struct patch_a
 }
 
 int patch_agent_returns_begin(struct patch_agent_returns *returns, const struct wire_agent_control *control,
-                              uint64_t region, uint64_t process, struct base_error *error)
+                              uint64_t region, struct base_error *error)
 {
     *returns = (struct patch_agent_returns){.control = *control,
                                             .region = region,
                                             .layout = wire_agent_layout(control->memory),
-                                            .process = process,
                                             .real = calloc(WIRE_AGENT_RETURNS, sizeof *returns->real)};
     return returns->real != NULL ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
 }
@@ -105,51 +105,38 @@ static void put_slot(struct putting *putting, uint64_t slot)
         put_word(putting, slot, word);
 }
 
-static void put_pending(struct putting *putting, uint64_t thread)
+static void put_calls(struct putting *putting, uint64_t number)
 {
-    const struct patch_agent_returns *returns = putting->returns;
-    struct wire_agent_pending *pendings = (void *)putting->words;
-    uint64_t at =
-        returns->process + returns->layout.pendings + thread * WIRE_AGENT_PENDING * sizeof *pendings;
-    _Static_assert(sizeof *pendings * WIRE_AGENT_PENDING <= CHUNK, "a thread's calls in one chunk");
-    if (!read_words(putting->access, at, putting->words, WIRE_AGENT_PENDING * sizeof *pendings / 8)) {
+    struct wire_agent_calls *calls = (void *)putting->words;
+    uint64_t at = putting->returns->own + offsetof(struct wire_agent_own, calls) + number * sizeof *calls;
+    _Static_assert(sizeof *calls <= CHUNK, "a thread's calls in one chunk");
+    if (!read_words(putting->access, at, putting->words, sizeof *calls / 8)) {
         putting->failed = true;
         return;
     }
     for (size_t i = 0; i < WIRE_AGENT_PENDING;
          i++) /* all, not only those that count: a slot is looked at, no more */
-        put_slot(putting, pendings[i].slot);
+        put_slot(putting, calls->items[i].slot);
 }
 
-/* What the region tells of. */
+/* What the process's own memory tells of. A fork's child that is not counted has it from its parent. */
 static void put_known(struct putting *putting)
 {
-    const struct patch_agent_returns *returns = putting->returns;
-    struct wire_agent_process process;
-    struct iovec local = {&process, sizeof process};
-    struct iovec remote = {(void *)(uintptr_t)returns->process, sizeof process};
-    if (returns->process == 0 ||
-        process_vm_readv(putting->access->pid, &local, 1, &remote, 1, 0) != (ssize_t)sizeof process ||
-        process.strays_lost != 0)
+    uint64_t own = putting->returns->own;
+    struct wire_agent_known *known = malloc(sizeof *known);
+    if (known == NULL || own == 0 ||
+        !read_words(putting->access, own, (uint64_t *)(void *)known, sizeof *known / 8) ||
+        known->strays_lost != 0) {
         putting->failed = true;
-    for (uint64_t i = 0; returns->process != 0 && i < WIRE_AGENT_THREADS; i++) {
-        uint64_t key = 0;
-        if (read_words(putting->access,
-                       returns->process + returns->layout.threads + i * WIRE_AGENT_THREAD_BYTES, &key, 1) &&
-            key != 0)
-            put_pending(putting, i);
+        free(known);
+        return;
     }
-    for (uint64_t i = 0; returns->process != 0 && i < WIRE_AGENT_STRAYS; i += CHUNK / 8) {
-        _Static_assert(WIRE_AGENT_STRAYS % (CHUNK / 8) == 0 || WIRE_AGENT_STRAYS < CHUNK / 8, "whole chunks");
-        size_t count = WIRE_AGENT_STRAYS < CHUNK / 8 ? WIRE_AGENT_STRAYS : CHUNK / 8;
-        uint64_t *strays = malloc(count * sizeof *strays);
-        if (strays == NULL ||
-            !read_words(putting->access, returns->process + returns->layout.strays + i * 8, strays, count))
-            putting->failed = true;
-        for (size_t k = 0; strays != NULL && !putting->failed && k < count; k++)
-            put_slot(putting, strays[k]);
-        free(strays);
-    }
+    for (uint64_t i = 0; i < WIRE_AGENT_THREADS; i++)
+        if (known->used[i / 64] >> i % 64 & 1)
+            put_calls(putting, i);
+    for (size_t i = 0; i < WIRE_AGENT_STRAYS; i++)
+        put_slot(putting, known->strays[i]);
+    free(known);
 }
 
 /* From the red zone up, as far as memory goes. */

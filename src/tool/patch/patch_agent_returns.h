@@ -1,6 +1,6 @@
 /* patch_agent_returns.h - replaced return addresses in a process that an agent leaves: all put back (agent_function.c).
  *
- * Where they may stand: in the slots of pending calls, and in those that were forgotten, both of which the region tells; on the stacks of
+ * Where they may stand: in the slots of pending calls, and in those that were forgotten, both of which the process's own memory tells; on the stacks of
  * threads; in registers, of a thread that is about to push one. The process stands while it is looked through. What a word is to become is
  * in the region too; nothing that is no word of ours is ever changed.
  * For patch_agent_leave.c alone. Context: tool. */
@@ -18,12 +18,12 @@ struct patch_agent_returns {
     uint64_t start;  /* of the blocks; 0: nothing was ever replaced */
     uint64_t *real;  /* by block */
     struct wire_agent_layout layout;
-    uint64_t process; /* run-time address of the process's own region; 0: it has none */
+    uint64_t own; /* run-time address of the process's struct wire_agent_own; 0: not known */
 };
 
-/* `control` at `region`, checked; `process`: the region of this process, or 0. */
+/* `control` at `region`, checked. */
 int patch_agent_returns_begin(struct patch_agent_returns *returns, const struct wire_agent_control *control,
-                              uint64_t region, uint64_t process, struct base_error *error);
+                              uint64_t region, struct base_error *error);
 void patch_agent_returns_free(struct patch_agent_returns *returns);
 
 /* Puts back what is found now: between two looks the process has run, and who was in the agent then may have replaced one more. False: some may be left that nothing tells of, or that could not be written. */

@@ -137,12 +137,16 @@ void agent_rig_begin(struct agent_rig *rig, const struct agent_rig_options *opti
     rig->alive = map(4096, PROT_READ | PROT_WRITE);
     must(madvise(rig->alive, 4096, MADV_WIPEONFORK) == 0, "MADV_WIPEONFORK");
     *rig->alive = 1;
+    rig->own = map(sizeof *rig->own, PROT_READ | PROT_WRITE);
     fill_control(rig, options, memory);
     fill_process(rig, options);
     rig->parameters = symbol_at(rig->image, "agent_parameters");
-    *rig->parameters =
-        (struct wire_agent_parameters){(uint64_t)rig->file, (uint64_t)rig->process, (uint64_t)rig->alive,
-                                       getauxval(AT_HWCAP2) & 2 ? WIRE_AGENT_FSGSBASE : 0, 0};
+    *rig->parameters = (struct wire_agent_parameters){(uint64_t)rig->file,
+                                                      (uint64_t)rig->process,
+                                                      (uint64_t)rig->alive,
+                                                      getauxval(AT_HWCAP2) & 2 ? WIRE_AGENT_FSGSBASE : 0,
+                                                      0,
+                                                      (uint64_t)rig->own};
 }
 
 void agent_rig_end(struct agent_rig *rig)
@@ -151,6 +155,7 @@ void agent_rig_end(struct agent_rig *rig)
     munmap(rig->image, 1 << 20);
     munmap(rig->code, CODE_SIZE);
     munmap(rig->alive, 4096);
+    munmap(rig->own, sizeof *rig->own);
 }
 
 void *agent_rig_hook(struct agent_rig *rig, const char *symbol, void *body)

@@ -20,6 +20,7 @@ struct agent_rig {
     uint8_t *code;
     size_t code_used;
     uint32_t *alive;
+    struct wire_agent_own *own;
     struct wire_agent_layout layout;
 };
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -24,6 +25,7 @@ typedef long timed_function(long depth);
 static struct agent_rig rig;
 static timed_function *timed, *unwinder;
 static jmp_buf jump;
+static ucontext_t outside, inside;
 static uint64_t seen, seen_after, seen_by_unwinder;
 
 /* What stands where the return address of the caller's caller... of whoever calls this, is. */
@@ -35,7 +37,7 @@ static AWAY long unwinder_body(long value)
     return value + 1;
 }
 
-/* 0: returns; 1: unwinds first; 2: jumps out; 3: forks; more: calls itself that often less ten. */
+/* 0: returns; 1: unwinds first; 2: jumps out; 3: forks; 4: waits on its stack; more: calls itself that often less ten. */
 static AWAY long timed_body(long what)
 {
     seen = RETURN_ADDRESS();
@@ -45,6 +47,8 @@ static AWAY long timed_body(long what)
         longjmp(jump, 1);
     if (what == 3)
         return fork();
+    if (what == 4)
+        swapcontext(&inside, &outside);
     if (what > 10)
         return timed(what - 1) + 1;
     __asm__ volatile("" ::: "memory");
@@ -276,6 +280,79 @@ static void test_fork(void **state)
     assert_int_equal(region->losses[WIRE_AGENT_LOSS_FORGOTTEN], 0);
 }
 
+static char other_stack[64 << 10];
+
+static AWAY void be_suspended(void)
+{
+    caller(4);
+}
+
+static bool is_stray(uint64_t slot)
+{
+    for (unsigned i = 0; i < WIRE_AGENT_STRAYS; i++)
+        if (rig.own->known.strays[i] == slot)
+            return true;
+    return false;
+}
+
+/* What was pending on another stack when the process was forked is known in the child, whatever its parent does meanwhile. */
+static void test_fork_beside_another_stack(void **state)
+{
+    (void)state;
+    getcontext(&inside);
+    inside.uc_stack.ss_sp = other_stack;
+    inside.uc_stack.ss_size = sizeof other_stack;
+    inside.uc_link = &outside;
+    makecontext(&inside, be_suspended, 0);
+    swapcontext(&outside, &inside);
+    const struct wire_agent_calls *calls = NULL;
+    for (unsigned i = 0; i < WIRE_AGENT_THREADS; i++)
+        if (rig.own->known.used[i / 64] >> i % 64 & 1)
+            calls = &rig.own->calls[i];
+    assert_non_null(calls);
+    assert_int_equal(calls->count, 1);
+    uint64_t slot = calls->items[0].slot;
+    assert_in_range(slot, (uint64_t)other_stack, (uint64_t)other_stack + sizeof other_stack);
+    pid_t child = fork();
+    if (child == 0) {
+        bool good = caller(0) == 5 && calls->count == 0 && is_stray(slot) && rig.own->known.strays_lost == 0;
+        swapcontext(&outside, &inside); /* it returns through its parent's word */
+        _exit(good ? 0 : 1);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(calls->count, 1);
+    assert_false(is_stray(slot));
+    swapcontext(&outside, &inside);
+    assert_int_equal(calls->count, 0);
+    assert_int_equal(calls_of(rig.process), 1);
+    assert_int_equal(calls_of(agent_rig_process(&rig, 1)), 1);
+    assert_int_equal(agent_rig_process(&rig, 1)->losses[WIRE_AGENT_LOSS_FORGOTTEN], 0);
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_FORGOTTEN], 0);
+}
+
+/* A thread that is in more calls than it can be: those that open descriptors are a loss when they are forgotten. */
+static void test_no_room_for_calls(void **state)
+{
+    (void)state;
+    assert_int_equal(caller(0), 5);
+    struct wire_agent_calls *calls = NULL;
+    for (unsigned i = 0; i < WIRE_AGENT_THREADS; i++)
+        if (rig.own->known.used[i / 64] >> i % 64 & 1)
+            calls = &rig.own->calls[i];
+    assert_non_null(calls);
+    for (unsigned i = 0; i < WIRE_AGENT_PENDING; i++)
+        calls->items[i] =
+            (struct wire_agent_pending){.slot = 4096 + i * 8, .how = i % 4 == 0 ? WIRE_AGENT_OPENED : 0};
+    calls->count = WIRE_AGENT_PENDING;
+    assert_int_equal(caller(0), 5);
+    assert_int_equal(calls->count, 0);
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_NO_RESULT], (WIRE_AGENT_PENDING + 3) / 4);
+    assert_true(is_stray(4096) && is_stray(4096 + (WIRE_AGENT_PENDING - 1) * 8));
+    assert_int_equal(calls_in_histograms(rig.process), 2);
+}
+
 /* --- agent_latency.c --- */
 
 static void test_histogram(void **state)
@@ -395,6 +472,8 @@ int main(void)
         TEST(test_left_by_a_jump),
         TEST(test_recursion),
         TEST(test_fork),
+        TEST(test_fork_beside_another_stack),
+        TEST(test_no_room_for_calls),
         TEST(test_histogram),
         TEST(test_no_room),
         TEST(test_threads),

@@ -32,9 +32,10 @@
 #include "patch_agent.h"
 #include "patch_agent_ledger.h"
 #include "patch_child.h"
+#include "patch_target.h"
 #include "wire_agent.h"
 
-enum { MEMORY = 1 << 20, FAMILY = 2, FUNCTIONS = 16 };
+enum { MEMORY = 1 << 20, FAMILY = 2, FUNCTIONS = 16, OWN_SIZE = 8192 };
 
 static const char *library;
 static char **targets;
@@ -181,11 +182,15 @@ static int load(struct tally *tally, pid_t pid, bool held, struct base_error *er
     const struct patch_agent_options options = {.image = probe,
                                                 .plans = tally->plans,
                                                 .region_size = region_size(),
+                                                .own_size = OWN_SIZE,
                                                 .prepare = prepare,
                                                 .context = tally};
     struct patch_agent *fresh = NULL;
     int result = patch_agent_load(&tally->helper, pid, held, &options, &fresh, error);
     if (result == BASE_OK) {
+        uint8_t own[OWN_SIZE], zeros[OWN_SIZE] = {0};
+        assert_int_equal(patch_target_read(pid, patch_agent_own(fresh), own, sizeof own), sizeof own);
+        assert_memory_equal(own, zeros, sizeof own);
         patch_agent_free(tally->agent);
         tally->agent = fresh;
     }
@@ -602,6 +607,7 @@ static _Noreturn void load_and_leave_for_ever(struct tally *tally, atomic_uint *
         const struct patch_agent_options options = {.image = probe,
                                                     .plans = tally->plans,
                                                     .region_size = region_size(),
+                                                    .own_size = OWN_SIZE,
                                                     .prepare = prepare,
                                                     .context = tally};
         patch_agent_load(&tally->helper, tally->pid, false, &options, &agent, NULL);
