@@ -49,7 +49,7 @@ def summed(profiles, sql, figures):
 def figures_are_sums(context):
     sources = parts(context, "left", "right", "plain")
     whole, done = merge(context, sources)
-    context.check(done.errors.decode().startswith("tally: 3 recordings, 1297 samples -> "), done.text())
+    context.check(done.errors.decode().startswith("tally: 3 recordings, 1,297 samples -> "), done.text())
     profiles = [tally.Profile(context, path) for path in sources]
     for sql, figures in ((FLAT, 3), (STACKS, 1), (EDGES, 1), (CALLS, 1), (LOSSES, 1)):
         context.equal(summed([whole], sql, figures), summed(profiles, sql, figures), sql)

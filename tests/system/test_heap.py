@@ -203,7 +203,7 @@ def deep_stacks(context):
     blocks = list(truths.values())[0][1]
     context.equal(profile.losses(), {45: blocks}, "losses")
     errors = result.errors.decode()
-    context.check(f"lost: stacks of {blocks} allocations or calls incomplete" in errors and "samples" not in errors, errors)
+    context.check(f"lost: stacks of {blocks:,} allocations or calls incomplete" in errors and "samples" not in errors, errors)
 
 
 @tap.case

@@ -173,7 +173,7 @@ def timeline(context):
         left = profile.losses().get(47, 0)
         context.equal(entries + left, all_, f"samples with {options}")
         context.equal(left > 0, full, f"{left} samples left out with {options}, {size} bytes")
-        context.check(f"timeline: {entries} samples" in profile.errors, profile.errors)
+        context.check(f"timeline: {entries:,} samples" in profile.errors, profile.errors)
 
 
 @tap.case

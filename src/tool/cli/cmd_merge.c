@@ -11,6 +11,7 @@
 #include "cli_progress.h"
 #include "profile_merge.h"
 #include "profile_store.h"
+#include "report_text.h"
 
 struct merge_wish {
     const char *output;
@@ -143,14 +144,22 @@ static void add_json(struct base_text *out, const struct profile *profile, const
     base_json_end(&json, '}');
 }
 
+static void tell_in_words(const struct profile *profile, const char *output, uint64_t bytes)
+{
+    struct base_text samples = {0};
+    const char *origins = profile_meta(profile, "origins");
+    report_text_count(&samples, count_samples(profile));
+    cli_say("%s recording%s, %s samples -> %s (%llu kB)", origins ? origins : "0",
+            origins && !strcmp(origins, "1") ? "" : "s", base_text_string(&samples), output,
+            (unsigned long long)(bytes + 500) / 1000);
+    base_text_free(&samples);
+}
+
 static int tell(const struct profile *profile, const struct merge_wish *wish, uint64_t bytes)
 {
     struct base_text text = {0};
-    const char *origins = profile_meta(profile, "origins");
     if (!wish->json) {
-        cli_say("%s recording%s, %llu samples -> %s (%llu kB)", origins ? origins : "0",
-                origins && !strcmp(origins, "1") ? "" : "s", (unsigned long long)count_samples(profile),
-                wish->output, (unsigned long long)(bytes + 500) / 1000);
+        tell_in_words(profile, wish->output, bytes);
         return CLI_OK;
     }
     add_json(&text, profile, wish->output, bytes);

@@ -728,6 +728,13 @@ static const char *describe_status(int status, char *text, size_t size)
     return text;
 }
 
+static void add_figure(struct base_text *line, const char *before, uint64_t figure, const char *unit)
+{
+    base_text_add(line, before);
+    report_text_count(line, figure);
+    base_text_add(line, unit);
+}
+
 static void say_heap(const struct profile *profile, const struct collect_status *status)
 {
     struct report_heap heap;
@@ -735,12 +742,10 @@ static void say_heap(const struct profile *profile, const struct collect_status 
     if (!report_heap_gather(profile, &heap))
         return;
     report_heap_text(&line, profile, &heap, !base_terminal_utf8());
-    if (status->recorded_ns && heap.sums[PROFILE_HEAP_COUNT] > 0) {
-        base_text_add(&line, ", ");
-        report_text_count(
-            &line, (uint64_t)((double)heap.sums[PROFILE_HEAP_COUNT] * 1e9 / (double)status->recorded_ns));
-        base_text_add(&line, " allocations/s");
-    }
+    if (status->recorded_ns && heap.sums[PROFILE_HEAP_COUNT] > 0)
+        add_figure(&line, ", ",
+                   (uint64_t)((double)heap.sums[PROFILE_HEAP_COUNT] * 1e9 / (double)status->recorded_ns),
+                   " allocations/s");
     cli_say("%s", base_text_string(&line));
     base_text_free(&line);
 }
@@ -749,13 +754,19 @@ static void say_timeline(const struct profile *profile)
 {
     uint64_t bytes, samples = profile_timeline_size(profile, &bytes),
                     left = profile->losses[WIRE_LOSS_TIMELINE_FULL];
-    if (samples)
-        cli_say("timeline: %llu samples, %llu kB", (unsigned long long)samples,
-                (unsigned long long)(bytes + 500) / 1000);
-    if (left)
-        cli_say(
-            "timeline: full before %llu more samples, which only figures have; --timeline=BYTES is its size",
-            (unsigned long long)left);
+    struct base_text line = {0};
+    if (samples) {
+        add_figure(&line, "timeline: ", samples, " samples, ");
+        add_figure(&line, "", (bytes + 500) / 1000, " kB");
+        cli_say("%s", base_text_string(&line));
+    }
+    base_text_clear(&line);
+    if (left) {
+        add_figure(&line, "timeline: full before ", left,
+                   " more samples, which only figures have; --timeline=BYTES is its size");
+        cli_say("%s", base_text_string(&line));
+    }
+    base_text_free(&line);
 }
 
 static void say_counted(const struct profile *profile)
@@ -783,13 +794,20 @@ static void say_lost(const struct profile *profile, const struct collect_status 
 {
     uint64_t stacks = lost_stacks(profile);
     uint64_t allocations = lost_between(profile, WIRE_LOSS_AGENT_NO_ROWS, WIRE_LOSS_AGENT_TOO_DEEP);
-    if (status->lost || stacks)
-        cli_say("lost: %llu samples dropped, %llu of %llu stacks incomplete (tally report --losses)",
-                (unsigned long long)status->lost, (unsigned long long)stacks,
-                (unsigned long long)status->samples);
-    if (allocations)
-        cli_say("lost: stacks of %llu allocations or calls incomplete (tally report --losses)",
-                (unsigned long long)allocations);
+    struct base_text line = {0};
+    if (status->lost || stacks) {
+        add_figure(&line, "lost: ", status->lost, " samples dropped");
+        add_figure(&line, ", ", stacks, "");
+        add_figure(&line, " of ", status->samples, " stacks incomplete (tally report --losses)");
+        cli_say("%s", base_text_string(&line));
+    }
+    base_text_clear(&line);
+    if (allocations) {
+        add_figure(&line, "lost: stacks of ", allocations,
+                   " allocations or calls incomplete (tally report --losses)");
+        cli_say("%s", base_text_string(&line));
+    }
+    base_text_free(&line);
 }
 
 static void say_result(struct recorder *recorder)
@@ -800,10 +818,11 @@ static void say_result(struct recorder *recorder)
     const char *kernel = profile_meta(profile, "kernel_notice");
     struct base_text figures = {0};
     if (!recorder->wish->no_time)
-        base_text_addf(&figures, ", %llu samples", (unsigned long long)status->samples);
-    if (recorder->wish->calls)
-        base_text_addf(&figures, ", %llu calls on %llu edges", (unsigned long long)status->calls,
-                       (unsigned long long)status->edges);
+        add_figure(&figures, ", ", status->samples, " samples");
+    if (recorder->wish->calls) {
+        add_figure(&figures, ", ", status->calls, " calls");
+        add_figure(&figures, " on ", status->edges, " edges");
+    }
     cli_say("%.2f s%s -> %s (%llu kB); own CPU %.1f %%", (double)status->recorded_ns / 1e9,
             base_text_string(&figures), recorder->wish->output, (unsigned long long)status->file_bytes / 1000,
             status->recorded_ns ? 100.0 * (double)status->tool_cpu_ns / (double)status->recorded_ns : 0);
