@@ -317,6 +317,33 @@ def memory_goals(visit, found):
             measure.goal("at most 24 bytes of stub a site", f"{bytes_each(worst):.1f} ({worst['program']})", bytes_each(worst) <= 24)]
 
 
+# --- what one call costs ---
+
+def one_call(bench, arguments, counted):
+    """{way: nanoseconds}."""
+    prefix = tally_prefix(bench, bench.path("ways.tally")) if counted else []
+    command = [*prefix, calls_programs.compiled(bench, "ways", ["-O2", "-g"]), *arguments]
+    output = subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL, text=True).stdout
+    return {way: float(figure) for way, figure in (line.split("\t") for line in output.splitlines())}
+
+
+def ways(bench):
+    """{column: {way: nanoseconds}}: the least of three runs each, interleaved."""
+    columns = {"alone": ([], False), "one thread": ([], True), "several threads": (["several"], True)}
+    found = {name: {} for name in columns}
+    for _ in range(1 if bench.quick else 3):
+        for name, (arguments, counted) in columns.items():
+            for way, figure in one_call(bench, arguments, counted).items():
+                found[name][way] = min(figure, found[name].get(way, figure))
+    return found
+
+
+def ways_lines(found):
+    text = ["", "### One call", "", "Nanoseconds, with the loop around it, of a function that does next to nothing (`bench/calls/ways.c`): the least of many short",
+            "loops, in which nobody else's work shows.", ""]
+    return text + measure.table(["called", *found], [[way, *(f"{found[name][way]:.2f}" for name in found)] for way in found["alone"]])
+
+
 # --- the distortion of time ---
 
 def flat(bench, path):
@@ -371,7 +398,7 @@ def measure_table(bench):
     ready = set_ups(bench)
     visit = attached(bench)
     sizes = [stubs(bench, program.small, program.name) for program in chosen if program.group == calls_programs.MAIN]
-    return {"lines": lines(found, entries, shares, ready) + memory_lines(visit, sizes), "rounds": 2 if bench.quick else max(bench.repeat, ROUNDS),
+    return {"lines": lines(found, entries, shares, ready) + memory_lines(visit, sizes) + ways_lines(ways(bench)), "rounds": 2 if bench.quick else max(bench.repeat, ROUNDS),
             "goals": cost_goals(found) + [exact(bench), coverage_goal(entries)] + set_up_goals(ready) + memory_goals(visit, sizes) + [
                 measure.goal("sampled shares with and without --calls agree within their intervals, top five of each program",
                              f"{sum(agrees(*entry[2:]) for entry in shares)} of {len(shares)}", all(agrees(*entry[2:]) for entry in shares))]}
