@@ -100,10 +100,11 @@ struct agent_thread {
     uint32_t generation;            /* of the modules that frames, nodes and links are of */
     uint32_t group;
     uint32_t roots[WIRE_AGENT_COLLECTORS];
-    uint32_t nodes_root;                   /* of which nodes below are */
-    struct unwind_rows rows;               /* what agent_stack.c's find tells of */
-    struct unwind_trail trail;             /* the last stack */
-    uint32_t nodes[WIRE_AGENT_FRAMES + 1]; /* its nodes, outermost first; nodes[0] is the root */
+    uint32_t nodes_root;                                /* of which nodes below are */
+    struct unwind_frame interrupted[WIRE_AGENT_FRAMES]; /* the last stack that was sampled, innermost first */
+    struct unwind_rows rows;                            /* what agent_stack.c's find tells of */
+    struct unwind_trail trail;                          /* the last stack */
+    uint32_t nodes[WIRE_AGENT_FRAMES + 1];              /* its nodes, outermost first; nodes[0] is the root */
     struct agent_link links[AGENT_LINKS];
     struct agent_link functions[AGENT_FUNCTIONS]; /* of functions that are timed, below their callers */
     _Alignas(64) uint8_t cache[65536];            /* struct unwind_cache */
@@ -120,6 +121,9 @@ static inline void agent_thread_leave(struct agent_thread *thread)
     __atomic_store_n(&thread->shared.inside, 0, __ATOMIC_RELEASE);
 }
 
+/* For a handler that interrupted the thread where its stack pointer was `sp`: the same, unless a hook is inside there. */
+struct agent_thread *agent_thread_interrupt(uint64_t thread_pointer, uint64_t sp);
+
 /* The thread pointer; 0: there is none yet. For entries that may come that early. */
 uint64_t agent_thread_pointer(void);
 
@@ -132,6 +136,11 @@ struct agent_window { /* the part of the live stack that can be read: from sp up
 /* The node of the caller's stack under the collector's root; 0: no room for any. */
 uint32_t agent_stack_node(struct agent_thread *thread, const struct agent_frame *frame,
                           enum wire_agent_collector collector);
+/* The node of what a signal interrupted; `context` is the handler's third argument. */
+uint32_t agent_stack_interrupted(struct agent_thread *thread, const void *context,
+                                 enum wire_agent_collector collector);
+/* The stack pointer there. */
+uint64_t agent_stack_pointer(const void *context);
 /* Was the present entry made by a signal handler that interrupted an older one? Uses no record. */
 bool agent_stack_is_interrupting(const struct agent_frame *frame);
 /* The module of an address: false when there is none, or nothing describes the code there. */
@@ -209,6 +218,8 @@ static inline struct wire_agent_cell *agent_cell_at(uint32_t cell)
     struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
     return (struct wire_agent_cell *)agent_part(layout.cells) + cell;
 }
+/* One more sample, which stands for so much. */
+void agent_cell_sample(uint32_t cell, uint64_t amount);
 /* A release that did not happen after all (realloc failed). */
 void agent_cell_restore(struct agent_thread *thread, uint32_t cell, struct agent_amount amount,
                         bool temporary);
@@ -261,6 +272,32 @@ void agent_empty_fill(uint64_t from, uint64_t to);
 bool agent_sample_hits(struct agent_thread *thread, uint64_t size, uint64_t mean);
 /* What a sampled block of this size stands for. */
 struct agent_amount agent_sample_amount(uint64_t size, uint64_t mean);
+
+/* What a wrapper behind enter_or_answer (agent_x86_64_entry.S) says, in rax and rdx: it was handled, and then the answer; else the body is
+ * jumped to, and nothing of ours is on the stack. */
+struct agent_answer {
+    uint64_t handled, result;
+};
+
+/* --- agent_timer.c: samples of time --- */
+
+/* Is time sampled in this process, and is this it, not a vfork's child in its memory? */
+bool agent_timer_is_on(void);
+/* This thread gets a timer, unless it has one. */
+void agent_timer_begin(void);
+/* This thread blocks the signal from now on, or does no more. */
+void agent_timer_rest(bool blocked);
+/* No timers any more, in no thread; the signal is as if there had been none. */
+void agent_timer_end_all(void);
+
+/* --- agent_call.c: what becomes of a system call where a sample was taken; `context` is the handler's third argument --- */
+
+/* Has one just ended with EINTR there, and no other signal is to be seen that did it? */
+bool agent_call_was_ended(const void *context);
+/* One that would begin anew ends, if the handler that runs next wants that. */
+void agent_call_settle(void *context);
+/* Lets in whom one waited for by a signal mask of its own. Their handlers run in here, and may jump out. */
+void agent_call_let_in(const void *context);
 
 /* --- agent_bell.c: requests to tally --- */
 

@@ -142,6 +142,13 @@ void agent_cell_empty(uint32_t number, uint64_t bytes)
         __atomic_fetch_add(&agent_cell_at(number)->empty, bytes, __ATOMIC_RELAXED);
 }
 
+void agent_cell_sample(uint32_t number, uint64_t amount)
+{
+    struct wire_agent_cell *cell = agent_cell_at(number);
+    __atomic_fetch_add(&cell->total, amount, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&cell->count, 1, __ATOMIC_RELAXED);
+}
+
 static void count_release(const struct agent_thread *thread, struct wire_agent_cell *cell,
                           struct agent_amount amount)
 {

@@ -11,7 +11,8 @@
 
 #include <sys/syscall.h>
 
-__attribute__((visibility("hidden"))) struct wire_agent_parameters agent_parameters = {0, 0, 0, 0, 0, 0};
+__attribute__((visibility("hidden"))) struct wire_agent_parameters agent_parameters = {0, 0, 0, 0,
+                                                                                       0, 0, 0, 0};
 
 enum alive { ALIVE_FORKED = 0, ALIVE = 1, ALIVE_SETTING_UP = 2 };
 
@@ -68,6 +69,10 @@ static struct wire_agent_process *take_region(struct wire_agent_process *parent)
     copy_modules(child, parent);
     agent_descriptor_inherit(child, parent);
     agent_function_inherit();
+    child->unrecorded = agent_parameters.forking != 0; /* agent_wrap_birth's frame, which takes it back */
+    child->own_pid = child->pid;
+    child->before = parent->before;
+    child->timing = __atomic_load_n(&parent->timing, __ATOMIC_RELAXED);
     child->version = WIRE_AGENT_VERSION;
     child->magic = WIRE_AGENT_MAGIC;
     return child;

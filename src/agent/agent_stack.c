@@ -23,7 +23,7 @@
 /* Caller-saved registers are gone at a return address: rbx rbp rsp r12-r15 and the address itself. */
 #define KNOWN_REGISTERS UINT64_C(0x1f0c8)
 
-static bool page_is_readable(uint64_t address)
+bool agent_stack_is_readable(uint64_t address)
 {
     return arch_host_syscall(SYS_rt_sigprocmask, UINT32_MAX, address & ~UINT64_C(7), 0, 8, 0, 0) !=
            -14; /* EFAULT */
@@ -42,11 +42,11 @@ static bool read_outside(void *context, uint64_t address, uint64_t *word)
     if (address < memory->low || address % 8 != 0)
         return false;
     while (address >= memory->high && address - memory->high < MAX_STEP * PAGE) {
-        if (!page_is_readable(memory->high))
+        if (!agent_stack_is_readable(memory->high))
             return false;
         memory->high += PAGE;
     }
-    if (address >= memory->high && !page_is_readable(address))
+    if (address >= memory->high && !agent_stack_is_readable(address))
         return false;
     if (window->readable_end != NULL && address < memory->high)
         *window->readable_end = memory->high;
@@ -61,7 +61,7 @@ static bool is_same_stack(struct agent_thread *thread, uint64_t sp)
         return false;
     uint64_t page = sp & ~(PAGE - 1);
     for (uint64_t at = page + PAGE; at < thread->readable_start; at += PAGE)
-        if (!page_is_readable(at))
+        if (!agent_stack_is_readable(at))
             return false;
     if (page < thread->readable_start)
         thread->readable_start = page;
@@ -155,11 +155,6 @@ bool agent_stack_module(uint64_t address, struct wire_agent_module *module)
            __atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE) - generation <= 1;
 }
 
-bool agent_stack_is_readable(uint64_t address)
-{
-    return page_is_readable(address);
-}
-
 static void registers_of(const struct agent_frame *frame, struct arch_registers *registers)
 {
     registers->value[3] = frame->rbx;
@@ -186,9 +181,12 @@ bool agent_stack_is_interrupting(const struct agent_frame *frame)
     open_window(&window, registers.value[7], NULL);
     struct unwind_result result =
         unwind_walk(&space, &window.memory, &registers, NULL, frames, HANDLER_FRAMES);
-    for (size_t i = 0; i < result.count; i++)
+    for (size_t i = 0; i < result.count; i++) {
+        if (frames[i].pc - agent_parameters.code < agent_parameters.code_end - agent_parameters.code)
+            return false; /* a signal beyond would have come before the hook */
         if (frames[i].flags & UNWIND_SIGNAL)
-            return true; /* the agent's own frames end the walk, so the signal came after them */
+            return true;
+    }
     return false;
 }
 
@@ -220,7 +218,7 @@ static void forget(struct agent_thread *thread, uint32_t generation)
         thread->functions[i].node = 0;
 }
 
-static void lose_end(const struct unwind_trail_result *result)
+static void lose_end(enum unwind_end end, uint64_t frame_pointer_frames)
 {
     static const uint8_t losses[] = {
         [UNWIND_FULL] = WIRE_AGENT_LOSS_TOO_DEEP,
@@ -231,11 +229,11 @@ static void lose_end(const struct unwind_trail_result *result)
         [UNWIND_NO_MAPPING] = WIRE_AGENT_LOSS_NO_MAPPING,
         [UNWIND_NO_PROGRESS] = WIRE_AGENT_LOSS_NO_PROGRESS,
     };
-    if (result->end != UNWIND_OUTERMOST && result->end < sizeof losses)
-        agent_lose((enum wire_agent_loss)losses[result->end]);
-    if (result->frame_pointer_frames != 0)
-        __atomic_fetch_add(&agent_process()->losses[WIRE_AGENT_LOSS_FRAME_POINTER],
-                           result->frame_pointer_frames, __ATOMIC_RELAXED);
+    if (end != UNWIND_OUTERMOST && end < sizeof losses)
+        agent_lose((enum wire_agent_loss)losses[end]);
+    if (frame_pointer_frames != 0)
+        __atomic_fetch_add(&agent_process()->losses[WIRE_AGENT_LOSS_FRAME_POINTER], frame_pointer_frames,
+                           __ATOMIC_RELAXED);
 }
 
 static struct unwind_trail_result walk(struct agent_thread *thread, const struct agent_frame *frame)
@@ -250,7 +248,7 @@ static struct unwind_trail_result walk(struct agent_thread *thread, const struct
     struct unwind_trail_result result = unwind_trail_walk(&thread->trail, &space, &window.memory, &registers,
                                                           (struct unwind_cache *)thread->cache);
     if (__builtin_expect(result.end != UNWIND_OUTERMOST || result.frame_pointer_frames != 0, 0))
-        lose_end(&result);
+        lose_end(result.end, result.frame_pointer_frames);
     return result;
 }
 
@@ -303,4 +301,66 @@ uint32_t agent_stack_node(struct agent_thread *thread, const struct agent_frame 
     }
     thread->nodes_root = done == result.count ? root : 0;
     return thread->nodes[done];
+}
+
+/* --- what a signal interrupted: no call, so that every register counts and the innermost address is no return address --- */
+
+static void registers_of_context(const void *context, struct arch_registers *registers)
+{
+    const struct arch *arch = arch_host();
+    const uint8_t *saved = (const uint8_t *)context + arch->signal_context;
+    registers->valid = 0;
+    for (unsigned i = 0; i < arch->signal_count; i++) {
+        const struct arch_signal_slot *slot = &arch->signal_slots[i];
+        registers->value[slot->register_number] = *(const uint64_t *)(saved + slot->offset);
+        registers->valid |= UINT64_C(1) << slot->register_number;
+    }
+}
+
+uint64_t agent_stack_pointer(const void *context)
+{
+    struct arch_registers registers;
+    registers_of_context(context, &registers);
+    return registers.value[arch_host()->sp];
+}
+
+/* Outermost first, as the tree is. */
+static uint32_t intern(struct agent_thread *thread, const struct unwind_result *result,
+                       enum wire_agent_collector collector)
+{
+    uint32_t node = root_of(thread, collector);
+    for (size_t i = result->count; i-- > 0 && node != 0;) {
+        const struct unwind_frame *frame = &thread->interrupted[i];
+        bool is_cut = i + 1 == result->count && result->end != UNWIND_OUTERMOST;
+        uint32_t flags = (i == 0 || frame->flags & UNWIND_SIGNAL ? WIRE_AGENT_NODE_EXACT : 0u) |
+                         (is_cut ? WIRE_AGENT_NODE_CUT : 0u);
+        uint64_t pc = i == 0 ? frame->pc : agent_return_real(frame->pc);
+        uint32_t child = agent_node_child(node, pc, frame->cookie, flags);
+        if (child == 0) {
+            agent_lose(WIRE_AGENT_LOSS_NO_NODE);
+            break;
+        }
+        node = child;
+    }
+    return node;
+}
+
+uint32_t agent_stack_interrupted(struct agent_thread *thread, const void *context,
+                                 enum wire_agent_collector collector)
+{
+    uint32_t generation = __atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE);
+    if (thread->generation != generation)
+        forget(thread, generation);
+    struct place place = {generation, &thread->rows};
+    struct unwind_space space = {arch_host(), find, &place, generation, true};
+    struct arch_registers registers;
+    struct window window;
+    registers_of_context(context, &registers);
+    if (!open_window(&window, registers.value[arch_host()->sp], thread))
+        thread->trail.count = 0; /* another stack */
+    struct unwind_result result =
+        unwind_walk(&space, &window.memory, &registers, (struct unwind_cache *)thread->cache,
+                    thread->interrupted, WIRE_AGENT_FRAMES);
+    lose_end(result.end, result.frame_pointer_frames);
+    return intern(thread, &result, collector);
 }

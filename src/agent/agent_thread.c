@@ -96,13 +96,23 @@ struct agent_thread *agent_thread_enter(const struct agent_frame *frame)
     return thread;
 }
 
-struct agent_thread *agent_thread_come_back(uint64_t thread_pointer, uint64_t sp)
+static struct agent_thread *enter_at(struct agent_thread *thread, uint64_t sp)
 {
-    struct agent_thread *thread = thread_pointer != 0 ? find(thread_pointer, false) : NULL;
     if (thread == NULL || (thread->shared.inside != 0 && !was_left(thread, sp)))
         return NULL;
     thread->entered_sp = sp;
     __atomic_store_n(&thread->shared.inside, 1, __ATOMIC_RELAXED);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     return thread;
+}
+
+struct agent_thread *agent_thread_come_back(uint64_t thread_pointer, uint64_t sp)
+{
+    return enter_at(thread_pointer != 0 ? find(thread_pointer, false) : NULL, sp);
+}
+
+/* The hook that was left by a jump is known in the same way: what was interrupted is at or above it. */
+struct agent_thread *agent_thread_interrupt(uint64_t thread_pointer, uint64_t sp)
+{
+    return enter_at(thread_pointer != 0 ? find(thread_pointer, true) : NULL, sp);
 }

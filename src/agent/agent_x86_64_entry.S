@@ -119,6 +119,55 @@ enter_or_pass:
     .cfi_endproc
     .size   enter_or_pass, . - enter_or_pass
 
+/* The wrapper answers { handled, result } in rax and rdx. Not handled: the body is jumped to. */
+    .type   enter_or_answer, @function
+    .p2align 4
+enter_or_answer:
+    .cfi_startproc
+    push_frame 1
+    pushq   %rdi
+    .cfi_adjust_cfa_offset 8
+    pushq   %rsi
+    .cfi_adjust_cfa_offset 8
+    pushq   %rdx
+    .cfi_adjust_cfa_offset 8
+    pushq   %rcx
+    .cfi_adjust_cfa_offset 8
+    pushq   %r8
+    .cfi_adjust_cfa_offset 8
+    pushq   %rax
+    .cfi_adjust_cfa_offset 8
+    shift_arguments
+    leaq    48(%rsp), %rdi
+    callq   *%r10
+    movq    %rax, %r10
+    popq    %rax
+    .cfi_adjust_cfa_offset -8
+    popq    %r8
+    .cfi_adjust_cfa_offset -8
+    popq    %rcx
+    .cfi_adjust_cfa_offset -8
+    movq    %rdx, %r11
+    popq    %rdx
+    .cfi_adjust_cfa_offset -8
+    popq    %rsi
+    .cfi_adjust_cfa_offset -8
+    popq    %rdi
+    .cfi_adjust_cfa_offset -8
+    testq   %r10, %r10
+    jz      4f
+    movq    %r11, %rax
+    .cfi_remember_state
+    pop_frame
+    retq
+    .cfi_restore_state
+4:  movq    (%rsp), %r11
+    movq    64(%rsp), %r9
+    pop_frame
+    jmpq    *HOOK_BODY(%r11)
+    .cfi_endproc
+    .size   enter_or_answer, . - enter_or_answer
+
     .macro  entry name, way=enter
     .globl  agent_entry_\name
     .hidden agent_entry_\name
@@ -159,6 +208,42 @@ agent_entry_\name:
     entry   end, enter_early
     entry   execve, enter_early
     entry   execveat, enter_early
+    entry   thread, enter_or_answer
+    entry   birth, enter_or_answer
+    entry   mask, enter_or_answer
+    entry   action, enter_or_answer
+    entry   prctl, enter_or_answer
+    entry   syscall, enter_or_answer
+    entry   ring, enter_or_answer
+
+/* The start routine of threads that are born while time is sampled: what it was to be is jumped to, so that nothing of ours stays on
+ * the thread's stack. */
+    .globl  agent_entry_started
+    .hidden agent_entry_started
+    .type   agent_entry_started, @function
+    .p2align 4
+agent_entry_started:
+    .cfi_startproc
+    subq    $8, %rsp
+    .cfi_adjust_cfa_offset 8
+    callq   agent_timer_started
+    addq    $8, %rsp
+    .cfi_adjust_cfa_offset -8
+    movq    %rdx, %rdi
+    jmpq    *%rax
+    .cfi_endproc
+    .size   agent_entry_started, . - agent_entry_started
+
+/* Where the handler returns to: the very bytes by which unwinders know the end of a handler. */
+    .globl  agent_entry_restorer
+    .hidden agent_entry_restorer
+    .type   agent_entry_restorer, @function
+    .p2align 4
+    nop
+agent_entry_restorer:
+    movq    $15, %rax /* rt_sigreturn */
+    syscall
+    .size   agent_entry_restorer, . - agent_entry_restorer
 
 /* uint64_t agent_thread_pointer(void): 0 while there is none. fs:0 may not be read then. */
     .globl  agent_thread_pointer

@@ -77,6 +77,11 @@ enum wire_agent_collector {
     WIRE_AGENT_COLLECTORS
 };
 
+/* The kernel's struct sigaction. */
+struct wire_agent_action {
+    uint64_t handler, flags, restorer, mask;
+};
+
 /* --- control page: tally writes, but for next_region and bell --- */
 
 enum wire_agent_control_flag {
@@ -105,6 +110,14 @@ struct wire_agent_control {
     uint32_t bell;        /* futex (shared): +1 and woken with every request of any process */
     uint32_t gone;        /* tally stores 1 when it leaves: nobody waits any more */
     uint64_t ns_of_ticks; /* ns that 2^32 ticks of the processor's clock take */
+
+    /* Samples of time (agent_timer.c). Intervals are drawn between least and least + spread; mean: of what then passes until a tick. */
+    uint64_t timer_least_ns, timer_spread_ns, timer_mean_ns, timer_tick_ns;
+    uint32_t timer_signal;           /* 0: no time is sampled */
+    uint32_t timer_clock;            /* enum wire_agent_clock */
+    struct wire_agent_action action; /* the timers' handler */
+    struct wire_agent_action found;  /* for tally's calls in the target's name */
+    struct wire_agent_action none;   /* zeros: SIG_DFL */
 };
 
 /* What fills a fresh block: no address, no small number, no text; every byte of it is another one, and none is 0. */
@@ -114,6 +127,8 @@ static inline uint64_t wire_agent_empty_word(uint32_t flags)
 {
     return flags & WIRE_AGENT_UNUSED ? WIRE_AGENT_PATTERN : 0;
 }
+/* Of a thread's two CPU clocks, as their numbers have it (include/linux/posix-timers.h). */
+enum wire_agent_clock { WIRE_AGENT_CLOCK_USER = 1, WIRE_AGENT_CLOCK_CPU = 2 };
 
 /* --- process region --- */
 
@@ -121,6 +136,13 @@ enum wire_agent_state {
     WIRE_AGENT_FREE = 0,
     WIRE_AGENT_RUNNING, /* set by tally (the loaded process) or by the forked child itself */
     WIRE_AGENT_LEFT, /* set by tally: hooks are to go straight to the body, because the agent is being taken out */
+};
+
+/* process.timing */
+enum wire_agent_timing {
+    WIRE_AGENT_UNTIMED = 0,
+    WIRE_AGENT_TIMED, /* the handler is set; threads have timers, and new ones make theirs */
+    WIRE_AGENT_CLAIMED, /* the program took the signal, a filter of system calls, or io_uring: no timers any more */
 };
 
 /* Bits of process.request. */
@@ -257,6 +279,11 @@ struct wire_agent_process {
     /* Descriptors (agent_descriptor.c): the process's number as it knows it itself (0: not known); one more than the highest number ever
      * seen; how often one was opened; one more than the highest in the part `forked`. */
     uint32_t pid_inside, descriptor_end, descriptor_events, forked_end;
+    uint32_t timing;                 /* enum wire_agent_timing */
+    uint32_t own_pid;                /* the process's number as it knows it; set with timing */
+    uint32_t idle;                   /* timers that are not armed, because their thread blocks the signal */
+    uint32_t untimed;                /* threads that could get no timer */
+    struct wire_agent_action before; /* what the program has for the timers' signal: SIG_DFL in some form */
 
     uint64_t losses[WIRE_AGENT_LOSSES];
 };
@@ -471,9 +498,43 @@ struct wire_agent_thread {
 #define WIRE_AGENT_THREAD_BYTES (96 * 1024)
 #define WIRE_AGENT_RANGE_BYTES  64
 
+/* A thread's timer. Tally makes those of threads that run already; `call` is what its system calls read. */
+struct wire_agent_timer {
+    uint32_t tid;   /* 0: free. A thread that ended leaves it to be taken over */
+    uint32_t id;    /* the kernel's number; in the states but NONE */
+    uint32_t state; /* enum wire_agent_timer_state */
+    uint32_t zero;
+    uint64_t last_ns;           /* of the thread's clock, when the last sample was taken; 0: not known */
+    uint64_t random;            /* 0: not drawn yet */
+    uint64_t seen_ns, alone_ns; /* control.now_ns as it was last seen, and how long it has not changed */
+    uint64_t call[8];           /* struct sigevent, or struct itimerspec */
+    uint64_t unused[2];
+};
+_Static_assert(sizeof(struct wire_agent_timer) == 128, "shared layout");
+enum wire_agent_timer_state {
+    WIRE_AGENT_TIMER_NONE = 0,
+    WIRE_AGENT_TIMER_IDLE, /* its thread blocks the signal */
+    WIRE_AGENT_TIMER_ARMED,
+    WIRE_AGENT_TIMER_ENDED /* not armed any more */
+};
+#define WIRE_AGENT_TIMERS 1024
+/* A thread's timer is at one of the PROBES places from its home on, and round. */
+#define WIRE_AGENT_TIMER_PROBES 32
+static inline uint32_t wire_agent_timer_home(uint32_t tid)
+{
+    return tid * UINT32_C(0x9e3779b1) >> 22; /* 10 bits */
+}
+#define WIRE_AGENT_TIMER_VALUE(index) (UINT64_C(0x59414c54) << 32 | (index)) /* sigev_value */
+
+/* What a new thread is to run when it has its timer; the agent's own. */
+struct wire_agent_start {
+    uint64_t used, routine, argument, zero;
+};
+#define WIRE_AGENT_STARTS 1024
+
 /* --- the parts of a process region, as offsets from its start, and how many fit --- */
 struct wire_agent_layout {
-    uint64_t modules[2], threads, nodes, index, cells, blocks, ranges, returns;
+    uint64_t modules[2], threads, timers, starts, nodes, index, cells, blocks, ranges, returns;
     uint64_t latencies, latency_slots;
     uint64_t descriptors, forked; /* forked: a bit for each number, open when a fork began */
     uint64_t size;                /* bytes; of the region */
@@ -490,7 +551,9 @@ static inline struct wire_agent_layout wire_agent_layout(uint64_t memory)
     layout.returns =
         layout.modules[1] + table; /* it stays when its process has ended: children have what it stands for */
     layout.threads = layout.returns + WIRE_AGENT_RETURNS * sizeof(uint64_t);
-    layout.nodes = layout.threads + (uint64_t)WIRE_AGENT_THREADS * WIRE_AGENT_THREAD_BYTES;
+    layout.timers = layout.threads + (uint64_t)WIRE_AGENT_THREADS * WIRE_AGENT_THREAD_BYTES;
+    layout.starts = layout.timers + WIRE_AGENT_TIMERS * sizeof(struct wire_agent_timer);
+    layout.nodes = layout.starts + WIRE_AGENT_STARTS * sizeof(struct wire_agent_start);
     layout.node_count = memory / 4 / sizeof(struct wire_agent_node);
     layout.index = layout.nodes + memory / 4;
     layout.index_bytes = memory / 8;
@@ -514,8 +577,9 @@ struct wire_agent_parameters {
     uint64_t process; /* run-time address of the process's region in it */
     uint64_t alive;   /* run-time address of a private page with MADV_WIPEONFORK; its first word is 1 */
     uint32_t flags;   /* enum wire_agent_parameter_flag */
-    uint32_t zero;
-    uint64_t own; /* run-time address of struct wire_agent_own; 0: no return address is replaced */
+    uint32_t forking; /* the agent's: threads in a fork; a child finds those of its birth */
+    uint64_t own;     /* run-time address of struct wire_agent_own; 0: no return address is replaced */
+    uint64_t code, code_end; /* run-time, of the agent's own code */
 };
 enum wire_agent_parameter_flag {
     WIRE_AGENT_FSGSBASE = 1, /* AT_HWCAP2 bit 1: rdfsbase may be used */
@@ -551,7 +615,14 @@ enum wire_agent_parameter_flag {
     X(DESCRIPTOR, "agent_entry_descriptor")   /* `whole`; wire_hook.cookie: enum wire_agent_how */           \
     X(CLOSE, "agent_entry_close")             /* (descriptor) */                                             \
     X(CLOSE_RANGE, "agent_entry_close_range") /* (first, last, flags) */                                     \
-    X(FORK, "agent_entry_fork")               /* () */
+    X(FORK, "agent_entry_fork")               /* () */                                                       \
+    X(THREAD, "agent_entry_thread")           /* (result, attributes, routine, argument): pthread_create */  \
+    X(BIRTH, "agent_entry_birth")             /* (): not vfork, which returns twice from one frame */        \
+    X(MASK, "agent_entry_mask")               /* (how, set, old): pthread_sigmask sigprocmask */             \
+    X(ACTION, "agent_entry_action")           /* (signal, action, old): sigaction */                         \
+    X(PRCTL, "agent_entry_prctl")             /* (option, ...) */                                            \
+    X(RING, "agent_entry_ring")               /* any: makes an io_uring */                                   \
+    X(SYSCALL, "agent_entry_syscall")         /* (number, ...): of libc, for any system call */
 
 enum wire_agent_entry {
 #define X(name, symbol) WIRE_AGENT_ENTRY_##name,

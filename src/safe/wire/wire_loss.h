@@ -78,7 +78,10 @@
     X(55, DESCRIPTOR_UNSEEN, "descriptors open at the end that nobody saw opened")                           \
     X(56, DESCRIPTOR_CLOSED, "descriptors that nobody saw closed, and that are not open any more")           \
     X(57, DESCRIPTOR_CALLS, "calls that may have opened descriptors, and whose outcome was not seen")        \
-    X(58, AGENT_SAMPLED, "blocks past the agent's memory: for what is live of them, samples stand")
+    X(58, AGENT_SAMPLED, "blocks past the agent's memory: for what is live of them, samples stand")          \
+    X(59, AGENT_UNTIMED,                                                                                     \
+      "milliseconds of CPU time without samples: threads that no timer of the agent's could reach, and "     \
+      "the agent's own time")
 
 enum wire_loss {
 #define X(number, name, text) WIRE_LOSS_##name = number,

@@ -55,6 +55,7 @@ struct record_wish {
     double rate_hz; /* 0: not said */
     uint64_t duration_ns, max_nodes;
     int time_kind; /* 0 cpu, 1 user */
+    int engine;    /* enum collect_engine */
     int stacks;    /* enum collect_stacks */
     int overhead;  /* enum profile_heap_overhead */
     int empty;     /* enum profile_heap_empty */
@@ -302,6 +303,13 @@ static const struct base_option options[] = {
      .optional = true,
      .offset = offsetof(struct record_wish, time_kind),
      .help = "CPU time with the kernel's part (the default), or in user code alone"},
+    {.name = "engine",
+     .kind = BASE_OPTION_CHOICE,
+     .argument = "auto|perf|agent",
+     .offset = offsetof(struct record_wish, engine),
+     .help =
+         "what samples CPU time: the kernel's perf_event, or timers inside the program; auto (the default) "
+         "takes the timers where perf_event is refused"},
     {.name = "kernel",
      .kind = BASE_OPTION_FLAG,
      .offset = offsetof(struct record_wish, kernel),
@@ -374,6 +382,20 @@ static const char *option_of_time(const struct record_wish *wish)
            : wish->stacks         ? "--stacks"
            : wish->timeline_bytes ? "--timeline"
            : wish->cpus           ? "--cpu"
+           : wish->engine         ? "--engine"
+                                  : NULL;
+}
+
+/* What only perf_event gives; NULL: nothing of that was asked for. */
+static const char *not_by_agent(const struct record_wish *wish)
+{
+    return wish->kernel           ? "--kernel"
+           : wish->stacks         ? "--stacks"
+           : wish->timeline_bytes ? "--timeline"
+           : wish->cpus           ? "--cpu"
+           : wish->calls          ? "--calls"
+           : wish->function_count ? "--function"
+           : wish->fds            ? "--fds"
                                   : NULL;
 }
 
@@ -418,7 +440,8 @@ static int check_wish(const struct record_wish *wish, int words, struct base_err
             return base_fail(error, BASE_EUSAGE,
                              "%s cannot be timed while --fds sees what it opens or closes",
                              wish->functions[i].name);
-    if (wish->agent_memory && !wish->heap && !wish->throws && !wish->fds && !wish->function_count)
+    if (wish->agent_memory && !wish->heap && !wish->throws && !wish->fds && !wish->function_count &&
+        wish->engine != COLLECT_ENGINE_AGENT)
         return base_fail(error, BASE_EUSAGE,
                          "--agent-memory goes with --heap, --throws, --fds or --function");
     if (wish->named.count && !wish->heap)
@@ -432,6 +455,11 @@ static int check_wish(const struct record_wish *wish, int words, struct base_err
     if (wish->no_time && of_time)
         return base_fail(error, BASE_EUSAGE, "%s is about samples of CPU time, and --no-time asks for none",
                          of_time);
+    if (wish->engine == COLLECT_ENGINE_AGENT && (wish->system || wish->cgroup))
+        return base_fail(error, BASE_EUSAGE,
+                         "--engine=agent needs a COMMAND or -p PID: it changes the programs it samples");
+    if (wish->engine == COLLECT_ENGINE_AGENT && not_by_agent(wish))
+        return base_fail(error, BASE_EUSAGE, "%s does not go with --engine=agent", not_by_agent(wish));
     if (wish->kernel && wish->time_kind)
         return base_fail(error, BASE_EUSAGE, "--kernel needs --time=cpu");
     return BASE_OK;
@@ -475,6 +503,7 @@ static struct collect_options session_options(const struct record_wish *wish,
                                               : COLLECT_LAUNCH;
     return (struct collect_options){
         .mode = mode,
+        .engine = (enum collect_engine)wish->engine,
         .command = rest->arguments,
         .pids = wish->pids.items,
         .pid_count = wish->pids.count,

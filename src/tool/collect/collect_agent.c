@@ -19,6 +19,7 @@
 #include "collect_agent_latency.h"
 #include "collect_agent_layers.h"
 #include "collect_agent_modules.h"
+#include "collect_agent_timer.h"
 #include "collect_agent_timing.h"
 #include "collect_empty.h"
 #include "collect_heap.h"
@@ -59,7 +60,15 @@ struct member {
     struct collect_agent_descriptors_told opened;
     size_t hooks; /* that were looked at */
     bool allocates;
+    bool watched[3];  /* by hooks: enum watched */
+    bool unwatchable; /* what would have to be watched cannot be hooked */
+    bool timed;       /* its threads have timers, or it was tried */
+    uint64_t begun_ns,
+        clock_ns; /* CPU time of the process when they got them, and when it was looked at last */
 };
+
+/* Without these functions nothing is known of what the program does with the signal. */
+enum watched { WATCHED_ACTION, WATCHED_MASK, WATCHED_OTHER };
 
 struct collect_agent {
     struct collect_agent_options options;
@@ -89,6 +98,7 @@ struct collect_agent {
     uint64_t told_ns, tell_cost_ns;
     uint64_t memory_most; /* bytes of tables of one family */
     uint64_t memory_left; /* bytes that stayed in targets */
+    uint64_t spent_ns;    /* of members that were dropped: collect_agent_timed */
     char notice[256];
 };
 
@@ -133,6 +143,7 @@ static int make_plans(struct collect_agent *agent, struct base_error *error)
                                                       .descriptors = counts(agent, WIRE_AGENT_FDS),
                                                       .timed = agent->options.functions,
                                                       .timed_count = agent->options.function_count,
+                                                      .timers = counts(agent, WIRE_AGENT_TIME),
                                                       .hosted = agent->options.host != NULL,
                                                       .ends = agent->empty.flags != 0 ||
                                                               counts(agent, WIRE_AGENT_FDS),
@@ -165,8 +176,10 @@ static int init_figures(struct collect_agent *agent, struct base_error *error)
     int result = counts(agent, WIRE_AGENT_HEAP)
                      ? collect_heap_init(&agent->heap, agent->profile, agent->options.sample_bytes, error)
                      : collect_heap_init_idle(&agent->heap, agent->profile, error);
+    agent->heap.samples_only = agent->options.collectors == 1u << WIRE_AGENT_TIME;
     if (result == BASE_OK)
-        result = collect_agent_counts_init(&agent->counts, agent->profile, agent->options.collectors, error);
+        result = collect_agent_counts_init(&agent->counts, agent->profile, agent->options.collectors,
+                                           agent->options.timers.clock == WIRE_AGENT_CLOCK_USER, error);
     if (result == BASE_OK && counts(agent, WIRE_AGENT_FDS))
         result = collect_agent_descriptors_init(&agent->descriptors, agent->profile, error);
     return result == BASE_OK ? collect_empty_init(&agent->empty, agent->profile, agent->options.empty, error)
@@ -197,7 +210,8 @@ int collect_agent_new(const struct collect_agent_options *options, struct collec
                                     .flags = flags_of(options, &agent->empty),
                                     .sample_bytes = options->sample_bytes,
                                     .seed = patch_target_now(),
-                                    .patience_ms = PATIENCE_MS};
+                                    .patience_ms = PATIENCE_MS,
+                                    .timers = options->timers};
     if (result == BASE_OK && !options->host)
         result = patch_helper_begin(&agent->own, error);
     if (result == BASE_OK)
@@ -264,11 +278,17 @@ static void look_at_family(struct collect_agent *agent, struct family *family)
         free_family(agent, family);
 }
 
+static uint64_t spent_ns(const struct member *member)
+{
+    return member->clock_ns > member->begun_ns ? member->clock_ns - member->begun_ns : 0;
+}
+
 /* The member's place is taken by the last one. */
 static void drop_member(struct collect_agent *agent, size_t index)
 {
     struct member *member = &agent->members[index];
     struct family *family = member->family;
+    agent->spent_ns += spent_ns(member);
     if (member->agent) {
         patch_agent_free(family->last);
         family->last = member->agent;
@@ -431,6 +451,28 @@ static void settle_last(const struct collect_agent *agent, struct member *member
         look_at_blocks(agent, member, 0);
 }
 
+static void look_at_clock(const struct collect_agent *agent, struct member *member)
+{
+    bool timed = counts(agent, WIRE_AGENT_TIME) && (member->timed || member->region);
+    uint64_t now = timed ? collect_agent_timer_clock(member->pid, agent->options.timers.clock) : 0;
+    member->clock_ns = now > member->clock_ns ? now : member->clock_ns;
+}
+
+/* It took for itself what timers cannot be beside (agent_watch.c). */
+static void look_at_claim(struct collect_agent *agent, const struct member *member)
+{
+    struct base_error why = {0};
+    const struct wire_agent_process *process =
+        collect_agent_file_process(&member->family->file, member->region);
+    if (__atomic_load_n(&process->timing, __ATOMIC_RELAXED) != WIRE_AGENT_CLAIMED)
+        return;
+    base_fail(&why, BASE_EUSAGE,
+              "process %d uses " COLLECT_AGENT_TIMER_SIGNAL_NAME
+              " itself, or set a seccomp filter, or made an io_uring; it is not sampled any more",
+              (int)member->pid);
+    note(agent, "time", &why);
+}
+
 static void tell_member(struct collect_agent *agent, struct member *member, bool final)
 {
     struct collect_agent_tree tree;
@@ -445,6 +487,8 @@ static void tell_member(struct collect_agent *agent, struct member *member, bool
         settle_last(agent, member);
     int result = collect_agent_file_read(&member->family->file, member->region, &tree, &why);
     if (result == BASE_OK) {
+        look_at_claim(agent, member);
+        look_at_clock(agent, member);
         result = collect_heap_tell(&agent->heap, &tree, &member->told, member->process, member->thread,
                                    since_start(agent), final, &why);
         if (result == BASE_OK)
@@ -518,12 +562,22 @@ static void look_at_unwinders(struct collect_agent *agent, const struct member *
     __atomic_store_n(&process->timed, timed, __ATOMIC_RELEASE);
 }
 
+static enum watched watched_by(const struct collect_agent *agent, const struct patch_agent_hook *hook)
+{
+    uint64_t entry = agent->functions.items[hook->function].cookie & 255;
+    return entry == WIRE_AGENT_ENTRY_ACTION ? WATCHED_ACTION
+           : entry == WIRE_AGENT_ENTRY_MASK ? WATCHED_MASK
+                                            : WATCHED_OTHER;
+}
+
 static void note_hooked(struct collect_agent *agent, struct member *member,
                         const struct patch_agent_hook *hook)
 {
     size_t allocators = agent->functions.allocators;
     member->allocates |= hook->function < allocators;
     agent->throws |= hook->function >= allocators && hook->function - allocators < agent->functions.throwers;
+    if (hook->function - agent->functions.first_timer < agent->functions.timers)
+        member->watched[watched_by(agent, hook)] = true;
 }
 
 /* A function has one hook of the agent's: what memory or exceptions are counted by is not timed as well. */
@@ -560,6 +614,7 @@ static void look_at_hooks(struct collect_agent *agent, struct member *member)
             note_hooked(agent, member, &hooks[i]);
         if (hooks[i].state != PATCH_AGENT_REFUSED)
             continue;
+        member->unwatchable |= hooks[i].function - agent->functions.first_timer < agent->functions.timers;
         profile_lose(agent->profile, WIRE_LOSS_AGENT_REFUSED, 1);
         base_fail(&why, BASE_EUNSUPPORTED, "%s of %s: %s", hooks[i].name, hooks[i].path,
                   patch_reason_text(hooks[i].reason));
@@ -570,6 +625,43 @@ static void look_at_hooks(struct collect_agent *agent, struct member *member)
     if (replaces(agent))
         look_at_unwinders(agent, member, hooks, count);
     member->hooks = count > member->hooks ? count : member->hooks;
+}
+
+/* --- timers --- */
+
+/* As soon as the C library is there, and its functions hooked: a child of fork has what its parent has. */
+static void consider_timers(struct collect_agent *agent, struct member *member, bool held)
+{
+    struct base_error why = {0};
+    struct collect_agent_timer_place place = {agent->image, &member->family->file, agent->options.timers,
+                                              member->pid};
+    if (!counts(agent, WIRE_AGENT_TIME) || member->timed || member->region || !member->agent ||
+        !member->watched[WATCHED_ACTION] || !member->watched[WATCHED_MASK] || member->unwatchable)
+        return;
+    member->timed = true;
+    member->begun_ns = collect_agent_timer_clock(member->pid, agent->options.timers.clock);
+    if (patch_agent_visit(member->agent, agent->helper, held, collect_agent_timer_begin, &place, &why) < 0)
+        note(agent, "time is not sampled", &why);
+}
+
+/* A process that never had timers. */
+static void look_at_timers(struct collect_agent *agent, const struct member *member)
+{
+    struct base_error why = {0};
+    const struct profile_process *process = &agent->profile->processes[member->process];
+    if (!counts(agent, WIRE_AGENT_TIME) || member->timed || member->region)
+        return;
+    base_fail(&why, BASE_ENOTFOUND, "%s (%d) has no C library that could be watched for signals",
+              profile_text(agent->profile, process->name), (int)member->pid);
+    note(agent, "time is not sampled", &why);
+}
+
+struct collect_agent_timed collect_agent_timed(const struct collect_agent *agent)
+{
+    struct collect_agent_timed timed = {agent->counts.samples, agent->counts.sampled_ns, agent->spent_ns};
+    for (size_t i = 0; i < agent->member_count; i++)
+        timed.spent_ns += spent_ns(&agent->members[i]);
+    return timed;
 }
 
 /* --- loading --- */
@@ -606,7 +698,9 @@ static int write_parameters(struct collect_agent *self, const struct family *fam
         .process = control + collect_agent_file_region(&family->file, 0),
         .alive = patch_agent_alive(agent),
         .flags = getauxval(AT_HWCAP2) & fsgsbase ? WIRE_AGENT_FSGSBASE : 0,
-        .own = patch_agent_own(agent)};
+        .own = patch_agent_own(agent),
+        .code = patch_agent_base(agent),
+        .code_end = patch_agent_base(agent) + patch_agent_image_fixed(self->image)};
     if (!patch_agent_image_symbol(self->image, "agent_parameters", &place))
         return base_fail(error, BASE_EFORMAT, "the agent takes no parameters");
     return patch_agent_write(agent, place, &parameters, sizeof parameters, error);
@@ -711,6 +805,7 @@ static int load(struct collect_agent *agent, pid_t pid, bool held, struct base_e
     agent->families[agent->family_count++] = loading.family;
     member->agent = loaded;
     look_at_hooks(agent, member);
+    consider_timers(agent, member, held);
     return BASE_OK;
 }
 
@@ -731,6 +826,7 @@ static void look_at_end(struct collect_agent *agent, struct member *member)
 {
     struct base_error why = {0};
     const struct profile_process *process = &agent->profile->processes[member->process];
+    look_at_timers(agent, member);
     if (member->allocates || member->region || !counts(agent, WIRE_AGENT_HEAP))
         return;
     profile_lose(agent->profile, WIRE_LOSS_AGENT_ABSENT, 1);
@@ -861,6 +957,7 @@ static void update_objects(struct collect_agent *agent, struct member *member)
         result = set_hooks(agent, member, &why);
     if (member->agent)
         look_at_hooks(agent, member);
+    consider_timers(agent, member, agent->options.host != NULL);
     if (result < 0 && result != BASE_ENOTFOUND) {
         note(agent, "objects that were loaded are not hooked", &why);
         profile_lose(agent->profile, WIRE_LOSS_AGENT_REFUSED, 1);

@@ -21,6 +21,7 @@
 #include <sys/types.h>
 
 #include "base_error.h"
+#include "collect_agent_file.h"
 #include "collect_agent_named.h"
 #include "collect_process.h"
 #include "patch_function.h"
@@ -42,6 +43,7 @@ struct collect_agent_options {
     enum profile_heap_empty
         empty;   /* pages of blocks that are counted too; with WIRE_AGENT_HEAP, every block, as requested */
     bool follow; /* children by fork */
+    struct collect_agent_timers timers; /* of WIRE_AGENT_TIME (collect_agent_timer.h); not with a host */
     struct patch_helper
         *host; /* NULL, or the helper of who follows the processes and tells of execs and loaded objects */
     bool
@@ -70,6 +72,13 @@ void collect_agent_free(struct collect_agent *agent);
 
 /* The return address that `pc`, a word on a stack of process `pid` or where a thread stands, stands for; or `pc`. */
 uint64_t collect_agent_real(const struct collect_agent *agent, pid_t pid, uint64_t pc);
+/* Samples of time, so far. */
+struct collect_agent_timed {
+    uint64_t samples, ns;
+    uint64_t
+        spent_ns; /* CPU time of the processes since they had timers; of those that ended as far as it was seen */
+};
+struct collect_agent_timed collect_agent_timed(const struct collect_agent *agent);
 
 /* One line worth telling, or "". */
 const char *collect_agent_notice(const struct collect_agent *agent);

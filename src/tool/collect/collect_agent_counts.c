@@ -5,25 +5,28 @@
 
 static const struct {
     const char *name, *unit;
+    bool sampled;
     enum profile_combine combine;
     enum wire_agent_collector collector;
 } kinds[COLLECT_AGENT_COUNTS] = {
-    [COLLECT_AGENT_THROWN] = {"throw.count", "exceptions", PROFILE_SUM, WIRE_AGENT_THROWS},
-    [COLLECT_AGENT_MAPPED] = {"map.total", "bytes", PROFILE_SUM, WIRE_AGENT_MAP},
-    [COLLECT_AGENT_STILL_MAPPED] = {"map.live", "bytes", PROFILE_LIVE, WIRE_AGENT_MAP},
-    [COLLECT_AGENT_CALLED] = {"function.calls", "calls", PROFILE_SUM, WIRE_AGENT_FUNCTION},
-    [COLLECT_AGENT_TIMED] = {"function.time", "ns", PROFILE_SUM, WIRE_AGENT_FUNCTION},
+    [COLLECT_AGENT_THROWN] = {"throw.count", "exceptions", false, PROFILE_SUM, WIRE_AGENT_THROWS},
+    [COLLECT_AGENT_MAPPED] = {"map.total", "bytes", false, PROFILE_SUM, WIRE_AGENT_MAP},
+    [COLLECT_AGENT_STILL_MAPPED] = {"map.live", "bytes", false, PROFILE_LIVE, WIRE_AGENT_MAP},
+    [COLLECT_AGENT_CALLED] = {"function.calls", "calls", false, PROFILE_SUM, WIRE_AGENT_FUNCTION},
+    [COLLECT_AGENT_TIMED] = {"function.time", "ns", false, PROFILE_SUM, WIRE_AGENT_FUNCTION},
+    [COLLECT_AGENT_TIME] = {"time.cpu", "ns", true, PROFILE_SUM, WIRE_AGENT_TIME},
+    [COLLECT_AGENT_USER_TIME] = {"time.user", "ns", true, PROFILE_SUM, WIRE_AGENT_TIME},
 };
 
 int collect_agent_counts_init(struct collect_agent_counts *counts, struct profile *profile, uint32_t which,
-                              struct base_error *error)
+                              bool user, struct base_error *error)
 {
     *counts = (struct collect_agent_counts){.profile = profile};
     for (int i = 0; i < COLLECT_AGENT_COUNTS; i++) {
-        if (!(which & 1u << kinds[i].collector))
+        if (!(which & 1u << kinds[i].collector) || i == (user ? COLLECT_AGENT_TIME : COLLECT_AGENT_USER_TIME))
             continue;
-        counts->counters[i] =
-            (uint16_t)profile_counter(profile, kinds[i].name, kinds[i].unit, true, kinds[i].combine);
+        counts->counters[i] = (uint16_t)profile_counter(profile, kinds[i].name, kinds[i].unit,
+                                                        !kinds[i].sampled, kinds[i].combine);
         if (!counts->counters[i])
             return base_fail(error, BASE_ENOMEM, "out of memory");
     }
@@ -63,7 +66,23 @@ static int64_t figure(const struct collect_agent_counts *counts, const struct wi
     return gone < cell->total ? collect_agent_tree_figure(cell->total - gone) : 0;
 }
 
-static void tell_cell(const struct collect_agent_counts *counts, struct collect_agent_nodes *nodes,
+/* So many more than were told stand for the difference. */
+static uint64_t samples_of(struct collect_agent_counts *counts, enum collect_agent_count which,
+                           const struct wire_agent_cell *cell, int64_t more, int64_t *told)
+{
+    if ((which == COLLECT_AGENT_THROWN || which == COLLECT_AGENT_CALLED) && more > 0)
+        return (uint64_t)more;
+    if (!kinds[which].sampled)
+        return more > 0;
+    int64_t count = collect_agent_tree_figure(cell->count);
+    uint64_t samples = count > *told ? (uint64_t)(count - *told) : 0;
+    *told = count;
+    counts->samples += samples;
+    counts->sampled_ns += more > 0 ? (uint64_t)more : 0;
+    return samples;
+}
+
+static void tell_cell(struct collect_agent_counts *counts, struct collect_agent_nodes *nodes,
                       const struct wire_agent_cell *cell, int64_t *told, uint32_t thread)
 {
     for (int i = 0; i < COLLECT_AGENT_COUNTS; i++) {
@@ -75,7 +94,7 @@ static void tell_cell(const struct collect_agent_counts *counts, struct collect_
             continue;
         int64_t more = now - told[i];
         uint64_t samples =
-            (i == COLLECT_AGENT_THROWN || i == COLLECT_AGENT_CALLED) && more > 0 ? (uint64_t)more : more > 0;
+            samples_of(counts, (enum collect_agent_count)i, cell, more, &told[COLLECT_AGENT_COUNTS]);
         profile_count(counts->profile, node, thread, PROFILE_NO_CPU, counts->counters[i], more, samples);
         told[i] = now;
     }

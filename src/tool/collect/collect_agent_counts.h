@@ -4,6 +4,8 @@
  *   throw.count   C++ exceptions thrown or thrown again
  *   map.total     bytes of whole pages that the program mapped, ever        map.live   those not unmapped at the end
  *
+ *   time.cpu      ns of CPU time, by samples; or time.user, of that the part in user code
+ *
  * Told again and again, only differences are added. Figures that cannot be become 0 or the largest that can. Context: tool, one thread. */
 #ifndef COLLECT_AGENT_COUNTS_H
 #define COLLECT_AGENT_COUNTS_H
@@ -16,6 +18,8 @@ enum collect_agent_count {
     COLLECT_AGENT_STILL_MAPPED,
     COLLECT_AGENT_CALLED,
     COLLECT_AGENT_TIMED,
+    COLLECT_AGENT_TIME,
+    COLLECT_AGENT_USER_TIME,
     COLLECT_AGENT_COUNTS,
 };
 
@@ -23,17 +27,19 @@ struct collect_agent_counts {
     struct profile *profile;
     uint16_t counters[COLLECT_AGENT_COUNTS]; /* 0: not counted */
     double ns_of_tick;                       /* of the agent's clock, as well as it is known */
+    uint64_t samples, sampled_ns;            /* of time, in all */
 };
 
 /* What was told of a process so far. Zero it first. */
 struct collect_agent_counts_told {
-    int64_t (*cells)[COLLECT_AGENT_COUNTS]; /* by the number of the agent's cell */
+    int64_t (*cells)[COLLECT_AGENT_COUNTS +
+                     1]; /* by the number of the agent's cell; the last is how many samples */
     size_t cell_count;
 };
 
-/* `which`: bits of 1 << enum wire_agent_collector. */
+/* `which`: bits of 1 << enum wire_agent_collector; `user`: time in user code alone. */
 int collect_agent_counts_init(struct collect_agent_counts *counts, struct profile *profile, uint32_t which,
-                              struct base_error *error);
+                              bool user, struct base_error *error);
 /* Adds what the nodes' tree has more than was told; `thread` is the profile's for all threads of the process. */
 int collect_agent_counts_tell(struct collect_agent_counts *counts, struct collect_agent_nodes *nodes,
                               struct collect_agent_counts_told *told, uint32_t thread,

@@ -68,6 +68,12 @@ static void fill_control(struct collect_agent_file *file, const struct collect_a
         .tally_pid = (uint32_t)getpid(),
         .patience_ms = wish->patience_ms,
         .ns_of_ticks = wish->ns_of_ticks,
+        .timer_least_ns = wish->timers.least_ns,
+        .timer_spread_ns = wish->timers.spread_ns,
+        .timer_mean_ns = wish->timers.mean_ns,
+        .timer_tick_ns = wish->timers.tick_ns,
+        .timer_signal = wish->timers.signal,
+        .timer_clock = wish->timers.clock,
     };
 }
 

@@ -26,6 +26,11 @@ struct collect_agent_wish {
     uint64_t seed;
     uint32_t patience_ms;
     uint64_t ns_of_ticks; /* wire_agent_control */
+    struct collect_agent_timers {
+        uint64_t least_ns, spread_ns, mean_ns, tick_ns; /* as in struct wire_agent_control */
+        uint32_t signal;                                /* 0: no timers */
+        uint32_t clock;                                 /* enum wire_agent_clock */
+    } timers;
 };
 
 struct collect_agent_file {

@@ -123,6 +123,23 @@ static const struct {
 
 /* Of the C library: what all its ways to end by itself come to. */
 static const char *const enders[] = {"_exit", "_Exit"};
+/* Of every copy of the C library: who is born, and what becomes of the timers' signal. */
+static const struct {
+    const char *name;
+    enum wire_agent_entry entry;
+} timers[] = {
+    {"sigaction", WIRE_AGENT_ENTRY_ACTION},
+    {"pthread_sigmask", WIRE_AGENT_ENTRY_MASK},
+    {"sigprocmask", WIRE_AGENT_ENTRY_MASK},
+    {"pthread_create", WIRE_AGENT_ENTRY_THREAD},
+    {"fork", WIRE_AGENT_ENTRY_BIRTH},
+    {"prctl", WIRE_AGENT_ENTRY_PRCTL},
+    {"syscall", WIRE_AGENT_ENTRY_SYSCALL},
+    {"io_uring_setup", WIRE_AGENT_ENTRY_RING},
+    {"io_uring_queue_init", WIRE_AGENT_ENTRY_RING},
+    {"io_uring_queue_init_params", WIRE_AGENT_ENTRY_RING},
+    {"io_uring_queue_init_mem", WIRE_AGENT_ENTRY_RING},
+};
 
 /* Of every copy of the C++ runtime; the last is std::rethrow_exception, which throws by itself. */
 static const char *const throwers[] = {"__cxa_throw", "__cxa_rethrow",
@@ -243,6 +260,7 @@ static const char *const sizes[] = {[WIRE_AGENT_PLAIN] = "malloc_usable_size",
 enum {
     ALLOCATORS = sizeof allocators / sizeof *allocators,
     MAPPERS = sizeof mappers / sizeof *mappers,
+    TIMERS = sizeof timers / sizeof *timers,
     THROWERS = sizeof throwers / sizeof *throwers,
     OTHERS = sizeof others / sizeof *others,
     ENDERS = sizeof enders / sizeof *enders,
@@ -337,8 +355,8 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
                                  const struct collect_agent_functions_wish *wish, struct base_error *error)
 {
     *functions = (struct collect_agent_functions){
-        .items = calloc(named_count(wish) + ALLOCATORS + THROWERS + MAPPERS + OTHERS + ENDERS + SIZES +
-                            UNWINDERS + ODD + DESCRIPTORS + wish->timed_count,
+        .items = calloc(named_count(wish) + ALLOCATORS + THROWERS + MAPPERS + TIMERS + OTHERS + ENDERS +
+                            SIZES + UNWINDERS + ODD + DESCRIPTORS + wish->timed_count,
                         sizeof *functions->items)};
     if (!functions->items)
         return base_fail(error, BASE_ENOMEM, "out of memory");
@@ -351,6 +369,10 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
     functions->throwers = functions->count - functions->allocators;
     for (size_t i = 0; i < MAPPERS && wish->maps; i++)
         add(functions, image, mappers[i].name, NOT_LOADER, mappers[i].entry);
+    functions->first_timer = functions->count;
+    for (size_t i = 0; i < TIMERS && wish->timers; i++)
+        add(functions, image, timers[i].name, NOT_LOADER, timers[i].entry);
+    functions->timers = functions->count - functions->first_timer;
     for (size_t i = 0; i < OTHERS && !wish->hosted; i++)
         add(functions, image, others[i].name, others[i].image, others[i].entry);
     for (size_t i = 0; i < ENDERS && wish->ends; i++)

@@ -20,6 +20,7 @@ struct collect_agent_functions_wish {
     size_t timed_count;
     const struct collect_agent_named
         *named;  /* functions that allocate or release too; outlives the result. NULL: none */
+    bool timers; /* functions that concern the timers of threads */
     bool hosted; /* somebody else tells of objects that are loaded */
     bool ends;   /* functions that end the process */
     bool sizes;  /* what blocks really take is asked for: malloc_usable_size and its kin are to be found */
@@ -28,10 +29,11 @@ struct collect_agent_functions_wish {
 struct collect_agent_functions {
     struct patch_agent_function *items; /* malloc'ed; the names are constants */
     size_t count;
-    size_t named;      /* the first ones: those with names of the user's, as they were wished for */
-    size_t allocators; /* those and the next ones, which allocate or release */
-    size_t throwers;   /* those after them, which throw */
-    size_t timed;      /* from here on: those that are timed, as they were wished for */
+    size_t named;               /* the first ones: those with names of the user's, as they were wished for */
+    size_t allocators;          /* those and the next ones, which allocate or release */
+    size_t throwers;            /* those after them, which throw */
+    size_t timed;               /* from here on: those that are timed, as they were wished for */
+    size_t first_timer, timers; /* the first of those for timers, and how many */
 };
 int collect_agent_functions_make(struct collect_agent_functions *functions,
                                  const struct patch_agent_image *image,

@@ -50,10 +50,25 @@ static void find_rows(struct collect_agent_file *file, struct collect_images *im
     module->rows_size = images->items[index].table.size;
 }
 
-static bool is_image(const struct elf_mapping *mapping)
+static struct collect_image_key key_of(const struct elf_mapping *mapping)
 {
-    return mapping->executable && ((mapping->path[0] == '/' && strncmp(mapping->path, "/memfd:", 7)) ||
-                                   !strcmp(mapping->path, "[vdso]"));
+    return (struct collect_image_key){.path = mapping->path,
+                                      .major = mapping->device_major,
+                                      .minor = mapping->device_minor,
+                                      .inode = mapping->inode,
+                                      .deleted = mapping->deleted};
+}
+
+/* Of what is laid out in memory, the agent's own code where time is sampled: then some of its frames have the program's above and below. */
+static bool is_image(const struct collect_agent_file *file, const struct collect_images *images,
+                     const struct elf_mapping *mapping)
+{
+    const struct collect_image_key key = key_of(mapping);
+    if (!mapping->executable)
+        return false;
+    if (!strncmp(mapping->path, "/memfd:", 7))
+        return collect_agent_file_control(file)->timer_signal && collect_images_knows(images, &key);
+    return mapping->path[0] == '/' || !strcmp(mapping->path, "[vdso]");
 }
 
 /* What is special about an image, where functions are timed. */
@@ -72,17 +87,13 @@ static bool add(struct collect_agent_file *file, pid_t pid, const struct elf_map
                 struct collect_images *images, struct collect_agent_cookies *cookies, struct base_map *rows,
                 struct collect_agent_stacks *stacks)
 {
-    struct collect_image_key key = {.path = mapping->path,
-                                    .major = mapping->device_major,
-                                    .minor = mapping->device_minor,
-                                    .inode = mapping->inode,
-                                    .deleted = mapping->deleted};
+    const struct collect_image_key key = key_of(mapping);
     uint32_t index = collect_images_find(images, &key);
     if (index == UINT32_MAX)
         return false;
     struct collect_image *image = collect_images_open(images, index, pid, mapping->start, mapping->end);
-    uint64_t address = mapping->offset;
-    if (image->elf)
+    uint64_t address = mapping->offset - image->lead;
+    if (image->elf && !image->lead)
         elf_image_address_of_offset(image->elf, mapping->offset, &address);
     struct wire_agent_module module = {
         .start = mapping->start, .end = mapping->end, .bias = mapping->start - address};
@@ -105,7 +116,8 @@ int collect_agent_modules(struct collect_agent_file *file, uint32_t region, pid_
         return result;
     collect_agent_file_modules(file);
     for (size_t i = 0; i < maps.count && result == BASE_OK; i++)
-        if (is_image(&maps.items[i]) && !add(file, pid, &maps.items[i], images, cookies, rows, stacks))
+        if (is_image(file, images, &maps.items[i]) &&
+            !add(file, pid, &maps.items[i], images, cookies, rows, stacks))
             result = base_fail(error, BASE_ENOMEM, "too many objects are mapped for the agent");
     elf_maps_free(&maps);
     if (result == BASE_OK)

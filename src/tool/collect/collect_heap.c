@@ -232,10 +232,21 @@ static void tell_losses(struct telling *telling)
         [WIRE_AGENT_LOSS_NO_HISTOGRAM] = WIRE_LOSS_FUNCTION_NO_HISTOGRAM,
         [WIRE_AGENT_LOSS_NO_RESULT] = WIRE_LOSS_DESCRIPTOR_CALLS,
     };
+    /* Of stacks of samples, as perf_event's are. */
+    static const uint8_t of_samples[WIRE_AGENT_LOSSES] = {
+        [WIRE_AGENT_LOSS_TOO_DEEP] = WIRE_LOSS_TOO_DEEP,
+        [WIRE_AGENT_LOSS_CUT] = WIRE_LOSS_BAD_READ,
+        [WIRE_AGENT_LOSS_NO_ROWS] = WIRE_LOSS_NO_ROWS,
+        [WIRE_AGENT_LOSS_ODD_RULE] = WIRE_LOSS_ODD_RULE,
+        [WIRE_AGENT_LOSS_NO_MAPPING] = WIRE_LOSS_NO_MAPPING,
+        [WIRE_AGENT_LOSS_NO_PROGRESS] = WIRE_LOSS_NO_PROGRESS,
+        [WIRE_AGENT_LOSS_FRAME_POINTER] = WIRE_LOSS_FRAME_POINTER,
+    };
     for (int i = 0; i < WIRE_AGENT_LOSSES; i++) {
         uint64_t now = telling->tree->process.losses[i], *told = &telling->told->losses[i];
-        if (reasons[i] && now > *told)
-            profile_lose(telling->heap->profile, reasons[i], now - *told);
+        unsigned reason = telling->heap->samples_only && of_samples[i] ? of_samples[i] : (unsigned)reasons[i];
+        if (reason && now > *told)
+            profile_lose(telling->heap->profile, reason, now - *told);
         *told = now > *told ? now : *told;
     }
 }

@@ -23,6 +23,8 @@ struct collect_heap {
     uint32_t special_unknown;                 /* the address of what is in no module */
     const struct collect_agent_cookie *cookies;
     size_t cookie_count;
+    bool
+        samples_only; /* the agent takes samples of time and nothing else: what is lost of stacks is told as of other samples */
 };
 
 /* What was told of a process so far. Zero it first. */

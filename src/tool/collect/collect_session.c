@@ -27,6 +27,7 @@
 
 #include "base_array.h"
 #include "collect_agent.h"
+#include "collect_agent_timer.h"
 #include "collect_calls.h"
 #include "collect_cgroup.h"
 #include "collect_filter.h"
@@ -81,11 +82,13 @@ struct collect_session {
     struct collect_stream stream;
     struct collect_rings rings;
     struct collect_time time;
-    struct collect_calls *calls;       /* NULL: they are not counted */
-    struct collect_agent *agent;       /* NULL: nothing is counted inside */
-    bool calls_noticed, agent_noticed; /* their notices were passed on */
-    struct base_map image_of_profile;  /* profile image -> index in images */
-    struct pollfd *polled;             /* the caller's wake_fd, the calls', pidfds, then the rings' events */
+    struct collect_calls *calls;        /* NULL: they are not counted */
+    struct collect_agent *agent;        /* NULL: nothing is counted inside */
+    struct collect_agent_timers timers; /* signal 0: the agent samples no time */
+    bool perf_refused;                  /* that is why */
+    bool calls_noticed, agent_noticed;  /* their notices were passed on */
+    struct base_map image_of_profile;   /* profile image -> index in images */
+    struct pollfd *polled;              /* the caller's wake_fd, the calls', pidfds, then the rings' events */
     size_t polled_count, polled_capacity, first_ring_poll, rings_polled;
     size_t living_pidfds;
     uint64_t start_ns, last_flush, last_second;
@@ -110,6 +113,13 @@ static uint64_t cpu_ns(int who)
     struct rusage usage;
     getrusage(who, &usage);
     return ns_of(&usage.ru_utime) + ns_of(&usage.ru_stime);
+}
+
+static uint64_t user_ns(int who)
+{
+    struct rusage usage;
+    getrusage(who, &usage);
+    return ns_of(&usage.ru_utime);
 }
 
 /* --- new --- */
@@ -177,6 +187,66 @@ static void describe_events(struct collect_session *session)
         profile_set_meta(session->profile, "kernel_notice", form->why_no_kernel_time);
 }
 
+/* --- the engine: perf_event, or the agent's timers --- */
+
+/* Can the agent do what was asked for? */
+static bool may_time_by_agent(const struct collect_options *options)
+{
+    return (options->mode == COLLECT_LAUNCH || options->mode == COLLECT_ATTACH) && !options->no_time &&
+           !options->calls && !options->function_count && !options->fds && !options->kernel_frames &&
+           !options->timeline_bytes && !options->cpus && options->stacks == COLLECT_STACKS_FULL;
+}
+
+static int time_by_agent(struct collect_session *session, const char *reason, struct base_error *error)
+{
+    double rate = session->options.rate_hz;
+    char *notice = session->status.notice;
+    size_t size = sizeof session->status.notice;
+    int result = collect_agent_timer_plan(session->options.user_only, &rate, &session->timers, error);
+    if (result < 0)
+        return result;
+    session->options.no_time = true; /* as far as perf_event is concerned */
+    session->status.rate_hz = rate;
+    session->stream.sample_value = llround(1e9 / rate);
+    profile_set_metaf(session->profile, "rate_hz", "%.6g", rate);
+    profile_set_metaf(session->profile, "engine", "agent timers (" COLLECT_AGENT_TIMER_SIGNAL_NAME "), %s",
+                      session->options.user_only ? "user time only" : "user and kernel time");
+    profile_set_metaf(session->profile, "sampling",
+                      "a timer on the CPU clock of each thread, intervals drawn anew after each sample, in "
+                      "ticks of %.0f ms",
+                      (double)session->timers.tick_ns / 1e6);
+    if (reason[0])
+        snprintf(notice, size, "time is sampled from inside the program, by timers (--engine=agent): %s",
+                 reason);
+    else if (rate < session->options.rate_hz)
+        snprintf(notice, size,
+                 "the kernel looks at timers every %.0f ms only: rate lowered from %.0f to %.0f Hz",
+                 (double)session->timers.tick_ns / 1e6, session->options.rate_hz, rate);
+    if (rate < session->options.rate_hz)
+        profile_lose(session->profile, WIRE_LOSS_RATE_LOWERED, 1);
+    if (notice[0])
+        profile_set_meta(session->profile, "engine_notice", notice);
+    return BASE_OK;
+}
+
+static int choose_engine(struct collect_session *session, struct base_error *error)
+{
+    const struct collect_options *options = &session->options;
+    struct base_error refusal = {0}, old = {0};
+    struct collect_event_form form = {.want_kernel_time = !options->user_only,
+                                      .inherit = true,
+                                      .stacks = options->stacks,
+                                      .stack_copy = COPY_FIRST};
+    if (options->engine == COLLECT_ENGINE_AGENT)
+        return time_by_agent(session, "", error);
+    if (options->engine == COLLECT_ENGINE_PERF || !may_time_by_agent(options) ||
+        collect_event_probe(&form, &refusal) == BASE_OK)
+        return BASE_OK;
+    /* Where that does not do either, perf_event's refusal is what is said. */
+    session->perf_refused = time_by_agent(session, "perf_event is refused here", &old) == BASE_OK;
+    return BASE_OK;
+}
+
 static void choose_form(struct collect_session *session)
 {
     const struct collect_options *options = &session->options;
@@ -220,9 +290,11 @@ static int set_up_agent(struct collect_session *session, struct base_error *erro
         .collectors = (options->heap ? 1u << WIRE_AGENT_HEAP | 1u << WIRE_AGENT_MAP : 0) |
                       (options->throws ? 1u << WIRE_AGENT_THROWS : 0) |
                       (options->fds ? 1u << WIRE_AGENT_FDS : 0) |
-                      (options->function_count ? 1u << WIRE_AGENT_FUNCTION : 0),
+                      (options->function_count ? 1u << WIRE_AGENT_FUNCTION : 0) |
+                      (session->timers.signal ? 1u << WIRE_AGENT_TIME : 0),
         .functions = options->functions,
         .function_count = options->function_count,
+        .timers = session->timers,
         .memory = options->agent_memory,
         .sample_bytes = options->heap_sample_bytes,
         .overhead = options->heap_overhead,
@@ -251,11 +323,14 @@ static int set_up(struct collect_session *session, struct base_error *error)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     if (session->options.max_nodes)
         session->profile->max_nodes = session->options.max_nodes;
-    int result = choose_rate(session, error);
+    int result = choose_engine(session, error);
+    if (result == BASE_OK)
+        result = choose_rate(session, error);
     if (result < 0)
         return result;
     choose_form(session);
-    result = collect_time_init(&session->time, &session->rings, session->options.cpus, error);
+    if (!session->options.no_time)
+        result = collect_time_init(&session->time, &session->rings, session->options.cpus, error);
     if (result < 0)
         return result;
     session->nice = getpriority(PRIO_PROCESS, 0);
@@ -477,6 +552,10 @@ int collect_session_start(struct collect_session *session, bool *command_failed,
     session->first_ring_poll = POLL_PROCESSES;
     result = session->options.mode == COLLECT_LAUNCH ? start_child(session, command_failed, error)
                                                      : start_running(session, error);
+    if (result == BASE_EPERMISSION && session->perf_refused)
+        return base_fail_context(error, result,
+                                 "perf_event is refused here (see 'tally doctor'), and timers inside the "
+                                 "program are not possible either");
     if (result < 0)
         return result;
     profile_lose(session->profile, WIRE_LOSS_THREAD_UNSEEN, session->time.unseen);
@@ -749,6 +828,8 @@ const struct collect_status *collect_session_status(struct collect_session *sess
 {
     session->status.elapsed_ns = patch_target_now() - session->start_ns;
     session->status.tool_cpu_ns = cpu_ns(RUSAGE_SELF);
+    if (session->timers.signal)
+        session->stream.samples = collect_agent_timed(session->agent).samples;
     session->status.samples = session->stream.samples;
     session->status.lost = session->stream.lost;
     if (session->status.recorded_ns)
@@ -803,12 +884,27 @@ static void count_short_lives(struct collect_session *session)
     profile_lose(session->profile, WIRE_LOSS_SHORT_LIVED, (target_ns - seen_ns) / 1000000);
 }
 
+/* The same, where each sample has a length of its own. */
+static void count_untimed(struct collect_session *session)
+{
+    const struct collect_agent_timed timed = collect_agent_timed(session->agent);
+    uint64_t waited_ns = session->options.user_only ? user_ns(RUSAGE_CHILDREN) : cpu_ns(RUSAGE_CHILDREN);
+    bool whole = session->options.mode == COLLECT_LAUNCH && session->options.follow;
+    uint64_t target_ns = whole ? waited_ns : timed.spent_ns, seen_ns = timed.ns;
+    uint64_t chance_ns = UNSEEN_SAMPLES * (uint64_t)session->stream.sample_value;
+    session->stream.samples = timed.samples;
+    if (seen_ns + target_ns * UNSEEN_PER_CENT / 100 + chance_ns < target_ns)
+        profile_lose(session->profile, WIRE_LOSS_AGENT_UNTIMED, (target_ns - seen_ns) / 1000000);
+}
+
 /* By the kernel's account of what was waited for. What nobody has waited for, such as daemons, or children of a shell that
  * was interrupted, is not in it: then, and of what was not launched, it is what the samples stand for. */
 static uint64_t target_cpu_ns(const struct collect_session *session)
 {
     uint64_t value = (uint64_t)session->stream.sample_value, sampled_ns = session->stream.samples * value;
     uint64_t waited_ns = session->options.mode == COLLECT_LAUNCH ? cpu_ns(RUSAGE_CHILDREN) : 0;
+    if (session->timers.signal && !waited_ns)
+        return collect_agent_timed(session->agent).spent_ns;
     bool chance = sampled_ns < waited_ns + waited_ns / 4 + UNSEEN_SAMPLES * value;
     return waited_ns && chance ? waited_ns : sampled_ns;
 }
@@ -816,17 +912,20 @@ static uint64_t target_cpu_ns(const struct collect_session *session)
 static void describe_end(struct collect_session *session, const char *exit_status)
 {
     struct profile *profile = session->profile;
+    if (session->timers.signal)
+        count_untimed(session);
     uint64_t target_ns = target_cpu_ns(session);
     profile_set_metaf(profile, "target_cpu_ns", "%llu", (unsigned long long)target_ns);
     count_short_lives(session);
     if (exit_status)
         profile_set_meta(profile, "exit_status", exit_status);
-    if (!session->stream.samples && !session->options.no_time)
+    if (!session->stream.samples && (!session->options.no_time || session->timers.signal))
         profile_set_metaf(
             profile, "no_samples_reason",
             "the target used %.1f ms of CPU time in %.2f s; %.1f ms lie between two samples of a thread",
             (double)target_ns / 1e6, (double)(session->last_flush - session->start_ns) / 1e9,
-            (double)session->time.set_size * (double)session->stream.sample_value / 1e6);
+            (session->timers.signal ? 1.0 : (double)session->time.set_size) *
+                (double)session->stream.sample_value / 1e6);
 }
 
 struct named_progress {

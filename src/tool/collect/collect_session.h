@@ -23,10 +23,17 @@
 
 enum collect_mode { COLLECT_LAUNCH, COLLECT_ATTACH, COLLECT_SYSTEM, COLLECT_CGROUP };
 
+enum collect_engine {
+    COLLECT_ENGINE_AUTO, /* perf_event, or where it is refused the agent's timers if they do */
+    COLLECT_ENGINE_PERF,
+    COLLECT_ENGINE_AGENT /* of COLLECT_LAUNCH and COLLECT_ATTACH; no kernel frames, CPUs, timeline, or calls */
+};
+
 struct collect_options {
     enum collect_mode mode;
-    char *const *command; /* of COLLECT_LAUNCH */
-    const pid_t *pids;    /* of COLLECT_ATTACH */
+    enum collect_engine engine; /* what samples time */
+    char *const *command;       /* of COLLECT_LAUNCH */
+    const pid_t *pids;          /* of COLLECT_ATTACH */
     size_t pid_count;
     const char *cgroup; /* a path, absolute or below the cgroup2 mount */
     const char *output;

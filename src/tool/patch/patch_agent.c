@@ -477,6 +477,32 @@ int patch_agent_write(struct patch_agent *agent, uint64_t offset, const void *by
     return result;
 }
 
+/* --- visits --- */
+
+int patch_agent_visit(struct patch_agent *agent, struct patch_helper *helper, bool held,
+                      int (*visit)(void *context, struct patch_agent *agent, struct base_error *error),
+                      void *context, struct base_error *error)
+{
+    struct patch_agent_access access;
+    int result = patch_agent_stop(&access, helper, agent->pid, held, error);
+    if (result < 0)
+        return result;
+    agent->loading = &access;
+    result = visit(context, agent, error);
+    agent->loading = NULL;
+    patch_agent_go(&access, held);
+    return result;
+}
+
+int patch_agent_call(struct patch_agent *agent, struct patch_trace_call *calls, size_t count,
+                     struct base_error *error)
+{
+    const struct patch_agent_access *access = agent->loading;
+    if (access == NULL)
+        return base_fail(error, BASE_EUSAGE, "process %d does not stand", agent->pid);
+    return patch_trace_call(access->helper, access->trace, agent->pid, calls, count, error);
+}
+
 /* --- new objects --- */
 
 static bool has_work(const struct patch_agent *agent)

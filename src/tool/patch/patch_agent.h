@@ -90,6 +90,15 @@ int patch_agent_region_file(const struct patch_agent *agent);
 int patch_agent_write(struct patch_agent *agent, uint64_t offset, const void *bytes, size_t size,
                       struct base_error *error);
 
+/* Stops the process unless it is held, and lets `visit` do what needs that: patch_agent_write, patch_agent_call. Its result is the
+ * result. */
+int patch_agent_visit(struct patch_agent *agent, struct patch_helper *helper, bool held,
+                      int (*visit)(void *context, struct patch_agent *agent, struct base_error *error),
+                      void *context, struct base_error *error);
+/* System calls in the process's name (patch_trace_call), in `visit` or `prepare`. */
+int patch_agent_call(struct patch_agent *agent, struct patch_trace_call *calls, size_t count,
+                     struct base_error *error);
+
 /* --- hooks --- */
 
 /* Hooks what is new among the objects of the process, and forgets what is gone. `quiet`: the new objects' code is not run yet,

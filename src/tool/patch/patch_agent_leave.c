@@ -2,8 +2,9 @@
  *
  *   1. find       our mappings by their name, and in them home and slabs, which tell the rest
  *   2. put back   every function whose first bytes still lead to its slot: nobody new comes in
- *   3. wait       until no thread is inside, and no return address leads to us (patch_agent_returns.h). Between looks the process runs
- *   4. unmap
+ *   3. timers     of the threads go (agent_timer.c), and the signal they used is as it was: nobody new comes in there either
+ *   4. wait       until no thread is inside, and no return address leads to us (patch_agent_returns.h). Between looks the process runs
+ *   5. unmap
  *
  * Inside is who has its pc in our code; who was there when a signal came, which the pc in the signal's frame tells; and who has a frame of
  * ours on its stack. The last the agent counts itself, in the region (wire_agent_thread.inside) or as `busy` says. Without such a count
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -62,6 +64,8 @@ struct leaving {
     uint64_t *functions; /* that are or were hooked */
     size_t function_count, function_capacity;
     uint64_t region, region_size;
+    uint32_t timer_signal;      /* 0: none */
+    uint64_t timers;            /* run-time address of the process's timers; 0: it has no region */
     struct changes first, last; /* last: of hooks that others need as long as return addresses are replaced */
     bool held, remains;         /* remains: only what nobody has any more */
     bool (*busy)(void *context);
@@ -144,6 +148,7 @@ static int find_counts(struct leaving *leaving)
         control.memory > 1ull << 40)
         return BASE_OK;
     struct wire_agent_layout layout = wire_agent_layout(control.memory);
+    leaving->timer_signal = control.timer_signal <= 64 ? control.timer_signal : 0;
     uint64_t taken = control.next_region < control.region_count ? control.next_region : control.region_count;
     for (uint64_t i = 0; i < taken && i < WIRE_AGENT_REGIONS && control.region_size >= layout.size &&
                          control.region_size <= size && control.regions_offset <= size - control.region_size;
@@ -156,6 +161,8 @@ static int find_counts(struct leaving *leaving)
             process.magic == WIRE_AGENT_MAGIC && process.pid == (uint32_t)leaving->access.pid &&
             process.state != WIRE_AGENT_FREE)
             leaving->counts = (struct counts){at, at + layout.threads};
+        if (leaving->counts.process == at)
+            leaving->timers = at + layout.timers;
     }
     int result = refuse_living(leaving, &control);
     if (result == BASE_OK && control.region_count <= WIRE_AGENT_REGIONS && control.region_size >= layout.size)
@@ -331,8 +338,6 @@ static void give_pages_back(struct leaving *leaving, const struct changes *chang
     elf_maps_free(&maps);
 }
 
-/* --- 3. wait --- */
-
 static bool is_ours(const struct leaving *leaving, uint64_t address)
 {
     for (size_t i = 0; i < leaving->ours.count; i++)
@@ -341,6 +346,69 @@ static bool is_ours(const struct leaving *leaving, uint64_t address)
             return true;
     return false;
 }
+
+/* --- 3. timers --- */
+
+static int call(struct leaving *leaving, struct patch_trace_call *calls, size_t count)
+{
+    struct patch_agent_access *access = &leaving->access;
+    return patch_trace_call(access->helper, access->trace, access->pid, calls, count, leaving->error);
+}
+
+/* Some may have no tid: the table was cleared while their thread was about to note them. */
+static int delete_timers(struct leaving *leaving)
+{
+    size_t size = WIRE_AGENT_TIMERS * sizeof(struct wire_agent_timer), count = 0;
+    struct wire_agent_timer *timers = calloc(1, size);
+    struct patch_trace_call *calls = calloc(WIRE_AGENT_TIMERS, sizeof *calls);
+    int result = timers == NULL || calls == NULL ? no_memory(leaving->error) : BASE_OK;
+    if (result == BASE_OK && patch_target_read(leaving->access.pid, leaving->timers, timers, size) != size)
+        result = base_fail(leaving->error, BASE_EIO, "the agent's timers cannot be read");
+    for (size_t i = 0; i < WIRE_AGENT_TIMERS && result == BASE_OK; i++)
+        if (timers[i].state != WIRE_AGENT_TIMER_NONE)
+            calls[count++] = (struct patch_trace_call){SYS_timer_delete, {timers[i].id}, 0, "timer_delete"};
+    if (result == BASE_OK && count)
+        result = call(leaving, calls, count);
+    memset(timers, 0, timers == NULL ? 0 : size);
+    if (result == BASE_OK && count) /* their numbers may be somebody else's from now on */
+        result = patch_trace_write(leaving->access.helper, leaving->access.trace, leaving->timers, timers,
+                                   size, leaving->error);
+    free(timers);
+    free(calls);
+    return result;
+}
+
+/* Only if the handler is ours: a fork's child has it too. What waits for it in a thread that blocks the signal is dropped by that, since the
+ * default is to ignore it. */
+static int restore_signal(struct leaving *leaving)
+{
+    const uint64_t size = sizeof(uint64_t); /* of the kernel's signal sets */
+    uint64_t found = leaving->region + offsetof(struct wire_agent_control, found), handler = 0;
+    uint64_t before = leaving->counts.process
+                          ? leaving->counts.process + offsetof(struct wire_agent_process, before)
+                          : leaving->region + offsetof(struct wire_agent_control, none);
+    struct patch_trace_call ask = {
+        SYS_rt_sigaction, {leaving->timer_signal, 0, found, size}, 0, "rt_sigaction"};
+    struct patch_trace_call set = {
+        SYS_rt_sigaction, {leaving->timer_signal, before, 0, size}, 0, "rt_sigaction"};
+    int result = call(leaving, &ask, 1);
+    if (result < 0)
+        return result;
+    if (patch_agent_read(&leaving->access, found, &handler, sizeof handler) < 0)
+        return BASE_EIO;
+    return is_ours(leaving, handler) ? call(leaving, &set, 1) : BASE_OK;
+}
+
+/* While a call is made a timer may go off yet, and somebody be sent to the handler. */
+static int end_timers(struct leaving *leaving)
+{
+    if (!leaving->timer_signal)
+        return BASE_OK;
+    int result = leaving->timers ? delete_timers(leaving) : BASE_OK;
+    return result == BASE_OK ? restore_signal(leaving) : result;
+}
+
+/* --- 4. wait --- */
 
 /* Is the word a pc that a signal's frame keeps? The frame begins with the address of the code that ends the handler. */
 static bool is_in_signal_frame(const struct leaving *leaving, const uint64_t *words, size_t at)
@@ -413,7 +481,7 @@ static int rest(struct leaving *leaving, int attempt)
     return result;
 }
 
-/* --- 4. unmap --- */
+/* --- 5. unmap --- */
 
 static void unmap(struct leaving *leaving, bool used)
 {
@@ -427,7 +495,7 @@ static void unmap(struct leaving *leaving, bool used)
 
 static int leave_standing(struct leaving *leaving)
 {
-    int used = 1, result = find(leaving);
+    int used = 1, ended = BASE_OK, result = find(leaving);
     if (result == BASE_OK)
         result = find_counts(leaving);
     if (result == BASE_OK)
@@ -435,21 +503,27 @@ static int leave_standing(struct leaving *leaving)
     if (result == BASE_OK) {
         give_pages_back(leaving, &leaving->first);
         tell(leaving);
+        ended = end_timers(leaving);
     }
     for (int i = 0; i < ATTEMPTS && used > 0 && result == BASE_OK; i++) {
         result = i ? rest(leaving, i) : BASE_OK;
         used = result < 0 ? result : look_for_users(leaving);
     }
+    if (used == 0 &&
+        result == BASE_OK) { /* who was in the agent's start of a thread may have made one more */
+        ended = end_timers(leaving);
+        used = look_for_users(leaving);
+    }
     if (result < 0 || used < 0)
         return result < 0 ? result : used;
-    if (used == 0) {
+    if (used == 0 && ended == BASE_OK) {
         result = put_back(leaving, &leaving->last);
         if (result < 0)
             return result;
         give_pages_back(leaving, &leaving->last);
     }
-    unmap(leaving, used > 0);
-    return BASE_OK;
+    unmap(leaving, used > 0 || ended < 0); /* as long as a handler is set, its code stays */
+    return ended;
 }
 
 static int leave(struct leaving *leaving, struct patch_helper *helper, pid_t pid)

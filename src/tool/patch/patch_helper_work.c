@@ -8,6 +8,7 @@
 #include "patch_inject.h"
 #include "patch_loose.h"
 #include "patch_target.h"
+#include "patch_trace.h"
 
 #define READ_MOST (64u << 20)
 #define LINGER_NS UINT64_C(5000000000)
@@ -273,6 +274,27 @@ static int do_mapping(struct work *work, struct base_error *error)
     return result;
 }
 
+/* The answer is what was asked, with what the kernel said. */
+static int do_call(struct work *work, struct base_error *error)
+{
+    struct patch_inject inject;
+    size_t count = work->request->size / sizeof(struct patch_trace_call);
+    int result = allocate(work->answer, work->request->size, error);
+    if (result == BASE_OK)
+        result = patch_inject_open_in(&inject, &work->space->stop, &work->space->memory,
+                                      (pid_t)work->request->values[0], error);
+    if (result < 0)
+        return result;
+    struct patch_trace_call *calls = work->answer->owned;
+    if (work->request->size)
+        memcpy(calls, work->bytes, work->request->size);
+    for (size_t i = 0; i < count && result == BASE_OK; i++)
+        result = patch_inject_call(&inject, calls[i].name, (long)calls[i].number, calls[i].arguments,
+                                   &calls[i].answer, error);
+    patch_inject_close(&inject);
+    return result;
+}
+
 /* --- following --- */
 
 static int do_follow(struct work *work, struct base_error *error)
@@ -423,6 +445,7 @@ static const struct {
     [PATCH_HELPER_TIGHTEN] = {do_tighten, FOLLOWED},
     [PATCH_HELPER_CLEAR] = {do_clear, STANDING},
     [PATCH_HELPER_TELL_ENDINGS] = {do_tell_endings, NOTHING},
+    [PATCH_HELPER_CALL] = {do_call, STANDING},
     [PATCH_HELPER_LET_END] = {do_let_end, FOLLOWED},
 };
 

@@ -34,13 +34,15 @@ struct __ptrace_rseq_configuration {
 
 /* --- opening --- */
 
-/* One inside a system call if there is one. A follower's processes share the memory, so that anybody's will do. */
-static const struct patch_stop_thread *choose_thread(const struct patch_stop *stop)
+/* One inside a system call if there is one. A follower's processes share the memory, so that anybody's will do, unless
+ * `process` says whose. */
+static const struct patch_stop_thread *choose_thread(const struct patch_stop *stop, pid_t process)
 {
     const struct patch_stop_thread *chosen = NULL;
     for (size_t i = 0; i < stop->count; i++) {
         const struct patch_stop_thread *thread = &stop->threads[i];
-        if ((thread->process != stop->pid && !stop->follower) || thread->state != PATCH_STOP_STOPPED)
+        if ((thread->process != stop->pid && !stop->follower) || thread->state != PATCH_STOP_STOPPED ||
+            (process && thread->process != process))
             continue;
         if (thread->in_call)
             return thread;
@@ -97,8 +99,14 @@ static int find_syscall(struct patch_inject *inject, struct base_error *error)
 int patch_inject_open(struct patch_inject *inject, struct patch_stop *stop, struct patch_memory *memory,
                       struct base_error *error)
 {
+    return patch_inject_open_in(inject, stop, memory, 0, error);
+}
+
+int patch_inject_open_in(struct patch_inject *inject, struct patch_stop *stop, struct patch_memory *memory,
+                         pid_t process, struct base_error *error)
+{
     struct patch_target_facts facts;
-    const struct patch_stop_thread *chosen = choose_thread(stop);
+    const struct patch_stop_thread *chosen = choose_thread(stop, process);
     *inject = (struct patch_inject){.stop = stop, .memory = memory};
     if (!chosen)
         return base_fail(

@@ -51,6 +51,9 @@ struct patch_inject {
  * the kernel (vfork): try again later. BASE_EPERMISSION: seccomp. */
 int patch_inject_open(struct patch_inject *inject, struct patch_stop *stop, struct patch_memory *memory,
                       struct base_error *error);
+/* The same, with a thread of `process` alone: for calls that are about more than memory. BASE_EBUSY too when none of it stands. */
+int patch_inject_open_in(struct patch_inject *inject, struct patch_stop *stop, struct patch_memory *memory,
+                         pid_t process, struct base_error *error);
 void patch_inject_close(struct patch_inject *inject);
 
 /* From here on, and until patch_inject_settle, a call begins where the last one ended, and the thread is in its trap only then:

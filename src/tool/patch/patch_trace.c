@@ -344,6 +344,22 @@ int patch_trace_wipe(struct patch_helper *helper, pid_t pid, uint64_t address, u
     return order(helper, PATCH_HELPER_WIPE, pid, address, size, error);
 }
 
+int patch_trace_call(struct patch_helper *helper, pid_t pid, pid_t process, struct patch_trace_call *calls,
+                     size_t count, struct base_error *error)
+{
+    struct patch_helper_message message = {
+        .code = PATCH_HELPER_CALL, .pid = pid, .values = {(uint64_t)process}, .size = count * sizeof *calls};
+    struct patch_helper_reply reply;
+    int result = patch_helper_ask(helper, &message, calls, -1, &reply, error);
+    if (result < 0)
+        return result;
+    bool whole = reply.message.size == count * sizeof *calls;
+    if (whole && count)
+        memcpy(calls, reply.bytes, count * sizeof *calls);
+    patch_helper_ask_free(&reply);
+    return whole ? BASE_OK : base_fail(error, BASE_EIO, "the helper answered half");
+}
+
 /* --- ends and costs --- */
 
 int patch_trace_farewell(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t value,

@@ -189,6 +189,17 @@ int patch_trace_remap(struct patch_helper *helper, pid_t pid, uint64_t address, 
 int patch_trace_step_out(struct patch_helper *helper, pid_t pid, pid_t tid,
                          const struct patch_step_range *ranges, size_t count, struct base_error *error);
 
+/* System calls of its own choice, made by a thread of `process` one after the other: patch_inject.h. `pid` as above; a vfork's
+ * child has the memory of its parent, but its own signals and timers. On failure, those from some call on were not made; that
+ * one is refused by the kernel is its answer (-errno), and no failure. A seccomp filter that forbids one: BASE_EPERMISSION. */
+struct patch_trace_call {
+    uint64_t number, arguments[6];
+    int64_t answer;
+    char name[16]; /* for messages */
+};
+int patch_trace_call(struct patch_helper *helper, pid_t pid, pid_t process, struct patch_trace_call *calls,
+                     size_t count, struct base_error *error);
+
 /* --- ends and costs --- */
 
 /* When the helper ends, for whatever reason but a SIGKILL of its own, it writes the eight bytes of `value` to `address` of the

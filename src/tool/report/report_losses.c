@@ -81,6 +81,7 @@ static const struct {
     {WIRE_LOSS_DESCRIPTOR_CLOSED, "descriptor closed unseen", "descriptors closed unseen"},
     {WIRE_LOSS_DESCRIPTOR_CALLS, "opening call without an outcome", "opening calls without an outcome"},
     {WIRE_LOSS_AGENT_SAMPLED, "block past the agent's memory", "blocks past the agent's memory"},
+    {WIRE_LOSS_AGENT_UNTIMED, "ms of CPU time that no timer reached", "ms of CPU time that no timer reached"},
 };
 
 /* What this version knows of a number; a later one may have written others. */

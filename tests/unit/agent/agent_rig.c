@@ -146,7 +146,9 @@ void agent_rig_begin(struct agent_rig *rig, const struct agent_rig_options *opti
                                                       (uint64_t)rig->alive,
                                                       getauxval(AT_HWCAP2) & 2 ? WIRE_AGENT_FSGSBASE : 0,
                                                       0,
-                                                      (uint64_t)rig->own};
+                                                      (uint64_t)rig->own,
+                                                      0,
+                                                      0};
 }
 
 void agent_rig_end(struct agent_rig *rig)
@@ -156,6 +158,11 @@ void agent_rig_end(struct agent_rig *rig)
     munmap(rig->code, CODE_SIZE);
     munmap(rig->alive, 4096);
     munmap(rig->own, sizeof *rig->own);
+}
+
+void *agent_rig_symbol(const struct agent_rig *rig, const char *name)
+{
+    return symbol_at(rig->image, name);
 }
 
 void *agent_rig_hook(struct agent_rig *rig, const char *symbol, void *body)

@@ -34,6 +34,9 @@ struct agent_rig_options {
 void agent_rig_begin(struct agent_rig *rig, const struct agent_rig_options *options);
 void agent_rig_end(struct agent_rig *rig);
 
+/* The run-time address of one of the agent's functions. */
+void *agent_rig_symbol(const struct agent_rig *rig, const char *name);
+
 /* A function to call in the place of `body`: it leads to the entry `symbol`. */
 void *agent_rig_hook(struct agent_rig *rig, const char *symbol, void *body);
 /* The same by a whole hook (wire_hook.h). */

@@ -41,7 +41,7 @@ static int set_up(void **state)
         cells[i + 1].node = 2 + 2 * i;
     }
     const uint32_t which = 1u << WIRE_AGENT_THROWS | 1u << WIRE_AGENT_MAP | 1u << WIRE_AGENT_FUNCTION;
-    return collect_agent_counts_init(&counts, profile, which, NULL);
+    return collect_agent_counts_init(&counts, profile, which, false, NULL);
 }
 
 static int tear_down(void **state)
@@ -132,11 +132,49 @@ static void test_hostile(void **state)
     assert_int_equal(sum_of("map.live"), 0);
 }
 
+/* Each sample has a length of its own: value and number are told apart, and only what is new. */
+static void test_time(void **state)
+{
+    (void)state;
+    for (int user = 0; user < 2; user++) {
+        const char *name = user ? "time.user" : "time.cpu", *other = user ? "time.cpu" : "time.user";
+        struct profile *fresh = profile_new();
+        struct profile *before = profile;
+        profile = fresh;
+        thread = profile_thread(profile, profile_process(profile, 7, 0), 0);
+        unknown =
+            profile_address(profile, profile_image(profile, PROFILE_IMAGE_SPECIAL, "(unknown)", "", 0), 0);
+        cookie.image = profile_image(profile, PROFILE_IMAGE_FILE, "/bin/a", "01", 0);
+        assert_int_equal(collect_agent_counts_init(&counts, profile, 1u << WIRE_AGENT_TIME, user, NULL),
+                         BASE_OK);
+        assert_int_equal(profile_counter_named(profile, other), 0);
+        nodes[1].pc = WIRE_AGENT_TIME;
+        nodes[2].flags = WIRE_AGENT_NODE_EXACT;
+        cells[1].total = 8000000;
+        cells[1].count = 1;
+        tell();
+        cells[1].total += 20000000;
+        cells[1].count += 2;
+        tell();
+        tell();
+        assert_int_equal(sum_of(name), 28000000);
+        uint64_t samples = 0;
+        for (size_t i = 0; i < profile->cell_count; i++)
+            samples += profile->cells[i].samples;
+        assert_int_equal(samples, 3);
+        assert_int_equal(counts.samples, 3);
+        assert_int_equal(counts.sampled_ns, 28000000);
+        collect_agent_counts_told_free(&told);
+        profile = before;
+        profile_free(fresh);
+    }
+}
+
 static void test_nothing_asked_for(void **state)
 {
     (void)state;
     struct profile *empty = profile_new();
-    assert_int_equal(collect_agent_counts_init(&counts, empty, 1u << WIRE_AGENT_HEAP, NULL), BASE_OK);
+    assert_int_equal(collect_agent_counts_init(&counts, empty, 1u << WIRE_AGENT_HEAP, false, NULL), BASE_OK);
     assert_int_equal(empty->counter_count, 1);
     cells[1].count = 4;
     tell();
@@ -147,7 +185,7 @@ static void test_nothing_asked_for(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {TEST(test_differences), TEST(test_functions), TEST(test_hostile),
-                                       TEST(test_nothing_asked_for)};
+    const struct CMUnitTest tests[] = {TEST(test_differences), TEST(test_functions), TEST(test_time),
+                                       TEST(test_hostile), TEST(test_nothing_asked_for)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,6 +62,35 @@ static void a_process_is_followed_and_left(void **state)
     patch_session_finish(&tally);
 }
 
+/* What the kernel says is the answer, refusals too; nothing of it is seen by the process. */
+static void calls_are_made_in_its_name(void **state)
+{
+    (void)state;
+    struct patch_session tally = patch_session_begin();
+    struct base_error error = {0};
+    struct patch_child child = patch_child_start(patch_child_busy, 4);
+    struct patch_trace_call calls[] = {
+        {SYS_getpid, {0}, 0, "getpid"},
+        {SYS_tgkill, {(uint64_t)child.pid, (uint64_t)child.pid, 0}, 7, "tgkill"},
+        {SYS_timer_delete, {0x7fffffff}, 0, "timer_delete"},
+        {SYS_rt_sigaction, {SIGKILL, 8, 0, 8}, 0, "rt_sigaction"}};
+    enum { CALLS = sizeof calls / sizeof *calls };
+    patch_session_follow(&tally, child.pid);
+    assert_int_equal(patch_trace_call(&tally.helper, child.pid, child.pid, calls, CALLS, NULL), BASE_EUSAGE);
+    patch_session_hold(&tally, child.pid);
+    patch_session_must(patch_trace_call(&tally.helper, child.pid, child.pid, calls, CALLS, &error), &error);
+    assert_int_equal(calls[0].answer, child.pid);
+    assert_int_equal(calls[1].answer, 0);
+    assert_int_equal(calls[2].answer, -EINVAL);
+    assert_int_equal(calls[3].answer, -EFAULT);
+    patch_session_must(patch_trace_call(&tally.helper, child.pid, child.pid, calls, 0, &error), &error);
+    assert_int_equal(patch_trace_call(&tally.helper, child.pid, getpid(), calls, CALLS, NULL), BASE_EBUSY);
+    patch_session_release(&tally, child.pid);
+    patch_session_must(patch_trace_leave(&tally.helper, child.pid, &error), &error);
+    assert_int_equal(patch_child_finish(&child), 0);
+    patch_session_finish(&tally);
+}
+
 static void every_thread_has_a_gs_base_of_its_own(void **state)
 {
     (void)state;
@@ -683,6 +712,7 @@ int main(int argc, char **argv)
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_process_is_followed_and_left),
+        cmocka_unit_test(calls_are_made_in_its_name),
         cmocka_unit_test(every_thread_has_a_gs_base_of_its_own),
         cmocka_unit_test(a_thousand_live_at_once),
         cmocka_unit_test(who_needs_a_gs_base_waits_for_it),

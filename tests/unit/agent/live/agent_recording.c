@@ -91,6 +91,8 @@ static int prepare(void *context, struct patch_agent *agent, struct base_error *
                                                patch_agent_alive(agent),
                                                getauxval(AT_HWCAP2) & 2 ? WIRE_AGENT_FSGSBASE : 0,
                                                0,
+                                               0,
+                                               0,
                                                0};
     if (!patch_agent_image_symbol(preparation->recording->image, "agent_parameters", &offset))
         return BASE_ENOTFOUND;

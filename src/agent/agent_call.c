@@ -1,0 +1,204 @@
+/* What the timers' signal does to a system call that another signal ends.
+ *
+ * By itself it ends none (agent_timer.c, 1). But when a tick has found a thread in the kernel before it began to wait, the timer's signal is
+ * made as soon as something else ends the waiting, and as it is the thread's own it is taken before those that were sent to the whole
+ * process (kernel/signal.c, get_signal and dequeue_signal). Then the kernel asks our handler's flags what becomes of the call, and takes
+ * our frame for what the call's own signal mask was for. Two things would differ from what the program knows:
+ *
+ *   1. A call that may begin anew (ERESTARTSYS) does, because of SA_RESTART, though the handler that follows wants EINTR: alarm() before a
+ *      read would not end it. So what comes next is looked at, and if it has no SA_RESTART the call ends.
+ *   2. sigsuspend, ppoll, pselect and epoll_pwait would end with EINTR before the handler ran that they waited for, with its signal blocked
+ *      again. So their signals are let in at the end of our handler, where nothing is held any more.
+ *
+ * Both are seen by the registers: rcx is the address behind the call after every return from the kernel, and the arguments are as they
+ * were. rax is the number again in the first case, and -EINTR in the second, where the C library's code in front of the call tells the number,
+ * or that the arguments do.
+ * What does not look like that is left alone; as it ends its thread's timer (agent_timer.c, 1) that is once in a thread at most.
+ *
+ * Source: arch/x86/kernel/signal.c, handle_signal; kernel/signal.c; signal(7); AMD64 Architecture Programmer's Manual 3, SYSCALL. */
+#include "agent.h"
+
+#include <sys/syscall.h>
+
+#define EINTR_ANSWER    (-4)
+#define RESTART         UINT64_C(0x10000000) /* SA_RESTART */
+#define SIGNALS         64
+#define SET_BYTES       8
+#define SET_MASK        2 /* SIG_SETMASK */
+#define CALL_BYTES      2 /* 0f 05 */
+#define NUMBER_BYTES    5 /* b8, and four of the number */
+#define FUTEX_OPERATION 127
+#define PWAIT2          441 /* SYS_epoll_pwait2, which old headers lack */
+#define OPENAT2         437
+
+/* The kernel's ucontext, as a handler gets it (arch/x86/include/uapi/asm/sigcontext.h). */
+struct context {
+    uint64_t flags, link, stack[3];
+    uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip;
+    uint64_t rflags, segments, error, trap, blocked_before, address, vector, reserved[8];
+    uint64_t blocked;
+};
+_Static_assert(__builtin_offsetof(struct context, rip) == 40 + 128, "struct sigcontext");
+_Static_assert(__builtin_offsetof(struct context, blocked) == 40 + 256, "struct ucontext");
+
+static bool is_call(uint64_t address)
+{
+    const uint8_t *code = (const uint8_t *)address;
+    return agent_stack_is_readable(address) && agent_stack_is_readable(address + 1) && code[0] == 0x0f &&
+           code[1] == 0x05;
+}
+
+static bool is_ended(const struct context *found)
+{
+    return (int64_t)found->rax == EINTR_ANSWER && is_call(found->rip - CALL_BYTES);
+}
+
+static uint64_t pending(void)
+{
+    uint64_t set = 0;
+    arch_host_syscall(SYS_rt_sigpending, (uint64_t)&set, SET_BYTES, 0, 0, 0, 0);
+    return set;
+}
+
+/* --- 1. calls that begin anew --- */
+
+/* Those that wait, and may then end with EINTR. */
+static bool may_end(const struct context *found)
+{
+    static const uint16_t calls[] = {
+        SYS_read,      SYS_write,        SYS_readv,          SYS_writev,   SYS_preadv,   SYS_pwritev,
+        SYS_preadv2,   SYS_pwritev2,     SYS_ioctl,          SYS_connect,  SYS_accept,   SYS_accept4,
+        SYS_sendto,    SYS_sendmsg,      SYS_sendmmsg,       SYS_recvfrom, SYS_recvmsg,  SYS_recvmmsg,
+        SYS_wait4,     SYS_waitid,       SYS_fcntl,          SYS_flock,    SYS_open,     SYS_openat,
+        OPENAT2,       SYS_creat,        SYS_splice,         SYS_tee,      SYS_vmsplice, SYS_sendfile,
+        SYS_getrandom, SYS_mq_timedsend, SYS_mq_timedreceive};
+    uint64_t operation = found->rsi & FUTEX_OPERATION;
+    if (found->rax == SYS_futex)
+        return operation == 0 ||
+               operation == 9; /* FUTEX_WAIT, FUTEX_WAIT_BITSET; those with priorities never end so */
+    for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++)
+        if (found->rax == calls[i])
+            return true;
+    return false;
+}
+
+/* The next handler that runs: does it let calls begin anew? */
+static bool ends_calls(uint64_t signals)
+{
+    for (uint64_t signal = 1; signal <= SIGNALS; signal++) {
+        struct wire_agent_action action = {0, 0, 0, 0};
+        if (!(signals >> (signal - 1) & 1))
+            continue;
+        arch_host_syscall(SYS_rt_sigaction, signal, 0, (uint64_t)&action, SET_BYTES, 0, 0);
+        if (action.handler > 1) /* neither default nor ignored */
+            return !(action.flags & RESTART);
+    }
+    return false;
+}
+
+void agent_call_settle(void *context)
+{
+    struct context *found = context;
+    if (found->rcx != found->rip + CALL_BYTES || !may_end(found) || !is_call(found->rip))
+        return;
+    if (!ends_calls(pending() & ~found->blocked))
+        return;
+    found->rax = (uint64_t)EINTR_ANSWER;
+    found->rip += CALL_BYTES;
+}
+
+/* --- 2. calls with a signal mask of their own --- */
+
+static uint64_t mask_of_pair(uint64_t pair)
+{
+    bool whole = pair != 0 && agent_stack_is_readable(pair) && agent_stack_is_readable(pair + 15);
+    const uint64_t *words = (const uint64_t *)pair; /* of pselect6: the address and the size of the mask */
+    return whole && words[1] == SET_BYTES ? words[0] : 0;
+}
+
+static uint64_t mask_by_number(const struct context *found, uint64_t number)
+{
+    switch (number) {
+    case SYS_rt_sigsuspend:
+        return found->rdi;
+    case SYS_ppoll:
+        return found->r10;
+    case SYS_epoll_pwait:
+    case PWAIT2:
+        return found->r8;
+    case SYS_pselect6:
+        return mask_of_pair(found->r9);
+    default:
+        return 0;
+    }
+}
+
+/* Where arguments that are not used are zeros: by where the size of a mask is. */
+static uint64_t mask_by_size(const struct context *found)
+{
+    if (found->r9 == SET_BYTES)
+        return found->r8;
+    if (found->r9 != 0)
+        return mask_of_pair(found->r9);
+    if (found->r8 == SET_BYTES)
+        return found->r10;
+    return found->r8 == 0 && found->r10 == 0 && found->rdx == 0 && found->rsi == SET_BYTES ? found->rdi : 0;
+}
+
+static bool ends_with(const uint8_t *code, const uint8_t *expected, unsigned size)
+{
+    for (unsigned i = 0; i < size; i++)
+        if (code[i] != expected[i])
+            return false;
+    return true;
+}
+
+/* Calls that end threads have one syscall in common, in musl and in newer versions of glibc: behind mov %r11, 8(%rsp); and in musl without
+ * pthread_cancel as all of a function: mov %rcx, %rdx; syscall; ret. */
+static bool is_common(uint64_t behind)
+{
+    static const uint8_t ending[] = {0x4c, 0x89, 0x5c, 0x24, 0x08, 0x0f, 0x05};
+    static const uint8_t alone[] = {0x48, 0x89, 0xca, 0x0f, 0x05, 0xc3};
+    const uint8_t *code = (const uint8_t *)behind;
+    return ends_with(code - sizeof ending, ending, sizeof ending) ||
+           (agent_stack_is_readable(behind) && ends_with(code + 1 - sizeof alone, alone, sizeof alone));
+}
+
+/* The address of that mask; 0: none, or it is not known which call it was. */
+static uint64_t mask_of(const struct context *found)
+{
+    const uint8_t *code = (const uint8_t *)(found->rip - CALL_BYTES - NUMBER_BYTES);
+    uint64_t number = 0;
+    if (!agent_stack_is_readable((uint64_t)code))
+        return 0;
+    for (unsigned i = 4; i > 0; i--)
+        number = number << 8 | code[i];
+    return is_common(found->rip) ? mask_by_size(found) : code[0] == 0xb8 ? mask_by_number(found, number) : 0;
+}
+
+/* Signals that wait, and that this mask lets through, not the one of now. */
+static uint64_t kept_out(const struct context *found, uint64_t mask)
+{
+    if (mask == 0 || !agent_stack_is_readable(mask) || !agent_stack_is_readable(mask + SET_BYTES - 1))
+        return 0;
+    return pending() & found->blocked & ~*(const uint64_t *)mask;
+}
+
+void agent_call_let_in(const void *context)
+{
+    const struct context *found = context;
+    const uint64_t all = UINT64_MAX;
+    if (!is_ended(found) || found->rcx != found->rip)
+        return;
+    uint64_t mask = mask_of(found);
+    if (kept_out(found, mask) == 0)
+        return;
+    arch_host_syscall(SYS_rt_sigprocmask, SET_MASK, mask, 0, SET_BYTES, 0, 0); /* they come here */
+    arch_host_syscall(SYS_rt_sigprocmask, SET_MASK, (uint64_t)&all, 0, SET_BYTES, 0, 0);
+}
+
+bool agent_call_was_ended(const void *context)
+{
+    const struct context *found = context;
+    return is_ended(found) && !(pending() & ~found->blocked) && kept_out(found, mask_of(found)) == 0;
+}

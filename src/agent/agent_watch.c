@@ -1,0 +1,135 @@
+/* What the program does about signals, as far as it concerns the one that the timers use (agent_timer.c).
+ *
+ * All of it is done before the body, which is then jumped to: nothing of ours is on the stack when a signal that is let through
+ * comes, and its handler may jump anywhere. Only where the program asks for, or sets, the default action of the signal, it is answered:
+ * it gets what it would without us.
+ *
+ *   blocks the signal, or no more   the thread's timer rests, or goes on. Set before the mask changes: a signal that comes in between waits
+ *                                   until then
+ *   takes the signal                all timers end for good, and the signal is the program's
+ *   resets the signal               it is told of the action that it knows of, and the handler is set again
+ *   takes a seccomp filter          the same: it may forbid what the handler calls
+ *   makes an io_uring               the same: its waiting would be interrupted */
+#include "agent.h"
+
+#include <sys/syscall.h>
+
+#define SIG_UNBLOCK  1
+#define SIG_SETMASK  2
+#define SET_SECCOMP  22  /* PR_SET_SECCOMP */
+#define CALL_SECCOMP 317 /* SYS_seccomp, SYS_io_uring_setup, which old headers lack */
+#define CALL_RING    425
+
+/* struct sigaction of C libraries, who fill in the first 8 bytes of the mask. */
+struct action {
+    uint64_t handler, mask[16];
+    uint32_t flags, zero;
+    uint64_t restorer;
+};
+
+static const struct agent_answer go_on = {0, 0};
+
+struct agent_answer agent_wrap_mask(const struct agent_frame *frame, uint64_t how, uint64_t set);
+struct agent_answer agent_wrap_action(const struct agent_frame *frame, uint64_t signal, uint64_t action,
+                                      uint64_t old);
+struct agent_answer agent_wrap_prctl(const struct agent_frame *frame, uint64_t option);
+struct agent_answer agent_wrap_ring(const struct agent_frame *frame);
+struct agent_answer agent_wrap_syscall(const struct agent_frame *frame, uint64_t number, uint64_t first,
+                                       uint64_t second);
+
+static bool is_ours(uint64_t signal)
+{
+    return (uint32_t)signal == agent_control()->timer_signal && signal != 0;
+}
+
+static bool names_ours(uint64_t set)
+{
+    return *(const uint64_t *)set >> (agent_control()->timer_signal - 1) & 1;
+}
+
+struct agent_answer agent_wrap_mask(const struct agent_frame *frame, uint64_t how, uint64_t set)
+{
+    (void)frame;
+    const struct wire_agent_process *process = agent_process();
+    if (set == 0 || (uint32_t)how > SIG_SETMASK || process->timing != WIRE_AGENT_TIMED ||
+        !agent_stack_is_readable(set))
+        return go_on;
+    bool blocked = names_ours(set) && (uint32_t)how != SIG_UNBLOCK;
+    bool concerns = names_ours(set) || (uint32_t)how == SIG_SETMASK;
+    if (concerns && (blocked || process->idle != 0) && agent_timer_is_on())
+        agent_timer_rest(blocked);
+    return go_on;
+}
+
+static void tell(struct action *old, const struct wire_agent_action *before)
+{
+    if (old == NULL)
+        return;
+    old->handler = before->handler;
+    old->mask[0] = before->mask;
+    old->flags = (uint32_t)before->flags;
+    old->restorer = before->restorer;
+}
+
+/* The default action in another form: the C library sets it, and in exchange for the handler the kernel says what it was. Between these two the signal
+ * is ignored. */
+static struct agent_answer reset(const struct agent_frame *frame, uint64_t signal, uint64_t action,
+                                 struct action *old)
+{
+    struct wire_agent_process *process = agent_process();
+    const struct wire_agent_action before = process->before;
+    __atomic_fetch_add(&process->unrecorded, 1, __ATOMIC_RELAXED);
+    uint64_t result =
+        ((uint64_t(*)(uint64_t, uint64_t, struct action *))frame->hook->body)(signal, action, old);
+    if ((uint32_t)result == 0) {
+        arch_host_syscall(SYS_rt_sigaction, signal, (uint64_t)&agent_control()->action,
+                          (uint64_t)&process->before, 8, 0, 0);
+        tell(old, &before);
+    }
+    __atomic_fetch_sub(&process->unrecorded, 1, __ATOMIC_RELEASE);
+    return (struct agent_answer){1, result};
+}
+
+struct agent_answer agent_wrap_action(const struct agent_frame *frame, uint64_t signal, uint64_t action,
+                                      uint64_t old)
+{
+    if (!is_ours(signal) || !agent_timer_is_on())
+        return go_on;
+    if (action != 0 && *(const uint64_t *)action == 0)
+        return reset(frame, signal, action, (struct action *)old);
+    if (action != 0) {
+        agent_timer_end_all();
+        return go_on;
+    }
+    tell((struct action *)old, &agent_process()->before);
+    return (struct agent_answer){1, 0};
+}
+
+struct agent_answer agent_wrap_prctl(const struct agent_frame *frame, uint64_t option)
+{
+    (void)frame;
+    if ((uint32_t)option == SET_SECCOMP && agent_timer_is_on())
+        agent_timer_end_all();
+    return go_on;
+}
+
+struct agent_answer agent_wrap_ring(const struct agent_frame *frame)
+{
+    (void)frame;
+    if (agent_timer_is_on())
+        agent_timer_end_all();
+    return go_on;
+}
+
+/* By its number: what bypasses the functions above. */
+struct agent_answer agent_wrap_syscall(const struct agent_frame *frame, uint64_t number, uint64_t first,
+                                       uint64_t second)
+{
+    (void)frame;
+    bool takes = number == CALL_SECCOMP || number == CALL_RING ||
+                 (number == SYS_prctl && (uint32_t)first == SET_SECCOMP) ||
+                 (number == SYS_rt_sigaction && is_ours(first) && second != 0);
+    if (takes && agent_timer_is_on())
+        agent_timer_end_all();
+    return go_on;
+}
