@@ -168,19 +168,28 @@ static void registers_of(const struct agent_frame *frame, struct arch_registers 
     registers->valid = KNOWN_REGISTERS;
 }
 
-bool agent_stack_is_interrupting(const struct agent_frame *frame)
+/* By nothing of a thread's record. `guess`: by the frame pointer where rows are missing. */
+static struct unwind_result walk_alone(const struct agent_frame *frame, bool guess,
+                                       struct unwind_frame *frames, size_t most, struct agent_window *found)
 {
     struct unwind_rows rows;
     struct place place = {__atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE), &rows};
-    struct unwind_space space = {arch_host(), find, &place, place.generation, false};
+    struct unwind_space space = {arch_host(), find, &place, place.generation, guess};
     struct arch_registers registers;
     struct window window;
-    struct unwind_frame frames[HANDLER_FRAMES];
     registers_of(frame, &registers);
     registers.value[16]--; /* looked up as it is */
     open_window(&window, registers.value[7], NULL);
-    struct unwind_result result =
-        unwind_walk(&space, &window.memory, &registers, NULL, frames, HANDLER_FRAMES);
+    struct unwind_result result = unwind_walk(&space, &window.memory, &registers, NULL, frames, most);
+    *found = (struct agent_window){registers.value[7], window.memory.high};
+    return result;
+}
+
+bool agent_stack_is_interrupting(const struct agent_frame *frame)
+{
+    struct unwind_frame frames[HANDLER_FRAMES];
+    struct agent_window window;
+    struct unwind_result result = walk_alone(frame, false, frames, HANDLER_FRAMES, &window);
     for (size_t i = 0; i < result.count; i++) {
         if (frames[i].pc - agent_parameters.code < agent_parameters.code_end - agent_parameters.code)
             return false; /* a signal beyond would have come before the hook */
@@ -192,19 +201,8 @@ bool agent_stack_is_interrupting(const struct agent_frame *frame)
 
 bool agent_stack_window(const struct agent_frame *frame, struct agent_window *found)
 {
-    struct unwind_rows rows;
-    struct place place = {__atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE), &rows};
-    struct unwind_space space = {arch_host(), find, &place, place.generation, true};
-    struct arch_registers registers;
-    struct window window;
     struct unwind_frame frames[WINDOW_FRAMES];
-    registers_of(frame, &registers);
-    registers.value[16]--; /* looked up as it is */
-    open_window(&window, registers.value[7], NULL);
-    struct unwind_result result =
-        unwind_walk(&space, &window.memory, &registers, NULL, frames, WINDOW_FRAMES);
-    *found = (struct agent_window){registers.value[7], window.memory.high};
-    return result.end == UNWIND_OUTERMOST;
+    return walk_alone(frame, true, frames, WINDOW_FRAMES, found).end == UNWIND_OUTERMOST;
 }
 
 static void forget(struct agent_thread *thread, uint32_t generation)
