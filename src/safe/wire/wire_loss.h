@@ -80,8 +80,8 @@
     X(57, DESCRIPTOR_CALLS, "calls that may have opened descriptors, and whose outcome was not seen")        \
     X(58, AGENT_SAMPLED, "blocks past the agent's memory: for what is live of them, samples stand")          \
     X(59, AGENT_UNTIMED,                                                                                     \
-      "milliseconds of CPU time without samples: threads that no timer of the agent's could reach, and "     \
-      "the agent's own time")
+      "milliseconds of CPU time without samples: threads that block SIGURG, or that no timer of the "        \
+      "agent's could reach, and the agent's own time")
 
 enum wire_loss {
 #define X(number, name, text) WIRE_LOSS_##name = number,

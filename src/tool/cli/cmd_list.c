@@ -8,6 +8,7 @@
 #include "cli.h"
 #include "cli_output.h"
 #include "cli_probe.h"
+#include "collect_agent_timer.h"
 #include "collect_calls_probe.h"
 #include "collect_event.h"
 
@@ -32,7 +33,10 @@ static const struct base_options_command list_command = {
     .options = list_options,
 };
 
-enum { COLLECTORS = 3 };
+/* What needs no more than exact calls do: to stop a program and to give it memory with code. The last is sampled time. */
+static const char *const inside[] = {"calls", "heap", "throws", "function", "fds", "engine=agent"};
+enum { INSIDE = sizeof inside / sizeof *inside, COLLECTORS = 1 + INSIDE };
+enum { RATE_HZ = 999 /* what `tally record` asks for by itself */ };
 enum { NAME_COLUMN = 28, WHY_COLUMN = 33, WIDTH = 80 };
 
 /* What keeps it from working keeps the clock from being opened, too. */
@@ -47,15 +51,31 @@ static void probe_time(struct cli_probe *probe, const struct cli_probe *clock)
     snprintf(probe->why, sizeof probe->why, "%.*s", CLI_PROBE_WHY - 1, why);
 }
 
-/* Both need the same: to stop a program and to give it memory with code. */
-static void probe_calls_and_heap(struct cli_probe probes[2])
+/* The kernel must be new enough besides, and is asked less often than it could be. */
+static void probe_timers(struct cli_probe *probe)
+{
+    struct collect_agent_timers timers;
+    struct base_error error = {0};
+    double rate = RATE_HZ;
+    probe->available = collect_agent_timer_plan(false, &rate, &timers, &error) == BASE_OK;
+    if (!probe->available)
+        snprintf(probe->why, sizeof probe->why, "%.*s", CLI_PROBE_WHY - 1, error.text);
+    else if (rate < RATE_HZ)
+        snprintf(probe->why, sizeof probe->why, "%.0f samples a second at most, by ticks of %.0f ms", rate,
+                 (double)timers.tick_ns / 1e6);
+}
+
+static void probe_inside(struct cli_probe probes[INSIDE])
 {
     struct base_error error = {0};
-    probes[0] = (struct cli_probe){.group = "collector", .name = "calls"};
-    probes[0].available = collect_calls_probe(&error) == BASE_OK;
-    snprintf(probes[0].why, sizeof probes[0].why, "%.*s", CLI_PROBE_WHY - 1, error.text);
-    probes[1] = probes[0];
-    snprintf(probes[1].name, sizeof probes[1].name, "heap");
+    bool available = collect_calls_probe(&error) == BASE_OK;
+    for (int i = 0; i < INSIDE; i++) {
+        probes[i] = (struct cli_probe){.group = "collector", .available = available};
+        snprintf(probes[i].name, sizeof probes[i].name, "%s", inside[i]);
+        snprintf(probes[i].why, sizeof probes[i].why, "%.*s", CLI_PROBE_WHY - 1, error.text);
+    }
+    if (available)
+        probe_timers(&probes[INSIDE - 1]);
 }
 
 static void add_line(struct base_text *out, const struct cli_probe *probe)
@@ -103,7 +123,7 @@ int cmd_list(int argc, char **argv)
         return status;
     size_t count = COLLECTORS + cli_probe_all(probes + COLLECTORS);
     probe_time(&probes[0], &probes[COLLECTORS]);
-    probe_calls_and_heap(&probes[1]);
+    probe_inside(&probes[1]);
     if (wish.json)
         add_json(&text, probes, count);
     else

@@ -153,8 +153,8 @@ static int read_function(const struct base_option *option, const char *argument,
         return base_fail(error, BASE_ENOMEM, "out of memory");
     if (image)
         *image++ = '\0';
-    if (!*copy || (image && !*image))
-        return base_fail(error, BASE_EUSAGE, "--function=%s: NAME, or NAME@IMAGE", argument);
+    if (!*copy || *copy == '-' || (image && !*image)) /* as of `--function -- COMMAND`, which lacks it */
+        return base_fail(error, BASE_EUSAGE, "'%s': NAME, or NAME@IMAGE", argument);
     if (collect_agent_functions_is_odd(copy))
         return base_fail(error, BASE_EUSAGE,
                          "%s cannot be timed: it keeps its return address, or looks for its caller by it",
@@ -823,6 +823,7 @@ static void say_lost(const struct profile *profile, const struct collect_status 
 {
     uint64_t stacks = lost_stacks(profile);
     uint64_t allocations = lost_between(profile, WIRE_LOSS_AGENT_NO_ROWS, WIRE_LOSS_AGENT_TOO_DEEP);
+    uint64_t untimed = profile->losses[WIRE_LOSS_AGENT_UNTIMED];
     struct base_text line = {0};
     if (status->lost || stacks) {
         add_figure(&line, "lost: ", status->lost, " samples dropped");
@@ -834,6 +835,11 @@ static void say_lost(const struct profile *profile, const struct collect_status 
     if (allocations) {
         add_figure(&line, "lost: stacks of ", allocations,
                    " allocations or calls incomplete (tally report --losses)");
+        cli_say("%s", base_text_string(&line));
+    }
+    base_text_clear(&line);
+    if (untimed) {
+        add_figure(&line, "lost: ", untimed, " ms of CPU time that no timer reached (tally report --losses)");
         cli_say("%s", base_text_string(&line));
     }
     base_text_free(&line);
