@@ -551,13 +551,15 @@ static void expect(long found, long wanted, const char *what)
 static void *keep_deep(void *)
 {
     const long wanted = timed_deep(4000);
-    for (; !over; __atomic_fetch_add(&rounds_done, 1, __ATOMIC_RELAXED))
+    do {
         expect(timed_deep(4000), wanted, "deep");
+        __atomic_fetch_add(&rounds_done, 1, __ATOMIC_RELAXED);
+    } while (!over);
     return nullptr;
 }
 static void *keep_throwing(void *)
 {
-    for (long i = 0; !over; i++)
+    for (long i = 0; i < 60 || !over; i++)
         expect(timed_catcher(i % 60), 10 + i % 60, "catcher");
     return nullptr;
 }

@@ -106,12 +106,12 @@ def same_as_truth(context, profile, truth, what, exact=True):
     return found
 
 
-def rollcall(context, name, parts):
+def rollcall(context, name, parts, options=()):
     for part in parts:
         plain = tally.run(context, [context.program(name), part], env=dict(os.environ, TRUTH=os.devnull))
         context.equal(plain.status, 0, f"status of {part} without Tally ({plain.text()})")
         truth = Truth(context, "truth_" + part)
-        profile = recorded(context, [context.program(name), part], truth=truth)
+        profile = recorded(context, [context.program(name), part], options, truth=truth)
         context.equal(re.sub(r"rollcall\.\d+", "", profile.output), re.sub(r"rollcall\.\d+", "", plain.output.decode()), f"output of {part}")
         closed = 1 if part == "ranges" else 0
         same_as_truth(context, profile, truth, part, exact=part not in ("execs", "stdio"))
@@ -127,6 +127,13 @@ def every_function(context):
 @tap.case
 def every_function_static(context):
     rollcall(context, "fd_rollcall_static", [part for part in PARTS if part not in ("stdio", "cancellation")])
+
+
+@tap.case
+def every_function_with_calls(context):
+    """Exact calls follow the same processes, and are told of execs and objects first."""
+    rollcall(context, "fd_rollcall", PARTS, ["--calls"])
+    rollcall(context, "fd_rollcall_static", ("results", "threads", "forks", "execs"), ["--calls"])
 
 
 @tap.case
@@ -189,14 +196,12 @@ def killed(context):
     context.check(("file", None) in ours or ("file", "/etc/hostname") in ours, f"the last one among {ours}")
 
 
-@tap.case
-def attached(context):
-    """A server under load: no request fails, what was open before is no leak, and nothing stays behind."""
+def visited(context, rounds, options):
     target = tally.start(context, [context.program("fd_rollcall"), "forever"], stdin=subprocess.PIPE)
     while target.stdout.readline() != b"ready\n":
         pass
-    for number in range(ROUNDS):
-        result = tally.run(context, [context.tally, "record", "--no-time", "--fds", "-o", context.path("attached"), "--duration", "0.1",
+    for number in range(rounds):
+        result = tally.run(context, [context.tally, "record", "--no-time", "--fds", *options, "-o", context.path("attached"), "--duration", "0.1",
                                      "-p", str(target.pid)])
         skip_if_impossible(result)
         if b"did not stop within" in result.errors:
@@ -209,6 +214,17 @@ def attached(context):
         context.check([row for row in rows.values() if row[:2] == ("before", "tcp")], f"the listening socket in round {number}: {rows}")
     output, _ = target.communicate(timeout=60)
     context.equal((target.returncode, output), (0, b"served 1, failures 0\n"), "the program's end")
+
+
+@tap.case
+def attached(context):
+    """A server under load: no request fails, what was open before is no leak, and nothing stays behind."""
+    visited(context, ROUNDS, ())
+
+
+@tap.case
+def attached_with_calls(context):
+    visited(context, ROUNDS // 3, ("--calls",))
 
 
 @tap.case

@@ -4,37 +4,12 @@ import select
 import signal
 import subprocess
 
+import functions
 import tally
 import tap
 
-PARTS = ("results", "exceptions", "cancellation", "jumps", "coroutines", "forks", "signals")
 # Two unwinders in one program: its threads cannot be cancelled, without Tally either.
 PARTS_HIDDEN = ("results", "exceptions", "jumps", "coroutines", "forks", "signals")
-ROUNDS = 12
-
-
-def skip_if_impossible(result):
-    for reason in ("time-stamp counter", "rdfsbase", "shadow stacks"):
-        if reason in result.errors.decode(errors="replace"):
-            raise tap.Skip(result.errors.decode().strip())
-
-
-def recorded(context, command, options):
-    result = tally.record(context, command, options)
-    skip_if_impossible(result)
-    context.equal(result.status, 0, f"status of recording ({result.text()})")
-    profile = tally.Profile(context, result.profile)
-    profile.output, profile.errors = result.output.decode(), result.errors.decode()
-    return profile
-
-
-def same(context, name, parts, *options):
-    for part in parts:
-        command = [context.program(name), part]
-        plain = tally.run(context, command)
-        context.equal(plain.status, 0, f"status of {part} without Tally ({plain.text()})")
-        profile = recorded(context, command, ["--no-time", *options])
-        context.equal(profile.output, plain.output.decode(), f"output of {part}")
 
 
 def calls(profile):
@@ -44,43 +19,49 @@ def calls(profile):
 @tap.case
 def unchanged(context):
     """Results, exceptions, cancellation, jumps, coroutines, forks, signals at 10 kHz: all with return addresses replaced."""
-    same(context, "function_rollcall", PARTS, "--function", "timed_*", "--function", "read", "--function", "accept",
-         "--function", "fork", "--function", "__cxa_throw", "--function", "backtrace")
+    functions.same(context, "function_rollcall", functions.PARTS, "--function", "timed_*", "--function", "read", "--function", "accept",
+                   "--function", "fork", "--function", "__cxa_throw", "--function", "backtrace")
 
 
 @tap.case
 def unchanged_with_all(context):
     """Every function of the program, its signal handlers and threads' first functions too, and its memory."""
-    same(context, "function_rollcall", PARTS, "--function", "*@function_rollcall", "--heap")
+    functions.same(context, "function_rollcall", functions.PARTS, "--function", "*@function_rollcall", "--heap")
 
 
 @tap.case
 def unchanged_with_throws(context):
     """Memory and exceptions counted in the same run."""
-    same(context, "function_rollcall", PARTS, "--heap", "--throws", "--function", "timed_*", "--function", "read")
+    functions.same(context, "function_rollcall", functions.PARTS, "--heap", "--throws", "--function", "timed_*", "--function", "read")
 
 
 @tap.case
 def unchanged_library(context):
-    same(context, "function_rollcall", ("results", "exceptions", "cancellation", "forks"), "--function", "*@libc.so.6")
+    functions.same(context, "function_rollcall", ("results", "exceptions", "cancellation", "forks"), "--function", "*@libc.so.6")
 
 
 @tap.case
 def unchanged_static(context):
-    same(context, "function_rollcall_static", PARTS, "--function", "timed_*")
+    functions.same(context, "function_rollcall_static", functions.PARTS, "--function", "timed_*")
+
+
+@tap.case
+def unchanged_static_with_all(context):
+    """Every function that is linked in, the unwinder's own among them."""
+    functions.same(context, "function_rollcall_static", ("exceptions", "cancellation", "coroutines", "forks"), "--function", "*@function_rollcall_static")
 
 
 @tap.case
 def unchanged_children_left_alone(context):
     """A child that is not counted has its parent's return addresses on its stack."""
-    same(context, "function_rollcall", ("forks",), "--no-follow", "--function", "timed_*", "--function", "fork")
+    functions.same(context, "function_rollcall", ("forks",), "--no-follow", "--function", "timed_*", "--function", "fork")
 
 
 @tap.case
 def hidden_unwinder(context):
     """It cannot be hooked: calls are counted, and not timed."""
-    same(context, "function_rollcall_hidden", PARTS_HIDDEN, "--function", "timed_*")
-    profile = recorded(context, [context.program("function_rollcall_hidden"), "results"], ["--no-time", "--function", "timed_*"])
+    functions.same(context, "function_rollcall_hidden", PARTS_HIDDEN, "--function", "timed_*")
+    profile = functions.recorded(context, [context.program("function_rollcall_hidden"), "results"], ["--no-time", "--function", "timed_*"])
     context.check("has an unwinder of its own" in profile.meta().get("agent_notice", ""), profile.errors)
     context.equal(sum(row["self"] for row in profile.flat("function.time").values()), 0, "time")
     context.equal(calls(profile)["timed_integer"], 2000, "calls")
@@ -88,7 +69,7 @@ def hidden_unwinder(context):
 
 @tap.case
 def counts(context):
-    profile = recorded(context, [context.program("function_rollcall"), "results"], ["--no-time", "--function", "timed_*"])
+    profile = functions.recorded(context, [context.program("function_rollcall"), "results"], ["--no-time", "--function", "timed_*"])
     found = calls(profile)
     wanted = {"timed_integer": 2000, "timed_wide": 2000, "timed_real": 2000, "timed_pair": 4000, "timed_errno": 2000, "timed_large": 2000,
               "timed_deep": 31 + 20001, "timed_even": 501, "timed_odd": 501}
@@ -98,7 +79,7 @@ def counts(context):
 @tap.case
 def times(context):
     """A known time, below a known stack, in samples and in calls: 0.4 s in the innermost of 21."""
-    profile = recorded(context, [context.program("function_rollcall"), "busy"], ["--function", "timed_busy"])
+    profile = functions.recorded(context, [context.program("function_rollcall"), "busy"], ["--function", "timed_busy"])
     context.equal(calls(profile), {"timed_busy": 21}, "calls")
     time = sum(row["self"] for row in profile.flat("function.time").values())
     context.check(time >= 0.39e9, f"function.time is {time}")
@@ -121,12 +102,12 @@ def latencies(profile):
 @tap.case
 def histograms(context):
     """Each of 21 calls inside each other takes the 0.4 s of the innermost; and every call that is counted is in its histogram."""
-    busy = latencies(recorded(context, [context.program("function_rollcall"), "busy"], ["--no-time", "--function", "timed_busy"]))["timed_busy"]
+    busy = latencies(functions.recorded(context, [context.program("function_rollcall"), "busy"], ["--no-time", "--function", "timed_busy"]))["timed_busy"]
     context.equal(busy["calls"], 21, "calls")
     order = [busy[key] for key in ("min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")]
     context.check(order == sorted(order) and order[0] >= 0.39e9, f"percentiles {order}")
     context.check(21 * busy["min_ns"] <= busy["sum_ns"] <= 21 * busy["max_ns"], f"the sum of {busy}")
-    profile = recorded(context, [context.program("function_rollcall"), "results"], ["--no-time", "--function", "timed_*"])
+    profile = functions.recorded(context, [context.program("function_rollcall"), "results"], ["--no-time", "--function", "timed_*"])
     counted, timed = calls(profile), latencies(profile)
     context.equal(sum(row["calls"] for row in timed.values()) + profile.losses().get(48, 0), sum(counted.values()), "calls in histograms")
     shallow = [name for name in timed if name not in ("timed_deep", "timed_even", "timed_odd")]
@@ -138,13 +119,12 @@ def histograms(context):
 
 @tap.case
 def unknown_and_refused(context):
-    profile = recorded(context, [context.program("function_rollcall"), "jumps"], ["--no-time", "--function", "nobody_has_this"])
+    profile = functions.recorded(context, [context.program("function_rollcall"), "jumps"], ["--no-time", "--function", "nobody_has_this"])
     context.equal(profile.losses().get(51), 1, "the loss")
     context.check("no function nobody_has_this was found" in profile.errors, profile.errors)
-    profile = recorded(context, [context.program("function_rollcall"), "exceptions"], ["--no-time", "--throws", "--function", "__cxa_throw"])
+    profile = functions.recorded(context, [context.program("function_rollcall"), "exceptions"], ["--no-time", "--throws", "--function", "__cxa_throw"])
     context.check("not timed: __cxa_throw of" in profile.errors and not profile.losses().get(51), profile.errors)
-    for options, text in ((["--function", "setjmp"], "setjmp cannot be timed"), (["--function", "a", "--calls"], "exclude each other"),
-                          (["--function", "a", "-a"], "needs a COMMAND or -p PID")):
+    for options, text in ((["--function", "setjmp"], "setjmp cannot be timed"), (["--function", "a", "-a"], "needs a COMMAND or -p PID")):
         result = tally.run(context, [context.tally, "record", *options, *([] if "-a" in options else ["--", "true"])])
         context.equal(result.status, 2, f"status with {options} ({result.text()})")
         context.check(text in result.errors.decode(), result.text())
@@ -153,19 +133,7 @@ def unknown_and_refused(context):
 @tap.case
 def attached(context):
     """Deep in recursion, in exceptions, longjmp and coroutines: recorded and left, again and again."""
-    target = tally.start(context, [context.program("function_rollcall"), "forever"], stdin=subprocess.PIPE)
-    context.equal(target.stdout.readline(), b"ready\n", "the first line")
-    for number in range(ROUNDS):
-        result = tally.run(context, [context.tally, "record", "--no-time", "--function", "timed_*", "-o", context.path("attached"),
-                                     "--duration", "0.05", "-p", str(target.pid)])
-        skip_if_impossible(result)
-        if b"did not stop within" in result.errors:
-            continue  # a busy machine: tally left before it began
-        context.equal(result.status, 0, f"status of round {number} ({result.text()})")
-        with open(f"/proc/{target.pid}/maps", encoding="utf-8") as file:
-            context.equal([line for line in file if "tally" in line], [], f"memory left in round {number}")
-    output, _ = target.communicate(timeout=60)
-    context.equal((target.returncode, output), (0, b"ended 1\n"), "the program's end")
+    functions.visited(context, functions.ROUNDS)
 
 
 def family(context, *options):
@@ -179,7 +147,7 @@ def family(context, *options):
         if select.select([target.stdout], [], [], 0.1)[0]:
             output += os.read(target.stdout.fileno(), 4096)
     if recorder.poll() is not None:
-        skip_if_impossible(tally.Result(recorder.returncode, b"", recorder.stderr.read()))
+        functions.skip_if_impossible(tally.Result(recorder.returncode, b"", recorder.stderr.read()))
     child = next(int(line.split()[1]) for line in output.splitlines() if line.startswith(b"child "))
     recorder.send_signal(signal.SIGINT)
     _, errors = recorder.communicate(timeout=60)

@@ -430,11 +430,6 @@ static int check_wish(const struct record_wish *wish, int words, struct base_err
     if (wish->function_count && (wish->system || wish->cgroup))
         return base_fail(error, BASE_EUSAGE,
                          "--function needs a COMMAND or -p PID: it changes the programs it counts in");
-    if ((wish->function_count || wish->fds) && wish->calls)
-        return base_fail(error, BASE_EUSAGE,
-                         "%s and --calls exclude each other: return addresses that are replaced cannot be "
-                         "put back in all moments in which the counting of calls may end",
-                         wish->fds ? "--fds" : "--function");
     for (size_t i = 0; wish->fds && i < wish->function_count; i++)
         if (collect_agent_functions_is_descriptor(wish->functions[i].name))
             return base_fail(error, BASE_EUSAGE,

@@ -19,8 +19,11 @@
 #include "collect_agent_latency.h"
 #include "collect_agent_layers.h"
 #include "collect_agent_modules.h"
+#include "collect_agent_named_found.h"
+#include "collect_agent_proc.h"
 #include "collect_agent_timer.h"
 #include "collect_agent_timing.h"
+#include "collect_agent_unheard.h"
 #include "collect_empty.h"
 #include "collect_heap.h"
 #include "collect_listen.h"
@@ -65,6 +68,8 @@ struct member {
     bool timed;       /* its threads have timers, or it was tried */
     uint64_t begun_ns,
         clock_ns; /* CPU time of the process when they got them, and when it was looked at last */
+    bool
+        blind; /* objects that it loads are not told, or could not be hooked: no return address is to be replaced */
 };
 
 /* Without these functions nothing is known of what the program does with the signal. */
@@ -85,14 +90,14 @@ struct collect_agent {
     struct collect_agent_counts counts;
     struct collect_agent_descriptors descriptors;
     struct collect_agent_timing timing;
-    bool *found;       /* of each function that is to be timed */
-    bool *named_found; /* of each function that was named as one that allocates */
+    struct collect_agent_named_found found;
     struct collect_empty empty;
     bool throws; /* a function that throws was hooked somewhere */
     struct family **families;
     size_t family_count, family_capacity;
     struct member *members;
     size_t member_count, member_capacity;
+    struct collect_agent_unheard unheard;
     struct pollfd *watched;
     size_t watched_capacity;
     uint64_t told_ns, tell_cost_ns;
@@ -107,6 +112,11 @@ static void note(struct collect_agent *agent, const char *what, const struct bas
     if (!agent->notice[0])
         snprintf(agent->notice, sizeof agent->notice, "%.60s: %.190s", what, why->text);
     profile_set_meta(agent->profile, "agent_notice", agent->notice);
+}
+
+static void take_note(void *agent, const char *what, const struct base_error *why)
+{
+    note(agent, what, why);
 }
 
 static uint64_t since_start(const struct collect_agent *agent)
@@ -154,17 +164,23 @@ static int make_plans(struct collect_agent *agent, struct base_error *error)
     if (result < 0)
         return result;
     agent->plans = patch_agent_plans_new(agent->functions.items, agent->functions.count);
-    agent->named_found = calloc(agent->functions.named + 1, sizeof *agent->named_found);
-    return agent->plans && agent->named_found ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
+    agent->found = (struct collect_agent_named_found){
+        .named = agent->options.named ? agent->options.named->items : NULL,
+        .named_count = agent->functions.named,
+        .timed = agent->options.functions,
+        .timed_count = agent->options.function_count,
+        .profile = agent->profile,
+        .note = take_note,
+        .context = agent,
+    };
+    return agent->plans ? collect_agent_named_found_begin(&agent->found, error)
+                        : base_fail(error, BASE_ENOMEM, "out of memory");
 }
 
 static int begin_timing(struct collect_agent *agent, struct base_error *error)
 {
     if (!replaces(agent))
         return BASE_OK;
-    agent->found = calloc(agent->options.function_count + 1, sizeof *agent->found);
-    if (!agent->found)
-        return base_fail(error, BASE_ENOMEM, "out of memory");
     int result = collect_agent_timing_begin(&agent->timing, agent->options.function_count, error);
     if (result == BASE_OK)
         agent->wish.ns_of_ticks = collect_agent_timing_fixed(&agent->timing);
@@ -314,13 +330,13 @@ void collect_agent_free(struct collect_agent *agent)
         drop_member(agent, agent->member_count - 1);
     while (agent->family_count)
         free_family(agent, agent->families[0]);
+    collect_agent_unheard_free(&agent->unheard);
     collect_listen_free(agent->listener);
     patch_agent_plans_free(agent->plans);
     patch_agent_image_close(agent->image);
     collect_agent_cookies_free(&agent->cookies);
     collect_agent_timing_end(&agent->timing);
-    free(agent->found);
-    free(agent->named_found);
+    collect_agent_named_found_end(&agent->found);
     free(agent->functions.items);
     free(agent->families);
     free(agent->members);
@@ -554,6 +570,10 @@ static void look_at_unwinders(struct collect_agent *agent, const struct member *
         base_fail(&why, BASE_EUNSUPPORTED, "%s of %s cannot be hooked", hooks[i].name, hooks[i].path);
     }
     timed = timed && collect_agent_timing_allows(member->pid, &why) == BASE_OK;
+    if (member->blind)
+        base_fail(&why, BASE_EUNSUPPORTED, "what process %d loads may unwind, and is not hooked",
+                  (int)member->pid);
+    timed = timed && !member->blind;
     if (!timed)
         note(agent,
              agent->options.function_count ? "functions are counted, not timed"
@@ -580,23 +600,6 @@ static void note_hooked(struct collect_agent *agent, struct member *member,
         member->watched[watched_by(agent, hook)] = true;
 }
 
-/* A function has one hook of the agent's: what memory or exceptions are counted by is not timed as well. */
-static void note_taken(struct collect_agent *agent, const struct patch_agent_hook *hook)
-{
-    struct base_error why = {0};
-    for (size_t i = 0; i < agent->options.function_count; i++) {
-        const struct patch_function_wish *wish = &agent->options.functions[i];
-        if (!patch_function_concerns(wish, hook->path) || !patch_function_means(wish, hook->name))
-            continue;
-        agent->found[i] = true;
-        profile_lose(agent->profile, WIRE_LOSS_AGENT_REFUSED, 1);
-        base_fail(&why, BASE_EUNSUPPORTED, "%s of %s: the agent has hooked it for something else", hook->name,
-                  hook->path);
-        note(agent, "not timed", &why);
-        return;
-    }
-}
-
 /* Hooks are looked at once each. */
 static void look_at_hooks(struct collect_agent *agent, struct member *member)
 {
@@ -605,11 +608,11 @@ static void look_at_hooks(struct collect_agent *agent, struct member *member)
     for (size_t i = member->hooks; i < count; i++) {
         struct base_error why = {0};
         if (is_timed(agent, &hooks[i], &number))
-            agent->found[number] = true;
+            agent->found.is_timed_found[number] = true;
         else if (hooks[i].state == PATCH_AGENT_HOOKED)
-            note_taken(agent, &hooks[i]);
+            collect_agent_named_found_taken(&agent->found, hooks[i].name, hooks[i].path);
         if (hooks[i].function < agent->functions.named)
-            agent->named_found[hooks[i].function] = true;
+            agent->found.is_named_found[hooks[i].function] = true;
         if (hooks[i].state == PATCH_AGENT_HOOKED)
             note_hooked(agent, member, &hooks[i]);
         if (hooks[i].state != PATCH_AGENT_REFUSED)
@@ -671,22 +674,6 @@ struct loading {
     struct family *family;
     pid_t pid;
 };
-
-/* Field 22 of /proc/PID/stat; 0: not to be had. */
-static uint64_t start_time_of(pid_t pid)
-{
-    char path[64], text[1024];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(path, "re");
-    size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
-    if (file)
-        fclose(file);
-    text[size] = '\0';
-    const char *at = strrchr(text, ')');
-    for (int field = 2; at && field < 22; field++)
-        at = strchr(at + 1, ' ');
-    return at ? strtoull(at, NULL, 10) : 0;
-}
 
 static int write_parameters(struct collect_agent *self, const struct family *family,
                             struct patch_agent *agent, struct base_error *error)
@@ -765,7 +752,7 @@ static int prepare(void *context, struct patch_agent *agent, struct base_error *
         family->file.file = -1;
         return result;
     }
-    collect_agent_file_take(&family->file, loading->pid, start_time_of(loading->pid));
+    collect_agent_file_take(&family->file, loading->pid, collect_agent_proc_start(loading->pid));
     know_image(self, loading->pid, agent);
     result = collect_agent_modules(&family->file, 0, loading->pid, self->processes->images, &self->cookies,
                                    &family->rows, stacks_of(self, family), error);
@@ -874,6 +861,22 @@ static void end_the_dead(struct collect_agent *agent)
 
 /* --- requests --- */
 
+static void make_blind(struct member *member)
+{
+    struct wire_agent_process *process = collect_agent_file_process(&member->family->file, member->region);
+    member->blind = true;
+    __atomic_store_n(&process->timed, 0, __ATOMIC_RELEASE);
+}
+
+/* A child that the host could not follow loads objects without our knowing. */
+static bool is_told_by_host(const struct collect_agent *agent, pid_t pid)
+{
+    struct patch_trace_cost cost;
+    return !agent->options.host || patch_trace_cost(agent->helper, pid, &cost, NULL) == BASE_OK;
+}
+
+static void update_objects(struct collect_agent *agent, struct member *member);
+
 static void join(struct collect_agent *agent, struct family *family, uint32_t region)
 {
     const struct wire_agent_process *process = collect_agent_file_process(&family->file, region);
@@ -892,8 +895,14 @@ static void join(struct collect_agent *agent, struct family *family, uint32_t re
         profile_lose(agent->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
         return;
     }
-    if (like && member->pidfd >= 0)
+    member->agent = collect_agent_unheard_take(&agent->unheard, pid);
+    bool loaded = member->agent;
+    if (!loaded && like && member->pidfd >= 0)
         patch_agent_adopt(like, pid, &member->agent, &why);
+    if (replaces(agent) && ((parent && parent->blind) || !is_told_by_host(agent, pid)))
+        make_blind(member);
+    if (loaded)
+        update_objects(agent, member);
 }
 
 /* Regions that children have taken. */
@@ -906,26 +915,11 @@ static void join_children(struct collect_agent *agent, struct family *family)
             join(agent, family, r);
 }
 
-/* The process that a thread belongs to; 0: it is gone. */
-static pid_t process_of_thread(pid_t tid)
-{
-    char path[64], line[256];
-    pid_t pid = 0;
-    snprintf(path, sizeof path, "/proc/%d/status", (int)tid);
-    FILE *file = fopen(path, "re");
-    while (file && !pid && fgets(line, sizeof line, file))
-        if (!strncmp(line, "Tgid:", 5))
-            pid = (pid_t)strtol(line + 5, NULL, 10);
-    if (file)
-        fclose(file);
-    return pid;
-}
-
 /* Who runs in a process's memory (vfork) rings its bell. */
 static void expect_exec(struct collect_agent *agent, const struct member *member, pid_t tid)
 {
     struct base_error why = {0};
-    pid_t pid = agent->options.host ? 0 : process_of_thread(tid);
+    pid_t pid = agent->options.host ? 0 : collect_agent_proc_of_thread(tid);
     if (!pid || (pid != member->pid && !agent->options.follow))
         return;
     if (patch_agent_expect_exec(agent->helper, pid, &why) < 0) {
@@ -935,15 +929,16 @@ static void expect_exec(struct collect_agent *agent, const struct member *member
 }
 
 /* Who waits in the host's bell, or in ours, has mapped what nobody runs yet. The host follows the process: then it is held. */
-static int set_hooks(struct collect_agent *agent, struct member *member, struct base_error *error)
+static int set_hooks(struct collect_agent *agent, struct patch_agent *where, struct base_error *error)
 {
+    pid_t pid = patch_agent_pid(where);
     bool held = agent->options.host != NULL;
-    int result = held ? patch_trace_hold(agent->helper, member->pid, NULL, error) : BASE_OK;
+    int result = held ? patch_trace_hold(agent->helper, pid, NULL, error) : BASE_OK;
     if (result < 0)
         return result;
-    result = patch_agent_update(member->agent, agent->helper, held, true, error);
+    result = patch_agent_update(where, agent->helper, held, true, error);
     if (held)
-        patch_trace_release(agent->helper, member->pid, NULL, NULL);
+        patch_trace_release(agent->helper, pid, NULL, NULL);
     return result;
 }
 
@@ -954,13 +949,14 @@ static void update_objects(struct collect_agent *agent, struct member *member)
         collect_agent_modules(&member->family->file, member->region, member->pid, agent->processes->images,
                               &agent->cookies, &member->family->rows, stacks_of(agent, member->family), &why);
     if (result >= 0 && member->agent)
-        result = set_hooks(agent, member, &why);
+        result = set_hooks(agent, member->agent, &why);
     if (member->agent)
         look_at_hooks(agent, member);
     consider_timers(agent, member, agent->options.host != NULL);
     if (result < 0 && result != BASE_ENOTFOUND) {
         note(agent, "objects that were loaded are not hooked", &why);
         profile_lose(agent->profile, WIRE_LOSS_AGENT_REFUSED, 1);
+        make_blind(member);
     }
 }
 
@@ -969,7 +965,7 @@ static void look_at_last(struct collect_agent *agent, struct member *member, uin
 {
     if (asked & WIRE_AGENT_EXEC_FAILED)
         member->empty.looked = false;
-    if (!(asked & (WIRE_AGENT_END | WIRE_AGENT_EXEC)) || process_of_thread(tid) != member->pid)
+    if (!(asked & (WIRE_AGENT_END | WIRE_AGENT_EXEC)) || collect_agent_proc_of_thread(tid) != member->pid)
         return;
     if (agent->empty.counter)
         look_at_blocks(agent, member, member->pid);
@@ -984,7 +980,7 @@ static void answer(struct collect_agent *agent, struct member *member)
     if (asked & WIRE_AGENT_OBJECTS)
         update_objects(agent, member);
     if (asked & WIRE_AGENT_EXEC_FAILED && !agent->options.host)
-        patch_agent_let_go(agent->helper, process_of_thread((pid_t)tid));
+        patch_agent_let_go(agent->helper, collect_agent_proc_of_thread((pid_t)tid));
     if (asked & WIRE_AGENT_EXEC)
         expect_exec(agent, member, (pid_t)tid);
     look_at_last(agent, member, asked, (pid_t)tid);
@@ -1042,11 +1038,48 @@ void collect_agent_exec(struct collect_agent *agent, pid_t pid)
     collect_agent_descriptors_told_free(&opened);
 }
 
+/* Whose agent a child goes on with that has not come to a hook yet; NULL: it is none of ours. */
+static const struct patch_agent *parent_of(const struct collect_agent *agent, pid_t pid)
+{
+    for (size_t i = 0; i < agent->member_count; i++)
+        if (agent->members[i].agent && collect_agent_file_is_users(&agent->members[i].family->file, pid))
+            return agent->members[i].agent;
+    for (size_t i = 0; i < agent->family_count; i++)
+        if (collect_agent_file_is_users(&agent->families[i]->file, pid))
+            return agent->families[i]->last;
+    return NULL;
+}
+
+static void update_unheard(struct collect_agent *agent, pid_t pid)
+{
+    struct base_error why = {0};
+    struct patch_agent *there = collect_agent_unheard_find(&agent->unheard, pid);
+    const struct patch_agent *parent = there ? NULL : parent_of(agent, pid);
+    int result = BASE_OK;
+    if (parent)
+        result = collect_agent_unheard_add(&agent->unheard, parent, pid, &there, &why);
+    if (result == BASE_OK && there)
+        result = set_hooks(agent, there, &why);
+    if (result < 0)
+        note(agent, "objects that were loaded are not hooked", &why);
+}
+
 void collect_agent_objects(struct collect_agent *agent, pid_t pid)
 {
+    join_all_children(agent);
     struct member *member = find_member(agent, pid);
     if (member)
         update_objects(agent, member);
+    else
+        update_unheard(agent, pid);
+}
+
+void collect_agent_unhosted(struct collect_agent *agent, pid_t pid)
+{
+    join_all_children(agent);
+    struct member *member = find_member(agent, pid);
+    if (member)
+        make_blind(member);
 }
 
 int collect_agent_step(struct collect_agent *agent, struct base_error *error)
@@ -1067,11 +1100,19 @@ int collect_agent_step(struct collect_agent *agent, struct base_error *error)
 
 /* --- the end --- */
 
+/* Whom the host follows is held. One that cannot be, since it runs another image by now or has ended, has no agent. */
 static void leave_process(struct collect_agent *agent, pid_t pid)
 {
     struct patch_agent_left left = {0};
     struct base_error why = {0};
-    if (patch_agent_leave(agent->helper, pid, false, NULL, NULL, &left, &why) < 0)
+    bool held = agent->options.host && is_told_by_host(agent, pid);
+    int result = held ? patch_trace_hold(agent->helper, pid, NULL, &why) : BASE_OK;
+    if (result == BASE_OK) {
+        result = patch_agent_leave(agent->helper, pid, held, NULL, NULL, &left, &why);
+        if (held)
+            patch_trace_release(agent->helper, pid, NULL, NULL);
+    }
+    if (result < 0 && !(held && result == BASE_ENOTFOUND))
         note(agent, "leaving", &why);
     agent->memory_left += left.bytes_left;
 }
@@ -1096,36 +1137,6 @@ static void leave_unheard(struct collect_agent *agent, const struct base_map *le
             if (base_map_find(left, (uint64_t)pids[j]) == BASE_MAP_NONE)
                 leave_process(agent, pids[j]);
         free(pids);
-    }
-}
-
-/* Nor a function that the user named as one that allocates. */
-static void look_for_named(struct collect_agent *agent)
-{
-    for (size_t i = 0; i < agent->functions.named; i++) {
-        const struct collect_agent_named_function *named = &agent->options.named->items[i];
-        struct base_error why = {0};
-        if (agent->named_found[i])
-            continue;
-        profile_lose(agent->profile, WIRE_LOSS_AGENT_NAME_ABSENT, 1);
-        base_fail(&why, BASE_ENOTFOUND, "%s:%u: no function %s was found in %s", named->file, named->line,
-                  named->wish.name, named->wish.image ? named->wish.image : "any image of the program");
-        note(agent, "not counted", &why);
-    }
-}
-
-/* No process had the function. */
-static void look_for_functions(struct collect_agent *agent)
-{
-    for (size_t i = 0; i < agent->options.function_count; i++) {
-        const struct patch_function_wish *wish = &agent->options.functions[i];
-        struct base_error why = {0};
-        if (agent->found[i])
-            continue;
-        profile_lose(agent->profile, WIRE_LOSS_FUNCTION_ABSENT, 1);
-        base_fail(&why, BASE_ENOTFOUND, "no function %s was found in %s", wish->name,
-                  wish->image ? wish->image : "any image of the program");
-        note(agent, "not timed", &why);
     }
 }
 
@@ -1156,8 +1167,7 @@ int collect_agent_leave(struct collect_agent *agent, struct base_error *error)
     leave_unheard(agent, &left);
     base_map_free(&left);
     look_at_throwers(agent);
-    look_for_functions(agent);
-    look_for_named(agent);
+    collect_agent_named_found_tell(&agent->found);
     profile_set_metaf(agent->profile, "agent_memory", "%llu", (unsigned long long)agent->memory_most);
     if (agent->memory_left)
         profile_set_metaf(agent->profile, "agent_memory_left", "%llu",

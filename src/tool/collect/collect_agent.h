@@ -61,6 +61,8 @@ int collect_agent_attach(struct collect_agent *agent, pid_t pid, struct base_err
 /* Of the host: `pid` is held in a new image, in which nothing else was changed yet; `pid` has mapped objects, and who did waits. */
 void collect_agent_exec(struct collect_agent *agent, pid_t pid);
 void collect_agent_objects(struct collect_agent *agent, pid_t pid);
+/* Of the host: what `pid` maps is not told (any more). */
+void collect_agent_unhosted(struct collect_agent *agent, pid_t pid);
 
 /* Readable when there is something to do; two of them, -1: none. */
 void collect_agent_files(const struct collect_agent *agent, int files[2]);

@@ -143,6 +143,12 @@ static bool is_mapped_by(pid_t pid, const struct stat *file)
     return found;
 }
 
+bool collect_agent_file_is_users(const struct collect_agent_file *file, pid_t pid)
+{
+    struct stat status;
+    return !fstat(file->file, &status) && is_mapped_by(pid, &status);
+}
+
 size_t collect_agent_file_users(const struct collect_agent_file *file, pid_t **pids)
 {
     struct stat status;

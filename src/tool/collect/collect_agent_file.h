@@ -56,6 +56,7 @@ void collect_agent_file_end(struct collect_agent_file *file);
 int collect_agent_file_outlives(struct collect_agent_file *file, struct base_error *error);
 
 /* The processes, but for this one, that have the file mapped, as /proc tells: some 50 us a process of the machine. malloc'ed. */
+bool collect_agent_file_is_users(const struct collect_agent_file *file, pid_t pid);
 size_t collect_agent_file_users(const struct collect_agent_file *file, pid_t **pids);
 
 struct wire_agent_control *collect_agent_file_control(const struct collect_agent_file *file);

@@ -232,20 +232,48 @@ static const char *const unwinders[] = {
     "_Ux86_64_init_local",    "_ULx86_64_init_local", "_ULx86_64_init_local2", "_ULx86_64_step",
 };
 
-/* Those that return twice, or to where they were not called from, and those that ask who called them. */
+/* Those that return twice, or to where they were not called from, and those that ask who called them: an unwinder begins at its own return
+ * address. */
 static const char *const odd[] = {
-    "setjmp",     "_setjmp",      "sigsetjmp",      "__sigsetjmp",   "__sigsetjmp_cancel",
-    "getcontext", "__getcontext", "swapcontext",    "__swapcontext", "vfork",
-    "__vfork",    "__libc_vfork", "clone",          "__clone",       "clone3",
-    "__clone3",   "_start",       "_dl_start_user", "__restore_rt",  "__start_context",
-    "dlopen",     "dlmopen",      "dlsym",          "dlvsym",        "__dlopen",
-    "__dlsym",    "mcount",       "_mcount",        "__fentry__",
+    "setjmp",
+    "_setjmp",
+    "sigsetjmp",
+    "__sigsetjmp",
+    "__sigsetjmp_cancel",
+    "getcontext",
+    "__getcontext",
+    "swapcontext",
+    "__swapcontext",
+    "vfork",
+    "__vfork",
+    "__libc_vfork",
+    "clone",
+    "__clone",
+    "clone3",
+    "__clone3",
+    "_start",
+    "_dl_start_user",
+    "__restore_rt",
+    "__start_context",
+    "dlopen",
+    "dlmopen",
+    "dlsym",
+    "dlvsym",
+    "__dlopen",
+    "__dlsym",
+    "mcount",
+    "_mcount",
+    "__fentry__",
+    "uw_init_context*",
+    "unw_getcontext",
+    "__unw_getcontext",
+    "_Ux86_64_getcontext",
 };
 
 bool collect_agent_functions_is_odd(const char *name)
 {
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
-        if (!strcmp(odd[i], name))
+        if (patch_function_means(&(struct patch_function_wish){odd[i], NULL}, name))
             return true;
     return false;
 }

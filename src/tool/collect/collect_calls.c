@@ -145,6 +145,8 @@ struct patch_helper *collect_calls_share(struct collect_calls *calls)
 void collect_calls_invite(struct collect_calls *calls, const struct collect_calls_guest *guest)
 {
     calls->guest = *guest;
+    calls->rig.real = guest->real;
+    calls->rig.real_context = guest->context;
 }
 
 void collect_calls_files(const struct collect_calls *calls, int files[2])
@@ -244,6 +246,8 @@ static void give_up(struct collect_calls *calls, pid_t pid, const struct base_er
     snprintf(what, sizeof what, "calls of process %d are not counted", (int)pid);
     note(calls, what, why);
     profile_lose(calls->rig.profile, WIRE_LOSS_CALLS_UNSEEN, 1);
+    if (calls->guest.left)
+        calls->guest.left(calls->guest.context, pid);
     patch_trace_leave(&calls->rig.helper, pid, NULL);
     remove_member(calls, pid);
 }
@@ -346,8 +350,8 @@ static int refuse_leak_checker(struct collect_calls *calls, const struct collect
     return BASE_OK;
 }
 
-/* The program itself, not its loader. */
-static void plan_program(const struct collect_calls_space *space, struct collect_calls_rig *rig)
+/* The program itself, not its loader. False: it has none. */
+static bool plan_program(const struct collect_calls_space *space, struct collect_calls_rig *rig)
 {
     for (size_t i = 0; i < space->mapping_count; i++) {
         struct elf_section interpreter;
@@ -355,9 +359,10 @@ static void plan_program(const struct collect_calls_space *space, struct collect
         const struct elf_image *image = rig->images.images->items[index].elf;
         if (image && elf_image_section(image, ".interp", &interpreter)) {
             collect_calls_images_early(&rig->images, index);
-            return;
+            return true;
         }
     }
+    return false;
 }
 
 /* A new image: old counts are told later, new ones begin. With a loader that rings, nothing of the program runs before it has
@@ -370,8 +375,7 @@ static int begin_image(struct collect_calls *calls, pid_t pid, struct base_error
         return base_fail(error, BASE_ENOMEM, "out of memory");
     }
     int result = collect_calls_space_look(space, &calls->rig, error);
-    if (result == BASE_OK)
-        plan_program(space, &calls->rig);
+    bool loads = result == BASE_OK && plan_program(space, &calls->rig);
     if (result == BASE_OK)
         result =
             collect_calls_bell_install(space, &calls->rig, calls->listener, COLLECT_CALLS_CODE_AHEAD, error);
@@ -379,6 +383,8 @@ static int begin_image(struct collect_calls *calls, pid_t pid, struct base_error
         collect_calls_build_ahead(space, &calls->rig);
         return result;
     }
+    if (result == 0 && loads && calls->guest.left) /* nobody will ring */
+        calls->guest.left(calls->guest.context, pid);
     if (result == 0)
         result = collect_calls_space_survey(space, &calls->rig, error);
     if (result >= 0)

@@ -40,10 +40,13 @@ int collect_calls_new(const struct collect_calls_options *options, struct collec
                       struct collect_calls **made, struct base_error *error);
 pid_t collect_calls_helper(const struct collect_calls *calls);
 /* Its helper, for another collector in the same processes, who is told before calls are set up: `exec`, the process is held in a new image;
- * `objects`, the process has mapped objects, and who did waits. `guest` is copied. */
+ * `objects`, the process has mapped objects, and who did waits; `left`, nothing of it is told any more; and who is asked what a return address
+ * really is that a hook found (`real`). `guest` is copied; whoever is 0 is not told. */
 struct collect_calls_guest {
     void (*exec)(void *context, pid_t pid);
     void (*objects)(void *context, pid_t pid);
+    void (*left)(void *context, pid_t pid);
+    uint64_t (*real)(void *context, pid_t pid, uint64_t address);
     void *context;
 };
 struct patch_helper *collect_calls_share(struct collect_calls *calls);

@@ -248,11 +248,19 @@ static bool goes_past_hooks(const struct patch_plan_site *site)
     return patch_x86_64_stub_is_direct((enum patch_kind)site->kind) && !site->slot;
 }
 
+/* A function whose return address the agent has replaced jumped to one that is hooked. */
+static uint64_t real_return(const struct telling *telling, uint64_t word)
+{
+    const struct collect_calls_rig *rig = telling->reading->rig;
+    return rig->real && !patch_block_is_mark(word) ? rig->real(rig->real_context, telling->space->pid, word)
+                                                   : word;
+}
+
 static void match(struct telling *telling, const struct collect_calls_arrival *arrival)
 {
     const struct collect_calls_object *at = object_of_word(telling->space, arrival->word);
     uint32_t site;
-    uint64_t return_address = arrival->return_address;
+    uint64_t return_address = real_return(telling, arrival->return_address);
     const struct collect_calls_object *from = origin_of(telling, &return_address, &site);
     if (!at || arrival->word >= telling->sheet->word_count)
         return;

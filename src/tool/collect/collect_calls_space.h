@@ -44,6 +44,9 @@ struct collect_calls_rig {
     struct patch_helper helper;
     struct collect_calls_images images;
     struct profile *profile;
+    uint64_t (*real)(void *context, pid_t pid,
+                     uint64_t address); /* of return addresses (collect_calls_guest); NULL: they are */
+    void *real_context;
     uint64_t spaces;                 /* made so far */
     uint64_t stub_bytes, stub_sites; /* of all objects' first stubs, and how many there are */
 };

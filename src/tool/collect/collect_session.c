@@ -283,6 +283,16 @@ static void on_objects(void *agent, pid_t pid)
     collect_agent_objects(agent, pid);
 }
 
+static void on_left(void *agent, pid_t pid)
+{
+    collect_agent_unhosted(agent, pid);
+}
+
+static uint64_t real_return(void *agent, pid_t pid, uint64_t address)
+{
+    return collect_agent_real(agent, pid, address);
+}
+
 static int set_up_agent(struct collect_session *session, struct base_error *error)
 {
     const struct collect_options *options = &session->options;
@@ -310,7 +320,7 @@ static int set_up_agent(struct collect_session *session, struct base_error *erro
                      ? collect_agent_new(&wish, &session->stream.processes, &session->agent, error)
                      : BASE_OK;
     session->stream.sampler.agent = session->agent;
-    const struct collect_calls_guest guest = {on_exec, on_objects, session->agent};
+    const struct collect_calls_guest guest = {on_exec, on_objects, on_left, real_return, session->agent};
     if (session->calls && session->agent)
         collect_calls_invite(session->calls, &guest);
     return result;
@@ -446,13 +456,23 @@ static size_t list_wanted(void *context, pid_t **pids)
     return options->pid_count;
 }
 
+/* The agent first: as long as calls are counted, who loads an object waits until it is hooked. The words of the agent's own on stacks must not
+ * meet one that unwinds, and is not, and they stand there until the agent has left. */
+static void leave_targets(struct collect_session *session)
+{
+    if (session->calls && session->agent)
+        collect_calls_invite(session->calls,
+                             &(struct collect_calls_guest){.real = real_return, .context = session->agent});
+    if (session->agent)
+        collect_agent_leave(session->agent, NULL);
+    if (session->calls)
+        collect_calls_leave(session->calls, NULL);
+}
+
 /* One could not be: the others are as they were before, too. */
 static int leave_attached(struct collect_session *session, int result)
 {
-    if (session->calls)
-        collect_calls_leave(session->calls, NULL);
-    if (session->agent)
-        collect_agent_leave(session->agent, NULL);
+    leave_targets(session);
     return result;
 }
 
@@ -979,12 +999,9 @@ int collect_session_finish(struct collect_session *session, const char *exit_sta
                            struct base_error *error)
 {
     collect_time_disable(&session->time);
-    if (session->calls)
-        collect_calls_leave(session->calls, NULL);
-    if (session->agent) {
-        collect_agent_leave(session->agent, NULL);
+    leave_targets(session);
+    if (session->agent)
         pass_notice(session, collect_agent_notice(session->agent), &session->agent_noticed);
-    }
     collect_rings_refresh(&session->rings);
     work_until(session, UINT64_MAX - 1);
     if (session->calls)

@@ -1,0 +1,36 @@
+/* collect_agent_named_found.h - which functions that the user named were found in any process, and what is said of the others.
+ *
+ * Named are functions that allocate (--alloc-functions) and those that are to be timed (--function). Context: tool, one thread. */
+#ifndef COLLECT_AGENT_NAMED_FOUND_H
+#define COLLECT_AGENT_NAMED_FOUND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base_error.h"
+#include "collect_agent_named.h"
+#include "patch_function.h"
+#include "profile.h"
+
+struct collect_agent_named_found {
+    const struct collect_agent_named_function *named; /* all borrowed; the caller fills them in */
+    size_t named_count;
+    const struct patch_function_wish *timed;
+    size_t timed_count;
+    struct profile *profile; /* losses are told there */
+    void (*note)(void *context, const char *what, const struct base_error *why);
+    void *context;
+
+    bool *is_named_found, *is_timed_found; /* of each: the caller sets them */
+};
+
+int collect_agent_named_found_begin(struct collect_agent_named_found *found, struct base_error *error);
+void collect_agent_named_found_end(struct collect_agent_named_found *found);
+
+/* A function has one hook of the agent's: what memory or exceptions are counted by is not timed as well. Says so, if it was to be. */
+void collect_agent_named_found_taken(struct collect_agent_named_found *found, const char *name,
+                                     const char *path);
+/* At the end: those that no process had. */
+void collect_agent_named_found_tell(const struct collect_agent_named_found *found);
+
+#endif
