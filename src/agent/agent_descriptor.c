@@ -24,13 +24,19 @@
 #define FCNTL_DUP_CLOEXEC 1030
 #define RANGE_UNSHARE     2
 #define RANGE_CLOEXEC     4
-#define SOCKET_LEVEL      1 /* SOL_SOCKET */
-#define RIGHTS            1 /* SCM_RIGHTS */
-#define MESSAGES_MOST     64
+#define SOCKET_LEVEL      1                   /* SOL_SOCKET */
+#define RIGHTS            1                   /* SCM_RIGHTS */
+#define CONTROLS_MOST     64                  /* parts of a message's control data */
+#define MESSAGES_MOST     1024                /* of one recvmmsg: the kernel's own limit */
+#define READ_MOST         (UINT64_C(1) << 20) /* bytes: no control data are longer */
 #define PAGE              UINT64_C(4096)
 
 struct message { /* struct msghdr */
     uint64_t name, name_size, parts, part_count, control, control_size, flags;
+};
+struct messages { /* struct mmsghdr */
+    struct message message;
+    uint64_t received;
 };
 struct control { /* struct cmsghdr */
     uint64_t size;
@@ -92,17 +98,42 @@ static bool is_open(uint64_t number)
 
 /* --- opening --- */
 
+/* Nothing is in the first page, and the call that tries says nothing of address 0. */
 static bool can_read(uint64_t address, uint64_t size)
 {
-    return agent_stack_is_readable(address) && agent_stack_is_readable(address + size - 1);
+    if (address < PAGE || size > READ_MOST || address + size < address)
+        return false;
+    for (uint64_t at = address; at < address + size; at = (at & ~(PAGE - 1)) + PAGE)
+        if (!agent_stack_is_readable(at))
+            return false;
+    return true;
+}
+
+static bool has_room_for_rights(const struct message *message)
+{
+    return message->control != 0 && message->control_size >= sizeof(struct control) + sizeof(int32_t);
+}
+
+static const struct messages *messages_at(uint64_t address, uint32_t *count)
+{
+    *count = *count < MESSAGES_MOST ? *count : MESSAGES_MOST;
+    return can_read(address, *count * sizeof(struct messages)) ? (const void *)address : NULL;
 }
 
 /* May the message that is received bring descriptors? */
-static bool has_room_for_rights(uint64_t address)
+static bool may_bring(uint64_t address)
 {
-    const struct message *message = (const void *)address;
-    return address != 0 && can_read(address, sizeof *message) && message->control != 0 &&
-           message->control_size >= sizeof(struct control) + sizeof(int32_t);
+    return can_read(address, sizeof(struct message)) && has_room_for_rights((const void *)address);
+}
+
+/* ... or any of several? */
+static bool may_any_bring(uint64_t address, uint32_t count)
+{
+    const struct messages *messages = messages_at(address, &count);
+    for (uint32_t i = 0; messages != NULL && i < count; i++)
+        if (has_room_for_rights(&messages[i].message))
+            return true;
+    return false;
 }
 
 /* 0: the call opens nothing. */
@@ -117,10 +148,20 @@ static uint32_t how_of(const struct agent_frame *frame)
     case WIRE_AGENT_SIGNAL: /* else it changes one that is open */
         return (uint32_t)argument(frame, 0) == UINT32_MAX ? how : 0;
     case WIRE_AGENT_RECEIVED:
-        return has_room_for_rights(argument(frame, 1)) ? how : 0;
+        return may_bring(argument(frame, 1)) ? how : 0;
+    case WIRE_AGENT_RECEIVED_MANY:
+        return may_any_bring(argument(frame, 1), (uint32_t)argument(frame, 2)) ? how : 0;
     default:
         return how;
     }
+}
+
+/* Which argument says where the call tells its descriptors, if they are not its result. */
+static unsigned telling_argument(uint32_t how)
+{
+    return how == WIRE_AGENT_SOCKETPAIR                                    ? 3
+           : how == WIRE_AGENT_RECEIVED || how == WIRE_AGENT_RECEIVED_MANY ? 1
+                                                                           : 0;
 }
 
 static uint64_t await(struct agent_thread *thread, const struct agent_frame *frame, uint32_t how)
@@ -129,9 +170,7 @@ static uint64_t await(struct agent_thread *thread, const struct agent_frame *fra
     uint64_t block = 0;
     const struct wire_agent_pending call = {
         .start = __atomic_load_n(&agent_process()->descriptor_events, __ATOMIC_RELAXED),
-        .inner = argument(frame, how == WIRE_AGENT_SOCKETPAIR ? 3
-                                 : how == WIRE_AGENT_RECEIVED ? 1
-                                                              : 0),
+        .inner = argument(frame, telling_argument(how)),
         .cell = agent_cell_of(agent_stack_node(thread, frame, WIRE_AGENT_FDS), thread->group),
         .how = how};
     if (call.cell != 0)
@@ -161,13 +200,13 @@ uint64_t agent_wrap_descriptor(const struct agent_frame *frame)
 }
 
 /* All of a message's control data that bring descriptors. */
-static void note_received(struct agent_thread *thread, const struct wire_agent_pending *call)
+static void note_rights(struct agent_thread *thread, const struct wire_agent_pending *call,
+                        const struct message *message)
 {
-    const struct message *message = (const void *)call->inner;
-    if (!has_room_for_rights(call->inner) || !can_read(message->control, message->control_size))
+    if (!has_room_for_rights(message) || !can_read(message->control, message->control_size))
         return;
     uint64_t at = 0, end = message->control_size;
-    for (unsigned i = 0; i < MESSAGES_MOST && at < end && end - at >= sizeof(struct control); i++) {
+    for (unsigned i = 0; i < CONTROLS_MOST && at < end && end - at >= sizeof(struct control); i++) {
         const struct control *control = (const void *)(message->control + at);
         uint64_t size = control->size;
         if (size < sizeof *control || size > end - at)
@@ -177,6 +216,20 @@ static void note_received(struct agent_thread *thread, const struct wire_agent_p
                 note(thread, call, (uint32_t)control->data[k]);
         at += (size + 7) & ~UINT64_C(7);
     }
+}
+
+static void note_received(struct agent_thread *thread, const struct wire_agent_pending *call)
+{
+    if (can_read(call->inner, sizeof(struct message)))
+        note_rights(thread, call, (const void *)call->inner);
+}
+
+static void note_received_many(struct agent_thread *thread, const struct wire_agent_pending *call,
+                               uint32_t count)
+{
+    const struct messages *messages = messages_at(call->inner, &count);
+    for (uint32_t i = 0; messages != NULL && i < count; i++)
+        note_rights(thread, call, &messages[i].message);
 }
 
 static void note_pair(struct agent_thread *thread, const struct wire_agent_pending *call)
@@ -195,6 +248,8 @@ void agent_descriptor_returned(struct agent_thread *thread, const struct wire_ag
         return;
     if (call->how == WIRE_AGENT_RECEIVED)
         note_received(thread, call);
+    else if (call->how == WIRE_AGENT_RECEIVED_MANY)
+        note_received_many(thread, call, (uint32_t)result);
     else if (call->how == WIRE_AGENT_PIPE || call->how == WIRE_AGENT_SOCKETPAIR)
         note_pair(thread, call);
     else

@@ -302,6 +302,43 @@ static int receive_rights(int socket, size_t room)
     return (int)recvmsg(socket, &message, 0);
 }
 
+/* So many messages, into as much room for control data as each is given. */
+static int receive_many(int socket, const size_t *rooms, unsigned count)
+{
+    char controls[4][256] = {""}, bytes[4];
+    struct iovec parts[4];
+    struct mmsghdr messages[4];
+    memset(messages, 0, sizeof messages);
+    for (unsigned i = 0; i < count; i++) {
+        parts[i] = (struct iovec){&bytes[i], 1};
+        messages[i].msg_hdr.msg_iov = &parts[i];
+        messages[i].msg_hdr.msg_iovlen = 1;
+        messages[i].msg_hdr.msg_control = rooms[i] ? controls[i] : NULL;
+        messages[i].msg_hdr.msg_controllen = rooms[i];
+    }
+    return recvmmsg(socket, messages, count, MSG_DONTWAIT, NULL);
+}
+
+/* Two, none, one; then three that meet room for one, for nothing, and for more than there is. */
+static void rights_in_many(const int *pair)
+{
+    int many[3] = {0, 1, 2};
+    const size_t ample[4] = {256, 256, 256, 256}, scarce[4] = {CMSG_LEN(sizeof(int)), 0, 200, 0};
+    SAID(send_rights(pair[0], many, 2));
+    SAID((int)send(pair[0], "y", 1, 0));
+    SAID(send_rights(pair[0], many, 1));
+    opened_many("three received in two of three messages", receive_many(pair[1], ample, 4), 3);
+    for (int i = 0; i < 3; i++)
+        SAID(send_rights(pair[0], many, 3));
+    opened_many("four received in two of three messages", receive_many(pair[1], scarce, 4), 4);
+    SAID(receive_many(pair[1], ample, 4));
+    SAID(receive_many(pair[1], ample, 0));
+#ifdef __GLIBC__ /* musl looks at them itself */
+    SAID(recvmmsg(pair[1], NULL, 1, MSG_DONTWAIT, NULL));
+    SAID(recvmmsg(pair[1], (struct mmsghdr *)16, 3, MSG_DONTWAIT, NULL));
+#endif
+}
+
 static void rights(void)
 {
     int pair[2], many[3] = {0, 1, 2};
@@ -318,6 +355,7 @@ static void rights(void)
     SAID((int)recvmsg(pair[1], NULL, 0));
     SAID((int)recvmsg(pair[1], (struct msghdr *)16, 0));
 #endif
+    rights_in_many(pair);
     tell();
 }
 

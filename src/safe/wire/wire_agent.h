@@ -401,7 +401,8 @@ enum wire_agent_how {
     WIRE_AGENT_MEMORY,
     WIRE_AGENT_NOTIFY, /* inotify, fanotify */
     WIRE_AGENT_PIDFD,
-    WIRE_AGENT_RECEIVED, /* recvmsg: in a message */
+    WIRE_AGENT_RECEIVED,      /* recvmsg: in a message */
+    WIRE_AGENT_RECEIVED_MANY, /* recvmmsg: in several */
     WIRE_AGENT_HOWS
 };
 #define WIRE_AGENT_WORD(cell, how, event) ((uint64_t)(cell) | (uint64_t)(how) << 28 | (uint64_t)(event) << 34)

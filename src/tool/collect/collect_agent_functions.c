@@ -205,6 +205,7 @@ static const struct {
     OPENS("pidfd_open", PIDFD),
     OPENS("recvmsg", RECEIVED),
     OPENS("__libc_recvmsg", RECEIVED),
+    OPENS("recvmmsg", RECEIVED_MANY),
 #undef OPENS
     {"close", WIRE_AGENT_ENTRY_CLOSE, 0},
     {"__close", WIRE_AGENT_ENTRY_CLOSE, 0},

@@ -179,6 +179,11 @@ void *agent_rig_hook(struct agent_rig *rig, const char *symbol, void *body)
 
 void *agent_rig_hook_whole(struct agent_rig *rig, const char *symbol, void *body)
 {
+    return agent_rig_hook_told(rig, symbol, body, 0);
+}
+
+void *agent_rig_hook_told(struct agent_rig *rig, const char *symbol, void *body, uint64_t cookie)
+{
     uint8_t *inner = agent_rig_hook(rig, symbol, body);
     uint8_t *code = rig->code + rig->code_used;
     struct wire_hook *hook = (void *)(inner + 32);
@@ -186,6 +191,7 @@ void *agent_rig_hook_whole(struct agent_rig *rig, const char *symbol, void *body
     memcpy(code, (const uint8_t[]){0x41, 0x53, 0xe9}, 3); /* push %r11; jmp inner */
     memcpy(code + 3, &distance, sizeof distance);
     hook->function = (uint64_t)code;
+    hook->cookie = cookie;
     rig->code_used += 64;
     return code;
 }
