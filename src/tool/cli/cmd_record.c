@@ -161,7 +161,7 @@ static int read_function(const struct base_option *option, const char *argument,
                          copy);
     if (wish->function_count == GLOBS_MAX)
         return base_fail(error, BASE_EUSAGE, "more than %d functions", GLOBS_MAX);
-    wish->functions[wish->function_count++] = (struct patch_function_wish){copy, image};
+    wish->functions[wish->function_count++] = (struct patch_function_wish){.name = copy, .image = image};
     return BASE_OK;
 }
 

@@ -16,8 +16,7 @@ static const char *const entries[WIRE_AGENT_ENTRY_COUNT] = {
 #define NOT_LOADER "!(ld-linux*|ld-[0-9]*|ld.so*)"
 
 /* Names of the C library, and of allocators that are linked under prefixes of their own. Functions with several names are one:
- * the first has it. operator new and delete of allocators that take their place call no malloc; libstdc++'s do, and are left alone. Those
- * with an alignment are not counted. */
+ * the first has it. */
 static const struct {
     const char *name, *image; /* globs; NULL: any image */
     enum wire_agent_entry entry;
@@ -69,37 +68,31 @@ static const struct {
     {"mi_new", NULL, WIRE_AGENT_ENTRY_NEW},
     {"mi_new_nothrow", NULL, WIRE_AGENT_ENTRY_MALLOC},
     {"mi_free_size", NULL, WIRE_AGENT_ENTRY_FREE},
-    {"_Znwm", "libtcmalloc*", WIRE_AGENT_ENTRY_NEW},
-    {"_Znam", "libtcmalloc*", WIRE_AGENT_ENTRY_NEW},
-    {"_ZnwmRKSt9nothrow_t", "libtcmalloc*", WIRE_AGENT_ENTRY_MALLOC},
-    {"_ZnamRKSt9nothrow_t", "libtcmalloc*", WIRE_AGENT_ENTRY_MALLOC},
-    {"_ZdlPv", "libtcmalloc*", WIRE_AGENT_ENTRY_FREE},
-    {"_ZdaPv", "libtcmalloc*", WIRE_AGENT_ENTRY_FREE},
-    {"_ZdlPvm", "libtcmalloc*", WIRE_AGENT_ENTRY_FREE},
-    {"_ZdaPvm", "libtcmalloc*", WIRE_AGENT_ENTRY_FREE},
-    {"_ZdlPvRKSt9nothrow_t", "libtcmalloc*", WIRE_AGENT_ENTRY_FREE},
-    {"_ZdaPvRKSt9nothrow_t", "libtcmalloc*", WIRE_AGENT_ENTRY_FREE},
-    {"_Znwm", "libjemalloc*", WIRE_AGENT_ENTRY_NEW},
-    {"_Znam", "libjemalloc*", WIRE_AGENT_ENTRY_NEW},
-    {"_ZnwmRKSt9nothrow_t", "libjemalloc*", WIRE_AGENT_ENTRY_MALLOC},
-    {"_ZnamRKSt9nothrow_t", "libjemalloc*", WIRE_AGENT_ENTRY_MALLOC},
-    {"_ZdlPv", "libjemalloc*", WIRE_AGENT_ENTRY_FREE},
-    {"_ZdaPv", "libjemalloc*", WIRE_AGENT_ENTRY_FREE},
-    {"_ZdlPvm", "libjemalloc*", WIRE_AGENT_ENTRY_FREE},
-    {"_ZdaPvm", "libjemalloc*", WIRE_AGENT_ENTRY_FREE},
-    {"_ZdlPvRKSt9nothrow_t", "libjemalloc*", WIRE_AGENT_ENTRY_FREE},
-    {"_ZdaPvRKSt9nothrow_t", "libjemalloc*", WIRE_AGENT_ENTRY_FREE},
-    {"_Znwm", "libmimalloc*", WIRE_AGENT_ENTRY_NEW},
-    {"_Znam", "libmimalloc*", WIRE_AGENT_ENTRY_NEW},
-    {"_ZnwmRKSt9nothrow_t", "libmimalloc*", WIRE_AGENT_ENTRY_MALLOC},
-    {"_ZnamRKSt9nothrow_t", "libmimalloc*", WIRE_AGENT_ENTRY_MALLOC},
-    {"_ZdlPv", "libmimalloc*", WIRE_AGENT_ENTRY_FREE},
-    {"_ZdaPv", "libmimalloc*", WIRE_AGENT_ENTRY_FREE},
-    {"_ZdlPvm", "libmimalloc*", WIRE_AGENT_ENTRY_FREE},
-    {"_ZdaPvm", "libmimalloc*", WIRE_AGENT_ENTRY_FREE},
-    {"_ZdlPvRKSt9nothrow_t", "libmimalloc*", WIRE_AGENT_ENTRY_FREE},
-    {"_ZdaPvRKSt9nothrow_t", "libmimalloc*", WIRE_AGENT_ENTRY_FREE},
 };
+
+/* operator new and delete of allocators that take their place call no malloc; libstdc++'s do, and are left alone. Those with an
+ * alignment are not counted. */
+static const struct {
+    const char *name;
+    enum wire_agent_entry entry;
+} operators[] = {
+    {"_Znwm", WIRE_AGENT_ENTRY_NEW},
+    {"_Znam", WIRE_AGENT_ENTRY_NEW},
+    {"_ZnwmRKSt9nothrow_t", WIRE_AGENT_ENTRY_MALLOC},
+    {"_ZnamRKSt9nothrow_t", WIRE_AGENT_ENTRY_MALLOC},
+    {"_ZdlPv", WIRE_AGENT_ENTRY_FREE},
+    {"_ZdaPv", WIRE_AGENT_ENTRY_FREE},
+    {"_ZdlPvm", WIRE_AGENT_ENTRY_FREE},
+    {"_ZdaPvm", WIRE_AGENT_ENTRY_FREE},
+    {"_ZdlPvRKSt9nothrow_t", WIRE_AGENT_ENTRY_FREE},
+    {"_ZdaPvRKSt9nothrow_t", WIRE_AGENT_ENTRY_FREE},
+};
+
+/* Whose they are. jemalloc may be linked into a program: it is known by a function that only it has. tcmalloc's and mimalloc's have other
+ * names beside, which are among those above. */
+static const struct {
+    const char *image, *beside;
+} replacing[] = {{"libtcmalloc*", NULL}, {"libmimalloc*", NULL}, {NULL, "mallocx"}};
 
 static const struct {
     const char *name, *image;
@@ -288,6 +281,8 @@ static const char *const sizes[] = {[WIRE_AGENT_PLAIN] = "malloc_usable_size",
 
 enum {
     ALLOCATORS = sizeof allocators / sizeof *allocators,
+    OPERATORS = sizeof operators / sizeof *operators,
+    REPLACING = sizeof replacing / sizeof *replacing,
     MAPPERS = sizeof mappers / sizeof *mappers,
     TIMERS = sizeof timers / sizeof *timers,
     THROWERS = sizeof throwers / sizeof *throwers,
@@ -320,6 +315,18 @@ static void add(struct collect_agent_functions *functions, const struct patch_ag
     *function = (struct patch_agent_function){.wish = {name, where},
                                               .cookie = WIRE_AGENT_COOKIE(entry, family_of(name))};
     functions->count += patch_agent_image_symbol(image, entries[entry], &function->handler);
+}
+
+static void add_allocators(struct collect_agent_functions *functions, const struct patch_agent_image *image)
+{
+    for (size_t i = 0; i < ALLOCATORS; i++)
+        add(functions, image, allocators[i].name, allocators[i].image, allocators[i].entry);
+    for (size_t i = 0; i < REPLACING; i++)
+        for (size_t j = 0; j < OPERATORS; j++) {
+            size_t at = functions->count;
+            add(functions, image, operators[j].name, replacing[i].image, operators[j].entry);
+            functions->items[at].wish.beside = replacing[i].beside;
+        }
 }
 
 static void add_whole(struct collect_agent_functions *functions, const struct patch_agent_image *image,
@@ -384,14 +391,14 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
                                  const struct collect_agent_functions_wish *wish, struct base_error *error)
 {
     *functions = (struct collect_agent_functions){
-        .items = calloc(named_count(wish) + ALLOCATORS + THROWERS + MAPPERS + TIMERS + OTHERS + ENDERS +
-                            SIZES + UNWINDERS + ODD + DESCRIPTORS + wish->timed_count,
+        .items = calloc(named_count(wish) + ALLOCATORS + OPERATORS * REPLACING + THROWERS + MAPPERS + TIMERS +
+                            OTHERS + ENDERS + SIZES + UNWINDERS + ODD + DESCRIPTORS + wish->timed_count,
                         sizeof *functions->items)};
     if (!functions->items)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     add_named(functions, image, wish);
-    for (size_t i = 0; i < ALLOCATORS && wish->heap; i++)
-        add(functions, image, allocators[i].name, allocators[i].image, allocators[i].entry);
+    if (wish->heap)
+        add_allocators(functions, image);
     functions->allocators = functions->count;
     for (size_t i = 0; i < THROWERS && wish->throws; i++)
         add(functions, image, throwers[i], NULL, WIRE_AGENT_ENTRY_THROW);

@@ -98,23 +98,50 @@ static bool is_named(const Elf64_Sym *symbol, const struct elf_section *strings,
            memcmp(strings->bytes + symbol->st_name, name, size) == 0;
 }
 
-bool patch_function_hides_unwinder(const struct elf_image *image)
+static bool is_any(const Elf64_Sym *symbol, const struct elf_section *strings, const char *const *names)
 {
-    static const char unwinder[] = "_Unwind_";
-    struct elf_section symbols, strings;
-    if (has_string(image, ".dynstr", unwinder, sizeof unwinder - 1) ||
-        has_string(image, ".strtab", unwinder, sizeof unwinder - 1) ||
-        !elf_image_section(image, ".dynsym", &symbols) || symbols.bytes == NULL ||
-        !elf_image_section(image, ".dynstr", &strings) || strings.bytes == NULL)
-        return false;
-    for (size_t at = 0; at + sizeof(Elf64_Sym) <= symbols.size; at += sizeof(Elf64_Sym)) {
+    for (; *names != NULL; names++)
+        if (is_named(symbol, strings, *names))
+            return true;
+    return false;
+}
+
+/* Has a table of symbols one of the names, defined or not? */
+static bool has_symbol(const struct elf_section *symbols, const struct elf_section *strings,
+                       const char *const *names, bool defined)
+{
+    for (size_t at = 0; at + sizeof(Elf64_Sym) <= symbols->size; at += sizeof(Elf64_Sym)) {
         Elf64_Sym symbol;
-        memcpy(&symbol, symbols.bytes + at, sizeof symbol);
-        if (symbol.st_shndx == SHN_UNDEF && (is_named(&symbol, &strings, "dl_iterate_phdr") ||
-                                             is_named(&symbol, &strings, "_dl_find_object")))
+        memcpy(&symbol, symbols->bytes + at, sizeof symbol);
+        if ((symbol.st_shndx != SHN_UNDEF) == defined && is_any(&symbol, strings, names))
             return true;
     }
     return false;
+}
+
+static bool table_has(const struct elf_image *image, const char *symbols_name, const char *strings_name,
+                      const char *const *names, bool defined)
+{
+    struct elf_section symbols, strings;
+    return elf_image_section(image, symbols_name, &symbols) && symbols.bytes != NULL &&
+           elf_image_section(image, strings_name, &strings) && strings.bytes != NULL &&
+           has_symbol(&symbols, &strings, names, defined);
+}
+
+bool patch_function_hides_unwinder(const struct elf_image *image)
+{
+    static const char unwinder[] = "_Unwind_";
+    static const char *const finders[] = {"dl_iterate_phdr", "_dl_find_object", NULL};
+    return !has_string(image, ".dynstr", unwinder, sizeof unwinder - 1) &&
+           !has_string(image, ".strtab", unwinder, sizeof unwinder - 1) &&
+           table_has(image, ".dynsym", ".dynstr", finders, false);
+}
+
+static bool defines(const struct elf_image *image, const char *name)
+{
+    const char *const names[] = {name, NULL};
+    return table_has(image, ".symtab", ".strtab", names, true) ||
+           table_has(image, ".dynsym", ".dynstr", names, true);
 }
 
 /* --- symbols --- */
@@ -311,11 +338,19 @@ static int plan_all(struct search *search, const struct elf_image *mini)
 
 /* --- all --- */
 
+/* Wishes for what is beside one function mostly come in a row. */
 static bool note_concerned(struct search *search, const char *path)
 {
-    bool any = false;
+    const char *asked = NULL;
+    bool any = false, defined = true;
     for (size_t i = 0; i < search->wish_count; i++) {
-        search->concerned[i] = patch_function_concerns(&search->wishes[i], path);
+        const struct patch_function_wish *wish = &search->wishes[i];
+        bool concerned = patch_function_concerns(wish, path);
+        if (concerned && wish->beside != NULL && wish->beside != asked) {
+            asked = wish->beside;
+            defined = defines(search->image, asked);
+        }
+        search->concerned[i] = concerned && (wish->beside == NULL || defined);
         any |= search->concerned[i] != 0;
     }
     return any;

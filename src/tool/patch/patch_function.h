@@ -24,6 +24,7 @@ struct patch_function_wish {
         name; /* as in the file, or a glob of fnmatch(3); where it has one of *?[:(< the demangled name may match too */
     const char *
         image; /* a glob for the image's path, or for its last part when it has no slash, with !(a|b) too; NULL: any */
+    const char *beside; /* only in an image that defines this function too; NULL: in any */
 };
 
 struct patch_function_given { /* a function that is known by its address */

@@ -13,7 +13,8 @@
 
 static struct patch_agent_image *image;
 
-static size_t concerned(const char *name, const char *path, bool hosted)
+/* How many wishes mean the function in the image, without a condition; or with that. */
+static size_t concerned_beside(const char *name, const char *path, bool hosted, const char *beside)
 {
     const struct collect_agent_functions_wish wish = {
         .heap = true, .maps = true, .throws = true, .hosted = hosted};
@@ -23,9 +24,16 @@ static size_t concerned(const char *name, const char *path, bool hosted)
     assert_true(functions.allocators + functions.throwers < functions.count || hosted);
     for (size_t i = 0; i < functions.count; i++)
         found += strcmp(functions.items[i].wish.name, name) == 0 &&
-                 patch_function_concerns(&functions.items[i].wish, path);
+                 patch_function_concerns(&functions.items[i].wish, path) &&
+                 (beside ? functions.items[i].wish.beside && !strcmp(functions.items[i].wish.beside, beside)
+                         : !functions.items[i].wish.beside);
     free(functions.items);
     return found;
+}
+
+static size_t concerned(const char *name, const char *path, bool hosted)
+{
+    return concerned_beside(name, path, hosted, NULL);
 }
 
 /* Only what was asked for is hooked, and what is needed for that. */
@@ -61,7 +69,7 @@ static void test_what_was_asked_for(void **state)
 static void test_timed_functions(void **state)
 {
     (void)state;
-    static const struct patch_function_wish timed[] = {{"work", "program"}, {"*", NULL}};
+    static const struct patch_function_wish timed[] = {{"work", "program", NULL}, {"*", NULL, NULL}};
     const struct collect_agent_functions_wish wish = {.timed = timed, .timed_count = 2, .hosted = true};
     struct collect_agent_functions functions;
     size_t unwinders = 0, untouched = 0;
@@ -92,8 +100,9 @@ static void test_timed_functions(void **state)
 static void test_named(void **state)
 {
     (void)state;
-    struct collect_agent_named_function items[2] = {{{"malloc", "libx*"}, WIRE_AGENT_ENTRY_FREE, 1, "names"},
-                                                    {{"put", NULL}, WIRE_AGENT_ENTRY_POOL_FREE, 2, "names"}};
+    struct collect_agent_named_function items[2] = {
+        {{"malloc", "libx*", NULL}, WIRE_AGENT_ENTRY_FREE, 1, "names"},
+        {{"put", NULL, NULL}, WIRE_AGENT_ENTRY_POOL_FREE, 2, "names"}};
     const struct collect_agent_named named = {items, 2, 2};
     for (unsigned heap = 0; heap < 2; heap++) {
         const struct collect_agent_functions_wish wish = {
@@ -175,9 +184,17 @@ static void test_objects_are_told_of_by_the_loader_or_the_host(void **state)
 static void test_operators_only_of_allocators(void **state)
 {
     (void)state;
-    assert_int_equal(concerned("_Znwm", "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2", false), 1);
-    assert_int_equal(concerned("_Znwm", "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4", false), 1);
-    assert_int_equal(concerned("_Znwm", "/usr/lib/x86_64-linux-gnu/libstdc++.so.6", false), 0);
+    static const char *const names[] = {"_Znwm", "_Znam", "_ZdlPv", "_ZdaPvm", "_ZnwmRKSt9nothrow_t"};
+    static const char *const any[] = {"/usr/lib/x86_64-linux-gnu/libjemalloc.so.2",
+                                      "/usr/lib/x86_64-linux-gnu/libstdc++.so.6", "/usr/bin/program"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        assert_int_equal(concerned(names[i], "/usr/lib/libtcmalloc_minimal.so.4", false), 1);
+        assert_int_equal(concerned(names[i], "/usr/lib/libmimalloc.so.2.0", false), 1);
+        for (size_t j = 0; j < sizeof any / sizeof *any; j++) {
+            assert_int_equal(concerned(names[i], any[j], false), 0);
+            assert_int_equal(concerned_beside(names[i], any[j], false, "mallocx"), 1);
+        }
+    }
 }
 
 static int set_up(void **state)

@@ -44,10 +44,15 @@ static const struct patch_function *find(const struct patch_functions *functions
 static void test_names_aliases_and_globs(void **state)
 {
     (void)state;
-    static const struct patch_function_wish wishes[] = {
-        {"wrap_plain", NULL},         {"wrap_alias", NULL},       {"wrap_en?br", "*fixture_wrap*"},
-        {"wrap_branch", "/nowhere*"}, {"wrap::mang(*", NULL},     {"wrap_missing", NULL},
-        {"wrap_tail", "libother.so"}, {"wrap_calling[x]*", NULL}, {"*", "no image has this name"}};
+    static const struct patch_function_wish wishes[] = {{"wrap_plain", NULL, NULL},
+                                                        {"wrap_alias", NULL, NULL},
+                                                        {"wrap_en?br", "*fixture_wrap*", NULL},
+                                                        {"wrap_branch", "/nowhere*", NULL},
+                                                        {"wrap::mang(*", NULL, NULL},
+                                                        {"wrap_missing", NULL, NULL},
+                                                        {"wrap_tail", "libother.so", NULL},
+                                                        {"wrap_calling[x]*", NULL, NULL},
+                                                        {"*", "no image has this name", NULL}};
     struct patch_functions found;
     assert_int_equal(plan(wishes, sizeof wishes / sizeof *wishes, &found), BASE_OK);
     assert_int_equal(found.count, 3);
@@ -60,6 +65,23 @@ static void test_names_aliases_and_globs(void **state)
     patch_functions_free(&found);
     assert_int_equal(plan(wishes + 5, 1, &found), BASE_OK);
     assert_int_equal(found.count, 0);
+    patch_functions_free(&found);
+}
+
+/* Only where something else is defined too; that it is used does not do. */
+static void test_beside(void **state)
+{
+    (void)state;
+    const struct patch_function_wish wishes[] = {{"wrap_plain", NULL, "wrap_endbr"},
+                                                 {"wrap_tail", NULL, "wrap_nobody_has_this"},
+                                                 {"wrap_branch", NULL, "abort"},
+                                                 {"wrap_next", "/nowhere*", "wrap_endbr"},
+                                                 {"wrap_calling", NULL, "wrap_endbr"}};
+    struct patch_functions found;
+    assert_int_equal(plan(wishes, sizeof wishes / sizeof *wishes, &found), BASE_OK);
+    assert_int_equal(found.count, 2);
+    assert_int_equal(find(&found, "wrap_plain")->wish, 0);
+    assert_int_equal(find(&found, "wrap_calling")->wish, 4);
     patch_functions_free(&found);
 }
 
@@ -86,7 +108,7 @@ static void test_reasons(void **state)
         {"wrap_short", PATCH_REASON_ENTRY_SHORT},
         {"wrap_chosen", PATCH_REASON_ENTRY_RESOLVER},
     };
-    const struct patch_function_wish all[] = {{"*wrap*", NULL}};
+    const struct patch_function_wish all[] = {{"*wrap*", NULL, NULL}};
     struct patch_functions found;
     assert_int_equal(plan(all, 1, &found), BASE_OK);
     assert_int_equal(found.count, sizeof wanted / sizeof *wanted);
@@ -183,7 +205,7 @@ static void call_all(void *handle)
 static void test_hooked_functions_answer_as_before(void **state)
 {
     (void)state;
-    const struct patch_function_wish all[] = {{"*wrap*", NULL}};
+    const struct patch_function_wish all[] = {{"*wrap*", NULL, NULL}};
     struct patch_functions found;
     struct link_map *map;
     void *handle = dlopen(fixture, RTLD_NOW | RTLD_LOCAL);
@@ -218,7 +240,7 @@ static void test_hooked_functions_answer_as_before(void **state)
 static void test_two_collectors_on_one_entry(void **state)
 {
     (void)state;
-    const struct patch_function_wish one[] = {{"wrap_calling", NULL}};
+    const struct patch_function_wish one[] = {{"wrap_calling", NULL, NULL}};
     volatile uint64_t first = 0, second = 0;
     struct patch_functions found;
     struct link_map *map;
@@ -291,6 +313,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names_aliases_and_globs),
+        cmocka_unit_test(test_beside),
         cmocka_unit_test(test_reasons),
         cmocka_unit_test(test_hooked_functions_answer_as_before),
         cmocka_unit_test(test_two_collectors_on_one_entry),
