@@ -272,6 +272,23 @@ def attached_with_time(context):
 
 
 @tap.case
+def short_visit(context):
+    """A duration begins when all is set, however long that took: here every image is looked at for the first time."""
+    process = tally.start(context, ["/usr/bin/python3", "-I", "-c", "print('ready', flush=True)\nwhile True: bytes(5000)"])
+    context.equal(process.stdout.readline(), b"ready\n", "the first line")
+    for options in (["--no-time"], []):
+        profile = tally.Profile(context, context.path("short"))
+        cache = context.path("cache" + "".join(options))
+        result = tally.run(context, [context.tally, "record", "--heap", *options, "-o", profile.path, "--duration", "0.05", "-p", str(process.pid)],
+                           env=dict(os.environ, XDG_CACHE_HOME=cache))
+        context.equal(result.status, 0, f"status of recording ({result.text()})")
+        context.check((one(profile, ALLOCATED) or 0) > 0, f"nothing was counted, {options}")
+        late = one(profile, "SELECT count(*) FROM peaks p WHERE p.time_ns > (SELECT value FROM meta WHERE key = 'duration_ns')")
+        context.equal(late, 0, f"peaks after the end, {options}")
+    context.equal(process.poll(), None, "its status")
+
+
+@tap.case
 def sampled(context):
     """Estimates lie within five of their standard deviations of the truth."""
     profile, truths = counted(context, ["single"], ["--heap=sample:4k"])

@@ -355,6 +355,11 @@ void collect_agent_files(const struct collect_agent *agent, int files[2])
     files[1] = collect_listen_file(agent->listener);
 }
 
+void collect_agent_restart(struct collect_agent *agent)
+{
+    collect_listen_restart(agent->listener, agent->processes->start_ns);
+}
+
 const char *collect_agent_notice(const struct collect_agent *agent)
 {
     return agent->notice;

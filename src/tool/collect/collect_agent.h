@@ -67,6 +67,8 @@ void collect_agent_unhosted(struct collect_agent *agent, pid_t pid);
 /* Readable when there is something to do; two of them, -1: none. */
 void collect_agent_files(const struct collect_agent *agent, int files[2]);
 
+/* The recording begins now: processes->start_ns is another one. */
+void collect_agent_restart(struct collect_agent *agent);
 int collect_agent_step(struct collect_agent *agent, struct base_error *error);
 void collect_agent_tell(struct collect_agent *agent);
 int collect_agent_leave(struct collect_agent *agent, struct base_error *error);

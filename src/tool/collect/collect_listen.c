@@ -47,10 +47,16 @@ struct waiting {
     bool ending;
 };
 
+static uint64_t time_of(const struct collect_listen *listen)
+{
+    uint64_t start = __atomic_load_n(&listen->start_ns, __ATOMIC_ACQUIRE); /* before the clock is read */
+    return patch_target_now() - start;
+}
+
 static void tell_time(const struct collect_listen *listen, const struct heard *heard)
 {
     if (heard->clock)
-        __atomic_store_n(heard->clock, patch_target_now() - listen->start_ns, __ATOMIC_RELAXED);
+        __atomic_store_n(heard->clock, time_of(listen), __ATOMIC_RELAXED);
 }
 
 static void add_word(struct waiting *waiting, const uint32_t *word, uint32_t value)
@@ -101,6 +107,11 @@ static void *run(void *context)
     for (look(context, &waiting); !waiting.ending; look(context, &waiting))
         wait_for_all(&waiting);
     return NULL;
+}
+
+void collect_listen_restart(struct collect_listen *listen, uint64_t start_ns)
+{
+    __atomic_store_n(&listen->start_ns, start_ns, __ATOMIC_RELEASE);
 }
 
 int collect_listen_new(uint64_t start_ns, struct collect_listen **made, struct base_error *error)

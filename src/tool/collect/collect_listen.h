@@ -16,6 +16,8 @@ struct collect_listen;
 
 /* `start_ns`: CLOCK_MONOTONIC where the time that is told begins. */
 int collect_listen_new(uint64_t start_ns, struct collect_listen **made, struct base_error *error);
+/* It begins later than was thought. */
+void collect_listen_restart(struct collect_listen *listen, uint64_t start_ns);
 /* NULL is allowed. */
 void collect_listen_free(struct collect_listen *listen);
 /* Readable (8 bytes) when some bell has rung. Read it before looking at the bells. */

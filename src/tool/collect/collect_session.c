@@ -555,6 +555,14 @@ static int start_child(struct collect_session *session, bool *command_failed, st
     return result;
 }
 
+/* Getting to processes that run takes a while: what is recorded begins when all is set. */
+static void restart(struct collect_session *session, uint64_t now)
+{
+    session->start_ns = session->stream.start_ns = session->stream.processes.start_ns = now;
+    if (session->agent)
+        collect_agent_restart(session->agent);
+}
+
 int collect_session_start(struct collect_session *session, bool *command_failed, struct base_error *error)
 {
     *command_failed = false;
@@ -580,12 +588,10 @@ int collect_session_start(struct collect_session *session, bool *command_failed,
         return result;
     profile_lose(session->profile, WIRE_LOSS_THREAD_UNSEEN, session->time.unseen);
     uint64_t now = patch_target_now();
-    if (session->options.no_time)
-        return BASE_OK;
-    if (session->options.mode == COLLECT_LAUNCH) /* what runs already is at a random phase */
+    if (session->options.mode != COLLECT_LAUNCH)
+        restart(session, now);
+    else if (!session->options.no_time) /* what runs already is at a random phase */
         session->redraw_at = now + REDRAW_FROM_NS + session->time.random % REDRAW_SPREAD_NS;
-    else /* opening many threads took a while */
-        session->start_ns = session->stream.start_ns = session->stream.processes.start_ns = now;
     return BASE_OK;
 }
 
