@@ -1156,6 +1156,7 @@ int collect_agent_leave(struct collect_agent *agent, struct base_error *error)
     struct base_map left = {0};
     for (size_t i = 0; i < agent->member_count; i++) {
         look_at_descriptors(agent, &agent->members[i], COLLECT_AGENT_DESCRIPTORS_ENDING);
+        collect_agent_file_release(&agent->members[i].family->file, agent->members[i].region);
         leave_process(agent, agent->members[i].pid);
         base_map_set(&left, (uint64_t)agent->members[i].pid, 1);
     }

@@ -14,7 +14,12 @@
 #include "collect_listen.h"
 #include "elf_maps.h"
 
-enum { CONTROL_BYTES = 4096, REGIONS_LEAST = 128, ROWS_UNIT = COLLECT_AGENT_ROWS_UNIT };
+enum {
+    CONTROL_BYTES = 4096,
+    REGIONS_LEAST = 128,
+    ROWS_UNIT = COLLECT_AGENT_ROWS_UNIT,
+    MANY_REQUESTS = 1 << 30, /* more than anybody makes, and less than half of all numbers */
+};
 
 /* libLLVM's rows are 4 MB. Only what is written costs anything. */
 static const uint64_t ROWS_BYTES = UINT64_C(512) << 20;
@@ -242,6 +247,14 @@ void collect_agent_file_answer(struct collect_agent_file *file, uint32_t region,
 {
     struct wire_agent_process *process = collect_agent_file_process(file, region);
     __atomic_store_n(&process->answer_sequence, sequence, __ATOMIC_RELEASE);
+    collect_listen_wake(&process->answer_sequence);
+}
+
+void collect_agent_file_release(struct collect_agent_file *file, uint32_t region)
+{
+    struct wire_agent_process *process = collect_agent_file_process(file, region);
+    uint32_t asked = __atomic_load_n(&process->request_sequence, __ATOMIC_RELAXED);
+    __atomic_store_n(&process->answer_sequence, asked + MANY_REQUESTS, __ATOMIC_RELEASE);
     collect_listen_wake(&process->answer_sequence);
 }
 

@@ -89,6 +89,8 @@ void collect_agent_file_answer(struct collect_agent_file *file, uint32_t region,
 /* The region's process has ended, and everything is told: its tables give their memory back. Nobody takes it again. */
 void collect_agent_file_forget(struct collect_agent_file *file, uint32_t region);
 
+/* All that the region's process asks, and will ask, is answered: nobody waits in it, and it can be left. */
+void collect_agent_file_release(struct collect_agent_file *file, uint32_t region);
 /* Nobody waits for us any more. */
 void collect_agent_file_leave(struct collect_agent_file *file);
 
