@@ -3,6 +3,7 @@
 //   crowd   64 threads allocate, pass blocks on, open files, throw; one more loads and unloads PLUGIN, whose constructor allocates, and
 //           another one forks children that allocate; signals come at 10 kHz to any of the threads and to each of two, and their
 //           handler allocates, opens and closes, and maps
+//           (ROUNDS 0: until its input ends)
 //   churn   so many threads, one after the other in each of eight, each of which allocates, and leaves a block to the next
 //
 // Allocators are not to be entered by a handler that interrupted them: so a thread says when it is in one, and a handler allocates only
@@ -230,7 +231,7 @@ void *in_crowd(void *argument)
     bool timed = number < TIMED;
     timer_t timer = timed ? own_timer() : timer_t();
     let_signals(true);
-    for (unsigned i = 0; i < rounds; i++)
+    for (unsigned i = 0; i < rounds || (rounds == 0 && !over); i++)
         step(slots, random);
     let_signals(false);
     if (timed)
@@ -294,6 +295,14 @@ void *nothing(void *)
     return nullptr;
 }
 
+void wait_for_input()
+{
+    char byte;
+    while (read(0, &byte, 1) > 0) {
+    }
+    over = true;
+}
+
 unsigned long crowd(char *plugin)
 {
     static pthread_t threads[CROWD];
@@ -310,6 +319,8 @@ unsigned long crowd(char *plugin)
     pthread_t loader = start(load_and_unload, plugin), parent = start(fork_and_wait, nullptr);
     for (uintptr_t i = 0; i < CROWD; i++)
         threads[i] = start(in_crowd, reinterpret_cast<void *>(i));
+    if (rounds == 0)
+        wait_for_input();
     for (auto &thread : threads)
         end_of(thread);
     setitimer(ITIMER_REAL, &never, nullptr);
