@@ -19,6 +19,7 @@
 #define MAX_STEP       64 /* pages that one read may extend the window by */
 #define HANDLER_FRAMES 24
 #define WINDOW_FRAMES  128
+#define WALKS          8 /* at most, of one stack: each by a table that is complete */
 
 /* Caller-saved registers are gone at a return address: rbx rbp rsp r12-r15 and the address itself. */
 #define KNOWN_REGISTERS UINT64_C(0x1f0c8)
@@ -243,8 +244,23 @@ static struct unwind_trail_result walk(struct agent_thread *thread, const struct
     registers_of(frame, &registers);
     if (!open_window(&window, registers.value[7], thread))
         thread->trail.count = 0; /* another stack */
-    struct unwind_trail_result result = unwind_trail_walk(&thread->trail, &space, &window.memory, &registers,
-                                                          (struct unwind_cache *)thread->cache);
+    return unwind_trail_walk(&thread->trail, &space, &window.memory, &registers,
+                             (struct unwind_cache *)thread->cache);
+}
+
+/* Again where modules came or went meanwhile: what was read of them may be of two tables, or of one that is being written. */
+static struct unwind_trail_result walk_steadily(struct agent_thread *thread, const struct agent_frame *frame)
+{
+    struct unwind_trail_result result = {.end = UNWIND_CUT};
+    uint32_t generation = __atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE);
+    for (unsigned i = 0; i < WALKS; i++) {
+        if (__builtin_expect(thread->generation != generation, 0))
+            forget(thread, generation);
+        result = walk(thread, frame);
+        generation = __atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE);
+        if (__builtin_expect(thread->generation == generation, 1))
+            break;
+    }
     if (__builtin_expect(result.end != UNWIND_OUTERMOST || result.frame_pointer_frames != 0, 0))
         lose_end(result.end, result.frame_pointer_frames);
     return result;
@@ -281,11 +297,8 @@ static uint32_t root_of(struct agent_thread *thread, enum wire_agent_collector c
 uint32_t agent_stack_node(struct agent_thread *thread, const struct agent_frame *frame,
                           enum wire_agent_collector collector)
 {
-    uint32_t generation = __atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE);
-    if (__builtin_expect(thread->generation != generation, 0))
-        forget(thread, generation);
+    struct unwind_trail_result result = walk_steadily(thread, frame);
     uint32_t root = root_of(thread, collector);
-    struct unwind_trail_result result = walk(thread, frame);
     uint32_t done = thread->nodes_root == root ? result.same : 0;
     thread->nodes[0] = root;
     for (; done < result.count; done++) {

@@ -7,12 +7,16 @@
  * Being inside. `shared.inside` is set by the outermost entry. A signal handler that interrupts a hook and allocates
  * finds it set, and so does an allocator's own inner call. Neither is counted; the handler's is a loss. A hook that is left by longjmp, by
  * a handler or by the cancellation of its thread, leaves `inside` set. The next entry is then at or above the stack pointer of the one
- * that was left, on the same stack, which cannot be while that one is still running: so it is taken over. */
+ * that was left, on the same stack, which cannot be while that one is still running: so it is taken over.
+ *
+ * Between any two instructions here a signal's handler may come to a hook. Until a record is complete its key has a bit too many, by which
+ * the handler knows it for its own thread's; and who enters looks once more whether what is written is still there. */
 #include "agent.h"
 
 #include <sys/syscall.h>
 
 #define PROBES 32
+#define MAKING UINT64_C(1) /* thread pointers are even */
 
 static uint32_t home(uint64_t key)
 {
@@ -45,10 +49,9 @@ static void fill(struct agent_thread *thread, struct wire_agent_process *process
     __atomic_fetch_add(&process->thread_count, 1, __ATOMIC_RELAXED);
 }
 
-/* `claim`: takes a free record if there is none. */
-static struct agent_thread *find(uint64_t key, bool claim)
+/* The thread's record, if it has one, complete or not. `claimed` not NULL: takes a free one if there is none, and says so. */
+static struct agent_thread *find(uint64_t key, bool *claimed)
 {
-    struct wire_agent_process *process = agent_process();
     uint8_t *records = agent_part(wire_agent_layout(agent_control()->memory).threads);
     uint32_t number = home(key);
     for (unsigned i = 0; i < PROBES; i++, number++) {
@@ -56,17 +59,30 @@ static struct agent_thread *find(uint64_t key, bool claim)
         uint64_t there = __atomic_load_n(&thread->shared.key, __ATOMIC_RELAXED);
         if (__builtin_expect(there == key, 1))
             return thread;
-        if (there == 0 && !claim)
+        if (there == 0 && claimed == NULL)
             return NULL;
-        if (there == 0 && __atomic_compare_exchange_n(&thread->shared.key, &there, key, false,
+        if (there == 0 && __atomic_compare_exchange_n(&thread->shared.key, &there, key | MAKING, false,
                                                       __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-            fill(thread, process, number % WIRE_AGENT_THREADS);
+            *claimed = true;
             return thread;
         }
-        if (there == key)
+        if ((there | MAKING) == (key | MAKING))
             return thread;
     }
     return NULL;
+}
+
+static bool is_complete(const struct agent_thread *thread, uint64_t key)
+{
+    return __atomic_load_n(&thread->shared.key, __ATOMIC_RELAXED) == key;
+}
+
+static void complete(struct agent_thread *thread, uint64_t key)
+{
+    const uint8_t *records = agent_part(wire_agent_layout(agent_control()->memory).threads);
+    uint64_t number = (uint64_t)((const uint8_t *)thread - records) / WIRE_AGENT_THREAD_BYTES;
+    fill(thread, agent_process(), (uint32_t)number);
+    __atomic_store_n(&thread->shared.key, key, __ATOMIC_RELEASE);
 }
 
 static bool was_left(const struct agent_thread *thread, uint64_t sp)
@@ -74,45 +90,77 @@ static bool was_left(const struct agent_thread *thread, uint64_t sp)
     return sp >= thread->entered_sp && sp < thread->readable_end;
 }
 
-struct agent_thread *agent_thread_enter(const struct agent_frame *frame)
+/* A handler that comes before both are written may enter itself, and leaves its own behind; one that comes later does not. */
+static void go_inside(struct agent_thread *thread, uint64_t sp)
 {
-    if (!agent_process_is_counted())
-        return NULL;
-    struct agent_thread *thread = frame->thread != 0 ? find(frame->thread, true) : NULL;
+    do {
+        __atomic_store_n(&thread->entered_sp, sp, __ATOMIC_RELAXED);
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        __atomic_store_n(&thread->shared.inside, 1, __ATOMIC_RELAXED);
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    } while (__builtin_expect(__atomic_load_n(&thread->entered_sp, __ATOMIC_RELAXED) != sp ||
+                                  __atomic_load_n(&thread->shared.inside, __ATOMIC_RELAXED) == 0,
+                              0));
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+/* The record of the frame's thread, complete; NULL: none is free, or a handler came while it was made. A handler that never came back to what
+ * it interrupted left it so: then it is made now. */
+static struct agent_thread *record_of(const struct agent_frame *frame)
+{
+    bool claimed = false;
+    struct agent_thread *thread = frame->thread != 0 ? find(frame->thread, &claimed) : NULL;
     if (__builtin_expect(thread == NULL, 0)) {
         agent_lose(WIRE_AGENT_LOSS_NO_RECORD);
         __atomic_store_n(&agent_process()->unrecorded, UINT32_MAX / 2, __ATOMIC_RELAXED); /* for good */
         return NULL;
     }
+    if (__builtin_expect(is_complete(thread, frame->thread), 1))
+        return thread;
+    if (!claimed && agent_stack_is_interrupting(frame)) {
+        agent_lose(WIRE_AGENT_LOSS_INTERRUPTED);
+        return NULL;
+    }
+    complete(thread, frame->thread);
+    return thread;
+}
+
+struct agent_thread *agent_thread_enter(const struct agent_frame *frame)
+{
+    if (!agent_process_is_counted())
+        return NULL;
+    struct agent_thread *thread = record_of(frame);
+    if (__builtin_expect(thread == NULL, 0))
+        return NULL;
     uint64_t sp = (uint64_t)(&frame->return_address + 1);
     if (__builtin_expect(thread->shared.inside != 0, 0) && !was_left(thread, sp)) {
         if (!agent_heap_is_inner(frame->return_address) && agent_stack_is_interrupting(frame))
             agent_lose(WIRE_AGENT_LOSS_INTERRUPTED);
         return NULL;
     }
-    thread->entered_sp = sp;
-    __atomic_store_n(&thread->shared.inside, 1, __ATOMIC_RELAXED);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    go_inside(thread, sp);
     return thread;
 }
 
-static struct agent_thread *enter_at(struct agent_thread *thread, uint64_t sp)
+static struct agent_thread *enter_at(struct agent_thread *thread, uint64_t key, uint64_t sp)
 {
-    if (thread == NULL || (thread->shared.inside != 0 && !was_left(thread, sp)))
+    if (thread == NULL || !is_complete(thread, key) || (thread->shared.inside != 0 && !was_left(thread, sp)))
         return NULL;
-    thread->entered_sp = sp;
-    __atomic_store_n(&thread->shared.inside, 1, __ATOMIC_RELAXED);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    go_inside(thread, sp);
     return thread;
 }
 
 struct agent_thread *agent_thread_come_back(uint64_t thread_pointer, uint64_t sp)
 {
-    return enter_at(thread_pointer != 0 ? find(thread_pointer, false) : NULL, sp);
+    return enter_at(thread_pointer != 0 ? find(thread_pointer, NULL) : NULL, thread_pointer, sp);
 }
 
 /* The hook that was left by a jump is known in the same way: what was interrupted is at or above it. */
 struct agent_thread *agent_thread_interrupt(uint64_t thread_pointer, uint64_t sp)
 {
-    return enter_at(thread_pointer != 0 ? find(thread_pointer, true) : NULL, sp);
+    bool claimed = false;
+    struct agent_thread *thread = thread_pointer != 0 ? find(thread_pointer, &claimed) : NULL;
+    if (claimed)
+        complete(thread, thread_pointer);
+    return enter_at(thread, thread_pointer, sp);
 }

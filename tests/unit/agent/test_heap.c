@@ -476,6 +476,42 @@ static void test_a_handler_in_a_hook_is_a_loss(void **state)
     hooked_free(from_handler);
 }
 
+static struct wire_agent_thread *own_record(void)
+{
+    for (unsigned i = 0; i < WIRE_AGENT_THREADS; i++) {
+        struct wire_agent_thread *thread =
+            (void *)((uintptr_t)rig.process + rig.layout.threads + (uintptr_t)i * WIRE_AGENT_THREAD_BYTES);
+        if (thread->key != 0)
+            return thread;
+    }
+    return NULL;
+}
+
+/* As a handler finds it that comes while the record is made. */
+static void test_a_handler_before_there_is_a_record(void **state)
+{
+    (void)state;
+    hooked_free(site_0(1));
+    struct wire_agent_thread *own = own_record();
+    assert_non_null(own);
+    const uint64_t key = own->key;
+    assert_int_equal(key & 1, 0);
+    own->key |= 1;
+    catch (handler, 0);
+    raise(SIGUSR1);
+    assert_non_null(from_handler);
+    assert_int_equal(own->key, key | 1);
+    assert_int_equal(all().count, 1);
+    assert_int_equal(loss(WIRE_AGENT_LOSS_INTERRUPTED), 1);
+    assert_int_equal(rig.process->thread_count, 1);
+    hooked_free(site_1(2)); /* it never came back to what it interrupted */
+    assert_int_equal(own->key, key);
+    assert_int_equal(all().count, 2);
+    assert_int_equal(loss(WIRE_AGENT_LOSS_NO_RECORD), 0);
+    assert_int_equal(rig.process->unrecorded, 0);
+    free(from_handler);
+}
+
 static jmp_buf way_out;
 static void *body_that_jumps(size_t size)
 {
@@ -1028,6 +1064,7 @@ int main(void)
         TEST(test_more_threads_than_groups),
         TEST(test_inner_calls_are_not_counted),
         TEST(test_a_handler_in_a_hook_is_a_loss),
+        TEST(test_a_handler_before_there_is_a_record),
         TEST(test_a_hook_that_was_left),
         TEST(test_new),
         TEST(test_fork_followed),
