@@ -267,7 +267,7 @@ static const char *const odd[] = {
 bool collect_agent_functions_is_odd(const char *name)
 {
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
-        if (patch_function_means(&(struct patch_function_wish){odd[i], NULL}, name))
+        if (patch_function_means(&(struct patch_function_wish){.name = odd[i]}, name))
             return true;
     return false;
 }
