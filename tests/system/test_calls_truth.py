@@ -301,4 +301,37 @@ def without_what_was_before(profile, callees):
     return profile
 
 
+@tap.case
+def stubs_of_an_earlier_recording(context):
+    """They are used, count the same, and are made anew where a file of them is damaged."""
+    tap.need("gzip")
+    cache, text = context.path("cache"), context.path("text")
+    os.mkdir(cache)
+    with open(text, "w", encoding="ascii") as file:
+        file.write("".join(f"line {number * number % 1009}\n" for number in range(20000)))
+    environment = dict(os.environ, XDG_CACHE_HOME=cache)
+
+    def counted(name):
+        profile = calls.counted(context, ["gzip", "-n", "-c", text], name=name, env=environment)
+        found = sorted(profile.rows("select caller, callee, kind, sum(calls) from edges group by 1, 2, 3"), key=str)
+        files = [os.path.join(folder, file) for folder, _, names in os.walk(cache) for file in names if file.endswith(".slab")]
+        return found, {file: os.stat(file) for file in files}
+
+    first, kept = counted("first")
+    context.check(len(first) > 30 and kept, f"{len(first)} edges, {len(kept)} files of stubs")
+    again, used = counted("again")
+    context.equal(again, first, "edges with stubs of an earlier recording")
+    context.equal({file: status.st_ino for file, status in used.items()}, {file: status.st_ino for file, status in kept.items()}, "files")
+    context.check(any(used[file].st_mtime_ns > kept[file].st_mtime_ns for file in kept), "no file of stubs was used")
+    for file, status in used.items():
+        with open(file, "r+b") as damaged:
+            damaged.seek(status.st_size * 3 // 4)
+            byte = damaged.read(1)
+            damaged.seek(status.st_size * 3 // 4)
+            damaged.write(bytes([byte[0] ^ 0x55]))
+    mended, files = counted("mended")
+    context.equal(mended, first, "edges with damaged files of stubs")
+    context.check(all(files[file].st_ino != used[file].st_ino for file in used), "a damaged file of stubs was left as it was")
+
+
 tap.run()

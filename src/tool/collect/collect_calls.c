@@ -374,6 +374,7 @@ static int begin_image(struct collect_calls *calls, pid_t pid, struct base_error
         free(space);
         return base_fail(error, BASE_ENOMEM, "out of memory");
     }
+    space->launched = true;
     int result = collect_calls_space_look(space, &calls->rig, error);
     bool loads = result == BASE_OK && plan_program(space, &calls->rig);
     if (result == BASE_OK)

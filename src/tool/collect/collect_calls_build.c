@@ -6,6 +6,7 @@
 
 #include "base_array.h"
 #include "collect_calls_crew.h"
+#include "collect_calls_prepared.h"
 #include "collect_calls_text.h"
 #include "collect_calls_window.h"
 #include "patch_target.h"
@@ -250,10 +251,10 @@ static int list_past(struct collect_calls_patch *patch, struct resolution *resol
     patch->past = calloc(plan->header->site_count + 1u, 1);
     if (!patch->past)
         return base_fail(error, BASE_ENOMEM, "out of memory");
-    for (uint32_t i = 0; i < plan->header->site_count; i++)
-        patch->past[i] = plan->sites[i].slot &&
-                         patch_x86_64_stub_is_direct((enum patch_kind)plan->sites[i].kind) &&
-                         resolve_once(resolution, plan->sites[i].slot);
+    for (size_t i = 0; i < patch->slab.by_slot_count; i++) {
+        uint32_t site = patch->slab.by_slot[i];
+        patch->past[site] = resolve_once(resolution, plan->sites[site].slot) != 0;
+    }
     return BASE_OK;
 }
 
@@ -366,7 +367,8 @@ static void make_slab(void *context, size_t number)
         take_pages(making->object->next);
     slab->resolve = bound_once;
     slab->context = &resolution;
-    making->result = patch_slab_make(slab, &making->why);
+    if (!collect_calls_prepared_place(making->object, making->space->launched && !making->object->patch))
+        making->result = patch_slab_make(slab, &making->why);
     slab->resolve = NULL;
     slab->context = NULL;
 }
@@ -619,16 +621,14 @@ bool collect_calls_build_mark_bound(struct collect_calls_space *space)
     bool found = false;
     for (size_t i = 0; i < space->object_count; i++) {
         struct collect_calls_object *object = &space->objects[i];
-        const struct patch_plan *plan = &object->planned->plan;
+        const struct patch_slab *slab = object->live && object->patch ? &object->patch->slab : NULL;
         struct resolution resolution = {space, object, NULL};
-        for (uint32_t j = 0; object->live && object->patch && !object->stale && j < plan->header->site_count;
-             j++) {
-            const struct patch_plan_site *site = &plan->sites[j];
-            size_t at = site->slot && patch_x86_64_stub_is_direct((enum patch_kind)site->kind) &&
-                                !object->patch->past[j]
-                            ? collect_calls_image_slot(object->planned, site->slot)
-                            : SIZE_MAX;
-            uint64_t end = at == SIZE_MAX ? 0 : resolve(&resolution, site->slot);
+        for (size_t j = 0; slab && !object->stale && j < slab->by_slot_count; j++) {
+            uint64_t slot = slab->plan->sites[slab->by_slot[j]].slot;
+            size_t at = object->patch->past[slab->by_slot[j]]
+                            ? SIZE_MAX
+                            : collect_calls_image_slot(object->planned, slot);
+            uint64_t end = at == SIZE_MAX ? 0 : resolve(&resolution, slot);
             object->stale = end && past_hook(space, object->slots[at]) != object->slots[at];
         }
         found |= object->stale;
@@ -737,6 +737,8 @@ int collect_calls_build_all(struct collect_calls_space *space, struct collect_ca
     int result = place(space, rig, held, error);
     for (int i = 0; i < LOOK_ROUNDS && result == BASE_OK; i++) {
         result = make_and_apply(space, rig, held, error);
+        if (result == BASE_OK)
+            collect_calls_prepared_begin(space, rig);
         if (result != BASE_EBUSY)
             return result;
         result = BASE_OK;

@@ -8,6 +8,7 @@
 #include "cfi.h"
 #include "collect_calls_crew.h"
 #include "collect_calls_export.h"
+#include "collect_calls_prepared.h"
 #include "elf_export.h"
 #include "patch_select.h"
 #include "symbol.h"
@@ -20,7 +21,8 @@
 int collect_calls_images_init(struct collect_calls_images *set, struct collect_images *images,
                               const struct collect_calls_wish *wish, struct base_error *error)
 {
-    *set = (struct collect_calls_images){.images = images, .wish = *wish};
+    *set = (struct collect_calls_images){
+        .images = images, .wish = *wish, .preparations = {.lock = PTHREAD_MUTEX_INITIALIZER}};
     char *directory = cfi_cache_default_directory();
     struct base_error reason = {0};
     int result = patch_cache_open(directory, CACHE_LIMIT, &set->cache, &reason);
@@ -117,6 +119,7 @@ void collect_calls_images_free(struct collect_calls_images *set)
 {
     stop_keeping(set);
     end_early(&set->early);
+    collect_calls_prepared_end(&set->preparations);
     for (size_t i = 0; i < set->capacity; i++)
         free_image(set->items[i]);
     free(set->items);
@@ -333,6 +336,8 @@ static struct collect_calls_image *prepare(struct collect_calls_images *set, uin
     if (!image)
         return NULL;
     const struct collect_image *from = &set->images->items[index];
+    image->cache = set->cache;
+    image->elf = from->elf;
     image->state = plan(set, index, image);
     if (from->elf && list_names(image, from->elf) < 0) {
         free_image(image);

@@ -47,6 +47,8 @@ struct collect_calls_offers {
 struct collect_calls_image {
     enum collect_calls_image_state state;
     bool fresh;                           /* its plan was made now, and is still to be kept */
+    struct patch_cache *cache;            /* where it, and what is prepared for it, is kept */
+    const struct elf_image *elf;          /* NULL: it cannot be read */
     bool checks_leaks;                    /* offers a leak sanitizer's entry */
     struct collect_calls_imports imports; /* of every image that can be read, counted or not */
     struct collect_calls_offers offers;
@@ -74,6 +76,15 @@ struct collect_calls_early {
     bool planned;
 };
 
+/* Slabs that are prepared for the next time, one after the other: collect_calls_prepared.c. */
+struct collect_calls_preparations {
+    pthread_mutex_t lock;                  /* of what follows */
+    struct collect_calls_preparing *first; /* still to be done */
+    bool working;                          /* a thread will look at `first` again */
+    bool begun;                            /* it is still to be joined */
+    pthread_t thread;
+};
+
 struct collect_calls_images {
     struct collect_calls_image **items; /* by index in collect_images; NULL: not looked at */
     size_t capacity;
@@ -83,6 +94,7 @@ struct collect_calls_images {
     pthread_t keeper; /* writes plans to the cache while the target goes on already */
     bool keeping;     /* it was begun, and is still to be joined */
     struct collect_calls_early early;
+    struct collect_calls_preparations preparations;
 };
 
 int collect_calls_images_init(struct collect_calls_images *set, struct collect_images *images,

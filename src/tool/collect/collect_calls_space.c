@@ -157,6 +157,7 @@ void collect_calls_patch_release(struct collect_calls_patch *patch)
     patch_slab_free(&patch->slab);
     free(patch->regions);
     free(patch->past);
+    free(patch->ways);
     free(patch);
 }
 

@@ -81,6 +81,7 @@ struct collect_calls_patch {
     struct patch_slab_region *regions;
     uint8_t *
         past; /* of each site that goes through a slot: its stub goes to the function at once, past any hook */
+    struct patch_prepared_way *ways; /* what is to be prepared for the next time; NULL: nothing */
 };
 
 struct collect_calls_object {
@@ -146,6 +147,7 @@ struct collect_calls_space {
     unsigned processes;
     uint64_t number;  /* in the session */
     uint64_t born_ns; /* CLOCK_MONOTONIC */
+    bool launched;    /* seen from its first instruction on */
     unsigned rebinds; /* how often stubs were made anew for what was bound since */
     enum patch_form form;
     struct collect_calls_mapping *mappings; /* executable ones of files, by address */

@@ -1,24 +1,31 @@
 /* Plans on disk. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
 #include "base_cache.h"
+#include "base_map.h"
 #include "patch_cache.h"
 
+#define VARIANT_SIZE 17 /* of its name: '-' and 16 digits */
+
 struct patch_cache {
-    struct base_cache *files;
+    struct base_cache *files, *slabs;
 };
 
 int patch_cache_open(const char *directory, uint64_t limit, struct patch_cache **cache,
                      struct base_error *error)
 {
-    const struct base_cache_kind kind = {".plan", "call plans", limit};
+    const struct base_cache_kind plans = {".plan", "call plans", limit}, slabs = {".slab", "stubs", limit};
     *cache = calloc(1, sizeof **cache);
     if (*cache == NULL)
         return base_fail(error, BASE_ENOMEM, "no memory for the cache of call plans");
-    int code = base_cache_open(directory, &kind, &(*cache)->files, error);
+    int code = base_cache_open(directory, &plans, &(*cache)->files, error);
+    if (code == BASE_OK) /* of a folder that cannot be used one word is enough */
+        code = base_cache_open(base_cache_usable((*cache)->files) ? directory : NULL, &slabs,
+                               &(*cache)->slabs, error);
     if (code != BASE_OK) {
-        free(*cache);
+        patch_cache_close(*cache);
         *cache = NULL;
     }
     return code;
@@ -29,6 +36,7 @@ void patch_cache_close(struct patch_cache *cache)
     if (cache == NULL)
         return;
     base_cache_close(cache->files);
+    base_cache_close(cache->slabs);
     free(cache);
 }
 
@@ -79,6 +87,46 @@ void patch_cache_keep(struct patch_cache *cache, const struct elf_image *image, 
     char name[2 * ELF_BUILD_ID_MAX + 1];
     if (name_of(cache, image, name))
         base_cache_write(cache->files, name, plan->blob, plan->size);
+}
+
+/* --- slabs --- */
+
+static bool variant_of(const struct patch_cache *cache, const struct elf_image *image,
+                       const struct patch_prepared_input *input,
+                       char name[2 * ELF_BUILD_ID_MAX + VARIANT_SIZE + 1])
+{
+    uint64_t ways = base_hash_bytes(input->ways, input->way_count * sizeof *input->ways);
+    if (!name_of(cache, image, name))
+        return false;
+    snprintf(name + 2 * elf_image_build_id(image)->size, VARIANT_SIZE + 1, "-%016llx",
+             (unsigned long long)base_hash(patch_prepared_key(input) ^ ways));
+    return true;
+}
+
+bool patch_cache_find_prepared(const struct patch_cache *cache, const struct elf_image *image,
+                               const struct patch_prepared_input *input, struct patch_prepared *prepared)
+{
+    char name[2 * ELF_BUILD_ID_MAX + VARIANT_SIZE + 1];
+    size_t size;
+    void *bytes = variant_of(cache, image, input, name) ? base_cache_map(cache->slabs, name, &size) : NULL;
+    if (bytes == NULL)
+        return false;
+    if (!patch_prepared_open(prepared, input->plan, bytes, size)) {
+        munmap(bytes, size);
+        return false;
+    }
+    prepared->blob = bytes;
+    prepared->mapped = true;
+    return true;
+}
+
+void patch_cache_keep_prepared(struct patch_cache *cache, const struct elf_image *image,
+                               const struct patch_prepared_input *input,
+                               const struct patch_prepared *prepared)
+{
+    char name[2 * ELF_BUILD_ID_MAX + VARIANT_SIZE + 1];
+    if (variant_of(cache, image, input, name))
+        base_cache_write(cache->slabs, name, prepared->blob, prepared->size);
 }
 
 int patch_cache_plan(struct patch_cache *cache, const struct elf_image *image,

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base_map.h"
 #include "base_search.h"
 #include "base_text.h"
 #include "patch_draft.h"
@@ -143,6 +144,7 @@ static bool flatten(struct patch_draft *draft, struct base_text *block)
     if (!failed) {
         header.string_bytes = (uint32_t)strings.length;
         header.byte_count = block->length;
+        header.content = base_hash_bytes(block->data + sizeof header, block->length - sizeof header);
         memcpy(block->data, &header, sizeof header);
     }
     base_text_free(&strings);

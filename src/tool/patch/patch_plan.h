@@ -32,7 +32,7 @@
 
 #define PATCH_NONE          UINT32_MAX
 #define PATCH_PLAN_MAGIC    0x4e4c50594c4c4154u /* "TALLYPLN" */
-#define PATCH_PLAN_VERSION  10
+#define PATCH_PLAN_VERSION  11
 #define PATCH_PLAN_REASONS  64         /* numbers of reasons are below */
 #define PATCH_PLAN_HOOK_MAX 19         /* bytes that a hook moves: four, and one longest instruction */
 #define PATCH_PLAN_MOST     (1u << 26) /* functions, sites, hooks */
@@ -91,6 +91,8 @@ struct patch_plan_header {
     uint32_t version, machine;     /* ELF e_machine */
     uint64_t byte_count;           /* of the whole block */
     uint64_t text_size, text_hash; /* of the image: elf_image_text_check */
+    uint64_t
+        content; /* hash of all that lies behind the header: what is prepared for one plan fits no other */
     uint32_t function_count, site_count, hook_count, string_bytes;
     uint64_t found, planned;                   /* sites: calls and jumps to other functions */
     uint64_t indirect_found, indirect_planned; /* of them indirect */

@@ -5,6 +5,7 @@
 #include "base_array.h"
 #include "base_search.h"
 #include "patch_slab.h"
+#include "patch_slab_inside.h"
 
 #define STUB_ALIGN  4
 #define HOOK_ALIGN  16
@@ -129,12 +130,15 @@ static uint64_t end_of_slot(const struct patch_slab *slab, uint64_t slot)
     return slab->resolve != NULL ? slab->resolve(slab->context, slot) : 0;
 }
 
-static struct way way_to(const struct patch_slab *slab, uint64_t end)
+uint32_t patch_slab_hook_at(const struct patch_slab *slab, uint64_t end)
 {
     uint64_t address = end - slab->bias;
-    uint32_t hook =
-        end != 0 ? hook_over(slab, patch_plan_function_at(slab->plan, address), address) : PATCH_NONE;
-    return (struct way){end, hook};
+    return end != 0 ? hook_over(slab, patch_plan_function_at(slab->plan, address), address) : PATCH_NONE;
+}
+
+static struct way way_to(const struct patch_slab *slab, uint64_t end)
+{
+    return (struct way){end, patch_slab_hook_at(slab, end)};
 }
 
 /* Thousands of sites go through a few hundred slots, and each way is a walk through all functions. */
@@ -249,6 +253,8 @@ static void emit_stub(struct patch_slab *slab, uint32_t index, struct way ways[W
     slab->stubs[index] = code.address;
     slab->inlined[index] = way.hook; /* to be: emit_site_past_hook */
     slab->ends[index] = way.end;
+    if (goes_by_slot(&slab->plan->sites[index]))
+        slab->by_slot[slab->by_slot_count++] = index;
     region->used = at + room;
     slab->stubs_end = region->address + region->used;
 }
@@ -282,6 +288,30 @@ static void emit_site_past_hook(struct patch_slab *slab, uint32_t index, size_t 
         emit_past_hook(slab, index, &way, room);
 }
 
+/* The stub as it came to be, once more. */
+static bool put_again(const struct patch_slab *slab, uint32_t index, struct patch_x86_64_code *code)
+{
+    struct way ways[WAYS] = {0}, way = way_of(slab, &slab->plan->sites[index], ways);
+    struct patch_x86_64_site site = patch_slab_site(slab, index);
+    bool hooked = way.hook != PATCH_NONE && slab->entries[way.hook] != 0;
+    if (slab->inlined[index] != PATCH_NONE)
+        return put_inlined(slab, index, slab->inlined[index], code);
+    if (hooked && put_straight(slab, index, slab->hooks[way.hook].body, code))
+        return true;
+    put_stub(slab, &site, index, &way, code);
+    return code->refused == PATCH_FINE;
+}
+
+bool patch_slab_stub_holds(const struct patch_slab *slab, uint32_t index)
+{
+    const struct patch_slab_region *region = &slab->regions[0];
+    struct patch_x86_64_code code;
+    patch_x86_64_code_begin(&code, slab->stubs[index]);
+    size_t at = (size_t)(slab->stubs[index] - region->address);
+    return put_again(slab, index, &code) && code.size <= region->size - at &&
+           memcmp(region->bytes + at, code.bytes, code.size) == 0;
+}
+
 /* Backwards: a stub's room ends where the next one begins. */
 static void emit_past_hooks(struct patch_slab *slab)
 {
@@ -295,27 +325,38 @@ static void emit_past_hooks(struct patch_slab *slab)
 }
 
 /* A slot that leads where it led before leaves its stubs as they are. */
-static void bind_stub(struct patch_slab *slab, uint32_t index, size_t room)
+static void bind_stub(struct patch_slab *slab, uint32_t index, size_t room, struct way ways[WAYS])
 {
     uint64_t end = end_of_slot(slab, slab->plan->sites[index].slot);
     if (end == slab->ends[index])
         return;
-    struct way way = way_to(slab, end);
+    struct way way = way_by_slot(slab, slab->plan->sites[index].slot, ways);
     slab->ends[index] = end;
     emit_past_hook(slab, index, &way, room);
 }
 
-/* Backwards too. Sites without a slot are as they were. */
+static size_t room_of(const struct patch_slab *slab, uint32_t index)
+{
+    uint32_t next = index + 1;
+    while (next < slab->plan->header->site_count && slab->stubs[next] == 0)
+        next++;
+    uint64_t end = next < slab->plan->header->site_count ? slab->stubs[next] : slab->stubs_end;
+    return (size_t)(end - slab->stubs[index]);
+}
+
 void patch_slab_bind(struct patch_slab *slab)
 {
-    uint64_t end = slab->stubs_end;
-    for (uint32_t i = slab->plan->header->site_count; i-- > 0;) {
-        if (slab->stubs[i] == 0)
-            continue;
-        if (goes_by_slot(&slab->plan->sites[i]))
-            bind_stub(slab, i, (size_t)(end - slab->stubs[i]));
-        end = slab->stubs[i];
-    }
+    struct way ways[WAYS] = {0};
+    for (size_t i = 0; i < slab->by_slot_count; i++)
+        bind_stub(slab, slab->by_slot[i], room_of(slab, slab->by_slot[i]), ways);
+}
+
+void patch_slab_aim(struct patch_slab *slab, uint32_t index, uint64_t end)
+{
+    struct patch_x86_64_code code;
+    patch_x86_64_code_begin(&code, slab->stubs[index]);
+    if (put_straight(slab, index, end, &code) && code.size <= room_of(slab, index))
+        put_at(&slab->regions[0], (size_t)(slab->stubs[index] - slab->regions[0].address), &code);
 }
 
 /* --- 2.: hooks --- */
@@ -390,9 +431,18 @@ static unsigned lead_to_hook(const struct patch_slab *slab, uint32_t index,
     return patch_x86_64_stub_island(entry->island, address, island->fresh) == PATCH_FINE ? 2 : 0;
 }
 
-static bool emit_hook(struct patch_slab *slab, uint32_t index)
+static struct patch_x86_64_entry entry_of(const struct patch_slab *slab, uint32_t index, const uint8_t *bytes)
 {
     const struct patch_plan_hook *hook = &slab->plan->hooks[index];
+    return (struct patch_x86_64_entry){.kind = (enum patch_kind)hook->kind,
+                                       .length = hook->length,
+                                       .address = hook->address + slab->bias,
+                                       .old = bytes,
+                                       .island = patch_plan_hook_island(hook) + slab->bias};
+}
+
+static bool emit_hook(struct patch_slab *slab, uint32_t index)
+{
     struct patch_slab_region *region = region_for(slab, index);
     struct patch_x86_64_counter counter = counter_at(slab, patch_plan_hook_word(slab->plan, index));
     struct patch_x86_64_code code;
@@ -404,11 +454,7 @@ static bool emit_hook(struct patch_slab *slab, uint32_t index)
     }
     size_t at = aligned(region->used, HOOK_ALIGN);
     patch_slab_hook_bytes(slab, index, bytes);
-    struct patch_x86_64_entry entry = {.kind = (enum patch_kind)hook->kind,
-                                       .length = hook->length,
-                                       .address = hook->address + slab->bias,
-                                       .old = bytes,
-                                       .island = patch_plan_hook_island(hook) + slab->bias};
+    struct patch_x86_64_entry entry = entry_of(slab, index, bytes);
     patch_x86_64_code_begin(&code, region->address + at);
     patch_x86_64_entry_hook(&code, &entry, &counter, slab->recorder, &slab->hooks[index]);
     unsigned count = lead_to_hook(slab, index, &entry, code.address, writes);
@@ -419,6 +465,30 @@ static bool emit_hook(struct patch_slab *slab, uint32_t index)
     slab->entries[index] = code.address;
     region->used = at + code.size;
     return add_write(slab, &writes[0]) && (count < 2 || add_write(slab, &writes[1]));
+}
+
+bool patch_slab_lead(struct patch_slab *slab, uint32_t index)
+{
+    struct patch_write writes[2];
+    struct patch_x86_64_entry entry = entry_of(slab, index, slab->plan->hooks[index].old);
+    unsigned count = lead_to_hook(slab, index, &entry, slab->entries[index], writes);
+    return count > 0 && add_write(slab, &writes[0]) && (count < 2 || add_write(slab, &writes[1]));
+}
+
+bool patch_slab_hook_holds(const struct patch_slab *slab, uint32_t index)
+{
+    const struct patch_slab_region *region = &slab->regions[0];
+    struct patch_x86_64_counter counter = counter_at(slab, patch_plan_hook_word(slab->plan, index));
+    struct patch_x86_64_code code;
+    struct patch_x86_64_hook hook;
+    uint8_t bytes[20];
+    size_t at = (size_t)(slab->entries[index] - region->address);
+    patch_slab_hook_bytes(slab, index, bytes);
+    struct patch_x86_64_entry entry = entry_of(slab, index, bytes);
+    patch_x86_64_code_begin(&code, slab->entries[index]);
+    patch_x86_64_entry_hook(&code, &entry, &counter, slab->recorder, &hook);
+    return code.refused == PATCH_FINE && code.size <= region->size - at &&
+           memcmp(region->bytes + at, code.bytes, code.size) == 0;
 }
 
 static void emit_recorder(struct patch_slab *slab)
@@ -517,7 +587,7 @@ static bool emit(struct patch_slab *slab)
         if (wants_hook(slab, i) && !emit_hook(slab, i))
             return false;
     emit_past_hooks(slab);
-    return write_sites(slab);
+    return true;
 }
 
 static int by_start(const void *a, const void *b)
@@ -554,7 +624,7 @@ static bool list_pieces(struct patch_slab *slab)
     return true;
 }
 
-int patch_slab_make(struct patch_slab *slab, struct base_error *error)
+bool patch_slab_begin(struct patch_slab *slab)
 {
     const struct patch_plan_header *header = slab->plan->header;
     slab->writes = NULL;
@@ -565,16 +635,29 @@ int patch_slab_make(struct patch_slab *slab, struct base_error *error)
     memset(slab->reasons, 0, sizeof slab->reasons);
     slab->stubs = calloc(header->site_count + 1u, sizeof *slab->stubs);
     slab->ends = calloc(header->site_count + 1u, sizeof *slab->ends);
+    slab->by_slot = malloc((header->site_count + 1u) * sizeof *slab->by_slot);
+    slab->by_slot_count = 0;
     slab->inlined = malloc((header->site_count + 1u) * sizeof *slab->inlined);
     slab->bodies = calloc(header->hook_count + 1u, 1);
     slab->entries = calloc(header->hook_count + 1u, sizeof *slab->entries);
     slab->hooks = calloc(header->hook_count + 1u, sizeof *slab->hooks);
-    if (slab->region_count == 0 || slab->counter.index < PATCH_BLOCK_WORDS)
-        return base_fail(error, BASE_EUNSUPPORTED, "no place for stubs or counters");
     if (slab->inlined != NULL)
         memset(slab->inlined, 0xff, (header->site_count + 1u) * sizeof *slab->inlined); /* PATCH_NONE */
-    if (slab->stubs == NULL || slab->ends == NULL || slab->inlined == NULL || slab->bodies == NULL ||
-        slab->entries == NULL || slab->hooks == NULL || !emit(slab) || !list_pieces(slab))
+    return slab->stubs != NULL && slab->ends != NULL && slab->by_slot != NULL && slab->inlined != NULL &&
+           slab->bodies != NULL && slab->entries != NULL && slab->hooks != NULL;
+}
+
+bool patch_slab_finish(struct patch_slab *slab)
+{
+    return write_sites(slab) && list_pieces(slab);
+}
+
+int patch_slab_make(struct patch_slab *slab, struct base_error *error)
+{
+    bool room = patch_slab_begin(slab);
+    if (slab->region_count == 0 || slab->counter.index < PATCH_BLOCK_WORDS)
+        return base_fail(error, BASE_EUNSUPPORTED, "no place for stubs or counters");
+    if (!room || !emit(slab) || !patch_slab_finish(slab))
         return base_fail(error, BASE_ENOMEM, "no memory for the stubs of a program's calls");
     return BASE_OK;
 }
@@ -584,6 +667,7 @@ void patch_slab_free(struct patch_slab *slab)
     free(slab->writes);
     free(slab->stubs);
     free(slab->ends);
+    free(slab->by_slot);
     free(slab->inlined);
     free(slab->bodies);
     free(slab->entries);
@@ -592,7 +676,8 @@ void patch_slab_free(struct patch_slab *slab)
     slab->writes = NULL;
     slab->pieces = NULL;
     slab->stubs = slab->ends = slab->entries = NULL;
-    slab->inlined = NULL;
+    slab->inlined = slab->by_slot = NULL;
+    slab->by_slot_count = 0;
     slab->bodies = NULL;
     slab->hooks = NULL;
     slab->write_count = slab->write_capacity = slab->piece_count = 0;

@@ -64,6 +64,8 @@ struct patch_slab {
     uint64_t stubs_end; /* where the last one's room ends */
     uint64_t *
         ends; /* of each site: where its slot led to when its stub was made, or the hooked function; 0: not known */
+    uint32_t *by_slot; /* sites whose stubs go through slots, ascending */
+    size_t by_slot_count;
     uint32_t *inlined; /* of each site: the hook whose body its stub has too, or PATCH_NONE */
     uint8_t *bodies;   /* of each hook: bytes that its moved instructions need in such a stub; 0: too many */
     uint64_t *entries; /* of each hook: where its code lies; 0: not done */

@@ -170,13 +170,87 @@ static void it_works_without_a_folder(void **state)
     patch_plan_free(&plan);
 }
 
+/* --- prepared slabs --- */
+
+/* Is the slab for `wanted` in the cache? Then its bytes must be those that were prepared. */
+static bool is_kept(const struct place *place, const struct patch_prepared_input *input,
+                    const struct patch_prepared *made)
+{
+    struct patch_cache *cache;
+    struct patch_prepared found;
+    assert_int_equal(patch_cache_open(place->folder, 1 << 30, &cache, NULL), BASE_OK);
+    bool kept = patch_cache_find_prepared(cache, place->image, input, &found);
+    if (kept) {
+        assert_true(found.mapped);
+        assert_int_equal(found.size, made->size);
+        assert_memory_equal(found.blob, made->blob, made->size);
+        patch_prepared_free(&found);
+    }
+    patch_cache_close(cache);
+    return kept;
+}
+
+static void keep(const struct place *place, const struct patch_prepared_input *input,
+                 const struct patch_prepared *made)
+{
+    struct patch_cache *cache;
+    assert_int_equal(patch_cache_open(place->folder, 1 << 30, &cache, NULL), BASE_OK);
+    patch_cache_keep_prepared(cache, place->image, input, made);
+    patch_cache_close(cache);
+    assert_true(is_kept(place, input, made));
+}
+
+static void find_file(const struct place *place, char path[256])
+{
+    char command[256];
+    snprintf(command, sizeof command, "ls '%s'/*.slab", place->folder);
+    FILE *list = popen(command, "r");
+    assert_non_null(list);
+    assert_non_null(fgets(path, 256, list));
+    path[strcspn(path, "\n")] = '\0';
+    pclose(list);
+}
+
+static void slabs_are_kept_beside_plans(void **state)
+{
+    const struct place *place = *state;
+    struct patch_plan plan;
+    struct patch_prepared made;
+    char path[256];
+    assert_int_equal(patch_plan_make(place->image, NULL, &plan, NULL), BASE_OK);
+    uint8_t *wanted = malloc(plan.header->site_count + (size_t)plan.header->hook_count);
+    memset(wanted, 1, plan.header->site_count + (size_t)plan.header->hook_count);
+    struct patch_prepared_input input = {.plan = &plan, .wanted = wanted}, other = input;
+    assert_int_equal(patch_prepared_make(&input, &made, NULL), BASE_OK);
+    assert_false(is_kept(place, &input, &made));
+    keep(place, &input, &made);
+    other.form = PATCH_LOCK; /* another form, other sites: another file */
+    assert_false(is_kept(place, &other, &made));
+    wanted[0] = 0;
+    assert_false(is_kept(place, &input, &made));
+    wanted[0] = 1;
+    assert_true(is_kept(place, &input, &made));
+    find_file(place, path);
+    assert_return_code(chmod(path, 0666), 0);
+    assert_false(is_kept(place, &input, &made));
+    keep(place, &input, &made); /* in its place */
+    assert_return_code(truncate(path, (off_t)made.size - 1), 0);
+    assert_false(is_kept(place, &input, &made));
+    keep(place, &input, &made);
+    assert_return_code(chmod(place->folder, 0777), 0);
+    assert_false(is_kept(place, &input, &made));
+    patch_prepared_free(&made);
+    patch_plan_free(&plan);
+    free(wanted);
+}
+
 int main(int argument_count, char **arguments)
 {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         CASE(the_second_time_it_is_mapped), CASE(damage_is_found_and_mended),
         CASE(no_damage_leads_outside),      CASE(what_others_may_write_is_not_used),
-        CASE(it_works_without_a_folder),
+        CASE(it_works_without_a_folder),    CASE(slabs_are_kept_beside_plans),
     };
     if (argument_count != 2)
         return 2;
