@@ -43,7 +43,7 @@ static bool serves(const struct collect_calls_arena *arena, const struct collect
     return reaches(object->low, object->high, code->address, code->address + code->size) &&
            reaches(object->low, object->high, arena->block.address,
                    arena->block.address + COLLECT_BLOCK_SIZE) &&
-           code->top - code->used >= patch_slab_size(&object->planned->plan) + CODE_ALIGN;
+           code->top - code->used >= object->planned->slab_size + CODE_ALIGN;
 }
 
 /* Bytes of code for `object` and for those near it that have no place either. */
@@ -54,7 +54,7 @@ static uint64_t code_wanted(const struct collect_calls_space *space,
     for (size_t i = 0; i < space->object_count; i++) {
         const struct collect_calls_object *other = &space->objects[i];
         if (other->live && !other->placed && reaches(object->low, object->high, other->low, other->high))
-            size += CODE_FORMS * (patch_slab_size(&other->planned->plan) + CODE_ALIGN);
+            size += CODE_FORMS * (other->planned->slab_size + CODE_ALIGN);
     }
     return aligned(size, PAGE);
 }
@@ -293,7 +293,7 @@ static int begin_patch(struct collect_calls_space *space, struct collect_calls_o
     const struct collect_calls_arena *arena = &space->arenas[object->arena];
     struct collect_calls_code *code = arena->code;
     struct collect_calls_patch *patch = calloc(1, sizeof *patch);
-    uint64_t size = patch_slab_size(&object->planned->plan), at = place_patch(code, object, size);
+    uint64_t size = object->planned->slab_size, at = place_patch(code, object, size);
     object->next = patch;
     if (patch)
         patch->owners = 1;

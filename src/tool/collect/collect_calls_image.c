@@ -11,6 +11,7 @@
 #include "collect_calls_prepared.h"
 #include "elf_export.h"
 #include "patch_select.h"
+#include "patch_slab.h"
 #include "symbol.h"
 #include "wire_loss.h"
 
@@ -178,49 +179,75 @@ static int by_address(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Thousands of sites go through a few hundred slots: what was just listed is not listed again, so that little is left to sort. */
-static int list_slots(struct collect_calls_image *image)
+/* What of a plan's sites goes through slots. */
+struct users {
+    uint32_t *sites;
+    size_t count;
+};
+
+/* One walk through the sites, which of a large library are more than the processor's cache has room for. Thousands go through a
+ * few hundred slots: what was just listed is not listed again, so that little is left to sort. */
+static void list_users(struct collect_calls_image *image, struct users *users)
 {
     const struct patch_plan *plan = &image->plan;
     uint64_t listed[SLOTS_LISTED] = {0};
-    size_t count = 0, kept = 0;
-    image->slots = calloc((size_t)plan->header->site_count + 1, sizeof *image->slots);
-    if (!image->slots)
-        return BASE_ENOMEM;
     for (uint32_t i = 0; i < plan->header->site_count; i++) {
         uint64_t slot = plan->sites[i].slot, *last = &listed[slot / sizeof slot % SLOTS_LISTED];
+        if (!slot)
+            continue;
+        users->sites[users->count++] = i;
         if (slot != *last)
-            image->slots[count++] = *last = slot;
+            image->slots[image->slot_count++] = *last = slot;
     }
-    qsort(image->slots, count, sizeof *image->slots, by_address);
+}
+
+static void order_slots(struct collect_calls_image *image)
+{
+    size_t count = image->slot_count, kept = 0;
+    if (count)
+        qsort(image->slots, count, sizeof *image->slots, by_address);
     for (size_t i = 0; i < count; i++)
-        if (image->slots[i] && (!kept || image->slots[kept - 1] != image->slots[i]))
+        if (!kept || image->slots[kept - 1] != image->slots[i])
             image->slots[kept++] = image->slots[i];
     image->slot_count = kept;
-    return BASE_OK;
+}
+
+/* Jumps that end in an image that is not counted, by the file their symbol's version is demanded of. What else might be there
+ * instead (another malloc) is told right all the same: a jump's slot names the callee. */
+static void list_quiet(const struct collect_calls_images *set, struct collect_calls_image *image,
+                       const struct users *users)
+{
+    for (size_t i = 0; i < users->count; i++) {
+        const struct patch_plan_site *site = &image->plan.sites[users->sites[i]];
+        if (!patch_x86_64_stub_is_jump((enum patch_kind)site->kind))
+            continue;
+        const struct patch_slot *slot = patch_slots_at(&image->names, site->slot);
+        image->quiet[users->sites[i]] =
+            slot && slot->library[0] &&
+            !patch_select_image(slot->library, set->wish.images, set->wish.image_count);
+    }
+}
+
+static int list_slots(const struct collect_calls_images *set, struct collect_calls_image *image)
+{
+    size_t room = (size_t)image->plan.header->site_count + 1;
+    struct users users = {.sites = malloc(room * sizeof *users.sites)};
+    image->slots = calloc(room, sizeof *image->slots);
+    image->quiet = calloc(room, 1);
+    bool fine = users.sites && image->slots && image->quiet;
+    if (fine) {
+        list_users(image, &users);
+        order_slots(image);
+        list_quiet(set, image, &users);
+    }
+    free(users.sites);
+    return fine ? BASE_OK : BASE_ENOMEM;
 }
 
 size_t collect_calls_image_slot(const struct collect_calls_image *image, uint64_t slot)
 {
     size_t at = base_search_count(image->slots, image->slot_count, sizeof slot, 0, slot, false);
     return at < image->slot_count && image->slots[at] == slot ? at : SIZE_MAX;
-}
-
-/* Jumps that end in an image that is not counted, by the file their symbol's version is demanded of. What else might be there
- * instead (another malloc) is told right all the same: a jump's slot names the callee. */
-static int list_quiet(const struct collect_calls_images *set, struct collect_calls_image *image)
-{
-    const struct patch_plan *plan = &image->plan;
-    image->quiet = calloc((size_t)plan->header->site_count + 1, 1);
-    for (uint32_t i = 0; image->quiet && i < plan->header->site_count; i++) {
-        const struct patch_plan_site *site = &plan->sites[i];
-        if (!site->slot || !patch_x86_64_stub_is_jump((enum patch_kind)site->kind))
-            continue;
-        const struct patch_slot *slot = patch_slots_at(&image->names, site->slot);
-        image->quiet[i] = slot && slot->library[0] &&
-                          !patch_select_image(slot->library, set->wish.images, set->wish.image_count);
-    }
-    return image->quiet ? BASE_OK : BASE_ENOMEM;
 }
 
 /* An unbound slot leads back into its image: to the linkage stub's second half, or to the first stub. */
@@ -296,7 +323,8 @@ static enum collect_calls_image_state plan(struct collect_calls_images *set, uin
         patch_plan_free(&image->plan);
         return COLLECT_CALLS_REFUSED;
     }
-    if (choose(set, image) == BASE_OK && list_slots(image) == BASE_OK && list_quiet(set, image) == BASE_OK) {
+    if (choose(set, image) == BASE_OK && list_slots(set, image) == BASE_OK) {
+        image->slab_size = patch_slab_size(&image->plan);
         find_linkage(image, from->elf);
         return COLLECT_CALLS_PLANNED;
     }

@@ -53,6 +53,7 @@ struct collect_calls_image {
     struct collect_calls_imports imports; /* of every image that can be read, counted or not */
     struct collect_calls_offers offers;
     struct patch_plan plan;
+    size_t slab_size;         /* patch_slab_size of it, which is a walk through all sites */
     uint8_t *wanted;          /* of each site, then each hook; NULL: everything */
     uint8_t *named;           /* of each function: it matches the names that were asked for; NULL: all do */
     struct patch_slots names; /* of slots */

@@ -95,7 +95,8 @@ static bool variant_of(const struct patch_cache *cache, const struct elf_image *
                        const struct patch_prepared_input *input,
                        char name[2 * ELF_BUILD_ID_MAX + VARIANT_SIZE + 1])
 {
-    uint64_t ways = base_hash_bytes(input->ways, input->way_count * sizeof *input->ways);
+    uint64_t ways =
+        input->way_count > 0 ? base_hash_bytes(input->ways, input->way_count * sizeof *input->ways) : 0;
     if (!name_of(cache, image, name))
         return false;
     snprintf(name + 2 * elf_image_build_id(image)->size, VARIANT_SIZE + 1, "-%016llx",

@@ -1,6 +1,7 @@
 /* Slabs. The numbers are those of the header. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base_array.h"
 #include "base_search.h"
@@ -14,6 +15,7 @@
 #define STUB_MOST   64  /* of a group: 15 bytes, each instruction grown by at most four; counter, mark */
 #define HOOK_MOST   192 /* the count, and five bytes' worth of instructions moved */
 #define WAYS        256 /* of slots, kept at a time */
+#define LARGE_PAGE  (2u << 20)
 
 static size_t stub_most(const struct patch_plan *plan, const struct patch_plan_site *site)
 {
@@ -66,6 +68,27 @@ static bool add_write(struct patch_slab *slab, const struct patch_write *write)
         return false;
     slab->writes[slab->write_count++] = *write;
     return true;
+}
+
+/* Fresh memory of a large image's lists comes in large pages, if there are any: a fault for each small one would take longer than
+ * what is written there. */
+static void *in_large_pages(void *memory, size_t size)
+{
+    uintptr_t from = ((uintptr_t)memory + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
+    uintptr_t to = ((uintptr_t)memory + size) / LARGE_PAGE * LARGE_PAGE;
+    if (memory != NULL && from < to)
+        madvise((void *)from, to - from, MADV_HUGEPAGE);
+    return memory;
+}
+
+static void *listed(size_t count, size_t size)
+{
+    return in_large_pages(malloc((count + 1) * size), (count + 1) * size);
+}
+
+static void *cleared(size_t count, size_t size)
+{
+    return in_large_pages(calloc(count + 1, size), (count + 1) * size);
 }
 
 /* --- 1. and 3.: sites --- */
@@ -556,7 +579,7 @@ static bool write_sites(struct patch_slab *slab)
     bool room = true;
     slab->write_count = 0;
     slab->write_capacity = hook_count + header->site_count + header->site_count / 16 + 1;
-    slab->writes = malloc(slab->write_capacity * sizeof *slab->writes);
+    slab->writes = listed(slab->write_capacity, sizeof *slab->writes);
     if (slab->writes == NULL)
         slab->write_capacity = 0;
     for (uint32_t i = 0; room && i < header->site_count; i++) {
@@ -608,7 +631,7 @@ static bool list_pieces(struct patch_slab *slab)
 {
     const struct patch_plan_header *header = slab->plan->header;
     bool ordered = true;
-    slab->pieces = malloc((header->site_count + (size_t)header->hook_count + 1) * sizeof *slab->pieces);
+    slab->pieces = listed(header->site_count + (size_t)header->hook_count, sizeof *slab->pieces);
     if (slab->pieces == NULL)
         return false;
     for (uint32_t i = 0; i < header->site_count; i++)
@@ -633,11 +656,11 @@ bool patch_slab_begin(struct patch_slab *slab)
     slab->piece_count = 0;
     slab->recorder = slab->stubs_end = 0;
     memset(slab->reasons, 0, sizeof slab->reasons);
-    slab->stubs = calloc(header->site_count + 1u, sizeof *slab->stubs);
-    slab->ends = calloc(header->site_count + 1u, sizeof *slab->ends);
-    slab->by_slot = malloc((header->site_count + 1u) * sizeof *slab->by_slot);
+    slab->stubs = cleared(header->site_count, sizeof *slab->stubs);
+    slab->ends = cleared(header->site_count, sizeof *slab->ends);
+    slab->by_slot = listed(header->site_count, sizeof *slab->by_slot);
     slab->by_slot_count = 0;
-    slab->inlined = malloc((header->site_count + 1u) * sizeof *slab->inlined);
+    slab->inlined = listed(header->site_count, sizeof *slab->inlined);
     slab->bodies = calloc(header->hook_count + 1u, 1);
     slab->entries = calloc(header->hook_count + 1u, sizeof *slab->entries);
     slab->hooks = calloc(header->hook_count + 1u, sizeof *slab->hooks);
