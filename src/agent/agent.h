@@ -287,8 +287,20 @@ bool agent_timer_is_on(void);
 void agent_timer_begin(void);
 /* This thread blocks the signal from now on, or does no more. */
 void agent_timer_rest(bool blocked);
+/* This thread has no samples any more. */
+void agent_timer_stop(void);
 /* No timers any more, in no thread; the signal is as if there had been none. */
 void agent_timer_end_all(void);
+
+/* --- agent_watch.c --- */
+
+struct agent_signal_stack { /* the kernel's stack_t */
+    uint64_t start;
+    uint32_t flags, zero;
+    uint64_t size;
+};
+/* Is there a stack for signals, and no room on it for the timers' handler? */
+bool agent_watch_is_small(const struct agent_signal_stack *stack);
 
 /* --- agent_call.c: what becomes of a system call where a sample was taken; `context` is the handler's third argument --- */
 

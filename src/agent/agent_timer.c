@@ -21,7 +21,9 @@
  *      its own signals and without timers: it is told by its number, and nothing is done in it.
  *   6. Who takes the signal unseen, by a system call of its own, is found when a thread is born; a signal of somebody else's is taken as
  *      a sign that the program waits for it. Then all timers end, and an action that is not ours is not touched.
- *   7. When tally is gone, or does not write its clock for long, a timer is not armed again.
+ *   7. The handler runs on the thread's stack for signals, if there is one; a thread with one that is too small for it is not sampled.
+ *      Of threads that tally finds running this is not known.
+ *   8. When tally is gone, or does not write its clock for long, a timer is not armed again.
  *
  * A sample stands for the CPU time since the thread's sample before, the first one for a mean interval: ticks are coarser than the intervals that are asked for.
  * Intervals are drawn anew each time, so that they do not beat with the program. What is missed (the agent's own time, threads that were
@@ -207,6 +209,12 @@ static bool blocks(void)
     return blocked >> (agent_control()->timer_signal - 1) & 1;
 }
 
+static bool has_small_stack(void)
+{
+    struct agent_signal_stack stack = {0, 0, 0, 0};
+    return call(SYS_sigaltstack, 0, (uint64_t)&stack, 0, 0) == 0 && agent_watch_is_small(&stack);
+}
+
 void agent_timer_begin(void)
 {
     struct wire_agent_process *process = agent_process();
@@ -218,7 +226,7 @@ void agent_timer_begin(void)
         agent_timer_end_all();
         return;
     }
-    struct wire_agent_timer *timer = claim(process, tid);
+    struct wire_agent_timer *timer = has_small_stack() ? NULL : claim(process, tid);
     if (timer == NULL) {
         __atomic_fetch_add(&process->untimed, 1, __ATOMIC_RELAXED);
         return;
@@ -243,6 +251,19 @@ void agent_timer_begin(void)
         set(timer, draw_first(timer));
     if (!is_timed(process)) /* meanwhile they ended */
         forget(process, timer);
+}
+
+void agent_timer_stop(void)
+{
+    struct wire_agent_process *process = agent_process();
+    struct wire_agent_timer *timer = find(own_tid());
+    if (timer == NULL || (timer->state != WIRE_AGENT_TIMER_ARMED && timer->state != WIRE_AGENT_TIMER_IDLE))
+        return;
+    set(timer, 0);
+    if (timer->state == WIRE_AGENT_TIMER_IDLE)
+        __atomic_fetch_sub(&process->idle, 1, __ATOMIC_RELAXED);
+    timer->state = WIRE_AGENT_TIMER_ENDED;
+    __atomic_fetch_add(&process->untimed, 1, __ATOMIC_RELAXED);
 }
 
 void agent_timer_rest(bool blocked)

@@ -9,7 +9,8 @@
  *   takes the signal                all timers end for good, and the signal is the program's
  *   resets the signal               it is told of the action that it knows of, and the handler is set again
  *   takes a seccomp filter          the same: it may forbid what the handler calls
- *   makes an io_uring               the same: its waiting would be interrupted */
+ *   makes an io_uring               the same: its waiting would be interrupted
+ *   sets a small stack for signals  the thread's timer ends: the handler would run over its end */
 #include "agent.h"
 
 #include <sys/syscall.h>
@@ -19,6 +20,8 @@
 #define SET_SECCOMP  22  /* PR_SET_SECCOMP */
 #define CALL_SECCOMP 317 /* SYS_seccomp, SYS_io_uring_setup, which old headers lack */
 #define CALL_RING    425
+#define STACK_NONE   2    /* SS_DISABLE */
+#define STACK_LEAST  6144 /* the kernel's frame with AVX-512, 3.5 KiB, and what the handler needs */
 
 /* struct sigaction of C libraries, who fill in the first 8 bytes of the mask. */
 struct action {
@@ -33,6 +36,7 @@ struct agent_answer agent_wrap_mask(const struct agent_frame *frame, uint64_t ho
 struct agent_answer agent_wrap_action(const struct agent_frame *frame, uint64_t signal, uint64_t action,
                                       uint64_t old);
 struct agent_answer agent_wrap_prctl(const struct agent_frame *frame, uint64_t option);
+struct agent_answer agent_wrap_stack(const struct agent_frame *frame, uint64_t stack);
 struct agent_answer agent_wrap_ring(const struct agent_frame *frame);
 struct agent_answer agent_wrap_syscall(const struct agent_frame *frame, uint64_t number, uint64_t first,
                                        uint64_t second);
@@ -110,6 +114,21 @@ struct agent_answer agent_wrap_prctl(const struct agent_frame *frame, uint64_t o
     (void)frame;
     if ((uint32_t)option == SET_SECCOMP && agent_timer_is_on())
         agent_timer_end_all();
+    return go_on;
+}
+
+bool agent_watch_is_small(const struct agent_signal_stack *stack)
+{
+    return !(stack->flags & STACK_NONE) && stack->size < STACK_LEAST;
+}
+
+struct agent_answer agent_wrap_stack(const struct agent_frame *frame, uint64_t stack)
+{
+    (void)frame;
+    if (stack != 0 && agent_stack_is_readable(stack) &&
+        agent_stack_is_readable(stack + sizeof(struct agent_signal_stack) - 1) &&
+        agent_watch_is_small((const struct agent_signal_stack *)stack) && agent_timer_is_on())
+        agent_timer_stop();
     return go_on;
 }
 

@@ -213,6 +213,7 @@ agent_entry_\name:
     entry   mask, enter_or_answer
     entry   action, enter_or_answer
     entry   prctl, enter_or_answer
+    entry   stack, enter_or_answer
     entry   syscall, enter_or_answer
     entry   ring, enter_or_answer
 

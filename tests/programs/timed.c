@@ -345,6 +345,22 @@ static void unseen(long ms)
     burn(each);
 }
 
+/* A stack for signals that is too small for others' handlers: below it nothing may change. */
+static void stack(long ms)
+{
+    enum { SMALL = 4096, BELOW = 16384 };
+    static char bytes[BELOW + SMALL];
+    long changed = 0;
+    memset(bytes, 0x5a, sizeof bytes);
+    const stack_t small = {.ss_sp = bytes + BELOW, .ss_size = SMALL};
+    burn((double)ms);
+    printf("stack %d\n", sigaltstack(&small, NULL));
+    burn(2 * (double)ms);
+    for (size_t i = 0; i < BELOW; i++)
+        changed += bytes[i] != 0x5a;
+    printf("stack: %ld bytes changed\n", changed);
+}
+
 static void show_pending(const char *where)
 {
     sigset_t set;
@@ -609,6 +625,8 @@ int main(int count, char **words)
         actions(number);
     else if (!strcmp(mode, "unseen"))
         unseen(number);
+    else if (!strcmp(mode, "stack"))
+        stack(number);
     else if (!strcmp(mode, "waits"))
         waits(number);
     else if (!strcmp(mode, "threads"))

@@ -8,7 +8,7 @@ import tap
 
 AGENT = ("--engine=agent",)
 # Modes of tests/programs/timed.c; the number is of milliseconds, rounds or threads.
-MODES = [("calls", "40"), ("actions", "40"), ("unseen", "40"), ("waits", "40"), ("threads", "8"), ("threads", "64"), ("churn", "2000"), ("children", "0"),
+MODES = [("calls", "40"), ("actions", "40"), ("unseen", "40"), ("stack", "40"), ("waits", "40"), ("threads", "8"), ("threads", "64"), ("churn", "2000"), ("children", "0"),
          ("filter", "60")]
 
 

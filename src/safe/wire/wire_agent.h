@@ -622,6 +622,7 @@ enum wire_agent_parameter_flag {
     X(MASK, "agent_entry_mask")               /* (how, set, old): pthread_sigmask sigprocmask */             \
     X(ACTION, "agent_entry_action")           /* (signal, action, old): sigaction */                         \
     X(PRCTL, "agent_entry_prctl")             /* (option, ...) */                                            \
+    X(STACK, "agent_entry_stack")             /* (stack, old): sigaltstack */                                \
     X(RING, "agent_entry_ring")               /* any: makes an io_uring */                                   \
     X(SYSCALL, "agent_entry_syscall")         /* (number, ...): of libc, for any system call */
 

@@ -127,6 +127,7 @@ static const struct {
     {"pthread_create", WIRE_AGENT_ENTRY_THREAD},
     {"fork", WIRE_AGENT_ENTRY_BIRTH},
     {"prctl", WIRE_AGENT_ENTRY_PRCTL},
+    {"sigaltstack", WIRE_AGENT_ENTRY_STACK},
     {"syscall", WIRE_AGENT_ENTRY_SYSCALL},
     {"io_uring_setup", WIRE_AGENT_ENTRY_RING},
     {"io_uring_queue_init", WIRE_AGENT_ENTRY_RING},

@@ -39,6 +39,7 @@ static mask_function *hooked_mask;
 static action_function *hooked_action;
 static call_function *hooked_prctl, *hooked_syscall, *hooked_ring;
 static pid_t (*hooked_fork)(void);
+static int (*hooked_stack)(const stack_t *stack, stack_t *old);
 static volatile uint64_t sink;
 static volatile sig_atomic_t caught;
 
@@ -69,6 +70,8 @@ static void hook_all(void)
     hooked_prctl = (call_function *)agent_rig_hook(&rig, "agent_entry_prctl", (void *)body_call);
     hooked_syscall = (call_function *)agent_rig_hook(&rig, "agent_entry_syscall", (void *)body_call);
     hooked_ring = (call_function *)agent_rig_hook(&rig, "agent_entry_ring", (void *)body_call);
+    hooked_stack =
+        (int (*)(const stack_t *, stack_t *))agent_rig_hook(&rig, "agent_entry_stack", (void *)sigaltstack);
     hooked_fork = (pid_t(*)(void))agent_rig_hook(&rig, "agent_entry_birth", (void *)fork);
 }
 
@@ -403,6 +406,36 @@ static void test_claims(void **state)
     check_claims(&hooked_syscall, SYS_getpid, 0, 0, false);
 }
 
+/* A stack for signals on which the handler has no room. */
+static void test_small_stack(void **state)
+{
+    (void)state;
+    static char bytes[65536];
+    const stack_t small = {.ss_sp = bytes, .ss_size = 6000},
+                  large = {.ss_sp = bytes, .ss_size = sizeof bytes}, none = {.ss_flags = SS_DISABLE};
+    begin_here();
+    assert_int_equal(hooked_stack(&large, NULL), 0);
+    assert_int_equal(hooked_stack(NULL, NULL), 0);
+    assert_int_equal(own_timer()->state, WIRE_AGENT_TIMER_ARMED);
+    burn(40);
+    assert_true(figures().count >= 1);
+    assert_int_equal(hooked_stack(&none, NULL), 0);
+    assert_int_equal(own_timer()->state, WIRE_AGENT_TIMER_ARMED);
+    assert_int_equal(hooked_stack(&small, NULL), 0);
+    assert_int_equal(own_timer()->state, WIRE_AGENT_TIMER_ENDED);
+    assert_int_equal(armed_ns(), 0);
+    assert_int_equal(rig.process->untimed, 1);
+    uint64_t count = figures().count;
+    burn(30);
+    assert_int_equal(figures().count, count);
+    syscall(SYS_timer_delete, own_timer()->id);
+    memset(own_timer(), 0, sizeof *own_timer());
+    begin_here(); /* it has the small one still */
+    assert_null(own_timer());
+    assert_int_equal(rig.process->untimed, 2);
+    assert_int_equal(hooked_stack(&none, NULL), 0);
+}
+
 /* --- children --- */
 
 static void test_fork(void **state)
@@ -432,6 +465,7 @@ int main(void)
     const struct CMUnitTest tests[] = {TEST(test_thread),  TEST(test_no_thread),    TEST(test_gone),
                                        TEST(test_blocked), TEST(test_born_blocked), TEST(test_asked),
                                        TEST(test_taken),   TEST(test_ignored),      TEST(test_taken_unseen),
-                                       TEST(test_foreign), TEST(test_claims),       TEST(test_fork)};
+                                       TEST(test_foreign), TEST(test_claims),       TEST(test_small_stack),
+                                       TEST(test_fork)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
