@@ -87,6 +87,48 @@ struct agent_link {
     uint32_t parent, node;
 };
 
+/* An instrumented function that is open: between its enter and its exit. */
+struct agent_call {
+    uint64_t sp;                  /* where it called the hook, behind the call */
+    uint64_t function;            /* as it says itself */
+    uint64_t caller;              /* where it returns to */
+    uint64_t site;                /* where the hook returns to */
+    struct wire_agent_cell *cell; /* NULL: there was no room for one */
+    uint32_t node;                /* calls from it are below this one */
+    uint32_t depth;               /* in the path */
+};
+
+/* One step of a path: (parent, site) -> node and cell. */
+struct agent_step {
+    uint64_t site, function;
+    struct wire_agent_cell *cell;
+    uint32_t parent, node, generation;
+    uint32_t frame; /* bytes from sp to the end of the function's frame; 0: not known, 1: not to be had */
+};
+
+#define AGENT_CALLS 1024
+#define AGENT_INNER 64
+#define AGENT_STEPS 1024
+
+/* The open calls of a thread, innermost last. */
+struct agent_calls {
+    uint32_t count, limit;
+    uint32_t over; /* calls inside the last one that found no room */
+    uint32_t zero;
+    struct agent_call *items;
+};
+
+struct agent_path {
+    uint64_t busy;                /* sp of the event that is being worked on; 0: none */
+    uint64_t last;                /* ticks, of the last event */
+    uint64_t low, high;           /* pages of its stack that were found readable */
+    uint64_t passed, passed_site; /* sp and site of the last event that came by a linkage stub */
+    struct agent_calls calls;
+    struct agent_calls inner; /* of signal handlers that interrupted an event */
+    struct agent_step steps[AGENT_STEPS];
+    struct agent_call items[AGENT_CALLS], inner_items[AGENT_INNER];
+};
+
 struct agent_thread {
     struct wire_agent_thread shared;
     uint64_t entered_sp;                   /* of the outermost entry that is inside */
@@ -108,12 +150,33 @@ struct agent_thread {
     struct agent_link links[AGENT_LINKS];
     struct agent_link functions[AGENT_FUNCTIONS]; /* of functions that are timed, below their callers */
     _Alignas(64) uint8_t cache[65536];            /* struct unwind_cache */
+    struct agent_path path;                       /* agent_instrumented.c */
 };
 _Static_assert(WIRE_AGENT_FRAMES == UNWIND_TRAIL_FRAMES, "the deepest stack");
 _Static_assert(sizeof(struct agent_thread) <= WIRE_AGENT_THREAD_BYTES, "a record's place");
 
 /* The thread's record when this is its outermost entry; NULL: the event is not counted, no leave is due. */
 struct agent_thread *agent_thread_enter(const struct agent_frame *frame);
+/* Where the record is looked for first. */
+static inline uint32_t agent_thread_home(uint64_t key)
+{
+    return (uint32_t)((key >> 6) * UINT64_C(0x9e3779b97f4a7c15) >> 54) % WIRE_AGENT_THREADS;
+}
+/* The record when it is there, in a process that is counted; NULL: ask agent_thread_of. */
+static inline struct agent_thread *agent_thread_quick(uint64_t thread_pointer)
+{
+    const uint32_t *alive = (const uint32_t *)agent_parameters.alive;
+    struct agent_thread *thread =
+        (struct agent_thread *)(agent_parameters.process + wire_agent_layout(0).threads +
+                                (uint64_t)agent_thread_home(thread_pointer) * WIRE_AGENT_THREAD_BYTES);
+    return __builtin_expect(*alive == 1 && thread->shared.key == thread_pointer, 1) ? thread : NULL;
+}
+
+/* The thread's record, claimed if need be, whoever is inside; NULL: there is no room. */
+struct agent_thread *agent_thread_of(uint64_t thread_pointer);
+/* An entry at sp is inside from now on. A handler that comes before both are written may enter itself, and leaves its own behind; one that comes
+ * later does not. */
+void agent_thread_go_inside(struct agent_thread *thread, uint64_t sp);
 /* At a return to `sp`: the thread's record if it has one and is not inside. */
 struct agent_thread *agent_thread_come_back(uint64_t thread_pointer, uint64_t sp);
 static inline void agent_thread_leave(struct agent_thread *thread)

@@ -18,11 +18,6 @@
 #define PROBES 32
 #define MAKING UINT64_C(1) /* thread pointers are even */
 
-static uint32_t home(uint64_t key)
-{
-    return (uint32_t)((key >> 6) * UINT64_C(0x9e3779b97f4a7c15) >> 54) % WIRE_AGENT_THREADS;
-}
-
 static struct agent_thread *record_at(uint8_t *records, uint32_t number)
 {
     return (struct agent_thread *)(records +
@@ -53,7 +48,7 @@ static void fill(struct agent_thread *thread, struct wire_agent_process *process
 static struct agent_thread *find(uint64_t key, bool *claimed)
 {
     uint8_t *records = agent_part(wire_agent_layout(agent_control()->memory).threads);
-    uint32_t number = home(key);
+    uint32_t number = agent_thread_home(key);
     for (unsigned i = 0; i < PROBES; i++, number++) {
         struct agent_thread *thread = record_at(records, number);
         uint64_t there = __atomic_load_n(&thread->shared.key, __ATOMIC_RELAXED);
@@ -90,8 +85,7 @@ static bool was_left(const struct agent_thread *thread, uint64_t sp)
     return sp >= thread->entered_sp && sp < thread->readable_end;
 }
 
-/* A handler that comes before both are written may enter itself, and leaves its own behind; one that comes later does not. */
-static void go_inside(struct agent_thread *thread, uint64_t sp)
+void agent_thread_go_inside(struct agent_thread *thread, uint64_t sp)
 {
     do {
         __atomic_store_n(&thread->entered_sp, sp, __ATOMIC_RELAXED);
@@ -125,6 +119,25 @@ static struct agent_thread *record_of(const struct agent_frame *frame)
     return thread;
 }
 
+struct agent_thread *agent_thread_of(uint64_t thread_pointer)
+{
+    bool claimed = false;
+    struct agent_thread *thread = thread_pointer != 0 ? find(thread_pointer, &claimed) : NULL;
+    if (__builtin_expect(thread == NULL, 0)) {
+        agent_lose(WIRE_AGENT_LOSS_NO_RECORD);
+        __atomic_store_n(&agent_process()->unrecorded, UINT32_MAX / 2, __ATOMIC_RELAXED); /* for good */
+        return NULL;
+    }
+    if (__builtin_expect(is_complete(thread, thread_pointer), 1))
+        return thread;
+    if (!claimed) {
+        agent_lose(WIRE_AGENT_LOSS_INTERRUPTED);
+        return NULL;
+    }
+    complete(thread, thread_pointer);
+    return thread;
+}
+
 struct agent_thread *agent_thread_enter(const struct agent_frame *frame)
 {
     if (!agent_process_is_counted())
@@ -138,7 +151,7 @@ struct agent_thread *agent_thread_enter(const struct agent_frame *frame)
             agent_lose(WIRE_AGENT_LOSS_INTERRUPTED);
         return NULL;
     }
-    go_inside(thread, sp);
+    agent_thread_go_inside(thread, sp);
     return thread;
 }
 
@@ -146,7 +159,7 @@ static struct agent_thread *enter_at(struct agent_thread *thread, uint64_t key, 
 {
     if (thread == NULL || !is_complete(thread, key) || (thread->shared.inside != 0 && !was_left(thread, sp)))
         return NULL;
-    go_inside(thread, sp);
+    agent_thread_go_inside(thread, sp);
     return thread;
 }
 

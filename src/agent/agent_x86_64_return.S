@@ -58,6 +58,8 @@ agent_entry_\name:
     save    %rcx
     save    %r8
     save    %r9
+    movq    %rsi, %rdx /* the function's own arguments, behind the frame */
+    movq    %rdi, %rsi
     leaq    64(%rsp), %rdi
     callq   agent_wrap_\name
     /* The body goes to slot - 8, the block to slot - 16: what was saved there is in its register again. */
@@ -91,6 +93,8 @@ agent_entry_\name:
 
     entry   function
     entry   descriptor
+    entry   enter_defined
+    entry   exit_defined
     entry   unwind, 1 /* also while the agent is being taken out, and in a process that is not counted */
 
     .type   pass_at_once, @function

@@ -43,7 +43,7 @@
 #include "wire_latency.h"
 
 #define WIRE_AGENT_MAGIC   UINT64_C(0x544e4741594c4c54) /* "TLLYAGNT" */
-#define WIRE_AGENT_VERSION 6
+#define WIRE_AGENT_VERSION 7
 
 #define WIRE_AGENT_REGIONS 1024 /* processes of a family of forks, at most */
 #define WIRE_AGENT_MODULES 4096 /* in one table */
@@ -53,6 +53,7 @@
     128 /* deepest stack kept; outer frames beyond it are cut: WIRE_AGENT_LOSS_TOO_DEEP */
 #define WIRE_AGENT_RETURNS 8192 /* return addresses that can be replaced: places that call functions */
 #define WIRE_AGENT_PENDING 1023 /* calls of hooked functions that a thread can be in at once */
+#define WIRE_AGENT_PATH    512 /* instrumented functions in a path; those further in are counted at its end */
 #define WIRE_AGENT_STRAYS  4096 /* see agent_function.c */
 #define WIRE_AGENT_LATENCIES                                                                                 \
     1024 /* histograms of a process, and the places (numbers, 0: free) where the agent looks for them */
@@ -179,6 +180,7 @@ enum wire_agent_loss {
     WIRE_AGENT_LOSS_FORGOTTEN, /* returns of calls whose beginning was forgotten, or made by another thread */
     WIRE_AGENT_LOSS_NO_HISTOGRAM, /* calls that are timed and in no histogram */
     WIRE_AGENT_LOSS_NO_RESULT,    /* calls that may have opened descriptors, whose outcome is not seen */
+    WIRE_AGENT_LOSS_PATH_DEEP, /* calls of instrumented functions that are counted at an outer part of their path */
     WIRE_AGENT_LOSSES
 };
 
@@ -489,6 +491,11 @@ static inline uint64_t wire_agent_return(uint64_t start, const uint64_t *returns
     return real != 0 ? real : word;
 }
 
+/* --- instrumented functions (agent_instrumented.c): cells of WIRE_AGENT_INSTRUMENTED ---
+ * total: ticks of the processor's clock in the function but not in those that it calls and that are instrumented too; count: calls. Nodes are of
+ * functions' own addresses (WIRE_AGENT_NODE_EXACT), below the instrumented function that called them, directly or not; the first one of a path is
+ * below the stack that it was called from. */
+
 /* A thread record; what follows the first line is the agent's own. */
 struct wire_agent_thread {
     uint64_t key;    /* the thread pointer; 0: free; one more: being made */
@@ -496,7 +503,7 @@ struct wire_agent_thread {
     uint32_t inside; /* depth of hooks: not 0 while a thread may have agent frames on its stack */
     uint32_t zero[12];
 };
-#define WIRE_AGENT_THREAD_BYTES (96 * 1024)
+#define WIRE_AGENT_THREAD_BYTES (192 * 1024)
 #define WIRE_AGENT_RANGE_BYTES  64
 
 /* A thread's timer. Tally makes those of threads that run already; `call` is what its system calls read. */
@@ -610,21 +617,25 @@ enum wire_agent_parameter_flag {
     X(OBJECTS, "agent_entry_objects")               /* _dl_debug_state of ld.so */                           \
     X(END, "agent_entry_end")                       /* (status): _exit */                                    \
     X(EXECVE, "agent_entry_execve")                 /* (path, argv, envp) */                                 \
-    X(EXECVEAT, "agent_entry_execveat")       /* (fd, path, argv, envp, flags); fexecve does not need it */  \
-    X(FUNCTION, "agent_entry_function")       /* any: timed. These two are `whole` hooks (wire_hook.h) */    \
-    X(UNWIND, "agent_entry_unwind")           /* any: reads the stack of its caller */                       \
-    X(DESCRIPTOR, "agent_entry_descriptor")   /* `whole`; wire_hook.cookie: enum wire_agent_how */           \
-    X(CLOSE, "agent_entry_close")             /* (descriptor) */                                             \
-    X(CLOSE_RANGE, "agent_entry_close_range") /* (first, last, flags) */                                     \
-    X(FORK, "agent_entry_fork")               /* () */                                                       \
-    X(THREAD, "agent_entry_thread")           /* (result, attributes, routine, argument): pthread_create */  \
-    X(BIRTH, "agent_entry_birth")             /* (): not vfork, which returns twice from one frame */        \
-    X(MASK, "agent_entry_mask")               /* (how, set, old): pthread_sigmask sigprocmask */             \
-    X(ACTION, "agent_entry_action")           /* (signal, action, old): sigaction */                         \
-    X(PRCTL, "agent_entry_prctl")             /* (option, ...) */                                            \
-    X(STACK, "agent_entry_stack")             /* (stack, old): sigaltstack */                                \
-    X(RING, "agent_entry_ring")               /* any: makes an io_uring */                                   \
-    X(SYSCALL, "agent_entry_syscall")         /* (number, ...): of libc, for any system call */
+    X(EXECVEAT, "agent_entry_execveat")     /* (fd, path, argv, envp, flags); fexecve does not need it */    \
+    X(FUNCTION, "agent_entry_function")     /* any: timed. These two are `whole` hooks (wire_hook.h) */      \
+    X(UNWIND, "agent_entry_unwind")         /* any: reads the stack of its caller */                         \
+    X(DESCRIPTOR, "agent_entry_descriptor") /* `whole`; wire_hook.cookie: enum wire_agent_how */             \
+    X(ENTER, "agent_entry_enter")           /* (function, call site): at a linkage stub */                   \
+    X(EXIT, "agent_entry_exit")             /* the same */                                                   \
+    X(ENTER_DEFINED, "agent_entry_enter_defined") /* the same, of the program's own; `whole`, too */         \
+    X(EXIT_DEFINED, "agent_entry_exit_defined")   /* the same */                                             \
+    X(CLOSE, "agent_entry_close")                 /* (descriptor) */                                         \
+    X(CLOSE_RANGE, "agent_entry_close_range")     /* (first, last, flags) */                                 \
+    X(FORK, "agent_entry_fork")                   /* () */                                                   \
+    X(THREAD, "agent_entry_thread")   /* (result, attributes, routine, argument): pthread_create */          \
+    X(BIRTH, "agent_entry_birth")     /* (): not vfork, which returns twice from one frame */                \
+    X(MASK, "agent_entry_mask")       /* (how, set, old): pthread_sigmask sigprocmask */                     \
+    X(ACTION, "agent_entry_action")   /* (signal, action, old): sigaction */                                 \
+    X(PRCTL, "agent_entry_prctl")     /* (option, ...) */                                                    \
+    X(STACK, "agent_entry_stack")     /* (stack, old): sigaltstack */                                        \
+    X(RING, "agent_entry_ring")       /* any: makes an io_uring */                                           \
+    X(SYSCALL, "agent_entry_syscall") /* (number, ...): of libc, for any system call */
 
 enum wire_agent_entry {
 #define X(name, symbol) WIRE_AGENT_ENTRY_##name,

@@ -81,7 +81,9 @@
     X(58, AGENT_SAMPLED, "blocks past the agent's memory: for what is live of them, samples stand")          \
     X(59, AGENT_UNTIMED,                                                                                     \
       "milliseconds of CPU time without samples: threads that block SIGURG, or that no timer of the "        \
-      "agent's could reach, and the agent's own time")
+      "agent's could reach, and the agent's own time")                                                       \
+    X(60, INSTRUMENTED_ABSENT, "recordings in which no function was built with -finstrument-functions")      \
+    X(61, INSTRUMENTED_DEEP, "calls of instrumented functions counted at an outer part of their path")
 
 enum wire_loss {
 #define X(number, name, text) WIRE_LOSS_##name = number,

@@ -34,7 +34,8 @@ static const struct base_options_command list_command = {
 };
 
 /* What needs no more than exact calls do: to stop a program and to give it memory with code. The last is sampled time. */
-static const char *const inside[] = {"calls", "heap", "throws", "function", "fds", "engine=agent"};
+static const char *const inside[] = {"calls", "heap",         "throws",      "function",
+                                     "fds",   "instrumented", "engine=agent"};
 enum { INSIDE = sizeof inside / sizeof *inside, COLLECTORS = 1 + INSIDE };
 enum { RATE_HZ = 999 /* what `tally record` asks for by itself */ };
 enum { NAME_COLUMN = 28, WHY_COLUMN = 33, WIDTH = 80 };

@@ -60,7 +60,7 @@ struct record_wish {
     int overhead;  /* enum profile_heap_overhead */
     int empty;     /* enum profile_heap_empty */
     struct collect_agent_named named;
-    bool system, kernel, follow, debuginfod, verbose, calls, no_time, heap, throws, fds;
+    bool system, kernel, follow, debuginfod, verbose, calls, no_time, heap, throws, fds, instrumented;
     uint64_t heap_sample_bytes, agent_memory;
     uint64_t timeline_bytes; /* 0: no timeline */
     struct patch_function_wish functions[GLOBS_MAX];
@@ -283,6 +283,10 @@ static const struct base_option options[] = {
      .handler = read_function,
      .help =
          "count and time every call of functions so named (a glob), by stack; may be given several times"},
+    {.name = "instrumented",
+     .kind = BASE_OPTION_FLAG,
+     .offset = offsetof(struct record_wish, instrumented),
+     .help = "count and time every call of functions built with -finstrument-functions, by their path"},
     {.kind = BASE_OPTION_HEADING, .help = "Time"},
     {.name = "no-time",
      .kind = BASE_OPTION_FLAG,
@@ -399,6 +403,12 @@ static const char *not_by_agent(const struct record_wish *wish)
                                   : NULL;
 }
 
+/* Is anything counted inside the target? */
+static bool has_agent(const struct record_wish *wish)
+{
+    return wish->heap || wish->throws || wish->fds || wish->instrumented || wish->function_count;
+}
+
 static int check_wish(const struct record_wish *wish, int words, struct base_error *error)
 {
     const char *of_time = option_of_time(wish);
@@ -427,6 +437,9 @@ static int check_wish(const struct record_wish *wish, int words, struct base_err
     if (wish->fds && (wish->system || wish->cgroup))
         return base_fail(error, BASE_EUSAGE,
                          "--fds needs a COMMAND or -p PID: it changes the programs it counts in");
+    if (wish->instrumented && (wish->system || wish->cgroup))
+        return base_fail(error, BASE_EUSAGE,
+                         "--instrumented needs a COMMAND or -p PID: it changes the programs it counts in");
     if (wish->function_count && (wish->system || wish->cgroup))
         return base_fail(error, BASE_EUSAGE,
                          "--function needs a COMMAND or -p PID: it changes the programs it counts in");
@@ -435,18 +448,18 @@ static int check_wish(const struct record_wish *wish, int words, struct base_err
             return base_fail(error, BASE_EUSAGE,
                              "%s cannot be timed while --fds sees what it opens or closes",
                              wish->functions[i].name);
-    if (wish->agent_memory && !wish->heap && !wish->throws && !wish->fds && !wish->function_count &&
-        wish->engine != COLLECT_ENGINE_AGENT)
+    if (wish->agent_memory && !has_agent(wish) && wish->engine != COLLECT_ENGINE_AGENT)
         return base_fail(error, BASE_EUSAGE,
-                         "--agent-memory goes with --heap, --throws, --fds or --function");
+                         "--agent-memory goes with --heap, --throws, --fds, --function or --instrumented");
     if (wish->named.count && !wish->heap)
         return base_fail(error, BASE_EUSAGE, "--alloc-functions goes with --heap or --empty");
     if (wish->overhead && !wish->heap)
         return base_fail(error, BASE_EUSAGE, "--heap-overhead goes with --heap");
-    if (wish->no_time && !wish->calls && !wish->heap && !wish->throws && !wish->fds && !wish->function_count)
-        return base_fail(error, BASE_EUSAGE,
-                         "--no-time leaves nothing to record; --calls, --heap, --throws, --fds or --function "
-                         "would be something");
+    if (wish->no_time && !wish->calls && !has_agent(wish))
+        return base_fail(
+            error, BASE_EUSAGE,
+            "--no-time leaves nothing to record; --calls, --heap, --throws, --fds, --function or "
+            "--instrumented would be something");
     if (wish->no_time && of_time)
         return base_fail(error, BASE_EUSAGE, "%s is about samples of CPU time, and --no-time asks for none",
                          of_time);
@@ -514,6 +527,7 @@ static struct collect_options session_options(const struct record_wish *wish,
         .heap = wish->heap,
         .throws = wish->throws,
         .fds = wish->fds,
+        .instrumented = wish->instrumented,
         .heap_sample_bytes = wish->heap_sample_bytes,
         .heap_overhead = (enum profile_heap_overhead)wish->overhead,
         .functions = wish->functions,
@@ -809,6 +823,10 @@ static void say_counted(const struct profile *profile)
         cli_say("%s", base_text_string(&line));
     base_text_clear(&line);
     report_counted_descriptors(&line, profile);
+    if (line.length)
+        cli_say("%s", base_text_string(&line));
+    base_text_clear(&line);
+    report_counted_instrumented(&line, profile);
     if (line.length)
         cli_say("%s", base_text_string(&line));
     base_text_free(&line);

@@ -92,7 +92,8 @@ struct collect_agent {
     struct collect_agent_timing timing;
     struct collect_agent_named_found found;
     struct collect_empty empty;
-    bool throws; /* a function that throws was hooked somewhere */
+    bool throws;       /* a function that throws was hooked somewhere */
+    bool instrumented; /* what instrumented functions call was hooked somewhere */
     struct family **families;
     size_t family_count, family_capacity;
     struct member *members;
@@ -136,6 +137,12 @@ static bool replaces(const struct collect_agent *agent)
     return agent->options.function_count || counts(agent, WIRE_AGENT_FDS);
 }
 
+/* Are there times in ticks? */
+static bool times(const struct collect_agent *agent)
+{
+    return agent->options.function_count || counts(agent, WIRE_AGENT_INSTRUMENTED);
+}
+
 /* --- making and freeing --- */
 
 /* Is malloc_usable_size to be asked? What is behind the bytes of a resized block, and is not to be filled, tells nothing else. */
@@ -151,6 +158,7 @@ static int make_plans(struct collect_agent *agent, struct base_error *error)
                                                       .throws = counts(agent, WIRE_AGENT_THROWS),
                                                       .named = agent->options.named,
                                                       .descriptors = counts(agent, WIRE_AGENT_FDS),
+                                                      .instrumented = counts(agent, WIRE_AGENT_INSTRUMENTED),
                                                       .timed = agent->options.functions,
                                                       .timed_count = agent->options.function_count,
                                                       .timers = counts(agent, WIRE_AGENT_TIME),
@@ -179,9 +187,9 @@ static int make_plans(struct collect_agent *agent, struct base_error *error)
 
 static int begin_timing(struct collect_agent *agent, struct base_error *error)
 {
-    if (!replaces(agent))
+    if (!replaces(agent) && !times(agent))
         return BASE_OK;
-    int result = collect_agent_timing_begin(&agent->timing, agent->options.function_count, error);
+    int result = collect_agent_timing_begin(&agent->timing, times(agent), error);
     if (result == BASE_OK)
         agent->wish.ns_of_ticks = collect_agent_timing_fixed(&agent->timing);
     return result;
@@ -503,7 +511,7 @@ static void tell_member(struct collect_agent *agent, struct member *member, bool
         agent->memory_most = used;
     agent->heap.cookies = agent->cookies.items;
     agent->heap.cookie_count = agent->cookies.count;
-    agent->counts.ns_of_tick = agent->options.function_count ? collect_agent_timing_ns(&agent->timing) : 1;
+    agent->counts.ns_of_tick = times(agent) ? collect_agent_timing_ns(&agent->timing) : 1;
     if (final)
         settle_last(agent, member);
     int result = collect_agent_file_read(&member->family->file, member->region, &tree, &why);
@@ -600,6 +608,7 @@ static void note_hooked(struct collect_agent *agent, struct member *member,
 {
     size_t allocators = agent->functions.allocators;
     member->allocates |= hook->function < allocators;
+    agent->instrumented |= collect_agent_functions_instruments(&agent->functions.items[hook->function]);
     agent->throws |= hook->function >= allocators && hook->function - allocators < agent->functions.throwers;
     if (hook->function - agent->functions.first_timer < agent->functions.timers)
         member->watched[watched_by(agent, hook)] = true;
@@ -1123,13 +1132,16 @@ static void leave_process(struct collect_agent *agent, pid_t pid)
 }
 
 /* A runtime that was linked in and stripped has no names. */
-static void look_at_throwers(struct collect_agent *agent)
+static void look_for_hooked(struct collect_agent *agent, enum wire_agent_collector collector, bool hooked,
+                            const char *what, const char *missing)
 {
     struct base_error why = {0};
-    if (agent->throws || !counts(agent, WIRE_AGENT_THROWS))
+    if (hooked || !counts(agent, collector))
         return;
-    base_fail(&why, BASE_ENOTFOUND, "no __cxa_throw was found in the program");
-    note(agent, "no exceptions are counted", &why);
+    if (collector == WIRE_AGENT_INSTRUMENTED)
+        profile_lose(agent->profile, WIRE_LOSS_INSTRUMENTED_ABSENT, 1);
+    base_fail(&why, BASE_ENOTFOUND, "no %s", missing);
+    note(agent, what, &why);
 }
 
 /* Who still has a family's memory mapped: those that `left` knows, where a part had to stay, and children that were never heard of. */
@@ -1172,7 +1184,10 @@ int collect_agent_leave(struct collect_agent *agent, struct base_error *error)
     }
     leave_unheard(agent, &left);
     base_map_free(&left);
-    look_at_throwers(agent);
+    look_for_hooked(agent, WIRE_AGENT_THROWS, agent->throws, "no exceptions are counted",
+                    "__cxa_throw was found in the program");
+    look_for_hooked(agent, WIRE_AGENT_INSTRUMENTED, agent->instrumented, "nothing to count",
+                    "function of the program was built with -finstrument-functions");
     collect_agent_named_found_tell(&agent->found);
     profile_set_metaf(agent->profile, "agent_memory", "%llu", (unsigned long long)agent->memory_most);
     if (agent->memory_left)

@@ -16,6 +16,8 @@ static const struct {
     [COLLECT_AGENT_TIMED] = {"function.time", "ns", false, PROFILE_SUM, WIRE_AGENT_FUNCTION},
     [COLLECT_AGENT_TIME] = {"time.cpu", "ns", true, PROFILE_SUM, WIRE_AGENT_TIME},
     [COLLECT_AGENT_USER_TIME] = {"time.user", "ns", true, PROFILE_SUM, WIRE_AGENT_TIME},
+    [COLLECT_AGENT_ENTERED] = {"call.count", "calls", false, PROFILE_SUM, WIRE_AGENT_INSTRUMENTED},
+    [COLLECT_AGENT_SPENT] = {"call.time", "ns", false, PROFILE_SUM, WIRE_AGENT_INSTRUMENTED},
 };
 
 int collect_agent_counts_init(struct collect_agent_counts *counts, struct profile *profile, uint32_t which,
@@ -52,12 +54,18 @@ static bool make_room(struct collect_agent_counts_told *told, size_t cells)
     return true;
 }
 
+/* Is it one of events? */
+static bool is_count(enum collect_agent_count which)
+{
+    return which == COLLECT_AGENT_THROWN || which == COLLECT_AGENT_CALLED || which == COLLECT_AGENT_ENTERED;
+}
+
 static int64_t figure(const struct collect_agent_counts *counts, const struct wire_agent_cell *cell,
                       enum collect_agent_count which)
 {
-    if (which == COLLECT_AGENT_THROWN || which == COLLECT_AGENT_CALLED)
+    if (is_count(which))
         return collect_agent_tree_figure(cell->count);
-    if (which == COLLECT_AGENT_TIMED) {
+    if (which == COLLECT_AGENT_TIMED || which == COLLECT_AGENT_SPENT) {
         double ns = (double)cell->total * counts->ns_of_tick;
         return ns < 9e18 ? (int64_t)ns : INT64_MAX;
     }
@@ -70,7 +78,7 @@ static int64_t figure(const struct collect_agent_counts *counts, const struct wi
 static uint64_t samples_of(struct collect_agent_counts *counts, enum collect_agent_count which,
                            const struct wire_agent_cell *cell, int64_t more, int64_t *told)
 {
-    if ((which == COLLECT_AGENT_THROWN || which == COLLECT_AGENT_CALLED) && more > 0)
+    if (is_count(which) && more > 0)
         return (uint64_t)more;
     if (!kinds[which].sampled)
         return more > 0;

@@ -1,6 +1,7 @@
 /* collect_agent_counts.h - what the agent counted beside blocks: exceptions thrown, memory mapped, functions called.
  *
  *   function.calls, function.time   calls of functions that are timed, and ns in them but not in others that are
+ *   call.count, call.time   calls of instrumented functions, and ns in them but not in those that they call
  *   throw.count   C++ exceptions thrown or thrown again
  *   map.total     bytes of whole pages that the program mapped, ever        map.live   those not unmapped at the end
  *
@@ -20,6 +21,8 @@ enum collect_agent_count {
     COLLECT_AGENT_TIMED,
     COLLECT_AGENT_TIME,
     COLLECT_AGENT_USER_TIME,
+    COLLECT_AGENT_ENTERED,
+    COLLECT_AGENT_SPENT,
     COLLECT_AGENT_COUNTS,
 };
 

@@ -211,6 +211,19 @@ static const struct {
     {"__libc_fork", WIRE_AGENT_ENTRY_FORK, 0},
 };
 
+/* What instrumented functions call. The stubs tell enter from exit; a definition only where there are two: glibc's are one function, which
+ * does nothing. */
+#define NOT_GLIBC "!(libc.so*|libc-[0-9]*)"
+static const struct {
+    const char *name, *image;
+    enum wire_agent_entry entry;
+} instrumented[] = {
+    {"__cyg_profile_func_enter@plt", NULL, WIRE_AGENT_ENTRY_ENTER},
+    {"__cyg_profile_func_exit@plt", NULL, WIRE_AGENT_ENTRY_EXIT},
+    {"__cyg_profile_func_enter", NOT_GLIBC, WIRE_AGENT_ENTRY_ENTER_DEFINED},
+    {"__cyg_profile_func_exit", NOT_GLIBC, WIRE_AGENT_ENTRY_EXIT_DEFINED},
+};
+
 bool collect_agent_functions_is_descriptor(const char *name)
 {
     for (size_t i = 0; i < sizeof descriptors / sizeof *descriptors; i++)
@@ -288,6 +301,7 @@ enum {
     TIMERS = sizeof timers / sizeof *timers,
     THROWERS = sizeof throwers / sizeof *throwers,
     OTHERS = sizeof others / sizeof *others,
+    INSTRUMENTED = sizeof instrumented / sizeof *instrumented,
     ENDERS = sizeof enders / sizeof *enders,
     DESCRIPTORS = sizeof descriptors / sizeof *descriptors,
     SIZES = sizeof sizes / sizeof *sizes,
@@ -351,6 +365,16 @@ static void add_descriptors(struct collect_agent_functions *functions, const str
     }
 }
 
+static void add_instrumented(struct collect_agent_functions *functions, const struct patch_agent_image *image)
+{
+    for (size_t i = 0; i < INSTRUMENTED; i++)
+        add(functions, image, instrumented[i].name, instrumented[i].image, instrumented[i].entry);
+    for (size_t i = functions->count - 2; i < functions->count; i++) { /* the definitions */
+        functions->items[i].whole = true;
+        functions->items[i].twin = (uint32_t)(2 * functions->count - 3 - i) + 1;
+    }
+}
+
 /* The functions that are timed, behind those that must be hooked for it and those that must not be: the first wish has a function. */
 static void add_timed(struct collect_agent_functions *functions, const struct patch_agent_image *image,
                       const struct collect_agent_functions_wish *wish)
@@ -393,7 +417,8 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
 {
     *functions = (struct collect_agent_functions){
         .items = calloc(named_count(wish) + ALLOCATORS + OPERATORS * REPLACING + THROWERS + MAPPERS + TIMERS +
-                            OTHERS + ENDERS + SIZES + UNWINDERS + ODD + DESCRIPTORS + wish->timed_count,
+                            OTHERS + ENDERS + SIZES + UNWINDERS + ODD + DESCRIPTORS + INSTRUMENTED +
+                            wish->timed_count,
                         sizeof *functions->items)};
     if (!functions->items)
         return base_fail(error, BASE_ENOMEM, "out of memory");
@@ -418,6 +443,8 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
         if (sizes[i])
             functions->items[functions->count++] =
                 (struct patch_agent_function){.wish = {sizes[i], NULL}, .only_found = true};
+    if (wish->instrumented)
+        add_instrumented(functions, image);
     add_timed(functions, image, wish);
     return BASE_OK;
 }

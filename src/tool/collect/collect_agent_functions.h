@@ -10,12 +10,14 @@
 #include "base_error.h"
 #include "collect_agent_named.h"
 #include "patch_agent.h"
+#include "wire_agent.h"
 
 struct collect_agent_functions_wish {
     bool heap;                               /* functions that allocate or release */
     bool maps;                               /* functions that map memory or unmap it */
     bool throws;                             /* functions that throw C++ exceptions */
     bool descriptors;                        /* functions that open descriptors or close them */
+    bool instrumented;                       /* what functions call that tell of themselves */
     const struct patch_function_wish *timed; /* functions that are; outlive the result */
     size_t timed_count;
     const struct collect_agent_named
@@ -43,6 +45,13 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
 bool collect_agent_functions_is_odd(const char *name);
 /* A function that is hooked where descriptors are counted. */
 bool collect_agent_functions_is_descriptor(const char *name);
+
+/* Does a hook of this function see calls of instrumented functions? */
+static inline bool collect_agent_functions_instruments(const struct patch_agent_function *function)
+{
+    uint32_t entry = function->cookie & 255;
+    return entry >= WIRE_AGENT_ENTRY_ENTER && entry <= WIRE_AGENT_ENTRY_EXIT_DEFINED;
+}
 
 /* Of enum wire_agent_family; NULL: none. */
 const char *collect_agent_functions_usable_size(uint32_t family);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STACK_MOST = WIRE_AGENT_FRAMES + 8 };
+enum { STACK_MOST = WIRE_AGENT_FRAMES + WIRE_AGENT_PATH + 8 };
 
 bool collect_agent_nodes_begin(struct collect_agent_nodes *nodes)
 {

@@ -300,6 +300,7 @@ static int set_up_agent(struct collect_session *session, struct base_error *erro
         .collectors = (options->heap ? 1u << WIRE_AGENT_HEAP | 1u << WIRE_AGENT_MAP : 0) |
                       (options->throws ? 1u << WIRE_AGENT_THROWS : 0) |
                       (options->fds ? 1u << WIRE_AGENT_FDS : 0) |
+                      (options->instrumented ? 1u << WIRE_AGENT_INSTRUMENTED : 0) |
                       (options->function_count ? 1u << WIRE_AGENT_FUNCTION : 0) |
                       (session->timers.signal ? 1u << WIRE_AGENT_TIME : 0),
         .functions = options->functions,

@@ -45,6 +45,7 @@ struct collect_options {
     bool heap;                      /* count memory; of the same two */
     bool throws;                    /* count exceptions; likewise */
     bool fds;                       /* count descriptors; likewise */
+    bool instrumented;              /* count and time functions that tell of themselves; likewise */
     uint64_t heap_sample_bytes;     /* 0: every block */
     enum profile_heap_overhead heap_overhead;
     const struct collect_agent_named *named;     /* more functions that allocate; NULL: none */

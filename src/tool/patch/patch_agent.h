@@ -41,6 +41,8 @@ struct patch_agent_function {
     uint64_t cookie;  /* wire_hook.cookie */
     bool only_found;  /* it is not hooked: where it is, is told (PATCH_AGENT_FOUND) */
     bool whole;       /* wire_hook.h */
+    uint32_t
+        twin; /* one more than the index of a function without which, at another address of the image, this one is refused; 0: none */
 };
 
 /* The functions and, of each file that was looked at, where they are. */

@@ -7,6 +7,7 @@
 
 #include "base_array.h"
 #include "patch_agent_inside.h"
+#include "patch_linkage.h"
 
 static int no_memory(struct base_error *error)
 {
@@ -73,6 +74,19 @@ static int keep_segments(struct patch_agent_file *file, const struct elf_image *
     return BASE_OK;
 }
 
+/* Who calls a function for two purposes cannot be told which. */
+static void refuse_same(const struct patch_agent_plans *plans, struct patch_functions *found)
+{
+    for (size_t i = 0; i < found->count; i++) {
+        uint32_t twin = plans->functions[found->items[i].wish].twin;
+        bool has_twin = twin == 0;
+        for (size_t j = 0; j < found->count && !has_twin; j++)
+            has_twin = found->items[j].wish == twin - 1;
+        if (!has_twin)
+            found->items[i].reason = PATCH_REASON_ENTRY_SAME;
+    }
+}
+
 static int look_at(struct patch_agent_plans *plans, struct patch_agent_file *file, int descriptor,
                    const char *path, struct base_error *error)
 {
@@ -83,6 +97,10 @@ static int look_at(struct patch_agent_plans *plans, struct patch_agent_file *fil
     if (result == BASE_OK)
         result = patch_function_plan(image, path, plans->wishes, plans->function_count, NULL, 0,
                                      &file->functions, error);
+    refuse_same(plans, &file->functions);
+    if (result == BASE_OK)
+        result =
+            patch_linkage_add(image, path, plans->wishes, plans->function_count, &file->functions, error);
     if (result == BASE_OK && file->functions.count)
         file->owns_stacks = patch_function_owns_stacks(image);
     if (image != NULL)

@@ -35,7 +35,9 @@
     X(35, ENTRY_RESOLVER, "functions that are chosen when the program is loaded, and not known yet")         \
     X(36, ENTRY_OCCUPIED, "functions in whose first bytes a thread stands that cannot be moved")             \
     X(37, ENTRY_UNKNOWN, "addresses taken, of code that no symbol and no call-frame information covers")     \
-    X(38, OWN_STACKS, "functions of a runtime that looks through its stacks in its own way (Go, OCaml)")
+    X(38, OWN_STACKS, "functions of a runtime that looks through its stacks in its own way (Go, OCaml)")     \
+    X(39, ENTRY_SAME,                                                                                        \
+      "hooks of enter and exit that are one function (static glibc): link dynamically, or define both")
 
 enum patch_reason {
     PATCH_FINE = 0,

@@ -35,6 +35,18 @@ void report_counted_descriptors(struct base_text *out, const struct profile *pro
     base_text_add(out, " still open at the end");
 }
 
+void report_counted_instrumented(struct base_text *out, const struct profile *profile)
+{
+    int64_t calls, time;
+    if (!sum_of(profile, "call.count", &calls) || !sum_of(profile, "call.time", &time))
+        return;
+    report_text_count(out, calls > 0 ? (uint64_t)calls : 0);
+    base_text_add(out,
+                  calls == 1 ? " call of an instrumented function, " : " calls of instrumented functions, ");
+    report_text_value(out, "ns", time, true);
+    base_text_add(out, " in them");
+}
+
 void report_counted_maps(struct base_text *out, const struct profile *profile, bool ascii)
 {
     int64_t total, live;

@@ -14,6 +14,8 @@
 void report_counted_throws(struct base_text *out, const struct profile *profile);
 /* "1,204 descriptors opened, 12 still open at the end"; nothing when they were not counted. */
 void report_counted_descriptors(struct base_text *out, const struct profile *profile);
+/* "12,340 calls of instrumented functions, 1.20 s in them" */
+void report_counted_instrumented(struct base_text *out, const struct profile *profile);
 /* "mapped: 12.0 MiB, 4.00 MiB of it still at the end" */
 void report_counted_maps(struct base_text *out, const struct profile *profile, bool ascii);
 /* "empty: 12.0 MiB in pages of zeros alone" (or "that were never used") */

@@ -82,6 +82,9 @@ static const struct {
     {WIRE_LOSS_DESCRIPTOR_CALLS, "opening call without an outcome", "opening calls without an outcome"},
     {WIRE_LOSS_AGENT_SAMPLED, "block past the agent's memory", "blocks past the agent's memory"},
     {WIRE_LOSS_AGENT_UNTIMED, "ms of CPU time that no timer reached", "ms of CPU time that no timer reached"},
+    {WIRE_LOSS_INSTRUMENTED_ABSENT, "recording without instrumented functions",
+     "recordings without instrumented functions"},
+    {WIRE_LOSS_INSTRUMENTED_DEEP, "instrumented call cut short", "instrumented calls cut short"},
 };
 
 /* What this version knows of a number; a later one may have written others. */

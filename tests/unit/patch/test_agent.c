@@ -93,7 +93,7 @@ static void want(struct tally *tally, const char *name, const char *image, const
 {
     assert_true(tally->function_count < FUNCTIONS);
     tally->functions[tally->function_count++] =
-        (struct patch_agent_function){{name, image, NULL}, offset_of(handler), cookie, false, false};
+        (struct patch_agent_function){{name, image, NULL}, offset_of(handler), cookie, false, false, 0};
 }
 
 static struct tally begin(const char *handler)

@@ -1,0 +1,90 @@
+/* The entries of hooks in instrumented functions that come by a linkage stub: calls of another object's function, which may change
+ * whatever the ABI lets it change. agent_instrumented.c has the essay; hooks of the program's own are in agent_x86_64_return.S.
+ *
+ * At an entry: [rsp] = the return address in its *slot*, rdi = function, rsi = caller, r11 = struct wire_hook. */
+
+#define HOOK_BODY     8  /* struct wire_hook.body */
+#define PROCESS       8  /* struct wire_agent_parameters.process */
+#define STATE         12 /* struct wire_agent_process.state */
+#define STATE_RUNNING 1
+
+    .text
+
+    .macro  save register
+    pushq   \register
+    .cfi_adjust_cfa_offset 8
+    .endm
+
+    .macro  load register
+    popq    \register
+    .cfi_adjust_cfa_offset -8
+    .endm
+
+    .macro  entry name
+    .globl  agent_entry_\name
+    .hidden agent_entry_\name
+    .type   agent_entry_\name, @function
+    .p2align 4
+agent_entry_\name:
+    .cfi_startproc
+    movq    agent_parameters+PROCESS(%rip), %rax
+    cmpl    $STATE_RUNNING, STATE(%rax)
+    jne     1f
+    save    %r11
+    save    %rsi
+    save    %rdi
+    rdtsc
+    shlq    $32, %rdx
+    leaq    (%rax,%rdx), %r8 /* now */
+    leaq    24(%rsp), %rdx
+    rdfsbase %rcx
+    callq   agent_wrap_\name
+    load    %rdi
+    load    %rsi
+    load    %r11
+    .ifc    \name, enter
+    testb   %al, %al
+    jnz     enter_first
+    .endif
+1:  jmpq    *HOOK_BODY(%r11)
+    .cfi_endproc
+    .size   agent_entry_\name, . - agent_entry_\name
+    .endm
+
+    entry   enter
+    entry   exit
+
+/* The same event once more, with struct agent_frame: its stack is to be walked. */
+    .type   enter_first, @function
+    .p2align 4
+enter_first:
+    .cfi_startproc
+    save    %r9
+    save    %r15
+    save    %r14
+    save    %r13
+    save    %r12
+    save    %rbp
+    save    %rbx
+    .cfi_rel_offset %rbx, 0
+    rdfsbase %rbx
+    save    %rbx
+    save    %r11
+    save    %rsi
+    save    %rdi
+    movq    %rsi, %rdx
+    movq    %rdi, %rsi
+    leaq    16(%rsp), %rdi
+    callq   agent_wrap_enter_first
+    load    %rdi
+    load    %rsi
+    load    %r11
+    movq    8(%rsp), %rbx
+    .cfi_same_value %rbx
+    addq    $64, %rsp
+    .cfi_adjust_cfa_offset -64
+    jmpq    *HOOK_BODY(%r11)
+    .cfi_endproc
+    .size   enter_first, . - enter_first
+
+    .section .note.GNU-stack, "", @progbits
