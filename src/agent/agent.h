@@ -74,7 +74,16 @@ static inline uint32_t agent_take_number(uint32_t *count, uint64_t limit)
     return 0;
 }
 /* Is this process one with a region of its own? A fork's child finds out here, once. */
-bool agent_process_is_counted(void);
+enum agent_alive { AGENT_FORKED = 0, AGENT_ALIVE = 1, AGENT_SETTING_UP = 2 }; /* the alive page's word */
+extern const uint64_t agent_process_inert[8];
+bool agent_process_set_up_child(uint32_t *alive);
+static inline bool agent_process_is_counted(void)
+{
+    uint32_t *alive = (uint32_t *)agent_parameters.alive;
+    if (__builtin_expect(__atomic_load_n(alive, __ATOMIC_ACQUIRE) == AGENT_ALIVE, 1))
+        return __builtin_expect(agent_parameters.process != (uint64_t)agent_process_inert, 1);
+    return agent_process_set_up_child(alive);
+}
 
 /* --- agent_thread.c: who is inside --- */
 
@@ -260,7 +269,12 @@ void agent_descriptor_inherit(struct wire_agent_process *child, const struct wir
 /* --- agent_cell.c: figures --- */
 
 /* The node's cell, made if need be; 0: no room. */
-uint32_t agent_cell_of(uint32_t node, uint32_t group);
+uint32_t agent_cell_make(uint32_t node, uint32_t group);
+static inline uint32_t agent_cell_of(uint32_t node, uint32_t group)
+{
+    uint32_t there = __atomic_load_n(&agent_node_at(node)->cell, __ATOMIC_ACQUIRE);
+    return __builtin_expect(there != 0, 1) ? there : agent_cell_make(node, group);
+}
 /* One more allocation of `size`, standing for `count` of them with `bytes` in all. */
 struct agent_amount {
     uint64_t bytes, count, largest, variance;
@@ -272,14 +286,31 @@ void agent_cell_release(struct agent_thread *thread, uint32_t cell, struct agent
 void agent_cell_empty(uint32_t cell, uint64_t bytes);
 /* One more that will not be known when it is released: as if it were at once. */
 void agent_cell_pass(const struct agent_thread *thread, uint32_t cell, uint64_t size);
-/* One more of something that is only counted. */
-void agent_cell_count(const struct agent_thread *thread, uint32_t cell);
-/* The time in a call. */
-void agent_cell_time(const struct agent_thread *thread, uint32_t cell, uint64_t ticks);
 static inline struct wire_agent_cell *agent_cell_at(uint32_t cell)
 {
     struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
     return (struct wire_agent_cell *)agent_part(layout.cells) + cell;
+}
+/* To a figure of a cell that others may write too, unless it is the thread's own. */
+static inline void agent_cell_raise(const struct agent_thread *thread, const struct wire_agent_cell *cell,
+                                    uint64_t *figure, uint64_t more)
+{
+    if (__builtin_expect(cell->group == thread->group && cell->group != 0, 1))
+        *figure += more;
+    else
+        __atomic_fetch_add(figure, more, __ATOMIC_RELAXED);
+}
+/* One more of something that is only counted. */
+static inline void agent_cell_count(const struct agent_thread *thread, uint32_t number)
+{
+    struct wire_agent_cell *cell = agent_cell_at(number);
+    agent_cell_raise(thread, cell, &cell->count, 1);
+}
+/* The time in a call. */
+static inline void agent_cell_time(const struct agent_thread *thread, uint32_t number, uint64_t ticks)
+{
+    struct wire_agent_cell *cell = agent_cell_at(number);
+    agent_cell_raise(thread, cell, &cell->total, ticks);
 }
 /* One more sample, which stands for so much. */
 void agent_cell_sample(uint32_t cell, uint64_t amount);

@@ -18,7 +18,7 @@ static uint32_t make_cell(uint32_t node, uint32_t group)
 }
 
 /* Two threads of group 0 may both make one: the second is given back to nobody and stays empty. */
-uint32_t agent_cell_of(uint32_t node, uint32_t group)
+uint32_t agent_cell_make(uint32_t node, uint32_t group)
 {
     uint32_t *place = &agent_node_at(node)->cell, there = __atomic_load_n(place, __ATOMIC_ACQUIRE);
     if (__builtin_expect(there != 0 || node == 0, 1))
@@ -203,22 +203,4 @@ void agent_cell_restore(struct agent_thread *thread, uint32_t number, struct age
     if (temporary)
         __atomic_fetch_sub(&cell->temporary, amount.count, __ATOMIC_RELAXED);
     move_live(process, thread, (int64_t)amount.bytes);
-}
-
-void agent_cell_count(const struct agent_thread *thread, uint32_t number)
-{
-    struct wire_agent_cell *cell = agent_cell_at(number);
-    if (__builtin_expect(cell->group == thread->group && cell->group != 0, 1))
-        cell->count++;
-    else
-        __atomic_fetch_add(&cell->count, 1, __ATOMIC_RELAXED);
-}
-
-void agent_cell_time(const struct agent_thread *thread, uint32_t number, uint64_t ticks)
-{
-    struct wire_agent_cell *cell = agent_cell_at(number);
-    if (__builtin_expect(cell->group == thread->group && cell->group != 0, 1))
-        cell->total += ticks;
-    else
-        __atomic_fetch_add(&cell->total, ticks, __ATOMIC_RELAXED);
 }

@@ -14,10 +14,8 @@
 __attribute__((visibility("hidden"))) struct wire_agent_parameters agent_parameters = {0, 0, 0, 0,
                                                                                        0, 0, 0, 0};
 
-enum alive { ALIVE_FORKED = 0, ALIVE = 1, ALIVE_SETTING_UP = 2 };
-
 /* A process that counts nothing: state FREE. Only its first words are ever read (agent_x86_64_entry.S). */
-static const uint64_t inert[8] = {0};
+__attribute__((visibility("hidden"))) const uint64_t agent_process_inert[8] = {0};
 
 static void copy_modules(struct wire_agent_process *child, const struct wire_agent_process *parent)
 {
@@ -78,10 +76,10 @@ static struct wire_agent_process *take_region(struct wire_agent_process *parent)
     return child;
 }
 
-static bool set_up_child(uint32_t *alive)
+bool agent_process_set_up_child(uint32_t *alive)
 {
-    uint32_t expected = ALIVE_FORKED;
-    if (!__atomic_compare_exchange_n(alive, &expected, ALIVE_SETTING_UP, false, __ATOMIC_ACQUIRE,
+    uint32_t expected = AGENT_FORKED;
+    if (!__atomic_compare_exchange_n(alive, &expected, AGENT_SETTING_UP, false, __ATOMIC_ACQUIRE,
                                      __ATOMIC_ACQUIRE))
         return false;
     struct wire_agent_process *parent = agent_process(), *child = take_region(parent);
@@ -93,18 +91,10 @@ static bool set_up_child(uint32_t *alive)
         __atomic_store_n(&child->state, WIRE_AGENT_RUNNING, __ATOMIC_RELEASE);
         agent_bell_ring(WIRE_AGENT_FORKED, false);
     } else {
-        agent_parameters.process = (uint64_t)inert;
+        agent_parameters.process = (uint64_t)agent_process_inert;
     }
-    __atomic_store_n(alive, ALIVE, __ATOMIC_RELEASE);
+    __atomic_store_n(alive, AGENT_ALIVE, __ATOMIC_RELEASE);
     return child != NULL;
-}
-
-bool agent_process_is_counted(void)
-{
-    uint32_t *alive = (uint32_t *)agent_parameters.alive;
-    if (__builtin_expect(__atomic_load_n(alive, __ATOMIC_ACQUIRE) == ALIVE, 1))
-        return __builtin_expect(agent_parameters.process != (uint64_t)inert, 1);
-    return set_up_child(alive);
 }
 
 /* What a compiler may ask for by itself in freestanding code. */

@@ -266,6 +266,14 @@ static struct unwind_trail_result walk_steadily(struct agent_thread *thread, con
     return result;
 }
 
+/* The stack of the last walk, to its end? Then there is no other to do. */
+static bool is_as_before(const struct agent_thread *thread, const struct agent_frame *frame)
+{
+    return thread->generation == __atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE) &&
+           unwind_trail_is_same(&thread->trail, agent_return_real(frame->return_address),
+                                (uint64_t)(&frame->return_address + 1), frame->rbp, arch_host()->code_mask);
+}
+
 /* The node of frame `at`, outermost first. */
 static uint32_t child_of(struct agent_thread *thread, uint32_t parent, uint32_t at, bool is_cut)
 {
@@ -297,8 +305,10 @@ static uint32_t root_of(struct agent_thread *thread, enum wire_agent_collector c
 uint32_t agent_stack_node(struct agent_thread *thread, const struct agent_frame *frame,
                           enum wire_agent_collector collector)
 {
-    struct unwind_trail_result result = walk_steadily(thread, frame);
     uint32_t root = root_of(thread, collector);
+    if (thread->nodes_root == root && is_as_before(thread, frame))
+        return thread->nodes[thread->trail.count];
+    struct unwind_trail_result result = walk_steadily(thread, frame);
     uint32_t done = thread->nodes_root == root ? result.same : 0;
     thread->nodes[0] = root;
     for (; done < result.count; done++) {

@@ -66,7 +66,7 @@ static int step_general(struct walk *walk)
 
 /* The first frame, from `from` outwards, whose words are no longer what they were; ALL_SAME: none. */
 #define ALL_SAME UINT32_MAX
-static uint32_t compare_words(const struct unwind_trail *trail, uint32_t from, uint64_t mask)
+static inline uint32_t compare_words(const struct unwind_trail *trail, uint32_t from, uint64_t mask)
 {
     const struct unwind_trail_frames *last = &trail->last;
     for (uint32_t at = from; at > 0; at--) {
@@ -273,4 +273,13 @@ struct unwind_trail_result unwind_trail_walk(struct unwind_trail *trail, const s
     commit(&walk);
     trail->end = (uint32_t)outcome;
     return (struct unwind_trail_result){trail->count, walk.tail, (enum unwind_end)outcome, walk.by_fp};
+}
+
+bool unwind_trail_is_same(const struct unwind_trail *trail, uint64_t pc, uint64_t sp, uint64_t fp,
+                          uint64_t mask)
+{
+    const struct unwind_trail_frames *last = &trail->last;
+    uint32_t at = trail->count - 1;
+    return trail->count != 0 && last->sp[at] == sp && last->pc[at] == pc && last->fp[at] == fp &&
+           trail->end == UNWIND_OUTERMOST && compare_words(trail, at, mask) == ALL_SAME;
 }

@@ -47,4 +47,9 @@ struct unwind_trail_result unwind_trail_walk(struct unwind_trail *trail, const s
                                              const struct arch_registers *registers,
                                              struct unwind_cache *cache);
 
+/* Would a walk from there, `pc` being a return address, give the last one's frames, all of them, up to the outermost? False too where only walking
+ * can tell. It costs the comparison alone. `mask`: arch.code_mask. */
+bool unwind_trail_is_same(const struct unwind_trail *trail, uint64_t pc, uint64_t sp, uint64_t fp,
+                          uint64_t mask);
+
 #endif

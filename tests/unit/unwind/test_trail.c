@@ -21,7 +21,7 @@
 static struct process_space process;
 static struct unwind_cache *cache, *other_cache;
 static struct unwind_trail trail;
-static unsigned walks, same, full;
+static unsigned walks, same, full, again;
 static uint64_t stack_end;
 static uint32_t random_state = 7;
 
@@ -29,6 +29,13 @@ static uint32_t draw(void)
 {
     random_state = random_state * 1664525u + 1013904223u;
     return random_state >> 8;
+}
+
+static bool is_same(const struct arch_registers *registers)
+{
+    const struct arch *arch = arch_host();
+    return unwind_trail_is_same(&trail, registers->value[arch->pc], registers->value[arch->sp],
+                                registers->value[arch->fp], arch->code_mask);
 }
 
 /* Compares both walks from our caller on. */
@@ -42,7 +49,13 @@ static AWAY void look(void)
     struct unwind_memory memory = {sp, sp, (const uint8_t *)sp, process_space_word, &process};
     memory.high =
         sp < stack_end && stack_end - sp < 1 << 20 ? stack_end : sp + 1024; /* else: the alternate stack */
+    bool as_before = is_same(&registers);
     struct unwind_trail_result result = unwind_trail_walk(&trail, &process.space, &memory, &registers, cache);
+    if (as_before) {
+        assert_int_equal(result.same, result.count);
+        assert_int_equal(result.end, UNWIND_OUTERMOST);
+    }
+    again += is_same(&registers);
     registers.value[arch->pc]--;
     struct unwind_result expected =
         unwind_walk(&process.space, &memory, &registers, other_cache, frames, UNWIND_TRAIL_FRAMES);
@@ -122,6 +135,7 @@ static void test_random_trees(void **state)
     assert_true(walks > 2000);
     assert_true(same > full / 2); /* most frames were not walked again */
     assert_true(same < full);
+    assert_true(again > walks * 9 / 10);
 }
 
 static void handler(int number)
