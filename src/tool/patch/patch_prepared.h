@@ -20,7 +20,7 @@
 #include "patch_slab.h"
 
 #define PATCH_PREPARED_MAGIC   0x424c53594c4c4154u /* "TALLYSLB" */
-#define PATCH_PREPARED_VERSION 1
+#define PATCH_PREPARED_VERSION 2
 
 /* By what a word changes. */
 enum patch_prepared_sort {

@@ -13,9 +13,10 @@
 #define BODY_MOST   16  /* bytes of moved instructions that go into a stub */
 #define DIRECT_MOST 40  /* with a mark (36), or a body (23 and 16), and alignment */
 #define STUB_MOST   64  /* of a group: 15 bytes, each instruction grown by at most four; counter, mark */
-#define HOOK_MOST   192 /* the count, and five bytes' worth of instructions moved */
+#define HOOK_MOST   256 /* all that one piece of code may hold */
 #define WAYS        256 /* of slots, kept at a time */
 #define LARGE_PAGE  (2u << 20)
+#define MANY_HOOKS  10000 /* few of so many are gone through often; all are waited for */
 
 static size_t stub_most(const struct patch_plan *plan, const struct patch_plan_site *site)
 {
@@ -461,7 +462,8 @@ static struct patch_x86_64_entry entry_of(const struct patch_slab *slab, uint32_
                                        .length = hook->length,
                                        .address = hook->address + slab->bias,
                                        .old = bytes,
-                                       .island = patch_plan_hook_island(hook) + slab->bias};
+                                       .island = patch_plan_hook_island(hook) + slab->bias,
+                                       .brief = slab->plan->header->hook_count > MANY_HOOKS};
 }
 
 static bool emit_hook(struct patch_slab *slab, uint32_t index)

@@ -1,6 +1,6 @@
 /* Frames of slabs. What lies in a slab was emitted by this room, so its code is read again instead of being noted down:
  * the counting parts are decoded from their first instruction on, adding up pushes and pops (their branches go forward
- * but for two, which return to a place of the same height); moved instructions are moved once more, to see how long each
+ * but for three, which return to a place of the same height); moved instructions are moved once more, to see how long each
  * has become. */
 #include "patch_slab_frame.h"
 #include "base_search.h"

@@ -170,7 +170,8 @@ static unsigned put_choice(struct patch_x86_64_code *code, const struct patch_x8
 
 void patch_x86_64_bell_stub(struct patch_x86_64_code *code, const struct patch_x86_64_birth *birth)
 {
-    struct patch_x86_64_entry entry = {PATCH_ENTRY, (uint8_t)birth->length, birth->function, birth->old, 0};
+    struct patch_x86_64_entry entry = {PATCH_ENTRY, (uint8_t)birth->length, birth->function, birth->old, 0,
+                                       false};
     struct patch_x86_64_hook hook;
     unsigned past = birth->argument ? put_choice(code, birth) : 0;
     patch_x86_64_code_put(code, 0xe8);

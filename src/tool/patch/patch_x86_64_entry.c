@@ -10,7 +10,9 @@
 #define ENDBR_SIZE  4
 #define MULTIPLY    0x27d4eb2fu /* odd, below 2^31: imul sign-extends */
 #define HASH_SHIFT  20
-#define TABLE_SHIFT 5 /* log2 of sizeof(struct patch_table_entry) */
+#define TABLE_SHIFT 5  /* log2 of sizeof(struct patch_table_entry) */
+#define LOOKUP_MOST 76 /* bytes that put_lookup emits */
+#define SLOW_MOST   72 /* what comes behind it */
 
 /* A forward rel8 that is not known yet; patch_here fills it in. */
 static unsigned put_short(struct patch_x86_64_code *code, uint8_t opcode)
@@ -115,6 +117,7 @@ static void put_operand(struct patch_x86_64_code *code, const struct patch_x86_6
 #define RAX         0
 #define RCX         1
 #define RDX         2
+#define RSI         6
 #define LOAD        0x8b
 #define COMPARE     0x3b
 #define SUBTRACT_TO 0x29
@@ -201,13 +204,60 @@ static void put_marked(struct patch_x86_64_code *code, const struct patch_x86_64
     put_long_back(code, joints->look); /* taken: jmp look */
 }
 
-static void put_other(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter,
-                      const struct joints *joints, uint64_t recorder)
+/* rax (0) or rdx (2), which is the return address + 8 * callee, becomes its hash; the callee is 8 * the hook's index. */
+static void put_hash(struct patch_x86_64_code *code, unsigned reg)
+{
+    patch_x86_64_code_put(code, 0x48, 0x69, (uint8_t)(0xc0 | reg << 3 | reg)); /* imul reg, reg, MULTIPLY */
+    patch_x86_64_code_32(code, MULTIPLY);
+    patch_x86_64_code_put(code, 0x48, 0xc1, (uint8_t)(0xe8 | reg), HASH_SHIFT); /* shr reg, 20 */
+}
+
+/* The first place in the table where the pair may be: nearly always it is there, and is counted. As the recorder does it, but in
+ * the hook, because to call the recorder takes as long as all of this. Else falls through. */
+static void put_lookup(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter,
+                       const struct joints *joints)
+{
+    patch_x86_64_code_put(code, 0x52, 0x56);                                    /* push rdx; push rsi */
+    put_operand(code, counter, LOAD, RSI, offsetof(struct patch_block, table)); /* mov rsi, [table] */
+    patch_x86_64_code_put(code, 0x48, 0x85, 0xf6);                              /* test rsi, rsi */
+    unsigned no_table = put_short(code, 0x74);                                  /* je away */
+    patch_x86_64_code_put(code, 0xba);                                          /* mov edx, callee */
+    patch_x86_64_code_32(code, 8 * counter->index);
+    patch_x86_64_code_put(code, 0x48, 0x8d, 0x14, 0xd1); /* lea rdx, [rcx+rdx*8] */
+    put_hash(code, RDX);
+    patch_x86_64_code_put(code, 0x48, 0x23, 0x16);              /* and rdx, [rsi] */
+    patch_x86_64_code_put(code, 0x48, 0xc1, 0xe2, TABLE_SHIFT); /* shl rdx, 5 */
+    patch_x86_64_code_put(code, 0x48, 0x39, 0x4c, 0x16, 0x20);  /* cmp [rsi+rdx+32], rcx */
+    unsigned other = put_short(code, 0x75);                     /* jne away */
+    patch_x86_64_code_put(code, 0x48, 0x81, 0x7c, 0x16, 0x28);  /* cmp qword [rsi+rdx+40], callee */
+    patch_x86_64_code_32(code, 8 * counter->index);
+    unsigned another = put_short(code, 0x75); /* jne away */
+    put_lock(code, counter);
+    patch_x86_64_code_put(code, 0x48, 0xff, 0x44, 0x16, 0x30); /* inc qword [rsi+rdx+48] */
+    patch_x86_64_code_put(code, 0x5e, 0x5a);                   /* pop rsi; pop rdx */
+    put_long_back(code, joints->done);                         /* jmp done */
+    patch_here(code, no_table);
+    patch_here(code, other);
+    patch_here(code, another);
+    patch_x86_64_code_put(code, 0x5e, 0x5a); /* away: pop rsi; pop rdx */
+}
+
+/* May the hook look into the table by itself? What moved may have left no room. */
+static bool looks_up(const struct patch_x86_64_code *code, const struct patch_x86_64_entry *entry)
+{
+    return !entry->brief && code->size + LOOKUP_MOST + SLOW_MOST <= PATCH_X86_64_CODE_MAX;
+}
+
+static void put_other(struct patch_x86_64_code *code, const struct patch_x86_64_entry *entry,
+                      const struct patch_x86_64_counter *counter, const struct joints *joints,
+                      uint64_t recorder)
 {
     bool thread = counter->form == PATCH_THREAD;
     land(code, joints->other);
+    if (looks_up(code, entry))
+        put_lookup(code, counter, joints);
     if (!thread)
-        patch_x86_64_code_put(code, 0x50); /* other: push rax */
+        patch_x86_64_code_put(code, 0x50); /* push rax */
     put_operand(code, counter, ADDRESS, RAX, 8 * counter->index);
     patch_x86_64_code_put(code, 0xe8); /* call recorder */
     patch_x86_64_code_relative(code, recorder, 0);
@@ -254,7 +304,7 @@ void patch_x86_64_entry_hook(struct patch_x86_64_code *code, const struct patch_
         patch_x86_64_code_jump(code, hook->body);
     }
     hook->slow = patch_x86_64_code_here(code);
-    put_other(code, counter, &joints, recorder);
+    put_other(code, entry, counter, &joints, recorder);
     if (joints.marked != 0)
         put_marked(code, counter, &joints);
 }
@@ -317,14 +367,6 @@ static void restore(struct patch_x86_64_code *code)
     patch_x86_64_code_put(code, 0x5f, 0x5e, 0x5a, 0xc3); /* pop rdi; pop rsi; pop rdx; ret */
 }
 
-/* rax = (rax = rcx + 8 * callee) hashed */
-static void put_hash(struct patch_x86_64_code *code)
-{
-    patch_x86_64_code_put(code, 0x48, 0x69, 0xc0); /* imul rax, rax, MULTIPLY */
-    patch_x86_64_code_32(code, MULTIPLY);
-    patch_x86_64_code_put(code, 0x48, 0xc1, 0xe8, HASH_SHIFT); /* shr rax, 20 */
-}
-
 /* 1. Falls through to the slow part. */
 static void put_fast(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter)
 {
@@ -338,7 +380,7 @@ static void put_fast(struct patch_x86_64_code *code, const struct patch_x86_64_c
     unsigned no_table = put_short(code, 0x74);                  /* je slow */
     patch_x86_64_code_put(code, 0x48, 0x29, 0xf2);              /* sub rdx, rsi */
     patch_x86_64_code_put(code, 0x48, 0x8d, 0x04, 0xd1);        /* lea rax, [rcx+rdx*8] */
-    put_hash(code);                                             /* */
+    put_hash(code, RAX);                                        /* */
     patch_x86_64_code_put(code, 0x48, 0x23, 0x07);              /* and rax, [rdi] */
     patch_x86_64_code_put(code, 0x48, 0xc1, 0xe0, TABLE_SHIFT); /* shl rax, 5 */
     patch_x86_64_code_put(code, 0x48, 0x8d, 0x44, 0x07, 0x20);  /* lea rax, [rdi+rax+32] */
@@ -365,7 +407,7 @@ static void put_search(struct patch_x86_64_code *code, unsigned *full)
     patch_x86_64_code_put(code, 0x48, 0x85, 0xff);       /* test rdi, rdi */
     *full = put_short(code, 0x74);                       /* je full */
     patch_x86_64_code_put(code, 0x4a, 0x8d, 0x04, 0xc9); /* lea rax, [rcx+r9*8] */
-    put_hash(code);
+    put_hash(code, RAX);
     patch_x86_64_code_put(code, 0x48, 0x8b, 0x37); /* mov rsi, [rdi] */
     patch_x86_64_code_put(code, 0x41, 0xba);       /* mov r10d, PROBES */
     patch_x86_64_code_32(code, PATCH_TABLE_PROBES);

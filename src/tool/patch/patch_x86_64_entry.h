@@ -10,7 +10,8 @@
  *                                                        else jump to other
  *                                               done:    pop rcx
  *                                               body:    the replaced instructions, moved; jmp behind
- *                                               other:   call recorder (the thread's table; patch_block.h); to done
+ *                                               other:   the pair is where it should be in the thread's table
+ *                                                        (patch_block.h)? count it, to done; else call recorder; to done
  *                                               marked:  rcx = the mark, if it is still there; to look
  *
  * In the form THREAD rax is saved too, and holds the block. What is seldom gone through lies last, so that the usual way
@@ -46,6 +47,7 @@ struct patch_x86_64_entry {
     uint64_t address;     /* run-time, of the function */
     const uint8_t *old;   /* `length` bytes; ENDBR: 5 */
     uint64_t island;      /* run-time, of a SHORT one */
+    bool brief; /* 74 bytes less, and other callers than the first take longer: the recorder does it all */
 };
 
 /* Where things came to lie. */

@@ -18,7 +18,7 @@ enum patch_reason patch_x86_64_wrap_make(struct patch_x86_64_wrap *wrap, uint64_
 {
     struct patch_x86_64_code code;
     struct patch_x86_64_hook where;
-    const struct patch_x86_64_entry entry = {PATCH_ENTRY, length, function, old, 0};
+    const struct patch_x86_64_entry entry = {PATCH_ENTRY, length, function, old, 0, false};
     *wrap = (struct patch_x86_64_wrap){.length = length};
     if (length < PATCH_X86_64_WRAP_JUMP || length > sizeof wrap->old)
         return PATCH_REASON_ENTRY_SHORT;

@@ -12,7 +12,7 @@
 /* push rbp; mov rbp, rsp; je 0x1016 - for PLAIN, THREAD, LOCK */
 static const char *const hooks[] = {
     "48 3b 25 09 00 01 00       ; cmp rsp,qword [rip+0x10009]\n"
-    "0f 84 3d 00 00 00          ; je 0x4004a\n"
+    "0f 84 86 00 00 00          ; je 0x40093\n"
     "51                         ; push rcx\n"
     "48 8b 4c 24 08             ; mov rcx,qword [rsp+0x8]\n"
     "48 3b 0d 06 03 01 00       ; cmp rcx,qword [rip+0x10306]\n"
@@ -23,23 +23,44 @@ static const char *const hooks[] = {
     "48 89 e5                   ; mov rbp,rsp\n"
     "0f 84 e4 0f fc ff          ; je 0x1016\n"
     "e9 cf 0f fc ff             ; jmp 0x1006\n"
+    "52                         ; push rdx\n"
+    "56                         ; push rsi\n"
+    "48 8b 35 c8 ff 00 00       ; mov rsi,qword [rip+0xffc8]\n"
+    "48 85 f6                   ; test rsi,rsi\n"
+    "74 39                      ; je 0x4007e\n"
+    "ba 20 03 00 00             ; mov edx,0x320\n"
+    "48 8d 14 d1                ; lea rdx,[rcx+rdx*8]\n"
+    "48 69 d2 2f eb d4 27       ; imul rdx,rdx,0x27d4eb2f\n"
+    "48 c1 ea 14                ; shr rdx,0x14\n"
+    "48 23 16                   ; and rdx,qword [rsi]\n"
+    "48 c1 e2 05                ; shl rdx,0x5\n"
+    "48 39 4c 16 20             ; cmp qword [rsi+rdx*1+0x20],rcx\n"
+    "75 17                      ; jne 0x4007e\n"
+    "48 81 7c 16 28 20 03 00 00 ; cmp qword [rsi+rdx*1+0x28],0x320\n"
+    "75 0c                      ; jne 0x4007e\n"
+    "48 ff 44 16 30             ; inc qword [rsi+rdx*1+0x30]\n"
+    "5e                         ; pop rsi\n"
+    "5a                         ; pop rdx\n"
+    "e9 a9 ff ff ff             ; jmp 0x40027\n"
+    "5e                         ; pop rsi\n"
+    "5a                         ; pop rdx\n"
     "50                         ; push rax\n"
-    "48 8d 05 e1 02 01 00       ; lea rax,[rip+0x102e1]\n"
-    "e8 bc 0f 00 00             ; call 0x41000\n"
+    "48 8d 05 98 02 01 00       ; lea rax,[rip+0x10298]\n"
+    "e8 73 0f 00 00             ; call 0x41000\n"
     "58                         ; pop rax\n"
-    "e9 dd ff ff ff             ; jmp 0x40027\n"
+    "e9 94 ff ff ff             ; jmp 0x40027\n"
     "51                         ; push rcx\n"
     "52                         ; push rdx\n"
-    "48 8b 15 c5 ff 00 00       ; mov rdx,qword [rip+0xffc5]\n"
+    "48 8b 15 7c ff 00 00       ; mov rdx,qword [rip+0xff7c]\n"
     "48 8d 4c 24 10             ; lea rcx,[rsp+0x10]\n"
-    "48 29 0d b1 ff 00 00       ; sub qword [rip+0xffb1],rcx\n"
+    "48 29 0d 68 ff 00 00       ; sub qword [rip+0xff68],rcx\n"
     "48 89 d1                   ; mov rcx,rdx\n"
     "5a                         ; pop rdx\n"
-    "74 05                      ; je 0x4006a\n"
+    "74 05                      ; je 0x400b3\n"
     "48 8b 4c 24 08             ; mov rcx,qword [rsp+0x8]\n"
-    "e9 a4 ff ff ff             ; jmp 0x40013\n",
+    "e9 5b ff ff ff             ; jmp 0x40013\n",
     "65 48 3b 24 25 10 00 00 20 ; cmp rsp,qword gs:0x20000010\n"
-    "0f 84 46 00 00 00          ; je 0x40055\n"
+    "0f 84 8f 00 00 00          ; je 0x4009e\n"
     "51                         ; push rcx\n"
     "50                         ; push rax\n"
     "65 48 8b 04 25 00 00 00 20 ; mov rax,qword gs:0x20000000\n"
@@ -53,9 +74,30 @@ static const char *const hooks[] = {
     "48 89 e5                   ; mov rbp,rsp\n"
     "0f 84 d7 0f fc ff          ; je 0x1016\n"
     "e9 c2 0f fc ff             ; jmp 0x1006\n"
+    "52                         ; push rdx\n"
+    "56                         ; push rsi\n"
+    "48 8b b0 08 00 00 00       ; mov rsi,qword [rax+0x8]\n"
+    "48 85 f6                   ; test rsi,rsi\n"
+    "74 39                      ; je 0x4008b\n"
+    "ba 20 03 00 00             ; mov edx,0x320\n"
+    "48 8d 14 d1                ; lea rdx,[rcx+rdx*8]\n"
+    "48 69 d2 2f eb d4 27       ; imul rdx,rdx,0x27d4eb2f\n"
+    "48 c1 ea 14                ; shr rdx,0x14\n"
+    "48 23 16                   ; and rdx,qword [rsi]\n"
+    "48 c1 e2 05                ; shl rdx,0x5\n"
+    "48 39 4c 16 20             ; cmp qword [rsi+rdx*1+0x20],rcx\n"
+    "75 17                      ; jne 0x4008b\n"
+    "48 81 7c 16 28 20 03 00 00 ; cmp qword [rsi+rdx*1+0x28],0x320\n"
+    "75 0c                      ; jne 0x4008b\n"
+    "48 ff 44 16 30             ; inc qword [rsi+rdx*1+0x30]\n"
+    "5e                         ; pop rsi\n"
+    "5a                         ; pop rdx\n"
+    "e9 a8 ff ff ff             ; jmp 0x40033\n"
+    "5e                         ; pop rsi\n"
+    "5a                         ; pop rdx\n"
     "48 8d 80 20 03 00 00       ; lea rax,[rax+0x320]\n"
-    "e8 b0 0f 00 00             ; call 0x41000\n"
-    "e9 de ff ff ff             ; jmp 0x40033\n"
+    "e8 67 0f 00 00             ; call 0x41000\n"
+    "e9 95 ff ff ff             ; jmp 0x40033\n"
     "51                         ; push rcx\n"
     "50                         ; push rax\n"
     "65 48 8b 04 25 00 00 00 20 ; mov rax,qword gs:0x20000000\n"
@@ -65,9 +107,9 @@ static const char *const hooks[] = {
     "48 29 88 10 00 00 00       ; sub qword [rax+0x10],rcx\n"
     "48 89 d1                   ; mov rcx,rdx\n"
     "5a                         ; pop rdx\n"
-    "74 05                      ; je 0x4007f\n"
+    "74 05                      ; je 0x400c8\n"
     "48 8b 4c 24 10             ; mov rcx,qword [rsp+0x10]\n"
-    "e9 9b ff ff ff             ; jmp 0x4001f\n",
+    "e9 52 ff ff ff             ; jmp 0x4001f\n",
     "51                         ; push rcx\n"
     "48 8b 4c 24 08             ; mov rcx,qword [rsp+0x8]\n"
     "48 3b 0d 13 03 01 00       ; cmp rcx,qword [rip+0x10313]\n"
@@ -78,11 +120,32 @@ static const char *const hooks[] = {
     "48 89 e5                   ; mov rbp,rsp\n"
     "0f 84 f0 0f fc ff          ; je 0x1016\n"
     "e9 db 0f fc ff             ; jmp 0x1006\n"
+    "52                         ; push rdx\n"
+    "56                         ; push rsi\n"
+    "48 8b 35 d4 ff 00 00       ; mov rsi,qword [rip+0xffd4]\n"
+    "48 85 f6                   ; test rsi,rsi\n"
+    "74 3a                      ; je 0x40073\n"
+    "ba 20 03 00 00             ; mov edx,0x320\n"
+    "48 8d 14 d1                ; lea rdx,[rcx+rdx*8]\n"
+    "48 69 d2 2f eb d4 27       ; imul rdx,rdx,0x27d4eb2f\n"
+    "48 c1 ea 14                ; shr rdx,0x14\n"
+    "48 23 16                   ; and rdx,qword [rsi]\n"
+    "48 c1 e2 05                ; shl rdx,0x5\n"
+    "48 39 4c 16 20             ; cmp qword [rsi+rdx*1+0x20],rcx\n"
+    "75 18                      ; jne 0x40073\n"
+    "48 81 7c 16 28 20 03 00 00 ; cmp qword [rsi+rdx*1+0x28],0x320\n"
+    "75 0d                      ; jne 0x40073\n"
+    "f0 48 ff 44 16 30          ; lock inc qword [rsi+rdx*1+0x30]\n"
+    "5e                         ; pop rsi\n"
+    "5a                         ; pop rdx\n"
+    "e9 a8 ff ff ff             ; jmp 0x4001b\n"
+    "5e                         ; pop rsi\n"
+    "5a                         ; pop rdx\n"
     "50                         ; push rax\n"
-    "48 8d 05 ed 02 01 00       ; lea rax,[rip+0x102ed]\n"
-    "e8 c8 0f 00 00             ; call 0x41000\n"
+    "48 8d 05 a3 02 01 00       ; lea rax,[rip+0x102a3]\n"
+    "e8 7e 0f 00 00             ; call 0x41000\n"
     "58                         ; pop rax\n"
-    "e9 dd ff ff ff             ; jmp 0x4001b\n",
+    "e9 93 ff ff ff             ; jmp 0x4001b\n",
 };
 
 static const char recorder_thread[] = "52                         ; push rdx\n"
@@ -183,7 +246,7 @@ static void hooks_count_then_do_what_was_replaced(void **state)
 {
     (void)state;
     const uint8_t old[] = {0x55, 0x48, 0x89, 0xe5, 0x74, 0x10};
-    struct patch_x86_64_entry entry = {PATCH_ENTRY, sizeof old, 0x1000, old, 0};
+    struct patch_x86_64_entry entry = {PATCH_ENTRY, sizeof old, 0x1000, old, 0, false};
     uint8_t fresh[5];
     for (int form = PATCH_PLAIN; form <= PATCH_LOCK; form++) {
         struct patch_x86_64_counter counter = counter_of(form);
@@ -221,7 +284,7 @@ static void loops_and_calls_move(void **state)
 {
     (void)state;
     const uint8_t old[] = {0xe2, 0x10, 0xe8, 0x01, 0x02, 0x03, 0x04};
-    struct patch_x86_64_entry entry = {PATCH_ENTRY, sizeof old, 0x7f0000001000, old, 0};
+    struct patch_x86_64_entry entry = {PATCH_ENTRY, sizeof old, 0x7f0000001000, old, 0, false};
     struct patch_x86_64_counter counter = counter_of(PATCH_THREAD);
     struct patch_x86_64_code code;
     struct patch_x86_64_hook hook;
@@ -230,6 +293,32 @@ static void loops_and_calls_move(void **state)
     assert_int_equal(code.refused, PATCH_FINE);
     unsigned front = (unsigned)(hook.body - code.address);
     patch_bytes_are(code.bytes + front, (size_t)(hook.slow - hook.body), moved_far);
+}
+
+/* Two loops and a call become 57 bytes: no room to look into the table here, the recorder does it, as for a brief one. */
+static void what_has_no_room_leaves_the_table_to_the_recorder(void **state)
+{
+    (void)state;
+    const uint8_t few[] = {0xe2, 0x10, 0xe8, 0x01, 0x02, 0x03, 0x04},
+                  many[] = {0xe2, 0x10, 0xe2, 0x10, 0xe8, 0x01, 0x02, 0x03, 0x04};
+    const struct patch_x86_64_entry entries[] = {
+        {PATCH_ENTRY, sizeof few, 0x7f0000001000, few, 0, false},
+        {PATCH_ENTRY, sizeof few, 0x7f0000001000, few, 0, true},
+        {PATCH_ENTRY, sizeof many, 0x7f0000001000, many, 0, false},
+    };
+    struct patch_x86_64_counter counter = counter_of(PATCH_THREAD);
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+        struct patch_x86_64_code code;
+        struct patch_x86_64_hook hook;
+        patch_x86_64_code_begin(&code, 0x7f0000040000);
+        patch_x86_64_entry_hook(&code, &entries[i], &counter, 0x7f0000041000, &hook);
+        assert_int_equal(code.refused, PATCH_FINE);
+        const uint8_t *slow = code.bytes + (hook.slow - code.address);
+        if (i == 0)
+            patch_bytes_are(slow, 2, "52 56 ; push rdx; push rsi");
+        else
+            patch_bytes_are(slow, 7, "48 8d 80 20 03 00 00 ; lea rax, [rax+0x320]");
+    }
 }
 
 static void expect_length(const char *text, unsigned length, enum patch_reason reason)
@@ -276,6 +365,7 @@ int main(void)
         cmocka_unit_test(hooks_count_then_do_what_was_replaced),
         cmocka_unit_test(the_recorder_finds_the_pair),
         cmocka_unit_test(loops_and_calls_move),
+        cmocka_unit_test(what_has_no_room_leaves_the_table_to_the_recorder),
         cmocka_unit_test(first_instructions_that_move),
         cmocka_unit_test(first_instructions_that_do_not),
     };

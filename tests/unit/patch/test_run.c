@@ -416,8 +416,8 @@ static void hook_function(struct hooked *hooked, enum patch_kind kind, const cha
     put_far_jump(at + length, patch_harness_seen);
     memcpy(hooked->old + length, at + length, 1);
     memcpy(at, hooked->old, length);
-    hooked->entry =
-        (struct patch_x86_64_entry){kind, (uint8_t)length, address_of(at), hooked->old, address_of(island)};
+    hooked->entry = (struct patch_x86_64_entry){kind,        (uint8_t)length,    address_of(at),
+                                                hooked->old, address_of(island), false};
     patch_x86_64_code_begin(&recorder, address_of(open_pages(near_by.stub + 0x8000, 512)));
     patch_x86_64_entry_recorder(&recorder, &counter);
     put_code(&recorder);
@@ -617,7 +617,7 @@ static void endbr_gives_way_to_a_punned_jump(void **state)
             put_far_jump(at + 6, patch_harness_seen);
             uint8_t old[5];
             memcpy(old, at, 5);
-            struct patch_x86_64_entry entry = {PATCH_ENTRY_ENDBR, 4, address_of(at), old, 0};
+            struct patch_x86_64_entry entry = {PATCH_ENTRY_ENDBR, 4, address_of(at), old, 0, false};
             patch_x86_64_entry_window(&entry, &low_end, &high_end);
             uint64_t place_at = top == 0 ? address_of(span + near_by.callee + 0x1000)
                                          : address_of(span + near_by.callee - 0x1000);
