@@ -14,8 +14,8 @@
  *      constants; when a part is full, that is a counted loss.
  *   4. No C++ exception may meet a frame of the agent: functions that throw are hooked so that the body that throws is jumped to.
  *
- * The only words that change outside the region are private to the process: agent_parameters, when a fork's child takes a region of
- * its own, and agent_returns, each of which is written once. Context of every function: signal, any thread of the target. */
+ * What changes outside the region is private to the process: agent_parameters, while it forks and when its child takes a region of its own;
+ * agent_returns, each of which is written once; and struct wire_agent_own. Context of every function: signal, any thread of the target. */
 #ifndef AGENT_H
 #define AGENT_H
 

@@ -159,7 +159,7 @@ uint64_t agent_function_await(struct agent_thread *thread, const struct agent_fr
     uint64_t slot = (uint64_t)&frame->return_address;
     bool same = agent_return_real(frame->return_address) != frame->return_address;
     *seen = false;
-    if (__builtin_expect(calls == NULL, 0)) /* a signal came while the thread's record was made */
+    if (__builtin_expect(calls == NULL, 0)) /* none may be replaced here */
         return 0;
     drop_left(thread, calls, slot, same);
     bool timed =

@@ -6,7 +6,8 @@
  *      5.11 does the rest on the thread's way back to user mode (POSIX_CPU_TIMERS_TASK_WORK; tally refuses older kernels). So
  *      the signal is made when a system call has its result already, and taken in the same moment: no call is ever cut short with
  *      EINTR, none is restarted, nobody is woken, and where the signal is not blocked it is never seen pending: neither
- *      sigwait nor a signalfd can find it. What ends a call at last may be another signal: agent_call.c keeps these two apart. That is why there is no time.real: its timer would have to interrupt those who wait.
+ *      sigwait nor a signalfd can find it. That is why there is no time.real: its timer would have to interrupt those who wait.
+ *      What ends a call at last may be another signal: agent_call.c keeps these two apart.
  *      Known exceptions: io_uring_enter does such work inside of the call and would end with EINTR, so a program that makes an
  *      io_uring is not sampled (agent_watch.c). What ends a call without a handler, SIGSTOP and SIGCONT, may meet a tick in the very
  *      same call; then that ends with EINTR, as some calls do in any case, signal(7). A thread on which EINTR is seen beside
@@ -25,8 +26,8 @@
  *      Of threads that tally finds running this is not known.
  *   8. When tally is gone, or does not write its clock for long, a timer is not armed again.
  *
- * A sample stands for the CPU time since the thread's sample before, the first one for a mean interval: ticks are coarser than the intervals that are asked for.
- * Intervals are drawn anew each time, so that they do not beat with the program. What is missed (the agent's own time, threads that were
+ * A sample stands for the CPU time since the thread's sample before, the first one for a mean interval: ticks are coarser than the
+ * intervals that are asked for. Intervals are drawn anew each time, so that they do not beat with the program. What is missed (the agent's own time, threads that were
  * born unseen or block the signal) tally knows by the process's clock.
  *
  * Source: kernel/time/posix-cpu-timers.c, posix-timers.c, kernel/signal.c; timer_create(2), signal(7); techniques.md B.3. */
@@ -350,8 +351,8 @@ void agent_timer_handler(int signal, const struct timer_info *info, void *contex
 
 /* --- new threads --- */
 
-/* Their start routine is put before the program's, which is jumped to then (agent_x86_64_entry.S). `unrecorded` counts the creator while it is
- * in here, and the thread until it is about to jump. */
+/* Their start routine is put before the program's, which is jumped to then (agent_x86_64_entry.S). `unrecorded` counts the creator while
+ * it is in here, and the thread until it is about to jump. */
 
 struct started {
     uint64_t routine, argument; /* in rax and rdx */
@@ -401,7 +402,8 @@ struct agent_answer agent_wrap_thread(const struct agent_frame *frame, uint64_t 
     return (struct agent_answer){1, error};
 }
 
-/* A child comes here with a frame of ours on its stack, perhaps after its own hooks have taken a region: that is made with the frame counted. */
+/* A child comes here with a frame of ours on its stack, perhaps after its own hooks have taken a region: that is made with the frame
+ * counted. */
 struct agent_answer agent_wrap_birth(const struct agent_frame *frame)
 {
     uint64_t (*body)(void) = (uint64_t(*)(void))frame->hook->body;

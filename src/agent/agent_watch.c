@@ -75,8 +75,8 @@ static void tell(struct action *old, const struct wire_agent_action *before)
     old->restorer = before->restorer;
 }
 
-/* The default action in another form: the C library sets it, and in exchange for the handler the kernel says what it was. Between these two the signal
- * is ignored. */
+/* The default action in another form: the C library sets it, and in exchange for the handler the kernel says what it was. Between
+ * these two the signal is ignored. */
 static struct agent_answer reset(const struct agent_frame *frame, uint64_t signal, uint64_t action,
                                  struct action *old)
 {

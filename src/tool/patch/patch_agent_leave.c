@@ -378,8 +378,8 @@ static int delete_timers(struct leaving *leaving)
     return result;
 }
 
-/* Only if the handler is ours: a fork's child has it too. What waits for it in a thread that blocks the signal is dropped by that, since the
- * default is to ignore it. */
+/* Only if the handler is ours: a fork's child has it too. What waits for it in a thread that blocks the signal is dropped by that, since
+ * the default is to ignore it. */
 static int restore_signal(struct leaving *leaving)
 {
     const uint64_t size = sizeof(uint64_t); /* of the kernel's signal sets */

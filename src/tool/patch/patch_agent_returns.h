@@ -1,8 +1,8 @@
 /* patch_agent_returns.h - replaced return addresses in a process that an agent leaves: all put back (agent_function.c).
  *
- * Where they may stand: in the slots of pending calls, and in those that were forgotten, both of which the process's own memory tells; on the stacks of
- * threads; in registers, of a thread that is about to push one. The process stands while it is looked through. What a word is to become is
- * in the region too; nothing that is no word of ours is ever changed.
+ * Where they may stand: in the slots of pending calls, and in those that were forgotten, both of which the process's own memory tells; on
+ * the stacks of threads; in registers, of a thread that is about to push one. The process stands while it is looked through. What a word
+ * is to become is in the regions; nothing that is no word of ours is ever changed.
  * For patch_agent_leave.c alone. Context: tool. */
 #ifndef PATCH_AGENT_RETURNS_H
 #define PATCH_AGENT_RETURNS_H
