@@ -37,14 +37,17 @@ def visited(context, rounds, *options):
     name = "tally-agent" if "--calls" in options else "tally"
     target = tally.start(context, [context.program("function_rollcall"), "forever"], stdin=subprocess.PIPE)
     context.equal(target.stdout.readline(), b"ready\n", "the first line")
+    done = 0
     for number in range(rounds):
         result = tally.run(context, [context.tally, "record", "--no-time", "--function", "timed_*", *options, "-o", context.path("attached"),
                                      "--duration", "0.05", "-p", str(target.pid)])
         skip_if_impossible(result)
+        with open(f"/proc/{target.pid}/maps", encoding="utf-8") as file:
+            context.equal([line for line in file if name in line], [], f"memory left in round {number}")
         if b"did not stop within" in result.errors:
             continue  # a busy machine: tally left before it began
         context.equal(result.status, 0, f"status of round {number} ({result.text()})")
-        with open(f"/proc/{target.pid}/maps", encoding="utf-8") as file:
-            context.equal([line for line in file if name in line], [], f"memory left in round {number}")
+        done += 1
     output, _ = target.communicate(timeout=60)
     context.equal((target.returncode, output), (0, b"ended 1\n"), "the program's end")
+    context.check(done > 0, f"each of {rounds} rounds was refused")

@@ -200,20 +200,23 @@ def visited(context, rounds, options):
     target = tally.start(context, [context.program("fd_rollcall"), "forever"], stdin=subprocess.PIPE)
     while target.stdout.readline() != b"ready\n":
         pass
+    done = 0
     for number in range(rounds):
         result = tally.run(context, [context.tally, "record", "--no-time", "--fds", *options, "-o", context.path("attached"), "--duration", "0.1",
                                      "-p", str(target.pid)])
         skip_if_impossible(result)
+        with open(f"/proc/{target.pid}/maps", encoding="utf-8") as file:
+            context.equal([line for line in file if "tally" in line], [], f"memory left in round {number}")
         if b"did not stop within" in result.errors:
             continue  # a busy machine: tally left before it began
         context.equal(result.status, 0, f"status of round {number} ({result.text()})")
-        with open(f"/proc/{target.pid}/maps", encoding="utf-8") as file:
-            context.equal([line for line in file if "tally" in line], [], f"memory left in round {number}")
+        done += 1
         profile = tally.Profile(context, context.path("attached"))
         rows = descriptors(profile).get(target.pid, {})
         context.check([row for row in rows.values() if row[:2] == ("before", "tcp")], f"the listening socket in round {number}: {rows}")
     output, _ = target.communicate(timeout=60)
     context.equal((target.returncode, output), (0, b"served 1, failures 0\n"), "the program's end")
+    context.check(done > 0, f"each of {rounds} rounds was refused")
 
 
 @tap.case

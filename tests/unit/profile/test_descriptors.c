@@ -126,6 +126,30 @@ static void written_and_merged(void **state)
     profile_free(scene.profile);
 }
 
+/* 300 rows, each as it was made; its node is that of its own address, or what took that one. */
+static void are_whole_but_for_stacks(const struct profile *profile, uint32_t image)
+{
+    size_t own = 0, taken = 0;
+    assert_int_equal(profile->descriptor_count, 301);
+    for (uint32_t i = 1; i < profile->descriptor_count; i++) {
+        const struct profile_descriptor *it = &profile->descriptors[i];
+        assert_int_equal(it->number, 10 * (i - 1));
+        assert_int_equal(it->origin, PROFILE_DESCRIPTOR_OPENED);
+        assert_int_equal(it->process, 1);
+        assert_int_equal(it->opened_ns, 10);
+        assert_int_equal(it->age_ns, 20);
+        assert_string_equal(profile_text(profile, it->kind), "file");
+        assert_string_equal(profile_text(profile, it->name), "/etc/passwd");
+        assert_in_range(it->node, 1, profile->node_count - 1);
+        uint32_t at = profile->nodes[it->node].address;
+        const struct profile_address *address = &profile->addresses[at];
+        taken += at == profile->folded_address;
+        own += address->image == image && address->address == 0x1000 + it->number;
+    }
+    assert_int_equal(own + taken, 300);
+    assert_true(taken > 0 && own > 0);
+}
+
 /* Their nodes are folded away: what took them has them. */
 static void folded(void **state)
 {
@@ -143,6 +167,7 @@ static void folded(void **state)
     }
     assert_true(profile_folds(profile) > before);
     assert_int_equal(profile_check(profile, NULL), BASE_OK);
+    are_whole_but_for_stacks(profile, image);
     profile_free(profile);
 }
 
