@@ -363,6 +363,20 @@ def with_calls(context):
 
 
 @tap.case
+def no_allocator(context):
+    """Said, and counted as a loss; the program ends as it would."""
+    tap.need("gcc")
+    source, program = context.path("bare.c"), context.path("bare")
+    with open(source, "w", encoding="ascii") as file:
+        file.write('void _start(void) { __asm__ volatile("syscall" : : "a"(231), "D"(7)); }\n')  # exit_group
+    built = tally.run(context, ["gcc", "-nostdlib", "-static", "-fno-stack-protector", "-o", program, source])
+    context.equal(built.status, 0, f"gcc ({built.text()})")
+    profile = tally.recorded(context, [program], ["--heap", "--no-time"], status=7)
+    context.check("memory is not counted: no function that allocates was found in bare (" in profile.errors, profile.errors)
+    context.equal(profile.losses(), {38: 1}, "losses")
+
+
+@tap.case
 def refused(context):
     for options, words in ((["--heap", "-a"], "--heap needs a COMMAND or -p PID"),
                            (["--heap=x", "true"], "--heap alone, or --heap=sample:BYTES"),
