@@ -7,15 +7,17 @@
 
 #define WORTH 200 /* sites: fewer are made sooner than read */
 
-static struct patch_prepared_input input_of(const struct patch_slab *slab, struct patch_prepared_way *ways,
-                                            size_t count)
+static struct patch_prepared_input input_of(const struct patch_slab *slab,
+                                            const struct patch_prepared_way *ways, size_t count)
 {
-    return (struct patch_prepared_input){.plan = slab->plan,
+    struct patch_prepared_input input = {.plan = slab->plan,
                                          .wanted = slab->wanted,
                                          .quiet = slab->quiet,
                                          .form = slab->counter.form,
                                          .ways = ways,
                                          .way_count = count};
+    input.key = patch_prepared_key(&input);
+    return input;
 }
 
 static bool place(const struct collect_calls_object *object, const struct patch_prepared_input *input,
@@ -25,7 +27,7 @@ static bool place(const struct collect_calls_object *object, const struct patch_
     struct patch_prepared prepared;
     if (!patch_cache_find_prepared(image->cache, image->elf, input, &prepared))
         return false;
-    bool placed = patch_prepared_place(&prepared, input->ways, input->way_count, slab);
+    bool placed = patch_prepared_place(&prepared, input, slab);
     patch_prepared_free(&prepared);
     return placed;
 }

@@ -48,11 +48,20 @@ static bool is_of_image(const struct patch_plan *plan, const struct elf_image *i
            plan->header->text_hash == hash;
 }
 
+/* All of it will be read at once: no fault for every few pages. */
+static void *map_whole(const struct base_cache *files, const char *name, size_t *size)
+{
+    void *bytes = base_cache_map(files, name, size);
+    if (bytes != NULL)
+        madvise(bytes, *size, MADV_POPULATE_READ);
+    return bytes;
+}
+
 static bool read_cached(const struct patch_cache *cache, const struct elf_image *image, const char *name,
                         struct patch_plan *plan)
 {
     size_t size;
-    void *bytes = base_cache_map(cache->files, name, &size);
+    void *bytes = map_whole(cache->files, name, &size);
     if (bytes == NULL)
         return false;
     if (patch_plan_open(plan, bytes, size) && is_of_image(plan, image)) {
@@ -100,7 +109,7 @@ static bool variant_of(const struct patch_cache *cache, const struct elf_image *
     if (!name_of(cache, image, name))
         return false;
     snprintf(name + 2 * elf_image_build_id(image)->size, VARIANT_SIZE + 1, "-%016llx",
-             (unsigned long long)base_hash(patch_prepared_key(input) ^ ways));
+             (unsigned long long)base_hash(input->key ^ ways));
     return true;
 }
 
@@ -109,7 +118,7 @@ bool patch_cache_find_prepared(const struct patch_cache *cache, const struct elf
 {
     char name[2 * ELF_BUILD_ID_MAX + VARIANT_SIZE + 1];
     size_t size;
-    void *bytes = variant_of(cache, image, input, name) ? base_cache_map(cache->slabs, name, &size) : NULL;
+    void *bytes = variant_of(cache, image, input, name) ? map_whole(cache->slabs, name, &size) : NULL;
     if (bytes == NULL)
         return false;
     if (!patch_prepared_open(prepared, input->plan, bytes, size)) {

@@ -85,11 +85,82 @@ static uint64_t hash_choice(const uint8_t *bytes, size_t count)
     return bytes != NULL ? base_hash_bytes(bytes, count) : 1;
 }
 
+#define ANYWHERE 0x7e0000000000
+
+static uint64_t hash_code(uint64_t hash, const struct patch_x86_64_code *code)
+{
+    return base_hash(hash ^ base_hash_bytes(code->bytes, code->size) ^ code->refused);
+}
+
+static uint64_t hash_stubs(uint64_t hash, const struct patch_x86_64_site *like,
+                           const struct patch_x86_64_counter *counter)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        struct patch_x86_64_site site = *like;
+        struct patch_x86_64_code code;
+        site.by_slot = (i & 1) != 0;
+        site.quiet = (i & 2) != 0;
+        patch_x86_64_code_begin(&code, ANYWHERE);
+        patch_x86_64_stub(&code, &site, counter);
+        hash = hash_code(hash, &code);
+    }
+    return hash;
+}
+
+static uint64_t hash_hooks(uint64_t hash, const struct patch_x86_64_counter *counter)
+{
+    static const uint8_t entries[][5] = {{0x55, 0x48, 0x89, 0xe5, 0x53}, {0xf3, 0x0f, 0x1e, 0xfa, 0x55}};
+    for (unsigned i = 0; i < 2; i++) {
+        struct patch_x86_64_entry entry = {.kind = i == 0 ? PATCH_ENTRY : PATCH_ENTRY_ENDBR,
+                                           .length = i == 0 ? 5 : 4,
+                                           .address = ANYWHERE - SPAN,
+                                           .old = entries[i]};
+        struct patch_x86_64_code code;
+        struct patch_x86_64_hook hook;
+        patch_x86_64_code_begin(&code, ANYWHERE);
+        patch_x86_64_entry_hook(&code, &entry, counter, ANYWHERE + SPAN / 2, &hook);
+        hash = hash_code(hash, &code);
+        patch_x86_64_code_begin(&code, ANYWHERE);
+        patch_x86_64_entry_recorder(&code, counter);
+        hash = hash_code(hash, &code);
+    }
+    return hash;
+}
+
+/* A version that makes other stubs has another key. One of each kind tells. */
+static uint64_t hash_makers(enum patch_form form)
+{
+    static const struct {
+        enum patch_kind kind;
+        uint8_t length, old[7];
+    } kinds[] = {
+        {PATCH_CALL, 5, {0xe8, 1, 2, 3, 4}},
+        {PATCH_JUMP, 5, {0xe9, 1, 2, 3, 4}},
+        {PATCH_BRANCH, 6, {0x0f, 0x84, 1, 2, 3, 4}},
+        {PATCH_CALL_INDIRECT, 6, {0xff, 0x15, 1, 2, 3, 4}},
+        {PATCH_JUMP_INDIRECT, 6, {0xff, 0x25, 1, 2, 3, 4}},
+        {PATCH_CALL_GROUP, 5, {0x48, 0x89, 0xc7, 0xff, 0xd0}},
+        {PATCH_JUMP_GROUP, 5, {0x48, 0x89, 0xc7, 0xff, 0xe0}},
+        {PATCH_JUMP_GROUP_SHORT, 5, {0x48, 0x89, 0xc7, 0xeb, 1}},
+    };
+    const struct patch_x86_64_counter counter = {form, ANYWHERE + SPAN, SPAN, PATCH_BLOCK_WORDS};
+    uint64_t hash = PATCH_PREPARED_VERSION;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        struct patch_x86_64_site site = {.kind = kinds[i].kind,
+                                         .length = kinds[i].length,
+                                         .address = ANYWHERE - SPAN,
+                                         .old = kinds[i].old,
+                                         .target = ANYWHERE - SPAN / 2};
+        hash = hash_stubs(hash, &site, &counter);
+    }
+    return hash_hooks(hash, &counter);
+}
+
 uint64_t patch_prepared_key(const struct patch_prepared_input *input)
 {
     const struct patch_plan_header *header = input->plan->header;
     size_t choices = (size_t)header->site_count + header->hook_count;
-    uint64_t key = base_hash(header->content ^ input->form);
+    uint64_t key = base_hash(header->content ^ hash_makers(input->form));
     key = base_hash(key ^ hash_choice(input->wanted, choices));
     return base_hash(key ^ hash_choice(input->quiet, header->site_count));
 }
@@ -234,7 +305,7 @@ static struct patch_prepared_header head(const struct proof *proof, const struct
     struct patch_prepared_header header = {.magic = PATCH_PREPARED_MAGIC,
                                            .version = PATCH_PREPARED_VERSION,
                                            .way_count = (uint32_t)proof->input->way_count,
-                                           .key = patch_prepared_key(proof->input),
+                                           .key = proof->input->key,
                                            .plan = proof->input->plan->header->content,
                                            .site_count = proof->input->plan->header->site_count,
                                            .hook_count = proof->input->plan->header->hook_count,
@@ -376,8 +447,7 @@ static bool holds_elsewhere(const struct patch_prepared *prepared, const struct 
     placed.region.bytes = calloc(1, made.region.size);
     placed.slab.regions = &placed.region;
     placed.slab.context = &placed;
-    holds = holds && placed.region.bytes != NULL &&
-            patch_prepared_place(prepared, input->ways, input->way_count, &placed.slab);
+    holds = holds && placed.region.bytes != NULL && patch_prepared_place(prepared, input, &placed.slab);
     holds = holds && same_outcome(&made, &placed);
     if (holds)
         patch_slab_free(&placed.slab);

@@ -10,9 +10,9 @@
  * made at a third one, and what would be moved there must be the same, byte for byte. What fails that is not prepared.
  *
  * What else than places decides how a slab looks is the *key* (which sites and hooks are wanted, which sites are quiet, the
- * form, the plan itself) and the *ways* of its slots: which were bound within reach, and which of those to a hook. Both
+ * form, the plan itself, and how stubs of every kind are made) and the *ways* of its slots: which were bound within reach, and which of those to a hook. Both
  * are compared before a prepared slab is used; all that words lead to must be within reach; and some stubs and hooks are
- * made anew and compared, because a later version may make others. Where anything differs patch_slab_make does the work.
+ * made anew and compared. Where anything differs patch_slab_make does the work.
  * Context: tool, any thread on its own data. Source: our own; the idea is a linker's, who relocates. */
 #ifndef PATCH_PREPARED_H
 #define PATCH_PREPARED_H
@@ -92,9 +92,10 @@ struct patch_prepared_input {
     enum patch_form form;
     const struct patch_prepared_way *ways; /* by slot; of every slot that a stub goes through straight */
     size_t way_count;
+    uint64_t key; /* patch_prepared_key of all but the ways */
 };
 
-uint64_t patch_prepared_key(const struct patch_prepared_input *input); /* the ways are no part of it */
+uint64_t patch_prepared_key(const struct patch_prepared_input *input);
 
 /* The ways of `count` distinct slots, ascending, in the process that `slab` (its input, with `resolve`) is for, into ways[count].
  * False: one leads to where only some stubs reach; then there is nothing to prepare. */
@@ -114,9 +115,10 @@ bool patch_prepared_open(struct patch_prepared *prepared, const struct patch_pla
 /* What header->checksum must be. */
 uint64_t patch_prepared_sum(const void *blob, size_t size);
 
-/* As patch_slab_make, with the same outcome; only `ends` is known of sites that go through slots alone. `ways` are those of this
- * process. False: it does not fit, or no memory; then the slab has no outputs, and patch_slab_make is the way. */
-bool patch_prepared_place(const struct patch_prepared *prepared, const struct patch_prepared_way *ways,
-                          size_t way_count, struct patch_slab *slab);
+/* As patch_slab_make, with the same outcome; only `ends` is known of sites that go through slots alone. `input` says what the
+ * slab's input does, and the ways of this process. False: it does not fit, or no memory; then the slab has no outputs, and
+ * patch_slab_make is the way. */
+bool patch_prepared_place(const struct patch_prepared *prepared, const struct patch_prepared_input *input,
+                          struct patch_slab *slab);
 
 #endif

@@ -194,17 +194,17 @@ static bool all_in_reach(const struct patch_prepared *prepared, const struct pat
            (counter->form == PATCH_THREAD || reaches(start, end, counter->block, counter->block + 8 * words));
 }
 
-static bool fits(const struct patch_prepared *prepared, const struct patch_prepared_way *ways,
-                 size_t way_count, const struct patch_slab *slab)
+static bool fits(const struct patch_prepared *prepared, const struct patch_prepared_input *input,
+                 const struct patch_slab *slab)
 {
     const struct patch_prepared_header *header = prepared->header;
-    const struct patch_prepared_input input = {
-        .plan = slab->plan, .wanted = slab->wanted, .quiet = slab->quiet, .form = slab->counter.form};
     return slab->region_count == 1 && slab->regions[0].used == 0 &&
            slab->regions[0].size >= header->code_size && slab->counter.index >= PATCH_BLOCK_WORDS &&
-           header->way_count == way_count &&
-           (way_count == 0 || memcmp(prepared->ways, ways, way_count * sizeof *ways) == 0) &&
-           all_in_reach(prepared, slab) && header->key == patch_prepared_key(&input);
+           slab->counter.form == input->form && header->key == input->key &&
+           header->way_count == input->way_count &&
+           (input->way_count == 0 ||
+            memcmp(prepared->ways, input->ways, input->way_count * sizeof *input->ways) == 0) &&
+           all_in_reach(prepared, slab);
 }
 
 /* --- moving --- */
@@ -337,10 +337,10 @@ static bool samples_hold(const struct patch_slab *slab)
     return hold;
 }
 
-bool patch_prepared_place(const struct patch_prepared *prepared, const struct patch_prepared_way *ways,
-                          size_t way_count, struct patch_slab *slab)
+bool patch_prepared_place(const struct patch_prepared *prepared, const struct patch_prepared_input *input,
+                          struct patch_slab *slab)
 {
-    if (!fits(prepared, ways, way_count, slab) || !move_code(prepared, slab))
+    if (!fits(prepared, input, slab) || !move_code(prepared, slab))
         return false;
     if (patch_slab_begin(slab) && fill_in(prepared, slab) && samples_hold(slab))
         return true;

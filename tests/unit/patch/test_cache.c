@@ -221,14 +221,19 @@ static void slabs_are_kept_beside_plans(void **state)
     uint8_t *wanted = malloc(plan.header->site_count + (size_t)plan.header->hook_count);
     memset(wanted, 1, plan.header->site_count + (size_t)plan.header->hook_count);
     struct patch_prepared_input input = {.plan = &plan, .wanted = wanted}, other = input;
+    input.key = patch_prepared_key(&input);
     assert_int_equal(patch_prepared_make(&input, &made, NULL), BASE_OK);
     assert_false(is_kept(place, &input, &made));
     keep(place, &input, &made);
     other.form = PATCH_LOCK; /* another form, other sites: another file */
+    other.key = patch_prepared_key(&other);
     assert_false(is_kept(place, &other, &made));
     wanted[0] = 0;
-    assert_false(is_kept(place, &input, &made));
+    other = input;
+    other.key = patch_prepared_key(&input);
+    assert_false(is_kept(place, &other, &made));
     wanted[0] = 1;
+    assert_int_equal(patch_prepared_key(&input), input.key);
     assert_true(is_kept(place, &input, &made));
     find_file(place, path);
     assert_return_code(chmod(path, 0666), 0);

@@ -132,6 +132,19 @@ static void end(struct process *process)
     free(process->region.bytes);
 }
 
+static struct patch_prepared_input input_of(const struct process *process,
+                                            const struct patch_prepared_way *ways)
+{
+    struct patch_prepared_input input = {.plan = process->slab.plan,
+                                         .wanted = process->slab.wanted,
+                                         .quiet = process->slab.quiet,
+                                         .form = process->slab.counter.form,
+                                         .ways = ways,
+                                         .way_count = process->subject->slot_count};
+    input.key = patch_prepared_key(&input);
+    return input;
+}
+
 /* Prepared in one process. */
 static int prepare(const struct subject *subject, enum patch_form form, unsigned bound,
                    struct patch_prepared *prepared)
@@ -140,12 +153,7 @@ static int prepare(const struct subject *subject, enum patch_form form, unsigned
     struct patch_prepared_way *ways = calloc(subject->slot_count + 1, sizeof *ways);
     begin(&process, subject, form, bound, 1);
     assert_true(patch_prepared_ways(&process.slab, subject->slots, subject->slot_count, ways));
-    struct patch_prepared_input input = {.plan = &subject->plan,
-                                         .wanted = subject->wanted,
-                                         .quiet = subject->quiet,
-                                         .form = form,
-                                         .ways = ways,
-                                         .way_count = subject->slot_count};
+    struct patch_prepared_input input = input_of(&process, ways);
     int result = patch_prepared_make(&input, prepared, NULL);
     end(&process);
     free(ways);
@@ -157,8 +165,9 @@ static bool place(const struct patch_prepared *prepared, struct process *process
 {
     const struct subject *subject = process->subject;
     struct patch_prepared_way *ways = calloc(subject->slot_count + 1, sizeof *ways);
+    struct patch_prepared_input input = input_of(process, ways);
     bool fits = patch_prepared_ways(&process->slab, subject->slots, subject->slot_count, ways) &&
-                patch_prepared_place(prepared, ways, subject->slot_count, &process->slab);
+                patch_prepared_place(prepared, &input, &process->slab);
     free(ways);
     return fits;
 }
