@@ -110,11 +110,13 @@ static uint64_t hash_stubs(uint64_t hash, const struct patch_x86_64_site *like,
 static uint64_t hash_hooks(uint64_t hash, const struct patch_x86_64_counter *counter)
 {
     static const uint8_t entries[][5] = {{0x55, 0x48, 0x89, 0xe5, 0x53}, {0xf3, 0x0f, 0x1e, 0xfa, 0x55}};
-    for (unsigned i = 0; i < 2; i++) {
-        struct patch_x86_64_entry entry = {.kind = i == 0 ? PATCH_ENTRY : PATCH_ENTRY_ENDBR,
-                                           .length = i == 0 ? 5 : 4,
+    for (unsigned i = 0; i < 4; i++) {
+        bool endbr = (i & 1) != 0;
+        struct patch_x86_64_entry entry = {.kind = endbr ? PATCH_ENTRY_ENDBR : PATCH_ENTRY,
+                                           .length = endbr ? 4 : 5,
                                            .address = ANYWHERE - SPAN,
-                                           .old = entries[i]};
+                                           .old = entries[endbr],
+                                           .brief = i >= 2};
         struct patch_x86_64_code code;
         struct patch_x86_64_hook hook;
         patch_x86_64_code_begin(&code, ANYWHERE);
