@@ -278,6 +278,9 @@ static void add_timer(struct beginning *beginning, struct thread *thread)
     struct wire_agent_timer *timer = &beginning->timers[thread->place];
     uint64_t there = beginning->timers_at + thread->place * sizeof *timer;
     const int32_t event[4] = {(int32_t)timing->signal, SIGEV_THREAD_ID, (int32_t)thread->tid, 0};
+    /* So that it is found when tally is killed before it is armed; a number that is nobody's until then. */
+    timer->id = NOBODY;
+    timer->state = WIRE_AGENT_TIMER_ENDED;
     memset(timer->call, 0, sizeof timer->call);
     timer->call[0] = WIRE_AGENT_TIMER_VALUE(thread->place);
     memcpy(&timer->call[1], event, sizeof event);
@@ -336,6 +339,7 @@ static int arm_all(struct beginning *beginning)
         beginning->call_count = calls;
         if (!made) {
             timer->tid = 0;
+            timer->state = WIRE_AGENT_TIMER_NONE;
             process->untimed++;
         } else if (thread->blocked) {
             timer->state = WIRE_AGENT_TIMER_IDLE;
