@@ -400,7 +400,7 @@ bool agent_watch_is_small(const struct agent_signal_stack *stack);
 
 /* Has one just ended with EINTR there, and no other signal is to be seen that did it? */
 bool agent_call_was_ended(const void *context);
-/* One that would begin anew ends, if the handler that runs next wants that; one that a stop has ended is made again. */
+/* One that would begin anew ends, if the handler that runs next wants that. */
 void agent_call_settle(void *context);
 /* Lets in whom one waited for by a signal mask of its own. Their handlers run in here, and may jump out. */
 void agent_call_let_in(const void *context);

@@ -10,11 +10,8 @@
  *   2. sigsuspend, ppoll, pselect and epoll_pwait would end with EINTR before the handler ran that they waited for, with its signal blocked
  *      again. So their signals are let in at the end of our handler, where nothing is held any more.
  *
- *   3. A call that a stop ended without any handler, tally's own or SIGSTOP's, would begin anew (ERESTARTNOHAND), or go on with the rest of its
- *      time-out (ERESTART_RESTARTBLOCK), and ends with EINTR because of us. It is made again. A time-out begins again, too.
- *
- * All three are seen by the registers: rcx is the address behind the call after every return from the kernel, and the arguments are as they
- * were. rax is the number again in the first case, and -EINTR in the others, where the C library's code in front of the call tells the number,
+ * Both are seen by the registers: rcx is the address behind the call after every return from the kernel, and the arguments are as they
+ * were. rax is the number again in the first case, and -EINTR in the second, where the C library's code in front of the call tells the number,
  * or that the arguments do.
  * What does not look like that is left alone; as it ends its thread's timer (agent_timer.c, 1) that is once in a thread at most.
  *
@@ -99,19 +96,18 @@ static bool ends_calls(uint64_t signals)
     return false;
 }
 
-/* --- 2. calls with a signal mask of their own --- */
-
-/* Which call has just ended: mov $number, %eax; syscall. */
-static bool has_number(const struct context *found, uint64_t *number)
+void agent_call_settle(void *context)
 {
-    const uint8_t *code = (const uint8_t *)(found->rip - CALL_BYTES - NUMBER_BYTES);
-    if (!agent_stack_is_readable((uint64_t)code) || code[0] != 0xb8)
-        return false;
-    *number = 0;
-    for (unsigned i = 4; i > 0; i--)
-        *number = *number << 8 | code[i];
-    return true;
+    struct context *found = context;
+    if (found->rcx != found->rip + CALL_BYTES || !may_end(found) || !is_call(found->rip))
+        return;
+    if (!ends_calls(pending() & ~found->blocked))
+        return;
+    found->rax = (uint64_t)EINTR_ANSWER;
+    found->rip += CALL_BYTES;
 }
+
+/* --- 2. calls with a signal mask of their own --- */
 
 static uint64_t mask_of_pair(uint64_t pair)
 {
@@ -171,10 +167,13 @@ static bool is_common(uint64_t behind)
 /* The address of that mask; 0: none, or it is not known which call it was. */
 static uint64_t mask_of(const struct context *found)
 {
-    uint64_t number;
-    if (has_number(found, &number))
-        return mask_by_number(found, number);
-    return is_common(found->rip) ? mask_by_size(found) : 0;
+    const uint8_t *code = (const uint8_t *)(found->rip - CALL_BYTES - NUMBER_BYTES);
+    uint64_t number = 0;
+    if (!agent_stack_is_readable((uint64_t)code))
+        return 0;
+    for (unsigned i = 4; i > 0; i--)
+        number = number << 8 | code[i];
+    return is_common(found->rip) ? mask_by_size(found) : code[0] == 0xb8 ? mask_by_number(found, number) : 0;
 }
 
 /* Signals that wait, and that this mask lets through, not the one of now. */
@@ -202,55 +201,4 @@ bool agent_call_was_ended(const void *context)
 {
     const struct context *found = context;
     return is_ended(found) && !(pending() & ~found->blocked) && kept_out(found, mask_of(found)) == 0;
-}
-
-/* --- 3. calls that a stop has ended --- */
-
-/* Those that wait, and are the same when they are made again. connect is not. */
-static bool may_repeat(const struct context *found, uint64_t number)
-{
-    static const uint16_t calls[] = {SYS_poll,       SYS_ppoll,         SYS_select,
-                                     SYS_pselect6,   SYS_nanosleep,     SYS_clock_nanosleep,
-                                     SYS_epoll_wait, SYS_epoll_pwait,   PWAIT2,
-                                     SYS_semop,      SYS_semtimedop,    SYS_rt_sigtimedwait,
-                                     SYS_msgrcv,     SYS_msgsnd,        SYS_io_getevents,
-                                     SYS_pause,      SYS_rt_sigsuspend, SYS_read,
-                                     SYS_write,      SYS_readv,         SYS_writev,
-                                     SYS_recvfrom,   SYS_recvmsg,       SYS_sendto,
-                                     SYS_sendmsg,    SYS_accept,        SYS_accept4};
-    uint64_t operation = found->rsi & FUTEX_OPERATION;
-    if (number == SYS_futex)
-        return operation == 0 || operation == 9;
-    for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++)
-        if (number == calls[i])
-            return true;
-    return false;
-}
-
-static void repeat(struct context *found)
-{
-    uint64_t number;
-    if (found->rcx != found->rip || !agent_call_was_ended(found) || !has_number(found, &number) ||
-        !may_repeat(found, number))
-        return;
-    found->rax = number;
-    found->rip -= CALL_BYTES;
-}
-
-static void end(struct context *found)
-{
-    if (found->rcx != found->rip + CALL_BYTES || !may_end(found) || !is_call(found->rip) ||
-        !ends_calls(pending() & ~found->blocked))
-        return;
-    found->rax = (uint64_t)EINTR_ANSWER;
-    found->rip += CALL_BYTES;
-}
-
-void agent_call_settle(void *context)
-{
-    struct context *found = context;
-    if (is_ended(found))
-        repeat(found);
-    else
-        end(found);
 }

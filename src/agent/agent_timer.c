@@ -9,7 +9,8 @@
  *      sigwait nor a signalfd can find it. That is why there is no time.real: its timer would have to interrupt those who wait.
  *      What ends a call at last may be another signal: agent_call.c keeps these two apart.
  *      Known exceptions: io_uring_enter does such work inside of the call and would end with EINTR, so a program that makes an
- *      io_uring is not sampled (agent_watch.c). A thread on which EINTR is seen beside
+ *      io_uring is not sampled (agent_watch.c). What ends a call without a handler, SIGSTOP and SIGCONT, may meet a tick in the very
+ *      same call; then that ends with EINTR, as some calls do in any case, signal(7). A thread on which EINTR is seen beside
  *      a sample, and no signal that explains it, loses its timer: where there is a way that is not known here, it is taken once.
  *   2. The signal is SIGURG, which by default is ignored. Whatever takes the handler away (a program that resets all signals, an
  *      exec, somebody's own system call) turns the timers into nothing, not into a death. A pending signal of a timer does not

@@ -204,38 +204,6 @@ static void test_was_ended(void **state)
     assert_true(was_ended(&context));
 }
 
-/* What nobody's signal has ended is made again, where it is known what it was and that it may be. */
-static void check_repeated(ucontext_t context, uint32_t number, bool repeats)
-{
-    greg_t rip = context.uc_mcontext.gregs[REG_RIP];
-    settle(&context);
-    assert_int_equal(context.uc_mcontext.gregs[REG_RIP], rip - (repeats ? 2 : 0));
-    assert_int_equal(context.uc_mcontext.gregs[REG_RAX], repeats ? (greg_t)number : ENDED);
-}
-
-static void test_repeats(void **state)
-{
-    (void)state;
-    const uint32_t calls[] = {SYS_poll,       SYS_nanosleep,     SYS_recvfrom,
-                              SYS_epoll_wait, SYS_rt_sigsuspend, SYS_futex};
-    const uint32_t others[] = {SYS_connect, SYS_close, SYS_clone, 100000};
-    for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++)
-        check_repeated(context_of(calls[i], true), calls[i], true);
-    for (unsigned i = 0; i < sizeof others / sizeof *others; i++)
-        check_repeated(context_of(others[i], true), others[i], false);
-    ucontext_t context = context_of(SYS_poll, true);
-    context.uc_mcontext.gregs[REG_RCX]--;
-    check_repeated(context, SYS_poll, false);
-    context = context_of(SYS_futex, true);
-    context.uc_mcontext.gregs[REG_RSI] = 6;
-    check_repeated(context, SYS_futex, false);
-    context = context_of(SYS_poll, true);
-    code[16] = 0xb9; /* another register */
-    check_repeated(context, SYS_poll, false);
-    raise(SIGUSR2);
-    check_repeated(context_of(SYS_poll, true), SYS_poll, false); /* that did it */
-}
-
 /* --- calls with a mask of their own --- */
 
 static void check_let_in(uint32_t number, int mask_at, uint64_t mask, int expected)
@@ -323,7 +291,6 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {TEST(test_nobody_waits), TEST(test_ends),    TEST(test_goes_on),
                                        TEST(test_futex),        TEST(test_no_call), TEST(test_edge),
-                                       TEST(test_was_ended),    TEST(test_repeats), TEST(test_let_in),
-                                       TEST(test_common)};
+                                       TEST(test_was_ended),    TEST(test_let_in),  TEST(test_common)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
