@@ -36,7 +36,8 @@ bool collect_calls_prepared_place(const struct collect_calls_object *object, boo
 {
     const struct collect_calls_image *image = object->planned;
     struct patch_slab *slab = &object->next->slab;
-    if (slab->plan->header->site_count < WORTH || slab->region_count != 1 || !image->elf)
+    if (slab->plan->header->site_count < WORTH || slab->region_count != 1 || !image->elf ||
+        !patch_cache_keeps(image->cache, image->elf))
         return false;
     struct patch_prepared_way *ways = calloc(image->slot_count + 1, sizeof *ways);
     bool known = ways && patch_prepared_ways(slab, image->slots, image->slot_count, ways);

@@ -84,6 +84,12 @@ static bool name_of(const struct patch_cache *cache, const struct elf_image *ima
     return true;
 }
 
+bool patch_cache_keeps(const struct patch_cache *cache, const struct elf_image *image)
+{
+    char name[2 * ELF_BUILD_ID_MAX + 1];
+    return name_of(cache, image, name);
+}
+
 bool patch_cache_find(const struct patch_cache *cache, const struct elf_image *image, struct patch_plan *plan)
 {
     char name[2 * ELF_BUILD_ID_MAX + 1];

@@ -26,6 +26,9 @@ bool patch_cache_find(const struct patch_cache *cache, const struct elf_image *i
 void patch_cache_keep(struct patch_cache *cache, const struct elf_image *image,
                       const struct patch_plan *plan);
 
+/* Is there a place for what is made for the image? Else nothing is ever kept or found. */
+bool patch_cache_keeps(const struct patch_cache *cache, const struct elf_image *image);
+
 /* A slab that was prepared from such an input, if the cache has it; false: it has not. Several threads may ask at once. */
 bool patch_cache_find_prepared(const struct patch_cache *cache, const struct elf_image *image,
                                const struct patch_prepared_input *input, struct patch_prepared *prepared);

@@ -66,7 +66,7 @@ struct patch_plan_site {
     uint64_t
         slot; /* the word that names the callee at read-out: the linkage stub's, or the operand's; else 0 */
     uint64_t
-        island; /* of the _SHORT kinds: five bytes of padding, all 0x90 or 0xcc or part of a longer nop; else 0 */
+        island; /* of JUMP_SHORT and BRANCH_SHORT: five bytes of padding, all 0x90 or 0xcc or part of a longer nop; else 0 */
     uint32_t function, callee; /* indices; callee PATCH_NONE: not in this image, or not known */
     uint8_t kind, length;      /* enum patch_kind; replaced bytes */
     uint8_t old[16];           /* `length` of them */

@@ -67,7 +67,7 @@ struct patch_x86_64_site {
     uint64_t address;   /* run-time, of the first one */
     const uint8_t *old; /* `length` bytes */
     uint64_t target;    /* of the direct kinds: where the stub goes on, run-time */
-    uint64_t island;    /* of the _SHORT kinds: run-time address of five unused bytes */
+    uint64_t island;    /* of JUMP_SHORT and BRANCH_SHORT: run-time address of five unused bytes */
     bool by_slot;       /* of the direct kinds: `target` is a linkage stub, and a hook may lie behind it */
     bool quiet;         /* of the indirect kinds: the callee has no hook, so nobody would take a mark */
 };
@@ -77,7 +77,7 @@ void patch_x86_64_stub(struct patch_x86_64_code *code, const struct patch_x86_64
                        const struct patch_x86_64_counter *counter);
 
 /* The bytes that replace site->old, so that it leads to `stub`. BRANCH_INTO etc. are the planner's business; what can
- * fail here is OUT_OF_REACH. Of the _SHORT kinds these lead to the island, whose own 5 bytes patch_x86_64_stub_island gives. */
+ * fail here is OUT_OF_REACH. Of kinds with an island these lead there; its own 5 bytes patch_x86_64_stub_island gives. */
 enum patch_reason patch_x86_64_stub_site(const struct patch_x86_64_site *site, uint64_t stub,
                                          uint8_t fresh[PATCH_X86_64_SITE_MAX]);
 enum patch_reason patch_x86_64_stub_island(uint64_t island, uint64_t stub, uint8_t fresh[5]);

@@ -165,6 +165,8 @@ static void it_works_without_a_folder(void **state)
     assert_int_equal(patch_cache_plan(cache, place->image, NULL, &plan, NULL), BASE_OK);
     assert_false(plan.mapped);
     patch_plan_free(&plan);
+    assert_false(patch_cache_keeps(cache, place->image));
+    assert_false(patch_cache_keeps(NULL, place->image));
     patch_cache_close(cache);
     assert_int_equal(patch_cache_plan(NULL, place->image, NULL, &plan, NULL), BASE_OK);
     patch_plan_free(&plan);
@@ -195,6 +197,7 @@ static void keep(const struct place *place, const struct patch_prepared_input *i
 {
     struct patch_cache *cache;
     assert_int_equal(patch_cache_open(place->folder, 1 << 30, &cache, NULL), BASE_OK);
+    assert_true(patch_cache_keeps(cache, place->image));
     patch_cache_keep_prepared(cache, place->image, input, made);
     patch_cache_close(cache);
     assert_true(is_kept(place, input, made));

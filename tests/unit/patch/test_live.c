@@ -50,7 +50,7 @@ static void prepare(struct subject *subject, enum patch_form form)
 static bool is_resolved_to(const struct patch_subject *subject, const struct patch_plan_site *site,
                            uint64_t address)
 {
-    return subject->resolves && site->slot != 0 && site->kind < PATCH_CALL_INDIRECT &&
+    return subject->resolves && site->slot != 0 && patch_x86_64_stub_is_direct((enum patch_kind)site->kind) &&
            patch_subject_slot(subject, site->slot) == address;
 }
 

@@ -91,7 +91,7 @@ static uint64_t counted_at_sites(const struct subject *subject, const struct pat
     uint64_t calls = 0;
     for (uint32_t i = 0; i < plan->header->site_count; i++)
         if (plan->sites[i].function == subject->function[from] && plan->sites[i].slot != 0 &&
-            plan->sites[i].kind < PATCH_CALL_INDIRECT)
+            patch_x86_64_stub_is_direct((enum patch_kind)plan->sites[i].kind))
             calls += block->counters[patch_plan_site_word(i)];
     return calls;
 }
