@@ -10,9 +10,9 @@
  * made at a third one, and what would be moved there must be the same, byte for byte. What fails that is not prepared.
  *
  * What else than places decides how a slab looks is the *key* (which sites and hooks are wanted, which sites are quiet, the
- * form, the plan itself, and how stubs of every kind are made) and the *ways* of its slots: which were bound within reach, and which of those to a hook. Both
- * are compared before a prepared slab is used; all that words lead to must be within reach; and some stubs and hooks are
- * made anew and compared. Where anything differs patch_slab_make does the work.
+ * form, the plan itself, and how stubs of every kind are made) and the *ways* of its slots: which were bound within
+ * reach, and which of those to a hook. Both are compared before a prepared slab is used; all that words lead to must be
+ * within reach; and some stubs and hooks are made anew and compared. Where anything differs patch_slab_make does the work.
  * Context: tool, any thread on its own data. Source: our own; the idea is a linker's, who relocates. */
 #ifndef PATCH_PREPARED_H
 #define PATCH_PREPARED_H
