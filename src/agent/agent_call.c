@@ -13,7 +13,8 @@
  * Both are seen by the registers: rcx is the address behind the call after every return from the kernel, and the arguments are as they
  * were. rax is the number again in the first case, and -EINTR in the second, where the C library's code in front of the call tells the number,
  * or that the arguments do.
- * What does not look like that is left alone; as it ends its thread's timer (agent_timer.c, 1) that is once in a thread at most.
+ * What does not look like that is left alone; as it ends its thread's timer (agent_timer.c, 1) that is once in a thread at most. It is never made
+ * again: a handler of the program's that blocked our signal, and has returned, leaves the same registers behind, and meant what it did.
  *
  * Source: arch/x86/kernel/signal.c, handle_signal; kernel/signal.c; signal(7); AMD64 Architecture Programmer's Manual 3, SYSCALL. */
 #include "agent.h"

@@ -27,8 +27,8 @@
  *   8. When tally is gone, or does not write its clock for long, a timer is not armed again.
  *
  * A sample stands for the CPU time since the thread's sample before, the first one for a mean interval: ticks are coarser than the
- * intervals that are asked for. Intervals are drawn anew each time, so that they do not beat with the program. What is missed (the agent's own time, threads that were
- * born unseen or block the signal) tally knows by the process's clock.
+ * intervals that are asked for. Intervals are drawn anew each time, so that they do not beat with the program. What is missed (the
+ * agent's own time, threads that were born unseen or block the signal) tally knows by the process's clock.
  *
  * Source: kernel/time/posix-cpu-timers.c, posix-timers.c, kernel/signal.c; timer_create(2), signal(7); techniques.md B.3. */
 #include "agent.h"

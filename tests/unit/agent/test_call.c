@@ -204,6 +204,18 @@ static void test_was_ended(void **state)
     assert_true(was_ended(&context));
 }
 
+/* Nobody's signal is to be seen: of a handler that has returned none is, and its call must not begin anew. */
+static void test_stays_ended(void **state)
+{
+    (void)state;
+    const uint32_t calls[] = {SYS_pause, SYS_poll, SYS_read, SYS_accept, SYS_futex, SYS_nanosleep};
+    for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++) {
+        ucontext_t context = context_of(calls[i], true);
+        check_settled(&context, false);
+        assert_true(was_ended(&context));
+    }
+}
+
 /* --- calls with a mask of their own --- */
 
 static void check_let_in(uint32_t number, int mask_at, uint64_t mask, int expected)
@@ -289,8 +301,9 @@ static void test_common(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {TEST(test_nobody_waits), TEST(test_ends),    TEST(test_goes_on),
-                                       TEST(test_futex),        TEST(test_no_call), TEST(test_edge),
-                                       TEST(test_was_ended),    TEST(test_let_in),  TEST(test_common)};
+    const struct CMUnitTest tests[] = {TEST(test_nobody_waits), TEST(test_ends),        TEST(test_goes_on),
+                                       TEST(test_futex),        TEST(test_no_call),     TEST(test_edge),
+                                       TEST(test_was_ended),    TEST(test_stays_ended), TEST(test_let_in),
+                                       TEST(test_common)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
