@@ -866,6 +866,14 @@ bool patch_follow_cost(const struct patch_follow *follow, pid_t pid, struct patc
 
 /* --- the end --- */
 
+bool patch_follow_awaits(const struct patch_follow *follow)
+{
+    for (size_t i = 0; i < follow->space_count; i++)
+        if (patch_stop_awaits(&follow->spaces[i]->stop))
+            return true;
+    return false;
+}
+
 static void say_farewell(const struct patch_follow_space *space)
 {
     struct patch_memory memory = {.file = -1};

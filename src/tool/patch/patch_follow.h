@@ -104,6 +104,9 @@ void patch_follow_begin(struct patch_follow *follow);
  * thread ends, which must be soon. */
 void patch_follow_end(struct patch_follow *follow);
 
+/* patch_stop_awaits, of all. */
+bool patch_follow_awaits(const struct patch_follow *follow);
+
 /* What waitpid(-1) said. BASE_ENOTFOUND: of a thread that nobody here knows, and it is no new one. */
 int patch_follow_take(struct patch_follow *follow, pid_t tid, int status);
 

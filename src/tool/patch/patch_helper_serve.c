@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "patch_helper.h"
@@ -20,9 +21,11 @@
 #include "patch_helper_work.h"
 #include "patch_target.h"
 
-#define WATCH_MS 5 /* between two looks at the time while something is held, or events wait */
-#define SOCKET   3 /* behind the three that every process has */
-#define AT_ONCE  256
+#define WATCH_MS        5 /* between two looks at the time while something is held, or events wait */
+#define SEE_OFF_NS      UINT64_C(2000000000)
+#define SEE_OFF_LOOK_NS 50000
+#define SOCKET          3 /* behind the three that every process has */
+#define AT_ONCE         256
 #define EVENTS_HELD                                                                                          \
     64 /* births and deaths told together: to wake tally for each would cost more than they do */
 #define UNREAD_MOST (64u << 20) /* bytes of events; a tally that reads none is as good as dead */
@@ -238,6 +241,17 @@ static bool begin(struct loop *loop, int socket)
     return loop->signals >= 0;
 }
 
+/* Threads that were asked to stop, to be let go, and have not yet: if this process ended now, their calls would be cut short and
+ * answer EINTR. */
+static void see_off(struct patch_helper_server *server)
+{
+    uint64_t began = patch_target_now();
+    while ((patch_stop_awaits(&server->once.stop) || patch_follow_awaits(&server->follow)) &&
+           patch_target_now() - began < SEE_OFF_NS)
+        if (!take_stops(server))
+            nanosleep(&(struct timespec){0, SEE_OFF_LOOK_NS}, NULL);
+}
+
 _Noreturn void patch_helper_serve(int socket)
 {
     struct loop loop = {0};
@@ -247,6 +261,7 @@ _Noreturn void patch_helper_serve(int socket)
             ;
     if (loop.server.once.stop.holding)
         patch_helper_work_let_go(&loop.server);
+    see_off(&loop.server);
     patch_follow_end(&loop.server.follow);
     _exit(0); /* and with it the kernel detaches what runs or lingers */
 }

@@ -582,6 +582,18 @@ size_t patch_stop_poll(struct patch_stop *stop)
     return stop->count;
 }
 
+bool patch_stop_awaits(const struct patch_stop *stop)
+{
+    struct patch_target_facts facts;
+    for (size_t i = 0; i < stop->count; i++) {
+        const struct patch_stop_thread *thread = &stop->threads[i];
+        if (thread->state == PATCH_STOP_RUNNING && thread->interrupted &&
+            !is_ending(thread->process, thread->tid, &facts) && facts.state != 'D')
+            return true;
+    }
+    return false;
+}
+
 size_t patch_stop_end(struct patch_stop *stop)
 {
     stop->holding = false;

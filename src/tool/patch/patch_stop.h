@@ -106,6 +106,10 @@ size_t patch_stop_end(struct patch_stop *stop);
 /* Detaches lingering threads that have stopped since; returns how many are left. May be called at any time. */
 size_t patch_stop_poll(struct patch_stop *stop);
 
+/* Is a thread on its way into the trap? Were it let go now, by the end of the tracer, a call that the trap has cut short would not be
+ * repaired. Those that do not wake (state D) are not meant. */
+bool patch_stop_awaits(const struct patch_stop *stop);
+
 /* Frees memory. Lingering threads are detached when the calling thread ends. */
 void patch_stop_free(struct patch_stop *stop);
 

@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/sendfile.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/time.h>
@@ -44,6 +45,54 @@ long __wrap_ptrace(int request, pid_t pid, void *address, void *data)
         return -1;
     }
     return __real_ptrace(request, pid, address, data);
+}
+
+/* --- tally ends while a process is being left --- */
+
+enum { RECEIVERS = 64, LEFT_ROUNDS = 40 };
+
+/* The kernel ends such a call with EINTR at any stop, signal(7). */
+static void *receive(void *argument)
+{
+    struct patch_child_shared *shared = argument;
+    int ends[2];
+    char byte;
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) ||
+        setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){0, 200000}, sizeof(struct timeval)))
+        patch_child_wrong(shared, "socket", errno);
+    while (!atomic_load(&shared->stop))
+        if (recv(ends[0], &byte, 1, 0) != -1 || errno != EAGAIN)
+            patch_child_wrong(shared, "recv", errno);
+    return NULL;
+}
+
+static int receive_all(struct patch_child_shared *shared)
+{
+    pthread_t threads[RECEIVERS];
+    for (unsigned i = 0; i < RECEIVERS; i++)
+        if (pthread_create(&threads[i], NULL, receive, shared))
+            return 3;
+    patch_session_nap_us(20000);
+    patch_child_ready(shared);
+    for (unsigned i = 0; i < RECEIVERS; i++)
+        pthread_join(threads[i], NULL);
+    return 0;
+}
+
+static void calls_go_on_when_tally_ends_while_it_leaves(void **state)
+{
+    (void)state;
+    struct patch_child child = patch_child_start(receive_all, RECEIVERS);
+    struct base_error error = {0};
+    for (int i = 0; i < LEFT_ROUNDS; i++) {
+        struct patch_helper helper;
+        patch_session_must(patch_helper_begin(&helper, &error), &error);
+        patch_session_must(patch_trace_follow(&helper, child.pid, &error), &error);
+        patch_session_must(patch_trace_leave(&helper, child.pid, &error), &error);
+        patch_helper_end(&helper); /* for the helper it is as if tally had been killed */
+        assert_true(patch_child_is_free(child.pid));
+    }
+    assert_int_equal(patch_child_finish(&child), 0);
 }
 
 /* --- farewell --- */
@@ -751,6 +800,7 @@ int main(int argc, char **argv)
     faults = mmap(NULL, sizeof *faults, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_last_word_reaches_everybody),
+        cmocka_unit_test(calls_go_on_when_tally_ends_while_it_leaves),
         cmocka_unit_test(an_ending_waits_until_it_was_looked_at),
         cmocka_unit_test(an_ending_does_not_wait_for_ever),
         cmocka_unit_test(who_ends_can_be_held_left_and_killed),
