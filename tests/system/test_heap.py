@@ -109,6 +109,41 @@ def children(context):
     same(context, profile, truths, "fork")
 
 
+def traced(pid):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        return "TracerPid:\t0\n" not in file.read()
+
+
+@tap.case
+def children_of_another_namespace(context):
+    """As in a container: a program and its children know themselves by small numbers, which are strangers' outside."""
+    tap.need_root()
+    tap.need("unshare")
+    path, environment = truth(context)
+    probe = subprocess.run(["unshare", "-p", "-f", "true"], check=False, stderr=subprocess.PIPE)
+    if probe.returncode != 0:
+        raise tap.Skip("no namespaces can be made: " + probe.stderr.decode().strip())
+    script = f"{context.program('heap_truth')} fork; {context.program('heap_truth')} fork; true"
+    profile = tally.recorded(context, ["unshare", "-p", "-f", "--kill-child", "sh", "-c", script], ["--heap", "--no-time"], env=environment)
+    context.equal(len(told(path)), 4, "processes that told")
+    sums = tuple(sum(row[i] for row in told(path).values()) for i in range(4))
+    context.equal(tuple(own(profile, name) for name in COUNTERS[:4]), sums, "bytes, blocks, live bytes and blocks of all")
+    shell = tally.start(context, ["unshare", "-p", "-f", "--kill-child", "sh", "-c", "echo $$; while :; do /bin/true; done"], stdout=subprocess.PIPE)
+    context.equal(shell.stdout.readline(), b"1\n", "the shell's number inside")
+    with open(f"/proc/{shell.pid}/task/{shell.pid}/children", encoding="ascii") as file:
+        inner = int(file.read().split()[0])
+    recorder = tally.start(context, [context.tally, "record", "--heap", "--no-time", "-o", context.path("inner"), "--duration", "1", "-p", str(inner)])
+    while recorder.poll() is None:
+        context.check(not traced(1), "init was taken for a process of the namespace")
+        time.sleep(0.01)
+    context.equal(recorder.returncode, 0, "status")
+    inside = tally.Profile(context, context.path("inner"))
+    found = {name: count for name, count in inside.rows("SELECT s.text, count(*) FROM data_processes p JOIN data_strings s ON s.id = p.name GROUP BY 1")}
+    context.check(found.get("true", 0) >= 3 and found.get("sh", 0) >= 1, f"processes by name: {found}")
+    context.check(tally.wait_for(lambda: agent_in(inner) == [] and not traced(inner)), f"left in the shell: {agent_in(inner)}")
+    context.equal(shell.poll(), None, "the shell ended")
+
+
 @tap.case
 def without_children(context):
     profile, truths = counted(context, ["fork"], ["--no-follow"])

@@ -401,10 +401,10 @@ static struct collect_process *process_of(struct collect_agent *agent, pid_t pid
 
 /* `parent` 0: none that is counted. */
 static struct member *add_member(struct collect_agent *agent, struct family *family, uint32_t region,
-                                 pid_t pid, pid_t parent)
+                                 pid_t pid, pid_t parent, bool ended)
 {
-    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    struct collect_process *process = process_of(agent, pid, parent, pidfd < 0 && errno == ESRCH);
+    int pidfd = ended ? -1 : (int)syscall(SYS_pidfd_open, pid, 0);
+    struct collect_process *process = process_of(agent, pid, parent, ended || (pidfd < 0 && errno == ESRCH));
     bool room = process && base_array_room(agent->members, agent->member_count, agent->member_capacity);
     uint32_t thread = room ? profile_thread(agent->profile, process->profile_process, 0) : 0;
     if (!thread) {
@@ -767,6 +767,7 @@ static int prepare(void *context, struct patch_agent *agent, struct base_error *
         return result;
     }
     collect_agent_file_take(&family->file, loading->pid, collect_agent_proc_start(loading->pid));
+    family->file.nested = collect_agent_proc_is_nested(loading->pid);
     know_image(self, loading->pid, agent);
     result = collect_agent_modules(&family->file, 0, loading->pid, self->processes->images, &self->cookies,
                                    &family->rows, stacks_of(self, family), error);
@@ -795,7 +796,7 @@ static int load(struct collect_agent *agent, pid_t pid, bool held, struct base_e
     loading.family->file.file = -1;
     int result = patch_agent_load(agent->helper, pid, held, &options, &loaded, error);
     bool room = base_array_room(agent->families, agent->family_count, agent->family_capacity);
-    struct member *member = result < 0 || !room ? NULL : add_member(agent, loading.family, 0, pid, 0);
+    struct member *member = result < 0 || !room ? NULL : add_member(agent, loading.family, 0, pid, 0, false);
     if (result >= 0 && !member)
         result = base_fail(error, BASE_ENOMEM, "out of memory");
     if (result < 0) {
@@ -893,9 +894,10 @@ static void update_objects(struct collect_agent *agent, struct member *member);
 
 static void join(struct collect_agent *agent, struct family *family, uint32_t region)
 {
-    const struct wire_agent_process *process = collect_agent_file_process(&family->file, region);
-    struct member *parent = NULL;
+    struct wire_agent_process *process = collect_agent_file_process(&family->file, region);
     struct base_error why = {0};
+    struct member *parent = NULL;
+    bool ended = collect_agent_proc_outside(&family->file, 0, &process->pid) == 0;
     pid_t pid = (pid_t)process->pid;
     for (size_t i = 0; i < agent->member_count; i++)
         if (agent->members[i].family == family &&
@@ -904,7 +906,7 @@ static void join(struct collect_agent *agent, struct family *family, uint32_t re
     if (pid <= 0)
         return;
     const struct patch_agent *like = parent ? parent->agent : family->last;
-    struct member *member = add_member(agent, family, region, pid, parent ? parent->pid : 0);
+    struct member *member = add_member(agent, family, region, pid, parent ? parent->pid : 0, ended);
     if (!member) {
         profile_lose(agent->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
         return;
@@ -930,11 +932,10 @@ static void join_children(struct collect_agent *agent, struct family *family)
 }
 
 /* Who runs in a process's memory (vfork) rings its bell. */
-static void expect_exec(struct collect_agent *agent, const struct member *member, pid_t tid)
+static void expect_exec(struct collect_agent *agent, const struct member *member, pid_t pid)
 {
     struct base_error why = {0};
-    pid_t pid = agent->options.host ? 0 : collect_agent_proc_of_thread(tid);
-    if (!pid || (pid != member->pid && !agent->options.follow))
+    if (agent->options.host || !pid || (pid != member->pid && !agent->options.follow))
         return;
     if (patch_agent_expect_exec(agent->helper, pid, &why) < 0) {
         profile_lose(agent->profile, WIRE_LOSS_AGENT_ABSENT, 1);
@@ -975,11 +976,11 @@ static void update_objects(struct collect_agent *agent, struct member *member)
 }
 
 /* What a process has that ends or execs: its last moment. Who runs in it by vfork ends nothing of it. */
-static void look_at_last(struct collect_agent *agent, struct member *member, uint32_t asked, pid_t tid)
+static void look_at_last(struct collect_agent *agent, struct member *member, uint32_t asked, pid_t pid)
 {
     if (asked & WIRE_AGENT_EXEC_FAILED)
         member->empty.looked = false;
-    if (!(asked & (WIRE_AGENT_END | WIRE_AGENT_EXEC)) || collect_agent_proc_of_thread(tid) != member->pid)
+    if (!(asked & (WIRE_AGENT_END | WIRE_AGENT_EXEC)) || pid != member->pid)
         return;
     if (agent->empty.counter)
         look_at_blocks(agent, member, member->pid);
@@ -991,13 +992,14 @@ static void answer(struct collect_agent *agent, struct member *member)
 {
     uint32_t sequence, tid;
     uint32_t asked = collect_agent_file_request(&member->family->file, member->region, &sequence, &tid);
+    pid_t pid = asked ? collect_agent_proc_outside(&member->family->file, member->pid, &tid) : 0;
     if (asked & WIRE_AGENT_OBJECTS)
         update_objects(agent, member);
-    if (asked & WIRE_AGENT_EXEC_FAILED && !agent->options.host)
-        patch_agent_let_go(agent->helper, collect_agent_proc_of_thread((pid_t)tid));
+    if (asked & WIRE_AGENT_EXEC_FAILED && pid && !agent->options.host)
+        patch_agent_let_go(agent->helper, pid);
     if (asked & WIRE_AGENT_EXEC)
-        expect_exec(agent, member, (pid_t)tid);
-    look_at_last(agent, member, asked, (pid_t)tid);
+        expect_exec(agent, member, pid);
+    look_at_last(agent, member, asked, pid);
     if (asked)
         collect_agent_file_answer(&member->family->file, member->region, sequence);
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base_array.h"
+#include "collect_agent_proc.h"
 #include "collect_sockets.h"
 #include "wire_loss.h"
 
@@ -86,22 +87,6 @@ static bool room_for(struct collect_agent_descriptors_told *told, size_t count)
 
 /* --- what is open at the start --- */
 
-/* The process's number in its own namespace. */
-static uint32_t pid_inside(pid_t pid)
-{
-    char path[64], line[256];
-    uint32_t inside = 0;
-    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-    FILE *file = fopen(path, "re");
-    while (file && !inside && fgets(line, sizeof line, file)) {
-        const char *last = strncmp(line, "NSpid:", 6) ? NULL : strrchr(line, '\t');
-        inside = last ? (uint32_t)strtoul(last, NULL, 10) : 0;
-    }
-    if (file)
-        fclose(file);
-    return inside;
-}
-
 static DIR *open_list(pid_t pid)
 {
     char path[64];
@@ -139,7 +124,7 @@ void collect_agent_descriptors_begin(const struct collect_agent_descriptors_plac
     DIR *list = open_list(place->pid);
     uint32_t number;
     char link[NAME_MOST];
-    process->pid_inside = pid_inside(place->pid);
+    process->pid_inside = (uint32_t)collect_agent_proc_inside(place->pid, place->pid);
     while (list && next_number(list, &number)) {
         if (!read_link(place->pid, number, link, sizeof link) ||
             !strncmp(link, OUR_MEMORY, strlen(OUR_MEMORY)))
