@@ -416,7 +416,7 @@ def refused(context):
     for options, words in ((["--heap", "-a"], "--heap needs a COMMAND or -p PID"),
                            (["--heap=x", "true"], "--heap alone, or --heap=sample:BYTES"),
                            (["--heap=sample:1", "true"], "is no number of bytes"),
-                           (["--agent-memory", "1G", "true"], "--agent-memory goes with --heap, --throws, --fds or --function")):
+                           (["--agent-memory", "1G", "true"], "--agent-memory goes with --heap, --throws, --fds, --function or --instrumented")):
         result = tally.run(context, [context.tally, "record", "-o", context.path("none"), *options])
         context.check(result.status != 0 and words in result.errors.decode(), f"{options}: {result.text()}")
 
