@@ -142,7 +142,6 @@ def killed(context):
     before = left(process)
     recorder = tally.start(context, [context.tally, "record", *AGENT, "-o", context.path("killed"), "-p", str(process.pid)])
     context.check(tally.wait_for(lambda: left(process)[1] > 0), "no timer was made")
-    time.sleep(1)  # in the middle of a stop recv would end with EINTR in any case, signal(7)
     recorder.send_signal(signal.SIGKILL)
     recorder.wait()
     time.sleep(0.3)
