@@ -174,6 +174,40 @@ def report_case(cases, status, last):
     return got == status and said.getvalue().endswith("\n" + last + "\n"), said.getvalue()
 
 
+ONCE_OF_TWO = """#!/bin/sh
+cd "$(dirname "$0")" && echo 1..1
+if mkdir $1.once 2>/dev/null || [ $2 = always ]; then echo "not ok 1 - $1"; exit 1; fi
+echo "ok 1 - $1"
+"""
+
+
+def second_run_case(tests, status, word):
+    """The exit status of `make check`, and a word it says, for programs that fail once or always: (name, how)."""
+    module, said = load_check(), io.StringIO()
+    with tempfile.TemporaryDirectory() as folder:
+        script = os.path.join(folder, "once.sh")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write(ONCE_OF_TWO)
+        os.chmod(script, 0o755)
+        with open(os.path.join(folder, "meson.build"), "w", encoding="utf-8") as file:
+            file.write("project('p')\nsh = find_program('sh')\n" + "".join(
+                f"test('a/{name}', sh, args: [files('once.sh'), '{name}', '{how}'], protocol: 'tap')\n" for name, how in tests))
+        build = os.path.join(folder, "build")
+        subprocess.run(["meson", "setup", build, folder], check=True, capture_output=True)
+        module.run = lambda command, **options: subprocess.run(command, check=False, capture_output=True, **options).returncode
+        results = module.Results()
+        module.run_tests(results, "plain", build, ["--no-rebuild"])
+        results.add(tap.Case("p", "n", "passed"))
+        with contextlib.redirect_stdout(said):
+            got = module.report(results)
+    return got == status and word in said.getvalue(), said.getvalue()
+
+
+SECOND_RUNS = [
+    ("failed once", [("one", "once")], 0, "1 unsteady"),
+    ("failed twice", [("one", "always"), ("two", "once")], 1, "1 passed, 1 failed, 0 skipped"),
+    ("three failed", [("one", "once"), ("two", "once"), ("three", "once")], 1, "1 passed, 3 failed, 0 skipped"),
+]
 PASSED, FAILED, SKIPPED = (tap.Case("p", "n", outcome, "why") for outcome in ("passed", "failed", "skipped"))
 REPORTS = [
     ("all passed", [PASSED, PASSED], 0, "2 passed, 0 failed, 0 skipped"),
@@ -197,6 +231,8 @@ def main():
               for what, out, code, result, expected in COUNTS]
     tests += [(f"make check: {what}", lambda cases=cases, status=status, last=last: report_case(cases, status, last))
               for what, cases, status, last in REPORTS]
+    tests += [(f"make check, second runs: {what}", lambda tests=tests, status=status, word=word: second_run_case(tests, status, word))
+              for what, tests, status, word in SECOND_RUNS]
     tests.append(("counting: the reason of a skip", reason_case))
     print(f"1..{len(tests)}")
     failed = 0
