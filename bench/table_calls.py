@@ -123,7 +123,7 @@ def cost_goals(found):
     worst = max(main, key=lambda one: one["median"])
     goals = [measure.goal("whole-program CPU with --calls --no-time: geometric mean at most 1.04 over bzip2, gzip, xz -T2, lua5.4, sqlite3, minisat, "
                           "coremark", f"{middle:.3f}", middle <= 1.04),
-             measure.goal("and none above 1.12", f"{worst['median']:.3f} ({worst['name']})", worst["median"] <= 1.12)]
+             measure.goal("whole-program CPU with --calls --no-time: none above 1.12", f"{worst['median']:.3f} ({worst['name']})", worst["median"] <= 1.12)]
     single = [one for one in found if one["group"] == calls_programs.SINGLE]
     worst = max(single, key=lambda one: one["mean"])
     goals.append(measure.goal("one thread, mean of ten: coremark, minisat -rnd-freq=0, djpeg, vpxenc at most 1.015",
