@@ -255,6 +255,9 @@ uint64_t agent_return_put_back(const struct agent_frame *frame, uint64_t most);
 uint64_t agent_function_await(struct agent_thread *thread, const struct agent_frame *frame,
                               const struct wire_agent_pending *call, bool *seen);
 
+/* Nobody hooks what unwinds any more: no word of ours stays on the stack of the frame's caller, no call of its thread is pending. */
+void agent_function_abandon(const struct agent_frame *frame);
+
 /* In a fork's child: what is pending are its parent's calls, whose returns are nobody's; where they stand is remembered. */
 void agent_function_inherit(void);
 
@@ -408,7 +411,7 @@ void agent_call_let_in(const void *context);
 /* --- agent_bell.c: requests to tally --- */
 
 /* Waits for the answer, if `wait`: control.patience_ms after the last sign of life of tally's, WIRE_AGENT_PATIENCE_MOST times that in
- * all. */
-void agent_bell_ring(enum wire_agent_request request, bool wait);
+ * all. False: there was none, or nobody was asked. */
+bool agent_bell_ring(enum wire_agent_request request, bool wait);
 
 #endif

@@ -47,25 +47,27 @@ static bool wait_for_answer(const struct wire_agent_process *process, uint32_t s
     }
 }
 
-void agent_bell_ring(enum wire_agent_request request, bool wait)
+bool agent_bell_ring(enum wire_agent_request request, bool wait)
 {
     struct wire_agent_process *process = agent_process();
     struct wire_agent_control *control = agent_control();
     if (__atomic_load_n(&control->gone, __ATOMIC_RELAXED) ||
         __atomic_load_n(&process->silent, __ATOMIC_RELAXED))
-        return;
+        return false;
     process->request_tid = (uint32_t)arch_host_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
     __atomic_fetch_or(&process->request, request, __ATOMIC_RELEASE);
     uint32_t sequence = __atomic_add_fetch(&process->request_sequence, 1, __ATOMIC_RELEASE);
     __atomic_fetch_add(&control->bell, 1, __ATOMIC_RELEASE);
     wake(&control->bell);
-    if (wait && !wait_for_answer(process, sequence)) {
-        agent_lose(WIRE_AGENT_LOSS_NO_ANSWER);
-        __atomic_store_n(&process->silent, 1, __ATOMIC_RELAXED);
-    }
+    if (!wait || wait_for_answer(process, sequence))
+        return true;
+    agent_lose(WIRE_AGENT_LOSS_NO_ANSWER);
+    __atomic_store_n(&process->silent, 1, __ATOMIC_RELAXED);
+    return false;
 }
 
-/* The loader (ld.so) has mapped or unmapped objects: called from its _dl_debug_state, possibly before there is a thread pointer. */
+/* The loader (ld.so) has mapped or unmapped objects: called from its _dl_debug_state, possibly before there is a thread pointer. What is loaded
+ * unanswered may unwind and is not hooked, as the libgcc_s of a C program's first backtrace(): it is to find the stack as it was. */
 uint64_t agent_wrap_objects(const struct agent_frame *frame);
 uint64_t agent_wrap_end(const struct agent_frame *frame, uint64_t status);
 uint64_t agent_wrap_execve(const struct agent_frame *frame, uint64_t path, uint64_t arguments,
@@ -78,7 +80,8 @@ uint64_t agent_wrap_objects(const struct agent_frame *frame)
     if (agent_process_is_counted()) {
         struct wire_agent_process *process = agent_process();
         __atomic_fetch_add(&process->unrecorded, 1, __ATOMIC_RELAXED);
-        agent_bell_ring(WIRE_AGENT_OBJECTS, true);
+        if (!agent_bell_ring(WIRE_AGENT_OBJECTS, true))
+            agent_function_abandon(frame);
         __atomic_fetch_sub(&process->unrecorded, 1, __ATOMIC_RELEASE);
     }
     return ((uint64_t(*)(void))frame->hook->body)();

@@ -132,6 +132,55 @@ static bool has_room(struct wire_agent_calls *calls, uint64_t slot)
     return calls->count < WIRE_AGENT_PENDING;
 }
 
+/* --- who reads the stack --- */
+
+/* Calls whose return will not be seen are over for us. */
+static void forget_put_back(struct agent_thread *thread, uint64_t low, uint64_t high)
+{
+    struct wire_agent_calls *calls = thread->calls;
+    uint64_t now = arch_host_ticks();
+    while (calls->count > 0) {
+        const struct wire_agent_pending *top = &calls->items[calls->count - 1];
+        if (top->slot < low || top->slot >= high)
+            break;
+        finish(thread, calls->items, calls->count - 1, now);
+        calls->count--;
+        agent_lose(WIRE_AGENT_LOSS_PUT_BACK);
+    }
+}
+
+/* `thread` NULL: as far as a walk finds the stack. */
+static void put_back(struct agent_thread *thread, const struct agent_frame *frame)
+{
+    const struct wire_agent_calls *calls = thread != NULL ? thread->calls : NULL;
+    uint64_t low = (uint64_t)&frame->return_address, most = 0;
+    for (uint32_t i = 0; calls != NULL && i < calls->count; i++)
+        if (calls->items[i].slot > most)
+            most = calls->items[i].slot;
+    uint64_t high = agent_return_put_back(frame, most);
+    if (calls != NULL)
+        forget_put_back(thread, low, high);
+}
+
+/* What is pending on other stacks is forgotten: words there are strays. */
+static void abandon(struct agent_thread *thread, const struct agent_frame *frame)
+{
+    put_back(thread, frame);
+    if (thread != NULL && thread->calls != NULL)
+        sweep(thread->calls, UINT64_MAX);
+}
+
+void agent_function_abandon(const struct agent_frame *frame)
+{
+    uint64_t sp = (uint64_t)(&frame->return_address + 1);
+    if (agent_own() == NULL) /* none is replaced */
+        return;
+    struct agent_thread *thread = agent_thread_come_back(agent_thread_pointer(), sp);
+    abandon(thread, frame);
+    if (thread != NULL)
+        agent_thread_leave(thread);
+}
+
 /* --- calls --- */
 
 /* The cell of the function below its caller's stack. */
@@ -156,14 +205,16 @@ uint64_t agent_function_await(struct agent_thread *thread, const struct agent_fr
 {
     struct wire_agent_calls *calls = thread->calls;
     const struct wire_agent_process *process = agent_process();
-    uint64_t slot = (uint64_t)&frame->return_address;
-    bool same = agent_return_real(frame->return_address) != frame->return_address;
     *seen = false;
     if (__builtin_expect(calls == NULL, 0)) /* none may be replaced here */
         return 0;
+    bool silent = process->silent != 0; /* what was loaded since may unwind unseen */
+    if (__builtin_expect(silent && calls->count > 0, 0))
+        abandon(thread, frame);
+    uint64_t slot = (uint64_t)&frame->return_address;
+    bool same = agent_return_real(frame->return_address) != frame->return_address;
     drop_left(thread, calls, slot, same);
-    bool timed =
-        process->timed != 0 && process->silent == 0; /* silent: what was loaded since may unwind unseen */
+    bool timed = process->timed != 0 && !silent;
     uint64_t block = same || !timed ? 0 : agent_return_block(frame->return_address);
     *seen = (block != 0 || same) && has_room(calls, slot);
     if (__builtin_expect(!*seen, 0))
@@ -250,22 +301,7 @@ void agent_wrap_return(uint64_t slot, uint64_t thread_pointer)
         agent_thread_leave(thread);
 }
 
-/* --- who reads the stack --- */
-
-/* Calls whose return will not be seen are over for us. */
-static void forget_put_back(struct agent_thread *thread, uint64_t low, uint64_t high)
-{
-    struct wire_agent_calls *calls = thread->calls;
-    uint64_t now = arch_host_ticks();
-    while (calls->count > 0) {
-        const struct wire_agent_pending *top = &calls->items[calls->count - 1];
-        if (top->slot < low || top->slot >= high)
-            break;
-        finish(thread, calls->items, calls->count - 1, now);
-        calls->count--;
-        agent_lose(WIRE_AGENT_LOSS_PUT_BACK);
-    }
-}
+/* --- unwinders --- */
 
 /* A process that is not counted has its parent's stack; a second entry of the same thread (a signal's handler that interrupted us throws) has
  * no record: neither needs one. */
@@ -273,14 +309,7 @@ uint64_t agent_wrap_unwind(const struct agent_frame *frame)
 {
     struct agent_thread *thread =
         agent_process()->state == WIRE_AGENT_RUNNING ? agent_thread_enter(frame) : NULL;
-    const struct wire_agent_calls *calls = thread != NULL ? thread->calls : NULL;
-    uint64_t low = (uint64_t)&frame->return_address, most = 0;
-    for (uint32_t i = 0; calls != NULL && i < calls->count; i++)
-        if (calls->items[i].slot > most)
-            most = calls->items[i].slot;
-    uint64_t high = agent_return_put_back(frame, most);
-    if (calls != NULL)
-        forget_put_back(thread, low, high);
+    put_back(thread, frame);
     if (thread != NULL)
         agent_thread_leave(thread);
     return 0;

@@ -40,6 +40,39 @@ def killed_anywhere(context):
     context.equal((target.returncode, output), (0, b"ended 1\n"), "the program's end")
 
 
+def last_words(context, how, options):
+    """What the program prints at its end when tally is killed while all its stacks have calls that are timed."""
+    program = [context.program("late_unwinder"), how]
+    alone = tally.run(context, program, input=b"\n").output
+    one = tally.start(context, [context.tally, "record", "--no-time", *options, "--function", "timed_*", "-o", context.path("killed"), "--", *program],
+                      stdin=subprocess.PIPE)
+    line = one.stdout.readline()
+    if line != b"ready\n":
+        reason = one.stderr.read().decode()
+        if "time-stamp counter" in reason or "rdfsbase" in reason:
+            raise tap.Skip(reason.strip())
+        raise AssertionError(f"the first line is {line}: {reason}")
+    one.kill()
+    one.stdin.write(b"\n")
+    one.stdin.flush()
+    context.equal((line + one.stdout.read()).decode(), alone.decode(), f"what {how} found of its stacks")
+    one.wait()
+
+
+@tap.case
+def unwinder_loaded_after(context):
+    """Nobody hooks it any more: it is to find the stack as it would be without us."""
+    for how in ("backtrace", "threads", context.program("late_unwinder_plugin.so")):
+        last_words(context, how, [])
+
+
+@tap.case
+def unwinder_loaded_after_beside_calls(context):
+    """What tells of objects there is no part of the agent."""
+    for how in ("backtrace", "threads"):
+        last_words(context, how, ["--calls"])
+
+
 def detached(context, pid):
     """A machine that is busy may need another try."""
     tally.run(context, [context.tally, "detach", "-p", str(pid)])

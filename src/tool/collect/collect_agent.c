@@ -562,7 +562,7 @@ static bool is_timed(const struct collect_agent *agent, const struct patch_agent
 {
     size_t first = agent->functions.timed;
     *number = hook->function - first;
-    return agent->options.function_count && hook->function >= first;
+    return hook->function >= first && *number < agent->options.function_count;
 }
 
 /* Whatever unwinds must be hooked, else nothing is timed: told in the region, which children inherit. */
@@ -576,8 +576,8 @@ static void look_at_unwinders(struct collect_agent *agent, const struct member *
     if (*hidden)
         base_fail(&why, BASE_EUNSUPPORTED, "%s has an unwinder of its own", hidden);
     for (size_t i = 0; i < count; i++) {
-        uint32_t entry = agent->functions.items[hooks[i].function].cookie & 255;
-        if (entry != WIRE_AGENT_ENTRY_UNWIND || hooks[i].state != PATCH_AGENT_REFUSED)
+        if (hooks[i].state != PATCH_AGENT_REFUSED ||
+            !collect_agent_functions_unwinds(&agent->functions, hooks[i].function))
             continue;
         timed = false;
         base_fail(&why, BASE_EUNSUPPORTED, "%s of %s cannot be hooked", hooks[i].name, hooks[i].path);

@@ -240,6 +240,10 @@ static const char *const unwinders[] = {
     "_Ux86_64_init_local",    "_ULx86_64_init_local", "_ULx86_64_init_local2", "_ULx86_64_step",
 };
 
+/* What loads an unwinder when it is first called, perhaps unseen: tally may be gone by then. The stack is to be as it was before. Who
+ * times these has them timed. */
+static const char *const loads_unwinder[] = {"backtrace", "__backtrace"};
+
 /* Those that return twice, or to where they were not called from, and those that ask who called them: an unwinder begins at its own return
  * address. */
 static const char *const odd[] = {
@@ -306,6 +310,7 @@ enum {
     DESCRIPTORS = sizeof descriptors / sizeof *descriptors,
     SIZES = sizeof sizes / sizeof *sizes,
     UNWINDERS = sizeof unwinders / sizeof *unwinders,
+    LOADS_UNWINDER = sizeof loads_unwinder / sizeof *loads_unwinder,
     ODD = sizeof odd / sizeof *odd
 };
 
@@ -390,6 +395,14 @@ static void add_timed(struct collect_agent_functions *functions, const struct pa
     functions->timed = functions->count;
     for (size_t i = 0; i < wish->timed_count; i++)
         add_whole(functions, image, wish->timed[i].name, wish->timed[i].image, WIRE_AGENT_ENTRY_FUNCTION);
+    for (size_t i = 0; i < LOADS_UNWINDER && replaces; i++)
+        add_whole(functions, image, loads_unwinder[i], "@(libc.so*|libc-[0-9]*)", WIRE_AGENT_ENTRY_UNWIND);
+}
+
+bool collect_agent_functions_unwinds(const struct collect_agent_functions *functions, size_t function)
+{
+    return function < functions->timed &&
+           (functions->items[function].cookie & 255) == WIRE_AGENT_ENTRY_UNWIND;
 }
 
 static size_t named_count(const struct collect_agent_functions_wish *wish)
@@ -417,8 +430,8 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
 {
     *functions = (struct collect_agent_functions){
         .items = calloc(named_count(wish) + ALLOCATORS + OPERATORS * REPLACING + THROWERS + MAPPERS + TIMERS +
-                            OTHERS + ENDERS + SIZES + UNWINDERS + ODD + DESCRIPTORS + INSTRUMENTED +
-                            wish->timed_count,
+                            OTHERS + ENDERS + SIZES + UNWINDERS + LOADS_UNWINDER + ODD + DESCRIPTORS +
+                            INSTRUMENTED + wish->timed_count,
                         sizeof *functions->items)};
     if (!functions->items)
         return base_fail(error, BASE_ENOMEM, "out of memory");

@@ -31,15 +31,18 @@ struct collect_agent_functions_wish {
 struct collect_agent_functions {
     struct patch_agent_function *items; /* malloc'ed; the names are constants */
     size_t count;
-    size_t named;               /* the first ones: those with names of the user's, as they were wished for */
-    size_t allocators;          /* those and the next ones, which allocate or release */
-    size_t throwers;            /* those after them, which throw */
-    size_t timed;               /* from here on: those that are timed, as they were wished for */
+    size_t named;      /* the first ones: those with names of the user's, as they were wished for */
+    size_t allocators; /* those and the next ones, which allocate or release */
+    size_t throwers;   /* those after them, which throw */
+    size_t timed;      /* from here on: those that are timed, as wished for; then what loads an unwinder */
     size_t first_timer, timers; /* the first of those for timers, and how many */
 };
 int collect_agent_functions_make(struct collect_agent_functions *functions,
                                  const struct patch_agent_image *image,
                                  const struct collect_agent_functions_wish *wish, struct base_error *error);
+
+/* Must this one be hooked, where return addresses are replaced? */
+bool collect_agent_functions_unwinds(const struct collect_agent_functions *functions, size_t function);
 
 /* A function that cannot be timed, because it keeps its return address or looks for its caller by it. */
 bool collect_agent_functions_is_odd(const char *name);

@@ -168,6 +168,60 @@ static void test_put_back(void **state)
     timed = old;
 }
 
+static timed_function *loaded;
+
+static AWAY long loading_body(long value)
+{
+    seen = RETURN_ADDRESS();
+    long result = value > 10 ? timed(value - 1) : loaded(value);
+    seen_after = *(uint64_t *)((uint64_t)__builtin_frame_address(0) + 8);
+    return result;
+}
+
+/* As if another thread had found that nobody answers. */
+static AWAY long silent_body(long value)
+{
+    rig.process->silent = 1;
+    long result = value > 10 ? timed(value - 1) : value;
+    seen_after = *(uint64_t *)((uint64_t)__builtin_frame_address(0) + 8);
+    return result;
+}
+
+/* Nobody answers the loader's bell: what is loaded then is not hooked, and finds a stack without any word of ours. */
+static void test_abandoned(void **state)
+{
+    (void)state;
+    timed_function *old = timed;
+    timed = (timed_function *)agent_rig_hook_whole(&rig, "agent_entry_function", (void *)loading_body);
+    loaded = (timed_function *)agent_rig_hook(&rig, "agent_entry_objects", (void *)unwinder_body);
+    rig.control->patience_ms = 1;
+    seen_after = 0;
+    caller(13);
+    assert_int_equal(rig.process->silent, 1);
+    assert_true(is_in((const void *)caller, seen_after)); /* of the outermost of four */
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_NO_ANSWER], 1);
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_PUT_BACK], 4);
+    caller(4); /* nor is any replaced again */
+    assert_true(is_in((const void *)caller, seen));
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_UNTIMED], 1);
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_FORGOTTEN], 0);
+    timed = old;
+}
+
+/* Another thread's stack is put back when it comes to the agent. */
+static void test_abandoned_elsewhere(void **state)
+{
+    (void)state;
+    timed_function *old = timed;
+    timed = (timed_function *)agent_rig_hook_whole(&rig, "agent_entry_function", (void *)silent_body);
+    seen_after = 0;
+    caller(11);
+    assert_true(is_in((const void *)caller, seen_after));
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_PUT_BACK], 1);
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_UNTIMED], 1);
+    timed = old;
+}
+
 /* A timed function that leaves by a tail call to what unwinds leaves it its own return address. */
 static void test_put_back_after_a_tail_call(void **state)
 {
@@ -467,6 +521,8 @@ int main(void)
         TEST(test_put_back),
         TEST(test_put_back_after_a_tail_call),
         TEST(test_put_back_while_leaving),
+        TEST(test_abandoned),
+        TEST(test_abandoned_elsewhere),
         TEST(test_generated_caller),
         TEST(test_not_timed),
         TEST(test_left_by_a_jump),

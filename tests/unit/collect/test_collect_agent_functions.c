@@ -65,7 +65,8 @@ static void test_what_was_asked_for(void **state)
     free(functions.items);
 }
 
-/* Functions that are timed come last, behind all that unwinds and all that must not be touched: the first wish has a function. */
+/* Functions that are timed come behind all that unwinds and all that must not be touched, before what loads an unwinder: the first wish has a
+ * function. */
 static void test_timed_functions(void **state)
 {
     (void)state;
@@ -74,7 +75,10 @@ static void test_timed_functions(void **state)
     struct collect_agent_functions functions;
     size_t unwinders = 0, untouched = 0;
     assert_int_equal(collect_agent_functions_make(&functions, image, &wish, NULL), BASE_OK);
-    assert_int_equal(functions.timed, functions.count - 2);
+    assert_int_equal(functions.timed, functions.count - 4);
+    assert_string_equal(functions.items[functions.timed + 2].wish.name, "backtrace");
+    assert_true(patch_function_concerns(&functions.items[functions.timed + 2].wish, "/lib/libc.so.6"));
+    assert_false(patch_function_concerns(&functions.items[functions.timed + 2].wish, "/bin/program"));
     for (size_t i = 0; i < functions.timed; i++) {
         const struct patch_agent_function *function = &functions.items[i];
         bool unwinds = !function->only_found && (function->cookie & 255) == WIRE_AGENT_ENTRY_UNWIND;
@@ -131,7 +135,7 @@ static void test_descriptors(void **state)
     struct collect_agent_functions functions;
     size_t opening = 0, closing = 0, unwinders = 0;
     assert_int_equal(collect_agent_functions_make(&functions, image, &wish, NULL), BASE_OK);
-    assert_int_equal(functions.timed, functions.count);
+    assert_int_equal(functions.timed, functions.count - 2); /* what loads an unwinder */
     for (size_t i = 0; i < functions.count; i++) {
         const struct patch_agent_function *function = &functions.items[i];
         uint32_t entry = function->cookie & 255, how = wire_agent_cookie_family(function->cookie);
