@@ -12,33 +12,7 @@
 #include <string.h>
 
 #include "cfi.h"
-
-struct bytes {
-    uint8_t *data;
-    size_t size;
-};
-
-static uint64_t next_random(uint64_t *random)
-{
-    *random = *random * 6364136223846793005u + 1442695040888963407u;
-    return *random >> 24;
-}
-
-static struct bytes read_file(const char *path)
-{
-    struct bytes bytes = {NULL, 0};
-    FILE *file = fopen(path, "rb");
-    if (file == NULL)
-        return bytes;
-    fseek(file, 0, SEEK_END);
-    long size = ftell(file);
-    rewind(file);
-    bytes.data = size > 0 ? malloc((size_t)size) : NULL;
-    if (bytes.data != NULL)
-        bytes.size = fread(bytes.data, 1, (size_t)size, file);
-    fclose(file);
-    return bytes;
-}
+#include "fuzz_file.h"
 
 /* Looks up a few addresses all over the blob's pages; the answers must be its own rules. */
 static bool answers(const struct unwind_rows *rows, uint64_t *random)
@@ -46,7 +20,7 @@ static bool answers(const struct unwind_rows *rows, uint64_t *random)
     uint64_t reach = ((uint64_t)rows->header->page_count + 2) << 16;
     for (unsigned i = 0; i < 64; i++) {
         const struct wire_rule *rule =
-            unwind_rows_find(rows, rows->header->base - 0x10000 + next_random(random) % reach);
+            unwind_rows_find(rows, rows->header->base - 0x10000 + fuzz_random(random) % reach);
         if (rule < rows->rules || rule >= rows->rules + rows->header->rule_count)
             return false;
     }
@@ -57,8 +31,8 @@ static bool try_damaged_blob(uint8_t *blob, size_t size, uint64_t *random)
 {
     struct unwind_rows rows;
     for (unsigned i = 0; i < 8; i++) {
-        uint8_t *at = &blob[next_random(random) % size], before = *at;
-        *at = (uint8_t)next_random(random);
+        uint8_t *at = &blob[fuzz_random(random) % size], before = *at;
+        *at = (uint8_t)fuzz_random(random);
         if (unwind_rows_open(&rows, blob, size) && !answers(&rows, random))
             return false;
         *at = before;
@@ -93,7 +67,7 @@ static bool try_image(const uint8_t *bytes, size_t size, uint64_t random)
 }
 
 /* Where the call-frame information is, or the whole file. */
-static void find_target(const struct bytes *bytes, size_t *offset, size_t *size)
+static void find_target(const struct fuzz_file *bytes, size_t *offset, size_t *size)
 {
     struct elf_image *image;
     struct elf_section section;
@@ -111,17 +85,17 @@ static void find_target(const struct bytes *bytes, size_t *offset, size_t *size)
     elf_image_close(image);
 }
 
-static bool try_seed(const struct bytes *bytes, size_t offset, size_t size, uint64_t seed)
+static bool try_seed(const struct fuzz_file *bytes, size_t offset, size_t size, uint64_t seed)
 {
     uint64_t random = seed;
-    bool everywhere = next_random(&random) % 8 == 0;
+    bool everywhere = fuzz_random(&random) % 8 == 0;
     uint8_t *copy = malloc(bytes->size);
     memcpy(copy, bytes->data, bytes->size);
-    for (uint64_t i = next_random(&random) % 64 + 1; i > 0; i--) {
-        size_t at = everywhere ? next_random(&random) % bytes->size : offset + next_random(&random) % size;
-        copy[at] = (uint8_t)(next_random(&random) % 3 == 0 ? 0xff : next_random(&random));
+    for (uint64_t i = fuzz_random(&random) % 64 + 1; i > 0; i--) {
+        size_t at = everywhere ? fuzz_random(&random) % bytes->size : offset + fuzz_random(&random) % size;
+        copy[at] = (uint8_t)(fuzz_random(&random) % 3 == 0 ? 0xff : fuzz_random(&random));
     }
-    size_t left = next_random(&random) % 16 == 0 ? next_random(&random) % bytes->size : bytes->size;
+    size_t left = fuzz_random(&random) % 16 == 0 ? fuzz_random(&random) % bytes->size : bytes->size;
     bool fine = try_image(copy, left, random);
     if (!fine)
         fprintf(stderr, "fuzz_cfi: seed %lu\n", seed);
@@ -133,7 +107,7 @@ int main(int argc, char **argv)
 {
     bool seeds = argc == 4 && strcmp(argv[1], "--seeds") == 0, fine = argc > 1;
     for (int i = seeds ? 3 : 1; i < argc; i++) {
-        struct bytes bytes = read_file(argv[i]);
+        struct fuzz_file bytes = fuzz_file_read(argv[i]);
         if (bytes.data == NULL)
             return 1;
         fine = fine && try_image(bytes.data, bytes.size, 1);

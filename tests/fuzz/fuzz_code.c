@@ -14,33 +14,7 @@
 #include "cfi.h"
 #include "code_flags.h"
 #include "code_survey.h"
-
-struct bytes {
-    uint8_t *data;
-    size_t size;
-};
-
-static uint64_t next_random(uint64_t *random)
-{
-    *random = *random * 6364136223846793005u + 1442695040888963407u;
-    return *random >> 24;
-}
-
-static struct bytes read_file(const char *path)
-{
-    struct bytes bytes = {NULL, 0};
-    FILE *file = fopen(path, "rb");
-    if (file == NULL)
-        return bytes;
-    fseek(file, 0, SEEK_END);
-    long size = ftell(file);
-    rewind(file);
-    bytes.data = size > 0 ? malloc((size_t)size) : NULL;
-    if (bytes.data != NULL)
-        bytes.size = fread(bytes.data, 1, (size_t)size, file);
-    fclose(file);
-    return bytes;
-}
+#include "fuzz_file.h"
 
 /* --- does it make sense? --- */
 
@@ -113,9 +87,9 @@ static void ask(const struct code_survey *survey, uint64_t *random)
 {
     uint64_t span = survey->map_end - survey->map_base + 32, slot = 0;
     for (unsigned i = 0; i < 64; i++) {
-        uint64_t at = survey->map_base - 16 + next_random(random) % span;
+        uint64_t at = survey->map_base - 16 + fuzz_random(random) % span;
         seen += code_flags_dead(&survey->text, at, CODE_FLAGS_ADD);
-        seen += code_survey_entered(survey, at, at + next_random(random) % 64);
+        seen += code_survey_entered(survey, at, at + fuzz_random(random) % 64);
         seen += code_survey_previous(survey, at) + code_survey_site_at(survey, at);
         if (code_survey_slot(survey, at, &slot) && code_survey_slot_name(survey, slot))
             seen += strlen(code_survey_slot_name(survey, slot));
@@ -184,77 +158,6 @@ static bool try_image(const uint8_t *bytes, size_t size, uint64_t random)
     return fine;
 }
 
-struct range {
-    size_t offset, size;
-};
-
-/* A place worth damaging: a section, a header, the table of sections, or anywhere. */
-static struct range choose_target(const struct bytes *bytes, const struct elf_image *image, uint64_t *random)
-{
-    const struct range all = {0, bytes->size};
-    Elf64_Ehdr header;
-    struct elf_section section;
-    size_t size, count = elf_image_section_count(image);
-    const uint8_t *start = elf_image_bytes(image, &size);
-    uint64_t choice = next_random(random) % 8;
-    memcpy(&header, bytes->data, sizeof header);
-    if (choice == 0)
-        return (struct range){0, sizeof header + header.e_phnum * sizeof(Elf64_Phdr)};
-    if (choice == 1 && header.e_shoff < bytes->size)
-        return (struct range){header.e_shoff, bytes->size - header.e_shoff};
-    if (!count || !elf_image_section_at(image, next_random(random) % count, &section) || !section.bytes ||
-        section.bytes < start || section.bytes >= start + size || !section.size)
-        return all;
-    return (struct range){(size_t)(section.bytes - start), section.size};
-}
-
-static void damage(struct bytes *bytes, struct range range, uint64_t *random)
-{
-    const uint64_t awkward[] = {0,         1,          UINT64_MAX,      UINT64_MAX - 7, INT64_MAX, UINT32_MAX,
-                                INT32_MAX, 0xffffff00, bytes->size - 1, bytes->size,    1u << 31,  0xff1f};
-    static const unsigned widths[] = {1, 2, 4, 8};
-    for (uint64_t i = next_random(random) % 16 + 1; i > 0; i--) {
-        unsigned width = widths[next_random(random) % 4];
-        size_t at = range.offset + next_random(random) % range.size;
-        uint64_t value = next_random(random) % 2 ? awkward[next_random(random) % 12] : next_random(random);
-        if (next_random(random) % 2)
-            at -= at % width;
-        if (at + width <= bytes->size)
-            memcpy(bytes->data + at, &value, width);
-    }
-}
-
-static bool try_seed(const struct bytes *bytes, const struct elf_image *image, uint64_t seed)
-{
-    uint64_t random = seed;
-    struct bytes copy = {malloc(bytes->size), bytes->size};
-    memcpy(copy.data, bytes->data, bytes->size);
-    for (uint64_t i = next_random(&random) % 3 + 1; i > 0; i--)
-        damage(&copy, choose_target(bytes, image, &random), &random);
-    size_t left = next_random(&random) % 16 == 0 ? next_random(&random) % bytes->size : bytes->size;
-    bool fine = try_image(copy.data, left, random);
-    if (!fine)
-        fprintf(stderr, "fuzz_code: image, seed %lu\n", seed);
-    free(copy.data);
-    return fine;
-}
-
-static bool try_file(const char *path, uint64_t seeds)
-{
-    struct bytes bytes = read_file(path);
-    struct elf_image *image;
-    if (bytes.data == NULL || elf_image_open_memory(bytes.data, bytes.size, path, &image, NULL) != BASE_OK)
-        return false;
-    bool fine = try_image(bytes.data, bytes.size, 1);
-    if (!fine)
-        fprintf(stderr, "fuzz_code: %s as it is\n", path);
-    for (uint64_t seed = 1; seed <= seeds; seed++)
-        fine = try_seed(&bytes, image, seed) && fine;
-    elf_image_close(image);
-    free(bytes.data);
-    return fine;
-}
-
 /* --- random code: a program of one segment --- */
 
 enum { HEADERS = sizeof(Elf64_Ehdr) + sizeof(Elf64_Phdr), CODE = 2048 };
@@ -287,9 +190,9 @@ static void write_code(uint8_t *code, uint64_t *random)
                                      0xe0, 0xd0, 0x66, 0x67, 0xf2, 0xf3, 0x3e, 0x48, 0x8d, 0x05,
                                      0x63, 0x8b, 0xc3, 0x00, 0x00, 0x00, 0xff, 0x90, 0xcc, 0xf0,
                                      0x65, 0x1e, 0xfa, 0xe3, 0xb8, 0xc7, 0xc5, 0x62, 0x24};
-    unsigned taste = (unsigned)(next_random(random) % 4);
+    unsigned taste = (unsigned)(fuzz_random(random) % 4);
     for (size_t i = 0; i < CODE; i++) {
-        uint64_t value = next_random(random);
+        uint64_t value = fuzz_random(random);
         code[i] = value % 4 <= taste ? likely[value / 4 % sizeof likely] : (uint8_t)(value / 4);
     }
 }
@@ -298,17 +201,17 @@ static bool try_code(uint64_t seed)
 {
     static const uint64_t places[] = {
         0, 0x1000, 0x401000, 0x7fffff00, UINT64_MAX - CODE - 64, UINT64_C(1) << 47};
-    uint64_t random = seed ^ 0x636f6465, address = places[next_random(&random) % 6];
+    uint64_t random = seed ^ 0x636f6465, address = places[fuzz_random(&random) % 6];
     uint8_t bytes[HEADERS + CODE];
     struct elf_image *image;
     struct code_bounds bounds = {NULL, 0, 0};
-    write_headers(bytes, address, next_random(&random) % 2 ? ET_DYN : ET_EXEC);
+    write_headers(bytes, address, fuzz_random(&random) % 2 ? ET_DYN : ET_EXEC);
     write_code(bytes + HEADERS, &random);
     if (elf_image_open_memory(bytes, sizeof bytes, "fuzz", &image, NULL) != BASE_OK)
         return true;
-    for (uint64_t i = next_random(&random) % 256; i > 0; i--) {
-        uint64_t start = address - 8 + next_random(&random) % (CODE + 16), size = next_random(&random) % 48;
-        bool symbol = next_random(&random) % 2;
+    for (uint64_t i = fuzz_random(&random) % 256; i > 0; i--) {
+        uint64_t start = address - 8 + fuzz_random(&random) % (CODE + 16), size = fuzz_random(&random) % 48;
+        bool symbol = fuzz_random(&random) % 2;
         code_bounds_add(&bounds,
                         &(struct code_bound){start, start + size, symbol ? "mcount@plt" : NULL,
                                              symbol ? CODE_FROM_SYMBOL : CODE_FROM_FDE, false},
@@ -327,7 +230,7 @@ int main(int argc, char **argv)
     bool damaged = argc > 3 && strcmp(argv[1], "--seeds") == 0, fine = argc > 1;
     uint64_t seeds = damaged ? strtoull(argv[2], NULL, 10) : 0;
     for (int i = damaged ? 3 : 1; i < argc; i++)
-        fine = try_file(argv[i], seeds) && fine;
+        fine = fuzz_file_try_image("fuzz_code", argv[i], seeds, try_image) && fine;
     for (uint64_t seed = 1; seed <= seeds; seed++)
         fine = try_code(seed) && fine;
     return fine ? 0 : 1;

@@ -14,34 +14,8 @@
 
 #include "elf_image.h"
 #include "elf_maps.h"
+#include "fuzz_file.h"
 #include "symbol.h"
-
-struct bytes {
-    uint8_t *data;
-    size_t size;
-};
-
-static uint64_t next_random(uint64_t *random)
-{
-    *random = *random * 6364136223846793005u + 1442695040888963407u;
-    return *random >> 24;
-}
-
-static struct bytes read_file(const char *path)
-{
-    struct bytes bytes = {NULL, 0};
-    FILE *file = fopen(path, "rb");
-    if (file == NULL)
-        return bytes;
-    fseek(file, 0, SEEK_END);
-    long size = ftell(file);
-    rewind(file);
-    bytes.data = size > 0 ? malloc((size_t)size) : NULL;
-    if (bytes.data != NULL)
-        bytes.size = fread(bytes.data, 1, (size_t)size, file);
-    fclose(file);
-    return bytes;
-}
 
 /* --- what an image answers --- */
 
@@ -71,7 +45,7 @@ static void ask_segments(const struct elf_image *image, uint64_t *random)
     uint64_t address, size, hash;
     size_t available, count = elf_image_segments(image, &segments);
     for (size_t i = 0; i < count; i++) {
-        uint64_t inside = next_random(random) % (segments[i].memory_size / 2 + 1) * 2;
+        uint64_t inside = fuzz_random(random) % (segments[i].memory_size / 2 + 1) * 2;
         const uint8_t *at = elf_image_at(image, segments[i].address + inside, &available);
         if (at)
             read_all(at, available);
@@ -114,8 +88,8 @@ static bool ask_symbols(const struct elf_image *image, uint64_t *random)
     size_t count = elf_image_segments(image, &segments);
     bool fine = symbol_file_open(image, &options, &file, NULL) == BASE_OK;
     for (unsigned i = 0; fine && count && i < 256; i++) {
-        const struct elf_segment *segment = &segments[next_random(random) % count];
-        uint64_t address = segment->address + next_random(random) % (segment->memory_size + 16);
+        const struct elf_segment *segment = &segments[fuzz_random(random) % count];
+        uint64_t address = segment->address + fuzz_random(random) % (segment->memory_size + 16);
         fine = ask_function(file, address) && (i % 8 || ask_lines(file, address));
     }
     symbol_file_close(file);
@@ -135,77 +109,6 @@ static bool try_image(const uint8_t *bytes, size_t size, uint64_t random)
     return fine;
 }
 
-/* --- damage to images --- */
-
-struct range {
-    size_t offset, size;
-};
-
-/* A place worth damaging: a section, a header, the table of sections, or anywhere. */
-static struct range choose_target(const struct bytes *bytes, const struct elf_image *image, uint64_t *random)
-{
-    const struct range all = {0, bytes->size};
-    Elf64_Ehdr header;
-    struct elf_section section;
-    size_t size, count = elf_image_section_count(image);
-    const uint8_t *start = elf_image_bytes(image, &size);
-    uint64_t choice = next_random(random) % 8;
-    memcpy(&header, bytes->data, sizeof header);
-    if (choice == 0)
-        return (struct range){0, sizeof header + header.e_phnum * sizeof(Elf64_Phdr)};
-    if (choice <= 2 && header.e_shoff < bytes->size)
-        return (struct range){header.e_shoff, bytes->size - header.e_shoff};
-    if (choice == 3 || !count || !elf_image_section_at(image, next_random(random) % count, &section) ||
-        !section.bytes || section.bytes < start || section.bytes >= start + size || !section.size)
-        return all;
-    return (struct range){(size_t)(section.bytes - start), section.size};
-}
-
-static void damage(struct bytes *bytes, struct range range, uint64_t *random)
-{
-    const uint64_t awkward[] = {0,         1,          UINT64_MAX,      UINT64_MAX - 7, INT64_MAX, UINT32_MAX,
-                                INT32_MAX, 0xffffff00, bytes->size - 1, bytes->size,    1u << 31,  0xff1f};
-    static const unsigned widths[] = {1, 2, 4, 8};
-    for (uint64_t i = next_random(random) % 16 + 1; i > 0; i--) {
-        unsigned width = widths[next_random(random) % 4];
-        size_t at = range.offset + next_random(random) % range.size;
-        uint64_t value = next_random(random) % 2 ? awkward[next_random(random) % 12] : next_random(random);
-        if (next_random(random) % 2)
-            at -= at % width;
-        if (at + width <= bytes->size)
-            memcpy(bytes->data + at, &value, width);
-    }
-}
-
-static bool try_seed(const struct bytes *bytes, const struct elf_image *image, uint64_t seed)
-{
-    uint64_t random = seed;
-    struct bytes copy = {malloc(bytes->size), bytes->size};
-    memcpy(copy.data, bytes->data, bytes->size);
-    for (uint64_t i = next_random(&random) % 3 + 1; i > 0; i--)
-        damage(&copy, choose_target(bytes, image, &random), &random);
-    size_t left = next_random(&random) % 16 == 0 ? next_random(&random) % bytes->size : bytes->size;
-    bool fine = try_image(copy.data, left, random);
-    if (!fine)
-        fprintf(stderr, "fuzz_elf: image, seed %lu\n", seed);
-    free(copy.data);
-    return fine;
-}
-
-static bool try_file(const char *path, uint64_t seeds)
-{
-    struct bytes bytes = read_file(path);
-    struct elf_image *image;
-    if (bytes.data == NULL || elf_image_open_memory(bytes.data, bytes.size, path, &image, NULL) != BASE_OK)
-        return false;
-    bool fine = try_image(bytes.data, bytes.size, 1);
-    for (uint64_t seed = 1; seed <= seeds; seed++)
-        fine = try_seed(&bytes, image, seed) && fine;
-    elf_image_close(image);
-    free(bytes.data);
-    return fine;
-}
-
 /* --- texts --- */
 
 enum { TEXT_MAX = 9000 };
@@ -216,9 +119,9 @@ static char *damaged_text(const char *text, const char *letters, uint64_t *rando
     size_t length = strlen(text), count = strlen(letters);
     char *copy = malloc(TEXT_MAX + 1);
     memcpy(copy, text, length + 1);
-    for (uint64_t i = next_random(random) % 12; i > 0 && length > 1; i--) {
-        size_t at = next_random(random) % length, piece = next_random(random) % (length - at) + 1;
-        uint64_t kind = next_random(random) % 8;
+    for (uint64_t i = fuzz_random(random) % 12; i > 0 && length > 1; i--) {
+        size_t at = fuzz_random(random) % length, piece = fuzz_random(random) % (length - at) + 1;
+        uint64_t kind = fuzz_random(random) % 8;
         size_t times = kind == 0 ? (TEXT_MAX - length) / piece : 1; /* as deep as it goes */
         if (kind == 1) {
             memmove(copy + at, copy + at + piece, length - at - piece + 1);
@@ -227,7 +130,7 @@ static char *damaged_text(const char *text, const char *letters, uint64_t *rando
             for (; times > 0 && length + piece <= TEXT_MAX; times--, length += piece)
                 memmove(copy + at + piece, copy + at, length - at + 1);
         } else {
-            copy[at] = letters[next_random(random) % count];
+            copy[at] = letters[fuzz_random(random) % count];
         }
     }
     return copy;
@@ -247,7 +150,7 @@ static bool try_name(uint64_t seed)
         "_RNvNtNtCs1234_7mycrateu8gdel_5qa4foo.llvm.9",
     };
     uint64_t random = seed ^ 0x6e616d65;
-    char *name = damaged_text(names[next_random(&random) % (sizeof names / sizeof *names)],
+    char *name = damaged_text(names[fuzz_random(&random) % (sizeof names / sizeof *names)],
                               "_ZNRSIJKLEPODTXFMBCUdtlscpfvizhj0123456789.$@\xc3", &random);
     char *readable = symbol_demangle(name);
     bool fine = !readable || (*readable && strlen(readable) < 200000);
@@ -285,7 +188,7 @@ int main(int argc, char **argv)
     bool damaged = argc > 3 && strcmp(argv[1], "--seeds") == 0, fine = argc > 1;
     uint64_t seeds = damaged ? strtoull(argv[2], NULL, 10) : 0;
     for (int i = damaged ? 3 : 1; i < argc; i++)
-        fine = try_file(argv[i], seeds) && fine;
+        fine = fuzz_file_try_image("fuzz_elf", argv[i], seeds, try_image) && fine;
     for (uint64_t seed = 1; seed <= seeds; seed++)
         fine = try_name(seed) && try_maps(seed) && fine;
     return fine ? 0 : 1;

@@ -14,17 +14,13 @@
 #include "base_map.h"
 #include "base_text.h"
 #include "export.h"
+#include "fuzz_file.h"
 #include "import.h"
 #include "import_file.h"
 #include "profile.h"
 #include "profile_store.h"
 
 enum { ROOM = 1 << 16 }; /* by which a damaged copy may be longer */
-
-static uint64_t next_random(uint64_t *random)
-{
-    return *random = base_hash(*random + 0x9e3779b97f4a7c15u);
-}
 
 /* --- one file --- */
 
@@ -63,14 +59,14 @@ static const uint64_t numbers[] = {0,      1,         0x7f,       0x80,      0xf
 
 static size_t damage(uint8_t *bytes, size_t size, uint64_t *random)
 {
-    size_t at = next_random(random) % size, length = next_random(random) % 64 + 1;
-    uint64_t number = numbers[next_random(random) % (sizeof numbers / sizeof *numbers)];
-    size_t width = (size_t)1 << next_random(random) % 4, rest = size - at;
+    size_t at = fuzz_random(random) % size, length = fuzz_random(random) % 64 + 1;
+    uint64_t number = numbers[fuzz_random(random) % (sizeof numbers / sizeof *numbers)];
+    size_t width = (size_t)1 << fuzz_random(random) % 4, rest = size - at;
     length = length < rest ? length : rest;
-    switch (next_random(random) % 6) {
+    switch (fuzz_random(random) % 6) {
     case 0:
     case 1:
-        bytes[at] = (uint8_t)next_random(random);
+        bytes[at] = (uint8_t)fuzz_random(random);
         return size;
     case 2:
         memcpy(bytes + at, &number, width < rest ? width : rest);
@@ -82,7 +78,7 @@ static size_t damage(uint8_t *bytes, size_t size, uint64_t *random)
         memmove(bytes + at + length, bytes + at, rest);
         return size + length;
     default:
-        return next_random(random) % 8 ? size : at + 1;
+        return fuzz_random(random) % 8 ? size : at + 1;
     }
 }
 
@@ -92,7 +88,7 @@ static bool try_seed(const uint8_t *bytes, size_t size, enum import_format forma
     uint8_t *copy = malloc(size + ROOM);
     memcpy(copy, bytes, size);
     size_t left = size;
-    for (uint64_t i = next_random(&random) % 24 + 1; i > 0 && left; i--)
+    for (uint64_t i = fuzz_random(&random) % 24 + 1; i > 0 && left; i--)
         left = damage(copy, left, &random);
     /* exactly so many bytes: what is read behind them is found out */
     uint8_t *exact = malloc(left ? left : 1);

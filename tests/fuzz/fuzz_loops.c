@@ -13,14 +13,9 @@
 #include "code_aarch64.h"
 #include "code_disassembly.h"
 #include "code_loops.h"
+#include "fuzz_file.h"
 
 enum { CODE = 1024, TEXT = 40 };
-
-static uint64_t next_random(uint64_t *random)
-{
-    *random = *random * 6364136223846793005u + 1442695040888963407u;
-    return *random >> 24;
-}
 
 static bool check_graph(const struct code_instructions *all, const struct code_graph *graph)
 {
@@ -80,7 +75,7 @@ static bool try_code(uint64_t seed)
     bool aarch64 = seed % 4 == 0, fine = true;
     uint8_t bytes[CODE];
     for (size_t i = 0; i < CODE; i++) {
-        uint64_t value = next_random(&random);
+        uint64_t value = fuzz_random(&random);
         bytes[i] = value % 4 ? likely[value / 4 % sizeof likely] : (uint8_t)(value / 4);
         if (aarch64 && i % 4 == 3 && value % 3)
             bytes[i] = (uint8_t)(value % 5 ? 0x54 : 0x14);
@@ -94,7 +89,7 @@ static bool try_code(uint64_t seed)
     struct code_graph graph;
     struct code_loops loops;
     struct code_disassembly *disassembly;
-    uint64_t where, end = address + 64 + next_random(&random) % (CODE - 64);
+    uint64_t where, end = address + 64 + fuzz_random(&random) % (CODE - 64);
     if (aarch64)
         code_aarch64_decode_all(&memory, address, end, &all, &where);
     else

@@ -17,6 +17,7 @@
 
 #include "base_map.h"
 #include "export.h"
+#include "fuzz_file.h"
 #include "profile.h"
 #include "profile_merge.h"
 #include "profile_period.h"
@@ -25,37 +26,11 @@
 
 static char copy[] = "/tmp/tally-fuzz-XXXXXX";
 
-struct bytes {
-    uint8_t *data;
-    size_t size;
-};
-
-static struct bytes read_file(const char *name)
-{
-    struct bytes bytes = {0};
-    FILE *file = fopen(name, "rb");
-    if (!file)
-        return bytes;
-    fseek(file, 0, SEEK_END);
-    bytes.size = (size_t)ftell(file);
-    rewind(file);
-    bytes.data = malloc(bytes.size + 1);
-    if (fread(bytes.data, 1, bytes.size, file) != bytes.size)
-        bytes.size = 0;
-    fclose(file);
-    return bytes;
-}
-
 static bool write_copy(const uint8_t *data, size_t size)
 {
     FILE *file = fopen(copy, "wb");
     bool good = file && fwrite(data, 1, size, file) == size;
     return file && fclose(file) == 0 && good;
-}
-
-static uint64_t next_random(uint64_t *random)
-{
-    return *random = base_hash(*random + 0x9e3779b97f4a7c15u);
 }
 
 /* --- one file --- */
@@ -223,12 +198,12 @@ static void damage_by_sql(uint64_t *random)
     sqlite3 *db;
     if (sqlite3_open_v2(copy, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK) {
         sqlite3_exec(db, "PRAGMA synchronous=OFF; PRAGMA journal_mode=OFF", NULL, NULL, NULL);
-        for (uint64_t i = next_random(random) % 3 + 1; i > 0; i--) {
-            const char *const *column = columns[next_random(random) % (sizeof columns / sizeof *columns)];
-            const char *value = values[next_random(random) % (sizeof values / sizeof *values)];
+        for (uint64_t i = fuzz_random(random) % 3 + 1; i > 0; i--) {
+            const char *const *column = columns[fuzz_random(random) % (sizeof columns / sizeof *columns)];
+            const char *value = values[fuzz_random(random) % (sizeof values / sizeof *values)];
             char *sql = sqlite3_mprintf(
                 "UPDATE OR REPLACE %s SET %s = %s WHERE rowid = (SELECT rowid FROM %s LIMIT 1 OFFSET %d)",
-                column[0], column[1], value, column[0], (int)(next_random(random) % 40));
+                column[0], column[1], value, column[0], (int)(fuzz_random(random) % 40));
             sqlite3_exec(db, sql, NULL, NULL, NULL);
             sqlite3_free(sql);
         }
@@ -265,15 +240,15 @@ static bool make_profile(const char *path)
     return good;
 }
 
-static bool try_seed(const struct bytes *bytes, uint64_t seed)
+static bool try_seed(const struct fuzz_file *bytes, uint64_t seed)
 {
     uint64_t random = seed;
-    bool by_sql = next_random(&random) % 2;
+    bool by_sql = fuzz_random(&random) % 2;
     uint8_t *data = malloc(bytes->size + 1);
     memcpy(data, bytes->data, bytes->size);
-    for (uint64_t i = by_sql ? 0 : next_random(&random) % 32 + 1; i > 0; i--)
-        data[100 + next_random(&random) % (bytes->size - 100)] = (uint8_t)next_random(&random);
-    size_t left = !by_sql && next_random(&random) % 8 == 0 ? next_random(&random) % bytes->size : bytes->size;
+    for (uint64_t i = by_sql ? 0 : fuzz_random(&random) % 32 + 1; i > 0; i--)
+        data[100 + fuzz_random(&random) % (bytes->size - 100)] = (uint8_t)fuzz_random(&random);
+    size_t left = !by_sql && fuzz_random(&random) % 8 == 0 ? fuzz_random(&random) % bytes->size : bytes->size;
     bool good = write_copy(data, left);
     free(data);
     if (by_sql)
@@ -286,7 +261,7 @@ static bool try_seed(const struct bytes *bytes, uint64_t seed)
 
 static bool try_seeds(const char *path, uint64_t seeds)
 {
-    struct bytes bytes = read_file(path);
+    struct fuzz_file bytes = fuzz_file_read(path);
     bool good = bytes.size > 100 && try_file(path);
     for (uint64_t seed = 1; bytes.size > 100 && seed <= seeds; seed++)
         good = try_seed(&bytes, seed) && good;
