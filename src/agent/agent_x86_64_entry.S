@@ -6,112 +6,55 @@
  *      the stack of a thread that came later.
  *   2. struct agent_frame is pushed. rbx serves as a scratch register behind it, and is put back from it.
  *   3. The wrapper is called with the frame before the function's first five arguments. The stack is aligned: nine words
- *      and the return address.
- * The unwind information is for other people's unwinders (a sample inside of malloc); ours never walk through here. */
+ *      and the return address. */
 
-#define HOOK_BODY     8     /* struct wire_hook.body */
-#define PROCESS       8     /* struct wire_agent_parameters.process */
-#define FLAGS         24    /* struct wire_agent_parameters.flags */
-#define STATE         12    /* struct wire_agent_process.state */
-#define STATE_RUNNING 1
+#include "agent_x86_64_frame.h"
+
 #define ARCH_PRCTL    158   /* the system call */
 #define ARCH_GET_FS   0x1003
 
     .text
 
 /* r10: the wrapper */
-    .macro  push_frame early=0
-    pushq   %r9
-    .cfi_adjust_cfa_offset 8
-    pushq   %r15
-    .cfi_adjust_cfa_offset 8
-    pushq   %r14
-    .cfi_adjust_cfa_offset 8
-    pushq   %r13
-    .cfi_adjust_cfa_offset 8
-    pushq   %r12
-    .cfi_adjust_cfa_offset 8
-    pushq   %rbp
-    .cfi_adjust_cfa_offset 8
-    pushq   %rbx
-    .cfi_adjust_cfa_offset 8
-    .cfi_rel_offset %rbx, 0
-    .if \early
-    xorl    %ebx, %ebx
-    .else
-    testb   $1, agent_parameters+FLAGS(%rip)
-    jz      1f
-    rdfsbase %rbx
-    jmp     2f
-1:  movq    %fs:0, %rbx
-2:
-    .endif
-    pushq   %rbx
-    .cfi_adjust_cfa_offset 8
-    pushq   %r11
-    .cfi_adjust_cfa_offset 8
-    .endm
-
-    .macro  shift_arguments
-    movq    %r8, %r9
-    movq    %rcx, %r8
-    movq    %rdx, %rcx
-    movq    %rsi, %rdx
-    movq    %rdi, %rsi
-    .endm
-
-    .macro  pop_frame
-    movq    16(%rsp), %rbx
-    .cfi_same_value %rbx
-    addq    $72, %rsp
-    .cfi_adjust_cfa_offset -72
-    .endm
-
-    .macro  way name, early
+    .macro  way name, thread
     .type   \name, @function
     .p2align 4
 \name:
     .cfi_startproc
-    push_frame \early
+    save    %r9
+    save_frame \thread
     shift_arguments
     movq    %rsp, %rdi
     callq   *%r10
-    pop_frame
+    drop_frame
     retq
     .cfi_endproc
     .size   \name, . - \name
     .endm
 
-    way     enter, 0
-    way     enter_early, 1 /* there may be no thread pointer yet: fs:0 is not touched */
+    way     enter, asked
+    way     enter_early, never
 
 /* The wrapper says 0: nothing happened, go on as if there were no hook. For functions that may throw. */
     .type   enter_or_pass, @function
     .p2align 4
 enter_or_pass:
     .cfi_startproc
-    push_frame
-    pushq   %rdi
-    .cfi_adjust_cfa_offset 8
-    pushq   %rsi
-    .cfi_adjust_cfa_offset 8
-    pushq   %rdx
-    .cfi_adjust_cfa_offset 8
-    pushq   %rcx
-    .cfi_adjust_cfa_offset 8
+    save    %r9
+    save_frame asked
+    save    %rdi
+    save    %rsi
+    save    %rdx
+    save    %rcx
     shift_arguments
     leaq    32(%rsp), %rdi
     callq   *%r10
-    popq    %rcx
-    .cfi_adjust_cfa_offset -8
-    popq    %rdx
-    .cfi_adjust_cfa_offset -8
-    popq    %rsi
-    .cfi_adjust_cfa_offset -8
-    popq    %rdi
-    .cfi_adjust_cfa_offset -8
+    load    %rcx
+    load    %rdx
+    load    %rsi
+    load    %rdi
     movq    (%rsp), %r11
-    pop_frame
+    drop_frame
     testq   %rax, %rax
     jz      3f
     retq
@@ -124,46 +67,35 @@ enter_or_pass:
     .p2align 4
 enter_or_answer:
     .cfi_startproc
-    push_frame 1
-    pushq   %rdi
-    .cfi_adjust_cfa_offset 8
-    pushq   %rsi
-    .cfi_adjust_cfa_offset 8
-    pushq   %rdx
-    .cfi_adjust_cfa_offset 8
-    pushq   %rcx
-    .cfi_adjust_cfa_offset 8
-    pushq   %r8
-    .cfi_adjust_cfa_offset 8
-    pushq   %rax
-    .cfi_adjust_cfa_offset 8
+    save    %r9
+    save_frame never
+    save    %rdi
+    save    %rsi
+    save    %rdx
+    save    %rcx
+    save    %r8
+    save    %rax
     shift_arguments
     leaq    48(%rsp), %rdi
     callq   *%r10
     movq    %rax, %r10
-    popq    %rax
-    .cfi_adjust_cfa_offset -8
-    popq    %r8
-    .cfi_adjust_cfa_offset -8
-    popq    %rcx
-    .cfi_adjust_cfa_offset -8
+    load    %rax
+    load    %r8
+    load    %rcx
     movq    %rdx, %r11
-    popq    %rdx
-    .cfi_adjust_cfa_offset -8
-    popq    %rsi
-    .cfi_adjust_cfa_offset -8
-    popq    %rdi
-    .cfi_adjust_cfa_offset -8
+    load    %rdx
+    load    %rsi
+    load    %rdi
     testq   %r10, %r10
     jz      4f
     movq    %r11, %rax
     .cfi_remember_state
-    pop_frame
+    drop_frame
     retq
     .cfi_restore_state
 4:  movq    (%rsp), %r11
     movq    64(%rsp), %r9
-    pop_frame
+    drop_frame
     jmpq    *HOOK_BODY(%r11)
     .cfi_endproc
     .size   enter_or_answer, . - enter_or_answer
@@ -263,8 +195,7 @@ agent_thread_pointer:
     movq    %rsp, %rsi
     movl    $ARCH_PRCTL, %eax
     syscall
-    popq    %rax
-    .cfi_adjust_cfa_offset -8
+    load    %rax
     retq
     .cfi_endproc
     .size   agent_thread_pointer, . - agent_thread_pointer

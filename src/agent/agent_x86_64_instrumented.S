@@ -3,22 +3,9 @@
  *
  * At an entry: [rsp] = the return address in its *slot*, rdi = function, rsi = caller, r11 = struct wire_hook. */
 
-#define HOOK_BODY     8  /* struct wire_hook.body */
-#define PROCESS       8  /* struct wire_agent_parameters.process */
-#define STATE         12 /* struct wire_agent_process.state */
-#define STATE_RUNNING 1
+#include "agent_x86_64_frame.h"
 
     .text
-
-    .macro  save register
-    pushq   \register
-    .cfi_adjust_cfa_offset 8
-    .endm
-
-    .macro  load register
-    popq    \register
-    .cfi_adjust_cfa_offset -8
-    .endm
 
     .macro  entry name
     .globl  agent_entry_\name
@@ -60,16 +47,7 @@ agent_entry_\name:
 enter_first:
     .cfi_startproc
     save    %r9
-    save    %r15
-    save    %r14
-    save    %r13
-    save    %r12
-    save    %rbp
-    save    %rbx
-    .cfi_rel_offset %rbx, 0
-    rdfsbase %rbx
-    save    %rbx
-    save    %r11
+    save_frame always
     save    %rsi
     save    %rdi
     movq    %rsi, %rdx
@@ -78,11 +56,8 @@ enter_first:
     callq   agent_wrap_enter_first
     load    %rdi
     load    %rsi
-    load    %r11
-    movq    8(%rsp), %rbx
-    .cfi_same_value %rbx
-    addq    $64, %rsp
-    .cfi_adjust_cfa_offset -64
+    movq    (%rsp), %r11
+    drop_frame
     jmpq    *HOOK_BODY(%r11)
     .cfi_endproc
     .size   enter_first, . - enter_first

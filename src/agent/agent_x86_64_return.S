@@ -5,24 +5,12 @@
  * At an entry: [rsp] = r11, [rsp + 8] = the return address in its *slot*, r11 = struct wire_hook. The 128 bytes below rsp are
  * ours while we stand here: a signal's frame is put below them. */
 
-#define HOOK_BODY     8  /* struct wire_hook.body */
-#define PROCESS       8  /* struct wire_agent_parameters.process */
-#define STATE         12 /* struct wire_agent_process.state */
-#define STATE_RUNNING 1
+#include "agent_x86_64_frame.h"
+
 #define RETURNS       8192 /* WIRE_AGENT_RETURNS */
 #define BLOCK_BITS    4    /* of WIRE_AGENT_BLOCK */
 
     .text
-
-    .macro  save register
-    pushq   \register
-    .cfi_adjust_cfa_offset 8
-    .endm
-
-    .macro  load register
-    popq    \register
-    .cfi_adjust_cfa_offset -8
-    .endm
 
     .macro  entry name, always=0
     .globl  agent_entry_\name
@@ -40,16 +28,7 @@ agent_entry_\name:
     jne     pass_at_once
     .endif
     /* struct agent_frame; its `sixth` is the saved r11 */
-    save    %r15
-    save    %r14
-    save    %r13
-    save    %r12
-    save    %rbp
-    save    %rbx
-    .cfi_rel_offset %rbx, 0
-    rdfsbase %rbx
-    save    %rbx
-    save    %r11
+    save_frame always
     save    %rax
     save    %r10
     save    %rdi
@@ -65,8 +44,6 @@ agent_entry_\name:
     /* The body goes to slot - 8, the block to slot - 16: what was saved there is in its register again. */
     movq    64(%rsp), %rcx
     movq    HOOK_BODY(%rcx), %rcx
-    movq    80(%rsp), %rbx
-    .cfi_same_value %rbx
     movq    128(%rsp), %r11
     movq    %rcx, 128(%rsp)
     movq    %rax, 120(%rsp)
@@ -79,8 +56,7 @@ agent_entry_\name:
     load    %rdi
     load    %r10
     load    %rax
-    leaq    72(%rsp), %rsp
-    .cfi_adjust_cfa_offset -72
+    drop_frame
     jz      2f
     leaq    8(%rsp), %rsp
     .cfi_def_cfa_offset 0
