@@ -147,6 +147,7 @@ struct agent_thread {
     uint64_t random;
     int64_t until_sample;           /* bytes */
     uint64_t sample_mean;           /* of the distance that until_sample was drawn from */
+    uint64_t spent, working;        /* agent_function_work: ticks of work, and since when */
     struct wire_agent_calls *calls; /* pending; NULL: no return address is replaced */
     uint32_t generation;            /* of the modules that frames, nodes and links are of */
     uint32_t group;
@@ -257,6 +258,20 @@ uint64_t agent_function_await(struct agent_thread *thread, const struct agent_fr
 
 /* Nobody hooks what unwinds any more: no word of ours stays on the stack of the frame's caller, no call of its thread is pending. */
 void agent_function_abandon(const struct agent_frame *frame);
+
+/* The wrapper's own work begins, or ends, in a thread that is inside: the time of calls that are pending stands still between the two. */
+static inline void agent_function_work(struct agent_thread *thread)
+{
+    if (__builtin_expect(thread->calls != NULL, 0))
+        thread->working = thread->calls->count != 0 ? arch_host_ticks() : 0;
+}
+static inline void agent_function_rest(struct agent_thread *thread)
+{
+    if (__builtin_expect(thread->working != 0, 0)) {
+        thread->spent += arch_host_ticks() - thread->working;
+        thread->working = 0;
+    }
+}
 
 /* In a fork's child: what is pending are its parent's calls, whose returns are nobody's; where they stand is remembered. */
 void agent_function_inherit(void);

@@ -194,7 +194,9 @@ uint64_t agent_wrap_descriptor(const struct agent_frame *frame)
     struct agent_thread *thread = agent_thread_enter(frame);
     if (thread == NULL)
         return 0;
+    agent_function_work(thread);
     uint64_t block = await(thread, frame, how);
+    agent_function_rest(thread);
     agent_thread_leave(thread);
     return block;
 }

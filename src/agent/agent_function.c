@@ -26,7 +26,8 @@
  * What cannot be: callers that are in no module or undescribed (generated code, whose runtime may look for its own return
  * addresses), and such as tally names (Go, OCaml). Their calls are counted, not timed.
  *
- * The clock is the processor's time-stamp counter. */
+ * The clock is the processor's time-stamp counter. It stands still while a wrapper of another collector does its work, where that has its hook at
+ * the same function or below (agent_function_work): what memory costs to count is not in the time of what allocates. */
 #include "agent.h"
 
 #define NEAR   (UINT64_C(256) << 10) /* distance of slots on one stack, mostly */
@@ -70,7 +71,7 @@ static void finish(struct agent_thread *thread, struct wire_agent_pending *pendi
                    uint64_t now)
 {
     const struct wire_agent_pending *pending = &pendings[index];
-    uint64_t whole = now - pending->start;
+    uint64_t whole = now - thread->spent - pending->start;
     if (pending->how != 0)
         return;
     if ((int64_t)whole < 0) /* another processor's clock, a little behind */
@@ -223,7 +224,7 @@ uint64_t agent_function_await(struct agent_thread *thread, const struct agent_fr
     *pending = *call;
     pending->slot = slot;
     if (call->how == 0)
-        pending->start = arch_host_ticks();
+        pending->start = arch_host_ticks() - thread->spent;
     calls->count++;
     return block;
 }
@@ -249,6 +250,10 @@ uint64_t agent_wrap_unwind(const struct agent_frame *frame);
 
 uint64_t agent_wrap_function(const struct agent_frame *frame)
 {
+    if (frame->thread == 0) { /* before there is a thread: nothing of ours stays on its stack */
+        agent_lose(WIRE_AGENT_LOSS_NO_RECORD);
+        return 0;
+    }
     struct agent_thread *thread = agent_thread_enter(frame);
     if (thread == NULL)
         return 0;

@@ -10,10 +10,38 @@
 
 typedef uint64_t body_function(uint64_t a, uint64_t b, uint64_t c, uint64_t d);
 
-static body_function *body_of(const struct agent_frame *frame)
+/* As a body takes them. */
+struct arguments {
+    uint64_t a, b, c;
+};
+
+/* --- in and out; between them and the body the clock of functions that are timed stands still --- */
+
+static inline struct agent_thread *enter(const struct agent_frame *frame)
 {
-    return (body_function *)frame->hook->body;
+    struct agent_thread *thread = agent_thread_enter(frame);
+    if (thread != NULL)
+        agent_function_work(thread);
+    return thread;
 }
+
+static inline uint64_t call(struct agent_thread *thread, uint64_t body, struct arguments given)
+{
+    if (thread != NULL)
+        agent_function_rest(thread);
+    uint64_t result = ((body_function *)body)(given.a, given.b, given.c, 0);
+    if (thread != NULL)
+        agent_function_work(thread);
+    return result;
+}
+
+static inline void leave(struct agent_thread *thread)
+{
+    agent_function_rest(thread);
+    agent_thread_leave(thread);
+}
+
+/* --- allocators --- */
 
 static const struct wire_agent_layer *next_layer(uint64_t address, uint32_t *at)
 {
@@ -211,7 +239,7 @@ static uint64_t finish(struct agent_thread *thread, const struct agent_frame *fr
     if (thread != NULL) {
         if (block != 0)
             allocated(thread, frame, block, size);
-        agent_thread_leave(thread);
+        leave(thread);
     }
     return block;
 }
@@ -227,27 +255,29 @@ static uint64_t finish_fresh(struct agent_thread *thread, const struct agent_fra
 
 uint64_t agent_wrap_malloc(const struct agent_frame *frame, uint64_t size, uint64_t b, uint64_t c)
 {
-    struct agent_thread *thread = agent_thread_enter(frame);
-    return finish_fresh(thread, frame, body_of(frame)(size, b, c, 0), size);
+    struct agent_thread *thread = enter(frame);
+    return finish_fresh(thread, frame, call(thread, frame->hook->body, (struct arguments){size, b, c}), size);
 }
 
 uint64_t agent_wrap_calloc(const struct agent_frame *frame, uint64_t count, uint64_t size)
 {
-    struct agent_thread *thread = agent_thread_enter(frame);
-    return finish(thread, frame, body_of(frame)(count, size, 0, 0), count * size);
+    struct agent_thread *thread = enter(frame);
+    return finish(thread, frame, call(thread, frame->hook->body, (struct arguments){count, size, 0}),
+                  count * size);
 }
 
 uint64_t agent_wrap_aligned(const struct agent_frame *frame, uint64_t alignment, uint64_t size, uint64_t c)
 {
-    struct agent_thread *thread = agent_thread_enter(frame);
-    return finish_fresh(thread, frame, body_of(frame)(alignment, size, c, 0), size);
+    struct agent_thread *thread = enter(frame);
+    return finish_fresh(thread, frame,
+                        call(thread, frame->hook->body, (struct arguments){alignment, size, c}), size);
 }
 
 uint64_t agent_wrap_posix_memalign(const struct agent_frame *frame, uint64_t result, uint64_t alignment,
                                    uint64_t size)
 {
-    struct agent_thread *thread = agent_thread_enter(frame);
-    uint64_t failed = body_of(frame)(result, alignment, size, 0);
+    struct agent_thread *thread = enter(frame);
+    uint64_t failed = call(thread, frame->hook->body, (struct arguments){result, alignment, size});
     finish_fresh(thread, frame, (uint32_t)failed == 0 ? *(const uint64_t *)result : 0, size);
     return failed;
 }
@@ -263,22 +293,17 @@ static uint64_t kept_size(const struct agent_frame *frame, uint64_t block)
     return layer != NULL ? usable_size(layer, block) : UINT64_MAX;
 }
 
-/* As a body takes them. */
-struct arguments {
-    uint64_t a, b, c;
-};
-
 static uint64_t reallocate(const struct agent_frame *frame, struct arguments given, uint64_t block,
                            uint64_t size)
 {
-    struct agent_thread *thread = agent_thread_enter(frame);
+    struct agent_thread *thread = enter(frame);
     if (thread == NULL)
-        return body_of(frame)(given.a, given.b, given.c, 0);
+        return call(NULL, frame->hook->body, given);
     uint64_t last = thread->last_block, kept = kept_size(frame, block);
     struct release release = {{0, 0, 0}, 0, false, false};
     if (block != 0)
         release = released(thread, block);
-    uint64_t result = body_of(frame)(given.a, given.b, given.c, 0);
+    uint64_t result = call(thread, frame->hook->body, given);
     if (result == 0 && size != 0) {
         take_back(thread, block, &release);
         thread->last_block = last;
@@ -304,12 +329,12 @@ uint64_t agent_wrap_reallocarray(const struct agent_frame *frame, uint64_t block
 
 static uint64_t release_by(const struct agent_frame *frame, struct arguments given, uint64_t block)
 {
-    struct agent_thread *thread = agent_thread_enter(frame);
+    struct agent_thread *thread = enter(frame);
     if (thread != NULL && block != 0)
         released(thread, block);
-    uint64_t result = body_of(frame)(given.a, given.b, given.c, 0);
+    uint64_t result = call(thread, frame->hook->body, given);
     if (thread != NULL)
-        agent_thread_leave(thread);
+        leave(thread);
     return result;
 }
 
@@ -321,8 +346,9 @@ uint64_t agent_wrap_free(const struct agent_frame *frame, uint64_t block, uint64
 /* Functions of --alloc-functions that take something before the usual arguments. */
 uint64_t agent_wrap_pool_calloc(const struct agent_frame *frame, uint64_t pool, uint64_t count, uint64_t size)
 {
-    struct agent_thread *thread = agent_thread_enter(frame);
-    return finish(thread, frame, body_of(frame)(pool, count, size, 0), count * size);
+    struct agent_thread *thread = enter(frame);
+    return finish(thread, frame, call(thread, frame->hook->body, (struct arguments){pool, count, size}),
+                  count * size);
 }
 
 uint64_t agent_wrap_pool_realloc(const struct agent_frame *frame, uint64_t pool, uint64_t block,
@@ -338,10 +364,10 @@ uint64_t agent_wrap_pool_free(const struct agent_frame *frame, uint64_t pool, ui
 
 uint64_t agent_wrap_new(const struct agent_frame *frame, uint64_t size, uint64_t b, uint64_t c)
 {
-    struct agent_thread *thread = agent_thread_enter(frame);
+    struct agent_thread *thread = enter(frame);
     const struct wire_agent_layer *layer = thread != NULL ? layer_of(frame) : NULL;
     uint64_t plain_new = layer != NULL ? __atomic_load_n(&layer->plain_new, __ATOMIC_RELAXED) : 0, block = 0;
     if (plain_new != 0)
-        block = ((body_function *)plain_new)(size, b, c, 0);
+        block = call(thread, plain_new, (struct arguments){size, b, c});
     return finish_fresh(thread, frame, block, size);
 }

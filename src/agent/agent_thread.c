@@ -149,6 +149,8 @@ struct agent_thread *agent_thread_enter(const struct agent_frame *frame)
     if (__builtin_expect(thread->shared.inside != 0, 0) && !was_left(thread, sp)) {
         if (!agent_heap_is_inner(frame->return_address) && agent_stack_is_interrupting(frame))
             agent_lose(WIRE_AGENT_LOSS_INTERRUPTED);
+        else if ((frame->hook->cookie & 255) == WIRE_AGENT_ENTRY_FUNCTION)
+            agent_lose(WIRE_AGENT_LOSS_INNER);
         return NULL;
     }
     agent_thread_go_inside(thread, sp);

@@ -12,11 +12,13 @@ uint64_t agent_wrap_throw(const struct agent_frame *frame)
     struct agent_thread *thread = agent_thread_enter(frame);
     if (thread == NULL)
         return 0;
+    agent_function_work(thread);
     uint32_t cell = agent_cell_of(agent_stack_node(thread, frame, WIRE_AGENT_THROWS), thread->group);
     if (cell != 0)
         agent_cell_count(thread, cell);
     else
         agent_lose(WIRE_AGENT_LOSS_NO_CELL);
+    agent_function_rest(thread);
     agent_thread_leave(thread);
     return 0;
 }

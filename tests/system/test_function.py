@@ -122,8 +122,8 @@ def unknown_and_refused(context):
     profile = functions.recorded(context, [context.program("function_rollcall"), "jumps"], ["--no-time", "--function", "nobody_has_this"])
     context.equal(profile.losses().get(51), 1, "the loss")
     context.check("no function nobody_has_this was found" in profile.errors, profile.errors)
-    profile = functions.recorded(context, [context.program("function_rollcall"), "exceptions"], ["--no-time", "--throws", "--function", "__cxa_throw"])
-    context.check("not timed: __cxa_throw of" in profile.errors and not profile.losses().get(51), profile.errors)
+    profile = functions.recorded(context, [context.program("function_rollcall"), "exceptions"], ["--no-time", "--function", "_Unwind_RaiseException"])
+    context.check("not timed: _Unwind_RaiseException of" in profile.errors and not profile.losses().get(51), profile.errors)
     for options, text in ((["--function", "setjmp"], "setjmp cannot be timed"), (["--function", "a", "-a"], "needs a COMMAND or -p PID")):
         result = tally.run(context, [context.tally, "record", *options, *([] if "-a" in options else ["--", "true"])])
         context.equal(result.status, 2, f"status with {options} ({result.text()})")

@@ -62,6 +62,18 @@ def with_everything(context):
 
 
 @tap.case
+def timed_inside(context):
+    """What a pool has from malloc is not counted among the calls of a malloc that is timed, which is a loss."""
+    calls, losses = [], []
+    for options in ([], ["--heap", "--alloc-functions", names(context)]):
+        profile = tally.recorded(context, [context.program("pool_truth")], ["--no-time", "--function", "malloc", *options])
+        calls.append(sum(row["self"] for row in profile.flat("function.calls").values()))
+        losses.append(profile.losses().get(62, 0))
+    context.check(losses[0] == 0 and losses[1] > 0 and calls[1] > 0, f"losses {losses}, calls {calls}")
+    context.equal(calls[0], calls[1] + losses[1], "calls of malloc")
+
+
+@tap.case
 def with_overhead(context):
     """A pool cannot be asked what its blocks take: they count as requested, which is said."""
     path = names(context)

@@ -43,7 +43,7 @@
 #include "wire_latency.h"
 
 #define WIRE_AGENT_MAGIC   UINT64_C(0x544e4741594c4c54) /* "TLLYAGNT" */
-#define WIRE_AGENT_VERSION 7
+#define WIRE_AGENT_VERSION 8
 
 #define WIRE_AGENT_REGIONS 1024 /* processes of a family of forks, at most */
 #define WIRE_AGENT_MODULES 4096 /* in one table */
@@ -180,6 +180,7 @@ enum wire_agent_loss {
     WIRE_AGENT_LOSS_FORGOTTEN, /* returns of calls whose beginning was forgotten, or made by another thread */
     WIRE_AGENT_LOSS_NO_HISTOGRAM, /* calls that are timed and in no histogram */
     WIRE_AGENT_LOSS_NO_RESULT,    /* calls that may have opened descriptors, whose outcome is not seen */
+    WIRE_AGENT_LOSS_INNER,        /* calls of functions from inside one that is hooked for something else */
     WIRE_AGENT_LOSS_PATH_DEEP, /* calls of instrumented functions that are counted at an outer part of their path */
     WIRE_AGENT_LOSSES
 };

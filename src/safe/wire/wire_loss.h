@@ -83,7 +83,8 @@
       "milliseconds of CPU time without samples: threads that block SIGURG, or that no timer of the "        \
       "agent's could reach, and the agent's own time")                                                       \
     X(60, INSTRUMENTED_ABSENT, "recordings in which no function was built with -finstrument-functions")      \
-    X(61, INSTRUMENTED_DEEP, "calls of instrumented functions counted at an outer part of their path")
+    X(61, INSTRUMENTED_DEEP, "calls of instrumented functions counted at an outer part of their path")       \
+    X(62, FUNCTION_INNER, "calls of functions by those that memory is counted by: not counted themselves")
 
 enum wire_loss {
 #define X(number, name, text) WIRE_LOSS_##name = number,

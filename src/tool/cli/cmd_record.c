@@ -443,11 +443,6 @@ static int check_wish(const struct record_wish *wish, int words, struct base_err
     if (wish->function_count && (wish->system || wish->cgroup))
         return base_fail(error, BASE_EUSAGE,
                          "--function needs a COMMAND or -p PID: it changes the programs it counts in");
-    for (size_t i = 0; wish->fds && i < wish->function_count; i++)
-        if (collect_agent_functions_is_descriptor(wish->functions[i].name))
-            return base_fail(error, BASE_EUSAGE,
-                             "%s cannot be timed while --fds sees what it opens or closes",
-                             wish->functions[i].name);
     if (wish->agent_memory && !has_agent(wish) && wish->engine != COLLECT_ENGINE_AGENT)
         return base_fail(error, BASE_EUSAGE,
                          "--agent-memory goes with --heap, --throws, --fds, --function or --instrumented");

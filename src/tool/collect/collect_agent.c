@@ -623,7 +623,7 @@ static void look_at_hooks(struct collect_agent *agent, struct member *member)
         struct base_error why = {0};
         if (is_timed(agent, &hooks[i], &number))
             agent->found.is_timed_found[number] = true;
-        else if (hooks[i].state == PATCH_AGENT_HOOKED)
+        else if (hooks[i].state == PATCH_AGENT_HOOKED && agent->functions.items[hooks[i].function].alone)
             collect_agent_named_found_taken(&agent->found, hooks[i].name, hooks[i].path);
         if (hooks[i].function < agent->functions.named)
             agent->found.is_named_found[hooks[i].function] = true;

@@ -224,14 +224,6 @@ static const struct {
     {"__cyg_profile_func_exit", NOT_GLIBC, WIRE_AGENT_ENTRY_EXIT_DEFINED},
 };
 
-bool collect_agent_functions_is_descriptor(const char *name)
-{
-    for (size_t i = 0; i < sizeof descriptors / sizeof *descriptors; i++)
-        if (!strcmp(descriptors[i].name, name))
-            return true;
-    return false;
-}
-
 /* Everything that reads return addresses, in every copy of it: libgcc's, which C++ exceptions, cancellation and backtrace come down to,
  * LLVM's libunwind, and the other libunwind. */
 static const char *const unwinders[] = {
@@ -327,14 +319,18 @@ static enum wire_agent_family family_of(const char *name)
                                       : WIRE_AGENT_PLAIN;
 }
 
-/* The function is kept when the image has its entry. */
-static void add(struct collect_agent_functions *functions, const struct patch_agent_image *image,
-                const char *name, const char *where, enum wire_agent_entry entry)
+/* NULL, and the function is not kept, when the image has not its entry. */
+static struct patch_agent_function *add(struct collect_agent_functions *functions,
+                                        const struct patch_agent_image *image, const char *name,
+                                        const char *where, enum wire_agent_entry entry)
 {
     struct patch_agent_function *function = &functions->items[functions->count];
     *function = (struct patch_agent_function){.wish = {name, where},
                                               .cookie = WIRE_AGENT_COOKIE(entry, family_of(name))};
-    functions->count += patch_agent_image_symbol(image, entries[entry], &function->handler);
+    if (!patch_agent_image_symbol(image, entries[entry], &function->handler))
+        return NULL;
+    functions->count++;
+    return function;
 }
 
 static void add_allocators(struct collect_agent_functions *functions, const struct patch_agent_image *image)
@@ -343,18 +339,20 @@ static void add_allocators(struct collect_agent_functions *functions, const stru
         add(functions, image, allocators[i].name, allocators[i].image, allocators[i].entry);
     for (size_t i = 0; i < REPLACING; i++)
         for (size_t j = 0; j < OPERATORS; j++) {
-            size_t at = functions->count;
-            add(functions, image, operators[j].name, replacing[i].image, operators[j].entry);
-            functions->items[at].wish.beside = replacing[i].beside;
+            struct patch_agent_function *function =
+                add(functions, image, operators[j].name, replacing[i].image, operators[j].entry);
+            if (function)
+                function->wish.beside = replacing[i].beside;
         }
 }
 
-static void add_whole(struct collect_agent_functions *functions, const struct patch_agent_image *image,
-                      const char *name, const char *where, enum wire_agent_entry entry)
+/* It is not timed: what it puts back is what that would have replaced. */
+static void add_unwinder(struct collect_agent_functions *functions, const struct patch_agent_image *image,
+                         const char *name, const char *where)
 {
-    add(functions, image, name, where, entry);
-    if (functions->count)
-        functions->items[functions->count - 1].whole = true;
+    struct patch_agent_function *function = add(functions, image, name, where, WIRE_AGENT_ENTRY_UNWIND);
+    if (function)
+        function->whole = function->alone = true;
 }
 
 static void add_descriptors(struct collect_agent_functions *functions, const struct patch_agent_image *image)
@@ -370,33 +368,43 @@ static void add_descriptors(struct collect_agent_functions *functions, const str
     }
 }
 
+/* They are not timed: their hooks know the place that they were called from by their own return address. */
 static void add_instrumented(struct collect_agent_functions *functions, const struct patch_agent_image *image)
 {
-    for (size_t i = 0; i < INSTRUMENTED; i++)
-        add(functions, image, instrumented[i].name, instrumented[i].image, instrumented[i].entry);
+    for (size_t i = 0; i < INSTRUMENTED; i++) {
+        struct patch_agent_function *function =
+            add(functions, image, instrumented[i].name, instrumented[i].image, instrumented[i].entry);
+        if (function)
+            function->alone = true;
+    }
     for (size_t i = functions->count - 2; i < functions->count; i++) { /* the definitions */
         functions->items[i].whole = true;
         functions->items[i].twin = (uint32_t)(2 * functions->count - 3 - i) + 1;
     }
 }
 
-/* The functions that are timed, behind those that must be hooked for it and those that must not be: the first wish has a function. */
+/* The functions that are timed, behind those that must be hooked for it and those that must not be. What is hooked for something else is timed
+ * as well: that hook is over the other. */
 static void add_timed(struct collect_agent_functions *functions, const struct patch_agent_image *image,
                       const struct collect_agent_functions_wish *wish)
 {
     bool replaces = wish->timed_count || wish->descriptors;
     for (size_t i = 0; i < UNWINDERS && replaces; i++)
-        add_whole(functions, image, unwinders[i], NULL, WIRE_AGENT_ENTRY_UNWIND);
+        add_unwinder(functions, image, unwinders[i], NULL);
     if (wish->descriptors)
         add_descriptors(functions, image);
     for (size_t i = 0; i < ODD && wish->timed_count; i++)
         functions->items[functions->count++] =
-            (struct patch_agent_function){.wish = {odd[i], NULL}, .only_found = true};
+            (struct patch_agent_function){.wish = {odd[i], NULL}, .only_found = true, .alone = true};
     functions->timed = functions->count;
-    for (size_t i = 0; i < wish->timed_count; i++)
-        add_whole(functions, image, wish->timed[i].name, wish->timed[i].image, WIRE_AGENT_ENTRY_FUNCTION);
+    for (size_t i = 0; i < wish->timed_count; i++) {
+        struct patch_agent_function *function =
+            add(functions, image, wish->timed[i].name, wish->timed[i].image, WIRE_AGENT_ENTRY_FUNCTION);
+        if (function)
+            function->whole = function->wish.over = true;
+    }
     for (size_t i = 0; i < LOADS_UNWINDER && replaces; i++)
-        add_whole(functions, image, loads_unwinder[i], "@(libc.so*|libc-[0-9]*)", WIRE_AGENT_ENTRY_UNWIND);
+        add_unwinder(functions, image, loads_unwinder[i], "@(libc.so*|libc-[0-9]*)");
 }
 
 bool collect_agent_functions_unwinds(const struct collect_agent_functions *functions, size_t function)

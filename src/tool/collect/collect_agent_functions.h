@@ -46,8 +46,6 @@ bool collect_agent_functions_unwinds(const struct collect_agent_functions *funct
 
 /* A function that cannot be timed, because it keeps its return address or looks for its caller by it. */
 bool collect_agent_functions_is_odd(const char *name);
-/* A function that is hooked where descriptors are counted. */
-bool collect_agent_functions_is_descriptor(const char *name);
 
 /* Does a hook of this function see calls of instrumented functions? */
 static inline bool collect_agent_functions_instruments(const struct patch_agent_function *function)

@@ -81,7 +81,7 @@ static int add(struct reading *reading, const char *name, const char *image, enu
     if (image)
         memcpy(copy + length, image, more);
     named->items[named->count++] = (struct collect_agent_named_function){
-        {copy, image ? copy + length : NULL, NULL}, entry, reading->line, reading->path};
+        {copy, image ? copy + length : NULL, NULL, false}, entry, reading->line, reading->path};
     return BASE_OK;
 }
 

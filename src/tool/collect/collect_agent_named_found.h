@@ -27,7 +27,7 @@ struct collect_agent_named_found {
 int collect_agent_named_found_begin(struct collect_agent_named_found *found, struct base_error *error);
 void collect_agent_named_found_end(struct collect_agent_named_found *found);
 
-/* A function has one hook of the agent's: what memory or exceptions are counted by is not timed as well. Says so, if it was to be. */
+/* A function that is hooked for something else, and cannot be timed as well: an unwinder. Says so, if it was to be. */
 void collect_agent_named_found_taken(struct collect_agent_named_found *found, const char *name,
                                      const char *path);
 /* At the end: those that no process had. */

@@ -14,7 +14,8 @@
  * A process is touched while it stands: *held* by its follower (patch_trace.h; after an exec, or because its calls are counted), or
  * stopped here for a moment. Children of fork have everything; patch_agent_adopt makes tally's side of one.
  *
- * Two collectors on one function. An agent's hook must be there before exact calls are set up in the object: those then leave
+ * Two collectors on one function. A function that is hooked may have a second hook over the first (`over`): its calls come to that one, which goes on
+ * into the other, which goes on into the function. With exact calls an agent's hook must be there before exact calls are set up in the object: those then leave
  * the entry alone, as a place that is not as in the file, and count at the sites. A hook of exact calls that is there already is
  * taken along like an instruction: it then sees the agent as the caller.
  *
@@ -41,6 +42,7 @@ struct patch_agent_function {
     uint64_t cookie;  /* wire_hook.cookie */
     bool only_found;  /* it is not hooked: where it is, is told (PATCH_AGENT_FOUND) */
     bool whole;       /* wire_hook.h */
+    bool alone;       /* none that goes over others goes over this one (patch_function_wish.over) */
     uint32_t
         twin; /* one more than the index of a function without which, at another address of the image, this one is refused; 0: none */
 };

@@ -1,6 +1,6 @@
 /* Hooks of a process: which functions, what is written over them, and when.
  *
- *   1. collect   every function of objects that are not done yet gets a slot with its code, or a reason;
+ *   1. collect   every function of objects that are not done yet gets a slot with its code, or one for each of its two hooks, or a reason;
  *   2. clear     threads that stand among bytes that will change go on in the slot's body;
  *   3. write     all changes, or none.
  *
@@ -14,14 +14,21 @@
 #include "patch_target.h"
 
 #define STEP_ROUNDS 4
+#define LAYERS      2 /* hooks of one function: the one beneath, and what goes over it */
 
 struct pending {
     struct patch_memory_change change;
     struct patch_x86_64_hook moved;
     uint8_t length;
     bool dropped;
-    size_t hook;                    /* index in agent->hooks */
-    struct patch_x86_64_wrap *wrap; /* its slot */
+    size_t hook, count;                      /* index in agent->hooks of the first one, beneath */
+    struct patch_x86_64_wrap *wraps[LAYERS]; /* their slots */
+};
+
+/* What a function is to have. */
+struct layers {
+    uint32_t functions[LAYERS]; /* indices in the plans' functions */
+    size_t count;
 };
 
 struct setting {
@@ -52,9 +59,16 @@ static int add(struct setting *setting, const struct patch_agent_hook *hook, enu
     return BASE_OK;
 }
 
-static int refuse(struct setting *setting, const struct patch_agent_hook *hook, enum patch_reason reason)
+static int refuse(struct setting *setting, const struct patch_agent_hook *hook, const struct layers *layers,
+                  enum patch_reason reason)
 {
-    return add(setting, hook, PATCH_AGENT_REFUSED, reason);
+    struct patch_agent_hook refused = *hook;
+    int result = BASE_OK;
+    for (size_t i = 0; i < layers->count && result == BASE_OK; i++) {
+        refused.function = layers->functions[i];
+        result = add(setting, &refused, PATCH_AGENT_REFUSED, reason);
+    }
+    return result;
 }
 
 /* What stands there: the file's bytes, or somebody's jump over them, which then moves alone. 0: neither. */
@@ -68,42 +82,80 @@ static uint8_t judge(const struct patch_function *function, const uint8_t *live)
     return 0;
 }
 
-static void fill_change(struct pending *pending, const struct patch_agent_hook *hook, const uint8_t *live)
+static void free_wraps(const struct pending *pending)
 {
-    pending->change =
-        (struct patch_memory_change){.address = hook->address, .length = PATCH_X86_64_WRAP_JUMP};
+    for (size_t i = 0; i < pending->count; i++)
+        pending->wraps[i]->hook.function = 0;
+}
+
+/* A slot for each. BASE_EBUSY: there is none. */
+static int take_slots(struct setting *setting, const struct patch_agent_object *object, size_t wanted,
+                      struct pending *pending, uint64_t addresses[LAYERS])
+{
+    for (size_t i = 0; i < pending->count; i++) {
+        struct patch_agent_slab *slab;
+        uint32_t slot;
+        int result = patch_agent_slot(setting->agent, setting->access, object, wanted,
+                                      setting->access->standing, &slab, &slot, setting->error);
+        if (result != BASE_OK)
+            return result > 0 ? BASE_EBUSY : result;
+        pending->wraps[i] = &slab->slots[slot];
+        addresses[i] = slab->address + slot * sizeof *pending->wraps[i];
+    }
+    return BASE_OK;
+}
+
+/* The code of all, from the one beneath on. */
+static enum patch_reason make(const struct setting *setting, uint64_t address, const uint8_t *live,
+                              const struct layers *layers, struct pending *pending,
+                              const uint64_t addresses[LAYERS])
+{
+    const struct patch_agent *agent = setting->agent;
+    enum patch_reason reason = PATCH_FINE;
+    for (size_t i = 0; i < pending->count && reason == PATCH_FINE; i++) {
+        const struct patch_agent_function *function = &agent->plans->functions[layers->functions[i]];
+        struct patch_x86_64_wrap *wrap = pending->wraps[i];
+        reason = i == 0 ? patch_x86_64_wrap_make(wrap, addresses[i], address, live, pending->length,
+                                                 function->whole, &pending->moved)
+                        : patch_x86_64_wrap_over(wrap, addresses[i], pending->wraps[i - 1], addresses[i - 1],
+                                                 function->whole);
+        wrap->hook.handler = agent->base + function->handler;
+        wrap->hook.cookie = function->cookie;
+    }
+    return reason;
+}
+
+static void fill_change(struct pending *pending, uint64_t address, uint64_t slot, const uint8_t *live)
+{
+    pending->change = (struct patch_memory_change){.address = address, .length = PATCH_X86_64_WRAP_JUMP};
     memcpy(pending->change.before, live, PATCH_X86_64_WRAP_JUMP);
-    patch_x86_64_wrap_jump(hook->address, hook->slot, pending->change.after);
+    patch_x86_64_wrap_jump(address, slot, pending->change.after);
 }
 
 static int add_pending(struct setting *setting, const struct patch_agent_object *object,
-                       struct patch_agent_hook *hook, const uint8_t *live, uint8_t length, size_t wanted)
+                       const struct patch_agent_hook *hook, const struct layers *layers, const uint8_t *live,
+                       uint8_t length, size_t wanted)
 {
     struct patch_agent *agent = setting->agent;
-    struct patch_agent_slab *slab;
-    uint32_t slot;
+    uint64_t addresses[LAYERS];
     if (!base_array_room(setting->items, setting->count, setting->capacity))
         return no_memory(setting->error);
-    int result = patch_agent_slot(agent, setting->access, object, wanted, setting->access->standing, &slab,
-                                  &slot, setting->error);
-    if (result != BASE_OK)
-        return result > 0 ? BASE_EBUSY : result;
     struct pending *pending = &setting->items[setting->count];
-    *pending = (struct pending){.length = length, .wrap = &slab->slots[slot]};
-    hook->slot = slab->address + slot * sizeof *pending->wrap;
-    const struct patch_agent_function *function = &agent->plans->functions[hook->function];
-    enum patch_reason reason = patch_x86_64_wrap_make(pending->wrap, hook->slot, hook->address, live, length,
-                                                      function->whole, &pending->moved);
+    *pending = (struct pending){.length = length, .hook = agent->hook_count, .count = layers->count};
+    int result = take_slots(setting, object, wanted, pending, addresses);
+    if (result < 0)
+        return result;
+    enum patch_reason reason = make(setting, hook->address, live, layers, pending, addresses);
     if (reason != PATCH_FINE) {
-        pending->wrap->hook.function = 0;
-        hook->slot = 0;
-        return refuse(setting, hook, reason);
+        free_wraps(pending);
+        return refuse(setting, hook, layers, reason);
     }
-    pending->wrap->hook.handler = agent->base + function->handler;
-    pending->wrap->hook.cookie = function->cookie;
-    fill_change(pending, hook, live);
-    pending->hook = agent->hook_count;
-    result = refuse(setting, hook, PATCH_FINE); /* until it is written */
+    fill_change(pending, hook->address, addresses[layers->count - 1], live);
+    result = refuse(setting, hook, layers, PATCH_FINE); /* until it is written */
+    for (size_t i = 0; i < layers->count && result == BASE_OK; i++)
+        agent->hooks[pending->hook + i].slot = addresses[i];
+    if (result < 0)
+        free_wraps(pending);
     setting->count += result == BASE_OK;
     return result;
 }
@@ -116,28 +168,68 @@ static bool is_known(const struct patch_agent *agent, uint64_t address)
     return false;
 }
 
+/* Who hooks the function, the one beneath first. What is only to be found, and what stacks forbid, is told at once. */
+static int ask(struct setting *setting, const struct patch_agent_object *object,
+               const struct patch_function *function, struct patch_agent_hook *hook, struct layers *layers)
+{
+    const struct patch_agent_function *functions = setting->agent->plans->functions;
+    bool has_over = function->over != 0 && !functions[function->wish].alone;
+    const uint32_t asked[LAYERS] = {function->wish, function->over - 1};
+    int result = BASE_OK;
+    for (size_t i = 0; i < 1u + has_over && result == BASE_OK; i++) {
+        const struct layers one = {{asked[i]}, 1};
+        hook->function = asked[i];
+        if (functions[asked[i]].only_found && !function->resolver)
+            result = add(setting, hook, PATCH_AGENT_FOUND, PATCH_FINE);
+        else if (functions[asked[i]].whole && object->file->owns_stacks && function->reason == PATCH_FINE)
+            result = refuse(setting, hook, &one, PATCH_REASON_OWN_STACKS);
+        else
+            layers->functions[layers->count++] = asked[i];
+    }
+    return result;
+}
+
 static int collect_function(struct setting *setting, const struct patch_agent_object *object,
                             const struct patch_function *function, size_t wanted)
 {
     uint8_t live[sizeof function->old] = {0};
-    struct patch_agent_hook hook = {.address = object->bias + function->address,
-                                    .function = function->wish,
-                                    .name = function->name,
-                                    .path = object->path};
+    struct layers layers = {.count = 0};
+    struct patch_agent_hook hook = {
+        .address = object->bias + function->address, .name = function->name, .path = object->path};
     if (hook.address < object->start || hook.address >= object->end || is_known(setting->agent, hook.address))
         return BASE_OK;
-    if (setting->agent->plans->functions[function->wish].only_found && !function->resolver)
-        return add(setting, &hook, PATCH_AGENT_FOUND, PATCH_FINE);
+    int result = ask(setting, object, function, &hook, &layers);
+    if (result < 0 || layers.count == 0)
+        return result;
     if (function->reason != PATCH_FINE)
-        return refuse(setting, &hook, function->reason);
-    if (object->file->owns_stacks && setting->agent->plans->functions[function->wish].whole)
-        return refuse(setting, &hook, PATCH_REASON_OWN_STACKS);
+        return refuse(setting, &hook, &layers, function->reason);
     if (patch_agent_read(setting->access, hook.address, live, function->length) < 0)
-        return refuse(setting, &hook, PATCH_REASON_TEXT_DIFFERS);
+        return refuse(setting, &hook, &layers, PATCH_REASON_TEXT_DIFFERS);
     uint8_t length = judge(function, live);
     if (length == 0)
-        return refuse(setting, &hook, PATCH_REASON_TEXT_DIFFERS);
-    return add_pending(setting, object, &hook, live, length, wanted);
+        return refuse(setting, &hook, &layers, PATCH_REASON_TEXT_DIFFERS);
+    return add_pending(setting, object, &hook, &layers, live, length, wanted);
+}
+
+/* How many slots the functions may take. */
+static size_t slots_of(const struct patch_functions *functions)
+{
+    size_t count = functions->count;
+    for (size_t i = 0; i < functions->count; i++)
+        count += functions->items[i].over != 0;
+    return count;
+}
+
+static int collect_object(struct setting *setting, const struct patch_agent_object *object)
+{
+    const struct patch_functions *functions = &object->file->functions;
+    size_t wanted = slots_of(functions);
+    int result = BASE_OK;
+    for (size_t i = 0; i < functions->count && result == BASE_OK; i++) {
+        result = collect_function(setting, object, &functions->items[i], wanted);
+        wanted -= 1u + (functions->items[i].over != 0);
+    }
+    return result;
 }
 
 static int collect(struct setting *setting)
@@ -146,11 +238,8 @@ static int collect(struct setting *setting)
     int result = BASE_OK;
     for (size_t i = 0; i < agent->object_count && result == BASE_OK; i++) {
         const struct patch_agent_object *object = agent->objects[i];
-        size_t count = object->file != NULL ? object->file->functions.count : 0;
-        if (!object->live || object->done)
-            continue;
-        for (size_t j = 0; j < count && result == BASE_OK; j++)
-            result = collect_function(setting, object, &object->file->functions.items[j], count - j);
+        if (object->live && !object->done && object->file != NULL)
+            result = collect_object(setting, object);
     }
     return result;
 }
@@ -175,7 +264,7 @@ static int move(struct setting *setting, pid_t tid, uint64_t pc, const struct pe
     const struct patch_x86_64_entry entry = {.kind = PATCH_ENTRY,
                                              .length = pending->length,
                                              .address = pending->change.address,
-                                             .old = pending->wrap->old};
+                                             .old = pending->wraps[0]->old};
     struct user_regs_struct registers;
     uint64_t body = patch_x86_64_entry_body_of(&entry, &pending->moved, pc);
     if (body == 0) {
@@ -190,9 +279,11 @@ static int move(struct setting *setting, pid_t tid, uint64_t pc, const struct pe
 
 static void drop(struct setting *setting, struct pending *pending, enum patch_reason reason)
 {
-    setting->agent->hooks[pending->hook].reason = (uint8_t)reason;
-    setting->agent->hooks[pending->hook].slot = 0;
-    pending->wrap->hook.function = 0;
+    for (size_t i = 0; i < pending->count; i++) {
+        setting->agent->hooks[pending->hook + i].reason = (uint8_t)reason;
+        setting->agent->hooks[pending->hook + i].slot = 0;
+    }
+    free_wraps(pending);
     pending->dropped = true;
 }
 
@@ -257,8 +348,8 @@ static int write_all(struct setting *setting)
     int result = apply(setting, changes, count);
     free(changes);
     for (size_t i = 0; i < setting->count && result == BASE_OK; i++)
-        if (!setting->items[i].dropped)
-            setting->agent->hooks[setting->items[i].hook].state = PATCH_AGENT_HOOKED;
+        for (size_t j = 0; j < setting->items[i].count && !setting->items[i].dropped; j++)
+            setting->agent->hooks[setting->items[i].hook + j].state = PATCH_AGENT_HOOKED;
     return result < 0 ? result : (int)count;
 }
 
@@ -267,7 +358,7 @@ static int write_all(struct setting *setting)
 static void forget(struct setting *setting, size_t hook_count)
 {
     for (size_t i = 0; i < setting->count; i++)
-        setting->items[i].wrap->hook.function = 0;
+        free_wraps(&setting->items[i]);
     setting->agent->hook_count = hook_count;
 }
 

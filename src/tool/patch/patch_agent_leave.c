@@ -227,6 +227,8 @@ static int add_change(struct leaving *leaving, const struct patch_x86_64_wrap *w
         return no_memory(leaving->error);
     if (!is_whole(wrap)) /* else nothing of ours is on the stack of who is in it but what is put back */
         leaving->functions[leaving->function_count++] = change.address;
+    if (wrap->beneath)
+        return BASE_OK;
     patch_x86_64_wrap_jump(wrap->hook.function, slot, change.before);
     memcpy(change.after, wrap->old, jump);
     if (patch_agent_read(&leaving->access, change.address, live, jump) < 0 ||

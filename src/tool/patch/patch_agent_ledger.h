@@ -13,7 +13,7 @@
 #define PATCH_AGENT_PATH    "/memfd:" PATCH_AGENT_NAME
 #define PATCH_AGENT_HOME    0x454d4f4859414c54u /* "TLAYHOME" */
 #define PATCH_AGENT_SLAB    0x42414c5359414c54u /* "TLAYSLAB" */
-#define PATCH_AGENT_VERSION 1
+#define PATCH_AGENT_VERSION 2
 #define PATCH_AGENT_PAGE    4096u
 
 struct patch_agent_range {

@@ -60,13 +60,14 @@ bool patch_function_means(const struct patch_function_wish *wish, const char *na
     return means;
 }
 
-/* The first wish that means the name; PATCH_NONE. */
-static uint32_t wish_of(const struct search *search, const char *name)
+/* The first wish that means the name, of those that go over others, or of the rest; PATCH_NONE. */
+static uint32_t wish_of(const struct search *search, const char *name, bool over)
 {
     char *demangled = NULL;
     uint32_t wish = PATCH_NONE;
     for (size_t i = 0; i < search->wish_count && wish == PATCH_NONE; i++)
-        if (search->concerned[i] && matches(&search->wishes[i], name, &demangled))
+        if (search->concerned[i] && search->wishes[i].over == over &&
+            matches(&search->wishes[i], name, &demangled))
             wish = (uint32_t)i;
     free(demangled);
     return wish;
@@ -174,12 +175,15 @@ static int look_at(struct search *search, const Elf64_Sym *symbol, const struct 
         return BASE_OK;
     memcpy(name, text, length);
     name[length] = '\0';
-    uint32_t wish = wish_of(search, name);
-    if (wish == PATCH_NONE || code_function_is_fragment(name))
-        return BASE_OK;
-    struct patch_function function = {
-        .address = symbol->st_value, .wish = wish, .resolver = type == STT_GNU_IFUNC};
-    return add(search, &function, name);
+    int result = BASE_OK;
+    for (int over = 0; over < 2 && result == BASE_OK; over++) {
+        struct patch_function function = {.address = symbol->st_value,
+                                          .wish = wish_of(search, name, over != 0),
+                                          .resolver = type == STT_GNU_IFUNC};
+        if (function.wish != PATCH_NONE && !code_function_is_fragment(name))
+            result = add(search, &function, name);
+    }
+    return result;
 }
 
 static int look_through(struct search *search, const struct elf_image *from)
@@ -220,15 +224,25 @@ static int order(const void *left, const void *right)
     return a->wish < b->wish ? -1 : a->wish > b->wish;
 }
 
-/* One function for each address: that of the first wish. */
-static void drop_aliases(struct patch_functions *found)
+/* The same function once more, for a later wish. */
+static void merge(const struct search *search, struct patch_function *function,
+                  const struct patch_function *alias)
 {
+    function->resolver |= alias->resolver;
+    if (function->over == 0 && !search->wishes[function->wish].over && search->wishes[alias->wish].over)
+        function->over = alias->wish + 1;
+}
+
+/* One function for each address: that of the first wish, and of the first that goes over it. */
+static void drop_aliases(const struct search *search)
+{
+    struct patch_functions *found = search->found;
     size_t kept = 0;
     if (found->count > 1)
         qsort(found->items, found->count, sizeof *found->items, order);
     for (size_t i = 0; i < found->count; i++) {
         if (kept > 0 && found->items[kept - 1].address == found->items[i].address) {
-            found->items[kept - 1].resolver |= found->items[i].resolver;
+            merge(search, &found->items[kept - 1], &found->items[i]);
             free(found->items[i].name);
         } else {
             found->items[kept++] = found->items[i];
@@ -364,7 +378,7 @@ static int search_all(struct search *search, const struct patch_function_given *
         result = look_through(search, mini);
     if (result == BASE_OK)
         result = add_given(search, given, given_count);
-    drop_aliases(search->found);
+    drop_aliases(search);
     if (result == BASE_OK)
         result = find_slots(search->image, search->found, search->error);
     if (result == BASE_OK && search->found->count)

@@ -1,7 +1,7 @@
 /* patch_function.h - single functions of an image, found by name, and what a hook at their entry replaces.
  *
  * Names are looked for in .symtab, .dynsym and .gnu_debugdata. Functions at one address are one function: the first wish
- * that names it has it. Of a function that is chosen when the program is loaded (IFUNC) the symbol names only the resolver; where the image has slots
+ * that names it has it, and beside that the first of those that go over others. Of a function that is chosen when the program is loaded (IFUNC) the symbol names only the resolver; where the image has slots
  * for the outcome, they are told, and what they hold in a process can be asked for as `given`.
  *
  * What is replaced and moved is decided as for the hooks of exact calls (patch_hooks.c), but always five bytes with an
@@ -25,6 +25,7 @@ struct patch_function_wish {
     const char *
         image; /* a glob for the image's path, or for its last part when it has no slash, with !(a|b) too; NULL: any */
     const char *beside; /* only in an image that defines this function too; NULL: in any */
+    bool over;          /* also what an earlier wish has */
 };
 
 struct patch_function_given { /* a function that is known by its address */
@@ -35,6 +36,7 @@ struct patch_function_given { /* a function that is known by its address */
 struct patch_function {
     uint64_t address;
     uint32_t wish;  /* index of who asked */
+    uint32_t over;  /* one more than the index of who goes over that; 0: nobody */
     uint8_t reason; /* enum patch_reason; PATCH_FINE: it can be hooked */
     uint8_t length; /* bytes that move; five are replaced */
     bool resolver;  /* of an IFUNC; not to be hooked, reason ENTRY_RESOLVER */

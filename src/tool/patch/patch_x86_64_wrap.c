@@ -41,6 +41,23 @@ enum patch_reason patch_x86_64_wrap_make(struct patch_x86_64_wrap *wrap, uint64_
     return PATCH_FINE;
 }
 
+enum patch_reason patch_x86_64_wrap_over(struct patch_x86_64_wrap *wrap, uint64_t address,
+                                         struct patch_x86_64_wrap *beneath, uint64_t below, bool whole)
+{
+    struct patch_x86_64_code code;
+    uint64_t function = beneath->hook.function;
+    if (!patch_x86_64_code_reaches(function + PATCH_X86_64_WRAP_JUMP, patch_x86_64_wrap_code(address)))
+        return PATCH_REASON_OUT_OF_REACH;
+    *wrap = *beneath;
+    patch_x86_64_code_begin(&code, patch_x86_64_wrap_code(address));
+    put_stub(&code, address, whole);
+    memset(wrap->code, 0xcc, sizeof wrap->code);
+    memcpy(wrap->code, code.bytes, code.size);
+    wrap->hook = (struct wire_hook){.body = patch_x86_64_wrap_code(below), .function = function};
+    beneath->beneath = 1;
+    return PATCH_FINE;
+}
+
 void patch_x86_64_wrap_jump(uint64_t function, uint64_t address, uint8_t fresh[PATCH_X86_64_WRAP_JUMP])
 {
     struct patch_x86_64_code code;

@@ -1,7 +1,8 @@
 /* patch_x86_64_wrap.h - the code through which a function's calls go to the agent (wire_hook.h).
  *
  * All of one hook is one slot, which tells by itself how to undo it: whoever finds it in a process, of a tally that was
- * killed long ago, can put the function back.
+ * killed long ago, can put the function back. A function with two hooks has two slots: the first bytes lead to the outer one, whose body
+ * is the code of the one *beneath*. Each is as if it were alone.
  * Pure: bytes in, bytes out. Context: tool. */
 #ifndef PATCH_X86_64_WRAP_H
 #define PATCH_X86_64_WRAP_H
@@ -20,7 +21,8 @@
 struct patch_x86_64_wrap {
     struct wire_hook hook; /* function 0: the slot is free */
     uint8_t length;        /* bytes that moved */
-    uint8_t zero[7];
+    uint8_t beneath;       /* 1: only another slot leads here, which undoes both */
+    uint8_t zero[6];
     uint8_t old[PATCH_PLAN_HOOK_MAX + 5]; /* `length` of them: the first five are to be put back */
     uint8_t code[PATCH_X86_64_WRAP_CODE + 8];
 };
@@ -31,6 +33,11 @@ _Static_assert(sizeof(struct patch_x86_64_wrap) == 192, "shared layout");
 enum patch_reason patch_x86_64_wrap_make(struct patch_x86_64_wrap *wrap, uint64_t address, uint64_t function,
                                          const uint8_t *old, uint8_t length, bool whole,
                                          struct patch_x86_64_hook *moved);
+
+/* Makes the slot that will lie at `address` the outer one of the function whose slot, `beneath`, lies at `below`. Refused, PATCH_REASON_OUT_OF_REACH:
+ * that one is as before. */
+enum patch_reason patch_x86_64_wrap_over(struct patch_x86_64_wrap *wrap, uint64_t address,
+                                         struct patch_x86_64_wrap *beneath, uint64_t below, bool whole);
 
 /* The run-time address of the code of a slot at `address`. */
 static inline uint64_t patch_x86_64_wrap_code(uint64_t address)

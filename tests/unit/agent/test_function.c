@@ -407,6 +407,42 @@ static void test_no_room_for_calls(void **state)
     assert_int_equal(calls_in_histograms(rig.process), 2);
 }
 
+/* --- two collectors on one entry --- */
+
+static AWAY void *block_body(long what)
+{
+    static uint64_t blocks[CALLS][2];
+    static unsigned used;
+    seen = RETURN_ADDRESS();
+    return what == 0 ? blocks[used++] : (void *)timed(what);
+}
+
+static AWAY void *block_caller(void *(*allocate)(long), long what)
+{
+    void *volatile block = allocate(what);
+    return block;
+}
+
+/* The timed hook goes on into memory's, and that into the body. What the body calls is the allocator's affair. */
+static void test_over_another_hook(void **state)
+{
+    (void)state;
+    void *beneath = agent_rig_hook(&rig, "agent_entry_malloc", (void *)block_body);
+    void *(*allocate)(long);
+    *(void **)&allocate =
+        agent_rig_hook_told(&rig, "agent_entry_function", beneath, WIRE_AGENT_ENTRY_FUNCTION);
+    *(void **)&timed =
+        agent_rig_hook_told(&rig, "agent_entry_function", (void *)timed_body, WIRE_AGENT_ENTRY_FUNCTION);
+    for (int i = 0; i < CALLS; i++)
+        assert_non_null(block_caller(allocate, 0));
+    no_losses();
+    assert_int_equal(calls_in_histograms(rig.process), CALLS);
+    assert_int_equal(calls_of(rig.process), 2 * CALLS); /* of memory, and of time */
+    assert_int_equal((uintptr_t)block_caller(allocate, 5), 5);
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_INNER], 1);
+    assert_int_equal(calls_in_histograms(rig.process), CALLS + 1);
+}
+
 /* --- agent_latency.c --- */
 
 static void test_histogram(void **state)
@@ -530,6 +566,7 @@ int main(void)
         TEST(test_fork),
         TEST(test_fork_beside_another_stack),
         TEST(test_no_room_for_calls),
+        TEST(test_over_another_hook),
         TEST(test_histogram),
         TEST(test_no_room),
         TEST(test_threads),

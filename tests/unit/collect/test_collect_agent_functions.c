@@ -65,12 +65,13 @@ static void test_what_was_asked_for(void **state)
     free(functions.items);
 }
 
-/* Functions that are timed come behind all that unwinds and all that must not be touched, before what loads an unwinder: the first wish has a
- * function. */
+/* Functions that are timed come behind all that unwinds and all that must not be touched, over which they do not go, before what loads an
+ * unwinder: what they have of that is theirs. */
 static void test_timed_functions(void **state)
 {
     (void)state;
-    static const struct patch_function_wish timed[] = {{"work", "program", NULL}, {"*", NULL, NULL}};
+    static const struct patch_function_wish timed[] = {{"work", "program", NULL, false},
+                                                       {"*", NULL, NULL, false}};
     const struct collect_agent_functions_wish wish = {.timed = timed, .timed_count = 2, .hosted = true};
     struct collect_agent_functions functions;
     size_t unwinders = 0, untouched = 0;
@@ -84,6 +85,7 @@ static void test_timed_functions(void **state)
         bool unwinds = !function->only_found && (function->cookie & 255) == WIRE_AGENT_ENTRY_UNWIND;
         assert_true(unwinds != function->only_found);
         assert_int_equal(function->whole, unwinds);
+        assert_true(function->alone && !function->wish.over);
         assert_true(!function->only_found || collect_agent_functions_is_odd(function->wish.name));
         unwinders += unwinds && strncmp(function->wish.name, "_Unwind_", 8) == 0;
         untouched += function->only_found;
@@ -94,7 +96,7 @@ static void test_timed_functions(void **state)
         const struct patch_agent_function *function = &functions.items[functions.timed + i];
         assert_string_equal(function->wish.name, timed[i].name);
         assert_int_equal(function->cookie & 255, WIRE_AGENT_ENTRY_FUNCTION);
-        assert_true(function->whole && !function->only_found);
+        assert_true(function->whole && !function->only_found && function->wish.over && !function->alone);
     }
     assert_true(collect_agent_functions_is_odd("setjmp") && !collect_agent_functions_is_odd("read"));
     free(functions.items);
@@ -105,8 +107,8 @@ static void test_named(void **state)
 {
     (void)state;
     struct collect_agent_named_function items[2] = {
-        {{"malloc", "libx*", NULL}, WIRE_AGENT_ENTRY_FREE, 1, "names"},
-        {{"put", NULL, NULL}, WIRE_AGENT_ENTRY_POOL_FREE, 2, "names"}};
+        {{"malloc", "libx*", NULL, false}, WIRE_AGENT_ENTRY_FREE, 1, "names"},
+        {{"put", NULL, NULL, false}, WIRE_AGENT_ENTRY_POOL_FREE, 2, "names"}};
     const struct collect_agent_named named = {items, 2, 2};
     for (unsigned heap = 0; heap < 2; heap++) {
         const struct collect_agent_functions_wish wish = {
@@ -149,13 +151,11 @@ static void test_descriptors(void **state)
         assert_int_equal(entry == WIRE_AGENT_ENTRY_DESCRIPTOR,
                          how >= WIRE_AGENT_OPENED && how < WIRE_AGENT_HOWS);
         if (entry != WIRE_AGENT_ENTRY_UNWIND) {
-            assert_true(collect_agent_functions_is_descriptor(function->wish.name));
             assert_false(patch_function_concerns(&function->wish, "/lib64/ld-linux-x86-64.so.2"));
             assert_true(patch_function_concerns(&function->wish, "/lib/x86_64-linux-gnu/libc.so.6"));
         }
     }
     assert_true(unwinders > 5 && opening > 40 && closing > 3);
-    assert_false(collect_agent_functions_is_descriptor("read"));
     free(functions.items);
 }
 

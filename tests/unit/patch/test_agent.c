@@ -92,8 +92,8 @@ static void want(struct tally *tally, const char *name, const char *image, const
                  uint64_t cookie)
 {
     assert_true(tally->function_count < FUNCTIONS);
-    tally->functions[tally->function_count++] =
-        (struct patch_agent_function){{name, image, NULL}, offset_of(handler), cookie, false, false, 0};
+    tally->functions[tally->function_count++] = (struct patch_agent_function){
+        .wish = {.name = name, .image = image}, .handler = offset_of(handler), .cookie = cookie};
 }
 
 static struct tally begin(const char *handler)

@@ -44,15 +44,15 @@ static const struct patch_function *find(const struct patch_functions *functions
 static void test_names_aliases_and_globs(void **state)
 {
     (void)state;
-    static const struct patch_function_wish wishes[] = {{"wrap_plain", NULL, NULL},
-                                                        {"wrap_alias", NULL, NULL},
-                                                        {"wrap_en?br", "*fixture_wrap*", NULL},
-                                                        {"wrap_branch", "/nowhere*", NULL},
-                                                        {"wrap::mang(*", NULL, NULL},
-                                                        {"wrap_missing", NULL, NULL},
-                                                        {"wrap_tail", "libother.so", NULL},
-                                                        {"wrap_calling[x]*", NULL, NULL},
-                                                        {"*", "no image has this name", NULL}};
+    static const struct patch_function_wish wishes[] = {{"wrap_plain", NULL, NULL, false},
+                                                        {"wrap_alias", NULL, NULL, false},
+                                                        {"wrap_en?br", "*fixture_wrap*", NULL, false},
+                                                        {"wrap_branch", "/nowhere*", NULL, false},
+                                                        {"wrap::mang(*", NULL, NULL, false},
+                                                        {"wrap_missing", NULL, NULL, false},
+                                                        {"wrap_tail", "libother.so", NULL, false},
+                                                        {"wrap_calling[x]*", NULL, NULL, false},
+                                                        {"*", "no image has this name", NULL, false}};
     struct patch_functions found;
     assert_int_equal(plan(wishes, sizeof wishes / sizeof *wishes, &found), BASE_OK);
     assert_int_equal(found.count, 3);
@@ -68,15 +68,36 @@ static void test_names_aliases_and_globs(void **state)
     patch_functions_free(&found);
 }
 
+/* A function has its first wish, and the first of those that go over others, under whatever name. */
+static void test_over(void **state)
+{
+    (void)state;
+    const struct patch_function_wish wishes[] = {
+        {"wrap_plain", NULL, NULL, false}, {"wrap_endbr", NULL, NULL, false}, {"wrap_e*", NULL, NULL, false},
+        {"wrap_tail", NULL, NULL, true},   {"wrap_alias", NULL, NULL, true},  {"wrap_??d*", NULL, NULL, true},
+        {"wrap_[et]*", NULL, NULL, true}};
+    struct patch_functions found;
+    assert_int_equal(plan(wishes, sizeof wishes / sizeof *wishes, &found), BASE_OK);
+    assert_int_equal(find(&found, "wrap_plain")->wish, 0);
+    assert_int_equal(find(&found, "wrap_plain")->over, 4 + 1);
+    assert_int_equal(find(&found, "wrap_endbr")->wish, 1);
+    assert_int_equal(find(&found, "wrap_endbr")->over, 5 + 1);
+    assert_int_equal(find(&found, "wrap_empty")->wish, 2);
+    assert_int_equal(find(&found, "wrap_empty")->over, 6 + 1);
+    assert_int_equal(find(&found, "wrap_tail")->wish, 3);
+    assert_int_equal(find(&found, "wrap_tail")->over, 0);
+    patch_functions_free(&found);
+}
+
 /* Only where something else is defined too; that it is used does not do. */
 static void test_beside(void **state)
 {
     (void)state;
-    const struct patch_function_wish wishes[] = {{"wrap_plain", NULL, "wrap_endbr"},
-                                                 {"wrap_tail", NULL, "wrap_nobody_has_this"},
-                                                 {"wrap_branch", NULL, "abort"},
-                                                 {"wrap_next", "/nowhere*", "wrap_endbr"},
-                                                 {"wrap_calling", NULL, "wrap_endbr"}};
+    const struct patch_function_wish wishes[] = {{"wrap_plain", NULL, "wrap_endbr", false},
+                                                 {"wrap_tail", NULL, "wrap_nobody_has_this", false},
+                                                 {"wrap_branch", NULL, "abort", false},
+                                                 {"wrap_next", "/nowhere*", "wrap_endbr", false},
+                                                 {"wrap_calling", NULL, "wrap_endbr", false}};
     struct patch_functions found;
     assert_int_equal(plan(wishes, sizeof wishes / sizeof *wishes, &found), BASE_OK);
     assert_int_equal(found.count, 2);
@@ -108,7 +129,7 @@ static void test_reasons(void **state)
         {"wrap_short", PATCH_REASON_ENTRY_SHORT},
         {"wrap_chosen", PATCH_REASON_ENTRY_RESOLVER},
     };
-    const struct patch_function_wish all[] = {{"*wrap*", NULL, NULL}};
+    const struct patch_function_wish all[] = {{"*wrap*", NULL, NULL, false}};
     struct patch_functions found;
     assert_int_equal(plan(all, 1, &found), BASE_OK);
     assert_int_equal(found.count, sizeof wanted / sizeof *wanted);
@@ -163,6 +184,17 @@ static void hook(struct hooked *hooked, uint64_t address, unsigned length, volat
     patch_x86_64_wrap_jump(address, (uint64_t)(uintptr_t)slot, text);
 }
 
+/* Over the last one. */
+static void hook_over(struct hooked *hooked, volatile uint64_t *counter)
+{
+    struct patch_x86_64_wrap *slot = &hooked->slots[hooked->used++], *last = slot - 1;
+    uint64_t below = (uint64_t)(uintptr_t)last, address = last->hook.function;
+    assert_int_equal(patch_x86_64_wrap_over(slot, (uint64_t)(uintptr_t)slot, last, below, false), PATCH_FINE);
+    slot->hook.handler = (uint64_t)(uintptr_t)count_and_go;
+    slot->hook.cookie = (uint64_t)(uintptr_t)counter;
+    patch_x86_64_wrap_jump(address, (uint64_t)(uintptr_t)slot, (uint8_t *)(uintptr_t)address);
+}
+
 static void unhook_all(struct hooked *hooked)
 {
     while (hooked->used-- > 0)
@@ -205,7 +237,7 @@ static void call_all(void *handle)
 static void test_hooked_functions_answer_as_before(void **state)
 {
     (void)state;
-    const struct patch_function_wish all[] = {{"*wrap*", NULL, NULL}};
+    const struct patch_function_wish all[] = {{"*wrap*", NULL, NULL, false}};
     struct patch_functions found;
     struct link_map *map;
     void *handle = dlopen(fixture, RTLD_NOW | RTLD_LOCAL);
@@ -240,7 +272,7 @@ static void test_hooked_functions_answer_as_before(void **state)
 static void test_two_collectors_on_one_entry(void **state)
 {
     (void)state;
-    const struct patch_function_wish one[] = {{"wrap_calling", NULL, NULL}};
+    const struct patch_function_wish one[] = {{"wrap_calling", NULL, NULL, false}};
     volatile uint64_t first = 0, second = 0;
     struct patch_functions found;
     struct link_map *map;
@@ -262,6 +294,39 @@ static void test_two_collectors_on_one_entry(void **state)
     dlclose(handle);
 }
 
+/* As two collectors of the agent's: the outer slot alone undoes both. */
+static void test_two_hooks_on_one_entry(void **state)
+{
+    (void)state;
+    const struct patch_function_wish one[] = {{"wrap_calling", NULL, NULL, false}};
+    volatile uint64_t beneath = 0, over = 0;
+    struct patch_functions found;
+    struct link_map *map;
+    void *handle = dlopen(fixture, RTLD_NOW | RTLD_LOCAL);
+    assert_int_equal(dlinfo(handle, RTLD_DI_LINKMAP, &map), 0);
+    assert_int_equal(plan(one, 1, &found), BASE_OK);
+    struct hooked hooked = {.bias = map->l_addr};
+    hooked.slots = map_near(map->l_addr, 65536);
+    hook(&hooked, map->l_addr + found.items[0].address, found.items[0].length, &beneath);
+    hook_over(&hooked, &over);
+    const struct patch_x86_64_wrap *slots = hooked.slots;
+    assert_int_equal(slots[1].hook.body, (uint64_t)(uintptr_t)slots[0].code);
+    assert_int_equal(slots[1].hook.function, slots[0].hook.function);
+    assert_memory_equal(slots[1].old, slots[0].old, slots[0].length);
+    assert_true(slots[0].beneath && !slots[1].beneath);
+    call_all(handle);
+    assert_int_equal(beneath, 1);
+    assert_int_equal(over, 1);
+    hooked.slots++;
+    hooked.used = 1;
+    unhook_all(&hooked);
+    call_all(handle);
+    assert_int_equal(beneath + over, 2);
+    munmap(hooked.slots - 1, 65536);
+    patch_functions_free(&found);
+    dlclose(handle);
+}
+
 static void test_out_of_reach_and_too_short(void **state)
 {
     (void)state;
@@ -274,6 +339,10 @@ static void test_out_of_reach_and_too_short(void **state)
     assert_int_equal(patch_x86_64_wrap_make(&wrap, 0x10000, 0x20000, code, 5, false, NULL), PATCH_FINE);
     assert_int_equal(wrap.hook.body, patch_x86_64_wrap_code(0x10000) + 10);
     assert_memory_equal(wrap.old, code, 5);
+    struct patch_x86_64_wrap over;
+    assert_int_equal(patch_x86_64_wrap_over(&over, 0x100010000, &wrap, 0x10000, true),
+                     PATCH_REASON_OUT_OF_REACH);
+    assert_false(wrap.beneath);
 }
 
 /* --- images that are none --- */
@@ -313,10 +382,12 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names_aliases_and_globs),
+        cmocka_unit_test(test_over),
         cmocka_unit_test(test_beside),
         cmocka_unit_test(test_reasons),
         cmocka_unit_test(test_hooked_functions_answer_as_before),
         cmocka_unit_test(test_two_collectors_on_one_entry),
+        cmocka_unit_test(test_two_hooks_on_one_entry),
         cmocka_unit_test(test_out_of_reach_and_too_short),
         cmocka_unit_test(test_no_image_is_refused_and_none_crashes),
     };
