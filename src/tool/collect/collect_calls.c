@@ -13,6 +13,7 @@
 #include "collect_calls_build.h"
 #include "collect_calls_clean.h"
 #include "collect_calls_detach.h"
+#include "collect_calls_guess.h"
 #include "collect_calls_loose.h"
 #include "collect_calls_threads.h"
 #include "collect_calls_totals.h"
@@ -27,6 +28,7 @@ enum {
     OFTEN_THREADS = 64, /* with more of them running totals are told at the end only */
 };
 
+#define GUESS_NS        150000000u
 #define REBIND_FIRST_NS 400000000u
 #define REBIND_AGAIN_NS 5000000000u
 
@@ -265,15 +267,29 @@ static void tend_blocks(struct collect_calls_space *space)
 }
 
 /* What ld.so has bound since the stubs were made is gone to at once, past linkage stub and hook: some time after the
- * beginning, when most first calls were made, and once more much later. */
+ * beginning, when most first calls were made, and once more much later; then with what indirect sites were seen to call. */
 static void rebind(struct collect_calls *calls, struct collect_calls_space *space)
 {
     uint64_t age = patch_target_now() - space->born_ns;
     if (space->rebinds >= REBINDS || age < (space->rebinds ? REBIND_AGAIN_NS : REBIND_FIRST_NS))
         return;
-    space->rebinds++;
-    if (collect_calls_build_mark_bound(space))
+    bool guessed = space->rebinds++ && collect_calls_guess_mark(space);
+    if (collect_calls_build_mark_bound(space) || guessed)
         collect_calls_build_all(space, &calls->rig, false, NULL);
+}
+
+/* The first guesses come early: what calls much does so from the beginning. */
+static void guess(struct collect_calls *calls)
+{
+    for (size_t i = 0; i < calls->member_count; i++) {
+        struct collect_calls_space *space = calls->members[i].space;
+        if (!space || space->pid != calls->members[i].pid || space->guessed ||
+            patch_target_now() - space->born_ns < GUESS_NS)
+            continue;
+        space->guessed = true;
+        if (space->thread_count <= OFTEN_THREADS && collect_calls_guess_mark(space))
+            collect_calls_build_all(space, &calls->rig, false, NULL);
+    }
 }
 
 void collect_calls_tell(struct collect_calls *calls)
@@ -729,6 +745,7 @@ int collect_calls_step(struct collect_calls *calls, struct base_error *error)
         answer_bells(calls);
     }
     answer_bells(calls);
+    guess(calls);
     settle(calls, patch_target_now() - SETTLE_NS);
     return result;
 }

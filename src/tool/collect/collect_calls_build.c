@@ -367,10 +367,15 @@ static void make_slab(void *context, size_t number)
         take_pages(making->object->next);
     slab->resolve = bound_once;
     slab->context = &resolution;
-    if (!collect_calls_prepared_place(making->object, making->space->launched && !making->object->patch))
+    slab->guesses = making->object->guesses;
+    slab->guess_count = making->object->guess_count;
+    if (slab->guess_count ||
+        !collect_calls_prepared_place(making->object, making->space->launched && !making->object->patch))
         making->result = patch_slab_make(slab, &making->why);
     slab->resolve = NULL;
     slab->context = NULL;
+    slab->guesses = NULL;
+    slab->guess_count = 0;
 }
 
 static void bind_one(void *context, size_t number)

@@ -211,26 +211,37 @@ static bool is_wanted(const struct collect_calls_object *from, uint64_t caller,
     return is_named(at, entry) || (from && is_named(from, caller));
 }
 
-/* The object and the site that an arrival came from: by the mark that a jump left, or by the return address of a call. One
- * in a closed object becomes what it was. */
-static const struct collect_calls_object *origin_of(const struct telling *telling, uint64_t *return_address,
-                                                    uint32_t *site)
+const struct collect_calls_object *collect_calls_read_origin(const struct collect_calls_space *space,
+                                                             uint64_t *return_address, uint32_t *site)
 {
     const struct collect_calls_object *from;
     *site = PATCH_NONE;
     if (!patch_block_is_mark(*return_address)) {
-        from = collect_calls_space_closed(telling->space, return_address);
+        from = collect_calls_space_closed(space, return_address);
         if (!from)
-            from = collect_calls_space_object(telling->space, *return_address - 1);
+            from = collect_calls_space_object(space, *return_address - 1);
         if (from && from->patch)
             *site = patch_plan_site_ending(&from->planned->plan, *return_address - from->bias);
         return from;
     }
     uint64_t word = patch_block_mark_index(*return_address);
-    from = word < telling->space->word_end ? object_of_word(telling->space, (uint32_t)word) : NULL;
+    from = word < space->word_end ? object_of_word(space, (uint32_t)word) : NULL;
     if (from && from->patch && word - from->base < from->planned->plan.header->site_count)
         *site = (uint32_t)word - from->base;
     return from;
+}
+
+const struct collect_calls_object *collect_calls_read_hook(const struct collect_calls_space *space,
+                                                           uint32_t word, uint32_t *hook)
+{
+    const struct collect_calls_object *at = object_of_word(space, word);
+    const struct patch_plan_header *header = at ? at->planned->plan.header : NULL;
+    *hook = PATCH_NONE;
+    if (at && word - at->base >= header->site_count)
+        *hook = (word - at->base - header->site_count) / PATCH_HOOK_WORDS;
+    if (at && *hook >= header->hook_count)
+        *hook = PATCH_NONE;
+    return at;
 }
 
 /* The address that the caller is known by. */
@@ -258,16 +269,14 @@ static uint64_t real_return(const struct telling *telling, uint64_t word)
 
 static void match(struct telling *telling, const struct collect_calls_arrival *arrival)
 {
-    const struct collect_calls_object *at = object_of_word(telling->space, arrival->word);
-    uint32_t site;
+    uint32_t site, hook;
+    const struct collect_calls_object *at = collect_calls_read_hook(telling->space, arrival->word, &hook);
     uint64_t return_address = real_return(telling, arrival->return_address);
-    const struct collect_calls_object *from = origin_of(telling, &return_address, &site);
-    if (!at || arrival->word >= telling->sheet->word_count)
+    const struct collect_calls_object *from =
+        collect_calls_read_origin(telling->space, &return_address, &site);
+    if (hook == PATCH_NONE || arrival->word >= telling->sheet->word_count)
         return;
     const struct patch_plan *plan = &at->planned->plan;
-    uint32_t hook = (arrival->word - at->base - plan->header->site_count) / PATCH_HOOK_WORDS;
-    if (hook >= plan->header->hook_count)
-        return;
     uint64_t entry = plan->hooks[hook].address;
     if (!is_wanted(from, caller_of(from, site, return_address), at, entry + at->bias))
         return;
@@ -365,6 +374,49 @@ static void tell_all(struct telling *telling)
         commit(telling);
 }
 
+/* --- guesses --- */
+
+/* As its arrivals are known by. */
+static uint64_t name_of_site(const struct collect_calls_space *space, size_t index, uint32_t site)
+{
+    const struct collect_calls_object *object = &space->objects[index];
+    const struct patch_plan_site *planned = &object->planned->plan.sites[site];
+    uint64_t end = planned->address + planned->length;
+    if (patch_x86_64_stub_is_jump((enum patch_kind)planned->kind))
+        return ~(uint64_t)(object->base + patch_plan_site_word(site));
+    return object->live ? end + object->bias : collect_calls_closed_name(index, end);
+}
+
+/* What a guess has counted becomes what site and hook would have counted without it. False: no memory. */
+static bool fold_guess(const struct telling *telling, size_t index, const struct patch_slab_guess *guess)
+{
+    const struct collect_calls_object *object = &telling->space->objects[index];
+    struct collect_calls_sheet *sheet = telling->sheet;
+    uint32_t word = object->base + guess->word;
+    uint64_t calls = word < sheet->word_count ? sheet->words[word] : 0;
+    if (!calls)
+        return true;
+    if (!base_array_room(sheet->arrivals, sheet->arrival_count, sheet->arrival_capacity))
+        return false;
+    sheet->arrivals[sheet->arrival_count++] = (struct collect_calls_arrival){
+        .return_address = name_of_site(telling->space, index, (uint32_t)guess->site),
+        .word = object->base + patch_plan_hook_word(&object->planned->plan, guess->hook),
+        .calls = calls};
+    sheet->words[object->base + patch_plan_site_word((uint32_t)guess->site)] += calls;
+    sheet->words[word] = 0;
+    return true;
+}
+
+static bool fold_guesses(const struct telling *telling)
+{
+    const struct collect_calls_space *space = telling->space;
+    bool room = true;
+    for (size_t i = 0; i < space->object_count; i++)
+        for (size_t j = 0; j < space->objects[i].guess_count && room; j++)
+            room = fold_guess(telling, i, &space->objects[i].guesses[j]);
+    return room;
+}
+
 int collect_calls_read(const struct collect_calls_reading *reading, struct collect_calls_sheet *sheet,
                        struct base_error *error)
 {
@@ -376,7 +428,7 @@ int collect_calls_read(const struct collect_calls_reading *reading, struct colle
     telling.callees = calloc(sheet->word_count + 1, sizeof *telling.callees);
     uint32_t special = profile_image(profile, PROFILE_IMAGE_SPECIAL, "(unknown)", "", 0);
     telling.unknown = profile_address(profile, special, 0);
-    bool room = telling.matched && telling.strays && telling.callees;
+    bool room = telling.matched && telling.strays && telling.callees && fold_guesses(&telling);
     if (room) {
         collect_calls_sheet_sort(sheet);
         tell_all(&telling);

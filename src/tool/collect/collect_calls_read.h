@@ -11,6 +11,7 @@
  *                               from a known site of another callee: it came through tail jumps that left no mark. Less
  *                               those that were counted at their sites it is told as kind tail, caller unknown
  *   an arrival with no record   (a full table) kind entry, caller unknown
+ *   a guess that was right      as one call of the site that arrived at the hook (collect_calls_guess.h)
  *
  * Context: tool, one thread. */
 #ifndef COLLECT_CALLS_READ_H
@@ -36,6 +37,14 @@ int collect_calls_read_block(const struct collect_calls_space *space, const stru
 
 /* Object `object` is mapped no more: what is known of its calls stays its own (collect_calls_closed_name). */
 void collect_calls_read_close(const struct collect_calls_space *space, size_t object);
+
+/* The object and the site that an arrival came from: by the mark that a jump left, or by the return address of a call. An address
+ * in a closed object becomes what it was. NULL: it came from no object; *site PATCH_NONE: from no site that is counted. */
+const struct collect_calls_object *collect_calls_read_origin(const struct collect_calls_space *space,
+                                                             uint64_t *return_address, uint32_t *site);
+/* The object of a counter, and its hook; PATCH_NONE: the counter is no hook's. */
+const struct collect_calls_object *collect_calls_read_hook(const struct collect_calls_space *space,
+                                                           uint32_t word, uint32_t *hook);
 
 /* Says in the profile what of each image of the space is counted, and what is left, and why. */
 void collect_calls_read_coverage(const struct collect_calls_space *space, struct collect_calls_rig *rig);

@@ -170,6 +170,7 @@ static void free_object(struct collect_calls_object *object)
     free(object->older);
     free(object->wanted);
     free(object->slots);
+    free(object->guesses);
 }
 
 void collect_calls_space_free(struct collect_calls_space *space)
@@ -421,11 +422,12 @@ static bool copy_object(const struct collect_calls_object *from, struct collect_
     to->older_capacity = from->older_count;
     to->wanted = copy(from->wanted, (size_t)header->site_count + header->hook_count, 1);
     to->slots = copy(from->slots, from->planned->slot_count + 1, sizeof *from->slots);
+    to->guesses = from->guesses ? copy(from->guesses, PATCH_SLAB_GUESSES, sizeof *from->guesses) : NULL;
     if (to->patch)
         to->patch->owners++;
     for (size_t i = 0; to->older && i < to->older_count; i++)
         to->older[i]->owners++;
-    if (to->older && to->wanted && to->slots)
+    if (to->older && to->wanted && to->slots && (to->guesses || !from->guesses))
         return true;
     to->older_count = to->older ? to->older_count : 0;
     return false;

@@ -100,8 +100,10 @@ struct collect_calls_object {
     struct collect_calls_patch *next;   /* built, not applied */
     struct collect_calls_patch **older; /* their code is still there */
     size_t older_count, older_capacity;
-    uint64_t *slots;    /* values of planned->slots as last read; 0: unknown */
-    uint64_t differing; /* places where the text was not as in the file */
+    uint64_t *slots;                  /* values of planned->slots as last read; 0: unknown */
+    uint64_t differing;               /* places where the text was not as in the file */
+    struct patch_slab_guess *guesses; /* room for PATCH_SLAB_GUESSES; NULL: none: collect_calls_guess.h */
+    size_t guess_count;
 };
 
 struct collect_calls_mapping {
@@ -149,6 +151,7 @@ struct collect_calls_space {
     uint64_t born_ns; /* CLOCK_MONOTONIC */
     bool launched;    /* seen from its first instruction on */
     unsigned rebinds; /* how often stubs were made anew for what was bound since */
+    bool guessed;     /* or it was looked at whether guesses are worth that */
     enum patch_form form;
     struct collect_calls_mapping *mappings; /* executable ones of files, by address */
     size_t mapping_count, mapping_capacity;

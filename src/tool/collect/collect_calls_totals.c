@@ -29,6 +29,14 @@ static void read_shared(const struct collect_calls_space *space, struct collect_
         collect_calls_read_block(space, &space->fallback, sheet, NULL);
 }
 
+void collect_calls_totals_read(const struct collect_calls_space *space, struct collect_calls_sheet *sheet)
+{
+    read_shared(space, sheet);
+    for (size_t i = 0; i < space->thread_count; i++)
+        if (space->threads[i].state == COLLECT_CALLS_USED)
+            collect_calls_read_block(space, &space->threads[i].block, sheet, NULL);
+}
+
 /* Running totals take the place of earlier ones, unless they are of one among many threads that nobody tells apart. */
 static void tell_sheet(const struct telling *telling, struct collect_calls_sheet *sheet, uint32_t thread,
                        bool final)

@@ -19,4 +19,7 @@ void collect_calls_totals_tell(struct collect_calls_space *space, struct collect
 void collect_calls_totals_tell_ended(struct collect_calls_space *space, struct collect_calls_rig *rig,
                                      struct collect_processes *processes, uint64_t until);
 
+/* Adds up what all threads that live have counted so far. What cannot be read is left out. */
+void collect_calls_totals_read(const struct collect_calls_space *space, struct collect_calls_sheet *sheet);
+
 #endif

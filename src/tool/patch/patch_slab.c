@@ -10,13 +10,15 @@
 
 #define STUB_ALIGN  4
 #define HOOK_ALIGN  16
-#define BODY_MOST   16  /* bytes of moved instructions that go into a stub */
-#define DIRECT_MOST 40  /* with a mark (36), or a body (23 and 16), and alignment */
-#define STUB_MOST   64  /* of a group: 15 bytes, each instruction grown by at most four; counter, mark */
-#define HOOK_MOST   256 /* all that one piece of code may hold */
-#define WAYS        256 /* of slots, kept at a time */
-#define LARGE_PAGE  (2u << 20)
-#define MANY_HOOKS  10000 /* few of so many are gone through often; all are waited for */
+#define BODY_MOST   16 /* bytes of moved instructions that go into a stub */
+#define DIRECT_MOST 40 /* with a mark (36), or a body (23 and 16), and alignment */
+#define STUB_MOST   64 /* of a group: 15 bytes, each instruction grown by at most four; counter, mark */
+#define GUESS_MOST                                                                                           \
+    64 /* more with a guess: two moves, a comparison, a counter, a jump, a constant and its alignment */
+#define HOOK_MOST  256 /* all that one piece of code may hold */
+#define WAYS       256 /* of slots, kept at a time */
+#define LARGE_PAGE (2u << 20)
+#define MANY_HOOKS 10000 /* few of so many are gone through often; all are waited for */
 
 static size_t stub_most(const struct patch_plan *plan, const struct patch_plan_site *site)
 {
@@ -30,6 +32,7 @@ static size_t stub_most(const struct patch_plan *plan, const struct patch_plan_s
 size_t patch_slab_size(const struct patch_plan *plan)
 {
     size_t size = PATCH_X86_64_CODE_MAX + HOOK_ALIGN; /* the recorder */
+    size += PATCH_SLAB_GUESSES * GUESS_MOST;
     for (uint32_t i = 0; i < plan->header->site_count; i++)
         size += stub_most(plan, &plan->sites[i]);
     return size + plan->header->hook_count * (size_t)HOOK_MOST;
@@ -225,6 +228,31 @@ static bool put_inlined(const struct patch_slab *slab, uint32_t index, uint32_t 
     return code->refused == PATCH_FINE;
 }
 
+/* NULL: none. */
+static const struct patch_slab_guess *guess_at(const struct patch_slab *slab, uint32_t index)
+{
+    if (slab->guess_count == 0)
+        return NULL;
+    size_t at = base_search_below(slab->guesses, slab->guess_count, site, index);
+    bool known = at < slab->guess_count && slab->guesses[at].site == index;
+    return known && wants_hook(slab, slab->guesses[at].hook) ? &slab->guesses[at] : NULL;
+}
+
+/* A stub that tries a function first. While its hook has no place, it goes to itself. */
+static bool put_guessing(const struct patch_slab *slab, const struct patch_slab_guess *guess,
+                         struct patch_x86_64_code *code)
+{
+    struct patch_x86_64_site site = patch_slab_site(slab, (uint32_t)guess->site);
+    struct patch_x86_64_counter counter = counter_at(slab, patch_plan_site_word((uint32_t)guess->site));
+    bool placed = slab->entries[guess->hook] != 0;
+    struct patch_x86_64_guess tried = {.callee = slab->plan->hooks[guess->hook].address + slab->bias,
+                                       .past = placed ? slab->hooks[guess->hook].body : code->address,
+                                       .index = slab->counter.index + guess->word};
+    patch_x86_64_code_begin(code, code->address);
+    patch_x86_64_stub_guessing(code, &site, &counter, &tried);
+    return code->refused == PATCH_FINE;
+}
+
 /* What the moved instructions of each hook will need: told before any stub has its place. */
 static void measure_bodies(struct patch_slab *slab)
 {
@@ -250,6 +278,9 @@ static size_t put_stub(const struct patch_slab *slab, const struct patch_x86_64_
                        const struct way *way, struct patch_x86_64_code *code)
 {
     struct patch_x86_64_counter counter = counter_at(slab, patch_plan_site_word(index));
+    const struct patch_slab_guess *guess = guess_at(slab, index);
+    if (guess != NULL && put_guessing(slab, guess, code))
+        return code->size;
     if (way->end != 0 && put_straight(slab, index, way->end, code))
         return code->size + (way->hook != PATCH_NONE ? slab->bodies[way->hook] : 0u);
     patch_x86_64_code_begin(code, code->address);
@@ -302,13 +333,31 @@ static void emit_past_hook(struct patch_slab *slab, uint32_t index, const struct
     put_at(&slab->regions[0], (size_t)(slab->stubs[index] - slab->regions[0].address), &code);
 }
 
+/* The same for a guess. What has no hook, or is out of reach after all, is gone to as if there were none. */
+static void emit_guess(struct patch_slab *slab, uint32_t index, const struct patch_slab_guess *guess,
+                       size_t room)
+{
+    struct patch_x86_64_code code;
+    struct patch_x86_64_site site = patch_slab_site(slab, index);
+    struct patch_x86_64_counter counter = counter_at(slab, patch_plan_site_word(index));
+    patch_x86_64_code_begin(&code, slab->stubs[index]);
+    if (slab->entries[guess->hook] == 0 || !put_guessing(slab, guess, &code) || code.size > room) {
+        patch_x86_64_code_begin(&code, slab->stubs[index]);
+        patch_x86_64_stub(&code, &site, &counter);
+    }
+    put_at(&slab->regions[0], (size_t)(slab->stubs[index] - slab->regions[0].address), &code);
+}
+
 /* The way is what emit_stub found: to ask again would be a walk through all functions of the image, of which a large one has
  * too many to stay in the processor's cache. */
 static void emit_site_past_hook(struct patch_slab *slab, uint32_t index, size_t room)
 {
     struct way way = {slab->ends[index], slab->inlined[index]};
+    const struct patch_slab_guess *guess = guess_at(slab, index);
     slab->inlined[index] = PATCH_NONE;
-    if (way.hook != PATCH_NONE)
+    if (guess != NULL)
+        emit_guess(slab, index, guess, room);
+    else if (way.hook != PATCH_NONE)
         emit_past_hook(slab, index, &way, room);
 }
 

@@ -43,6 +43,14 @@ struct patch_slab_piece { /* a stub, a hook or the recorder */
  * linkage stub and hook: faster than the program was, and seen once, not twice. Only for slots that never change again. */
 typedef uint64_t patch_slab_resolve(void *context, uint64_t slot);
 
+/* An indirect site whose stub is to try the function of a hook first (patch_x86_64_stub.h). */
+struct patch_slab_guess {
+    uint64_t site;
+    uint32_t hook;
+    uint32_t word; /* of the counter of such calls, as the plan's words are numbered, and behind them */
+};
+#define PATCH_SLAB_GUESSES 64 /* at most; what patch_slab_size has room for */
+
 struct patch_slab {
     /* in */
     const struct patch_plan *plan;
@@ -50,6 +58,8 @@ struct patch_slab {
     const uint8_t
         *quiet; /* a byte for each site: not 0: it jumps through a slot to where no hooks are, so that a mark
                              would wait for somebody else. NULL: none */
+    const struct patch_slab_guess *guesses; /* by site, one a site; those that cannot be done are left out */
+    size_t guess_count;
     uint64_t bias;                       /* run-time address - image address */
     struct patch_x86_64_counter counter; /* index: of the image's word 0 in the block, >= PATCH_BLOCK_WORDS */
     struct patch_slab_region *regions;

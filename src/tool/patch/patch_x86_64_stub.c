@@ -162,19 +162,113 @@ static void put_direct_group(struct patch_x86_64_code *code, const struct patch_
     patch_x86_64_code_jump(code, site->target);
 }
 
-static void put_indirect(struct patch_x86_64_code *code, const struct patch_x86_64_site *site,
-                         const struct patch_x86_64_counter *counter)
+/* The instructions before the indirect one, if it is a group. Returns where that one begins. */
+static unsigned move_before(struct patch_x86_64_code *code, const struct patch_x86_64_site *site)
 {
-    bool is_jump = patch_x86_64_stub_is_jump(site->kind);
-    unsigned pushed = is_jump ? 0 : 8, at = 0;
-    if (patch_x86_64_stub_is_group(site->kind))
-        at = move_group(code, site, last_instruction(site), pushed);
+    unsigned pushed = patch_x86_64_stub_is_jump(site->kind) ? 0 : 8;
+    return patch_x86_64_stub_is_group(site->kind) ? move_group(code, site, last_instruction(site), pushed)
+                                                  : 0;
+}
+
+/* Counts, then does what the instruction at `at` of the site did. */
+static void put_last(struct patch_x86_64_code *code, const struct patch_x86_64_site *site, unsigned at,
+                     const struct patch_x86_64_counter *counter)
+{
+    unsigned pushed = patch_x86_64_stub_is_jump(site->kind) ? 0 : 8;
     put_count(code, site, counter);
     unsigned length = at >= site->length ? 0
                                          : patch_x86_64_move_as_jump(code, site->old + at, site->length - at,
                                                                      site->address + at, pushed);
     if (length == 0 || at + length != site->length)
         patch_x86_64_code_refuse(code, PATCH_REASON_IMMOVABLE);
+}
+
+/* --- guesses --- */
+
+#define RCX           1
+#define MODRM_DIRECT  0xc0 /* mod 3: the operand is a register */
+#define WORD_MISSING  4    /* a displacement that is filled in later */
+#define INDIRECT_MOST 9    /* REX, opcode, modrm, SIB, displacement, and a prefix */
+
+/* cmp reg, [rip+d32]; returns where the displacement ends. */
+static unsigned put_compare(struct patch_x86_64_code *code, unsigned reg)
+{
+    patch_x86_64_code_put(code, (uint8_t)(0x48 | (reg & 8) >> 1), 0x3b, (uint8_t)(0x05 | (reg & 7) << 3));
+    patch_x86_64_code_32(code, 0);
+    return code->size;
+}
+
+/* Compares the operand of the call at `bytes`, which is in memory, by way of rcx. Flags survive the pop. */
+static unsigned put_compare_memory(struct patch_x86_64_code *code, const uint8_t *bytes, unsigned length,
+                                   uint64_t from)
+{
+    uint8_t load[INDIRECT_MOST];
+    bool extended = (bytes[0] & 0xf0) == 0x40;
+    unsigned opcode = extended ? 1 : 0, grown = extended ? 0 : 1;
+    if (bytes[opcode] != 0xff || length + grown > sizeof load) { /* other prefixes: not worth it */
+        patch_x86_64_code_refuse(code, PATCH_REASON_IMMOVABLE);
+        return code->size;
+    }
+    load[0] = (uint8_t)(0x48 | (extended ? bytes[0] & 0x03 : 0)); /* X and B are the operand's */
+    load[1] = 0x8b;
+    memcpy(load + 2, bytes + opcode + 1, length - opcode - 1);
+    load[2] = (uint8_t)((load[2] & 0xc7) | RCX << 3);
+    patch_x86_64_code_put(code, 0x51); /* push rcx */
+    /* mov rcx, [operand]: what is relative to rip is so to the end */
+    if (patch_x86_64_move(code, load, length + grown, from - grown, 16, 0, 0) != length + grown)
+        patch_x86_64_code_refuse(code, PATCH_REASON_IMMOVABLE);
+    unsigned word = put_compare(code, RCX);
+    patch_x86_64_code_put(code, 0x59); /* pop rcx */
+    return word;
+}
+
+/* Compares where the instruction at `at` of the site goes. Returns where the displacement of the constant ends. */
+static unsigned put_compare_target(struct patch_x86_64_code *code, const struct patch_x86_64_site *site,
+                                   unsigned at)
+{
+    const uint8_t *bytes = site->old + at;
+    unsigned length = site->length - at;
+    bool extended = length > 2 && (bytes[0] & 0xf0) == 0x40;
+    const uint8_t *plain = bytes + (extended ? 1 : 0);
+    if (length - (extended ? 1u : 0u) == 2 && plain[0] == 0xff && plain[1] >= MODRM_DIRECT)
+        return put_compare(code, (plain[1] & 7u) | (extended ? (bytes[0] & 1u) << 3 : 0));
+    if (length >= 2 && !patch_x86_64_stub_is_jump(site->kind))
+        return put_compare_memory(code, bytes, length, site->address + at);
+    patch_x86_64_code_refuse(code, PATCH_REASON_IMMOVABLE);
+    return code->size;
+}
+
+/* The constant, behind the code; 8 bytes at a multiple of 8, so that they lie in one line. */
+static void put_constant(struct patch_x86_64_code *code, unsigned word, uint64_t value)
+{
+    while (patch_x86_64_code_here(code) % 8 != 0)
+        patch_x86_64_code_put(code, 0xcc);
+    uint32_t distance = (uint32_t)(code->size - word);
+    patch_x86_64_code_32(code, (uint32_t)value);
+    patch_x86_64_code_32(code, (uint32_t)(value >> 32));
+    if (code->refused == PATCH_FINE)
+        memcpy(code->bytes + word - WORD_MISSING, &distance, sizeof distance);
+}
+
+void patch_x86_64_stub_guessing(struct patch_x86_64_code *code, const struct patch_x86_64_site *site,
+                                const struct patch_x86_64_counter *counter,
+                                const struct patch_x86_64_guess *guess)
+{
+    struct patch_x86_64_counter guessed = *counter;
+    guessed.index = guess->index;
+    unsigned at = move_before(code, site);
+    if (patch_x86_64_stub_is_direct(site->kind) || at >= site->length) {
+        patch_x86_64_code_refuse(code, PATCH_REASON_IMMOVABLE);
+        return;
+    }
+    unsigned word = put_compare_target(code, site, at);
+    patch_x86_64_code_put(code, 0x75, 0); /* jne miss */
+    unsigned miss = code->size;
+    patch_x86_64_stub_count(code, &guessed, patch_x86_64_stub_is_jump(site->kind));
+    patch_x86_64_code_jump(code, guess->past);
+    code->bytes[miss - 1] = (uint8_t)(code->size - miss); /* miss: */
+    put_last(code, site, at, counter);
+    put_constant(code, word, guess->callee);
 }
 
 void patch_x86_64_stub(struct patch_x86_64_code *code, const struct patch_x86_64_site *site,
@@ -193,7 +287,7 @@ void patch_x86_64_stub(struct patch_x86_64_code *code, const struct patch_x86_64
     case PATCH_JUMP_INDIRECT:
     case PATCH_CALL_GROUP:
     case PATCH_JUMP_GROUP:
-        put_indirect(code, site, counter);
+        put_last(code, site, move_before(code, site), counter);
         break;
     case PATCH_JUMP_GROUP_SHORT:
         put_direct_group(code, site, counter);

@@ -23,6 +23,14 @@
  * Where a hook may wait at the callee (indirect kinds, linkage stubs), jumps also leave a mark for it and calls remove
  * one, by plain stores (patch_block.h); not in the form LOCK.
  *
+ * Where one callee is known to be called nearly always by an indirect site, its stub may compare first:
+ *
+ *   instructions; compare; jne miss; count the pair; jmp past the callee's hook      miss: count; jmp operand
+ *
+ * The comparison is of all 64 bits with a constant in the stub, so nobody can change it under a thread, and what is not a function's
+ * address (0, say) goes where it went. A register is compared as it is; a call's operand in memory is loaded into one that is
+ * saved on the stack; jumps through memory, which have no stack to save one on, are refused.
+ *
  * `call *GOT(%rip)` and `jmp *GOT(%rip)` are of the indirect kinds. The replaced bytes of one instruction stay one
  * instruction (prefixes that mean nothing fill it up), so return addresses and every pc that a thread may have
  * stay right. Only a group has boundaries inside, which vanish: a thread that stands on one must be moved
@@ -75,6 +83,18 @@ struct patch_x86_64_site {
 /* Appends the site's stub to `code` (begun at the stub's run-time address). Look at code->refused. */
 void patch_x86_64_stub(struct patch_x86_64_code *code, const struct patch_x86_64_site *site,
                        const struct patch_x86_64_counter *counter);
+
+/* The callee that an indirect site's stub tries first. */
+struct patch_x86_64_guess {
+    uint64_t callee; /* run-time */
+    uint64_t past;   /* where its calls go on, past its hook; run-time */
+    uint32_t index;  /* of the counter of such calls, which the site's own does not count */
+};
+
+/* The same with a guess, for indirect kinds. As long whatever the guess is. */
+void patch_x86_64_stub_guessing(struct patch_x86_64_code *code, const struct patch_x86_64_site *site,
+                                const struct patch_x86_64_counter *counter,
+                                const struct patch_x86_64_guess *guess);
 
 /* The bytes that replace site->old, so that it leads to `stub`. BRANCH_INTO etc. are the planner's business; what can
  * fail here is OUT_OF_REACH. Of kinds with an island these lead there; its own 5 bytes patch_x86_64_stub_island gives. */

@@ -692,6 +692,71 @@ static void coverage_is_the_plans(void **state)
     finish(&subject);
 }
 
+/* --- guesses --- */
+
+/* The site's stub tries the hook's function first; returns the word that such calls are counted in. */
+static uint32_t guess(struct subject *subject, uint32_t site, const char *callee)
+{
+    struct collect_calls_object *object = subject->object;
+    uint32_t hook = object->planned->plan.functions[calls_space_function(object, callee)].hook;
+    if (!object->guesses)
+        object->guesses = calloc(PATCH_SLAB_GUESSES, sizeof *object->guesses);
+    assert_non_null(object->guesses);
+    uint32_t word = subject->calls->space->word_end++;
+    object->guesses[object->guess_count++] = (struct patch_slab_guess){site, hook, word - object->base};
+    return word;
+}
+
+static void right_guesses_are_calls_of_the_site(void **state)
+{
+    (void)state;
+    struct subject subject = begin(libraries[0], NULL);
+    uint32_t site = calls_space_site(subject.object, "through_object", NULL);
+    uint64_t from = calls_space_return(subject.object, site);
+    put(&subject, 8ull * guess(&subject, site, "one"), 1000);
+    count(&subject, site, 100); /* wrong guesses, and what was called before there was one */
+    first_arrival(&subject, "one", from, 40);
+    arrival(&subject, "two", from, 50);
+    for (int i = 0; i < 2; i++) {
+        read_with(&subject, (struct collect_calls_reading){.replace = true, .final = true});
+        edge(&subject, frame(&subject, site), entry(&subject, "one"), PROFILE_CALL_INDIRECT, 1040);
+        edge(&subject, frame(&subject, site), entry(&subject, "two"), PROFILE_CALL_INDIRECT, 50);
+        edge(&subject, frame(&subject, site), UNKNOWN_CALLEE, PROFILE_CALL_INDIRECT, 10);
+        nothing_else(&subject);
+    }
+    finish(&subject);
+}
+
+static void right_guesses_of_jumps_are_their_marks(void **state)
+{
+    (void)state;
+    struct subject subject = begin(libraries[1], NULL);
+    uint32_t jump = calls_space_site(subject.object, "jumps_0", NULL);
+    put(&subject, 8ull * guess(&subject, jump, "jumps_3"), 30);
+    count(&subject, jump, 20);
+    first_arrival(&subject, "jumps_3", mark(&subject, jump), 7);
+    read_final(&subject);
+    edge(&subject, frame(&subject, jump), entry(&subject, "jumps_3"), PROFILE_CALL_TAIL, 37);
+    edge(&subject, frame(&subject, jump), UNKNOWN_CALLEE, PROFILE_CALL_TAIL, 13);
+    nothing_else(&subject);
+    finish(&subject);
+}
+
+/* Its stub is gone, what was guessed is not. */
+static void closed_objects_keep_their_guesses(void **state)
+{
+    (void)state;
+    struct subject subject = begin(libraries[0], NULL);
+    uint32_t site = calls_space_site(subject.object, "through_object", NULL);
+    put(&subject, 8ull * guess(&subject, site, "one"), 1000);
+    subject.object->live = false;
+    collect_calls_read_close(subject.calls->space, 0);
+    read_final(&subject);
+    edge(&subject, frame(&subject, site), entry(&subject, "one"), PROFILE_CALL_INDIRECT, 1000);
+    nothing_else(&subject);
+    finish(&subject);
+}
+
 int main(int argument_count, char **arguments)
 {
     const struct CMUnitTest tests[] = {
@@ -716,6 +781,9 @@ int main(int argument_count, char **arguments)
         cmocka_unit_test(hostile_blocks_are_only_read),
         cmocka_unit_test(stubs_lie_near_their_text),
         cmocka_unit_test(coverage_is_the_plans),
+        cmocka_unit_test(right_guesses_are_calls_of_the_site),
+        cmocka_unit_test(right_guesses_of_jumps_are_their_marks),
+        cmocka_unit_test(closed_objects_keep_their_guesses),
     };
     if (argument_count < 3)
         return 2;

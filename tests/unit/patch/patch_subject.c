@@ -101,6 +101,32 @@ static struct patch_table *new_table(void)
     return table;
 }
 
+static size_t guess_all(struct patch_subject *subject)
+{
+    const struct patch_plan *plan = &subject->plan;
+    size_t count = 0;
+    for (uint32_t i = 0; i < plan->header->site_count && count < PATCH_SLAB_GUESSES; i++) {
+        bool direct = patch_x86_64_stub_is_direct((enum patch_kind)plan->sites[i].kind);
+        if (direct || plan->header->hook_count == 0)
+            continue;
+        uint32_t word = patch_plan_words(plan) + (uint32_t)count;
+        subject->tried[count] =
+            (struct patch_slab_guess){i, (uint32_t)count % plan->header->hook_count, word};
+        count++;
+    }
+    return count;
+}
+
+uint64_t patch_subject_guessed(const struct patch_subject *subject, const struct patch_block *block,
+                               uint32_t site, uint32_t hook)
+{
+    uint64_t calls = 0;
+    for (size_t i = 0; i < subject->slab.guess_count; i++)
+        if (subject->tried[i].hook == hook && (site == PATCH_NONE || subject->tried[i].site == site))
+            calls += block->counters[subject->tried[i].word];
+    return calls;
+}
+
 void patch_subject_prepare(struct patch_subject *subject, enum patch_form form, uint64_t near)
 {
     size_t size = (patch_slab_size(&subject->plan) + 0xfff) & ~(size_t)0xfff;
@@ -108,13 +134,16 @@ void patch_subject_prepare(struct patch_subject *subject, enum patch_form form, 
     struct patch_block *block = (void *)(subject->place + size);
     block->self = address_of(block);
     block->table = address_of(new_table());
-    assert_true(8 * (PATCH_BLOCK_WORDS + (uint64_t)patch_plan_words(&subject->plan)) <= PATCH_SUBJECT_BLOCK);
+    assert_true(8 * (PATCH_BLOCK_WORDS + (uint64_t)patch_plan_words(&subject->plan) + PATCH_SLAB_GUESSES) <=
+                PATCH_SUBJECT_BLOCK);
     subject->regions[0] = (struct patch_slab_region){address_of(subject->place), subject->place, size, 0};
     subject->region_count = 1;
     map_windows(subject);
     subject->slab =
         (struct patch_slab){.plan = &subject->plan,
                             .wanted = subject->wanted,
+                            .guesses = subject->tried,
+                            .guess_count = subject->guesses ? guess_all(subject) : 0,
                             .bias = subject->bias,
                             .counter = {form, address_of(block), PATCH_SUBJECT_WORD, PATCH_BLOCK_WORDS},
                             .regions = subject->regions,

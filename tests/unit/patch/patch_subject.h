@@ -25,8 +25,11 @@ struct patch_subject {
     struct patch_slab_region
         regions[PATCH_SUBJECT_REGIONS]; /* the first: slab, then block; others: windows of endbr64 hooks */
     size_t region_count;
-    bool resolves;         /* set before prepare: calls through linkage stubs go straight to their ends */
+    bool resolves; /* set before prepare: calls through linkage stubs go straight to their ends */
+    bool
+        guesses; /* set before prepare: the stubs of indirect sites try one hook each, site by site another */
     const uint8_t *wanted; /* set before prepare; borrowed; NULL: all */
+    struct patch_slab_guess tried[PATCH_SLAB_GUESSES];
     uint8_t *place;
 };
 
@@ -46,6 +49,10 @@ void patch_subject_use_block(const struct patch_block *block);
 
 /* What ld.so bound the slot (image address) to. */
 uint64_t patch_subject_slot(const struct patch_subject *subject, uint64_t slot);
+
+/* What was guessed rightly, by site (PATCH_NONE: by any). */
+uint64_t patch_subject_guessed(const struct patch_subject *subject, const struct patch_block *block,
+                               uint32_t site, uint32_t hook);
 
 /* What a block holds about the hook: its calls, whoever made them. */
 uint64_t patch_subject_hook_calls(const struct patch_subject *subject, const struct patch_block *block,

@@ -226,11 +226,12 @@ static void traces_are_the_same(const struct patch_subject *subject, const struc
     assert_true(plain->count > 200);
 }
 
-static void steps_are_the_programs(const char *path, enum patch_form form, bool resolves)
+static void steps_are_the_programs(const char *path, enum patch_form form, bool resolves, bool guesses)
 {
     struct patch_subject subject;
     patch_subject_load(&subject, path);
     subject.resolves = resolves;
+    subject.guesses = guesses;
     patch_subject_prepare(&subject, form, (uint64_t)(uintptr_t)run_of(&subject));
     struct trace plain = trace_of(&subject, false);
     uint64_t expected = *result;
@@ -248,7 +249,15 @@ static void stubs_are_as_if_they_were_not_there(void **state)
     for (char **library = libraries; *library != NULL; library++)
         for (enum patch_form form = PATCH_PLAIN; form <= PATCH_LOCK; form++)
             for (int resolves = 0; resolves < 2; resolves++)
-                steps_are_the_programs(*library, form, resolves != 0);
+                steps_are_the_programs(*library, form, resolves != 0, false);
+}
+
+/* The first library has indirect sites of every form. */
+static void guessing_stubs_are_as_if_they_were_not_there(void **state)
+{
+    (void)state;
+    for (enum patch_form form = PATCH_PLAIN; form <= PATCH_LOCK; form++)
+        steps_are_the_programs(libraries[0], form, true, true);
 }
 
 /* Runs last: has every form of everything been stepped through? */
@@ -290,6 +299,7 @@ int main(int argument_count, char **arguments)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stubs_are_as_if_they_were_not_there),
+        cmocka_unit_test(guessing_stubs_are_as_if_they_were_not_there),
         cmocka_unit_test(nothing_was_left_out),
         cmocka_unit_test(other_addresses_are_not_ours),
     };

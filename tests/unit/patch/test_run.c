@@ -257,51 +257,114 @@ static void two_byte_jumps_arrive(void **state)
 }
 
 /* Each operand names the callee's address in its own way. */
+static const struct {
+    enum patch_kind kind;
+    const char *text;
+} indirect_forms[] = {
+    {PATCH_CALL_INDIRECT, "ff 15 2a 00 00 00       ; call [rip+0x2a]: the word at site + 0x30"},
+    {PATCH_CALL_INDIRECT, "ff 93 00 01 00 00       ; call [rbx+0x100]"},
+    {PATCH_CALL_INDIRECT, "41 ff 94 c5 00 01 00 00 ; call [r13+rax*8+0x100]"},
+    {PATCH_CALL_GROUP, "4c 8b 63 08 41 ff 14 24    ; mov r12, [rbx+8]; call [r12]"},
+    {PATCH_CALL_GROUP, "48 89 d9 ff 53 10          ; mov rcx, rbx; call [rbx+16]"},
+    {PATCH_CALL_GROUP, "48 8d 3d 00 00 00 00 ff d2 ; lea rdi, [rip]; call rdx"},
+};
+
+/* Where the registers lead to, and what groups make of them. */
+static void aim_registers(uint64_t callee, uint64_t *words)
+{
+    words[0x100 / 8] = words[2] = words[4] = callee;
+    words[1] = address_of(words + 4);
+    words[0x110 / 8] = callee;
+    fill_registers();
+    patch_harness_in.general[3] = address_of(words);  /* rbx */
+    patch_harness_in.general[13] = address_of(words); /* r13 */
+    patch_harness_in.general[0] = 2;                  /* rax */
+    patch_harness_in.general[2] = callee;             /* rdx */
+}
+
+static void indirect_call_has_arrived(unsigned form, const struct patch_x86_64_site *site,
+                                      const uint64_t *words)
+{
+    assert_int_equal(patch_harness_out.times, 1);
+    assert_int_equal(patch_harness_out.stack[8], site->address + site->length);
+    assert_int_equal(patch_harness_out.general[4], patch_harness_in.host_sp - 8);
+    if (form == 3)
+        patch_harness_in.general[12] = words[1];
+    if (form == 4)
+        patch_harness_in.general[1] = patch_harness_in.general[3];
+    if (form == 5)
+        patch_harness_in.general[7] = site->address + 7;
+    registers_are_kept();
+}
+
+#define INDIRECT_FORMS (sizeof indirect_forms / sizeof *indirect_forms)
+
+static struct patch_x86_64_site place_indirect(unsigned i, enum patch_form form, uint8_t old[16],
+                                               uint64_t **words)
+{
+    struct patch_x86_64_site site =
+        place(indirect_forms[i].kind, indirect_forms[i].text, &near_by, form, old);
+    uint64_t callee = address_of(span + near_by.callee);
+    *words = (void *)open_pages(near_by.callee + 0x1000, 0x400);
+    *(uint64_t *)(void *)(span + near_by.site + 0x30) = callee;
+    aim_registers(callee, *words);
+    return site;
+}
+
 static void indirect_calls_arrive(void **state)
 {
     (void)state;
-    static const struct {
-        enum patch_kind kind;
-        const char *text;
-    } forms[] = {
-        {PATCH_CALL_INDIRECT, "ff 15 2a 00 00 00       ; call [rip+0x2a]: the word at site + 0x30"},
-        {PATCH_CALL_INDIRECT, "ff 93 00 01 00 00       ; call [rbx+0x100]"},
-        {PATCH_CALL_INDIRECT, "41 ff 94 c5 00 01 00 00 ; call [r13+rax*8+0x100]"},
-        {PATCH_CALL_GROUP, "4c 8b 63 08 41 ff 14 24    ; mov r12, [rbx+8]; call [r12]"},
-        {PATCH_CALL_GROUP, "48 89 d9 ff 53 10          ; mov rcx, rbx; call [rbx+16]"},
-        {PATCH_CALL_GROUP, "48 8d 3d 00 00 00 00 ff d2 ; lea rdi, [rip]; call rdx"},
-    };
     uint8_t old[16];
-    for (unsigned i = 0; i < sizeof forms / sizeof *forms; i++) {
+    for (unsigned i = 0; i < INDIRECT_FORMS; i++) {
         EACH_FORM(form)
         {
-            fill_registers();
-            struct patch_x86_64_site site = place(forms[i].kind, forms[i].text, &near_by, form, old);
-            uint64_t callee = address_of(span + near_by.callee);
-            uint64_t *words = (void *)open_pages(near_by.callee + 0x1000, 0x400);
-            uint64_t *got = (void *)(span + near_by.site + 0x30);
-            *got = callee;
-            words[0x100 / 8] = words[2] = words[4] = callee;
-            words[1] = address_of(words + 4);
-            words[0x110 / 8] = callee;
-            patch_harness_in.general[3] = address_of(words);  /* rbx */
-            patch_harness_in.general[13] = address_of(words); /* r13 */
-            patch_harness_in.general[0] = 2;                  /* rax */
-            patch_harness_in.general[2] = callee;             /* rdx */
+            uint64_t *words;
+            struct patch_x86_64_site site = place_indirect(i, form, old, &words);
             uint64_t before = block[COUNTER];
             run_at((const uint8_t *)(uintptr_t)site.address);
-            assert_int_equal(patch_harness_out.times, 1);
             assert_int_equal(block[COUNTER], before + 1);
-            assert_int_equal(patch_harness_out.stack[8], site.address + site.length);
-            assert_int_equal(patch_harness_out.general[4], patch_harness_in.host_sp - 8);
-            /* What the groups themselves change. */
-            if (i == 3)
-                patch_harness_in.general[12] = words[1];
-            if (i == 4)
-                patch_harness_in.general[1] = patch_harness_in.general[3];
-            if (i == 5)
-                patch_harness_in.general[7] = site.address + 7;
-            registers_are_kept();
+            indirect_call_has_arrived(i, &site, words);
+        }
+    }
+}
+
+#define GUESSED (COUNTER + 50)
+
+/* Replaces the site's stub by one that tries `callee`, whose calls go on at `past`. */
+static void place_guess(const struct patch_x86_64_site *site, enum patch_form form, uint64_t callee,
+                        const uint8_t *past)
+{
+    struct patch_x86_64_counter counter = counter_of(form);
+    struct patch_x86_64_guess guess = {callee, address_of(past), GUESSED};
+    struct patch_x86_64_code code;
+    patch_x86_64_code_begin(&code, address_of(open_pages(near_by.stub, 256)));
+    patch_x86_64_stub_guessing(&code, site, &counter, &guess);
+    put_code(&code);
+}
+
+/* Right: past the hook, where the callee itself must not be entered. Wrong in the upper or the lower half of the address, or 0:
+ * as without a guess. */
+static void guesses_are_right_or_wrong(void **state)
+{
+    (void)state;
+    uint8_t old[16], *past = open_pages(near_by.callee + 0x800, 64), *callee = span + near_by.callee;
+    const uint64_t tried[] = {address_of(callee), address_of(callee) ^ UINT64_C(1) << 32,
+                              address_of(callee) ^ 1, 0};
+    for (unsigned i = 0; i < INDIRECT_FORMS; i++) {
+        for (unsigned j = 0; j < sizeof tried / sizeof *tried; j++) {
+            EACH_FORM(form)
+            {
+                uint64_t *words;
+                struct patch_x86_64_site site = place_indirect(i, form, old, &words);
+                uint64_t counted = block[COUNTER], guessed = block[GUESSED];
+                put_far_jump(past, j == 0 ? patch_harness_seen : patch_harness_leave);
+                put_far_jump(callee, j == 0 ? patch_harness_leave : patch_harness_seen);
+                place_guess(&site, form, tried[j], past);
+                run_at((const uint8_t *)(uintptr_t)site.address);
+                indirect_call_has_arrived(i, &site, words);
+                assert_int_equal(block[COUNTER], counted + (j != 0));
+                assert_int_equal(block[GUESSED], guessed + (j == 0));
+            }
         }
     }
 }
@@ -661,6 +724,7 @@ int main(void)
         cmocka_unit_test(branches_not_taken_are_not_counted),
         cmocka_unit_test(two_byte_jumps_arrive),
         cmocka_unit_test(indirect_calls_arrive),
+        cmocka_unit_test(guesses_are_right_or_wrong),
         cmocka_unit_test(operands_on_the_stack_mean_the_same),
         cmocka_unit_test(grouped_jumps_arrive),
         cmocka_unit_test(reaches_two_gigabytes),

@@ -398,6 +398,150 @@ static void reach_ends_at_two_gigabytes(void **state)
     assert_int_equal(code.refused, PATCH_REASON_TOO_MANY);
 }
 
+/* --- guesses: the callee 0x1234567890, whose calls go on at 0x3000 and are counted in number 200 --- */
+
+static enum patch_reason guess_at(enum patch_kind kind, const char *old, enum patch_form form,
+                                  struct patch_x86_64_code *code)
+{
+    uint8_t bytes[16];
+    size_t length = patch_bytes_read(old, bytes, sizeof bytes);
+    struct patch_x86_64_site site = {
+        .kind = kind, .length = (uint8_t)length, .address = SITE, .old = bytes, .target = 0x2000};
+    struct patch_x86_64_counter counter = {form, 0x50000, 0x20000000, 100};
+    struct patch_x86_64_guess guess = {0x1234567890, 0x3000, 200};
+    patch_x86_64_code_begin(code, STUB);
+    patch_x86_64_stub_guessing(code, &site, &counter, &guess);
+    return code->refused;
+}
+
+static void expect_guess(enum patch_kind kind, const char *old, enum patch_form form, const char *expected)
+{
+    struct patch_x86_64_code code;
+    assert_int_equal(guess_at(kind, old, form, &code), PATCH_FINE);
+    patch_bytes_are(code.bytes, code.size, expected);
+}
+
+#define GUESSED_THREAD                                                                                       \
+    "50                          ; push rax\n"                                                               \
+    "65 48 8b 04 25 00 00 00 20  ; mov rax, gs:0x20000000\n"                                                 \
+    "48 ff 80 40 06 00 00        ; inc qword [rax+0x640]\n"                                                  \
+    "58                          ; pop rax\n"
+#define CALLEE "90 78 56 34 12 00 00 00     ; 0x1234567890\n"
+
+static void guesses_of_registers_are_compared_as_they_are(void **state)
+{
+    (void)state;
+    static const char call_r11[] = "48 8b 07 41 ff d3 ; mov rax, [rdi]; call r11";
+    expect_guess(PATCH_CALL_GROUP, call_r11, PATCH_PLAIN,
+                 "48 8b 07                    ; mov rax, [rdi]\n"
+                 "4c 3b 1d 26 00 00 00        ; cmp r11, [0x40030]\n"
+                 "75 0c                       ; jne 0x40018\n"
+                 "48 ff 05 2d 06 01 00        ; inc qword [0x50640]\n"
+                 "e9 e8 2f fc ff              ; jmp 0x3000\n"
+                 "48 ff 05 01 03 01 00        ; inc qword [0x50320]\n"
+                 "48 c7 05 e6 ff 00 00 00 00 00 00 ; mov qword [0x50010], 0\n"
+                 "41 ff e3                    ; jmp r11\n"
+                 "cc cc cc                    ; 0x40030:\n" CALLEE);
+    expect_guess(PATCH_CALL_GROUP, call_r11, PATCH_THREAD,
+                 "48 8b 07                    ; mov rax, [rdi]\n"
+                 "4c 3b 1d 36 00 00 00        ; cmp r11, [0x40040]\n"
+                 "75 17                       ; jne 0x40023\n" GUESSED_THREAD
+                 "e9 dd 2f fc ff              ; jmp 0x3000\n" COUNT_THREAD_UNMARK
+                 "41 ff e3                    ; jmp r11\n"
+                 "cc cc cc cc                 ; 0x40040:\n" CALLEE);
+    expect_guess(PATCH_CALL_GROUP, call_r11, PATCH_LOCK,
+                 "48 8b 07                    ; mov rax, [rdi]\n"
+                 "4c 3b 1d 1e 00 00 00        ; cmp r11, [0x40028]\n"
+                 "75 0d                       ; jne 0x40019\n"
+                 "f0 48 ff 05 2c 06 01 00     ; lock inc qword [0x50640]\n"
+                 "e9 e7 2f fc ff              ; jmp 0x3000\n"
+                 "f0 48 ff 05 ff 02 01 00     ; lock inc qword [0x50320]\n"
+                 "41 ff e3                    ; jmp r11\n"
+                 "cc cc cc cc                 ; 0x40028:\n" CALLEE);
+}
+
+static void guesses_of_jumps_leave_no_mark(void **state)
+{
+    (void)state;
+    static const char jump_rax[] = "48 8b 07 ff e0 ; mov rax, [rdi]; jmp rax";
+    expect_guess(PATCH_JUMP_GROUP, jump_rax, PATCH_PLAIN,
+                 "48 8b 07                    ; mov rax, [rdi]\n"
+                 "48 3b 05 2e 00 00 00        ; cmp rax, [0x40038]\n"
+                 "75 0c                       ; jne 0x40018\n"
+                 "48 ff 05 2d 06 01 00        ; inc qword [0x50640]\n"
+                 "e9 e8 2f fc ff              ; jmp 0x3000\n"
+                 "48 ff 05 01 03 01 00        ; inc qword [0x50320]\n"
+                 "48 89 25 ea ff 00 00        ; mov [0x50010], rsp\n"
+                 "48 c7 05 e7 ff 00 00 9b ff ff ff ; mov qword [0x50018], ~100\n"
+                 "ff e0                       ; jmp rax\n"
+                 "cc cc cc cc cc              ; 0x40038:\n" CALLEE);
+    expect_guess(PATCH_JUMP_GROUP, jump_rax, PATCH_THREAD,
+                 "48 8b 07                    ; mov rax, [rdi]\n"
+                 "48 3b 05 36 00 00 00        ; cmp rax, [0x40040]\n"
+                 "75 0e                       ; jne 0x4001a\n"
+                 "65 48 ff 04 25 40 06 00 20  ; inc qword gs:0x20000640\n"
+                 "e9 e6 2f fc ff              ; jmp 0x3000\n" COUNT_THREAD_JUMP MARK_THREAD
+                 "ff e0                       ; jmp rax\n"
+                 "cc cc cc cc cc              ; 0x40040:\n" CALLEE);
+}
+
+static void guesses_of_memory_go_by_a_saved_register(void **state)
+{
+    (void)state;
+    expect_guess(PATCH_CALL_INDIRECT, "ff 15 fa 0f 00 00 ; call [0x2000]", PATCH_PLAIN,
+                 "51                          ; push rcx\n"
+                 "48 8b 0d f8 1f fc ff        ; mov rcx, [0x2000]\n"
+                 "48 3b 0d 29 00 00 00        ; cmp rcx, [0x40038]\n"
+                 "59                          ; pop rcx\n"
+                 "75 0c                       ; jne 0x4001e\n"
+                 "48 ff 05 27 06 01 00        ; inc qword [0x50640]\n"
+                 "e9 e2 2f fc ff              ; jmp 0x3000\n"
+                 "48 ff 05 fb 02 01 00        ; inc qword [0x50320]\n"
+                 "48 c7 05 e0 ff 00 00 00 00 00 00 ; mov qword [0x50010], 0\n"
+                 "ff 25 ca 1f fc ff           ; jmp [0x2000]\n"
+                 "cc cc                       ; 0x40038:\n" CALLEE);
+    expect_guess(PATCH_CALL_INDIRECT, "41 ff 94 c5 00 01 00 00 ; call [r13+rax*8+0x100]", PATCH_THREAD,
+                 "51                          ; push rcx\n"
+                 "49 8b 8c c5 00 01 00 00     ; mov rcx, [r13+rax*8+0x100]\n"
+                 "48 3b 0d 38 00 00 00        ; cmp rcx, [0x40048]\n"
+                 "59                          ; pop rcx\n"
+                 "75 17                       ; jne 0x4002a\n" GUESSED_THREAD
+                 "e9 d6 2f fc ff              ; jmp 0x3000\n" COUNT_THREAD_UNMARK
+                 "41 ff a4 c5 00 01 00 00     ; jmp [r13+rax*8+0x100]\n" CALLEE);
+    expect_guess(PATCH_CALL_GROUP, "48 89 e7 ff 54 24 08 ; mov rdi, rsp; call [rsp+8]", PATCH_LOCK,
+                 "48 8d 7c 24 08              ; lea rdi, [rsp+8]\n"
+                 "51                          ; push rcx\n"
+                 "48 8b 4c 24 18              ; mov rcx, [rsp+24]\n"
+                 "48 3b 0d 1e 00 00 00        ; cmp rcx, [0x40030]\n"
+                 "59                          ; pop rcx\n"
+                 "75 0d                       ; jne 0x40022\n"
+                 "f0 48 ff 05 23 06 01 00     ; lock inc qword [0x50640]\n"
+                 "e9 de 2f fc ff              ; jmp 0x3000\n"
+                 "f0 48 ff 05 f6 02 01 00     ; lock inc qword [0x50320]\n"
+                 "ff 64 24 10                 ; jmp [rsp+16]\n"
+                 "cc cc                       ; 0x40030:\n" CALLEE);
+}
+
+static void guesses_that_need_more_are_refused(void **state)
+{
+    (void)state;
+    struct patch_x86_64_code code;
+    static const struct {
+        enum patch_kind kind;
+        const char *old;
+    } refused[] = {
+        {PATCH_JUMP_INDIRECT, "ff 25 fa 0f 00 00 ; jmp [0x2000]: no stack to save a register on"},
+        {PATCH_CALL_GROUP, "48 8b 07 3e ff d0 ; notrack call rax"},
+        {PATCH_CALL_INDIRECT, "64 ff 14 25 00 00 00 00 ; call fs:[0]"},
+        {PATCH_CALL_GROUP, "48 8b 07 ff d4 ; call rsp"},
+        {PATCH_CALL, "e8 fb 0f 00 00 ; it goes to one function anyway"},
+        {PATCH_CALL_GROUP, "06 06 06 06 06 ; no instruction"},
+    };
+    for (unsigned i = 0; i < sizeof refused / sizeof *refused; i++)
+        for (enum patch_form form = PATCH_PLAIN; form <= PATCH_LOCK; form++)
+            assert_int_equal(guess_at(refused[i].kind, refused[i].old, form, &code), PATCH_REASON_IMMOVABLE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -414,6 +558,10 @@ int main(void)
         cmocka_unit_test(quiet_jumps_leave_no_mark),
         cmocka_unit_test(two_byte_jumps_go_over_an_island),
         cmocka_unit_test(reach_ends_at_two_gigabytes),
+        cmocka_unit_test(guesses_of_registers_are_compared_as_they_are),
+        cmocka_unit_test(guesses_of_jumps_leave_no_mark),
+        cmocka_unit_test(guesses_of_memory_go_by_a_saved_register),
+        cmocka_unit_test(guesses_that_need_more_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

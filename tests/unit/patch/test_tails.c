@@ -36,7 +36,8 @@ struct subject {
     uint8_t *wanted;
 };
 
-static void load(struct subject *subject, const char *path, enum patch_form form, bool resolves)
+static void load_guessing(struct subject *subject, const char *path, enum patch_form form, bool resolves,
+                          bool guesses)
 {
     struct patch_subject *patched = &subject->patched;
     patch_subject_load(patched, path);
@@ -54,8 +55,14 @@ static void load(struct subject *subject, const char *path, enum patch_form form
         assert_int_not_equal(patched->plan.functions[subject->function[i]].hook, PATCH_NONE);
     subject->wanted[header->site_count + patched->plan.functions[subject->function[QUIET]].hook] = 0;
     patched->resolves = resolves;
+    patched->guesses = guesses;
     patched->wanted = subject->wanted;
     patch_subject_prepare(patched, form, (uint64_t)(uintptr_t)subject->run);
+}
+
+static void load(struct subject *subject, const char *path, enum patch_form form, bool resolves)
+{
+    load_guessing(subject, path, form, resolves, false);
 }
 
 static void unload(struct subject *subject)
@@ -78,7 +85,8 @@ static uint64_t recorded(const struct subject *subject, const struct patch_block
         bool is_jump = patch_x86_64_stub_is_jump((enum patch_kind)site->kind);
         uint64_t key = is_jump ? ~index : site->address + site->length + subject->patched.bias;
         if (site->function == subject->function[from])
-            calls += patch_subject_hook_calls_from(&subject->patched, block, hook, key);
+            calls += patch_subject_hook_calls_from(&subject->patched, block, hook, key) +
+                     patch_subject_guessed(&subject->patched, block, i, hook);
     }
     return calls;
 }
@@ -126,7 +134,8 @@ static void sums_are_true(const struct subject *subject, const struct patch_bloc
 {
     for (unsigned to = 0; to < RUN; to++) {
         uint32_t hook = subject->patched.plan.functions[subject->function[to]].hook;
-        uint64_t calls = patch_subject_hook_calls(&subject->patched, block, hook);
+        uint64_t calls = patch_subject_hook_calls(&subject->patched, block, hook) +
+                         patch_subject_guessed(&subject->patched, block, PATCH_NONE, hook);
         for (unsigned from = 0; to == EXPORTED && subject->patched.resolves && from < MOST; from++)
             calls += counted_at_sites(subject, block, from);
         if (to != QUIET)
@@ -186,6 +195,33 @@ static void arrivals_have_their_jumps(void **state)
                 sums_are_true(&subject, patch_subject_block(&subject.patched), &truth);
                 unload(&subject);
             }
+}
+
+static uint64_t all_guessed(const struct subject *subject, const struct patch_block *block)
+{
+    uint64_t calls = 0;
+    for (uint32_t i = 0; i < subject->patched.plan.header->hook_count; i++)
+        calls += patch_subject_guessed(&subject->patched, block, PATCH_NONE, i);
+    return calls;
+}
+
+/* Right ones and wrong ones, of calls and of jumps; one tries the function that has no hook. */
+static void guesses_count_the_same_pairs(void **state)
+{
+    (void)state;
+    for (char **library = libraries; *library != NULL; library++)
+        for (enum patch_form form = PATCH_PLAIN; form <= PATCH_LOCK; form++) {
+            struct subject subject;
+            struct truth truth = {0};
+            load_guessing(&subject, *library, form, true, true);
+            const struct patch_block *block = patch_subject_block(&subject.patched);
+            run_patched(&subject, &truth);
+            if (form != PATCH_LOCK)
+                pairs_are_true(&subject, block, &truth);
+            sums_are_true(&subject, block, &truth);
+            assert_true(all_guessed(&subject, block) > 100);
+            unload(&subject);
+        }
 }
 
 /* Threads may share the block: no marks, all arrivals. */
@@ -263,13 +299,12 @@ static void *work(void *argument)
     return NULL;
 }
 
-static void threads_have_marks_of_their_own(void **state)
+static void threads_count_for_themselves(bool guesses)
 {
-    (void)state;
     struct subject subject;
     pthread_t threads[3];
     static struct worker workers[3];
-    load(&subject, libraries[0], PATCH_THREAD, false);
+    load_guessing(&subject, libraries[0], PATCH_THREAD, false, guesses);
     patch_subject_write(&subject.patched, false);
     for (unsigned i = 0; i < 3; i++) {
         workers[i] = (struct worker){.subject = &subject, .block = patch_subject_new_block()};
@@ -285,6 +320,18 @@ static void threads_have_marks_of_their_own(void **state)
     unload(&subject);
 }
 
+static void threads_have_marks_of_their_own(void **state)
+{
+    (void)state;
+    threads_count_for_themselves(false);
+}
+
+static void threads_have_guesses_of_their_own(void **state)
+{
+    (void)state;
+    threads_count_for_themselves(true);
+}
+
 static const struct subject *in_handler;
 static struct truth of_handler;
 
@@ -296,14 +343,13 @@ static void on_signal(int number)
 
 /* Handlers that jump and call themselves, at any moment: they may take a mark away, which makes one arrival of the older
  * frame's, but no jump is given an arrival that is not its own. */
-static void handlers_invent_nothing(void **state)
+static void handlers_come(bool guesses)
 {
-    (void)state;
     struct subject subject;
     struct truth truth = {0};
     struct itimerval often = {{0, 100}, {0, 100}}, never = {{0, 0}, {0, 0}};
     struct sigaction action = {.sa_handler = on_signal}, before;
-    load(&subject, libraries[0], PATCH_THREAD, false);
+    load_guessing(&subject, libraries[0], PATCH_THREAD, false, guesses);
     memset(&of_handler, 0, sizeof of_handler);
     in_handler = &subject;
     patch_subject_use_block(patch_subject_block(&subject.patched));
@@ -334,6 +380,18 @@ static void handlers_invent_nothing(void **state)
     unload(&subject);
 }
 
+static void handlers_invent_nothing(void **state)
+{
+    (void)state;
+    handlers_come(false);
+}
+
+static void handlers_between_guess_and_jump_invent_nothing(void **state)
+{
+    (void)state;
+    handlers_come(true);
+}
+
 int main(int argument_count, char **arguments)
 {
     const struct CMUnitTest tests[] = {
@@ -343,6 +401,9 @@ int main(int argument_count, char **arguments)
         cmocka_unit_test(calls_without_stubs_keep_the_sums),
         cmocka_unit_test(threads_have_marks_of_their_own),
         cmocka_unit_test(handlers_invent_nothing),
+        cmocka_unit_test(guesses_count_the_same_pairs),
+        cmocka_unit_test(threads_have_guesses_of_their_own),
+        cmocka_unit_test(handlers_between_guess_and_jump_invent_nothing),
     };
     if (argument_count < 2)
         return 2;
