@@ -148,7 +148,8 @@ def mappings(pid):
 
 
 def changed_text(pid):
-    """[(path, first address)] of the executable mappings of files that are not as the file is."""
+    """[(path, first address)] of the executable mappings of files that are not as the file is. A process that ends meanwhile has
+    no memory any more: ProcessLookupError, as when it is gone."""
     found = []
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
         for start, end, protection, offset, path in mappings(pid):
@@ -159,6 +160,8 @@ def changed_text(pid):
             with open(path, "rb") as file:
                 file.seek(offset)
                 there = file.read(end - start)
+            if len(here) < len(there):
+                raise ProcessLookupError(f"{pid} ends")
             there += bytes(len(here) - len(there))
             if here != there:
                 first = next(index for index in range(len(here)) if here[index] != there[index])
@@ -187,8 +190,11 @@ def state(pid):
 
 
 def counting(pid):
-    """Whether tally has changed the process's text and let it go on."""
-    return bool(changed_text(pid)) and state(pid) != "t"
+    """Whether tally has changed the process's text and let it go on; not one that has ended."""
+    try:
+        return bool(changed_text(pid)) and state(pid) not in "tZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def is_untouched(context, pid, what=""):
