@@ -40,14 +40,12 @@ struct walk {
     struct collect_process *process;
     uint64_t high;   /* the copy's end */
     bool copy_full;  /* the stack goes on above it */
-    bool may_grow;   /* a larger copy is to be had: rather that than reading late */
     bool copy_short; /* and a word of that was asked for */
     bool read_late;
 };
 
 enum {
     SAME_STACK = 16 << 20, /* words this near above a full copy are of the same stack, not elsewhere */
-    OTHER_FIELDS = 8192,   /* at most: the kernel makes room for them by a smaller copy */
 };
 
 /* What stands on a stack in the place of a return address is described as that is. */
@@ -77,7 +75,7 @@ static bool read_late(void *context, uint64_t address, uint64_t *word)
     struct walk *walk = context;
     bool above = walk->copy_full && address >= walk->high && address - walk->high < SAME_STACK;
     walk->copy_short |= above;
-    if ((above && walk->may_grow) || walk->sampler->processes->replayed)
+    if (walk->sampler->processes->replayed)
         return false;
     struct iovec local = {word, sizeof *word}, remote = {(void *)(uintptr_t)address, sizeof *word};
     if (process_vm_readv(walk->process->pid, &local, 1, &remote, 1, 0) != (ssize_t)sizeof *word)
@@ -228,7 +226,6 @@ static struct unwind_result walk_stack(struct collect_sampler *sampler, struct c
     uint64_t sp = registers.value[arch->sp];
     walk->high = sp + sample->stack_size;
     walk->copy_full = sample->stack_size == sample->stack_asked;
-    walk->may_grow = sample->stack_asked < COLLECT_COPY_LARGEST - OTHER_FIELDS;
     leave_stub(sampler, process, sample, &registers.value[arch->pc], &registers.value[arch->sp]);
     registers.value[arch->pc] = real_pc(sampler, process, registers.value[arch->pc]);
     struct unwind_memory memory = {

@@ -51,7 +51,7 @@ enum {
     OWN_NICE = -20, /* where allowed: a machine full of busy threads must not starve who empties the rings */
     LATE_STEP_MS = 2,
     LATE_FOR_NS = 100000000,
-    FULL_COPY_STEP_MS = 10,
+    FULL_COPY_STEP_MS = 4,
     FULL_COPY_FOR_NS = 1000000000,
     ROUNDS_MAX = 16,      /* of work before the rest of a step has its turn */
     FLUSH_NS = 500000000, /* SIGKILL loses at most this, the horizon and one step */
