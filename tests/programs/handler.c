@@ -47,6 +47,8 @@ TRUTH_FUNCTION void handler_work(const struct truth *truth)
 {
     while (truth_more(truth))
         TRUTH_CALL(handler_interrupted(truth));
+    TRUTH_CALL(signal(SIGALRM,
+                      SIG_IGN)); /* from here, not from main: what runs behind it is not to be interrupted */
 }
 
 static int install(bool alternate_stack)

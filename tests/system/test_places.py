@@ -18,7 +18,7 @@ def attach(context, pid, seconds="1"):
 
 
 def check_recursion(context, profile, arguments=("30",)):
-    truth.check_stacks(context, profile, truth.claims(context.program("recursion"), arguments), floor=200)
+    truth.check_stacks(context, profile, truth.claims(context.program("recursion"), arguments), floor=20)
 
 
 def started_copy(context, name="copy"):
