@@ -1,0 +1,305 @@
+#include "collect_agent_inside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "agent_blob.h"
+#include "base_array.h"
+#include "collect_agent_layers.h"
+#include "collect_agent_proc.h"
+#include "collect_agent_timer.h"
+#include "elf_maps.h"
+#include "wire_loss.h"
+
+/* --- what was hooked --- */
+
+static void look_at_layers(struct collect_agent *agent, struct collect_agent_member *member)
+{
+    const struct collect_agent_layers_wish wish = {agent->functions.items, agent->functions.allocators,
+                                                   collect_agent_asks_sizes(agent)};
+    struct base_error why = {0};
+    const char *unknown =
+        collect_agent_layers(&member->family->file, member->region, member->pid, member->agent, &wish);
+    if (!unknown)
+        return;
+    base_fail(&why, BASE_ENOTFOUND, "%s has no malloc_usable_size", unknown);
+    collect_agent_note(
+        agent, agent->empty.counter ? "what realloc adds is not filled" : "blocks are counted as requested",
+        &why);
+}
+
+/* Is the function of a hook to be timed? Its number among those. */
+static bool is_timed(const struct collect_agent *agent, const struct patch_agent_hook *hook, size_t *number)
+{
+    size_t first = agent->functions.timed;
+    *number = hook->function - first;
+    return hook->function >= first && *number < agent->options.function_count;
+}
+
+/* Whatever unwinds must be hooked, else nothing is timed: told in the region, which children inherit. */
+static void look_at_unwinders(struct collect_agent *agent, const struct collect_agent_member *member,
+                              const struct patch_agent_hook *hooks, size_t count)
+{
+    struct wire_agent_process *process = collect_agent_file_process(&member->family->file, member->region);
+    const char *hidden = member->family->stacks.hidden_unwinder;
+    struct base_error why = {0};
+    bool timed = !*hidden;
+    if (*hidden)
+        base_fail(&why, BASE_EUNSUPPORTED, "%s has an unwinder of its own", hidden);
+    for (size_t i = 0; i < count; i++) {
+        if (hooks[i].state != PATCH_AGENT_REFUSED ||
+            !collect_agent_functions_unwinds(&agent->functions, hooks[i].function))
+            continue;
+        timed = false;
+        base_fail(&why, BASE_EUNSUPPORTED, "%s of %s cannot be hooked", hooks[i].name, hooks[i].path);
+    }
+    timed = timed && collect_agent_timing_allows(member->pid, &why) == BASE_OK;
+    if (member->blind)
+        base_fail(&why, BASE_EUNSUPPORTED, "what process %d loads may unwind, and is not hooked",
+                  (int)member->pid);
+    timed = timed && !member->blind;
+    if (!timed)
+        collect_agent_note(agent,
+                           agent->options.function_count ? "functions are counted, not timed"
+                                                         : "what opens descriptors is not seen",
+                           &why);
+    __atomic_store_n(&process->timed, timed, __ATOMIC_RELEASE);
+}
+
+static enum collect_agent_watched watched_by(const struct collect_agent *agent,
+                                             const struct patch_agent_hook *hook)
+{
+    uint64_t entry = agent->functions.items[hook->function].cookie & 255;
+    return entry == WIRE_AGENT_ENTRY_ACTION ? COLLECT_AGENT_WATCHED_ACTION
+           : entry == WIRE_AGENT_ENTRY_MASK ? COLLECT_AGENT_WATCHED_MASK
+                                            : COLLECT_AGENT_WATCHED_OTHER;
+}
+
+static void note_hooked(struct collect_agent *agent, struct collect_agent_member *member,
+                        const struct patch_agent_hook *hook)
+{
+    size_t allocators = agent->functions.allocators;
+    member->allocates |= hook->function < allocators;
+    agent->instrumented |= collect_agent_functions_instruments(&agent->functions.items[hook->function]);
+    agent->throws |= hook->function >= allocators && hook->function - allocators < agent->functions.throwers;
+    if (hook->function - agent->functions.first_timer < agent->functions.timers)
+        member->watched[watched_by(agent, hook)] = true;
+}
+
+/* Hooks are looked at once each. */
+static void look_at_hooks(struct collect_agent *agent, struct collect_agent_member *member)
+{
+    const struct patch_agent_hook *hooks;
+    size_t count = patch_agent_hooks(member->agent, &hooks), number;
+    for (size_t i = member->hooks; i < count; i++) {
+        struct base_error why = {0};
+        if (is_timed(agent, &hooks[i], &number))
+            agent->found.is_timed_found[number] = true;
+        else if (hooks[i].state == PATCH_AGENT_HOOKED && agent->functions.items[hooks[i].function].alone)
+            collect_agent_named_found_taken(&agent->found, hooks[i].name, hooks[i].path);
+        if (hooks[i].function < agent->functions.named)
+            agent->found.is_named_found[hooks[i].function] = true;
+        if (hooks[i].state == PATCH_AGENT_HOOKED)
+            note_hooked(agent, member, &hooks[i]);
+        if (hooks[i].state != PATCH_AGENT_REFUSED)
+            continue;
+        member->unwatchable |= hooks[i].function - agent->functions.first_timer < agent->functions.timers;
+        profile_lose(agent->profile, WIRE_LOSS_AGENT_REFUSED, 1);
+        base_fail(&why, BASE_EUNSUPPORTED, "%s of %s: %s", hooks[i].name, hooks[i].path,
+                  patch_reason_text(hooks[i].reason));
+        collect_agent_note(agent, "not hooked", &why);
+    }
+    if (count > member->hooks)
+        look_at_layers(agent, member);
+    if (collect_agent_replaces(agent))
+        look_at_unwinders(agent, member, hooks, count);
+    member->hooks = count > member->hooks ? count : member->hooks;
+}
+
+/* --- timers --- */
+
+/* As soon as the C library is there, and its functions hooked: a child of fork has what its parent has. */
+static void consider_timers(struct collect_agent *agent, struct collect_agent_member *member, bool held)
+{
+    struct base_error why = {0};
+    struct collect_agent_timer_place place = {agent->image, &member->family->file, agent->options.timers,
+                                              member->pid};
+    if (!collect_agent_does(agent, WIRE_AGENT_TIME) || member->timed || member->region || !member->agent ||
+        !member->watched[COLLECT_AGENT_WATCHED_ACTION] || !member->watched[COLLECT_AGENT_WATCHED_MASK] ||
+        member->unwatchable)
+        return;
+    member->timed = true;
+    member->begun_ns = collect_agent_timer_clock(member->pid, agent->options.timers.clock);
+    if (patch_agent_visit(member->agent, agent->helper, held, collect_agent_timer_begin, &place, &why) < 0)
+        collect_agent_note(agent, "time is not sampled", &why);
+}
+
+/* --- objects --- */
+
+static struct collect_agent_stacks *stacks_of(const struct collect_agent *agent,
+                                              struct collect_agent_family *family)
+{
+    return collect_agent_replaces(agent) ? &family->stacks : NULL;
+}
+
+int collect_agent_load_hooks(struct collect_agent *agent, struct patch_agent *where, struct base_error *error)
+{
+    pid_t pid = patch_agent_pid(where);
+    bool held = agent->options.host != NULL;
+    int result = held ? patch_trace_hold(agent->helper, pid, NULL, error) : BASE_OK;
+    if (result < 0)
+        return result;
+    result = patch_agent_update(where, agent->helper, held, true, error);
+    if (held)
+        patch_trace_release(agent->helper, pid, NULL, NULL);
+    return result;
+}
+
+void collect_agent_load_objects(struct collect_agent *agent, struct collect_agent_member *member)
+{
+    struct base_error why = {0};
+    int result =
+        collect_agent_modules(&member->family->file, member->region, member->pid, agent->processes->images,
+                              &agent->cookies, &member->family->rows, stacks_of(agent, member->family), &why);
+    if (result >= 0 && member->agent)
+        result = collect_agent_load_hooks(agent, member->agent, &why);
+    if (member->agent)
+        look_at_hooks(agent, member);
+    consider_timers(agent, member, agent->options.host != NULL);
+    if (result < 0 && result != BASE_ENOTFOUND) {
+        collect_agent_note(agent, "objects that were loaded are not hooked", &why);
+        profile_lose(agent->profile, WIRE_LOSS_AGENT_REFUSED, 1);
+        collect_agent_members_make_blind(member);
+    }
+}
+
+/* --- loading --- */
+
+struct loading {
+    struct collect_agent *agent;
+    struct collect_agent_family *family;
+    pid_t pid;
+};
+
+static int write_parameters(struct collect_agent *self, const struct collect_agent_family *family,
+                            struct patch_agent *agent, struct base_error *error)
+{
+    const unsigned long fsgsbase = 2; /* HWCAP2_FSGSBASE of x86-64 */
+    uint64_t place, control = patch_agent_region(agent);
+    struct wire_agent_parameters parameters = {
+        .control = control,
+        .process = control + collect_agent_file_region(&family->file, 0),
+        .alive = patch_agent_alive(agent),
+        .flags = getauxval(AT_HWCAP2) & fsgsbase ? WIRE_AGENT_FSGSBASE : 0,
+        .own = patch_agent_own(agent),
+        .code = patch_agent_base(agent),
+        .code_end = patch_agent_base(agent) + patch_agent_image_fixed(self->image)};
+    if (!patch_agent_image_symbol(self->image, "agent_parameters", &place))
+        return base_fail(error, BASE_EFORMAT, "the agent takes no parameters");
+    return patch_agent_write(agent, place, &parameters, sizeof parameters, error);
+}
+
+/* Samples of time may meet the agent's own code: its frames have rows and names like any others. */
+static void know_image(struct collect_agent *self, pid_t pid, const struct patch_agent *agent)
+{
+    struct elf_maps maps = {0};
+    uint64_t base = patch_agent_base(agent);
+    char path[128];
+    if (elf_maps_read(pid, &maps, NULL) < 0)
+        return;
+    for (size_t i = 0; i < maps.count; i++) {
+        const struct elf_mapping *mapping = &maps.items[i];
+        struct collect_image_key key = {.path = mapping->path,
+                                        .major = mapping->device_major,
+                                        .minor = mapping->device_minor,
+                                        .inode = mapping->inode,
+                                        .deleted = mapping->deleted};
+        if (!mapping->executable || base <= mapping->start || base >= mapping->end)
+            continue;
+        collect_images_know(self->processes->images, &key, PROFILE_AGENT_IMAGE, agent_blob, agent_blob_size,
+                            base - mapping->start + mapping->offset, NULL);
+        snprintf(path, sizeof path, "%s (deleted)", mapping->path); /* as the kernel's events have it */
+        key.path = path;
+        collect_images_know(self->processes->images, &key, PROFILE_AGENT_IMAGE, agent_blob, agent_blob_size,
+                            base - mapping->start + mapping->offset, NULL);
+    }
+    elf_maps_free(&maps);
+}
+
+/* Where the agent's blocks are, in the region: for samples, and for who takes the agent out. */
+static int tell_blocks(const struct collect_agent *self, const struct collect_agent_family *family,
+                       const struct patch_agent *agent, struct base_error *error)
+{
+    uint64_t place;
+    if (!patch_agent_image_symbol(self->image, "agent_return_blocks", &place))
+        return base_fail(error, BASE_EFORMAT, "the agent times no functions");
+    struct wire_agent_process *process = collect_agent_file_process(&family->file, 0);
+    process->returns_start = patch_agent_base(agent) + place;
+    process->own_start = patch_agent_own(agent);
+    return BASE_OK;
+}
+
+static int prepare(void *context, struct patch_agent *agent, struct base_error *error)
+{
+    struct loading *loading = context;
+    struct collect_agent *self = loading->agent;
+    struct collect_agent_family *family = loading->family;
+    int file = fcntl(patch_agent_region_file(agent), F_DUPFD_CLOEXEC, 0);
+    if (file < 0)
+        return base_fail_errno(error, errno, "the agent's memory");
+    int result = collect_agent_file_begin(&family->file, file, &self->wish, error);
+    if (result < 0) {
+        close(file);
+        family->file.file = -1;
+        return result;
+    }
+    collect_agent_file_take(&family->file, loading->pid, collect_agent_proc_start(loading->pid));
+    family->file.nested = collect_agent_proc_is_nested(loading->pid);
+    know_image(self, loading->pid, agent);
+    result = collect_agent_modules(&family->file, 0, loading->pid, self->processes->images, &self->cookies,
+                                   &family->rows, stacks_of(self, family), error);
+    if (result == BASE_OK && collect_agent_replaces(self))
+        result = tell_blocks(self, family, agent, error);
+    if (result == BASE_OK && collect_agent_does(self, WIRE_AGENT_FDS))
+        collect_agent_descriptors_begin(
+            &(struct collect_agent_descriptors_place){&family->file, 0, loading->pid});
+    if (result == BASE_OK)
+        result = collect_agent_members_listen(self, family, error);
+    return result < 0 ? result : write_parameters(self, family, agent, error);
+}
+
+int collect_agent_load(struct collect_agent *agent, pid_t pid, bool held, struct base_error *error)
+{
+    struct loading loading = {agent, calloc(1, sizeof *loading.family), pid};
+    struct patch_agent_options options = {
+        .image = agent->image,
+        .plans = agent->plans,
+        .region_size = collect_agent_file_size(&agent->wish),
+        .own_size = collect_agent_replaces(agent) ? sizeof(struct wire_agent_own) : 0,
+        .prepare = prepare,
+        .context = &loading};
+    struct patch_agent *loaded = NULL;
+    if (!loading.family)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    loading.family->file.file = -1;
+    int result = patch_agent_load(agent->helper, pid, held, &options, &loaded, error);
+    bool room = base_array_room(agent->families, agent->family_count, agent->family_capacity);
+    struct collect_agent_member *member =
+        result < 0 || !room ? NULL : collect_agent_members_add(agent, loading.family, 0, pid, 0, false);
+    if (result >= 0 && !member)
+        result = base_fail(error, BASE_ENOMEM, "out of memory");
+    if (result < 0) {
+        patch_agent_free(loaded);
+        collect_agent_members_free_family(agent, loading.family);
+        return result;
+    }
+    agent->families[agent->family_count++] = loading.family;
+    member->agent = loaded;
+    look_at_hooks(agent, member);
+    consider_timers(agent, member, held);
+    return BASE_OK;
+}
