@@ -1,5 +1,7 @@
 """Exact calls of programs that count their own (tests/programs/calls_truth.h): to the unit, whoever calls whom and how."""
+import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -332,6 +334,19 @@ def stubs_of_an_earlier_recording(context):
     mended, files = counted("mended")
     context.equal(mended, first, "edges with damaged files of stubs")
     context.check(all(files[file].st_ino != used[file].st_ino for file in used), "a damaged file of stubs was left as it was")
+
+
+@tap.case
+def summary_counts_edges(context):
+    """What is said at the end, in a report's header and listed as edges is one number: pairs of functions, not sites."""
+    profile = calls.counted(context, [context.program("calls_mix")])
+    listed = len(json.loads(profile.report("--edges", "--json", "--limit", "0%"))["rows"])
+    sites = profile.rows("select count(*) from (select distinct site, callee, kind from data_edges where calls > 0)")[0][0]
+    context.check(0 < listed < sites, f"{listed} edges of {sites} sites: nothing to tell apart")
+    for text in (profile.errors, profile.report("--edges")):
+        said = re.search(r"calls: [0-9,]+ on ([0-9,]+) edges|calls on ([0-9,]+) edges", text)
+        context.check(said, f"nothing is said of edges: {text[:400]}")
+        context.equal(int((said[1] or said[2]).replace(",", "")), listed, "edges")
 
 
 tap.run()

@@ -28,6 +28,7 @@
 #include "cli_pids.h"
 #include "collect_agent_functions.h"
 #include "collect_session.h"
+#include "report_calls.h"
 #include "report_counted.h"
 #include "report_heap.h"
 #include "report_text.h"
@@ -860,11 +861,14 @@ static void say_result(struct recorder *recorder)
     const char *why = profile_meta(profile, "no_samples_reason");
     const char *kernel = profile_meta(profile, "kernel_notice");
     struct base_text figures = {0};
+    uint64_t calls;
+    size_t edges;
     if (!recorder->wish->no_time)
         add_figure(&figures, ", ", status->samples, " samples");
     if (recorder->wish->calls) {
-        add_figure(&figures, ", ", status->calls, " calls");
-        add_figure(&figures, " on ", status->edges, " edges");
+        report_calls_count(profile, &calls, &edges);
+        add_figure(&figures, ", ", calls, " calls");
+        add_figure(&figures, " on ", edges, " edges");
     }
     cli_say("%.2f s%s -> %s (%llu kB); own CPU %.1f %%", (double)status->recorded_ns / 1e9,
             base_text_string(&figures), recorder->wish->output, (unsigned long long)status->file_bytes / 1000,

@@ -983,24 +983,6 @@ static void pass_progress(void *context, size_t done, size_t total)
         named->progress(named->context, done, total);
 }
 
-/* As reports count them: an edge of several threads is one. */
-static void count_told(struct collect_session *session)
-{
-    const struct profile *profile = session->profile;
-    struct base_map seen = {0};
-    session->status.calls = session->status.edges = 0;
-    for (size_t i = 1; i < profile->edge_count; i++) {
-        const struct profile_edge *edge = &profile->edges[i];
-        uint64_t key = base_hash((uint64_t)edge->site << 32 | edge->callee) ^ edge->kind;
-        if (!edge->calls)
-            continue;
-        session->status.calls += edge->calls;
-        session->status.edges += base_map_find(&seen, key) == BASE_MAP_NONE;
-        base_map_set(&seen, key, 1);
-    }
-    base_map_free(&seen);
-}
-
 int collect_session_finish(struct collect_session *session, const char *exit_status,
                            void (*progress)(void *context, size_t done, size_t total), void *context,
                            struct base_error *error)
@@ -1013,7 +995,6 @@ int collect_session_finish(struct collect_session *session, const char *exit_sta
     work_until(session, UINT64_MAX - 1);
     if (session->calls)
         collect_calls_finish(session->calls);
-    count_told(session);
     session->last_flush = patch_target_now();
     session->status.recorded_ns = session->last_flush - session->start_ns;
     profile_set_metaf(session->profile, "duration_ns", "%llu",

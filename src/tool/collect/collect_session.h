@@ -72,10 +72,9 @@ struct collect_status {
     uint64_t naming_ns;   /* how long names have been looked up */
     double rate_hz;       /* really used */
     uint64_t file_bytes;
-    uint64_t calls, edges; /* when it is finished */
-    pid_t child;           /* 0: none, or it has ended */
-    bool target_gone;      /* launched or attached processes have all ended */
-    char notice[256];      /* one line worth telling while it runs ("" none); cleared by whoever shows it */
+    pid_t child;      /* 0: none, or it has ended */
+    bool target_gone; /* launched or attached processes have all ended */
+    char notice[256]; /* one line worth telling while it runs ("" none); cleared by whoever shows it */
 };
 
 struct collect_session;

@@ -352,17 +352,23 @@ void report_calls_mean_json(struct base_json *json, const char *key, const struc
 
 bool report_calls_count(const struct profile *profile, uint64_t *calls, size_t *edges)
 {
-    struct base_map seen = {0};
-    bool done = true;
-    *calls = 0;
+    struct report_entities entities = {0};
+    struct base_map kinds = {0}; /* (caller, callee) -> bits of kinds */
+    bool done = report_entity_init(&entities, profile, REPORT_DETAIL_FUNCTION);
+    *calls = *edges = 0;
     for (size_t i = 1; done && i < profile->edge_count; i++) {
         const struct profile_edge *edge = &profile->edges[i];
+        uint32_t caller, callee;
+        if (!edge->calls)
+            continue;
         *calls = add(*calls, edge->calls);
-        /* Indices have 31 bits, kinds two. */
-        uint64_t key = (uint64_t)edge->site << 33 | (uint64_t)edge->callee << 2 | (edge->kind - 1);
-        done = !edge->calls || base_map_set(&seen, key, 0);
+        done = ends_of(&entities, edge, &caller, &callee);
+        uint32_t known = done ? base_map_find(&kinds, key_of(caller, callee)) : 0;
+        uint32_t seen = known == BASE_MAP_NONE ? 0 : known;
+        *edges += !(seen >> edge->kind & 1);
+        done = done && base_map_set(&kinds, key_of(caller, callee), seen | 1u << edge->kind);
     }
-    *edges = seen.used;
-    base_map_free(&seen);
+    base_map_free(&kinds);
+    report_entity_free(&entities);
     return done;
 }

@@ -88,7 +88,8 @@ void report_calls_mean_text(struct base_text *out, const struct report_mean *mea
 void report_calls_json(struct base_json *json, const struct report_called *called);
 void report_calls_mean_json(struct base_json *json, const char *key, const struct report_mean *mean);
 
-/* Calls of the whole profile, and the number of distinct (site, callee, kind). False when memory ran out. */
+/* Calls of the whole profile, and the number of its edges as report_edges.c has them: (function, function, kind). False when memory
+ * ran out. */
 bool report_calls_count(const struct profile *profile, uint64_t *calls, size_t *edges);
 
 #endif
