@@ -123,6 +123,14 @@ static unsigned edits(const char *left, const char *right)
     return cost[rows][columns];
 }
 
+static size_t same_beginning(const char *left, const char *right)
+{
+    size_t length = 0;
+    while (left[length] && left[length] == right[length])
+        length++;
+    return length;
+}
+
 const char *base_options_nearest(const char *word, const char *const *candidates, size_t count)
 {
     const char *nearest = NULL;
@@ -133,7 +141,9 @@ const char *base_options_nearest(const char *word, const char *const *candidates
         /* What was begun right and not finished is nearest, however much is missing. */
         if (length > 1 && !strncmp(word, candidates[i], length))
             needed = 0;
-        if (needed < fewest) {
+        bool as_near = nearest && needed == fewest;
+        if (needed < fewest ||
+            (as_near && same_beginning(word, candidates[i]) > same_beginning(word, nearest))) {
             fewest = needed;
             nearest = candidates[i];
         }
@@ -179,13 +189,14 @@ static const struct base_option *find_name(const struct base_options_command *co
 static int fail_unknown(struct parser *parser, const char *name, size_t length)
 {
     enum { NAMES_MOST = 128 };
-    const char *names[NAMES_MOST] = {"help"};
-    size_t count = 1;
+    const char *names[NAMES_MOST];
+    size_t count = 0;
     char word[WORD_MOST + 1];
     for (const struct base_option *option = parser->command->options; option->kind; option++) {
-        if (is_option(option) && option->name && count < NAMES_MOST)
+        if (is_option(option) && option->name && count < NAMES_MOST - 1)
             names[count++] = option->name;
     }
+    names[count++] = "help";
     snprintf(word, sizeof word, "%.*s", (int)length, name);
     const char *nearest = base_options_nearest(word, names, count);
     if (nearest)
@@ -294,7 +305,9 @@ static int set_value(const struct base_option *option, const char *text, void *t
         set_without_value(option, member);
         return BASE_OK;
     }
-    if (option->kind == BASE_OPTION_TEXT)
+    if (option->kind == BASE_OPTION_FILE && !strcmp(text, "-"))
+        return base_fail(error, BASE_EUSAGE, "standard output cannot be it (a file of that name is ./-)");
+    if (option->kind == BASE_OPTION_TEXT || option->kind == BASE_OPTION_FILE)
         *(const char **)member = text;
     else if (option->kind == BASE_OPTION_CHOICE)
         return read_choice(option, text, member, error);

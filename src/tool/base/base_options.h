@@ -40,6 +40,7 @@ enum base_option_kind { /* what it takes, and the type of the member at `offset`
                         BASE_OPTION_SET,  /* takes nothing; int, becomes `value` (--flat, --graph: one member,
                                              several options) */
                         BASE_OPTION_TEXT, /* const char *: points into argv */
+                        BASE_OPTION_FILE, /* likewise, the name of a file that is written; no stream: - is refused */
                         BASE_OPTION_NUMBER,   /* uint64_t: a whole number, minimum..maximum */
                         BASE_OPTION_REAL,     /* double, minimum..maximum */
                         BASE_OPTION_DURATION, /* uint64_t, ns: base_options_read_duration; minimum, maximum in
@@ -122,7 +123,8 @@ int base_options_read_size(const char *text, uint64_t *bytes,
 
 /* --- mistyped words --- */
 
-/* The candidate nearest to `word` (edits, transpositions being one), NULL when none is near. */
+/* The candidate nearest to `word` (edits, transpositions being one; of those equally near the one that begins most like it, then the
+ * first), NULL when none is near. */
 const char *base_options_nearest(const char *word, const char *const *candidates, size_t count);
 
 #endif

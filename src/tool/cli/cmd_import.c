@@ -22,7 +22,7 @@ struct import_wish {
 static const struct base_option import_options[] = {
     {.name = "output",
      .letter = 'o',
-     .kind = BASE_OPTION_TEXT,
+     .kind = BASE_OPTION_FILE,
      MEMBER(output),
      .argument = "FILE",
      .help = "where it goes (default tally.out); an older profile there becomes FILE.old"},

@@ -23,7 +23,7 @@ struct merge_wish {
 static const struct base_option merge_options[] = {
     {.name = "output",
      .letter = 'o',
-     .kind = BASE_OPTION_TEXT,
+     .kind = BASE_OPTION_FILE,
      MEMBER(output),
      .argument = "FILE",
      .help = "where it goes; an older profile there becomes FILE.old"},

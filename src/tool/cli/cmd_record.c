@@ -336,7 +336,7 @@ static const struct base_option options[] = {
     {.kind = BASE_OPTION_HEADING, .help = "The profile"},
     {.name = "output",
      .letter = 'o',
-     .kind = BASE_OPTION_TEXT,
+     .kind = BASE_OPTION_FILE,
      .argument = "FILE",
      .offset = offsetof(struct record_wish, output),
      .help = "where it goes (default tally.out); an older profile there becomes FILE.old"},

@@ -422,6 +422,9 @@ static void nearest_words(void **state)
     assert_string_equal(base_options_nearest("lst", words, 5), "list");
     /* One edit from "all", and the beginning of "calls". */
     assert_string_equal(base_options_nearest("call", (const char *const[]){"all", "calls"}, 2), "calls");
+    /* As near as the other: the one that begins like it; else the first. */
+    assert_string_equal(base_options_nearest("hoap", (const char *const[]){"soap", "hoop"}, 2), "hoop");
+    assert_string_equal(base_options_nearest("heep", (const char *const[]){"heap", "help"}, 2), "heap");
     assert_null(base_options_nearest("annotate", words, 5));
     assert_null(base_options_nearest("", words, 5));
     assert_null(base_options_nearest("x", words, 0));
