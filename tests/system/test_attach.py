@@ -265,7 +265,7 @@ def whole_machine(context):
     tap.need_root()
     process = tally.start_busy(context)
     path = context.path("profile")
-    result = tally.run(context, [context.tally, "record", "-o", path, "-a", "--duration", "1"])
+    result = tally.run(context, [context.tally, "record", "-o", path, "-a", "--duration", "3"])
     context.equal(result.status, 0, f"status ({result.errors.decode()})")
     profile = tally.Profile(context, path)
     truth.check_stacks(context, profile, truth.claims(context.program("threads")), floor=20)
