@@ -28,6 +28,9 @@
 #include "wire_agent.h"
 #include "wire_hook.h"
 
+/* Looked for by its name from outside: it stays in the image, as it is declared, whoever calls it. */
+#define AGENT_BY_NAME __attribute__((used))
+
 /* What the entry pushed, and above it the caller's return address. */
 struct agent_frame {
     const struct wire_hook *hook;
@@ -396,7 +399,7 @@ struct agent_answer {
 /* Is time sampled in this process, and is this it, not a vfork's child in its memory? */
 bool agent_timer_is_on(void);
 /* This thread gets a timer, unless it has one. */
-void agent_timer_begin(void);
+AGENT_BY_NAME void agent_timer_begin(void);
 /* This thread blocks the signal from now on, or does no more. */
 void agent_timer_rest(bool blocked);
 /* This thread has no samples any more. */
@@ -417,11 +420,11 @@ bool agent_watch_is_small(const struct agent_signal_stack *stack);
 /* --- agent_call.c: what becomes of a system call where a sample was taken; `context` is the handler's third argument --- */
 
 /* Has one just ended with EINTR there, and no other signal is to be seen that did it? */
-bool agent_call_was_ended(const void *context);
+AGENT_BY_NAME bool agent_call_was_ended(const void *context);
 /* One that would begin anew ends, if the handler that runs next wants that. */
-void agent_call_settle(void *context);
+AGENT_BY_NAME void agent_call_settle(void *context);
 /* Lets in whom one waited for by a signal mask of its own. Their handlers run in here, and may jump out. */
-void agent_call_let_in(const void *context);
+AGENT_BY_NAME void agent_call_let_in(const void *context);
 
 /* --- agent_bell.c: requests to tally --- */
 

@@ -56,7 +56,7 @@ struct timer_time {
     uint64_t every[2], first[2]; /* seconds, nanoseconds */
 };
 
-void agent_timer_handler(int signal, const struct timer_info *info, void *context);
+AGENT_BY_NAME void agent_timer_handler(int signal, const struct timer_info *info, void *context);
 
 static int64_t call(uint64_t number, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 {
