@@ -90,10 +90,10 @@ static inline bool agent_process_is_counted(void)
 
 /* --- agent_thread.c: who is inside --- */
 
-#define AGENT_LINKS     512
+#define AGENT_LINKS     4096
 #define AGENT_FUNCTIONS 256
 
-/* One step of the tree that this thread took: (parent, pc) -> node. */
+/* One step of the tree that this thread took: (parent, pc) -> node. `links` is of sets of two. */
 struct agent_link {
     uint64_t pc;
     uint32_t parent, node;
@@ -160,6 +160,7 @@ struct agent_thread {
     struct unwind_rows rows;                            /* what agent_stack.c's find tells of */
     struct unwind_trail trail;                          /* the last stack */
     uint32_t nodes[WIRE_AGENT_FRAMES + 1];              /* its nodes, outermost first; nodes[0] is the root */
+    uint64_t paths[WIRE_AGENT_FRAMES + 1];              /* a hash of all the addresses up to each */
     struct agent_link links[AGENT_LINKS];
     struct agent_link functions[AGENT_FUNCTIONS]; /* of functions that are timed, below their callers */
     _Alignas(64) uint8_t cache[65536];            /* struct unwind_cache */

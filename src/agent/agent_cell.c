@@ -74,10 +74,13 @@ static void leave_peak(struct wire_agent_process *process)
     }
 }
 
-/* How much of live bytes a thread may keep to itself: a part of all, so that small programs have a good peak too. */
+/* How much of live bytes a thread may keep to itself: a part of all, so that small programs have a good peak too; but always so much that a small
+ * block which comes and goes is not felt by other threads. */
 static int64_t batch_limit(int64_t live)
 {
     int64_t part = live / WIRE_AGENT_BATCH_PART;
+    if (part < WIRE_AGENT_BATCH_LEAST)
+        return WIRE_AGENT_BATCH_LEAST;
     return part < WIRE_AGENT_BATCH ? part : WIRE_AGENT_BATCH;
 }
 

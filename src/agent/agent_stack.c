@@ -235,7 +235,8 @@ static void lose_end(enum unwind_end end, uint64_t frame_pointer_frames)
                            __ATOMIC_RELAXED);
 }
 
-static struct unwind_trail_result walk(struct agent_thread *thread, const struct agent_frame *frame)
+static struct unwind_trail_result walk(struct agent_thread *thread, const struct agent_frame *frame,
+                                       uint32_t unchanged)
 {
     struct place place = {thread->generation, &thread->rows};
     struct unwind_space space = {arch_host(), find, &place, thread->generation, true};
@@ -243,20 +244,24 @@ static struct unwind_trail_result walk(struct agent_thread *thread, const struct
     struct window window;
     registers_of(frame, &registers);
     if (!open_window(&window, registers.value[7], thread))
-        thread->trail.count = 0; /* another stack */
-    return unwind_trail_walk(&thread->trail, &space, &window.memory, &registers,
+        unchanged = 0; /* another stack */
+    return unwind_trail_walk(&thread->trail, unchanged, &space, &window.memory, &registers,
                              (struct unwind_cache *)thread->cache);
 }
 
 /* Again where modules came or went meanwhile: what was read of them may be of two tables, or of one that is being written. */
-static struct unwind_trail_result walk_steadily(struct agent_thread *thread, const struct agent_frame *frame)
+static struct unwind_trail_result walk_steadily(struct agent_thread *thread, const struct agent_frame *frame,
+                                                uint32_t unchanged)
 {
     struct unwind_trail_result result = {.end = UNWIND_CUT};
     uint32_t generation = __atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE);
     for (unsigned i = 0; i < WALKS; i++) {
-        if (__builtin_expect(thread->generation != generation, 0))
+        if (__builtin_expect(thread->generation != generation, 0)) {
             forget(thread, generation);
-        result = walk(thread, frame);
+            unchanged = 0;
+        }
+        result = walk(thread, frame, unchanged);
+        unchanged = 0; /* of a walk that was for nothing */
         generation = __atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE);
         if (__builtin_expect(thread->generation == generation, 1))
             break;
@@ -266,33 +271,47 @@ static struct unwind_trail_result walk_steadily(struct agent_thread *thread, con
     return result;
 }
 
-/* The stack of the last walk, to its end? Then there is no other to do. */
-static bool is_as_before(const struct agent_thread *thread, const struct agent_frame *frame)
+/* How much of the last walk's stack is still there, all of it having been found readable. */
+static uint32_t unchanged_frames(const struct agent_thread *thread, uint64_t sp)
 {
-    return thread->generation == __atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE) &&
-           unwind_trail_is_same(&thread->trail, agent_return_real(frame->return_address),
-                                (uint64_t)(&frame->return_address + 1), frame->rbp, arch_host()->code_mask);
+    if (thread->generation != __atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE) ||
+        sp < thread->readable_start || sp >= thread->readable_end)
+        return 0;
+    return unwind_trail_unchanged(&thread->trail, sp, arch_host()->code_mask);
+}
+
+/* Whoever leaves from in between by a jump leaves no link that is of two. */
+static void put_link(struct agent_link *link, struct agent_link wanted)
+{
+    link->node = 0;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    link->pc = wanted.pc;
+    link->parent = wanted.parent;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    link->node = wanted.node;
 }
 
 /* The node of frame `at`, outermost first. */
 static uint32_t child_of(struct agent_thread *thread, uint32_t parent, uint32_t at, bool is_cut)
 {
-    const struct unwind_trail_frames *frames = &thread->trail.last;
-    uint64_t pc = agent_return_real(frames->pc[at]);
+    const struct unwind_trail_frame *frame = &thread->trail.last[at];
+    uint64_t pc = agent_return_real(frame->pc);
+    /* The slot is chosen by all the addresses up to here and not by the parent's node: so slots need not wait for each other. */
+    uint64_t path = thread->paths[at + 1] = (thread->paths[at] ^ pc) * UINT64_C(0x9e3779b97f4a7c15);
     uint32_t flags =
-        (frames->flags[at] & UNWIND_SIGNAL ? WIRE_AGENT_NODE_EXACT : 0) | (is_cut ? WIRE_AGENT_NODE_CUT : 0);
+        (frame->flags & UNWIND_SIGNAL ? WIRE_AGENT_NODE_EXACT : 0) | (is_cut ? WIRE_AGENT_NODE_CUT : 0);
     if (__builtin_expect(flags != 0, 0))
-        return agent_node_child(parent, pc, frames->cookie[at], flags);
-    /* The slot is chosen by what the walk knows, not by the parent's node: so slots need not wait for each other. */
-    uint64_t outer = at > 0 ? frames->pc[at - 1] : 0;
-    struct agent_link *link = &thread->links[(pc ^ pc >> 9 ^ outer * 3 ^ outer >> 7 ^ at * 29) % AGENT_LINKS];
-    if (link->node == 0 || link->pc != pc || link->parent != parent) {
-        uint32_t node = agent_node_child(parent, pc, frames->cookie[at], 0);
-        if (node == 0)
-            return 0;
-        *link = (struct agent_link){pc, parent, node};
+        return agent_node_child(parent, pc, frame->cookie, flags);
+    struct agent_link *pair = &thread->links[(path >> 32) % (AGENT_LINKS / 2) * 2];
+    for (unsigned i = 0; i < 2; i++)
+        if (pair[i].pc == pc && pair[i].parent == parent && pair[i].node != 0)
+            return pair[i].node;
+    uint32_t node = agent_node_child(parent, pc, frame->cookie, 0);
+    if (node != 0) {
+        put_link(&pair[1], pair[0]);
+        put_link(&pair[0], (struct agent_link){pc, parent, node});
     }
-    return link->node;
+    return node;
 }
 
 static uint32_t root_of(struct agent_thread *thread, enum wire_agent_collector collector)
@@ -305,12 +324,20 @@ static uint32_t root_of(struct agent_thread *thread, enum wire_agent_collector c
 uint32_t agent_stack_node(struct agent_thread *thread, const struct agent_frame *frame,
                           enum wire_agent_collector collector)
 {
-    uint32_t root = root_of(thread, collector);
-    if (thread->nodes_root == root && is_as_before(thread, frame))
+    uint32_t root = root_of(thread, collector), done = 0;
+    uint64_t sp = (uint64_t)(&frame->return_address + 1);
+    uint32_t unchanged = unchanged_frames(thread, sp);
+    bool known = thread->nodes_root == root;
+    if (known && unwind_trail_is_same(&thread->trail, unchanged, agent_return_real(frame->return_address), sp,
+                                      frame->rbp))
         return thread->nodes[thread->trail.count];
-    struct unwind_trail_result result = walk_steadily(thread, frame);
-    uint32_t done = thread->nodes_root == root ? result.same : 0;
+    thread->nodes_root = 0; /* until nodes are the trail's again, whoever leaves from here by a jump */
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    struct unwind_trail_result result = walk_steadily(thread, frame, unchanged);
+    if (known)
+        done = result.same;
     thread->nodes[0] = root;
+    thread->paths[0] = root;
     for (; done < result.count; done++) {
         bool is_cut = done == 0 && result.end != UNWIND_OUTERMOST;
         uint32_t node = child_of(thread, thread->nodes[done], done, is_cut);
@@ -320,6 +347,7 @@ uint32_t agent_stack_node(struct agent_thread *thread, const struct agent_frame 
         }
         thread->nodes[done + 1] = node;
     }
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     thread->nodes_root = done == result.count ? root : 0;
     return thread->nodes[done];
 }

@@ -1,10 +1,13 @@
 /* Walking with a trail. The essay is in unwind_trail.h, that of the short loop in unwind_walk.c.
  *
- *   1. Frames are walked one by one into `fresh`.
- *   2. Before each, the last walk is looked at: is there a frame with this sp, and is it the same in pc and fp?
- *   3. If so, the words it and its callers were reached by are compared. All the same: the rest is the last walk's.
- *      Else the walk goes on from the first frame whose words differ; those before it are copied.
- *   4. In the end `fresh` is turned round and put where the frames belong that were replaced. The others stay where they are. */
+ *   1. Frames are walked one by one into `fresh`, until one of the unchanged frames of the last walk is met: its sp, pc and fp.
+ *   2. The rest is the last walk's; but from the first frame on that was left by a rarer rule, of which it is not known what it read, the
+ *      walk goes on, and the frames before that one are copied.
+ *   3. In the end `fresh` is turned round and put where the frames belong that were replaced. The others stay where they are.
+ *
+ * Calls from another branch of the same functions have other return addresses in frames of the same sizes. Where the innermost frame is as
+ * high as the last one, its callers are therefore looked for first where they were then (retrace): those places are known before, so no
+ * frame waits for the one before it, and that the rule leads to the same places is only checked. */
 #include "unwind_trail.h"
 #include "bare_bytes.h"
 #include "unwind_cache.h"
@@ -31,15 +34,15 @@ static bool can_be_met(const struct unwind_state *state)
 
 static void put(struct walk *walk, uint32_t cookie)
 {
-    struct unwind_trail_frames *fresh = &walk->trail->fresh;
-    uint32_t at = walk->fresh++;
-    fresh->pc[at] = walk->state.pc;
-    fresh->sp[at] = can_be_met(&walk->state) ? walk->state.sp : 0;
-    fresh->fp[at] = walk->state.fp;
-    fresh->return_at[at] = fresh->fp_at[at] = 0;
-    fresh->base_at[at] = walk->base_at;
-    fresh->cookie[at] = cookie;
-    fresh->flags[at] = walk->state.flags;
+    const struct unwind_state *state = &walk->state;
+    struct unwind_trail_frame *frame = &walk->trail->fresh[walk->fresh++];
+    frame->pc = state->pc;
+    frame->sp = can_be_met(state) ? state->sp : 0;
+    frame->fp = state->fp;
+    frame->return_at = frame->fp_at = 0;
+    frame->base_at = walk->base_at;
+    frame->cookie = cookie;
+    frame->flags = state->flags;
 }
 
 static int step_general(struct walk *walk)
@@ -64,69 +67,69 @@ static int step_general(struct walk *walk)
     return outcome;
 }
 
-/* The first frame, from `from` outwards, whose words are no longer what they were; ALL_SAME: none. */
-#define ALL_SAME UINT32_MAX
-static inline uint32_t compare_words(const struct unwind_trail *trail, uint32_t from, uint64_t mask)
+/* Where a frame was that is no more there may be anything, such as what AddressSanitizer keeps between variables: it is not to judge this read. */
+static inline __attribute__((no_sanitize_address)) uint64_t word_at(uint64_t address)
 {
-    const struct unwind_trail_frames *last = &trail->last;
-    for (uint32_t at = from; at > 0; at--) {
-        const void *return_at = (const void *)last->return_at[at], *fp_at = (const void *)last->fp_at[at];
-        if (return_at == NULL || (bare_load64(return_at) & mask) != last->pc[at - 1])
-            return at;
-        if (fp_at != NULL &&
-            bare_load64(fp_at) != last->fp[at - 1]) /* NULL: it is this frame's, and that is the same */
-            return at;
-    }
-    return trail->certain ? ALL_SAME : 0;
+    typedef uint64_t __attribute__((may_alias, aligned(1))) word;
+    return *(const word *)address;
 }
 
-static void copy_frame(struct unwind_trail_frames *to, uint32_t at, const struct unwind_trail_frames *from,
-                       uint32_t index)
+/* Was the frame left by the words that are there now? */
+static inline bool leaves_alike(const struct unwind_trail_frame *frame,
+                                const struct unwind_trail_frame *outer, uint64_t mask)
 {
-    to->pc[at] = from->pc[index];
-    to->sp[at] = from->sp[index];
-    to->fp[at] = from->fp[index];
-    to->return_at[at] = from->return_at[index];
-    to->fp_at[at] = from->fp_at[index];
-    to->base_at[at] = from->base_at[index];
-    to->cookie[at] = from->cookie[index];
-    to->flags[at] = from->flags[index];
+    uint64_t fp_at = frame->fp_at != 0 ? frame->fp_at : (uint64_t)&frame->fp; /* a choice, no jump */
+    uint64_t pc = word_at(frame->return_at) & mask, fp = word_at(fp_at);
+    return ((pc ^ outer->pc) | (fp ^ outer->fp)) == 0;
 }
 
-/* The frame `differs` and all between it and the match are as before, but what comes after it is not: they are copied, the
- * walk stands at `differs` again. */
-static void resume_at(struct walk *walk, uint32_t match, uint32_t differs)
+uint32_t unwind_trail_unchanged(const struct unwind_trail *trail, uint64_t sp, uint64_t mask)
 {
-    const struct unwind_trail_frames *last = &walk->trail->last;
-    for (uint32_t at = match; at > differs; at--)
-        copy_frame(&walk->trail->fresh, walk->fresh++, last, at);
-    walk->cursor = (int32_t)differs - 1;
-    if (match == differs)
-        return; /* the state is there already */
-    walk->state.pc = last->pc[differs];
-    walk->state.sp = last->sp[differs];
-    walk->state.fp = last->fp[differs];
-    walk->state.key = walk->state.pc - 1;
-    walk->state.full = NULL;
-    if (last->base_at[differs] >=
-        last->sp[match]) /* saved by one of the frames between; else it is where it was */
-        walk->base_at = last->base_at[differs];
+    const struct unwind_trail_frame *last = trail->last;
+    uint32_t count = trail->end == UNWIND_FULL ? 0 : trail->count, at = 1;
+    while (count > 0 && last[count - 1].sp < sp)
+        count--; /* of calls that are over */
+    while (at < count && (last[at].return_at == 0 || leaves_alike(&last[at], &last[at - 1], mask)))
+        at++;
+    return at < count ? at : count;
 }
 
-/* The walk stands at a frame of the last one. True: the rest is the same. */
+bool unwind_trail_is_same(const struct unwind_trail *trail, uint32_t unchanged, uint64_t pc, uint64_t sp,
+                          uint64_t fp)
+{
+    if (unchanged == 0 || unchanged != trail->count || trail->end != UNWIND_OUTERMOST)
+        return false;
+    const struct unwind_trail_frame *innermost = &trail->last[unchanged - 1];
+    return innermost->pc == pc && innermost->sp == sp && innermost->fp == fp && innermost->rarer < 0;
+}
+
+/* The walk stands at an unchanged frame of the last one. True: the rest is the same. Else it stands, now or still, at the first one that was left by
+ * a rarer rule, and the frames before that are copied. */
 static bool rest_is_same(struct walk *walk)
 {
-    uint32_t match = (uint32_t)walk->cursor;
-    if (walk->fresh + match + 1 > UNWIND_TRAIL_FRAMES || walk->trail->end == UNWIND_FULL) {
+    const struct unwind_trail_frame *last = walk->trail->last;
+    int32_t match = walk->cursor, rarer = last[match].rarer;
+    if (walk->fresh + (uint32_t)match + 1 > UNWIND_TRAIL_FRAMES) {
         walk->cursor = -1;
         return false;
     }
-    uint32_t differs = compare_words(walk->trail, match, walk->state.space->arch->code_mask);
-    if (differs == ALL_SAME) {
-        walk->tail = match + 1;
+    if (rarer < 0) {
+        walk->tail = (uint32_t)match + 1;
         return true;
     }
-    resume_at(walk, match, differs);
+    walk->cursor = rarer - 1;
+    if (match == rarer)
+        return false;
+    for (int32_t at = match; at > rarer; at--)
+        walk->trail->fresh[walk->fresh++] = last[at];
+    walk->state.pc = last[rarer].pc;
+    walk->state.sp = last[rarer].sp;
+    walk->state.fp = last[rarer].fp;
+    walk->state.key = walk->state.pc - 1;
+    walk->state.full = NULL;
+    if (last[rarer].base_at >=
+        last[match].sp) /* saved by one of the frames between; else it is where it was */
+        walk->base_at = last[rarer].base_at;
     return false;
 }
 
@@ -136,11 +139,11 @@ enum fast_end {
 };
 
 /* The short loop, as in unwind_walk.c with one thing more: it stops where the last walk has been. The state is written back. */
-static enum fast_end walk_fast(struct walk *walk)
+static __attribute__((noinline)) enum fast_end walk_fast(struct walk *walk)
 {
     struct unwind_state *state = &walk->state;
-    struct unwind_trail_frames *fresh = &walk->trail->fresh;
-    const struct unwind_trail_frames *last = &walk->trail->last;
+    struct unwind_trail_frame *fresh = walk->trail->fresh;
+    const struct unwind_trail_frame *last = walk->trail->last;
     struct unwind_cache *cache = walk->cache;
     const uint64_t low = state->memory->low, size = state->memory->high - low,
                    mask = state->space->arch->code_mask;
@@ -154,9 +157,9 @@ static enum fast_end walk_fast(struct walk *walk)
     struct unwind_entry *entry = unwind_cache_slot(cache, key), *last_entry = entry;
     for (; at < UNWIND_TRAIL_FRAMES && size >= 8;
          last_entry = entry, entry = unwind_cache_next(cache, entry)) {
-        while (cursor >= 0 && last->sp[cursor] < sp)
+        while (cursor >= 0 && last[cursor].sp < sp)
             cursor--;
-        if (cursor >= 0 && last->sp[cursor] == sp && last->pc[cursor] == pc && last->fp[cursor] == fp &&
+        if (cursor >= 0 && last[cursor].sp == sp && last[cursor].pc == pc && last[cursor].fp == fp &&
             flags == 0) {
             end = FAST_MET;
             break;
@@ -182,14 +185,15 @@ static enum fast_end walk_fast(struct walk *walk)
                 break;
             caller_fp = bare_load64(bytes + (fp_at - low));
         }
-        fresh->pc[at] = pc;
-        fresh->sp[at] = rising && flags == 0 ? sp : 0;
-        fresh->fp[at] = fp;
-        fresh->return_at[at] = return_at;
-        fresh->fp_at[at] = fp_at;
-        fresh->base_at[at] = base_at;
-        fresh->cookie[at] = entry->cookie;
-        fresh->flags[at++] = flags;
+        struct unwind_trail_frame *frame = &fresh[at++];
+        frame->pc = pc;
+        frame->sp = rising && flags == 0 ? sp : 0;
+        frame->fp = fp;
+        frame->return_at = return_at;
+        frame->fp_at = fp_at;
+        frame->base_at = base_at;
+        frame->cookie = entry->cookie;
+        frame->flags = flags;
         if (form & UNWIND_FORM_BASE_SAVED) {
             uint64_t saved_at = cfa + (uint64_t)rule->base_slot * 8;
             base_at = saved_at >= sp ? saved_at : base_at;
@@ -214,6 +218,59 @@ static enum fast_end walk_fast(struct walk *walk)
     return end;
 }
 
+/* From the innermost frame on, as far as frames lie where they lay in the last walk; what differs is written over them. True: an unchanged frame
+ * was met, and the rest is the same. Else the walk goes on from where it stands now. */
+static __attribute__((noinline)) bool retrace(struct walk *walk, uint32_t count, uint32_t unchanged)
+{
+    struct unwind_state *state = &walk->state;
+    struct unwind_trail_frame *last = walk->trail->last;
+    const uint64_t mask = state->space->arch->code_mask;
+    const uint32_t generation = state->space->generation;
+    uint32_t at = count - 1;
+    uint64_t pc = state->pc, fp = state->fp, base_at = walk->base_at;
+    for (; at > 0 && last[at].return_at != 0; at--) {
+        struct unwind_trail_frame *frame = &last[at];
+        if (at < unchanged && frame->pc == pc && frame->fp == fp)
+            break;
+        const struct unwind_entry *entry = unwind_cache_slot(walk->cache, pc - 1);
+        const struct wire_rule *rule = &entry->rule;
+        const unsigned form = entry->form;
+        uint64_t cfa =
+            unwind_fast_choose(frame->sp, fp, form & UNWIND_FORM_BY_FP) + (uint64_t)(int64_t)rule->cfa_offset;
+        uint64_t fp_at = form & UNWIND_FORM_FP_SAVED ? cfa + (uint64_t)rule->fp_slot * 8 : 0;
+        if (entry->key != pc - 1 || entry->generation != generation || !(form & UNWIND_FORM_FAST) ||
+            cfa != frame[-1].sp || cfa + (uint64_t)rule->ra_slot * 8 != frame->return_at ||
+            fp_at != frame->fp_at)
+            break;
+        frame->pc = pc;
+        frame->fp = fp;
+        frame->base_at = base_at;
+        frame->cookie = entry->cookie;
+        if (form & UNWIND_FORM_BASE_SAVED) {
+            uint64_t saved_at = cfa + (uint64_t)rule->base_slot * 8;
+            base_at = saved_at >= frame->sp ? saved_at : base_at;
+        }
+        fp = fp_at != 0 ? bare_load64((const void *)fp_at) : fp;
+        pc = bare_load64((const void *)frame->return_at) & mask;
+    }
+    walk->tail = at + 1;
+    if (at < unchanged && last[at].pc == pc && last[at].fp == fp && last[at].rarer < 0)
+        return true;
+    walk->tail = 0;
+    walk->cursor = (int32_t)(at < unchanged ? at : unchanged - 1);
+    if (at == count - 1)
+        return false; /* nothing done: frame 0 keeps its full registers */
+    for (uint32_t i = count - 1; i > at; i--)
+        walk->trail->fresh[walk->fresh++] = last[i];
+    walk->base_at = base_at;
+    state->pc = pc;
+    state->sp = last[at].sp;
+    state->fp = fp;
+    state->key = pc - 1;
+    state->full = NULL;
+    return false;
+}
+
 static void start(struct walk *walk, const struct unwind_space *space, const struct unwind_memory *memory,
                   const struct arch_registers *registers)
 {
@@ -233,53 +290,69 @@ static void start(struct walk *walk, const struct unwind_space *space, const str
     state->full = registers;
 }
 
-static void commit(struct walk *walk)
+/* The fresh frames to their places. */
+static void replace(const struct walk *walk)
 {
     struct unwind_trail *trail = walk->trail;
-    trail->count = walk->tail + walk->fresh;
-    for (uint32_t i = 0; i < walk->fresh; i++)
-        copy_frame(&trail->last, trail->count - 1 - i, &trail->fresh, i);
+    int32_t rarer = walk->tail != 0 ? trail->last[walk->tail - 1].rarer : -1;
+    for (uint32_t at = walk->tail, i = walk->fresh; i-- > 0; at++) {
+        struct unwind_trail_frame *frame = &trail->last[at];
+        *frame = trail->fresh[i];
+        if (frame->return_at == 0 || at == 0)
+            rarer = at == 0 && walk->certain ? -1 : (int32_t)at;
+        frame->rarer = rarer;
+    }
 }
 
-struct unwind_trail_result unwind_trail_walk(struct unwind_trail *trail, const struct unwind_space *space,
+static int walk_out(struct walk *walk)
+{
+    int outcome = UNWIND_STEP_ON;
+    while (outcome == UNWIND_STEP_ON) {
+        const struct unwind_state *state = &walk->state;
+        bool fast = state->fp_known && state->sp_known && state->flags != UNWIND_BY_FRAME_POINTER;
+        enum fast_end end = fast ? walk_fast(walk) : FAST_STUCK;
+        if (state->pc == 0 && state->full == NULL)
+            outcome = UNWIND_OUTERMOST;
+        else if (end == FAST_MET)
+            outcome = rest_is_same(walk) ? (int)walk->trail->end : UNWIND_STEP_ON;
+        else if (walk->fresh == UNWIND_TRAIL_FRAMES)
+            outcome = UNWIND_FULL;
+        else
+            outcome = step_general(walk);
+    }
+    return outcome;
+}
+
+/* A trail's count is 0 while its frames change. */
+static void set_count(struct unwind_trail *trail, uint32_t count)
+{
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    __atomic_store_n(&trail->count, count, __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+struct unwind_trail_result unwind_trail_walk(struct unwind_trail *trail, uint32_t unchanged,
+                                             const struct unwind_space *space,
                                              const struct unwind_memory *memory,
                                              const struct arch_registers *registers,
                                              struct unwind_cache *cache)
 {
     struct walk walk;
+    uint32_t count = trail->count;
     walk.trail = trail;
     walk.cache = cache;
     walk.fresh = walk.tail = walk.by_fp = 0;
-    walk.cursor = (int32_t)trail->count - 1;
+    walk.cursor = (int32_t)unchanged - 1;
     walk.base_at = 0;
     walk.certain = false;
     start(&walk, space, memory, registers);
-    int outcome = UNWIND_STEP_ON;
-    while (outcome == UNWIND_STEP_ON) {
-        const struct unwind_state *state = &walk.state;
-        bool fast = state->fp_known && state->sp_known && state->flags != UNWIND_BY_FRAME_POINTER;
-        enum fast_end end = fast ? walk_fast(&walk) : FAST_STUCK;
-        if (state->pc == 0 && state->full == NULL)
-            outcome = UNWIND_OUTERMOST;
-        else if (end == FAST_MET)
-            outcome = rest_is_same(&walk) ? (int)trail->end : UNWIND_STEP_ON;
-        else if (walk.fresh == UNWIND_TRAIL_FRAMES)
-            outcome = UNWIND_FULL;
-        else
-            outcome = step_general(&walk);
+    set_count(trail, 0);
+    if (unchanged == 0 || !walk.state.fp_known || trail->last[count - 1].sp != walk.state.sp ||
+        !retrace(&walk, count, unchanged)) {
+        trail->end = (uint32_t)walk_out(&walk);
+        replace(&walk);
+        count = walk.tail + walk.fresh;
     }
-    if (walk.tail == 0)
-        trail->certain = walk.certain;
-    commit(&walk);
-    trail->end = (uint32_t)outcome;
-    return (struct unwind_trail_result){trail->count, walk.tail, (enum unwind_end)outcome, walk.by_fp};
-}
-
-bool unwind_trail_is_same(const struct unwind_trail *trail, uint64_t pc, uint64_t sp, uint64_t fp,
-                          uint64_t mask)
-{
-    const struct unwind_trail_frames *last = &trail->last;
-    uint32_t at = trail->count - 1;
-    return trail->count != 0 && last->sp[at] == sp && last->pc[at] == pc && last->fp[at] == fp &&
-           trail->end == UNWIND_OUTERMOST && compare_words(trail, at, mask) == ALL_SAME;
+    set_count(trail, count);
+    return (struct unwind_trail_result){count, walk.tail, (enum unwind_end)trail->end, walk.by_fp};
 }

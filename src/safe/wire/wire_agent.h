@@ -26,7 +26,8 @@
  * value at the peak is its value now. The first release after a rise leaves the peak: from then on, whoever changes a cell saves its live
  * bytes first, once in each epoch (peak_epoch). When the sum passes the old maximum again, a new epoch begins and all saved values are
  * old. So the peak costs one comparison an event. With several threads each one adds to the sum in steps of less than
- * WIRE_AGENT_BATCH, or of a 64th of all live bytes if that is less, and the maximum is known to that many bytes a thread.
+ * WIRE_AGENT_BATCH, or of a 64th of all live bytes if that is less, but not of
+ * WIRE_AGENT_BATCH_LEAST, and the maximum is known to that many bytes a thread.
  * When the tables of blocks are full, `level` rises from 0: from then on only samples of blocks find a place, by Poisson sampling of bytes at
  * the mean distance of wire_agent_level_bytes, and stand for others: 1/p blocks and S/p bytes of their size S. total and count stay exact,
  * live and peak figures become unbiased estimates. A block's level is in its slot.
@@ -60,6 +61,7 @@
 #define WIRE_AGENT_LATENCY_SLOTS 4096
 #define WIRE_AGENT_BATCH         65536
 #define WIRE_AGENT_BATCH_PART    64
+#define WIRE_AGENT_BATCH_LEAST   256
 #define WIRE_AGENT_SCALE         65536
 #define WIRE_AGENT_DESCRIPTORS                                                                               \
     (1u << 20) /* numbers of descriptors that are followed: the kernel's usual limit */
@@ -504,7 +506,7 @@ struct wire_agent_thread {
     uint32_t inside; /* depth of hooks: not 0 while a thread may have agent frames on its stack */
     uint32_t zero[12];
 };
-#define WIRE_AGENT_THREAD_BYTES (192 * 1024)
+#define WIRE_AGENT_THREAD_BYTES (256 * 1024)
 #define WIRE_AGENT_RANGE_BYTES  64
 
 /* A thread's timer. Tally makes those of threads that run already; `call` is what its system calls read. */

@@ -31,11 +31,17 @@ static uint32_t draw(void)
     return random_state >> 8;
 }
 
+static uint32_t unchanged_from(const struct arch_registers *registers)
+{
+    const struct arch *arch = arch_host();
+    return unwind_trail_unchanged(&trail, registers->value[arch->sp], arch->code_mask);
+}
+
 static bool is_same(const struct arch_registers *registers)
 {
     const struct arch *arch = arch_host();
-    return unwind_trail_is_same(&trail, registers->value[arch->pc], registers->value[arch->sp],
-                                registers->value[arch->fp], arch->code_mask);
+    return unwind_trail_is_same(&trail, unchanged_from(registers), registers->value[arch->pc],
+                                registers->value[arch->sp], registers->value[arch->fp]);
 }
 
 /* Compares both walks from our caller on. */
@@ -50,7 +56,8 @@ static AWAY void look(void)
     memory.high =
         sp < stack_end && stack_end - sp < 1 << 20 ? stack_end : sp + 1024; /* else: the alternate stack */
     bool as_before = is_same(&registers);
-    struct unwind_trail_result result = unwind_trail_walk(&trail, &process.space, &memory, &registers, cache);
+    struct unwind_trail_result result =
+        unwind_trail_walk(&trail, unchanged_from(&registers), &process.space, &memory, &registers, cache);
     if (as_before) {
         assert_int_equal(result.same, result.count);
         assert_int_equal(result.end, UNWIND_OUTERMOST);
@@ -64,9 +71,9 @@ static AWAY void look(void)
     frames[0].pc++;
     for (uint32_t i = 0; i < result.count; i++) {
         uint32_t at = result.count - 1 - i;
-        assert_int_equal(trail.last.pc[at], frames[i].pc);
-        assert_int_equal(trail.last.cookie[at], frames[i].cookie);
-        assert_int_equal(trail.last.flags[at], frames[i].flags);
+        assert_int_equal(trail.last[at].pc, frames[i].pc);
+        assert_int_equal(trail.last[at].cookie, frames[i].cookie);
+        assert_int_equal(trail.last[at].flags, frames[i].flags);
     }
     assert_true(result.same <= result.count);
     walks++;
@@ -192,6 +199,39 @@ static void test_deep(void **state)
     assert_int_equal(walks, 140);
 }
 
+/* Frames of one size at the same places, whose return addresses are others each time. */
+#define BRANCH(name, other, same)                                                                            \
+    static AWAY void name(unsigned path, unsigned depth)                                                     \
+    {                                                                                                        \
+        if (depth == 0)                                                                                      \
+            look();                                                                                          \
+        else if (path & 1)                                                                                   \
+            other(path >> 1, depth - 1);                                                                     \
+        else                                                                                                 \
+            same(path >> 1, depth - 1);                                                                      \
+        __asm__ volatile("");                                                                                \
+    }
+
+static void left(unsigned path, unsigned depth);
+static void right(unsigned path, unsigned depth);
+BRANCH(left, right, left)
+BRANCH(right, left, right)
+
+/* One in four goes one deeper, so that it lies elsewhere; one in four through a frame that moves. */
+static void test_branches(void **state)
+{
+    (void)state;
+    begin();
+    for (unsigned i = 0; i < 2000; i++) {
+        unsigned path = draw() % 512;
+        left(path, 9 + (draw() % 4 == 0));
+        if (draw() % 4 == 0)
+            moving(2);
+    }
+    assert_true(walks >= 2000);
+    assert_true(same < full);
+}
+
 static jmp_buf back;
 static AWAY void jump(unsigned levels)
 {
@@ -236,10 +276,8 @@ int main(int argc, char **argv)
     (void)argc;
     stack_end = (uint64_t)argv & ~UINT64_C(7); /* behind libc's first frames */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_trees),
-        cmocka_unit_test(test_handlers),
-        cmocka_unit_test(test_deep),
-        cmocka_unit_test(test_jumps),
+        cmocka_unit_test(test_random_trees), cmocka_unit_test(test_handlers), cmocka_unit_test(test_deep),
+        cmocka_unit_test(test_branches),     cmocka_unit_test(test_jumps),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
