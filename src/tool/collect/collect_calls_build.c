@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 
 #include "base_array.h"
-#include "collect_calls_crew.h"
+#include "base_crew.h"
 #include "collect_calls_prepared.h"
 #include "collect_calls_text.h"
 #include "collect_calls_window.h"
@@ -388,10 +388,10 @@ static void bind_one(void *context, size_t number)
 }
 
 /* On several processors when there is much to do. BASE_OK, or the first failure. */
-static int do_all(struct makings *makings, collect_calls_job *job, struct base_error *error)
+static int do_all(struct makings *makings, base_crew_job *job, struct base_error *error)
 {
     if (makings->sites >= WORTH_THREADS)
-        collect_calls_crew(makings->count, job, makings);
+        base_crew(makings->count, job, makings);
     else
         for (size_t i = 0; i < makings->count; i++)
             job(makings, i);

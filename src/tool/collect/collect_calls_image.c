@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base_crew.h"
 #include "base_search.h"
 #include "cfi.h"
-#include "collect_calls_crew.h"
 #include "collect_calls_export.h"
 #include "collect_calls_prepared.h"
 #include "elf_export.h"
@@ -494,7 +494,7 @@ void collect_calls_images_ahead(struct collect_calls_images *set, const uint32_t
         return;
     struct ahead ahead = {.set = set, .items = calloc(count, sizeof *ahead.items)};
     if (ahead.items && list_candidates(&ahead, indices, count) > WORTH_THREADS) {
-        collect_calls_crew(ahead.count, prepare_one, &ahead);
+        base_crew(ahead.count, prepare_one, &ahead);
         add_all(&ahead);
     }
     free(ahead.items);

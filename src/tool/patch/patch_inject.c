@@ -361,14 +361,8 @@ static int map(struct patch_inject *inject, uint64_t address, uint64_t size, int
     int result = call(inject, "mmap", SYS_mmap, arguments, &answer, error);
     if (result < 0)
         return result;
-    if ((uint64_t)answer == address) {
-        /* Our files are mostly holes: for a core dump of the target the kernel would make every page of them. Where it may not be
-         * asked for, things are as without. */
-        if (file >= 0)
-            patch_inject_call(inject, "madvise", SYS_madvise, (uint64_t[6]){address, size, MADV_DONTDUMP},
-                              &answer, NULL);
+    if ((uint64_t)answer == address)
         return BASE_OK;
-    }
     /* Kernels before 4.17 take the address as a wish. */
     patch_inject_unmap(inject, (uint64_t)answer, size, NULL);
     return base_fail(error, BASE_EBUSY, "the memory at 0x%llx of process %d is not free",
@@ -462,6 +456,21 @@ struct shared {
     int how;
 };
 
+/* Where all of it lies; its size is that of both parts. */
+static uint64_t start_of(const struct shared *shared)
+{
+    return shared->address - (shared->data.first ? shared->data.size : 0);
+}
+
+/* Our files are mostly holes: for a core dump of the target the kernel would make every page of them. Where it may not be asked for,
+ * things are as without. */
+static void leave_out_of_dumps(struct patch_inject *inject, const struct shared *shared)
+{
+    int64_t answer;
+    uint64_t arguments[6] = {start_of(shared), shared->size + shared->data.size, MADV_DONTDUMP};
+    patch_inject_call(inject, "madvise", SYS_madvise, arguments, &answer, NULL);
+}
+
 static int map_shared(struct patch_inject *inject, const struct shared *shared, int theirs,
                       struct base_error *error)
 {
@@ -469,7 +478,7 @@ static int map_shared(struct patch_inject *inject, const struct shared *shared, 
         map(inject, shared->address, shared->size, shared->protection, theirs, 0, shared->how, error);
     if (result < 0 || !shared->data.size)
         return result;
-    uint64_t at = shared->data.first ? shared->address - shared->data.size : shared->address + shared->size;
+    uint64_t at = shared->data.first ? start_of(shared) : shared->address + shared->size;
     result =
         map(inject, at, shared->data.size, PROT_READ | PROT_WRITE, theirs, shared->size, shared->how, error);
     if (result < 0)
@@ -486,14 +495,15 @@ static int make_shared(struct patch_inject *inject, const char *name, const stru
         return result;
     int ours = open_outside(inject, theirs, shared->size + shared->data.size, error);
     result = ours < 0 ? ours : map_shared(inject, shared, (int)theirs, error);
+    if (result == BASE_OK)
+        leave_out_of_dumps(inject, shared);
     int closed = close_there(inject, theirs, error);
     if (result == BASE_OK && closed == BASE_OK) {
         *file = ours;
         return BASE_OK;
     }
     if (result == BASE_OK && shared->how == MAP_FIXED_NOREPLACE)
-        patch_inject_unmap(inject, shared->address - (shared->data.first ? shared->data.size : 0),
-                           shared->size + shared->data.size, NULL);
+        patch_inject_unmap(inject, start_of(shared), shared->size + shared->data.size, NULL);
     if (ours >= 0)
         close(ours);
     return result < 0 ? result : closed;

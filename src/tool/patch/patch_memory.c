@@ -1,7 +1,11 @@
 /* Applying goes through the changes twice: first everything is read and compared, then it is read again, changed and written. Keeping
  * what was read would take as much memory as the target's text, and fresh memory costs more than reading what the
  * processor has just seen. Nobody but other tracers' tools writes in between. What was there before is known without a copy: each change
- * says so, and bytes between changes are written as they were read. */
+ * says so, and bytes between changes are written as they were read.
+ *
+ * Of a long list the target waits for copies of its pages, which the kernel makes as they are written to: several threads write parts
+ * of it at once. Only the first way of writing serves them, since a tracer is one thread, and what fails they leave to that one: it
+ * goes through the whole list by itself, finds what is wrong, and puts back what they have written. */
 #include "patch_memory.h"
 
 #include <errno.h>
@@ -14,11 +18,15 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base_crew.h"
+
 #define PAGE   4096u
 #define WAYS   3u
 #define WORD   sizeof(long)
 #define TRIES  3      /* of putting back */
 #define WINDOW 65536u /* bytes that are looked at together */
+#define PARTS  16u    /* of a long list */
+#define LONG   8192u  /* changes: fewer are written sooner than a thread begins */
 
 int patch_memory_open(struct patch_memory *memory, pid_t tid, struct base_error *error)
 {
@@ -147,27 +155,31 @@ static uint64_t end_of(const struct patch_memory_change *change)
     return change->address + change->length;
 }
 
-static bool is_sorted(const struct patch_memory_change *changes, size_t count)
+static bool is_sensible(const struct patch_memory_change *change)
 {
-    for (size_t i = 1; i < count; i++)
-        if (changes[i].address < changes[i - 1].address)
-            return false;
-    return true;
+    return change->length != 0 && change->length <= PATCH_MEMORY_BYTES && end_of(change) >= change->address;
+}
+
+/* The first change that has no sensible length or does not lie behind the one before; `to`: all do. */
+static size_t first_wrong(const struct patch_memory_change *changes, size_t from, size_t to)
+{
+    while (from < to && is_sensible(&changes[from]) &&
+           (from == 0 || end_of(&changes[from - 1]) <= changes[from].address))
+        from++;
+    return from;
 }
 
 static int check_list(struct patch_memory_change *changes, size_t count, struct base_error *error)
 {
-    if (!is_sorted(changes, count)) /* sorting takes as much memory again */
+    size_t wrong = first_wrong(changes, 0, count);
+    if (wrong < count) { /* sorting takes as much memory again */
         qsort(changes, count, sizeof *changes, by_address);
-    for (size_t i = 0; i < count; i++) {
-        const struct patch_memory_change *change = &changes[i];
-        bool wrong =
-            change->length == 0 || change->length > PATCH_MEMORY_BYTES || end_of(change) < change->address;
-        if (wrong || (i > 0 && end_of(&changes[i - 1]) > change->address))
-            return base_fail(error, BASE_EUSAGE, "changes at 0x%llx overlap or have no sensible length",
-                             (unsigned long long)change->address);
+        wrong = first_wrong(changes, 0, count);
     }
-    return BASE_OK;
+    return wrong == count
+               ? BASE_OK
+               : base_fail(error, BASE_EUSAGE, "changes at 0x%llx overlap or have no sensible length",
+                           (unsigned long long)changes[wrong].address);
 }
 
 /* The changes from index `from` on that begin in the same or in neighbouring pages, as far as the buffer goes. Between two of them
@@ -298,36 +310,96 @@ static int put_back(const struct change *all, size_t count)
     return worst;
 }
 
-static int make(const struct change *all, struct base_error *error)
+/* *reached: which of the changes may be made. */
+static int write_all(const struct change *all, size_t *reached, struct base_error *error)
 {
-    for (size_t from = 0; from < all->count;) {
+    int result = BASE_OK;
+    for (size_t from = 0; from < all->count && result == BASE_OK; *reached = from) {
         struct window window = window_at(all, from);
-        int result = read_window(all, &window, error);
+        result = read_window(all, &window, error);
         if (result == BASE_OK) {
             enter(all, &window, all->back);
             result = write_window(all, &window, error);
         }
         from += window.count;
-        if (result == BASE_OK)
-            continue;
-        if (put_back(all, from) == BASE_OK)
-            return result;
-        return base_fail_context(error, result, "a part of the changes is made and cannot be put back");
     }
-    return BASE_OK;
+    return result;
+}
+
+/* --- together --- */
+
+/* What is done with a part; where it stopped is nobody's business. */
+typedef int part_work(const struct change *part, size_t *reached, struct base_error *error);
+
+struct parts {
+    const struct change *all;
+    part_work *work;
+    bool fine[PARTS];
+};
+
+static uint8_t *make_buffer(void)
+{
+    return malloc(WINDOW + PATCH_MEMORY_BYTES);
+}
+
+static int look_over(const struct change *part, size_t *differs, struct base_error *error)
+{
+    if (first_wrong(part->changes, 0, part->count) < part->count)
+        return BASE_EUSAGE;
+    return compare(part, differs, error);
+}
+
+static void do_part(void *context, size_t number)
+{
+    struct parts *parts = context;
+    struct change part = *parts->all;
+    size_t from = part.count * number / PARTS, to = part.count * (number + 1) / PARTS, reached;
+    bool follows = from == 0 || end_of(&part.changes[from - 1]) <= part.changes[from].address;
+    part.changes += from;
+    part.count = to - from;
+    part.bytes = make_buffer();
+    parts->fine[number] = follows && part.bytes && parts->work(&part, &reached, NULL) == BASE_OK;
+    free(part.bytes);
+}
+
+/* False: the list is too short for that, or something went wrong, and a part of the work may be done. */
+static bool do_together(const struct change *all, part_work *work)
+{
+    struct parts parts = {.all = all, .work = work};
+    bool fine = all->count >= LONG;
+    if (fine)
+        base_crew(PARTS, do_part, &parts);
+    for (unsigned i = 0; i < PARTS && fine; i++)
+        fine = parts.fine[i];
+    return fine;
+}
+
+/* --- all of it --- */
+
+static int make(const struct change *all, struct base_error *error)
+{
+    if (do_together(all, write_all))
+        return BASE_OK;
+    size_t reached = 0;
+    int result = write_all(all, &reached, error);
+    if (result == BASE_OK || put_back(all, all->count >= LONG ? all->count : reached) == BASE_OK)
+        return result;
+    return base_fail_context(error, result, "a part of the changes is made and cannot be put back");
 }
 
 static int change(struct patch_memory *memory, struct patch_memory_change *changes, size_t count, bool back,
                   size_t *differs, struct base_error *error)
 {
     struct change all = {.memory = memory, .changes = changes, .count = count, .back = back};
-    int result = check_list(changes, count, error);
-    if (result < 0)
-        return result;
-    all.bytes = malloc(WINDOW + PATCH_MEMORY_BYTES);
+    all.bytes = make_buffer();
     if (!all.bytes)
         return base_fail(error, BASE_ENOMEM, "out of memory");
-    result = compare(&all, differs, error);
+    int result = BASE_OK;
+    if (!do_together(&all, look_over)) {
+        result = check_list(changes, count, error);
+        if (result == BASE_OK)
+            result = compare(&all, differs, error);
+    }
     if (result == BASE_OK)
         result = make(&all, error);
     free(all.bytes);

@@ -80,6 +80,8 @@ static void release(struct held *held)
 /* The child's text and data are at the test's own addresses. */
 static __attribute__((aligned(4096))) uint8_t data[64 * PAGE] = {1};
 
+enum { LONG_LIST = 12000 }; /* changes: so many are made by several threads */
+
 static struct patch_memory_change *make_changes(size_t count, uint64_t step, uint64_t from)
 {
     struct patch_memory_change *changes = calloc(count, sizeof *changes);
@@ -142,6 +144,7 @@ static void changes_are_made_and_undone(void **state)
     hold(&held, child.pid);
     apply_and_undo(&held, (uint64_t)(uintptr_t)data + 4090, 41, 5000); /* some lie across pages */
     apply_and_undo(&held, (uint64_t)(uintptr_t)data + 4090, 7, 5000);
+    apply_and_undo(&held, (uint64_t)(uintptr_t)data + 4090, 17, LONG_LIST); /* by several threads */
     apply_and_undo(&held, text_start(), 17, 200);
     apply_and_undo(&held, text_start(), 17, 1);
     assert_int_equal(patch_memory_apply(&held.memory, NULL, 0, NULL, NULL), BASE_OK);
@@ -183,32 +186,49 @@ static void a_changed_byte_refuses_all(void **state)
     assert_int_equal(patch_child_finish(&child), 0);
 }
 
-/* The second page is a shared mapping of a file opened for reading: not even a tracer writes there. */
-static uint8_t *half_writable;
-
-static void a_failed_write_is_put_back(void **state)
+/* The last page is a shared mapping of a file opened for reading: not even a tracer writes there. */
+static void check_failed_write(uint8_t *pages, size_t size, uint64_t step)
 {
-    (void)state;
-    int file = open("/proc/self/exe", O_RDONLY);
-    half_writable = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_equal(mmap(half_writable + PAGE, PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, file, 0),
-                     half_writable + PAGE);
+    size_t count = (size - 16) / step;
     struct patch_child child = patch_child_start(patch_child_busy, 1);
     struct base_error error = {0};
     struct held held;
     hold(&held, child.pid);
-    uint8_t before[2 * PAGE], after[2 * PAGE];
-    uint64_t from = (uint64_t)(uintptr_t)half_writable;
-    struct patch_memory_change *changes = make_changes(100, 80, from);
-    must(patch_memory_read(&held.memory, from, before, sizeof before, &error), &error);
-    assert_true(patch_memory_apply(&held.memory, changes, 100, NULL, &error) < 0);
-    assert_null(strstr(error.text, "cannot be put back")); /* nothing of the second page was written */
-    must(patch_memory_read(&held.memory, from, after, sizeof after, NULL), &error);
-    assert_memory_equal(before, after, sizeof before);
+    uint8_t *before = malloc(size), *after = malloc(size);
+    assert_true(before && after);
+    uint64_t from = (uint64_t)(uintptr_t)pages;
+    struct patch_memory_change *changes = make_changes(count, step, from);
+    must(patch_memory_read(&held.memory, from, before, size, &error), &error);
+    for (int i = 0; i < 2; i++) { /* the second time they are in order */
+        error.text[0] = '\0';
+        assert_true(patch_memory_apply(&held.memory, changes, count, NULL, &error) < 0);
+        assert_null(strstr(error.text, "cannot be put back")); /* nothing of the last page was written */
+        must(patch_memory_read(&held.memory, from, after, size, NULL), &error);
+        assert_memory_equal(before, after, size);
+    }
     free(changes);
+    free(before);
+    free(after);
     release(&held);
     assert_int_equal(patch_child_finish(&child), 0);
-    munmap(half_writable, 2 * PAGE);
+}
+
+static void a_failed_write_is_put_back(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t pages;
+        uint64_t step;
+    } lists[] = {{2, 80}, {LONG_LIST / 128, 31}}; /* the second one is written by several threads */
+    int file = open("/proc/self/exe", O_RDONLY);
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        size_t size = lists[i].pages * PAGE;
+        uint8_t *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        uint8_t *last = pages + size - PAGE;
+        assert_ptr_equal(mmap(last, PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, file, 0), last);
+        check_failed_write(pages, size, lists[i].step);
+        munmap(pages, size);
+    }
     close(file);
 }
 

@@ -1,4 +1,4 @@
-#include "collect_calls_crew.h"
+#include "base_crew.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -10,7 +10,7 @@
 /* On the heap, because a thread that gets its first turn when all is done still looks at it: on a busy machine that turn comes
  * milliseconds late, and nobody waits for it. */
 struct crew {
-    collect_calls_job *job;
+    base_crew_job *job;
     void *context;
     size_t count, next;
     pthread_mutex_t lock; /* of what follows */
@@ -86,7 +86,7 @@ static void do_together(struct crew *crew)
     release(crew);
 }
 
-void collect_calls_crew(size_t count, collect_calls_job *job, void *context)
+void base_crew(size_t count, base_crew_job *job, void *context)
 {
     struct crew *crew = count > 1 && processors() > 1 ? malloc(sizeof *crew) : NULL;
     if (crew) {
