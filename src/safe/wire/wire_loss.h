@@ -84,7 +84,10 @@
       "agent's could reach, and the agent's own time")                                                       \
     X(60, INSTRUMENTED_ABSENT, "recordings in which no function was built with -finstrument-functions")      \
     X(61, INSTRUMENTED_DEEP, "calls of instrumented functions counted at an outer part of their path")       \
-    X(62, FUNCTION_INNER, "calls of functions by those that memory is counted by: not counted themselves")
+    X(62, FUNCTION_INNER, "calls of functions by those that memory is counted by: not counted themselves")   \
+    X(63, WAIT_UNSEEN,                                                                                       \
+      "milliseconds in which threads may have waited, before the first look or after the last")              \
+    X(64, WAIT_REFUSED, "milliseconds waited without a stack: the kernel does not let look where")
 
 enum wire_loss {
 #define X(number, name, text) WIRE_LOSS_##name = number,

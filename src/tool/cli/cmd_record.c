@@ -45,6 +45,8 @@ enum {
     RATE_HZ = 999
 };
 
+enum time_kind { TIME_CPU, TIME_USER, TIME_REAL };
+
 /* Globs as typed: texts between commas, cut out of a copy. */
 struct record_globs {
     const char *items[GLOBS_MAX];
@@ -55,7 +57,7 @@ struct record_wish {
     const char *output, *cgroup, *cpus;
     double rate_hz; /* 0: not said */
     uint64_t duration_ns, max_nodes;
-    int time_kind; /* 0 cpu, 1 user */
+    int time_kind; /* enum time_kind */
     int engine;    /* enum collect_engine */
     int stacks;    /* enum collect_stacks */
     int overhead;  /* enum profile_heap_overhead */
@@ -304,10 +306,11 @@ static const struct base_option options[] = {
      .help = "samples a second of CPU time (default 999)"},
     {.name = "time",
      .kind = BASE_OPTION_CHOICE,
-     .argument = "cpu|user",
+     .argument = "cpu|user|real",
      .optional = true,
      .offset = offsetof(struct record_wish, time_kind),
-     .help = "CPU time with the kernel's part (the default), or in user code alone"},
+     .help = "CPU time with the kernel's part (the default), or in user code alone, or all the time of each "
+             "thread, that in which it waits too"},
     {.name = "engine",
      .kind = BASE_OPTION_CHOICE,
      .argument = "auto|perf|agent",
@@ -382,7 +385,7 @@ static const struct base_options_command record_command = {
 static const char *option_of_time(const struct record_wish *wish)
 {
     return wish->rate_hz > 0      ? "-F"
-           : wish->time_kind      ? "--time=user"
+           : wish->time_kind      ? wish->time_kind == TIME_USER ? "--time=user" : "--time=real"
            : wish->kernel         ? "--kernel"
            : wish->stacks         ? "--stacks"
            : wish->timeline_bytes ? "--timeline"
@@ -402,6 +405,12 @@ static const char *not_by_agent(const struct record_wish *wish)
            : wish->function_count ? "--function"
            : wish->fds            ? "--fds"
                                   : NULL;
+}
+
+/* What is of samples on CPUs alone; NULL: nothing of that was asked for. */
+static const char *not_of_waits(const struct record_wish *wish)
+{
+    return wish->cpus ? "--cpu" : wish->timeline_bytes ? "--timeline" : NULL;
 }
 
 /* Is anything counted inside the target? */
@@ -464,6 +473,11 @@ static int check_wish(const struct record_wish *wish, int words, struct base_err
                          "--engine=agent needs a COMMAND or -p PID: it changes the programs it samples");
     if (wish->engine == COLLECT_ENGINE_AGENT && not_by_agent(wish))
         return base_fail(error, BASE_EUSAGE, "%s does not go with --engine=agent", not_by_agent(wish));
+    if (wish->time_kind == TIME_REAL && (wish->system || wish->cgroup))
+        return base_fail(error, BASE_EUSAGE,
+                         "--time=real needs a COMMAND or -p PID: it looks at each thread");
+    if (wish->time_kind == TIME_REAL && not_of_waits(wish))
+        return base_fail(error, BASE_EUSAGE, "%s does not go with --time=real", not_of_waits(wish));
     if (wish->kernel && wish->time_kind)
         return base_fail(error, BASE_EUSAGE, "--kernel needs --time=cpu");
     return BASE_OK;
@@ -532,7 +546,8 @@ static struct collect_options session_options(const struct record_wish *wish,
         .named = &wish->named,
         .agent_memory = (wish->agent_memory + MEGABYTE - 1) / MEGABYTE * MEGABYTE,
         .rate_hz = wish->rate_hz > 0 ? wish->rate_hz : RATE_HZ,
-        .user_only = wish->time_kind == 1,
+        .user_only = wish->time_kind == TIME_USER,
+        .waits = wish->time_kind == TIME_REAL,
         .kernel_frames = wish->kernel,
         .follow = wish->follow,
         .timeline_bytes = wish->timeline_bytes,

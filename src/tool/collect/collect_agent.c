@@ -93,7 +93,7 @@ static int init_figures(struct collect_agent *agent, struct base_error *error)
     agent->heap.samples_only = agent->options.collectors == 1u << WIRE_AGENT_TIME;
     if (result == BASE_OK)
         result = collect_agent_counts_init(&agent->counts, agent->profile, agent->options.collectors,
-                                           agent->options.timers.clock == WIRE_AGENT_CLOCK_USER, error);
+                                           agent->options.time, error);
     if (result == BASE_OK && collect_agent_does(agent, WIRE_AGENT_FDS))
         result = collect_agent_descriptors_init(&agent->descriptors, agent->profile, error);
     return result == BASE_OK ? collect_empty_init(&agent->empty, agent->profile, agent->options.empty, error)

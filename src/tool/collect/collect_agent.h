@@ -21,6 +21,7 @@
 #include <sys/types.h>
 
 #include "base_error.h"
+#include "collect_agent_counts.h"
 #include "collect_agent_file.h"
 #include "collect_agent_named.h"
 #include "collect_process.h"
@@ -43,6 +44,7 @@ struct collect_agent_options {
     enum profile_heap_empty
         empty;   /* pages of blocks that are counted too; with WIRE_AGENT_HEAP, every block, as requested */
     bool follow; /* children by fork */
+    enum collect_agent_count time;      /* of samples: which counter */
     struct collect_agent_timers timers; /* of WIRE_AGENT_TIME (collect_agent_timer.h); not with a host */
     struct patch_helper
         *host; /* NULL, or the helper of who follows the processes and tells of execs and loaded objects */

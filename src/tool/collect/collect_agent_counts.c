@@ -16,16 +16,18 @@ static const struct {
     [COLLECT_AGENT_TIMED] = {"function.time", "ns", false, PROFILE_SUM, WIRE_AGENT_FUNCTION},
     [COLLECT_AGENT_TIME] = {"time.cpu", "ns", true, PROFILE_SUM, WIRE_AGENT_TIME},
     [COLLECT_AGENT_USER_TIME] = {"time.user", "ns", true, PROFILE_SUM, WIRE_AGENT_TIME},
+    [COLLECT_AGENT_REAL_TIME] = {"time.real", "ns", true, PROFILE_SUM, WIRE_AGENT_TIME},
     [COLLECT_AGENT_ENTERED] = {"call.count", "calls", false, PROFILE_SUM, WIRE_AGENT_INSTRUMENTED},
     [COLLECT_AGENT_SPENT] = {"call.time", "ns", false, PROFILE_SUM, WIRE_AGENT_INSTRUMENTED},
 };
 
 int collect_agent_counts_init(struct collect_agent_counts *counts, struct profile *profile, uint32_t which,
-                              bool user, struct base_error *error)
+                              enum collect_agent_count time, struct base_error *error)
 {
     *counts = (struct collect_agent_counts){.profile = profile};
     for (int i = 0; i < COLLECT_AGENT_COUNTS; i++) {
-        if (!(which & 1u << kinds[i].collector) || i == (user ? COLLECT_AGENT_TIME : COLLECT_AGENT_USER_TIME))
+        bool other = kinds[i].collector == WIRE_AGENT_TIME && i != (int)time;
+        if (!(which & 1u << kinds[i].collector) || other)
             continue;
         counts->counters[i] = (uint16_t)profile_counter(profile, kinds[i].name, kinds[i].unit,
                                                         !kinds[i].sampled, kinds[i].combine);

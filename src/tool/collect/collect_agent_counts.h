@@ -5,7 +5,7 @@
  *   throw.count   C++ exceptions thrown or thrown again
  *   map.total     bytes of whole pages that the program mapped, ever        map.live   those not unmapped at the end
  *
- *   time.cpu      ns of CPU time, by samples; or time.user, of that the part in user code
+ *   time.cpu      ns of CPU time, by samples; or time.user, of that the part in user code; or time.real, to which others add what was waited
  *
  * Told again and again, only differences are added. Figures that cannot be become 0 or the largest that can. Context: tool, one thread. */
 #ifndef COLLECT_AGENT_COUNTS_H
@@ -21,6 +21,7 @@ enum collect_agent_count {
     COLLECT_AGENT_TIMED,
     COLLECT_AGENT_TIME,
     COLLECT_AGENT_USER_TIME,
+    COLLECT_AGENT_REAL_TIME,
     COLLECT_AGENT_ENTERED,
     COLLECT_AGENT_SPENT,
     COLLECT_AGENT_COUNTS,
@@ -40,9 +41,9 @@ struct collect_agent_counts_told {
     size_t cell_count;
 };
 
-/* `which`: bits of 1 << enum wire_agent_collector; `user`: time in user code alone. */
+/* `which`: bits of 1 << enum wire_agent_collector; `time`: as which of the three samples of time are counted. */
 int collect_agent_counts_init(struct collect_agent_counts *counts, struct profile *profile, uint32_t which,
-                              bool user, struct base_error *error);
+                              enum collect_agent_count time, struct base_error *error);
 /* Adds what the nodes' tree has more than was told; `thread` is the profile's for all threads of the process. */
 int collect_agent_counts_tell(struct collect_agent_counts *counts, struct collect_agent_nodes *nodes,
                               struct collect_agent_counts_told *told, uint32_t thread,

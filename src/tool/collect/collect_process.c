@@ -181,7 +181,7 @@ static uint32_t image_of(struct collect_processes *processes, const struct colle
     return collect_images_find(processes->images, key);
 }
 
-static void read_mappings(struct collect_processes *processes, struct collect_process *process)
+void collect_processes_reread_one(struct collect_processes *processes, struct collect_process *process)
 {
     struct elf_maps maps = {0};
     if (processes->replayed)
@@ -216,7 +216,7 @@ void collect_processes_reread(struct collect_processes *processes)
         struct collect_process *process = &processes->items[i];
         const struct profile_process *known = &processes->profile->processes[process->profile_process];
         if (!known->end_ns && base_map_find(&processes->by_pid, (uint64_t)process->pid) == i)
-            read_mappings(processes, process);
+            collect_processes_reread_one(processes, process);
     }
 }
 
@@ -273,7 +273,7 @@ struct collect_process *collect_processes_get(struct collect_processes *processe
     process = new_process(processes, pid, time);
     if (process) {
         describe_process(processes, process, NULL);
-        read_mappings(processes, process);
+        collect_processes_reread_one(processes, process);
     }
     return process;
 }

@@ -40,6 +40,7 @@ struct collect_process {
     int jit_dump_fd;        /* -1: no jitdump file mapped */
     bool alive;
     uint64_t samples, short_copies; /* in the current second */
+    uint64_t reread_ns;             /* when collect_waits had its mappings read again */
 };
 
 struct collect_processes {
@@ -90,6 +91,8 @@ void collect_processes_on_exit(struct collect_processes *processes, const struct
 
 /* Reads the mappings of all living processes again: events were lost. */
 void collect_processes_reread(struct collect_processes *processes);
+/* The same of one. */
+void collect_processes_reread_one(struct collect_processes *processes, struct collect_process *process);
 
 /* The mapping at an address; NULL: none. The image behind it is opened at the first call (`ready`). */
 struct collect_mapping *collect_processes_mapping(struct collect_processes *processes,

@@ -24,6 +24,7 @@ struct collect_sample {
     const uint64_t *user_chain; /* replayed: what the kernel found by frame pointers, innermost first */
     size_t user_count;
     const uint64_t *registers; /* NULL: none (kernel thread, 32-bit code) */
+    uint64_t unknown;          /* bits of those that are not known, by their DWARF numbers */
     const uint8_t *stack;
     uint64_t stack_size;  /* bytes really copied */
     uint64_t stack_asked; /* bytes the copy could hold */

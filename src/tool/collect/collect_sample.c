@@ -223,6 +223,7 @@ static struct unwind_result walk_stack(struct collect_sampler *sampler, struct c
     const struct arch *arch = arch_host();
     struct arch_registers registers;
     arch_registers_of_perf(arch, sample->registers, &registers);
+    registers.valid &= ~sample->unknown;
     uint64_t sp = registers.value[arch->sp];
     walk->high = sp + sample->stack_size;
     walk->copy_full = sample->stack_size == sample->stack_asked;

@@ -37,6 +37,7 @@
 #include "collect_ring.h"
 #include "collect_stream.h"
 #include "collect_time.h"
+#include "collect_waits.h"
 #include "patch_target.h"
 #include "profile_store.h"
 #include "wire_loss.h"
@@ -49,6 +50,7 @@ enum {
     HORIZON_NS = 5000000,      /* no interrupt takes longer from its time stamp to its record */
     HORIZON_FULL_NS = 1000000, /* nor often longer than this: good enough when a ring runs full */
     OWN_NICE = -20, /* where allowed: a machine full of busy threads must not starve who empties the rings */
+    HOLDS_NS = 2000000, /* a step of calls or the agent that takes longer has held who waited for it */
     LATE_STEP_MS = 2,
     LATE_FOR_NS = 100000000,
     FULL_COPY_STEP_MS = 4,
@@ -84,6 +86,7 @@ struct collect_session {
     struct collect_time time;
     struct collect_calls *calls;        /* NULL: they are not counted */
     struct collect_agent *agent;        /* NULL: nothing is counted inside */
+    struct collect_waits *waits;        /* NULL: time on CPUs is all there is */
     struct collect_agent_timers timers; /* signal 0: the agent samples no time */
     bool perf_refused;                  /* that is why */
     bool calls_noticed, agent_noticed;  /* their notices were passed on */
@@ -305,6 +308,9 @@ static int set_up_agent(struct collect_session *session, struct base_error *erro
                       (session->timers.signal ? 1u << WIRE_AGENT_TIME : 0),
         .functions = options->functions,
         .function_count = options->function_count,
+        .time = options->waits       ? COLLECT_AGENT_REAL_TIME
+                : options->user_only ? COLLECT_AGENT_USER_TIME
+                                     : COLLECT_AGENT_TIME,
         .timers = session->timers,
         .memory = options->agent_memory,
         .sample_bytes = options->heap_sample_bytes,
@@ -325,6 +331,22 @@ static int set_up_agent(struct collect_session *session, struct base_error *erro
     if (session->calls && session->agent)
         collect_calls_invite(session->calls, &guest);
     return result;
+}
+
+static const char *time_counter(const struct collect_session *session)
+{
+    return session->options.waits ? "time.real" : session->time.form.kernel_time ? "time.cpu" : "time.user";
+}
+
+static int set_up_waits(struct collect_session *session, struct base_error *error)
+{
+    struct collect_waits_options wish = {.sampler = &session->stream.sampler,
+                                         .stacks = session->options.stacks};
+    if (!session->options.waits)
+        return BASE_OK;
+    wish.counter =
+        (uint16_t)profile_counter(session->profile, time_counter(session), "ns", false, PROFILE_SUM);
+    return collect_waits_new(&wish, &session->waits, error);
 }
 
 static int set_up(struct collect_session *session, struct base_error *error)
@@ -348,7 +370,6 @@ static int set_up(struct collect_session *session, struct base_error *error)
     setpriority(PRIO_PROCESS, 0, OWN_NICE);
     session->start_ns = session->last_flush = session->last_second = patch_target_now();
     describe_host(session);
-    const char *counter = session->time.form.kernel_time ? "time.cpu" : "time.user";
     session->stream.profile = session->profile;
     session->stream.form = &session->time.form;
     session->stream.time = &session->time;
@@ -357,9 +378,11 @@ static int set_up(struct collect_session *session, struct base_error *error)
     profile_timeline_limit(session->profile, session->options.timeline_bytes);
     if (!session->options.no_time)
         session->stream.counter =
-            (uint16_t)profile_counter(session->profile, counter, "ns", false, PROFILE_SUM);
+            (uint16_t)profile_counter(session->profile, time_counter(session), "ns", false, PROFILE_SUM);
     session->stream.start_ns = session->start_ns;
     result = collect_stream_init(&session->stream, error);
+    if (result >= 0)
+        result = set_up_waits(session, error);
     if (result >= 0)
         result = set_up_calls(session, error);
     return result < 0 ? result : set_up_agent(session, error);
@@ -397,6 +420,7 @@ void collect_session_free(struct collect_session *session)
         if (session->polled[i].fd >= 0)
             close(session->polled[i].fd);
     }
+    collect_waits_free(session->waits);
     collect_calls_free(session->calls);
     collect_agent_free(session->agent);
     collect_time_free(&session->time);
@@ -589,6 +613,8 @@ int collect_session_start(struct collect_session *session, bool *command_failed,
         return result;
     profile_lose(session->profile, WIRE_LOSS_THREAD_UNSEEN, session->time.unseen);
     uint64_t now = patch_target_now();
+    if (session->waits)
+        collect_waits_look(session->waits, session->stream.births);
     if (session->options.mode != COLLECT_LAUNCH)
         restart(session, now);
     else if (!session->options.no_time) /* what runs already is at a random phase */
@@ -803,6 +829,8 @@ static int step_timeout(struct collect_session *session, int timeout_ms)
         collect_time_redraw(&session->time);
         session->redraw_at = 0;
     }
+    if (session->waits)
+        timeout_ms = shorter(timeout_ms, now, collect_waits_due(session->waits));
     return session->redraw_at ? shorter(timeout_ms, now, session->redraw_at) : timeout_ms;
 }
 
@@ -834,11 +862,14 @@ int collect_session_step(struct collect_session *session, int timeout_ms, struct
     poll_rings(session);
     if (poll(session->polled, session->polled_count, step_timeout(session, timeout_ms)) > 0)
         look_at_polls(session);
+    uint64_t stepped = patch_target_now();
     int result = session->calls ? step_calls(session, error) : BASE_OK;
     if (session->agent && result >= 0)
         result = step_agent(session, error);
     if (result < 0)
         return result;
+    if (session->waits && patch_target_now() - stepped > HOLDS_NS)
+        collect_waits_busy(session->waits);
     bool late = patch_target_now() < session->late_until;
     bool full = collect_rings_refresh(&session->rings);
     for (int rounds = 0; rounds == 0 || (full && rounds < ROUNDS_MAX); rounds++) {
@@ -846,6 +877,8 @@ int collect_session_step(struct collect_session *session, int timeout_ms, struct
         full = collect_rings_refresh(&session->rings);
     }
     uint64_t now = patch_target_now();
+    if (session->waits && now >= collect_waits_due(session->waits))
+        collect_waits_look(session->waits, session->stream.births);
     look_at_births(session);
     look_at_copies(session, now);
     return now - session->last_flush >= FLUSH_NS ? flush(session, now, error) : BASE_OK;
@@ -857,7 +890,8 @@ const struct collect_status *collect_session_status(struct collect_session *sess
     session->status.tool_cpu_ns = cpu_ns(RUSAGE_SELF);
     if (session->timers.signal)
         session->stream.samples = collect_agent_timed(session->agent).samples;
-    session->status.samples = session->stream.samples;
+    session->status.samples =
+        session->stream.samples + (session->waits ? collect_waits_samples(session->waits) : 0);
     session->status.lost = session->stream.lost;
     if (session->status.recorded_ns)
         session->status.naming_ns = session->status.elapsed_ns - session->status.recorded_ns;
@@ -946,7 +980,8 @@ static void describe_end(struct collect_session *session, const char *exit_statu
     count_short_lives(session);
     if (exit_status)
         profile_set_meta(profile, "exit_status", exit_status);
-    if (!session->stream.samples && (!session->options.no_time || session->timers.signal))
+    bool waited = session->waits && collect_waits_samples(session->waits);
+    if (!session->stream.samples && !waited && (!session->options.no_time || session->timers.signal))
         profile_set_metaf(
             profile, "no_samples_reason",
             "the target used %.1f ms of CPU time in %.2f s; %.1f ms lie between two samples of a thread",
@@ -988,6 +1023,10 @@ int collect_session_finish(struct collect_session *session, const char *exit_sta
                            struct base_error *error)
 {
     collect_time_disable(&session->time);
+    if (session->waits) {
+        collect_waits_look(session->waits, session->stream.births);
+        collect_waits_finish(session->waits);
+    }
     leave_targets(session);
     if (session->agent)
         pass_notice(session, collect_agent_notice(session->agent), &session->agent_noticed);

@@ -54,6 +54,7 @@ struct collect_options {
     enum profile_heap_empty empty;
     uint64_t agent_memory; /* of a process, bytes; 0: the default */
     bool user_only;        /* --time=user */
+    bool waits; /* --time=real: who waits is looked at, too; of COLLECT_LAUNCH and COLLECT_ATTACH */
     bool kernel_frames;
     bool follow;             /* children by fork */
     uint64_t timeline_bytes; /* most that the timeline takes of the file; 0: no timeline */

@@ -218,7 +218,7 @@ struct profile_meta {
     uint32_t key, value; /* strings */
 };
 
-#define PROFILE_LOSSES 64
+#define PROFILE_LOSSES 96
 
 struct profile_array_marks; /* private: what has been written */
 

@@ -177,7 +177,7 @@ static void add_counter(struct flow *flow, struct base_text *part)
 {
     const struct report_context *context = flow->context;
     const struct report_selection *selection = &context->selection;
-    double rate;
+    double rate, apart;
     base_text_addf(part, "%s: ", selection->name);
     if (selection->peak || selection->exact) {
         report_text_value(part, selection->unit, selection->taken.value, context->options->ascii);
@@ -194,6 +194,8 @@ static void add_counter(struct flow *flow, struct base_text *part)
             report_text_count(part, (uint64_t)llround(rate));
             base_text_add(part, " Hz");
         }
+        if (!strcmp(selection->name, "time.real") && meta_number(context, "waits_apart_ns", &apart))
+            base_text_addf(part, ", of waits %.1f ms apart", apart / 1e6);
         if (selection->taken.samples)
             base_text_addf(part, ", any share is within %.1f points (95 %%)",
                            100 * profile_maximum_margin((uint64_t)selection->effective));

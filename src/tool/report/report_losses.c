@@ -86,6 +86,8 @@ static const struct {
     {WIRE_LOSS_INSTRUMENTED_ABSENT, "recording without instrumented functions",
      "recordings without instrumented functions"},
     {WIRE_LOSS_INSTRUMENTED_DEEP, "instrumented call cut short", "instrumented calls cut short"},
+    {WIRE_LOSS_WAIT_UNSEEN, "ms perhaps waited unseen", "ms perhaps waited unseen"},
+    {WIRE_LOSS_WAIT_REFUSED, "ms waited without a stack", "ms waited without a stack"},
 };
 
 /* What this version knows of a number; a later one may have written others. */

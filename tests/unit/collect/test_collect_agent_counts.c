@@ -41,7 +41,7 @@ static int set_up(void **state)
         cells[i + 1].node = 2 + 2 * i;
     }
     const uint32_t which = 1u << WIRE_AGENT_THROWS | 1u << WIRE_AGENT_MAP | 1u << WIRE_AGENT_FUNCTION;
-    return collect_agent_counts_init(&counts, profile, which, false, NULL);
+    return collect_agent_counts_init(&counts, profile, which, COLLECT_AGENT_TIME, NULL);
 }
 
 static int tear_down(void **state)
@@ -136,8 +136,11 @@ static void test_hostile(void **state)
 static void test_time(void **state)
 {
     (void)state;
-    for (int user = 0; user < 2; user++) {
-        const char *name = user ? "time.user" : "time.cpu", *other = user ? "time.cpu" : "time.user";
+    static const enum collect_agent_count kinds[] = {COLLECT_AGENT_TIME, COLLECT_AGENT_USER_TIME,
+                                                     COLLECT_AGENT_REAL_TIME};
+    static const char *const names[] = {"time.cpu", "time.user", "time.real"};
+    for (int kind = 0; kind < 3; kind++) {
+        const char *name = names[kind], *other = names[(kind + 1) % 3];
         struct profile *fresh = profile_new();
         struct profile *before = profile;
         profile = fresh;
@@ -145,8 +148,8 @@ static void test_time(void **state)
         unknown =
             profile_address(profile, profile_image(profile, PROFILE_IMAGE_SPECIAL, "(unknown)", "", 0), 0);
         cookie.image = profile_image(profile, PROFILE_IMAGE_FILE, "/bin/a", "01", 0);
-        assert_int_equal(collect_agent_counts_init(&counts, profile, 1u << WIRE_AGENT_TIME, user, NULL),
-                         BASE_OK);
+        assert_int_equal(
+            collect_agent_counts_init(&counts, profile, 1u << WIRE_AGENT_TIME, kinds[kind], NULL), BASE_OK);
         assert_int_equal(profile_counter_named(profile, other), 0);
         nodes[1].pc = WIRE_AGENT_TIME;
         nodes[2].flags = WIRE_AGENT_NODE_EXACT;
@@ -174,7 +177,8 @@ static void test_nothing_asked_for(void **state)
 {
     (void)state;
     struct profile *empty = profile_new();
-    assert_int_equal(collect_agent_counts_init(&counts, empty, 1u << WIRE_AGENT_HEAP, false, NULL), BASE_OK);
+    assert_int_equal(
+        collect_agent_counts_init(&counts, empty, 1u << WIRE_AGENT_HEAP, COLLECT_AGENT_TIME, NULL), BASE_OK);
     assert_int_equal(empty->counter_count, 1);
     cells[1].count = 4;
     tell();

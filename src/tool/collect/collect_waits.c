@@ -1,0 +1,428 @@
+#include "collect_waits.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "arch.h"
+#include "base_array.h"
+#include "base_map.h"
+#include "collect_waits_frame.h"
+#include "patch_target.h"
+#include "wire_loss.h"
+
+enum {
+    LOOK_LEAST_NS = 5000000, /* from the end of one look to the next, drawn at random: */
+    LOOK_SPREAD_NS = 10000000,
+    LOOK_SHARE = 20, /* at least so many times what the look took */
+    REREAD_NS = 100000000,
+    STACK_PAGES = 15, /* more is read word by word */
+    PAGE = 4096,
+    REGISTERS_MOST = 64, /* of a perf sample */
+    NS_OF_MS = 1000000,
+};
+
+/* A line of schedstat. */
+struct account {
+    uint64_t run_ns, queued_ns, turns;
+};
+
+struct waiter {
+    pid_t tid, pid;
+    uint64_t since_ns; /* the account begins */
+    struct account first;
+    uint64_t waited_ns, queued_ns; /* of it, what was told */
+    uint64_t looked_ns;
+    uint64_t turns; /* it was let run so often when it was found at `node` */
+    uint32_t node;
+    bool found;   /* ever: `node` says where it waited last */
+    bool placed;  /* and it waits there, as far as is known */
+    bool cut;     /* its stack leads to where nothing was mapped: to be walked again */
+    bool refused; /* there is no stack */
+    uint32_t round;
+};
+
+struct collect_waits {
+    struct collect_waits_options options;
+    struct waiter *waiters;
+    size_t count, capacity;
+    struct base_map by_tid; /* -> index; those that are gone are at ours no more */
+    uint32_t round;
+    uint64_t begun_ns, last_ns, due_ns, longest_ns, random;
+    uint64_t samples, unseen_ns, refused_ns;
+    bool busy;      /* since the last look Tally has held programs */
+    uint64_t found; /* threads, since the first look */
+    uint64_t born;
+    uint32_t node_unknown, node_queued;
+    uint8_t stack[STACK_PAGES * PAGE];
+};
+
+/* --- what /proc says --- */
+
+/* Bytes read, 0 at least; -errno. */
+static ssize_t read_of_thread(pid_t pid, pid_t tid, const char *what, char *text, size_t size)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/%s", (int)pid, (int)tid, what);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return -errno;
+    ssize_t got = read(file, text, size - 1);
+    ssize_t result = got < 0 ? -errno : got;
+    close(file);
+    text[got > 0 ? got : 0] = '\0';
+    return result;
+}
+
+static bool read_account(pid_t pid, pid_t tid, struct account *account)
+{
+    char text[128];
+    unsigned long long run, queued, turns;
+    if (read_of_thread(pid, tid, "schedstat", text, sizeof text) <= 0 ||
+        sscanf(text, "%llu %llu %llu", &run, &queued, &turns) != 3)
+        return false;
+    *account = (struct account){run, queued, turns};
+    return true;
+}
+
+bool collect_waits_read_line(const char *line, uint64_t *pc, uint64_t *sp)
+{
+    const char *last = strrchr(line, ' '), *before = last;
+    while (before && before > line && (before == last || *before != ' '))
+        before--;
+    if (!last || before == line) /* "running" */
+        return false;
+    *sp = strtoull(before, NULL, 16);
+    *pc = strtoull(last, NULL, 16);
+    return *pc;
+}
+
+/* --- where a thread waits --- */
+
+static size_t read_stack(struct collect_waits *waits, pid_t pid, uint64_t sp)
+{
+    struct iovec local = {waits->stack, sizeof waits->stack}, remote[STACK_PAGES];
+    size_t parts = 0;
+    for (uint64_t at = sp, left = sizeof waits->stack; left && parts < STACK_PAGES; parts++) {
+        uint64_t size = PAGE - at % PAGE;
+        size = size < left ? size : left;
+        remote[parts] = (struct iovec){(void *)(uintptr_t)at, size};
+        at += size;
+        left -= size;
+    }
+    ssize_t got = process_vm_readv(pid, &local, 1, remote, parts, 0);
+    return got > 0 ? (size_t)got : 0;
+}
+
+/* As a perf sample has them. */
+static void set_registers(uint64_t *values, const struct collect_waits_stack *stack, uint64_t pointer)
+{
+    const struct arch *arch = arch_host();
+    for (unsigned i = 0; i < arch->perf_count; i++)
+        values[i] = arch->perf_to_dwarf[i] == arch->pc   ? stack->pc
+                    : arch->perf_to_dwarf[i] == arch->sp ? stack->sp
+                    : arch->perf_to_dwarf[i] == arch->fp ? pointer
+                                                         : 0;
+}
+
+static uint32_t walk(struct collect_waits *waits, struct collect_process *process,
+                     const struct collect_waits_stack *stack)
+{
+    const struct arch *arch = arch_host();
+    struct collect_sampler *sampler = waits->options.sampler;
+    uint64_t registers[REGISTERS_MOST], pointer = 0;
+    bool known = collect_waits_frame_pointer(sampler, process, stack, &pointer);
+    uint64_t has = UINT64_C(1) << arch->pc | UINT64_C(1) << arch->sp | (known ? UINT64_C(1) << arch->fp : 0);
+    set_registers(registers, stack, pointer);
+    struct collect_sample sample = {.ip = stack->pc,
+                                    .time = patch_target_now(),
+                                    .registers = registers,
+                                    .unknown = ~has,
+                                    .stack = stack->bytes,
+                                    .stack_size = stack->size,
+                                    .stack_asked = sizeof waits->stack};
+    if (waits->options.stacks == COLLECT_STACKS_ADDRESS)
+        sample = (struct collect_sample){.ip = stack->pc};
+    bool copy_short;
+    return collect_sampler_node(sampler, process, &sample, &copy_short);
+}
+
+/* Where stacks lead to what was loaded unheard, the mappings are read again, now and then. */
+static uint32_t find_node(struct collect_waits *waits, struct collect_process *process,
+                          const struct collect_waits_stack *stack, bool *cut)
+{
+    const uint64_t *unmapped = &waits->options.sampler->profile->losses[WIRE_LOSS_NO_MAPPING];
+    uint64_t before = *unmapped, now = patch_target_now();
+    uint32_t node = waits->options.stacks == COLLECT_STACKS_NONE ? 0 : walk(waits, process, stack);
+    *cut = *unmapped != before;
+    if (!*cut || now - process->reread_ns < REREAD_NS)
+        return node;
+    process->reread_ns = now;
+    collect_processes_reread_one(waits->options.sampler->processes, process);
+    *cut = false;
+    waits->options.sampler->profile->losses[WIRE_LOSS_NO_MAPPING] = before;
+    return walk(waits, process, stack);
+}
+
+/* A thread that was let run `turns` times. If it waits, and did all the while, `waiter` says where. */
+static void place(struct collect_waits *waits, struct collect_process *process, struct waiter *waiter,
+                  uint64_t turns)
+{
+    char line[256];
+    struct account after;
+    struct collect_waits_stack stack = {.bytes = waits->stack};
+    ssize_t got = read_of_thread(waiter->pid, waiter->tid, "syscall", line, sizeof line);
+    waiter->placed = waiter->cut = false;
+    waiter->refused = got == -EPERM || got == -EACCES || got == -ENOENT;
+    if (waiter->refused) {
+        waiter->node = waits->node_unknown;
+    } else {
+        if (got <= 0 || !collect_waits_read_line(line, &stack.pc, &stack.sp))
+            return;
+        stack.size = read_stack(waits, waiter->pid, stack.sp);
+    }
+    if (!read_account(waiter->pid, waiter->tid, &after) || after.turns != turns)
+        return;
+    if (!waiter->refused)
+        waiter->node = find_node(waits, process, &stack, &waiter->cut);
+    waiter->placed = true;
+    waiter->turns = turns;
+}
+
+/* --- how long --- */
+
+static void tell(struct collect_waits *waits, struct collect_process *process, pid_t tid, uint32_t node,
+                 uint64_t ns, unsigned samples)
+{
+    struct collect_sampler *sampler = waits->options.sampler;
+    uint32_t thread = collect_processes_thread(sampler->processes, process, tid);
+    profile_count(sampler->profile, node, thread, PROFILE_NO_CPU, waits->options.counter, (int64_t)ns,
+                  samples);
+    waits->samples += samples;
+}
+
+static void tell_queued(struct collect_waits *waits, struct collect_process *process, struct waiter *waiter,
+                        const struct account *account)
+{
+    uint64_t queued = account->queued_ns - waiter->first.queued_ns;
+    if (queued <= waiter->queued_ns)
+        return;
+    tell(waits, process, waiter->tid, waits->node_queued, queued - waiter->queued_ns, 1);
+    waiter->queued_ns = queued;
+}
+
+/* What it has waited and was not told. The account of a thread that waits is exact. Of one that was woken and is in a queue still, the time in it is not
+ * counted yet: that is made up for by the next that is told. */
+static uint64_t take_waited(struct waiter *waiter, const struct account *account)
+{
+    uint64_t passed = waiter->looked_ns - waiter->since_ns;
+    uint64_t elsewhere =
+        account->run_ns - waiter->first.run_ns + account->queued_ns - waiter->first.queued_ns;
+    uint64_t waited = passed > elsewhere ? passed - elsewhere : 0, told = waiter->waited_ns;
+    if (waited <= told)
+        return 0;
+    waiter->waited_ns = waited;
+    return waited - told;
+}
+
+/* `before`: where it waited before it ran, if that was found; half of what is between two looks is of there. */
+static void tell_waited(struct collect_waits *waits, struct collect_process *process, struct waiter *waiter,
+                        const struct account *account, const uint32_t *before)
+{
+    uint64_t waited = take_waited(waiter, account), half = before ? waited / 2 : 0;
+    if (!waited)
+        return;
+    if (half)
+        tell(waits, process, waiter->tid, *before, half, 0);
+    tell(waits, process, waiter->tid, waiter->node, waited - half, 1);
+    if (waiter->refused)
+        waits->refused_ns += waited;
+}
+
+/* --- threads --- */
+
+static struct waiter *begin(struct collect_waits *waits, pid_t pid, pid_t tid, const struct account *account,
+                            uint64_t now)
+{
+    uint32_t at = base_map_find(&waits->by_tid, (uint64_t)tid);
+    bool known = at < waits->count && waits->waiters[at].tid == tid;
+    if (!known) {
+        at = (uint32_t)waits->count;
+        if (!base_array_room(waits->waiters, waits->count, waits->capacity) ||
+            !base_map_set(&waits->by_tid, (uint64_t)tid, at))
+            return NULL;
+        waits->count++;
+        waits->found += waits->round > 1;
+        uint64_t lived = account->run_ns + account->queued_ns;
+        if (waits->round > 1 && now - waits->last_ns > lived)
+            waits->unseen_ns += now - waits->last_ns - lived;
+    }
+    struct waiter *waiter = &waits->waiters[at];
+    bool another = account->turns < waiter->first.turns || account->run_ns < waiter->first.run_ns ||
+                   account->queued_ns < waiter->first.queued_ns; /* which has the number now */
+    if (!known || waiter->pid != pid || another)
+        *waiter = (struct waiter){.tid = tid, .pid = pid, .since_ns = now, .first = *account};
+    return waiter;
+}
+
+static void look_at_thread(struct collect_waits *waits, struct collect_process *process, pid_t tid)
+{
+    struct account account;
+    if (!read_account(process->pid, tid, &account))
+        return;
+    uint64_t now = patch_target_now();
+    struct waiter *waiter = begin(waits, process->pid, tid, &account, now);
+    if (!waiter) {
+        profile_lose(waits->options.sampler->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
+        return;
+    }
+    waiter->round = waits->round;
+    waiter->looked_ns = now;
+    tell_queued(waits, process, waiter, &account);
+    bool ran = !waiter->placed || waiter->turns != account.turns, found = waiter->found;
+    uint32_t before = waiter->node;
+    if (ran && waits->busy)
+        waits->unseen_ns += take_waited(waiter, &account);
+    if (ran || waiter->cut)
+        place(waits, process, waiter, account.turns);
+    if (!waiter->placed)
+        return;
+    tell_waited(waits, process, waiter, &account, ran && found ? &before : NULL);
+    waiter->found = true;
+}
+
+static void look_at_process(struct collect_waits *waits, pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *threads = opendir(path);
+    const struct dirent *entry;
+    while (threads && (entry = readdir(threads))) {
+        pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+        struct collect_processes *processes = waits->options.sampler->processes;
+        struct collect_process *process =
+            tid > 0 ? collect_processes_get(processes, pid, patch_target_now()) : NULL;
+        if (process)
+            look_at_thread(waits, process, tid);
+    }
+    if (threads)
+        closedir(threads);
+}
+
+/* Those that this round has not met have ended. */
+static void end_the_gone(struct collect_waits *waits, uint64_t now)
+{
+    for (size_t i = waits->count; i-- > 0;) {
+        struct waiter *waiter = &waits->waiters[i];
+        if (waiter->round == waits->round)
+            continue;
+        waits->unseen_ns += now - waiter->looked_ns;
+        *waiter = waits->waiters[--waits->count];
+        if (i < waits->count)
+            base_map_set(&waits->by_tid, (uint64_t)waiter->tid, (uint32_t)i);
+    }
+}
+
+/* --- from outside --- */
+
+static uint32_t special(struct profile *profile, const char *name)
+{
+    uint32_t image = profile_image(profile, PROFILE_IMAGE_SPECIAL, name, "", 0), flags = 0;
+    uint32_t address = profile_address(profile, image, 0);
+    return address ? profile_stack(profile, &address, &flags, 1) : 0;
+}
+
+int collect_waits_new(const struct collect_waits_options *options, struct collect_waits **made,
+                      struct base_error *error)
+{
+    struct account own;
+    if (!read_account(getpid(), getpid(), &own) || !own.turns)
+        return base_fail(error, BASE_EUNSUPPORTED,
+                         "--time=real needs a kernel that keeps account of who waits (CONFIG_SCHED_INFO)");
+    struct collect_waits *waits = calloc(1, sizeof *waits);
+    if (!waits)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    waits->options = *options;
+    waits->node_unknown = special(options->sampler->profile, "(unknown)");
+    waits->node_queued = special(options->sampler->profile, "(waiting for a CPU)");
+    if (getrandom(&waits->random, sizeof waits->random, GRND_NONBLOCK) != sizeof waits->random)
+        waits->random = base_hash((uint64_t)getpid());
+    *made = waits;
+    return BASE_OK;
+}
+
+void collect_waits_free(struct collect_waits *waits)
+{
+    if (!waits)
+        return;
+    base_map_free(&waits->by_tid);
+    free(waits->waiters);
+    free(waits);
+}
+
+uint64_t collect_waits_due(const struct collect_waits *waits)
+{
+    return waits->due_ns;
+}
+
+/* The next look, behind one that took from `begun` to `ended`. */
+static void schedule(struct collect_waits *waits, uint64_t begun, uint64_t ended)
+{
+    waits->random = base_hash(waits->random + 1);
+    uint64_t drawn = LOOK_LEAST_NS + waits->random % LOOK_SPREAD_NS, rest = (ended - begun) * LOOK_SHARE;
+    waits->due_ns = ended + (drawn > rest ? drawn : rest);
+    if (!waits->begun_ns)
+        waits->begun_ns = begun;
+    else if (begun - waits->last_ns > waits->longest_ns)
+        waits->longest_ns = begun - waits->last_ns;
+    waits->last_ns = begun;
+}
+
+void collect_waits_look(struct collect_waits *waits, uint64_t born)
+{
+    pid_t *pids = NULL;
+    uint64_t begun = patch_target_now();
+    size_t count = collect_processes_living(waits->options.sampler->processes, &pids);
+    waits->round++;
+    for (size_t i = 0; i < count; i++)
+        look_at_process(waits, pids[i]);
+    free(pids);
+    waits->busy = false;
+    end_the_gone(waits, begun);
+    if (!waits->begun_ns)
+        waits->born = born;
+    else if (born - waits->born > waits->found) { /* they are gone again */
+        waits->unseen_ns += (born - waits->born - waits->found) * (begun - waits->last_ns);
+        waits->found = born - waits->born;
+    }
+    schedule(waits, begun, patch_target_now());
+}
+
+void collect_waits_busy(struct collect_waits *waits)
+{
+    waits->busy = true;
+}
+
+void collect_waits_finish(struct collect_waits *waits)
+{
+    struct profile *profile = waits->options.sampler->profile;
+    uint64_t looks = waits->round > 1 ? waits->round - 1 : 1;
+    if (waits->unseen_ns / NS_OF_MS)
+        profile_lose(profile, WIRE_LOSS_WAIT_UNSEEN, waits->unseen_ns / NS_OF_MS);
+    if (waits->refused_ns / NS_OF_MS)
+        profile_lose(profile, WIRE_LOSS_WAIT_REFUSED, waits->refused_ns / NS_OF_MS);
+    profile_set_metaf(profile, "waits_apart_ns", "%llu",
+                      (unsigned long long)((waits->last_ns - waits->begun_ns) / looks));
+    profile_set_metaf(profile, "waits_apart_most_ns", "%llu", (unsigned long long)waits->longest_ns);
+}
+
+uint64_t collect_waits_samples(const struct collect_waits *waits)
+{
+    return waits->samples;
+}
