@@ -88,6 +88,28 @@ static inline bool agent_process_is_counted(void)
     return agent_process_set_up_child(alive);
 }
 
+/* --- agent_filter.c: what the program forbids itself --- */
+
+#define AGENT_FUTEX_WAIT     0
+#define AGENT_FUTEX_WAKE     1
+#define AGENT_FUTEX_WAIT_OWN 128 /* of memory that no other process has */
+#define AGENT_NO_SIGNAL      65
+
+/* Is none of these (enum wire_agent_call) forbidden? Asked before each. */
+static inline bool agent_may(uint32_t calls)
+{
+    return __builtin_expect((__atomic_load_n(&agent_parameters.forbidden, __ATOMIC_RELAXED) & calls) == 0, 1);
+}
+/* The processor's clock; 0: it may not be read. */
+static inline uint64_t agent_ticks(void)
+{
+    return agent_may(WIRE_AGENT_CALL_TICKS) ? arch_host_ticks() : 0;
+}
+/* The program is about to make a system call by its number. */
+void agent_filter_call(uint64_t number, uint64_t first, uint64_t second, uint64_t third);
+/* May this thread read the clock? */
+void agent_filter_look(void);
+
 /* --- agent_thread.c: who is inside --- */
 
 #define AGENT_LINKS     4096
@@ -145,6 +167,7 @@ struct agent_thread {
     struct wire_agent_thread shared;
     uint64_t entered_sp;                   /* of the outermost entry that is inside */
     uint64_t readable_start, readable_end; /* the pages of its stack that were found readable */
+    uint64_t known_start, known_end;       /* ... when it was last to be found out (agent_stack_survey) */
     int64_t batch;                         /* of live bytes, not yet in process.live */
     uint64_t last_block;                   /* the last allocation, if nothing was allocated since */
     uint64_t random;
@@ -224,8 +247,12 @@ bool agent_stack_is_interrupting(const struct agent_frame *frame);
 bool agent_stack_module(uint64_t address, struct wire_agent_module *module);
 /* From the caller's sp outwards, as far as a walk gets. True: it got to the end. Uses no record. */
 bool agent_stack_window(const struct agent_frame *frame, struct agent_window *window);
-/* Can the page that the address is in be read? */
+/* Can the page that the address is in be read? False, too, where it may not be found out. */
 bool agent_stack_is_readable(uint64_t address);
+/* How far the stack goes in both directions is about to be the last thing that can be found out of it. */
+void agent_stack_survey(void);
+/* Can be said how far the stack goes on which `sp` is? */
+bool agent_stack_is_known(const struct agent_thread *thread, uint64_t sp);
 
 /* The child of `parent` for this frame, made if need be; 0: no room. */
 uint32_t agent_node_child(uint32_t parent, uint64_t pc, uint32_t cookie, uint32_t flags);
@@ -267,12 +294,12 @@ void agent_function_abandon(const struct agent_frame *frame);
 static inline void agent_function_work(struct agent_thread *thread)
 {
     if (__builtin_expect(thread->calls != NULL, 0))
-        thread->working = thread->calls->count != 0 ? arch_host_ticks() : 0;
+        thread->working = thread->calls->count != 0 ? agent_ticks() : 0;
 }
 static inline void agent_function_rest(struct agent_thread *thread)
 {
     if (__builtin_expect(thread->working != 0, 0)) {
-        thread->spent += arch_host_ticks() - thread->working;
+        thread->spent += agent_ticks() - thread->working;
         thread->working = 0;
     }
 }

@@ -3,21 +3,20 @@
 
 #include <sys/syscall.h>
 
-#define FUTEX_WAIT 0
-#define FUTEX_WAKE 1
-#define STEP_MS    10
-#define NS_OF_MS   1000000
+#define STEP_MS  10
+#define NS_OF_MS 1000000
 
 /* Returns after the word is no longer `old`, or STEP_MS, or a signal. */
 static void wait_step(const uint32_t *word, uint32_t old)
 {
     int64_t time[2] = {0, STEP_MS * NS_OF_MS};
-    arch_host_syscall(SYS_futex, (uint64_t)word, FUTEX_WAIT, old, (uint64_t)time, 0, 0);
+    arch_host_syscall(SYS_futex, (uint64_t)word, AGENT_FUTEX_WAIT, old, (uint64_t)time, 0, 0);
 }
 
 static void wake(const uint32_t *word)
 {
-    arch_host_syscall(SYS_futex, (uint64_t)word, FUTEX_WAKE, INT32_MAX, 0, 0, 0);
+    if (agent_may(WIRE_AGENT_CALL_FUTEX))
+        arch_host_syscall(SYS_futex, (uint64_t)word, AGENT_FUTEX_WAKE, INT32_MAX, 0, 0, 0);
 }
 
 static uint64_t now_ms(void)
@@ -47,6 +46,14 @@ static bool wait_for_answer(const struct wire_agent_process *process, uint32_t s
     }
 }
 
+/* Nothing comes to know of an answer where a filter forbids to wait. */
+static bool fall_silent(struct wire_agent_process *process)
+{
+    agent_lose(WIRE_AGENT_LOSS_NO_ANSWER);
+    __atomic_store_n(&process->silent, 1, __ATOMIC_RELAXED);
+    return false;
+}
+
 bool agent_bell_ring(enum wire_agent_request request, bool wait)
 {
     struct wire_agent_process *process = agent_process();
@@ -54,16 +61,17 @@ bool agent_bell_ring(enum wire_agent_request request, bool wait)
     if (__atomic_load_n(&control->gone, __ATOMIC_RELAXED) ||
         __atomic_load_n(&process->silent, __ATOMIC_RELAXED))
         return false;
-    process->request_tid = (uint32_t)arch_host_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    if (wait && !agent_may(WIRE_AGENT_CALL_GETTID | WIRE_AGENT_CALL_FUTEX | WIRE_AGENT_CALL_CLOCK))
+        return fall_silent(process);
+    if (wait)
+        process->request_tid = (uint32_t)arch_host_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
     __atomic_fetch_or(&process->request, request, __ATOMIC_RELEASE);
     uint32_t sequence = __atomic_add_fetch(&process->request_sequence, 1, __ATOMIC_RELEASE);
     __atomic_fetch_add(&control->bell, 1, __ATOMIC_RELEASE);
     wake(&control->bell);
     if (!wait || wait_for_answer(process, sequence))
         return true;
-    agent_lose(WIRE_AGENT_LOSS_NO_ANSWER);
-    __atomic_store_n(&process->silent, 1, __ATOMIC_RELAXED);
-    return false;
+    return fall_silent(process);
 }
 
 /* The loader (ld.so) has mapped or unmapped objects: called from its _dl_debug_state, possibly before there is a thread pointer. What is loaded

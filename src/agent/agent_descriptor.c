@@ -53,7 +53,8 @@ static struct wire_agent_descriptor *descriptors(void)
 static bool is_ours(void)
 {
     uint32_t pid = agent_process()->pid_inside;
-    return pid == 0 || pid == (uint32_t)arch_host_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
+    return pid == 0 || !agent_may(WIRE_AGENT_CALL_GETPID) ||
+           pid == (uint32_t)arch_host_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
 }
 
 /* The function's arguments: agent_x86_64_return.S saves them below the frame. */

@@ -74,6 +74,10 @@ static void finish(struct agent_thread *thread, struct wire_agent_pending *pendi
     uint64_t whole = now - thread->spent - pending->start;
     if (pending->how != 0)
         return;
+    if (__builtin_expect(!agent_may(WIRE_AGENT_CALL_TICKS), 0)) { /* the clock was forbidden meanwhile */
+        agent_lose(WIRE_AGENT_LOSS_UNTIMED);
+        return;
+    }
     if ((int64_t)whole < 0) /* another processor's clock, a little behind */
         whole = 0;
     agent_cell_time(thread, pending->cell, whole > pending->inner ? whole - pending->inner : 0);
@@ -97,7 +101,7 @@ static void drop_left(struct agent_thread *thread, struct wire_agent_calls *call
     uint32_t count = calls->count;
     if (__builtin_expect(count == 0 || !is_left(&items[count - 1], slot, same), 1))
         return;
-    uint64_t now = arch_host_ticks();
+    uint64_t now = agent_ticks();
     while (count > 0 && is_left(&items[count - 1], slot, same)) {
         finish(thread, items, count - 1, now);
         if (items[count - 1].slot != slot)
@@ -139,7 +143,7 @@ static bool has_room(struct wire_agent_calls *calls, uint64_t slot)
 static void forget_put_back(struct agent_thread *thread, uint64_t low, uint64_t high)
 {
     struct wire_agent_calls *calls = thread->calls;
-    uint64_t now = arch_host_ticks();
+    uint64_t now = agent_ticks();
     while (calls->count > 0) {
         const struct wire_agent_pending *top = &calls->items[calls->count - 1];
         if (top->slot < low || top->slot >= high)
@@ -215,7 +219,8 @@ uint64_t agent_function_await(struct agent_thread *thread, const struct agent_fr
     uint64_t slot = (uint64_t)&frame->return_address;
     bool same = agent_return_real(frame->return_address) != frame->return_address;
     drop_left(thread, calls, slot, same);
-    bool timed = process->timed != 0 && !silent;
+    bool timed = process->timed != 0 && !silent && (call->how != 0 || agent_may(WIRE_AGENT_CALL_TICKS)) &&
+                 agent_stack_is_known(thread, slot); /* or an unwinder would find what cannot be put back */
     uint64_t block = same || !timed ? 0 : agent_return_block(frame->return_address);
     *seen = (block != 0 || same) && has_room(calls, slot);
     if (__builtin_expect(!*seen, 0))
@@ -224,7 +229,7 @@ uint64_t agent_function_await(struct agent_thread *thread, const struct agent_fr
     *pending = *call;
     pending->slot = slot;
     if (call->how == 0)
-        pending->start = arch_host_ticks() - thread->spent;
+        pending->start = agent_ticks() - thread->spent;
     calls->count++;
     return block;
 }
@@ -295,7 +300,7 @@ static bool end(struct agent_thread *thread, uint64_t slot, uint64_t now)
 
 void agent_wrap_return(uint64_t slot, uint64_t thread_pointer)
 {
-    uint64_t now = arch_host_ticks();
+    uint64_t now = agent_ticks();
     if (!agent_process_is_counted() || agent_process()->state != WIRE_AGENT_RUNNING)
         return;
     struct agent_thread *thread = agent_thread_come_back(thread_pointer, slot + 8);

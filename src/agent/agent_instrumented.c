@@ -594,7 +594,7 @@ static void enter_first(const struct visit *visit, const struct event *event, co
 
 uint64_t agent_wrap_enter_first(const struct agent_frame *frame, uint64_t function, uint64_t caller)
 {
-    const struct event event = event_of(function, caller, &frame->return_address, arch_host_ticks());
+    const struct event event = event_of(function, caller, &frame->return_address, agent_ticks());
     struct visit visit;
     if (!come_in(&visit, frame->thread, event.sp))
         return 0;
@@ -605,7 +605,7 @@ uint64_t agent_wrap_enter_first(const struct agent_frame *frame, uint64_t functi
 
 uint64_t agent_wrap_enter_defined(const struct agent_frame *frame, uint64_t function, uint64_t caller)
 {
-    const struct event event = event_of(function, caller, &frame->return_address, arch_host_ticks());
+    const struct event event = event_of(function, caller, &frame->return_address, agent_ticks());
     struct visit visit;
     if (!come_in(&visit, frame->thread, event.sp))
         return 0;
@@ -618,7 +618,7 @@ uint64_t agent_wrap_enter_defined(const struct agent_frame *frame, uint64_t func
 
 uint64_t agent_wrap_exit_defined(const struct agent_frame *frame, uint64_t function, uint64_t caller)
 {
-    const struct event event = event_of(function, caller, &frame->return_address, arch_host_ticks());
+    const struct event event = event_of(function, caller, &frame->return_address, agent_ticks());
     struct visit visit;
     if (!come_in(&visit, frame->thread, event.sp))
         return 0;

@@ -11,8 +11,8 @@
 
 #include <sys/syscall.h>
 
-__attribute__((visibility("hidden"))) struct wire_agent_parameters agent_parameters = {0, 0, 0, 0,
-                                                                                       0, 0, 0, 0};
+__attribute__((visibility("hidden"))) struct wire_agent_parameters agent_parameters = {0, 0, 0, 0, 0,
+                                                                                       0, 0, 0, 0, 0};
 
 /* A process that counts nothing: state FREE. Only its first words are ever read (agent_x86_64_entry.S). */
 __attribute__((visibility("hidden"))) const uint64_t agent_process_inert[8] = {0};
@@ -45,7 +45,8 @@ static void copy_modules(struct wire_agent_process *child, const struct wire_age
 static struct wire_agent_process *take_region(struct wire_agent_process *parent)
 {
     struct wire_agent_control *control = agent_control();
-    if (!(control->flags & WIRE_AGENT_FOLLOW) || __atomic_load_n(&control->gone, __ATOMIC_RELAXED))
+    if (!(control->flags & WIRE_AGENT_FOLLOW) || __atomic_load_n(&control->gone, __ATOMIC_RELAXED) ||
+        !agent_may(WIRE_AGENT_CALL_GETPID))
         return NULL; /* nobody reads it */
     uint32_t number = __atomic_load_n(&control->next_region, __ATOMIC_RELAXED);
     do {
@@ -70,6 +71,7 @@ static struct wire_agent_process *take_region(struct wire_agent_process *parent)
     child->unrecorded = agent_parameters.forking != 0; /* agent_wrap_birth's frame, which takes it back */
     child->own_pid = child->pid;
     child->before = parent->before;
+    child->forbidden = agent_parameters.forbidden;
     child->timing = __atomic_load_n(&parent->timing, __ATOMIC_RELAXED);
     child->version = WIRE_AGENT_VERSION;
     child->magic = WIRE_AGENT_MAGIC;

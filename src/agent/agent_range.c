@@ -17,7 +17,6 @@
 #define RESTS       8000 /* less than a second in all: who has it was only put aside for others to run */
 #define RESTS_STUCK 8    /* ... or stands still: then nobody waits that long again */
 #define REST_NS     50000
-#define FUTEX_WAIT  0
 #define SIG_SETMASK 2
 
 struct range {
@@ -50,8 +49,8 @@ static bool acquire(struct wire_agent_process *process)
             return true;
         }
         int64_t rest[2] = {0, REST_NS};
-        if (i >= SPINS) /* nobody wakes: it ends by itself */
-            arch_host_syscall(SYS_futex, (uint64_t)lock, FUTEX_WAIT, 1, (uint64_t)rest, 0, 0);
+        if (i >= SPINS && agent_may(WIRE_AGENT_CALL_FUTEX)) /* nobody wakes: it ends by itself */
+            arch_host_syscall(SYS_futex, (uint64_t)lock, AGENT_FUTEX_WAIT, 1, (uint64_t)rest, 0, 0);
     }
     __atomic_store_n(&process->range_stuck, 1, __ATOMIC_RELAXED);
     return false;
@@ -60,6 +59,10 @@ static bool acquire(struct wire_agent_process *process)
 static bool lock_ranges(uint64_t *signals)
 {
     const uint64_t all = UINT64_MAX;
+    if (!agent_may(WIRE_AGENT_CALL_MASK)) {
+        agent_lose(WIRE_AGENT_LOSS_NO_RANGE);
+        return false;
+    }
     arch_host_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (uint64_t)&all, (uint64_t)signals, sizeof all, 0, 0);
     if (acquire(agent_process()))
         return true;

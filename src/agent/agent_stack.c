@@ -9,6 +9,8 @@
  *   2. Modules come and go in generations. Everything that a record remembers is of one generation and is forgotten with it.
  * Where rows are missing the frame pointer is tried, checked by the walk itself.
  *
+ * Where a filter of system calls (agent_filter.c) forbids all that could tell what is readable, a window is what was known before.
+ *
  * The walk says how many of the outermost frames are the same as last time (unwind_trail.h): they have their nodes already. The rest is
  * looked up in the thread's small cache and then in the index. */
 #include "agent.h"
@@ -19,15 +21,59 @@
 #define MAX_STEP       64 /* pages that one read may extend the window by */
 #define HANDLER_FRAMES 24
 #define WINDOW_FRAMES  128
+#define FAULT          (-14) /* EFAULT */
+#define SURVEY_MOST    (UINT64_C(16) << 20)
 #define WALKS          8 /* at most, of one stack: each by a table that is complete */
 
 /* Caller-saved registers are gone at a return address: rbx rbp rsp r12-r15 and the address itself. */
 #define KNOWN_REGISTERS UINT64_C(0x1f0c8)
 
+/* A filter forbids the usual call. These two read what is there, too, before they find that nothing is to be done. */
+static bool is_readable_otherwise(uint64_t page)
+{
+    const int64_t at_once[2] = {0, 0};
+    if (agent_may(WIRE_AGENT_CALL_ACTION))
+        return arch_host_syscall(SYS_rt_sigaction, AGENT_NO_SIGNAL, page, 0, 8, 0, 0) != FAULT;
+    return agent_may(WIRE_AGENT_CALL_FUTEX) &&
+           arch_host_syscall(SYS_futex, page, AGENT_FUTEX_WAIT_OWN, 1, (uint64_t)at_once, 0, 0) != FAULT;
+}
+
 bool agent_stack_is_readable(uint64_t address)
 {
-    return arch_host_syscall(SYS_rt_sigprocmask, UINT32_MAX, address & ~UINT64_C(7), 0, 8, 0, 0) !=
-           -14; /* EFAULT */
+    return agent_may(WIRE_AGENT_CALL_MASK) ? arch_host_syscall(SYS_rt_sigprocmask, UINT32_MAX,
+                                                               address & ~UINT64_C(7), 0, 8, 0, 0) != FAULT
+                                           : is_readable_otherwise(address & ~(PAGE - 1));
+}
+
+static bool may_look(void)
+{
+    return agent_may(WIRE_AGENT_CALL_MASK) || agent_may(WIRE_AGENT_CALL_ACTION) ||
+           agent_may(WIRE_AGENT_CALL_FUTEX);
+}
+
+static bool is_in_known(const struct agent_thread *thread, uint64_t sp)
+{
+    return sp - thread->known_start < thread->known_end - thread->known_start;
+}
+
+bool agent_stack_is_known(const struct agent_thread *thread, uint64_t sp)
+{
+    return may_look() || is_in_known(thread, sp);
+}
+
+void agent_stack_survey(void)
+{
+    uint64_t sp = (uint64_t)__builtin_frame_address(0), low = sp & ~(PAGE - 1), high = low + PAGE;
+    struct agent_thread *thread = agent_thread_come_back(agent_thread_pointer(), sp);
+    if (thread == NULL)
+        return;
+    while (high - low < SURVEY_MOST && agent_stack_is_readable(high))
+        high += PAGE;
+    while (high - low < SURVEY_MOST && agent_stack_is_readable(low - PAGE))
+        low -= PAGE;
+    thread->known_start = low;
+    thread->known_end = high;
+    agent_thread_leave(thread);
 }
 
 /* A walk's view of the live stack. */
@@ -77,8 +123,9 @@ static bool open_window(struct window *window, uint64_t sp, struct agent_thread 
     if (same)
         high = thread->readable_end;
     else if (thread != NULL) {
-        thread->readable_start = page;
-        thread->readable_end = high;
+        bool known = is_in_known(thread, sp) && !may_look();
+        thread->readable_start = known ? thread->known_start : page;
+        thread->readable_end = high = known ? thread->known_end : high;
     }
     window->memory = (struct unwind_memory){sp, high, (const uint8_t *)sp, read_outside, window};
     window->readable_end = thread != NULL ? &thread->readable_end : NULL;
@@ -200,8 +247,21 @@ bool agent_stack_is_interrupting(const struct agent_frame *frame)
     return false;
 }
 
+/* The thread's record tells, whoever is inside. */
+static bool window_as_known(uint64_t sp, struct agent_window *found)
+{
+    const struct agent_thread *thread =
+        agent_process()->state != WIRE_AGENT_FREE ? agent_thread_quick(agent_thread_pointer()) : NULL;
+    if (thread == NULL || !is_in_known(thread, sp))
+        return false;
+    *found = (struct agent_window){sp, thread->known_end};
+    return true;
+}
+
 bool agent_stack_window(const struct agent_frame *frame, struct agent_window *found)
 {
+    if (__builtin_expect(!may_look(), 0) && window_as_known((uint64_t)(&frame->return_address + 1), found))
+        return true;
     struct unwind_frame frames[WINDOW_FRAMES];
     return walk_alone(frame, true, frames, WINDOW_FRAMES, found).end == UNWIND_OUTERMOST;
 }

@@ -36,7 +36,10 @@ static void fill(struct agent_thread *thread, struct wire_agent_process *process
     }
     uint32_t group = __atomic_add_fetch(&process->group_count, 1, __ATOMIC_RELAXED);
     thread->group = group <= GROUPS ? group : 0;
-    thread->shared.tid = (uint32_t)arch_host_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    if (agent_may(WIRE_AGENT_CALL_GETTID))
+        thread->shared.tid = (uint32_t)arch_host_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    if (agent_control()->ns_of_ticks != 0)
+        agent_filter_look();
     /* Not by the thread's number: the same program gets the same samples again. */
     thread->random = (agent_control()->sample_seed + group + ((uint64_t)process->parent << 32)) *
                          UINT64_C(0x9e3779b97f4a7c15) |
@@ -72,11 +75,30 @@ static bool is_complete(const struct agent_thread *thread, uint64_t key)
     return __atomic_load_n(&thread->shared.key, __ATOMIC_RELAXED) == key;
 }
 
+/* A fork's child has its parent's stack, and perhaps its parent's filter. */
+static void inherit(struct agent_thread *thread, uint64_t key, uint64_t number)
+{
+    const struct wire_agent_control *control = agent_control();
+    uint32_t parent = agent_process()->parent;
+    if (parent == 0 || agent_may(WIRE_AGENT_CALLS_ALL))
+        return;
+    const struct agent_thread *before =
+        (const struct agent_thread *)(agent_parameters.control + control->regions_offset +
+                                      (parent - 1) * control->region_size +
+                                      wire_agent_layout(control->memory).threads +
+                                      number * WIRE_AGENT_THREAD_BYTES);
+    if (before->shared.key != key)
+        return;
+    thread->known_start = before->known_start;
+    thread->known_end = before->known_end;
+}
+
 static void complete(struct agent_thread *thread, uint64_t key)
 {
     const uint8_t *records = agent_part(wire_agent_layout(agent_control()->memory).threads);
     uint64_t number = (uint64_t)((const uint8_t *)thread - records) / WIRE_AGENT_THREAD_BYTES;
     fill(thread, agent_process(), (uint32_t)number);
+    inherit(thread, key, number);
     __atomic_store_n(&thread->shared.key, key, __ATOMIC_RELEASE);
 }
 

@@ -8,20 +8,18 @@
  *                                   until then
  *   takes the signal                all timers end for good, and the signal is the program's
  *   resets the signal               it is told of the action that it knows of, and the handler is set again
- *   takes a seccomp filter          the same: it may forbid what the handler calls
+ *   takes a seccomp filter          the same, if that forbids what the handler calls (agent_filter.c)
  *   makes an io_uring               the same: its waiting would be interrupted
  *   sets a small stack for signals  the thread's timer ends: the handler would run over its end */
 #include "agent.h"
 
 #include <sys/syscall.h>
 
-#define SIG_UNBLOCK  1
-#define SIG_SETMASK  2
-#define SET_SECCOMP  22  /* PR_SET_SECCOMP */
-#define CALL_SECCOMP 317 /* SYS_seccomp, SYS_io_uring_setup, which old headers lack */
-#define CALL_RING    425
-#define STACK_NONE   2    /* SS_DISABLE */
-#define STACK_LEAST  6144 /* the kernel's frame with AVX-512, 3.5 KiB, and what the handler needs */
+#define SIG_UNBLOCK 1
+#define SIG_SETMASK 2
+#define CALL_RING   425  /* SYS_io_uring_setup, which old headers lack */
+#define STACK_NONE  2    /* SS_DISABLE */
+#define STACK_LEAST 6144 /* the kernel's frame with AVX-512, 3.5 KiB, and what the handler needs */
 
 /* struct sigaction of C libraries, who fill in the first 8 bytes of the mask. */
 struct action {
@@ -35,11 +33,10 @@ static const struct agent_answer go_on = {0, 0};
 struct agent_answer agent_wrap_mask(const struct agent_frame *frame, uint64_t how, uint64_t set);
 struct agent_answer agent_wrap_action(const struct agent_frame *frame, uint64_t signal, uint64_t action,
                                       uint64_t old);
-struct agent_answer agent_wrap_prctl(const struct agent_frame *frame, uint64_t option);
 struct agent_answer agent_wrap_stack(const struct agent_frame *frame, uint64_t stack);
 struct agent_answer agent_wrap_ring(const struct agent_frame *frame);
 struct agent_answer agent_wrap_syscall(const struct agent_frame *frame, uint64_t number, uint64_t first,
-                                       uint64_t second);
+                                       uint64_t second, uint64_t third);
 
 static bool is_ours(uint64_t signal)
 {
@@ -109,14 +106,6 @@ struct agent_answer agent_wrap_action(const struct agent_frame *frame, uint64_t 
     return (struct agent_answer){1, 0};
 }
 
-struct agent_answer agent_wrap_prctl(const struct agent_frame *frame, uint64_t option)
-{
-    (void)frame;
-    if ((uint32_t)option == SET_SECCOMP && agent_timer_is_on())
-        agent_timer_end_all();
-    return go_on;
-}
-
 bool agent_watch_is_small(const struct agent_signal_stack *stack)
 {
     return !(stack->flags & STACK_NONE) && stack->size < STACK_LEAST;
@@ -142,12 +131,11 @@ struct agent_answer agent_wrap_ring(const struct agent_frame *frame)
 
 /* By its number: what bypasses the functions above. */
 struct agent_answer agent_wrap_syscall(const struct agent_frame *frame, uint64_t number, uint64_t first,
-                                       uint64_t second)
+                                       uint64_t second, uint64_t third)
 {
     (void)frame;
-    bool takes = number == CALL_SECCOMP || number == CALL_RING ||
-                 (number == SYS_prctl && (uint32_t)first == SET_SECCOMP) ||
-                 (number == SYS_rt_sigaction && is_ours(first) && second != 0);
+    agent_filter_call(number, first, second, third);
+    bool takes = number == CALL_RING || (number == SYS_rt_sigaction && is_ours(first) && second != 0);
     if (takes && agent_timer_is_on())
         agent_timer_end_all();
     return go_on;

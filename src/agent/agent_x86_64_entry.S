@@ -12,6 +12,7 @@
 
 #define ARCH_PRCTL    158   /* the system call */
 #define ARCH_GET_FS   0x1003
+#define NO_ARCH_PRCTL 64 /* WIRE_AGENT_CALL_ARCH_PRCTL */
 
     .text
 
@@ -100,7 +101,8 @@ enter_or_answer:
     .cfi_endproc
     .size   enter_or_answer, . - enter_or_answer
 
-    .macro  entry name, way=enter
+/* `always`: also in a process that is not counted. */
+    .macro  entry name, way=enter, always=0
     .globl  agent_entry_\name
     .hidden agent_entry_\name
     .type   agent_entry_\name, @function
@@ -111,6 +113,12 @@ agent_entry_\name:
     cmpl    $STATE_RUNNING, STATE(%r10)
     leaq    agent_wrap_\name(%rip), %r10
     je      \way
+    .if     \always
+    movq    agent_parameters+PROCESS(%rip), %r10
+    cmpl    $STATE_FREE, STATE(%r10)
+    leaq    agent_wrap_\name(%rip), %r10
+    je      \way
+    .endif
     jmpq    *HOOK_BODY(%r11)
     .cfi_endproc
     .size   agent_entry_\name, . - agent_entry_\name
@@ -144,9 +152,9 @@ agent_entry_\name:
     entry   birth, enter_or_answer
     entry   mask, enter_or_answer
     entry   action, enter_or_answer
-    entry   prctl, enter_or_answer
+    entry   prctl, enter_or_answer, 1
     entry   stack, enter_or_answer
-    entry   syscall, enter_or_answer
+    entry   syscall, enter_or_answer, 1
     entry   ring, enter_or_answer
 
 /* The start routine of threads that are born while time is sampled: what it was to be is jumped to, so that nothing of ours stays on
@@ -191,11 +199,13 @@ agent_thread_pointer:
     retq
 4:  pushq   $0
     .cfi_adjust_cfa_offset 8
+    testl   $NO_ARCH_PRCTL, agent_parameters+FORBIDDEN(%rip)
+    jnz     5f
     movl    $ARCH_GET_FS, %edi
     movq    %rsp, %rsi
     movl    $ARCH_PRCTL, %eax
     syscall
-    load    %rax
+5:  load    %rax
     retq
     .cfi_endproc
     .size   agent_thread_pointer, . - agent_thread_pointer

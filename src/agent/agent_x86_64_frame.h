@@ -8,6 +8,8 @@
 #define FLAGS         24 /* struct wire_agent_parameters.flags */
 #define STATE         12 /* struct wire_agent_process.state */
 #define STATE_RUNNING 1
+#define STATE_FREE    0
+#define FORBIDDEN     56 /* struct wire_agent_parameters.forbidden */
 
 /* clang-format off */
 

@@ -5,6 +5,8 @@
 
 #include "agent_x86_64_frame.h"
 
+#define TICKS 512 /* WIRE_AGENT_CALL_TICKS */
+
     .text
 
     .macro  entry name
@@ -20,9 +22,13 @@ agent_entry_\name:
     save    %r11
     save    %rsi
     save    %rdi
+    xorl    %r8d, %r8d
+    testl   $TICKS, agent_parameters+FORBIDDEN(%rip)
+    jnz     2f
     rdtsc
     shlq    $32, %rdx
-    leaq    (%rax,%rdx), %r8 /* now */
+    leaq    (%rax,%rdx), %r8 /* now; 0: it may not be known */
+2:
     leaq    24(%rsp), %rdx
     rdfsbase %rcx
     callq   agent_wrap_\name

@@ -50,6 +50,15 @@ def threads(context):
 
 
 @tap.case
+def beside_memory(context):
+    """None of the agent's hooks is where a birth must ring."""
+    if not may_come_back():
+        raise tap.Skip("this user may not trace again what he has let go")
+    profile = tally.recorded(context, [context.program("calls_loose"), "threads"], ["--no-time", "--calls", "--heap"])
+    context.equal((steps_of(profile.output, "loose"), steps_of(profile.output, "held")), (["threads"], []), "steps at which it was loose, or held")
+
+
+@tap.case
 def forks(context):
     """The child is let go as well, and has a thread then."""
     profile = exact(context, ["fork"], 2, 4)

@@ -44,7 +44,7 @@
 #include "wire_latency.h"
 
 #define WIRE_AGENT_MAGIC   UINT64_C(0x544e4741594c4c54) /* "TLLYAGNT" */
-#define WIRE_AGENT_VERSION 8
+#define WIRE_AGENT_VERSION 9
 
 #define WIRE_AGENT_REGIONS 1024 /* processes of a family of forks, at most */
 #define WIRE_AGENT_MODULES 4096 /* in one table */
@@ -183,8 +183,35 @@ enum wire_agent_loss {
     WIRE_AGENT_LOSS_NO_HISTOGRAM, /* calls that are timed and in no histogram */
     WIRE_AGENT_LOSS_NO_RESULT,    /* calls that may have opened descriptors, whose outcome is not seen */
     WIRE_AGENT_LOSS_INNER,        /* calls of functions from inside one that is hooked for something else */
+    WIRE_AGENT_LOSS_FORBIDDEN, /* calls of the agent's that the program forbids itself: kinds, by process */
     WIRE_AGENT_LOSS_PATH_DEEP, /* calls of instrumented functions that are counted at an outer part of their path */
     WIRE_AGENT_LOSSES
+};
+
+/* What the agent does without when the program, or who began it, forbids it (agent_filter.c): system calls, and the processor's clock. */
+#define WIRE_AGENT_CALLS(X)                                                                                  \
+    X(GETTID, "gettid")                                                                                      \
+    X(GETPID, "getpid")                                                                                      \
+    X(FUTEX, "futex")                                                                                        \
+    X(CLOCK, "clock_gettime")                                                                                \
+    X(MASK, "rt_sigprocmask")                                                                                \
+    X(ACTION, "rt_sigaction")                                                                                \
+    X(ARCH_PRCTL, "arch_prctl")                                                                              \
+    X(PRCTL, "prctl")                                                                                        \
+    X(TIMERS, "the calls of timers")                                                                         \
+    X(TICKS, "rdtsc") /* no system call */
+
+enum wire_agent_call_number {
+#define X(name, text) WIRE_AGENT_CALL_NUMBER_##name,
+    WIRE_AGENT_CALLS(X)
+#undef X
+        WIRE_AGENT_CALL_COUNT
+};
+enum wire_agent_call {
+#define X(name, text) WIRE_AGENT_CALL_##name = 1 << WIRE_AGENT_CALL_NUMBER_##name,
+    WIRE_AGENT_CALLS(X)
+#undef X
+        WIRE_AGENT_CALLS_ALL = (1 << WIRE_AGENT_CALL_COUNT) - 1
 };
 
 /* A module: executable addresses start..end (run-time) belong to rows at rows_offset from control.rows_offset on. rows_size 0: none. */
@@ -288,6 +315,7 @@ struct wire_agent_process {
     uint32_t own_pid;                /* the process's number as it knows it; set with timing */
     uint32_t idle;                   /* timers that are not armed, because their thread blocks the signal */
     uint32_t untimed;                /* threads that could get no timer */
+    uint32_t forbidden, zero;        /* enum wire_agent_call, as agent_parameters has it */
     struct wire_agent_action before; /* what the program has for the timers' signal: SIG_DFL in some form */
 
     uint64_t losses[WIRE_AGENT_LOSSES];
@@ -591,6 +619,8 @@ struct wire_agent_parameters {
     uint32_t forking; /* the agent's: threads in a fork; a child finds those of its birth */
     uint64_t own;     /* run-time address of struct wire_agent_own; 0: no return address is replaced */
     uint64_t code, code_end; /* run-time, of the agent's own code */
+    uint32_t forbidden;      /* bits of enum wire_agent_call; the agent sets more */
+    uint32_t zero;
 };
 enum wire_agent_parameter_flag {
     WIRE_AGENT_FSGSBASE = 1, /* AT_HWCAP2 bit 1: rdfsbase may be used */

@@ -87,7 +87,8 @@
     X(62, FUNCTION_INNER, "calls of functions by those that memory is counted by: not counted themselves")   \
     X(63, WAIT_UNSEEN,                                                                                       \
       "milliseconds in which threads may have waited, before the first look or after the last")              \
-    X(64, WAIT_REFUSED, "milliseconds waited without a stack: the kernel does not let look where")
+    X(64, WAIT_REFUSED, "milliseconds waited without a stack: the kernel does not let look where")           \
+    X(65, AGENT_FORBIDDEN, "system calls that the agent does without, because a seccomp filter forbids them")
 
 enum wire_loss {
 #define X(number, name, text) WIRE_LOSS_##name = number,

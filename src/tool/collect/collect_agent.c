@@ -8,6 +8,7 @@
 
 #include "agent_blob.h"
 #include "base_array.h"
+#include "collect_agent_filter.h"
 #include "collect_agent_inside.h"
 #include "collect_agent_proc.h"
 #include "collect_agent_timer.h"
@@ -248,14 +249,17 @@ static void look_at_clock(const struct collect_agent *agent, struct collect_agen
     member->clock_ns = now > member->clock_ns ? now : member->clock_ns;
 }
 
-/* It took for itself what timers cannot be beside (agent_watch.c). */
-static void look_at_claim(struct collect_agent *agent, const struct collect_agent_member *member)
+/* It took for itself what timers cannot be beside (agent_watch.c), or forbade itself what the agent needs (agent_filter.c). */
+static void look_at_claims(struct collect_agent *agent, const struct collect_agent_member *member)
 {
     struct base_error why = {0};
     const struct wire_agent_process *process =
         collect_agent_file_process(&member->family->file, member->region);
+    if (collect_agent_filter_tell(process, member->pid, &why))
+        collect_agent_note(agent, "not all is seen", &why);
     if (__atomic_load_n(&process->timing, __ATOMIC_RELAXED) != WIRE_AGENT_CLAIMED)
         return;
+    base_error_clear(&why);
     base_fail(&why, BASE_EUSAGE,
               "process %d uses " COLLECT_AGENT_TIMER_SIGNAL_NAME
               " itself, or set a seccomp filter, or made an io_uring; it is not sampled any more",
@@ -277,7 +281,7 @@ static void tell_member(struct collect_agent *agent, struct collect_agent_member
         settle_last(agent, member);
     int result = collect_agent_file_read(&member->family->file, member->region, &tree, &why);
     if (result == BASE_OK) {
-        look_at_claim(agent, member);
+        look_at_claims(agent, member);
         look_at_clock(agent, member);
         result = collect_heap_tell(&agent->heap, &tree, &member->told, member->process, member->thread,
                                    since_start(agent), final, &why);

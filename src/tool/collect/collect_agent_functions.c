@@ -116,6 +116,13 @@ static const struct {
 
 /* Of the C library: what all its ways to end by itself come to. */
 static const char *const enders[] = {"_exit", "_Exit"};
+/* Of every copy of the C library: what the program forbids itself. Where exact calls are counted the second one is left to their bell, which births by
+ * its numbers ring. */
+static const struct {
+    const char *name;
+    enum wire_agent_entry entry;
+} filters[] = {{"prctl", WIRE_AGENT_ENTRY_PRCTL}, {"syscall", WIRE_AGENT_ENTRY_SYSCALL}};
+
 /* Of every copy of the C library: who is born, and what becomes of the timers' signal. */
 static const struct {
     const char *name;
@@ -126,9 +133,7 @@ static const struct {
     {"sigprocmask", WIRE_AGENT_ENTRY_MASK},
     {"pthread_create", WIRE_AGENT_ENTRY_THREAD},
     {"fork", WIRE_AGENT_ENTRY_BIRTH},
-    {"prctl", WIRE_AGENT_ENTRY_PRCTL},
     {"sigaltstack", WIRE_AGENT_ENTRY_STACK},
-    {"syscall", WIRE_AGENT_ENTRY_SYSCALL},
     {"io_uring_setup", WIRE_AGENT_ENTRY_RING},
     {"io_uring_queue_init", WIRE_AGENT_ENTRY_RING},
     {"io_uring_queue_init_params", WIRE_AGENT_ENTRY_RING},
@@ -294,6 +299,8 @@ enum {
     OPERATORS = sizeof operators / sizeof *operators,
     REPLACING = sizeof replacing / sizeof *replacing,
     MAPPERS = sizeof mappers / sizeof *mappers,
+    FILTERS = sizeof filters / sizeof *filters,
+    FILTERS_HOSTED = 1,
     TIMERS = sizeof timers / sizeof *timers,
     THROWERS = sizeof throwers / sizeof *throwers,
     OTHERS = sizeof others / sizeof *others,
@@ -437,9 +444,9 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
                                  const struct collect_agent_functions_wish *wish, struct base_error *error)
 {
     *functions = (struct collect_agent_functions){
-        .items = calloc(named_count(wish) + ALLOCATORS + OPERATORS * REPLACING + THROWERS + MAPPERS + TIMERS +
-                            OTHERS + ENDERS + SIZES + UNWINDERS + LOADS_UNWINDER + ODD + DESCRIPTORS +
-                            INSTRUMENTED + wish->timed_count,
+        .items = calloc(named_count(wish) + ALLOCATORS + OPERATORS * REPLACING + THROWERS + MAPPERS +
+                            FILTERS + TIMERS + OTHERS + ENDERS + SIZES + UNWINDERS + LOADS_UNWINDER + ODD +
+                            DESCRIPTORS + INSTRUMENTED + wish->timed_count,
                         sizeof *functions->items)};
     if (!functions->items)
         return base_fail(error, BASE_ENOMEM, "out of memory");
@@ -453,9 +460,11 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
     for (size_t i = 0; i < MAPPERS && wish->maps; i++)
         add(functions, image, mappers[i].name, NOT_LOADER, mappers[i].entry);
     functions->first_timer = functions->count;
+    for (size_t i = 0; i < (wish->hosted ? FILTERS_HOSTED : FILTERS); i++)
+        add(functions, image, filters[i].name, NOT_LOADER, filters[i].entry);
     for (size_t i = 0; i < TIMERS && wish->timers; i++)
         add(functions, image, timers[i].name, NOT_LOADER, timers[i].entry);
-    functions->timers = functions->count - functions->first_timer;
+    functions->timers = wish->timers ? functions->count - functions->first_timer : 0;
     for (size_t i = 0; i < OTHERS && !wish->hosted; i++)
         add(functions, image, others[i].name, others[i].image, others[i].entry);
     for (size_t i = 0; i < ENDERS && wish->ends; i++)

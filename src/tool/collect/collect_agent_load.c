@@ -7,12 +7,11 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#include "agent_blob.h"
 #include "base_array.h"
+#include "collect_agent_filter.h"
 #include "collect_agent_layers.h"
 #include "collect_agent_proc.h"
 #include "collect_agent_timer.h"
-#include "elf_maps.h"
 #include "wire_loss.h"
 
 /* --- what was hooked --- */
@@ -197,37 +196,11 @@ static int write_parameters(struct collect_agent *self, const struct collect_age
         .flags = getauxval(AT_HWCAP2) & fsgsbase ? WIRE_AGENT_FSGSBASE : 0,
         .own = patch_agent_own(agent),
         .code = patch_agent_base(agent),
-        .code_end = patch_agent_base(agent) + patch_agent_image_fixed(self->image)};
+        .code_end = patch_agent_base(agent) + patch_agent_image_fixed(self->image),
+        .forbidden = collect_agent_file_process(&family->file, 0)->forbidden};
     if (!patch_agent_image_symbol(self->image, "agent_parameters", &place))
         return base_fail(error, BASE_EFORMAT, "the agent takes no parameters");
     return patch_agent_write(agent, place, &parameters, sizeof parameters, error);
-}
-
-/* Samples of time may meet the agent's own code: its frames have rows and names like any others. */
-static void know_image(struct collect_agent *self, pid_t pid, const struct patch_agent *agent)
-{
-    struct elf_maps maps = {0};
-    uint64_t base = patch_agent_base(agent);
-    char path[128];
-    if (elf_maps_read(pid, &maps, NULL) < 0)
-        return;
-    for (size_t i = 0; i < maps.count; i++) {
-        const struct elf_mapping *mapping = &maps.items[i];
-        struct collect_image_key key = {.path = mapping->path,
-                                        .major = mapping->device_major,
-                                        .minor = mapping->device_minor,
-                                        .inode = mapping->inode,
-                                        .deleted = mapping->deleted};
-        if (!mapping->executable || base <= mapping->start || base >= mapping->end)
-            continue;
-        collect_images_know(self->processes->images, &key, PROFILE_AGENT_IMAGE, agent_blob, agent_blob_size,
-                            base - mapping->start + mapping->offset, NULL);
-        snprintf(path, sizeof path, "%s (deleted)", mapping->path); /* as the kernel's events have it */
-        key.path = path;
-        collect_images_know(self->processes->images, &key, PROFILE_AGENT_IMAGE, agent_blob, agent_blob_size,
-                            base - mapping->start + mapping->offset, NULL);
-    }
-    elf_maps_free(&maps);
 }
 
 /* Where the agent's blocks are, in the region: for samples, and for who takes the agent out. */
@@ -259,7 +232,7 @@ static int prepare(void *context, struct patch_agent *agent, struct base_error *
     }
     collect_agent_file_take(&family->file, loading->pid, collect_agent_proc_start(loading->pid));
     family->file.nested = collect_agent_proc_is_nested(loading->pid);
-    know_image(self, loading->pid, agent);
+    collect_agent_modules_know(self->processes->images, loading->pid, patch_agent_base(agent));
     result = collect_agent_modules(&family->file, 0, loading->pid, self->processes->images, &self->cookies,
                                    &family->rows, stacks_of(self, family), error);
     if (result == BASE_OK && collect_agent_replaces(self))
@@ -267,6 +240,7 @@ static int prepare(void *context, struct patch_agent *agent, struct base_error *
     if (result == BASE_OK && collect_agent_does(self, WIRE_AGENT_FDS))
         collect_agent_descriptors_begin(
             &(struct collect_agent_descriptors_place){&family->file, 0, loading->pid});
+    collect_agent_filter_try(&family->file, agent, collect_agent_times(self));
     if (result == BASE_OK)
         result = collect_agent_members_listen(self, family, error);
     return result < 0 ? result : write_parameters(self, family, agent, error);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent_blob.h"
 #include "base_array.h"
 #include "elf_maps.h"
 #include "patch_function.h"
@@ -123,4 +124,29 @@ int collect_agent_modules(struct collect_agent_file *file, uint32_t region, pid_
     if (result == BASE_OK)
         collect_agent_file_publish(file, region);
     return result;
+}
+
+void collect_agent_modules_know(struct collect_images *images, pid_t pid, uint64_t base)
+{
+    struct elf_maps maps = {0};
+    char path[128];
+    if (elf_maps_read(pid, &maps, NULL) < 0)
+        return;
+    for (size_t i = 0; i < maps.count; i++) {
+        const struct elf_mapping *mapping = &maps.items[i];
+        struct collect_image_key key = {.path = mapping->path,
+                                        .major = mapping->device_major,
+                                        .minor = mapping->device_minor,
+                                        .inode = mapping->inode,
+                                        .deleted = mapping->deleted};
+        if (!mapping->executable || base <= mapping->start || base >= mapping->end)
+            continue;
+        collect_images_know(images, &key, PROFILE_AGENT_IMAGE, agent_blob, agent_blob_size,
+                            base - mapping->start + mapping->offset, NULL);
+        snprintf(path, sizeof path, "%s (deleted)", mapping->path); /* as the kernel's events have it */
+        key.path = path;
+        collect_images_know(images, &key, PROFILE_AGENT_IMAGE, agent_blob, agent_blob_size,
+                            base - mapping->start + mapping->offset, NULL);
+    }
+    elf_maps_free(&maps);
 }

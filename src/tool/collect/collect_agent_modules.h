@@ -34,4 +34,7 @@ int collect_agent_modules(struct collect_agent_file *file, uint32_t region, pid_
                           struct base_map *rows, struct collect_agent_stacks *stacks,
                           struct base_error *error);
 
+/* Samples of time may meet the agent's own code, which lies at `base`: its frames have rows and names like any others. */
+void collect_agent_modules_know(struct collect_images *images, pid_t pid, uint64_t base);
+
 #endif

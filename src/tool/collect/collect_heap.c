@@ -232,6 +232,7 @@ static void tell_losses(struct telling *telling)
         [WIRE_AGENT_LOSS_NO_HISTOGRAM] = WIRE_LOSS_FUNCTION_NO_HISTOGRAM,
         [WIRE_AGENT_LOSS_NO_RESULT] = WIRE_LOSS_DESCRIPTOR_CALLS,
         [WIRE_AGENT_LOSS_INNER] = WIRE_LOSS_FUNCTION_INNER,
+        [WIRE_AGENT_LOSS_FORBIDDEN] = WIRE_LOSS_AGENT_FORBIDDEN,
         [WIRE_AGENT_LOSS_PATH_DEEP] = WIRE_LOSS_INSTRUMENTED_DEEP,
     };
     /* Of stacks of samples, as perf_event's are. */

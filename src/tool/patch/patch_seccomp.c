@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "filter.h"
 #include "patch_target.h"
 
 #ifndef PTRACE_SECCOMP_GET_FILTER
@@ -20,7 +21,6 @@
 #define MOST_ANCESTORS 64
 #define PROBE_LOOKS    5000
 #define PROBE_REST_NS  100000
-#define MOST_STEPS     BPF_MAXINSNS /* programs only jump forward */
 
 void patch_seccomp_free(struct patch_seccomp *seccomp)
 {
@@ -107,148 +107,6 @@ int patch_seccomp_load(struct patch_seccomp *seccomp, pid_t process, pid_t tid, 
     return result;
 }
 
-/* --- running one --- */
-
-struct machine {
-    uint32_t a, x, memory[BPF_MEMWORDS];
-};
-
-static bool load(struct machine *machine, const struct sock_filter *item, const struct seccomp_data *data,
-                 uint32_t *into)
-{
-    switch (BPF_MODE(item->code)) {
-    case BPF_IMM:
-        *into = item->k;
-        return true;
-    case BPF_LEN:
-        *into = sizeof *data;
-        return true;
-    case BPF_MEM:
-        *into = item->k < BPF_MEMWORDS ? machine->memory[item->k] : 0;
-        return item->k < BPF_MEMWORDS;
-    case BPF_ABS:
-        if (item->k % 4 || item->k > sizeof *data - 4)
-            return false;
-        memcpy(into, (const char *)data + item->k, 4);
-        return true;
-    default:
-        return false;
-    }
-}
-
-static bool compute(struct machine *machine, const struct sock_filter *item)
-{
-    uint32_t b = BPF_SRC(item->code) == BPF_X ? machine->x : item->k, *a = &machine->a;
-    switch (BPF_OP(item->code)) {
-    case BPF_ADD:
-        *a += b;
-        return true;
-    case BPF_SUB:
-        *a -= b;
-        return true;
-    case BPF_MUL:
-        *a *= b;
-        return true;
-    case BPF_DIV:
-        *a = b ? *a / b : 0;
-        return true;
-    case BPF_OR:
-        *a |= b;
-        return true;
-    case BPF_AND:
-        *a &= b;
-        return true;
-    case BPF_XOR:
-        *a ^= b;
-        return true;
-    case BPF_LSH:
-        *a = b < 32 ? *a << b : 0;
-        return true;
-    case BPF_RSH:
-        *a = b < 32 ? *a >> b : 0;
-        return true;
-    case BPF_NEG:
-        *a = 0 - *a;
-        return true;
-    default:
-        return false;
-    }
-}
-
-/* How far to jump, or -1. */
-static int64_t distance(const struct machine *machine, const struct sock_filter *item)
-{
-    uint32_t b = BPF_SRC(item->code) == BPF_X ? machine->x : item->k, a = machine->a;
-    switch (BPF_OP(item->code)) {
-    case BPF_JA:
-        return item->k;
-    case BPF_JEQ:
-        return a == b ? item->jt : item->jf;
-    case BPF_JGT:
-        return a > b ? item->jt : item->jf;
-    case BPF_JGE:
-        return a >= b ? item->jt : item->jf;
-    case BPF_JSET:
-        return (a & b) ? item->jt : item->jf;
-    default:
-        return -1;
-    }
-}
-
-static bool store(struct machine *machine, const struct sock_filter *item, uint32_t value)
-{
-    if (item->k >= BPF_MEMWORDS)
-        return false;
-    machine->memory[item->k] = value;
-    return true;
-}
-
-/* One instruction that neither jumps nor returns. */
-static bool step(struct machine *machine, const struct sock_filter *item, const struct seccomp_data *data)
-{
-    switch (BPF_CLASS(item->code)) {
-    case BPF_LD:
-        return load(machine, item, data, &machine->a);
-    case BPF_LDX:
-        return load(machine, item, data, &machine->x);
-    case BPF_ST:
-        return store(machine, item, machine->a);
-    case BPF_STX:
-        return store(machine, item, machine->x);
-    case BPF_ALU:
-        return compute(machine, item);
-    case BPF_MISC:
-        if (BPF_MISCOP(item->code) == BPF_TAX)
-            machine->x = machine->a;
-        else
-            machine->a = machine->x;
-        return true;
-    default:
-        return false;
-    }
-}
-
-uint32_t patch_seccomp_run(const struct patch_seccomp_filter *filter, const struct seccomp_data *data)
-{
-    struct machine machine = {0};
-    size_t steps = 0;
-    for (size_t at = 0; at < filter->count && steps < MOST_STEPS; at++, steps++) {
-        const struct sock_filter *item = &filter->items[at];
-        if (BPF_CLASS(item->code) == BPF_RET)
-            return BPF_RVAL(item->code) == BPF_A ? machine.a : item->k;
-        if (BPF_CLASS(item->code) != BPF_JMP) {
-            if (!step(&machine, item, data))
-                break;
-            continue;
-        }
-        int64_t jump = distance(&machine, item);
-        if (jump < 0)
-            break;
-        at += (size_t)jump;
-    }
-    return SECCOMP_RET_KILL_PROCESS;
-}
-
 /* --- judging --- */
 
 static const char *action_text(uint32_t action)
@@ -298,13 +156,13 @@ int patch_seccomp_judge(const struct patch_seccomp *seccomp, const struct seccom
             "was changed; let the filter of the container allow it",
             name);
     for (size_t i = 0; i < seccomp->count; i++) {
-        uint32_t action = patch_seccomp_run(&seccomp->filters[i], data) & SECCOMP_RET_ACTION_FULL;
-        if (action != SECCOMP_RET_ALLOW && action != SECCOMP_RET_LOG)
+        uint32_t answer = filter_run(seccomp->filters[i].items, seccomp->filters[i].count, data);
+        if (!filter_allows(answer))
             return base_fail(
                 error, BASE_EPERMISSION,
                 "the process's seccomp filter forbids %s (it %s), which counting calls needs; nothing was "
                 "changed; run the program without the filter, or let the filter allow it",
-                name, action_text(action));
+                name, action_text(answer & SECCOMP_RET_ACTION_FULL));
     }
     return BASE_OK;
 }

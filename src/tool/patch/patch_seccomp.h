@@ -2,11 +2,11 @@
  *
  * A filter may answer a call by killing the process, so an injected call must be judged before it is made. Filters are
  * classic BPF programs over struct seccomp_data; the kernel hands them to a tracer with CAP_SYS_ADMIN that has no filter
- * itself (PTRACE_SECCOMP_GET_FILTER), and they are run here on the very arguments of the call. In a container tally has
+ * itself (PTRACE_SECCOMP_GET_FILTER), and they are run (filter.h) on the very arguments of the call. In a container tally has
  * filters itself. Filters are inherited and only ever added: a target that descends from tally, or tally and target from
  * the container's first process, with as many filters each, have the same ones; then a child of ours makes the call
  * first, and dies in its stead. Where nothing of that is possible, a filtered process is refused.
- * Context: helper; patch_seccomp_run is pure. Source: seccomp(2), bpf(4), kernel/seccomp.c. */
+ * Context: helper. Source: seccomp(2), kernel/seccomp.c. */
 #ifndef PATCH_SECCOMP_H
 #define PATCH_SECCOMP_H
 
@@ -34,9 +34,6 @@ struct patch_seccomp {
 int patch_seccomp_load(struct patch_seccomp *seccomp, pid_t process, pid_t tid, int mode,
                        struct base_error *error);
 void patch_seccomp_free(struct patch_seccomp *seccomp);
-
-/* What one filter answers: SECCOMP_RET_*. A program that is none (which the kernel never took) answers KILL_PROCESS. */
-uint32_t patch_seccomp_run(const struct patch_seccomp_filter *filter, const struct seccomp_data *data);
 
 /* BASE_OK: all filters allow the call, or log it. Else BASE_EPERMISSION, and the message names the call by `name`. */
 int patch_seccomp_judge(const struct patch_seccomp *seccomp, const struct seccomp_data *data,

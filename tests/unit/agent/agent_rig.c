@@ -141,14 +141,13 @@ void agent_rig_begin(struct agent_rig *rig, const struct agent_rig_options *opti
     fill_control(rig, options, memory);
     fill_process(rig, options);
     rig->parameters = symbol_at(rig->image, "agent_parameters");
-    *rig->parameters = (struct wire_agent_parameters){(uint64_t)rig->file,
-                                                      (uint64_t)rig->process,
-                                                      (uint64_t)rig->alive,
-                                                      getauxval(AT_HWCAP2) & 2 ? WIRE_AGENT_FSGSBASE : 0,
-                                                      0,
-                                                      (uint64_t)rig->own,
-                                                      0,
-                                                      0};
+    *rig->parameters = (struct wire_agent_parameters){
+        .control = (uint64_t)rig->file,
+        .process = (uint64_t)rig->process,
+        .alive = (uint64_t)rig->alive,
+        .flags = getauxval(AT_HWCAP2) & 2 ? WIRE_AGENT_FSGSBASE : 0,
+        .own = (uint64_t)rig->own,
+    };
 }
 
 void agent_rig_end(struct agent_rig *rig)

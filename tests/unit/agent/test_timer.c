@@ -31,7 +31,7 @@ typedef int create_function(pthread_t *thread, const pthread_attr_t *attributes,
                             void *argument);
 typedef int mask_function(int how, const sigset_t *set, sigset_t *old);
 typedef int action_function(int signal, const struct sigaction *action, struct sigaction *old);
-typedef long call_function(long number, long first, long second);
+typedef long call_function(long number, long first, long second, long third);
 
 static struct agent_rig rig;
 static create_function *hooked_create;
@@ -43,9 +43,9 @@ static int (*hooked_stack)(const stack_t *stack, stack_t *old);
 static volatile uint64_t sink;
 static volatile sig_atomic_t caught;
 
-static long body_call(long number, long first, long second)
+static long body_call(long number, long first, long second, long third)
 {
-    return number + first + second;
+    return number + first + second + third;
 }
 
 /* --- the rig --- */
@@ -384,7 +384,7 @@ static void check_claims(call_function **function, long number, long first, long
     tear_down(&state);
     set_up(&state);
     begin_here();
-    assert_int_equal((*function)(number, first, second), number + first + second);
+    assert_int_equal((*function)(number, first, second, 0), number + first + second);
     assert_int_equal(is_claimed(), claims);
     assert_int_equal(handler_now(), claims ? 0 : rig.control->action.handler);
 }
@@ -393,12 +393,14 @@ static void check_claims(call_function **function, long number, long first, long
 static void test_claims(void **state)
 {
     (void)state;
-    check_claims(&hooked_prctl, PR_SET_SECCOMP, 2, 0, true);
+    check_claims(&hooked_prctl, PR_SET_SECCOMP, 1, 0, true);
+    check_claims(&hooked_prctl, PR_SET_SECCOMP, 2, 0, false); /* there is no filter */
     check_claims(&hooked_prctl, PR_SET_NAME, 2, 0, false);
     check_claims(&hooked_ring, 8, 0, 0, true);
-    check_claims(&hooked_syscall, SECCOMP, 1, 0, true);
+    check_claims(&hooked_syscall, SECCOMP, 0, 0, true);
+    check_claims(&hooked_syscall, SECCOMP, 1, 0, false);
     check_claims(&hooked_syscall, IO_URING, 8, 0, true);
-    check_claims(&hooked_syscall, SYS_prctl, PR_SET_SECCOMP, 2, true);
+    check_claims(&hooked_syscall, SYS_prctl, PR_SET_SECCOMP, 1, true);
     check_claims(&hooked_syscall, SYS_prctl, PR_GET_NAME, 2, false);
     check_claims(&hooked_syscall, SYS_rt_sigaction, SIGURG, 4096, true);
     check_claims(&hooked_syscall, SYS_rt_sigaction, SIGURG, 0, false);

@@ -85,15 +85,12 @@ static int prepare(void *context, struct patch_agent *agent, struct base_error *
         return result;
     collect_agent_file_take(&load->file, load->pid, 1);
     publish(load, 0, load->pid);
-    struct wire_agent_parameters parameters = {patch_agent_region(agent),
-                                               patch_agent_region(agent) +
-                                                   collect_agent_file_region(&load->file, 0),
-                                               patch_agent_alive(agent),
-                                               getauxval(AT_HWCAP2) & 2 ? WIRE_AGENT_FSGSBASE : 0,
-                                               0,
-                                               0,
-                                               0,
-                                               0};
+    struct wire_agent_parameters parameters = {
+        .control = patch_agent_region(agent),
+        .process = patch_agent_region(agent) + collect_agent_file_region(&load->file, 0),
+        .alive = patch_agent_alive(agent),
+        .flags = getauxval(AT_HWCAP2) & 2 ? WIRE_AGENT_FSGSBASE : 0,
+    };
     if (!patch_agent_image_symbol(preparation->recording->image, "agent_parameters", &offset))
         return BASE_ENOTFOUND;
     return patch_agent_write(agent, offset, &parameters, sizeof parameters, error);

@@ -1,0 +1,215 @@
+/* What the program forbids itself: system calls, by seccomp, and the processor's clock.
+ *
+ * A filter of system calls does not ask who makes one. What it forbids kills the program, or comes back as an error that says something else
+ * to us: so whoever sets a filter by the C library is seen, the filter is run here on every call that the agent makes (filter.h), and
+ * those that it does not simply allow are never made again in the process. What each does without is said where it is made: a stack that is not
+ * known to be readable ends earlier, a bell that cannot be rung is not answered. All threads have what one of them forbids itself:
+ * filters are few, and go from a thread to those that it makes.
+ * What was there before the agent tally tries, one by one, as it loads it.
+ *
+ *   a filter       the calls that it forbids; the timers end if one of theirs is among them
+ *   strict mode    all, and the clock: the kernel takes that away as well
+ *   PR_SET_TSC     the clock: calls are counted, not timed
+ *
+ * Another thread may be about to make a call that has just been forbidden. So who sets a filter for all threads waits a moment first, until nobody
+ * else is inside.
+ * A filter that is set by an instruction of the program's own is not seen, nor, beside exact calls, one that is set by syscall(). A vfork's child that sets one has it set for its parent too, as
+ * far as the agent is concerned.
+ *
+ * Source: seccomp(2), prctl(2); kernel/seccomp.c (disable_TSC). */
+#include "agent.h"
+
+#include <linux/audit.h>
+#include <sys/syscall.h>
+
+#include "filter.h"
+
+#define GET_TSC       25 /* PR_GET_TSC, and what it tells */
+#define SET_TSC       26
+#define TSC_FORBIDDEN 2
+#define SET_SECCOMP   22 /* PR_SET_SECCOMP and its modes */
+#define MODE_STRICT   1
+#define MODE_FILTER   2
+#define CALL_SECCOMP  317 /* SYS_seccomp, which old headers lack, and its operations */
+#define SET_STRICT    0
+#define SET_FILTER    1
+#define FOR_ALL       1 /* SECCOMP_FILTER_FLAG_TSYNC */
+#define PAGE          UINT64_C(4096)
+#define WAITS         100
+#define WAIT_NS       100000
+
+_Static_assert(offsetof(struct wire_agent_parameters, forbidden) == 56 && WIRE_AGENT_CALL_TICKS == 512 &&
+                   WIRE_AGENT_CALL_ARCH_PRCTL == 64,
+               "as agent_x86_64_entry.S and agent_x86_64_instrumented.S have them");
+
+/* One call of each form. Addresses may be any. */
+static const struct asked {
+    uint32_t call, number;
+    uint64_t arguments[4];
+} asked[] = {
+    {WIRE_AGENT_CALL_GETTID, SYS_gettid, {0}},
+    {WIRE_AGENT_CALL_GETPID, SYS_getpid, {0}},
+    {WIRE_AGENT_CALL_FUTEX, SYS_futex, {PAGE, AGENT_FUTEX_WAIT, 1, PAGE}},
+    {WIRE_AGENT_CALL_FUTEX, SYS_futex, {PAGE, AGENT_FUTEX_WAIT_OWN, 1, PAGE}},
+    {WIRE_AGENT_CALL_FUTEX, SYS_futex, {PAGE, AGENT_FUTEX_WAKE, INT32_MAX, 0}},
+    {WIRE_AGENT_CALL_CLOCK, SYS_clock_gettime, {1, PAGE}},
+    {WIRE_AGENT_CALL_MASK, SYS_rt_sigprocmask, {UINT32_MAX, PAGE, 0, 8}},
+    {WIRE_AGENT_CALL_MASK, SYS_rt_sigprocmask, {2, PAGE, 0, 8}},
+    {WIRE_AGENT_CALL_ACTION, SYS_rt_sigaction, {AGENT_NO_SIGNAL, PAGE, 0, 8}},
+    {WIRE_AGENT_CALL_ARCH_PRCTL, SYS_arch_prctl, {0x1003, PAGE}},
+    {WIRE_AGENT_CALL_PRCTL, SYS_prctl, {GET_TSC, PAGE}},
+    {WIRE_AGENT_CALL_TIMERS, SYS_timer_create, {~UINT32_C(7) | 4 | WIRE_AGENT_CLOCK_CPU, PAGE, PAGE}},
+    {WIRE_AGENT_CALL_TIMERS, SYS_timer_settime, {0, 0, PAGE, 0}},
+    {WIRE_AGENT_CALL_TIMERS, SYS_timer_delete, {0}},
+    {WIRE_AGENT_CALL_TIMERS, SYS_clock_gettime, {~UINT32_C(7) | 4 | WIRE_AGENT_CLOCK_CPU, PAGE}},
+    {WIRE_AGENT_CALL_TIMERS, SYS_rt_sigaction, {23, 0, PAGE, 8}},
+    {WIRE_AGENT_CALL_TIMERS, SYS_rt_sigprocmask, {0, 0, PAGE, 8}},
+    {WIRE_AGENT_CALL_TIMERS, SYS_rt_sigpending, {PAGE, 8}},
+    {WIRE_AGENT_CALL_TIMERS, SYS_rt_sigreturn, {0}},
+    {WIRE_AGENT_CALL_TIMERS, SYS_sigaltstack, {0, PAGE}},
+    {WIRE_AGENT_CALL_TIMERS, SYS_tgkill, {1, 1, 0}},
+};
+
+#define OF_TIMERS                                                                                            \
+    (WIRE_AGENT_CALL_TIMERS | WIRE_AGENT_CALL_GETTID | WIRE_AGENT_CALL_GETPID | WIRE_AGENT_CALL_CLOCK |      \
+     WIRE_AGENT_CALL_MASK)
+#define OF_LOOKS (WIRE_AGENT_CALL_MASK | WIRE_AGENT_CALL_ACTION | WIRE_AGENT_CALL_FUTEX)
+
+static uint32_t count_of(uint32_t calls)
+{
+    uint32_t count = 0;
+    for (; calls != 0; calls &= calls - 1)
+        count++;
+    return count;
+}
+
+/* The region is told, if there is one, so that tally can say it. */
+static void forbid(uint32_t calls)
+{
+    bool counted = agent_process_is_counted(); /* a child's own region, while it can be asked for */
+    if (agent_control()->timer_signal == 0)
+        calls &= ~(uint32_t)WIRE_AGENT_CALL_TIMERS;
+    if ((calls & OF_TIMERS) != 0 && agent_timer_is_on())
+        agent_timer_end_all();
+    if (counted && (calls & OF_LOOKS) == OF_LOOKS)
+        agent_stack_survey();
+    uint32_t before = __atomic_fetch_or(&agent_parameters.forbidden, calls, __ATOMIC_SEQ_CST);
+    uint32_t fresh = calls & ~before & ~(uint32_t)WIRE_AGENT_CALL_TICKS;
+    if (!counted)
+        return;
+    __atomic_fetch_or(&agent_process()->forbidden, calls, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&agent_process()->losses[WIRE_AGENT_LOSS_FORBIDDEN], count_of(fresh),
+                       __ATOMIC_RELAXED);
+}
+
+/* --- a filter that is about to be set --- */
+
+static bool can_read(uint64_t start, uint64_t size)
+{
+    for (uint64_t at = start & ~(PAGE - 1); at < start + size; at += PAGE)
+        if (!agent_stack_is_readable(at))
+            return false;
+    return true;
+}
+
+static uint32_t forbidden_by(const struct sock_fprog *program)
+{
+    uint32_t calls = 0;
+    for (unsigned i = 0; i < sizeof asked / sizeof *asked; i++) {
+        struct seccomp_data data = {.nr = (int)asked[i].number,
+                                    .arch = AUDIT_ARCH_X86_64,
+                                    .instruction_pointer = agent_parameters.code};
+        for (unsigned k = 0; k < sizeof asked->arguments / sizeof *asked->arguments; k++)
+            data.args[k] = asked[i].arguments[k];
+        if (!filter_allows(filter_run(program->filter, program->len, &data)))
+            calls |= asked[i].call;
+    }
+    return calls;
+}
+
+/* What cannot be read the kernel refuses. */
+static void judge(uint64_t address)
+{
+    const struct sock_fprog *program = (const struct sock_fprog *)address;
+    if (address == 0 || !can_read(address, sizeof *program))
+        return;
+    uint64_t items = (uint64_t)program->filter;
+    uint32_t calls =
+        items != 0 && can_read(items, program->len * sizeof(struct sock_filter)) ? forbidden_by(program) : 0;
+    if (calls != 0)
+        forbid(calls);
+}
+
+static bool somebody_is_inside(uint64_t thread_pointer)
+{
+    const uint8_t *records = agent_part(wire_agent_layout(agent_control()->memory).threads);
+    for (uint64_t i = 0; i < WIRE_AGENT_THREADS; i++) {
+        const struct wire_agent_thread *thread =
+            (const struct wire_agent_thread *)(records + i * WIRE_AGENT_THREAD_BYTES);
+        if (__atomic_load_n(&thread->inside, __ATOMIC_RELAXED) != 0 && thread->key != thread_pointer)
+            return true;
+    }
+    return false;
+}
+
+/* Not for long: one may be inside while it sleeps in what is hooked, and makes no call of ours there. */
+static void wait_for_others(void)
+{
+    uint32_t word = 0;
+    for (unsigned i = 0; i < WAITS && somebody_is_inside(agent_thread_pointer()); i++) {
+        int64_t rest[2] = {0, WAIT_NS};
+        if (agent_may(WIRE_AGENT_CALL_FUTEX))
+            arch_host_syscall(SYS_futex, (uint64_t)&word, AGENT_FUTEX_WAIT_OWN, 0, (uint64_t)rest, 0, 0);
+    }
+}
+
+/* --- who sets one --- */
+
+static void on_seccomp(uint64_t operation, uint64_t flags, uint64_t program)
+{
+    if ((uint32_t)operation == SET_STRICT && program == 0)
+        forbid(WIRE_AGENT_CALLS_ALL);
+    if ((uint32_t)operation != SET_FILTER)
+        return;
+    judge(program);
+    if (flags & FOR_ALL && !agent_may(WIRE_AGENT_CALLS_ALL) && agent_process_is_counted())
+        wait_for_others();
+}
+
+static void on_prctl(uint64_t option, uint64_t first, uint64_t second)
+{
+    if ((uint32_t)option == SET_SECCOMP && first == MODE_STRICT)
+        forbid(WIRE_AGENT_CALLS_ALL);
+    if ((uint32_t)option == SET_SECCOMP && first == MODE_FILTER)
+        judge(second);
+    if ((uint32_t)option == SET_TSC && (uint32_t)first == TSC_FORBIDDEN)
+        forbid(WIRE_AGENT_CALL_TICKS);
+}
+
+struct agent_answer agent_wrap_prctl(const struct agent_frame *frame, uint64_t option, uint64_t first,
+                                     uint64_t second);
+
+struct agent_answer agent_wrap_prctl(const struct agent_frame *frame, uint64_t option, uint64_t first,
+                                     uint64_t second)
+{
+    (void)frame;
+    on_prctl(option, first, second);
+    return (struct agent_answer){0, 0};
+}
+
+void agent_filter_call(uint64_t number, uint64_t first, uint64_t second, uint64_t third)
+{
+    if (number == CALL_SECCOMP)
+        on_seccomp(first, second, third);
+    if (number == SYS_prctl)
+        on_prctl(first, second, third);
+}
+
+/* A thread that was there before the agent, or whose creator was not seen. */
+void agent_filter_look(void)
+{
+    uint32_t may = 0;
+    if (agent_may(WIRE_AGENT_CALL_PRCTL | WIRE_AGENT_CALL_TICKS) &&
+        arch_host_syscall(SYS_prctl, GET_TSC, (uint64_t)&may, 0, 0, 0, 0) == 0 && may == TSC_FORBIDDEN)
+        forbid(WIRE_AGENT_CALL_TICKS);
+}

@@ -1,0 +1,207 @@
+/* What the program forbids itself (agent_filter.c): the agent does without, and makes none of these calls. Nothing is really forbidden here but in a
+ * child, where it kills. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+
+#include "agent_rig.h"
+
+#define AWAY __attribute__((noinline, noclone))
+
+enum { DEPTH = 40, SECCOMP = 317 };
+
+typedef long call_function(long number, long first, long second, long third);
+
+static struct agent_rig rig;
+static call_function *hooked_prctl, *hooked_syscall;
+static void *(*allocate)(size_t size);
+
+static long body_call(long number, long first, long second, long third)
+{
+    return number + first + second + third;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    agent_rig_begin(&rig, &(struct agent_rig_options){.flags = WIRE_AGENT_FOLLOW});
+    hooked_prctl = (call_function *)agent_rig_hook(&rig, "agent_entry_prctl", (void *)body_call);
+    hooked_syscall = (call_function *)agent_rig_hook(&rig, "agent_entry_syscall", (void *)body_call);
+    allocate = (void *(*)(size_t))agent_rig_hook(&rig, "agent_entry_malloc", (void *)malloc);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    agent_rig_end(&rig);
+    return 0;
+}
+
+static AWAY void *deep(int depth)
+{
+    void *volatile block = depth > 0 ? deep(depth - 1) : allocate(16);
+    return block;
+}
+
+/* A filter that answers some calls like this and allows the others. */
+struct program {
+    struct sock_filter items[16];
+    struct sock_fprog head;
+};
+
+static void put(struct program *program, struct sock_filter item)
+{
+    program->items[program->head.len++] = item;
+    program->head.filter = program->items;
+}
+
+static void make(struct program *program, const int *calls, size_t count, uint32_t answer)
+{
+    program->head.len = 0;
+    put(program, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
+    for (size_t i = 0; i < count; i++) {
+        put(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)calls[i], 0, 1));
+        put(program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, answer));
+    }
+    put(program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+}
+
+static void check(uint32_t forbidden, uint64_t counted)
+{
+    assert_int_equal(rig.parameters->forbidden, forbidden);
+    assert_int_equal(rig.process->forbidden, forbidden);
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_FORBIDDEN], counted);
+}
+
+/* By each of the ways in which a filter is set; what the answer is does not matter. */
+static void test_each_way(void **state)
+{
+    static const int calls[] = {SYS_futex, SYS_gettid};
+    static const uint32_t answers[] = {SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_TRAP, SECCOMP_RET_ERRNO | EPERM,
+                                       SECCOMP_RET_USER_NOTIF};
+    struct program program;
+    for (size_t i = 0; i < 4; i++) {
+        make(&program, calls, 2, answers[i]);
+        long address = (long)&program.head;
+        if (i == 0)
+            hooked_prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, address, 0);
+        if (i == 1)
+            hooked_syscall(SECCOMP, SECCOMP_SET_MODE_FILTER, 0, address);
+        if (i == 2)
+            hooked_syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, address);
+        if (i == 3)
+            hooked_syscall(SECCOMP, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, address);
+        check(WIRE_AGENT_CALL_FUTEX | WIRE_AGENT_CALL_GETTID, 2);
+        tear_down(state);
+        set_up(state);
+    }
+}
+
+/* Arguments count, and so does what was forbidden before. */
+static void test_more_and_more(void **state)
+{
+    (void)state;
+    static const int first[] = {SYS_getpid}, second[] = {SYS_getpid, SYS_rt_sigprocmask};
+    struct program program;
+    make(&program, first, 1, SECCOMP_RET_KILL_PROCESS);
+    hooked_prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, (long)&program.head, 0);
+    check(WIRE_AGENT_CALL_GETPID, 1);
+    make(&program, second, 2, SECCOMP_RET_KILL_PROCESS);
+    hooked_prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, (long)&program.head, 0);
+    check(WIRE_AGENT_CALL_GETPID | WIRE_AGENT_CALL_MASK, 2);
+}
+
+/* What the kernel refuses, allows or does not take for a filter. */
+static void test_nothing_forbidden(void **state)
+{
+    (void)state;
+    static const int calls[] = {SYS_futex};
+    struct program program;
+    make(&program, calls, 1, SECCOMP_RET_LOG);
+    void *nowhere = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    hooked_prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, (long)&program.head, 0);
+    hooked_prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, 0, 0);
+    hooked_prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, (long)nowhere, 0);
+    program.head.filter = nowhere;
+    hooked_syscall(SECCOMP, SECCOMP_SET_MODE_FILTER, 0, (long)&program.head);
+    hooked_prctl(PR_SET_TSC, PR_TSC_ENABLE, 0, 0);
+    hooked_syscall(SYS_getpid, 1, 2, 3);
+    check(0, 0);
+    munmap(nowhere, 4096);
+}
+
+static void test_clock(void **state)
+{
+    (void)state;
+    hooked_prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0);
+    check(WIRE_AGENT_CALL_TICKS, 0); /* each call that is not timed counts */
+}
+
+static uint64_t frames_of(void *block)
+{
+    uint64_t frames = 0;
+    const struct wire_agent_node *nodes = agent_rig_nodes(&rig, rig.process);
+    for (uint32_t i = 1; i <= rig.process->node_count; i++)
+        frames += nodes[i].pc - (uint64_t)deep < 256;
+    free(block);
+    return frames;
+}
+
+/* Other calls tell what of a stack is readable; and when none may be made, what was known before does. */
+static void test_stacks(void **state)
+{
+    static const int calls[] = {SYS_rt_sigprocmask, SYS_rt_sigaction, SYS_futex};
+    struct program program;
+    for (size_t i = 0; i <= 3; i++) {
+        make(&program, calls, i, SECCOMP_RET_KILL_PROCESS);
+        allocate(1); /* the thread has a record */
+        hooked_prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, (long)&program.head, 0);
+        assert_true(frames_of(deep(DEPTH)) >= DEPTH);
+        assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_CUT], 0);
+        tear_down(state);
+        set_up(state);
+    }
+}
+
+/* In earnest, in a child. */
+static void test_strict(void **state)
+{
+    (void)state;
+    allocate(1);
+    pid_t child = fork();
+    if (child == 0) {
+        hooked_prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT, 0, 0);
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
+        for (int i = 0; i < 100; i++)
+            deep(DEPTH);
+        syscall(SYS_exit, 7);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 7);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(test_each_way), TEST(test_more_and_more), TEST(test_nothing_forbidden),
+        TEST(test_clock),    TEST(test_stacks),        TEST(test_strict),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
