@@ -163,6 +163,12 @@ struct agent_path {
     struct agent_call items[AGENT_CALLS], inner_items[AGENT_INNER];
 };
 
+/* Of a stack that was put back while its thread was inside. */
+struct agent_put_back {
+    uint64_t low, high; /* high 0: none was */
+    uint64_t ticks;     /* when, less agent_thread.spent */
+};
+
 struct agent_thread {
     struct wire_agent_thread shared;
     uint64_t entered_sp;                   /* of the outermost entry that is inside */
@@ -175,6 +181,7 @@ struct agent_thread {
     uint64_t sample_mean;           /* of the distance that until_sample was drawn from */
     uint64_t spent, working;        /* agent_function_work: ticks of work, and since when */
     struct wire_agent_calls *calls; /* pending; NULL: no return address is replaced */
+    struct agent_put_back put_back; /* of which the list does not know yet */
     uint32_t generation;            /* of the modules that frames, nodes and links are of */
     uint32_t group;
     uint32_t roots[WIRE_AGENT_COLLECTORS];

@@ -139,11 +139,10 @@ static bool has_room(struct wire_agent_calls *calls, uint64_t slot)
 
 /* --- who reads the stack --- */
 
-/* Calls whose return will not be seen are over for us. */
-static void forget_put_back(struct agent_thread *thread, uint64_t low, uint64_t high)
+/* Calls whose return will not be seen are over for us, since `now`. */
+static void forget_put_back(struct agent_thread *thread, uint64_t low, uint64_t high, uint64_t now)
 {
     struct wire_agent_calls *calls = thread->calls;
-    uint64_t now = agent_ticks();
     while (calls->count > 0) {
         const struct wire_agent_pending *top = &calls->items[calls->count - 1];
         if (top->slot < low || top->slot >= high)
@@ -154,8 +153,32 @@ static void forget_put_back(struct agent_thread *thread, uint64_t low, uint64_t 
     }
 }
 
-/* `thread` NULL: as far as a walk finds the stack. */
-static void put_back(struct agent_thread *thread, const struct agent_frame *frame)
+/* Who is inside may be about to change the list: he is told. Of several such times the first counts. */
+static void remember_put_back(struct agent_thread *thread, uint64_t low, uint64_t high)
+{
+    struct agent_put_back *before = &thread->put_back;
+    if (before->high == 0) {
+        before->low = low;
+        before->ticks = agent_ticks() - thread->spent;
+    } else if (low < before->low) {
+        before->low = low;
+    }
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (high > before->high)
+        before->high = high;
+}
+
+static void settle_put_back(struct agent_thread *thread)
+{
+    const struct agent_put_back before = thread->put_back;
+    if (__builtin_expect(before.high == 0, 1))
+        return;
+    thread->put_back.high = 0;
+    forget_put_back(thread, before.low, before.high, before.ticks + thread->spent);
+}
+
+/* `thread`: its record, or NULL: as far as a walk finds the stack. `inside`: it was not entered, since it is inside already. */
+static void put_back(struct agent_thread *thread, bool inside, const struct agent_frame *frame)
 {
     const struct wire_agent_calls *calls = thread != NULL ? thread->calls : NULL;
     uint64_t low = (uint64_t)&frame->return_address, most = 0;
@@ -163,14 +186,20 @@ static void put_back(struct agent_thread *thread, const struct agent_frame *fram
         if (calls->items[i].slot > most)
             most = calls->items[i].slot;
     uint64_t high = agent_return_put_back(frame, most);
-    if (calls != NULL)
-        forget_put_back(thread, low, high);
+    if (calls == NULL)
+        return;
+    if (inside && calls->count > 0) {
+        remember_put_back(thread, low, high);
+    } else if (!inside) {
+        settle_put_back(thread);
+        forget_put_back(thread, low, high, agent_ticks());
+    }
 }
 
 /* What is pending on other stacks is forgotten: words there are strays. */
 static void abandon(struct agent_thread *thread, const struct agent_frame *frame)
 {
-    put_back(thread, frame);
+    put_back(thread, false, frame);
     if (thread != NULL && thread->calls != NULL)
         sweep(thread->calls, UINT64_MAX);
 }
@@ -216,6 +245,7 @@ uint64_t agent_function_await(struct agent_thread *thread, const struct agent_fr
     bool silent = process->silent != 0; /* what was loaded since may unwind unseen */
     if (__builtin_expect(silent && calls->count > 0, 0))
         abandon(thread, frame);
+    settle_put_back(thread);
     uint64_t slot = (uint64_t)&frame->return_address;
     bool same = agent_return_real(frame->return_address) != frame->return_address;
     drop_left(thread, calls, slot, same);
@@ -287,7 +317,10 @@ static void take_out(struct agent_thread *thread, struct wire_agent_calls *calls
 static bool end(struct agent_thread *thread, uint64_t slot, uint64_t now)
 {
     struct wire_agent_calls *calls = thread->calls;
-    uint32_t found = calls != NULL ? calls->count : 0;
+    if (calls == NULL)
+        return false;
+    settle_put_back(thread);
+    uint32_t found = calls->count;
     while (found > 0 && calls->items[found - 1].slot != slot)
         found--;
     if (found == 0)
@@ -313,14 +346,17 @@ void agent_wrap_return(uint64_t slot, uint64_t thread_pointer)
 
 /* --- unwinders --- */
 
-/* A process that is not counted has its parent's stack; a second entry of the same thread (a signal's handler that interrupted us throws) has
- * no record: neither needs one. */
+/* A process that is not counted has its parent's stack, and needs no record. A second entry of the same thread (an allocator that looks at its stack,
+ * a handler that interrupted us and throws) only reads the record. */
 uint64_t agent_wrap_unwind(const struct agent_frame *frame)
 {
-    struct agent_thread *thread =
-        agent_process()->state == WIRE_AGENT_RUNNING ? agent_thread_enter(frame) : NULL;
-    put_back(thread, frame);
-    if (thread != NULL)
+    bool running = agent_process()->state == WIRE_AGENT_RUNNING;
+    struct agent_thread *thread = running ? agent_thread_enter(frame) : NULL;
+    bool inside = thread == NULL;
+    if (inside && running)
+        thread = agent_thread_quick(frame->thread);
+    put_back(thread, inside, frame);
+    if (!inside)
         agent_thread_leave(thread);
     return 0;
 }

@@ -222,6 +222,48 @@ static void test_abandoned_elsewhere(void **state)
     timed = old;
 }
 
+enum { SPIN_TICKS = 50000000 };
+
+static void *(*allocating)(size_t size);
+static char block[64];
+
+static AWAY void *looking_allocator(size_t size)
+{
+    unwinder((long)size);
+    return block;
+}
+
+static AWAY long allocating_body(long value)
+{
+    seen = RETURN_ADDRESS();
+    allocating((size_t)value);
+    seen_after = *(uint64_t *)((uint64_t)__builtin_frame_address(0) + 8);
+    for (uint64_t end = __builtin_ia32_rdtsc() + SPIN_TICKS; __builtin_ia32_rdtsc() < end;) {
+    }
+    return 5;
+}
+
+/* An allocator that looks at its stack, inside its own hook: it finds all of it, and the call ends there for us. */
+static void test_put_back_inside(void **state)
+{
+    (void)state;
+    timed_function *old = timed;
+    timed = (timed_function *)agent_rig_hook_whole(&rig, "agent_entry_function", (void *)allocating_body);
+    allocating = (void *(*)(size_t))agent_rig_hook(&rig, "agent_entry_malloc", (void *)looking_allocator);
+    uint64_t begun = __builtin_ia32_rdtsc();
+    assert_int_equal(caller(16), 5);
+    uint64_t ended = __builtin_ia32_rdtsc();
+    assert_false(is_in((const void *)caller, seen));
+    assert_true(is_in((const void *)caller, seen_after));
+    timed = old;
+    assert_int_equal(caller(0), 5); /* now it is told */
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_PUT_BACK], 1);
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_FORGOTTEN], 0);
+    assert_int_equal(calls_in_histograms(rig.process), 2);
+    for (uint32_t i = 1; i <= rig.process->latency_count; i++)
+        assert_true(latencies(rig.process)[i].most <= ended - begun - SPIN_TICKS);
+}
+
 /* A timed function that leaves by a tail call to what unwinds leaves it its own return address. */
 static void test_put_back_after_a_tail_call(void **state)
 {
@@ -419,8 +461,8 @@ static AWAY void *block_body(long what)
 
 static AWAY void *block_caller(void *(*allocate)(long), long what)
 {
-    void *volatile block = allocate(what);
-    return block;
+    void *volatile given = allocate(what);
+    return given;
 }
 
 /* The timed hook goes on into memory's, and that into the body. What the body calls is the allocator's affair. */
@@ -557,6 +599,7 @@ int main(void)
         TEST(test_put_back),
         TEST(test_put_back_after_a_tail_call),
         TEST(test_put_back_while_leaving),
+        TEST(test_put_back_inside),
         TEST(test_abandoned),
         TEST(test_abandoned_elsewhere),
         TEST(test_generated_caller),
