@@ -8,7 +8,9 @@
  *   1. A call that may begin anew (ERESTARTSYS) does, because of SA_RESTART, though the handler that follows wants EINTR: alarm() before a
  *      read would not end it. So what comes next is looked at, and if it has no SA_RESTART the call ends.
  *   2. sigsuspend, ppoll, pselect and epoll_pwait would end with EINTR before the handler ran that they waited for, with its signal blocked
- *      again. So their signals are let in at the end of our handler, where nothing is held any more.
+ *      again. So their signals are let in at the end of our handler, where nothing is held any more. Not on an alternative stack that
+ *      has no room for a second frame of the kernel's and for a handler that may have been written for the thread's own stack: there
+ *      the call ends with EINTR, and the thread's timer with it.
  *
  * Both are seen by the registers: rcx is the address behind the call after every return from the kernel, and the arguments are as they
  * were. rax is the number again in the first case, and -EINTR in the second, where the C library's code in front of the call tells the number,
@@ -31,6 +33,8 @@
 #define FUTEX_OPERATION 127
 #define PWAIT2          441 /* SYS_epoll_pwait2, which old headers lack */
 #define OPENAT2         437
+#define RED_ZONE        128
+#define HANDLER_ROOM    16384
 
 /* The kernel's ucontext, as a handler gets it (arch/x86/include/uapi/asm/sigcontext.h). */
 struct context {
@@ -185,6 +189,16 @@ static uint64_t kept_out(const struct context *found, uint64_t mask)
     return pending() & found->blocked & ~*(const uint64_t *)mask;
 }
 
+/* The kernel's next frame is as large as the one that our handler got: from the stack's end, or from what was interrupted on it. */
+static bool has_room(const struct context *found)
+{
+    uint64_t here = (uint64_t)__builtin_frame_address(0), start = found->stack[0], size = found->stack[2];
+    if (here - start >= size)
+        return true; /* the thread's own */
+    uint64_t top = found->rsp - start < size ? found->rsp - RED_ZONE : start + size;
+    return here - start >= top - (uint64_t)found + HANDLER_ROOM;
+}
+
 void agent_call_let_in(const void *context)
 {
     const struct context *found = context;
@@ -192,7 +206,7 @@ void agent_call_let_in(const void *context)
     if (!is_ended(found) || found->rcx != found->rip)
         return;
     uint64_t mask = mask_of(found);
-    if (kept_out(found, mask) == 0)
+    if (kept_out(found, mask) == 0 || !has_room(found))
         return;
     arch_host_syscall(SYS_rt_sigprocmask, SET_MASK, mask, 0, SET_BYTES, 0, 0); /* they come here */
     arch_host_syscall(SYS_rt_sigprocmask, SET_MASK, (uint64_t)&all, 0, SET_BYTES, 0, 0);
@@ -201,5 +215,6 @@ void agent_call_let_in(const void *context)
 bool agent_call_was_ended(const void *context)
 {
     const struct context *found = context;
-    return is_ended(found) && !(pending() & ~found->blocked) && kept_out(found, mask_of(found)) == 0;
+    return is_ended(found) &&
+           (kept_out(found, mask_of(found)) != 0 ? !has_room(found) : !(pending() & ~found->blocked));
 }

@@ -252,6 +252,34 @@ static void test_let_in(void **state)
     check_let_in(SYS_poll, REG_R10, (uint64_t)&none, 0);
 }
 
+/* On an alternative stack of that size, of which so much is left below. */
+static void check_room(uint64_t below, uint64_t size, int expected)
+{
+    const uint64_t none = 0;
+    ucontext_t context = context_of(SYS_rt_sigsuspend, true);
+    context.uc_mcontext.gregs[REG_RDI] = (greg_t)&none;
+    context.uc_stack.ss_sp = (void *)((uint64_t)&context - below);
+    context.uc_stack.ss_size = size;
+    context.uc_sigmask = kept;
+    sigaddset(&context.uc_sigmask, SIGUSR1);
+    caught = 0;
+    raise(SIGUSR1);
+    assert_int_equal(was_ended(&context), expected == 0);
+    let_in(&context);
+    assert_int_equal(caught, expected);
+    sigprocmask(SIG_SETMASK, &context.uc_sigmask, NULL);
+}
+
+/* A second frame and a handler need room; on the thread's own stack there is. */
+static void test_room(void **state)
+{
+    (void)state;
+    check_room(UINT64_C(1) << 20, (UINT64_C(1) << 20) + 4096, SIGUSR1);
+    check_room(8192, 12288, 0);
+    check_room(24576, 24576 + 16384, 0); /* its own frame took 16 KiB */
+    check_room(8192, 1024, SIGUSR1);     /* it is elsewhere */
+}
+
 /* One syscall for all calls: what is not used is 0. */
 static void check_form(ucontext_t context, bool ending, int expected)
 {
@@ -304,6 +332,6 @@ int main(void)
     const struct CMUnitTest tests[] = {TEST(test_nobody_waits), TEST(test_ends),        TEST(test_goes_on),
                                        TEST(test_futex),        TEST(test_no_call),     TEST(test_edge),
                                        TEST(test_was_ended),    TEST(test_stays_ended), TEST(test_let_in),
-                                       TEST(test_common)};
+                                       TEST(test_room),         TEST(test_common)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
