@@ -132,7 +132,7 @@ def children_of_another_namespace(context):
     context.equal(shell.stdout.readline(), b"1\n", "the shell's number inside")
     with open(f"/proc/{shell.pid}/task/{shell.pid}/children", encoding="ascii") as file:
         inner = int(file.read().split()[0])
-    recorder = tally.start(context, [context.tally, "record", "--heap", "--no-time", "-o", context.path("inner"), "--duration", "1", "-p", str(inner)])
+    recorder = tally.start(context, [context.tally, "record", "--heap", "--no-time", "-o", context.path("inner"), "--duration", "4", "-p", str(inner)])
     while recorder.poll() is None:
         context.check(not traced(1), "init was taken for a process of the namespace")
         time.sleep(0.01)
