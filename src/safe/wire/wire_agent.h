@@ -44,7 +44,7 @@
 #include "wire_latency.h"
 
 #define WIRE_AGENT_MAGIC   UINT64_C(0x544e4741594c4c54) /* "TLLYAGNT" */
-#define WIRE_AGENT_VERSION 9
+#define WIRE_AGENT_VERSION 10
 
 #define WIRE_AGENT_REGIONS 1024 /* processes of a family of forks, at most */
 #define WIRE_AGENT_MODULES 4096 /* in one table */

@@ -804,7 +804,7 @@ static uint64_t fill_tables(uint64_t seed, struct agent_rig_figures *figures)
     assert_int_equal(figures->count, MANY_AT_ONCE);
     assert_in_range(rig.process->level, 1, WIRE_AGENT_LEVELS);
     uint64_t known = agent_rig_blocks(&rig, rig.process, NULL);
-    assert_in_range(known, 8192, MANY_AT_ONCE - 1);
+    assert_in_range(known, 4096, MANY_AT_ONCE - 1); /* how many fit is a matter of addresses */
     assert_int_equal(loss(WIRE_AGENT_LOSS_SAMPLED) + loss(WIRE_AGENT_LOSS_NO_BLOCK), MANY_AT_ONCE - known);
     for (unsigned i = 0; i < MANY_AT_ONCE; i++)
         hooked_free(blocks[i]);
