@@ -168,7 +168,7 @@ static void test_stacks(void **state)
     struct program program;
     for (size_t i = 0; i <= 3; i++) {
         make(&program, calls, i, SECCOMP_RET_KILL_PROCESS);
-        allocate(1); /* the thread has a record */
+        free(allocate(1)); /* the thread has a record */
         hooked_prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, (long)&program.head, 0);
         assert_true(frames_of(deep(DEPTH)) >= DEPTH);
         assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_CUT], 0);
@@ -181,7 +181,7 @@ static void test_stacks(void **state)
 static void test_strict(void **state)
 {
     (void)state;
-    allocate(1);
+    free(allocate(1));
     pid_t child = fork();
     if (child == 0) {
         hooked_prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT, 0, 0);
