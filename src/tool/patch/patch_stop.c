@@ -2,7 +2,9 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <linux/kcmp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +29,7 @@
     (OPTIONS | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC)
 #define EVENT(status) ((int)((unsigned)(status) >> 16))
 #define END_LOOKS     20
+#define LISTS         20
 #define REQUEST_TRIES 3 /* of what must not fail: letting go */
 
 static void rest(long ns)
@@ -158,17 +161,19 @@ int patch_stop_retake(struct patch_stop *stop, struct patch_stop_thread *thread,
     return result ? patch_target_explain(stop->pid, result, error) : 1;
 }
 
-/* Seizes the threads of `process` that are not known yet. Returns how many, or a refusal. */
-static int seize_strangers(struct patch_stop *stop, pid_t process, struct base_error *error)
+/* One pass over the threads of `process`; `listed`: how many there were. */
+static int seize_listed(struct patch_stop *stop, pid_t process, long *listed, struct base_error *error)
 {
     char path[64];
     int taken = 0;
     snprintf(path, sizeof path, "/proc/%d/task", process);
     DIR *folder = opendir(path);
+    *listed = 0;
     if (!folder)
         return process == stop->pid ? base_fail(error, BASE_ENOTFOUND, "process %d is gone", process) : 0;
     for (struct dirent *entry; (entry = readdir(folder));) {
         pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+        *listed += tid > 0;
         if (tid <= 0 || patch_stop_find(stop, tid))
             continue;
         int result = seize(stop, process, tid, error);
@@ -179,6 +184,24 @@ static int seize_strangers(struct patch_stop *stop, pid_t process, struct base_e
         taken += result;
     }
     closedir(folder);
+    return taken;
+}
+
+/* Seizes the threads of `process` that are not known yet. Returns how many, or a refusal. A list breaks off (proc_task_readdir) where a thread ends that
+ * is just being listed: shorter than the count of threads, it is read again. */
+static int seize_strangers(struct patch_stop *stop, pid_t process, struct base_error *error)
+{
+    struct patch_target_facts facts;
+    int taken = 0, result;
+    long listed;
+    for (int i = 0; i < LISTS; i++) {
+        result = seize_listed(stop, process, &listed, error);
+        if (result < 0)
+            return result;
+        taken += result;
+        if (patch_target_facts(process, process, &facts) < 0 || listed >= facts.threads)
+            break;
+    }
     return taken;
 }
 
@@ -309,6 +332,31 @@ static int look_at_all(struct patch_stop *stop, struct base_error *error)
     return missing;
 }
 
+/* The system call in which a thread is, and its first argument. False: the kernel does not tell, or it is in none. */
+static bool read_call(const struct patch_stop_thread *thread, long *number, uint64_t *first)
+{
+    char path[96];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/syscall", thread->process, thread->tid);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    bool known = fscanf(file, "%ld %" SCNx64, number, first) == 2;
+    fclose(file);
+    return known;
+}
+
+/* It sleeps on its way to a new thread, which would run while all others stand. That takes no time; vfork, which may, makes none. */
+static bool makes_thread(const struct patch_stop_thread *thread)
+{
+    long number;
+    uint64_t flags;
+    if (!read_call(thread, &number, &flags) || (number != SYS_clone && number != SYS_clone3))
+        return false;
+    return (number == SYS_clone ||
+            patch_target_read(thread->process, flags, &flags, sizeof flags) == sizeof flags) &&
+           flags & CLONE_THREAD;
+}
+
 /* One that is ending and whose end the follower is to be told of needs no stopping either: it is in the kernel for good. */
 static void accept_sleepers(struct patch_stop *stop)
 {
@@ -320,7 +368,8 @@ static void accept_sleepers(struct patch_stop *stop)
         thread->pc = thread->sp = 0;
         if (is_ending(thread->process, thread->tid, &facts))
             thread->state = stop->follower ? PATCH_STOP_KERNEL : PATCH_STOP_GONE;
-        else if (patch_target_is_in_kernel(thread->process, thread->tid, &thread->pc, &thread->sp))
+        else if (patch_target_is_in_kernel(thread->process, thread->tid, &thread->pc, &thread->sp) &&
+                 !makes_thread(thread))
             thread->state = PATCH_STOP_KERNEL;
     }
 }
@@ -390,17 +439,10 @@ static int seize_children(struct patch_stop *stop, const struct patch_stop_threa
 
 static bool waits_for_child(const struct patch_stop_thread *thread)
 {
-    char path[96];
-    long number = -1;
-    if (thread->state != PATCH_STOP_KERNEL)
-        return false;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/syscall", thread->process, thread->tid);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return true;
-    bool known = fscanf(file, "%ld", &number) == 1;
-    fclose(file);
-    return !known || patch_x86_64_call_is_vfork(number);
+    long number;
+    uint64_t first;
+    return thread->state == PATCH_STOP_KERNEL &&
+           (!read_call(thread, &number, &first) || patch_x86_64_call_is_vfork(number));
 }
 
 static int seize_vforked(struct patch_stop *stop, struct base_error *error)

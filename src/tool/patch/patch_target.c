@@ -88,6 +88,7 @@ int patch_target_facts(pid_t pid, pid_t tid, struct patch_target_facts *facts)
         return BASE_ENOTFOUND;
     facts->process = (pid_t)status_number(text, "\nTgid:", 0);
     facts->tracer = (pid_t)status_number(text, "\nTracerPid:", 0);
+    facts->threads = status_number(text, "\nThreads:", 0);
     facts->parent = (pid_t)status_number(text, "\nPPid:", 0);
     facts->user = (uid_t)status_number(text, "\nUid:", 1);
     facts->seccomp = (int)status_number(text, "\nSeccomp:", 0);

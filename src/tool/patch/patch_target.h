@@ -21,9 +21,10 @@ struct patch_target_facts {
     pid_t process; /* the thread group it belongs to */
     pid_t tracer;  /* 0: none */
     pid_t parent;
-    uid_t user;  /* the effective one */
-    int seccomp; /* enum patch_target_seccomp */
-    int filters; /* of seccomp; 0 too where the kernel does not tell (before Linux 5.9) */
+    long threads; /* of its process */
+    uid_t user;   /* the effective one */
+    int seccomp;  /* enum patch_target_seccomp */
+    int filters;  /* of seccomp; 0 too where the kernel does not tell (before Linux 5.9) */
     char name[64];
 };
 
