@@ -41,6 +41,7 @@ struct collect_process {
     bool alive;
     uint64_t samples, short_copies; /* in the current second */
     uint64_t reread_ns;             /* when collect_waits had its mappings read again */
+    bool reread_in_vain;            /* a stack led to where nothing was mapped then, too */
 };
 
 struct collect_processes {

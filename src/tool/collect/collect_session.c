@@ -574,6 +574,8 @@ static int start_child(struct collect_session *session, bool *command_failed, st
     }
     describe_events(session);
     poll_process(session, launch.pid);
+    if (session->waits)
+        collect_waits_begin(session->waits, patch_target_now());
     result = collect_launch_go(&launch, session->options.command[0], error);
     *command_failed = result < 0;
     session->status.child = result < 0 ? 0 : launch.pid;

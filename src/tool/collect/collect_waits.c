@@ -35,13 +35,13 @@ struct account {
 
 struct waiter {
     pid_t tid, pid;
-    uint64_t since_ns; /* the account begins */
-    struct account first;
-    uint64_t waited_ns, queued_ns; /* of it, what was told */
+    uint64_t since_ns;             /* the account begins */
+    struct account first, last;    /* at the first look and the last */
+    uint64_t waited_ns, queued_ns; /* since the first, what was told */
     uint64_t looked_ns;
     uint64_t turns; /* it was let run so often when it was found at `node` */
     uint32_t node;
-    bool found;   /* ever: `node` says where it waited last */
+    bool found;   /* `node` says where it waited last */
     bool placed;  /* and it waits there, as far as is known */
     bool cut;     /* its stack leads to where nothing was mapped: to be walked again */
     bool refused; /* there is no stack */
@@ -59,6 +59,7 @@ struct collect_waits {
     bool busy;      /* since the last look Tally has held programs */
     uint64_t found; /* threads, since the first look */
     uint64_t born;
+    uint64_t folds; /* of the profile, when its nodes were looked up: folding makes them stale */
     uint32_t node_unknown, node_queued;
     uint8_t stack[STACK_PAGES * PAGE];
 };
@@ -153,21 +154,36 @@ static uint32_t walk(struct collect_waits *waits, struct collect_process *proces
     return collect_sampler_node(sampler, process, &sample, &copy_short);
 }
 
+/* A walk that ends, or has gone on by frame pointer, where nothing is known to be mapped. */
+static bool was_unmapped(const struct collect_sampler *sampler, uint32_t node, uint64_t unmapped_before)
+{
+    const struct profile *profile = sampler->profile;
+    if (profile->losses[WIRE_LOSS_NO_MAPPING] != unmapped_before)
+        return true;
+    while (node && profile->nodes[node].address != sampler->special_unknown)
+        node = profile->nodes[node].parent;
+    return node;
+}
+
 /* Where stacks lead to what was loaded unheard, the mappings are read again, now and then. */
 static uint32_t find_node(struct collect_waits *waits, struct collect_process *process,
                           const struct collect_waits_stack *stack, bool *cut)
 {
-    const uint64_t *unmapped = &waits->options.sampler->profile->losses[WIRE_LOSS_NO_MAPPING];
-    uint64_t before = *unmapped, now = patch_target_now();
-    uint32_t node = waits->options.stacks == COLLECT_STACKS_NONE ? 0 : walk(waits, process, stack);
-    *cut = *unmapped != before;
-    if (!*cut || now - process->reread_ns < REREAD_NS)
+    struct collect_sampler *sampler = waits->options.sampler;
+    uint64_t before = sampler->profile->losses[WIRE_LOSS_NO_MAPPING], now = patch_target_now();
+    if (waits->options.stacks == COLLECT_STACKS_NONE)
+        return 0;
+    uint32_t node = walk(waits, process, stack);
+    bool unmapped = was_unmapped(sampler, node, before), soon = now - process->reread_ns < REREAD_NS;
+    *cut = unmapped && soon && !process->reread_in_vain;
+    if (!unmapped || soon)
         return node;
     process->reread_ns = now;
-    collect_processes_reread_one(waits->options.sampler->processes, process);
-    *cut = false;
-    waits->options.sampler->profile->losses[WIRE_LOSS_NO_MAPPING] = before;
-    return walk(waits, process, stack);
+    collect_processes_reread_one(sampler->processes, process);
+    sampler->profile->losses[WIRE_LOSS_NO_MAPPING] = before;
+    node = walk(waits, process, stack);
+    process->reread_in_vain = was_unmapped(sampler, node, before);
+    return node;
 }
 
 /* A thread that was let run `turns` times. If it waits, and did all the while, `waiter` says where. */
@@ -207,10 +223,9 @@ static void tell(struct collect_waits *waits, struct collect_process *process, p
     waits->samples += samples;
 }
 
-static void tell_queued(struct collect_waits *waits, struct collect_process *process, struct waiter *waiter,
-                        const struct account *account)
+static void tell_queued(struct collect_waits *waits, struct collect_process *process, struct waiter *waiter)
 {
-    uint64_t queued = account->queued_ns - waiter->first.queued_ns;
+    uint64_t queued = waiter->last.queued_ns - waiter->first.queued_ns;
     if (queued <= waiter->queued_ns)
         return;
     tell(waits, process, waiter->tid, waits->node_queued, queued - waiter->queued_ns, 1);
@@ -219,11 +234,11 @@ static void tell_queued(struct collect_waits *waits, struct collect_process *pro
 
 /* What it has waited and was not told. The account of a thread that waits is exact. Of one that was woken and is in a queue still, the time in it is not
  * counted yet: that is made up for by the next that is told. */
-static uint64_t take_waited(struct waiter *waiter, const struct account *account)
+static uint64_t take_waited(struct waiter *waiter)
 {
+    const struct account *first = &waiter->first, *last = &waiter->last;
     uint64_t passed = waiter->looked_ns - waiter->since_ns;
-    uint64_t elsewhere =
-        account->run_ns - waiter->first.run_ns + account->queued_ns - waiter->first.queued_ns;
+    uint64_t elsewhere = last->run_ns - first->run_ns + last->queued_ns - first->queued_ns;
     uint64_t waited = passed > elsewhere ? passed - elsewhere : 0, told = waiter->waited_ns;
     if (waited <= told)
         return 0;
@@ -233,9 +248,9 @@ static uint64_t take_waited(struct waiter *waiter, const struct account *account
 
 /* `before`: where it waited before it ran, if that was found; half of what is between two looks is of there. */
 static void tell_waited(struct collect_waits *waits, struct collect_process *process, struct waiter *waiter,
-                        const struct account *account, const uint32_t *before)
+                        const uint32_t *before)
 {
-    uint64_t waited = take_waited(waiter, account), half = before ? waited / 2 : 0;
+    uint64_t waited = take_waited(waiter), half = before ? waited / 2 : 0;
     if (!waited)
         return;
     if (half)
@@ -243,6 +258,34 @@ static void tell_waited(struct collect_waits *waits, struct collect_process *pro
     tell(waits, process, waiter->tid, waiter->node, waited - half, 1);
     if (waiter->refused)
         waits->refused_ns += waited;
+}
+
+/* --- nodes --- */
+
+static uint32_t special(struct profile *profile, const char *name)
+{
+    uint32_t image = profile_image(profile, PROFILE_IMAGE_SPECIAL, name, "", 0), flags = 0;
+    uint32_t address = profile_address(profile, image, 0);
+    return address ? profile_stack(profile, &address, &flags, 1) : 0;
+}
+
+/* What is known of places, but for that of `placed`, is of before the last folding. */
+static void forget_places(struct collect_waits *waits, const struct waiter *placed)
+{
+    struct profile *profile = waits->options.sampler->profile;
+    do {
+        waits->folds = profile_folds(profile);
+        waits->node_unknown = special(profile, "(unknown)");
+        waits->node_queued = special(profile, "(waiting for a CPU)");
+    } while (waits->folds != profile_folds(profile));
+    for (size_t i = 0; i < waits->count; i++)
+        if (&waits->waiters[i] != placed)
+            waits->waiters[i].placed = waits->waiters[i].found = false;
+}
+
+static bool are_stale(const struct collect_waits *waits)
+{
+    return waits->folds != profile_folds(waits->options.sampler->profile);
 }
 
 /* --- threads --- */
@@ -260,7 +303,7 @@ static struct waiter *begin(struct collect_waits *waits, pid_t pid, pid_t tid, c
         waits->count++;
         waits->found += waits->round > 1;
         uint64_t lived = account->run_ns + account->queued_ns;
-        if (waits->round > 1 && now - waits->last_ns > lived)
+        if (waits->last_ns && now - waits->last_ns > lived)
             waits->unseen_ns += now - waits->last_ns - lived;
     }
     struct waiter *waiter = &waits->waiters[at];
@@ -276,6 +319,8 @@ static void look_at_thread(struct collect_waits *waits, struct collect_process *
     struct account account;
     if (!read_account(process->pid, tid, &account))
         return;
+    if (are_stale(waits))
+        forget_places(waits, NULL);
     uint64_t now = patch_target_now();
     struct waiter *waiter = begin(waits, process->pid, tid, &account, now);
     if (!waiter) {
@@ -284,17 +329,23 @@ static void look_at_thread(struct collect_waits *waits, struct collect_process *
     }
     waiter->round = waits->round;
     waiter->looked_ns = now;
-    tell_queued(waits, process, waiter, &account);
+    waiter->last = account;
+    tell_queued(waits, process, waiter);
     bool ran = !waiter->placed || waiter->turns != account.turns, found = waiter->found;
     uint32_t before = waiter->node;
     if (ran && waits->busy)
-        waits->unseen_ns += take_waited(waiter, &account);
+        waits->unseen_ns += take_waited(waiter);
     if (ran || waiter->cut)
         place(waits, process, waiter, account.turns);
+    if (are_stale(waits)) { /* by that */
+        forget_places(waits, waiter);
+        found = false;
+    }
     if (!waiter->placed)
         return;
-    tell_waited(waits, process, waiter, &account, ran && found ? &before : NULL);
-    waiter->found = true;
+    waiter->found = !waiter->cut; /* else it is told when the mappings have been read */
+    if (waiter->found)
+        tell_waited(waits, process, waiter, ran && found ? &before : NULL);
 }
 
 static void look_at_process(struct collect_waits *waits, pid_t pid)
@@ -322,7 +373,7 @@ static void end_the_gone(struct collect_waits *waits, uint64_t now)
         struct waiter *waiter = &waits->waiters[i];
         if (waiter->round == waits->round)
             continue;
-        waits->unseen_ns += now - waiter->looked_ns;
+        waits->unseen_ns += take_waited(waiter) + now - waiter->looked_ns;
         *waiter = waits->waiters[--waits->count];
         if (i < waits->count)
             base_map_set(&waits->by_tid, (uint64_t)waiter->tid, (uint32_t)i);
@@ -330,13 +381,6 @@ static void end_the_gone(struct collect_waits *waits, uint64_t now)
 }
 
 /* --- from outside --- */
-
-static uint32_t special(struct profile *profile, const char *name)
-{
-    uint32_t image = profile_image(profile, PROFILE_IMAGE_SPECIAL, name, "", 0), flags = 0;
-    uint32_t address = profile_address(profile, image, 0);
-    return address ? profile_stack(profile, &address, &flags, 1) : 0;
-}
 
 int collect_waits_new(const struct collect_waits_options *options, struct collect_waits **made,
                       struct base_error *error)
@@ -349,8 +393,7 @@ int collect_waits_new(const struct collect_waits_options *options, struct collec
     if (!waits)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     waits->options = *options;
-    waits->node_unknown = special(options->sampler->profile, "(unknown)");
-    waits->node_queued = special(options->sampler->profile, "(waiting for a CPU)");
+    forget_places(waits, NULL);
     if (getrandom(&waits->random, sizeof waits->random, GRND_NONBLOCK) != sizeof waits->random)
         waits->random = base_hash((uint64_t)getpid());
     *made = waits;
@@ -364,6 +407,11 @@ void collect_waits_free(struct collect_waits *waits)
     base_map_free(&waits->by_tid);
     free(waits->waiters);
     free(waits);
+}
+
+void collect_waits_begin(struct collect_waits *waits, uint64_t now)
+{
+    waits->last_ns = now;
 }
 
 uint64_t collect_waits_due(const struct collect_waits *waits)
@@ -413,6 +461,8 @@ void collect_waits_finish(struct collect_waits *waits)
 {
     struct profile *profile = waits->options.sampler->profile;
     uint64_t looks = waits->round > 1 ? waits->round - 1 : 1;
+    for (size_t i = 0; i < waits->count; i++)
+        waits->unseen_ns += take_waited(&waits->waiters[i]);
     if (waits->unseen_ns / NS_OF_MS)
         profile_lose(profile, WIRE_LOSS_WAIT_UNSEEN, waits->unseen_ns / NS_OF_MS);
     if (waits->refused_ns / NS_OF_MS)

@@ -40,6 +40,9 @@ int collect_waits_new(const struct collect_waits_options *options, struct collec
                       struct base_error *error);
 void collect_waits_free(struct collect_waits *waits);
 
+/* A command is let go at `now` (CLOCK_MONOTONIC): what it waits until the first look is a loss. Those that run already begin with the look. */
+void collect_waits_begin(struct collect_waits *waits, uint64_t now);
+
 /* When the next look is due (CLOCK_MONOTONIC). */
 uint64_t collect_waits_due(const struct collect_waits *waits);
 
