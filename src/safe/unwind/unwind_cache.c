@@ -23,10 +23,13 @@ void unwind_cache_fill(struct unwind_entry *entry, const struct unwind_space *sp
     struct unwind_place place = {NULL, 0, UNWIND_NO_COOKIE};
     bool mapped = space->find(space->context, key, &place);
     const struct unwind_rows *rows = mapped ? place.rows : NULL;
-    entry->key = key;
+    entry->key = 0; /* a signal's handler may jump away at any of these lines: half an entry is none */
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     entry->generation = space->generation;
     entry->cookie = mapped ? place.cookie : UNWIND_NO_COOKIE;
     entry->rule =
         rows != NULL && rows->arch == space->arch ? *unwind_rows_find(rows, key - place.bias) : none;
     entry->form = form_of(space->arch, &entry->rule);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    entry->key = key;
 }

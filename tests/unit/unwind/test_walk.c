@@ -4,8 +4,11 @@
  * STACK. Every case is walked three times: without a cache, with a cold one and with a warm one, all with the
  * same outcome. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -433,6 +436,43 @@ static void a_new_generation_forgets(void **state)
     free(cache);
 }
 
+static sigjmp_buf away;
+
+static void jump_away(int number)
+{
+    siglongjmp(away, number);
+}
+
+/* A handler that jumps away while a rule is being looked up leaves no half of an entry. */
+static void a_look_up_that_was_left_counts_for_nothing(void **state)
+{
+    (void)state;
+    enum { PAGE = 4096 };
+    struct sigaction jump = {.sa_handler = jump_away}, before;
+    struct unwind_cache *cache = calloc(1, unwind_cache_size());
+    struct world *world = make(&arch_x86_64, plain, 4);
+    const uint64_t pcs[] = {function(0), function(1) + 4};
+    void *rules = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(rules, world->rows.rules, world->blob.header.rule_count * sizeof *world->rows.rules);
+    world->rows.rules = rules;
+    start_at(world, pcs[0]);
+    world->stack[2] = pcs[1];
+    mprotect(rules, PAGE, PROT_NONE);
+    sigaction(SIGSEGV, &jump, &before);
+    if (sigsetjmp(away, 1) == 0) {
+        unwind_walk(&world->space, &world->memory, &world->registers, cache, world->frames, 16);
+        fail();
+    }
+    sigaction(SIGSEGV, &before, NULL);
+    mprotect(rules, PAGE, PROT_READ);
+    struct unwind_result result =
+        unwind_walk(&world->space, &world->memory, &world->registers, cache, world->frames, 16);
+    check_frames(world, result, pcs, 2, UNWIND_OUTERMOST);
+    munmap(rules, PAGE);
+    free(world);
+    free(cache);
+}
+
 /* AArch64: row 0 a leaf, row 1 a frame of 32 with x29, x30 at its bottom, row 2 ends, row 3 by x29. */
 static const struct wire_rule arm[] = {
     {.cfa_kind = WIRE_CFA_REGISTER, .cfa_register = 31},
@@ -565,6 +605,7 @@ int main(void)
         cmocka_unit_test(uses_frame_pointers_only_when_allowed),
         cmocka_unit_test(sees_through_a_call_to_nowhere),
         cmocka_unit_test(a_new_generation_forgets),
+        cmocka_unit_test(a_look_up_that_was_left_counts_for_nothing),
         cmocka_unit_test(aarch64_uses_the_link_register_in_leaves),
         cmocka_unit_test(aarch64_crosses_signal_frames),
         cmocka_unit_test(aarch64_frame_pointers_do_not_tell_sp),
