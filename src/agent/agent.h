@@ -439,8 +439,13 @@ AGENT_BY_NAME void agent_timer_begin(void);
 void agent_timer_rest(bool blocked);
 /* This thread has no samples any more. */
 void agent_timer_stop(void);
-/* No timers any more, in no thread; the signal is as if there had been none. */
-void agent_timer_end_all(void);
+/* Where agent_timer_is_on: no timers any more, in no thread; the signal is as if there had been none. CLAIMED: tally may make new ones with
+ * the other signal. OVER: it may not. */
+void agent_timer_end_all(enum wire_agent_timing end);
+/* OVER, whether there are timers now or not; may be called anywhere. */
+void agent_timer_end_for_good(void);
+/* The program has a use for the other signal, or a thread that is to have no timer: they are not to move. */
+void agent_timer_stay(void);
 
 /* --- agent_watch.c --- */
 

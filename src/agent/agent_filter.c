@@ -89,8 +89,8 @@ static void forbid(uint32_t calls)
     bool counted = agent_process_is_counted(); /* a child's own region, while it can be asked for */
     if (agent_control()->timer_signal == 0)
         calls &= ~(uint32_t)WIRE_AGENT_CALL_TIMERS;
-    if ((calls & OF_TIMERS) != 0 && agent_timer_is_on())
-        agent_timer_end_all();
+    if ((calls & OF_TIMERS) != 0)
+        agent_timer_end_for_good();
     if (counted && (calls & OF_LOOKS) == OF_LOOKS)
         agent_stack_survey();
     uint32_t before = __atomic_fetch_or(&agent_parameters.forbidden, calls, __ATOMIC_SEQ_CST);

@@ -72,6 +72,7 @@ static struct wire_agent_process *take_region(struct wire_agent_process *parent)
     child->own_pid = child->pid;
     child->before = parent->before;
     child->forbidden = agent_parameters.forbidden;
+    child->timer_signal = parent->timer_signal;
     child->timing = __atomic_load_n(&parent->timing, __ATOMIC_RELAXED);
     child->version = WIRE_AGENT_VERSION;
     child->magic = WIRE_AGENT_MAGIC;

@@ -22,6 +22,11 @@
  *      its own signals and without timers: it is told by its number, and nothing is done in it.
  *   6. Who takes the signal unseen, by a system call of its own, is found when a thread is born; a signal of somebody else's is taken as
  *      a sign that the program waits for it. Then all timers end, and an action that is not ours is not touched.
+ *      Where the signal was taken before our eyes, or may be waited for, tally makes the timers anew with the only other signal that is
+ *      ignored by default and that nobody needs: SIGWINCH. It comes to programs with a controlling terminal when a window changes, and
+ *      a handler would then end what they wait in; so those do not move (one that takes a terminal later may see that). Nor does a
+ *      process that ever blocked SIGWINCH, or set an action for it: each is noted before it is done, so that none of them is
+ *      still on its way, unknown, when tally stops the process. Who takes that signal, too, ends all.
  *   7. The handler runs on the thread's stack for signals, if there is one; a thread with one that is too small for it is not sampled.
  *      Of threads that tally finds running this is not known.
  *   8. When tally is gone, or does not write its clock for long, a timer is not armed again.
@@ -87,10 +92,15 @@ static bool is_timed(const struct wire_agent_process *process)
            __atomic_load_n(&process->timing, __ATOMIC_ACQUIRE) == WIRE_AGENT_TIMED;
 }
 
+/* Not a vfork's child in its memory? */
+static bool is_itself(const struct wire_agent_process *process)
+{
+    return (uint32_t)call(SYS_getpid, 0, 0, 0, 0) == process->own_pid;
+}
+
 bool agent_timer_is_on(void)
 {
-    return agent_process_is_counted() && is_timed(agent_process()) &&
-           (uint32_t)call(SYS_getpid, 0, 0, 0, 0) == agent_process()->own_pid;
+    return agent_process_is_counted() && is_timed(agent_process()) && is_itself(agent_process());
 }
 
 /* --- the table --- */
@@ -174,11 +184,16 @@ static void set(const struct wire_agent_timer *timer, uint64_t interval_ns)
     call(SYS_timer_settime, timer->id, 0, (uint64_t)&time, 0);
 }
 
+static uint32_t own_signal(void)
+{
+    return agent_process()->timer_signal;
+}
+
 /* Whose handler is it now? Who makes system calls of his own, as Go's run time does, takes it unseen. */
 static uint64_t handler_now(void)
 {
     struct wire_agent_action now = {0, 0, 0, 0};
-    call(SYS_rt_sigaction, agent_control()->timer_signal, 0, (uint64_t)&now, sizeof(uint64_t));
+    call(SYS_rt_sigaction, own_signal(), 0, (uint64_t)&now, sizeof(uint64_t));
     return now.handler;
 }
 
@@ -188,26 +203,57 @@ static bool is_taken(void)
     return handler != 0 && handler != agent_control()->action.handler;
 }
 
-void agent_timer_end_all(void)
+/* True: it is for the caller to take the timers away. What is OVER stays so, whoever else ends them meanwhile. */
+static bool leave_timing(uint32_t *timing, enum wire_agent_timing end)
+{
+    uint32_t now = __atomic_load_n(timing, __ATOMIC_ACQUIRE), next;
+    do {
+        if (now == WIRE_AGENT_UNTIMED || (now != WIRE_AGENT_TIMED && end == WIRE_AGENT_CLAIMED))
+            return false;
+        next = now == WIRE_AGENT_TIMED ? WIRE_AGENT_ENDING : end;
+    } while (!__atomic_compare_exchange_n(timing, &now, next, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+    return now == WIRE_AGENT_TIMED;
+}
+
+void agent_timer_end_all(enum wire_agent_timing end)
 {
     struct wire_agent_process *process = agent_process();
-    uint32_t timed = WIRE_AGENT_TIMED;
-    if (!__atomic_compare_exchange_n(&process->timing, &timed, WIRE_AGENT_CLAIMED, false, __ATOMIC_ACQ_REL,
-                                     __ATOMIC_RELAXED))
+    uint32_t ending = WIRE_AGENT_ENDING;
+    if (!leave_timing(&process->timing, end))
         return;
     for (uint32_t i = 0; i < WIRE_AGENT_TIMERS; i++)
         if (timers()[i].tid != 0)
             forget(process, &timers()[i]);
     if (!is_taken())
-        call(SYS_rt_sigaction, agent_control()->timer_signal, (uint64_t)&process->before, 0,
-             sizeof(uint64_t));
+        call(SYS_rt_sigaction, own_signal(), (uint64_t)&process->before, 0, sizeof(uint64_t));
+    __atomic_compare_exchange_n(&process->timing, &ending, end, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+void agent_timer_end_for_good(void)
+{
+    if (!agent_process_is_counted() ||
+        __atomic_load_n(&agent_process()->state, __ATOMIC_ACQUIRE) != WIRE_AGENT_RUNNING)
+        return;
+    uint32_t timing = __atomic_load_n(&agent_process()->timing, __ATOMIC_ACQUIRE);
+    if (timing != WIRE_AGENT_UNTIMED && timing != WIRE_AGENT_OVER && is_itself(agent_process()))
+        agent_timer_end_all(WIRE_AGENT_OVER);
+}
+
+void agent_timer_stay(void)
+{
+    const uint32_t *alive = (const uint32_t *)agent_parameters.alive;
+    if (__atomic_load_n(alive, __ATOMIC_ACQUIRE) != AGENT_ALIVE ||
+        agent_parameters.process == (uint64_t)agent_process_inert)
+        return; /* timers of a fork's child never move */
+    if (__atomic_load_n(&agent_process()->unmovable, __ATOMIC_RELAXED) == 0)
+        __atomic_store_n(&agent_process()->unmovable, 1, __ATOMIC_RELEASE);
 }
 
 static bool blocks(void)
 {
     uint64_t blocked = 0;
     call(SYS_rt_sigprocmask, 0, 0, (uint64_t)&blocked, sizeof blocked);
-    return blocked >> (agent_control()->timer_signal - 1) & 1;
+    return blocked >> (own_signal() - 1) & 1;
 }
 
 static bool has_small_stack(void)
@@ -219,21 +265,23 @@ static bool has_small_stack(void)
 void agent_timer_begin(void)
 {
     struct wire_agent_process *process = agent_process();
-    const struct wire_agent_control *control = agent_control();
     uint32_t tid = own_tid(), id = 0;
     if (find(tid) != NULL && find(tid)->state != WIRE_AGENT_TIMER_NONE)
         return;
     if (is_taken()) {
-        agent_timer_end_all();
+        agent_timer_end_all(WIRE_AGENT_OVER);
         return;
     }
-    struct wire_agent_timer *timer = has_small_stack() ? NULL : claim(process, tid);
+    bool small = has_small_stack();
+    if (small)
+        agent_timer_stay();
+    struct wire_agent_timer *timer = small ? NULL : claim(process, tid);
     if (timer == NULL) {
         __atomic_fetch_add(&process->untimed, 1, __ATOMIC_RELAXED);
         return;
     }
     struct timer_event event = {.value = WIRE_AGENT_TIMER_VALUE((uint64_t)(timer - timers())),
-                                .signal = (int32_t)control->timer_signal,
+                                .signal = (int32_t)own_signal(),
                                 .notify = THREAD_ID,
                                 .tid = (int32_t)tid};
     if (call(SYS_timer_create, own_clock(), (uint64_t)&event, (uint64_t)&id, 0) < 0) {
@@ -329,11 +377,10 @@ static void sample(struct wire_agent_timer *timer, const void *context)
 void agent_timer_handler(int signal, const struct timer_info *info, void *context)
 {
     uint64_t index = info->value - WIRE_AGENT_TIMER_VALUE(0);
-    (void)signal;
-    if (!is_timed(agent_process()))
+    if (!is_timed(agent_process()) || (uint32_t)signal != own_signal()) /* late, of timers that ended */
         return;
     if (info->code != SI_TIMER || index >= WIRE_AGENT_TIMERS) {
-        agent_timer_end_all();
+        agent_timer_end_all(WIRE_AGENT_CLAIMED);
         return;
     }
     struct wire_agent_timer *timer = &timers()[index];
@@ -343,6 +390,7 @@ void agent_timer_handler(int signal, const struct timer_info *info, void *contex
     if (agent_call_was_ended(context)) {
         timer->state = WIRE_AGENT_TIMER_ENDED;
         __atomic_fetch_add(&agent_process()->untimed, 1, __ATOMIC_RELAXED);
+        agent_timer_stay();
         return;
     }
     sample(timer, context);

@@ -6,10 +6,11 @@
  *
  *   blocks the signal, or no more   the thread's timer rests, or goes on. Set before the mask changes: a signal that comes in between waits
  *                                   until then
- *   takes the signal                all timers end for good, and the signal is the program's
+ *   takes the signal                all timers end, and the signal is the program's; tally may make them anew with another one
  *   resets the signal               it is told of the action that it knows of, and the handler is set again
- *   takes a seccomp filter          the same, if that forbids what the handler calls (agent_filter.c)
+ *   takes a seccomp filter          all timers end for good, if that forbids what the handler calls (agent_filter.c)
  *   makes an io_uring               the same: its waiting would be interrupted
+ *   takes, or blocks, that other    it is noted, and the timers do not move
  *   sets a small stack for signals  the thread's timer ends: the handler would run over its end */
 #include "agent.h"
 
@@ -40,23 +41,33 @@ struct agent_answer agent_wrap_syscall(const struct agent_frame *frame, uint64_t
 
 static bool is_ours(uint64_t signal)
 {
-    return (uint32_t)signal == agent_control()->timer_signal && signal != 0;
+    const struct wire_agent_control *control = agent_control();
+    bool may_be = (uint32_t)signal != 0 &&
+                  ((uint32_t)signal == control->timer_signal || (uint32_t)signal == control->timer_other);
+    return may_be && agent_timer_is_on() && (uint32_t)signal == agent_process()->timer_signal;
 }
 
-static bool names_ours(uint64_t set)
+static bool is_other(uint64_t signal)
 {
-    return *(const uint64_t *)set >> (agent_control()->timer_signal - 1) & 1;
+    return (uint32_t)signal != 0 && (uint32_t)signal == agent_control()->timer_other;
+}
+
+static bool names(uint64_t set, uint32_t signal)
+{
+    return signal != 0 && *(const uint64_t *)set >> ((signal - 1) & 63) & 1;
 }
 
 struct agent_answer agent_wrap_mask(const struct agent_frame *frame, uint64_t how, uint64_t set)
 {
     (void)frame;
     const struct wire_agent_process *process = agent_process();
-    if (set == 0 || (uint32_t)how > SIG_SETMASK || process->timing != WIRE_AGENT_TIMED ||
-        !agent_stack_is_readable(set))
+    if (set == 0 || (uint32_t)how > SIG_SETMASK || process->timing == WIRE_AGENT_UNTIMED ||
+        process->timing == WIRE_AGENT_OVER || !agent_stack_is_readable(set))
         return go_on;
-    bool blocked = names_ours(set) && (uint32_t)how != SIG_UNBLOCK;
-    bool concerns = names_ours(set) || (uint32_t)how == SIG_SETMASK;
+    if ((uint32_t)how != SIG_UNBLOCK && names(set, agent_control()->timer_other))
+        agent_timer_stay();
+    bool named = names(set, process->timer_signal), blocked = named && (uint32_t)how != SIG_UNBLOCK;
+    bool concerns = named || (uint32_t)how == SIG_SETMASK;
     if (concerns && (blocked || process->idle != 0) && agent_timer_is_on())
         agent_timer_rest(blocked);
     return go_on;
@@ -73,13 +84,17 @@ static void tell(struct action *old, const struct wire_agent_action *before)
 }
 
 /* The default action in another form: the C library sets it, and in exchange for the handler the kernel says what it was. Between
- * these two the signal is ignored. */
+ * these two the signal is ignored. While it is counted here, the timers do not move. */
 static struct agent_answer reset(const struct agent_frame *frame, uint64_t signal, uint64_t action,
                                  struct action *old)
 {
     struct wire_agent_process *process = agent_process();
+    __atomic_fetch_add(&process->unrecorded, 1, __ATOMIC_ACQ_REL);
+    if (!is_ours(signal)) { /* they ended since that was asked */
+        __atomic_fetch_sub(&process->unrecorded, 1, __ATOMIC_RELEASE);
+        return go_on;
+    }
     const struct wire_agent_action before = process->before;
-    __atomic_fetch_add(&process->unrecorded, 1, __ATOMIC_RELAXED);
     uint64_t result =
         ((uint64_t(*)(uint64_t, uint64_t, struct action *))frame->hook->body)(signal, action, old);
     if ((uint32_t)result == 0) {
@@ -94,12 +109,14 @@ static struct agent_answer reset(const struct agent_frame *frame, uint64_t signa
 struct agent_answer agent_wrap_action(const struct agent_frame *frame, uint64_t signal, uint64_t action,
                                       uint64_t old)
 {
-    if (!is_ours(signal) || !agent_timer_is_on())
+    if (is_other(signal) && action != 0 && *(const uint64_t *)action != 0)
+        agent_timer_stay();
+    if (!is_ours(signal))
         return go_on;
     if (action != 0 && *(const uint64_t *)action == 0)
         return reset(frame, signal, action, (struct action *)old);
     if (action != 0) {
-        agent_timer_end_all();
+        agent_timer_end_all(WIRE_AGENT_CLAIMED);
         return go_on;
     }
     tell((struct action *)old, &agent_process()->before);
@@ -114,9 +131,12 @@ bool agent_watch_is_small(const struct agent_signal_stack *stack)
 struct agent_answer agent_wrap_stack(const struct agent_frame *frame, uint64_t stack)
 {
     (void)frame;
-    if (stack != 0 && agent_stack_is_readable(stack) &&
-        agent_stack_is_readable(stack + sizeof(struct agent_signal_stack) - 1) &&
-        agent_watch_is_small((const struct agent_signal_stack *)stack) && agent_timer_is_on())
+    if (stack == 0 || !agent_stack_is_readable(stack) ||
+        !agent_stack_is_readable(stack + sizeof(struct agent_signal_stack) - 1) ||
+        !agent_watch_is_small((const struct agent_signal_stack *)stack))
+        return go_on;
+    agent_timer_stay();
+    if (agent_timer_is_on())
         agent_timer_stop();
     return go_on;
 }
@@ -124,8 +144,7 @@ struct agent_answer agent_wrap_stack(const struct agent_frame *frame, uint64_t s
 struct agent_answer agent_wrap_ring(const struct agent_frame *frame)
 {
     (void)frame;
-    if (agent_timer_is_on())
-        agent_timer_end_all();
+    agent_timer_end_for_good();
     return go_on;
 }
 
@@ -135,8 +154,13 @@ struct agent_answer agent_wrap_syscall(const struct agent_frame *frame, uint64_t
 {
     (void)frame;
     agent_filter_call(number, first, second, third);
-    bool takes = number == CALL_RING || (number == SYS_rt_sigaction && is_ours(first) && second != 0);
-    if (takes && agent_timer_is_on())
-        agent_timer_end_all();
+    if (number == CALL_RING)
+        agent_timer_end_for_good();
+    if (number != SYS_rt_sigaction || second == 0)
+        return go_on;
+    if (is_other(first))
+        agent_timer_stay();
+    if (is_ours(first))
+        agent_timer_end_all(WIRE_AGENT_CLAIMED);
     return go_on;
 }

@@ -1,6 +1,7 @@
 /* A program whose signals, timers, threads and children are watched: what it prints must be the same whether time is sampled inside of it
  * or not. `timed MODE [NUMBER]`; each mode prints what it saw, and burns CPU time meanwhile. */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <mqueue.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/ipc.h>
 #include <sys/msg.h>
 #include <sys/prctl.h>
@@ -361,6 +363,93 @@ static void stack(long ms)
     printf("stack: %ld bytes changed\n", changed);
 }
 
+static void show_status(const char *how, int status)
+{
+    printf("%s: %s %d\n", how, WIFEXITED(status) ? "exit" : "signal",
+           WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+}
+
+/* Who has a controlling terminal is told by it when its window changes. */
+static void leave_terminal(void)
+{
+    int terminal = open("/dev/tty", O_RDWR);
+    if (terminal >= 0 && ioctl(terminal, TIOCNOTTY) < 0)
+        exit(1);
+    if (terminal >= 0)
+        close(terminal);
+}
+
+/* As the kernel has it: the C library tells what a program knows of. */
+static bool has_handler(int signal)
+{
+    char line[256];
+    unsigned long set = 0;
+    FILE *file = fopen("/proc/self/status", "re");
+    while (file && fgets(line, sizeof line, file))
+        if (!strncmp(line, "SigCgt:", 7))
+            set = strtoul(line + 7, NULL, 16);
+    if (file)
+        fclose(file);
+    return set >> (signal - 1) & 1;
+}
+
+static void take(int signal)
+{
+    struct sigaction action = {.sa_handler = on_signal}, old;
+    if (sigaction(signal, &action, &old) || old.sa_handler != SIG_DFL)
+        printf("signal %d had a handler\n", signal);
+}
+
+/* The timers' signal is taken, and when they go on with another one, that too. `ms` 0: they do not. */
+static void moves(long ms)
+{
+    struct sigaction found;
+    double each = (double)ms, end = cpu_ms() + 20000;
+    pthread_t thread;
+    int status = 0;
+    leave_terminal();
+    burn(60);
+    take(SIGURG);
+    while (ms && !has_handler(SIGWINCH) && cpu_ms() < end)
+        burn_three();
+    printf("moves %d\n", ms && has_handler(SIGWINCH) ? 1 : 0);
+    raise(SIGURG);
+    for (end = cpu_ms() + each; cpu_ms() < end;)
+        burn_one();
+    pthread_create(&thread, NULL, burn_blocked, &each);
+    pthread_join(thread, NULL);
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        burn(each / 4);
+        _exit(caught[SIGURG] * 10 + caught[SIGWINCH]);
+    }
+    waitpid(pid, &status, 0);
+    show_status("child", status);
+    raise(SIGURG);
+    sigaction(SIGWINCH, NULL, &found);
+    printf("as without: %d\n", found.sa_handler == SIG_DFL && found.sa_flags == 0);
+    take(SIGWINCH);
+    burn(60);
+    raise(SIGURG);
+    raise(SIGWINCH);
+    printf("came %d and %d times\n", (int)caught[SIGURG], (int)caught[SIGWINCH]);
+}
+
+/* Where they may not go on. */
+static void stays(long ms)
+{
+    bool moved = false;
+    burn((double)ms);
+    take(SIGURG);
+    for (double end = cpu_ms() + 2 * (double)ms; cpu_ms() < end && !moved;) {
+        moved = has_handler(SIGWINCH);
+        spin();
+    }
+    raise(SIGURG);
+    printf("stays %d, came %d times\n", !moved, (int)caught[SIGURG]);
+}
+
 static void show_pending(const char *where)
 {
     sigset_t set;
@@ -477,6 +566,23 @@ static void *born_on(void *argument)
     return argument;
 }
 
+/* SIGURG is taken with the first line of the input. */
+static void taken(void)
+{
+    pthread_t thread;
+    char byte;
+    pthread_create(&thread, NULL, burn_on, NULL);
+    puts("begun");
+    if (read(STDIN_FILENO, &byte, 1) == 1)
+        take(SIGURG);
+    while (read(STDIN_FILENO, &byte, 1) > 0)
+        ;
+    ended = true;
+    pthread_join(thread, NULL);
+    raise(SIGURG);
+    printf("taken: came %d and %d times\n", (int)caught[SIGURG], (int)caught[SIGWINCH]);
+}
+
 static void forever(void)
 {
     void *(*const works[])(void *) = {burn_on, call_on, born_on};
@@ -500,12 +606,6 @@ static void forever(void)
 }
 
 /* --- children --- */
-
-static void show_status(const char *how, int status)
-{
-    printf("%s: %s %d\n", how, WIFEXITED(status) ? "exit" : "signal",
-           WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
-}
 
 static void spawn(char *self)
 {
@@ -627,6 +727,12 @@ int main(int count, char **words)
         unseen(number);
     else if (!strcmp(mode, "stack"))
         stack(number);
+    else if (!strcmp(mode, "moves"))
+        moves(number);
+    else if (!strcmp(mode, "stays"))
+        stays(number);
+    else if (!strcmp(mode, "taken"))
+        taken();
     else if (!strcmp(mode, "waits"))
         waits(number);
     else if (!strcmp(mode, "threads"))

@@ -1,6 +1,10 @@
 """Time sampled from inside the program, by timers (--engine=agent): it does what it does without, and its shares are right."""
+import fcntl
+import os
+import pty
 import signal
 import subprocess
+import termios
 import time
 
 import tally
@@ -99,6 +103,42 @@ def claimed(context):
     context.check("not sampled any more" in profile.meta().get("agent_notice", ""), str(profile.meta()))
 
 
+MOVED = "moves 1\nchild: exit 10\nas without: 1\ncame 3 and 1 times\n"
+
+
+def moved(context, program, *options):
+    profile = tally.recorded(context, [context.program(program), "moves", "400"], (*AGENT, *options))
+    context.equal(profile.output, MOVED, f"{program}, {options}")
+    context.check(share(profile, "burn_one") > 0, "no samples after the signal was taken")
+    context.check("not sampled any more" in profile.meta().get("agent_notice", ""), str(profile.meta()))
+
+
+@tap.case
+def goes_on_with_another(context):
+    """A program that takes the signal, and has no use for SIGWINCH, is sampled with that, until it takes it too."""
+    truth = plain(context, [context.program("timed"), "moves", "0"])
+    context.equal(truth.replace("moves 0", "moves 1"), MOVED, "alone")
+    for options in ((), ("--heap",), ("--no-follow",)):
+        moved(context, "timed", *options)
+    moved(context, "timed_static")
+
+
+def with_terminal(terminal):
+    os.setsid()
+    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+
+
+@tap.case
+def stays_where_it_is(context):
+    """With a controlling terminal SIGWINCH may come, and would end calls."""
+    ours, theirs = pty.openpty()
+    profile = tally.recorded(context, [context.program("timed"), "stays", "400"], AGENT, preexec_fn=lambda: with_terminal(theirs))
+    os.close(ours)
+    os.close(theirs)
+    context.equal(profile.output, "stays 1, came 1 times\n", "with a terminal")
+    context.check("not sampled any more" in profile.meta().get("agent_notice", ""), str(profile.meta()))
+
+
 def left(process):
     """What of ours is in a process: mappings, timers, a handler."""
     with open(f"/proc/{process.pid}/maps", encoding="utf-8") as maps:
@@ -132,6 +172,37 @@ def attached_and_left(context):
         context.equal(result.status, 0, result.text())
         context.equal(left(process), before, "what is left")
     end(context, process, truth)
+
+
+def catches(process, number):
+    with open(f"/proc/{process.pid}/status", encoding="utf-8") as status:
+        return any(int(line.split()[1], 16) >> (number - 1) & 1 for line in status if line.startswith("SigCgt"))
+
+
+def take(context, process):
+    """Tally is attached, and the program takes the signal: who records it, and what was there before but for that."""
+    recorder = tally.start(context, [context.tally, "record", *AGENT, "-o", context.path("taken"), "-p", str(process.pid)])
+    context.check(tally.wait_for(lambda: left(process)[1] > 0), "no timer was made")
+    process.stdin.write(b"1")
+    process.stdin.flush()
+    context.check(tally.wait_for(lambda: catches(process, signal.SIGWINCH) and left(process)[1] > 0), "the timers did not move")
+    return recorder
+
+
+@tap.case
+def moved_and_left(context):
+    """Nothing stays of timers that moved, whether tally ends or is killed."""
+    for how in (signal.SIGINT, signal.SIGKILL):
+        process = tally.start_busy(context, "timed", "taken", stdin=subprocess.PIPE, start_new_session=True)
+        recorder = take(context, process)
+        recorder.send_signal(how)
+        recorder.communicate(timeout=60)
+        if how == signal.SIGKILL:
+            result = tally.run(context, [context.tally, "detach", "-p", str(process.pid)])
+            context.equal(result.status, 0, result.text())
+        context.equal(left(process)[:2], (0, 0), f"what is left after {how}")
+        context.equal((catches(process, signal.SIGURG), catches(process, signal.SIGWINCH)), (True, False), "handlers")
+        end(context, process, "taken: came 1 and 0 times\n")
 
 
 @tap.case

@@ -116,8 +116,9 @@ struct wire_agent_control {
 
     /* Samples of time (agent_timer.c). Intervals are drawn between least and least + spread; mean: of what then passes until a tick. */
     uint64_t timer_least_ns, timer_spread_ns, timer_mean_ns, timer_tick_ns;
-    uint32_t timer_signal;           /* 0: no time is sampled */
-    uint32_t timer_clock;            /* enum wire_agent_clock */
+    uint32_t timer_signal;      /* 0: no time is sampled */
+    uint32_t timer_other;       /* what the timers may move to when the program takes that one; 0: nothing */
+    uint32_t timer_clock, zero; /* enum wire_agent_clock */
     struct wire_agent_action action; /* the timers' handler */
     struct wire_agent_action found;  /* for tally's calls in the target's name */
     struct wire_agent_action none;   /* zeros: SIG_DFL */
@@ -144,8 +145,10 @@ enum wire_agent_state {
 /* process.timing */
 enum wire_agent_timing {
     WIRE_AGENT_UNTIMED = 0,
-    WIRE_AGENT_TIMED, /* the handler is set; threads have timers, and new ones make theirs */
-    WIRE_AGENT_CLAIMED, /* the program took the signal, a filter of system calls, or io_uring: no timers any more */
+    WIRE_AGENT_TIMED,  /* the handler is set; threads have timers, and new ones make theirs */
+    WIRE_AGENT_ENDING, /* the timers are being taken away */
+    WIRE_AGENT_CLAIMED, /* the program took the signal: no timers, unless tally makes new ones with the other one */
+    WIRE_AGENT_OVER, /* no timers any more: a filter of system calls, io_uring, or the signal was taken unseen */
 };
 
 /* Bits of process.request. */
@@ -315,7 +318,9 @@ struct wire_agent_process {
     uint32_t own_pid;                /* the process's number as it knows it; set with timing */
     uint32_t idle;                   /* timers that are not armed, because their thread blocks the signal */
     uint32_t untimed;                /* threads that could get no timer */
-    uint32_t forbidden, zero;        /* enum wire_agent_call, as agent_parameters has it */
+    uint32_t forbidden;              /* enum wire_agent_call, as agent_parameters has it */
+    uint32_t timer_signal;           /* of its timers now; set before timing */
+    uint32_t unmovable, zero;        /* 1: they cannot use the other signal (agent_timer.c) */
     struct wire_agent_action before; /* what the program has for the timers' signal: SIG_DFL in some form */
 
     uint64_t losses[WIRE_AGENT_LOSSES];

@@ -249,15 +249,18 @@ static void look_at_clock(const struct collect_agent *agent, struct collect_agen
     member->clock_ns = now > member->clock_ns ? now : member->clock_ns;
 }
 
-/* It took for itself what timers cannot be beside (agent_watch.c), or forbade itself what the agent needs (agent_filter.c). */
-static void look_at_claims(struct collect_agent *agent, const struct collect_agent_member *member)
+/* It took for itself what timers cannot be beside (agent_watch.c), or forbade itself what the agent needs (agent_filter.c). `final`: it
+ * does not run any more. */
+static void look_at_claims(struct collect_agent *agent, struct collect_agent_member *member, bool final)
 {
     struct base_error why = {0};
     const struct wire_agent_process *process =
         collect_agent_file_process(&member->family->file, member->region);
     if (collect_agent_filter_tell(process, member->pid, &why))
         collect_agent_note(agent, "not all is seen", &why);
-    if (__atomic_load_n(&process->timing, __ATOMIC_RELAXED) != WIRE_AGENT_CLAIMED)
+    uint32_t timing = __atomic_load_n(&process->timing, __ATOMIC_RELAXED);
+    if (timing <= WIRE_AGENT_TIMED ||
+        (!final && (timing == WIRE_AGENT_ENDING || collect_agent_load_moves(agent, member))))
         return;
     base_error_clear(&why);
     base_fail(&why, BASE_EUSAGE,
@@ -281,7 +284,7 @@ static void tell_member(struct collect_agent *agent, struct collect_agent_member
         settle_last(agent, member);
     int result = collect_agent_file_read(&member->family->file, member->region, &tree, &why);
     if (result == BASE_OK) {
-        look_at_claims(agent, member);
+        look_at_claims(agent, member, final);
         look_at_clock(agent, member);
         result = collect_heap_tell(&agent->heap, &tree, &member->told, member->process, member->thread,
                                    since_start(agent), final, &why);
@@ -526,6 +529,8 @@ int collect_agent_step(struct collect_agent *agent, struct base_error *error)
     }
     answer_all(agent);
     end_the_dead(agent);
+    for (size_t i = 0; i < agent->member_count; i++)
+        collect_agent_load_moves(agent, &agent->members[i]);
     return result;
 }
 

@@ -78,6 +78,7 @@ static void fill_control(struct collect_agent_file *file, const struct collect_a
         .timer_mean_ns = wish->timers.mean_ns,
         .timer_tick_ns = wish->timers.tick_ns,
         .timer_signal = wish->timers.signal,
+        .timer_other = wish->timers.other,
         .timer_clock = wish->timers.clock,
     };
 }

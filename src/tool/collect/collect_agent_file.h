@@ -29,7 +29,8 @@ struct collect_agent_wish {
     struct collect_agent_timers {
         uint64_t least_ns, spread_ns, mean_ns, tick_ns; /* as in struct wire_agent_control */
         uint32_t signal;                                /* 0: no timers */
-        uint32_t clock;                                 /* enum wire_agent_clock */
+        uint32_t other; /* what they move to when the program takes that one */
+        uint32_t clock; /* enum wire_agent_clock */
     } timers;
 };
 

@@ -48,6 +48,7 @@ struct collect_agent_member {
     bool watched[3];  /* by hooks: enum collect_agent_watched */
     bool unwatchable; /* what would have to be watched cannot be hooked */
     bool timed;       /* its threads have timers, or it was tried */
+    uint32_t moves;   /* how often it was tried to give its timers the other signal */
     uint64_t begun_ns,
         clock_ns; /* CPU time of the process when they got them, and when it was looked at last */
     bool
@@ -155,5 +156,7 @@ int collect_agent_load_hooks(struct collect_agent *agent, struct patch_agent *wh
                              struct base_error *error);
 /* The member has loaded objects: they are told to it and hooked. A failure is noted. */
 void collect_agent_load_objects(struct collect_agent *agent, struct collect_agent_member *member);
+/* Where the program took the signal of its timers: makes them anew with the other one. False: there are none any more, and will not be. */
+bool collect_agent_load_moves(struct collect_agent *agent, struct collect_agent_member *member);
 
 #endif

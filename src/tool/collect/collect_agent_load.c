@@ -14,6 +14,8 @@
 #include "collect_agent_timer.h"
 #include "wire_loss.h"
 
+enum { MOVES_MOST = 5 }; /* attempts to give a process's timers the other signal */
+
 /* --- what was hooked --- */
 
 static void look_at_layers(struct collect_agent *agent, struct collect_agent_member *member)
@@ -135,6 +137,26 @@ static void consider_timers(struct collect_agent *agent, struct collect_agent_me
     member->begun_ns = collect_agent_timer_clock(member->pid, agent->options.timers.clock);
     if (patch_agent_visit(member->agent, agent->helper, held, collect_agent_timer_begin, &place, &why) < 0)
         collect_agent_note(agent, "time is not sampled", &why);
+}
+
+bool collect_agent_load_moves(struct collect_agent *agent, struct collect_agent_member *member)
+{
+    struct base_error why = {0};
+    const struct collect_agent_timers *timers = &agent->options.timers;
+    struct collect_agent_timer_place place = {agent->image, &member->family->file, *timers, member->pid};
+    const struct wire_agent_process *process =
+        collect_agent_file_process(&member->family->file, member->region);
+    if (__atomic_load_n(&process->timing, __ATOMIC_ACQUIRE) != WIRE_AGENT_CLAIMED || member->region ||
+        !member->agent || process->timer_signal != timers->signal || process->unmovable ||
+        member->moves >= MOVES_MOST)
+        return false;
+    if (__atomic_load_n(&process->unrecorded, __ATOMIC_ACQUIRE) ||
+        __atomic_load_n(&process->request, __ATOMIC_ACQUIRE))
+        return true;
+    int result =
+        patch_agent_visit(member->agent, agent->helper, false, collect_agent_timer_move, &place, &why);
+    member->moves = result == BASE_OK || result == BASE_EBUSY ? member->moves + 1 : MOVES_MOST;
+    return result == BASE_OK || member->moves < MOVES_MOST;
 }
 
 /* --- objects --- */

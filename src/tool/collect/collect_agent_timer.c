@@ -58,6 +58,7 @@ int collect_agent_timer_plan(bool user, double *rate_hz, struct collect_agent_ti
                                             .mean_ns = (uint64_t)mean,
                                             .tick_ns = (uint64_t)step,
                                             .signal = SIGURG,
+                                            .other = SIGWINCH,
                                             .clock = user ? WIRE_AGENT_CLOCK_USER : WIRE_AGENT_CLOCK_CPU};
     *rate_hz = 1e9 / mean;
     return BASE_OK;
@@ -94,14 +95,15 @@ struct beginning {
     size_t count, capacity;
     struct patch_trace_call *calls;
     size_t call_count;
-    uint32_t own_pid;
+    uint32_t own_pid, signal;
     bool taken; /* the signal is handled, or ignored */
+    bool moves; /* there were timers, with the first signal */
     struct base_error *error;
 };
 
 static uint64_t bit_of(const struct beginning *beginning)
 {
-    return UINT64_C(1) << (beginning->place->timers.signal - 1);
+    return UINT64_C(1) << (beginning->signal - 1);
 }
 
 static uint32_t last_number(const char *text)
@@ -230,7 +232,7 @@ static int try_all(struct beginning *beginning)
     add_call(beginning, "gettid", SYS_gettid, 0, 0, 0, 0);
     add_call(beginning, "getpid", SYS_getpid, 0, 0, 0, 0);
     add_call(beginning, "tgkill", SYS_tgkill, beginning->own_pid, beginning->own_pid, 0, 0);
-    add_call(beginning, "rt_sigaction", SYS_rt_sigaction, timing->signal, 0,
+    add_call(beginning, "rt_sigaction", SYS_rt_sigaction, beginning->signal, 0,
              at(beginning, offsetof(struct wire_agent_control, found)), SET_SIZE);
     int result = make_calls(beginning);
     if (result < 0)
@@ -254,21 +256,31 @@ static int fill_action(struct beginning *beginning)
     control->action = (struct wire_agent_action){
         base + handler, FLAGS_SIGINFO | FLAGS_RESTORER | FLAGS_ONSTACK | FLAGS_RESTART, base + restorer,
         UINT64_MAX}; /* all signals wait */
-    collect_agent_file_process(beginning->place->file, 0)->before = control->found;
+    struct wire_agent_process *process = collect_agent_file_process(beginning->place->file, 0);
+    process->before = control->found;
+    process->timer_signal = beginning->signal;
     return BASE_OK;
 }
 
+static uint32_t probe(const struct thread *thread, uint32_t number)
+{
+    return (wire_agent_timer_home(thread->tid) + number) % WIRE_AGENT_TIMERS;
+}
+
+/* The one that it had: it may be about to look at that. */
 static bool take_place(struct beginning *beginning, struct thread *thread)
 {
-    for (uint32_t i = 0; i < WIRE_AGENT_TIMER_PROBES; i++) {
-        uint32_t place = (wire_agent_timer_home(thread->tid) + i) % WIRE_AGENT_TIMERS;
-        if (beginning->timers[place].tid)
-            continue;
-        beginning->timers[place].tid = thread->tid;
-        thread->place = place;
-        return true;
-    }
-    return false;
+    uint32_t own = 0, free = 0;
+    while (own < WIRE_AGENT_TIMER_PROBES && beginning->timers[probe(thread, own)].tid != thread->tid)
+        own++;
+    while (free < WIRE_AGENT_TIMER_PROBES && beginning->timers[probe(thread, free)].tid)
+        free++;
+    uint32_t number = own < WIRE_AGENT_TIMER_PROBES ? own : free;
+    if (number == WIRE_AGENT_TIMER_PROBES)
+        return false;
+    thread->place = probe(thread, number);
+    beginning->timers[thread->place] = (struct wire_agent_timer){.tid = thread->tid};
+    return true;
 }
 
 /* struct sigevent: value, signal, how, whom. */
@@ -277,7 +289,7 @@ static void add_timer(struct beginning *beginning, struct thread *thread)
     const struct collect_agent_timers *timing = &beginning->place->timers;
     struct wire_agent_timer *timer = &beginning->timers[thread->place];
     uint64_t there = beginning->timers_at + thread->place * sizeof *timer;
-    const int32_t event[4] = {(int32_t)timing->signal, SIGEV_THREAD_ID, (int32_t)thread->tid, 0};
+    const int32_t event[4] = {(int32_t)beginning->signal, SIGEV_THREAD_ID, (int32_t)thread->tid, 0};
     /* So that it is found when tally is killed before it is armed; a number that is nobody's until then. */
     timer->id = NOBODY;
     timer->state = WIRE_AGENT_TIMER_ENDED;
@@ -295,7 +307,7 @@ static int create_all(struct beginning *beginning)
     struct wire_agent_process *process = collect_agent_file_process(beginning->place->file, 0);
     size_t kept = 0;
     beginning->call_count = 0;
-    add_call(beginning, "rt_sigaction", SYS_rt_sigaction, beginning->place->timers.signal,
+    add_call(beginning, "rt_sigaction", SYS_rt_sigaction, beginning->signal,
              at(beginning, offsetof(struct wire_agent_control, action)), 0, SET_SIZE);
     for (size_t i = 0; i < beginning->count; i++) {
         if (!take_place(beginning, &beginning->threads[i])) {
@@ -354,6 +366,58 @@ static int arm_all(struct beginning *beginning)
     return make_calls(beginning);
 }
 
+/* --- when the program takes the first signal --- */
+
+/* Without one, no terminal sends the signal. The name of a program may hold anything. */
+static bool has_terminal(pid_t pid)
+{
+    char path[64], line[512] = "";
+    int terminal = 1;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    const char *rest = file && fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL;
+    if (file)
+        fclose(file);
+    return !rest || sscanf(rest + 1, " %*c %*d %*d %*d %d", &terminal) != 1 || terminal != 0;
+}
+
+static bool blocks_somewhere(const struct beginning *beginning)
+{
+    bool blocked = false;
+    for (size_t i = 0; i < beginning->count; i++)
+        blocked |= beginning->threads[i].blocked;
+    return blocked;
+}
+
+/* Places of threads that are no more are free again. False: somebody is making a timer. */
+static bool clear_table(struct beginning *beginning)
+{
+    for (uint32_t i = 0; i < WIRE_AGENT_TIMERS; i++) {
+        bool lives = false;
+        if (beginning->timers[i].state != WIRE_AGENT_TIMER_NONE)
+            return false;
+        for (size_t j = 0; j < beginning->count && beginning->timers[i].tid; j++)
+            lives |= beginning->threads[j].tid == beginning->timers[i].tid;
+        if (!lives)
+            beginning->timers[i].tid = 0;
+    }
+    return true;
+}
+
+/* While the process stands: what is noted now was noted before it was done (agent_timer.c, 6). */
+static int may_move(struct beginning *beginning)
+{
+    const struct wire_agent_process *process = collect_agent_file_process(beginning->place->file, 0);
+    if (process->unmovable || blocks_somewhere(beginning) || has_terminal(beginning->place->pid))
+        return base_fail(beginning->error, BASE_EUSAGE, "process %d may use the other signal, too",
+                         (int)beginning->place->pid);
+    if (process->timing != WIRE_AGENT_CLAIMED || process->unrecorded || process->request ||
+        !clear_table(beginning))
+        return base_fail(beginning->error, BASE_EBUSY, "process %d is about to make a thread",
+                         (int)beginning->place->pid);
+    return BASE_OK;
+}
+
 static int begin(struct beginning *beginning)
 {
     const struct collect_agent_timer_place *place = beginning->place;
@@ -364,6 +428,8 @@ static int begin(struct beginning *beginning)
     int result = list_threads(beginning);
     if (result == BASE_OK)
         result = refuse_interruptible(beginning);
+    if (result == BASE_OK && beginning->moves)
+        result = may_move(beginning);
     if (result < 0)
         return result;
     beginning->calls = calloc(beginning->count + 16, sizeof *beginning->calls);
@@ -377,11 +443,24 @@ static int begin(struct beginning *beginning)
     return result == BASE_OK ? arm_all(beginning) : result;
 }
 
+static int begin_and_free(struct beginning *beginning)
+{
+    int result = begin(beginning);
+    free(beginning->threads);
+    free(beginning->calls);
+    return result;
+}
+
 int collect_agent_timer_begin(void *context, struct patch_agent *agent, struct base_error *error)
 {
-    struct beginning beginning = {.place = context, .agent = agent, .error = error};
-    int result = begin(&beginning);
-    free(beginning.threads);
-    free(beginning.calls);
-    return result;
+    const struct collect_agent_timer_place *place = context;
+    return begin_and_free(
+        &(struct beginning){.place = place, .agent = agent, .signal = place->timers.signal, .error = error});
+}
+
+int collect_agent_timer_move(void *context, struct patch_agent *agent, struct base_error *error)
+{
+    const struct collect_agent_timer_place *place = context;
+    return begin_and_free(&(struct beginning){
+        .place = place, .agent = agent, .signal = place->timers.other, .moves = true, .error = error});
 }

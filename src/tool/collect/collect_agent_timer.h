@@ -2,6 +2,7 @@
  *
  *   collect_agent_timer_plan    which signal, and intervals that this kernel can keep
  *   collect_agent_timer_begin   sets the handler, and a timer for each thread there is; the agent makes those of later ones
+ *   collect_agent_timer_move    the same with the other signal, when the program took the first one and the agent ended the timers
  *   collect_agent_timer_clock   the CPU time of a process, for what was missed
  *
  * Context: tool, one thread. Source: timer_create(2), proc(5). */
@@ -33,6 +34,8 @@ struct collect_agent_timer_place {
 /* A visit (patch_agent.h): `context` is a struct collect_agent_timer_place, of region 0. BASE_EUSAGE: the program has a use of its own for the signal.
  * BASE_EPERMISSION: a filter forbids what the timers need. On failure there are none. */
 int collect_agent_timer_begin(void *context, struct patch_agent *agent, struct base_error *error);
+/* The same. BASE_EUSAGE, too: it has a controlling terminal, or blocks the other signal. BASE_EBUSY: not now, perhaps later. */
+int collect_agent_timer_move(void *context, struct patch_agent *agent, struct base_error *error);
 
 /* ns; 0: not known. */
 uint64_t collect_agent_timer_clock(pid_t pid, uint32_t clock);

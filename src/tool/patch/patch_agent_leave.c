@@ -64,7 +64,8 @@ struct leaving {
     uint64_t *functions; /* that are or were hooked */
     size_t function_count, function_capacity;
     uint64_t region, region_size;
-    uint32_t timer_signal;      /* 0: none */
+    uint32_t timer_signals[2];  /* the timers' and what they may have moved to; 0: none */
+    uint32_t own_signal;        /* which of them the process has now */
     uint64_t timers;            /* run-time address of the process's timers; 0: it has no region */
     struct changes first, last; /* last: of hooks that others need as long as return addresses are replaced */
     bool held, remains;         /* remains: only what nobody has any more */
@@ -148,7 +149,8 @@ static int find_counts(struct leaving *leaving)
         control.memory > 1ull << 40)
         return BASE_OK;
     struct wire_agent_layout layout = wire_agent_layout(control.memory);
-    leaving->timer_signal = control.timer_signal <= 64 ? control.timer_signal : 0;
+    leaving->timer_signals[0] = control.timer_signal <= 64 ? control.timer_signal : 0;
+    leaving->timer_signals[1] = control.timer_other <= 64 ? control.timer_other : 0;
     uint64_t taken = control.next_region < control.region_count ? control.next_region : control.region_count;
     for (uint64_t i = 0; i < taken && i < WIRE_AGENT_REGIONS && control.region_size >= layout.size &&
                          control.region_size <= size && control.regions_offset <= size - control.region_size;
@@ -161,8 +163,10 @@ static int find_counts(struct leaving *leaving)
             process.magic == WIRE_AGENT_MAGIC && process.pid == (uint32_t)leaving->access.pid &&
             process.state != WIRE_AGENT_FREE)
             leaving->counts = (struct counts){at, at + layout.threads};
-        if (leaving->counts.process == at)
+        if (leaving->counts.process == at) {
             leaving->timers = at + layout.timers;
+            leaving->own_signal = process.timer_signal;
+        }
     }
     int result = refuse_living(leaving, &control);
     if (result == BASE_OK && control.region_count <= WIRE_AGENT_REGIONS && control.region_size >= layout.size)
@@ -382,17 +386,15 @@ static int delete_timers(struct leaving *leaving)
 
 /* Only if the handler is ours: a fork's child has it too. What waits for it in a thread that blocks the signal is dropped by that, since
  * the default is to ignore it. */
-static int restore_signal(struct leaving *leaving)
+static int restore_signal(struct leaving *leaving, uint32_t signal)
 {
     const uint64_t size = sizeof(uint64_t); /* of the kernel's signal sets */
     uint64_t found = leaving->region + offsetof(struct wire_agent_control, found), handler = 0;
-    uint64_t before = leaving->counts.process
+    uint64_t before = leaving->counts.process && signal == leaving->own_signal
                           ? leaving->counts.process + offsetof(struct wire_agent_process, before)
                           : leaving->region + offsetof(struct wire_agent_control, none);
-    struct patch_trace_call ask = {
-        SYS_rt_sigaction, {leaving->timer_signal, 0, found, size}, 0, "rt_sigaction"};
-    struct patch_trace_call set = {
-        SYS_rt_sigaction, {leaving->timer_signal, before, 0, size}, 0, "rt_sigaction"};
+    struct patch_trace_call ask = {SYS_rt_sigaction, {signal, 0, found, size}, 0, "rt_sigaction"};
+    struct patch_trace_call set = {SYS_rt_sigaction, {signal, before, 0, size}, 0, "rt_sigaction"};
     int result = call(leaving, &ask, 1);
     if (result < 0)
         return result;
@@ -404,10 +406,13 @@ static int restore_signal(struct leaving *leaving)
 /* While a call is made a timer may go off yet, and somebody be sent to the handler. */
 static int end_timers(struct leaving *leaving)
 {
-    if (!leaving->timer_signal)
+    if (!leaving->timer_signals[0])
         return BASE_OK;
     int result = leaving->timers ? delete_timers(leaving) : BASE_OK;
-    return result == BASE_OK ? restore_signal(leaving) : result;
+    for (size_t i = 0; i < 2 && result == BASE_OK; i++)
+        if (leaving->timer_signals[i])
+            result = restore_signal(leaving, leaving->timer_signals[i]);
+    return result;
 }
 
 /* --- 4. wait --- */

@@ -50,16 +50,26 @@ static long body_call(long number, long first, long second, long third)
 
 /* --- the rig --- */
 
+static void set_action_of(int signal, const struct wire_agent_action *action)
+{
+    assert_int_equal(syscall(SYS_rt_sigaction, signal, action, NULL, 8), 0);
+}
+
 static void set_action(const struct wire_agent_action *action)
 {
-    assert_int_equal(syscall(SYS_rt_sigaction, SIGURG, action, NULL, 8), 0);
+    set_action_of(SIGURG, action);
+}
+
+static uint64_t handler_of(int signal)
+{
+    struct wire_agent_action found;
+    assert_int_equal(syscall(SYS_rt_sigaction, signal, NULL, &found, 8), 0);
+    return found.handler;
 }
 
 static uint64_t handler_now(void)
 {
-    struct wire_agent_action found;
-    assert_int_equal(syscall(SYS_rt_sigaction, SIGURG, NULL, &found, 8), 0);
-    return found.handler;
+    return handler_of(SIGURG);
 }
 
 static void hook_all(void)
@@ -85,12 +95,14 @@ static int set_up(void **state)
     control->timer_mean_ns = LEAST + SPREAD / 2;
     control->timer_tick_ns = MS;
     control->timer_signal = SIGURG;
+    control->timer_other = SIGWINCH;
     control->timer_clock = WIRE_AGENT_CLOCK_CPU;
     control->action =
         (struct wire_agent_action){(uint64_t)agent_rig_symbol(&rig, "agent_timer_handler"),
                                    SA_SIGINFO | SA_ONSTACK | SA_RESTART | 0x04000000,
                                    (uint64_t)agent_rig_symbol(&rig, "agent_entry_restorer"), UINT64_MAX};
     rig.process->own_pid = (uint32_t)getpid();
+    rig.process->timer_signal = SIGURG;
     set_action(&control->action);
     rig.process->timing = WIRE_AGENT_TIMED;
     caught = 0;
@@ -122,6 +134,7 @@ static int tear_down(void **state)
         if (timers()[i].state != WIRE_AGENT_TIMER_NONE)
             syscall(SYS_timer_delete, timers()[i].id);
     signal(SIGURG, SIG_DFL);
+    signal(SIGWINCH, SIG_DFL);
     assert_int_equal(kernel_timers(), 0);
     agent_rig_end(&rig);
     return 0;
@@ -148,12 +161,17 @@ static uint64_t armed_ns(void)
     return (uint64_t)left.it_value.tv_sec * 1000 * MS + (uint64_t)left.it_value.tv_nsec;
 }
 
-static bool is_claimed(void)
+static bool is_ended(enum wire_agent_timing end)
 {
     for (unsigned i = 0; i < WIRE_AGENT_TIMERS; i++)
         if (timers()[i].state != WIRE_AGENT_TIMER_NONE)
             return false;
-    return rig.process->timing == WIRE_AGENT_CLAIMED && kernel_timers() == 0;
+    return rig.process->timing == end && kernel_timers() == 0;
+}
+
+static bool is_claimed(void)
+{
+    return is_ended(WIRE_AGENT_CLAIMED);
 }
 
 static uint64_t cpu_ns(void)
@@ -361,7 +379,7 @@ static void test_taken_unseen(void **state)
     set_action(&action);
     assert_int_equal(hooked_create(&thread, NULL, burn_in_thread, &spent), 0);
     pthread_join(thread, NULL);
-    assert_true(is_claimed());
+    assert_true(is_ended(WIRE_AGENT_OVER));
     assert_int_equal(handler_now(), (uint64_t)on_signal);
     assert_int_equal(figures().count, 0);
 }
@@ -378,34 +396,143 @@ static void test_foreign(void **state)
     assert_int_equal(figures().count, 0);
 }
 
-static void check_claims(call_function **function, long number, long first, long second, bool claims)
+static void check_claims(call_function **function, long number, long first, long second,
+                         enum wire_agent_timing end)
 {
     void *state = NULL;
     tear_down(&state);
     set_up(&state);
     begin_here();
     assert_int_equal((*function)(number, first, second, 0), number + first + second);
-    assert_int_equal(is_claimed(), claims);
-    assert_int_equal(handler_now(), claims ? 0 : rig.control->action.handler);
+    assert_int_equal(end == WIRE_AGENT_TIMED ? rig.process->timing == end : is_ended(end), 1);
+    assert_int_equal(handler_now(), end != WIRE_AGENT_TIMED ? 0 : rig.control->action.handler);
 }
 
 /* Filters and rings. */
 static void test_claims(void **state)
 {
     (void)state;
-    check_claims(&hooked_prctl, PR_SET_SECCOMP, 1, 0, true);
-    check_claims(&hooked_prctl, PR_SET_SECCOMP, 2, 0, false); /* there is no filter */
-    check_claims(&hooked_prctl, PR_SET_NAME, 2, 0, false);
-    check_claims(&hooked_ring, 8, 0, 0, true);
-    check_claims(&hooked_syscall, SECCOMP, 0, 0, true);
-    check_claims(&hooked_syscall, SECCOMP, 1, 0, false);
-    check_claims(&hooked_syscall, IO_URING, 8, 0, true);
-    check_claims(&hooked_syscall, SYS_prctl, PR_SET_SECCOMP, 1, true);
-    check_claims(&hooked_syscall, SYS_prctl, PR_GET_NAME, 2, false);
-    check_claims(&hooked_syscall, SYS_rt_sigaction, SIGURG, 4096, true);
-    check_claims(&hooked_syscall, SYS_rt_sigaction, SIGURG, 0, false);
-    check_claims(&hooked_syscall, SYS_rt_sigaction, SIGUSR1, 4096, false);
-    check_claims(&hooked_syscall, SYS_getpid, 0, 0, false);
+    check_claims(&hooked_prctl, PR_SET_SECCOMP, 1, 0, WIRE_AGENT_OVER);
+    check_claims(&hooked_prctl, PR_SET_SECCOMP, 2, 0, WIRE_AGENT_TIMED); /* there is no filter */
+    check_claims(&hooked_prctl, PR_SET_NAME, 2, 0, WIRE_AGENT_TIMED);
+    check_claims(&hooked_ring, 8, 0, 0, WIRE_AGENT_OVER);
+    check_claims(&hooked_syscall, SECCOMP, 0, 0, WIRE_AGENT_OVER);
+    check_claims(&hooked_syscall, SECCOMP, 1, 0, WIRE_AGENT_TIMED);
+    check_claims(&hooked_syscall, IO_URING, 8, 0, WIRE_AGENT_OVER);
+    check_claims(&hooked_syscall, SYS_prctl, PR_SET_SECCOMP, 1, WIRE_AGENT_OVER);
+    check_claims(&hooked_syscall, SYS_prctl, PR_GET_NAME, 2, WIRE_AGENT_TIMED);
+    check_claims(&hooked_syscall, SYS_rt_sigaction, SIGURG, 4096, WIRE_AGENT_CLAIMED);
+    check_claims(&hooked_syscall, SYS_rt_sigaction, SIGURG, 0, WIRE_AGENT_TIMED);
+    check_claims(&hooked_syscall, SYS_rt_sigaction, SIGUSR1, 4096, WIRE_AGENT_TIMED);
+    check_claims(&hooked_syscall, SYS_getpid, 0, 0, WIRE_AGENT_TIMED);
+}
+
+/* --- the other signal --- */
+
+/* What tally does. */
+static void move_here(void)
+{
+    const struct wire_agent_action none = {0};
+    assert_int_equal(rig.process->timing, WIRE_AGENT_CLAIMED);
+    assert_int_equal(rig.process->unmovable, 0);
+    rig.process->before = none;
+    rig.process->timer_signal = SIGWINCH;
+    set_action_of(SIGWINCH, &rig.control->action);
+    rig.process->timing = WIRE_AGENT_TIMED;
+    begin_here();
+}
+
+static void claim(int signal)
+{
+    const struct sigaction action = {.sa_handler = on_signal};
+    assert_int_equal(hooked_action(signal, &action, NULL), 0);
+}
+
+static void test_moved(void **state)
+{
+    (void)state;
+    sigset_t window;
+    struct sigaction old = {.sa_handler = on_signal};
+    sigemptyset(&window);
+    sigaddset(&window, SIGWINCH);
+    begin_here();
+    claim(SIGURG);
+    move_here();
+    uint64_t count = figures().count;
+    burn(60);
+    assert_true(figures().count > count);
+    raise(SIGURG); /* the program's own */
+    assert_int_equal(caught, SIGURG);
+    claim(SIGURG);
+    assert_int_equal(rig.process->timing, WIRE_AGENT_TIMED);
+    assert_int_equal(hooked_mask(SIG_BLOCK, &window, NULL), 0);
+    assert_int_equal(own_timer()->state, WIRE_AGENT_TIMER_IDLE);
+    assert_int_equal(hooked_mask(SIG_UNBLOCK, &window, NULL), 0);
+    assert_int_equal(own_timer()->state, WIRE_AGENT_TIMER_ARMED);
+    assert_int_equal(hooked_action(SIGWINCH, NULL, &old), 0);
+    assert_true(old.sa_handler == SIG_DFL);
+    claim(SIGWINCH);
+    assert_true(is_claimed());
+    assert_int_equal(handler_of(SIGWINCH), (uint64_t)on_signal);
+    assert_int_equal(handler_now(), (uint64_t)on_signal);
+}
+
+/* What is late, of timers with the first signal, is dropped. */
+static void test_late(void **state)
+{
+    (void)state;
+    begin_here();
+    claim(SIGURG);
+    move_here();
+    set_action(&rig.control->action);
+    raise(SIGURG);
+    assert_int_equal(rig.process->timing, WIRE_AGENT_TIMED);
+    raise(SIGWINCH);
+    assert_true(is_claimed());
+    assert_int_equal(handler_of(SIGWINCH), 0);
+}
+
+static void check_stays(bool stays)
+{
+    void *state = NULL;
+    assert_int_equal(rig.process->unmovable, stays);
+    assert_int_equal(rig.process->timing, WIRE_AGENT_TIMED);
+    tear_down(&state);
+    set_up(&state);
+    begin_here();
+}
+
+/* Who has a use for the other signal, or threads that are to have no timer, is not moved. */
+static void test_stays(void **state)
+{
+    (void)state;
+    static char bytes[6000];
+    const stack_t small = {.ss_sp = bytes, .ss_size = sizeof bytes}, none = {.ss_flags = SS_DISABLE};
+    const struct sigaction action = {.sa_handler = on_signal}, reset = {.sa_handler = SIG_DFL};
+    sigset_t set, before;
+    begin_here();
+    assert_int_equal(hooked_action(SIGWINCH, NULL, NULL), 0);
+    assert_int_equal(hooked_action(SIGWINCH, &reset, NULL), 0);
+    assert_int_equal(hooked_action(SIGUSR1, &reset, NULL), 0);
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    assert_int_equal(hooked_mask(SIG_BLOCK, &set, &before), 0);
+    sigaddset(&set, SIGWINCH);
+    assert_int_equal(hooked_mask(SIG_UNBLOCK, &set, NULL), 0);
+    check_stays(false);
+    assert_int_equal(hooked_action(SIGWINCH, &action, NULL), 0);
+    check_stays(true);
+    hooked_syscall(SYS_rt_sigaction, SIGWINCH, 4096, 0);
+    check_stays(true);
+    assert_int_equal(hooked_mask(SIG_BLOCK, &set, NULL), 0);
+    assert_int_equal(hooked_mask(SIG_SETMASK, &before, NULL), 0);
+    check_stays(true);
+    assert_int_equal(hooked_stack(&small, NULL), 0);
+    assert_int_equal(hooked_stack(&none, NULL), 0);
+    check_stays(true);
+    claim(SIGURG);
+    assert_int_equal(hooked_ring(8, 0, 0, 0), 8);
+    assert_true(is_ended(WIRE_AGENT_OVER));
 }
 
 /* A stack for signals on which the handler has no room. */
@@ -464,10 +591,10 @@ static void test_fork(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {TEST(test_thread),  TEST(test_no_thread),    TEST(test_gone),
-                                       TEST(test_blocked), TEST(test_born_blocked), TEST(test_asked),
-                                       TEST(test_taken),   TEST(test_ignored),      TEST(test_taken_unseen),
-                                       TEST(test_foreign), TEST(test_claims),       TEST(test_small_stack),
-                                       TEST(test_fork)};
+    const struct CMUnitTest tests[] = {
+        TEST(test_thread),       TEST(test_no_thread), TEST(test_gone),        TEST(test_blocked),
+        TEST(test_born_blocked), TEST(test_asked),     TEST(test_taken),       TEST(test_ignored),
+        TEST(test_taken_unseen), TEST(test_foreign),   TEST(test_claims),      TEST(test_moved),
+        TEST(test_late),         TEST(test_stays),     TEST(test_small_stack), TEST(test_fork)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,6 +27,7 @@ static void check(double wished, bool user)
     assert_int_equal(collect_agent_timer_plan(user, &rate, &timers, NULL), BASE_OK);
     assert_true(fabs(rate - fmin(wished, highest)) < 1e-6 * rate);
     assert_int_equal(timers.signal, SIGURG);
+    assert_int_equal(timers.other, SIGWINCH);
     assert_int_equal(timers.clock, user ? WIRE_AGENT_CLOCK_USER : WIRE_AGENT_CLOCK_CPU);
     assert_true(fabs((double)timers.mean_ns - 1e9 / rate) < 2);
     double mean = (double)timers.least_ns + (double)timers.spread_ns / 2 + tick / 2;
