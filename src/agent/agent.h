@@ -440,10 +440,13 @@ void agent_timer_rest(bool blocked);
 /* This thread has no samples any more. */
 void agent_timer_stop(void);
 /* Where agent_timer_is_on: no timers any more, in no thread; the signal is as if there had been none. CLAIMED: tally may make new ones with
- * the other signal. OVER: it may not. */
-void agent_timer_end_all(enum wire_agent_timing end);
+ * the other signal. OVER: it may not. `handled`: the caller sets a handler of the program's next. True: a signal waits for that, so that
+ * ours is still there to be replaced. */
+bool agent_timer_end_all(enum wire_agent_timing end, bool handled);
 /* OVER, whether there are timers now or not; may be called anywhere. */
 void agent_timer_end_for_good(void);
+/* A new child's region: whether it is timed, and by which signal, as it has been born with it. */
+void agent_timer_inherit(struct wire_agent_process *child, const struct wire_agent_process *parent);
 /* The program has a use for the other signal, or a thread that is to have no timer: they are not to move. */
 void agent_timer_stay(void);
 

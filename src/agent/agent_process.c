@@ -70,10 +70,8 @@ static struct wire_agent_process *take_region(struct wire_agent_process *parent)
     agent_function_inherit();
     child->unrecorded = agent_parameters.forking != 0; /* agent_wrap_birth's frame, which takes it back */
     child->own_pid = child->pid;
-    child->before = parent->before;
     child->forbidden = agent_parameters.forbidden;
-    child->timer_signal = parent->timer_signal;
-    child->timing = __atomic_load_n(&parent->timing, __ATOMIC_RELAXED);
+    agent_timer_inherit(child, parent);
     child->version = WIRE_AGENT_VERSION;
     child->magic = WIRE_AGENT_MAGIC;
     return child;

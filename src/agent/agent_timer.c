@@ -23,7 +23,7 @@
  *   6. Who takes the signal unseen, by a system call of its own, is found when a thread is born; a signal of somebody else's is taken as
  *      a sign that the program waits for it. Then all timers end, and an action that is not ours is not touched.
  *      Where the signal was taken before our eyes, or may be waited for, tally makes the timers anew with the only other signal that is
- *      ignored by default and that nobody needs: SIGWINCH. It comes to programs with a controlling terminal when a window changes, and
+ *      ignored by default and that nobody needs: SIGWINCH. It comes to those whose session has a terminal when a window changes, and
  *      a handler would then end what they wait in; so those do not move (one that takes a terminal later may see that). Nor does a
  *      process that ever blocked SIGWINCH, or set an action for it: each is noted before it is done, so that none of them is
  *      still on its way, unknown, when tally stops the process. Who takes that signal, too, ends all.
@@ -190,17 +190,26 @@ static uint32_t own_signal(void)
 }
 
 /* Whose handler is it now? Who makes system calls of his own, as Go's run time does, takes it unseen. */
-static uint64_t handler_now(void)
+static uint64_t handler_of(uint32_t signal)
 {
     struct wire_agent_action now = {0, 0, 0, 0};
-    call(SYS_rt_sigaction, own_signal(), 0, (uint64_t)&now, sizeof(uint64_t));
+    call(SYS_rt_sigaction, signal, 0, (uint64_t)&now, sizeof(uint64_t));
     return now.handler;
 }
 
 static bool is_taken(void)
 {
-    uint64_t handler = handler_now();
+    uint64_t handler = handler_of(own_signal());
     return handler != 0 && handler != agent_control()->action.handler;
+}
+
+/* Is one of the program's pending? This thread's timer makes none while it rests. */
+static bool is_awaited(void)
+{
+    uint64_t pending = 0;
+    const struct wire_agent_timer *timer = find(own_tid());
+    call(SYS_rt_sigpending, (uint64_t)&pending, sizeof pending, 0, 0);
+    return pending >> (own_signal() - 1) & 1 && (timer == NULL || timer->state != WIRE_AGENT_TIMER_ARMED);
 }
 
 /* True: it is for the caller to take the timers away. What is OVER stays so, whoever else ends them meanwhile. */
@@ -215,18 +224,21 @@ static bool leave_timing(uint32_t *timing, enum wire_agent_timing end)
     return now == WIRE_AGENT_TIMED;
 }
 
-void agent_timer_end_all(enum wire_agent_timing end)
+/* To set the default drops what is pending. */
+bool agent_timer_end_all(enum wire_agent_timing end, bool handled)
 {
     struct wire_agent_process *process = agent_process();
     uint32_t ending = WIRE_AGENT_ENDING;
     if (!leave_timing(&process->timing, end))
-        return;
+        return false;
+    bool kept = handled && is_awaited();
     for (uint32_t i = 0; i < WIRE_AGENT_TIMERS; i++)
         if (timers()[i].tid != 0)
             forget(process, &timers()[i]);
-    if (!is_taken())
+    if (!kept && !is_taken())
         call(SYS_rt_sigaction, own_signal(), (uint64_t)&process->before, 0, sizeof(uint64_t));
     __atomic_compare_exchange_n(&process->timing, &ending, end, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+    return kept;
 }
 
 void agent_timer_end_for_good(void)
@@ -236,7 +248,30 @@ void agent_timer_end_for_good(void)
         return;
     uint32_t timing = __atomic_load_n(&agent_process()->timing, __ATOMIC_ACQUIRE);
     if (timing != WIRE_AGENT_UNTIMED && timing != WIRE_AGENT_OVER && is_itself(agent_process()))
-        agent_timer_end_all(WIRE_AGENT_OVER);
+        agent_timer_end_all(WIRE_AGENT_OVER, false);
+}
+
+/* The parent's timers may have ended, moved or begun since the fork. The handlers are as they were then. */
+void agent_timer_inherit(struct wire_agent_process *child, const struct wire_agent_process *parent)
+{
+    const struct wire_agent_control *control = agent_control();
+    const struct wire_agent_action none = {0, 0, 0, 0};
+    const uint32_t signals[] = {control->timer_signal, control->timer_other};
+    child->timing = __atomic_load_n(&parent->timing, __ATOMIC_ACQUIRE);
+    child->timer_signal = parent->timer_signal;
+    child->before = parent->before;
+    if (child->timing == WIRE_AGENT_UNTIMED || !agent_may(WIRE_AGENT_CALL_TIMERS))
+        return;
+    if (child->timing == WIRE_AGENT_TIMED)
+        child->timing = WIRE_AGENT_UNTIMED;
+    for (unsigned i = 0; i < sizeof signals / sizeof *signals; i++) {
+        if (signals[i] == 0 || handler_of(signals[i]) != control->action.handler)
+            continue;
+        child->timing = WIRE_AGENT_TIMED;
+        if (child->timer_signal != signals[i])
+            child->before = none;
+        child->timer_signal = signals[i];
+    }
 }
 
 void agent_timer_stay(void)
@@ -245,8 +280,9 @@ void agent_timer_stay(void)
     if (__atomic_load_n(alive, __ATOMIC_ACQUIRE) != AGENT_ALIVE ||
         agent_parameters.process == (uint64_t)agent_process_inert)
         return; /* timers of a fork's child never move */
-    if (__atomic_load_n(&agent_process()->unmovable, __ATOMIC_RELAXED) == 0)
-        __atomic_store_n(&agent_process()->unmovable, 1, __ATOMIC_RELEASE);
+    uint32_t *unmovable = &agent_process()->unmovable;
+    if (__atomic_load_n(unmovable, __ATOMIC_RELAXED) == 0)
+        __atomic_exchange_n(unmovable, 1, __ATOMIC_ACQ_REL); /* before what is looked at next */
 }
 
 static bool blocks(void)
@@ -269,7 +305,7 @@ void agent_timer_begin(void)
     if (find(tid) != NULL && find(tid)->state != WIRE_AGENT_TIMER_NONE)
         return;
     if (is_taken()) {
-        agent_timer_end_all(WIRE_AGENT_OVER);
+        agent_timer_end_all(WIRE_AGENT_OVER, false);
         return;
     }
     bool small = has_small_stack();
@@ -380,7 +416,7 @@ void agent_timer_handler(int signal, const struct timer_info *info, void *contex
     if (!is_timed(agent_process()) || (uint32_t)signal != own_signal()) /* late, of timers that ended */
         return;
     if (info->code != SI_TIMER || index >= WIRE_AGENT_TIMERS) {
-        agent_timer_end_all(WIRE_AGENT_CLAIMED);
+        agent_timer_end_all(WIRE_AGENT_CLAIMED, false);
         return;
     }
     struct wire_agent_timer *timer = &timers()[index];

@@ -1,8 +1,8 @@
 /* What the program does about signals, as far as it concerns the one that the timers use (agent_timer.c).
  *
  * All of it is done before the body, which is then jumped to: nothing of ours is on the stack when a signal that is let through
- * comes, and its handler may jump anywhere. Only where the program asks for, or sets, the default action of the signal, it is answered:
- * it gets what it would without us.
+ * comes, and its handler may jump anywhere. Only where the program asks for, or sets, the default action of the signal, or sets a
+ * handler that one waits for, it is answered: it gets what it would without us.
  *
  *   blocks the signal, or no more   the thread's timer rests, or goes on. Set before the mask changes: a signal that comes in between waits
  *                                   until then
@@ -16,6 +16,7 @@
 
 #include <sys/syscall.h>
 
+#define IGNORED     1 /* SIG_IGN */
 #define SIG_UNBLOCK 1
 #define SIG_SETMASK 2
 #define CALL_RING   425  /* SYS_io_uring_setup, which old headers lack */
@@ -83,6 +84,12 @@ static void tell(struct action *old, const struct wire_agent_action *before)
     old->restorer = before->restorer;
 }
 
+static uint64_t call_body(const struct agent_frame *frame, uint64_t signal, uint64_t action,
+                          struct action *old)
+{
+    return ((uint64_t(*)(uint64_t, uint64_t, struct action *))frame->hook->body)(signal, action, old);
+}
+
 /* The default action in another form: the C library sets it, and in exchange for the handler the kernel says what it was. Between
  * these two the signal is ignored. While it is counted here, the timers do not move. */
 static struct agent_answer reset(const struct agent_frame *frame, uint64_t signal, uint64_t action,
@@ -95,15 +102,31 @@ static struct agent_answer reset(const struct agent_frame *frame, uint64_t signa
         return go_on;
     }
     const struct wire_agent_action before = process->before;
-    uint64_t result =
-        ((uint64_t(*)(uint64_t, uint64_t, struct action *))frame->hook->body)(signal, action, old);
+    uint64_t result = call_body(frame, signal, action, old);
     if ((uint32_t)result == 0) {
         arch_host_syscall(SYS_rt_sigaction, signal, (uint64_t)&agent_control()->action,
                           (uint64_t)&process->before, 8, 0, 0);
+        if (!is_ours(signal)) /* somebody else took it meanwhile */
+            arch_host_syscall(SYS_rt_sigaction, signal, (uint64_t)&process->before, 0, 8, 0, 0);
         tell(old, &before);
     }
     __atomic_fetch_sub(&process->unrecorded, 1, __ATOMIC_RELEASE);
     return (struct agent_answer){1, result};
+}
+
+/* Where one waits, our handler is there until then: the program is told of what it knows. It is blocked here, and so comes later. */
+static struct agent_answer take(const struct agent_frame *frame, uint64_t signal, uint64_t action,
+                                struct action *old)
+{
+    struct wire_agent_process *process = agent_process();
+    const struct wire_agent_action before = process->before;
+    __atomic_fetch_add(&process->unrecorded, 1, __ATOMIC_ACQ_REL);
+    bool waits = agent_timer_end_all(WIRE_AGENT_CLAIMED, *(const uint64_t *)action != IGNORED);
+    uint64_t result = waits ? call_body(frame, signal, action, old) : 0;
+    if (waits && (uint32_t)result == 0)
+        tell(old, &before);
+    __atomic_fetch_sub(&process->unrecorded, 1, __ATOMIC_RELEASE);
+    return (struct agent_answer){waits, result};
 }
 
 struct agent_answer agent_wrap_action(const struct agent_frame *frame, uint64_t signal, uint64_t action,
@@ -115,10 +138,8 @@ struct agent_answer agent_wrap_action(const struct agent_frame *frame, uint64_t 
         return go_on;
     if (action != 0 && *(const uint64_t *)action == 0)
         return reset(frame, signal, action, (struct action *)old);
-    if (action != 0) {
-        agent_timer_end_all(WIRE_AGENT_CLAIMED);
-        return go_on;
-    }
+    if (action != 0)
+        return take(frame, signal, action, (struct action *)old);
     tell((struct action *)old, &agent_process()->before);
     return (struct agent_answer){1, 0};
 }
@@ -161,6 +182,6 @@ struct agent_answer agent_wrap_syscall(const struct agent_frame *frame, uint64_t
     if (is_other(first))
         agent_timer_stay();
     if (is_ours(first))
-        agent_timer_end_all(WIRE_AGENT_CLAIMED);
+        agent_timer_end_all(WIRE_AGENT_CLAIMED, false);
     return go_on;
 }

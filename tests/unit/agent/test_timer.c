@@ -492,6 +492,28 @@ static void test_late(void **state)
     assert_int_equal(handler_of(SIGWINCH), 0);
 }
 
+/* One that waits for the program's handler is not lost when that is set. */
+static void test_waiting(void **state)
+{
+    (void)state;
+    const struct sigaction action = {.sa_handler = on_signal};
+    struct sigaction old = action;
+    sigset_t urgent;
+    sigemptyset(&urgent);
+    sigaddset(&urgent, SIGURG);
+    begin_here();
+    assert_int_equal(hooked_mask(SIG_BLOCK, &urgent, NULL), 0);
+    raise(SIGURG);
+    assert_int_equal(hooked_action(SIGURG, &action, &old), 0);
+    assert_true(old.sa_handler == SIG_DFL);
+    assert_true(is_claimed());
+    assert_int_equal(rig.process->unrecorded, 0);
+    assert_int_equal(caught, 0);
+    assert_int_equal(hooked_mask(SIG_UNBLOCK, &urgent, NULL), 0);
+    assert_int_equal(caught, SIGURG);
+    assert_int_equal(handler_now(), (uint64_t)on_signal);
+}
+
 static void check_stays(bool stays)
 {
     void *state = NULL;
@@ -588,13 +610,47 @@ static void test_fork(void **state)
     assert_true(found.count >= 4);
 }
 
+/* What a child is told of SIGURG, and then how it is timed. */
+static void check_inherits(enum wire_agent_timing timing, uint32_t signal, uint64_t handler)
+{
+    int status;
+    const struct wire_agent_process *child = agent_rig_process(&rig, rig.control->next_region);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct sigaction old = {.sa_flags = SA_NODEFER};
+        hooked_action(SIGURG, NULL, &old);
+        _exit((uint64_t)old.sa_handler != handler);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(child->timing, timing);
+    assert_int_equal(child->timer_signal, signal);
+}
+
+/* The parent's timers have moved, ended or begun since it was born. */
+static void test_inherits(void **state)
+{
+    rig.process->timing = WIRE_AGENT_CLAIMED;
+    check_inherits(WIRE_AGENT_TIMED, SIGURG, 0);
+    tear_down(state);
+    set_up(state);
+    rig.process->timer_signal = SIGWINCH;
+    check_inherits(WIRE_AGENT_TIMED, SIGURG, 0);
+    rig.process->timing = WIRE_AGENT_CLAIMED;
+    signal(SIGURG, on_signal);
+    check_inherits(WIRE_AGENT_CLAIMED, SIGWINCH, (uint64_t)on_signal);
+    rig.process->timing = WIRE_AGENT_TIMED;
+    check_inherits(WIRE_AGENT_UNTIMED, SIGWINCH, (uint64_t)on_signal);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_thread),       TEST(test_no_thread), TEST(test_gone),        TEST(test_blocked),
-        TEST(test_born_blocked), TEST(test_asked),     TEST(test_taken),       TEST(test_ignored),
-        TEST(test_taken_unseen), TEST(test_foreign),   TEST(test_claims),      TEST(test_moved),
-        TEST(test_late),         TEST(test_stays),     TEST(test_small_stack), TEST(test_fork)};
+        TEST(test_thread),       TEST(test_no_thread), TEST(test_gone),   TEST(test_blocked),
+        TEST(test_born_blocked), TEST(test_asked),     TEST(test_taken),  TEST(test_ignored),
+        TEST(test_taken_unseen), TEST(test_foreign),   TEST(test_claims), TEST(test_moved),
+        TEST(test_late),         TEST(test_waiting),   TEST(test_stays),  TEST(test_small_stack),
+        TEST(test_fork),         TEST(test_inherits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
