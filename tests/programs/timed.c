@@ -369,7 +369,7 @@ static void show_status(const char *how, int status)
            WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
 }
 
-/* Who has a controlling terminal is told by it when its window changes. */
+/* It is still in the group that the terminal tells when its window changes. */
 static void leave_terminal(void)
 {
     int terminal = open("/dev/tty", O_RDWR);
@@ -407,7 +407,6 @@ static void moves(long ms)
     double each = (double)ms, end = cpu_ms() + 20000;
     pthread_t thread;
     int status = 0;
-    leave_terminal();
     burn(60);
     take(SIGURG);
     while (ms && !has_handler(SIGWINCH) && cpu_ms() < end)
@@ -448,6 +447,12 @@ static void stays(long ms)
     }
     raise(SIGURG);
     printf("stays %d, came %d times\n", !moved, (int)caught[SIGURG]);
+}
+
+static void leaves(long ms)
+{
+    leave_terminal();
+    stays(ms);
 }
 
 static void show_pending(const char *where)
@@ -731,6 +736,8 @@ int main(int count, char **words)
         moves(number);
     else if (!strcmp(mode, "stays"))
         stays(number);
+    else if (!strcmp(mode, "leaves"))
+        leaves(number);
     else if (!strcmp(mode, "taken"))
         taken();
     else if (!strcmp(mode, "waits"))

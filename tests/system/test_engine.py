@@ -107,7 +107,7 @@ MOVED = "moves 1\nchild: exit 10\nas without: 1\ncame 3 and 1 times\n"
 
 
 def moved(context, program, *options):
-    profile = tally.recorded(context, [context.program(program), "moves", "400"], (*AGENT, *options))
+    profile = tally.recorded(context, [context.program(program), "moves", "400"], (*AGENT, *options), start_new_session=True)
     context.equal(profile.output, MOVED, f"{program}, {options}")
     context.check(share(profile, "burn_one") > 0, "no samples after the signal was taken")
     context.check("not sampled any more" in profile.meta().get("agent_notice", ""), str(profile.meta()))
@@ -130,13 +130,14 @@ def with_terminal(terminal):
 
 @tap.case
 def stays_where_it_is(context):
-    """With a controlling terminal SIGWINCH may come, and would end calls."""
-    ours, theirs = pty.openpty()
-    profile = tally.recorded(context, [context.program("timed"), "stays", "400"], AGENT, preexec_fn=lambda: with_terminal(theirs))
-    os.close(ours)
-    os.close(theirs)
-    context.equal(profile.output, "stays 1, came 1 times\n", "with a terminal")
-    context.check("not sampled any more" in profile.meta().get("agent_notice", ""), str(profile.meta()))
+    """With a controlling terminal SIGWINCH may come, and would end calls; it may for who left the terminal, but not its group."""
+    for mode in ("stays", "leaves"):
+        ours, theirs = pty.openpty()
+        profile = tally.recorded(context, [context.program("timed"), mode, "400"], AGENT, preexec_fn=lambda: with_terminal(theirs))
+        os.close(ours)
+        os.close(theirs)
+        context.equal(profile.output, "stays 1, came 1 times\n", mode)
+        context.check("not sampled any more" in profile.meta().get("agent_notice", ""), str(profile.meta()))
 
 
 def left(process):

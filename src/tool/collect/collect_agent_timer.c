@@ -14,6 +14,7 @@
 
 #include "base_array.h"
 #include "base_map.h"
+#include "patch_target.h"
 
 enum {
     TICKS_LEAST = 2, /* the mean interval */
@@ -368,17 +369,30 @@ static int arm_all(struct beginning *beginning)
 
 /* --- when the program takes the first signal --- */
 
-/* Without one, no terminal sends the signal. The name of a program may hold anything. */
-static bool has_terminal(pid_t pid)
+/* The process's terminal, 0: none; -1: not known. The name of a program may hold anything. */
+static int terminal_of(pid_t pid, pid_t *session)
 {
-    char path[64], line[512] = "";
-    int terminal = 1;
+    char path[64], text[512] = "";
+    int terminal = -1;
+    *session = 0;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     FILE *file = fopen(path, "re");
-    const char *rest = file && fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL;
+    size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
     if (file)
         fclose(file);
-    return !rest || sscanf(rest + 1, " %*c %*d %*d %*d %d", &terminal) != 1 || terminal != 0;
+    text[size] = '\0';
+    const char *rest = strrchr(text, ')');
+    return rest && sscanf(rest + 1, " %*c %*d %*d %d %d", session, &terminal) == 2 ? terminal : -1;
+}
+
+/* Where it has none, no terminal sends the signal; but who left it may be in the group yet that it sends it to. Without a leader the
+ * session has none; a leader that is not seen, 0, is of another namespace. */
+static bool has_terminal(pid_t pid)
+{
+    pid_t session, own;
+    if (terminal_of(pid, &session) != 0 || !session)
+        return true;
+    return terminal_of(session, &own) > 0;
 }
 
 static bool blocks_somewhere(const struct beginning *beginning)
@@ -404,16 +418,30 @@ static bool clear_table(struct beginning *beginning)
     return true;
 }
 
+/* Our memory, and not that of a program which was started, or of another process, meanwhile. */
+static bool has_region(const struct beginning *beginning)
+{
+    const struct wire_agent_control *ours = collect_agent_file_control(beginning->place->file);
+    struct wire_agent_control theirs;
+    return patch_target_read(beginning->place->pid, beginning->control_at, &theirs, sizeof theirs) ==
+               sizeof theirs &&
+           theirs.magic == ours->magic && theirs.tally_pid == ours->tally_pid &&
+           theirs.sample_seed == ours->sample_seed;
+}
+
 /* While the process stands: what is noted now was noted before it was done (agent_timer.c, 6). */
 static int may_move(struct beginning *beginning)
 {
+    if (!has_region(beginning))
+        return base_fail(beginning->error, BASE_ENOTFOUND, "process %d runs another program",
+                         (int)beginning->place->pid);
     const struct wire_agent_process *process = collect_agent_file_process(beginning->place->file, 0);
-    if (process->unmovable || blocks_somewhere(beginning) || has_terminal(beginning->place->pid))
+    if (process->unmovable || has_terminal(beginning->place->pid))
         return base_fail(beginning->error, BASE_EUSAGE, "process %d may use the other signal, too",
                          (int)beginning->place->pid);
     if (process->timing != WIRE_AGENT_CLAIMED || process->unrecorded || process->request ||
-        !clear_table(beginning))
-        return base_fail(beginning->error, BASE_EBUSY, "process %d is about to make a thread",
+        blocks_somewhere(beginning) || !clear_table(beginning))
+        return base_fail(beginning->error, BASE_EBUSY, "process %d is about to make a thread or a program",
                          (int)beginning->place->pid);
     return BASE_OK;
 }

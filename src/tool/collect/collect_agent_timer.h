@@ -34,7 +34,7 @@ struct collect_agent_timer_place {
 /* A visit (patch_agent.h): `context` is a struct collect_agent_timer_place, of region 0. BASE_EUSAGE: the program has a use of its own for the signal.
  * BASE_EPERMISSION: a filter forbids what the timers need. On failure there are none. */
 int collect_agent_timer_begin(void *context, struct patch_agent *agent, struct base_error *error);
-/* The same. BASE_EUSAGE, too: it has a controlling terminal, or blocks the other signal. BASE_EBUSY: not now, perhaps later. */
+/* The same. BASE_EUSAGE, too: it has a controlling terminal, or ever blocked or handled the other signal. BASE_EBUSY: not now, perhaps later. */
 int collect_agent_timer_move(void *context, struct patch_agent *agent, struct base_error *error);
 
 /* ns; 0: not known. */
