@@ -218,14 +218,16 @@ static inline struct agent_thread *agent_thread_quick(uint64_t thread_pointer)
 
 /* The thread's record, claimed if need be, whoever is inside; NULL: there is no room. */
 struct agent_thread *agent_thread_of(uint64_t thread_pointer);
+/* wire_agent_thread.inside. Alone: the entry calls nothing of the program's. */
+enum agent_inside { AGENT_OUTSIDE = 0, AGENT_INSIDE = 1, AGENT_INSIDE_ALONE = 2 };
 /* An entry at sp is inside from now on. A handler that comes before both are written may enter itself, and leaves its own behind; one that comes
  * later does not. */
-void agent_thread_go_inside(struct agent_thread *thread, uint64_t sp);
+void agent_thread_go_inside(struct agent_thread *thread, uint64_t sp, enum agent_inside how);
 /* At a return to `sp`: the thread's record if it has one and is not inside. */
 struct agent_thread *agent_thread_come_back(uint64_t thread_pointer, uint64_t sp);
 static inline void agent_thread_leave(struct agent_thread *thread)
 {
-    __atomic_store_n(&thread->shared.inside, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&thread->shared.inside, AGENT_OUTSIDE, __ATOMIC_RELEASE);
 }
 
 /* For a handler that interrupted the thread where its stack pointer was `sp`: the same, unless a hook is inside there. */

@@ -239,10 +239,10 @@ bool agent_stack_is_interrupting(const struct agent_frame *frame)
     struct agent_window window;
     struct unwind_result result = walk_alone(frame, false, frames, HANDLER_FRAMES, &window);
     for (size_t i = 0; i < result.count; i++) {
+        if (frames[i].flags & UNWIND_SIGNAL)
+            return true; /* perhaps in code of ours */
         if (frames[i].pc - agent_parameters.code < agent_parameters.code_end - agent_parameters.code)
             return false; /* a signal beyond would have come before the hook */
-        if (frames[i].flags & UNWIND_SIGNAL)
-            return true;
     }
     return false;
 }

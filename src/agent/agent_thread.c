@@ -107,15 +107,15 @@ static bool was_left(const struct agent_thread *thread, uint64_t sp)
     return sp >= thread->entered_sp && sp < thread->readable_end;
 }
 
-void agent_thread_go_inside(struct agent_thread *thread, uint64_t sp)
+void agent_thread_go_inside(struct agent_thread *thread, uint64_t sp, enum agent_inside how)
 {
     do {
         __atomic_store_n(&thread->entered_sp, sp, __ATOMIC_RELAXED);
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
-        __atomic_store_n(&thread->shared.inside, 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&thread->shared.inside, how, __ATOMIC_RELAXED);
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
     } while (__builtin_expect(__atomic_load_n(&thread->entered_sp, __ATOMIC_RELAXED) != sp ||
-                                  __atomic_load_n(&thread->shared.inside, __ATOMIC_RELAXED) == 0,
+                                  __atomic_load_n(&thread->shared.inside, __ATOMIC_RELAXED) != how,
                               0));
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
@@ -160,6 +160,33 @@ struct agent_thread *agent_thread_of(uint64_t thread_pointer)
     return thread;
 }
 
+/* Wrappers that end before the function itself begins. */
+static enum agent_inside inside_of(uint64_t entry)
+{
+    bool alone = entry == WIRE_AGENT_ENTRY_FUNCTION || entry == WIRE_AGENT_ENTRY_UNWIND;
+    return alone ? AGENT_INSIDE_ALONE : AGENT_INSIDE;
+}
+
+/* Was the entry made by a signal's handler that interrupted the one that is inside? Only a function that a wrapper called can have
+ * made it else, and where there is none nothing need be walked: under many signals that is asked again and again. */
+static bool is_handlers(const struct agent_thread *thread, const struct agent_frame *frame)
+{
+    return thread->shared.inside == AGENT_INSIDE_ALONE ||
+           (!agent_heap_is_inner(frame->return_address) && agent_stack_is_interrupting(frame));
+}
+
+/* What is not counted, since somebody is inside. Functions that unwind count nothing. */
+static void lose_entry(const struct agent_thread *thread, const struct agent_frame *frame)
+{
+    uint64_t entry = frame->hook->cookie & 255;
+    if (entry == WIRE_AGENT_ENTRY_UNWIND)
+        return;
+    if (is_handlers(thread, frame))
+        agent_lose(WIRE_AGENT_LOSS_INTERRUPTED);
+    else if (entry == WIRE_AGENT_ENTRY_FUNCTION)
+        agent_lose(WIRE_AGENT_LOSS_INNER);
+}
+
 struct agent_thread *agent_thread_enter(const struct agent_frame *frame)
 {
     if (!agent_process_is_counted())
@@ -169,13 +196,10 @@ struct agent_thread *agent_thread_enter(const struct agent_frame *frame)
         return NULL;
     uint64_t sp = (uint64_t)(&frame->return_address + 1);
     if (__builtin_expect(thread->shared.inside != 0, 0) && !was_left(thread, sp)) {
-        if (!agent_heap_is_inner(frame->return_address) && agent_stack_is_interrupting(frame))
-            agent_lose(WIRE_AGENT_LOSS_INTERRUPTED);
-        else if ((frame->hook->cookie & 255) == WIRE_AGENT_ENTRY_FUNCTION)
-            agent_lose(WIRE_AGENT_LOSS_INNER);
+        lose_entry(thread, frame);
         return NULL;
     }
-    agent_thread_go_inside(thread, sp);
+    agent_thread_go_inside(thread, sp, inside_of(frame->hook->cookie & 255));
     return thread;
 }
 
@@ -183,7 +207,7 @@ static struct agent_thread *enter_at(struct agent_thread *thread, uint64_t key, 
 {
     if (thread == NULL || !is_complete(thread, key) || (thread->shared.inside != 0 && !was_left(thread, sp)))
         return NULL;
-    agent_thread_go_inside(thread, sp);
+    agent_thread_go_inside(thread, sp, AGENT_INSIDE_ALONE);
     return thread;
 }
 

@@ -88,6 +88,20 @@ def threads_that_come_and_go(context):
         check_exact(context, said, got, " ".join(options))
 
 
+def counted_calls(profile):
+    return {name.split("(")[0]: int(row["self"]) for name, row in profile.flat("function.calls").items() if int(row["self"]) > 0}
+
+
+@tap.case
+def under_signals(context):
+    """Short functions and their handlers' functions, timed at 10 kHz: the program gets on, and every call counts or is lost."""
+    for arguments in (["1000000", "100"], ["1000000", "0", "4"]):
+        profile = tally.recorded(context, [context.program("storm"), *arguments], ["--no-time", "--function", "own_*"], timeout=PATIENCE)
+        said, counted = told(profile.output), counted_calls(profile)
+        context.equal(counted["own_step"], said["own_step"], "calls that no handler made")
+        context.equal(sum(counted.values()) + profile.losses().get(INTERRUPTED, 0), sum(said.values()), "calls, with those lost")
+
+
 def left_in(pid):
     with open(f"/proc/{pid}/maps", encoding="utf-8") as file:
         return [line for line in file if "tally" in line]

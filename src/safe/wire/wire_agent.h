@@ -536,7 +536,7 @@ static inline uint64_t wire_agent_return(uint64_t start, const uint64_t *returns
 struct wire_agent_thread {
     uint64_t key;    /* the thread pointer; 0: free; one more: being made */
     uint32_t tid;    /* when it was claimed */
-    uint32_t inside; /* depth of hooks: not 0 while a thread may have agent frames on its stack */
+    uint32_t inside; /* the agent's; not 0 while a thread may have agent frames on its stack */
     uint32_t zero[12];
 };
 #define WIRE_AGENT_THREAD_BYTES (256 * 1024)

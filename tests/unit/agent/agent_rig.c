@@ -11,9 +11,10 @@
 #include "agent_blob.h"
 #include "process_space.h"
 
-#define ROWS_SIZE (64u << 20)
-#define REGIONS   4
-#define CODE_SIZE 65536
+#define ROWS_SIZE  (64u << 20)
+#define REGIONS    4
+#define CODE_SIZE  65536
+#define IMAGE_SIZE (1 << 20)
 
 static void must(bool holds, const char *what)
 {
@@ -54,7 +55,7 @@ static uint8_t *load_image(void)
 {
     const Elf64_Ehdr *header = (const void *)agent_blob;
     const Elf64_Phdr *segments = (const void *)(agent_blob + header->e_phoff);
-    uint8_t *base = map(1 << 20, PROT_READ | PROT_WRITE);
+    uint8_t *base = map(IMAGE_SIZE, PROT_READ | PROT_WRITE);
     for (unsigned i = 0; i < header->e_phnum; i++)
         if (segments[i].p_type == PT_LOAD)
             memcpy(base + segments[i].p_vaddr, agent_blob + segments[i].p_offset, segments[i].p_filesz);
@@ -147,13 +148,15 @@ void agent_rig_begin(struct agent_rig *rig, const struct agent_rig_options *opti
         .alive = (uint64_t)rig->alive,
         .flags = getauxval(AT_HWCAP2) & 2 ? WIRE_AGENT_FSGSBASE : 0,
         .own = (uint64_t)rig->own,
+        .code = (uint64_t)rig->image,
+        .code_end = (uint64_t)rig->image + IMAGE_SIZE,
     };
 }
 
 void agent_rig_end(struct agent_rig *rig)
 {
     munmap(rig->file, rig->control->file_size);
-    munmap(rig->image, 1 << 20);
+    munmap(rig->image, IMAGE_SIZE);
     munmap(rig->code, CODE_SIZE);
     munmap(rig->alive, 4096);
     munmap(rig->own, sizeof *rig->own);

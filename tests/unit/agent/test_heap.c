@@ -476,6 +476,57 @@ static void test_a_handler_in_a_hook_is_a_loss(void **state)
     hooked_free(from_handler);
 }
 
+/* --- a handler at each instruction of a hook, the agent's own too --- */
+
+#define TRAP_FLAG UINT64_C(0x100)
+#define STEPS     1024
+
+static malloc_function *stepped;
+static uint64_t stepped_calls, step, wanted_step;
+
+static void *body_of_step(size_t size)
+{
+    static uint64_t blocks[2 * STEPS][2];
+    (void)size;
+    uint64_t number = __atomic_fetch_add(&stepped_calls, 1, __ATOMIC_RELAXED); /* it is interrupted, too */
+    return blocks[number % (2 * STEPS)];
+}
+
+static void step_handler(int number, siginfo_t *info, void *context)
+{
+    (void)number;
+    (void)info;
+    if (step++ != wanted_step)
+        return;
+    stepped(33);
+    ((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] &= ~(greg_t)TRAP_FLAG; /* no more steps */
+}
+
+static void set_trap_flag(bool on)
+{
+    uint64_t flags = __builtin_ia32_readeflags_u64();
+    __builtin_ia32_writeeflags_u64(on ? flags | TRAP_FLAG : flags & ~TRAP_FLAG);
+}
+
+static void test_every_call_of_handlers_counts_or_is_a_loss(void **state)
+{
+    (void)state;
+    struct sigaction action = {.sa_sigaction = step_handler, .sa_flags = SA_SIGINFO}, before;
+    stepped = (malloc_function *)agent_rig_hook(&rig, "agent_entry_malloc", (void *)body_of_step);
+    stepped_calls = step = wanted_step = 0;
+    stepped(20);
+    assert_int_equal(sigaction(SIGTRAP, &action, &before), 0);
+    for (; wanted_step < STEPS; wanted_step += 3) { /* more than there are; all of them take seconds */
+        step = 0;
+        set_trap_flag(true);
+        stepped(20);
+        set_trap_flag(false);
+    }
+    assert_int_equal(sigaction(SIGTRAP, &before, NULL), 0);
+    assert_true(loss(WIRE_AGENT_LOSS_INTERRUPTED) > 0);
+    assert_int_equal(all().count + loss(WIRE_AGENT_LOSS_INTERRUPTED), stepped_calls);
+}
+
 static struct wire_agent_thread *own_record(void)
 {
     for (unsigned i = 0; i < WIRE_AGENT_THREADS; i++) {
@@ -1064,6 +1115,7 @@ int main(void)
         TEST(test_more_threads_than_groups),
         TEST(test_inner_calls_are_not_counted),
         TEST(test_a_handler_in_a_hook_is_a_loss),
+        TEST(test_every_call_of_handlers_counts_or_is_a_loss),
         TEST(test_a_handler_before_there_is_a_record),
         TEST(test_a_hook_that_was_left),
         TEST(test_new),
