@@ -169,6 +169,15 @@ struct agent_put_back {
     uint64_t ticks;     /* when, less agent_thread.spent */
 };
 
+/* Is the thread getting on? (agent_rest.c) */
+struct agent_rest {
+    uint64_t pc, sp; /* what a handler had interrupted at the last look; 0: the call was no handler's */
+    uint32_t calls;  /* since then */
+    uint32_t looks;  /* in a row that found the same */
+    uint32_t left;   /* calls that pass */
+    uint32_t zero;
+};
+
 struct agent_thread {
     struct wire_agent_thread shared;
     uint64_t entered_sp;                   /* of the outermost entry that is inside */
@@ -182,7 +191,8 @@ struct agent_thread {
     uint64_t spent, working;        /* agent_function_work: ticks of work, and since when */
     struct wire_agent_calls *calls; /* pending; NULL: no return address is replaced */
     struct agent_put_back put_back; /* of which the list does not know yet */
-    uint32_t generation;            /* of the modules that frames, nodes and links are of */
+    struct agent_rest rest;
+    uint32_t generation; /* of the modules that frames, nodes and links are of */
     uint32_t group;
     uint32_t roots[WIRE_AGENT_COLLECTORS];
     uint32_t nodes_root;                                /* of which nodes below are */
@@ -470,6 +480,30 @@ AGENT_BY_NAME bool agent_call_was_ended(const void *context);
 AGENT_BY_NAME void agent_call_settle(void *context);
 /* Lets in whom one waited for by a signal mask of its own. Their handlers run in here, and may jump out. */
 AGENT_BY_NAME void agent_call_let_in(const void *context);
+
+/* The signals that wait, one bit each, since they are blocked. */
+uint64_t agent_call_pending(void);
+
+/* --- agent_rest.c: threads that signals keep from getting on --- */
+
+#define AGENT_REST_LOOK 256 /* calls, from one look to the next */
+
+/* One more call was counted, for which the stack was walked. */
+void agent_rest_look(struct agent_thread *thread);
+static inline void agent_rest_count(struct agent_thread *thread)
+{
+    if (__builtin_expect(++thread->rest.calls >= AGENT_REST_LOOK, 0))
+        agent_rest_look(thread);
+}
+/* Does the thread rest? Then so does its call: a loss. */
+static inline bool agent_rest_takes(struct agent_thread *thread)
+{
+    if (__builtin_expect(thread->rest.left == 0, 1))
+        return false;
+    thread->rest.left--;
+    agent_lose(WIRE_AGENT_LOSS_RESTED);
+    return true;
+}
 
 /* --- agent_bell.c: requests to tally --- */
 

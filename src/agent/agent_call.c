@@ -58,7 +58,7 @@ static bool is_ended(const struct context *found)
     return (int64_t)found->rax == EINTR_ANSWER && is_call(found->rip - CALL_BYTES);
 }
 
-static uint64_t pending(void)
+uint64_t agent_call_pending(void)
 {
     uint64_t set = 0;
     arch_host_syscall(SYS_rt_sigpending, (uint64_t)&set, SET_BYTES, 0, 0, 0, 0);
@@ -106,7 +106,7 @@ void agent_call_settle(void *context)
     struct context *found = context;
     if (found->rcx != found->rip + CALL_BYTES || !may_end(found) || !is_call(found->rip))
         return;
-    if (!ends_calls(pending() & ~found->blocked))
+    if (!ends_calls(agent_call_pending() & ~found->blocked))
         return;
     found->rax = (uint64_t)EINTR_ANSWER;
     found->rip += CALL_BYTES;
@@ -186,7 +186,7 @@ static uint64_t kept_out(const struct context *found, uint64_t mask)
 {
     if (mask == 0 || !agent_stack_is_readable(mask) || !agent_stack_is_readable(mask + SET_BYTES - 1))
         return 0;
-    return pending() & found->blocked & ~*(const uint64_t *)mask;
+    return agent_call_pending() & found->blocked & ~*(const uint64_t *)mask;
 }
 
 /* The kernel's next frame is as large as the one that our handler got: from the stack's end, or from what was interrupted on it. */
@@ -216,5 +216,6 @@ bool agent_call_was_ended(const void *context)
 {
     const struct context *found = context;
     return is_ended(found) &&
-           (kept_out(found, mask_of(found)) != 0 ? !has_room(found) : !(pending() & ~found->blocked));
+           (kept_out(found, mask_of(found)) != 0 ? !has_room(found)
+                                                 : !(agent_call_pending() & ~found->blocked));
 }

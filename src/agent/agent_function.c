@@ -273,6 +273,7 @@ static uint64_t begin(struct agent_thread *thread, const struct agent_frame *fra
         return 0;
     }
     agent_cell_count(thread, call.cell);
+    agent_rest_count(thread);
     uint64_t block = agent_function_await(thread, frame, &call, &seen);
     if (__builtin_expect(!seen, 0))
         agent_lose(WIRE_AGENT_LOSS_UNTIMED);
@@ -292,7 +293,7 @@ uint64_t agent_wrap_function(const struct agent_frame *frame)
     struct agent_thread *thread = agent_thread_enter(frame);
     if (thread == NULL)
         return 0;
-    uint64_t block = begin(thread, frame);
+    uint64_t block = agent_rest_takes(thread) ? 0 : begin(thread, frame);
     agent_thread_leave(thread);
     return block;
 }

@@ -13,7 +13,7 @@ ROUNDS = 3000  # of each of 64 threads
 THREADS = 10000
 VISITS = 8
 PATIENCE = 120 * TIMES
-INTERRUPTED = 30
+INTERRUPTED, RESTED = 30, 66
 ALL = ["--heap", "--fds", "--throws", "--function", "own_*"]
 
 
@@ -94,12 +94,14 @@ def counted_calls(profile):
 
 @tap.case
 def under_signals(context):
-    """Short functions and their handlers' functions, timed at 10 kHz: the program gets on, and every call counts or is lost."""
-    for arguments in (["1000000", "100"], ["1000000", "0", "4"]):
+    """Short functions and their handlers' functions, timed at 10 kHz: the program gets on, and every call counts or is lost. The last handler's
+    take longer, timed, than from one signal to the next."""
+    for arguments in (["1000000", "100"], ["1000000", "0", "4"], ["100000", "500"]):
         profile = tally.recorded(context, [context.program("storm"), *arguments], ["--no-time", "--function", "own_*"], timeout=PATIENCE)
-        said, counted = told(profile.output), counted_calls(profile)
-        context.equal(counted["own_step"], said["own_step"], "calls that no handler made")
-        context.equal(sum(counted.values()) + profile.losses().get(INTERRUPTED, 0), sum(said.values()), "calls, with those lost")
+        said, counted, losses = told(profile.output), counted_calls(profile), profile.losses()
+        rested, made = losses.get(RESTED, 0), said["own_step"]
+        context.check(made - rested <= counted.get("own_step", 0) <= made, f"calls that no handler made: {counted} of {made}, {rested} lost")
+        context.equal(sum(counted.values()) + losses.get(INTERRUPTED, 0) + rested, sum(said.values()), "calls, with those lost")
 
 
 def left_in(pid):

@@ -188,6 +188,7 @@ enum wire_agent_loss {
     WIRE_AGENT_LOSS_INNER,        /* calls of functions from inside one that is hooked for something else */
     WIRE_AGENT_LOSS_FORBIDDEN, /* calls of the agent's that the program forbids itself: kinds, by process */
     WIRE_AGENT_LOSS_PATH_DEEP, /* calls of instrumented functions that are counted at an outer part of their path */
+    WIRE_AGENT_LOSS_RESTED, /* calls of functions in threads that signals kept from getting on: not counted */
     WIRE_AGENT_LOSSES
 };
 
@@ -202,7 +203,8 @@ enum wire_agent_loss {
     X(ARCH_PRCTL, "arch_prctl")                                                                              \
     X(PRCTL, "prctl")                                                                                        \
     X(TIMERS, "the calls of timers")                                                                         \
-    X(TICKS, "rdtsc") /* no system call */
+    X(TICKS, "rdtsc") /* no system call */                                                                   \
+    X(PENDING, "rt_sigpending")
 
 enum wire_agent_call_number {
 #define X(name, text) WIRE_AGENT_CALL_NUMBER_##name,

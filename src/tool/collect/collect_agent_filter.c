@@ -85,6 +85,7 @@ static uint32_t forbidden_calls(struct patch_agent *agent)
         {WIRE_AGENT_CALL_ACTION, SYS_rt_sigaction, NO_SIGNAL, control, 0, SET_SIZE},
         {WIRE_AGENT_CALL_ARCH_PRCTL, SYS_arch_prctl, GET_FS, scratch, 0, 0},
         {WIRE_AGENT_CALL_PRCTL, SYS_prctl, GET_TSC, scratch, 0, 0},
+        {WIRE_AGENT_CALL_PENDING, SYS_rt_sigpending, scratch, SET_SIZE, 0, 0},
     };
     uint32_t forbidden = 0;
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)

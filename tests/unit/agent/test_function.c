@@ -2,6 +2,7 @@
  * (agent_latency.c). */
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -591,6 +592,61 @@ static void test_crowded(void **state)
     assert_int_equal(used_histograms(rig.process), 1);
 }
 
+/* --- agent_rest.c --- */
+
+enum { HANDLERS = 400, CALLS_OF_HANDLER = 300 };
+
+static int handlers_left;
+static bool handlers_wait;
+
+/* Some hundred calls; with `handlers_wait` the next signal is there when it ends. */
+static void handle_one(int number)
+{
+    if (handlers_wait && handlers_left-- > 1)
+        raise(number);
+    for (int i = 0; i < CALLS_OF_HANDLER; i++)
+        caller(0);
+}
+
+static void handle_many(bool wait)
+{
+    struct sigaction action = {.sa_handler = handle_one}, before;
+    handlers_wait = wait;
+    handlers_left = HANDLERS;
+    assert_int_equal(sigaction(SIGUSR1, &action, &before), 0);
+    for (int i = 0; i < (wait ? 1 : HANDLERS); i++)
+        raise(SIGUSR1);
+    assert_int_equal(sigaction(SIGUSR1, &before, NULL), 0);
+}
+
+/* Each handler ends where the next one begins: after so many calls the thread rests, and after a rest they count again. */
+static void test_a_thread_that_stands_still(void **state)
+{
+    (void)state;
+    handle_many(true);
+    uint64_t rested = rig.process->losses[WIRE_AGENT_LOSS_RESTED];
+    assert_true(rested > HANDLERS * CALLS_OF_HANDLER / 2 && rested < HANDLERS * CALLS_OF_HANDLER);
+    assert_true(calls_of(rig.process) > HANDLERS * CALLS_OF_HANDLER / 10);
+    assert_int_equal(calls_of(rig.process) + rested, HANDLERS * CALLS_OF_HANDLER);
+}
+
+/* Nothing waits: what was interrupted gets on, though it is the same place each time. */
+static void test_a_thread_that_gets_on(void **state)
+{
+    (void)state;
+    handle_many(false);
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_RESTED], 0);
+    assert_int_equal(calls_of(rig.process), HANDLERS * CALLS_OF_HANDLER);
+}
+
+static void test_a_thread_that_may_not_ask(void **state)
+{
+    (void)state;
+    rig.parameters->forbidden = WIRE_AGENT_CALL_PENDING;
+    handle_many(true);
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_RESTED], 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -616,6 +672,9 @@ int main(void)
         TEST(test_threads_share),
         TEST(test_more_threads_than_groups),
         TEST(test_crowded),
+        TEST(test_a_thread_that_stands_still),
+        TEST(test_a_thread_that_gets_on),
+        TEST(test_a_thread_that_may_not_ask),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
