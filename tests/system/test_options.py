@@ -1,6 +1,7 @@
 """What the options of record and report change: rate, CPUs, kernel frames, user time, bounds of the tree, views of the report."""
 import json
 import os
+import signal
 
 import tap
 import tally
@@ -62,6 +63,23 @@ def target_that_nobody_waited_for(context):
     profile = tally.recorded(context, ["/bin/sh", "-c", f"({context.program('shares')} --seconds 2 > /dev/null 2>&1 &); sleep 1"])
     used = int(profile.meta()["target_cpu_ns"])
     context.check(abs(used / profile.total() - 1) < 0.3, f"{used / 1e9} s of CPU time, and {profile.total() / 1e9} s of samples")
+
+
+# Each child has run a program of its own, and said so, before the command goes on.
+LEAVES = "mkfifo begun; for i in $(seq {}); do /bin/sh -c 'echo $$ > begun; exec sleep 600' > /dev/null 2>&1 & read pid < begun; echo $pid; done; rm begun"
+
+
+@tap.case
+def what_goes_on(context):
+    """Children that live when the command has ended are counted at the end; those that have ended are not."""
+    for options in (), ("--heap", "--no-time"):
+        for left, said in (1, "1 process of the command goes on, unrecorded"), (2, "2 processes of the command go on, unrecorded"):
+            profile = tally.recorded(context, ["/bin/sh", "-c", LEAVES.format(left)], options, name=f"left{left}{len(options)}")
+            for pid in profile.output.split():
+                os.kill(int(pid), signal.SIGKILL)
+            context.check(said in profile.errors, f"{options}: {left} left, and told: {profile.errors}")
+        waited = tally.recorded(context, ["/bin/sh", "-c", "sleep 0.1 & wait"], options, name=f"none{len(options)}")
+        context.check("unrecorded" not in waited.errors, f"none left, and told: {waited.errors}")
 
 
 @tap.case

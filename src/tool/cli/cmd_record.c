@@ -869,6 +869,14 @@ static void say_lost(const struct profile *profile, const struct collect_status 
     base_text_free(&line);
 }
 
+/* Daemons, and children that nobody waited for. Who said how long to record knows that it ends before. */
+static void say_left(const struct recorder *recorder, size_t left)
+{
+    if (left && recorder->child_ended)
+        cli_say("%zu %s of the command %s on, unrecorded", left, left == 1 ? "process" : "processes",
+                left == 1 ? "goes" : "go");
+}
+
 static void say_result(struct recorder *recorder)
 {
     const struct collect_status *status = collect_session_status(recorder->session);
@@ -894,6 +902,7 @@ static void say_result(struct recorder *recorder)
     say_counted(profile);
     if (why)
         cli_say("no samples: %s", why);
+    say_left(recorder, status->left);
     say_lost(profile, status);
     say_notice(recorder); /* what only the end has shown */
     if (kernel)

@@ -992,6 +992,20 @@ static void describe_end(struct collect_session *session, const char *exit_statu
                 (double)session->stream.sample_value / 1e6);
 }
 
+/* Those that the session knew and that live still. */
+static size_t count_left(const struct collect_session *session)
+{
+    pid_t *pids = NULL;
+    size_t left = 0;
+    size_t count = session->options.mode == COLLECT_LAUNCH
+                       ? collect_processes_living(&session->stream.processes, &pids)
+                       : 0;
+    for (size_t i = 0; i < count; i++)
+        left += patch_target_lives(pids[i]);
+    free(pids);
+    return left;
+}
+
 struct named_progress {
     struct collect_session *session;
     void (*progress)(void *context, size_t done, size_t total);
@@ -1053,6 +1067,7 @@ int collect_session_finish(struct collect_session *session, const char *exit_sta
                                               .progress = pass_progress,
                                               .context = &named};
     collect_resolve(session->profile, &resolve, NULL);
+    session->status.left = count_left(session); /* late: what was about to end has had the time */
     profile_set_metaf(session->profile, "overhead_tool_cpu_ns", "%llu",
                       (unsigned long long)cpu_ns(RUSAGE_SELF));
     profile_set_meta(session->profile, "complete", "1");

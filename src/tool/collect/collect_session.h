@@ -75,6 +75,8 @@ struct collect_status {
     uint64_t file_bytes;
     pid_t child;      /* 0: none, or it has ended */
     bool target_gone; /* launched or attached processes have all ended */
+    size_t
+        left; /* after collect_session_finish, of COLLECT_LAUNCH: processes that it heard of, and that go on without it */
     char notice[256]; /* one line worth telling while it runs ("" none); cleared by whoever shows it */
 };
 

@@ -188,7 +188,7 @@ static bool is_over(char state)
 }
 
 /* A first thread that has ended is a zombie as long as others live. */
-static bool has_living_thread(pid_t pid)
+bool patch_target_lives(pid_t pid)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/task", pid);
@@ -240,7 +240,7 @@ int patch_target_check(pid_t pid, struct base_error *error)
                          "process %d (%s) is a thread of the kernel and has no program", pid, facts.name);
     if (facts.tracer)
         return refuse_traced(pid, facts.tracer, error);
-    if (is_over(facts.state) && !has_living_thread(pid))
+    if (is_over(facts.state) && !patch_target_lives(pid))
         return base_fail(error, BASE_ENOTFOUND,
                          "process %d (%s) has ended: only its exit status is left for its parent", pid,
                          facts.name);

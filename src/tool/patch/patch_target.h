@@ -34,6 +34,9 @@ int patch_target_facts(pid_t pid, pid_t tid, struct patch_target_facts *facts);
 /* Has the process a thread of that number? */
 bool patch_target_has_thread(pid_t pid, pid_t tid);
 
+/* Has the process a thread that has not ended? False too when there is none of that number. */
+bool patch_target_lives(pid_t pid);
+
 /* Is the process one that can be stopped and patched: there, alive, no kernel thread, 64-bit x86, not this very process
  * and without a tracer? Permission is the kernel's to judge, when it is tried. BASE_OK or a refusal. */
 int patch_target_check(pid_t pid, struct base_error *error);
