@@ -153,12 +153,15 @@ const char *base_options_nearest(const char *word, const char *const *candidates
 
 /* --- finding the option --- */
 
+enum { OPTIONS_MOST = 128 }; /* of a command */
+
 struct parser {
     const struct base_options_command *command;
     char **argv;
     int argc, at; /* at: the word being looked at */
     void *target;
     struct base_error *error;
+    bool met[OPTIONS_MOST]; /* of the table */
 };
 
 static bool is_option(const struct base_option *option)
@@ -188,12 +191,11 @@ static const struct base_option *find_name(const struct base_options_command *co
 
 static int fail_unknown(struct parser *parser, const char *name, size_t length)
 {
-    enum { NAMES_MOST = 128 };
-    const char *names[NAMES_MOST];
+    const char *names[OPTIONS_MOST];
     size_t count = 0;
     char word[WORD_MOST + 1];
     for (const struct base_option *option = parser->command->options; option->kind; option++) {
-        if (is_option(option) && option->name && count < NAMES_MOST - 1)
+        if (is_option(option) && option->name && count < OPTIONS_MOST - 1)
             names[count++] = option->name;
     }
     names[count++] = "help";
@@ -326,10 +328,31 @@ static int fail_without_value(struct parser *parser, const char *spelled, const 
                      spelled[1] == '-' ? "=" : " ", option->argument);
 }
 
+/* Of options that give one member different values, the last would silently win. */
+static int check_group(const struct parser *parser, const struct base_option *option, const char *spelled)
+{
+    const struct base_option *other = parser->command->options;
+    for (size_t i = 0; other[i].kind && i < OPTIONS_MOST; i++) {
+        if (!parser->met[i] || other[i].kind != BASE_OPTION_SET || option->kind != BASE_OPTION_SET ||
+            other[i].offset != option->offset || other[i].value == option->value)
+            continue;
+        char letter[] = {other[i].letter, '\0'};
+        return base_fail(parser->error, BASE_EUSAGE, "%s%s and %s exclude each other",
+                         other[i].name ? "--" : "-", other[i].name ? other[i].name : letter, spelled);
+    }
+    return BASE_OK;
+}
+
 static int set_spelled(struct parser *parser, const struct base_option *option, const char *spelled,
                        const char *value)
 {
-    int result = set_value(option, value, parser->target, parser->error);
+    size_t index = (size_t)(option - parser->command->options);
+    int result = check_group(parser, option, spelled);
+    if (result < 0)
+        return result;
+    if (index < OPTIONS_MOST)
+        parser->met[index] = true;
+    result = set_value(option, value, parser->target, parser->error);
     return result < 0 ? base_fail_context(parser->error, result, "%s", spelled) : BASE_OK;
 }
 
@@ -407,7 +430,7 @@ static int check_count(const struct base_options_command *command, const struct 
 int base_options_parse(const struct base_options_command *command, int argc, char **argv, void *target,
                        struct base_options_rest *rest, struct base_error *error)
 {
-    struct parser parser = {command, argv, argc, 1, target, error};
+    struct parser parser = {command, argv, argc, 1, target, error, {false}};
     *rest = (struct base_options_rest){.arguments = argv + 1};
     bool ended = false;
     for (; parser.at < argc; parser.at++) {

@@ -38,7 +38,7 @@ enum base_option_kind { /* what it takes, and the type of the member at `offset`
                         BASE_OPTION_FLAG,    /* takes nothing; bool, becomes true */
                         BASE_OPTION_UNFLAG,  /* takes nothing; bool, becomes false (--no-follow) */
                         BASE_OPTION_SET,  /* takes nothing; int, becomes `value` (--flat, --graph: one member,
-                                             several options) */
+                                             several options, which exclude each other) */
                         BASE_OPTION_TEXT, /* const char *: points into argv */
                         BASE_OPTION_FILE, /* likewise, the name of a file that is written; no stream: - is refused */
                         BASE_OPTION_NUMBER,   /* uint64_t: a whole number, minimum..maximum */

@@ -99,6 +99,15 @@ static const struct base_option options[] = {
     {0},
 };
 
+static const struct base_option groups[] = {
+    {.name = "tree", .kind = BASE_OPTION_SET, .value = 1, AT(view), .help = "a tree"},
+    {.name = "flat", .letter = 'f', .kind = BASE_OPTION_SET, .value = 2, AT(view), .help = "flat"},
+    {.name = "list", .kind = BASE_OPTION_SET, .value = 2, AT(view), .help = "the same"},
+    {.letter = 'w', .kind = BASE_OPTION_SET, .value = 3, AT(view), .help = "a letter alone"},
+    {.name = "now", .kind = BASE_OPTION_SET, .value = 3, AT(when), .help = "of another group"},
+    {0},
+};
+
 static const char *const notes[] = {"A note that is said.", "  an example", "  another", NULL};
 
 static const struct base_options_command command = {
@@ -276,6 +285,31 @@ static void mistakes(void **state)
     REFUSED("--color: 'sometimes' is none of auto|always|never", "--color=sometimes");
     REFUSED("--color: 'auto|always' is none of auto|always|never", "--color=auto|always");
     REFUSED("-p: 'bad' is bad", "-p", "bad");
+}
+
+static void groups_exclude(void **state)
+{
+    (void)state;
+    const struct base_options_command of_groups = {.name = "tally try", .options = groups};
+    const struct {
+        const char *words[WORDS_MOST];
+        const char *message;
+    } cases[] = {
+        {{"--tree", "--flat"}, "--tree and --flat exclude each other"},
+        {{"--flat", "--now", "--tree"}, "--flat and --tree exclude each other"},
+        {{"-fw"}, "--flat and -w exclude each other"},
+        {{"-w", "-f"}, "-w and -f exclude each other"},
+    };
+    struct tried tried;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        try_with(&tried, &of_groups, cases[i].words);
+        assert_int_equal(tried.result, BASE_EUSAGE);
+        assert_string_equal(tried.error.text, cases[i].message);
+    }
+    try_with(&tried, &of_groups, (const char *const[]){"--flat", "-f", "--now", "--list", NULL});
+    assert_int_equal(tried.result, BASE_OK);
+    assert_int_equal(tried.wish.view, 2);
+    assert_int_equal(tried.wish.when, 3);
 }
 
 static void three_dashes_are_no_option(void **state)
@@ -497,6 +531,7 @@ int main(void)
         cmocka_unit_test(a_command_keeps_its_own_options),
         cmocka_unit_test(help_is_always_there),
         cmocka_unit_test(mistakes),
+        cmocka_unit_test(groups_exclude),
         cmocka_unit_test(three_dashes_are_no_option),
         cmocka_unit_test(long_words_do_no_harm),
         cmocka_unit_test(any_words),
