@@ -170,6 +170,31 @@ def names(context):
 
 
 @tap.case
+def written_names(context):
+    """Functions named as they are written: with parameters or without, of a class, with commas inside."""
+    sizes = {"shop::price(long, char)", "shop::Till::total() const"}
+    for option, wanted in (("shop::price", {"shop::price(long)", "shop::price(long, char)"}), ("shop::price(long, char),shop::Till::total", sizes),
+                           ("shop::most<char>", {"char shop::most<char>(char, char)"}), ("shop::Till::operator<,store::keep", {"shop::Till::operator<(shop::Till const&) const", "store::keep"}),
+                           ("shop::hide", {"shop::(anonymous namespace)::hide(int*)"}), ("crate::work", {"crate::work"}), ("_ZN4shop5priceEl", {"shop::price(long)"}),
+                           ("names_round", None)):
+        profile = tally.recorded(context, [context.program("names"), "20"], ["--calls=" + option, "--no-time"])
+        found = {callee: number for _, caller, callee, _, number in calls.edges(profile) if number and caller == "names_round(long)"}
+        truth = {row[2]: row[4] for row in calls.truths(profile.output) if row[1] == "names_round" and (wanted is None or row[2] in wanted)}
+        context.equal(found, truth, f"edges with {option}")
+
+
+@tap.case
+def names_of_nobody(context):
+    """Said, with the name that may be meant. A name that some slot has is of somebody."""
+    for option, wanted in (("price", "no function price was found in what is counted of the program; did you mean shop::price?"),
+                           ("names_round,shop::Till::totl", "no function shop::Till::totl was found in what is counted of the program; did you mean shop::Till::total?"),
+                           ("nobody*", "no function nobody* was found in what is counted of the program"), ("fflush,names_round", None), ("shop::*,_ZN4shop5priceEl", None)):
+        profile = tally.recorded(context, [context.program("names"), "20"], ["--calls=" + option, "--no-time"])
+        said = [line for line in profile.errors.splitlines(keepends=True) if "not counted" in line]
+        context.equal([line[line.index("not counted"):] for line in said], [f"not counted: {wanted}\n"] if wanted else [], f"what is said of {option}")
+
+
+@tap.case
 def image(context):
     """--calls-image: only the library's calls, and calls into it."""
     options = ["--calls", "--no-time", "--calls-image", "libcalls_linkage_callee*"]

@@ -4,6 +4,7 @@ import select
 import signal
 import subprocess
 
+import calls as exact
 import functions
 import tally
 import tap
@@ -74,6 +75,35 @@ def counts(context):
     wanted = {"timed_integer": 2000, "timed_wide": 2000, "timed_real": 2000, "timed_pair": 4000, "timed_errno": 2000, "timed_large": 2000,
               "timed_deep": 31 + 20001, "timed_even": 501, "timed_odd": 501}
     context.equal({name: found.get(name) for name in wanted}, wanted, "calls")
+
+
+@tap.case
+def written_names(context):
+    """As they are written in C++ and Rust, with parameters or without; each counted as often as the program says."""
+    hidden = "shop::(anonymous namespace)::hide(int*)"
+    prices = {"shop::price(long)", "shop::price(long, char)"}
+    most = {"long shop::most<long>(long, long)", "char shop::most<char>(char, char)"}
+    for name, wanted in (("shop::price", prices), ("shop::price(long)", {"shop::price(long)"}), ("shop::price(long,char)", {"shop::price(long, char)"}),
+                         ("_ZN4shop5priceEl", {"shop::price(long)"}), ("shop::p*", prices), ("shop::price@names", prices),
+                         ("shop::most", most), ("shop::most<char>", {"char shop::most<char>(char, char)"}),
+                         ("shop::Till::total", {"shop::Till::total() const"}), ("shop::Till::operator<", {"shop::Till::operator<(shop::Till const&) const"}),
+                         ("shop::hide", {hidden}), (hidden, {hidden}), ("crate::work", {"crate::work"}), ("store::k*", {"store::keep"})):
+        profile = functions.recorded(context, [context.program("names"), "20"], ["--no-time", "--function", name])
+        found = {function: row["total"] for function, row in profile.flat("function.calls").items() if row["self"]}
+        truth = {row[2]: row[4] for row in exact.truths(profile.output) if row[2] in wanted}
+        context.equal(found, truth, f"functions counted by {name}")
+
+
+@tap.case
+def names_of_nobody(context):
+    """Said once, with the name that may be meant, and counted; glob or not."""
+    for name, nearest in (("shop::Till::totl", "; did you mean shop::Till::total?"), ("price", "; did you mean shop::price?"),
+                          ("work@names", "; did you mean crate::work?"), ("nothing_of_the_kind", ""), ("nobody*", "")):
+        profile = functions.recorded(context, [context.program("names"), "20"], ["--no-time", "--function", name])
+        word, _, image = name.partition("@")
+        wanted = f"not timed: no function {word} was found in {image or 'any image of the program'}{nearest}\n"
+        context.check(wanted in profile.errors, f"{name}: {profile.errors}")
+        context.equal(profile.losses().get(51), 1, f"functions that were not found: {name}")
 
 
 @tap.case

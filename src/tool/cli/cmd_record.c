@@ -32,6 +32,7 @@
 #include "report_counted.h"
 #include "report_heap.h"
 #include "report_text.h"
+#include "symbol_name.h"
 #include "wire_loss.h"
 
 enum { NOT_STARTED = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127, BY_SIGNAL = 128 };
@@ -82,10 +83,11 @@ static int read_pids(const struct base_option *option, const char *argument, voi
 /* The copy lasts as long as the command, as argv does. */
 static int read_globs(struct record_globs *globs, const char *argument, struct base_error *error)
 {
-    char *copy = strdup(argument), *rest = copy;
+    char *copy = strdup(argument);
     if (!copy)
         return base_fail(error, BASE_ENOMEM, "out of memory");
-    for (char *glob; (glob = strsep(&rest, ","));) {
+    for (char *glob = copy, *rest; glob; glob = rest) {
+        rest = symbol_name_cut(glob);
         if (!*glob)
             return base_fail(error, BASE_EUSAGE, "'%s' has an empty name in it", argument);
         if (globs->count == GLOBS_MAX)
@@ -164,7 +166,8 @@ static int read_function(const struct base_option *option, const char *argument,
                          copy);
     if (wish->function_count == GLOBS_MAX)
         return base_fail(error, BASE_EUSAGE, "more than %d functions", GLOBS_MAX);
-    wish->functions[wish->function_count++] = (struct patch_function_wish){.name = copy, .image = image};
+    wish->functions[wish->function_count++] =
+        (struct patch_function_wish){.name = copy, .image = image, .written = true};
     return BASE_OK;
 }
 

@@ -68,6 +68,7 @@ static int make_plans(struct collect_agent *agent, struct base_error *error)
         .named_count = agent->functions.named,
         .timed = agent->options.functions,
         .timed_count = agent->options.function_count,
+        .images = agent->processes->images,
         .profile = agent->profile,
         .note = take_note,
         .context = agent,

@@ -407,8 +407,10 @@ static void add_timed(struct collect_agent_functions *functions, const struct pa
     for (size_t i = 0; i < wish->timed_count; i++) {
         struct patch_agent_function *function =
             add(functions, image, wish->timed[i].name, wish->timed[i].image, WIRE_AGENT_ENTRY_FUNCTION);
-        if (function)
-            function->whole = function->wish.over = true;
+        if (!function)
+            continue;
+        function->whole = function->wish.over = true;
+        function->wish.written = wish->timed[i].written;
     }
     for (size_t i = 0; i < LOADS_UNWINDER && replaces; i++)
         add_unwinder(functions, image, loads_unwinder[i], "@(libc.so*|libc-[0-9]*)");

@@ -81,7 +81,10 @@ static int add(struct reading *reading, const char *name, const char *image, enu
     if (image)
         memcpy(copy + length, image, more);
     named->items[named->count++] = (struct collect_agent_named_function){
-        {copy, image ? copy + length : NULL, NULL, false}, entry, reading->line, reading->path};
+        {.name = copy, .image = image ? copy + length : NULL, .written = true},
+        entry,
+        reading->line,
+        reading->path};
     return BASE_OK;
 }
 

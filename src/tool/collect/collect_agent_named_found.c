@@ -1,7 +1,9 @@
 #include "collect_agent_named_found.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "collect_absent.h"
 #include "wire_loss.h"
 
 int collect_agent_named_found_begin(struct collect_agent_named_found *found, struct base_error *error)
@@ -35,36 +37,55 @@ void collect_agent_named_found_taken(struct collect_agent_named_found *found, co
     }
 }
 
-static void tell_timed(const struct collect_agent_named_found *found)
+static void tell_absent(const struct collect_agent_named_found *found, const struct patch_function_wish *wish,
+                        const char *place, struct base_error *why)
 {
+    struct symbol_near near = {0};
+    for (size_t i = 0; i < found->images->count; i++)
+        if (patch_function_concerns(wish, found->images->items[i].path))
+            collect_absent_look(&near, &found->images->items[i]);
+    collect_absent_tell(&near, wish->name, wish->image ? wish->image : "any image of the program", place,
+                        why);
+    symbol_near_free(&near);
+}
+
+/* Of several the first is named: there is one notice, and to look through large programs for each takes seconds. */
+static bool tell_timed(const struct collect_agent_named_found *found)
+{
+    bool told = false;
     for (size_t i = 0; i < found->timed_count; i++) {
-        const struct patch_function_wish *wish = &found->timed[i];
         struct base_error why = {0};
         if (found->is_timed_found[i])
             continue;
         profile_lose(found->profile, WIRE_LOSS_FUNCTION_ABSENT, 1);
-        base_fail(&why, BASE_ENOTFOUND, "no function %s was found in %s", wish->name,
-                  wish->image ? wish->image : "any image of the program");
+        if (told)
+            continue;
+        tell_absent(found, &found->timed[i], "", &why);
         found->note(found->context, "not timed", &why);
+        told = true;
     }
+    return told;
 }
 
-static void tell_named(const struct collect_agent_named_found *found)
+static void tell_named(const struct collect_agent_named_found *found, bool told)
 {
     for (size_t i = 0; i < found->named_count; i++) {
         const struct collect_agent_named_function *named = &found->named[i];
         struct base_error why = {0};
+        char place[256];
         if (found->is_named_found[i])
             continue;
         profile_lose(found->profile, WIRE_LOSS_AGENT_NAME_ABSENT, 1);
-        base_fail(&why, BASE_ENOTFOUND, "%s:%u: no function %s was found in %s", named->file, named->line,
-                  named->wish.name, named->wish.image ? named->wish.image : "any image of the program");
+        if (told)
+            continue;
+        snprintf(place, sizeof place, "%s:%u: ", named->file, named->line);
+        tell_absent(found, &named->wish, place, &why);
         found->note(found->context, "not counted", &why);
+        told = true;
     }
 }
 
 void collect_agent_named_found_tell(const struct collect_agent_named_found *found)
 {
-    tell_timed(found);
-    tell_named(found);
+    tell_named(found, tell_timed(found));
 }

@@ -9,6 +9,7 @@
 
 #include "base_error.h"
 #include "collect_agent_named.h"
+#include "collect_image.h"
 #include "patch_function.h"
 #include "profile.h"
 
@@ -17,6 +18,7 @@ struct collect_agent_named_found {
     size_t named_count;
     const struct patch_function_wish *timed;
     size_t timed_count;
+    const struct collect_images *images;
     struct profile *profile; /* losses are told there */
     void (*note)(void *context, const char *what, const struct base_error *why);
     void *context;

@@ -9,6 +9,7 @@
 
 #include "base_array.h"
 #include "base_text.h"
+#include "collect_absent.h"
 #include "collect_calls_bell.h"
 #include "collect_calls_build.h"
 #include "collect_calls_clean.h"
@@ -907,9 +908,34 @@ int collect_calls_leave(struct collect_calls *calls, struct base_error *error)
     return result;
 }
 
+/* The first name that no image has which is counted: there is one notice. Where nothing is counted, nothing is known. */
+static void tell_absent(struct collect_calls *calls)
+{
+    const struct collect_calls_images *set = &calls->rig.images;
+    struct symbol_near near = {0};
+    struct base_error why = {0};
+    size_t absent = 0;
+    bool counted = false;
+    while (absent < set->wish.name_count && set->found[absent])
+        absent++;
+    if (absent == set->wish.name_count)
+        return;
+    for (size_t i = 0; i < set->capacity; i++) {
+        if (!set->items[i] || set->items[i]->state != COLLECT_CALLS_PLANNED)
+            continue;
+        collect_absent_look(&near, &set->images->items[i]);
+        counted = true;
+    }
+    collect_absent_tell(&near, set->wish.names[absent], "what is counted of the program", "", &why);
+    if (counted)
+        note(calls, "not counted", &why);
+    symbol_near_free(&near);
+}
+
 void collect_calls_finish(struct collect_calls *calls)
 {
     settle(calls, UINT64_MAX);
+    tell_absent(calls);
 }
 
 /* --- stubs in sampled stacks --- */

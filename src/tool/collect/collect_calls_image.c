@@ -12,7 +12,6 @@
 #include "elf_export.h"
 #include "patch_select.h"
 #include "patch_slab.h"
-#include "symbol.h"
 #include "wire_loss.h"
 
 #define CACHE_LIMIT   (1u << 30)
@@ -24,8 +23,11 @@ int collect_calls_images_init(struct collect_calls_images *set, struct collect_i
 {
     *set = (struct collect_calls_images){
         .images = images, .wish = *wish, .preparations = {.lock = PTHREAD_MUTEX_INITIALIZER}};
-    char *directory = cfi_cache_default_directory();
     struct base_error reason = {0};
+    set->found = calloc(wish->name_count + 1, sizeof *set->found);
+    if (!set->found)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    char *directory = cfi_cache_default_directory();
     int result = patch_cache_open(directory, CACHE_LIMIT, &set->cache, &reason);
     free(directory);
     return result < 0 ? base_fail(error, result, "%s", reason.text) : BASE_OK;
@@ -124,6 +126,7 @@ void collect_calls_images_free(struct collect_calls_images *set)
     for (size_t i = 0; i < set->capacity; i++)
         free_image(set->items[i]);
     free(set->items);
+    free(set->found);
     if (set->cache)
         patch_cache_close(set->cache);
     *set = (struct collect_calls_images){0};
@@ -131,34 +134,19 @@ void collect_calls_images_free(struct collect_calls_images *set)
 
 /* --- what is wanted --- */
 
-struct naming {
-    const struct patch_slots *slots;
-    char *text; /* the last answer */
-};
-
-static const char *demangle(void *context, const char *raw)
-{
-    struct naming *last = context;
-    free(last->text);
-    last->text = symbol_demangle(raw);
-    return last->text ? last->text : raw;
-}
-
 static const char *slot_name(void *context, uint64_t slot)
 {
-    const struct naming *naming = context;
-    return patch_slots_name(naming->slots, slot);
+    return patch_slots_name(context, slot);
 }
 
 static int choose(const struct collect_calls_images *set, struct collect_calls_image *image)
 {
     const struct patch_plan_header *header = image->plan.header;
-    struct naming last = {.slots = &image->names};
     struct patch_select_names names = {.globs = set->wish.names,
                                        .glob_count = set->wish.name_count,
-                                       .demangle = demangle,
+                                       .found = set->found,
                                        .slot_name = slot_name,
-                                       .context = &last};
+                                       .context = &image->names};
     if (!set->wish.name_count)
         return BASE_OK;
     image->wanted = calloc((size_t)header->site_count + header->hook_count + 1, 1);
@@ -166,9 +154,10 @@ static int choose(const struct collect_calls_images *set, struct collect_calls_i
     if (!image->wanted || !image->named)
         return BASE_ENOMEM;
     patch_select_functions(&image->plan, &names, image->named);
-    int result = patch_select_names(&image->plan, &names, image->wanted, NULL);
-    free(last.text);
-    return result;
+    for (size_t i = 0; i < image->names.count; i++)
+        patch_select_name(&names, image->names.items[i].name);
+    names.found = NULL;
+    return patch_select_names(&image->plan, &names, image->wanted, NULL);
 }
 
 /* --- slots --- */

@@ -92,6 +92,7 @@ struct collect_calls_images {
     struct collect_images *images;
     struct patch_cache *cache;
     struct collect_calls_wish wish;
+    bool *found;      /* of each name of the wish: some image has it */
     pthread_t keeper; /* writes plans to the cache while the target goes on already */
     bool keeping;     /* it was begun, and is still to be joined */
     struct collect_calls_early early;

@@ -187,6 +187,18 @@ static void open_elf(struct collect_images *images, struct collect_image *image,
     image->root = vdso || images->replayed ? -1 : open_other_root(pid);
 }
 
+struct elf_image *collect_image_reopen(const struct collect_image *image)
+{
+    struct collect_image own = *image;
+    own.elf = NULL;
+    if (own.path[0] != '/' || open_file(&own, 0, 0, 0) < 0)
+        return NULL;
+    if (is_expected(&own))
+        return own.elf;
+    elf_image_close(own.elf);
+    return NULL;
+}
+
 const struct unwind_rows *collect_images_rows(struct collect_images *images, uint32_t index)
 {
     struct collect_image *image = &images->items[index];

@@ -65,6 +65,9 @@ uint32_t collect_images_find(struct collect_images *images, const struct collect
 struct collect_image *collect_images_open(struct collect_images *images, uint32_t index, pid_t pid,
                                           uint64_t start, uint64_t end);
 
+/* The file of an image that nobody opened, as far as it is still at its path; the caller closes it. NULL: it is not. */
+struct elf_image *collect_image_reopen(const struct collect_image *image);
+
 /* Makes `bytes`, an ELF file that stays where it is, the image with this key, before any mapping with it is met: what is mapped there holds
  * the file as it lies in memory, `lead` bytes behind offset 0. The profile calls it `name`. BASE_ENOMEM, BASE_EFORMAT. */
 int collect_images_know(struct collect_images *images, const struct collect_image_key *key, const char *name,

@@ -1048,8 +1048,10 @@ int collect_session_finish(struct collect_session *session, const char *exit_sta
         pass_notice(session, collect_agent_notice(session->agent), &session->agent_noticed);
     collect_rings_refresh(&session->rings);
     work_until(session, UINT64_MAX - 1);
-    if (session->calls)
+    if (session->calls) {
         collect_calls_finish(session->calls);
+        pass_notice(session, collect_calls_notice(session->calls), &session->calls_noticed);
+    }
     session->last_flush = patch_target_now();
     session->status.recorded_ns = session->last_flush - session->start_ns;
     profile_set_metaf(session->profile, "duration_ns", "%llu",

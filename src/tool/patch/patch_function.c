@@ -10,8 +10,8 @@
 #include "patch_draft.h"
 #include "patch_x86_64_bell.h"
 #include "patch_x86_64_entry.h"
-#include "symbol.h"
 #include "symbol_debug.h"
+#include "symbol_name.h"
 
 #define NAME_MOST 4096
 
@@ -41,35 +41,32 @@ bool patch_function_concerns(const struct patch_function_wish *wish, const char 
                    FNM_EXTMATCH) == 0;
 }
 
-static bool matches(const struct patch_function_wish *wish, const char *name, char **demangled)
+static bool matches(const struct patch_function_wish *wish, struct symbol_name *name)
 {
-    if (strpbrk(wish->name, "*?[:(<") == NULL)
-        return strcmp(wish->name, name) == 0;
-    if (fnmatch(wish->name, name, 0) == 0)
-        return true;
-    if (*demangled == NULL && name[0] == '_')
-        *demangled = symbol_demangle(name);
-    return *demangled != NULL && fnmatch(wish->name, *demangled, 0) == 0;
+    if (wish->written)
+        return symbol_name_means(name, wish->name);
+    return strcmp(wish->name, name->text) == 0 || fnmatch(wish->name, name->text, 0) == 0;
 }
 
 bool patch_function_means(const struct patch_function_wish *wish, const char *name)
 {
-    char *demangled = NULL;
-    bool means = matches(wish, name, &demangled);
-    free(demangled);
+    struct symbol_name named;
+    symbol_name_begin(&named, name, false);
+    bool means = matches(wish, &named);
+    symbol_name_end(&named);
     return means;
 }
 
 /* The first wish that means the name, of those that go over others, or of the rest; PATCH_NONE. */
 static uint32_t wish_of(const struct search *search, const char *name, bool over)
 {
-    char *demangled = NULL;
+    struct symbol_name named;
     uint32_t wish = PATCH_NONE;
+    symbol_name_begin(&named, name, false);
     for (size_t i = 0; i < search->wish_count && wish == PATCH_NONE; i++)
-        if (search->concerned[i] && search->wishes[i].over == over &&
-            matches(&search->wishes[i], name, &demangled))
+        if (search->concerned[i] && search->wishes[i].over == over && matches(&search->wishes[i], &named))
             wish = (uint32_t)i;
-    free(demangled);
+    symbol_name_end(&named);
     return wish;
 }
 
@@ -160,50 +157,84 @@ static int add(struct search *search, const struct patch_function *function, con
     return BASE_OK;
 }
 
-static int look_at(struct search *search, const Elf64_Sym *symbol, const struct elf_section *strings)
+/* The name of a function that is defined; false: it is none, or of no length that counts. */
+static bool read_name(const Elf64_Sym *symbol, const struct elf_section *strings, char name[NAME_MOST])
 {
-    char name[NAME_MOST];
     unsigned type = ELF64_ST_TYPE(symbol->st_info);
     if ((type != STT_FUNC && type != STT_GNU_IFUNC) || symbol->st_shndx == SHN_UNDEF ||
         symbol->st_name >= strings->size || symbol->st_value == 0)
-        return BASE_OK;
+        return false;
     const char *text = (const char *)strings->bytes + symbol->st_name;
     size_t length = strnlen(text, strings->size - symbol->st_name);
     const char *version = memchr(text, '@', length); /* some linkers write NAME@VERSION in .symtab */
     length = version != NULL && version != text ? (size_t)(version - text) : length;
-    if (length == 0 || length >= sizeof name)
-        return BASE_OK;
+    if (length == 0 || length >= NAME_MOST)
+        return false;
     memcpy(name, text, length);
     name[length] = '\0';
+    return true;
+}
+
+typedef int look(void *context, const Elf64_Sym *symbol, const char *name);
+
+static int look_at(void *context, const Elf64_Sym *symbol, const char *name)
+{
+    struct search *search = context;
     int result = BASE_OK;
     for (int over = 0; over < 2 && result == BASE_OK; over++) {
         struct patch_function function = {.address = symbol->st_value,
                                           .wish = wish_of(search, name, over != 0),
-                                          .resolver = type == STT_GNU_IFUNC};
+                                          .resolver = ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC};
         if (function.wish != PATCH_NONE && !code_function_is_fragment(name))
             result = add(search, &function, name);
     }
     return result;
 }
 
-static int look_through(struct search *search, const struct elf_image *from)
+static int look_through(const struct elf_image *from, look *at_name, void *context)
 {
-    for (size_t i = 0; i < elf_image_section_count(from); i++) {
+    char name[NAME_MOST];
+    int result = BASE_OK;
+    for (size_t i = 0; i < elf_image_section_count(from) && result == BASE_OK; i++) {
         struct elf_section symbols, strings;
         if (!elf_image_section_header(from, i, &symbols) ||
             (symbols.type != SHT_SYMTAB && symbols.type != SHT_DYNSYM) ||
             !elf_image_section_at(from, i, &symbols) || symbols.bytes == NULL ||
             !elf_image_section_at(from, symbols.link, &strings) || strings.bytes == NULL)
             continue;
-        for (size_t at = 0; at + sizeof(Elf64_Sym) <= symbols.size; at += sizeof(Elf64_Sym)) {
+        for (size_t at = 0; at + sizeof(Elf64_Sym) <= symbols.size && result == BASE_OK;
+             at += sizeof(Elf64_Sym)) {
             Elf64_Sym symbol;
             memcpy(&symbol, symbols.bytes + at, sizeof symbol);
-            int result = look_at(search, &symbol, &strings);
-            if (result < 0)
-                return result;
+            if (read_name(&symbol, &strings, name))
+                result = at_name(context, &symbol, name);
         }
     }
+    return result;
+}
+
+struct telling {
+    patch_function_tell *tell;
+    void *context;
+};
+
+static int tell_name(void *context, const Elf64_Sym *symbol, const char *name)
+{
+    const struct telling *telling = context;
+    (void)symbol;
+    telling->tell(telling->context, name);
     return BASE_OK;
+}
+
+void patch_function_names(const struct elf_image *image, patch_function_tell *tell, void *context)
+{
+    struct telling telling = {tell, context};
+    struct elf_image *mini = symbol_debug_mini(image);
+    look_through(image, tell_name, &telling);
+    if (mini != NULL) {
+        look_through(mini, tell_name, &telling);
+        elf_image_close(mini);
+    }
 }
 
 /* Given addresses have no names of their own: they have that of their wish. */
@@ -373,9 +404,9 @@ static bool note_concerned(struct search *search, const char *path)
 static int search_all(struct search *search, const struct patch_function_given *given, size_t given_count)
 {
     struct elf_image *mini = symbol_debug_mini(search->image);
-    int result = look_through(search, search->image);
+    int result = look_through(search->image, look_at, search);
     if (result == BASE_OK && mini != NULL)
-        result = look_through(search, mini);
+        result = look_through(mini, look_at, search);
     if (result == BASE_OK)
         result = add_given(search, given, given_count);
     drop_aliases(search);

@@ -20,12 +20,12 @@
 #include "patch_plan.h"
 
 struct patch_function_wish {
-    const char *
-        name; /* as in the file, or a glob of fnmatch(3); where it has one of *?[:(< the demangled name may match too */
+    const char *name; /* as in the file, or a glob of fnmatch(3) */
     const char *
         image; /* a glob for the image's path, or for its last part when it has no slash, with !(a|b) too; NULL: any */
     const char *beside; /* only in an image that defines this function too; NULL: in any */
     bool over;          /* also what an earlier wish has */
+    bool written;       /* the name may also be as it is written in C++ and Rust (symbol_name.h) */
 };
 
 struct patch_function_given { /* a function that is known by its address */
@@ -62,6 +62,10 @@ bool patch_function_concerns(const struct patch_function_wish *wish, const char 
 
 /* Does it mean a symbol of this name? */
 bool patch_function_means(const struct patch_function_wish *wish, const char *name);
+
+/* Tells the names of all functions that wishes may mean, as in the file; of one at several addresses or in several tables each time. */
+typedef void patch_function_tell(void *context, const char *name);
+void patch_function_names(const struct elf_image *image, patch_function_tell *tell, void *context);
 
 /* `path` is the image's, for the wishes. */
 int patch_function_plan(const struct elf_image *image, const char *path,

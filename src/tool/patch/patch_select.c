@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "patch_select.h"
+#include "symbol_name.h"
 
 /* Runtimes: calls into them are counted at their callers, calls inside of them are nobody's business by default. */
 static const char *const excluded[] = {
@@ -46,14 +47,21 @@ const char *patch_select_soname(const struct elf_image *image)
     return "";
 }
 
-static bool name_matches(const struct patch_select_names *names, const char *raw)
+bool patch_select_name(const struct patch_select_names *names, const char *raw)
 {
+    struct symbol_name name;
+    bool means = false;
     if (raw == NULL || raw[0] == '\0')
         return false;
-    if (matches(raw, names->globs, names->glob_count))
-        return true;
-    const char *text = names->demangle != NULL ? names->demangle(names->context, raw) : raw;
-    return text != NULL && text != raw && matches(text, names->globs, names->glob_count);
+    symbol_name_begin(&name, raw, false);
+    for (size_t i = 0; i < names->glob_count && (!means || names->found != NULL); i++) {
+        bool this = symbol_name_means(&name, names->globs[i]);
+        means |= this;
+        if (this && names->found != NULL)
+            names->found[i] = true;
+    }
+    symbol_name_end(&name);
+    return means;
 }
 
 static bool wants_site(const struct patch_plan_site *site, const struct patch_select_names *names,
@@ -65,14 +73,14 @@ static bool wants_site(const struct patch_plan_site *site, const struct patch_se
         return chosen[site->callee] != 0;
     const char *name =
         site->slot != 0 && names->slot_name != NULL ? names->slot_name(names->context, site->slot) : NULL;
-    return name_matches(names, name);
+    return patch_select_name(names, name);
 }
 
 void patch_select_functions(const struct patch_plan *plan, const struct patch_select_names *names,
                             uint8_t *named)
 {
     for (uint32_t i = 0; i < plan->header->function_count; i++)
-        named[i] = name_matches(names, patch_plan_function_name(plan, i));
+        named[i] = patch_select_name(names, patch_plan_function_name(plan, i));
 }
 
 int patch_select_names(const struct patch_plan *plan, const struct patch_select_names *names, uint8_t *wanted,

@@ -1,7 +1,7 @@
 /* patch_select.h - which images, and which calls in them, the user wants counted.
  *
  * Plans are always whole, so that they can be kept; what is wanted is decided afterwards, as one byte for each site and
- * hook (patch_slab.h). Globs are those of fnmatch(3) without flags. Context: tool. */
+ * hook (patch_slab.h). Globs are those of fnmatch(3) without flags; those of functions as in symbol_name.h. Context: tool. */
 #ifndef PATCH_SELECT_H
 #define PATCH_SELECT_H
 
@@ -15,19 +15,19 @@ bool patch_select_image(const char *name, const char *const *globs, size_t glob_
 /* DT_SONAME of an image, or "" (borrowed from the image). */
 const char *patch_select_soname(const struct elf_image *image);
 
-/* The name of a function for globs; `raw` is as in the ELF file. May return `raw`, or a text that stays until the next
- * call. NULL as a function: raw names alone. */
-typedef const char *patch_select_demangle(void *context, const char *raw);
 /* The name that ld.so binds a slot to; NULL or "" when it is not known. */
 typedef const char *patch_select_slot_name(void *context, uint64_t slot);
 
 struct patch_select_names {
     const char *const *globs;
     size_t glob_count; /* 0: everything is wanted */
-    patch_select_demangle *demangle;
+    bool *found;       /* of each glob: set where it is a function's name; NULL: not told */
     patch_select_slot_name *slot_name;
     void *context;
 };
+
+/* Is it the name of a function that is wanted? `raw` is as in the file. */
+bool patch_select_name(const struct patch_select_names *names, const char *raw);
 
 /* `named` has function_count bytes; each becomes 1 when the function's name matches a glob, else 0. */
 void patch_select_functions(const struct patch_plan *plan, const struct patch_select_names *names,

@@ -1,8 +1,9 @@
 #include "report_complete.h"
 
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "symbol_name.h"
 
 enum fact { COUNTED = 1, COVERED = 2, NAMED = 4, EVERYTHING = 7 };
 
@@ -42,24 +43,34 @@ static bool *counted_images(const struct profile *profile)
     return counted;
 }
 
-/* Patterns that are separated by commas; `patterns` is taken apart. */
-static bool matches(char *patterns, const char *name)
+/* One behind the other, each with its end. */
+struct patterns {
+    char *text;
+    size_t count;
+};
+
+static struct patterns take_apart(const char *list)
 {
+    struct patterns patterns = {.text = strdup(list)};
+    for (char *pattern = patterns.text; pattern; pattern = symbol_name_cut(pattern))
+        patterns.count++;
+    return patterns;
+}
+
+static bool matches(const struct patterns *patterns, const char *shown)
+{
+    struct symbol_name name;
+    const char *pattern = patterns->text;
     bool found = false;
-    for (char *pattern = patterns; pattern && !found;) {
-        char *comma = strchr(pattern, ',');
-        if (comma)
-            *comma = '\0';
-        found = !fnmatch(pattern, name, 0);
-        if (comma)
-            *comma = ',';
-        pattern = comma ? comma + 1 : NULL;
-    }
+    symbol_name_begin(&name, shown, true);
+    for (size_t i = 0; i < patterns->count && !found; i++, pattern += strlen(pattern) + 1)
+        found = symbol_name_means(&name, pattern);
+    symbol_name_end(&name);
     return found;
 }
 
 static void find_facts(struct report_complete *complete, const struct profile *profile,
-                       const struct spot *spots, const bool *counted, char *patterns)
+                       const struct spot *spots, const bool *counted, const struct patterns *patterns)
 {
     bool partial = profile_meta(profile, "calls_partial") != NULL; /* of merged recordings, in some */
     for (size_t i = 1; i < profile->address_count; i++) {
@@ -70,7 +81,7 @@ static void find_facts(struct report_complete *complete, const struct profile *p
         if (profile->uncovered_count == 1 ||
             !bsearch(&spot, spots, profile->uncovered_count - 1, sizeof *spots, by_place))
             facts |= COVERED;
-        if (!patterns || matches(patterns, name))
+        if (!patterns->count || matches(patterns, name))
             facts |= NAMED;
         complete->facts[i] = partial ? 0 : facts;
     }
@@ -79,14 +90,14 @@ static void find_facts(struct report_complete *complete, const struct profile *p
 bool report_complete_init(struct report_complete *complete, const struct profile *profile)
 {
     const char *names = profile_meta(profile, "calls_names");
-    char *patterns = names && *names ? strdup(names) : NULL;
+    struct patterns patterns = names && *names ? take_apart(names) : (struct patterns){0};
     struct spot *spots = uncovered_spots(profile);
     bool *counted = counted_images(profile);
     complete->facts = calloc(profile->address_count, sizeof *complete->facts);
-    bool done = complete->facts && spots && counted && (patterns || !names || !*names);
+    bool done = complete->facts && spots && counted && (patterns.count || !names || !*names);
     if (done)
-        find_facts(complete, profile, spots, counted, patterns);
-    free(patterns);
+        find_facts(complete, profile, spots, counted, &patterns);
+    free(patterns.text);
     free(spots);
     free(counted);
     return done;

@@ -73,8 +73,8 @@ static void test_what_was_asked_for(void **state)
 static void test_timed_functions(void **state)
 {
     (void)state;
-    static const struct patch_function_wish timed[] = {{"work", "program", NULL, false},
-                                                       {"*", NULL, NULL, false}};
+    static const struct patch_function_wish timed[] = {{"work", "program", NULL, false, false},
+                                                       {"*", NULL, NULL, false, false}};
     const struct collect_agent_functions_wish wish = {.timed = timed, .timed_count = 2, .hosted = true};
     struct collect_agent_functions functions;
     size_t unwinders = 0, untouched = 0;
@@ -110,8 +110,8 @@ static void test_named(void **state)
 {
     (void)state;
     struct collect_agent_named_function items[2] = {
-        {{"malloc", "libx*", NULL, false}, WIRE_AGENT_ENTRY_FREE, 1, "names"},
-        {{"put", NULL, NULL, false}, WIRE_AGENT_ENTRY_POOL_FREE, 2, "names"}};
+        {{"malloc", "libx*", NULL, false, false}, WIRE_AGENT_ENTRY_FREE, 1, "names"},
+        {{"put", NULL, NULL, false, false}, WIRE_AGENT_ENTRY_POOL_FREE, 2, "names"}};
     const struct collect_agent_named named = {items, 2, 2};
     for (unsigned heap = 0; heap < 2; heap++) {
         const struct collect_agent_functions_wish wish = {

@@ -34,19 +34,13 @@ static void globs_choose_images(void **state)
     assert_true(patch_select_image("libm.so.6", all, 1));
 }
 
-static const char *upper(void *context, const char *raw)
-{
-    (void)context;
-    return strcmp(raw, "beta") == 0 ? "BETA" : raw;
-}
-
 /* gamma calls alpha and beta, alpha calls beta; alpha's address is taken. */
 static void expect(const char *glob, const char *wanted)
 {
     struct patch_elf elf = {0};
     struct patch_plan plan;
     uint8_t bytes[64], got[8];
-    static const char *const names[] = {"alpha", "beta", "gamma"};
+    static const char *const names[] = {"alpha", "_ZN2ns4betaEv", "gamma"};
     static const char *const texts[] = {"e8 0b 00 00 00 c3    ; 0x1000: call beta",
                                         "48 8d 05 e9 ff ff ff c3 ; 0x1010: lea rax, alpha",
                                         "e8 db ff ff ff e8 e6 ff ff ff c3 ; 0x1020: call alpha, call beta"};
@@ -59,8 +53,10 @@ static void expect(const char *glob, const char *wanted)
     assert_int_equal(patch_plan_make(image, NULL, &plan, NULL), BASE_OK);
     assert_int_equal(plan.header->site_count, 3);
     assert_int_equal(plan.header->hook_count, 1);
-    struct patch_select_names select = {.globs = &glob, .glob_count = glob != NULL, .demangle = upper};
+    bool found = false;
+    struct patch_select_names select = {.globs = &glob, .glob_count = glob != NULL, .found = &found};
     assert_int_equal(patch_select_names(&plan, &select, got, NULL), BASE_OK);
+    assert_int_equal(found, glob != NULL && strcmp(glob, "nothing") != 0);
     for (unsigned i = 0; i < 4; i++)
         assert_int_equal(got[i], wanted[i] - '0');
     patch_plan_free(&plan);
@@ -75,8 +71,22 @@ static void names_choose_callers_and_callees(void **state)
     expect("*", "1111");
     expect("gamma", "0111");
     expect("alpha", "1101");
-    expect("BE*", "1011"); /* as demangled */
+    expect("ns::beta", "1011"); /* as written */
+    expect("ns::b*()", "1011");
     expect("nothing", "0000");
+}
+
+/* Each glob is told of, though the first has already decided. */
+static void names_that_some_function_has(void **state)
+{
+    (void)state;
+    static const char *const globs[] = {"ns::*", "ns::beta", "gamma"};
+    bool found[3] = {false};
+    struct patch_select_names select = {.globs = globs, .glob_count = 3, .found = found};
+    assert_true(patch_select_name(&select, "_ZN2ns4betaEv"));
+    assert_false(patch_select_name(&select, ""));
+    assert_false(patch_select_name(&select, NULL));
+    assert_true(found[0] && found[1] && !found[2]);
 }
 
 int main(void)
@@ -85,6 +95,7 @@ int main(void)
         cmocka_unit_test(runtimes_are_left_out),
         cmocka_unit_test(globs_choose_images),
         cmocka_unit_test(names_choose_callers_and_callees),
+        cmocka_unit_test(names_that_some_function_has),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
