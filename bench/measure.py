@@ -2,7 +2,8 @@
 
 The target always runs below bench_target, which writes down the target's own CPU; what the whole command used beyond
 that is the profiler's. Configurations are interleaved: every round runs each of them once, so that a machine that
-drifts drifts for all, and ratios are taken within a round.
+drifts drifts for all, and ratios are taken within a round. Rounds go to and fro: what is first in one is last in the next, so
+that none always runs behind the same other, on a machine that one has warmed or left busy.
 """
 import os
 import sqlite3
@@ -64,11 +65,12 @@ def run(bench, target, prefix, output=None, stdin=None):
 
 
 def rounds(bench, target, configurations, stdin=None, repeat=None):
-    """{name: [Run...]} for {name: (prefix, output)}, interleaved, after one run to warm caches that is not counted."""
+    """{name: [Run...]} for {name: (prefix, output)}, interleaved, to and fro, after one run to warm caches that is not counted."""
     results = {name: [] for name in configurations}
     run(bench, target, [], None, stdin)
-    for _ in range(repeat or bench.repeat):
-        for name, (prefix, output) in configurations.items():
+    for number in range(repeat or bench.repeat):
+        for name in reversed(configurations) if number % 2 else configurations:
+            prefix, output = configurations[name]
             one = run(bench, target, prefix, output, stdin)
             one.samples = samples_in(output) if prefix and prefix[0] == bench.tally else 0
             results[name].append(one)
