@@ -437,14 +437,9 @@ static void answer_all(struct collect_agent *agent)
 
 static void tell_exec(struct collect_agent *agent, pid_t pid)
 {
-    char path[64], name[32] = "";
+    char name[32] = "";
     struct collect_comm comm = {(uint32_t)pid, (uint32_t)pid, true, name};
-    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
-    FILE *file = fopen(path, "re");
-    if (file && fgets(name, sizeof name, file))
-        name[strcspn(name, "\n")] = '\0';
-    if (file)
-        fclose(file);
+    patch_target_name(pid, pid, name, sizeof name);
     collect_processes_on_comm(agent->processes, &comm, patch_target_now());
 }
 

@@ -329,18 +329,6 @@ static void settle(struct collect_calls *calls, uint64_t until)
 
 /* --- what happens --- */
 
-static void read_name(pid_t pid, char *name, size_t size)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return;
-    if (fgets(name, (int)size, file))
-        name[strcspn(name, "\n")] = '\0';
-    fclose(file);
-}
-
 static bool is_in_environment(pid_t pid, const char *text)
 {
     char path[64], bytes[1 << 16];
@@ -636,7 +624,7 @@ static void tell_processes(struct collect_calls *calls, const struct patch_trace
         collect_processes_on_fork(calls->processes, &task);
         break;
     case PATCH_TRACE_EXEC:
-        read_name(event->pid, name, sizeof name);
+        patch_target_name(event->pid, event->pid, name, sizeof name);
         collect_processes_on_comm(calls->processes, &comm, task.time);
         break;
     case PATCH_TRACE_END:

@@ -12,7 +12,10 @@
 #include "base_search.h"
 #include "base_text.h"
 #include "elf_maps.h"
+#include "patch_target.h"
 #include "wire_loss.h"
+
+enum { NAME_SIZE = 64 }; /* those of kernel threads are longest */
 
 void collect_processes_init(struct collect_processes *processes, struct collect_images *images,
                             uint64_t start_ns)
@@ -42,13 +45,13 @@ void collect_processes_free(struct collect_processes *processes)
 
 /* --- names, from /proc --- */
 
-static void read_proc_text(const struct collect_processes *processes, pid_t pid, const char *what,
-                           struct base_text *text)
+/* Its words, each with a zero byte behind it. */
+static void read_command(const struct collect_processes *processes, pid_t pid, struct base_text *text)
 {
     char path[64], bytes[4096];
     if (processes->replayed)
         return;
-    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, what);
+    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return;
@@ -81,23 +84,19 @@ static void describe_process(struct collect_processes *processes, struct collect
 {
     struct profile *profile = processes->profile;
     struct profile_process value = profile->processes[process->profile_process];
-    struct base_text words = {0}, line = {0}, comm = {0};
-    read_proc_text(processes, process->pid, "cmdline", &words);
+    struct base_text words = {0}, line = {0};
+    char now[NAME_SIZE] = "";
+    read_command(processes, process->pid, &words);
     for (size_t at = 0; at < words.length; at += strlen(words.data + at) + 1)
         add_word(&line, words.data + at);
-    if (!name) {
-        read_proc_text(processes, process->pid, "comm", &comm);
-        if (comm.length && comm.data[comm.length - 1] == '\n')
-            comm.data[comm.length - 1] = '\0';
-        name = base_text_string(&comm);
-    }
-    value.name = profile_string(profile, name);
+    if (!name && !processes->replayed)
+        patch_target_name(process->pid, process->pid, now, sizeof now);
+    value.name = profile_string(profile, name ? name : now);
     if (line.length)
         value.command = profile_string(profile, line.data);
     profile_set_process(profile, process->profile_process, &value);
     base_text_free(&words);
     base_text_free(&line);
-    base_text_free(&comm);
 }
 
 /* --- mappings --- */
@@ -295,15 +294,11 @@ uint32_t collect_processes_thread(struct collect_processes *processes, struct co
     thread = profile_thread(profile, process->profile_process, tid);
     if (!thread || !base_map_set(&processes->thread_of, (uint64_t)tid, thread))
         return 0;
-    struct base_text name = {0};
-    char what[64];
-    snprintf(what, sizeof what, "task/%d/comm", (int)tid);
-    read_proc_text(processes, process->pid, what, &name);
-    if (name.length && name.data[name.length - 1] == '\n')
-        name.data[name.length - 1] = '\0';
+    char name[NAME_SIZE] = "";
+    if (!processes->replayed)
+        patch_target_name(process->pid, tid, name, sizeof name);
     const char *own = profile_text(profile, profile->processes[process->profile_process].name);
-    profile_set_thread_name(profile, thread, name.length > 1 ? name.data : own);
-    base_text_free(&name);
+    profile_set_thread_name(profile, thread, name[0] ? name : own);
     return thread;
 }
 

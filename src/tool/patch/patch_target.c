@@ -96,6 +96,18 @@ int patch_target_facts(pid_t pid, pid_t tid, struct patch_target_facts *facts)
     return BASE_OK;
 }
 
+bool patch_target_name(pid_t pid, pid_t tid, char *name, size_t size)
+{
+    char text[128];
+    ssize_t got = read_of_thread(pid, tid, "comm", text, sizeof text);
+    if (got <= 0)
+        return false;
+    if (text[got - 1] == '\n')
+        text[got - 1] = '\0';
+    snprintf(name, size, "%s", text);
+    return true;
+}
+
 bool patch_target_has_thread(pid_t pid, pid_t tid)
 {
     char path[64];
@@ -172,10 +184,8 @@ size_t patch_target_stack(pid_t pid, uint64_t sp, uint64_t *words, size_t size)
 
 static int refuse_traced(pid_t pid, pid_t tracer, struct base_error *error)
 {
-    char path[64], name[64] = "?";
-    snprintf(path, sizeof path, "/proc/%d/comm", tracer);
-    if (read_text(path, name, sizeof name) > 0)
-        name[strcspn(name, "\n")] = '\0';
+    char name[64] = "?";
+    patch_target_name(tracer, tracer, name, sizeof name);
     return base_fail(error, BASE_EBUSY,
                      "process %d is traced by %s (process %d) already; a process has one tracer: end that "
                      "one, or detach it",

@@ -31,6 +31,10 @@ struct patch_target_facts {
 /* BASE_OK, or BASE_ENOTFOUND when there is no such thread (then without a message). */
 int patch_target_facts(pid_t pid, pid_t tid, struct patch_target_facts *facts);
 
+/* The name that a thread has now, as prctl(PR_SET_NAME) takes it; a process's is that of its first thread. False: it is gone, and
+ * `name` is as it was. */
+bool patch_target_name(pid_t pid, pid_t tid, char *name, size_t size);
+
 /* Has the process a thread of that number? */
 bool patch_target_has_thread(pid_t pid, pid_t tid);
 

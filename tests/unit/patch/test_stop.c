@@ -325,6 +325,22 @@ static void what_cannot_be_stopped_is_refused(void **state)
         print_message("# no thread of the kernel is visible here\n");
 }
 
+static void names_are_those_of_now(void **state)
+{
+    (void)state;
+    char before[32] = "", name[32] = "as it was", few[4];
+    pid_t pid = getpid();
+    prctl(PR_GET_NAME, before);
+    prctl(PR_SET_NAME, "a) (b\nc d");
+    assert_true(patch_target_name(pid, pid, few, sizeof few));
+    assert_true(patch_target_name(pid, pid, name, sizeof name));
+    prctl(PR_SET_NAME, before);
+    assert_string_equal(name, "a) (b\nc d");
+    assert_string_equal(few, "a) ");
+    assert_false(patch_target_name(pid, 1, name, sizeof name)); /* no thread of this process */
+    assert_string_equal(name, "a) (b\nc d");
+}
+
 static void a_tracer_is_named(void **state)
 {
     (void)state;
@@ -517,6 +533,7 @@ int main(void)
         cmocka_unit_test(what_a_first_thread_left_is_read),
         cmocka_unit_test(a_stack_is_read_to_its_end),
         cmocka_unit_test(what_cannot_be_stopped_is_refused),
+        cmocka_unit_test(names_are_those_of_now),
         cmocka_unit_test(a_tracer_is_named),
         cmocka_unit_test(other_users_processes_are_refused),
         cmocka_unit_test(programs_of_32_bits_are_refused),
