@@ -54,8 +54,16 @@ def beside_memory(context):
     """None of the agent's hooks is where a birth must ring."""
     if not may_come_back():
         raise tap.Skip("this user may not trace again what he has let go")
-    profile = tally.recorded(context, [context.program("calls_loose"), "threads"], ["--no-time", "--calls", "--heap"])
+    profile = tally.recorded(context, [context.program("calls_loose"), "threads"], ["--no-time", "--calls", "--heap", "--fds", "--throws"])
     context.equal((steps_of(profile.output, "loose"), steps_of(profile.output, "held")), (["threads"], []), "steps at which it was loose, or held")
+
+
+@tap.case
+def beside_a_birth(context):
+    """A function that must ring has an agent's hook: the process stays held, and the report says why."""
+    profile = tally.recorded(context, [context.program("calls_loose"), "threads"], ["--no-time", "--calls", "--function", "_Fork"])
+    context.equal((steps_of(profile.output, "loose"), steps_of(profile.output, "held")), ([], ["threads"]), "steps at which it was loose, or held")
+    context.check("where an agent has its hooks" in profile.meta().get("calls_held", ""), f"{profile.meta().get('calls_held')}")
 
 
 @tap.case

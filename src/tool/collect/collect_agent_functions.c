@@ -145,8 +145,8 @@ static const char *const throwers[] = {"__cxa_throw", "__cxa_rethrow",
                                        "_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE"};
 
 /* Those that open descriptors, with what is told of them (WIRE_AGENT_ENTRY_DESCRIPTOR), or close them; fork, before which what is
- * open is noted. The loader's own, of the same names, are not: it closes what it opens. What checks its
- * arguments first (__open_2) goes on into one of these. */
+ * open is noted. The last is what fork comes to: where exact calls are counted it is left to their bell, as above. The loader's own,
+ * of the same names, are not: it closes what it opens. What checks its arguments first (__open_2) goes on into one of these. */
 static const struct {
     const char *name;
     enum wire_agent_entry entry;
@@ -212,8 +212,8 @@ static const struct {
     {"__close_nocancel_nostatus", WIRE_AGENT_ENTRY_CLOSE, 0},
     {"close_range", WIRE_AGENT_ENTRY_CLOSE_RANGE, 0},
     {"fork", WIRE_AGENT_ENTRY_FORK, 0},
-    {"_Fork", WIRE_AGENT_ENTRY_FORK, 0},
     {"__libc_fork", WIRE_AGENT_ENTRY_FORK, 0},
+    {"_Fork", WIRE_AGENT_ENTRY_FORK, 0},
 };
 
 /* What instrumented functions call. The stubs tell enter from exit; a definition only where there are two: glibc's are one function, which
@@ -307,6 +307,7 @@ enum {
     INSTRUMENTED = sizeof instrumented / sizeof *instrumented,
     ENDERS = sizeof enders / sizeof *enders,
     DESCRIPTORS = sizeof descriptors / sizeof *descriptors,
+    DESCRIPTORS_HOSTED = DESCRIPTORS - 1,
     SIZES = sizeof sizes / sizeof *sizes,
     UNWINDERS = sizeof unwinders / sizeof *unwinders,
     LOADS_UNWINDER = sizeof loads_unwinder / sizeof *loads_unwinder,
@@ -362,9 +363,10 @@ static void add_unwinder(struct collect_agent_functions *functions, const struct
         function->whole = function->alone = true;
 }
 
-static void add_descriptors(struct collect_agent_functions *functions, const struct patch_agent_image *image)
+static void add_descriptors(struct collect_agent_functions *functions, const struct patch_agent_image *image,
+                            bool hosted)
 {
-    for (size_t i = 0; i < DESCRIPTORS; i++) {
+    for (size_t i = 0; i < (hosted ? DESCRIPTORS_HOSTED : DESCRIPTORS); i++) {
         struct patch_agent_function *function = &functions->items[functions->count];
         *function = (struct patch_agent_function){
             .wish = {descriptors[i].name, NOT_LOADER},
@@ -399,7 +401,7 @@ static void add_timed(struct collect_agent_functions *functions, const struct pa
     for (size_t i = 0; i < UNWINDERS && replaces; i++)
         add_unwinder(functions, image, unwinders[i], NULL);
     if (wish->descriptors)
-        add_descriptors(functions, image);
+        add_descriptors(functions, image, wish->hosted);
     for (size_t i = 0; i < ODD && wish->timed_count; i++)
         functions->items[functions->count++] =
             (struct patch_agent_function){.wish = {odd[i], NULL}, .only_found = true, .alone = true};

@@ -186,6 +186,9 @@ static int prepare_all(struct collect_calls_space *space, struct collect_calls_r
             if (count == COLLECT_CALLS_BELLS ||
                 prepare(space, image->elf, mapping->bias, &births->items[j], count) < 0)
                 return stay_held(rig, image->path, "has a place where no bell fits");
+            const struct patch_memory_change *change = &space->loose.changes[count];
+            if (!collect_calls_text_holds(space->pid, change, change->before))
+                return stay_held(rig, image->path, "makes threads or processes where an agent has its hooks");
             count++;
         }
         if (result < 0)

@@ -5,7 +5,8 @@
  * only then: the birth happens under ptrace, as it did before. When that has happened often, the quiet must last longer:
  * 2, 4, 8 ... 60 seconds.
  * A process stays held when one of its images makes such calls and can have no bell there, when that image is one whose
- * calls are counted (its functions' entries are hooked themselves), or when it has no loader that could tell of further images.
+ * calls are counted (its functions' entries are hooked themselves), when an agent has its hooks on such functions, or when it has no
+ * loader that could tell of further images.
  * The profile's calls_held says why.
  * Context: tool, one thread. */
 #ifndef COLLECT_CALLS_LOOSE_H
