@@ -2,9 +2,10 @@
  *
  *   bench_agent [PAIRS [NAME]]
  *
- * The agent is loaded into this process (tests/unit/agent/agent_rig.h) and its wrappers are called, or libc's functions are; rounds of
- * both alternate, the medians are printed. tight: a pair at a time from one place. ways: the same, but each time down another of 64 ways through the
- * last six frames. churn: 65,536 blocks of 16 to 527 bytes are live, each step replaces a random one. sampled: churn with --heap=sample:524288. */
+ * The agent is loaded into this process (tests/unit/agent/agent_rig.h) and its wrappers are called, or libc's
+ * functions are; rounds of both alternate, the medians are printed. tight: a pair at a time from one place.
+ * ways: the same, but each time down another of 64 ways through the last six frames. churn: 65,536 blocks of
+ * 16 to 527 bytes are live, each step replaces a random one. sampled: churn with --heap=sample:524288. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,9 @@
  *
  *     bench_code [-n ROUNDS] FILE...
  *
- * For each file the best of ROUNDS (5): milliseconds for the list of functions (symbols, FDEs) and for the survey, then what the
- * survey found. Names and call-frame information come in as for the planner of exact call counts. */
+ * For each file the best of ROUNDS (5): milliseconds for the list of functions (symbols, FDEs) and for the
+ * survey, then what the survey found. Names and call-frame information come in as for the planner of exact
+ * call counts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

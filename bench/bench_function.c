@@ -2,8 +2,9 @@
  *
  *   bench_function place|ways|busy [CALLS]
  *
- * Below a stack of nine frames: place, from one place; ways, each time down another of 64 ways through six more frames; busy, as place,
- * with so much work between calls that there are about ten million a second. Prints the ns of CPU time that a call took, with the work. */
+ * Below a stack of nine frames: place, from one place; ways, each time down another of 64 ways through six
+ * more frames; busy, as place, with so much work between calls that there are about ten million a second.
+ * Prints the ns of CPU time that a call took, with the work. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

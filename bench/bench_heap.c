@@ -2,8 +2,9 @@
  *
  *     bench_heap mix|churn|hold THREADS PAIRS
  *
- * mix: a pair of malloc and free each 770 ns or so, with work between them, sizes of all kinds, from some hundred stacks that share their
- * outer half. churn: nothing but pairs of a few sizes, from few stacks, as fast as they go. hold: blocks from the stacks of mix, never freed. */
+ * mix: a pair of malloc and free each 770 ns or so, with work between them, sizes of all kinds, from some
+ * hundred stacks that share their outer half. churn: nothing but pairs of a few sizes, from few stacks, as
+ * fast as they go. hold: blocks from the stacks of mix, never freed. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

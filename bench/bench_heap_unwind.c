@@ -1,6 +1,8 @@
-/* bench_heap_unwind.c - a library for LD_PRELOAD: every allocation walks its stack by libunwind's unw_step, and does nothing else.
+/* bench_heap_unwind.c - a library for LD_PRELOAD: every allocation walks its stack by libunwind's unw_step,
+ * and does nothing else.
  *
- * What a profiler of memory pays for stacks alone where it unwinds that way: the agent's whole cost is compared with it. */
+ * What a profiler of memory pays for stacks alone where it unwinds that way: the agent's whole cost is
+ * compared with it. */
 #define UNW_LOCAL_ONLY
 #include <dlfcn.h>
 #include <libunwind.h>
@@ -16,7 +18,8 @@ static void *(*next_malloc)(size_t size), *(*next_calloc)(size_t count, size_t s
 static __thread int inside __attribute__((tls_model("initial-exec")));
 static __thread volatile uint64_t frames __attribute__((tls_model("initial-exec")));
 
-/* The next allocator's, which releases the blocks. dlsym allocates nothing where it finds what it looks for. */
+/* The next allocator's, which releases the blocks. dlsym allocates nothing where it finds what it looks
+ * for. */
 static void find_next(void)
 {
     *(void **)&next_calloc = dlsym(RTLD_NEXT, "calloc");

@@ -1,10 +1,12 @@
-/* bench_instrumented - a program that tells of its functions, and knows what an enter and exit of one took it.
+/* bench_instrumented - a program that tells of its functions, and knows what an enter and exit of one took
+ * it.
  *
  *   bench_instrumented leaf|tree|ways|first [CALLS]
  *
- * leaf: one function from a loop; tree: Fibonacci's recursion, 25 deep; ways: down 64 ways of six functions each; first: as leaf, from
- * functions that are not instrumented, so that each call begins a path. Prints the ns of CPU time
- * that a call of an instrumented function took, with its work. Built with -finstrument-functions. */
+ * leaf: one function from a loop; tree: Fibonacci's recursion, 25 deep; ways: down 64 ways of six functions
+ * each; first: as leaf, from functions that are not instrumented, so that each call begins a path. Prints the
+ * ns of CPU time that a call of an instrumented function took, with its work. Built with
+ * -finstrument-functions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

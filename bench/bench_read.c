@@ -3,10 +3,11 @@
  *     bench_read addresses PROGRAM COUNT PROFILE PERF_DATA
  *     bench_read tree NODES SAMPLES CHANGE PROFILE
  *
- * "addresses" picks COUNT different addresses of PROGRAM's code, all over it, and writes them twice: as a profile of tally's
- * whose addresses nobody has named yet, and as a recording of perf's (tools/perf/Documentation/perf.data-file-format.txt of
- * Linux), so that both tools are asked the very same. "tree" makes a profile of so many nodes from so many samples, named
- * already; CHANGE (0: none) makes one function of every hundred so many per cent dearer. */
+ * "addresses" picks COUNT different addresses of PROGRAM's code, all over it, and writes them twice: as a
+ * profile of tally's whose addresses nobody has named yet, and as a recording of perf's
+ * (tools/perf/Documentation/perf.data-file-format.txt of Linux), so that both tools are asked the very same.
+ * "tree" makes a profile of so many nodes from so many samples, named already; CHANGE (0: none) makes one
+ * function of every hundred so many per cent dearer. */
 #include <elf.h>
 #include <linux/perf_event.h>
 #include <stdbool.h>
@@ -126,8 +127,8 @@ struct perf_head {
     uint64_t features[4];
 };
 
-/* As of `perf record --call-graph dwarf`, for only such stacks does perf 6.1 look for inlined frames: registers, and a stack of
- * which nothing more can be read. */
+/* As of `perf record --call-graph dwarf`, for only such stacks does perf 6.1 look for inlined frames:
+ * registers, and a stack of which nothing more can be read. */
 struct perf_sample {
     struct perf_event_header header;
     uint64_t ip;
@@ -298,7 +299,8 @@ static void make_places(struct forest *forest)
     forest->counter = (uint16_t)profile_counter(profile, "time.cpu", "ns", false, PROFILE_SUM);
 }
 
-/* Each function calls a few others, one of them mostly; a stack is a walk of random length. Returns its leaf. */
+/* Each function calls a few others, one of them mostly; a stack is a walk of random length. Returns its
+ * leaf. */
 static uint32_t grow_stack(struct forest *forest)
 {
     uint32_t addresses[DEEPEST], flags[DEEPEST] = {0}, function = 0;

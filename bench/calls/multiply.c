@@ -1,5 +1,5 @@
-/* multiply CALLS - calls of a function that multiplies two numbers, and nothing else: built at -O0, the worst case for whoever
- * counts. */
+/* multiply CALLS - calls of a function that multiplies two numbers, and nothing else: built at -O0, the worst
+ * case for whoever counts. */
 #include <stdio.h>
 #include <stdlib.h>
 

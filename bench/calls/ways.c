@@ -1,5 +1,6 @@
-/* ways [THREADED] - what one call costs, for each way in which a function may be called: nanoseconds, the least of many short loops,
- * which a busy machine does not disturb. With an argument a second thread waits meanwhile. */
+/* ways [THREADED] - what one call costs, for each way in which a function may be called: nanoseconds, the
+ * least of many short loops, which a busy machine does not disturb. With an argument a second thread waits
+ * meanwhile. */
 #include <pthread.h>
 #include <stdio.h>
 #include <time.h>

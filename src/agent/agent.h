@@ -1,21 +1,31 @@
 /* agent.h - what runs inside a target (inside this room only; tally sees wire_agent.h and the image).
  *
- * The agent is one position-independent image without undefined symbols, put into a process from outside. It has no thread-local
- * storage, takes no memory from the target, holds no lock that blocks, prints nothing and ends nothing. It runs on the threads of a
- * stranger, in the middle of their allocators and in their signal handlers, and keeps these rules:
+ * The agent is one position-independent image without undefined symbols, put into a process from outside. It
+ * has no thread-local storage, takes no memory from the target, holds no lock that blocks, prints nothing and
+ * ends nothing. It runs on the threads of a stranger, in the middle of their allocators and in their signal
+ * handlers, and keeps these rules:
  *
- *   1. Hooks are wrappers. A hooked function's first bytes lead to an entry (agent_x86_64_entry.S), which saves what its caller
- *      would see, and calls the wrapper in C with the same arguments and a struct agent_frame. The wrapper calls the `body`, which
- *      is what the function was; result and errno are its own. Stacks are walked from the caller on, never through the agent.
- *   2. One thread is inside once. agent_thread_enter is the only way in, and what it returns is the proof that its caller
- *      may use the thread's record; a second entry (an allocator that calls its own functions, a signal handler that allocates)
- *      gets NULL and passes through. An entry that was left by longjmp is known by its stack pointer (agent_thread.c).
- *   3. Everything that is counted lies in the shared region (wire_agent.h), reached by indices that are checked against
+ *   1. Hooks are wrappers. A hooked function's first bytes lead to an entry (agent_x86_64_entry.S), which
+ *   saves what its caller
+ *      would see, and calls the wrapper in C with the same arguments and a struct agent_frame. The wrapper
+ *      calls the `body`, which
+ *      is what the function was; result and errno are its own. Stacks are walked from the caller on, never
+ *      through the agent.
+ *   2. One thread is inside once. agent_thread_enter is the only way in, and what it returns is the proof
+ *   that its caller
+ *      may use the thread's record; a second entry (an allocator that calls its own functions, a signal
+ *      handler that allocates)
+ *      gets NULL and passes through. An entry that was left by longjmp is known by its stack pointer
+ *      (agent_thread.c).
+ *   3. Everything that is counted lies in the shared region (wire_agent.h), reached by indices that are
+ *   checked against
  *      constants; when a part is full, that is a counted loss.
- *   4. No C++ exception may meet a frame of the agent: functions that throw are hooked so that the body that throws is jumped to.
+ *   4. No C++ exception may meet a frame of the agent: functions that throw are hooked so that the body that
+ *   throws is jumped to.
  *
- * What changes outside the region is private to the process: agent_parameters, while it forks and when its child takes a region of its own;
- * agent_returns, each of which is written once; and struct wire_agent_own. Context of every function: signal, any thread of the target. */
+ * What changes outside the region is private to the process: agent_parameters, while it forks and when its
+ * child takes a region of its own; agent_returns, each of which is written once; and struct wire_agent_own.
+ * Context of every function: signal, any thread of the target. */
 #ifndef AGENT_H
 #define AGENT_H
 
@@ -230,8 +240,8 @@ static inline struct agent_thread *agent_thread_quick(uint64_t thread_pointer)
 struct agent_thread *agent_thread_of(uint64_t thread_pointer);
 /* wire_agent_thread.inside. Alone: the entry calls nothing of the program's. */
 enum agent_inside { AGENT_OUTSIDE = 0, AGENT_INSIDE = 1, AGENT_INSIDE_ALONE = 2 };
-/* An entry at sp is inside from now on. A handler that comes before both are written may enter itself, and leaves its own behind; one that comes
- * later does not. */
+/* An entry at sp is inside from now on. A handler that comes before both are written may enter itself, and
+ * leaves its own behind; one that comes later does not. */
 void agent_thread_go_inside(struct agent_thread *thread, uint64_t sp, enum agent_inside how);
 /* At a return to `sp`: the thread's record if it has one and is not inside. */
 struct agent_thread *agent_thread_come_back(uint64_t thread_pointer, uint64_t sp);
@@ -240,7 +250,8 @@ static inline void agent_thread_leave(struct agent_thread *thread)
     __atomic_store_n(&thread->shared.inside, AGENT_OUTSIDE, __ATOMIC_RELEASE);
 }
 
-/* For a handler that interrupted the thread where its stack pointer was `sp`: the same, unless a hook is inside there. */
+/* For a handler that interrupted the thread where its stack pointer was `sp`: the same, unless a hook is
+ * inside there. */
 struct agent_thread *agent_thread_interrupt(uint64_t thread_pointer, uint64_t sp);
 
 /* The thread pointer; 0: there is none yet. For entries that may come that early. */
@@ -291,25 +302,28 @@ static inline uint64_t agent_return_real(uint64_t word)
 {
     return wire_agent_return((uint64_t)agent_return_blocks, agent_returns, word);
 }
-/* The block that leads back to a return address; 0: there is none left, or the address is none that may be replaced. */
+/* The block that leads back to a return address; 0: there is none left, or the address is none that may be
+ * replaced. */
 uint64_t agent_return_block(uint64_t address);
 /* In a fork's child: its region has what its parent's had. */
 void agent_return_tell(void);
-/* Puts the real ones back, the frame's own and those in the stack of its caller; to what address it was done. `most`: the highest slot that is known of
- * in this thread, 0: none. */
+/* Puts the real ones back, the frame's own and those in the stack of its caller; to what address it was done.
+ * `most`: the highest slot that is known of in this thread, 0: none. */
 uint64_t agent_return_put_back(const struct agent_frame *frame, uint64_t most);
 
 /* --- agent_function.c: calls whose return is to be seen --- */
 
-/* A call that the frame begins is pending. What to put in the place of its return address; 0: nothing, and *seen false: its return will
- * not be seen. */
+/* A call that the frame begins is pending. What to put in the place of its return address; 0: nothing, and
+ * *seen false: its return will not be seen. */
 uint64_t agent_function_await(struct agent_thread *thread, const struct agent_frame *frame,
                               const struct wire_agent_pending *call, bool *seen);
 
-/* Nobody hooks what unwinds any more: no word of ours stays on the stack of the frame's caller, no call of its thread is pending. */
+/* Nobody hooks what unwinds any more: no word of ours stays on the stack of the frame's caller, no call of
+ * its thread is pending. */
 void agent_function_abandon(const struct agent_frame *frame);
 
-/* The wrapper's own work begins, or ends, in a thread that is inside: the time of calls that are pending stands still between the two. */
+/* The wrapper's own work begins, or ends, in a thread that is inside: the time of calls that are pending
+ * stands still between the two. */
 static inline void agent_function_work(struct agent_thread *thread)
 {
     if (__builtin_expect(thread->calls != NULL, 0))
@@ -323,7 +337,8 @@ static inline void agent_function_rest(struct agent_thread *thread)
     }
 }
 
-/* In a fork's child: what is pending are its parent's calls, whose returns are nobody's; where they stand is remembered. */
+/* In a fork's child: what is pending are its parent's calls, whose returns are nobody's; where they stand is
+ * remembered. */
 void agent_function_inherit(void);
 
 /* --- agent_descriptor.c: what is open --- */
@@ -398,7 +413,8 @@ struct agent_block {
     uint32_t cell;
     uint32_t level; /* that it was sampled at (wire_agent.h) */
 };
-/* Fetches what one of the following will need: the tables are far larger than caches, and work can be done meanwhile. */
+/* Fetches what one of the following will need: the tables are far larger than caches, and work can be done
+ * meanwhile. */
 void agent_block_expect(uint64_t address);
 /* False: no room. The process's level rises before there is none. */
 bool agent_block_insert(uint64_t address, struct agent_block block);
@@ -435,8 +451,8 @@ bool agent_sample_hits(struct agent_thread *thread, uint64_t size, uint64_t mean
 /* What a sampled block of this size stands for. */
 struct agent_amount agent_sample_amount(uint64_t size, uint64_t mean);
 
-/* What a wrapper behind enter_or_answer (agent_x86_64_entry.S) says, in rax and rdx: it was handled, and then the answer; else the body is
- * jumped to, and nothing of ours is on the stack. */
+/* What a wrapper behind enter_or_answer (agent_x86_64_entry.S) says, in rax and rdx: it was handled, and then
+ * the answer; else the body is jumped to, and nothing of ours is on the stack. */
 struct agent_answer {
     uint64_t handled, result;
 };
@@ -451,9 +467,10 @@ AGENT_BY_NAME void agent_timer_begin(void);
 void agent_timer_rest(bool blocked);
 /* This thread has no samples any more. */
 void agent_timer_stop(void);
-/* Where agent_timer_is_on: no timers any more, in no thread; the signal is as if there had been none. CLAIMED: tally may make new ones with
- * the other signal. OVER: it may not. `handled`: the caller sets a handler of the program's next. True: a signal waits for that, so that
- * ours is still there to be replaced. */
+/* Where agent_timer_is_on: no timers any more, in no thread; the signal is as if there had been none.
+ * CLAIMED: tally may make new ones with the other signal. OVER: it may not. `handled`: the caller sets a
+ * handler of the program's next. True: a signal waits for that, so that ours is still there to be
+ * replaced. */
 bool agent_timer_end_all(enum wire_agent_timing end, bool handled);
 /* OVER, whether there are timers now or not; may be called anywhere. */
 void agent_timer_end_for_good(void);
@@ -472,7 +489,8 @@ struct agent_signal_stack { /* the kernel's stack_t */
 /* Is there a stack for signals, and no room on it for the timers' handler? */
 bool agent_watch_is_small(const struct agent_signal_stack *stack);
 
-/* --- agent_call.c: what becomes of a system call where a sample was taken; `context` is the handler's third argument --- */
+/* --- agent_call.c: what becomes of a system call where a sample was taken; `context` is the handler's third
+ * argument --- */
 
 /* Has one just ended with EINTR there, and no other signal is to be seen that did it? */
 AGENT_BY_NAME bool agent_call_was_ended(const void *context);
@@ -507,8 +525,8 @@ static inline bool agent_rest_takes(struct agent_thread *thread)
 
 /* --- agent_bell.c: requests to tally --- */
 
-/* Waits for the answer, if `wait`: control.patience_ms after the last sign of life of tally's, WIRE_AGENT_PATIENCE_MOST times that in
- * all. False: there was none, or nobody was asked. */
+/* Waits for the answer, if `wait`: control.patience_ms after the last sign of life of tally's,
+ * WIRE_AGENT_PATIENCE_MOST times that in all. False: there was none, or nobody was asked. */
 bool agent_bell_ring(enum wire_agent_request request, bool wait);
 
 #endif

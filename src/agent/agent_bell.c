@@ -1,4 +1,5 @@
-/* Requests to tally, and waiting for the answer: never longer than agreed, and never again once it did not come. */
+/* Requests to tally, and waiting for the answer: never longer than agreed, and never again once it did not
+ * come. */
 #include "agent.h"
 
 #include <sys/syscall.h>
@@ -26,7 +27,8 @@ static uint64_t now_ms(void)
     return (uint64_t)time[0] * 1000 + (uint64_t)time[1] / NS_OF_MS;
 }
 
-/* Tally's clock goes on while it lives, also when the answer takes it long: a large object, a busy machine. */
+/* Tally's clock goes on while it lives, also when the answer takes it long: a large object, a busy
+ * machine. */
 static bool wait_for_answer(const struct wire_agent_process *process, uint32_t sequence)
 {
     const struct wire_agent_control *control = agent_control();
@@ -74,8 +76,9 @@ bool agent_bell_ring(enum wire_agent_request request, bool wait)
     return fall_silent(process);
 }
 
-/* The loader (ld.so) has mapped or unmapped objects: called from its _dl_debug_state, possibly before there is a thread pointer. What is loaded
- * unanswered may unwind and is not hooked, as the libgcc_s of a C program's first backtrace(): it is to find the stack as it was. */
+/* The loader (ld.so) has mapped or unmapped objects: called from its _dl_debug_state, possibly before there
+ * is a thread pointer. What is loaded unanswered may unwind and is not hooked, as the libgcc_s of a C
+ * program's first backtrace(): it is to find the stack as it was. */
 uint64_t agent_wrap_objects(const struct agent_frame *frame);
 uint64_t agent_wrap_end(const struct agent_frame *frame, uint64_t status);
 uint64_t agent_wrap_execve(const struct agent_frame *frame, uint64_t path, uint64_t arguments,
@@ -95,7 +98,8 @@ uint64_t agent_wrap_objects(const struct agent_frame *frame)
     return ((uint64_t(*)(void))frame->hook->body)();
 }
 
-/* A process that ends: what its live blocks hold, and what it has open, can be seen only now, and only from outside, where threads that go on do no harm. */
+/* A process that ends: what its live blocks hold, and what it has open, can be seen only now, and only from
+ * outside, where threads that go on do no harm. */
 uint64_t agent_wrap_end(const struct agent_frame *frame, uint64_t status)
 {
     if (agent_process_is_counted()) {
@@ -107,7 +111,8 @@ uint64_t agent_wrap_end(const struct agent_frame *frame, uint64_t status)
     return ((uint64_t(*)(uint64_t))frame->hook->body)(status);
 }
 
-/* Nothing is kept while the body runs: when it succeeds, it does not come back, and a vfork's child is in its parent's memory. */
+/* Nothing is kept while the body runs: when it succeeds, it does not come back, and a vfork's child is in its
+ * parent's memory. */
 static void before_exec(void)
 {
     if (!agent_process_is_counted())

@@ -1,17 +1,20 @@
 /* Live blocks: address -> size and cell, without locks.
  *
- * An address that an allocator gave out belongs to one thread until it is given back: nobody else inserts it, and who removes it got it from the
- * thread that inserted it. So a slot needs no lock: it is taken by one compare and swap of the key, and freed by a store.
- * Tables are never moved. When the newest has no room near a block's home, a new one is made, as large as all before
- * it; blocks stay where they are until they are released. A look-up goes from the newest table to the oldest: half of
- * the slots are in the newest, so it takes two on average, and one in a program that does not grow.
+ * An address that an allocator gave out belongs to one thread until it is given back: nobody else inserts it,
+ * and who removes it got it from the thread that inserted it. So a slot needs no lock: it is taken by one
+ * compare and swap of the key, and freed by a store. Tables are never moved. When the newest has no room near
+ * a block's home, a new one is made, as large as all before it; blocks stay where they are until they are
+ * released. A look-up goes from the newest table to the oldest: half of the slots are in the newest, so it
+ * takes two on average, and one in a program that does not grow.
  *
- * Past the ceiling. In the largest table one slot of each bucket is kept for blocks that are samples (wire_agent.h: levels), so that these
- * find a place near their home though all else is full: a sample that found none would be missing in every figure. When they
- * begin to crowd there, the level rises: fewer come, and each stands for more.
+ * Past the ceiling. In the largest table one slot of each bucket is kept for blocks that are samples
+ * (wire_agent.h: levels), so that these find a place near their home though all else is full: a sample that
+ * found none would be missing in every figure. When they begin to crowd there, the level rises: fewer come,
+ * and each stands for more.
  *
- * Where a block's home is. The page of its address is hashed; within it, each 256 bytes have the next bucket. So blocks that are
- * neighbours in memory are so here, and a walk over a table's memory costs the program no more TLB misses than its own. */
+ * Where a block's home is. The page of its address is hashed; within it, each 256 bytes have the next bucket.
+ * So blocks that are neighbours in memory are so here, and a walk over a table's memory costs the program no
+ * more TLB misses than its own. */
 #include "agent.h"
 
 #define PROBES 8 /* buckets from the home on */
@@ -96,7 +99,8 @@ static bool grow(struct wire_agent_process *process, uint32_t tables)
     3 /* buckets from its home on: so far away only when a third of the kept slots are in use or more */
 #define EVENTS 16 /* until there are to be fewer samples */
 
-/* A block of `level` is `distance` buckets from its home. The first one that has no place at all begins with samples. */
+/* A block of `level` is `distance` buckets from its home. The first one that has no place at all begins with
+ * samples. */
 static void raise_level(struct wire_agent_process *process, uint32_t level, unsigned distance)
 {
     if (distance < CROWDED || level == WIRE_AGENT_LEVELS || agent_control()->sample_bytes != 0)

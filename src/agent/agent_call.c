@@ -1,24 +1,31 @@
 /* What the timers' signal does to a system call that another signal ends.
  *
- * By itself it ends none (agent_timer.c, 1). But when a tick has found a thread in the kernel before it began to wait, the timer's signal is
- * made as soon as something else ends the waiting, and as it is the thread's own it is taken before those that were sent to the whole
- * process (kernel/signal.c, get_signal and dequeue_signal). Then the kernel asks our handler's flags what becomes of the call, and takes
- * our frame for what the call's own signal mask was for. Two things would differ from what the program knows:
+ * By itself it ends none (agent_timer.c, 1). But when a tick has found a thread in the kernel before it began
+ * to wait, the timer's signal is made as soon as something else ends the waiting, and as it is the thread's
+ * own it is taken before those that were sent to the whole process (kernel/signal.c, get_signal and
+ * dequeue_signal). Then the kernel asks our handler's flags what becomes of the call, and takes our frame for
+ * what the call's own signal mask was for. Two things would differ from what the program knows:
  *
- *   1. A call that may begin anew (ERESTARTSYS) does, because of SA_RESTART, though the handler that follows wants EINTR: alarm() before a
+ *   1. A call that may begin anew (ERESTARTSYS) does, because of SA_RESTART, though the handler that follows
+ *   wants EINTR: alarm() before a
  *      read would not end it. So what comes next is looked at, and if it has no SA_RESTART the call ends.
- *   2. sigsuspend, ppoll, pselect and epoll_pwait would end with EINTR before the handler ran that they waited for, with its signal blocked
- *      again. So their signals are let in at the end of our handler, where nothing is held any more. Not on an alternative stack that
- *      has no room for a second frame of the kernel's and for a handler that may have been written for the thread's own stack: there
+ *   2. sigsuspend, ppoll, pselect and epoll_pwait would end with EINTR before the handler ran that they
+ *   waited for, with its signal blocked
+ *      again. So their signals are let in at the end of our handler, where nothing is held any more. Not on
+ *      an alternative stack that
+ *      has no room for a second frame of the kernel's and for a handler that may have been written for the
+ *      thread's own stack: there
  *      the call ends with EINTR, and the thread's timer with it.
  *
- * Both are seen by the registers: rcx is the address behind the call after every return from the kernel, and the arguments are as they
- * were. rax is the number again in the first case, and -EINTR in the second, where the C library's code in front of the call tells the number,
- * or that the arguments do.
- * What does not look like that is left alone; as it ends its thread's timer (agent_timer.c, 1) that is once in a thread at most. It is never made
- * again: a handler of the program's that blocked our signal, and has returned, leaves the same registers behind, and meant what it did.
+ * Both are seen by the registers: rcx is the address behind the call after every return from the kernel, and
+ * the arguments are as they were. rax is the number again in the first case, and -EINTR in the second, where
+ * the C library's code in front of the call tells the number, or that the arguments do. What does not look
+ * like that is left alone; as it ends its thread's timer (agent_timer.c, 1) that is once in a thread at most.
+ * It is never made again: a handler of the program's that blocked our signal, and has returned, leaves the
+ * same registers behind, and meant what it did.
  *
- * Source: arch/x86/kernel/signal.c, handle_signal; kernel/signal.c; signal(7); AMD64 Architecture Programmer's Manual 3, SYSCALL. */
+ * Source: arch/x86/kernel/signal.c, handle_signal; kernel/signal.c; signal(7); AMD64 Architecture
+ * Programmer's Manual 3, SYSCALL. */
 #include "agent.h"
 
 #include <sys/syscall.h>
@@ -158,8 +165,8 @@ static bool ends_with(const uint8_t *code, const uint8_t *expected, unsigned siz
     return true;
 }
 
-/* Calls that end threads have one syscall in common, in musl and in newer versions of glibc: behind mov %r11, 8(%rsp); and in musl without
- * pthread_cancel as all of a function: mov %rcx, %rdx; syscall; ret. */
+/* Calls that end threads have one syscall in common, in musl and in newer versions of glibc: behind mov %r11,
+ * 8(%rsp); and in musl without pthread_cancel as all of a function: mov %rcx, %rdx; syscall; ret. */
 static bool is_common(uint64_t behind)
 {
     static const uint8_t ending[] = {0x4c, 0x89, 0x5c, 0x24, 0x08, 0x0f, 0x05};
@@ -189,7 +196,8 @@ static uint64_t kept_out(const struct context *found, uint64_t mask)
     return agent_call_pending() & found->blocked & ~*(const uint64_t *)mask;
 }
 
-/* The kernel's next frame is as large as the one that our handler got: from the stack's end, or from what was interrupted on it. */
+/* The kernel's next frame is as large as the one that our handler got: from the stack's end, or from what was
+ * interrupted on it. */
 static bool has_room(const struct context *found)
 {
     uint64_t here = (uint64_t)__builtin_frame_address(0), start = found->stack[0], size = found->stack[2];

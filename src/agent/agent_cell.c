@@ -1,7 +1,9 @@
-/* Figures: what one allocation or release changes. The rules of reading, and the technique of the peak, are in wire_agent.h.
+/* Figures: what one allocation or release changes. The rules of reading, and the technique of the peak, are
+ * in wire_agent.h.
  *
- * A cell's first line is written by the threads of its group only; a group is one thread, but for group 0, which takes everybody who came
- * late. One writer needs no locked instruction. Releases by other threads are counted in the second line, atomically. */
+ * A cell's first line is written by the threads of its group only; a group is one thread, but for group 0,
+ * which takes everybody who came late. One writer needs no locked instruction. Releases by other threads are
+ * counted in the second line, atomically. */
 #include "agent.h"
 
 static uint32_t make_cell(uint32_t node, uint32_t group)
@@ -74,8 +76,8 @@ static void leave_peak(struct wire_agent_process *process)
     }
 }
 
-/* How much of live bytes a thread may keep to itself: a part of all, so that small programs have a good peak too; but always so much that a small
- * block which comes and goes is not felt by other threads. */
+/* How much of live bytes a thread may keep to itself: a part of all, so that small programs have a good peak
+ * too; but always so much that a small block which comes and goes is not felt by other threads. */
 static int64_t batch_limit(int64_t live)
 {
     int64_t part = live / WIRE_AGENT_BATCH_PART;
@@ -84,8 +86,9 @@ static int64_t batch_limit(int64_t live)
     return part < WIRE_AGENT_BATCH ? part : WIRE_AGENT_BATCH;
 }
 
-/* Puts the thread's share into the process's sum. The first thread, as long as it is the only one, has a sum that nobody else
- * writes: no locked instruction, and exact at each step. With others, each one's share goes into the common sum in batches. */
+/* Puts the thread's share into the process's sum. The first thread, as long as it is the only one, has a sum
+ * that nobody else writes: no locked instruction, and exact at each step. With others, each one's share goes
+ * into the common sum in batches. */
 static inline __attribute__((always_inline)) void move_live(struct wire_agent_process *process,
                                                             struct agent_thread *thread, int64_t change)
 {

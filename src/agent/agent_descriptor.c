@@ -1,21 +1,24 @@
 /* Descriptors: which numbers are open, and by which stack each was opened.
  *
- * A table with one word for each number (wire_agent.h), in the region that the process's threads share as they share their descriptors.
+ * A table with one word for each number (wire_agent.h), in the region that the process's threads share as
+ * they share their descriptors.
  *
- * Opening. Many of these functions are points where a thread may be cancelled, and so unwound: nothing of the agent may lie on the
- * stack while they wait. So their return address is replaced (agent_function.c), and what they return is written down when
- * they come back: first the kernel gives the number, then the table has it. Where one such function calls another (creat, open) both
- * come back with one number: the inner one has it, which the outer one knows by the number of its event being later than its own beginning.
+ * Opening. Many of these functions are points where a thread may be cancelled, and so unwound: nothing of the
+ * agent may lie on the stack while they wait. So their return address is replaced (agent_function.c), and
+ * what they return is written down when they come back: first the kernel gives the number, then the table has
+ * it. Where one such function calls another (creat, open) both come back with one number: the inner one has
+ * it, which the outer one knows by the number of its event being later than its own beginning.
  *
- * Closing. The number is taken out before the system call, and the function is jumped to: from the call on another thread may
- * be given the number. Linux frees it even where close fails, with EINTR or EIO. A close that is cancelled before it began, or a kernel without
- * close_range, leaves a number open that is in no table: tally finds it at the end, as any that was opened by a bare system call.
- * dup2 to a number that is open replaces its word, as it does its file.
+ * Closing. The number is taken out before the system call, and the function is jumped to: from the call on
+ * another thread may be given the number. Linux frees it even where close fails, with EINTR or EIO. A close
+ * that is cancelled before it began, or a kernel without close_range, leaves a number open that is in no
+ * table: tally finds it at the end, as any that was opened by a bare system call. dup2 to a number that is
+ * open replaces its word, as it does its file.
  *
- * Whose table it is. A child of vfork runs in its parent's memory, but with descriptors of its own: it is known by its process number, and
- * changes nothing. A child of fork begins with a copy: before each fork what is open is noted (the part `forked`), since what the parent
- * closes right after it stays open in the child. Those count as inherited, not as opened. What was open before the agent came is
- * told by tally. */
+ * Whose table it is. A child of vfork runs in its parent's memory, but with descriptors of its own: it is
+ * known by its process number, and changes nothing. A child of fork begins with a copy: before each fork what
+ * is open is noted (the part `forked`), since what the parent closes right after it stays open in the child.
+ * Those count as inherited, not as opened. What was open before the agent came is told by tally. */
 #include "agent.h"
 
 #include <sys/syscall.h>

@@ -1,13 +1,15 @@
 /* Empty pages: what of a block nobody made use of (--empty).
  *
- * Only whole pages within what was asked for are looked at, when the block is about to be released: it still is the program's then, and
- * nobody else's. A program may have forbidden reading a part of it (a guard page in an aligned block, which free would hand to
- * munmap unseen), so each page is tried by a system call before it is read. To read a page that was never touched maps the
- * kernel's page of zeros there: that costs a fault and counts as nobody's memory.
+ * Only whole pages within what was asked for are looked at, when the block is about to be released: it still
+ * is the program's then, and nobody else's. A program may have forbidden reading a part of it (a guard page
+ * in an aligned block, which free would hand to munmap unseen), so each page is tried by a system call before
+ * it is read. To read a page that was never touched maps the kernel's page of zeros there: that costs a fault
+ * and counts as nobody's memory.
  *
- * Filling. Every byte of a fresh block gets the pattern, but for calloc's, whose zeros are promised. What realloc adds is filled
- * from behind what the allocator says was usable: a program may have written up to there. The pattern's phase goes by the address, so
- * that pages moved by realloc or mremap (by multiples of 16) keep it. */
+ * Filling. Every byte of a fresh block gets the pattern, but for calloc's, whose zeros are promised. What
+ * realloc adds is filled from behind what the allocator says was usable: a program may have written up to
+ * there. The pattern's phase goes by the address, so that pages moved by realloc or mremap (by multiples of
+ * 16) keep it. */
 #include "agent.h"
 
 #define PAGE  UINT64_C(4096)

@@ -1,20 +1,21 @@
 /* What the program forbids itself: system calls, by seccomp, and the processor's clock.
  *
- * A filter of system calls does not ask who makes one. What it forbids kills the program, or comes back as an error that says something else
- * to us: so whoever sets a filter by the C library is seen, the filter is run here on every call that the agent makes (filter.h), and
- * those that it does not simply allow are never made again in the process. What each does without is said where it is made: a stack that is not
- * known to be readable ends earlier, a bell that cannot be rung is not answered. All threads have what one of them forbids itself:
- * filters are few, and go from a thread to those that it makes.
- * What was there before the agent tally tries, one by one, as it loads it.
+ * A filter of system calls does not ask who makes one. What it forbids kills the program, or comes back as an
+ * error that says something else to us: so whoever sets a filter by the C library is seen, the filter is run
+ * here on every call that the agent makes (filter.h), and those that it does not simply allow are never made
+ * again in the process. What each does without is said where it is made: a stack that is not known to be
+ * readable ends earlier, a bell that cannot be rung is not answered. All threads have what one of them
+ * forbids itself: filters are few, and go from a thread to those that it makes. What was there before the
+ * agent tally tries, one by one, as it loads it.
  *
  *   a filter       the calls that it forbids; the timers end if one of theirs is among them
  *   strict mode    all, and the clock: the kernel takes that away as well
  *   PR_SET_TSC     the clock: calls are counted, not timed
  *
- * Another thread may be about to make a call that has just been forbidden. So who sets a filter for all threads waits a moment first, until nobody
- * else is inside.
- * A filter that is set by an instruction of the program's own is not seen, nor, beside exact calls, one that is set by syscall(). A vfork's child that sets one has it set for its parent too, as
- * far as the agent is concerned.
+ * Another thread may be about to make a call that has just been forbidden. So who sets a filter for all
+ * threads waits a moment first, until nobody else is inside. A filter that is set by an instruction of the
+ * program's own is not seen, nor, beside exact calls, one that is set by syscall(). A vfork's child that sets
+ * one has it set for its parent too, as far as the agent is concerned.
  *
  * Source: seccomp(2), prctl(2); kernel/seccomp.c (disable_TSC). */
 #include "agent.h"

@@ -1,33 +1,39 @@
 /* Functions that are timed: the one collector that touches the stack.
  *
- * How the end of a call is seen. At a function's entry the return address in its caller's frame is replaced, and the return leads here. What is
- * usual is one trampoline and a shadow stack that remembers who wanted to go where; a jump out of the middle, a coroutine, a
- * thread that goes on with another's stack, a process forked or half of it unwound, and the two stacks disagree: the program
- * goes somewhere else. So here what is put on the stack says by itself where it leads. For each place that calls a hooked function
- * there is a *block* of code (agent_x86_64_return.S) and one word of a table, its return address, which never changes. Nothing
- * that is remembered decides where a program goes on; what can be forgotten is a time. Therefore
- *   - longjmp, swapcontext, coroutines moved between threads, vfork and fork need nothing: words may be left, copied, used twice;
+ * How the end of a call is seen. At a function's entry the return address in its caller's frame is replaced,
+ * and the return leads here. What is usual is one trampoline and a shadow stack that remembers who wanted to
+ * go where; a jump out of the middle, a coroutine, a thread that goes on with another's stack, a process
+ * forked or half of it unwound, and the two stacks disagree: the program goes somewhere else. So here what is
+ * put on the stack says by itself where it leads. For each place that calls a hooked function there is a
+ * *block* of code (agent_x86_64_return.S) and one word of a table, its return address, which never changes.
+ * Nothing that is remembered decides where a program goes on; what can be forgotten is a time. Therefore
+ *   - longjmp, swapcontext, coroutines moved between threads, vfork and fork need nothing: words may be left,
+ *   copied, used twice;
  *   - threads that end, or are killed, leave nothing behind;
- *   - putting a real address back is a replacement of one word that depends on no other, whenever and by whomever it is done;
+ *   - putting a real address back is a replacement of one word that depends on no other, whenever and by
+ *   whomever it is done;
  *   - a function that leaves by a tail call finds a block where its return address is, and leaves it there.
- * What reads return addresses must find the real ones. Functions that unwind are hooked (agent_entry_unwind) in every copy that
- * the program has: before they begin, all words of ours on the stack are replaced by what they stand for. Our own walks, the agent's and tally's,
- * translate (wire_agent_return).
+ * What reads return addresses must find the real ones. Functions that unwind are hooked (agent_entry_unwind)
+ * in every copy that the program has: before they begin, all words of ours on the stack are replaced by what
+ * they stand for. Our own walks, the agent's and tally's, translate (wire_agent_return).
  *
- * What is timed. A thread has a list of its pending calls: where the return address stands (the *slot*, which is what a return
- * is recognised by), when it began, and how much of the time was in calls from it that are timed themselves. A call's own time goes to the
- * cell of its stack; sums over a tree are then times with everything called. Its whole time goes into the function's histogram (agent_latency.c). A call that ends by an exception or a longjmp is timed until
- * that is known: put back (counted as a loss), or left.
- * An entry of the list is known to be left when a later call of the thread has its slot at or above it on the same stack. A stack may
- * be another one though (a signal's, a coroutine's): so an entry that is dropped is remembered as a *stray*, a slot where a word
- * of ours may still stand, for tally to look at when the agent is taken out. Entries and strays are memory of the process's own
- * (wire_agent_own): a fork's child has its parent's stacks, all of them, with all words of ours on them.
+ * What is timed. A thread has a list of its pending calls: where the return address stands (the *slot*, which
+ * is what a return is recognised by), when it began, and how much of the time was in calls from it that are
+ * timed themselves. A call's own time goes to the cell of its stack; sums over a tree are then times with
+ * everything called. Its whole time goes into the function's histogram (agent_latency.c). A call that ends by
+ * an exception or a longjmp is timed until that is known: put back (counted as a loss), or left. An entry of
+ * the list is known to be left when a later call of the thread has its slot at or above it on the same stack.
+ * A stack may be another one though (a signal's, a coroutine's): so an entry that is dropped is remembered as
+ * a *stray*, a slot where a word of ours may still stand, for tally to look at when the agent is taken out.
+ * Entries and strays are memory of the process's own (wire_agent_own): a fork's child has its parent's
+ * stacks, all of them, with all words of ours on them.
  *
- * What cannot be: callers that are in no module or undescribed (generated code, whose runtime may look for its own return
- * addresses), and such as tally names (Go, OCaml). Their calls are counted, not timed.
+ * What cannot be: callers that are in no module or undescribed (generated code, whose runtime may look for
+ * its own return addresses), and such as tally names (Go, OCaml). Their calls are counted, not timed.
  *
- * The clock is the processor's time-stamp counter. It stands still while a wrapper of another collector does its work, where that has its hook at
- * the same function or below (agent_function_work): what memory costs to count is not in the time of what allocates. */
+ * The clock is the processor's time-stamp counter. It stands still while a wrapper of another collector does
+ * its work, where that has its hook at the same function or below (agent_function_work): what memory costs to
+ * count is not in the time of what allocates. */
 #include "agent.h"
 
 #define NEAR   (UINT64_C(256) << 10) /* distance of slots on one stack, mostly */
@@ -88,8 +94,8 @@ static void finish(struct agent_thread *thread, struct wire_agent_pending *pendi
         pendings[index - 1].inner += whole;
 }
 
-/* Was the pending call left, now that one with its return address at `slot` begins? `same`: the slot holds a block, so the one that is
- * pending there has left by a tail call and is not over. */
+/* Was the pending call left, now that one with its return address at `slot` begins? `same`: the slot holds a
+ * block, so the one that is pending there has left by a tail call and is not over. */
 static bool is_left(const struct wire_agent_pending *pending, uint64_t slot, bool same)
 {
     return pending->slot == slot ? !same : pending->slot < slot && slot - pending->slot < NEAR;
@@ -110,8 +116,8 @@ static void drop_left(struct agent_thread *thread, struct wire_agent_calls *call
     }
 }
 
-/* No room: whatever is below the slot goes, however far; it is not known to be over, and not timed. When it returns, that is a loss; of one
- * that may open descriptors it is another one. */
+/* No room: whatever is below the slot goes, however far; it is not known to be over, and not timed. When it
+ * returns, that is a loss; of one that may open descriptors it is another one. */
 static void sweep(struct wire_agent_calls *calls, uint64_t slot)
 {
     uint32_t kept = 0;
@@ -177,7 +183,8 @@ static void settle_put_back(struct agent_thread *thread)
     forget_put_back(thread, before.low, before.high, before.ticks + thread->spent);
 }
 
-/* `thread`: its record, or NULL: as far as a walk finds the stack. `inside`: it was not entered, since it is inside already. */
+/* `thread`: its record, or NULL: as far as a walk finds the stack. `inside`: it was not entered, since it is
+ * inside already. */
 static void put_back(struct agent_thread *thread, bool inside, const struct agent_frame *frame)
 {
     const struct wire_agent_calls *calls = thread != NULL ? thread->calls : NULL;
@@ -314,7 +321,8 @@ static void take_out(struct agent_thread *thread, struct wire_agent_calls *calls
     calls->count--;
 }
 
-/* The pending call whose slot it is returns; those above it have ended without a return, if they are on its stack. */
+/* The pending call whose slot it is returns; those above it have ended without a return, if they are on its
+ * stack. */
 static bool end(struct agent_thread *thread, uint64_t slot, uint64_t now)
 {
     struct wire_agent_calls *calls = thread->calls;
@@ -347,8 +355,9 @@ void agent_wrap_return(uint64_t slot, uint64_t thread_pointer)
 
 /* --- unwinders --- */
 
-/* A process that is not counted has its parent's stack, and needs no record. A second entry of the same thread (an allocator that looks at its stack,
- * a handler that interrupted us and throws) only reads the record. */
+/* A process that is not counted has its parent's stack, and needs no record. A second entry of the same
+ * thread (an allocator that looks at its stack, a handler that interrupted us and throws) only reads the
+ * record. */
 uint64_t agent_wrap_unwind(const struct agent_frame *frame)
 {
     bool running = agent_process()->state == WIRE_AGENT_RUNNING;

@@ -1,11 +1,14 @@
-/* The heap: one wrapper per shape of function. Names that share a shape share a wrapper; wire_agent.h has the list.
+/* The heap: one wrapper per shape of function. Names that share a shape share a wrapper; wire_agent.h has the
+ * list.
  *
- * Order matters. A release is recorded before the body runs, an allocation after it: between the two the address is
- * nobody's, so another thread that is given it at once finds no old record (techniques.md B.3.5). realloc is both, and when
- * it fails the release is taken back. A wrapper passes on more arguments than its function has; that harms nobody.
+ * Order matters. A release is recorded before the body runs, an allocation after it: between the two the
+ * address is nobody's, so another thread that is given it at once finds no old record (techniques.md B.3.5).
+ * realloc is both, and when it fails the release is taken back. A wrapper passes on more arguments than its
+ * function has; that harms nobody.
  *
- * An operator new that may throw is not called: its allocator's way of allocating without throwing is (layer.plain_new), and
- * when that returns NULL the entry jumps to the body, which throws from where the program called it. */
+ * An operator new that may throw is not called: its allocator's way of allocating without throwing is
+ * (layer.plain_new), and when that returns NULL the entry jumps to the body, which throws from where the
+ * program called it. */
 #include "agent.h"
 
 typedef uint64_t body_function(uint64_t a, uint64_t b, uint64_t c, uint64_t d);
@@ -76,8 +79,9 @@ bool agent_heap_is_inner(uint64_t address)
     return layer != NULL;
 }
 
-/* The allocator that may be asked for the sizes of the blocks that the function gives; NULL: none. The C library's reallocarray calls
- * whatever realloc there is: the block may be another allocator's, and to ask a wrong one may end the program. */
+/* The allocator that may be asked for the sizes of the blocks that the function gives; NULL: none. The C
+ * library's reallocarray calls whatever realloc there is: the block may be another allocator's, and to ask a
+ * wrong one may end the program. */
 static const struct wire_agent_layer *sizes_of(const struct agent_frame *frame)
 {
     const struct wire_agent_layer *layer = layer_of(frame);
@@ -134,8 +138,8 @@ static struct agent_amount amount_of(struct agent_block block, uint64_t address)
     return amount;
 }
 
-/* The tables are full: most blocks only pass, and samples stand for them. Whether a block is one is decided once, whatever becomes of it:
- * a second try would choose by what the tables look like. */
+/* The tables are full: most blocks only pass, and samples stand for them. Whether a block is one is decided
+ * once, whatever becomes of it: a second try would choose by what the tables look like. */
 static void allocated_past_the_ceiling(struct agent_thread *thread, uint64_t address,
                                        struct agent_block block)
 {
@@ -282,7 +286,8 @@ uint64_t agent_wrap_posix_memalign(const struct agent_frame *frame, uint64_t res
     return failed;
 }
 
-/* How many bytes a resized block keeps, and what comes behind them may be filled; UINT64_MAX: nothing is to be. */
+/* How many bytes a resized block keeps, and what comes behind them may be filled; UINT64_MAX: nothing is to
+ * be. */
 static uint64_t kept_size(const struct agent_frame *frame, uint64_t block)
 {
     if (!agent_empty_fills())

@@ -1,22 +1,25 @@
 /* Instrumented functions: those that tell of themselves, built with -finstrument-functions.
  *
- * Such a function calls __cyg_profile_func_enter when it begins and __cyg_profile_func_exit when it ends, each with its own address and the
- * one that it will return to. Both calls come by here (patch_linkage.h), at tens of millions a second, so what happens is little: no stack is
- * walked. A thread keeps the *path* of its open calls; who enters is a child of the last one, found in a small table by (parent, place
- * of the call), and the time since the thread's last event belongs to who was innermost. Nothing is open-ended: a program may be killed,
- * or left, at any moment, and what is counted by then is right.
- * Only the first function of a path has its stack walked. Functions that are not instrumented are not in a path.
+ * Such a function calls __cyg_profile_func_enter when it begins and __cyg_profile_func_exit when it ends,
+ * each with its own address and the one that it will return to. Both calls come by here (patch_linkage.h), at
+ * tens of millions a second, so what happens is little: no stack is walked. A thread keeps the *path* of its
+ * open calls; who enters is a child of the last one, found in a small table by (parent, place of the call),
+ * and the time since the thread's last event belongs to who was innermost. Nothing is open-ended: a program
+ * may be killed, or left, at any moment, and what is counted by then is right. Only the first function of a
+ * path has its stack walked. Functions that are not instrumented are not in a path.
  *
- * Ends that nobody tells. A longjmp, and an exception in code of clang's, leave functions without an exit. So each open call keeps its sp. Who enters
- * knows where its own frame ends, because its return address stands there (the distance is the same for each place that calls the
- * hook, and is looked for once): whatever is open below that is over. Functions that were inlined share the frame of the one that they
- * are in, and so the return address: they are not taken for ended, unless the same place is entered again.
- * An exit by a tail call comes when the frame is gone already; then the hook's own return address is the function's.
+ * Ends that nobody tells. A longjmp, and an exception in code of clang's, leave functions without an exit. So
+ * each open call keeps its sp. Who enters knows where its own frame ends, because its return address stands
+ * there (the distance is the same for each place that calls the hook, and is looked for once): whatever is
+ * open below that is over. Functions that were inlined share the frame of the one that they are in, and so
+ * the return address: they are not taken for ended, unless the same place is entered again. An exit by a tail
+ * call comes when the frame is gone already; then the hook's own return address is the function's.
  *
- * Other stacks (a signal's, a coroutine's) are more than NEAR away. Open calls on one stack are a *segment*; the one that an event is on is
- * brought to the end first, and a stack that is not known begins with a walk.
+ * Other stacks (a signal's, a coroutine's) are more than NEAR away. Open calls on one stack are a *segment*;
+ * the one that an event is on is brought to the end first, and a stack that is not known begins with a walk.
  *
- * A signal handler may interrupt us half-way (busy). Its own calls are then kept apart, below the last one that is complete, until it returns.
+ * A signal handler may interrupt us half-way (busy). Its own calls are then kept apart, below the last one
+ * that is complete, until it returns.
  *
  * The clock is the processor's time-stamp counter. */
 #include "agent.h"
@@ -152,7 +155,8 @@ static bool reach_up(struct agent_path *path, uint64_t end)
     return path->high >= end;
 }
 
-/* From sp up to the first word that is the return address; sp when there is none. Who interrupted that search does not begin one. */
+/* From sp up to the first word that is the return address; sp when there is none. Who interrupted that search
+ * does not begin one. */
 static uint64_t look_for_end(const struct visit *visit, const struct event *event)
 {
     struct agent_path *path = visit->path;
@@ -297,8 +301,8 @@ static void count_call(const struct visit *visit, const struct agent_step *step)
 
 /* --- enter --- */
 
-/* Calls that have ended, now that one begins whose frame ends at `end`: those that are below that, but for the functions that it is inlined
- * in, which have its return address and were entered elsewhere. */
+/* Calls that have ended, now that one begins whose frame ends at `end`: those that are below that, but for
+ * the functions that it is inlined in, which have its return address and were entered elsewhere. */
 static void drop_left(struct agent_calls *calls, const struct event *event, uint64_t end)
 {
     uint32_t kept = calls->count;
@@ -435,8 +439,8 @@ static void leave(const struct visit *visit, const struct event *event)
 
 /* --- the usual cases ---
  *
- * The thread is known, nothing was interrupted, and nobody has ended unseen. Nothing is called, so that who takes the agent out finds the thread by
- * where it stands. False: nothing happened. */
+ * The thread is known, nothing was interrupted, and nobody has ended unseen. Nothing is called, so that who
+ * takes the agent out finds the thread by where it stands. False: nothing happened. */
 
 static inline __attribute__((always_inline)) bool is_ready(const struct agent_thread *thread, uint64_t now)
 {

@@ -1,9 +1,10 @@
 /* Histograms of how long calls took, one for each function and group of threads.
  *
- * A cell of a function's stack knows its histogram by number (wire_agent_cell.largest), so that a call's end finds it in the line it writes
- * anyway. Who has none yet looks in a table that is hashed by function and group, and only ever filled. Like cells, histograms of one
- * thread are written without locked instructions; group 0, which everybody shares who came late, has atomic ones, and so has the
- * group that functions fall back to once half of the table is used. */
+ * A cell of a function's stack knows its histogram by number (wire_agent_cell.largest), so that a call's end
+ * finds it in the line it writes anyway. Who has none yet looks in a table that is hashed by function and
+ * group, and only ever filled. Like cells, histograms of one thread are written without locked instructions;
+ * group 0, which everybody shares who came late, has atomic ones, and so has the group that functions fall
+ * back to once half of the table is used. */
 #include "agent.h"
 
 #define PROBES 64
@@ -32,8 +33,9 @@ static uint32_t make(uint64_t function, uint32_t cookie, uint32_t group)
     return number;
 }
 
-/* The number of the one of a function, made if need be; 0: there is none. It is complete before others can find it, so nobody waits; of two that
- * are made at once, one is nobody's. A module may be gone and another one be where it was: then the cookie is another. */
+/* The number of the one of a function, made if need be; 0: there is none. It is complete before others can
+ * find it, so nobody waits; of two that are made at once, one is nobody's. A module may be gone and another
+ * one be where it was: then the cookie is another. */
 static uint32_t find(uint64_t function, uint32_t cookie, uint32_t group)
 {
     uint32_t *slots = agent_part(wire_agent_layout(agent_control()->memory).latency_slots), made = 0;

@@ -1,9 +1,10 @@
 /* The tree of nodes and its index.
  *
- * Nodes are numbered as they come and never go. The index is open addressing over their numbers; a slot is filled by one compare and
- * swap, when the node is complete. It grows by copying: one thread makes a table twice as large, fills it, and then
- * publishes it. Who fills a slot of the old table in that moment makes a node that the new one does not know, and another
- * node of the same path will be made later: their figures add up where they are read (wire_agent.h), so that is allowed, and nobody waits. */
+ * Nodes are numbered as they come and never go. The index is open addressing over their numbers; a slot is
+ * filled by one compare and swap, when the node is complete. It grows by copying: one thread makes a table
+ * twice as large, fills it, and then publishes it. Who fills a slot of the old table in that moment makes a
+ * node that the new one does not know, and another node of the same path will be made later: their figures
+ * add up where they are read (wire_agent.h), so that is allowed, and nobody waits. */
 #include "agent.h"
 
 #define FIRST_BITS 8
@@ -41,7 +42,8 @@ static void fill_index(uint64_t place, uint32_t node_count)
     }
 }
 
-/* The longest pause that the agent ever makes in a hook: some microseconds per thousand nodes, each time their number has doubled. */
+/* The longest pause that the agent ever makes in a hook: some microseconds per thousand nodes, each time
+ * their number has doubled. */
 static void grow_index(struct wire_agent_process *process, uint32_t node_count)
 {
     struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);

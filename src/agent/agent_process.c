@@ -1,12 +1,13 @@
 /* The process: its region, and what becomes of it when it forks.
  *
- * A fork's child has the parent's mapping of the file, shared, and so would go on writing the parent's tables. What tells it
- * that it is a child is a private page that the kernel hands to it as zeros (MADV_WIPEONFORK): the first hook there finds 0 where the
- * parent finds 1, without a system call. It then takes the next free region (followed) or points itself at a region that
- * says "do not count" for good. A vfork's child runs in its parent's memory and counts for it, which is right: so do its blocks.
+ * A fork's child has the parent's mapping of the file, shared, and so would go on writing the parent's
+ * tables. What tells it that it is a child is a private page that the kernel hands to it as zeros
+ * (MADV_WIPEONFORK): the first hook there finds 0 where the parent finds 1, without a system call. It then
+ * takes the next free region (followed) or points itself at a region that says "do not count" for good. A
+ * vfork's child runs in its parent's memory and counts for it, which is right: so do its blocks.
  *
- * The child begins with an empty table: blocks of the parent that it releases are unknown to it. Threads that come to
- * a hook while the first one is still setting up pass uncounted. */
+ * The child begins with an empty table: blocks of the parent that it releases are unknown to it. Threads that
+ * come to a hook while the first one is still setting up pass uncounted. */
 #include "agent.h"
 
 #include <sys/syscall.h>

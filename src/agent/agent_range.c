@@ -1,13 +1,15 @@
 /* Mapped memory: ranges of addresses, each with the figures of who mapped it.
  *
- * A skip list of disjoint ranges, by their starts, in the region's part `maps`; range 0 is the head. Mapping is rare beside allocating, and goes
- * through one lock of the kernel anyway: so here it is one lock too, taken for a moment and never across a system call of the
- * program's. While it is held all signals are blocked: no handler can come in between, nor leave by a jump. Who does not
- * get it in time gives up, which is a counted loss.
+ * A skip list of disjoint ranges, by their starts, in the region's part `maps`; range 0 is the head. Mapping
+ * is rare beside allocating, and goes through one lock of the kernel anyway: so here it is one lock too,
+ * taken for a moment and never across a system call of the program's. While it is held all signals are
+ * blocked: no handler can come in between, nor leave by a jump. Who does not get it in time gives up, which
+ * is a counted loss.
  *
- * Order. The kernel maps and unmaps before this table learns of it, in whatever order threads come here. What is unmapped may be mapped again by
- * another thread, and be entered, before the first one comes to strike it out. So a number is drawn before each system call that
- * unmaps, and one after each that maps: only what is older is struck out. */
+ * Order. The kernel maps and unmaps before this table learns of it, in whatever order threads come here. What
+ * is unmapped may be mapped again by another thread, and be entered, before the first one comes to strike it
+ * out. So a number is drawn before each system call that unmaps, and one after each that maps: only what is
+ * older is struck out. */
 #include "agent.h"
 
 #include <sys/syscall.h>

@@ -1,8 +1,8 @@
 /* Return addresses that are replaced: each by a block of code that knows it. agent_function.c has the essay.
  *
- * The table is hashed by address and only ever filled. A word of it is written once, before anybody can come to its block, so neither a
- * lock nor a moment matters. It lies in the image, because a block reads it before it has a register to spare, and a copy in the region,
- * for tally. */
+ * The table is hashed by address and only ever filled. A word of it is written once, before anybody can come
+ * to its block, so neither a lock nor a moment matters. It lies in the image, because a block reads it before
+ * it has a register to spare, and a copy in the region, for tally. */
 #include "agent.h"
 
 #define PROBES    32
@@ -37,8 +37,9 @@ static bool is_behind_call(uint64_t address)
     return false;
 }
 
-/* Only addresses in code that somebody described, and that called: at the first instruction of a program no return address is on the
- * stack, and assembly may keep something else there. Who reads his own stack is told to us as such (a runtime's collector). */
+/* Only addresses in code that somebody described, and that called: at the first instruction of a program no
+ * return address is on the stack, and assembly may keep something else there. Who reads his own stack is told
+ * to us as such (a runtime's collector). */
 static bool may_be_replaced(uint64_t address)
 {
     struct wire_agent_module module;
@@ -81,9 +82,10 @@ static void put_back_word(uint64_t *word)
         __atomic_compare_exchange_n(word, &there, real, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-/* The frame's own return address, which is a block where a function left by a tail call, and all words from the caller's sp to where a walk of
- * ours came: the memory of frames that are in use, so nobody else writes or unmaps it. Where the walk did not come to the end, the thread's
- * own calls tell how far there are more; in between is stack as well. */
+/* The frame's own return address, which is a block where a function left by a tail call, and all words from
+ * the caller's sp to where a walk of ours came: the memory of frames that are in use, so nobody else writes
+ * or unmaps it. Where the walk did not come to the end, the thread's own calls tell how far there are more;
+ * in between is stack as well. */
 uint64_t agent_return_put_back(const struct agent_frame *frame, uint64_t most)
 {
     struct agent_window window;

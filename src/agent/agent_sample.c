@@ -1,12 +1,14 @@
 /* Poisson samples of bytes, in integers: the agent may not touch a target's floating-point registers.
  *
- * Every byte that is allocated is a sample with probability 1/R. A block of S bytes is taken if one of its bytes is, so with p = 1 -
- * exp(-S/R), and then stands for 1/p blocks and S/p bytes: both sums are unbiased, whatever the sizes. The same S gives
- * the same p when the block is released, so live figures are unbiased as well. The distance to the next sample is exponential and has no memory:
- * it is drawn anew behind each taken block. The variance of a sum of such weights is estimated by the sum of (S/p)^2 (1-p).
+ * Every byte that is allocated is a sample with probability 1/R. A block of S bytes is taken if one of its
+ * bytes is, so with p = 1 - exp(-S/R), and then stands for 1/p blocks and S/p bytes: both sums are unbiased,
+ * whatever the sizes. The same S gives the same p when the block is released, so live figures are unbiased as
+ * well. The distance to the next sample is exponential and has no memory: it is drawn anew behind each taken
+ * block. The variance of a sum of such weights is estimated by the sum of (S/p)^2 (1-p).
  *
- * Fixed point: x = S/R in 2^-40; exp(-x) is the product, over the bits of x, of constants in 2^-64; logarithms by repeated squaring.
- * All of it only happens for a taken block. Source: Horvitz and Thompson (1952); tcmalloc's sampler for the idea of counting down bytes. */
+ * Fixed point: x = S/R in 2^-40; exp(-x) is the product, over the bits of x, of constants in 2^-64;
+ * logarithms by repeated squaring. All of it only happens for a taken block. Source: Horvitz and Thompson
+ * (1952); tcmalloc's sampler for the idea of counting down bytes. */
 #include "agent.h"
 
 #define FRACTION 40 /* bits of x behind the point */
@@ -30,7 +32,8 @@ static uint64_t multiply_high(uint64_t a, uint64_t b)
     return (uint64_t)((unsigned __int128)a * b >> 64);
 }
 
-/* (numerator << bits) / denominator, numerator below denominator, denominator below 2^63 or the carry kept. */
+/* (numerator << bits) / denominator, numerator below denominator, denominator below 2^63 or the carry
+ * kept. */
 static uint64_t divide_fraction(uint64_t numerator, uint64_t denominator, unsigned bits)
 {
     uint64_t quotient = 0;
@@ -63,7 +66,8 @@ struct agent_amount agent_sample_amount(uint64_t size, uint64_t mean)
     if (bytes / MOST >= mean)
         return (struct agent_amount){size, WIRE_AGENT_SCALE, size, 0};
     uint64_t unseen = unseen_part(bytes, mean), seen = 0 - unseen;
-    /* 2^80 / seen: one step to have a numerator below the denominator, then 16 + 64 bits of which the high ones are 0 */
+    /* 2^80 / seen: one step to have a numerator below the denominator, then 16 + 64 bits of which the high
+     * ones are 0 */
     uint64_t count = divide_fraction(1, seen, 80);
     uint64_t weight = (uint64_t)((unsigned __int128)bytes * count >> 16);
     uint64_t share = (uint64_t)((unsigned __int128)weight << 16) / mean;

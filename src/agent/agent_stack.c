@@ -1,18 +1,23 @@
 /* From the caller's registers to a node: walk, then intern what is new.
  *
- * The walk reads the live stack, by rows that tally prepared (wire_agent.h), through the cache of the thread's record. Two things
- * could go wrong with a live stack, a read that faults and a table that changes:
- *   1. The stack's end is not known, and a wrong row may lead anywhere. What is known to be readable is the page of sp; the window
- *      grows from there page by page, each one tried by a system call that reads a word and does nothing else (rt_sigprocmask with
- *      an impossible `how` says EFAULT before it says EINVAL). That costs some 100 ns a page, once, as long as the thread stays on its stack.
+ * The walk reads the live stack, by rows that tally prepared (wire_agent.h), through the cache of the
+ * thread's record. Two things could go wrong with a live stack, a read that faults and a table that changes:
+ *   1. The stack's end is not known, and a wrong row may lead anywhere. What is known to be readable is the
+ *   page of sp; the window
+ *      grows from there page by page, each one tried by a system call that reads a word and does nothing else
+ *      (rt_sigprocmask with
+ *      an impossible `how` says EFAULT before it says EINVAL). That costs some 100 ns a page, once, as long
+ *      as the thread stays on its stack.
  *      It grows downwards in the same way: the next stack below, a coroutine's, has a guard page in between.
- *   2. Modules come and go in generations. Everything that a record remembers is of one generation and is forgotten with it.
+ *   2. Modules come and go in generations. Everything that a record remembers is of one generation and is
+ *   forgotten with it.
  * Where rows are missing the frame pointer is tried, checked by the walk itself.
  *
- * Where a filter of system calls (agent_filter.c) forbids all that could tell what is readable, a window is what was known before.
+ * Where a filter of system calls (agent_filter.c) forbids all that could tell what is readable, a window is
+ * what was known before.
  *
- * The walk says how many of the outermost frames are the same as last time (unwind_trail.h): they have their nodes already. The rest is
- * looked up in the thread's small cache and then in the index. */
+ * The walk says how many of the outermost frames are the same as last time (unwind_trail.h): they have their
+ * nodes already. The rest is looked up in the thread's small cache and then in the index. */
 #include "agent.h"
 
 #include <sys/syscall.h>
@@ -28,7 +33,8 @@
 /* Caller-saved registers are gone at a return address: rbx rbp rsp r12-r15 and the address itself. */
 #define KNOWN_REGISTERS UINT64_C(0x1f0c8)
 
-/* A filter forbids the usual call. These two read what is there, too, before they find that nothing is to be done. */
+/* A filter forbids the usual call. These two read what is there, too, before they find that nothing is to be
+ * done. */
 static bool is_readable_otherwise(uint64_t page)
 {
     const int64_t at_once[2] = {0, 0};
@@ -177,7 +183,8 @@ static const struct wire_agent_module *module_at(uint32_t generation, uint64_t p
     return &modules[low];
 }
 
-/* What stands for a return address (agent_return.c) is described as that is: the walk looks at the word before it. */
+/* What stands for a return address (agent_return.c) is described as that is: the walk looks at the word
+ * before it. */
 static bool find(void *context, uint64_t pc, struct unwind_place *found)
 {
     const struct place *place = context;
@@ -309,7 +316,8 @@ static struct unwind_trail_result walk(struct agent_thread *thread, const struct
                              (struct unwind_cache *)thread->cache);
 }
 
-/* Again where modules came or went meanwhile: what was read of them may be of two tables, or of one that is being written. */
+/* Again where modules came or went meanwhile: what was read of them may be of two tables, or of one that is
+ * being written. */
 static struct unwind_trail_result walk_steadily(struct agent_thread *thread, const struct agent_frame *frame,
                                                 uint32_t unchanged)
 {
@@ -356,7 +364,8 @@ static uint32_t child_of(struct agent_thread *thread, uint32_t parent, uint32_t 
 {
     const struct unwind_trail_frame *frame = &thread->trail.last[at];
     uint64_t pc = agent_return_real(frame->pc);
-    /* The slot is chosen by all the addresses up to here and not by the parent's node: so slots need not wait for each other. */
+    /* The slot is chosen by all the addresses up to here and not by the parent's node: so slots need not wait
+     * for each other. */
     uint64_t path = thread->paths[at + 1] = (thread->paths[at] ^ pc) * UINT64_C(0x9e3779b97f4a7c15);
     uint32_t flags =
         (frame->flags & UNWIND_SIGNAL ? WIRE_AGENT_NODE_EXACT : 0) | (is_cut ? WIRE_AGENT_NODE_CUT : 0);
@@ -412,7 +421,8 @@ uint32_t agent_stack_node(struct agent_thread *thread, const struct agent_frame 
     return thread->nodes[done];
 }
 
-/* --- what a signal interrupted: no call, so that every register counts and the innermost address is no return address --- */
+/* --- what a signal interrupted: no call, so that every register counts and the innermost address is no
+ * return address --- */
 
 static void registers_of_context(const void *context, struct arch_registers *registers)
 {

@@ -1,16 +1,18 @@
 /* Thread records: found by the thread pointer, entered once.
  *
- * The thread pointer (fs base) is the address of the C library's thread control block: distinct for all threads that live, and used
- * again when one has ended. A record outlives its thread and serves the next one with that address; nothing in it belongs to a
- * thread but caches, which are only that.
+ * The thread pointer (fs base) is the address of the C library's thread control block: distinct for all
+ * threads that live, and used again when one has ended. A record outlives its thread and serves the next one
+ * with that address; nothing in it belongs to a thread but caches, which are only that.
  *
- * Being inside. `shared.inside` is set by the outermost entry. A signal handler that interrupts a hook and allocates
- * finds it set, and so does an allocator's own inner call. Neither is counted; the handler's is a loss. A hook that is left by longjmp, by
- * a handler or by the cancellation of its thread, leaves `inside` set. The next entry is then at or above the stack pointer of the one
- * that was left, on the same stack, which cannot be while that one is still running: so it is taken over.
+ * Being inside. `shared.inside` is set by the outermost entry. A signal handler that interrupts a hook and
+ * allocates finds it set, and so does an allocator's own inner call. Neither is counted; the handler's is a
+ * loss. A hook that is left by longjmp, by a handler or by the cancellation of its thread, leaves `inside`
+ * set. The next entry is then at or above the stack pointer of the one that was left, on the same stack,
+ * which cannot be while that one is still running: so it is taken over.
  *
- * Between any two instructions here a signal's handler may come to a hook. Until a record is complete its key has a bit too many, by which
- * the handler knows it for its own thread's; and who enters looks once more whether what is written is still there. */
+ * Between any two instructions here a signal's handler may come to a hook. Until a record is complete its key
+ * has a bit too many, by which the handler knows it for its own thread's; and who enters looks once more
+ * whether what is written is still there. */
 #include "agent.h"
 
 #include <sys/syscall.h>
@@ -24,7 +26,8 @@ static struct agent_thread *record_at(uint8_t *records, uint32_t number)
                                    (uint64_t)(number % WIRE_AGENT_THREADS) * WIRE_AGENT_THREAD_BYTES);
 }
 
-/* The first GROUPS threads have cells of their own, which they write without locked instructions; the others share group 0. */
+/* The first GROUPS threads have cells of their own, which they write without locked instructions; the others
+ * share group 0. */
 #define GROUPS 64
 
 static void fill(struct agent_thread *thread, struct wire_agent_process *process, uint32_t number)
@@ -47,7 +50,8 @@ static void fill(struct agent_thread *thread, struct wire_agent_process *process
     __atomic_fetch_add(&process->thread_count, 1, __ATOMIC_RELAXED);
 }
 
-/* The thread's record, if it has one, complete or not. `claimed` not NULL: takes a free one if there is none, and says so. */
+/* The thread's record, if it has one, complete or not. `claimed` not NULL: takes a free one if there is none,
+ * and says so. */
 static struct agent_thread *find(uint64_t key, bool *claimed)
 {
     uint8_t *records = agent_part(wire_agent_layout(agent_control()->memory).threads);
@@ -120,8 +124,8 @@ void agent_thread_go_inside(struct agent_thread *thread, uint64_t sp, enum agent
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
-/* The record of the frame's thread, complete; NULL: none is free, or a handler came while it was made. A handler that never came back to what
- * it interrupted left it so: then it is made now. */
+/* The record of the frame's thread, complete; NULL: none is free, or a handler came while it was made. A
+ * handler that never came back to what it interrupted left it so: then it is made now. */
 static struct agent_thread *record_of(const struct agent_frame *frame)
 {
     bool claimed = false;
@@ -167,8 +171,9 @@ static enum agent_inside inside_of(uint64_t entry)
     return alone ? AGENT_INSIDE_ALONE : AGENT_INSIDE;
 }
 
-/* Was the entry made by a signal's handler that interrupted the one that is inside? Only a function that a wrapper called can have
- * made it else, and where there is none nothing need be walked: under many signals that is asked again and again. */
+/* Was the entry made by a signal's handler that interrupted the one that is inside? Only a function that a
+ * wrapper called can have made it else, and where there is none nothing need be walked: under many signals
+ * that is asked again and again. */
 static bool is_handlers(const struct agent_thread *thread, const struct agent_frame *frame)
 {
     return thread->shared.inside == AGENT_INSIDE_ALONE ||

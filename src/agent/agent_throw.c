@@ -1,7 +1,7 @@
 /* Exceptions that are thrown, by the stack that throws them.
  *
- * Counted before it happens, and then left: the entry jumps to the body with every argument where it was and nothing of the agent on the
- * stack, so that the unwinding that follows meets the program's frames alone. */
+ * Counted before it happens, and then left: the entry jumps to the body with every argument where it was and
+ * nothing of the agent on the stack, so that the unwinding that follows meets the program's frames alone. */
 #include "agent.h"
 
 uint64_t agent_wrap_throw(const struct agent_frame *frame);

@@ -1,41 +1,66 @@
-/* Samples of time where perf_event is refused: each thread has a timer on its own CPU clock, whose signal it handles itself.
+/* Samples of time where perf_event is refused: each thread has a timer on its own CPU clock, whose signal it
+ * handles itself.
  *
  * Nothing of this may change what the program does. What makes that so:
  *
- *   1. The timers run on CPU clocks of single threads. Linux looks at those at a tick, which finds the thread running, and since
- *      5.11 does the rest on the thread's way back to user mode (POSIX_CPU_TIMERS_TASK_WORK; tally refuses older kernels). So
- *      the signal is made when a system call has its result already, and taken in the same moment: no call is ever cut short with
- *      EINTR, none is restarted, nobody is woken, and where the signal is not blocked it is never seen pending: neither
- *      sigwait nor a signalfd can find it. That is why there is no time.real: its timer would have to interrupt those who wait.
+ *   1. The timers run on CPU clocks of single threads. Linux looks at those at a tick, which finds the thread
+ *   running, and since
+ *      5.11 does the rest on the thread's way back to user mode (POSIX_CPU_TIMERS_TASK_WORK; tally refuses
+ *      older kernels). So
+ *      the signal is made when a system call has its result already, and taken in the same moment: no call is
+ *      ever cut short with
+ *      EINTR, none is restarted, nobody is woken, and where the signal is not blocked it is never seen
+ *      pending: neither
+ *      sigwait nor a signalfd can find it. That is why there is no time.real: its timer would have to
+ *      interrupt those who wait.
  *      What ends a call at last may be another signal: agent_call.c keeps these two apart.
- *      Known exceptions: io_uring_enter does such work inside of the call and would end with EINTR, so a program that makes an
- *      io_uring is not sampled (agent_watch.c). What ends a call without a handler, SIGSTOP and SIGCONT, may meet a tick in the very
- *      same call; then that ends with EINTR, as some calls do in any case, signal(7). A thread on which EINTR is seen beside
- *      a sample, and no signal that explains it, loses its timer: where there is a way that is not known here, it is taken once.
- *   2. The signal is SIGURG, which by default is ignored. Whatever takes the handler away (a program that resets all signals, an
- *      exec, somebody's own system call) turns the timers into nothing, not into a death. A pending signal of a timer does not
- *      pass an exec, and setting the default action drops those that wait (POSIX; kernel/signal.c, do_sigaction).
- *   3. A thread that blocks the signal has its timer at rest (agent_watch.c), so that none waits there either.
- *   4. While the handler runs all signals are blocked, so nobody comes in between or jumps out. It calls nothing of the program,
+ *      Known exceptions: io_uring_enter does such work inside of the call and would end with EINTR, so a
+ *      program that makes an
+ *      io_uring is not sampled (agent_watch.c). What ends a call without a handler, SIGSTOP and SIGCONT, may
+ *      meet a tick in the very
+ *      same call; then that ends with EINTR, as some calls do in any case, signal(7). A thread on which EINTR
+ *      is seen beside
+ *      a sample, and no signal that explains it, loses its timer: where there is a way that is not known
+ *      here, it is taken once.
+ *   2. The signal is SIGURG, which by default is ignored. Whatever takes the handler away (a program that
+ *   resets all signals, an
+ *      exec, somebody's own system call) turns the timers into nothing, not into a death. A pending signal of
+ *      a timer does not
+ *      pass an exec, and setting the default action drops those that wait (POSIX; kernel/signal.c,
+ *      do_sigaction).
+ *   3. A thread that blocks the signal has its timer at rest (agent_watch.c), so that none waits there
+ *   either.
+ *   4. While the handler runs all signals are blocked, so nobody comes in between or jumps out. It calls
+ *   nothing of the program,
  *      and only system calls that tally had made in the program's name before (seccomp).
- *   5. Children of fork have no timers, by POSIX, and get their own when they are counted. A vfork's child runs in this memory with
+ *   5. Children of fork have no timers, by POSIX, and get their own when they are counted. A vfork's child
+ *   runs in this memory with
  *      its own signals and without timers: it is told by its number, and nothing is done in it.
- *   6. Who takes the signal unseen, by a system call of its own, is found when a thread is born; a signal of somebody else's is taken as
- *      a sign that the program waits for it. Then all timers end, and an action that is not ours is not touched.
- *      Where the signal was taken before our eyes, or may be waited for, tally makes the timers anew with the only other signal that is
- *      ignored by default and that nobody needs: SIGWINCH. It comes to those whose session has a terminal when a window changes, and
- *      a handler would then end what they wait in; so those do not move (one that takes a terminal later may see that). Nor does a
- *      process that ever blocked SIGWINCH, or set an action for it: each is noted before it is done, so that none of them is
+ *   6. Who takes the signal unseen, by a system call of its own, is found when a thread is born; a signal of
+ *   somebody else's is taken as
+ *      a sign that the program waits for it. Then all timers end, and an action that is not ours is not
+ *      touched.
+ *      Where the signal was taken before our eyes, or may be waited for, tally makes the timers anew with the
+ *      only other signal that is
+ *      ignored by default and that nobody needs: SIGWINCH. It comes to those whose session has a terminal
+ *      when a window changes, and
+ *      a handler would then end what they wait in; so those do not move (one that takes a terminal later may
+ *      see that). Nor does a
+ *      process that ever blocked SIGWINCH, or set an action for it: each is noted before it is done, so that
+ *      none of them is
  *      still on its way, unknown, when tally stops the process. Who takes that signal, too, ends all.
- *   7. The handler runs on the thread's stack for signals, if there is one; a thread with one that is too small for it is not sampled.
+ *   7. The handler runs on the thread's stack for signals, if there is one; a thread with one that is too
+ *   small for it is not sampled.
  *      Of threads that tally finds running this is not known.
  *   8. When tally is gone, or does not write its clock for long, a timer is not armed again.
  *
- * A sample stands for the CPU time since the thread's sample before, the first one for a mean interval: ticks are coarser than the
- * intervals that are asked for. Intervals are drawn anew each time, so that they do not beat with the program. What is missed (the
- * agent's own time, threads that were born unseen or block the signal) tally knows by the process's clock.
+ * A sample stands for the CPU time since the thread's sample before, the first one for a mean interval: ticks
+ * are coarser than the intervals that are asked for. Intervals are drawn anew each time, so that they do not
+ * beat with the program. What is missed (the agent's own time, threads that were born unseen or block the
+ * signal) tally knows by the process's clock.
  *
- * Source: kernel/time/posix-cpu-timers.c, posix-timers.c, kernel/signal.c; timer_create(2), signal(7); techniques.md B.3. */
+ * Source: kernel/time/posix-cpu-timers.c, posix-timers.c, kernel/signal.c; timer_create(2), signal(7);
+ * techniques.md B.3. */
 #include "agent.h"
 
 #include <sys/syscall.h>
@@ -169,8 +194,9 @@ static uint64_t draw(struct wire_agent_timer *timer)
     return agent_control()->timer_least_ns + draw_below(timer, agent_control()->timer_spread_ns);
 }
 
-/* A thread is as if it had been sampled for ever: the first sample is equally probable at each of the next ticks, and
- * stands for a whole interval. So threads that live shorter than one are seen as often as they should be. */
+/* A thread is as if it had been sampled for ever: the first sample is equally probable at each of the next
+ * ticks, and stands for a whole interval. So threads that live shorter than one are seen as often as they
+ * should be. */
 static uint64_t draw_first(struct wire_agent_timer *timer)
 {
     uint64_t first = draw_below(timer, agent_control()->timer_mean_ns), tick = agent_control()->timer_tick_ns;
@@ -212,7 +238,8 @@ static bool is_awaited(void)
     return pending >> (own_signal() - 1) & 1 && (timer == NULL || timer->state != WIRE_AGENT_TIMER_ARMED);
 }
 
-/* True: it is for the caller to take the timers away. What is OVER stays so, whoever else ends them meanwhile. */
+/* True: it is for the caller to take the timers away. What is OVER stays so, whoever else ends them
+ * meanwhile. */
 static bool leave_timing(uint32_t *timing, enum wire_agent_timing end)
 {
     uint32_t now = __atomic_load_n(timing, __ATOMIC_ACQUIRE), next;
@@ -409,7 +436,8 @@ static void sample(struct wire_agent_timer *timer, const void *context)
         set(timer, draw(timer));
 }
 
-/* Somebody else's signal would have been dropped without us, and interrupted nobody: the program has a use for it. */
+/* Somebody else's signal would have been dropped without us, and interrupted nobody: the program has a use
+ * for it. */
 void agent_timer_handler(int signal, const struct timer_info *info, void *context)
 {
     uint64_t index = info->value - WIRE_AGENT_TIMER_VALUE(0);
@@ -435,8 +463,8 @@ void agent_timer_handler(int signal, const struct timer_info *info, void *contex
 
 /* --- new threads --- */
 
-/* Their start routine is put before the program's, which is jumped to then (agent_x86_64_entry.S). `unrecorded` counts the creator while
- * it is in here, and the thread until it is about to jump. */
+/* Their start routine is put before the program's, which is jumped to then (agent_x86_64_entry.S).
+ * `unrecorded` counts the creator while it is in here, and the thread until it is about to jump. */
 
 struct started {
     uint64_t routine, argument; /* in rax and rdx */
@@ -486,8 +514,8 @@ struct agent_answer agent_wrap_thread(const struct agent_frame *frame, uint64_t 
     return (struct agent_answer){1, error};
 }
 
-/* A child comes here with a frame of ours on its stack, perhaps after its own hooks have taken a region: that is made with the frame
- * counted. */
+/* A child comes here with a frame of ours on its stack, perhaps after its own hooks have taken a region: that
+ * is made with the frame counted. */
 struct agent_answer agent_wrap_birth(const struct agent_frame *frame)
 {
     uint64_t (*body)(void) = (uint64_t(*)(void))frame->hook->body;

@@ -1,14 +1,17 @@
 /* What the program does about signals, as far as it concerns the one that the timers use (agent_timer.c).
  *
- * All of it is done before the body, which is then jumped to: nothing of ours is on the stack when a signal that is let through
- * comes, and its handler may jump anywhere. Only where the program asks for, or sets, the default action of the signal, or sets a
- * handler that one waits for, it is answered: it gets what it would without us.
+ * All of it is done before the body, which is then jumped to: nothing of ours is on the stack when a signal
+ * that is let through comes, and its handler may jump anywhere. Only where the program asks for, or sets, the
+ * default action of the signal, or sets a handler that one waits for, it is answered: it gets what it would
+ * without us.
  *
- *   blocks the signal, or no more   the thread's timer rests, or goes on. Set before the mask changes: a signal that comes in between waits
- *                                   until then
- *   takes the signal                all timers end, and the signal is the program's; tally may make them anew with another one
+ *   blocks the signal, or no more   the thread's timer rests, or goes on. Set before the mask changes: a
+ *                                   signal that comes in between waits until then
+ *   takes the signal                all timers end, and the signal is the program's; tally may make them anew
+ *                                   with another one
  *   resets the signal               it is told of the action that it knows of, and the handler is set again
- *   takes a seccomp filter          all timers end for good, if that forbids what the handler calls (agent_filter.c)
+ *   takes a seccomp filter          all timers end for good, if that forbids what the handler calls
+ *                                   (agent_filter.c)
  *   makes an io_uring               the same: its waiting would be interrupted
  *   takes, or blocks, that other    it is noted, and the timers do not move
  *   sets a small stack for signals  the thread's timer ends: the handler would run over its end */
@@ -90,8 +93,8 @@ static uint64_t call_body(const struct agent_frame *frame, uint64_t signal, uint
     return ((uint64_t(*)(uint64_t, uint64_t, struct action *))frame->hook->body)(signal, action, old);
 }
 
-/* The default action in another form: the C library sets it, and in exchange for the handler the kernel says what it was. Between
- * these two the signal is ignored. While it is counted here, the timers do not move. */
+/* The default action in another form: the C library sets it, and in exchange for the handler the kernel says
+ * what it was. Between these two the signal is ignored. While it is counted here, the timers do not move. */
 static struct agent_answer reset(const struct agent_frame *frame, uint64_t signal, uint64_t action,
                                  struct action *old)
 {
@@ -114,7 +117,8 @@ static struct agent_answer reset(const struct agent_frame *frame, uint64_t signa
     return (struct agent_answer){1, result};
 }
 
-/* Where one waits, our handler is there until then: the program is told of what it knows. It is blocked here, and so comes later. */
+/* Where one waits, our handler is there until then: the program is told of what it knows. It is blocked here,
+ * and so comes later. */
 static struct agent_answer take(const struct agent_frame *frame, uint64_t signal, uint64_t action,
                                 struct action *old)
 {

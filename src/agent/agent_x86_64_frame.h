@@ -1,5 +1,6 @@
-/* agent_x86_64_frame.h - macros of the entries in assembly (agent_x86_64_*.S): offsets in shared structures, and struct agent_frame as it
- * is pushed. Every push tells other people's unwinders (a sample inside of malloc); ours never walk through here. */
+/* agent_x86_64_frame.h - macros of the entries in assembly (agent_x86_64_*.S): offsets in shared structures,
+ * and struct agent_frame as it is pushed. Every push tells other people's unwinders (a sample inside of
+ * malloc); ours never walk through here. */
 #ifndef AGENT_X86_64_FRAME_H
 #define AGENT_X86_64_FRAME_H
 
@@ -23,8 +24,9 @@
     .cfi_adjust_cfa_offset -8
     .endm
 
-/* struct agent_frame, but for its `sixth`, which is on the stack: r11 is the hook. `thread`: always, the processor is known to have rdfsbase;
- * asked, it may have none; never, there may be no thread pointer yet, and fs:0 is not touched. rbx is free then, until drop_frame. */
+/* struct agent_frame, but for its `sixth`, which is on the stack: r11 is the hook. `thread`: always, the
+ * processor is known to have rdfsbase; asked, it may have none; never, there may be no thread pointer yet,
+ * and fs:0 is not touched. rbx is free then, until drop_frame. */
     .macro  save_frame thread
     save    %r15
     save    %r14

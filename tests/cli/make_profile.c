@@ -1,8 +1,11 @@
-/* make_profile FOLDER - the profiles that the cases of tests/cli look at, always the same to the bit of every figure:
+/* make_profile FOLDER - the profiles that the cases of tests/cli look at, always the same to the bit of every
+ * figure:
  *
- *   whole.tally       two processes, three threads, two CPUs, an inlined function, recursion, a signal handler, the
- *                     kernel, generated code, a cut stack, a nameless address, names of every length; losses
- *   calls.tally       the same with calls counted: several kinds, callers and threads, recursion, an unknown caller
+ *   whole.tally       two processes, three threads, two CPUs, an inlined function, recursion, a signal
+ *                     handler, the kernel, generated code, a cut stack, a nameless address, names of every
+ *                     length; losses
+ *   calls.tally       the same with calls counted: several kinds, callers and threads, recursion, an unknown
+ *                     caller
  *   covered.tally     the same, and how it was counted: what of three images was covered, and what it cost
  *   unfinished.tally  one whose recording was killed
  *   empty.tally       one without a sample

@@ -1,16 +1,18 @@
 /* make_export FOLDER - the profiles that the tests of exports and of merging look at, always the same:
  *
- *   plain.tally    recursion of every kind, inlined functions on several lines, two processes, three threads, two sampled
- *                  counters, an exact one and peaks, calls counted by edge
+ *   plain.tally    recursion of every kind, inlined functions on several lines, two processes, three threads,
+ *                  two sampled counters, an exact one and peaks, calls counted by edge
  *   hostile.tally  names with everything that some format uses for itself
  *   empty.tally    nothing at all
  *   odd.tally      one that counts what the others sample
  *   timed.tally    with a timeline: three threads at 1000 Hz, one of which waits from 20 to 30 ms
- *   phases.tally   a sample a millisecond for two seconds: one thread sorts and then serves, another compares in the middle
- *   left.tally, right.tally  two recordings of one program that share counters, images and functions, but not all
+ *   phases.tally   a sample a millisecond for two seconds: one thread sorts and then serves, another compares
+ *                  in the middle
+ *   left.tally, right.tally  two recordings of one program that share counters, images and functions, but not
+ *                            all
  *
- * make_export FOLDER NODES [TIMES] - large.tally, a tree of so many nodes from 174 samples each: for figures of speed. With TIMES,
- * instead, from so many samples, a third of a millisecond apart, on a timeline. */
+ * make_export FOLDER NODES [TIMES] - large.tally, a tree of so many nodes from 174 samples each: for figures
+ * of speed. With TIMES, instead, from so many samples, a third of a millisecond apart, on a timeline. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* Every allocation of a recording's model, its writing and its reading fails once, the Nth for N = 1, 2, 3 ... until nothing fails any
- * more; then every write to the file. Whatever happens, nothing crashes, every failure is told or counted, and the file on the disk
- * opens. */
+/* Every allocation of a recording's model, its writing and its reading fails once, the Nth for N = 1, 2, 3
+ * ... until nothing fails any more; then every write to the file. Whatever happens, nothing crashes, every
+ * failure is told or counted, and the file on the disk opens. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

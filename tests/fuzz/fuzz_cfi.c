@@ -3,10 +3,10 @@
  *     fuzz_cfi [FILE...]        each file as an ELF image, once
  *     fuzz_cfi --seeds N FILE   N damaged copies of FILE, seeds 1 to N (what the test suite runs)
  *
- * An image is compiled, its ranges are taken, and the blob must be one that unwind_rows_open accepts and in which
- * every range can be looked up; then the blob is damaged in turn and opened again. A crash, a sanitizer's report
- * or a blob that is refused is a failure; the error of an image that is no image is not. Damage goes where
- * it hurts: into .eh_frame and .debug_frame mostly, into the headers sometimes. */
+ * An image is compiled, its ranges are taken, and the blob must be one that unwind_rows_open accepts and in
+ * which every range can be looked up; then the blob is damaged in turn and opened again. A crash, a
+ * sanitizer's report or a blob that is refused is a failure; the error of an image that is no image is not.
+ * Damage goes where it hurts: into .eh_frame and .debug_frame mostly, into the headers sometimes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

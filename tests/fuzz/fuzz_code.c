@@ -3,9 +3,9 @@
  *     fuzz_code [FILE...]           each file's code surveyed, once
  *     fuzz_code --seeds N FILE...   N damaged copies of each FILE, and N pieces of random code, seeds 1 to N
  *
- * What comes back must make sense: instructions follow one another without a gap, sites lie in order inside functions that
- * are fine, displacements lead where the target says, what is marked lies inside of the text. A crash, a sanitizer's report, a hang or an
- * answer without sense is a failure; an error is not. */
+ * What comes back must make sense: instructions follow one another without a gap, sites lie in order inside
+ * functions that are fine, displacements lead where the target says, what is marked lies inside of the text.
+ * A crash, a sanitizer's report, a hang or an answer without sense is a failure; an error is not. */
 #include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>

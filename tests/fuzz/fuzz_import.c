@@ -1,8 +1,9 @@
-/* fuzz_import - damaged files of other profilers: errors, or models that hold together; never a crash, a hang or an endless allocation.
+/* fuzz_import - damaged files of other profilers: errors, or models that hold together; never a crash, a hang
+ * or an endless allocation.
  *
  *   fuzz_import FILE...                  imports each as it is
- *   fuzz_import --seeds N FILE...        imports N damaged copies of each: bytes changed, numbers made large, ends cut off, pieces
- *                                        left out or doubled
+ *   fuzz_import --seeds N FILE...        imports N damaged copies of each: bytes changed, numbers made large,
+ *                                        ends cut off, pieces left out or doubled
  *
  * Of a profile of Tally's, its exports are imported. */
 #include <stdbool.h>

@@ -1,10 +1,12 @@
 /* fuzz_loops.c - graphs, loops and text of hostile code: an ordinary program.
  *
- *     fuzz_loops N    N pieces of random code of either machine, half of them with their tables among them, seeds 1 to N
+ *     fuzz_loops N    N pieces of random code of either machine, half of them with their tables among them,
+ *                     seeds 1 to N
  *
- * What comes back must make sense: blocks cover the instructions without a gap, edges lead to blocks, a loop comes after the
- * one around it, holds its header and is entered there only unless it is said to be irreducible; an instruction's text is
- * terminated and of the length that was decoded. A crash, a sanitizer's report, a hang or an answer without sense is a failure. */
+ * What comes back must make sense: blocks cover the instructions without a gap, edges lead to blocks, a loop
+ * comes after the one around it, holds its header and is entered there only unless it is said to be
+ * irreducible; an instruction's text is terminated and of the length that was decoded. A crash, a sanitizer's
+ * report, a hang or an answer without sense is a failure. */
 #include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>

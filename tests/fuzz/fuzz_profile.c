@@ -1,9 +1,11 @@
-/* fuzz_profile - damaged profiles: errors, or models that hold together; never a crash, a hang or an endless allocation.
+/* fuzz_profile - damaged profiles: errors, or models that hold together; never a crash, a hang or an endless
+ * allocation.
  *
  *   fuzz_profile FILE...                  reads each as it is
- *   fuzz_profile --seeds N FILE...        reads N damaged copies of each, and of one with a timeline and folds of its own: bytes
- *                                         changed anywhere, ends cut off, numbers in tables replaced (by SQL, so that SQLite itself
- *                                         has nothing to complain of)
+ *   fuzz_profile --seeds N FILE...        reads N damaged copies of each, and of one with a timeline and
+ *                                         folds of its own: bytes changed anywhere, ends cut off, numbers in
+ *                                         tables replaced (by SQL, so that SQLite itself has nothing to
+ *                                         complain of)
  *
  * What can be read is exported in every format, and merged with itself. */
 #include <stdbool.h>
@@ -125,7 +127,8 @@ static bool try_merge(const struct profile *profile, const char *path)
     return good;
 }
 
-/* With the times of its samples, of which a damaged file may have any; then a part of them, which leaves a model in order. */
+/* With the times of its samples, of which a damaged file may have any; then a part of them, which leaves a
+ * model in order. */
 static bool try_times(struct profile *profile, const char *path)
 {
     const struct profile_period period = {1000000, 1u << 30};

@@ -1,12 +1,16 @@
-/* allocator_truth single|threads - for a program that has its allocator linked in: allocates in functions called own_*, and prints what it knows of that,
- * and what the allocator says of itself, each number behind its name. Bytes are those that blocks take (malloc_usable_size), but for `asked`.
+/* allocator_truth single|threads - for a program that has its allocator linked in: allocates in functions
+ * called own_*, and prints what it knows of that, and what the allocator says of itself, each number behind
+ * its name. Bytes are those that blocks take (malloc_usable_size), but for `asked`.
  *
  *   asked taken blocks live live-blocks peak     the program's own; the peak where one thread allocates
  *   said-total                                   jemalloc: thread.allocated, of all threads
- *   said-live                                    jemalloc: stats.allocated; tcmalloc: generic.current_allocated_bytes
- *   said-peak                                    jemalloc, one thread: thread.peak.read, which lags behind by up to 64 KiB
+ *   said-live                                    jemalloc: stats.allocated; tcmalloc:
+ *                                                generic.current_allocated_bytes
+ *   said-peak                                    jemalloc, one thread: thread.peak.read, which lags behind by
+ *                                                up to 64 KiB
  *
- * All of them are differences between two moments at which the caches of threads are as empty as they can be made. */
+ * All of them are differences between two moments at which the caches of threads are as empty as they can be
+ * made. */
 #include <malloc.h>
 #include <pthread.h>
 #include <stdint.h>

@@ -1,5 +1,6 @@
-/* calls_dlopen PLUGIN_A PLUGIN_B [ROUNDS] - loads, calls and unloads two libraries in turn, which land at the same address.
- * Their constructors and destructors call counted functions. Each library prints its own truth before it goes. */
+/* calls_dlopen PLUGIN_A PLUGIN_B [ROUNDS] - loads, calls and unloads two libraries in turn, which land at the
+ * same address. Their constructors and destructors call counted functions. Each library prints its own truth
+ * before it goes. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdlib.h>

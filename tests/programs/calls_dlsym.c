@@ -1,4 +1,5 @@
-/* calls_dlsym [CALLS] - asks for functions of a library that was there from the start, and calls them by their addresses. */
+/* calls_dlsym [CALLS] - asks for functions of a library that was there from the start, and calls them by
+ * their addresses. */
 #include <dlfcn.h>
 #include <stdlib.h>
 

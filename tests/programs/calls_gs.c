@@ -1,4 +1,5 @@
-/* calls_gs [ROUNDS] - a program with something of its own at gs, in two threads, that looks after every call whether it is still there. */
+/* calls_gs [ROUNDS] - a program with something of its own at gs, in two threads, that looks after every call
+ * whether it is still there. */
 #include <asm/prctl.h>
 #include <pthread.h>
 #include <stdlib.h>

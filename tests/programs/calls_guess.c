@@ -1,10 +1,11 @@
-/* calls_guess [CALLS] - indirect calls and jumps that nearly always go to one function, until they go somewhere else.
+/* calls_guess [CALLS] - indirect calls and jumps that nearly always go to one function, until they go
+ * somewhere else.
  *
- * Each form is a function of its own, in assembly, so that no compiler changes it. First all of them go to guess_a,
- * until tally has led them to other stubs, which try guess_a first (without tally: for 30 seconds). Then they go to
- * guess_b, to both in turn, to nowhere (a fault at address 0, caught), again from a signal handler at any moment, from
- * a fork child, from threads, and from a child of a process that has had threads. In between, with GUESS_STAY in the
- * environment, it says that it is ready and waits for a byte on stdin. */
+ * Each form is a function of its own, in assembly, so that no compiler changes it. First all of them go to
+ * guess_a, until tally has led them to other stubs, which try guess_a first (without tally: for 30 seconds).
+ * Then they go to guess_b, to both in turn, to nowhere (a fault at address 0, caught), again from a signal
+ * handler at any moment, from a fork child, from threads, and from a child of a process that has had threads.
+ * In between, with GUESS_STAY in the environment, it says that it is ready and waits for a byte on stdin. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -65,8 +66,8 @@ static int call_often(long calls, int from, int to)
 
 enum { FORMS = 3 };
 
-/* The last four bytes of each call or jump, whose end is known: where tally has made one of it that goes to a stub,
- * they say to which. */
+/* The last four bytes of each call or jump, whose end is known: where tally has made one of it that goes to a
+ * stub, they say to which. */
 static void read_sites(int sites[FORMS])
 {
     int (*volatile functions[FORMS])(int, target *const *) = {guess_register, guess_memory, guess_jump};

@@ -1,7 +1,7 @@
 /* calls_jumps [ROUNDS] - control that leaves counted frames in other ways than by returning.
  *
- * longjmp over counted frames, also out of a handler; coroutines that switch in the middle of counted calls; and
- * backtrace() within them, whose names are printed: they must be the same whoever counts. */
+ * longjmp over counted frames, also out of a handler; coroutines that switch in the middle of counted calls;
+ * and backtrace() within them, whose names are printed: they must be the same whoever counts. */
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* calls_lazy [MILLISECONDS] - calls an indirect function of libc's through a slot that is bound by the first call, computes for a
- * while, and ends. */
+/* calls_lazy [MILLISECONDS] - calls an indirect function of libc's through a slot that is bound by the first
+ * call, computes for a while, and ends. */
 #include <string.h>
 #include <time.h>
 

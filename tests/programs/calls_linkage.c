@@ -1,6 +1,6 @@
-/* calls_linkage [ROUNDS] - calls of another object, built in every way such calls are linked (meson.build): lazily and
- * eagerly bound tables of linkage, no table, with landing instructions; of plain functions, of one that is chosen
- * when it is bound (IFUNC), by pointer, and back. */
+/* calls_linkage [ROUNDS] - calls of another object, built in every way such calls are linked (meson.build):
+ * lazily and eagerly bound tables of linkage, no table, with landing instructions; of plain functions, of one
+ * that is chosen when it is bound (IFUNC), by pointer, and back. */
 #include <stdlib.h>
 
 #include "calls_linkage.h"

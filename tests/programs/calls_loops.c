@@ -1,5 +1,6 @@
-/* calls_loops [ROUNDS] - functions without room for a hook of five bytes, called by address from two threads: one loops back to its
- * second instruction, the other one is shorter than a jump and has another function right behind it. */
+/* calls_loops [ROUNDS] - functions without room for a hook of five bytes, called by address from two threads:
+ * one loops back to its second instruction, the other one is shorter than a jump and has another function
+ * right behind it. */
 #include <pthread.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* calls_loose STEP... - a program that does nothing for a while, then gives birth in every way there is.
  *
- * Before each step it works a little now and then, until nobody traces it any more (30 s at most), and prints "loose STEP".
- * Where nobody traced it to begin with, it goes on at once.
+ * Before each step it works a little now and then, until nobody traces it any more (30 s at most), and prints
+ * "loose STEP". Where nobody traced it to begin with, it goes on at once.
  *
  *   threads   four that work
  *   fork      a child that waits as well, then has a thread
@@ -10,7 +10,8 @@
  *   system    system(3)
  *   raw       fork, by syscall(2)
  *   handler   a signal handler that forks
- *   signals   10,000 a second for a second; prints "signals BEFORE WHILE": those that came until it was loose, and after
+ *   signals   10,000 a second for a second; prints "signals BEFORE WHILE": those that came until it was
+ *             loose, and after
  *   forever   works until it is killed
  *   exec      an image that does the remaining steps
  *   leaf      nothing */

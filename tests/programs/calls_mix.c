@@ -1,7 +1,9 @@
-/* calls_mix [ROUNDS] - calls as compilers make them, built at every level and in every way (tests/system/test_calls_builds.py).
+/* calls_mix [ROUNDS] - calls as compilers make them, built at every level and in every way
+ * (tests/system/test_calls_builds.py).
  *
- * Nothing is inlined, but functions may be cloned, split into hot and cold parts, end by jumps, and keep values in registers that their
- * callees do not use. Functions that have no `static` are seen by the linker. */
+ * Nothing is inlined, but functions may be cloned, split into hot and cold parts, end by jumps, and keep
+ * values in registers that their callees do not use. Functions that have no `static` are seen by the
+ * linker. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

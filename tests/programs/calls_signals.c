@@ -1,7 +1,7 @@
 /* calls_signals [CALLS] [MICROSECONDS] - handlers that call counted functions while counted calls are made.
  *
- * A timer's signal comes every MICROSECONDS (100) to a handler on an alternate stack; every thousandth call raises another one by itself, and
- * now and then a third one interrupts the first's handler. */
+ * A timer's signal comes every MICROSECONDS (100) to a handler on an alternate stack; every thousandth call
+ * raises another one by itself, and now and then a third one interrupts the first's handler. */
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/time.h>

@@ -1,5 +1,5 @@
-/* calls_sites [ROUNDS] - 100,000 places that call one function by its address: 100 functions of 1,000 two- or three-byte calls.
- * Prints its truth as calls_truth.h says; every place makes ROUNDS (3) calls. */
+/* calls_sites [ROUNDS] - 100,000 places that call one function by its address: 100 functions of 1,000 two- or
+ * three-byte calls. Prints its truth as calls_truth.h says; every place makes ROUNDS (3) calls. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,7 +1,8 @@
 /* calls_tail [ROUNDS] - functions that end by a jump to another one, in every form x86-64 has for it.
  *
- * Written in assembly, so that no compiler changes the form: direct jumps of five and two bytes, conditional ones, jumps through the
- * table of the linker, through a register and through memory, and a chain of the latter. */
+ * Written in assembly, so that no compiler changes the form: direct jumps of five and two bytes, conditional
+ * ones, jumps through the table of the linker, through a register and through memory, and a chain of the
+ * latter. */
 #include <stdlib.h>
 
 #include "calls_truth.h"

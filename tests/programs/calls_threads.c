@@ -1,4 +1,5 @@
-/* calls_threads fixed THREADS CALLS | churn THREADS | nested THREADS | outlive THREADS - threads that count their calls.
+/* calls_threads fixed THREADS CALLS | churn THREADS | nested THREADS | outlive THREADS - threads that count
+ * their calls.
  *
  *   fixed    all at once, each makes as many calls of one function, directly, by pointer and in recursion
  *   churn    so many short-lived ones, 16 at a time, that make a handful of calls each

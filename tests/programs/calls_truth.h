@@ -1,14 +1,15 @@
 /* calls_truth.h - what the programs have in common that count their own calls.
  *
- * Each call whose number matters is written CALLS(caller, callee, kind, call): it adds one to a counter of that very place
- * and makes the call. A counter is added to by one atomic instruction, so that threads and signal handlers count
- * exactly, and no function is called for it. calls_print writes one line of JSON for the process:
+ * Each call whose number matters is written CALLS(caller, callee, kind, call): it adds one to a counter of
+ * that very place and makes the call. A counter is added to by one atomic instruction, so that threads and
+ * signal handlers count exactly, and no function is called for it. calls_print writes one line of JSON for
+ * the process:
  *
  *   {"pid":1234,"edges":[["caller","callee","kind",calls],...]}
  *
  * A caller "*" is any that no other edge of this callee names (the C library, the loader). A kind "" is not
- * compared: what the compiler makes of the call is its affair. tests/system/calls.py compares these lines with
- * a profile. */
+ * compared: what the compiler makes of the call is its affair. tests/system/calls.py compares these lines
+ * with a profile. */
 #ifndef CALLS_TRUTH_H
 #define CALLS_TRUTH_H
 
@@ -38,11 +39,12 @@ extern struct calls_edge __stop_calls_edges[] __attribute__((visibility("hidden"
 
 #define CALLS_DIRECT(caller, callee, ...) CALLS(#caller, #callee, "direct", callee(__VA_ARGS__))
 
-/* The compiler may clone such a function for an argument and change who saves registers, but not inline it. */
+/* The compiler may clone such a function for an argument and change who saves registers, but not inline
+ * it. */
 #define CALLS_FUNCTION __attribute__((noinline, used))
 
-/* With CALLS_WAIT in the environment: says that it is ready and waits for a byte on stdin, so that somebody may attach
- * before the calls are made. */
+/* With CALLS_WAIT in the environment: says that it is ready and waits for a byte on stdin, so that somebody
+ * may attach before the calls are made. */
 static inline void calls_wait(void)
 {
     char byte;

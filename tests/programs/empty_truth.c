@@ -1,12 +1,13 @@
-/* empty_truth WAY - blocks with pages that it knows: in functions called own_*, and prints what of them a profile must have, a line
- * "pid zero init unused", for itself and, before it, for each child.
+/* empty_truth WAY - blocks with pages that it knows: in functions called own_*, and prints what of them a
+ * profile must have, a line "pid zero init unused", for itself and, before it, for each child.
  *
  *   exit, return   it has live blocks when it ends by _exit, by return from main
  *   exec           ... when it becomes another program
- *   kill           ... when it is killed; what lives then is not in the line. Before, a child of vfork ends, and an exec fails
+ *   kill           ... when it is killed; what lives then is not in the line. Before, a child of vfork ends,
+ *                  and an exec fails
  *   children       a child by fork that ends by _exit, and children by vfork that end, or run another program
- *   hooked         it begins when malloc was changed by somebody, and ends when its input does. Blocks do not grow: how large they
- *                  are usable is found out only while it runs
+ *   hooked         it begins when malloc was changed by somebody, and ends when its input does. Blocks do not
+ *                  grow: how large they are usable is found out only while it runs
  *
  * Blocks of PAGES_MAPPED pages or more are mapped anew: they are zeros before anything is written. */
 #include <malloc.h>
@@ -67,7 +68,8 @@ static size_t pages(const char *block, size_t from, size_t to)
     return end > first ? end - first : 0;
 }
 
-/* Of large blocks, whose memory is mapped anew, a part that was never touched, which is zeros; one of written zeros; one in use. */
+/* Of large blocks, whose memory is mapped anew, a part that was never touched, which is zeros; one of written
+ * zeros; one in use. */
 static char *mixed(char *block, size_t part)
 {
     memset(block + part, 0, part);
@@ -101,7 +103,8 @@ static void use_all(void)
     free(block);
 }
 
-/* What realloc adds is unused until somebody writes to it, but for what was usable before; each of the two blocks counts when it goes. */
+/* What realloc adds is unused until somebody writes to it, but for what was usable before; each of the two
+ * blocks counts when it goes. */
 static void grow(void)
 {
     size_t old = 300 * PAGE, size = 700 * PAGE;

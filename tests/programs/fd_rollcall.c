@@ -2,7 +2,8 @@
  *
  *   fd_rollcall PART
  *
- * Prints results and errno of each call, so that two runs can be compared; and to the file TRUTH, at the end of each process, what is open:
+ * Prints results and errno of each call, so that two runs can be compared; and to the file TRUTH, at the end
+ * of each process, what is open:
  *
  *   PID used N             descriptors opened by functions that are hooked
  *   PID open NUMBER LINK   as /proc/self/fd has it

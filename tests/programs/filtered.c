@@ -1,13 +1,17 @@
 /* A program that forbids itself system calls: `filtered FILTER [wait]`, with these filters.
  *
- *   list      kills for every call but those of a list, as a sandbox does; of those that the C library needs only for signals and threads none is there
+ *   list      kills for every call but those of a list, as a sandbox does; of those that the C library needs
+ *             only for signals and threads none is there
  *   masks     kills for rt_sigprocmask alone        error    answers it, gettid and getpid with EPERM
- *   trap      ends futex, clock_gettime with SIGSYS  threads  list and what threads need, for all of several threads at once
+ *   trap      ends futex, clock_gettime with SIGSYS  threads  list and what threads need, for all of several
+ *             threads at once
  *   strict    SECCOMP_MODE_STRICT                    clock    forbids the time-stamp counter
- *   all       allows everything                      before   list, set before an exec of itself that does the work
+ *   all       allows everything                      before   list, set before an exec of itself that does
+ *             the work
  *
- * It allocates, calls, opens and throws nothing away before and after, below deep stacks, and prints what it did; "wait": asks for a line before the filter
- * is set. Whatever else happens to it, a filter did. Memory is taken beforehand, so that no allocator needs the kernel. */
+ * It allocates, calls, opens and throws nothing away before and after, below deep stacks, and prints what it
+ * did; "wait": asks for a line before the filter is set. Whatever else happens to it, a filter did. Memory is
+ * taken beforehand, so that no allocator needs the kernel. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>

@@ -78,8 +78,8 @@ static int start_timer(void)
     return timer_settime(timer, 0, &every, NULL);
 }
 
-/* A trampoline frame lies between what was interrupted and the handler; now and then that is the clock that the work
- * looks at. */
+/* A trampoline frame lies between what was interrupted and the handler; now and then that is the clock that
+ * the work looks at. */
 static void print_truth(void)
 {
     printf("contains handler_busy\n");

@@ -1,8 +1,9 @@
-/* heap_overhead glibc|usable - allocates in functions called own_*, and prints what that took: a line "pid asked taken live-asked live-taken
- * blocks" for itself, and one for a child that was forked and does the same.
+/* heap_overhead glibc|usable - allocates in functions called own_*, and prints what that took: a line "pid
+ * asked taken live-asked live-taken blocks" for itself, and one for a child that was forked and does the
+ * same.
  *
- * What a block takes is found without the function that Tally asks: glibc has its chunk's size in the word before it. Of other allocators it is
- * malloc_usable_size, and no header. */
+ * What a block takes is found without the function that Tally asks: glibc has its chunk's size in the word
+ * before it. Of other allocators it is malloc_usable_size, and no header. */
 #include <malloc.h>
 #include <stdint.h>
 #include <stdio.h>

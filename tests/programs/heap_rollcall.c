@@ -1,5 +1,6 @@
-/* heap_rollcall [others] - calls every function of the C library that allocates or releases, rightly and wrongly, and prints what each returned, what
- * errno was, and whether the contents are what they must be: the same lines with Tally as without. In two threads beside the first. */
+/* heap_rollcall [others] - calls every function of the C library that allocates or releases, rightly and
+ * wrongly, and prints what each returned, what errno was, and whether the contents are what they must be: the
+ * same lines with Tally as without. In two threads beside the first. */
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>

@@ -2,8 +2,8 @@
  *
  *     heap_sites FILE MODE [NUMBER [PLUGIN]]
  *
- * FILE holds a struct heap_sites (it is made, or added to). NUMBER is how many operations a thread makes. It uses no stdio, so that a run with one
- * thread has no other allocations than those it knows.
+ * FILE holds a struct heap_sites (it is made, or added to). NUMBER is how many operations a thread makes. It
+ * uses no stdio, so that a run with one thread has no other allocations than those it knows.
  *
  *     run        operations at random
  *     threads    in eight threads, which release each other's blocks
@@ -11,7 +11,8 @@
  *     exec       run, then an exec that fails, then one of this program, "run" with FILE.exec
  *     exit       run, then _exit with blocks in hand
  *     kill       run, then SIGKILL itself
- *     handler    run, while a timer's handler allocates too (not in the midst of malloc: signals are blocked there)
+ *     handler    run, while a timer's handler allocates too (not in the midst of malloc: signals are blocked
+ *                there)
  *     plugin     run, load PLUGIN, which allocates (heap_sites_plugin.c), unload it, and again
  *     shapes     every function that allocates, once, with what it must return */
 #include "heap_sites.h"

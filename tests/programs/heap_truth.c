@@ -1,7 +1,9 @@
-/* heap_truth MODE - allocates in a way that it knows, and says what it did: one line "pid bytes blocks live-bytes live-blocks peak" for each
- * process that counted itself, appended to the file that $TRUTH names, by system calls alone, so that nothing else allocates.
+/* heap_truth MODE - allocates in a way that it knows, and says what it did: one line "pid bytes blocks
+ * live-bytes live-blocks peak" for each process that counted itself, appended to the file that $TRUTH names,
+ * by system calls alone, so that nothing else allocates.
  *
- * All blocks come from functions called own_*. The peak is that of the own blocks, where one thread allocates.
+ * All blocks come from functions called own_*. The peak is that of the own blocks, where one thread
+ * allocates.
  *
  *   single     every function that allocates, sizes of all kinds; ends by return
  *   quick      the same, ends by _exit          killed    ... by SIGKILL
@@ -11,7 +13,8 @@
  *   spawn      starts itself as `single` through vfork, twice
  *   children   five, each of which allocates and then executes itself, while its recorder is stopped
  *   many       300 children, one after the other, each of which allocates
- *   orphan     a child that allocates when its parent has executed itself, and nobody is left who allocated before
+ *   orphan     a child that allocates when its parent has executed itself, and nobody is left who allocated
+ *              before
  *   idle       a child that stays, tells of itself, and allocates only when its input ends
  *   deep       allocates below 200 frames
  *   load FILE  allocates in a library that is loaded, in its constructor and in a function

@@ -1,4 +1,5 @@
-/* An object that is loaded late: its functions are instrumented, and the first is called while it is loaded. */
+/* An object that is loaded late: its functions are instrumented, and the first is called while it is
+ * loaded. */
 #include <stdio.h>
 
 #define APART __attribute__((noinline, noclone))

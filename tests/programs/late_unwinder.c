@@ -1,6 +1,7 @@
-/* A C program in which nothing unwinds before the first backtrace(), which loads what does: `late_unwinder backtrace`, `late_unwinder threads`,
- * where a second thread looks when the first one has, or `late_unwinder PLUGIN`, which has an unwinder of its own. Says that it is
- * ready, waits for a line with timed functions on all stacks, and prints how many frames were found. */
+/* A C program in which nothing unwinds before the first backtrace(), which loads what does: `late_unwinder
+ * backtrace`, `late_unwinder threads`, where a second thread looks when the first one has, or `late_unwinder
+ * PLUGIN`, which has an unwinder of its own. Says that it is ready, waits for a line with timed functions on
+ * all stacks, and prints how many frames were found. */
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <pthread.h>

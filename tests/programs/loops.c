@@ -1,6 +1,6 @@
-/* loops - hot lines and nests of loops with known shares of the CPU time, worked in small chunks in random order, each chunk
- * timed by the thread's CPU clock. What was measured is the truth it prints: `share NAME SECONDS`, where NAME also stands in
- * a comment at the end of the line that the time is spent in. */
+/* loops - hot lines and nests of loops with known shares of the CPU time, worked in small chunks in random
+ * order, each chunk timed by the thread's CPU clock. What was measured is the truth it prints: `share NAME
+ * SECONDS`, where NAME also stands in a comment at the end of the line that the time is spent in. */
 #include <stdint.h>
 
 #include "truth.h"

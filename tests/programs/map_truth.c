@@ -1,8 +1,10 @@
-/* map_truth MODE - maps and unmaps memory in functions called own_*, and says what it holds: a line "pid map-total map-live remap-total remap-live
- * data-total data-live last-total last-live" for each process that counted itself, in bytes of whole pages. What it believes to hold must be
- * in /proc/self/maps, or it ends with 2.
+/* map_truth MODE - maps and unmaps memory in functions called own_*, and says what it holds: a line "pid
+ * map-total map-live remap-total remap-live data-total data-live last-total last-live" for each process that
+ * counted itself, in bytes of whole pages. What it believes to hold must be in /proc/self/maps, or it ends
+ * with 2.
  *
- *   run       mmap, munmap of parts and across parts, MAP_FIXED over what is there, mremap of all kinds, brk and sbrk, calls that fail
+ *   run       mmap, munmap of parts and across parts, MAP_FIXED over what is there, mremap of all kinds, brk
+ *             and sbrk, calls that fail
  *   killed    the same, ends by SIGKILL
  *   threads   four threads, without brk
  *   fork      a child that unmaps what it inherited, and maps memory of its own

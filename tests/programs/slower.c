@@ -1,6 +1,7 @@
-/* slower [TURNS] [PERCENT] - the same work every time: TURNS turns, each through functions of about 40, 25, 15, 10, 5, 3 and 2 % of
- * the time; slower_work, the first, is given PERCENT more of it. Turns are short, so that a machine that changes its
- * pace changes it for all alike. It counts the calls it makes; how long they take it does not know. */
+/* slower [TURNS] [PERCENT] - the same work every time: TURNS turns, each through functions of about 40, 25,
+ * 15, 10, 5, 3 and 2 % of the time; slower_work, the first, is given PERCENT more of it. Turns are short, so
+ * that a machine that changes its pace changes it for all alike. It counts the calls it makes; how long they
+ * take it does not know. */
 #include "truth.h"
 
 #define SLOWER_ROUNDS 1000ul

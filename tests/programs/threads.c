@@ -1,6 +1,7 @@
-/* threads [COUNT] [--together] [--forever] [--headless] - COUNT threads that each do the same share of the work. All
- * exist at once; they work one after another unless --together. With --forever they go on until the process is
- * killed, and the first line on stdout says that all have begun. With --headless the first thread ends then. */
+/* threads [COUNT] [--together] [--forever] [--headless] - COUNT threads that each do the same share of the
+ * work. All exist at once; they work one after another unless --together. With --forever they go on until the
+ * process is killed, and the first line on stdout says that all have begun. With --headless the first thread
+ * ends then. */
 #include <pthread.h>
 #include <stdatomic.h>
 

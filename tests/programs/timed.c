@@ -1,5 +1,6 @@
-/* A program whose signals, timers, threads and children are watched: what it prints must be the same whether time is sampled inside of it
- * or not. `timed MODE [NUMBER]`; each mode prints what it saw, and burns CPU time meanwhile. */
+/* A program whose signals, timers, threads and children are watched: what it prints must be the same whether
+ * time is sampled inside of it or not. `timed MODE [NUMBER]`; each mode prints what it saw, and burns CPU
+ * time meanwhile. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>

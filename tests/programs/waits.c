@@ -1,11 +1,14 @@
 /* waits MODE [MILLISECONDS] - waits in functions that know how long they waited, and works in another one.
  *
- * Each wait measures itself: the time that passed, without what the thread ran or was queued for a CPU in it, by its own schedstat. So the
- * truth does not depend on what else the machine does. Prints `wait FUNCTION SECONDS` a function and `process SECONDS` of CPU time.
+ * Each wait measures itself: the time that passed, without what the thread ran or was queued for a CPU in it,
+ * by its own schedstat. So the truth does not depend on what else the machine does. Prints `wait FUNCTION
+ * SECONDS` a function and `process SECONDS` of CPU time.
  *
  *   alternate  one thread: long and short waits, and work, in turn        long     one thread, one wait
- *   threads    four threads, each in a wait of its own                    come     threads that live 5 to 50 ms, one after the other
- *   children   a child that waits, and a parent that waits for it         stopped  a child that is stopped, and a parent that waits
+ *   threads    four threads, each in a wait of its own                    come     threads that live 5 to 50
+ *              ms, one after the other
+ *   children   a child that waits, and a parent that waits for it         stopped  a child that is stopped,
+ *              and a parent that waits
  *   deep       a thread that waits, and one that works at the end of ever other paths of calls
  *   stdin      waits for its standard input, after a line of output */
 #include <alloca.h>

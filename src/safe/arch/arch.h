@@ -67,7 +67,8 @@ void arch_host_capture(struct arch_registers *registers);
 /* The processor's clock: ticks of a constant rate since some time. */
 uint64_t arch_host_ticks(void);
 
-/* A system call without a C library: no errno is touched, the result is the kernel's (-4095..-1: an error). */
+/* A system call without a C library: no errno is touched, the result is the kernel's (-4095..-1: an
+ * error). */
 int64_t arch_host_syscall(uint64_t number, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e,
                           uint64_t f);
 

@@ -1,9 +1,10 @@
 /* filter.h - what a seccomp filter answers to a system call, told without making it.
  *
- * Filters are classic BPF programs over struct seccomp_data, which only jump forward. What the kernel would not take as a program (an
- * unknown instruction, a load outside of the data, an end without an answer) is answered with SECCOMP_RET_KILL_PROCESS, the worst; so a program that
- * somebody changes meanwhile does no harm. Pure: bytes in, a word out.
- * Context: anywhere, signal handlers included. Source: seccomp(2), bpf(4), kernel/seccomp.c, net/core/filter.c. */
+ * Filters are classic BPF programs over struct seccomp_data, which only jump forward. What the kernel would
+ * not take as a program (an unknown instruction, a load outside of the data, an end without an answer) is
+ * answered with SECCOMP_RET_KILL_PROCESS, the worst; so a program that somebody changes meanwhile does no
+ * harm. Pure: bytes in, a word out. Context: anywhere, signal handlers included. Source: seccomp(2), bpf(4),
+ * kernel/seccomp.c, net/core/filter.c. */
 #ifndef FILTER_H
 #define FILTER_H
 

@@ -2,11 +2,11 @@
  *
  * The walk needs three things from its caller: registers, memory, and a way from a program counter to the
  * rows of the code there. It is the same for the collector (memory = the kernel's copy of a stack) and for
- * the agent (memory = the live stack between bounds).
- * Contract of the fast path (unwind_walk): at most 5 ns a frame warm (2.5 measured), by a direct-mapped cache
- * keyed by program counter; a cached entry is good only under the `generation` it was made in, so whoever changes
- * what is mapped changes the generation (a reused address never finds an old rule).
- * Context: anywhere, signal handlers included; one struct unwind_cache per thread. */
+ * the agent (memory = the live stack between bounds). Contract of the fast path (unwind_walk): at most 5 ns a
+ * frame warm (2.5 measured), by a direct-mapped cache keyed by program counter; a cached entry is good only
+ * under the `generation` it was made in, so whoever changes what is mapped changes the generation (a reused
+ * address never finds an old rule). Context: anywhere, signal handlers included; one struct unwind_cache per
+ * thread. */
 #ifndef UNWIND_H
 #define UNWIND_H
 
@@ -53,8 +53,9 @@ struct unwind_space {
     bool (*find)(void *context, uint64_t pc, struct unwind_place *place);
     void *context;
     uint32_t generation; /* changes whenever `find` may answer differently */
-    /* Where rows are missing, try the frame pointer, and in frame 0 and interrupted frames the word at sp (a call
-     * through a bad pointer, undescribed assembly); checked as well as can be, marked UNWIND_BY_FRAME_POINTER. */
+    /* Where rows are missing, try the frame pointer, and in frame 0 and interrupted frames the word at sp (a
+     * call through a bad pointer, undescribed assembly); checked as well as can be, marked
+     * UNWIND_BY_FRAME_POINTER. */
     bool frame_pointers;
 };
 
@@ -92,9 +93,9 @@ struct unwind_result {
     size_t frame_pointer_frames;
 };
 
-/* Writes at most `max` frames, innermost first, frame 0 being registers.pc itself. `cache` may be NULL. A cache may
- * serve many spaces of one machine as long as no generation stands for two of them. registers must have pc and sp;
- * without them there are no frames and the end is UNWIND_BAD_READ. */
+/* Writes at most `max` frames, innermost first, frame 0 being registers.pc itself. `cache` may be NULL. A
+ * cache may serve many spaces of one machine as long as no generation stands for two of them. registers must
+ * have pc and sp; without them there are no frames and the end is UNWIND_BAD_READ. */
 struct unwind_result unwind_walk(const struct unwind_space *space, const struct unwind_memory *memory,
                                  const struct arch_registers *registers, struct unwind_cache *cache,
                                  struct unwind_frame *frames, size_t max);

@@ -1,7 +1,9 @@
-/* unwind_fast.h - what the short loops of unwind_walk.c and unwind_trail.c have in common (inside the room only).
+/* unwind_fast.h - what the short loops of unwind_walk.c and unwind_trail.c have in common (inside the room
+ * only).
  *
- * The loops themselves are two, word for word where they can be: with their common part in a function, inlined as it was, gcc 12 kept
- * sp and the entry in memory, and a frame cost twice the time (tally_walk of bench_unwind). */
+ * The loops themselves are two, word for word where they can be: with their common part in a function,
+ * inlined as it was, gcc 12 kept sp and the entry in memory, and a frame cost twice the time (tally_walk of
+ * bench_unwind). */
 #ifndef UNWIND_FAST_H
 #define UNWIND_FAST_H
 

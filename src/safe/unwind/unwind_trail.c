@@ -1,13 +1,17 @@
 /* Walking with a trail. The essay is in unwind_trail.h, that of the short loop in unwind_walk.c.
  *
- *   1. Frames are walked one by one into `fresh`, until one of the unchanged frames of the last walk is met: its sp, pc and fp.
- *   2. The rest is the last walk's; but from the first frame on that was left by a rarer rule, of which it is not known what it read, the
+ *   1. Frames are walked one by one into `fresh`, until one of the unchanged frames of the last walk is met:
+ *   its sp, pc and fp.
+ *   2. The rest is the last walk's; but from the first frame on that was left by a rarer rule, of which it is
+ *   not known what it read, the
  *      walk goes on, and the frames before that one are copied.
- *   3. In the end `fresh` is turned round and put where the frames belong that were replaced. The others stay where they are.
+ *   3. In the end `fresh` is turned round and put where the frames belong that were replaced. The others stay
+ *   where they are.
  *
- * Calls from another branch of the same functions have other return addresses in frames of the same sizes. Where the innermost frame is as
- * high as the last one, its callers are therefore looked for first where they were then (retrace): those places are known before, so no
- * frame waits for the one before it, and that the rule leads to the same places is only checked. */
+ * Calls from another branch of the same functions have other return addresses in frames of the same sizes.
+ * Where the innermost frame is as high as the last one, its callers are therefore looked for first where they
+ * were then (retrace): those places are known before, so no frame waits for the one before it, and that the
+ * rule leads to the same places is only checked. */
 #include "unwind_trail.h"
 #include "bare_bytes.h"
 #include "unwind_cache.h"
@@ -26,7 +30,8 @@ struct walk {
     bool certain; /* the end does not depend on memory */
 };
 
-/* Do pc, sp and fp say all? Not behind a signal frame, where sp no longer rises: such a frame is kept with sp 0, which is never met. */
+/* Do pc, sp and fp say all? Not behind a signal frame, where sp no longer rises: such a frame is kept with sp
+ * 0, which is never met. */
 static bool can_be_met(const struct unwind_state *state)
 {
     return state->fp_known && state->sp_known && !state->moved && state->flags == 0;
@@ -67,7 +72,8 @@ static int step_general(struct walk *walk)
     return outcome;
 }
 
-/* Where a frame was that is no more there may be anything, such as what AddressSanitizer keeps between variables: it is not to judge this read. */
+/* Where a frame was that is no more there may be anything, such as what AddressSanitizer keeps between
+ * variables: it is not to judge this read. */
 static inline __attribute__((no_sanitize_address)) uint64_t word_at(uint64_t address)
 {
     typedef uint64_t __attribute__((may_alias, aligned(1))) word;
@@ -103,8 +109,8 @@ bool unwind_trail_is_same(const struct unwind_trail *trail, uint32_t unchanged, 
     return innermost->pc == pc && innermost->sp == sp && innermost->fp == fp && innermost->rarer < 0;
 }
 
-/* The walk stands at an unchanged frame of the last one. True: the rest is the same. Else it stands, now or still, at the first one that was left by
- * a rarer rule, and the frames before that are copied. */
+/* The walk stands at an unchanged frame of the last one. True: the rest is the same. Else it stands, now or
+ * still, at the first one that was left by a rarer rule, and the frames before that are copied. */
 static bool rest_is_same(struct walk *walk)
 {
     const struct unwind_trail_frame *last = walk->trail->last;
@@ -138,7 +144,8 @@ enum fast_end {
     FAST_MET,   /* at a frame of the last walk: walk->cursor */
 };
 
-/* The short loop, as in unwind_walk.c with one thing more: it stops where the last walk has been. The state is written back. */
+/* The short loop, as in unwind_walk.c with one thing more: it stops where the last walk has been. The state
+ * is written back. */
 static __attribute__((noinline)) enum fast_end walk_fast(struct walk *walk)
 {
     struct unwind_state *state = &walk->state;
@@ -218,8 +225,9 @@ static __attribute__((noinline)) enum fast_end walk_fast(struct walk *walk)
     return end;
 }
 
-/* From the innermost frame on, as far as frames lie where they lay in the last walk; what differs is written over them. True: an unchanged frame
- * was met, and the rest is the same. Else the walk goes on from where it stands now. */
+/* From the innermost frame on, as far as frames lie where they lay in the last walk; what differs is written
+ * over them. True: an unchanged frame was met, and the rest is the same. Else the walk goes on from where it
+ * stands now. */
 static __attribute__((noinline)) bool retrace(struct walk *walk, uint32_t count, uint32_t unchanged)
 {
     struct unwind_state *state = &walk->state;

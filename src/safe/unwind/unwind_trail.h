@@ -1,14 +1,16 @@
 /* unwind_trail.h - walk a live stack again and again: what did not change since the last walk is not walked.
  *
- * For stacks of one thread that are taken often and mostly differ in a few inner frames (every allocation). A trail keeps of the last walk,
- * for each frame, where it read the caller's pc and fp. A new walk first compares these words, once, from the outermost frame inwards: so it
- * knows up to which frame they still hold what they held. When it then reaches one of these frames with the same pc, sp and fp, everything outwards
- * is the same: a walk is a function of its state and of the words it reads, and those were compared, all of them. So the result is the
- * one that unwind_walk would give, at one comparison of two words a frame, which do not wait for each other. Nothing is written to the stack.
+ * For stacks of one thread that are taken often and mostly differ in a few inner frames (every allocation). A
+ * trail keeps of the last walk, for each frame, where it read the caller's pc and fp. A new walk first
+ * compares these words, once, from the outermost frame inwards: so it knows up to which frame they still hold
+ * what they held. When it then reaches one of these frames with the same pc, sp and fp, everything outwards
+ * is the same: a walk is a function of its state and of the words it reads, and those were compared, all of
+ * them. So the result is the one that unwind_walk would give, at one comparison of two words a frame, which
+ * do not wait for each other. Nothing is written to the stack.
  *
- * One trail serves one thread. It is good under one generation (unwind_space) and one window of memory that only grows: zero `count` when
- * either changes. It is so zeroed itself while it changes: a walk that a signal's handler leaves by a jump leaves an empty trail.
- * Context: anywhere, signal handlers included.
+ * One trail serves one thread. It is good under one generation (unwind_space) and one window of memory that
+ * only grows: zero `count` when either changes. It is so zeroed itself while it changes: a walk that a
+ * signal's handler leaves by a jump leaves an empty trail. Context: anywhere, signal handlers included.
  * Source: techniques.md A.4 (comparing from the old end), with fp compared as well. */
 #ifndef UNWIND_TRAIL_H
 #define UNWIND_TRAIL_H
@@ -43,17 +45,19 @@ struct unwind_trail_result {
     uint32_t frame_pointer_frames; /* new ones */
 };
 
-/* How many of the outermost frames of the last walk can be met by a walk from `sp`: nothing changed in the words that they and those outwards were
- * left by. [sp, the end of the trail's window) must be readable. `mask`: arch.code_mask. */
+/* How many of the outermost frames of the last walk can be met by a walk from `sp`: nothing changed in the
+ * words that they and those outwards were left by. [sp, the end of the trail's window) must be readable.
+ * `mask`: arch.code_mask. */
 uint32_t unwind_trail_unchanged(const struct unwind_trail *trail, uint64_t sp, uint64_t mask);
 
-/* With as many unchanged frames, would a walk from there, `pc` being a return address, give the last one's frames, all of them, up to the
- * outermost? False too where only walking can tell. */
+/* With as many unchanged frames, would a walk from there, `pc` being a return address, give the last one's
+ * frames, all of them, up to the outermost? False too where only walking can tell. */
 bool unwind_trail_is_same(const struct unwind_trail *trail, uint32_t unchanged, uint64_t pc, uint64_t sp,
                           uint64_t fp);
 
-/* As unwind_walk, but registers.pc is a return address (it is looked up at pc - 1), and the cache is needed. At most
- * UNWIND_TRAIL_FRAMES frames, the innermost ones. `unchanged`: of unwind_trail_unchanged, or fewer. */
+/* As unwind_walk, but registers.pc is a return address (it is looked up at pc - 1), and the cache is needed.
+ * At most UNWIND_TRAIL_FRAMES frames, the innermost ones. `unchanged`: of unwind_trail_unchanged, or
+ * fewer. */
 struct unwind_trail_result unwind_trail_walk(struct unwind_trail *trail, uint32_t unchanged,
                                              const struct unwind_space *space,
                                              const struct unwind_memory *memory,

@@ -1,39 +1,47 @@
-/* wire_agent.h - what the agent, inside a target, and tally, outside, have in common: one memfd, plain structures.
+/* wire_agent.h - what the agent, inside a target, and tally, outside, have in common: one memfd, plain
+ * structures.
  *
- *   file = control page | rows blobs (tally writes, for all processes) | process region 0 | process region 1 | ...
+ *   file = control page | rows blobs (tally writes, for all processes) | process region 0 | process region 1
+ *   | ...
  *
- * One file for one load of the agent; it is mapped whole, shared, in the target. A process writes its own region only; a child
- * of a fork takes the next free one (control.next_region) or stays inert. Regions are sparse: pages that nobody wrote
- * cost nothing. All references are offsets or indices, so that tally may read a region while it is being written and after its
- * process's death. Tally treats every word as hostile: wire_agent_layout gives the bounds, never the region itself.
+ * One file for one load of the agent; it is mapped whole, shared, in the target. A process writes its own
+ * region only; a child of a fork takes the next free one (control.next_region) or stays inert. Regions are
+ * sparse: pages that nobody wrote cost nothing. All references are offsets or indices, so that tally may read
+ * a region while it is being written and after its process's death. Tally treats every word as hostile:
+ * wire_agent_layout gives the bounds, never the region itself.
  *
- * Words are written by plain or atomic stores of their own size; a reader sees each word whole, and related words possibly some
- * nanoseconds apart. After the process has ended, all of it is exact.
+ * Words are written by plain or atomic stores of their own size; a reader sees each word whole, and related
+ * words possibly some nanoseconds apart. After the process has ended, all of it is exact.
  *
- * Entries of the agent (symbols of its image): agent_entry_* below, called by stubs with r11 = struct wire_hook (wire_hook.h);
- * agent_parameters is the struct wire_agent_parameters that the loader fills in (patch_agent_write).
+ * Entries of the agent (symbols of its image): agent_entry_* below, called by stubs with r11 = struct
+ * wire_hook (wire_hook.h); agent_parameters is the struct wire_agent_parameters that the loader fills in
+ * (patch_agent_write).
  *
- * --- reading cells ---
- * The tree: node 0 is nothing. A node with parent 0 is a root: pc = enum wire_agent_collector, cookie = a number of threads' group;
- * several roots with one collector are one tree, their figures add up (nodes of equal path too: there may be two).
- * Below, a node's pc is a run-time address (a return address: look up pc - 1, except where flags say otherwise), and cookie names the module, as tally
+ * --- reading cells --- The tree: node 0 is nothing. A node with parent 0 is a root: pc = enum
+ * wire_agent_collector, cookie = a number of threads' group; several roots with one collector are one tree,
+ * their figures add up (nodes of equal path too: there may be two). Below, a node's pc is a run-time address
+ * (a return address: look up pc - 1, except where flags say otherwise), and cookie names the module, as tally
  * gave it. Nodes are complete once node.ready is 1. A node's cell (0: none) holds its figures:
- *   live bytes   = total - freed_own - freed_other           live blocks = count - freed_own_count - freed_other_count
+ *   live bytes   = total - freed_own - freed_other           live blocks = count - freed_own_count -
+ *                freed_other_count
  *   peak bytes   = cell.peak_epoch == process.peak_epoch ? cell.peak : live bytes
  * All figures of counts are multiplied by process.scale (1, exact; WIRE_AGENT_SCALE when sampled).
  *
- * Why the peak is read like this. The process's live bytes are kept as one sum. While it stands at its maximum and rises, a cell's
- * value at the peak is its value now. The first release after a rise leaves the peak: from then on, whoever changes a cell saves its live
- * bytes first, once in each epoch (peak_epoch). When the sum passes the old maximum again, a new epoch begins and all saved values are
- * old. So the peak costs one comparison an event. With several threads each one adds to the sum in steps of less than
- * WIRE_AGENT_BATCH, or of a 64th of all live bytes if that is less, but not of
- * WIRE_AGENT_BATCH_LEAST, and the maximum is known to that many bytes a thread.
- * When the tables of blocks are full, `level` rises from 0: from then on only samples of blocks find a place, by Poisson sampling of bytes at
- * the mean distance of wire_agent_level_bytes, and stand for others: 1/p blocks and S/p bytes of their size S. total and count stay exact,
- * live and peak figures become unbiased estimates. A block's level is in its slot.
- * A cell's max is the maximum of its own live bytes (of its threads' group: with several threads the sum over roots is an upper bound).
+ * Why the peak is read like this. The process's live bytes are kept as one sum. While it stands at its
+ * maximum and rises, a cell's value at the peak is its value now. The first release after a rise leaves the
+ * peak: from then on, whoever changes a cell saves its live bytes first, once in each epoch (peak_epoch).
+ * When the sum passes the old maximum again, a new epoch begins and all saved values are old. So the peak
+ * costs one comparison an event. With several threads each one adds to the sum in steps of less than
+ * WIRE_AGENT_BATCH, or of a 64th of all live bytes if that is less, but not of WIRE_AGENT_BATCH_LEAST, and
+ * the maximum is known to that many bytes a thread. When the tables of blocks are full, `level` rises from 0:
+ * from then on only samples of blocks find a place, by Poisson sampling of bytes at the mean distance of
+ * wire_agent_level_bytes, and stand for others: 1/p blocks and S/p bytes of their size S. total and count
+ * stay exact, live and peak figures become unbiased estimates. A block's level is in its slot. A cell's max
+ * is the maximum of its own live bytes (of its threads' group: with several threads the sum over roots is an
+ * upper bound).
  *
- * Context: anywhere. Source of nothing but this file's needs; sharded open addressing as in techniques.md B.4. */
+ * Context: anywhere. Source of nothing but this file's needs; sharded open addressing as in techniques.md
+ * B.4. */
 #ifndef WIRE_AGENT_H
 #define WIRE_AGENT_H
 
@@ -114,7 +122,8 @@ struct wire_agent_control {
     uint32_t gone;        /* tally stores 1 when it leaves: nobody waits any more */
     uint64_t ns_of_ticks; /* ns that 2^32 ticks of the processor's clock take */
 
-    /* Samples of time (agent_timer.c). Intervals are drawn between least and least + spread; mean: of what then passes until a tick. */
+    /* Samples of time (agent_timer.c). Intervals are drawn between least and least + spread; mean: of what
+     * then passes until a tick. */
     uint64_t timer_least_ns, timer_spread_ns, timer_mean_ns, timer_tick_ns;
     uint32_t timer_signal;      /* 0: no time is sampled */
     uint32_t timer_other;       /* what the timers may move to when the program takes that one; 0: nothing */
@@ -124,7 +133,8 @@ struct wire_agent_control {
     struct wire_agent_action none;   /* zeros: SIG_DFL */
 };
 
-/* What fills a fresh block: no address, no small number, no text; every byte of it is another one, and none is 0. */
+/* What fills a fresh block: no address, no small number, no text; every byte of it is another one, and none
+ * is 0. */
 #define WIRE_AGENT_PATTERN UINT64_C(0xd36b9ec578f1a42d)
 /* What an empty page holds, and nothing else. */
 static inline uint64_t wire_agent_empty_word(uint32_t flags)
@@ -192,7 +202,8 @@ enum wire_agent_loss {
     WIRE_AGENT_LOSSES
 };
 
-/* What the agent does without when the program, or who began it, forbids it (agent_filter.c): system calls, and the processor's clock. */
+/* What the agent does without when the program, or who began it, forbids it (agent_filter.c): system calls,
+ * and the processor's clock. */
 #define WIRE_AGENT_CALLS(X)                                                                                  \
     X(GETTID, "gettid")                                                                                      \
     X(GETPID, "getpid")                                                                                      \
@@ -219,7 +230,8 @@ enum wire_agent_call {
         WIRE_AGENT_CALLS_ALL = (1 << WIRE_AGENT_CALL_COUNT) - 1
 };
 
-/* A module: executable addresses start..end (run-time) belong to rows at rows_offset from control.rows_offset on. rows_size 0: none. */
+/* A module: executable addresses start..end (run-time) belong to rows at rows_offset from control.rows_offset
+ * on. rows_size 0: none. */
 struct wire_agent_module {
     uint64_t start, end, bias;
     uint64_t rows_offset, rows_size;
@@ -230,8 +242,9 @@ enum wire_agent_module_flag {
     WIRE_AGENT_MODULE_READS = 1, /* it reads its own return addresses: they are not replaced */
 };
 
-/* An allocator: the module and family that it is in, and what of it the agent needs beside the hooked functions. Filled in this order, and
- * never used for another one; when its module is gone, start becomes end. */
+/* An allocator: the module and family that it is in, and what of it the agent needs beside the hooked
+ * functions. Filled in this order, and never used for another one; when its module is gone, start becomes
+ * end. */
 struct wire_agent_layer {
     uint64_t start, end;  /* hooked functions of its family in here belong to it */
     uint64_t usable_size; /* run-time address of its malloc_usable_size, 0: none, or not wanted */
@@ -244,7 +257,8 @@ struct wire_agent_layer {
     uint16_t alone;  /* no other object has a realloc: blocks that its reallocarray gives are its own */
 };
 
-/* Functions that are of one allocator are of one family: a module may have several, by prefixes of their names. */
+/* Functions that are of one allocator are of one family: a module may have several, by prefixes of their
+ * names. */
 enum wire_agent_family {
     WIRE_AGENT_PLAIN = 0, /* malloc, operator new */
     WIRE_AGENT_JE,        /* je_malloc */
@@ -271,7 +285,8 @@ struct wire_agent_process {
         start_time; /* field 22 of /proc/PID/stat when tally filled it in; 0: a forked child's, not known yet */
     uint64_t scale; /* of counts: 1 or WIRE_AGENT_SCALE */
 
-    /* Modules. Table (generation & 1) is valid; tally writes the other one and then adds one to generation. 0: none yet. */
+    /* Modules. Table (generation & 1) is valid; tally writes the other one and then adds one to generation.
+     * 0: none yet. */
     uint32_t generation;
     uint32_t module_count[2];
     uint32_t layer_count;
@@ -279,9 +294,10 @@ struct wire_agent_process {
         layers_known; /* 1: all that were hooked are there. Where blocks' sizes are asked of them, none counts before */
     struct wire_agent_layer layers[WIRE_AGENT_LAYERS];
 
-    /* Requests: the agent sets bits in `request`, then adds one to request_sequence and rings control.bell. Tally reads request_sequence,
-     * takes all bits (exchange with 0), does what they ask, stores the sequence it read into answer_sequence and
-     * wakes that futex (shared). Who waits waits for his sequence; others may come meanwhile. */
+    /* Requests: the agent sets bits in `request`, then adds one to request_sequence and rings control.bell.
+     * Tally reads request_sequence, takes all bits (exchange with 0), does what they ask, stores the sequence
+     * it read into answer_sequence and wakes that futex (shared). Who waits waits for his sequence; others
+     * may come meanwhile. */
     uint32_t request, request_tid, request_sequence, answer_sequence;
     uint32_t silent; /* the agent's: tally did not answer once; never wait again */
     uint32_t
@@ -305,7 +321,8 @@ struct wire_agent_process {
     uint64_t index_place; /* the present index: offset in its part << 8 | log2 of its slots; 0: the first */
     uint32_t index_lock, group_count; /* the agent's */
 
-    /* Mapped memory (agent_range.c), the agent's: how many ranges were ever made, the first free one, the lock, whether somebody gave up on it. */
+    /* Mapped memory (agent_range.c), the agent's: how many ranges were ever made, the first free one, the
+     * lock, whether somebody gave up on it. */
     uint32_t range_count, range_free, range_lock, range_stuck;
     uint64_t range_number, range_seed;
     uint64_t returns_start; /* run-time address of the first of WIRE_AGENT_RETURNS blocks; 0: none */
@@ -313,8 +330,9 @@ struct wire_agent_process {
     uint32_t latency_count;
     uint64_t own_start; /* run-time address of struct wire_agent_own; 0: none */
 
-    /* Descriptors (agent_descriptor.c): the process's number as it knows it itself (0: not known); one more than the highest number ever
-     * seen; how often one was opened; one more than the highest in the part `forked`. */
+    /* Descriptors (agent_descriptor.c): the process's number as it knows it itself (0: not known); one more
+     * than the highest number ever seen; how often one was opened; one more than the highest in the part
+     * `forked`. */
     uint32_t pid_inside, descriptor_end, descriptor_events, forked_end;
     uint32_t timing;                 /* enum wire_agent_timing */
     uint32_t own_pid;                /* the process's number as it knows it; set with timing */
@@ -344,7 +362,8 @@ enum wire_agent_node_flag {
     WIRE_AGENT_NODE_CUT = 2,   /* of a frame below a root: the stack goes on outwards, unseen */
 };
 
-/* The figures of a node. The first line is written by one thread only (unless the group has many), the second by all. */
+/* The figures of a node. The first line is written by one thread only (unless the group has many), the second
+ * by all. */
 struct wire_agent_cell {
     uint64_t total, count;               /* bytes, blocks, ever */
     uint64_t freed_own, freed_own_count; /* released by the threads of the group */
@@ -365,9 +384,10 @@ struct wire_agent_cell {
 };
 _Static_assert(sizeof(struct wire_agent_cell) == 128, "two cache lines");
 
-/* Live blocks: tables of buckets, table 0 of WIRE_AGENT_TABLE0 buckets, table 1 as large, each later one as large as all before it.
- * A slot is free when key is 0. key: address / 8 in the low 44 bits, size >> 28 in the high 20; value: low 28 bits of the size in the
- * high bits, then 4 of the level, cell in the low 32. A value of 0 is not complete yet. */
+/* Live blocks: tables of buckets, table 0 of WIRE_AGENT_TABLE0 buckets, table 1 as large, each later one as
+ * large as all before it. A slot is free when key is 0. key: address / 8 in the low 44 bits, size >> 28 in
+ * the high 20; value: low 28 bits of the size in the high bits, then 4 of the level, cell in the low 32. A
+ * value of 0 is not complete yet. */
 struct wire_agent_slot {
     uint64_t key, value;
 };
@@ -415,10 +435,10 @@ static inline uint64_t wire_agent_table_before(unsigned number)
     return number == 0 ? 0 : wire_agent_table_buckets(number);
 }
 
-/* --- descriptors (agent_descriptor.c): cells of WIRE_AGENT_FDS; count: descriptors opened ---
- * The word of number n in the part `descriptors`: 0, not open as far as is known; else how it came to be open, the cell of who opened it, and
- * which event that was, of which the lower bits are kept. It changes with each opening, so who reads it twice and finds it the same
- * knows that nothing happened in between. */
+/* --- descriptors (agent_descriptor.c): cells of WIRE_AGENT_FDS; count: descriptors opened --- The word of
+ * number n in the part `descriptors`: 0, not open as far as is known; else how it came to be open, the cell
+ * of who opened it, and which event that was, of which the lower bits are kept. It changes with each opening,
+ * so who reads it twice and finds it the same knows that nothing happened in between. */
 struct wire_agent_descriptor {
     uint64_t word;
     uint64_t since_ns; /* control.now_ns; of the opening that the word tells of, but for a moment */
@@ -460,18 +480,18 @@ static inline bool wire_agent_word_is_after(uint64_t word, uint32_t events)
     return (int32_t)(((uint32_t)(word >> 34) - events) << 2) > 0;
 }
 
-/* --- functions that are timed (agent_function.c): cells of WIRE_AGENT_FUNCTION ---
- * total: ticks of the processor's clock from calls to their returns, calls of other such functions not included; count: calls.
- * largest: the number of their histogram, 0: none yet. Their nodes are of the function's own address (WIRE_AGENT_NODE_EXACT), below its
- * caller. */
+/* --- functions that are timed (agent_function.c): cells of WIRE_AGENT_FUNCTION --- total: ticks of the
+ * processor's clock from calls to their returns, calls of other such functions not included; count: calls.
+ * largest: the number of their histogram, 0: none yet. Their nodes are of the function's own address
+ * (WIRE_AGENT_NODE_EXACT), below its caller. */
 
-/* Block i is WIRE_AGENT_BLOCK bytes of code; what stands on a stack in the place of a return address is its WIRE_AGENT_BLOCK_BACK, and
- * the real one is word i of the part `returns`, once and for all. */
+/* Block i is WIRE_AGENT_BLOCK bytes of code; what stands on a stack in the place of a return address is its
+ * WIRE_AGENT_BLOCK_BACK, and the real one is word i of the part `returns`, once and for all. */
 #define WIRE_AGENT_BLOCK      16
 #define WIRE_AGENT_BLOCK_BACK 4
 
-/* A call that has not returned yet. Of one that opens descriptors, start is process.descriptor_events when it began, and inner the
- * argument that says where they are told. */
+/* A call that has not returned yet. Of one that opens descriptors, start is process.descriptor_events when it
+ * began, and inner the argument that says where they are told. */
 struct wire_agent_pending {
     uint64_t slot;  /* where its return address stands */
     uint64_t start; /* ticks */
@@ -495,16 +515,17 @@ struct wire_agent_known {
     uint64_t strays[WIRE_AGENT_STRAYS]; /* 0: free */
 };
 
-/* Where replaced return addresses stand: in memory of the process's own, not in its region. So a fork's child has at once, and exactly,
- * what its parent's memory had when it was copied, and whoever takes the agent out of it finds it there, counted or not. Hardly
- * any of it is ever written. */
+/* Where replaced return addresses stand: in memory of the process's own, not in its region. So a fork's child
+ * has at once, and exactly, what its parent's memory had when it was copied, and whoever takes the agent out
+ * of it finds it there, counted or not. Hardly any of it is ever written. */
 struct wire_agent_own {
     struct wire_agent_known known;
     struct wire_agent_calls calls[WIRE_AGENT_THREADS]; /* by number of the record */
 };
 _Static_assert(offsetof(struct wire_agent_own, calls) % 64 == 0, "whole cache lines");
 
-/* How long calls took, of one function and group of threads: numbers 1 .. process.latency_count. Times are in ns but for the sum. */
+/* How long calls took, of one function and group of threads: numbers 1 .. process.latency_count. Times are in
+ * ns but for the sum. */
 struct wire_agent_latency {
     uint64_t function; /* run-time address of its first instruction */
     uint32_t cookie;   /* of its module */
@@ -517,8 +538,8 @@ struct wire_agent_latency {
 };
 _Static_assert(sizeof(struct wire_agent_latency) % 64 == 0, "whole cache lines");
 
-/* The real return address behind what a program counter or a word on a stack says; `word` itself when it is none of ours. `returns`: the
- * part, or a copy. */
+/* The real return address behind what a program counter or a word on a stack says; `word` itself when it is
+ * none of ours. `returns`: the part, or a copy. */
 static inline uint64_t wire_agent_return(uint64_t start, const uint64_t *returns, uint64_t word)
 {
     uint64_t offset = word - start;
@@ -529,10 +550,10 @@ static inline uint64_t wire_agent_return(uint64_t start, const uint64_t *returns
     return real != 0 ? real : word;
 }
 
-/* --- instrumented functions (agent_instrumented.c): cells of WIRE_AGENT_INSTRUMENTED ---
- * total: ticks of the processor's clock in the function but not in those that it calls and that are instrumented too; count: calls. Nodes are of
- * functions' own addresses (WIRE_AGENT_NODE_EXACT), below the instrumented function that called them, directly or not; the first one of a path is
- * below the stack that it was called from. */
+/* --- instrumented functions (agent_instrumented.c): cells of WIRE_AGENT_INSTRUMENTED --- total: ticks of the
+ * processor's clock in the function but not in those that it calls and that are instrumented too; count:
+ * calls. Nodes are of functions' own addresses (WIRE_AGENT_NODE_EXACT), below the instrumented function that
+ * called them, directly or not; the first one of a path is below the stack that it was called from. */
 
 /* A thread record; what follows the first line is the agent's own. */
 struct wire_agent_thread {

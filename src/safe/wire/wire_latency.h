@@ -1,7 +1,8 @@
 /* wire_latency.h - how long calls took, as a histogram: what the agent counts in, and what a profile keeps.
  *
- * The buckets are those of an HDR histogram, log-linear: each power of two is cut into 32 of equal width, so that none is wider than a
- * 32nd of what is in it (3.1 %); below 64 ns each nanosecond has its own. The last one begins at 38.5 hours and has no end.
+ * The buckets are those of an HDR histogram, log-linear: each power of two is cut into 32 of equal width, so
+ * that none is wider than a 32nd of what is in it (3.1 %); below 64 ns each nanosecond has its own. The last
+ * one begins at 38.5 hours and has no end.
  *
  * Context: anywhere. Source: G. Tene, HdrHistogram (the layout of its counts, by sub-buckets). */
 #ifndef WIRE_LATENCY_H

@@ -10,9 +10,9 @@
  * first row of page i, pages[page_count] == row_count. A row says: from this address (its low 16 bits) on,
  * until the next row, this rule holds. Every page that has rows starts with a row for its offset 0 (so a
  * search never leaves its page); a page without rows has no code-frame information. Code that no FDE covers
- * has a row with rule 0, which is WIRE_CFA_NONE. 4 bytes a row: libLLVM's 950,000 rows (gaps included) take 3.8 MB. Source of
- * the layout: OTel eBPF profiler's stack deltas (techniques.md A.0), DWARF 5 section 6.4. Context: anywhere;
- * read only once made. */
+ * has a row with rule 0, which is WIRE_CFA_NONE. 4 bytes a row: libLLVM's 950,000 rows (gaps included) take
+ * 3.8 MB. Source of the layout: OTel eBPF profiler's stack deltas (techniques.md A.0), DWARF 5 section 6.4.
+ * Context: anywhere; read only once made. */
 #ifndef WIRE_ROWS_H
 #define WIRE_ROWS_H
 

@@ -7,8 +7,8 @@
 
 #define MOST 8 /* more than a handful of large images no program has */
 
-/* On the heap, because a thread that gets its first turn when all is done still looks at it: on a busy machine that turn comes
- * milliseconds late, and nobody waits for it. */
+/* On the heap, because a thread that gets its first turn when all is done still looks at it: on a busy
+ * machine that turn comes milliseconds late, and nobody waits for it. */
 struct crew {
     base_crew_job *job;
     void *context;

@@ -8,8 +8,8 @@
 
 typedef void base_crew_job(void *context, size_t number);
 
-/* Does jobs 0 to count - 1, begun in this order, and returns when all are done. Where no further thread can be had, or none gets a
- * processor, the caller's does them all. */
+/* Does jobs 0 to count - 1, begun in this order, and returns when all are done. Where no further thread can
+ * be had, or none gets a processor, the caller's does them all. */
 void base_crew(size_t count, base_crew_job *job, void *context);
 
 #endif

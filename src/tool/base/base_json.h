@@ -1,10 +1,10 @@
-/* base_json.h - writes JSON (RFC 8259) into a text, one call an item; it keeps the commas, the escapes and the
- * line breaks in order, so that a writer of figures cannot produce an invalid document.
+/* base_json.h - writes JSON (RFC 8259) into a text, one call an item; it keeps the commas, the escapes and
+ * the line breaks in order, so that a writer of figures cannot produce an invalid document.
  *
- * Life cycle: `struct base_json json = {.out = &text, .lines = 2}`, then begin/end and items. `key` is NULL inside arrays
- * and for the outermost value, and the name of the member inside objects. Text of unknown origin is welcome: invalid UTF-8
- * becomes U+FFFD, control characters are escaped. Running out of memory shows in out->failed.
- * Context: tool. */
+ * Life cycle: `struct base_json json = {.out = &text, .lines = 2}`, then begin/end and items. `key` is NULL
+ * inside arrays and for the outermost value, and the name of the member inside objects. Text of unknown
+ * origin is welcome: invalid UTF-8 becomes U+FFFD, control characters are escaped. Running out of memory
+ * shows in out->failed. Context: tool. */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
 

@@ -40,8 +40,8 @@ static inline uint64_t base_hash(uint64_t x)
     return x ^ (x >> 31);
 }
 
-/* A hash of bytes: eight at a time, each multiplied into what came before (as FNV does with one), mixed. The same for the
- * same bytes on every machine of one byte order: files of caches hold it. */
+/* A hash of bytes: eight at a time, each multiplied into what came before (as FNV does with one), mixed. The
+ * same for the same bytes on every machine of one byte order: files of caches hold it. */
 uint64_t base_hash_bytes(const void *bytes, size_t length);
 
 #endif

@@ -494,7 +494,8 @@ static void add_spelling(struct base_text *line, const struct base_option *optio
         base_text_addf(line, " %s", option->argument);
 }
 
-/* Choices that do not fit into a line go on in the next one, behind their bars and below the first of them. */
+/* Choices that do not fit into a line go on in the next one, behind their bars and below the first of
+ * them. */
 static void add_choices(struct base_text *out, const struct base_text *line, size_t width)
 {
     const char *text = base_text_string(line), *first = strrchr(text, ' ') ? strrchr(text, ' ') + 1 : text;

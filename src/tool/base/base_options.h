@@ -123,8 +123,8 @@ int base_options_read_size(const char *text, uint64_t *bytes,
 
 /* --- mistyped words --- */
 
-/* The candidate nearest to `word` (edits, transpositions being one; of those equally near the one that begins most like it, then the
- * first), NULL when none is near. */
+/* The candidate nearest to `word` (edits, transpositions being one; of those equally near the one that begins
+ * most like it, then the first), NULL when none is near. */
 const char *base_options_nearest(const char *word, const char *const *candidates, size_t count);
 
 #endif

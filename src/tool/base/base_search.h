@@ -1,10 +1,12 @@
-/* base_search.h - where in a sorted array a number belongs: `items` ascend by the uint64_t that each has as `member`.
+/* base_search.h - where in a sorted array a number belongs: `items` ascend by the uint64_t that each has as
+ * `member`.
  *
- *   base_search_below(items, count, member, key)    how many items, all at the beginning, have a member below the key
+ *   base_search_below(items, count, member, key)    how many items, all at the beginning, have a member below
+ *                                                   the key
  *   base_search_up_to(items, count, member, key)    how many have one that is not above it
  *
- * So the first is the index of the first item at or after the key, and the second, less one, that of the last at or before it.
- * Pure. Context: tool. */
+ * So the first is the index of the first item at or after the key, and the second, less one, that of the last
+ * at or before it. Pure. Context: tool. */
 #ifndef BASE_SEARCH_H
 #define BASE_SEARCH_H
 

@@ -1,6 +1,6 @@
-/* base_utf8.h - UTF-8 text of unknown origin (names of functions, files, processes), looked at one character at a time.
- * Source: RFC 3629; overlong forms, surrogates and values over 10FFFF are invalid.
- * Context: anywhere in the tool. */
+/* base_utf8.h - UTF-8 text of unknown origin (names of functions, files, processes), looked at one character
+ * at a time. Source: RFC 3629; overlong forms, surrogates and values over 10FFFF are invalid. Context:
+ * anywhere in the tool. */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
 
@@ -10,16 +10,16 @@
 
 #define BASE_UTF8_INVALID UINT32_MAX
 
-/* The character at `text` (terminated, not at its end) and in *length the bytes it takes. A byte that begins no valid
- * character gives BASE_UTF8_INVALID and length 1. */
+/* The character at `text` (terminated, not at its end) and in *length the bytes it takes. A byte that begins
+ * no valid character gives BASE_UTF8_INVALID and length 1. */
 uint32_t base_utf8_next(const char *text, size_t *length);
 
-/* Columns of a terminal that the character takes: 0 (combining, zero-width), 1, or 2 (wide East Asian, emoji).
- * A short table, not the whole standard; it does not depend on the locale. */
+/* Columns of a terminal that the character takes: 0 (combining, zero-width), 1, or 2 (wide East Asian,
+ * emoji). A short table, not the whole standard; it does not depend on the locale. */
 unsigned base_utf8_columns(uint32_t character);
 
-/* False for what must not reach a terminal as it is: control characters, and those that change the direction or
- * the order of text. */
+/* False for what must not reach a terminal as it is: control characters, and those that change the direction
+ * or the order of text. */
 bool base_utf8_printable(uint32_t character);
 
 /* Columns of a whole terminated text; an invalid byte counts as one. */

@@ -36,8 +36,8 @@ struct terminal {
 
 /* --- locale --- */
 
-/* ncurses takes what it is given for the locale's characters. Without a locale of the user's, as in most containers, terminals
- * speak UTF-8. */
+/* ncurses takes what it is given for the locale's characters. Without a locale of the user's, as in most
+ * containers, terminals speak UTF-8. */
 static bool speaks_utf8(bool ascii)
 {
     setlocale(LC_CTYPE, "");
@@ -176,7 +176,8 @@ static int read_keys(struct terminal *terminal, struct base_error *error)
 
 /* --- the loop --- */
 
-/* Waits for keys or a signal; the number of the signal, else 0. A change of the window's size interrupts it. */
+/* Waits for keys or a signal; the number of the signal, else 0. A change of the window's size interrupts
+ * it. */
 static int wait_for_something(struct terminal *terminal, bool *hung_up)
 {
     struct pollfd ready[] = {{.fd = fileno(terminal->options->in), .events = POLLIN},

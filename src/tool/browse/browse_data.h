@@ -1,5 +1,5 @@
-/* browse_data.h - the figures that browsing looks at, computed once for a counter: the tree by function, each function's self and
- * total, who called whom. They are those of tally report (report.h says what they mean).
+/* browse_data.h - the figures that browsing looks at, computed once for a counter: the tree by function, each
+ * function's self and total, who called whom. They are those of tally report (report.h says what they mean).
  * Context: tool; private to this room. */
 #ifndef BROWSE_DATA_H
 #define BROWSE_DATA_H
@@ -45,8 +45,8 @@ struct browse_data {
     size_t walk_count;
 };
 
-/* `counter` NULL: the default one. The profile and the name of the counter must last as long. On failure there is nothing to
- * free; `data` may not be moved afterwards. */
+/* `counter` NULL: the default one. The profile and the name of the counter must last as long. On failure
+ * there is nothing to free; `data` may not be moved afterwards. */
 int browse_data_open(struct browse_data *data, const struct profile *profile, const char *counter,
                      bool inlines, struct base_error *error);
 void browse_data_close(struct browse_data *data);

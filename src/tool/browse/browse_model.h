@@ -1,10 +1,10 @@
-/* browse_model.h - what a reader of a profile looks at and does, without a terminal: views, rows, where the cursor is, what a key
- * changes. browse_screen.h turns it into lines of text, browse.h puts those on a terminal.
+/* browse_model.h - what a reader of a profile looks at and does, without a terminal: views, rows, where the
+ * cursor is, what a key changes. browse_screen.h turns it into lines of text, browse.h puts those on a
+ * terminal.
  *
- * A view is a list of rows made anew whenever it changes: the functions by self or total; the branches of the tree that are not
- * folded away; a function with its callers above and what it calls below; the help. Going into a function is remembered, going
- * back leads to the same row.
- * Context: tool, one thread. */
+ * A view is a list of rows made anew whenever it changes: the functions by self or total; the branches of the
+ * tree that are not folded away; a function with its callers above and what it calls below; the help. Going
+ * into a function is remembered, going back leads to the same row. Context: tool, one thread. */
 #ifndef BROWSE_MODEL_H
 #define BROWSE_MODEL_H
 

@@ -7,7 +7,8 @@
 #include "base_utf8.h"
 #include "report_text.h"
 
-/* Columns that figures and images take, and how wide a terminal must be for a second share, calls and images. */
+/* Columns that figures and images take, and how wide a terminal must be for a second share, calls and
+ * images. */
 enum {
     WIDE_SHARE = 13,
     WIDE_EXACT = 18, /* with the value itself */

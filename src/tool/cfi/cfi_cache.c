@@ -1,7 +1,7 @@
-/* Compiled rows on disk: one file an image, BUILDID.rows, which is the flat form as it is in memory; used by mapping it
- * (base_cache.c says what makes that safe). A file is believed only when its machine, size and hash of the text are the
- * image's (build-ids are chosen by whoever built the image) and unwind_rows_open has proved its indices. A file that
- * fails is replaced. */
+/* Compiled rows on disk: one file an image, BUILDID.rows, which is the flat form as it is in memory; used by
+ * mapping it (base_cache.c says what makes that safe). A file is believed only when its machine, size and
+ * hash of the text are the image's (build-ids are chosen by whoever built the image) and unwind_rows_open has
+ * proved its indices. A file that fails is replaced. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -38,8 +38,8 @@ int cli_fail_command(const char *name, const struct base_error *error);
 void cli_each_command(void (*each)(void *context, const char *name, const char *summary, cli_command *run),
                       void *context);
 
-/* Reads a command's options. True: go on. False: *status is the exit status: the help (or its part of the completions,
- * cli_completion.h) was asked for and printed, or a mistake was reported. */
+/* Reads a command's options. True: go on. False: *status is the exit status: the help (or its part of the
+ * completions, cli_completion.h) was asked for and printed, or a mistake was reported. */
 bool cli_parse(const struct base_options_command *command, int argc, char **argv, void *target,
                struct base_options_rest *rest, int *status);
 

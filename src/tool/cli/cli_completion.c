@@ -85,7 +85,8 @@ static void add_quoted(struct base_text *out, const char *text, const char *spec
     }
 }
 
-/* --- bash: one function; a case for each command says what follows an option, and what the options are --- */
+/* --- bash: one function; a case for each command says what follows an option, and what the options are
+ * --- */
 
 static void bash_head(const struct cli_named *commands, size_t count, struct base_text *out)
 {

@@ -1,8 +1,9 @@
-/* cli_completion.h - completions for shells, made from the tables of options that the commands are parsed by: there is no second list
- * to keep in step.
+/* cli_completion.h - completions for shells, made from the tables of options that the commands are parsed by:
+ * there is no second list to keep in step.
  *
- * A script has a head, a part for each command and a tail. Only a command knows its table; it prints its part when it is run as
- * `tally NAME --completion=SHELL`, which cli_parse understands for all and which is for `tally completion` alone.
+ * A script has a head, a part for each command and a tail. Only a command knows its table; it prints its part
+ * when it is run as `tally NAME --completion=SHELL`, which cli_parse understands for all and which is for
+ * `tally completion` alone.
  *
  * Context: tool. Sources: bash(1), Programmable Completion; zshcompsys(1), _arguments; fish, complete. */
 #ifndef CLI_COMPLETION_H

@@ -1,6 +1,6 @@
-/* cli_file.h - a file that appears whole or not at all: it is written under another name beside the one it is to have, and
- * renamed when all of it is there. What is no regular file (a pipe, /dev/null) is written to as it is.
- * Context: tool. */
+/* cli_file.h - a file that appears whole or not at all: it is written under another name beside the one it is
+ * to have, and renamed when all of it is there. What is no regular file (a pipe, /dev/null) is written to as
+ * it is. Context: tool. */
 #ifndef CLI_FILE_H
 #define CLI_FILE_H
 
@@ -17,14 +17,15 @@ struct cli_file {
     int number;             /* errno of the write that failed, 0 */
 };
 
-/* Refuses folders, and Tally profiles: `profile` of these is named as the one that is being read. Symbolic links are
- * followed. On success cli_file_finish ends it. */
+/* Refuses folders, and Tally profiles: `profile` of these is named as the one that is being read. Symbolic
+ * links are followed. On success cli_file_finish ends it. */
 int cli_file_begin(struct cli_file *file, const char *path, const char *profile, struct base_error *error);
 
 /* The form of a sink: `context` is the struct cli_file. */
 bool cli_file_write(void *context, const void *bytes, size_t length);
 
-/* With `keep` the file gets its name, if nothing went wrong; else it goes, and what was there before stays. */
+/* With `keep` the file gets its name, if nothing went wrong; else it goes, and what was there before
+ * stays. */
 int cli_file_finish(struct cli_file *file, bool keep, struct base_error *error);
 
 #endif

@@ -42,7 +42,8 @@ void cli_page_free(struct cli_page *page)
     *page = (struct cli_page){0};
 }
 
-/* A positive result: the report is there. 0: it makes no sense for this profile, which is no failure of the page. */
+/* A positive result: the report is there. 0: it makes no sense for this profile, which is no failure of the
+ * page. */
 static int add_report(struct cli_page *page, const char *name, const struct profile *profile,
                       const struct report_options *options, struct base_error *error)
 {

@@ -1,6 +1,6 @@
-/* cli_page.h - the reports that a page has beside its profile: what only they know. Function by function what was called how
- * often and whether all of it was counted, losses and coverage, the hottest functions line by line, and the comparison with an
- * earlier profile. Each is the document that the command with --json prints.
+/* cli_page.h - the reports that a page has beside its profile: what only they know. Function by function what
+ * was called how often and whether all of it was counted, losses and coverage, the hottest functions line by
+ * line, and the comparison with an earlier profile. Each is the document that the command with --json prints.
  * Context: tool. */
 #ifndef CLI_PAGE_H
 #define CLI_PAGE_H
@@ -24,7 +24,8 @@ struct cli_page_wish {
     struct cli_profile_maps maps;
 };
 
-/* The options for it: `member` names the member `page` of what the command reads into, `of` begins the help ("of html: "). */
+/* The options for it: `member` names the member `page` of what the command reads into, `of` begins the help
+ * ("of html: "). */
 #define CLI_PAGE_OPTIONS(member, of)                                                                         \
     {.name = "against",                                                                                      \
      .kind = BASE_OPTION_TEXT,                                                                               \
@@ -47,9 +48,9 @@ struct cli_page {
     struct export_timeline timeline;
 };
 
-/* `options` has the filters, which hold for the earlier profile too, and the name of the file. Puts what it makes into `export`,
- * where it is good until cli_page_free. A report that makes no sense for this profile is left out. On failure nothing is to be
- * freed. */
+/* `options` has the filters, which hold for the earlier profile too, and the name of the file. Puts what it
+ * makes into `export`, where it is good until cli_page_free. A report that makes no sense for this profile is
+ * left out. On failure nothing is to be freed. */
 int cli_page_build(struct cli_page *page, const struct profile *profile, const struct report_options *options,
                    const struct cli_page_wish *wish, struct export_options *export, struct base_error *error);
 void cli_page_free(struct cli_page *page);

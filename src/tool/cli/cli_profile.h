@@ -11,13 +11,14 @@
 #include "profile.h"
 #include "report.h"
 
-/* Loads a profile and names in memory what its recording had no time to name, with lines if they are wanted; the file stays
- * as it is. Shows its progress where that can be wiped away again. The caller frees; nothing to free on failure. */
+/* Loads a profile and names in memory what its recording had no time to name, with lines if they are wanted;
+ * the file stays as it is. Shows its progress where that can be wiped away again. The caller frees; nothing
+ * to free on failure. */
 int cli_profile_load(const char *path, bool lines, bool debuginfod, struct profile **profile,
                      struct base_error *error);
 
-/* "5%" is a share (*percent), "20" a number of rows (*rows, *percent is then -1); "0.5" could be meant either way and is asked
- * about. */
+/* "5%" is a share (*percent), "20" a number of rows (*rows, *percent is then -1); "0.5" could be meant either
+ * way and is asked about. */
 int cli_profile_limit(const char *argument, double *percent, uint64_t *rows, struct base_error *error);
 
 /* Where sources lie now, "FROM=TO" each; the caller's texts. */
@@ -39,8 +40,8 @@ int cli_profile_read_map(const struct base_option *option, const char *argument,
         .help = of "sources whose path begins with FROM lie in TO now (may be given several times)"          \
     }
 
-/* The options of every command that looks at a part: `member` names members of what the command reads into, of which `part` is a
- * struct report_part. */
+/* The options of every command that looks at a part: `member` names members of what the command reads into,
+ * of which `part` is a struct report_part. */
 #define CLI_PROFILE_THREADS(member)                                                                          \
     {.name = "thread",                                                                                       \
      .kind = BASE_OPTION_TEXT,                                                                               \
@@ -76,9 +77,9 @@ int cli_profile_read_map(const struct base_option *option, const char *argument,
         .maximum = 1e8, .help = "samples before that time (recorded with --timeline)"                        \
     }
 
-/* Leaves of a profile that was loaded from `file` only the samples from part->from_ns to part->to_ns, if these are set, and notes it
- * for the header. `counter` is what was asked for, or NULL: one without times is refused, and so are a profile without a timeline and
- * a time without samples. */
+/* Leaves of a profile that was loaded from `file` only the samples from part->from_ns to part->to_ns, if
+ * these are set, and notes it for the header. `counter` is what was asked for, or NULL: one without times is
+ * refused, and so are a profile without a timeline and a time without samples. */
 int cli_profile_period(struct profile *profile, const char *file, const struct report_part *part,
                        const char *counter, struct base_error *error);
 
@@ -89,8 +90,8 @@ int cli_profile_period(struct profile *profile, const char *file, const struct r
         .help = "ask the debuginfod servers of $DEBUGINFOD_URLS for what is missing"                         \
     }
 
-/* The options of every command that shows a profile as text: `member` names members json, debuginfod, pager (true at first) and
- * color of what the command reads into, `what` is what it prints. */
+/* The options of every command that shows a profile as text: `member` names members json, debuginfod, pager
+ * (true at first) and color of what the command reads into, `what` is what it prints. */
 #define CLI_PROFILE_SHOWN(member, what)                                                                      \
     {.name = "json", .kind = BASE_OPTION_FLAG, member(json), .help = "for machines"},                        \
         CLI_PROFILE_DEBUGINFOD(member),                                                                      \

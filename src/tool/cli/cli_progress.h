@@ -1,6 +1,6 @@
-/* cli_progress.h - one line on standard error for what takes longer than half a second: "tally: loading x.tally: 45 %". Only where
- * it can be wiped away again (a terminal, in its foreground), and only redrawn some times a second.
- * Context: tool. */
+/* cli_progress.h - one line on standard error for what takes longer than half a second: "tally: loading
+ * x.tally: 45 %". Only where it can be wiped away again (a terminal, in its foreground), and only redrawn
+ * some times a second. Context: tool. */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
 

@@ -1,8 +1,8 @@
 /* cli_serve.h - one document, to the browsers of this machine: HTTP/1.1 (RFC 9112) on 127.0.0.1.
  *
- * Other users of the machine reach that address, too: the document's path is 128 random bits, and nothing else is answered with
- * anything. Requests are answered one after the other; one that does not come to its end is given up after a few seconds.
- * Context: tool. */
+ * Other users of the machine reach that address, too: the document's path is 128 random bits, and nothing
+ * else is answered with anything. Requests are answered one after the other; one that does not come to its
+ * end is given up after a few seconds. Context: tool. */
 #ifndef CLI_SERVE_H
 #define CLI_SERVE_H
 

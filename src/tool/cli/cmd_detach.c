@@ -71,7 +71,8 @@ static void print_words(pid_t pid, const struct collect_calls_cleaned *cleaned)
         printf(", %llu mappings removed\n", (unsigned long long)cleaned->mappings);
 }
 
-/* First the agent: where both are at one function, it came last, or the calls' hooks left that function alone. */
+/* First the agent: where both are at one function, it came last, or the calls' hooks left that function
+ * alone. */
 static int remove_agent(pid_t pid, struct collect_calls_cleaned *cleaned, struct base_error *error)
 {
     struct patch_helper helper;

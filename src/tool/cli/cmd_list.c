@@ -33,7 +33,8 @@ static const struct base_options_command list_command = {
     .options = list_options,
 };
 
-/* What needs no more than exact calls do: to stop a program and to give it memory with code. The last is sampled time. */
+/* What needs no more than exact calls do: to stop a program and to give it memory with code. The last is
+ * sampled time. */
 static const char *const inside[] = {"calls", "heap",         "throws",      "function",
                                      "fds",   "instrumented", "engine=agent"};
 enum { INSIDE = sizeof inside / sizeof *inside, COLLECTORS = 1 + INSIDE };

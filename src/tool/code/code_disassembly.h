@@ -1,8 +1,9 @@
-/* code_disassembly.h - an instruction as text: x86-64 by Zydis in the syntax of AT&T or Intel, AArch64 by Capstone.
+/* code_disassembly.h - an instruction as text: x86-64 by Zydis in the syntax of AT&T or Intel, AArch64 by
+ * Capstone.
  *
- * Targets of direct calls and jumps are shown by name: the caller gives the names. Memory relative to the instruction is
- * shown as it is written ("0x2ee2(%rip)"); what it means is code_instruction.memory.
- * Context: tool, one thread. */
+ * Targets of direct calls and jumps are shown by name: the caller gives the names. Memory relative to the
+ * instruction is shown as it is written ("0x2ee2(%rip)"); what it means is code_instruction.memory. Context:
+ * tool, one thread. */
 #ifndef CODE_DISASSEMBLY_H
 #define CODE_DISASSEMBLY_H
 
@@ -23,12 +24,12 @@ int code_disassembly_new(uint16_t machine, enum code_syntax syntax, struct code_
                          struct base_error *error);
 void code_disassembly_free(struct code_disassembly *disassembly);
 
-/* Names the target of a direct call or jump; writes at most `size` bytes, terminated. NULL: targets are shown as hexadecimal
- * numbers. */
+/* Names the target of a direct call or jump; writes at most `size` bytes, terminated. NULL: targets are shown
+ * as hexadecimal numbers. */
 typedef void code_disassembly_name(void *context, uint64_t target, char *text, size_t size);
 
-/* The instruction at `bytes`, terminated, cut to `size`. Returns its length in bytes; 0: there is none, *text is then
- * "(bad)". */
+/* The instruction at `bytes`, terminated, cut to `size`. Returns its length in bytes; 0: there is none, *text
+ * is then "(bad)". */
 size_t code_disassembly_text(struct code_disassembly *disassembly, const uint8_t *bytes, size_t available,
                              uint64_t address, code_disassembly_name *name, void *context, char *text,
                              size_t size);

@@ -1,8 +1,8 @@
 /* code_flags.c - flags that nobody reads.
  *
- * Zydis tells which flags an instruction tests and which it sets, for the general case. Two families leave the flags as
- * they were for some operands: shifts and rotations by zero, and repeated string comparisons with rcx = 0. For "is it
- * dead" only what is overwritten for certain counts, so these write nothing here. */
+ * Zydis tells which flags an instruction tests and which it sets, for the general case. Two families leave
+ * the flags as they were for some operands: shifts and rotations by zero, and repeated string comparisons
+ * with rcx = 0. For "is it dead" only what is overwritten for certain counts, so these write nothing here. */
 #include "code_flags.h"
 
 #include "code_zydis.h"

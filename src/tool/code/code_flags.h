@@ -1,8 +1,8 @@
-/* code_flags.h - which of the six arithmetic flags an instruction reads and writes, and whether they are dead at an
- * address: then a stub before it may change them.
+/* code_flags.h - which of the six arithmetic flags an instruction reads and writes, and whether they are dead
+ * at an address: then a stub before it may change them.
  *
- * Context: tool. Source: Intel SDM volume 1 appendix A; System V ABI AMD64 3.2.1 (flags are neither passed to a function
- * nor returned by one). */
+ * Context: tool. Source: Intel SDM volume 1 appendix A; System V ABI AMD64 3.2.1 (flags are neither passed to
+ * a function nor returned by one). */
 #ifndef CODE_FLAGS_H
 #define CODE_FLAGS_H
 
@@ -27,10 +27,11 @@ struct code_flags {
 /* A full decoding, about twice the cost of the minimal one. False: no instruction there. */
 bool code_flags_of(const uint8_t *bytes, size_t available, struct code_flags *flags);
 
-/* True when none of `flags` is read on any path from `address` before it is overwritten. Direct jumps and both ways of
- * conditional ones are followed, at most 64 instructions in all; what cannot be followed (indirect jumps, bytes that are
- * not there, far branches, system calls, int3) means "not dead". Calls and near returns end a path: by the ABI no flag
- * lives across them; so do ud2 and hlt, behind which nothing runs. */
+/* True when none of `flags` is read on any path from `address` before it is overwritten. Direct jumps and
+ * both ways of conditional ones are followed, at most 64 instructions in all; what cannot be followed
+ * (indirect jumps, bytes that are not there, far branches, system calls, int3) means "not dead". Calls and
+ * near returns end a path: by the ABI no flag lives across them; so do ud2 and hlt, behind which nothing
+ * runs. */
 bool code_flags_dead(const struct code_text *text, uint64_t address, uint8_t flags);
 
 #endif

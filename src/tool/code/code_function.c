@@ -1,9 +1,12 @@
 /* code_function.c - from claims to functions.
  *
- * 1. Claims outside of code are dropped, those that reach out of it are cut. Code is the executable sections, or the
+ * 1. Claims outside of code are dropped, those that reach out of it are cut. Code is the executable sections,
+ * or the
  *    executable segments of a file without sections.
- * 2. Claims with the same start become one group; the FDE's end wins, for symbols of assembly are sized by hand.
- * 3. Groups with a symbol are laid out in order of their starts: what begins inside of the last one and ends there too is an
+ * 2. Claims with the same start become one group; the FDE's end wins, for symbols of assembly are sized by
+ * hand.
+ * 3. Groups with a symbol are laid out in order of their starts: what begins inside of the last one and ends
+ * there too is an
  *    entry of it; what reaches further cuts it.
  * 4. What only FDEs claim gets what is left free, piece by piece.
  * 5. Every name becomes an entry of the function that holds its address. */
@@ -222,7 +225,8 @@ static bool lay_symbols(struct layout *layout)
 
 /* --- 4. functions of which only an FDE speaks --- */
 
-/* Adds the parts of [start, end) that none of the first `named` functions covers; *hint goes up with `start`. */
+/* Adds the parts of [start, end) that none of the first `named` functions covers; *hint goes up with
+ * `start`. */
 static bool fill_gaps(struct layout *layout, uint64_t start, uint64_t end, size_t named, size_t *hint)
 {
     while (*hint < named && layout->functions[*hint].end <= start)

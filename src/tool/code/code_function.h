@@ -1,13 +1,14 @@
-/* code_function.h - the functions of an image: where each begins and ends, its names, and whether its bytes decode.
+/* code_function.h - the functions of an image: where each begins and ends, its names, and whether its bytes
+ * decode.
  *
  * Reading order of the room: this header (which functions there are), code_instruction.h (one instruction),
- * code_survey.h (a whole image: sites, branch targets, taken addresses), code_flags.h (are the flags dead here?).
- * Everything in the room is a function of bytes: no live process, no host dependence. What is decoded is x86-64; the
- * decoder is Zydis. All addresses are the image's own virtual addresses; `end` is always exclusive.
- * Context: tool, any thread on its own data.
+ * code_survey.h (a whole image: sites, branch targets, taken addresses), code_flags.h (are the flags dead
+ * here?). Everything in the room is a function of bytes: no live process, no host dependence. What is decoded
+ * is x86-64; the decoder is Zydis. All addresses are the image's own virtual addresses; `end` is always
+ * exclusive. Context: tool, any thread on its own data.
  *
- * Life cycle: gather candidate bounds (`code_bounds_add`, `code_bounds_add_symbols`; the ranges of FDEs come from the
- * cfi room through the caller), then `code_functions_make`. */
+ * Life cycle: gather candidate bounds (`code_bounds_add`, `code_bounds_add_symbols`; the ranges of FDEs come
+ * from the cfi room through the caller), then `code_functions_make`. */
 #ifndef CODE_FUNCTION_H
 #define CODE_FUNCTION_H
 
@@ -44,12 +45,13 @@ int code_bounds_add_symbols(struct code_bounds *bounds, const struct elf_image *
                             struct base_error *error);
 void code_bounds_free(struct code_bounds *bounds);
 
-/* True for names of compilers' pieces, which are reached with whatever is live at that moment: NAME.cold, NAME.cold.1,
- * NAME.part.0. False for clones, which are functions: NAME.isra.0, NAME.constprop.0, NAME.lto_priv.0. */
+/* True for names of compilers' pieces, which are reached with whatever is live at that moment: NAME.cold,
+ * NAME.cold.1, NAME.part.0. False for clones, which are functions: NAME.isra.0, NAME.constprop.0,
+ * NAME.lto_priv.0. */
 bool code_function_is_fragment(const char *name);
 
-/* A name and the address that bears it. Those at a function's start are its aliases; others lie inside it (labels that
- * are symbols, second entries of hand-written assembly). */
+/* A name and the address that bears it. Those at a function's start are its aliases; others lie inside it
+ * (labels that are symbols, second entries of hand-written assembly). */
 struct code_entry {
     uint64_t address;
     const char *name;  /* never NULL */
@@ -75,10 +77,11 @@ struct code_functions {
     size_t entry_count;
 };
 
-/* Rules: claims with one start are one function; its end is its FDE's, else the longest sized symbol's, else the next
- * function's start or the end of its executable segment. A symbol inside a longer symbol becomes an entry of that. Of two
- * that overlap without nesting the first is cut. What only FDEs claim gets what no symbol covers. Claims outside of
- * the executable segments, or beyond their end, are cut or dropped (hostile files). */
+/* Rules: claims with one start are one function; its end is its FDE's, else the longest sized symbol's, else
+ * the next function's start or the end of its executable segment. A symbol inside a longer symbol becomes an
+ * entry of that. Of two that overlap without nesting the first is cut. What only FDEs claim gets what no
+ * symbol covers. Claims outside of the executable segments, or beyond their end, are cut or dropped (hostile
+ * files). */
 int code_functions_make(const struct code_bounds *bounds, const struct elf_image *image,
                         struct code_functions *functions, struct base_error *error);
 void code_functions_free(struct code_functions *functions);

@@ -1,5 +1,5 @@
-/* code_graph.c - three passes: which instructions lead a block, which blocks follow on which, and last the indirect jumps
- * without a table, which need to know what nothing else leads to. */
+/* code_graph.c - three passes: which instructions lead a block, which blocks follow on which, and last the
+ * indirect jumps without a table, which need to know what nothing else leads to. */
 #include "code_graph.h"
 
 #include <stdlib.h>

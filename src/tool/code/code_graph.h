@@ -1,12 +1,12 @@
 /* code_graph.h - the control flow of one function: basic blocks and where each may go on.
  *
- * A block ends at a jump, at the target of one, and at a call that does not return. Calls are no edges; neither are jumps
- * that leave the function. Landing pads of exceptions are entered from nowhere here.
+ * A block ends at a jump, at the target of one, and at a call that does not return. Calls are no edges;
+ * neither are jumps that leave the function. Landing pads of exceptions are entered from nowhere here.
  *
- * An indirect jump goes where its table says (code_switch.h). Where no table is found, it is taken to go to every block that
- * nothing else leads to: the cases of a switch and the labels of a computed goto are such blocks. Such jumps are counted in
- * `guessed`.
- * Context: tool, any thread on its own data. Source: F. E. Allen, Control flow analysis, SIGPLAN Notices 5 (1970). */
+ * An indirect jump goes where its table says (code_switch.h). Where no table is found, it is taken to go to
+ * every block that nothing else leads to: the cases of a switch and the labels of a computed goto are such
+ * blocks. Such jumps are counted in `guessed`. Context: tool, any thread on its own data. Source: F. E.
+ * Allen, Control flow analysis, SIGPLAN Notices 5 (1970). */
 #ifndef CODE_GRAPH_H
 #define CODE_GRAPH_H
 
@@ -38,8 +38,8 @@ struct code_graph_options {
     bool aarch64; /* whose instructions they are; else x86-64's */
 };
 
-/* `memory` holds the function's own bytes and those of its tables (code_text_of_loads). `options` may be NULL. On failure
- * (out of memory) *graph is empty. */
+/* `memory` holds the function's own bytes and those of its tables (code_text_of_loads). `options` may be
+ * NULL. On failure (out of memory) *graph is empty. */
 int code_graph_make(const struct code_instructions *instructions, const struct code_text *memory,
                     const struct code_graph_options *options, struct code_graph *graph,
                     struct base_error *error);

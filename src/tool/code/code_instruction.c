@@ -1,5 +1,6 @@
-/* code_instruction.c - Zydis' raw fields, turned into what code_instruction.h promises. Opcodes are written as the manual
- * has them: map 0 is one byte, map 1 begins with 0f; "ff /2" is opcode ff with 2 in ModRM's reg field. */
+/* code_instruction.c - Zydis' raw fields, turned into what code_instruction.h promises. Opcodes are written
+ * as the manual has them: map 0 is one byte, map 1 begins with 0f; "ff /2" is opcode ff with 2 in ModRM's reg
+ * field. */
 #include "code_instruction.h"
 
 #include <stdlib.h>
@@ -288,7 +289,8 @@ bool code_instruction_ends(const struct code_instruction *instruction)
 
 /* --- one function --- */
 
-/* Without a branch on what is found: half of all branches would be guessed wrong, and every jump is looked up. */
+/* Without a branch on what is found: half of all branches would be guessed wrong, and every jump is looked
+ * up. */
 size_t code_instructions_find(const struct code_instructions *instructions, uint64_t address)
 {
     const struct code_instruction *base = instructions->items;
@@ -308,8 +310,8 @@ void code_instructions_free(struct code_instructions *instructions)
     *instructions = (struct code_instructions){NULL, 0, 0};
 }
 
-/* May something in [start, end) refer to `address` as code? Outside of it, anything may. The byte after a lock prefix is
- * an instruction as well: old C libraries jump there when there is one thread only. */
+/* May something in [start, end) refer to `address` as code? Outside of it, anything may. The byte after a
+ * lock prefix is an instruction as well: old C libraries jump there when there is one thread only. */
 static bool is_boundary(const struct code_instructions *instructions, uint64_t address, uint64_t start,
                         uint64_t end)
 {

@@ -1,11 +1,12 @@
 /* code_instruction.h - one x86-64 instruction: its length, what it does to the flow of control, and where its
  * pc-relative displacement lies.
  *
- * Only what Tally needs of an instruction is told, and only what Zydis' minimal mode gives (55-68 ns each): operands are
- * not decoded. What an instruction does to the flags costs a full decoding and is asked for separately.
- * Branches are decoded as Intel's processors do (an operand-size prefix on a near branch is ignored); where AMD's would
- * take two bytes of displacement instead, the instruction is marked CODE_AMBIGUOUS.
- * Context: anywhere in the tool; no allocation except in code_instructions_decode. Source: Intel SDM volume 2. */
+ * Only what Tally needs of an instruction is told, and only what Zydis' minimal mode gives (55-68 ns each):
+ * operands are not decoded. What an instruction does to the flags costs a full decoding and is asked for
+ * separately. Branches are decoded as Intel's processors do (an operand-size prefix on a near branch is
+ * ignored); where AMD's would take two bytes of displacement instead, the instruction is marked
+ * CODE_AMBIGUOUS. Context: anywhere in the tool; no allocation except in code_instructions_decode. Source:
+ * Intel SDM volume 2. */
 #ifndef CODE_INSTRUCTION_H
 #define CODE_INSTRUCTION_H
 
@@ -72,8 +73,8 @@ struct code_instruction {
     uint8_t opcode_map, opcode;  /* map 0: one byte; 1: 0f; 2: 0f 38; 3: 0f 3a; others: VEX, EVEX, XOP */
 };
 
-/* Decodes the instruction at `bytes`, of which `available` may be looked at. False: no instruction, or it does not end
- * within them. */
+/* Decodes the instruction at `bytes`, of which `available` may be looked at. False: no instruction, or it
+ * does not end within them. */
 bool code_instruction_decode(const uint8_t *bytes, size_t available, uint64_t address,
                              struct code_instruction *instruction);
 
@@ -87,9 +88,10 @@ struct code_instructions {
     size_t count, capacity;
 };
 
-/* Decodes [start, end) into `instructions` (emptied first; memory is reused). Returns the verdict; *where is the address
- * at which it was found (start when fine). Verdicts that need the whole function (into an instruction, data in text) are
- * reached too; `instructions` then holds what was decoded until there. BASE_ENOMEM (negative) when memory ran out. */
+/* Decodes [start, end) into `instructions` (emptied first; memory is reused). Returns the verdict; *where is
+ * the address at which it was found (start when fine). Verdicts that need the whole function (into an
+ * instruction, data in text) are reached too; `instructions` then holds what was decoded until there.
+ * BASE_ENOMEM (negative) when memory ran out. */
 int code_instructions_decode(const struct code_text *text, uint64_t start, uint64_t end,
                              struct code_instructions *instructions, uint64_t *where);
 /* The index of the instruction that begins at exactly `address`; SIZE_MAX: none does. */

@@ -1,13 +1,16 @@
 /* code_jump.c - does an indirect jump stay in its function (a switch) or leave it (a tail call)?
  *
- * The register that is jumped to is followed backwards, in the order of addresses, to where its value comes from:
+ * The register that is jumped to is followed backwards, in the order of addresses, to where its value comes
+ * from:
  *
  *     movslq (%rdx,%rax,4), %rax; add %rdx, %rax; ...; jmp *%rax     a sum: a table of differences
- *     mov    (%rdx,%rax,8), %rax; ...; jmp *%rax                     a word out of a table: of labels, or of functions
+ *     mov    (%rdx,%rax,8), %rax; ...; jmp *%rax                     a word out of a table: of labels, or of
+ *            functions
  *     mov    0x18(%rdi), %rax; ...; jmp *%rax                        a word out of an object: a function
  *
- * The order of addresses is not always that of execution; an answer may be wrong, but nothing that must hold depends on it: a
- * switch taken for a tail call costs time, a tail call taken for a switch loses the name of a caller. */
+ * The order of addresses is not always that of execution; an answer may be wrong, but nothing that must hold
+ * depends on it: a switch taken for a tail call costs time, a tail call taken for a switch loses the name of
+ * a caller. */
 #include "code_scan.h"
 
 enum { WINDOW = 24, ADD_TO_MEMORY = 0x01, ADD = 0x03, STORE = 0x89, LOAD = 0x8b };
@@ -27,7 +30,8 @@ static struct operands operands_of(const struct code_instruction *at, const uint
     return operands;
 }
 
-/* Where `*wanted` comes from, as far as `at` tells: a fact, or 0 with *found set; *wanted may become another register. */
+/* Where `*wanted` comes from, as far as `at` tells: a fact, or 0 with *found set; *wanted may become another
+ * register. */
 static unsigned origin(const struct code_instruction *at, const uint8_t *bytes, unsigned *wanted, bool *found)
 {
     if (at->opcode_map != 0)

@@ -1,14 +1,20 @@
 /* code_loops.c
  *
- * 1. Depth first from the function's beginning, then from blocks not reached so far: those that nothing leads to first.
- *    That gives an order (reverse postorder) and for each block the root it was reached from; an edge to a block of an
+ * 1. Depth first from the function's beginning, then from blocks not reached so far: those that nothing leads
+ * to first.
+ *    That gives an order (reverse postorder) and for each block the root it was reached from; an edge to a
+ *    block of an
  *    earlier root is dropped.
  * 2. Immediate dominators.
- * 3. An edge to a dominator of its source leads back: its target heads a loop. Headers are taken last first, so that inner
- *    loops are known when an outer one is walked backwards from the ends of its edges; a block that is in a loop already
+ * 3. An edge to a dominator of its source leads back: its target heads a loop. Headers are taken last first,
+ * so that inner
+ *    loops are known when an outer one is walked backwards from the ends of its edges; a block that is in a
+ *    loop already
  *    stands for the outermost loop around it.
- * 4. Each edge that does not lead back joins, within the innermost loop around both ends, two things: blocks, or loops that
- *    lie directly in it. Things that form a circle there are an irreducible region: a natural loop inside is one thing, and
+ * 4. Each edge that does not lead back joins, within the innermost loop around both ends, two things: blocks,
+ * or loops that
+ *    lie directly in it. Things that form a circle there are an irreducible region: a natural loop inside is
+ *    one thing, and
  *    the edges that close a natural loop are left out, so nothing else is left that could. */
 #include "code_loops.h"
 
@@ -268,7 +274,8 @@ static uint32_t parent_of(const struct finder *finder, uint32_t loop)
     return finder->loops[loop].parent;
 }
 
-/* The innermost loop around two, and in *thing what of it `block` lies in: itself, or a loop directly inside. */
+/* The innermost loop around two, and in *thing what of it `block` lies in: itself, or a loop directly
+ * inside. */
 static uint32_t meet(const struct finder *finder, uint32_t a, uint32_t b)
 {
     while (a != b) {
@@ -384,7 +391,8 @@ static void find_components(struct things *things, uint32_t start, uint32_t *cou
     }
 }
 
-/* Is the edge's target a way into the region of things? Blocks ask: an edge from elsewhere, or the function's beginning. */
+/* Is the edge's target a way into the region of things? Blocks ask: an edge from elsewhere, or the function's
+ * beginning. */
 static bool enters(const struct things *things, uint32_t block, uint32_t region, uint32_t container)
 {
     const struct finder *finder = things->finder;

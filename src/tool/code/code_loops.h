@@ -1,19 +1,21 @@
 /* code_loops.h - the natural loops of a function, and how they nest.
  *
- * A natural loop has one way in, its header, which dominates every block of it; the edges that lead back to the header from
- * blocks it dominates make it. Loops with one header are one loop. Two loops are apart or one lies in the other.
+ * A natural loop has one way in, its header, which dominates every block of it; the edges that lead back to
+ * the header from blocks it dominates make it. Loops with one header are one loop. Two loops are apart or one
+ * lies in the other.
  *
- * Blocks that run in a circle with several ways in are no natural loop (goto into a loop, or a compiler that merged code):
- * such a region is reported as a loop of its own kind, `irreducible`, between the natural loop around it and those
- * inside it. Its header is the way in with the lowest address.
+ * Blocks that run in a circle with several ways in are no natural loop (goto into a loop, or a compiler that
+ * merged code): such a region is reported as a loop of its own kind, `irreducible`, between the natural loop
+ * around it and those inside it. Its header is the way in with the lowest address.
  *
- * Blocks that nothing reaches from the function's beginning (landing pads, code behind an indirect jump that was not
- * understood) are looked at by themselves, as if their edges into the rest did not exist: no loop gets a second way in by
- * them.
+ * Blocks that nothing reaches from the function's beginning (landing pads, code behind an indirect jump that
+ * was not understood) are looked at by themselves, as if their edges into the rest did not exist: no loop
+ * gets a second way in by them.
  *
- * Context: tool, any thread on its own data; a pure function of the graph. Sources: dominators by K. Cooper, T. Harvey and
- * K. Kennedy, A simple, fast dominance algorithm (2001); natural loops by A. Aho, R. Sethi and J. Ullman, Compilers (1986),
- * 10.4; regions by R. Tarjan, Depth-first search and linear graph algorithms (1972). */
+ * Context: tool, any thread on its own data; a pure function of the graph. Sources: dominators by K. Cooper,
+ * T. Harvey and K. Kennedy, A simple, fast dominance algorithm (2001); natural loops by A. Aho, R. Sethi and
+ * J. Ullman, Compilers (1986), 10.4; regions by R. Tarjan, Depth-first search and linear graph algorithms
+ * (1972). */
 #ifndef CODE_LOOPS_H
 #define CODE_LOOPS_H
 
@@ -42,8 +44,8 @@ struct code_loops {
     size_t back_count;
 };
 
-/* On failure (out of memory) *loops is empty. Of the graph only the successors are looked at, and addresses not at all:
- * "by address" means in the order of blocks. */
+/* On failure (out of memory) *loops is empty. Of the graph only the successors are looked at, and addresses
+ * not at all: "by address" means in the order of blocks. */
 int code_loops_find(const struct code_graph *graph, struct code_loops *loops, struct base_error *error);
 void code_loops_free(struct code_loops *loops);
 

@@ -127,7 +127,8 @@ static int32_t read_4(const uint8_t *bytes)
     return value;
 }
 
-/* ModRM, SIB and displacement; the displacement of memory addressed by rip is left for the end, when the length is known. */
+/* ModRM, SIB and displacement; the displacement of memory addressed by rip is left for the end, when the
+ * length is known. */
 static void take_modrm(struct place *place, struct code_instruction *out)
 {
     uint8_t modrm = place->bytes[place->at], mod = modrm >> 6, rm = modrm & 7, base = rm;

@@ -1,10 +1,11 @@
-/* code_quick.h - the instructions that make up most of every program, decoded without Zydis. Private to the room.
+/* code_quick.h - the instructions that make up most of every program, decoded without Zydis. Private to the
+ * room.
  *
- * Nine of ten instructions of compiled code are of a few dozen forms: at most a REX prefix, an opcode of one or two bytes whose
- * form a table tells, ModRM, an immediate or displacement. These take a fraction of the time that the general decoder
- * needs. Anything else - other prefixes, opcodes not in the table, encodings that are not valid for every operand - is
- * left to Zydis. tests/unit/code/test_quick.c compares the two on every form.
- * Context: as code_instruction.h. */
+ * Nine of ten instructions of compiled code are of a few dozen forms: at most a REX prefix, an opcode of one
+ * or two bytes whose form a table tells, ModRM, an immediate or displacement. These take a fraction of the
+ * time that the general decoder needs. Anything else - other prefixes, opcodes not in the table, encodings
+ * that are not valid for every operand - is left to Zydis. tests/unit/code/test_quick.c compares the two on
+ * every form. Context: as code_instruction.h. */
 #ifndef CODE_QUICK_H
 #define CODE_QUICK_H
 

@@ -1,4 +1,5 @@
-/* code_scan.c - the pass over all functions: sites, instruction boundaries, branch targets, addresses in code. */
+/* code_scan.c - the pass over all functions: sites, instruction boundaries, branch targets, addresses in
+ * code. */
 #include "code_scan.h"
 
 #include <string.h>
@@ -175,7 +176,8 @@ static unsigned facts_of_end(const struct code_instructions *instructions)
     return stays ? 0 : CODE_FACT_FALLS_THROUGH;
 }
 
-/* Does the function call arch_prctl(ARCH_SET_GS) by its numbers? Then gs is in use though no instruction here names it. */
+/* Does the function call arch_prctl(ARCH_SET_GS) by its numbers? Then gs is in use though no instruction here
+ * names it. */
 static bool sets_gs(const struct code_instructions *instructions, const uint8_t *code)
 {
     enum { MOV_LENGTH = 5, NUMBER = 158, SET_GS = 0x1001 };

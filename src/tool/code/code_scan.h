@@ -1,7 +1,7 @@
 /* code_scan.h - what the passes of a survey share. Private to the room.
  *
- * The passes, in order: functions (code_scan.c), addresses taken (code_taken.c), jump tables (code_table.c), landing pads
- * (code_landing.c), then the verdict on each site (code_survey.c), which needs all of them. */
+ * The passes, in order: functions (code_scan.c), addresses taken (code_taken.c), jump tables (code_table.c),
+ * landing pads (code_landing.c), then the verdict on each site (code_survey.c), which needs all of them. */
 #ifndef CODE_SCAN_H
 #define CODE_SCAN_H
 
@@ -45,8 +45,9 @@ bool code_scan_is_profiler(const char *name);
 /* Notes that `address` is taken, of a function or label of the image's, or of code that belongs to none. */
 void code_scan_take(struct code_scan *scan, uint64_t address, enum code_taken how);
 
-/* What the form of the indirect jump `number` says, and that of what stands before it: CODE_SITE_TABLE, CODE_SITE_INDEXED,
- * CODE_SITE_UNKNOWN, or 0: it leaves the function. `code` is the first instruction's bytes. (code_jump.c) */
+/* What the form of the indirect jump `number` says, and that of what stands before it: CODE_SITE_TABLE,
+ * CODE_SITE_INDEXED, CODE_SITE_UNKNOWN, or 0: it leaves the function. `code` is the first instruction's
+ * bytes. (code_jump.c) */
 unsigned code_jump_facts(const struct code_instructions *instructions, size_t number, const uint8_t *code);
 
 /* The passes. Running out of memory sets scan->failed. */

@@ -151,8 +151,9 @@ static void judge_site(const struct code_scan *scan, struct code_site *site)
     site->facts |= (uint16_t)facts;
 }
 
-/* A compiler may leave a switch in the hot half of a function and its table's address in the cold one: where one is not
- * resolved, neither is what it exchanges jumps with, except for functions of their own (tail calls). */
+/* A compiler may leave a switch in the hot half of a function and its table's address in the cold one: where
+ * one is not resolved, neither is what it exchanges jumps with, except for functions of their own (tail
+ * calls). */
 static void spread_unresolved(const struct code_scan *scan)
 {
     struct code_survey *survey = scan->survey;

@@ -1,15 +1,16 @@
 /* code_survey.h - what the code of a whole image says about calls: sites, branch targets, addresses taken.
  *
- * One pass decodes every function of a list and notes (1) the sites: every call, every direct jump that leaves its
- * function, every indirect jump; (2) for every byte of text, in bit maps, whether an instruction begins there and whether
- * something enters there; (3) who takes a function's address. Functions with a verdict other than FINE contribute
- * nothing; what other code does to them is still noted.
+ * One pass decodes every function of a list and notes (1) the sites: every call, every direct jump that
+ * leaves its function, every indirect jump; (2) for every byte of text, in bit maps, whether an instruction
+ * begins there and whether something enters there; (3) who takes a function's address. Functions with a
+ * verdict other than FINE contribute nothing; what other code does to them is still noted.
  *
- * Completeness. Known ways into an instruction: direct branches and calls of decoded code; jump tables (32-bit relative to
- * a `lea`ed base, 64-bit absolute); relocations and, in non-PIE, data words that point into text (computed goto); landing
- * pads of exceptions (.gcc_except_table through .eh_frame); symbols; entries of dynamic symbols. An indirect jump that
- * is not explained by a table and could stay inside its function sets CODE_FACT_UNRESOLVED: there no group of
- * instructions can be moved. Too many marks are possible (a table read too far), too few only in functions so flagged.
+ * Completeness. Known ways into an instruction: direct branches and calls of decoded code; jump tables
+ * (32-bit relative to a `lea`ed base, 64-bit absolute); relocations and, in non-PIE, data words that point
+ * into text (computed goto); landing pads of exceptions (.gcc_except_table through .eh_frame); symbols;
+ * entries of dynamic symbols. An indirect jump that is not explained by a table and could stay inside its
+ * function sets CODE_FACT_UNRESOLVED: there no group of instructions can be moved. Too many marks are
+ * possible (a table read too far), too few only in functions so flagged.
  *
  * Sizes: 32 bytes a site, five bits a byte of text. Speed: bench/bench_code.c.
  * Context: tool, any thread on its own data. */
@@ -137,14 +138,16 @@ void code_survey_free(struct code_survey *survey);
 
 /* Is the bit set? False outside of the text. */
 bool code_survey_marked(const struct code_survey *survey, enum code_map map, uint64_t address);
-/* Can control enter strictly inside [start, end), that is at an address in (start, end), other than by running from
- * start? Any of BRANCH, CALL, TAKEN, LANDING, and entries that are symbols. Ask for CODE_FACT_UNRESOLVED as well. */
+/* Can control enter strictly inside [start, end), that is at an address in (start, end), other than by
+ * running from start? Any of BRANCH, CALL, TAKEN, LANDING, and entries that are symbols. Ask for
+ * CODE_FACT_UNRESOLVED as well. */
 bool code_survey_entered(const struct code_survey *survey, uint64_t start, uint64_t end);
 /* The start of the instruction that ends where `address` begins one; 0: none in the same function. */
 uint64_t code_survey_previous(const struct code_survey *survey, uint64_t address);
 /* The first site at or after `address`: an index into sites, site_count when there is none. */
 size_t code_survey_site_at(const struct code_survey *survey, uint64_t address);
-/* The slot that a linkage stub at `address` jumps through ([endbr64] [bnd] jmp *slot(%rip)). False: it is none. */
+/* The slot that a linkage stub at `address` jumps through ([endbr64] [bnd] jmp *slot(%rip)). False: it is
+ * none. */
 bool code_survey_slot(const struct code_survey *survey, uint64_t address, uint64_t *slot);
 /* The slot at this address, or NULL. */
 const struct code_slot *code_survey_slot_at(const struct code_survey *survey, uint64_t address);

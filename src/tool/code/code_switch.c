@@ -79,8 +79,8 @@ static uint64_t length_of(const struct reader *reader, size_t number)
 
 /* --- where it is --- */
 
-/* The table whose address register `base` holds at instruction `number`: by the nearest lea before it, else after it (the
- * order of addresses is not that of execution). 0: not seen. */
+/* The table whose address register `base` holds at instruction `number`: by the nearest lea before it, else
+ * after it (the order of addresses is not that of execution). 0: not seen. */
 static uint64_t table_in(const struct reader *reader, size_t number, unsigned base)
 {
     const struct code_instructions *all = reader->all;
@@ -166,7 +166,8 @@ static void add(struct code_switch *found, size_t target)
         found->failed = true;
 }
 
-/* With a known length, entries that leave the function (for its cold part) are skipped; else they end the table. */
+/* With a known length, entries that leave the function (for its cold part) are skipped; else they end the
+ * table. */
 static bool read_entries(const struct reader *reader, uint64_t table, unsigned size, uint64_t length)
 {
     size_t available;

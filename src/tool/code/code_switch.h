@@ -1,11 +1,11 @@
 /* code_switch.h - where one indirect jump of x86-64 code goes: the table of a switch.
  *
- * Two forms are read: tables of 32-bit differences (as code_table.c draws them) and, in code that is not position-independent,
- * tables of 64-bit addresses. The register that holds the table's address is followed back to its `lea` in the order of
- * addresses; the comparison before the jump says how long the table is, else it ends with the first entry that leads to
- * no instruction of the function. (code_survey.h marks the entries of all tables of an image without saying which jump
- * reads which: enough to move code, too little to find loops.)
- * Context: tool, any thread on its own data. */
+ * Two forms are read: tables of 32-bit differences (as code_table.c draws them) and, in code that is not
+ * position-independent, tables of 64-bit addresses. The register that holds the table's address is followed
+ * back to its `lea` in the order of addresses; the comparison before the jump says how long the table is,
+ * else it ends with the first entry that leads to no instruction of the function. (code_survey.h marks the
+ * entries of all tables of an image without saying which jump reads which: enough to move code, too little to
+ * find loops.) Context: tool, any thread on its own data. */
 #ifndef CODE_SWITCH_H
 #define CODE_SWITCH_H
 

@@ -5,10 +5,10 @@
  *     add    %rdx, %rax
  *     jmp    *%rax
  *
- * Nothing says how long a table is. It ends at the latest where the next one begins, or where an entry leads to no
- * instruction; reading too far only marks targets too many. Every lea of a function that has such a jump is a candidate,
- * for the jump need not stand near it. Tables of 64-bit addresses need no search: their words are relocations, or data of
- * non-PIE images. */
+ * Nothing says how long a table is. It ends at the latest where the next one begins, or where an entry leads
+ * to no instruction; reading too far only marks targets too many. Every lea of a function that has such a
+ * jump is a candidate, for the jump need not stand near it. Tables of 64-bit addresses need no search: their
+ * words are relocations, or data of non-PIE images. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,8 +52,8 @@ static bool read_table(struct code_scan *scan, uint64_t table, uint64_t end, uin
     return owned;
 }
 
-/* A switch without a table, and a jump of unknown origin where labels are taken by lea, may go anywhere inside the function.
- * (Labels in words of data are all known.) */
+/* A switch without a table, and a jump of unknown origin where labels are taken by lea, may go anywhere
+ * inside the function. (Labels in words of data are all known.) */
 static bool is_unresolved(const struct code_scan *scan, uint32_t number, const struct code_site *site)
 {
     const struct code_survey_function *item = &scan->survey->items[number];
@@ -75,7 +75,8 @@ static void judge_function(struct code_scan *scan, uint32_t number)
     item->facts &= (uint16_t)~CODE_FACT_LABELS;
 }
 
-/* Jumps through 8-byte words are a switch where words of data point into the function, else a table of functions. */
+/* Jumps through 8-byte words are a switch where words of data point into the function, else a table of
+ * functions. */
 static void judge_indexed(struct code_scan *scan)
 {
     struct code_survey *survey = scan->survey;
@@ -91,8 +92,8 @@ static void judge_indexed(struct code_scan *scan)
     }
 }
 
-/* Reads the tables from the last to the first, for each ends where the next begins. One that very many functions name is
- * no table of a compiler's: the rest of them stay unresolved. */
+/* Reads the tables from the last to the first, for each ends where the next begins. One that very many
+ * functions name is no table of a compiler's: the rest of them stay unresolved. */
 static void read_tables(struct code_scan *scan)
 {
     enum { SHARED = 16 };

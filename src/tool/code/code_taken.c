@@ -1,7 +1,9 @@
-/* code_taken.c - whose address is taken outside of code: relocations, dynamic symbols, words of data, the loader.
+/* code_taken.c - whose address is taken outside of code: relocations, dynamic symbols, words of data, the
+ * loader.
  *
- * Relocations and symbols are found through section headers; a file without any keeps what code itself takes, and the
- * caller's list. RELR (relative relocations packed into bit maps) keeps the addend in the word itself. */
+ * Relocations and symbols are found through section headers; a file without any keeps what code itself takes,
+ * and the caller's list. RELR (relative relocations packed into bit maps) keeps the addend in the word
+ * itself. */
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,8 +138,8 @@ static void take_relr(struct code_scan *scan, const struct elf_section *section)
 
 /* --- dynamic symbols --- */
 
-/* An undefined function that has an address is the linkage stub that non-PIE code takes for the function: everybody else binds
- * to that stub as well. */
+/* An undefined function that has an address is the linkage stub that non-PIE code takes for the function:
+ * everybody else binds to that stub as well. */
 static void take_export(struct code_scan *scan, const Elf64_Sym *symbol)
 {
     unsigned type = ELF64_ST_TYPE(symbol->st_info), binding = ELF64_ST_BIND(symbol->st_info);

@@ -1,7 +1,8 @@
 /* code_zydis.h - how this room sets up the decoder. Private to the room.
  *
- * The structure is filled in here, as ZydisDecoderInit would do it, so that it is a constant: no initialisation per
- * call, no mutable global. Branches are decoded the way of Intel's processors (AMD_BRANCHES stays off). */
+ * The structure is filled in here, as ZydisDecoderInit would do it, so that it is a constant: no
+ * initialisation per call, no mutable global. Branches are decoded the way of Intel's processors
+ * (AMD_BRANCHES stays off). */
 #ifndef CODE_ZYDIS_H
 #define CODE_ZYDIS_H
 

@@ -233,7 +233,8 @@ static void look_at_blocks(const struct collect_agent *agent, struct collect_age
     collect_empty_look(&agent->empty, &member->family->file, member->region, pid, &member->empty);
 }
 
-/* Of a process that has ended, unless it was looked at. An exec that failed is told without waiting: we may not have heard of it. */
+/* Of a process that has ended, unless it was looked at. An exec that failed is told without waiting: we may
+ * not have heard of it. */
 static void settle_last(const struct collect_agent *agent, struct collect_agent_member *member)
 {
     const struct wire_agent_process *process =
@@ -250,8 +251,8 @@ static void look_at_clock(const struct collect_agent *agent, struct collect_agen
     member->clock_ns = now > member->clock_ns ? now : member->clock_ns;
 }
 
-/* It took for itself what timers cannot be beside (agent_watch.c), or forbade itself what the agent needs (agent_filter.c). `final`: it
- * does not run any more. */
+/* It took for itself what timers cannot be beside (agent_watch.c), or forbade itself what the agent needs
+ * (agent_filter.c). `final`: it does not run any more. */
 static void look_at_claims(struct collect_agent *agent, struct collect_agent_member *member, bool final)
 {
     struct base_error why = {0};
@@ -446,7 +447,8 @@ static void tell_exec(struct collect_agent *agent, pid_t pid)
 void collect_agent_exec(struct collect_agent *agent, pid_t pid)
 {
     struct base_error why = {0};
-    /* Who execs may be a child that nothing was heard of: joined later, it would be taken for its new program. */
+    /* Who execs may be a child that nothing was heard of: joined later, it would be taken for its new
+     * program. */
     collect_agent_members_join(agent);
     struct collect_agent_descriptors_told opened = {0};
     struct collect_agent_member *old = collect_agent_members_find(agent, pid);
@@ -532,7 +534,8 @@ int collect_agent_step(struct collect_agent *agent, struct base_error *error)
 
 /* --- the end --- */
 
-/* Whom the host follows is held. One that cannot be, since it runs another image by now or has ended, has no agent. */
+/* Whom the host follows is held. One that cannot be, since it runs another image by now or has ended, has no
+ * agent. */
 static void leave_process(struct collect_agent *agent, pid_t pid)
 {
     struct patch_agent_left left = {0};
@@ -562,7 +565,8 @@ static void look_for_hooked(struct collect_agent *agent, enum wire_agent_collect
     collect_agent_note(agent, what, &why);
 }
 
-/* Who still has a family's memory mapped: those that `left` knows, where a part had to stay, and children that were never heard of. */
+/* Who still has a family's memory mapped: those that `left` knows, where a part had to stay, and children
+ * that were never heard of. */
 static void leave_unheard(struct collect_agent *agent, const struct base_map *left)
 {
     for (size_t i = 0; i < agent->family_count; i++) {

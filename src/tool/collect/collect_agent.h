@@ -1,15 +1,19 @@
-/* collect_agent.h - the collector that works inside the target: the agent is put in, kept informed, read, and taken out.
+/* collect_agent.h - the collector that works inside the target: the agent is put in, kept informed, read, and
+ * taken out.
  *
  *   collect_agent_new      before the session holds anything (a helper process is forked)
- *   collect_agent_launch   a child that waits before its exec: its program has the agent from the first instruction
+ *   collect_agent_launch   a child that waits before its exec: its program has the agent from the first
+ *                          instruction
  *   collect_agent_attach   a process that runs
- *   collect_agent_step     answers requests: objects that were loaded, execs, forks. Never waits for the target
+ *   collect_agent_step     answers requests: objects that were loaded, execs, forks. Never waits for the
+ *                          target
  *   collect_agent_tell     running totals into the profile
  *   collect_agent_leave    living processes are left as they were found, and everything is told
  *
- * Processes are traced only while something is put into them: at an exec, that a hook of the agent's has announced, and when hooks are
- * set where code may run. A *family* is a program with the children that were forked from it: they share one file of tables
- * (wire_agent.h), in which each has a region. An exec begins a new family.
+ * Processes are traced only while something is put into them: at an exec, that a hook of the agent's has
+ * announced, and when hooks are set where code may run. A *family* is a program with the children that were
+ * forked from it: they share one file of tables (wire_agent.h), in which each has a region. An exec begins a
+ * new family.
  *
  * A process into which the agent cannot be put goes on uncounted: a counted loss, and a notice that says why.
  * Context: tool, one thread. */
@@ -60,7 +64,8 @@ pid_t collect_agent_helper(const struct collect_agent *agent);
 int collect_agent_launch(struct collect_agent *agent, pid_t pid, struct base_error *error);
 int collect_agent_attach(struct collect_agent *agent, pid_t pid, struct base_error *error);
 
-/* Of the host: `pid` is held in a new image, in which nothing else was changed yet; `pid` has mapped objects, and who did waits. */
+/* Of the host: `pid` is held in a new image, in which nothing else was changed yet; `pid` has mapped objects,
+ * and who did waits. */
 void collect_agent_exec(struct collect_agent *agent, pid_t pid);
 void collect_agent_objects(struct collect_agent *agent, pid_t pid);
 /* Of the host: what `pid` maps is not told (any more). */
@@ -76,7 +81,8 @@ void collect_agent_tell(struct collect_agent *agent);
 int collect_agent_leave(struct collect_agent *agent, struct base_error *error);
 void collect_agent_free(struct collect_agent *agent);
 
-/* The return address that `pc`, a word on a stack of process `pid` or where a thread stands, stands for; or `pc`. */
+/* The return address that `pc`, a word on a stack of process `pid` or where a thread stands, stands for; or
+ * `pc`. */
 uint64_t collect_agent_real(const struct collect_agent *agent, pid_t pid, uint64_t pc);
 /* Samples of time, so far. */
 struct collect_agent_timed {

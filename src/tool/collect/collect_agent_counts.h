@@ -1,13 +1,18 @@
-/* collect_agent_counts.h - what the agent counted beside blocks: exceptions thrown, memory mapped, functions called.
+/* collect_agent_counts.h - what the agent counted beside blocks: exceptions thrown, memory mapped, functions
+ * called.
  *
- *   function.calls, function.time   calls of functions that are timed, and ns in them but not in others that are
+ *   function.calls, function.time   calls of functions that are timed, and ns in them but not in others that
+ *                                   are
  *   call.count, call.time   calls of instrumented functions, and ns in them but not in those that they call
  *   throw.count   C++ exceptions thrown or thrown again
- *   map.total     bytes of whole pages that the program mapped, ever        map.live   those not unmapped at the end
+ *   map.total     bytes of whole pages that the program mapped, ever        map.live   those not unmapped at
+ *                 the end
  *
- *   time.cpu      ns of CPU time, by samples; or time.user, of that the part in user code; or time.real, to which others add what was waited
+ *   time.cpu      ns of CPU time, by samples; or time.user, of that the part in user code; or time.real, to
+ *                 which others add what was waited
  *
- * Told again and again, only differences are added. Figures that cannot be become 0 or the largest that can. Context: tool, one thread. */
+ * Told again and again, only differences are added. Figures that cannot be become 0 or the largest that can.
+ * Context: tool, one thread. */
 #ifndef COLLECT_AGENT_COUNTS_H
 #define COLLECT_AGENT_COUNTS_H
 
@@ -41,10 +46,12 @@ struct collect_agent_counts_told {
     size_t cell_count;
 };
 
-/* `which`: bits of 1 << enum wire_agent_collector; `time`: as which of the three samples of time are counted. */
+/* `which`: bits of 1 << enum wire_agent_collector; `time`: as which of the three samples of time are
+ * counted. */
 int collect_agent_counts_init(struct collect_agent_counts *counts, struct profile *profile, uint32_t which,
                               enum collect_agent_count time, struct base_error *error);
-/* Adds what the nodes' tree has more than was told; `thread` is the profile's for all threads of the process. */
+/* Adds what the nodes' tree has more than was told; `thread` is the profile's for all threads of the
+ * process. */
 int collect_agent_counts_tell(struct collect_agent_counts *counts, struct collect_agent_nodes *nodes,
                               struct collect_agent_counts_told *told, uint32_t thread,
                               struct base_error *error);

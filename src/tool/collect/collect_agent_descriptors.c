@@ -223,8 +223,8 @@ static bool is_unseen(const struct collect_agent_descriptors_known *known)
     return known->open && !known->word;
 }
 
-/* Files are closed after memory is gone, of each thread: while the first one has a program, its list is all there is. Of a process that
- * ends meanwhile, or whose first thread has ended, it is not. */
+/* Files are closed after memory is gone, of each thread: while the first one has a program, its list is all
+ * there is. Of a process that ends meanwhile, or whose first thread has ended, it is not. */
 static bool has_program(pid_t pid)
 {
     char path[64], name[8];

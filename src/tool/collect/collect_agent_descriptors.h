@@ -1,15 +1,18 @@
-/* collect_agent_descriptors.h - what the agent knows of descriptors (agent_descriptor.c), beside what /proc/PID/fd says.
+/* collect_agent_descriptors.h - what the agent knows of descriptors (agent_descriptor.c), beside what
+ * /proc/PID/fd says.
  *
  *   fd.used   descriptors opened          fd.live   those open at the end
  *   and a row of the profile for each one that is open then: what it is, since when, by which stack
  *
- * What a descriptor is only /proc tells, and only as long as its process lives. So names are looked up while it runs, of what is open
- * then, and once more before its end: where the program ends by itself it waits for that (WIRE_AGENT_END), at an exec it is
- * held, and when the recording ends it goes on. Of a process that is killed, what came since the last look has no name.
- * A name is believed when the table's word was the same before and after it was read.
+ * What a descriptor is only /proc tells, and only as long as its process lives. So names are looked up while
+ * it runs, of what is open then, and once more before its end: where the program ends by itself it waits for
+ * that (WIRE_AGENT_END), at an exec it is held, and when the recording ends it goes on. Of a process that is
+ * killed, what came since the last look has no name. A name is believed when the table's word was the same
+ * before and after it was read.
  *
- * The last look also compares. Open, and in no table: nobody saw it opened, a loss. In the table, and not open: nobody saw it closed, a loss,
- * and not live; after an exec it was closed by that. What survives an exec keeps its stack, until the new program closes it.
+ * The last look also compares. Open, and in no table: nobody saw it opened, a loss. In the table, and not
+ * open: nobody saw it closed, a loss, and not live; after an exec it was closed by that. What survives an
+ * exec keeps its stack, until the new program closes it.
  *
  * The table is a stranger's memory: figures that cannot be are cut. Context: tool, one thread. */
 #ifndef COLLECT_AGENT_DESCRIPTORS_H
@@ -77,12 +80,14 @@ int collect_agent_descriptors_tell(struct collect_agent_descriptors *descriptors
                                    struct collect_agent_descriptors_told *told,
                                    const struct collect_agent_descriptors_whose *whose,
                                    struct base_error *error);
-/* The process has a new program: what of the old one is still open goes on there. `from` is then to be freed, nevertheless. */
+/* The process has a new program: what of the old one is still open goes on there. `from` is then to be freed,
+ * nevertheless. */
 void collect_agent_descriptors_carry(struct collect_agent_descriptors_told *to,
                                      struct collect_agent_descriptors_told *from);
 void collect_agent_descriptors_told_free(struct collect_agent_descriptors_told *told);
 
-/* What a link of /proc/PID/fd says: the kind, a constant or in `name`, and the name in it. Of a socket *inode. Pure. */
+/* What a link of /proc/PID/fd says: the kind, a constant or in `name`, and the name in it. Of a socket
+ * *inode. Pure. */
 const char *collect_agent_descriptors_kind(const char *link, char *name, size_t size, uint64_t *inode);
 
 #endif

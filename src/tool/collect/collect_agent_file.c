@@ -24,7 +24,8 @@ enum {
 /* libLLVM's rows are 4 MB. Only what is written costs anything. */
 static const uint64_t ROWS_BYTES = UINT64_C(512) << 20;
 
-/* A region is never used again, and a shell forks for each command. They cost addresses, of which a process has 128 TiB. */
+/* A region is never used again, and a shell forks for each command. They cost addresses, of which a process
+ * has 128 TiB. */
 static uint32_t regions_of(const struct collect_agent_wish *wish)
 {
     uint64_t fit = (UINT64_C(512) << 30) / wire_agent_layout(wish->memory).size;
@@ -118,7 +119,8 @@ int collect_agent_file_begin(struct collect_agent_file *file, int descriptor,
     return BASE_OK;
 }
 
-/* The kernel refuses a seal against writing while somebody has the file mapped for that. We must not be that. */
+/* The kernel refuses a seal against writing while somebody has the file mapped for that. We must not be
+ * that. */
 int collect_agent_file_outlives(struct collect_agent_file *file, struct base_error *error)
 {
     munmap(file->bytes, file->size);
@@ -272,7 +274,8 @@ uint32_t collect_agent_file_regions(const struct collect_agent_file *file)
     return next < file->region_count ? next : file->region_count;
 }
 
-/* The first pages stay: a child that comes to a hook later copies the modules, and knows by `state` that it may count. */
+/* The first pages stay: a child that comes to a hook later copies the modules, and knows by `state` that it
+ * may count. */
 void collect_agent_file_forget(struct collect_agent_file *file, uint32_t region)
 {
     uint64_t kept = file->layout.threads;
@@ -293,7 +296,8 @@ static uint32_t at_most(uint32_t value, uint64_t most)
     return value < most ? value : (uint32_t)most;
 }
 
-/* A copy of items 0 to `count`; they are read by a call, so that nothing the target does to its memory ends us. */
+/* A copy of items 0 to `count`; they are read by a call, so that nothing the target does to its memory ends
+ * us. */
 static void *copy(const struct collect_agent_file *file, uint64_t offset, uint32_t count, size_t size)
 {
     uint8_t *items = calloc((size_t)count + 1, size);

@@ -1,14 +1,16 @@
 /* collect_agent_file.h - tally's side of the memory that it shares with the agent in a target (wire_agent.h).
  *
- *   collect_agent_file_begin    lays a new file out: control page, room for rows, regions; nobody reads it yet
- *   collect_agent_file_rows     an image's rows, once; then ..._module puts it into a table that ..._publish makes valid
+ *   collect_agent_file_begin    lays a new file out: control page, room for rows, regions; nobody reads it
+ *                               yet
+ *   collect_agent_file_rows     an image's rows, once; then ..._module puts it into a table that ..._publish
+ *                               makes valid
  *   collect_agent_file_request  what a process asks; it waits, and goes on with ..._answer
  *   collect_agent_file_read     the tree of one region, copied and checked
  *   collect_agent_file_outlives when all processes that were heard of have ended: is another one left?
  *
- * The target may write whatever it likes to the file. So tally keeps its own copy of everything it decides by, asks the layout where things
- * are and never the file, copies before it checks, and gives the file a seal against being made shorter.
- * Context: tool, one thread. */
+ * The target may write whatever it likes to the file. So tally keeps its own copy of everything it decides
+ * by, asks the layout where things are and never the file, copies before it checks, and gives the file a seal
+ * against being made shorter. Context: tool, one thread. */
 #ifndef COLLECT_AGENT_FILE_H
 #define COLLECT_AGENT_FILE_H
 
@@ -53,11 +55,13 @@ int collect_agent_file_begin(struct collect_agent_file *file, int descriptor,
                              const struct collect_agent_wish *wish, struct base_error *error);
 void collect_agent_file_end(struct collect_agent_file *file);
 
-/* Is there a process that has the file mapped? Ours lies elsewhere afterwards. 1: there is, or the kernel could not tell for the
- * moment. 0: none, and none can come: what is there may be read. On failure it is mapped no more, and is to be ended. */
+/* Is there a process that has the file mapped? Ours lies elsewhere afterwards. 1: there is, or the kernel
+ * could not tell for the moment. 0: none, and none can come: what is there may be read. On failure it is
+ * mapped no more, and is to be ended. */
 int collect_agent_file_outlives(struct collect_agent_file *file, struct base_error *error);
 
-/* The processes, but for this one, that have the file mapped, as /proc tells: some 50 us a process of the machine. malloc'ed. */
+/* The processes, but for this one, that have the file mapped, as /proc tells: some 50 us a process of the
+ * machine. malloc'ed. */
 bool collect_agent_file_is_users(const struct collect_agent_file *file, pid_t pid);
 size_t collect_agent_file_users(const struct collect_agent_file *file, pid_t **pids);
 
@@ -70,8 +74,8 @@ uint32_t collect_agent_file_regions(const struct collect_agent_file *file);
 uint64_t collect_agent_file_region(const struct collect_agent_file *file, uint32_t index);
 
 #define COLLECT_AGENT_ROWS_UNIT 64
-/* Copies a blob of rows into the file; *offset is where, from the rows' beginning: a multiple of the unit, never 0.
- * BASE_ENOMEM: no room is left. */
+/* Copies a blob of rows into the file; *offset is where, from the rows' beginning: a multiple of the unit,
+ * never 0. BASE_ENOMEM: no room is left. */
 int collect_agent_file_rows(struct collect_agent_file *file, const void *blob, uint64_t size,
                             uint64_t *offset, struct base_error *error);
 
@@ -83,12 +87,14 @@ void collect_agent_file_publish(struct collect_agent_file *file, uint32_t region
 /* Region 0 is `pid`'s from now on; before the first hook. */
 void collect_agent_file_take(struct collect_agent_file *file, pid_t pid, uint64_t start_time);
 
-/* Takes what is asked: bits of enum wire_agent_request, 0 for nothing; *sequence for the answer, *tid who asks. */
+/* Takes what is asked: bits of enum wire_agent_request, 0 for nothing; *sequence for the answer, *tid who
+ * asks. */
 uint32_t collect_agent_file_request(const struct collect_agent_file *file, uint32_t region,
                                     uint32_t *sequence, uint32_t *tid);
 void collect_agent_file_answer(struct collect_agent_file *file, uint32_t region, uint32_t sequence);
 
-/* The region's process has ended, and everything is told: its tables give their memory back. Nobody takes it again. */
+/* The region's process has ended, and everything is told: its tables give their memory back. Nobody takes it
+ * again. */
 void collect_agent_file_forget(struct collect_agent_file *file, uint32_t region);
 
 /* All that the region's process asks, and will ask, is answered: nobody waits in it, and it can be left. */
@@ -99,7 +105,8 @@ void collect_agent_file_leave(struct collect_agent_file *file);
 /* Bytes that the file takes of the machine's memory. */
 uint64_t collect_agent_file_used(const struct collect_agent_file *file);
 
-/* A region's tree as it was at one time, more or less: counts are within what may be asked, nothing else is checked. */
+/* A region's tree as it was at one time, more or less: counts are within what may be asked, nothing else is
+ * checked. */
 struct collect_agent_tree {
     struct wire_agent_process process;
     struct wire_agent_node *nodes;        /* [0] is none, [node_count] the last */

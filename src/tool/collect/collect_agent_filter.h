@@ -1,4 +1,5 @@
-/* collect_agent_filter.h - what a program forbids itself, and the agent does without: system calls by seccomp, and the clock.
+/* collect_agent_filter.h - what a program forbids itself, and the agent does without: system calls by
+ * seccomp, and the clock.
  *
  * What it forbids later the agent sees by itself (agent_filter.c). Context: tool, one thread. */
 #ifndef COLLECT_AGENT_FILTER_H
@@ -12,9 +13,10 @@
 #include "collect_agent_file.h"
 #include "patch_agent.h"
 
-/* In `prepare` of patch_agent_load: makes each of the agent's calls in the process's name, such that it changes nothing, where a filter may forbid it.
- * What is forbidden (enum wire_agent_call) is told in region 0, counted, and returned. Where the threads have different filters, all calls are.
- * `ticks`: the clock will be read too. */
+/* In `prepare` of patch_agent_load: makes each of the agent's calls in the process's name, such that it
+ * changes nothing, where a filter may forbid it. What is forbidden (enum wire_agent_call) is told in region
+ * 0, counted, and returned. Where the threads have different filters, all calls are. `ticks`: the clock will
+ * be read too. */
 uint32_t collect_agent_filter_try(struct collect_agent_file *file, struct patch_agent *agent, bool ticks);
 
 /* False: nothing is forbidden. Else *why has what, in words. */

@@ -11,12 +11,13 @@ static const char *const entries[WIRE_AGENT_ENTRY_COUNT] = {
 #undef X
 };
 
-/* glibc's ld.so up to 2.31 has a malloc of these names for what it needs before there is a C library. It is called before there is a thread
- * pointer, which where rdfsbase may not be used the agent has to read through; and what it gives out, nobody ever gives back. */
+/* glibc's ld.so up to 2.31 has a malloc of these names for what it needs before there is a C library. It is
+ * called before there is a thread pointer, which where rdfsbase may not be used the agent has to read
+ * through; and what it gives out, nobody ever gives back. */
 #define NOT_LOADER "!(ld-linux*|ld-[0-9]*|ld.so*)"
 
-/* Names of the C library, and of allocators that are linked under prefixes of their own. Functions with several names are one:
- * the first has it. */
+/* Names of the C library, and of allocators that are linked under prefixes of their own. Functions with
+ * several names are one: the first has it. */
 static const struct {
     const char *name, *image; /* globs; NULL: any image */
     enum wire_agent_entry entry;
@@ -70,8 +71,8 @@ static const struct {
     {"mi_free_size", NULL, WIRE_AGENT_ENTRY_FREE},
 };
 
-/* operator new and delete of allocators that take their place call no malloc; libstdc++'s do, and are left alone. Those with an
- * alignment are not counted. */
+/* operator new and delete of allocators that take their place call no malloc; libstdc++'s do, and are left
+ * alone. Those with an alignment are not counted. */
 static const struct {
     const char *name;
     enum wire_agent_entry entry;
@@ -88,8 +89,8 @@ static const struct {
     {"_ZdaPvRKSt9nothrow_t", WIRE_AGENT_ENTRY_FREE},
 };
 
-/* Whose they are. jemalloc may be linked into a program: it is known by a function that only it has. tcmalloc's and mimalloc's have other
- * names beside, which are among those above. */
+/* Whose they are. jemalloc may be linked into a program: it is known by a function that only it has.
+ * tcmalloc's and mimalloc's have other names beside, which are among those above. */
 static const struct {
     const char *image, *beside;
 } replacing[] = {{"libtcmalloc*", NULL}, {"libmimalloc*", NULL}, {NULL, "mallocx"}};
@@ -116,8 +117,8 @@ static const struct {
 
 /* Of the C library: what all its ways to end by itself come to. */
 static const char *const enders[] = {"_exit", "_Exit"};
-/* Of every copy of the C library: what the program forbids itself. Where exact calls are counted the second one is left to their bell, which births by
- * its numbers ring. */
+/* Of every copy of the C library: what the program forbids itself. Where exact calls are counted the second
+ * one is left to their bell, which births by its numbers ring. */
 static const struct {
     const char *name;
     enum wire_agent_entry entry;
@@ -144,9 +145,10 @@ static const struct {
 static const char *const throwers[] = {"__cxa_throw", "__cxa_rethrow",
                                        "_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE"};
 
-/* Those that open descriptors, with what is told of them (WIRE_AGENT_ENTRY_DESCRIPTOR), or close them; fork, before which what is
- * open is noted. The last is what fork comes to: where exact calls are counted it is left to their bell, as above. The loader's own,
- * of the same names, are not: it closes what it opens. What checks its arguments first (__open_2) goes on into one of these. */
+/* Those that open descriptors, with what is told of them (WIRE_AGENT_ENTRY_DESCRIPTOR), or close them; fork,
+ * before which what is open is noted. The last is what fork comes to: where exact calls are counted it is
+ * left to their bell, as above. The loader's own, of the same names, are not: it closes what it opens. What
+ * checks its arguments first (__open_2) goes on into one of these. */
 static const struct {
     const char *name;
     enum wire_agent_entry entry;
@@ -216,8 +218,8 @@ static const struct {
     {"_Fork", WIRE_AGENT_ENTRY_FORK, 0},
 };
 
-/* What instrumented functions call. The stubs tell enter from exit; a definition only where there are two: glibc's are one function, which
- * does nothing. */
+/* What instrumented functions call. The stubs tell enter from exit; a definition only where there are two:
+ * glibc's are one function, which does nothing. */
 #define NOT_GLIBC "!(libc.so*|libc-[0-9]*)"
 static const struct {
     const char *name, *image;
@@ -229,20 +231,20 @@ static const struct {
     {"__cyg_profile_func_exit", NOT_GLIBC, WIRE_AGENT_ENTRY_EXIT_DEFINED},
 };
 
-/* Everything that reads return addresses, in every copy of it: libgcc's, which C++ exceptions, cancellation and backtrace come down to,
- * LLVM's libunwind, and the other libunwind. */
+/* Everything that reads return addresses, in every copy of it: libgcc's, which C++ exceptions, cancellation
+ * and backtrace come down to, LLVM's libunwind, and the other libunwind. */
 static const char *const unwinders[] = {
     "_Unwind_RaiseException", "_Unwind_ForcedUnwind", "_Unwind_Resume",        "_Unwind_Resume_or_Rethrow",
     "_Unwind_Backtrace",      "unw_init_local",       "__unw_init_local",      "unw_backtrace",
     "_Ux86_64_init_local",    "_ULx86_64_init_local", "_ULx86_64_init_local2", "_ULx86_64_step",
 };
 
-/* What loads an unwinder when it is first called, perhaps unseen: tally may be gone by then. The stack is to be as it was before. Who
- * times these has them timed. */
+/* What loads an unwinder when it is first called, perhaps unseen: tally may be gone by then. The stack is to
+ * be as it was before. Who times these has them timed. */
 static const char *const loads_unwinder[] = {"backtrace", "__backtrace"};
 
-/* Those that return twice, or to where they were not called from, and those that ask who called them: an unwinder begins at its own return
- * address. */
+/* Those that return twice, or to where they were not called from, and those that ask who called them: an
+ * unwinder begins at its own return address. */
 static const char *const odd[] = {
     "setjmp",
     "_setjmp",
@@ -392,8 +394,8 @@ static void add_instrumented(struct collect_agent_functions *functions, const st
     }
 }
 
-/* The functions that are timed, behind those that must be hooked for it and those that must not be. What is hooked for something else is timed
- * as well: that hook is over the other. */
+/* The functions that are timed, behind those that must be hooked for it and those that must not be. What is
+ * hooked for something else is timed as well: that hook is over the other. */
 static void add_timed(struct collect_agent_functions *functions, const struct patch_agent_image *image,
                       const struct collect_agent_functions_wish *wish)
 {

@@ -1,5 +1,5 @@
-/* collect_agent_inside.h - the tables of the collector inside the target, for collect_agent.c, collect_agent_members.c and
- * collect_agent_load.c alone. Context: tool, one thread. */
+/* collect_agent_inside.h - the tables of the collector inside the target, for collect_agent.c,
+ * collect_agent_members.c and collect_agent_load.c alone. Context: tool, one thread. */
 #ifndef COLLECT_AGENT_INSIDE_H
 #define COLLECT_AGENT_INSIDE_H
 
@@ -112,7 +112,8 @@ static inline bool collect_agent_times(const struct collect_agent *agent)
     return agent->options.function_count || collect_agent_does(agent, WIRE_AGENT_INSTRUMENTED);
 }
 
-/* Is malloc_usable_size to be asked? What is behind the bytes of a resized block, and is not to be filled, tells nothing else. */
+/* Is malloc_usable_size to be asked? What is behind the bytes of a resized block, and is not to be filled,
+ * tells nothing else. */
 static inline bool collect_agent_asks_sizes(const struct collect_agent *agent)
 {
     return agent->options.overhead != PROFILE_HEAP_REQUESTED || agent->empty.flags & WIRE_AGENT_FILL;
@@ -151,12 +152,14 @@ bool collect_agent_members_is_told_by_host(const struct collect_agent *agent, pi
 
 /* The agent, and a family that begins with the process. `held`: it is traced and stopped. */
 int collect_agent_load(struct collect_agent *agent, pid_t pid, bool held, struct base_error *error);
-/* Who waits in the host's bell, or in ours, has mapped what nobody runs yet. The host follows the process: then it is held. */
+/* Who waits in the host's bell, or in ours, has mapped what nobody runs yet. The host follows the process:
+ * then it is held. */
 int collect_agent_load_hooks(struct collect_agent *agent, struct patch_agent *where,
                              struct base_error *error);
 /* The member has loaded objects: they are told to it and hooked. A failure is noted. */
 void collect_agent_load_objects(struct collect_agent *agent, struct collect_agent_member *member);
-/* Where the program took the signal of its timers: makes them anew with the other one. False: there are none any more, and will not be. */
+/* Where the program took the signal of its timers: makes them anew with the other one. False: there are none
+ * any more, and will not be. */
 bool collect_agent_load_moves(struct collect_agent *agent, struct collect_agent_member *member);
 
 #endif

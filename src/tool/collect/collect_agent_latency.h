@@ -1,8 +1,9 @@
-/* collect_agent_latency.h - the agent's histograms of how long calls took, into the profile (profile_latency.h).
+/* collect_agent_latency.h - the agent's histograms of how long calls took, into the profile
+ * (profile_latency.h).
  *
- * Told again and again, only differences are added; those of several groups of threads become one. A histogram comes from a stranger's
- * memory: figures that fall are as if they had not, and a sum is between what its calls can have taken.
- * Context: tool, one thread. */
+ * Told again and again, only differences are added; those of several groups of threads become one. A
+ * histogram comes from a stranger's memory: figures that fall are as if they had not, and a sum is between
+ * what its calls can have taken. Context: tool, one thread. */
 #ifndef COLLECT_AGENT_LATENCY_H
 #define COLLECT_AGENT_LATENCY_H
 

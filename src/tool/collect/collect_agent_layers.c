@@ -37,7 +37,8 @@ static bool is_malloc(const char *name)
     return false;
 }
 
-/* The family's malloc, hooked or refused; a family of other names for the same functions has none, and is the plain one. */
+/* The family's malloc, hooked or refused; a family of other names for the same functions has none, and is the
+ * plain one. */
 static const struct patch_agent_hook *malloc_of(const struct view *view, const char *path, uint32_t family)
 {
     const struct patch_agent_hook *plain = NULL;
@@ -66,7 +67,8 @@ static bool has_new(const struct view *view, const char *path)
     return false;
 }
 
-/* Has another object a realloc, of whatever kind? A reallocarray calls the one that the loader found first. */
+/* Has another object a realloc, of whatever kind? A reallocarray calls the one that the loader found
+ * first. */
 static bool is_alone(const struct view *view, const char *path)
 {
     for (size_t i = 0; i < view->count; i++)

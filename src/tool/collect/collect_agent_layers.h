@@ -1,9 +1,11 @@
-/* collect_agent_layers.h - the allocators of a process, for what the agent must know of each beside its hooked functions.
+/* collect_agent_layers.h - the allocators of a process, for what the agent must know of each beside its
+ * hooked functions.
  *
- * An operator new that may throw is not called by the agent, since no exception may pass through it: the malloc of the same object is, and
- * the operator only when that has failed (wire_agent.h: layer.plain_new). And what an allocator calls of its own
- * functions is known by the caller's address. What blocks really take is asked of the allocator that they are of, and of no other: asked
- * of a wrong one, it might end the program. Context: tool, one thread. */
+ * An operator new that may throw is not called by the agent, since no exception may pass through it: the
+ * malloc of the same object is, and the operator only when that has failed (wire_agent.h: layer.plain_new).
+ * And what an allocator calls of its own functions is known by the caller's address. What blocks really take
+ * is asked of the allocator that they are of, and of no other: asked of a wrong one, it might end the
+ * program. Context: tool, one thread. */
 #ifndef COLLECT_AGENT_LAYERS_H
 #define COLLECT_AGENT_LAYERS_H
 
@@ -19,8 +21,8 @@ struct collect_agent_layers_wish {
     bool sizes; /* what blocks really take is to be known */
 };
 
-/* Tells region `region`, of process `pid`, whose modules were published last (collect_agent_modules), what allocators were hooked in it.
- * The path of one whose blocks' sizes cannot be known, or NULL. */
+/* Tells region `region`, of process `pid`, whose modules were published last (collect_agent_modules), what
+ * allocators were hooked in it. The path of one whose blocks' sizes cannot be known, or NULL. */
 const char *collect_agent_layers(const struct collect_agent_file *file, uint32_t region, pid_t pid,
                                  const struct patch_agent *agent,
                                  const struct collect_agent_layers_wish *wish);

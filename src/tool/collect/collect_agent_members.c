@@ -45,8 +45,8 @@ void collect_agent_members_free_family(struct collect_agent *agent, struct colle
 
 static void join_children(struct collect_agent *agent, struct collect_agent_family *family);
 
-/* All that were heard of have ended. A child that has not allocated yet was not, and will go on in the family's tables: they stay as
- * long as somebody has them mapped. */
+/* All that were heard of have ended. A child that has not allocated yet was not, and will go on in the
+ * family's tables: they stay as long as somebody has them mapped. */
 void collect_agent_members_look_at_family(struct collect_agent *agent, struct collect_agent_family *family)
 {
     struct base_error why = {0};
@@ -97,8 +97,8 @@ struct collect_agent_member *collect_agent_members_find(struct collect_agent *ag
     return NULL;
 }
 
-/* A child that may be gone already is not asked for in /proc: it has its parent's name; or everything about it was told before we came
- * to hear of it. */
+/* A child that may be gone already is not asked for in /proc: it has its parent's name; or everything about
+ * it was told before we came to hear of it. */
 static struct collect_process *process_of(struct collect_agent *agent, pid_t pid, pid_t parent, bool ended)
 {
     struct collect_task task = {.pid = (uint32_t)pid,

@@ -30,7 +30,8 @@ static uint32_t cookie_of(struct collect_agent_cookies *cookies, uint32_t image,
     return (uint32_t)cookies->count;
 }
 
-/* Where the rows of an image are in the file; size 0: it has none. An image without a place was asked for in vain. */
+/* Where the rows of an image are in the file; size 0: it has none. An image without a place was asked for in
+ * vain. */
 static void find_rows(struct collect_agent_file *file, struct collect_images *images, uint32_t index,
                       struct base_map *rows, struct wire_agent_module *module)
 {
@@ -60,7 +61,8 @@ static struct collect_image_key key_of(const struct elf_mapping *mapping)
                                       .deleted = mapping->deleted};
 }
 
-/* Of what is laid out in memory, the agent's own code where time is sampled: then some of its frames have the program's above and below. */
+/* Of what is laid out in memory, the agent's own code where time is sampled: then some of its frames have the
+ * program's above and below. */
 static bool is_image(const struct collect_agent_file *file, const struct collect_images *images,
                      const struct elf_mapping *mapping)
 {

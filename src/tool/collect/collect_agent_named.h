@@ -4,10 +4,10 @@
  *   shop_alloc         = malloc             (size)
  *   arena_get@shop*    = pool-malloc        (anything, size)
  *
- * NAME is as in symbol_name.h, IMAGE as in patch_function.h: globs are allowed. ROLE says what the arguments are:
- * malloc, calloc, realloc, reallocarray, free, aligned_alloc, memalign, posix_memalign, valloc as those of the C library;
- * pool-malloc, pool-calloc, pool-realloc, pool-free with one argument more before theirs, which is not looked at.
- * Of two lines that name one function, the first has it. Context: tool. */
+ * NAME is as in symbol_name.h, IMAGE as in patch_function.h: globs are allowed. ROLE says what the arguments
+ * are: malloc, calloc, realloc, reallocarray, free, aligned_alloc, memalign, posix_memalign, valloc as those
+ * of the C library; pool-malloc, pool-calloc, pool-realloc, pool-free with one argument more before theirs,
+ * which is not looked at. Of two lines that name one function, the first has it. Context: tool. */
 #ifndef COLLECT_AGENT_NAMED_H
 #define COLLECT_AGENT_NAMED_H
 

@@ -49,7 +49,8 @@ static void tell_absent(const struct collect_agent_named_found *found, const str
     symbol_near_free(&near);
 }
 
-/* Of several the first is named: there is one notice, and to look through large programs for each takes seconds. */
+/* Of several the first is named: there is one notice, and to look through large programs for each takes
+ * seconds. */
 static bool tell_timed(const struct collect_agent_named_found *found)
 {
     bool told = false;

@@ -1,6 +1,8 @@
-/* collect_agent_named_found.h - which functions that the user named were found in any process, and what is said of the others.
+/* collect_agent_named_found.h - which functions that the user named were found in any process, and what is
+ * said of the others.
  *
- * Named are functions that allocate (--alloc-functions) and those that are to be timed (--function). Context: tool, one thread. */
+ * Named are functions that allocate (--alloc-functions) and those that are to be timed (--function). Context:
+ * tool, one thread. */
 #ifndef COLLECT_AGENT_NAMED_FOUND_H
 #define COLLECT_AGENT_NAMED_FOUND_H
 
@@ -29,7 +31,8 @@ struct collect_agent_named_found {
 int collect_agent_named_found_begin(struct collect_agent_named_found *found, struct base_error *error);
 void collect_agent_named_found_end(struct collect_agent_named_found *found);
 
-/* A function that is hooked for something else, and cannot be timed as well: an unwinder. Says so, if it was to be. */
+/* A function that is hooked for something else, and cannot be timed as well: an unwinder. Says so, if it was
+ * to be. */
 void collect_agent_named_found_taken(struct collect_agent_named_found *found, const char *name,
                                      const char *path);
 /* At the end: those that no process had. */

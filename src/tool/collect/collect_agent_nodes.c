@@ -32,8 +32,8 @@ static uint32_t address_of(const struct collect_agent_nodes *nodes, const struct
     return collect_agent_nodes_address(nodes, node->cookie, pc);
 }
 
-/* The nodes from `number` to its root, the root not included; false with *count past the most when there is no end. The root's
- * collector goes to *collector. */
+/* The nodes from `number` to its root, the root not included; false with *count past the most when there is
+ * no end. The root's collector goes to *collector. */
 static bool climb(const struct collect_agent_nodes *nodes, uint32_t number, uint32_t *stack, size_t *count,
                   uint64_t *collector)
 {

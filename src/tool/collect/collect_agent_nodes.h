@@ -1,8 +1,8 @@
 /* collect_agent_nodes.h - from the agent's tree in a process to nodes of the profile's tree.
  *
- * Stacks become nodes as those of samples do: a return address minus one, in the image that was mapped there when the agent met it (the
- * module's cookie says which). The tree comes from a stranger's memory: indices stay within bounds, and a circle ends.
- * Context: tool, one thread. */
+ * Stacks become nodes as those of samples do: a return address minus one, in the image that was mapped there
+ * when the agent met it (the module's cookie says which). The tree comes from a stranger's memory: indices
+ * stay within bounds, and a circle ends. Context: tool, one thread. */
 #ifndef COLLECT_AGENT_NODES_H
 #define COLLECT_AGENT_NODES_H
 
@@ -26,14 +26,16 @@ struct collect_agent_nodes {
     uint64_t folds;  /* when they were looked up: folding makes them stale */
 };
 
-/* The profile's address of a run-time one in the mapping that tally called `cookie`; that of what is in no module when there is none. */
+/* The profile's address of a run-time one in the mapping that tally called `cookie`; that of what is in no
+ * module when there is none. */
 uint32_t collect_agent_nodes_address(const struct collect_agent_nodes *nodes, uint32_t cookie, uint64_t pc);
 
 /* The fields above "its own" are filled. False: out of memory. */
 bool collect_agent_nodes_begin(struct collect_agent_nodes *nodes);
 void collect_agent_nodes_end(struct collect_agent_nodes *nodes);
 
-/* The profile's node of the agent's `number` below a root of `collector`; 0: it is of another one, damaged, or memory ran out. */
+/* The profile's node of the agent's `number` below a root of `collector`; 0: it is of another one, damaged,
+ * or memory ran out. */
 uint32_t collect_agent_nodes_find(struct collect_agent_nodes *nodes, uint64_t number,
                                   enum wire_agent_collector collector);
 

@@ -1,5 +1,6 @@
-/* All system calls below are made in the target's name. Before anything is changed, all those that the agent will make are tried, with
- * arguments that change nothing: a filter that forbids one is known then (patch_seccomp.h judges them before they are made). */
+/* All system calls below are made in the target's name. Before anything is changed, all those that the agent
+ * will make are tried, with arguments that change nothing: a filter that forbids one is known then
+ * (patch_seccomp.h judges them before they are made). */
 #include "collect_agent_timer.h"
 
 #include <dirent.h>
@@ -385,8 +386,8 @@ static int terminal_of(pid_t pid, pid_t *session)
     return rest && sscanf(rest + 1, " %*c %*d %*d %d %d", session, &terminal) == 2 ? terminal : -1;
 }
 
-/* Where it has none, no terminal sends the signal; but who left it may be in the group yet that it sends it to. Without a leader the
- * session has none; a leader that is not seen, 0, is of another namespace. */
+/* Where it has none, no terminal sends the signal; but who left it may be in the group yet that it sends it
+ * to. Without a leader the session has none; a leader that is not seen, 0, is of another namespace. */
 static bool has_terminal(pid_t pid)
 {
     pid_t session, own;

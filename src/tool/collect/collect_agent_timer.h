@@ -1,8 +1,11 @@
-/* collect_agent_timer.h - timers for the threads of a process, where perf_event is refused (agent_timer.c tells why they do no harm).
+/* collect_agent_timer.h - timers for the threads of a process, where perf_event is refused (agent_timer.c
+ * tells why they do no harm).
  *
  *   collect_agent_timer_plan    which signal, and intervals that this kernel can keep
- *   collect_agent_timer_begin   sets the handler, and a timer for each thread there is; the agent makes those of later ones
- *   collect_agent_timer_move    the same with the other signal, when the program took the first one and the agent ended the timers
+ *   collect_agent_timer_begin   sets the handler, and a timer for each thread there is; the agent makes those
+ *                               of later ones
+ *   collect_agent_timer_move    the same with the other signal, when the program took the first one and the
+ *                               agent ended the timers
  *   collect_agent_timer_clock   the CPU time of a process, for what was missed
  *
  * Context: tool, one thread. Source: timer_create(2), proc(5). */
@@ -19,8 +22,9 @@
 
 #define COLLECT_AGENT_TIMER_SIGNAL_NAME "SIGURG"
 
-/* `user`: of time in user code alone. *rate_hz: what was wished; what it will be: the kernel looks at CPU clocks at its ticks, and
- * intervals must be some ticks long to be random. BASE_EUNSUPPORTED: the kernel is too old. */
+/* `user`: of time in user code alone. *rate_hz: what was wished; what it will be: the kernel looks at CPU
+ * clocks at its ticks, and intervals must be some ticks long to be random. BASE_EUNSUPPORTED: the kernel is
+ * too old. */
 int collect_agent_timer_plan(bool user, double *rate_hz, struct collect_agent_timers *timing,
                              struct base_error *error);
 
@@ -31,10 +35,12 @@ struct collect_agent_timer_place {
     struct collect_agent_timers timers;
     pid_t pid;
 };
-/* A visit (patch_agent.h): `context` is a struct collect_agent_timer_place, of region 0. BASE_EUSAGE: the program has a use of its own for the signal.
- * BASE_EPERMISSION: a filter forbids what the timers need. On failure there are none. */
+/* A visit (patch_agent.h): `context` is a struct collect_agent_timer_place, of region 0. BASE_EUSAGE: the
+ * program has a use of its own for the signal. BASE_EPERMISSION: a filter forbids what the timers need. On
+ * failure there are none. */
 int collect_agent_timer_begin(void *context, struct patch_agent *agent, struct base_error *error);
-/* The same. BASE_EUSAGE, too: it has a controlling terminal, or ever blocked or handled the other signal. BASE_EBUSY: not now, perhaps later. */
+/* The same. BASE_EUSAGE, too: it has a controlling terminal, or ever blocked or handled the other signal.
+ * BASE_EBUSY: not now, perhaps later. */
 int collect_agent_timer_move(void *context, struct patch_agent *agent, struct base_error *error);
 
 /* ns; 0: not known. */

@@ -41,7 +41,8 @@ static struct collect_agent_timing_moment read_clocks(void)
     return best;
 }
 
-/* The kernel has looked at the counter, on this machine and below it: its clocks that are made of it are good. */
+/* The kernel has looked at the counter, on this machine and below it: its clocks that are made of it are
+ * good. */
 static bool clock_is_ticks(void)
 {
     char line[64] = "";

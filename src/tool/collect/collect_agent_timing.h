@@ -1,9 +1,9 @@
-/* collect_agent_timing.h - functions that are timed in a target (agent_function.c): which were found, what their clock's ticks are, and
- * the real return addresses behind those that were replaced.
+/* collect_agent_timing.h - functions that are timed in a target (agent_function.c): which were found, what
+ * their clock's ticks are, and the real return addresses behind those that were replaced.
  *
- * May functions be timed in a process at all? Whatever unwinds there must be hooked: else they are counted only, and it is said. The table of
- * return addresses is the target's to write: a lie makes a frame of a sample wrong.
- * Context: tool, one thread. */
+ * May functions be timed in a process at all? Whatever unwinds there must be hooked: else they are counted
+ * only, and it is said. The table of return addresses is the target's to write: a lie makes a frame of a
+ * sample wrong. Context: tool, one thread. */
 #ifndef COLLECT_AGENT_TIMING_H
 #define COLLECT_AGENT_TIMING_H
 
@@ -27,17 +27,20 @@ struct collect_agent_timing {
     size_t count, capacity;
 };
 
-/* BASE_EUNSUPPORTED: the processor's clock cannot be used, if `clock` is wanted, or the thread pointer cannot be read. */
+/* BASE_EUNSUPPORTED: the processor's clock cannot be used, if `clock` is wanted, or the thread pointer cannot
+ * be read. */
 int collect_agent_timing_begin(struct collect_agent_timing *timing, bool clock, struct base_error *error);
 void collect_agent_timing_end(struct collect_agent_timing *timing);
 
 /* Nanoseconds of a tick, from all the time that has passed. */
 double collect_agent_timing_ns(const struct collect_agent_timing *timing);
 
-/* The same as ns of 2^32 ticks, for the agent, which puts times into buckets: waits until some ms have passed since the beginning. */
+/* The same as ns of 2^32 ticks, for the agent, which puts times into buckets: waits until some ms have passed
+ * since the beginning. */
 uint64_t collect_agent_timing_fixed(const struct collect_agent_timing *timing);
 
-/* May a process's functions be timed, as far as the process is concerned? BASE_EUNSUPPORTED: shadow stacks. */
+/* May a process's functions be timed, as far as the process is concerned? BASE_EUNSUPPORTED: shadow
+ * stacks. */
 int collect_agent_timing_allows(pid_t pid, struct base_error *error);
 
 /* Region `region` of the file is process `pid`'s from now on. BASE_ENOMEM. */

@@ -1,8 +1,9 @@
-/* collect_agent_unheard.h - children of fork that have the agent, load objects, and have not come to a hook yet.
+/* collect_agent_unheard.h - children of fork that have the agent, load objects, and have not come to a hook
+ * yet.
  *
- * Nobody else knows of them: they take a region of their tables' file with their first hook. Until then what is hooked in their new objects
- * is kept here, because it must not be hooked again.
- * Context: tool, one thread. */
+ * Nobody else knows of them: they take a region of their tables' file with their first hook. Until then what
+ * is hooked in their new objects is kept here, because it must not be hooked again. Context: tool, one
+ * thread. */
 #ifndef COLLECT_AGENT_UNHEARD_H
 #define COLLECT_AGENT_UNHEARD_H
 

@@ -267,8 +267,9 @@ static void tend_blocks(struct collect_calls_space *space)
             collect_calls_block_tend(&space->threads[i].block, NULL);
 }
 
-/* What ld.so has bound since the stubs were made is gone to at once, past linkage stub and hook: some time after the
- * beginning, when most first calls were made, and once more much later; then with what indirect sites were seen to call. */
+/* What ld.so has bound since the stubs were made is gone to at once, past linkage stub and hook: some time
+ * after the beginning, when most first calls were made, and once more much later; then with what indirect
+ * sites were seen to call. */
 static void rebind(struct collect_calls *calls, struct collect_calls_space *space)
 {
     uint64_t age = patch_target_now() - space->born_ns;
@@ -340,7 +341,8 @@ static bool is_in_environment(pid_t pid, const char *text)
     return memmem(bytes, size, text, strlen(text)) != NULL;
 }
 
-/* A leak checker looks at its process's threads by ptrace when the program ends, and fails under another tracer. */
+/* A leak checker looks at its process's threads by ptrace when the program ends, and fails under another
+ * tracer. */
 static int refuse_leak_checker(struct collect_calls *calls, const struct collect_calls_space *space,
                                struct base_error *error)
 {
@@ -370,8 +372,9 @@ static bool plan_program(const struct collect_calls_space *space, struct collect
     return false;
 }
 
-/* A new image: old counts are told later, new ones begin. With a loader that rings, nothing of the program runs before it has
- * rung: all is planned then, at once, and only memory is mapped now, since nobody need be stopped for it. */
+/* A new image: old counts are told later, new ones begin. With a loader that rings, nothing of the program
+ * runs before it has rung: all is planned then, at once, and only memory is mapped now, since nobody need be
+ * stopped for it. */
 static int begin_image(struct collect_calls *calls, pid_t pid, struct base_error *error)
 {
     struct collect_calls_space *space = collect_calls_space_new(&calls->rig, pid);
@@ -896,7 +899,8 @@ int collect_calls_leave(struct collect_calls *calls, struct base_error *error)
     return result;
 }
 
-/* The first name that no image has which is counted: there is one notice. Where nothing is counted, nothing is known. */
+/* The first name that no image has which is counted: there is one notice. Where nothing is counted, nothing
+ * is known. */
 static void tell_absent(struct collect_calls *calls)
 {
     const struct collect_calls_images *set = &calls->rig.images;

@@ -1,19 +1,22 @@
 /* collect_calls.h - the collector of exact calls: processes are followed, patched, read out, and left.
  *
  *   collect_calls_new      before the session holds anything (a helper process is forked)
- *   collect_calls_launch   a child that waits before its exec: its program is counted from the first instruction
+ *   collect_calls_launch   a child that waits before its exec: its program is counted from the first
+ *                          instruction
  *   collect_calls_attach   a process that runs
- *   collect_calls_step     whatever happened since: births, forks, execs, loaded objects, ends. Never waits for the target
+ *   collect_calls_step     whatever happened since: births, forks, execs, loaded objects, ends. Never waits
+ *                          for the target
  *   collect_calls_tell     running totals into the profile
  *   collect_calls_finish   living processes are left as they were found, and everything is told
  *
- * What happens to a process follows from a few rules. One thread alone counts without locks and without gs (PLAIN). When a
- * second one is born, all sites are led to stubs with a block for each thread (THREAD); where the program uses gs
- * itself, to stubs with locked increments (LOCK). A fork child counts for itself; who runs in its parent's memory (vfork)
- * counts there; an exec begins anew. ld.so's bell announces new objects before their constructors run.
+ * What happens to a process follows from a few rules. One thread alone counts without locks and without gs
+ * (PLAIN). When a second one is born, all sites are led to stubs with a block for each thread (THREAD); where
+ * the program uses gs itself, to stubs with locked increments (LOCK). A fork child counts for itself; who
+ * runs in its parent's memory (vfork) counts there; an exec begins anew. ld.so's bell announces new objects
+ * before their constructors run.
  *
- * A process that cannot be followed or patched any further goes on uncounted: a counted loss, and a notice that says why.
- * Context: tool, one thread. */
+ * A process that cannot be followed or patched any further goes on uncounted: a counted loss, and a notice
+ * that says why. Context: tool, one thread. */
 #ifndef COLLECT_CALLS_H
 #define COLLECT_CALLS_H
 
@@ -39,9 +42,10 @@ struct collect_calls_options {
 int collect_calls_new(const struct collect_calls_options *options, struct collect_processes *processes,
                       struct collect_calls **made, struct base_error *error);
 pid_t collect_calls_helper(const struct collect_calls *calls);
-/* Its helper, for another collector in the same processes, who is told before calls are set up: `exec`, the process is held in a new image;
- * `objects`, the process has mapped objects, and who did waits; `left`, nothing of it is told any more; and who is asked what a return address
- * really is that a hook found (`real`). `guest` is copied; whoever is 0 is not told. */
+/* Its helper, for another collector in the same processes, who is told before calls are set up: `exec`, the
+ * process is held in a new image; `objects`, the process has mapped objects, and who did waits; `left`,
+ * nothing of it is told any more; and who is asked what a return address really is that a hook found
+ * (`real`). `guest` is copied; whoever is 0 is not told. */
 struct collect_calls_guest {
     void (*exec)(void *context, pid_t pid);
     void (*objects)(void *context, pid_t pid);
@@ -69,8 +73,8 @@ void collect_calls_free(struct collect_calls *calls);
 /* One line worth telling, or "". */
 const char *collect_calls_notice(const struct collect_calls *calls);
 
-/* When `pc` of process `pid` lies in a stub: turns pc and sp into what they would be without it. `word` reads a word of the
- * stack; False: pc is not in a stub. */
+/* When `pc` of process `pid` lies in a stub: turns pc and sp into what they would be without it. `word` reads
+ * a word of the stack; False: pc is not in a stub. */
 typedef bool collect_calls_word(void *context, uint64_t address, uint64_t *value);
 bool collect_calls_frame(struct collect_calls *calls, pid_t pid, uint64_t *pc, uint64_t *sp,
                          collect_calls_word *word, void *context);

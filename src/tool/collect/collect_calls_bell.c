@@ -81,7 +81,8 @@ find_function(struct collect_calls_space *space, const struct collect_images *im
     return NULL;
 }
 
-/* Where the arena for what the loader will load is made along with the bell, it lies between the bell's code and its words. */
+/* Where the arena for what the loader will load is made along with the bell, it lies between the bell's code
+ * and its words. */
 static int take_arena(struct collect_calls_space *space, struct collect_calls_code *code,
                       const struct collect_calls_memory *memory, struct base_error *error)
 {
@@ -99,7 +100,8 @@ static uint64_t distance(uint64_t a, uint64_t b)
     return a < b ? b - a : a - b;
 }
 
-/* An arena that nothing lies in yet and that the loader reaches has room for the bell too: nothing more need be mapped. */
+/* An arena that nothing lies in yet and that the loader reaches has room for the bell too: nothing more need
+ * be mapped. */
 static bool share_arena(struct collect_calls_space *space, uint64_t near)
 {
     for (size_t i = 0; i < space->arena_count && !space->bell_code; i++) {
@@ -113,9 +115,10 @@ static bool share_arena(struct collect_calls_space *space, uint64_t near)
     return space->bell_code != NULL;
 }
 
-/* The loader will map libraries right below the arena, and stubs fill it from its beginning: branches between the two are quickest
- * where the addresses differ in the low 24 bits alone (collect_calls_build.c, place_patch). How many bytes it must be longer, so
- * that it begins in the middle of such a stretch: `size` bytes end where the mappings around `near` begin. */
+/* The loader will map libraries right below the arena, and stubs fill it from its beginning: branches between
+ * the two are quickest where the addresses differ in the low 24 bits alone (collect_calls_build.c,
+ * place_patch). How many bytes it must be longer, so that it begins in the middle of such a stretch: `size`
+ * bytes end where the mappings around `near` begin. */
 static uint64_t lead_of(pid_t pid, uint64_t near, uint64_t size)
 {
     struct elf_maps maps;

@@ -1,19 +1,20 @@
 /* collect_calls_bell.h - hearing that processes load objects, at once and for any number of processes.
  *
- * The bell in a process (patch_bell.h) rings and waits. It is heard by a thread (collect_listen.h); everything else is done by the
- * session's.
- * Context: tool; the thread that made the listener. */
+ * The bell in a process (patch_bell.h) rings and waits. It is heard by a thread (collect_listen.h);
+ * everything else is done by the session's. Context: tool; the thread that made the listener. */
 #ifndef COLLECT_CALLS_BELL_H
 #define COLLECT_CALLS_BELL_H
 
 #include "collect_calls_space.h"
 #include "collect_listen.h"
 
-/* Installs a bell in the space's ld.so and listens to it. The space is held and looked at. With `code_ahead` bytes of an arena
- * beside it, for what the loader will load; 0: none. 1: installed; 0: the program has no ld.so, or one where no bell fits. */
+/* Installs a bell in the space's ld.so and listens to it. The space is held and looked at. With `code_ahead`
+ * bytes of an arena beside it, for what the loader will load; 0: none. 1: installed; 0: the program has no
+ * ld.so, or one where no bell fits. */
 int collect_calls_bell_install(struct collect_calls_space *space, struct collect_calls_rig *rig,
                                struct collect_listen *listen, uint64_t code_ahead, struct base_error *error);
-/* The same, but that the loader does not ring yet: space->bell_change is made together with the next changes of the text. */
+/* The same, but that the loader does not ring yet: space->bell_change is made together with the next changes
+ * of the text. */
 int collect_calls_bell_prepare(struct collect_calls_space *space, struct collect_calls_rig *rig,
                                struct collect_listen *listen, uint64_t code_ahead, struct base_error *error);
 /* Listens to the bell that a fork child has from its parent. */

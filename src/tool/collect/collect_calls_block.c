@@ -70,8 +70,8 @@ int collect_calls_block_clear(struct collect_calls_block *block, struct base_err
 
 typedef bool visit(void *context, uint64_t at, const uint64_t *words, size_t count);
 
-/* Calls `seen` for the pieces of [from, end) of the block that are no holes; `at` counts from the block's start. False when
- * `seen` said so. */
+/* Calls `seen` for the pieces of [from, end) of the block that are no holes; `at` counts from the block's
+ * start. False when `seen` said so. */
 static bool walk(const struct collect_calls_block *block, uint64_t from, uint64_t end, visit *seen,
                  void *context)
 {
@@ -151,7 +151,8 @@ static bool add_words(void *context, uint64_t at, const uint64_t *words, size_t 
     return room;
 }
 
-/* Pieces begin on pages, and entries may lie across two of them: the entry's parts are told by their place. */
+/* Pieces begin on pages, and entries may lie across two of them: the entry's parts are told by their
+ * place. */
 struct table_reading {
     struct collect_calls_sheet *sheet;
     uint64_t first; /* of the entries, in the block */

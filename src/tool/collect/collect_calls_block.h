@@ -1,15 +1,17 @@
-/* collect_calls_block.h - the counters of one thread (or of one process, or of a neighbourhood of images), as Tally sees them.
+/* collect_calls_block.h - the counters of one thread (or of one process, or of a neighbourhood of images), as
+ * Tally sees them.
  *
- * A block is a range of a memory file that is shared with the target: a header, counters, and at its end the tables of
- * the hooks (patch_block.h). All blocks have the same size and the same numbering of counters, whatever the form of the
- * stubs that use them, so one way of reading serves for all:
+ * A block is a range of a memory file that is shared with the target: a header, counters, and at its end the
+ * tables of the hooks (patch_block.h). All blocks have the same size and the same numbering of counters,
+ * whatever the form of the stubs that use them, so one way of reading serves for all:
  *
  *   0        header                       COLLECT_BLOCK_TABLES   table of 4,096 entries
- *   64       counters, 8 bytes each       ...                    tables of twice the one before, made when that fills;
+ *   64       counters, 8 bytes each       ...                    tables of twice the one before, made when
+ *            that fills;
  *                                                                the first may be a larger one
  *
- * The files have holes where nobody counted; reading skips them, and makes none of them real. Only Tally's own
- * descriptors are used: counters can be read when the target is dead. Context: tool, one thread. */
+ * The files have holes where nobody counted; reading skips them, and makes none of them real. Only Tally's
+ * own descriptors are used: counters can be read when the target is dead. Context: tool, one thread. */
 #ifndef COLLECT_CALLS_BLOCK_H
 #define COLLECT_CALLS_BLOCK_H
 
@@ -66,8 +68,8 @@ int collect_calls_block_tend(struct collect_calls_block *block, struct base_erro
 int collect_calls_sheet_add(struct collect_calls_sheet *sheet, const struct collect_calls_block *block,
                             uint32_t word_end, const struct collect_calls_hooks *hooks, size_t hook_ranges,
                             struct base_error *error);
-/* Return addresses that lead into a range, low < address <= high, become first + (address - low). Whoever counts must not
- * meet such an address meanwhile: nothing is mapped there. */
+/* Return addresses that lead into a range, low < address <= high, become first + (address - low). Whoever
+ * counts must not meet such an address meanwhile: nothing is mapped there. */
 struct collect_calls_renaming {
     uint64_t low, high, first;
 };

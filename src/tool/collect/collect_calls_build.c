@@ -192,7 +192,8 @@ static uint64_t ask_once(struct resolution *resolution, uint64_t slot, patch_sla
     return answer->end;
 }
 
-/* Where the patch that will be in force has moved the function at `address` to; the address itself when it has not. */
+/* Where the patch that will be in force has moved the function at `address` to; the address itself when it
+ * has not. */
 static uint64_t past_hook(const struct collect_calls_space *space, uint64_t address)
 {
     const struct collect_calls_object *object = collect_calls_space_object(space, address);
@@ -207,8 +208,8 @@ static uint64_t past_hook(const struct collect_calls_space *space, uint64_t addr
     return hooked ? patch->slab.hooks[hook].body : address;
 }
 
-/* What ld.so has bound the slot to; 0: nothing yet. Looks at nothing that is made beside this object's slab, so that stubs
- * know their length while other objects' hooks have no places. */
+/* What ld.so has bound the slot to; 0: nothing yet. Looks at nothing that is made beside this object's slab,
+ * so that stubs know their length while other objects' hooks have no places. */
 static uint64_t bound(void *context, uint64_t slot)
 {
     const struct resolution *resolution = context;
@@ -268,10 +269,11 @@ static void bind_slab(struct collect_calls_patch *patch, struct resolution *reso
     patch->slab.context = NULL;
 }
 
-/* Where in the code a patch of `size` bytes goes; UINT64_MAX: it is full. On Zen 5 a taken branch costs a cycle more when its
- * target's address differs from its own above the low 24 bits. Counting takes two branches more, to the stub and back: a loop
- * that calls one function took 1.50 times as long with them, and 1.00 to 1.02 times in the same 16 MiB, wherever the counter
- * lay. So a patch goes to that end of the code, if any, that has it in the same 16 MiB as the text. */
+/* Where in the code a patch of `size` bytes goes; UINT64_MAX: it is full. On Zen 5 a taken branch costs a
+ * cycle more when its target's address differs from its own above the low 24 bits. Counting takes two
+ * branches more, to the stub and back: a loop that calls one function took 1.50 times as long with them, and
+ * 1.00 to 1.02 times in the same 16 MiB, wherever the counter lay. So a patch goes to that end of the code,
+ * if any, that has it in the same 16 MiB as the text. */
 static uint64_t place_patch(struct collect_calls_code *code, const struct collect_calls_object *object,
                             uint64_t size)
 {
@@ -474,8 +476,8 @@ static struct patch_memory_change change_back(const struct patch_write *write)
     return change;
 }
 
-/* From what is in force to what is to be. Both lists are by address; a place that only one of them has changes from or
- * to what is in the file. */
+/* From what is in force to what is to be. Both lists are by address; a place that only one of them has
+ * changes from or to what is in the file. */
 static int list_changes(const struct collect_calls_object *object, struct patch_stage *stage,
                         struct base_error *error)
 {

@@ -65,8 +65,8 @@ static bool jumps_to_ours(const struct cleaning *cleaning, const struct stretch 
     return collect_calls_ranges_code(&cleaning->ours, target) != NULL;
 }
 
-/* Where the instruction at `at` ends when it leads to ours; else 0. call, jmp, jcc with 32 bits; jmp and jcc with 8 bits to
- * an island that does. */
+/* Where the instruction at `at` ends when it leads to ours; else 0. call, jmp, jcc with 32 bits; jmp and jcc
+ * with 8 bits to an island that does. */
 static size_t leads_to_ours(const struct cleaning *cleaning, const struct stretch *text, size_t at)
 {
     uint8_t opcode = text->bytes[at];
@@ -109,8 +109,9 @@ static bool add_change(struct cleaning *cleaning, const struct stretch *text, co
     return true;
 }
 
-/* from..to-1 are the page itself; what lies around it is only looked at. What differs is ours within an instruction that leads to
- * us, and nowhere else: bytes of such a one may by chance be those of the file, and a stranger's change may lie next to it. */
+/* from..to-1 are the page itself; what lies around it is only looked at. What differs is ours within an
+ * instruction that leads to us, and nowhere else: bytes of such a one may by chance be those of the file, and
+ * a stranger's change may lie next to it. */
 static bool compare(struct cleaning *cleaning, const struct stretch *text, const uint8_t *file, size_t from,
                     size_t to)
 {

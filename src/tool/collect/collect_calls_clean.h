@@ -1,9 +1,9 @@
 /* collect_calls_clean.h - removing what a killed tally left in a process.
  *
- * Nothing but the process itself tells what was changed: our memory shows as /memfd:tally among its mappings, and a
- * changed place in its text is one that differs from the file and leads there. Such places are put back as in the file, wherever else
- * somebody has changed the text it stays as it is; then our memory goes (collect_calls_leave.h).
- * Context: tool, one thread. */
+ * Nothing but the process itself tells what was changed: our memory shows as /memfd:tally among its mappings,
+ * and a changed place in its text is one that differs from the file and leads there. Such places are put back
+ * as in the file, wherever else somebody has changed the text it stays as it is; then our memory goes
+ * (collect_calls_leave.h). Context: tool, one thread. */
 #ifndef COLLECT_CALLS_CLEAN_H
 #define COLLECT_CALLS_CLEAN_H
 
@@ -25,7 +25,8 @@ struct collect_calls_cleaned {
 int collect_calls_clean(struct patch_helper *helper, pid_t pid, struct collect_calls_cleaned *cleaned,
                         struct base_error *error);
 
-/* The same with a helper of its own, for `tally detach`. BASE_EBUSY: a living tally, or another tracer, has it. */
+/* The same with a helper of its own, for `tally detach`. BASE_EBUSY: a living tally, or another tracer, has
+ * it. */
 int collect_calls_clean_process(pid_t pid, struct collect_calls_cleaned *cleaned, struct base_error *error);
 
 #endif

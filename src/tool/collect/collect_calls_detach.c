@@ -114,7 +114,8 @@ static int put_back(struct collect_calls_space *space, struct collect_calls_rig 
 
 /* --- text --- */
 
-/* Pages that are as the file's need no copies: they are dropped, mapping by mapping, where all of one are so. */
+/* Pages that are as the file's need no copies: they are dropped, mapping by mapping, where all of one are
+ * so. */
 static void share_text_again(const struct collect_calls_space *space, struct collect_calls_rig *rig,
                              struct collect_calls_remains *remains)
 {

@@ -1,9 +1,10 @@
 /* collect_calls_detach.h - leaving a process as it was found.
  *
- * Every changed byte is put back, pages of text that are as the file's then are the file's again, every gs base is 0 again, and our memory is unmapped when nothing can lead there any
- * more: no thread's pc lies in it, and no word on a stack (a signal frame holds a pc) points into it. Threads that stand in
- * a stub are stepped out of it; where that fails some times, the memory stays, inert, and its size is told.
- * Context: tool, one thread. */
+ * Every changed byte is put back, pages of text that are as the file's then are the file's again, every gs
+ * base is 0 again, and our memory is unmapped when nothing can lead there any more: no thread's pc lies in
+ * it, and no word on a stack (a signal frame holds a pc) points into it. Threads that stand in a stub are
+ * stepped out of it; where that fails some times, the memory stays, inert, and its size is told. Context:
+ * tool, one thread. */
 #ifndef COLLECT_CALLS_DETACH_H
 #define COLLECT_CALLS_DETACH_H
 
@@ -15,8 +16,8 @@ struct collect_calls_remains {
     uint64_t memory_bytes; /* of ours that stay mapped */
 };
 
-/* The space's process is followed; it is held here, unless it is `held`, and left running but for its own stops. It is still
- * followed afterwards. */
+/* The space's process is followed; it is held here, unless it is `held`, and left running but for its own
+ * stops. It is still followed afterwards. */
 int collect_calls_detach(struct collect_calls_space *space, struct collect_calls_rig *rig, bool held,
                          struct collect_calls_remains *remains, struct base_error *error);
 

@@ -144,7 +144,8 @@ static bool add_constants(struct collect_calls_imports *imports, const struct el
     return room;
 }
 
-/* An undefined symbol with a value is a function whose address the program takes as that of its own linkage stub. */
+/* An undefined symbol with a value is a function whose address the program takes as that of its own linkage
+ * stub. */
 int collect_calls_imports_make(struct collect_calls_imports *imports, const struct elf_image *image,
                                bool calls, struct base_error *error)
 {
@@ -230,8 +231,8 @@ static bool note_needed(const struct elf_image *image, struct base_map *needed)
     return room;
 }
 
-/* Of libraries that dlopen has loaded the needed ones are marked too: they could have been there from the start as well,
- * and who uses dlsym on them is seldom. */
+/* Of libraries that dlopen has loaded the needed ones are marked too: they could have been there from the
+ * start as well, and who uses dlsym on them is seldom. */
 static bool find_needed(const struct collect_calls_space *space, const struct collect_images *images,
                         struct base_map *needed)
 {

@@ -1,22 +1,23 @@
 /* collect_calls_export.h - which exported functions need a hook in a process.
  *
- * Any export may be called by address, so a plan has a hook for each; but most calls of a library's exports come from inside it
- * or through linkage slots, and are counted where they are made. A hook is left out, and its cost with it, for a function
- * that is exported and nothing else (PATCH_FUNCTION_OFFERED), when
+ * Any export may be called by address, so a plan has a hook for each; but most calls of a library's exports
+ * come from inside it or through linkage slots, and are counted where they are made. A hook is left out, and
+ * its cost with it, for a function that is exported and nothing else (PATCH_FUNCTION_OFFERED), when
  *
  *   its image was loaded because others need it (DT_NEEDED), not by dlopen, where dlsym is to be expected;
  *   no image that uses dlsym has its name among its constants; and
  *   no image that is not counted names it, and no counted one does but in slots that its calls go through.
  *
- * What calls such a function all the same (dlsym by a name that the program puts together, on a library that was there from
- * the start) is counted at its site, with an unknown callee. Images that come later may need hooks in those that are there: these are made anew then.
- * Context: tool, one thread. */
+ * What calls such a function all the same (dlsym by a name that the program puts together, on a library that
+ * was there from the start) is counted at its site, with an unknown callee. Images that come later may need
+ * hooks in those that are there: these are made anew then. Context: tool, one thread. */
 #ifndef COLLECT_CALLS_EXPORT_H
 #define COLLECT_CALLS_EXPORT_H
 
 #include "collect_calls_space.h"
 
-/* Names of functions that an image takes from others and may use otherwise than by counted calls, hashed. `calls`: calls through JUMP_SLOTs are counted in this image. BASE_ENOMEM. */
+/* Names of functions that an image takes from others and may use otherwise than by counted calls, hashed.
+ * `calls`: calls through JUMP_SLOTs are counted in this image. BASE_ENOMEM. */
 int collect_calls_imports_make(struct collect_calls_imports *imports, const struct elf_image *image,
                                bool calls, struct base_error *error);
 
@@ -24,7 +25,8 @@ int collect_calls_imports_make(struct collect_calls_imports *imports, const stru
 int collect_calls_offers_make(struct collect_calls_offers *offers, const struct elf_image *image,
                               const struct patch_plan *plan, struct base_error *error);
 
-/* After a survey: decides for all live objects. Those whose stubs are in force and lack a hook become stale. */
+/* After a survey: decides for all live objects. Those whose stubs are in force and lack a hook become
+ * stale. */
 int collect_calls_export_choose(struct collect_calls_space *space, struct collect_calls_rig *rig,
                                 struct base_error *error);
 

@@ -83,8 +83,8 @@ static void stop_keeping(struct collect_calls_images *set)
     set->keeping = false;
 }
 
-/* Writes fresh plans to the cache while the target goes on already: of a large library that takes longer than counting what it
- * has to wait for. */
+/* Writes fresh plans to the cache while the target goes on already: of a large library that takes longer than
+ * counting what it has to wait for. */
 static void begin_keeping(struct collect_calls_images *set)
 {
     struct kept *kept = malloc(sizeof *kept + set->capacity * sizeof kept->items[0]);
@@ -174,8 +174,9 @@ struct users {
     size_t count;
 };
 
-/* One walk through the sites, which of a large library are more than the processor's cache has room for. Thousands go through a
- * few hundred slots: what was just listed is not listed again, so that little is left to sort. */
+/* One walk through the sites, which of a large library are more than the processor's cache has room for.
+ * Thousands go through a few hundred slots: what was just listed is not listed again, so that little is left
+ * to sort. */
 static void list_users(struct collect_calls_image *image, struct users *users)
 {
     const struct patch_plan *plan = &image->plan;
@@ -201,8 +202,8 @@ static void order_slots(struct collect_calls_image *image)
     image->slot_count = kept;
 }
 
-/* Jumps that end in an image that is not counted, by the file their symbol's version is demanded of. What else might be there
- * instead (another malloc) is told right all the same: a jump's slot names the callee. */
+/* Jumps that end in an image that is not counted, by the file their symbol's version is demanded of. What
+ * else might be there instead (another malloc) is told right all the same: a jump's slot names the callee. */
 static void list_quiet(const struct collect_calls_images *set, struct collect_calls_image *image,
                        const struct users *users)
 {
@@ -437,8 +438,8 @@ static bool is_listed(const struct ahead *ahead, uint32_t index)
     return false;
 }
 
-/* Those that nobody has looked at; those that need not be planned come last. Returns how many bytes of files the others are, or 0 when
- * there is but one. */
+/* Those that nobody has looked at; those that need not be planned come last. Returns how many bytes of files
+ * the others are, or 0 when there is but one. */
 static size_t list_candidates(struct ahead *ahead, const uint32_t *indices, size_t count)
 {
     const struct collect_calls_images *set = ahead->set;
@@ -473,7 +474,8 @@ static void add_all(const struct ahead *ahead)
         begin_keeping(ahead->set);
 }
 
-/* The largest first. Where names are asked for, one image comes after the other: demangling is not made for threads. */
+/* The largest first. Where names are asked for, one image comes after the other: demangling is not made for
+ * threads. */
 void collect_calls_images_ahead(struct collect_calls_images *set, const uint32_t *indices, size_t count)
 {
     uint32_t last = 0;

@@ -1,8 +1,9 @@
-/* collect_calls_image.h - the images whose calls are counted: each planned once in a session, whoever maps it.
+/* collect_calls_image.h - the images whose calls are counted: each planned once in a session, whoever maps
+ * it.
  *
- * What is wanted of an image (--calls-image, --calls=GLOB) is decided here, as are the facts about it that all
- * processes share: its plan, and the slots (words that ld.so fills) that its sites and linkage stubs call through.
- * Context: tool, one thread. */
+ * What is wanted of an image (--calls-image, --calls=GLOB) is decided here, as are the facts about it that
+ * all processes share: its plan, and the slots (words that ld.so fills) that its sites and linkage stubs call
+ * through. Context: tool, one thread. */
 #ifndef COLLECT_CALLS_IMAGE_H
 #define COLLECT_CALLS_IMAGE_H
 
@@ -109,8 +110,8 @@ struct collect_calls_image *collect_calls_images_get(struct collect_calls_images
 /* The same for several at once, on all processors; what fails is tried again when it is asked for. */
 void collect_calls_images_ahead(struct collect_calls_images *set, const uint32_t *indices, size_t count);
 
-/* Begins to plan the image at `index`, which is open, while its process does what comes before: a program's loader loads its
- * libraries. One at a time; where it cannot be done, nothing is. */
+/* Begins to plan the image at `index`, which is open, while its process does what comes before: a program's
+ * loader loads its libraries. One at a time; where it cannot be done, nothing is. */
 void collect_calls_images_early(struct collect_calls_images *set, uint32_t index);
 
 /* Position of a slot in image->slots; SIZE_MAX: none. */

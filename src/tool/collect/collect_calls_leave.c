@@ -37,8 +37,9 @@ static bool is_code(pid_t pid, const struct collect_calls_ranges *ranges, uint64
            (patch_target_read(pid, address, &bytes, sizeof bytes) != sizeof bytes || bytes);
 }
 
-/* After a call from our code to our code: hooks call the recorder, births their bell. Whoever is in there has a pc, or a signal frame's,
- * in our code; the return addresses of all who were lie about on stacks, in frames that never wrote there. */
+/* After a call from our code to our code: hooks call the recorder, births their bell. Whoever is in there has
+ * a pc, or a signal frame's, in our code; the return addresses of all who were lie about on stacks, in frames
+ * that never wrote there. */
 static bool returns_within(pid_t pid, const struct collect_calls_ranges *ranges, uint64_t address)
 {
     uint8_t call[5];
@@ -50,8 +51,8 @@ static bool returns_within(pid_t pid, const struct collect_calls_ranges *ranges,
            collect_calls_ranges_code(ranges, address + (uint64_t)(int64_t)distance);
 }
 
-/* In a signal frame eflags follow the pc, and the segments, of which the first is a code segment of user mode (rt_sigframe of
- * arch/x86/include/asm/sigframe.h). `words` are so many from the pc on. */
+/* In a signal frame eflags follow the pc, and the segments, of which the first is a code segment of user mode
+ * (rt_sigframe of arch/x86/include/asm/sigframe.h). `words` are so many from the pc on. */
 static bool is_interrupted(const uint64_t *words, size_t count)
 {
     enum { EFLAGS_ALWAYS = 2, EFLAGS_END = 1 << 22, SEGMENT = 0xffff, USER = 3 };
@@ -59,8 +60,8 @@ static bool is_interrupted(const uint64_t *words, size_t count)
            ((words[1] & EFLAGS_ALWAYS) && words[1] < EFLAGS_END && (words[2] & SEGMENT & USER) == USER);
 }
 
-/* Stacks are looked through from the thread's sp up. A word that only looks like an address of ours keeps memory mapped,
- * which harms nobody; so does a stack that cannot be read. */
+/* Stacks are looked through from the thread's sp up. A word that only looks like an address of ours keeps
+ * memory mapped, which harms nobody; so does a stack that cannot be read. */
 static bool stack_leads_here(pid_t pid, const struct collect_calls_ranges *ranges, uint64_t sp,
                              uint64_t *words, size_t size)
 {

@@ -1,11 +1,10 @@
 /* collect_calls_leave.h - taking our memory out of a process, when nothing can lead there any more.
  *
- * The text has been put back before, so nobody new comes in. Threads that stand in our code are stepped out of it; gs bases
- * become 0; then no thread's pc may lie in our code, and no word on a stack lead to code of ours (a signal frame holds a pc). Most
- * of what is reserved for code stays zeros, and a number that leads there is no pc; nor are return addresses that our own hooks
- * left behind. Where somebody is left after some
- * attempts, the memory stays, inert, and its size is told.
- * Context: tool, one thread. */
+ * The text has been put back before, so nobody new comes in. Threads that stand in our code are stepped out
+ * of it; gs bases become 0; then no thread's pc may lie in our code, and no word on a stack lead to code of
+ * ours (a signal frame holds a pc). Most of what is reserved for code stays zeros, and a number that leads
+ * there is no pc; nor are return addresses that our own hooks left behind. Where somebody is left after some
+ * attempts, the memory stays, inert, and its size is told. Context: tool, one thread. */
 #ifndef COLLECT_CALLS_LEAVE_H
 #define COLLECT_CALLS_LEAVE_H
 
@@ -33,8 +32,8 @@ bool collect_calls_ranges_add(struct collect_calls_ranges *ranges, const struct 
 const struct collect_calls_range *collect_calls_ranges_code(const struct collect_calls_ranges *ranges,
                                                             uint64_t address);
 
-/* The process is held when this begins, and when it ends; unless it is to `stay` held it runs for moments between.
- * `gs`: gs bases are ours, and are put back to 0. Adds to *left the bytes that stay mapped. */
+/* The process is held when this begins, and when it ends; unless it is to `stay` held it runs for moments
+ * between. `gs`: gs bases are ours, and are put back to 0. Adds to *left the bytes that stay mapped. */
 int collect_calls_leave_memory(struct patch_helper *helper, pid_t pid,
                                const struct collect_calls_ranges *ranges, bool gs, bool stay, uint64_t *left,
                                struct base_error *error);

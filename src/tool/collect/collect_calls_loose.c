@@ -167,7 +167,8 @@ static int prepare(struct collect_calls_space *space, const struct elf_image *im
     return result;
 }
 
-/* Prepares bells that are missing, behind those that are there. Returns how many there are then, or an error. */
+/* Prepares bells that are missing, behind those that are there. Returns how many there are then, or an
+ * error. */
 static int prepare_all(struct collect_calls_space *space, struct collect_calls_rig *rig)
 {
     uint64_t began = patch_target_now();

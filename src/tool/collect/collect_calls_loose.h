@@ -1,14 +1,12 @@
 /* collect_calls_loose.h - letting a process go while nothing is born in it, so that its signals cost nothing.
  *
- * A process that was quiet for a second - no birth, fork, exec, no bell - gets bells on the functions that births come from
- * (patch_births.h), the first time, and is let go (patch_trace_loosen). A bell that rings has it taken again, and is answered
- * only then: the birth happens under ptrace, as it did before. When that has happened often, the quiet must last longer:
- * 2, 4, 8 ... 60 seconds.
- * A process stays held when one of its images makes such calls and can have no bell there, when that image is one whose
- * calls are counted (its functions' entries are hooked themselves), when an agent has its hooks on such functions, or when it has no
- * loader that could tell of further images.
- * The profile's calls_held says why.
- * Context: tool, one thread. */
+ * A process that was quiet for a second - no birth, fork, exec, no bell - gets bells on the functions that
+ * births come from (patch_births.h), the first time, and is let go (patch_trace_loosen). A bell that rings
+ * has it taken again, and is answered only then: the birth happens under ptrace, as it did before. When that
+ * has happened often, the quiet must last longer: 2, 4, 8 ... 60 seconds. A process stays held when one of
+ * its images makes such calls and can have no bell there, when that image is one whose calls are counted (its
+ * functions' entries are hooked themselves), when an agent has its hooks on such functions, or when it has no
+ * loader that could tell of further images. The profile's calls_held says why. Context: tool, one thread. */
 #ifndef COLLECT_CALLS_LOOSE_H
 #define COLLECT_CALLS_LOOSE_H
 
@@ -20,7 +18,8 @@ void collect_calls_loose_stir(struct collect_calls_space *space);
 /* To be called now and then: lets the process go if it is time. What goes wrong is tried again later. */
 void collect_calls_loose_tend(struct collect_calls_space *space, struct collect_calls_rig *rig);
 
-/* A bell has rung, and is to be answered after this. BASE_OK: the process is traced; BASE_ENOTFOUND: it has ended. */
+/* A bell has rung, and is to be answered after this. BASE_OK: the process is traced; BASE_ENOTFOUND: it has
+ * ended. */
 int collect_calls_loose_take(struct collect_calls_space *space, struct collect_calls_rig *rig,
                              struct base_error *error);
 

@@ -52,7 +52,8 @@ bool collect_calls_prepared_place(const struct collect_calls_object *object, boo
 
 /* --- keeping --- */
 
-/* One slab to prepare; all its own but for the plan and what the image knows, which stay as long as the images do. */
+/* One slab to prepare; all its own but for the plan and what the image knows, which stay as long as the
+ * images do. */
 struct collect_calls_preparing {
     struct collect_calls_preparing *next;
     const struct collect_calls_image *image;

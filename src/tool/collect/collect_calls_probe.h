@@ -4,7 +4,8 @@
 
 #include "base_error.h"
 
-/* Tries it: a child of ours is followed, held, given memory with code and counters, and let go. BASE_OK, or why not. */
+/* Tries it: a child of ours is followed, held, given memory with code and counters, and let go. BASE_OK, or
+ * why not. */
 int collect_calls_probe(struct base_error *error);
 
 #endif

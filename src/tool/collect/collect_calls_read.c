@@ -144,8 +144,9 @@ static uint64_t callee_of(const struct collect_calls_object *object, const struc
     return inside >= image->linkage_low && inside < image->linkage_high ? 0 : value;
 }
 
-/* A slot that was not filled when it was last looked at (a short life, a late first call): whom ld.so would have filled it
- * with, by name. Good enough for a report; nothing that runs depends on it. 0: nobody is known. */
+/* A slot that was not filled when it was last looked at (a short life, a late first call): whom ld.so would
+ * have filled it with, by name. Good enough for a report; nothing that runs depends on it. 0: nobody is
+ * known. */
 static uint64_t callee_by_name(const struct telling *telling, const struct collect_calls_object *object,
                                const struct patch_plan_site *site)
 {
@@ -161,7 +162,8 @@ static uint64_t callee_by_name(const struct telling *telling, const struct colle
     return 0;
 }
 
-/* The callee of a site in the profile. Where an object that is gone called itself, somebody else may be now. */
+/* The callee of a site in the profile. Where an object that is gone called itself, somebody else may be
+ * now. */
 static uint32_t callee_address(const struct telling *telling, const struct collect_calls_object *object,
                                const struct patch_plan_site *site, uint64_t callee)
 {
@@ -179,7 +181,8 @@ static uint32_t site_address(const struct telling *telling, const struct collect
 
 /* --- arrivals --- */
 
-/* From code where no site is counted (any more); `from` is the object, if it is one, `site` what a mark names. */
+/* From code where no site is counted (any more); `from` is the object, if it is one, `site` what a mark
+ * names. */
 static void tell_foreign(struct telling *telling, const struct collect_calls_object *from, uint32_t site,
                          const struct collect_calls_arrival *arrival, uint32_t callee)
 {
@@ -204,7 +207,8 @@ static bool is_named(const struct collect_calls_object *object, uint64_t address
     return !image->named || (function != PATCH_NONE && image->named[function]);
 }
 
-/* With names asked for, hooks see more than was wanted: those of an image with a matching caller are all there. */
+/* With names asked for, hooks see more than was wanted: those of an image with a matching caller are all
+ * there. */
 static bool is_wanted(const struct collect_calls_object *from, uint64_t caller,
                       const struct collect_calls_object *at, uint64_t entry)
 {
@@ -252,8 +256,8 @@ static uint64_t caller_of(const struct collect_calls_object *from, uint32_t site
                : return_address - 1;
 }
 
-/* Stubs of direct sites go to the function's body at once: who arrives at its hook with such a site's return address has jumped
- * there from what that site called. */
+/* Stubs of direct sites go to the function's body at once: who arrives at its hook with such a site's return
+ * address has jumped there from what that site called. */
 static bool goes_past_hooks(const struct patch_plan_site *site)
 {
     return patch_x86_64_stub_is_direct((enum patch_kind)site->kind) && !site->slot;
@@ -300,7 +304,8 @@ static void match(struct telling *telling, const struct collect_calls_arrival *a
         tell(telling, site_address(telling, from, planned), callee, kind_of(planned), arrival->calls);
 }
 
-/* A jump to a function whose hook saw it come: the arrival bears a return address that has nothing to do with it. */
+/* A jump to a function whose hook saw it come: the arrival bears a return address that has nothing to do with
+ * it. */
 static void forgive_stray(struct telling *telling, uint64_t callee, uint64_t calls)
 {
     const struct collect_calls_object *at = collect_calls_space_object(telling->space, callee);

@@ -1,15 +1,17 @@
 /* collect_calls_read.h - from counters to edges: who called whom, how often.
  *
- * A call may be seen twice: at its site, and by a hook at the callee's entry. A hook also sees callers that no site stands
- * for. What is told, for one sheet of counters:
+ * A call may be seen twice: at its site, and by a hook at the callee's entry. A hook also sees callers that
+ * no site stands for. What is told, for one sheet of counters:
  *
  *   a site whose callee is known (a direct call; through a slot, what ld.so put there)
- *                               site -> callee, the site's count; arrivals at that callee from there are the same calls
- *   a site whose callee is not  site -> each callee whose hook names the site, the hook's count; what is left of the
- *                               site's count went to functions without a hook: callee unknown
- *   an arrival from elsewhere   from code whose sites are not counted: its return address -> callee
- *                               from a known site of another callee: it came through tail jumps that left no mark. Less
- *                               those that were counted at their sites it is told as kind tail, caller unknown
+ *                               site -> callee, the site's count; arrivals at that callee from there are the
+ *                               same calls
+ *   a site whose callee is not  site -> each callee whose hook names the site, the hook's count; what is left
+ *                               of the site's count went to functions without a hook: callee unknown
+ *   an arrival from elsewhere   from code whose sites are not counted: its return address -> callee from a
+ *                               known site of another callee: it came through tail jumps that left no mark.
+ *                               Less those that were counted at their sites it is told as kind tail, caller
+ *                               unknown
  *   an arrival with no record   (a full table) kind entry, caller unknown
  *   a guess that was right      as one call of the site that arrived at the hook (collect_calls_guess.h)
  *
@@ -38,8 +40,9 @@ int collect_calls_read_block(const struct collect_calls_space *space, const stru
 /* Object `object` is mapped no more: what is known of its calls stays its own (collect_calls_closed_name). */
 void collect_calls_read_close(const struct collect_calls_space *space, size_t object);
 
-/* The object and the site that an arrival came from: by the mark that a jump left, or by the return address of a call. An address
- * in a closed object becomes what it was. NULL: it came from no object; *site PATCH_NONE: from no site that is counted. */
+/* The object and the site that an arrival came from: by the mark that a jump left, or by the return address
+ * of a call. An address in a closed object becomes what it was. NULL: it came from no object; *site
+ * PATCH_NONE: from no site that is counted. */
 const struct collect_calls_object *collect_calls_read_origin(const struct collect_calls_space *space,
                                                              uint64_t *return_address, uint32_t *site);
 /* The object of a counter, and its hook; PATCH_NONE: the counter is no hook's. */

@@ -500,8 +500,8 @@ static void move_block(const struct collect_calls_space *child, struct collect_c
     block->offset = memory ? memory->offset + (block->address - memory->address) : 0;
 }
 
-/* Blocks of threads are mapped while the process is held, and a child that was forked just before it is told of after it: it has
- * them not, and its only thread counts in an older one. */
+/* Blocks of threads are mapped while the process is held, and a child that was forked just before it is told
+ * of after it: it has them not, and its only thread counts in an older one. */
 static bool has_threads_alone(const struct collect_calls_space *space,
                               const struct collect_calls_memory *memory)
 {
@@ -521,8 +521,8 @@ static void forget_missing_blocks(struct collect_calls_space *child)
     child->thread_count = kept;
 }
 
-/* Shared blocks that are in use begin again; those of threads are zeros, and are begun when they are given out: of all threads
- * only the one that forked lives on in the child. */
+/* Shared blocks that are in use begin again; those of threads are zeros, and are begun when they are given
+ * out: of all threads only the one that forked lives on in the child. */
 static int begin_blocks(struct collect_calls_space *child, struct base_error *error)
 {
     int result = BASE_OK;

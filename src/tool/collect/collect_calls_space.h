@@ -1,20 +1,26 @@
-/* collect_calls_space.h - one address space whose calls are counted: what is mapped in it, patched in it, and ours in it.
+/* collect_calls_space.h - one address space whose calls are counted: what is mapped in it, patched in it, and
+ * ours in it.
  *
- * A space belongs to a process, and to those that run in its memory (vfork, CLONE_VM). It is prepared in four steps, so that
- * the target stands still for two of them only, and a failure leaves it as it was:
+ * A space belongs to a process, and to those that run in its memory (vfork, CLONE_VM). It is prepared in four
+ * steps, so that the target stands still for two of them only, and a failure leaves it as it was:
  *
- *   survey   reads the mappings; objects that are new are planned, objects that are gone are closed    the target runs
- *   place    maps memory of ours beside new objects                                                     it is held
- *   build    the bytes of stubs and hooks; where linkage slots lead                                     it runs
- *   apply    threads that stand among bytes that change are moved on; then all bytes change, or none    it is held
+ *   survey   reads the mappings; objects that are new are planned, objects that are gone are closed    the
+ *            target runs
+ *   place    maps memory of ours beside new objects                                                     it is
+ *            held
+ *   build    the bytes of stubs and hooks; where linkage slots lead                                     it
+ *            runs
+ *   apply    threads that stand among bytes that change are moved on; then all bytes change, or none    it is
+ *            held
  *
- * Memory of ours. An *arena* lies within reach of some objects: code (stubs, hooks) and one block of counters for the forms
- * PLAIN and LOCK. In the form THREAD each thread has a block of its own, anywhere, and there is a fallback block at a fixed
- * low address for whoever has gs = 0 (patch_block.h). An object has the same numbers of counters in every block.
- * Stubs are never rewritten: another form is a new patch of the object in the arena, to which its sites are led.
+ * Memory of ours. An *arena* lies within reach of some objects: code (stubs, hooks) and one block of counters
+ * for the forms PLAIN and LOCK. In the form THREAD each thread has a block of its own, anywhere, and there is
+ * a fallback block at a fixed low address for whoever has gs = 0 (patch_block.h). An object has the same
+ * numbers of counters in every block. Stubs are never rewritten: another form is a new patch of the object in
+ * the arena, to which its sites are led.
  *
- * A fork child is a copy: it shares the code (which nobody changes) and gets counters of its own under the same addresses.
- * Context: tool, one thread. */
+ * A fork child is a copy: it shares the code (which nobody changes) and gets counters of its own under the
+ * same addresses. Context: tool, one thread. */
 #ifndef COLLECT_CALLS_SPACE_H
 #define COLLECT_CALLS_SPACE_H
 
@@ -186,8 +192,8 @@ struct collect_calls_space *collect_calls_space_new(struct collect_calls_rig *ri
 /* Closes what is ours; the target is not touched. */
 void collect_calls_space_free(struct collect_calls_space *space);
 
-/* A return address in a closed object is kept in the blocks under another name, so that it is not taken for one in whatever is
- * mapped there later: the object's index + 1 in the bits above, and the image address. */
+/* A return address in a closed object is kept in the blocks under another name, so that it is not taken for
+ * one in whatever is mapped there later: the object's index + 1 in the bits above, and the image address. */
 #define COLLECT_CALLS_CLOSED_SHIFT 48
 static inline uint64_t collect_calls_closed_name(size_t object, uint64_t image_address)
 {
@@ -206,7 +212,8 @@ int collect_calls_space_survey(struct collect_calls_space *space, struct collect
 /* How many pairs of caller and callee hooks may see, about: sites that may call anything. */
 uint64_t collect_calls_space_pairs(const struct collect_calls_space *space);
 
-/* A copy for process `pid`, which was forked from one of `parent` and is held: the same code and patches, counters of its own. */
+/* A copy for process `pid`, which was forked from one of `parent` and is held: the same code and patches,
+ * counters of its own. */
 int collect_calls_space_fork(const struct collect_calls_space *parent, struct collect_calls_rig *rig,
                              pid_t pid, struct collect_calls_space **made, struct base_error *error);
 

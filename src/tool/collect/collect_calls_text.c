@@ -33,7 +33,8 @@ bool collect_calls_text_holds(pid_t pid, const struct patch_memory_change *chang
            !memcmp(found, bytes, change->length);
 }
 
-/* What mmap shows of the file at an image address: whole pages, also past the segment's end; zeros past the file's. */
+/* What mmap shows of the file at an image address: whole pages, also past the segment's end; zeros past the
+ * file's. */
 static bool file_page(const struct elf_image *image, uint64_t address, uint8_t bytes[COLLECT_CALLS_PAGE])
 {
     const struct elf_segment *segments;

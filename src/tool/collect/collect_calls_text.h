@@ -21,8 +21,8 @@ bool collect_calls_text_written(int pages, uint64_t page);
 /* Stand the change's bytes, as `bytes` has them (its before or after), where they belong? */
 bool collect_calls_text_holds(pid_t pid, const struct patch_memory_change *change, const uint8_t *bytes);
 
-/* start..end-1 is mapped from `image` at `bias`. *own: pages of its own that the process has there. False: one of them
- * differs from the file, or cannot be compared. */
+/* start..end-1 is mapped from `image` at `bias`. *own: pages of its own that the process has there. False:
+ * one of them differs from the file, or cannot be compared. */
 bool collect_calls_text_is_as_file(pid_t pid, const struct elf_image *image, uint64_t bias, uint64_t start,
                                    uint64_t end, size_t *own);
 

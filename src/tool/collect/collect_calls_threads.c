@@ -10,8 +10,8 @@ enum { POOL_LEAST = 4, POOL_FILL = 16, CHUNK_LEAST = 32, CHUNK_MOST = 1024 };
 #define LOW_END  0x7ff00000ull /* displacements are signed 32-bit numbers */
 #define LOW_FROM 0x01000000ull
 
-/* The highest free range of a block's size below 2 GiB: programs that are linked to fixed addresses, and their heaps, grow
- * from below. */
+/* The highest free range of a block's size below 2 GiB: programs that are linked to fixed addresses, and
+ * their heaps, grow from below. */
 static uint64_t find_low(const struct elf_maps *maps)
 {
     uint64_t end = LOW_END;

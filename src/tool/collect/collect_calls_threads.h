@@ -1,9 +1,9 @@
 /* collect_calls_threads.h - a block of counters for each thread of a space (form THREAD).
  *
- * Blocks lie in chunks of shared memory, anywhere in the space; a thread's gs base plus the space's gs_offset is the address
- * of its block. Free blocks are given to the helper in advance, so that a new thread has one before it runs. The block of
- * a thread that has ended is read, emptied and used again: memory is bounded by the threads that live at one time.
- * Context: tool, one thread. */
+ * Blocks lie in chunks of shared memory, anywhere in the space; a thread's gs base plus the space's gs_offset
+ * is the address of its block. Free blocks are given to the helper in advance, so that a new thread has one
+ * before it runs. The block of a thread that has ended is read, emptied and used again: memory is bounded by
+ * the threads that live at one time. Context: tool, one thread. */
 #ifndef COLLECT_CALLS_THREADS_H
 #define COLLECT_CALLS_THREADS_H
 
@@ -17,13 +17,13 @@ int collect_calls_threads_begin(struct collect_calls_space *space, struct collec
 int collect_calls_threads_assign(struct collect_calls_space *space, struct collect_calls_rig *rig,
                                  pid_t process, pid_t tid, struct base_error *error);
 
-/* The only thread of a fork child goes on in its creator's block, which begins anew, whatever became of the creator meanwhile (it
- * may have ended, and another thread have its block). The child is held. */
+/* The only thread of a fork child goes on in its creator's block, which begins anew, whatever became of the
+ * creator meanwhile (it may have ended, and another thread have its block). The child is held. */
 int collect_calls_threads_inherit(struct collect_calls_space *child, struct collect_calls_rig *rig,
                                   struct base_error *error);
 
-/* Fills the helper's pool when it is nearly empty; maps more when nothing is free, and holds the space for that unless it
- * is `held`. */
+/* Fills the helper's pool when it is nearly empty; maps more when nothing is free, and holds the space for
+ * that unless it is `held`. */
 int collect_calls_threads_refill(struct collect_calls_space *space, struct collect_calls_rig *rig, bool held,
                                  struct base_error *error);
 

@@ -37,7 +37,8 @@ void collect_calls_totals_read(const struct collect_calls_space *space, struct c
             collect_calls_read_block(space, &space->threads[i].block, sheet, NULL);
 }
 
-/* Running totals take the place of earlier ones, unless they are of one among many threads that nobody tells apart. */
+/* Running totals take the place of earlier ones, unless they are of one among many threads that nobody tells
+ * apart. */
 static void tell_sheet(const struct telling *telling, struct collect_calls_sheet *sheet, uint32_t thread,
                        bool final)
 {

@@ -1,9 +1,11 @@
-/* collect_calls_totals.h - whose counts are whose: the counters of one space, added up by thread and told to the profile.
+/* collect_calls_totals.h - whose counts are whose: the counters of one space, added up by thread and told to
+ * the profile.
  *
- * A thread that has ended is told for good, some time after its end, and its counters are another's. Of one that lives running
- * totals are told, which take the place of those told before. The first thread's calls are those of its own counters and of all that
- * are shared: they were made while it was alone, or by whoever has none. In the form LOCK all calls are shared, and are
- * no thread's. Of a process that has had many threads the later ones are not told apart, except whose running totals were.
+ * A thread that has ended is told for good, some time after its end, and its counters are another's. Of one
+ * that lives running totals are told, which take the place of those told before. The first thread's calls are
+ * those of its own counters and of all that are shared: they were made while it was alone, or by whoever has
+ * none. In the form LOCK all calls are shared, and are no thread's. Of a process that has had many threads
+ * the later ones are not told apart, except whose running totals were.
  *
  * What cannot be told for lack of memory is counted as a loss. Context: tool, one thread. */
 #ifndef COLLECT_CALLS_TOTALS_H

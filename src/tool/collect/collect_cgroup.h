@@ -10,11 +10,12 @@
 
 #include "base_error.h"
 
-/* Where cgroup2 is mounted, by `root`/proc/self/mounts ("" on a real machine); false: nowhere, or no room for it. */
+/* Where cgroup2 is mounted, by `root`/proc/self/mounts ("" on a real machine); false: nowhere, or no room for
+ * it. */
 bool collect_cgroup_mount(const char *root, char *place, size_t size);
 
-/* Opens the folder of a group for perf_event_open: an absolute path, or one below the mount. The descriptor is
- * the caller's, close-on-exec. BASE_ENOTFOUND: there is no such group. */
+/* Opens the folder of a group for perf_event_open: an absolute path, or one below the mount. The descriptor
+ * is the caller's, close-on-exec. BASE_ENOTFOUND: there is no such group. */
 int collect_cgroup_open(const char *path, int *descriptor, struct base_error *error);
 
 #endif

@@ -1,10 +1,12 @@
 /* collect_empty.h - empty.bytes: pages of blocks that nobody made use of (--empty).
  *
- * What was released the agent has looked at (wire_agent.h: cell.empty). Blocks that live at the end are looked at here, from outside: while the
- * process waits in its own _exit or execve, or when the agent is taken out of it. Only whole pages within what was asked for count.
+ * What was released the agent has looked at (wire_agent.h: cell.empty). Blocks that live at the end are
+ * looked at here, from outside: while the process waits in its own _exit or execve, or when the agent is
+ * taken out of it. Only whole pages within what was asked for count.
  *
- * The table of blocks is a stranger's memory. No more bytes are looked at than the process has addresses, and what cannot be read is not
- * counted; a block of a process that has ended is a loss. Context: tool, one thread. */
+ * The table of blocks is a stranger's memory. No more bytes are looked at than the process has addresses, and
+ * what cannot be read is not counted; a block of a process that has ended is a loss. Context: tool, one
+ * thread. */
 #ifndef COLLECT_EMPTY_H
 #define COLLECT_EMPTY_H
 
@@ -34,7 +36,8 @@ struct collect_empty_told {
 int collect_empty_init(struct collect_empty *empty, struct profile *profile, enum profile_heap_empty which,
                        struct base_error *error);
 
-/* Looks at the live blocks of region `region`, of process `pid`; what was seen before is forgotten. pid 0: it has ended. */
+/* Looks at the live blocks of region `region`, of process `pid`; what was seen before is forgotten. pid 0: it
+ * has ended. */
 void collect_empty_look(const struct collect_empty *empty, const struct collect_agent_file *file,
                         uint32_t region, pid_t pid, struct collect_empty_told *told);
 

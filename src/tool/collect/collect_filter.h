@@ -1,13 +1,14 @@
 /* collect_filter.h - events of whole CPUs that fire for some processes only.
  *
  * An inherited event begins its period anew in every thread and process that is born, so whoever lives
- * shorter than a period is never sampled, and everybody else loses half a period. An event bound to a CPU has one phase
- * for all that runs there; two small BPF programs make it fire for the processes in a table only, before anything of a
- * stranger is copied. One runs at each overflow and looks its process up; the other runs at each fork and enters the
- * child of a process that is in the table, so that children are sampled from their first instruction.
+ * shorter than a period is never sampled, and everybody else loses half a period. An event bound to a CPU has
+ * one phase for all that runs there; two small BPF programs make it fire for the processes in a table only,
+ * before anything of a stranger is copied. One runs at each overflow and looks its process up; the other runs
+ * at each fork and enters the child of a process that is in the table, so that children are sampled from
+ * their first instruction.
  *
- * Needs CAP_BPF and CAP_PERFMON (or root), a kernel with BTF, and the first pid namespace (BPF counts pids there).
- * Context: tool. Source: bpf(2); kernel Documentation/bpf/prog_types.rst; linux/sched.h by BTF. */
+ * Needs CAP_BPF and CAP_PERFMON (or root), a kernel with BTF, and the first pid namespace (BPF counts pids
+ * there). Context: tool. Source: bpf(2); kernel Documentation/bpf/prog_types.rst; linux/sched.h by BTF. */
 #ifndef COLLECT_FILTER_H
 #define COLLECT_FILTER_H
 
@@ -22,8 +23,8 @@ struct collect_filter {
     int at_fork, fork_link; /* program that enters children, and its hook; -1 without */
 };
 
-/* An empty table, with its programs; children are entered if `follow`. On failure nothing is left open, and the
- * message says what is missing. */
+/* An empty table, with its programs; children are entered if `follow`. On failure nothing is left open, and
+ * the message says what is missing. */
 int collect_filter_open(struct collect_filter *filter, bool follow, struct base_error *error);
 void collect_filter_close(struct collect_filter *filter);
 

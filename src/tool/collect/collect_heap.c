@@ -95,7 +95,8 @@ static void read_cell(const struct telling *telling, const struct wire_agent_cel
                                  : 0;
 }
 
-/* How many equal samples would be as sure as `value` is: (sum of weights)^2 / sum of their squares (L. Kish). */
+/* How many equal samples would be as sure as `value` is: (sum of weights)^2 / sum of their squares (L.
+ * Kish). */
 static uint64_t samples_of(const struct telling *telling, int64_t value, uint64_t variance)
 {
     uint64_t bytes = telling->heap->sample_bytes;
@@ -116,7 +117,8 @@ static void count(const struct telling *telling, uint32_t node, int which, int64
                   telling->heap->counters[which], value, samples);
 }
 
-/* Several groups of threads at one stack: each had a maximum of its own, and no more than their sum was ever there. */
+/* Several groups of threads at one stack: each had a maximum of its own, and no more than their sum was ever
+ * there. */
 static int64_t sum_of_groups(struct telling *telling, uint32_t node, int64_t most)
 {
     uint32_t index = base_map_find(&telling->peaks, node);
@@ -156,8 +158,8 @@ static void tell_level(const struct telling *telling)
             profile_set_sampled(telling->heap->profile, telling->heap->counters[i]);
 }
 
-/* Exact figures are of so many blocks; sampled ones as sure as so many samples. Of what was there at one moment it is told
- * when that is the last: samples cannot be taken back. */
+/* Exact figures are of so many blocks; sampled ones as sure as so many samples. Of what was there at one
+ * moment it is told when that is the last: samples cannot be taken back. */
 static uint64_t weight_of(const struct telling *telling, const struct wire_agent_cell *cell, int which,
                           const int64_t *sums)
 {

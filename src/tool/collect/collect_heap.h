@@ -1,10 +1,11 @@
 /* collect_heap.h - from what the agent counted in a process to counters of the profile's tree.
  *
- * Stacks become nodes by collect_agent_nodes.h. Told again and again, only differences are added; what is no sum is told at the end alone
- * (heap.max, heap.largest, heap.live.age, and how many blocks are behind live bytes).
+ * Stacks become nodes by collect_agent_nodes.h. Told again and again, only differences are added; what is no
+ * sum is told at the end alone (heap.max, heap.largest, heap.live.age, and how many blocks are behind live
+ * bytes).
  *
- * The tree comes from a stranger's memory: whatever it says, indices stay within bounds, a circle ends, and figures that cannot be become
- * 0 or the largest that can. Context: tool, one thread. */
+ * The tree comes from a stranger's memory: whatever it says, indices stay within bounds, a circle ends, and
+ * figures that cannot be become 0 or the largest that can. Context: tool, one thread. */
 #ifndef COLLECT_HEAP_H
 #define COLLECT_HEAP_H
 
@@ -40,8 +41,8 @@ int collect_heap_init(struct collect_heap *heap, struct profile *profile, uint64
 /* Memory is not counted: what is told are losses alone. */
 int collect_heap_init_idle(struct collect_heap *heap, struct profile *profile, struct base_error *error);
 
-/* Adds what a tree has more than was told. `thread` is the profile's number for all threads of the process, `process` the
- * process's, `now_ns` since the start of the recording. */
+/* Adds what a tree has more than was told. `thread` is the profile's number for all threads of the process,
+ * `process` the process's, `now_ns` since the start of the recording. */
 int collect_heap_tell(struct collect_heap *heap, const struct collect_agent_tree *tree,
                       struct collect_heap_told *told, uint32_t process, uint32_t thread, uint64_t now_ns,
                       bool final, struct base_error *error);

@@ -48,8 +48,8 @@ struct collect_images {
     struct base_map by_hash;
     struct cfi_cache *cache;
     struct profile *profile;
-    /* What was mapped is of another time: files are opened by path, or else by build-id in the folder `store` ("" none), where
-     * perf keeps those of its recordings. */
+    /* What was mapped is of another time: files are opened by path, or else by build-id in the folder `store`
+     * ("" none), where perf keeps those of its recordings. */
     bool replayed;
     char store[256];
 };
@@ -65,18 +65,20 @@ uint32_t collect_images_find(struct collect_images *images, const struct collect
 struct collect_image *collect_images_open(struct collect_images *images, uint32_t index, pid_t pid,
                                           uint64_t start, uint64_t end);
 
-/* The file of an image that nobody opened, as far as it is still at its path; the caller closes it. NULL: it is not. */
+/* The file of an image that nobody opened, as far as it is still at its path; the caller closes it. NULL: it
+ * is not. */
 struct elf_image *collect_image_reopen(const struct collect_image *image);
 
-/* Makes `bytes`, an ELF file that stays where it is, the image with this key, before any mapping with it is met: what is mapped there holds
- * the file as it lies in memory, `lead` bytes behind offset 0. The profile calls it `name`. BASE_ENOMEM, BASE_EFORMAT. */
+/* Makes `bytes`, an ELF file that stays where it is, the image with this key, before any mapping with it is
+ * met: what is mapped there holds the file as it lies in memory, `lead` bytes behind offset 0. The profile
+ * calls it `name`. BASE_ENOMEM, BASE_EFORMAT. */
 int collect_images_know(struct collect_images *images, const struct collect_image_key *key, const char *name,
                         const void *bytes, size_t size, uint64_t lead, struct base_error *error);
 /* Is it known? */
 bool collect_images_knows(const struct collect_images *images, const struct collect_image_key *key);
 
-/* The unwind rows of an image that is open, read or compiled when they are asked for first: many images hold no frame of
- * any sample. NULL: it has none. */
+/* The unwind rows of an image that is open, read or compiled when they are asked for first: many images hold
+ * no frame of any sample. NULL: it has none. */
 const struct unwind_rows *collect_images_rows(struct collect_images *images, uint32_t index);
 
 #endif

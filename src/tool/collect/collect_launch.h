@@ -2,9 +2,9 @@
  *
  * The child waits, before it becomes the program, until its events are open (they start by themselves at
  * exec), and tells through a pipe that closes on exec when exec fails. It gets back what Tally changed of
- * itself: signal mask, priority and descriptor limit (Tally blocks signals, it never changes how they are handled). It
- * stays in Tally's process group, so that the terminal's signals reach it as they would without Tally.
- * Context: tool, one thread. */
+ * itself: signal mask, priority and descriptor limit (Tally blocks signals, it never changes how they are
+ * handled). It stays in Tally's process group, so that the terminal's signals reach it as they would without
+ * Tally. Context: tool, one thread. */
 #ifndef COLLECT_LAUNCH_H
 #define COLLECT_LAUNCH_H
 

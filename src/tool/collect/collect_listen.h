@@ -1,10 +1,11 @@
 /* collect_listen.h - a thread that hears the bells of targets.
  *
- * A bell is a word in memory that is shared with a target: it rings by adding one to the word and waking who waits for it. poll knows
- * nothing of that: this thread waits for all bells with one futex call, and makes a descriptor readable. Kernels before 5.16 cannot
- * wait for several words, and none for more than 128: then it looks every millisecond.
- * It can also write the time next to a bell, every 10 ms, for those who have no clock.
- * Context: tool; every function from one thread. Source: futex(2), Documentation/userspace-api/futex2.rst. */
+ * A bell is a word in memory that is shared with a target: it rings by adding one to the word and waking who
+ * waits for it. poll knows nothing of that: this thread waits for all bells with one futex call, and makes a
+ * descriptor readable. Kernels before 5.16 cannot wait for several words, and none for more than 128: then it
+ * looks every millisecond. It can also write the time next to a bell, every 10 ms, for those who have no
+ * clock. Context: tool; every function from one thread. Source: futex(2),
+ * Documentation/userspace-api/futex2.rst. */
 #ifndef COLLECT_LISTEN_H
 #define COLLECT_LISTEN_H
 
@@ -23,7 +24,8 @@ void collect_listen_free(struct collect_listen *listen);
 /* Readable (8 bytes) when some bell has rung. Read it before looking at the bells. */
 int collect_listen_file(const struct collect_listen *listen);
 
-/* From now on; a bell that is not 0 rings at once. Until ..._forget its page must stay mapped. `clock`: gets the time, ns; NULL: none. */
+/* From now on; a bell that is not 0 rings at once. Until ..._forget its page must stay mapped. `clock`: gets
+ * the time, ns; NULL: none. */
 int collect_listen_add(struct collect_listen *listen, const uint32_t *bell, uint64_t *clock,
                        struct base_error *error);
 /* After this neither is looked at any more. One that was never added is no error. */

@@ -304,8 +304,8 @@ uint32_t collect_processes_thread(struct collect_processes *processes, struct co
 
 enum { SAME_BIRTH_NS = 100000 };
 
-/* Two may tell of one birth: while events are replaced, and when somebody else had heard of the process before its event was read.
- * Then it is older than it was thought. */
+/* Two may tell of one birth: while events are replaced, and when somebody else had heard of the process
+ * before its event was read. Then it is older than it was thought. */
 static bool is_known_birth(struct collect_processes *processes, const struct collect_task *event)
 {
     const struct collect_process *child = living(processes, (pid_t)event->pid);

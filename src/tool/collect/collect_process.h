@@ -63,7 +63,8 @@ void collect_processes_free(struct collect_processes *processes);
 /* The living process `pid`; read from /proc when nothing was heard of it yet. NULL: out of memory. */
 struct collect_process *collect_processes_get(struct collect_processes *processes, pid_t pid, uint64_t time);
 
-/* For what is told after a process's end: the one that had the number `pid` last, forgotten or not; else as collect_processes_get. */
+/* For what is told after a process's end: the one that had the number `pid` last, forgotten or not; else as
+ * collect_processes_get. */
 struct collect_process *collect_processes_latest(struct collect_processes *processes, pid_t pid,
                                                  uint64_t time);
 
@@ -74,8 +75,8 @@ struct collect_process *collect_processes_expect(struct collect_processes *proce
 /* Whether `pid` is a process of the session that has not ended, as far as the events tell. */
 bool collect_processes_knows(const struct collect_processes *processes, pid_t pid);
 
-/* The process is gone, or its number belongs to a stranger now: nothing more is heard of it, and its mappings are
- * given up. */
+/* The process is gone, or its number belongs to a stranger now: nothing more is heard of it, and its mappings
+ * are given up. */
 void collect_processes_forget(struct collect_processes *processes, pid_t pid);
 
 /* The profile's number of a thread. */

@@ -16,13 +16,15 @@ struct collect_resolve_options {
     bool debuginfod;
     bool lines; /* lines and inlined frames as well */
     /* Lines from separate debug files only for images in which at least this share (0..1) of the samples were
-     * interrupted: opening one means decompressing it whole. What is left out is found when it is asked for. */
+     * interrupted: opening one means decompressing it whole. What is left out is found when it is asked
+     * for. */
     double debug_file_share;
     uint64_t limit_ns; /* stop after this much work; 0: no limit */
     /* The open image behind a profile image, if the caller has it; NULL, or returns NULL: it is opened by its
      * path. */
     const struct elf_image *(*image)(void *context, uint32_t profile_image);
-    /* The folder that was the root of its process, written to `path`; NULL, or leaves it empty: the host's. */
+    /* The folder that was the root of its process, written to `path`; NULL, or leaves it empty: the
+     * host's. */
     void (*root)(void *context, uint32_t profile_image, char *path, size_t size);
     void (*progress)(void *context, size_t done, size_t total); /* may be NULL; called now and then */
     void *context;

@@ -263,7 +263,8 @@ static size_t user_frames(struct collect_sampler *sampler, struct collect_proces
     return result.count;
 }
 
-/* A replayed stack that was walked when it was recorded, by the kernel. Only its innermost address is not a return address. */
+/* A replayed stack that was walked when it was recorded, by the kernel. Only its innermost address is not a
+ * return address. */
 static size_t chained_frames(struct collect_sampler *sampler, struct collect_process *process,
                              const struct collect_sample *sample)
 {

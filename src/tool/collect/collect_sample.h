@@ -3,11 +3,10 @@
  * The stack is unwound from the sample's registers and the kernel's copy of the stack, by the rows of the
  * images mapped at that moment; each frame becomes an address (image, address in it), and the chain is
  * interned. Every way a walk can end but the outermost frame is a counted loss, and the stack is kept, marked
- * as cut. What lies above the largest copy of a very deep stack, and the interrupted stack below a handler on an
- * alternate one, is not in the sample: those words are read from the living process, which is right as long as
- * those frames are still there, and counted (READ_LATE). Who is met in a stub that counts calls is where the program
- * would be without it: at the callee's entry.
- * Context: tool, one thread. */
+ * as cut. What lies above the largest copy of a very deep stack, and the interrupted stack below a handler on
+ * an alternate one, is not in the sample: those words are read from the living process, which is right as
+ * long as those frames are still there, and counted (READ_LATE). Who is met in a stub that counts calls is
+ * where the program would be without it: at the callee's entry. Context: tool, one thread. */
 #ifndef COLLECT_SAMPLE_H
 #define COLLECT_SAMPLE_H
 
@@ -35,7 +34,8 @@ int collect_sampler_init(struct collect_sampler *sampler, struct collect_process
                          struct base_error *error);
 void collect_sampler_free(struct collect_sampler *sampler);
 
-/* The node a sample belongs to; 0 when memory ran out (counted). *copy_short: the stack goes on above its copy. */
+/* The node a sample belongs to; 0 when memory ran out (counted). *copy_short: the stack goes on above its
+ * copy. */
 uint32_t collect_sampler_node(struct collect_sampler *sampler, struct collect_process *process,
                               const struct collect_sample *sample, bool *copy_short);
 

@@ -1,9 +1,10 @@
 /* One recording. The order of a session's life matters more than any of its steps:
  *
- *   new     options are checked, perf_event is probed: what is not allowed is known before anything is touched
- *   start   the profile file is made and locked; events are opened, disabled; processes that run are read from
- *           /proc after their events were opened, so that no mapping falls between; a launched program is let
- *           go last
+ *   new     options are checked, perf_event is probed: what is not allowed is known before anything is
+ *           touched
+ *   start   the profile file is made and locked; events are opened, disabled; processes that run are read
+ *           from /proc after their events were opened, so that no mapping falls between; a launched program
+ *           is let go last
  *   step    1. look at all rings  2. work on records up to a horizon that lies HORIZON_NS back, so that every
  *           record before it has been published on every ring  3. now and then: enlarge the stack copy, write
  *           what changed
@@ -481,8 +482,9 @@ static size_t list_wanted(void *context, pid_t **pids)
     return options->pid_count;
 }
 
-/* The agent first: as long as calls are counted, who loads an object waits until it is hooked. The words of the agent's own on stacks must not
- * meet one that unwinds, and is not, and they stand there until the agent has left. */
+/* The agent first: as long as calls are counted, who loads an object waits until it is hooked. The words of
+ * the agent's own on stacks must not meet one that unwinds, and is not, and they stand there until the agent
+ * has left. */
 static void leave_targets(struct collect_session *session)
 {
     if (session->calls && session->agent)
@@ -545,7 +547,8 @@ static int start_running(struct collect_session *session, struct base_error *err
         return result;
     describe_events(session);
     collect_time_enable(&session->time);
-    /* What was mapped before events told of it: the agent, stubs, and what the program itself did meanwhile. */
+    /* What was mapped before events told of it: the agent, stubs, and what the program itself did
+     * meanwhile. */
     collect_processes_reread(&session->stream.processes);
     return BASE_OK;
 }
@@ -646,8 +649,8 @@ static void forget_short_copies(struct collect_session *session, uint32_t bytes)
     profile_set_metaf(session->profile, "stack_copy_bytes", "%u", bytes);
 }
 
-/* All that lived at the time of the call: births until then are in the rings, or will be within the horizon. A
- * process that is missed here would go on without events. */
+/* All that lived at the time of the call: births until then are in the rings, or will be within the horizon.
+ * A process that is missed here would go on without events. */
 static size_t list_living(void *context, pid_t **pids)
 {
     struct collect_session *session = context;
@@ -727,8 +730,8 @@ static void look_at_births(struct collect_session *session)
             (double)session->time.set_size * (double)session->stream.sample_value / 1e6, reason.text);
 }
 
-/* A leader that has exited may have left threads; when the process is gone, its mappings are of no use any more, and
- * its number may become a stranger's. */
+/* A leader that has exited may have left threads; when the process is gone, its mappings are of no use any
+ * more, and its number may become a stranger's. */
 static void forget_the_dead(struct collect_session *session)
 {
     struct collect_processes *processes = &session->stream.processes;
@@ -804,8 +807,8 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-/* Births are watched for; and stacks that fill their copies will soon be larger: what is read late should be read
- * soon, since the sooner it is, the surer it still is what it was. */
+/* Births are watched for; and stacks that fill their copies will soon be larger: what is read late should be
+ * read soon, since the sooner it is, the surer it still is what it was. */
 static int longest_step(struct collect_session *session, uint64_t now)
 {
     uint64_t late = session->profile->losses[WIRE_LOSS_READ_LATE], full = session->stream.full_copies;
@@ -929,8 +932,8 @@ static void index_images(struct collect_session *session)
     }
 }
 
-/* What the kernel's account of the target's CPU time has more than the samples stand for. Only where nothing else can
- * be the reason, and beyond what chance explains. */
+/* What the kernel's account of the target's CPU time has more than the samples stand for. Only where nothing
+ * else can be the reason, and beyond what chance explains. */
 static void count_short_lives(struct collect_session *session)
 {
     const struct collect_options *options = &session->options;
@@ -960,8 +963,9 @@ static void count_untimed(struct collect_session *session)
         profile_lose(session->profile, WIRE_LOSS_AGENT_UNTIMED, (target_ns - seen_ns) / 1000000);
 }
 
-/* By the kernel's account of what was waited for. What nobody has waited for, such as daemons, or children of a shell that
- * was interrupted, is not in it: then, and of what was not launched, it is what the samples stand for. */
+/* By the kernel's account of what was waited for. What nobody has waited for, such as daemons, or children of
+ * a shell that was interrupted, is not in it: then, and of what was not launched, it is what the samples
+ * stand for. */
 static uint64_t target_cpu_ns(const struct collect_session *session)
 {
     uint64_t value = (uint64_t)session->stream.sample_value, sampled_ns = session->stream.samples * value;

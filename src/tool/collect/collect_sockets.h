@@ -1,7 +1,8 @@
-/* collect_sockets.h - what sockets are, by the numbers that /proc/PID/fd gives them: their protocol, addresses and state.
+/* collect_sockets.h - what sockets are, by the numbers that /proc/PID/fd gives them: their protocol,
+ * addresses and state.
  *
- * From the tables in /proc/PID/net (proc(5)), which are those of the process's network namespace. Nothing is done to the sockets.
- * Context: tool. */
+ * From the tables in /proc/PID/net (proc(5)), which are those of the process's network namespace. Nothing is
+ * done to the sockets. Context: tool. */
 #ifndef COLLECT_SOCKETS_H
 #define COLLECT_SOCKETS_H
 

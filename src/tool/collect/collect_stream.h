@@ -41,7 +41,8 @@ struct collect_stream {
 int collect_stream_init(struct collect_stream *stream, struct base_error *error);
 void collect_stream_free(struct collect_stream *stream);
 
-/* The same of records that others have read: a sample, which counts `value` in `counter`, and what has become of a thread. */
+/* The same of records that others have read: a sample, which counts `value` in `counter`, and what has become
+ * of a thread. */
 void collect_stream_sample(struct collect_stream *stream, const struct collect_sample *sample);
 void collect_stream_task(struct collect_stream *stream, const struct collect_task *task, bool exited);
 

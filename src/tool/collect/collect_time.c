@@ -120,7 +120,8 @@ static long find_missing(const char *list, const char *online)
     return -1;
 }
 
-/* "0,2-5" (NULL: all that are online) -> the CPUs in it. One that is not there would be missed without a word. */
+/* "0,2-5" (NULL: all that are online) -> the CPUs in it. One that is not there would be missed without a
+ * word. */
 static int parse_cpus(const char *list, const char *online, int **cpus, size_t *count,
                       struct base_error *error)
 {
@@ -518,8 +519,8 @@ static void retire(struct collect_time *time, size_t end)
     }
 }
 
-/* Replaces all events by those that `open` opens: theirs run before the old ones stop, so that no birth and no
- * mapping falls between. On failure everything stays as it was. */
+/* Replaces all events by those that `open` opens: theirs run before the old ones stop, so that no birth and
+ * no mapping falls between. On failure everything stays as it was. */
 static int replace_events(struct collect_time *time,
                           int (*open)(struct collect_time *time, void *context, struct base_error *error),
                           void *context, struct base_error *error)

@@ -15,10 +15,10 @@
  * All events of a set count all the time, so every sample stands for 1 / rate. (Drawing again and again would
  * cost every thread half a sample each time, which is much for one that rarely runs.)
  *
- * Births. An inherited event begins its period in every thread that is born: who lives shorter than a period is
- * never sampled, and a program of many short threads or processes would hardly be seen. Where they are many,
- * and where it is allowed, CPUs are sampled instead, for the target's processes only (collect_filter.h): one
- * phase for all that runs there, whoever it is.
+ * Births. An inherited event begins its period in every thread that is born: who lives shorter than a period
+ * is never sampled, and a program of many short threads or processes would hardly be seen. Where they are
+ * many, and where it is allowed, CPUs are sampled instead, for the target's processes only
+ * (collect_filter.h): one phase for all that runs there, whoever it is.
  *
  * Descriptors. Following threads and children needs inherited events, which must be bound to a CPU to be
  * mapped: threads x CPUs x set. When that does not fit into the (raised) limit the set shrinks to one event,
@@ -108,14 +108,15 @@ void collect_time_redraw(struct collect_time *time);
 void collect_time_enable(struct collect_time *time);
 void collect_time_disable(struct collect_time *time);
 
-/* From now on stacks are copied up to `bytes`: opens new events beside the old, on all threads of the processes listed
- * (`list` NULL: on the CPUs again), then switches over. On failure everything stays as it was. */
+/* From now on stacks are copied up to `bytes`: opens new events beside the old, on all threads of the
+ * processes listed (`list` NULL: on the CPUs again), then switches over. On failure everything stays as it
+ * was. */
 int collect_time_grow_copy(struct collect_time *time, uint32_t bytes, collect_time_list *list, void *context,
                            struct base_error *error);
 
 /* From now on whole CPUs are sampled, for the processes in the filter's table: opens those events beside the
- * old, lets `enter` fill the table (false: give up), then switches over. On failure everything stays as it was.
- * The filter belongs to the caller and must outlive the events. */
+ * old, lets `enter` fill the table (false: give up), then switches over. On failure everything stays as it
+ * was. The filter belongs to the caller and must outlive the events. */
 int collect_time_switch_to_cpus(struct collect_time *time, const struct collect_filter *filter,
                                 bool (*enter)(void *context), void *context, struct base_error *error);
 

@@ -232,8 +232,8 @@ static void tell_queued(struct collect_waits *waits, struct collect_process *pro
     waiter->queued_ns = queued;
 }
 
-/* What it has waited and was not told. The account of a thread that waits is exact. Of one that was woken and is in a queue still, the time in it is not
- * counted yet: that is made up for by the next that is told. */
+/* What it has waited and was not told. The account of a thread that waits is exact. Of one that was woken and
+ * is in a queue still, the time in it is not counted yet: that is made up for by the next that is told. */
 static uint64_t take_waited(struct waiter *waiter)
 {
     const struct account *first = &waiter->first, *last = &waiter->last;
@@ -246,7 +246,8 @@ static uint64_t take_waited(struct waiter *waiter)
     return waited - told;
 }
 
-/* `before`: where it waited before it ran, if that was found; half of what is between two looks is of there. */
+/* `before`: where it waited before it ran, if that was found; half of what is between two looks is of
+ * there. */
 static void tell_waited(struct collect_waits *waits, struct collect_process *process, struct waiter *waiter,
                         const uint32_t *before)
 {

@@ -1,15 +1,17 @@
 /* collect_waits_frame.h - the frame pointer of a thread of which only pc and sp are known.
  *
- * /proc tells two registers of a thread that waits. With rows that is enough until a function is met that finds its frame by the frame
- * pointer, which nobody inside of it has saved: it is still in the register. But such a function began with `push %rbp; mov %rsp,%rbp`, so the
- * register points to a word above sp with a return address behind it, and that is behind a call of this very function. Candidates are, in this order:
+ * /proc tells two registers of a thread that waits. With rows that is enough until a function is met that
+ * finds its frame by the frame pointer, which nobody inside of it has saved: it is still in the register. But
+ * such a function began with `push %rbp; mov %rsp,%rbp`, so the register points to a word above sp with a
+ * return address behind it, and that is behind a call of this very function. Candidates are, in this order:
  *
  *   1. where the pushes and the subtraction of its prologue say, if a call is before the return address
  *   2. the lowest whose return address is behind a direct call of the function, also by a linkage table
  *   3. the lowest whose return address is behind an indirect call
  *
- * What earlier calls have left on the stack names other functions, and so is no candidate. None: the walk ends there, as an odd rule.
- * Code is read from the file, where calls are as they were built. x86-64 only. Context: tool. */
+ * What earlier calls have left on the stack names other functions, and so is no candidate. None: the walk
+ * ends there, as an odd rule. Code is read from the file, where calls are as they were built. x86-64 only.
+ * Context: tool. */
 #ifndef COLLECT_WAITS_FRAME_H
 #define COLLECT_WAITS_FRAME_H
 
@@ -29,7 +31,8 @@ struct collect_waits_stack {
 bool collect_waits_frame_pointer(struct collect_sampler *sampler, struct collect_process *process,
                                  const struct collect_waits_stack *stack, uint64_t *pointer);
 
-/* From the end of `push %rbp` on: bytes between the frame pointer and sp, by the instructions that follow; UINT64_MAX: these do not say. */
+/* From the end of `push %rbp` on: bytes between the frame pointer and sp, by the instructions that follow;
+ * UINT64_MAX: these do not say. */
 uint64_t collect_waits_frame_size(const uint8_t *code, size_t size);
 
 #endif

@@ -52,8 +52,8 @@ static uint32_t gnu_hash(const char *name)
     return hash;
 }
 
-/* Header: buckets, first symbol, words of the filter, its shift; then the filter, the buckets, and a chain word for each symbol
- * from the first one on, whose lowest bit ends a bucket. */
+/* Header: buckets, first symbol, words of the filter, its shift; then the filter, the buckets, and a chain
+ * word for each symbol from the first one on, whose lowest bit ends a bucket. */
 static bool find_hashed(const struct tables *tables, const char *name, uint64_t *address)
 {
     const struct elf_section *table = &tables->hashes;

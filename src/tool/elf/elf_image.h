@@ -1,10 +1,9 @@
 /* elf_image.h - one ELF file, opened through libelf: what the other rooms need to know of it.
  *
- * An image is read only, and its memory (mapped file) lives until elf_image_close. Addresses are the
- * image's own virtual addresses. Truncated and hostile files give errors, never crashes; big-endian and 32-bit
- * ones are refused. Known limit: the file is mapped, so one that its owner truncates in place (not: replaces)
- * while it is open here raises SIGBUS when the lost part is read.
- * Context: tool, one thread. */
+ * An image is read only, and its memory (mapped file) lives until elf_image_close. Addresses are the image's
+ * own virtual addresses. Truncated and hostile files give errors, never crashes; big-endian and 32-bit ones
+ * are refused. Known limit: the file is mapped, so one that its owner truncates in place (not: replaces)
+ * while it is open here raises SIGBUS when the lost part is read. Context: tool, one thread. */
 #ifndef ELF_IMAGE_H
 #define ELF_IMAGE_H
 
@@ -63,7 +62,8 @@ bool elf_image_section_at(const struct elf_image *image, size_t index, struct el
 /* The same without reading or decompressing anything: `bytes` is NULL, `size` 0. */
 bool elf_image_section_header(const struct elf_image *image, size_t index, struct elf_section *section);
 
-/* From a file offset (as in /proc/PID/maps or an mmap event) to an address; false when no PT_LOAD holds it. */
+/* From a file offset (as in /proc/PID/maps or an mmap event) to an address; false when no PT_LOAD holds
+ * it. */
 bool elf_image_address_of_offset(const struct elf_image *image, uint64_t offset, uint64_t *address);
 
 /* Bytes of a PT_LOAD at an address, and how many follow; NULL when not in the file. */

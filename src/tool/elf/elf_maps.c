@@ -192,8 +192,8 @@ static bool leads_to(const char *link, const struct elf_mapping *mapping)
     return !strcmp(target, mapping->path);
 }
 
-/* The range may hold another file by now (dlclose, dlopen), which the inode number tells, or the path where the kernel gave
- * no number. Overlay may number its files in its own way; there the range is believed. */
+/* The range may hold another file by now (dlclose, dlopen), which the inode number tells, or the path where
+ * the kernel gave no number. Overlay may number its files in its own way; there the range is believed. */
 static int open_range(pid_t pid, const struct elf_mapping *mapping)
 {
     char path[96];

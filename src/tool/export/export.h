@@ -1,10 +1,11 @@
-/* export.h - a loaded profile in, the bytes of another tool's format out. doc/export.md says what becomes of what.
+/* export.h - a loaded profile in, the bytes of another tool's format out. doc/export.md says what becomes of
+ * what.
  *
- * Nothing is opened here: bytes go to the caller's function in pieces of some ten kilobytes, so that a document
- * may be larger than memory. The same profile gives the same bytes.
+ * Nothing is opened here: bytes go to the caller's function in pieces of some ten kilobytes, so that a
+ * document may be larger than memory. The same profile gives the same bytes.
  *
- * Names come from strangers' programs and may hold anything: each format gets them so that its readers still find the ends
- * of fields and lines.
+ * Names come from strangers' programs and may hold anything: each format gets them so that its readers still
+ * find the ends of fields and lines.
  *
  * Context: tool. */
 #ifndef EXPORT_H
@@ -33,15 +34,16 @@ enum export_format {
 
 enum export_table { EXPORT_FLAT, EXPORT_TREE, EXPORT_EDGES, EXPORT_COUNTERS };
 
-/* Which cells and edges; by index of the profile, NULL: all. The image of a cell is that of its leaf; an edge is taken
- * when its caller or its callee lies in one. Calls have no CPU: with `cpus` none are. */
+/* Which cells and edges; by index of the profile, NULL: all. The image of a cell is that of its leaf; an edge
+ * is taken when its caller or its callee lies in one. Calls have no CPU: with `cpus` none are. */
 struct export_part {
     const bool *threads, *images;
     const uint8_t *cpus; /* a bit each */
     bool period;         /* the cells are of a part of the time (profile_period.h): no calls either */
 };
 
-/* A JSON document, such as a report, put into the page as the element "tally-NAME"; names are letters, digits and '-'. */
+/* A JSON document, such as a report, put into the page as the element "tally-NAME"; names are letters, digits
+ * and '-'. */
 struct export_document {
     const char *name, *bytes;
     size_t length;
@@ -59,7 +61,8 @@ struct export_options {
     bool marks;   /* EXPORT_FOLDED: _[k] behind kernel functions, _[i] behind inlined, _[j] generated ones */
     const char *creator; /* "tally 0.1.0" */
     const char *file;    /* name of the profile */
-    /* EXPORT_FIREFOX, EXPORT_PERFETTO: when samples were, as profile_timeline_read gives it; NULL or empty: not known */
+    /* EXPORT_FIREFOX, EXPORT_PERFETTO: when samples were, as profile_timeline_read gives it; NULL or empty:
+     * not known */
     const struct profile_timeline_list *times;
     /* EXPORT_HTML: what the page has beside the profile itself, as it is */
     const struct export_document *documents;
@@ -77,8 +80,8 @@ bool export_has_page(void);
 /* Takes `length` bytes; false: it could not, and nothing more is to be sent. */
 typedef bool export_sink(void *context, const void *bytes, size_t length);
 
-/* BASE_EUNSUPPORTED: this build has no page. BASE_ENOMEM has a message, BASE_EIO none: the sink refused and knows why. What was
- * sent until then is of no use. */
+/* BASE_EUNSUPPORTED: this build has no page. BASE_ENOMEM has a message, BASE_EIO none: the sink refused and
+ * knows why. What was sent until then is of no use. */
 int export_profile(const struct profile *profile, const struct export_options *options, export_sink *sink,
                    void *context, struct base_error *error);
 

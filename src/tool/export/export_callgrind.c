@@ -1,17 +1,18 @@
-/* export_callgrind.c - the format of callgrind: a graph of functions, not a tree. Source: the chapter "Callgrind Format
- * Specification" of Valgrind's manual.
+/* export_callgrind.c - the format of callgrind: a graph of functions, not a tree. Source: the chapter
+ * "Callgrind Format Specification" of Valgrind's manual.
  *
- * What is spent in a function itself stands at its lines; code inlined into it at the lines it came from, behind "fi=" (or,
- * wanted so, as functions of its own). Each call that a stack shows is an arc from the line of the call to the callee, with what
- * was spent below it.
+ * What is spent in a function itself stands at its lines; code inlined into it at the lines it came from,
+ * behind "fi=" (or, wanted so, as functions of its own). Each call that a stack shows is an arc from the line
+ * of the call to the callee, with what was spent below it.
  *
- * A tree has one figure for a function however often it recurs in a stack, a graph of arcs cannot have. Here a stack counts for
- * an arc only if the callee is not on it already further out: what flows into a function is then its total, recursive or
- * not, as callgrind_annotate adds it up; arcs that lead back into a recursion carry calls and no costs. For the outermost
- * functions to have something that flows into them, each process is a function that calls them.
+ * A tree has one figure for a function however often it recurs in a stack, a graph of arcs cannot have. Here
+ * a stack counts for an arc only if the callee is not on it already further out: what flows into a function
+ * is then its total, recursive or not, as callgrind_annotate adds it up; arcs that lead back into a recursion
+ * carry calls and no costs. For the outermost functions to have something that flows into them, each process
+ * is a function that calls them.
  *
- * Calls are exact where an edge was counted, else the number of samples that lay below, at least 1: a reader takes the line of an arc
- * without calls for one of the function's own. */
+ * Calls are exact where an edge was counted, else the number of samples that lay below, at least 1: a reader
+ * takes the line of an arc without calls for one of the function's own. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,7 +89,8 @@ static bool find_arcs(struct graph *graph)
     return true;
 }
 
-/* A call is made by what is innermost at its site, and reaches the function, not what is inlined at its beginning. */
+/* A call is made by what is innermost at its site, and reaches the function, not what is inlined at its
+ * beginning. */
 static bool add_edges(struct graph *graph)
 {
     const struct profile *profile = graph->job->profile;

@@ -1,4 +1,5 @@
-/* export_csv.c - tables for spreadsheets and scripts: a line of column names, then RFC 4180. What does not apply is empty. */
+/* export_csv.c - tables for spreadsheets and scripts: a line of column names, then RFC 4180. What does not
+ * apply is empty. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -271,7 +272,8 @@ static bool write_tree(struct export_job *job, struct export_tree *tree)
 
 /* --- edges --- */
 
-/* A call is made by what is innermost at its site and reaches a function, not what is inlined at its beginning. */
+/* A call is made by what is innermost at its site and reaches a function, not what is inlined at its
+ * beginning. */
 static bool end_of(struct export_frames *frames, uint32_t address, bool callee, struct export_frame *frame)
 {
     size_t count;

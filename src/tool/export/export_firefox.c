@@ -1,9 +1,11 @@
-/* export_firefox.c - the processed format of the Firefox Profiler. Source: its type definitions and the changes that its upgrader
- * makes from version to version; this is version 63, in which the tables of stacks, frames and functions are shared by all
- * threads. Later versions of the profiler bring it up to theirs when they load it.
+/* export_firefox.c - the processed format of the Firefox Profiler. Source: its type definitions and the
+ * changes that its upgrader makes from version to version; this is version 63, in which the tables of stacks,
+ * frames and functions are shared by all threads. Later versions of the profiler bring it up to theirs when
+ * they load it.
  *
- * With a timeline each sample is one, at its time, with the CPU time that it stands for. Without one a thread has a sample for each
- * stack, weighing what its figures are, and the samples follow each other in the order of the tree. */
+ * With a timeline each sample is one, at its time, with the CPU time that it stands for. Without one a thread
+ * has a sample for each stack, weighing what its figures are, and the samples follow each other in the order
+ * of the tree. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

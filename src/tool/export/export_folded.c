@@ -1,6 +1,6 @@
-/* export_folded.c - one line a distinct stack: its frames from the outermost inwards, joined by ';', a blank and a whole
- * number. As stackcollapse scripts do, the process's name comes first. Only positive figures can be drawn: others are left
- * out. */
+/* export_folded.c - one line a distinct stack: its frames from the outermost inwards, joined by ';', a blank
+ * and a whole number. As stackcollapse scripts do, the process's name comes first. Only positive figures can
+ * be drawn: others are left out. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -11,7 +11,8 @@
 #include "export_output.h"
 #include "profile.h"
 
-/* What a format with several figures a stack shows of a counter: its value, or how many samples that is of. */
+/* What a format with several figures a stack shows of a counter: its value, or how many samples that is
+ * of. */
 struct export_column {
     uint16_t counter;
     bool samples;

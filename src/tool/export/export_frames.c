@@ -42,7 +42,8 @@ static uint64_t pair(uint32_t high, uint32_t low)
 
 /* --- functions --- */
 
-/* The function of its kind under this key, made from `fresh` when new; its file is the first that is known. */
+/* The function of its kind under this key, made from `fresh` when new; its file is the first that is
+ * known. */
 static uint32_t function_of(struct export_frames *frames, uint64_t key, const struct export_function *fresh)
 {
     struct base_map *map = &frames->kinds[fresh->kind];

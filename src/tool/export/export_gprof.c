@@ -1,14 +1,16 @@
-/* export_gprof.c - text in the layout of gprof: a flat profile and a call graph. Source: the chapter "Interpreting gprof's
- * Output" of its manual, and what it prints.
+/* export_gprof.c - text in the layout of gprof: a flat profile and a call graph. Source: the chapter
+ * "Interpreting gprof's Output" of its manual, and what it prints.
  *
- * gprof counts calls and samples addresses, and divides the time of a function among its callers by calls. Here the stacks say
- * for which caller it was spent, so times on lines of callers and callees are measured. As in callgrind's format a stack counts
- * for an arc only if the callee is not on it already further out; then what the callers of a function are given adds up to its
- * total, and no cycle needs to be made one. What leads back into a recursion has calls and no time.
+ * gprof counts calls and samples addresses, and divides the time of a function among its callers by calls.
+ * Here the stacks say for which caller it was spent, so times on lines of callers and callees are measured.
+ * As in callgrind's format a stack counts for an arc only if the callee is not on it already further out;
+ * then what the callers of a function are given adds up to its total, and no cycle needs to be made one. What
+ * leads back into a recursion has calls and no time.
  *
- * Calls are exact, of functions of which any call was counted: arcs that were not counted, which those with an unknown caller
- * are about, then have 0. Lines of callers and callees must have a number, or readers take them for something else: of
- * functions without any count it is the samples below, at least 1. The flat profile leaves its column blank then. */
+ * Calls are exact, of functions of which any call was counted: arcs that were not counted, which those with
+ * an unknown caller are about, then have 0. Lines of callers and callees must have a number, or readers take
+ * them for something else: of functions without any count it is the samples below, at least 1. The flat
+ * profile leaves its column blank then. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

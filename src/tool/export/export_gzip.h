@@ -1,8 +1,8 @@
 /* export_gzip.h - a gzip stream (RFC 1952) into an output, and protocol-buffer messages into a text.
  *
- * Source of the encoding: "Encoding" of the protocol buffers documentation: a field is a varint of its number and type, and
- * a varint, or a length and bytes. Fields of one message may come in any order, repeated ones in turns.
- * Context: tool; private to this room. */
+ * Source of the encoding: "Encoding" of the protocol buffers documentation: a field is a varint of its number
+ * and type, and a varint, or a length and bytes. Fields of one message may come in any order, repeated ones
+ * in turns. Context: tool; private to this room. */
 #ifndef EXPORT_GZIP_H
 #define EXPORT_GZIP_H
 

@@ -1,5 +1,6 @@
-/* export_html_data.c - a profile as columns of JSON: what is one record in the model is one array a member here, which packs
- * better and is read without an object a record. Numbers that grow are written as differences.
+/* export_html_data.c - a profile as columns of JSON: what is one record in the model is one array a member
+ * here, which packs better and is read without an object a record. Numbers that grow are written as
+ * differences.
  *
  * Cells of one branch, thread and counter are one; CPUs are not told apart. So are slots of the timeline. */
 #include <stdlib.h>

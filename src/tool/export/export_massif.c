@@ -1,6 +1,7 @@
-/* export_massif.c - memory as Valgrind's massif writes it ("Massif's Output File Format" in its manual), for ms_print: two
- * pictures of the heap after an empty one, at its peak and at the end. Each has the tree of who allocated what is held, from the
- * allocating function outwards, which is the profile's tree the other way round.
+/* export_massif.c - memory as Valgrind's massif writes it ("Massif's Output File Format" in its manual), for
+ * ms_print: two pictures of the heap after an empty one, at its peak and at the end. Each has the tree of who
+ * allocated what is held, from the allocating function outwards, which is the profile's tree the other way
+ * round.
  *
  * A line of the tree says how many follow below it, so what is too small to be shown is added up in one. */
 #include <stdlib.h>
@@ -161,8 +162,8 @@ struct pending {
     struct rest rest;
 };
 
-/* Puts what lies below a site on the stack, the largest on top; returns how many lines that will be, SIZE_MAX when memory ran
- * out. */
+/* Puts what lies below a site on the stack, the largest on top; returns how many lines that will be, SIZE_MAX
+ * when memory ran out. */
 static size_t open_site(struct massif *massif, uint32_t number, size_t depth, struct pending **stack,
                         size_t *waiting, size_t *capacity)
 {

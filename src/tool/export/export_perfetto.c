@@ -1,10 +1,12 @@
-/* export_perfetto.c - a timeline as a trace: a track a thread, on it slices for the functions of its stacks. Source: the document
- * "Trace Event Format" of the Chromium project, whose JSON Perfetto and chrome://tracing read.
+/* export_perfetto.c - a timeline as a trace: a track a thread, on it slices for the functions of its stacks.
+ * Source: the document "Trace Event Format" of the Chromium project, whose JSON Perfetto and chrome://tracing
+ * read.
  *
- * What a sample saw is drawn until the next sample of the thread, as far as both have it: functions that two samples in a row
- * were in are one slice. That is a guess where the time between them was long; after more than GAP times what a sample stands for
- * the thread was waiting for part of it, and its slices end one sample's worth after the last. Slices are written as begin
- * and end, which nest by their order; complete ones would need to be held back until they end. */
+ * What a sample saw is drawn until the next sample of the thread, as far as both have it: functions that two
+ * samples in a row were in are one slice. That is a guess where the time between them was long; after more
+ * than GAP times what a sample stands for the thread was waiting for part of it, and its slices end one
+ * sample's worth after the last. Slices are written as begin and end, which nest by their order; complete
+ * ones would need to be held back until they end. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -58,7 +60,8 @@ static void put_time(struct trace *trace, uint64_t time_ns)
 
 /* --- slices --- */
 
-/* Ends have their names too: readers that do not go by the order of events, as speedscope, find by them what ends. */
+/* Ends have their names too: readers that do not go by the order of events, as speedscope, find by them what
+ * ends. */
 static void put_slice(struct trace *trace, const char *phase, uint32_t branch, uint64_t time_ns)
 {
     const struct export_frames *frames = trace->tree->frames;

@@ -1,13 +1,15 @@
 /* export_pprof.c - profile.proto, the format of pprof. Source: proto/profile.proto of the pprof project.
  *
- * A sample is a node of the tree as one thread reached it, with a value for each type: how many samples, then the counters'
- * values. Exact calls are samples too, of a type of their own: two locations, the callee and the site of the call. pprof
- * then shows with -sample_index=calls how often functions were called, and with -peek by whom; time it shows as ever.
+ * A sample is a node of the tree as one thread reached it, with a value for each type: how many samples, then
+ * the counters' values. Exact calls are samples too, of a type of their own: two locations, the callee and
+ * the site of the call. pprof then shows with -sample_index=calls how often functions were called, and with
+ * -peek by whom; time it shows as ever.
  *
- * Locations are addresses, with what is inlined there; their numbers are those of the model. Addresses are the image's own,
- * hence all mappings begin at 0 or where the kernel's and generated code lie. Every mapping says that it has its symbols:
- * Tally has looked for them, and pprof need not, which could only find other files. Functions have no system name, for pprof would
- * take templates and parameters out of names that have one alike. */
+ * Locations are addresses, with what is inlined there; their numbers are those of the model. Addresses are
+ * the image's own, hence all mappings begin at 0 or where the kernel's and generated code lie. Every mapping
+ * says that it has its symbols: Tally has looked for them, and pprof need not, which could only find other
+ * files. Functions have no system name, for pprof would take templates and parameters out of names that have
+ * one alike. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -199,7 +201,8 @@ static void send_mapping(struct pprof *pprof, uint32_t image, const struct range
     send(pprof, MAPPING, &pprof->message);
 }
 
-/* pprof calls the profile after the first mapping: the program, whose process has its name (of at most 15 bytes). */
+/* pprof calls the profile after the first mapping: the program, whose process has its name (of at most 15
+ * bytes). */
 static uint32_t main_image(const struct profile *profile)
 {
     uint32_t first = 0;
@@ -333,7 +336,8 @@ static void add_label(struct pprof *pprof, struct base_text *out, enum label_key
     export_gzip_nested(out, 3, &pprof->piece);
 }
 
-/* Of merged profiles: which recording it is of. A string is put once for each origin: they come one after the other. */
+/* Of merged profiles: which recording it is of. A string is put once for each origin: they come one after the
+ * other. */
 static void add_origin(struct pprof *pprof, uint32_t origin)
 {
     const char *name = profile_origin(pprof->job->profile, origin, "name");
@@ -431,7 +435,8 @@ static void clear_values(struct pprof *pprof)
     memset(pprof->values, 0, (pprof->job->column_count + 1) * sizeof *pprof->values);
 }
 
-/* Numbers of the cells that are taken, those of one node and thread side by side: a counting sort for each. */
+/* Numbers of the cells that are taken, those of one node and thread side by side: a counting sort for
+ * each. */
 struct cell_order {
     uint32_t *cells, *other, *counts;
     size_t count;

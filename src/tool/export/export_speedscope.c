@@ -1,6 +1,6 @@
-/* export_speedscope.c - speedscope's own JSON: one list of frames, and a sampled profile for each counter and process (or
- * thread), the heaviest first. A sample is a stack as numbers of frames, the outermost first, and a weight in the counter's
- * unit. The order of samples is that of the tree, not of time. */
+/* export_speedscope.c - speedscope's own JSON: one list of frames, and a sampled profile for each counter and
+ * process (or thread), the heaviest first. A sample is a stack as numbers of frames, the outermost first, and
+ * a weight in the counter's unit. The order of samples is that of the tree, not of time. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* export_timeline.c - samples are counted in slots while they are read, so that memory holds slots and not samples: whenever many
- * more are there than may stay, those of one place are put together, and if that was not enough, steps become
- * twice as long. */
+/* export_timeline.c - samples are counted in slots while they are read, so that memory holds slots and not
+ * samples: whenever many more are there than may stay, those of one place are put together, and if that was
+ * not enough, steps become twice as long. */
 #include "export_timeline.h"
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
-/* export_timeline.h - when samples were taken, as far as the page shows it: how many of a thread's were at a node in one step of
- * time. Steps are as long as they must be for the whole to stay small: a recording of a minute has every sample at its
- * place, one of a day is told in seconds. Where stacks are so many that hardly two samples meet in a step, a thousand
- * steps are worth more slots.
+/* export_timeline.h - when samples were taken, as far as the page shows it: how many of a thread's were at a
+ * node in one step of time. Steps are as long as they must be for the whole to stay small: a recording of a
+ * minute has every sample at its place, one of a day is told in seconds. Where stacks are so many that hardly
+ * two samples meet in a step, a thousand steps are worth more slots.
  *
  * Steps begin with the recording; of merged profiles, with each of them. Context: tool. */
 #ifndef EXPORT_TIMELINE_H
@@ -32,9 +32,10 @@ struct export_timeline {
     size_t count, capacity;
 };
 
-/* The timeline in the file `path`, of which `profile` was loaded, with the samples that `options` take. At most `most` slots; two and
- * a half times as many where longer steps would be fewer than EXPORT_TIMELINE_STEPS; or as many as threads have nodes. A file
- * without a timeline gives none. The caller frees it in any case. */
+/* The timeline in the file `path`, of which `profile` was loaded, with the samples that `options` take. At
+ * most `most` slots; two and a half times as many where longer steps would be fewer than
+ * EXPORT_TIMELINE_STEPS; or as many as threads have nodes. A file without a timeline gives none. The caller
+ * frees it in any case. */
 int export_timeline_read(struct export_timeline *timeline, const char *path, const struct profile *profile,
                          const struct export_options *options, size_t most, struct base_error *error);
 void export_timeline_free(struct export_timeline *timeline);

@@ -56,7 +56,8 @@ static uint32_t child_of(struct export_tree *tree, uint32_t parent, uint32_t fra
     return index;
 }
 
-/* What tells apart the branches of one node: the process or the thread. Processes of one name meet in the branches. */
+/* What tells apart the branches of one node: the process or the thread. Processes of one name meet in the
+ * branches. */
 static uint32_t group_of(const struct export_tree *tree, uint32_t thread)
 {
     const struct profile *profile = tree->frames->profile;

@@ -1,9 +1,10 @@
-/* export_tree.h - the calling-context tree as exports need it: branches are frames instead of addresses, stacks that look
- * alike are one, processes or threads stand apart if wanted, and only what the filters leave is in it.
+/* export_tree.h - the calling-context tree as exports need it: branches are frames instead of addresses,
+ * stacks that look alike are one, processes or threads stand apart if wanted, and only what the filters leave
+ * is in it.
  *
- * The model's tree knows no threads, its cells do: a node that two processes share becomes two branches when processes stand
- * apart. Branch 0 is none, and the parent of the outermost ones; a parent's number is lower than its child's.
- * Context: tool; private to this room. */
+ * The model's tree knows no threads, its cells do: a node that two processes share becomes two branches when
+ * processes stand apart. Branch 0 is none, and the parent of the outermost ones; a parent's number is lower
+ * than its child's. Context: tool; private to this room. */
 #ifndef EXPORT_TREE_H
 #define EXPORT_TREE_H
 
@@ -45,8 +46,8 @@ struct export_tree {
     size_t climb_capacity;
 };
 
-/* Zero it, set the first three members. Only cells of the options' counter, of any if that is 0. False when memory ran
- * out; export_tree_free is right in any case. */
+/* Zero it, set the first three members. Only cells of the options' counter, of any if that is 0. False when
+ * memory ran out; export_tree_free is right in any case. */
 bool export_tree_build(struct export_tree *tree, const struct export_options *options);
 void export_tree_free(struct export_tree *tree);
 
@@ -61,14 +62,15 @@ bool export_tree_has_calls(const struct export_options *options);
 bool export_tree_takes_edge(const struct profile *profile, const struct export_options *options,
                             const struct profile_edge *edge);
 
-/* The figures of one counter at each branch, and at or below it (`total` may be NULL); both of tree->count items.
- * Peaks are not added up: the largest counts. */
+/* The figures of one counter at each branch, and at or below it (`total` may be NULL); both of tree->count
+ * items. Peaks are not added up: the largest counts. */
 void export_tree_figures(const struct export_tree *tree, uint16_t counter, struct export_figure *self,
                          struct export_figure *total);
 void export_tree_add(const struct profile *profile, uint16_t counter, struct export_figure *sum,
                      const struct export_figure *more);
 
-/* Depth first, children in order of their numbers. False from `enter` stops. Returns false then, or when memory ran out. */
+/* Depth first, children in order of their numbers. False from `enter` stops. Returns false then, or when
+ * memory ran out. */
 struct export_visitor {
     bool (*enter)(void *context, uint32_t branch);
     void (*leave)(void *context, uint32_t branch); /* may be NULL */

@@ -5,13 +5,13 @@
  *   gperftools    CPU profiles of libprofiler
  *   folded        one line a stack: `a;b;c 12`
  *
- * A profile that was imported is like one that was recorded: reports need not know. What the file does not say is not made up:
- * a counter without numbers of samples has no intervals (`exact`, and the profile's meta `imported` says how that is meant), and
- * whatever was left out is told in its meta `import_notice`.
+ * A profile that was imported is like one that was recorded: reports need not know. What the file does not
+ * say is not made up: a counter without numbers of samples has no intervals (`exact`, and the profile's meta
+ * `imported` says how that is meant), and whatever was left out is told in its meta `import_notice`.
  *
- * Files come from strangers: every number in them is checked. A file that ends early gives what was read until then, with a
- * notice, where the format allows it (perf.data, gperftools), an error otherwise.
- * Context: tool, one thread. */
+ * Files come from strangers: every number in them is checked. A file that ends early gives what was read
+ * until then, with a notice, where the format allows it (perf.data, gperftools), an error otherwise. Context:
+ * tool, one thread. */
 #ifndef IMPORT_H
 #define IMPORT_H
 
@@ -44,7 +44,8 @@ struct import_options {
 /* What the bytes look like. A file that is packed by gzip is unpacked first: import_file.h. */
 enum import_format import_recognise(const uint8_t *bytes, size_t size);
 
-/* The caller frees the profile; there is none on failure. BASE_EFORMAT: it is of no such format, or damaged; BASE_ENOMEM. */
+/* The caller frees the profile; there is none on failure. BASE_EFORMAT: it is of no such format, or damaged;
+ * BASE_ENOMEM. */
 int import_profile(const uint8_t *bytes, size_t size, const struct import_options *options,
                    struct profile **profile, struct base_error *error);
 

@@ -70,7 +70,8 @@ struct unpacking {
     size_t capacity, length;
 };
 
-/* Z_OK: there is more; Z_STREAM_END: that was the last. A file may be several packed ones, one behind the other. */
+/* Z_OK: there is more; Z_STREAM_END: that was the last. A file may be several packed ones, one behind the
+ * other. */
 static int unpack_piece(struct unpacking *unpacking)
 {
     z_stream *stream = &unpacking->stream;

@@ -22,7 +22,8 @@ enum { IMPORT_FILE_UNPACKED_MOST = 1 << 30 }; /* bytes that a packed file may co
 int import_file_open(const char *path, struct import_file *file, struct base_error *error);
 void import_file_close(struct import_file *file);
 
-/* Unpacks gzip. The caller frees *unpacked; nothing to free on failure. BASE_EFORMAT: damaged, cut off or too large. */
+/* Unpacks gzip. The caller frees *unpacked; nothing to free on failure. BASE_EFORMAT: damaged, cut off or too
+ * large. */
 int import_file_unpack(const uint8_t *bytes, size_t size, uint8_t **unpacked, size_t *length,
                        struct base_error *error);
 

@@ -1,10 +1,12 @@
-/* import_folded.c - one line a distinct stack: frames from the outermost inwards, joined by ';', a blank and a weight. Names may
- * hold blanks: the weight is the last word. Source: stackcollapse-perf.pl and flamegraph.pl of the FlameGraph project.
+/* import_folded.c - one line a distinct stack: frames from the outermost inwards, joined by ';', a blank and
+ * a weight. Names may hold blanks: the weight is the last word. Source: stackcollapse-perf.pl and
+ * flamegraph.pl of the FlameGraph project.
  *
- * What is behind a name (_[k] kernel, _[i] inlined into the frame before, _[j] generated) is read as those scripts mean it.
+ * What is behind a name (_[k] kernel, _[i] inlined into the frame before, _[j] generated) is read as those
+ * scripts mean it.
  *
- * A weight may be a number of samples, or of anything else: the format does not say. With a rate it is samples; without one it is
- * a figure, and a share of it has no interval. */
+ * A weight may be a number of samples, or of anything else: the format does not say. With a rate it is
+ * samples; without one it is a figure, and a share of it has no interval. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,10 @@
-/* import_gperftools.c - CPU profiles of libprofiler. Source: docs/cpuprofile-fileformat of the gperftools project.
+/* import_gperftools.c - CPU profiles of libprofiler. Source: docs/cpuprofile-fileformat of the gperftools
+ * project.
  *
- * A file is a row of words, as wide as the program's pointers and in its byte order: a header (0, how many words follow, 0, the
- * period in us, ...), samples (how often, how many addresses, the addresses from the leaf outwards), a trailer (0, 1, 0), and then, as text, what
- * the program had mapped. Addresses of callers are return addresses: one less lies inside the call. */
+ * A file is a row of words, as wide as the program's pointers and in its byte order: a header (0, how many
+ * words follow, 0, the period in us, ...), samples (how often, how many addresses, the addresses from the
+ * leaf outwards), a trailer (0, 1, 0), and then, as text, what the program had mapped. Addresses of callers
+ * are return addresses: one less lies inside the call. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -180,7 +182,8 @@ static bool add_sample(struct gperftools *gperftools, size_t first, size_t depth
     return !gperftools->stack.failed;
 }
 
-/* Goes through the samples; with `add`, they are counted. Sets where the text begins. False: memory ran out. */
+/* Goes through the samples; with `add`, they are counted. Sets where the text begins. False: memory ran
+ * out. */
 static bool walk(struct gperftools *gperftools, bool add, bool *damaged)
 {
     const struct words *words = &gperftools->words;

@@ -1,9 +1,10 @@
-/* import_perf.c - perf.data, through the very code that records: processes and mappings are followed, stacks are unwound from
- * their copies by our own rows, and names are looked for, as if the records came from rings.
+/* import_perf.c - perf.data, through the very code that records: processes and mappings are followed, stacks
+ * are unwound from their copies by our own rows, and names are looked for, as if the records came from rings.
  *
- * What differs is that the processes are gone. Nothing is asked of /proc; images are opened by path and held to the build-ids in the
- * file, or taken from where perf keeps those of its recordings. The kernel's addresses have names only if this is the same kernel,
- * since the same start: its own marker must be where it was. */
+ * What differs is that the processes are gone. Nothing is asked of /proc; images are opened by path and held
+ * to the build-ids in the file, or taken from where perf keeps those of its recordings. The kernel's
+ * addresses have names only if this is the same kernel, since the same start: its own marker must be where it
+ * was. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

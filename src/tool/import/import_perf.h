@@ -1,4 +1,5 @@
-/* import_perf.h - a perf.data file taken apart: its events, what it says of the recording, where its records are.
+/* import_perf.h - a perf.data file taken apart: its events, what it says of the recording, where its records
+ * are.
  *
  * Sources: tools/perf/Documentation/perf.data-file-format.txt of Linux; linux/perf_event.h.
  * Context: tool; private to this room. */
@@ -60,7 +61,8 @@ struct import_perf {
     bool too_large; /* it unpacks to more than is taken */
 };
 
-/* Reads all but what records mean. BASE_EFORMAT, BASE_EUNSUPPORTED, BASE_ENOMEM; import_perf_close is right in any case. */
+/* Reads all but what records mean. BASE_EFORMAT, BASE_EUNSUPPORTED, BASE_ENOMEM; import_perf_close is right
+ * in any case. */
 int import_perf_open(const uint8_t *bytes, size_t size, struct import_perf *perf, struct base_error *error);
 void import_perf_close(struct import_perf *perf);
 

@@ -1,12 +1,15 @@
 /* import_perf_file.c - where in a perf.data file everything is.
  *
- * Two forms. A file begins with a header that names three parts: events, records, and behind them, features: what is known of the machine and the
- * recording. What is written to a pipe is records only: events and features are records as well, of types from 64 on, which no kernel makes.
+ * Two forms. A file begins with a header that names three parts: events, records, and behind them, features:
+ * what is known of the machine and the recording. What is written to a pipe is records only: events and
+ * features are records as well, of types from 64 on, which no kernel makes.
  *
- * Records are of many rings, one after the other, so that they are not in the order of time. perf itself sorts piece by piece, for it may be
- * reading a pipe that goes on; here all are known, and sorted at once. Those without a time are where they are in the file.
+ * Records are of many rings, one after the other, so that they are not in the order of time. perf itself
+ * sorts piece by piece, for it may be reading a pipe that goes on; here all are known, and sorted at once.
+ * Those without a time are where they are in the file.
  *
- * Packed records (-z) are one zstd stream, cut into records of their own: a record may lie across the cuts. */
+ * Packed records (-z) are one zstd stream, cut into records of their own: a record may lie across the
+ * cuts. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,12 +1,16 @@
 /* import_pprof.c - profile.proto, the format of pprof. Source: proto/profile.proto of the pprof project.
  *
  * 1. Everything but samples is read first: fields come in any order, and samples name the rest by number.
- * 2. Sample types become counters. One that counts samples ("samples", or "NAME.samples" for one counter of several) is no counter
- *    but says how many samples stand behind the figures of another: of the type that the period is of, else of the next.
+ * 2. Sample types become counters. One that counts samples ("samples", or "NAME.samples" for one counter of
+ * several) is no counter
+ *    but says how many samples stand behind the figures of another: of the type that the period is of, else
+ *    of the next.
  *    Without it a counter has no intervals.
- * 3. Locations become addresses when a sample has them: of the image, if there is a mapping. Names are those of the file; what
+ * 3. Locations become addresses when a sample has them: of the image, if there is a mapping. Names are those
+ * of the file; what
  *    has none is looked for in the image, as after recording.
- * 4. Samples become cells. Labels that tell of a process or a thread make those; others are left out, and named in a notice.
+ * 4. Samples become cells. Labels that tell of a process or a thread make those; others are left out, and
+ * named in a notice.
  *
  * What tally export writes comes back as it was: marks, exact calls, losses. */
 #include <math.h>
@@ -272,7 +276,8 @@ static bool same(const struct pprof *pprof, uint64_t string, const char *text)
     return !strcmp(string_of(pprof, string), text);
 }
 
-/* The type that counts samples of `type` by its name: "NAME.samples", or "NAME_sample" beside "NAME_event". */
+/* The type that counts samples of `type` by its name: "NAME.samples", or "NAME_sample" beside
+ * "NAME_event". */
 static bool counts_samples_of(const struct pprof *pprof, const struct type *count, const struct type *type)
 {
     const char *name = string_of(pprof, type->name), *other = string_of(pprof, count->name);
@@ -419,7 +424,8 @@ static uint32_t image_of(struct pprof *pprof, const struct mapping *mapping)
                          string_of(pprof, mapping->build_id), 0);
 }
 
-/* A mapping that begins at 0 is none that a kernel made: its addresses are the image's own, as in Tally's exports. */
+/* A mapping that begins at 0 is none that a kernel made: its addresses are the image's own, as in Tally's
+ * exports. */
 static uint64_t image_address(const struct pprof *pprof, const struct mapping *mapping, uint64_t address)
 {
     if (mapping->kind != PROFILE_IMAGE_FILE || !mapping->start || address < mapping->start)
@@ -451,7 +457,8 @@ static size_t read_lines(const struct pprof *pprof, struct import_proto message,
     return count;
 }
 
-/* Nobody will look for its name: an export of Tally's has found none, and this machine's kernel is another one. */
+/* Nobody will look for its name: an export of Tally's has found none, and this machine's kernel is another
+ * one. */
 static uint32_t without_name(struct profile *profile, uint32_t address)
 {
     struct profile_address value = profile->addresses[address];

@@ -1,7 +1,7 @@
 /* import_proto.h - messages of protocol buffers, read field by field.
  *
- * Source: "Encoding" of the protocol buffers documentation. Groups, which have been deprecated for long, are refused.
- * Context: tool; private to this room. */
+ * Source: "Encoding" of the protocol buffers documentation. Groups, which have been deprecated for long, are
+ * refused. Context: tool; private to this room. */
 #ifndef IMPORT_PROTO_H
 #define IMPORT_PROTO_H
 
@@ -26,8 +26,8 @@ struct import_proto import_proto_of(const uint8_t *bytes, size_t size);
 /* The next field; false at the end, and where the message is damaged. */
 bool import_proto_next(struct import_proto *proto, struct import_proto_field *field);
 
-/* Repeated numbers may be packed into one field, or be a field each: hands out those of this field, one a call, then false (field->bytes
- * may be damaged). */
+/* Repeated numbers may be packed into one field, or be a field each: hands out those of this field, one a
+ * call, then false (field->bytes may be damaged). */
 bool import_proto_number(struct import_proto_field *field, uint64_t *value);
 
 #endif

@@ -1,11 +1,11 @@
 /* import_stack.h - a stack put together from names, outermost first, and what is the same in all formats.
  *
- * A name without an address gets one of its own, which is its hash: the same name has the same one in every file, so that
- * imports can be merged. Such names are in an image without a name (PROFILE_IMAGE_SPECIAL), or in that of the kernel or of
- * generated code where the file tells.
+ * A name without an address gets one of its own, which is its hash: the same name has the same one in every
+ * file, so that imports can be merged. Such names are in an image without a name (PROFILE_IMAGE_SPECIAL), or
+ * in that of the kernel or of generated code where the file tells.
  *
- * `<signal>` and `[stack cut]` are what Tally's own exports call what is no function; they become what they were.
- * Context: tool; private to this room. */
+ * `<signal>` and `[stack cut]` are what Tally's own exports call what is no function; they become what they
+ * were. Context: tool; private to this room. */
 #ifndef IMPORT_STACK_H
 #define IMPORT_STACK_H
 
@@ -38,7 +38,8 @@ struct import_stack_level {
     uint32_t line;
 };
 
-/* The address that stands for a function known by name alone, with what is inlined there, innermost first; 0 when memory ran out. */
+/* The address that stands for a function known by name alone, with what is inlined there, innermost first; 0
+ * when memory ran out. */
 uint32_t import_stack_named(struct profile *profile, uint32_t image,
                             const struct import_stack_level *function,
                             const struct import_stack_level *inlined, size_t levels);
@@ -46,8 +47,9 @@ uint32_t import_stack_named(struct profile *profile, uint32_t image,
 /* The image of names that have none. */
 uint32_t import_stack_nowhere(struct profile *profile);
 
-/* Names an address: its function, which begins at `start` and ends at `end` (both 0: unknown), its line, what is inlined. Returns
- * it, or, if it has another name already, one that stands for this; 0 when memory ran out. */
+/* Names an address: its function, which begins at `start` and ends at `end` (both 0: unknown), its line, what
+ * is inlined. Returns it, or, if it has another name already, one that stands for this; 0 when memory ran
+ * out. */
 uint32_t import_stack_name(struct profile *profile, uint32_t address,
                            const struct import_stack_level *function, uint64_t start, uint64_t end,
                            const struct import_stack_level *inlined, size_t levels);

@@ -30,13 +30,15 @@ static uint64_t pages(uint64_t size)
 
 /* --- reaching a process --- */
 
-/* The kernel says "not permitted" also when there is a tracer, who may be gone when one looks for him: that is asked again. */
+/* The kernel says "not permitted" also when there is a tracer, who may be gone when one looks for him: that
+ * is asked again. */
 static bool may_pass(int result, int tries)
 {
     return result == BASE_EBUSY || (result == BASE_EPERMISSION && tries < PERMISSION_TRIES);
 }
 
-/* A tracer that will not go away by waiting. The helper of a tally that was killed does, as soon as it has ended its step. */
+/* A tracer that will not go away by waiting. The helper of a tally that was killed does, as soon as it has
+ * ended its step. */
 static bool is_foreign_tracer(pid_t pid)
 {
     struct patch_target_facts facts, tracer;
@@ -81,8 +83,8 @@ int patch_agent_read(struct patch_agent_access *access, uint64_t address, void *
 
 /* --- places --- */
 
-/* Near where the kernel puts things by itself, for nobody else expects memory anywhere else: the upper end of the highest gap with
- * room to spare, or else of the largest. */
+/* Near where the kernel puts things by itself, for nobody else expects memory anywhere else: the upper end of
+ * the highest gap with room to spare, or else of the largest. */
 static bool find_place(const struct elf_maps *maps, uint64_t size, uint64_t *address)
 {
     uint64_t from = LOWEST, start = 0, end = 0;
@@ -179,7 +181,8 @@ static int map_home(struct patch_agent *agent, struct patch_agent_access *access
     return result;
 }
 
-/* The image's data; in the page behind it the word that a child of fork finds to be 0; what more was asked for, as it is. */
+/* The image's data; in the page behind it the word that a child of fork finds to be 0; what more was asked
+ * for, as it is. */
 static int map_data(struct patch_agent *agent, struct patch_agent_access *access, const uint8_t *bytes,
                     struct base_error *error)
 {

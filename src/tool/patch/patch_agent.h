@@ -1,23 +1,29 @@
 /* patch_agent.h - the agent in a process: loaded, its hooks set, given new objects, and taken out again.
  *
- * What comes to lie in the process, all of it mapped in its name (patch_inject.h), no descriptor and no tracer stays:
+ * What comes to lie in the process, all of it mapped in its name (patch_inject.h), no descriptor and no
+ * tracer stays:
  *
- *   home     a page that tells what else is here, and behind it the agent's image as far as nobody writes it    r-x, shared
- *   data     the rest of the image; the *alive page*, which is zeros in a child of fork; and what is asked      rw-, private
- *            for beside it, which is copied with the process
- *   region   the tables (wire_agent.h), a file that tally has open too                                         rw-, shared
- *   slabs    near the hooked objects: the hooks' code, which tells how they are undone (patch_x86_64_wrap.h)    r-x, shared
+ *   home     a page that tells what else is here, and behind it the agent's image as far as nobody writes it
+ *            r-x, shared
+ *   data     the rest of the image; the *alive page*, which is zeros in a child of fork; and what is asked
+ *            rw-, private for beside it, which is copied with the process
+ *   region   the tables (wire_agent.h), a file that tally has open too
+ *            rw-, shared
+ *   slabs    near the hooked objects: the hooks' code, which tells how they are undone (patch_x86_64_wrap.h)
+ *            r-x, shared
  *
- * The shared ones show as /memfd:tally-agent. Tally may die at any moment: the hooks go on into tables that nobody reads, and
- * patch_agent_leave of a later tally finds in the process all it must know.
+ * The shared ones show as /memfd:tally-agent. Tally may die at any moment: the hooks go on into tables that
+ * nobody reads, and patch_agent_leave of a later tally finds in the process all it must know.
  *
- * A process is touched while it stands: *held* by its follower (patch_trace.h; after an exec, or because its calls are counted), or
- * stopped here for a moment. Children of fork have everything; patch_agent_adopt makes tally's side of one.
+ * A process is touched while it stands: *held* by its follower (patch_trace.h; after an exec, or because its
+ * calls are counted), or stopped here for a moment. Children of fork have everything; patch_agent_adopt makes
+ * tally's side of one.
  *
- * Two collectors on one function. A function that is hooked may have a second hook over the first (`over`): its calls come to that one, which goes on
- * into the other, which goes on into the function. With exact calls an agent's hook must be there before exact calls are set up in the object: those then leave
- * the entry alone, as a place that is not as in the file, and count at the sites. A hook of exact calls that is there already is
- * taken along like an instruction: it then sees the agent as the caller.
+ * Two collectors on one function. A function that is hooked may have a second hook over the first (`over`):
+ * its calls come to that one, which goes on into the other, which goes on into the function. With exact calls
+ * an agent's hook must be there before exact calls are set up in the object: those then leave the entry
+ * alone, as a place that is not as in the file, and count at the sites. A hook of exact calls that is there
+ * already is taken along like an instruction: it then sees the agent as the caller.
  *
  * Source: techniques.md B.1, C.3. Context: tool, the thread that began the helper. */
 #ifndef PATCH_AGENT_H
@@ -52,7 +58,8 @@ struct patch_agent_plans;
 /* `functions` with its strings must outlive the result. NULL: out of memory. */
 struct patch_agent_plans *patch_agent_plans_new(const struct patch_agent_function *functions, size_t count);
 void patch_agent_plans_free(struct patch_agent_plans *plans);
-/* Looks at a file before a process needs it: a large program takes a second, and nothing should stand that long. */
+/* Looks at a file before a process needs it: a large program takes a second, and nothing should stand that
+ * long. */
 int patch_agent_plans_prepare(struct patch_agent_plans *plans, const char *path, struct base_error *error);
 
 /* --- loading --- */
@@ -64,15 +71,17 @@ struct patch_agent_options {
     struct patch_agent_plans *plans;       /* outlives the agent */
     uint64_t region_size;                  /* bytes; 0: no region */
     uint64_t own_size;                     /* bytes of memory of the process's own, zeros; 0: none */
-    /* Called when all is mapped and nothing is hooked yet: the region is to be filled, parameters are to be written. The process
-     * stands: it should take less than a second. An error undoes the load. NULL: nothing to do. */
+    /* Called when all is mapped and nothing is hooked yet: the region is to be filled, parameters are to be
+     * written. The process stands: it should take less than a second. An error undoes the load. NULL: nothing
+     * to do. */
     int (*prepare)(void *context, struct patch_agent *agent, struct base_error *error);
     void *context;
 };
 
-/* `held`: the process is held by patch_trace_hold or an event, and stays so. What a killed tally left there is removed first. On failure the process is as it was.
- * BASE_EBUSY: a tracer, or a moment in which nothing can be done; BASE_EPERMISSION, BASE_EUNSUPPORTED: with the remedy;
- * BASE_ENOTFOUND: it ended. That a function cannot be hooked is no error (patch_agent_hooks). */
+/* `held`: the process is held by patch_trace_hold or an event, and stays so. What a killed tally left there
+ * is removed first. On failure the process is as it was. BASE_EBUSY: a tracer, or a moment in which nothing
+ * can be done; BASE_EPERMISSION, BASE_EUNSUPPORTED: with the remedy; BASE_ENOTFOUND: it ended. That a
+ * function cannot be hooked is no error (patch_agent_hooks). */
 int patch_agent_load(struct patch_helper *helper, pid_t pid, bool held,
                      const struct patch_agent_options *options, struct patch_agent **agent,
                      struct base_error *error);
@@ -83,7 +92,8 @@ int patch_agent_adopt(const struct patch_agent *parent, pid_t pid, struct patch_
 void patch_agent_free(struct patch_agent *agent);
 
 pid_t patch_agent_pid(const struct patch_agent *agent);
-/* Run-time addresses: the image's base; the region; the alive page, whose first word is 1 in this process; its own memory, 0: none. */
+/* Run-time addresses: the image's base; the region; the alive page, whose first word is 1 in this process;
+ * its own memory, 0: none. */
 uint64_t patch_agent_base(const struct patch_agent *agent);
 uint64_t patch_agent_region(const struct patch_agent *agent);
 uint64_t patch_agent_alive(const struct patch_agent *agent);
@@ -94,8 +104,8 @@ int patch_agent_region_file(const struct patch_agent *agent);
 int patch_agent_write(struct patch_agent *agent, uint64_t offset, const void *bytes, size_t size,
                       struct base_error *error);
 
-/* Stops the process unless it is held, and lets `visit` do what needs that: patch_agent_write, patch_agent_call. Its result is the
- * result. */
+/* Stops the process unless it is held, and lets `visit` do what needs that: patch_agent_write,
+ * patch_agent_call. Its result is the result. */
 int patch_agent_visit(struct patch_agent *agent, struct patch_helper *helper, bool held,
                       int (*visit)(void *context, struct patch_agent *agent, struct base_error *error),
                       void *context, struct base_error *error);
@@ -105,9 +115,9 @@ int patch_agent_call(struct patch_agent *agent, struct patch_trace_call *calls, 
 
 /* --- hooks --- */
 
-/* Hooks what is new among the objects of the process, and forgets what is gone. `quiet`: the new objects' code is not run yet,
- * because who maps them waits for this: then nothing is stopped if there is room for code within reach. Returns how many hooks
- * were set. */
+/* Hooks what is new among the objects of the process, and forgets what is gone. `quiet`: the new objects'
+ * code is not run yet, because who maps them waits for this: then nothing is stopped if there is room for
+ * code within reach. Returns how many hooks were set. */
 int patch_agent_update(struct patch_agent *agent, struct patch_helper *helper, bool held, bool quiet,
                        struct base_error *error);
 
@@ -137,20 +147,21 @@ struct patch_agent_left {
     uint64_t bytes_left; /* of ours that stay mapped, because a thread is or may come back there */
 };
 
-/* Puts functions back, tells the agent (WIRE_AGENT_LEFT), gives copied pages of text back; then, as soon as no thread is inside or may come back,
- * unmaps everything; else it stays, inert. Who is inside the region tells (wire_agent.h); `busy` (may be NULL) is asked too. For any
- * process with an agent, whoever put it there; without one, nothing is left and nothing done. BASE_EBUSY: another tally that runs did,
- * and records it. */
+/* Puts functions back, tells the agent (WIRE_AGENT_LEFT), gives copied pages of text back; then, as soon as
+ * no thread is inside or may come back, unmaps everything; else it stays, inert. Who is inside the region
+ * tells (wire_agent.h); `busy` (may be NULL) is asked too. For any process with an agent, whoever put it
+ * there; without one, nothing is left and nothing done. BASE_EBUSY: another tally that runs did, and records
+ * it. */
 int patch_agent_leave(struct patch_helper *helper, pid_t pid, bool held, bool (*busy)(void *context),
                       void *context, struct patch_agent_left *left, struct base_error *error);
 
 /* --- exec: a thread rang before its execve, and waits --- */
 
-/* From now on execs of the process of thread `tid` are events. It goes on as it was; who rang may be answered when this has returned.
- * Serves a command that is about to be launched, too. */
+/* From now on execs of the process of thread `tid` are events. It goes on as it was; who rang may be answered
+ * when this has returned. Serves a command that is about to be launched, too. */
 int patch_agent_expect_exec(struct patch_helper *helper, pid_t tid, struct base_error *error);
-/* Takes one event of the helper (patch_trace_next). True: process event->pid stands in a new image: load with `held`, then
- * patch_agent_let_go. All else is answered here. */
+/* Takes one event of the helper (patch_trace_next). True: process event->pid stands in a new image: load with
+ * `held`, then patch_agent_let_go. All else is answered here. */
 bool patch_agent_take_event(struct patch_helper *helper, const struct patch_trace_event *event);
 /* The process of thread `tid` is traced no more. Also when its exec failed, or is not awaited any longer. */
 void patch_agent_let_go(struct patch_helper *helper, pid_t tid);

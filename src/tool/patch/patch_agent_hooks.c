@@ -1,10 +1,12 @@
 /* Hooks of a process: which functions, what is written over them, and when.
  *
- *   1. collect   every function of objects that are not done yet gets a slot with its code, or one for each of its two hooks, or a reason;
+ *   1. collect   every function of objects that are not done yet gets a slot with its code, or one for each
+ *                of its two hooks, or a reason;
  *   2. clear     threads that stand among bytes that will change go on in the slot's body;
  *   3. write     all changes, or none.
  *
- * 2. needs a standing process. Without one it is the caller's word that nobody runs there (patch_agent_update, `quiet`). */
+ * 2. needs a standing process. Without one it is the caller's word that nobody runs there
+ * (patch_agent_update, `quiet`). */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -168,7 +170,8 @@ static bool is_known(const struct patch_agent *agent, uint64_t address)
     return false;
 }
 
-/* Who hooks the function, the one beneath first. What is only to be found, and what stacks forbid, is told at once. */
+/* Who hooks the function, the one beneath first. What is only to be found, and what stacks forbid, is told at
+ * once. */
 static int ask(struct setting *setting, const struct patch_agent_object *object,
                const struct patch_function *function, struct patch_agent_hook *hook, struct layers *layers)
 {

@@ -1,9 +1,9 @@
 /* patch_agent_image.h - the agent's ELF image, as it is to lie in a process.
  *
- * An ELF shared object for x86-64 without needs: PT_LOADs, of which those that are written come last, and relocations of the kind
- * RELATIVE. It is relocated here and copied there: no loader of the target's takes part, so that a static program is like
- * any other.
- * Pure: bytes in, bytes out. Context: tool. Source: System V ABI, chapters 4 and 5. */
+ * An ELF shared object for x86-64 without needs: PT_LOADs, of which those that are written come last, and
+ * relocations of the kind RELATIVE. It is relocated here and copied there: no loader of the target's takes
+ * part, so that a static program is like any other. Pure: bytes in, bytes out. Context: tool. Source: System
+ * V ABI, chapters 4 and 5. */
 #ifndef PATCH_AGENT_IMAGE_H
 #define PATCH_AGENT_IMAGE_H
 

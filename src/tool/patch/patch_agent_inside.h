@@ -27,7 +27,8 @@ struct patch_agent_plans {
     size_t count, capacity;
 };
 
-/* What the open file `descriptor` (which is closed) has of the functions; kept. `path`: of the object, for wishes and messages. */
+/* What the open file `descriptor` (which is closed) has of the functions; kept. `path`: of the object, for
+ * wishes and messages. */
 int patch_agent_plans_find(struct patch_agent_plans *plans, int descriptor, const char *path,
                            const struct patch_agent_file **file, struct base_error *error);
 
@@ -99,19 +100,21 @@ int patch_agent_survey(struct patch_agent *agent, struct base_error *error);
 int patch_agent_slot(struct patch_agent *agent, struct patch_agent_access *access,
                      const struct patch_agent_object *object, size_t wanted, bool may_map,
                      struct patch_agent_slab **slab, uint32_t *slot, struct base_error *error);
-/* Undoes what patch_agent_load mapped for slabs. The process stands. One where a thread has been moved to stays: its way back is
- * in there. The next load removes it. */
+/* Undoes what patch_agent_load mapped for slabs. The process stands. One where a thread has been moved to
+ * stays: its way back is in there. The next load removes it. */
 void patch_agent_unmap_slabs(struct patch_agent *agent, struct patch_agent_access *access);
 void patch_agent_slab_release(struct patch_agent_slab *slab);
 
 /* --- patch_agent_leave.c --- */
 
-/* What a killed tally left. BASE_EBUSY: a living one, or this one, has an agent there; or a thread is in it. */
+/* What a killed tally left. BASE_EBUSY: a living one, or this one, has an agent there; or a thread is in
+ * it. */
 int patch_agent_remove_remains(struct patch_helper *helper, pid_t pid, bool held, struct base_error *error);
 
 /* --- patch_agent_hooks.c --- */
 
-/* Sets the hooks of all objects that are not done. Returns how many; BASE_EBUSY without a standing process: it must stand for that. */
+/* Sets the hooks of all objects that are not done. Returns how many; BASE_EBUSY without a standing process:
+ * it must stand for that. */
 int patch_agent_set_hooks(struct patch_agent *agent, struct patch_agent_access *access,
                           struct base_error *error);
 

@@ -2,14 +2,17 @@
  *
  *   1. find       our mappings by their name, and in them home and slabs, which tell the rest
  *   2. put back   every function whose first bytes still lead to its slot: nobody new comes in
- *   3. timers     of the threads go (agent_timer.c), and the signal they used is as it was: nobody new comes in there either
- *   4. wait       until no thread is inside, and no return address leads to us (patch_agent_returns.h). Between looks the process runs
+ *   3. timers     of the threads go (agent_timer.c), and the signal they used is as it was: nobody new comes
+ *                 in there either
+ *   4. wait       until no thread is inside, and no return address leads to us (patch_agent_returns.h).
+ *                 Between looks the process runs
  *   5. unmap
  *
- * Inside is who has its pc in our code; who was there when a signal came, which the pc in the signal's frame tells; and who has a frame of
- * ours on its stack. The last the agent counts itself, in the region (wire_agent_thread.inside) or as `busy` says. Without such a count
- * any word on a stack that points into our code is taken for a frame: stacks are full of old ones, so memory stays for nothing, at
- * times, which harms nobody. */
+ * Inside is who has its pc in our code; who was there when a signal came, which the pc in the signal's frame
+ * tells; and who has a frame of ours on its stack. The last the agent counts itself, in the region
+ * (wire_agent_thread.inside) or as `busy` says. Without such a count any word on a stack that points into our
+ * code is taken for a frame: stacks are full of old ones, so memory stays for nothing, at times, which harms
+ * nobody. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,7 +107,8 @@ static int add_range(struct leaving *leaving, const struct patch_agent_range *ra
     return BASE_OK;
 }
 
-/* Ranges that home tells of: only private memory at the place where it says that the data is, and what bears our name. */
+/* Ranges that home tells of: only private memory at the place where it says that the data is, and what bears
+ * our name. */
 static int take_home(struct leaving *leaving, const struct elf_maps *maps, uint64_t address)
 {
     struct patch_agent_home home;
@@ -123,7 +127,8 @@ static int take_home(struct leaving *leaving, const struct elf_maps *maps, uint6
     return add_range(leaving, &data);
 }
 
-/* Another tally that runs still, and would go on as if nothing were; for who is about to load, this one too. */
+/* Another tally that runs still, and would go on as if nothing were; for who is about to load, this one
+ * too. */
 static int refuse_living(const struct leaving *leaving, const struct wire_agent_control *control)
 {
     char path[64], theirs[4096], ours[sizeof theirs];
@@ -384,8 +389,8 @@ static int delete_timers(struct leaving *leaving)
     return result;
 }
 
-/* Only if the handler is ours: a fork's child has it too. What waits for it in a thread that blocks the signal is dropped by that, since
- * the default is to ignore it. */
+/* Only if the handler is ours: a fork's child has it too. What waits for it in a thread that blocks the
+ * signal is dropped by that, since the default is to ignore it. */
 static int restore_signal(struct leaving *leaving, uint32_t signal)
 {
     const uint64_t size = sizeof(uint64_t); /* of the kernel's signal sets */
@@ -417,7 +422,8 @@ static int end_timers(struct leaving *leaving)
 
 /* --- 4. wait --- */
 
-/* Is the word a pc that a signal's frame keeps? The frame begins with the address of the code that ends the handler. */
+/* Is the word a pc that a signal's frame keeps? The frame begins with the address of the code that ends the
+ * handler. */
 static bool is_in_signal_frame(const struct leaving *leaving, const uint64_t *words, size_t at)
 {
     uint8_t code[sizeof sigreturn_code];
@@ -427,7 +433,8 @@ static bool is_in_signal_frame(const struct leaving *leaving, const uint64_t *wo
            memcmp(code, sigreturn_code, sizeof code) == 0;
 }
 
-/* A thread in execve is not counted while it is in there, for nothing can take the count back if it does not return. */
+/* A thread in execve is not counted while it is in there, for nothing can take the count back if it does not
+ * return. */
 static bool is_in_hooked(const struct leaving *leaving, uint64_t pc)
 {
     for (size_t i = 0; i < leaving->function_count; i++)

@@ -1,7 +1,8 @@
-/* patch_agent_ledger.h - what lies in a process and tells what of the agent is there. Private to patch_agent*.c.
+/* patch_agent_ledger.h - what lies in a process and tells what of the agent is there. Private to
+ * patch_agent*.c.
  *
- * Read back from processes, it is taken for what it is: a stranger's memory. Every address is checked against the mappings, and
- * all that comes of a lie is that the stranger's own text is written. Context: any. */
+ * Read back from processes, it is taken for what it is: a stranger's memory. Every address is checked against
+ * the mappings, and all that comes of a lie is that the stranger's own text is written. Context: any. */
 #ifndef PATCH_AGENT_LEDGER_H
 #define PATCH_AGENT_LEDGER_H
 

@@ -1,9 +1,10 @@
-/* patch_agent_returns.h - replaced return addresses in a process that an agent leaves: all put back (agent_function.c).
+/* patch_agent_returns.h - replaced return addresses in a process that an agent leaves: all put back
+ * (agent_function.c).
  *
- * Where they may stand: in the slots of pending calls, and in those that were forgotten, both of which the process's own memory tells; on
- * the stacks of threads; in registers, of a thread that is about to push one. The process stands while it is looked through. What a word
- * is to become is in the regions; nothing that is no word of ours is ever changed.
- * For patch_agent_leave.c alone. Context: tool. */
+ * Where they may stand: in the slots of pending calls, and in those that were forgotten, both of which the
+ * process's own memory tells; on the stacks of threads; in registers, of a thread that is about to push one.
+ * The process stands while it is looked through. What a word is to become is in the regions; nothing that is
+ * no word of ours is ever changed. For patch_agent_leave.c alone. Context: tool. */
 #ifndef PATCH_AGENT_RETURNS_H
 #define PATCH_AGENT_RETURNS_H
 
@@ -26,7 +27,8 @@ int patch_agent_returns_begin(struct patch_agent_returns *returns, const struct 
                               uint64_t region, struct base_error *error);
 void patch_agent_returns_free(struct patch_agent_returns *returns);
 
-/* Puts back what is found now: between two looks the process has run, and who was in the agent then may have replaced one more. False: some may be left that nothing tells of, or that could not be written. */
+/* Puts back what is found now: between two looks the process has run, and who was in the agent then may have
+ * replaced one more. False: some may be left that nothing tells of, or that could not be written. */
 bool patch_agent_returns_put_back(struct patch_agent_returns *returns, struct patch_agent_access *access,
                                   const struct patch_stop_thread *threads, size_t count);
 

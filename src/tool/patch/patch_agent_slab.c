@@ -20,7 +20,8 @@ static struct patch_agent_slab_head *head_of(const struct patch_agent_slab *slab
     return (struct patch_agent_slab_head *)slab->slots;
 }
 
-/* What the code must reach: all of the object, for moved instructions may address its data; but at least its text. */
+/* What the code must reach: all of the object, for moved instructions may address its data; but at least its
+ * text. */
 static void reach_of(const struct patch_agent_object *object, bool all, uint64_t *low, uint64_t *high)
 {
     *low = all ? object->bias + object->file->low : object->start;

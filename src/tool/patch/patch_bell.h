@@ -1,20 +1,23 @@
-/* patch_bell.h - how a process tells tally that something is about to happen in it, and waits until tally has seen to it:
- * its set of loaded objects changes, or, while nobody traces it, a thread, a process or an image is to be born.
+/* patch_bell.h - how a process tells tally that something is about to happen in it, and waits until tally has
+ * seen to it: its set of loaded objects changes, or, while nobody traces it, a thread, a process or an image
+ * is to be born.
  *
- * ld.so calls an empty function, _dl_debug_state, before and after it changes the list of loaded objects (r_debug.r_brk
- * names it, debuggers stop there). Its first bytes become a jump to the *bell* (patch_x86_64_bell.h), which rings and
- * waits for the answer: a new object's calls are counted from its first constructor on, without a tracer.
+ * ld.so calls an empty function, _dl_debug_state, before and after it changes the list of loaded objects
+ * (r_debug.r_brk names it, debuggers stop there). Its first bytes become a jump to the *bell*
+ * (patch_x86_64_bell.h), which rings and waits for the answer: a new object's calls are counted from its
+ * first constructor on, without a tracer.
  *
- * Births have a bell with a door of its own, `births`. The first instructions of the functions that lead to one (patch_births.h)
- * are moved behind a call of it. It is open only while the process is loose (patch_trace_loosen): tally takes
- * the process again, closes the door, and answers; the birth happens under its eyes.
+ * Births have a bell with a door of its own, `births`. The first instructions of the functions that lead to
+ * one (patch_births.h) are moved behind a call of it. It is open only while the process is loose
+ * (patch_trace_loosen): tally takes the process again, closes the door, and answers; the birth happens under
+ * its eyes.
  *
- * Protocol. The words lie in memory that tally and the process share. Tally sets `active` and watches `rung` (FUTEX_WAIT
- * without PRIVATE, on its own mapping). It reads `rung`, looks at the list of objects, plans and patches, stores the value it
- * read into `answered`, and wakes all who wait there. When it leaves, it stores 0 into `active` and wakes them as well.
- * A thread that rings waits at most timeout * rounds; then tally is taken for dead, and the thread itself stores 0 into
- * `active` (or `births`), so that the next one does not wait. Both counts wrap around.
- * Context: any; the words are read and written atomically by both sides. */
+ * Protocol. The words lie in memory that tally and the process share. Tally sets `active` and watches `rung`
+ * (FUTEX_WAIT without PRIVATE, on its own mapping). It reads `rung`, looks at the list of objects, plans and
+ * patches, stores the value it read into `answered`, and wakes all who wait there. When it leaves, it stores
+ * 0 into `active` and wakes them as well. A thread that rings waits at most timeout * rounds; then tally is
+ * taken for dead, and the thread itself stores 0 into `active` (or `births`), so that the next one does not
+ * wait. Both counts wrap around. Context: any; the words are read and written atomically by both sides. */
 #ifndef PATCH_BELL_H
 #define PATCH_BELL_H
 
@@ -35,12 +38,13 @@ _Static_assert(sizeof(struct patch_bell) == 20, "shared layout");
 #define PATCH_BELL_TIMEOUT 100 /* milliseconds of one round */
 #define PATCH_BELL_ROUNDS  100
 
-/* The image address of the function that ld.so calls, by its name in .dynsym or .symtab: glibc's and musl's, known before
- * ld.so has run. False: it is no ld.so, or a stripped one (then r_debug.r_brk tells, once ld.so has filled it). */
+/* The image address of the function that ld.so calls, by its name in .dynsym or .symtab: glibc's and musl's,
+ * known before ld.so has run. False: it is no ld.so, or a stripped one (then r_debug.r_brk tells, once ld.so
+ * has filled it). */
 bool patch_bell_find(const struct elf_image *ld_so, uint64_t *address);
 
-/* The image address of its struct r_debug (link.h), whose r_state says whether the list is about to change or has
- * changed. False: musl's ld.so does not name it, and rings only when it has. */
+/* The image address of its struct r_debug (link.h), whose r_state says whether the list is about to change or
+ * has changed. False: musl's ld.so does not name it, and rings only when it has. */
 bool patch_bell_list(const struct elf_image *ld_so, uint64_t *address);
 
 #endif

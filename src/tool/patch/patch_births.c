@@ -112,8 +112,9 @@ static bool is_zeroing(const struct decoded *decoded)
            whole(decoded->operands[0].reg.value) == whole(decoded->operands[1].reg.value);
 }
 
-/* What the register holds before instruction `index`, by the nearest writers above. *from is where that was said; false: a
- * constant it is not, and *reg is what it was copied from, with *from 0 if nothing above writes that. */
+/* What the register holds before instruction `index`, by the nearest writers above. *from is where that was
+ * said; false: a constant it is not, and *reg is what it was copied from, with *from 0 if nothing above
+ * writes that. */
 static bool constant_before(const struct search *search, size_t index, ZydisRegister *reg, size_t *from,
                             uint64_t *value)
 {
@@ -165,7 +166,8 @@ static bool holds_birth_number(const struct search *search)
     return false;
 }
 
-/* mov eax, number or mov rax, number just before: the kernel's way back from a signal handler has no function that decodes. */
+/* mov eax, number or mov rax, number just before: the kernel's way back from a signal handler has no function
+ * that decodes. */
 static bool is_told_before(const struct search *search, uint64_t door)
 {
     static const uint8_t moves[2][3] = {{0xb8}, {0x48, 0xc7, 0xc0}};
@@ -182,8 +184,8 @@ static bool is_told_before(const struct search *search, uint64_t door)
     return false;
 }
 
-/* A register that is a constant somewhere in the function, and that the number is copied from: compilers keep numbers so, over
- * branches and calls that the way up does not follow. */
+/* A register that is a constant somewhere in the function, and that the number is copied from: compilers keep
+ * numbers so, over branches and calls that the way up does not follow. */
 static bool is_kept_constant(const struct search *search, ZydisRegister reg)
 {
     struct decoded decoded;
@@ -353,8 +355,8 @@ static const struct code_function *function_before(const struct code_functions *
     return count ? &functions->items[count - 1] : NULL;
 }
 
-/* Where the section of code that holds the address begins: some linkers put constants beside the code. Without sections
- * everything is code, from 0 on. False: these are constants. */
+/* Where the section of code that holds the address begins: some linkers put constants beside the code.
+ * Without sections everything is code, from 0 on. False: these are constants. */
 static bool section_of(const struct search *search, uint64_t address, uint64_t *start)
 {
     size_t count = elf_image_section_count(search->image);

@@ -1,19 +1,21 @@
-/* patch_births.h - which functions of an image make threads, processes and images: those whose system calls do.
+/* patch_births.h - which functions of an image make threads, processes and images: those whose system calls
+ * do.
  *
- * A process that nobody traces can be counted exactly as long as nothing is born in it. What may be born passes a `syscall`
- * instruction with one of six numbers (clone, clone3, fork, vfork, execve, execveat), so these are looked for: every
- * byte pair that may be such an instruction, the function around it (symbols, FDEs), and what that puts into eax. A number
- * that cannot be told may be any. Each such function can be given a bell (patch_bell.h) at its entry, if
+ * A process that nobody traces can be counted exactly as long as nothing is born in it. What may be born
+ * passes a `syscall` instruction with one of six numbers (clone, clone3, fork, vfork, execve, execveat), so
+ * these are looked for: every byte pair that may be such an instruction, the function around it (symbols,
+ * FDEs), and what that puts into eax. A number that cannot be told may be any. Each such function can be
+ * given a bell (patch_bell.h) at its entry, if
  *   its start is an entry (no fragment; a nameless one must be called directly),
  *   nothing else leads past its first instructions, and these can be moved.
  * Where that is not so, or the instruction is in no function, the image has a *bare* door.
  *
- * Hand-written functions often end, for the unwinder, before their instruction: one that follows a function at once belongs to
- * it. In between functions bytes are data when they do not decode.
+ * Hand-written functions often end, for the unwinder, before their instruction: one that follows a function
+ * at once belongs to it. In between functions bytes are data when they do not decode.
  *
- * Not seen: code that a program writes itself, and an instruction inside the bytes of another. What a compiler does is
- * understood, not what somebody hides.
- * Pure. Context: tool. Source: Intel SDM volume 2; arch/x86/entry/syscalls/syscall_64.tbl. */
+ * Not seen: code that a program writes itself, and an instruction inside the bytes of another. What a
+ * compiler does is understood, not what somebody hides. Pure. Context: tool. Source: Intel SDM volume 2;
+ * arch/x86/entry/syscalls/syscall_64.tbl. */
 #ifndef PATCH_BIRTHS_H
 #define PATCH_BIRTHS_H
 
@@ -27,8 +29,8 @@
 #define PATCH_BIRTHS_NUMBERS 6
 extern const uint32_t patch_births_numbers[PATCH_BIRTHS_NUMBERS];
 
-/* The function is one of them only if this register holds one of the numbers at its entry (syscall(2), and what musl's functions
- * that can be cancelled come through). x86-64's number of the register. */
+/* The function is one of them only if this register holds one of the numbers at its entry (syscall(2), and
+ * what musl's functions that can be cancelled come through). x86-64's number of the register. */
 enum patch_birth_argument { PATCH_BIRTH_ALWAYS = 0, PATCH_BIRTH_BY_RSI = 6, PATCH_BIRTH_BY_RDI = 7 };
 
 struct patch_birth {

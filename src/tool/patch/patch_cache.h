@@ -1,11 +1,12 @@
 /* patch_cache.h - plans on disk, so that the second time costs the writing alone.
  *
- * One file an image, BUILDID.plan, in the folder of the unwind rows; the plan's flat form, used by mapping it. It is
- * believed only when its version, machine, size and hash of the text are the image's and patch_plan_open has proved its
- * indices and order; else it is made anew and replaced. A plan made with extra options is not kept.
+ * One file an image, BUILDID.plan, in the folder of the unwind rows; the plan's flat form, used by mapping
+ * it. It is believed only when its version, machine, size and hash of the text are the image's and
+ * patch_plan_open has proved its indices and order; else it is made anew and replaced. A plan made with extra
+ * options is not kept.
  *
- * Beside it, BUILDID-VARIANT.slab, are prepared slabs; which sites are wanted, and what ld.so has bound, makes several of an image.
- * Context: tool, one thread. */
+ * Beside it, BUILDID-VARIANT.slab, are prepared slabs; which sites are wanted, and what ld.so has bound,
+ * makes several of an image. Context: tool, one thread. */
 #ifndef PATCH_CACHE_H
 #define PATCH_CACHE_H
 
@@ -29,7 +30,8 @@ void patch_cache_keep(struct patch_cache *cache, const struct elf_image *image,
 /* Is there a place for what is made for the image? Else nothing is ever kept or found. */
 bool patch_cache_keeps(const struct patch_cache *cache, const struct elf_image *image);
 
-/* A slab that was prepared from such an input, if the cache has it; false: it has not. Several threads may ask at once. */
+/* A slab that was prepared from such an input, if the cache has it; false: it has not. Several threads may
+ * ask at once. */
 bool patch_cache_find_prepared(const struct patch_cache *cache, const struct elf_image *image,
                                const struct patch_prepared_input *input, struct patch_prepared *prepared);
 /* Keeps it. By one thread at a time; others may ask meanwhile, and keep plans. */
@@ -37,7 +39,8 @@ void patch_cache_keep_prepared(struct patch_cache *cache, const struct elf_image
                                const struct patch_prepared_input *input,
                                const struct patch_prepared *prepared);
 
-/* Both: the image's plan, from the cache or made now (and kept). patch_plan_free it. `cache` and `options` may be NULL. */
+/* Both: the image's plan, from the cache or made now (and kept). patch_plan_free it. `cache` and `options`
+ * may be NULL. */
 int patch_cache_plan(struct patch_cache *cache, const struct elf_image *image,
                      const struct patch_plan_options *options, struct patch_plan *plan,
                      struct base_error *error);

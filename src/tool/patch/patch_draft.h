@@ -1,8 +1,9 @@
 /* patch_draft.h - a plan while it is being made (inside the room only).
  *
- * Order: 1. functions get their facts; 2. sites for the first time, to learn which functions somebody enters unseen;
- * 3. hooks, for those and for functions called by address, because hooks take first bytes and padding; 4. sites for
- * good; 5. what is covered. Context: tool. */
+ * Order: 1. functions get their facts; 2. sites for the first time, to learn which functions somebody enters
+ * unseen;
+ * 3. hooks, for those and for functions called by address, because hooks take first bytes and padding; 4.
+ * sites for good; 5. what is covered. Context: tool. */
 #ifndef PATCH_DRAFT_H
 #define PATCH_DRAFT_H
 
@@ -55,8 +56,8 @@ void patch_draft_end(struct patch_draft *draft, struct patch_draft_basis *basis)
 
 void patch_draft_refuse(struct patch_draft *draft, enum patch_reason reason);
 
-/* The hook of function `index`, or why there can be none. `whole`: by a jump of five bytes whatever they hold, and where call-frame
- * information is missing too, if a symbol bounds the function. */
+/* The hook of function `index`, or why there can be none. `whole`: by a jump of five bytes whatever they
+ * hold, and where call-frame information is missing too, if a symbol bounds the function. */
 enum patch_reason patch_hooks_one(const struct patch_draft *draft, uint32_t index, bool whole,
                                   struct patch_plan_hook *hook);
 
@@ -64,13 +65,13 @@ enum patch_reason patch_hooks_one(const struct patch_draft *draft, uint32_t inde
 int patch_hooks_plan(struct patch_draft *draft, struct base_error *error);
 int patch_sites_plan(struct patch_draft *draft, struct base_error *error);
 
-/* Five bytes of padding behind functions below index `before` that a two-byte jump which ends at `next`, in function `index`,
- * reaches; 0: none. Takes them. */
+/* Five bytes of padding behind functions below index `before` that a two-byte jump which ends at `next`, in
+ * function `index`, reaches; 0: none. Takes them. */
 #define PATCH_DRAFT_ISLAND 5
 uint64_t patch_draft_island(struct patch_draft *draft, uint32_t index, uint64_t next, uint32_t before);
 
-/* How many bytes of padding (nops, int3) lie between the end of function `index` and the next one, at an end that no
- * instruction runs over. 0: none that can be used. */
+/* How many bytes of padding (nops, int3) lie between the end of function `index` and the next one, at an end
+ * that no instruction runs over. 0: none that can be used. */
 size_t patch_draft_padding(const struct patch_draft *draft, uint32_t index);
 
 #endif

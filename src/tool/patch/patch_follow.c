@@ -480,7 +480,8 @@ void patch_follow_let_end(struct patch_follow_process *process)
     process->ending_since = 0;
 }
 
-/* A first thread stands in its exit: nothing of the program runs on it any more, and the memory is there still. */
+/* A first thread stands in its exit: nothing of the program runs on it any more, and the memory is there
+ * still. */
 static void about_to_end(struct patch_follow *follow, const struct patch_follow_space *space,
                          struct patch_stop_thread *thread)
 {
@@ -662,8 +663,8 @@ static int seize_all(struct patch_follow_process *process, struct base_error *er
                : result;
 }
 
-/* A child that runs in the memory of a process that was not followed when it was born. Without a record, or when it cannot be
- * seized, it is as if nobody knew of it; it is about to end or to exec. */
+/* A child that runs in the memory of a process that was not followed when it was born. Without a record, or
+ * when it cannot be seized, it is as if nobody knew of it; it is about to end or to exec. */
 static void add_vforked(struct patch_follow *follow, struct patch_follow_space *space, pid_t child,
                         pid_t parent, pid_t creator)
 {

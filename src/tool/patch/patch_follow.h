@@ -1,25 +1,30 @@
-/* patch_follow.h - the helper's side of following (patch_trace.h): who lives, in whose memory, with which gs base.
+/* patch_follow.h - the helper's side of following (patch_trace.h): who lives, in whose memory, with which gs
+ * base.
  *
- * A *space* is a memory and all threads in it, of one process or of several (vfork, CLONE_VM): it is what is held, written
- * and given gs bases to. It is built around a patch_stop, the engine that stops threads; this is its follower.
+ * A *space* is a memory and all threads in it, of one process or of several (vfork, CLONE_VM): it is what is
+ * held, written and given gs bases to. It is built around a patch_stop, the engine that stops threads; this
+ * is its follower.
  *
- * Births. The kernel tells of a new task twice, in either order: its creator stops (PTRACE_EVENT_CLONE ...: *announced*) and goes on
- * at once, and the task itself traps before its first instruction. What traps unannounced waits as an *orphan*. Only
- * when both came it is *born*: given its gs base, or held. A creator that is killed announces nothing: after ORPHAN_MS
- * /proc must tell whose child it is. A child that is killed may have ended before it is announced. Who forked stands until the child has trapped: what it does next is told after the child,
- * which is a copy of the memory as it was.
+ * Births. The kernel tells of a new task twice, in either order: its creator stops (PTRACE_EVENT_CLONE ...:
+ * *announced*) and goes on at once, and the task itself traps before its first instruction. What traps
+ * unannounced waits as an *orphan*. Only when both came it is *born*: given its gs base, or held. A creator
+ * that is killed announces nothing: after ORPHAN_MS /proc must tell whose child it is. A child that is killed
+ * may have ended before it is announced. Who forked stands until the child has trapped: what it does next is
+ * told after the child, which is a copy of the memory as it was.
  *
- * Execs. All other threads have ended and were waited for before the kernel tells of an exec, under the number of the process; who
- * called it has lost its own. The process moves to a new space, is continued into the trap, and stands there with nothing of
- * execve left to finish, so that calls can be injected.
+ * Execs. All other threads have ended and were waited for before the kernel tells of an exec, under the
+ * number of the process; who called it has lost its own. The process moves to a new space, is continued into
+ * the trap, and stands there with nothing of execve left to finish, so that calls can be injected.
  *
- * Leaving. Only a thread in the trap can be detached: what must leave is interrupted and marked, and goes at its next trap.
+ * Leaving. Only a thread in the trap can be detached: what must leave is interrupted and marked, and goes at
+ * its next trap.
  *
- * Loose. A space with one process can be let go for a while: its threads are detached, and kept in the tables with their gs.
- * A pidfd tells of the process's end. Any hold takes the threads again first. That nothing is born meanwhile is for others
- * to see to (patch_births.h); what was is found by the next hold, as a stranger.
+ * Loose. A space with one process can be let go for a while: its threads are detached, and kept in the tables
+ * with their gs. A pidfd tells of the process's end. Any hold takes the threads again first. That nothing is
+ * born meanwhile is for others to see to (patch_births.h); what was is found by the next hold, as a stranger.
  *
- * Context: helper, one thread. Events gather in `events`; the owner takes them. `broken`: memory ran out, the owner must end. */
+ * Context: helper, one thread. Events gather in `events`; the owner takes them. `broken`: memory ran out, the
+ * owner must end. */
 #ifndef PATCH_FOLLOW_H
 #define PATCH_FOLLOW_H
 
@@ -100,8 +105,8 @@ struct patch_follow {
 /* `follow` must not move afterwards. */
 void patch_follow_begin(struct patch_follow *follow);
 
-/* Writes farewells, detaches all that stands, and forgets everything. What runs is detached by the kernel when the calling
- * thread ends, which must be soon. */
+/* Writes farewells, detaches all that stands, and forgets everything. What runs is detached by the kernel
+ * when the calling thread ends, which must be soon. */
 void patch_follow_end(struct patch_follow *follow);
 
 /* patch_stop_awaits, of all. */
@@ -110,8 +115,8 @@ bool patch_follow_awaits(const struct patch_follow *follow);
 /* What waitpid(-1) said. BASE_ENOTFOUND: of a thread that nobody here knows, and it is no new one. */
 int patch_follow_take(struct patch_follow *follow, pid_t tid, int status);
 
-/* What time brings; to be called when waitpid had nothing more. `deadline`: holds of before that time end. Returns whether
- * there is anything to wait for but signals. */
+/* What time brings; to be called when waitpid had nothing more. `deadline`: holds of before that time end.
+ * Returns whether there is anything to wait for but signals. */
 bool patch_follow_poll(struct patch_follow *follow, uint64_t deadline);
 
 int patch_follow_add(struct patch_follow *follow, pid_t pid, struct base_error *error);
@@ -124,10 +129,12 @@ int patch_follow_hold(struct patch_follow *follow, struct patch_follow_space *sp
                       struct base_error *error);
 void patch_follow_release(struct patch_follow *follow, struct patch_follow_space *space);
 
-/* Holds the space and lets it go, unless a thread is, or comes back, where `ranges` are: BASE_EBUSY, and it runs on. */
+/* Holds the space and lets it go, unless a thread is, or comes back, where `ranges` are: BASE_EBUSY, and it
+ * runs on. */
 int patch_follow_loosen(struct patch_follow *follow, struct patch_follow_space *space,
                         const struct patch_step_range *ranges, size_t count, struct base_error *error);
-/* Takes it again; its threads go on. BASE_ENOTFOUND: it ended, or is another image now; its events are told. */
+/* Takes it again; its threads go on. BASE_ENOTFOUND: it ended, or is another image now; its events are
+ * told. */
 int patch_follow_tighten(struct patch_follow *follow, struct patch_follow_space *space,
                          struct base_error *error);
 /* Tells of loose processes that have ended. To be called when `ends` is readable. */

@@ -322,8 +322,8 @@ static int find_slots(const struct elf_image *image, struct patch_functions *fou
 
 /* --- hooks --- */
 
-/* A function that does nothing but return, as _dl_debug_state, with unused bytes behind it, though nobody tells where those end:
- * control never comes there. */
+/* A function that does nothing but return, as _dl_debug_state, with unused bytes behind it, though nobody
+ * tells where those end: control never comes there. */
 static enum patch_reason plan_empty(const struct patch_draft *draft, uint64_t address,
                                     struct patch_plan_hook *hook)
 {

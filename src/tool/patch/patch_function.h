@@ -1,13 +1,14 @@
 /* patch_function.h - single functions of an image, found by name, and what a hook at their entry replaces.
  *
- * Names are looked for in .symtab, .dynsym and .gnu_debugdata. Functions at one address are one function: the first wish
- * that names it has it, and beside that the first of those that go over others. Of a function that is chosen when the program is loaded (IFUNC) the symbol names only the resolver; where the image has slots
+ * Names are looked for in .symtab, .dynsym and .gnu_debugdata. Functions at one address are one function: the
+ * first wish that names it has it, and beside that the first of those that go over others. Of a function that
+ * is chosen when the program is loaded (IFUNC) the symbol names only the resolver; where the image has slots
  * for the outcome, they are told, and what they hold in a process can be asked for as `given`.
  *
- * What is replaced and moved is decided as for the hooks of exact calls (patch_hooks.c), but always five bytes with an
- * endbr64 among the moved ones, and without call-frame information when a symbol bounds the function (musl has none).
- * An image without such a name costs a look through its symbols; one with costs a survey (code_survey.h).
- * Pure: a file in, image addresses out. Context: tool. */
+ * What is replaced and moved is decided as for the hooks of exact calls (patch_hooks.c), but always five
+ * bytes with an endbr64 among the moved ones, and without call-frame information when a symbol bounds the
+ * function (musl has none). An image without such a name costs a look through its symbols; one with costs a
+ * survey (code_survey.h). Pure: a file in, image addresses out. Context: tool. */
 #ifndef PATCH_FUNCTION_H
 #define PATCH_FUNCTION_H
 
@@ -52,9 +53,11 @@ struct patch_functions { /* by address */
     size_t count, capacity;
 };
 
-/* Does the image's code run on stacks that its runtime looks through in its own way? Their return addresses are not to be replaced. */
+/* Does the image's code run on stacks that its runtime looks through in its own way? Their return addresses
+ * are not to be replaced. */
 bool patch_function_owns_stacks(const struct elf_image *image);
-/* Has the image a copy of an unwinder that no symbol tells of? It finds call-frame information by asking for all objects. */
+/* Has the image a copy of an unwinder that no symbol tells of? It finds call-frame information by asking for
+ * all objects. */
 bool patch_function_hides_unwinder(const struct elf_image *image);
 
 /* Does the wish concern an image of this path? */
@@ -63,7 +66,8 @@ bool patch_function_concerns(const struct patch_function_wish *wish, const char 
 /* Does it mean a symbol of this name? */
 bool patch_function_means(const struct patch_function_wish *wish, const char *name);
 
-/* Tells the names of all functions that wishes may mean, as in the file; of one at several addresses or in several tables each time. */
+/* Tells the names of all functions that wishes may mean, as in the file; of one at several addresses or in
+ * several tables each time. */
 typedef void patch_function_tell(void *context, const char *name);
 void patch_function_names(const struct elf_image *image, patch_function_tell *tell, void *context);
 

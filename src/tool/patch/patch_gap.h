@@ -9,15 +9,16 @@
 #include "base_error.h"
 #include "elf_maps.h"
 
-/* What must reach and be reached: every byte of the new mapping is within a signed 32-bit displacement of every byte of
- * low..high. */
+/* What must reach and be reached: every byte of the new mapping is within a signed 32-bit displacement of
+ * every byte of low..high. */
 struct patch_gap_wish {
     uint64_t low, high, size; /* bytes; size is rounded up to pages */
 };
 
-/* Finds the free page-aligned range that is nearest to the image, and in *address where it begins. Room for the heap to
- * grow (1 GiB) and for stacks (128 MiB) is left alone unless nothing else is free. BASE_ENOTFOUND: there is none, and the
- * message says what that means. `maps` as the kernel gives them, by address. */
+/* Finds the free page-aligned range that is nearest to the image, and in *address where it begins. Room for
+ * the heap to grow (1 GiB) and for stacks (128 MiB) is left alone unless nothing else is free.
+ * BASE_ENOTFOUND: there is none, and the message says what that means. `maps` as the kernel gives them, by
+ * address. */
 int patch_gap_find(const struct elf_maps *maps, const struct patch_gap_wish *wish, uint64_t *address,
                    struct base_error *error);
 

@@ -1,26 +1,31 @@
 /* patch_helper.h - all that is done to a target by ptrace, done by a process that outlives tally.
  *
- * Tally may be killed at any instant, the target must not notice. So tally never traces: it forks a small helper before, and
- * tells it step by step what to do over a socket pair. The helper looks at the socket only between steps; when it finds the
- * other end closed, it lets every thread go and ends. A step is finished or undone, never left half way, and nothing
- * is left in the target that needs the helper: no breakpoint, no trap, no changed register. What stays is what finished
- * steps made: mappings, and changes of text that were applied.
+ * Tally may be killed at any instant, the target must not notice. So tally never traces: it forks a small
+ * helper before, and tells it step by step what to do over a socket pair. The helper looks at the socket only
+ * between steps; when it finds the other end closed, it lets every thread go and ends. A step is finished or
+ * undone, never left half way, and nothing is left in the target that needs the helper: no breakpoint, no
+ * trap, no changed register. What stays is what finished steps made: mappings, and changes of text that were
+ * applied.
  *
- * While a target is stopped tally may be stopped itself, by ^Z for one. The helper waits PATCH_HELPER_PATIENCE_MS for the
- * next step and then lets the target go; steps that need it stopped are refused from then on.
+ * While a target is stopped tally may be stopped itself, by ^Z for one. The helper waits
+ * PATCH_HELPER_PATIENCE_MS for the next step and then lets the target go; steps that need it stopped are
+ * refused from then on.
  *
- * The helper is in a session of its own, so that no ^C reaches it, holds no other descriptor, blocks all signals, and is tally's child: its
- * number is `pid`. Where Yama allows only a program's ancestors to trace it (ptrace_scope 1), the launched program must
- * name the helper before its exec: prctl(PR_SET_PTRACER, helper.pid). The one death that can hurt the target is the
- * helper's own, by SIGKILL, in the 50 us of an injected call.
+ * The helper is in a session of its own, so that no ^C reaches it, holds no other descriptor, blocks all
+ * signals, and is tally's child: its number is `pid`. Where Yama allows only a program's ancestors to trace
+ * it (ptrace_scope 1), the launched program must name the helper before its exec: prctl(PR_SET_PTRACER,
+ * helper.pid). The one death that can hurt the target is the helper's own, by SIGKILL, in the 50 us of an
+ * injected call.
  *
- *   patch_helper_begin   forks                     patch_helper_stage    hands changes over, before anything stops
- *   patch_helper_check   may it be done at all?    patch_helper_switch   stops, applies or undoes, lets go: one step
+ *   patch_helper_begin   forks                     patch_helper_stage    hands changes over, before anything
+ *                        stops
+ *   patch_helper_check   may it be done at all?    patch_helper_switch   stops, applies or undoes, lets go:
+ *                        one step
  *   patch_helper_stop .. patch_helper_resume       around the calls below, which need a stopped target
  *   patch_helper_end     lets go, waits
  *
- * That is for one process at a time, and for moments. patch_trace.h follows many, for as long as a recording lasts; the two do
- * not meet: a process that is followed is refused here.
+ * That is for one process at a time, and for moments. patch_trace.h follows many, for as long as a recording
+ * lasts; the two do not meet: a process that is followed is refused here.
  *
  * Every function but begin and end returns BASE_OK or what the helper reported. Context: tool, one thread. */
 #ifndef PATCH_HELPER_H
@@ -51,7 +56,8 @@ struct patch_helper {
 
 int patch_helper_begin(struct patch_helper *helper, struct base_error *error);
 
-/* Lets the target go and waits until the helper has ended: then TracerPid of every thread is 0. {.socket = -1} is allowed. */
+/* Lets the target go and waits until the helper has ended: then TracerPid of every thread is 0. {.socket =
+ * -1} is allowed. */
 void patch_helper_end(struct patch_helper *helper);
 
 /* May `pid` be stopped? (patch_target_check, and then a stop that is let go at once.) */
@@ -69,7 +75,8 @@ int patch_helper_stop(struct patch_helper *helper, pid_t pid, struct patch_helpe
 int patch_helper_resume(struct patch_helper *helper, struct patch_helper_stopped *result,
                         struct base_error *error);
 
-/* Hands a list of changes over (patch_memory.h); it replaces the one before. Needs no stop, and makes stops short. */
+/* Hands a list of changes over (patch_memory.h); it replaces the one before. Needs no stop, and makes stops
+ * short. */
 int patch_helper_stage(struct patch_helper *helper, const struct patch_memory_change *changes, size_t count,
                        struct base_error *error);
 /* The staged list, wholly or not at all. The target must be stopped. */
@@ -105,7 +112,8 @@ struct patch_helper_room {
 /* Private zeroed memory; *address is where. */
 int patch_helper_map(struct patch_helper *helper, const struct patch_helper_room *room, uint64_t *address,
                      struct base_error *error);
-/* Memory shared with tally (patch_inject_share); shows as /memfd:tally in the target's maps. *file is the caller's. */
+/* Memory shared with tally (patch_inject_share); shows as /memfd:tally in the target's maps. *file is the
+ * caller's. */
 int patch_helper_share(struct patch_helper *helper, const struct patch_helper_room *room, uint64_t *address,
                        int *file, struct base_error *error);
 int patch_helper_unmap(struct patch_helper *helper, uint64_t address, uint64_t size,

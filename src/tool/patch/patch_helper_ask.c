@@ -15,7 +15,8 @@ void patch_helper_ask_free(struct patch_helper_reply *reply)
     *reply = (struct patch_helper_reply){.file = -1};
 }
 
-/* Who looks for events is told that there was no memory for some: the command whose answer they came before is not to blame. */
+/* Who looks for events is told that there was no memory for some: the command whose answer they came before
+ * is not to blame. */
 static void queue(struct patch_helper *helper, const struct patch_helper_reply *reply)
 {
     const char *bytes = reply->bytes;

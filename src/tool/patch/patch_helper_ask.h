@@ -1,5 +1,5 @@
-/* patch_helper_ask.h - one question to the helper, and its answer. Private to patch_helper*.c and patch_trace.c.
- * Context: tool. */
+/* patch_helper_ask.h - one question to the helper, and its answer. Private to patch_helper*.c and
+ * patch_trace.c. Context: tool. */
 #ifndef PATCH_HELPER_ASK_H
 #define PATCH_HELPER_ASK_H
 
@@ -15,8 +15,8 @@ struct patch_helper_reply {
     int file;    /* owned; -1: none */
 };
 
-/* Asks and waits; `file` unless -1 goes along. Events that come before the answer are queued. BASE_OK, what the helper reported, or BASE_EIO when it has
- * ended. On BASE_OK the reply is to be freed. */
+/* Asks and waits; `file` unless -1 goes along. Events that come before the answer are queued. BASE_OK, what
+ * the helper reported, or BASE_EIO when it has ended. On BASE_OK the reply is to be freed. */
 int patch_helper_ask(struct patch_helper *helper, const struct patch_helper_message *request,
                      const void *bytes, int file, struct patch_helper_reply *reply, struct base_error *error);
 void patch_helper_ask_free(struct patch_helper_reply *reply);

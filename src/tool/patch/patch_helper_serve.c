@@ -1,4 +1,5 @@
-/* The helper's side: a loop that looks at what happened to the threads, tells tally, reads a request, does it, and answers. */
+/* The helper's side: a loop that looks at what happened to the threads, tells tally, reads a request, does
+ * it, and answers. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -138,7 +139,8 @@ static bool serve(struct loop *loop)
 
 /* --- what happened --- */
 
-/* Takes what waitpid has, but not for ever: under a storm of signals tally must be heard too. True: there may be more. */
+/* Takes what waitpid has, but not for ever: under a storm of signals tally must be heard too. True: there may
+ * be more. */
 static bool take_stops(struct patch_helper_server *server)
 {
     for (int i = 0; i < AT_ONCE; i++) {
@@ -195,7 +197,8 @@ static bool turn(struct loop *loop)
 
 /* --- life --- */
 
-/* Beside a busy target on few processors, who stops it must not wait for its turn: while it waits, some threads stand. */
+/* Beside a busy target on few processors, who stops it must not wait for its turn: while it waits, some
+ * threads stand. */
 static void hurry(void)
 {
     struct sched_param least = {.sched_priority = 1};
@@ -241,8 +244,8 @@ static bool begin(struct loop *loop, int socket)
     return loop->signals >= 0;
 }
 
-/* Threads that were asked to stop, to be let go, and have not yet: if this process ended now, their calls would be cut short and
- * answer EINTR. */
+/* Threads that were asked to stop, to be let go, and have not yet: if this process ended now, their calls
+ * would be cut short and answer EINTR. */
 static void see_off(struct patch_helper_server *server)
 {
     uint64_t began = patch_target_now();

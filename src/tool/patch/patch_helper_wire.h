@@ -1,7 +1,9 @@
-/* patch_helper_wire.h - what tally and its helper say to each other. Both are the same binary: plain structures.
+/* patch_helper_wire.h - what tally and its helper say to each other. Both are the same binary: plain
+ * structures.
  *
- * A request is this header and `size` bytes; so is its answer, which comes before the next request. A descriptor may ride
- * on either's header. Events may come at any time between two messages. Private to patch_helper*.c. */
+ * A request is this header and `size` bytes; so is its answer, which comes before the next request. A
+ * descriptor may ride on either's header. Events may come at any time between two messages. Private to
+ * patch_helper*.c. */
 #ifndef PATCH_HELPER_WIRE_H
 #define PATCH_HELPER_WIRE_H
 
@@ -67,9 +69,9 @@ struct patch_helper_message {
 int patch_helper_wire_send(int socket, const struct patch_helper_message *message, const void *bytes,
                            int file);
 
-/* Receives a header, and in *bytes its bytes (malloc, one 0 behind them; NULL if there are none), and in *file a
- * descriptor or -1. `file` may be NULL. 0; -1: the other end is gone; 1: there was no memory for the bytes, which are gone:
- * the next message can be received. */
+/* Receives a header, and in *bytes its bytes (malloc, one 0 behind them; NULL if there are none), and in
+ * *file a descriptor or -1. `file` may be NULL. 0; -1: the other end is gone; 1: there was no memory for the
+ * bytes, which are gone: the next message can be received. */
 int patch_helper_wire_receive(int socket, struct patch_helper_message *message, void **bytes, int *file);
 
 /* The helper's life, from its birth to _exit. */

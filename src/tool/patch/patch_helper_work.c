@@ -75,8 +75,8 @@ void patch_helper_work_let_go(struct patch_helper_server *server)
     server->once.impatient = true;
 }
 
-/* Threads of a process that was left a moment ago are traced by this helper until their next trap; on a busy machine that takes
- * a while, and nobody can seize them before. */
+/* Threads of a process that was left a moment ago are traced by this helper until their next trap; on a busy
+ * machine that takes a while, and nobody can seize them before. */
 static int wait_for_the_left(struct patch_follow *follow, pid_t pid, struct base_error *error)
 {
     uint64_t began = patch_target_now();

@@ -7,8 +7,8 @@
 
 #define JUMP_SIZE PATCH_X86_64_ENTRY_JUMP
 
-/* A function whose address somebody may have, or that somebody enters by a site that stays as it is - not because of
- * its flags, which a hook would lose as well. */
+/* A function whose address somebody may have, or that somebody enters by a site that stays as it is - not
+ * because of its flags, which a hook would lose as well. */
 static bool wants_hook(const struct patch_draft *draft, uint32_t index)
 {
     const struct patch_draft_function *of = &draft->of[index];
@@ -74,8 +74,8 @@ enum patch_reason patch_hooks_one(const struct patch_draft *draft, uint32_t inde
     return reason;
 }
 
-/* Where five bytes cannot change: two, and an island in padding before or right behind the function. That behind later ones
- * may still be theirs. */
+/* Where five bytes cannot change: two, and an island in padding before or right behind the function. That
+ * behind later ones may still be theirs. */
 static enum patch_reason shorten(struct patch_draft *draft, uint32_t index, enum patch_reason reason,
                                  struct patch_plan_hook *hook)
 {

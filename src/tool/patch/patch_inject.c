@@ -34,8 +34,8 @@ struct __ptrace_rseq_configuration {
 
 /* --- opening --- */
 
-/* One inside a system call if there is one. A follower's processes share the memory, so that anybody's will do, unless
- * `process` says whose. */
+/* One inside a system call if there is one. A follower's processes share the memory, so that anybody's will
+ * do, unless `process` says whose. */
 static const struct patch_stop_thread *choose_thread(const struct patch_stop *stop, pid_t process)
 {
     const struct patch_stop_thread *chosen = NULL;
@@ -158,7 +158,8 @@ static int put_back_registers(const struct patch_inject *inject, const struct pa
     return errno == ESRCH ? BASE_OK : BASE_EIO; /* killed: there is nobody to put back */
 }
 
-/* The kernel clears the field when the thread returns to user mode outside the sequence, as it did for our call. */
+/* The kernel clears the field when the thread returns to user mode outside the sequence, as it did for our
+ * call. */
 static void put_back_rseq(const struct patch_inject *inject, const struct patch_inject_place *place)
 {
     if (place->rseq_cs_at && place->rseq_cs)
@@ -215,8 +216,8 @@ static bool is_own_sigsys(const struct patch_inject *inject, int status)
            info.si_code > 0 && (uint64_t)(uintptr_t)info.si_call_addr == inject->syscall_at + 2;
 }
 
-/* 1: the thread stands on the call's entry; 0: a signal came first and was delivered, try again; else an error, with the
- * thread where it was before (or gone). */
+/* 1: the thread stands on the call's entry; 0: a signal came first and was delivered, try again; else an
+ * error, with the thread where it was before (or gone). */
 static int enter(struct patch_inject *inject, struct patch_stop_thread *thread,
                  const struct user_regs_struct *call, struct base_error *error)
 {
@@ -390,8 +391,9 @@ static int close_there(struct patch_inject *inject, int64_t file, struct base_er
     return result;
 }
 
-/* The name must stand in the target's memory during the call: below the red zone of the thread's stack, where nothing lives,
- * and what stood there is put back; unless a signal came before the call (*moved), whose frame lies there now. */
+/* The name must stand in the target's memory during the call: below the red zone of the thread's stack, where
+ * nothing lives, and what stood there is put back; unless a signal came before the call (*moved), whose frame
+ * lies there now. */
 static int try_create_file(struct patch_inject *inject, const char *name, int64_t *file, bool *moved,
                            struct base_error *error)
 {
@@ -417,7 +419,8 @@ static int try_create_file(struct patch_inject *inject, const char *name, int64_
     return result;
 }
 
-/* A file that was made while the thread moved has what name there was: another one is made, below its new place. */
+/* A file that was made while the thread moved has what name there was: another one is made, below its new
+ * place. */
 static int create_file(struct patch_inject *inject, const char *name, int64_t *file, struct base_error *error)
 {
     for (int i = 0; i < ROUNDS; i++) {
@@ -462,8 +465,8 @@ static uint64_t start_of(const struct shared *shared)
     return shared->address - (shared->data.first ? shared->data.size : 0);
 }
 
-/* Our files are mostly holes: for a core dump of the target the kernel would make every page of them. Where it may not be asked for,
- * things are as without. */
+/* Our files are mostly holes: for a core dump of the target the kernel would make every page of them. Where
+ * it may not be asked for, things are as without. */
 static void leave_out_of_dumps(struct patch_inject *inject, const struct shared *shared)
 {
     int64_t answer;

@@ -1,20 +1,25 @@
 /* patch_inject.h - system calls made in the name of a stopped process.
  *
- * One stopped thread's registers are pointed at a `syscall` instruction that the process has anyway (in its vDSO or any
- * text), it makes that one call, and its registers are put back before it runs an instruction of the program:
+ * One stopped thread's registers are pointed at a `syscall` instruction that the process has anyway (in its
+ * vDSO or any text), it makes that one call, and its registers are put back before it runs an instruction of
+ * the program:
  *
  *   trap          registers saved; set to the call, with orig_rax -1 so that no interrupted call is restarted
- *   PTRACE_SYSCALL -> stop on entry -> PTRACE_SYSCALL -> stop on exit: the answer is read, the registers put back
- *   INTERRUPT, CONT -> trap again: the thread stands where it stood, inside the kernel's signal code, which restarts the
- *                 interrupted system call when the thread is let go (-ERESTART* in rax, the number in orig_rax)
+ *   PTRACE_SYSCALL -> stop on entry -> PTRACE_SYSCALL -> stop on exit: the answer is read, the registers put
+ *   back
+ *   INTERRUPT, CONT -> trap again: the thread stands where it stood, inside the kernel's signal code, which
+ *   restarts the
+ *                 interrupted system call when the thread is let go (-ERESTART* in rax, the number in
+ *                 orig_rax)
  *                 (of calls that follow one another only after the last: patch_inject_chain)
  *
- * A signal that comes before the entry is delivered in the old place, and the call is made anew. Calls do not touch vector
- * registers. A restartable sequence that the thread was in (rseq) is put back too, so that it is aborted as it should be.
- * What must not be interrupted by the end of *this* process is the way from the first line to the last, some 50 us: the
- * helper (patch_helper.h) is who makes it.
+ * A signal that comes before the entry is delivered in the old place, and the call is made anew. Calls do not
+ * touch vector registers. A restartable sequence that the thread was in (rseq) is put back too, so that it is
+ * aborted as it should be. What must not be interrupted by the end of *this* process is the way from the
+ * first line to the last, some 50 us: the helper (patch_helper.h) is who makes it.
  *
- * Context: helper, between patch_stop_begin and _end. Source: ptrace(2), arch/x86/kernel/signal.c, rseq(2). */
+ * Context: helper, between patch_stop_begin and _end. Source: ptrace(2), arch/x86/kernel/signal.c,
+ * rseq(2). */
 #ifndef PATCH_INJECT_H
 #define PATCH_INJECT_H
 
@@ -47,31 +52,33 @@ struct patch_inject {
     struct patch_inject_place place;
 };
 
-/* Chooses the thread (one inside a system call if there is one) and the instruction. BASE_EBUSY: all threads sleep in
- * the kernel (vfork): try again later. BASE_EPERMISSION: seccomp. */
+/* Chooses the thread (one inside a system call if there is one) and the instruction. BASE_EBUSY: all threads
+ * sleep in the kernel (vfork): try again later. BASE_EPERMISSION: seccomp. */
 int patch_inject_open(struct patch_inject *inject, struct patch_stop *stop, struct patch_memory *memory,
                       struct base_error *error);
-/* The same, with a thread of `process` alone: for calls that are about more than memory. BASE_EBUSY too when none of it stands. */
+/* The same, with a thread of `process` alone: for calls that are about more than memory. BASE_EBUSY too when
+ * none of it stands. */
 int patch_inject_open_in(struct patch_inject *inject, struct patch_stop *stop, struct patch_memory *memory,
                          pid_t process, struct base_error *error);
 void patch_inject_close(struct patch_inject *inject);
 
-/* From here on, and until patch_inject_settle, a call begins where the last one ended, and the thread is in its trap only then:
- * of four calls a third of the stops is saved. Between them nothing but memory is looked at. What goes wrong puts it back
- * as always. */
+/* From here on, and until patch_inject_settle, a call begins where the last one ended, and the thread is in
+ * its trap only then: of four calls a third of the stops is saved. Between them nothing but memory is looked
+ * at. What goes wrong puts it back as always. */
 void patch_inject_chain(struct patch_inject *inject);
-/* The thread is in its trap again, as it was, or it is gone. Comes before patch_inject_close, whatever has failed. */
+/* The thread is in its trap again, as it was, or it is gone. Comes before patch_inject_close, whatever has
+ * failed. */
 int patch_inject_settle(struct patch_inject *inject, struct base_error *error);
 
-/* Makes one call; `name` is for messages. BASE_OK: it was made, *answer is what it answered (-errno on failure). On any
- * other result it was not made, or the thread is gone. */
+/* Makes one call; `name` is for messages. BASE_OK: it was made, *answer is what it answered (-errno on
+ * failure). On any other result it was not made, or the thread is gone. */
 int patch_inject_call(struct patch_inject *inject, const char *name, long number, const uint64_t arguments[6],
                       int64_t *answer, struct base_error *error);
 
 /* --- calls that are needed; failures of the call itself are errors with the reason --- */
 
-/* Exactly at `address`, or it fails: nothing that is mapped is replaced. `file` is a descriptor of the target for a shared
- * mapping, or -1 for private memory. */
+/* Exactly at `address`, or it fails: nothing that is mapped is replaced. `file` is a descriptor of the target
+ * for a shared mapping, or -1 for private memory. */
 int patch_inject_map(struct patch_inject *inject, uint64_t address, uint64_t size, int protection, int file,
                      struct base_error *error);
 int patch_inject_unmap(struct patch_inject *inject, uint64_t address, uint64_t size,
@@ -84,10 +91,11 @@ int patch_inject_wipe(struct patch_inject *inject, uint64_t address, uint64_t si
 int patch_inject_protect(struct patch_inject *inject, uint64_t address, uint64_t size, int protection,
                          struct base_error *error);
 
-/* Memory of `size` bytes (zeros) shared with us: made in the target with memfd_create under `name` (so /proc/PID/maps tells
- * whose it is), opened from outside through /proc/PID/fd - which needs no common mount or PID namespace, where a path to
- * our own /proc would - mapped at `address` with `protection`, and closed in the target: no descriptor stays. *file is
- * ours; the caller closes it. On failure nothing stays in the target. */
+/* Memory of `size` bytes (zeros) shared with us: made in the target with memfd_create under `name` (so
+ * /proc/PID/maps tells whose it is), opened from outside through /proc/PID/fd - which needs no common mount
+ * or PID namespace, where a path to our own /proc would - mapped at `address` with `protection`, and closed
+ * in the target: no descriptor stays. *file is ours; the caller closes it. On failure nothing stays in the
+ * target. */
 int patch_inject_share(struct patch_inject *inject, const char *name, uint64_t address, uint64_t size,
                        int protection, int *file, struct base_error *error);
 
@@ -102,8 +110,8 @@ int patch_inject_share_both(struct patch_inject *inject, const char *name, uint6
                             int protection, struct patch_inject_data data, int *file,
                             struct base_error *error);
 
-/* The same in place of what patch_inject_share mapped there under the same name; BASE_EUSAGE if anything else is mapped there, or
- * nothing. On failure what was there stays. */
+/* The same in place of what patch_inject_share mapped there under the same name; BASE_EUSAGE if anything else
+ * is mapped there, or nothing. On failure what was there stays. */
 int patch_inject_reshare(struct patch_inject *inject, const char *name, uint64_t address, uint64_t size,
                          int protection, int *file, struct base_error *error);
 

@@ -1,11 +1,13 @@
-/* Applying goes through the changes twice: first everything is read and compared, then it is read again, changed and written. Keeping
- * what was read would take as much memory as the target's text, and fresh memory costs more than reading what the
- * processor has just seen. Nobody but other tracers' tools writes in between. What was there before is known without a copy: each change
- * says so, and bytes between changes are written as they were read.
+/* Applying goes through the changes twice: first everything is read and compared, then it is read again,
+ * changed and written. Keeping what was read would take as much memory as the target's text, and fresh memory
+ * costs more than reading what the processor has just seen. Nobody but other tracers' tools writes in
+ * between. What was there before is known without a copy: each change says so, and bytes between changes are
+ * written as they were read.
  *
- * Of a long list the target waits for copies of its pages, which the kernel makes as they are written to: several threads write parts
- * of it at once. Only the first way of writing serves them, since a tracer is one thread, and what fails they leave to that one: it
- * goes through the whole list by itself, finds what is wrong, and puts back what they have written. */
+ * Of a long list the target waits for copies of its pages, which the kernel makes as they are written to:
+ * several threads write parts of it at once. Only the first way of writing serves them, since a tracer is one
+ * thread, and what fails they leave to that one: it goes through the whole list by itself, finds what is
+ * wrong, and puts back what they have written. */
 #include "patch_memory.h"
 
 #include <errno.h>
@@ -182,8 +184,8 @@ static int check_list(struct patch_memory_change *changes, size_t count, struct 
                            (unsigned long long)changes[wrong].address);
 }
 
-/* The changes from index `from` on that begin in the same or in neighbouring pages, as far as the buffer goes. Between two of them
- * nothing is read that might not be there. */
+/* The changes from index `from` on that begin in the same or in neighbouring pages, as far as the buffer
+ * goes. Between two of them nothing is read that might not be there. */
 static struct window window_at(const struct change *all, size_t from)
 {
     const struct patch_memory_change *first = &all->changes[from];
@@ -282,7 +284,8 @@ static void enter(const struct change *all, const struct window *window, bool ba
     }
 }
 
-/* What cannot be read is not written either: the buffer would hold other bytes than those between the changes. */
+/* What cannot be read is not written either: the buffer would hold other bytes than those between the
+ * changes. */
 static int put_back_window(const struct change *all, const struct window *window)
 {
     for (int try = 0; try <= TRIES; try++) {
@@ -297,7 +300,8 @@ static int put_back_window(const struct change *all, const struct window *window
     return BASE_EIO;
 }
 
-/* The first `count` changes become what they were. The last of them may never have been made, and not be writable. */
+/* The first `count` changes become what they were. The last of them may never have been made, and not be
+ * writable. */
 static int put_back(const struct change *all, size_t count)
 {
     int worst = BASE_OK;

@@ -1,11 +1,13 @@
 /* patch_memory.h - another process's memory, and changes to it that happen wholly or not at all.
  *
- * Memory is reached through /proc/PID/mem, which writes to read-only text too (the kernel gives the process a page of its
- * own). Kernels from 6.12 on may be told to refuse that (proc_mem.force_override): then process_vm_writev serves where the
- * program itself may write, and PTRACE_POKEDATA, eight bytes at a time, where only a tracer may. The open file belongs
- * to the memory, not to the process: after an exec it reaches nothing, rather than the new program.
+ * Memory is reached through /proc/PID/mem, which writes to read-only text too (the kernel gives the process a
+ * page of its own). Kernels from 6.12 on may be told to refuse that (proc_mem.force_override): then
+ * process_vm_writev serves where the program itself may write, and PTRACE_POKEDATA, eight bytes at a time,
+ * where only a tracer may. The open file belongs to the memory, not to the process: after an exec it reaches
+ * nothing, rather than the new program.
  *
- * Context: helper, while the target's threads are stopped (patch_stop.h); reading at any time. Source: proc(5), ptrace(2). */
+ * Context: helper, while the target's threads are stopped (patch_stop.h); reading at any time. Source:
+ * proc(5), ptrace(2). */
 #ifndef PATCH_MEMORY_H
 #define PATCH_MEMORY_H
 
@@ -41,10 +43,11 @@ int patch_memory_read(const struct patch_memory *memory, uint64_t address, void 
 int patch_memory_write(struct patch_memory *memory, uint64_t address, const void *bytes, size_t size,
                        struct base_error *error);
 
-/* Makes all `count` changes if every byte is as `before` says, else none: BASE_EBUSY then, with the first address that
- * differs in the message, and in *differs (may be NULL) the index in `changes`. Changes are sorted in place by address; they must not overlap
- * (BASE_EUSAGE). No page is written that no change begins or ends in. When a write fails,
- * what was written is put back, and the message says so if even that fails. */
+/* Makes all `count` changes if every byte is as `before` says, else none: BASE_EBUSY then, with the first
+ * address that differs in the message, and in *differs (may be NULL) the index in `changes`. Changes are
+ * sorted in place by address; they must not overlap (BASE_EUSAGE). No page is written that no change begins
+ * or ends in. When a write fails, what was written is put back, and the message says so if even that
+ * fails. */
 int patch_memory_apply(struct patch_memory *memory, struct patch_memory_change *changes, size_t count,
                        size_t *differs, struct base_error *error);
 

@@ -1,22 +1,25 @@
 /* patch_plan.h - what to change in an image so that its calls are counted.
  *
- * A plan is made from the file alone, before anything is stopped, and is the same for every process: image addresses, no
- * bias. It is one flat block of bytes, used as it is from a cache file (patch_cache.h):
+ * A plan is made from the file alone, before anything is stopped, and is the same for every process: image
+ * addresses, no bias. It is one flat block of bytes, used as it is from a cache file (patch_cache.h):
  *
  *   header | functions by start | sites by address | hooks by address | strings
  *
- * Site i counts in word i of the image's counters, hook i in the PATCH_HOOK_WORDS words from site_count + 3 * i on
- * (patch_plan_site_word, patch_plan_hook_word). patch_slab.h turns plan and run-time addresses into bytes.
+ * Site i counts in word i of the image's counters, hook i in the PATCH_HOOK_WORDS words from site_count + 3 *
+ * i on (patch_plan_site_word, patch_plan_hook_word). patch_slab.h turns plan and run-time addresses into
+ * bytes.
  *
- * What is planned. Calls: every direct one to an entry of a function or to a linkage stub; indirect ones of five bytes or
- * more, shorter ones together with instructions before them that nobody branches to. Jumps: direct ones to what is
- * provably an entry and does not read flags (those of two bytes over an island, or like short calls); indirect ones through a slot that ld.so fills, and others of a function
- * whose switches are all understood. Hooks: functions whose address is taken. Everything else is counted under a
- * reason (patch_reason.h), once per site or function, as the reason's sentence says.
+ * What is planned. Calls: every direct one to an entry of a function or to a linkage stub; indirect ones of
+ * five bytes or more, shorter ones together with instructions before them that nobody branches to. Jumps:
+ * direct ones to what is provably an entry and does not read flags (those of two bytes over an island, or
+ * like short calls); indirect ones through a slot that ld.so fills, and others of a function whose switches
+ * are all understood. Hooks: functions whose address is taken. Everything else is counted under a reason
+ * (patch_reason.h), once per site or function, as the reason's sentence says.
  *
- * A function is *callable* when it is not a fragment and somebody calls it, jumps to it or has its address; it is *covered*
- * when every such way is counted. Not seen are calls from functions that do not decode (themselves a counted reason).
- * Context: tool, any thread on its own data. Source: techniques.md C.4, C.5. */
+ * A function is *callable* when it is not a fragment and somebody calls it, jumps to it or has its address;
+ * it is *covered* when every such way is counted. Not seen are calls from functions that do not decode
+ * (themselves a counted reason). Context: tool, any thread on its own data. Source: techniques.md C.4,
+ * C.5. */
 #ifndef PATCH_PLAN_H
 #define PATCH_PLAN_H
 
@@ -124,8 +127,8 @@ int patch_plan_make(const struct elf_image *image, const struct patch_plan_optio
                     struct patch_plan *plan, struct base_error *error);
 void patch_plan_free(struct patch_plan *plan);
 
-/* Checks every index, order and size, so that what is in the block can be trusted as far as memory goes. False: it is
- * no plan. `plan` borrows the block. */
+/* Checks every index, order and size, so that what is in the block can be trusted as far as memory goes.
+ * False: it is no plan. `plan` borrows the block. */
 bool patch_plan_open(struct patch_plan *plan, const void *blob, size_t size);
 
 static inline uint32_t patch_plan_site_word(uint32_t site)

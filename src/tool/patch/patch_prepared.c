@@ -12,8 +12,9 @@
 #define SPAN  0x20000000u /* bytes: text, stubs and block lie about so far apart, and no image may be longer */
 #define SLACK 16          /* bytes of an instruction behind its displacement */
 
-/* Where the slab is made for comparison: what moves by how much. Every byte of every sum of these that a word may change by is
- * neither 0 nor 255, so that all four bytes of a word differ, and no two sums are the same. */
+/* Where the slab is made for comparison: what moves by how much. Every byte of every sum of these that a word
+ * may change by is neither 0 nor 255, so that all four bytes of a word differ, and no two sums are the
+ * same. */
 #define CODE_STEP  0x05050505u
 #define TEXT_STEP  (CODE_STEP + 0x01020304u)
 #define BLOCK_STEP (CODE_STEP + 0x02010503u)
@@ -458,7 +459,8 @@ static bool holds_elsewhere(const struct patch_prepared *prepared, const struct 
     return holds;
 }
 
-/* A hook over endbr64 must lie in a window of its own; whether the stubs' region is in it too is another place's business. */
+/* A hook over endbr64 must lie in a window of its own; whether the stubs' region is in it too is another
+ * place's business. */
 static bool has_windows(const struct patch_prepared_input *input)
 {
     const struct patch_plan_header *header = input->plan->header;

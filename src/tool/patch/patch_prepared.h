@@ -1,19 +1,21 @@
 /* patch_prepared.h - a slab that was made before, and need only be moved to where it is to lie now.
  *
- * What patch_slab_make writes is the same for every process but for words, each of which changes by one of a few amounts:
- * displacements to the text by how far text and stubs have moved apart, operands of counters by how far stubs and block
- * have, indices by what the first one has become. A prepared slab is the code and, sort by sort, where such words are.
- * Stubs that go through a linkage slot to where ld.so has bound it are the exception: they are aimed anew each time
- * (patch_prepared_user).
+ * What patch_slab_make writes is the same for every process but for words, each of which changes by one of a
+ * few amounts: displacements to the text by how far text and stubs have moved apart, operands of counters by
+ * how far stubs and block have, indices by what the first one has become. A prepared slab is the code and,
+ * sort by sort, where such words are. Stubs that go through a linkage slot to where ld.so has bound it are
+ * the exception: they are aimed anew each time (patch_prepared_user).
  *
- * Nothing here knows how stubs look. Where the words are is found by making the slab at two places and comparing; then it is
- * made at a third one, and what would be moved there must be the same, byte for byte. What fails that is not prepared.
+ * Nothing here knows how stubs look. Where the words are is found by making the slab at two places and
+ * comparing; then it is made at a third one, and what would be moved there must be the same, byte for byte.
+ * What fails that is not prepared.
  *
- * What else than places decides how a slab looks is the *key* (which sites and hooks are wanted, which sites are quiet, the
- * form, the plan itself, and how stubs of every kind are made) and the *ways* of its slots: which were bound within
- * reach, and which of those to a hook. Both are compared before a prepared slab is used; all that words lead to must be
- * within reach; and some stubs and hooks are made anew and compared. Where anything differs patch_slab_make does the work.
- * Context: tool, any thread on its own data. Source: our own; the idea is a linker's, who relocates. */
+ * What else than places decides how a slab looks is the *key* (which sites and hooks are wanted, which sites
+ * are quiet, the form, the plan itself, and how stubs of every kind are made) and the *ways* of its slots:
+ * which were bound within reach, and which of those to a hook. Both are compared before a prepared slab is
+ * used; all that words lead to must be within reach; and some stubs and hooks are made anew and compared.
+ * Where anything differs patch_slab_make does the work. Context: tool, any thread on its own data. Source:
+ * our own; the idea is a linker's, who relocates. */
 #ifndef PATCH_PREPARED_H
 #define PATCH_PREPARED_H
 
@@ -35,8 +37,8 @@ enum patch_prepared_sort {
     PATCH_PREPARED_SORTS
 };
 
-/* How a slot is gone through: to the linkage stub (it is not bound, or out of reach), to where it leads, or from
- * PATCH_PREPARED_HOOKED on to the hook of that number. */
+/* How a slot is gone through: to the linkage stub (it is not bound, or out of reach), to where it leads, or
+ * from PATCH_PREPARED_HOOKED on to the hook of that number. */
 enum { PATCH_PREPARED_THROUGH, PATCH_PREPARED_STRAIGHT, PATCH_PREPARED_HOOKED };
 struct patch_prepared_way {
     uint64_t slot; /* image address */
@@ -54,9 +56,9 @@ struct patch_prepared_hook {
 };
 _Static_assert(sizeof(struct patch_prepared_hook) == 32, "stored");
 
-/* header | ways by slot | users by site | hooks | of each site its stub (from the region's start, or PATCH_NONE) | of each site the hook whose
- * body it has | sort by sort, where the words are (each a byte: so far behind the one before; 0: 255 bytes on, no
- * word) | code. Each part begins at a multiple of 8. */
+/* header | ways by slot | users by site | hooks | of each site its stub (from the region's start, or
+ * PATCH_NONE) | of each site the hook whose body it has | sort by sort, where the words are (each a byte: so
+ * far behind the one before; 0: 255 bytes on, no word) | code. Each part begins at a multiple of 8. */
 struct patch_prepared_header {
     uint64_t magic;
     uint32_t version, way_count;
@@ -97,8 +99,9 @@ struct patch_prepared_input {
 
 uint64_t patch_prepared_key(const struct patch_prepared_input *input);
 
-/* The ways of `count` distinct slots, ascending, in the process that `slab` (its input, with `resolve`) is for, into ways[count].
- * False: one leads to where only some stubs reach; then there is nothing to prepare. */
+/* The ways of `count` distinct slots, ascending, in the process that `slab` (its input, with `resolve`) is
+ * for, into ways[count]. False: one leads to where only some stubs reach; then there is nothing to
+ * prepare. */
 bool patch_prepared_ways(const struct patch_slab *slab, const uint64_t *slots, size_t count,
                          struct patch_prepared_way *ways);
 
@@ -107,17 +110,17 @@ int patch_prepared_make(const struct patch_prepared_input *input, struct patch_p
                         struct base_error *error);
 void patch_prepared_free(struct patch_prepared *prepared);
 
-/* Checks the sum, and every number that is used to find something. False: it is none for this plan. `prepared` borrows
- * the block. */
+/* Checks the sum, and every number that is used to find something. False: it is none for this plan.
+ * `prepared` borrows the block. */
 bool patch_prepared_open(struct patch_prepared *prepared, const struct patch_plan *plan, const void *blob,
                          size_t size);
 
 /* What header->checksum must be. */
 uint64_t patch_prepared_sum(const void *blob, size_t size);
 
-/* As patch_slab_make, with the same outcome; only `ends` is known of sites that go through slots alone. `input` says what the
- * slab's input does, and the ways of this process. False: it does not fit, or no memory; then the slab has no outputs, and
- * patch_slab_make is the way. */
+/* As patch_slab_make, with the same outcome; only `ends` is known of sites that go through slots alone.
+ * `input` says what the slab's input does, and the ways of this process. False: it does not fit, or no
+ * memory; then the slab has no outputs, and patch_slab_make is the way. */
 bool patch_prepared_place(const struct patch_prepared *prepared, const struct patch_prepared_input *input,
                           struct patch_slab *slab);
 

@@ -286,7 +286,8 @@ static bool place_hook(const struct patch_prepared *prepared, struct patch_slab 
     return patch_slab_lead(slab, index);
 }
 
-/* Where the slots lead now. Those of hooks in this slab have moved with it, and those that no stub reaches are gone through. */
+/* Where the slots lead now. Those of hooks in this slab have moved with it, and those that no stub reaches
+ * are gone through. */
 static bool aim_users(const struct patch_prepared *prepared, struct patch_slab *slab)
 {
     const struct patch_prepared_header *header = prepared->header;

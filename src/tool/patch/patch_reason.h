@@ -1,7 +1,7 @@
 /* patch_reason.h - the one table of why a call is not counted.
  *
- * Like wire_loss.h: a number is never reused, each reason has a name and a sentence that says what is counted, and
- * whoever leaves something alone counts it here. Context: anywhere. */
+ * Like wire_loss.h: a number is never reused, each reason has a name and a sentence that says what is
+ * counted, and whoever leaves something alone counts it here. Context: anywhere. */
 #ifndef PATCH_REASON_H
 #define PATCH_REASON_H
 

@@ -7,7 +7,8 @@
 #include "patch_select.h"
 #include "symbol_name.h"
 
-/* Runtimes: calls into them are counted at their callers, calls inside of them are nobody's business by default. */
+/* Runtimes: calls into them are counted at their callers, calls inside of them are nobody's business by
+ * default. */
 static const char *const excluded[] = {
     "libc.so.*",     "libc-*.so",    "ld-linux*.so.*",  "ld-*.so",         "ld-musl-*",
     "libm.so.*",     "libm-*.so",    "libpthread.so.*", "libpthread-*.so", "libc.musl*",

@@ -1,15 +1,16 @@
 /* patch_select.h - which images, and which calls in them, the user wants counted.
  *
- * Plans are always whole, so that they can be kept; what is wanted is decided afterwards, as one byte for each site and
- * hook (patch_slab.h). Globs are those of fnmatch(3) without flags; those of functions as in symbol_name.h. Context: tool. */
+ * Plans are always whole, so that they can be kept; what is wanted is decided afterwards, as one byte for
+ * each site and hook (patch_slab.h). Globs are those of fnmatch(3) without flags; those of functions as in
+ * symbol_name.h. Context: tool. */
 #ifndef PATCH_SELECT_H
 #define PATCH_SELECT_H
 
 #include "patch_plan.h"
 
-/* Is the image wanted? `name` is its soname, or the last part of its path when it has none. `globs` NULL or empty: all
- * but libc, ld.so, libm, libpthread, libstdc++, libgcc_s and the vDSO. "all" among them: every image; else those
- * whose name matches one. */
+/* Is the image wanted? `name` is its soname, or the last part of its path when it has none. `globs` NULL or
+ * empty: all but libc, ld.so, libm, libpthread, libstdc++, libgcc_s and the vDSO. "all" among them: every
+ * image; else those whose name matches one. */
 bool patch_select_image(const char *name, const char *const *globs, size_t glob_count);
 
 /* DT_SONAME of an image, or "" (borrowed from the image). */
@@ -33,10 +34,10 @@ bool patch_select_name(const struct patch_select_names *names, const char *raw);
 void patch_select_functions(const struct patch_plan *plan, const struct patch_select_names *names,
                             uint8_t *named);
 
-/* `wanted` has site_count + hook_count bytes; each becomes 0 or 1. A site is wanted when its caller or its callee (or
- * the name of its slot) matches a glob; a hook when its function matches. When any function of the image matches, all
- * its hooks are wanted, because a matching caller may call any of them. Calls by address of a matching function from
- * elsewhere are seen by its hook. BASE_ENOMEM. */
+/* `wanted` has site_count + hook_count bytes; each becomes 0 or 1. A site is wanted when its caller or its
+ * callee (or the name of its slot) matches a glob; a hook when its function matches. When any function of the
+ * image matches, all its hooks are wanted, because a matching caller may call any of them. Calls by address
+ * of a matching function from elsewhere are seen by its hook. BASE_ENOMEM. */
 int patch_select_names(const struct patch_plan *plan, const struct patch_select_names *names, uint8_t *wanted,
                        struct base_error *error);
 

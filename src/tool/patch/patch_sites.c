@@ -9,8 +9,8 @@
 #define FORWARDER_MOST 8 /* instructions before its jump */
 #define GROUP_MOST     4 /* instructions before a short call that are tried */
 
-/* Is it a way to another function, or no business of ours? Switches, jumps into the middle of a function (the way
- * back from a cold half) and whatever linkage stubs and undecoded functions do are not. */
+/* Is it a way to another function, or no business of ours? Switches, jumps into the middle of a function (the
+ * way back from a cold half) and whatever linkage stubs and undecoded functions do are not. */
 static bool is_way(const struct patch_draft *draft, const struct code_site *site)
 {
     const struct code_survey_function *found = &draft->survey->items[site->function];
@@ -30,9 +30,9 @@ static bool is_way(const struct patch_draft *draft, const struct code_site *site
     }
 }
 
-/* Does `address` lead straight to an indirect jump, without a flag being read? A forwarder: `mov rax, [rdi]; jmp [rax+8]`,
- * or `jmp free@plt`.
- * code_flags_dead cannot follow it, but no compiler carries flags over an indirect jump. */
+/* Does `address` lead straight to an indirect jump, without a flag being read? A forwarder: `mov rax, [rdi];
+ * jmp [rax+8]`, or `jmp free@plt`. code_flags_dead cannot follow it, but no compiler carries flags over an
+ * indirect jump. */
 static bool is_forwarder(const struct code_text *text, uint64_t address)
 {
     for (unsigned i = 0; i < FORWARDER_MOST; i++) {
@@ -162,8 +162,8 @@ static enum patch_reason plan_group(const struct patch_draft *draft, const struc
     return PATCH_FINE;
 }
 
-/* Two bytes reach an island; without one a jump takes instructions before it along. A branch cannot: who does not take it
- * stays. */
+/* Two bytes reach an island; without one a jump takes instructions before it along. A branch cannot: who does
+ * not take it stays. */
 static enum patch_reason plan_short(struct patch_draft *draft, const struct code_site *site,
                                     struct patch_plan_site *planned)
 {

@@ -74,8 +74,8 @@ static bool add_write(struct patch_slab *slab, const struct patch_write *write)
     return true;
 }
 
-/* Fresh memory of a large image's lists comes in large pages, if there are any: a fault for each small one would take longer than
- * what is written there. */
+/* Fresh memory of a large image's lists comes in large pages, if there are any: a fault for each small one
+ * would take longer than what is written there. */
 static void *in_large_pages(void *memory, size_t size)
 {
     uintptr_t from = ((uintptr_t)memory + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
@@ -273,7 +273,8 @@ static void measure_bodies(struct patch_slab *slab)
     }
 }
 
-/* As if nothing were hooked; straight to the end if that is known and within reach. Returns the room to set aside. */
+/* As if nothing were hooked; straight to the end if that is known and within reach. Returns the room to set
+ * aside. */
 static size_t put_stub(const struct patch_slab *slab, const struct patch_x86_64_site *site, uint32_t index,
                        const struct way *way, struct patch_x86_64_code *code)
 {
@@ -314,8 +315,8 @@ static void emit_stub(struct patch_slab *slab, uint32_t index, struct way ways[W
     slab->stubs_end = region->address + region->used;
 }
 
-/* Again, now that all hooks have their places. What cannot reach the place past its hook goes through it, and readers
- * subtract. */
+/* Again, now that all hooks have their places. What cannot reach the place past its hook goes through it, and
+ * readers subtract. */
 static void emit_past_hook(struct patch_slab *slab, uint32_t index, const struct way *way, size_t room)
 {
     struct patch_x86_64_code code;
@@ -348,8 +349,8 @@ static void emit_guess(struct patch_slab *slab, uint32_t index, const struct pat
     put_at(&slab->regions[0], (size_t)(slab->stubs[index] - slab->regions[0].address), &code);
 }
 
-/* The way is what emit_stub found: to ask again would be a walk through all functions of the image, of which a large one has
- * too many to stay in the processor's cache. */
+/* The way is what emit_stub found: to ask again would be a walk through all functions of the image, of which
+ * a large one has too many to stay in the processor's cache. */
 static void emit_site_past_hook(struct patch_slab *slab, uint32_t index, size_t room)
 {
     struct way way = {slab->ends[index], slab->inlined[index]};

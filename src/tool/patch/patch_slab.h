@@ -1,19 +1,19 @@
-/* patch_slab.h - from a plan and the addresses in one process to bytes: the stubs and hooks, and what to write over
- * the text.
+/* patch_slab.h - from a plan and the addresses in one process to bytes: the stubs and hooks, and what to
+ * write over the text.
  *
- * The caller reserves memory near the image (regions[0], at least patch_slab_size bytes; further ones in the windows of
- * hooks over endbr64, patch_slab_window), puts the counters somewhere, and gets back the regions' bytes and a list of
- * writes by ascending address. The regions must hold their bytes before the first write is made. Nothing is written
- * here: pure, and the same input gives the same bytes.
+ * The caller reserves memory near the image (regions[0], at least patch_slab_size bytes; further ones in the
+ * windows of hooks over endbr64, patch_slab_window), puts the counters somewhere, and gets back the regions'
+ * bytes and a list of writes by ascending address. The regions must hold their bytes before the first write
+ * is made. Nothing is written here: pure, and the same input gives the same bytes.
  *
- * How it is done: 1. every wanted site gets its stub's place, and the stub as if nothing were hooked; 2. every
- * wanted hook is emitted, with sites that lie in its first bytes already rewritten, so that they move along and still
- * count (such a site has a stub, but no write of its own); 3. stubs that go to a hooked function are emitted again, now
- * past the hook - same place, not longer than was set aside: with the function's moved instructions in the stub
- * where they are short, because most hooks of a library are never gone through, and the second jump on every direct call cost
- * more than all counting. A stub is never changed after that: another form of the counters is a second
- * slab, whose writes take the place of the first one's (patch_slab_follow).
- * Context: tool, any thread on its own data. */
+ * How it is done: 1. every wanted site gets its stub's place, and the stub as if nothing were hooked; 2.
+ * every wanted hook is emitted, with sites that lie in its first bytes already rewritten, so that they move
+ * along and still count (such a site has a stub, but no write of its own); 3. stubs that go to a hooked
+ * function are emitted again, now past the hook - same place, not longer than was set aside: with the
+ * function's moved instructions in the stub where they are short, because most hooks of a library are never
+ * gone through, and the second jump on every direct call cost more than all counting. A stub is never changed
+ * after that: another form of the counters is a second slab, whose writes take the place of the first one's
+ * (patch_slab_follow). Context: tool, any thread on its own data. */
 #ifndef PATCH_SLAB_H
 #define PATCH_SLAB_H
 
@@ -38,9 +38,10 @@ struct patch_slab_piece { /* a stub, a hook or the recorder */
     uint32_t site, hook; /* whose; both PATCH_NONE: the recorder */
 };
 
-/* Where calls through a linkage stub's slot (image address) end in this process: the function that ld.so has bound it
- * to, or the `body` of its hook when another slab has one. 0: not bound yet. Such a site then goes there at once, past
- * linkage stub and hook: faster than the program was, and seen once, not twice. Only for slots that never change again. */
+/* Where calls through a linkage stub's slot (image address) end in this process: the function that ld.so has
+ * bound it to, or the `body` of its hook when another slab has one. 0: not bound yet. Such a site then goes
+ * there at once, past linkage stub and hook: faster than the program was, and seen once, not twice. Only for
+ * slots that never change again. */
 typedef uint64_t patch_slab_resolve(void *context, uint64_t slot);
 
 /* An indirect site whose stub is to try the function of a hook first (patch_x86_64_stub.h). */
@@ -92,21 +93,24 @@ size_t patch_slab_size(const struct patch_plan *plan);
 bool patch_slab_window(const struct patch_plan *plan, uint32_t hook, uint64_t bias, uint64_t *low,
                        uint64_t *high);
 
-/* BASE_ENOMEM; BASE_EUNSUPPORTED when regions[0] is too small. What is out of reach is counted, not an error. */
+/* BASE_ENOMEM; BASE_EUNSUPPORTED when regions[0] is too small. What is out of reach is counted, not an
+ * error. */
 int patch_slab_make(struct patch_slab *slab, struct base_error *error);
 void patch_slab_free(struct patch_slab *slab);
 
-/* Asks `resolve` (again), now that other slabs have been made too, and aims stubs of linkage slots at what it says. Only
- * before the first write is made. */
+/* Asks `resolve` (again), now that other slabs have been made too, and aims stubs of linkage slots at what it
+ * says. Only before the first write is made. */
 void patch_slab_bind(struct patch_slab *slab);
 
-/* The writes of `slab` come after those of `before` (same plan, same bias, still in place): their old bytes become what
- * `before` wrote. False: `before` has writes that `slab` has not, and those would have to be undone. */
+/* The writes of `slab` come after those of `before` (same plan, same bias, still in place): their old bytes
+ * become what `before` wrote. False: `before` has writes that `slab` has not, and those would have to be
+ * undone. */
 bool patch_slab_follow(struct patch_slab *slab, const struct patch_slab *before);
 
 /* Site `site` as it is in this process. */
 struct patch_x86_64_site patch_slab_site(const struct patch_slab *slab, uint32_t site);
-/* The bytes that hook `hook` moves: those of the plan, with the sites among them rewritten, so that they move along. */
+/* The bytes that hook `hook` moves: those of the plan, with the sites among them rewritten, so that they move
+ * along. */
 void patch_slab_hook_bytes(const struct patch_slab *slab, uint32_t hook, uint8_t bytes[20]);
 
 /* The write whose bytes hold `pc` behind their first one; NULL: none. */

@@ -1,7 +1,7 @@
-/* Frames of slabs. What lies in a slab was emitted by this room, so its code is read again instead of being noted down:
- * the counting parts are decoded from their first instruction on, adding up pushes and pops (their branches go forward
- * but for three, which return to a place of the same height); moved instructions are moved once more, to see how long each
- * has become. */
+/* Frames of slabs. What lies in a slab was emitted by this room, so its code is read again instead of being
+ * noted down: the counting parts are decoded from their first instruction on, adding up pushes and pops
+ * (their branches go forward but for three, which return to a place of the same height); moved instructions
+ * are moved once more, to see how long each has become. */
 #include "patch_slab_frame.h"
 #include "base_search.h"
 #include "code_instruction.h"
@@ -82,7 +82,8 @@ static bool climb(const struct patch_slab *slab, uint64_t start, uint64_t pc, st
     return bytes != NULL && at == pc;
 }
 
-/* The height at `pc` in the code that begins at `start`, with nothing pushed there; false: no instruction begins there. */
+/* The height at `pc` in the code that begins at `start`, with nothing pushed there; false: no instruction
+ * begins there. */
 static bool height_at(const struct patch_slab *slab, uint64_t start, uint64_t pc, uint32_t *height)
 {
     struct heights heights = {0};
@@ -120,7 +121,8 @@ static bool inside_call(size_t offset, uint32_t *pushed)
     return offset == 0 || offset == 6 || offset == 11 || offset == 17;
 }
 
-/* Is the distance `offset` into one moved instruction's bytes a boundary, and how much has it pushed until there? */
+/* Is the distance `offset` into one moved instruction's bytes a boundary, and how much has it pushed until
+ * there? */
 static bool inside_moved(const struct patch_x86_64_code *code, size_t offset, uint32_t *pushed)
 {
     size_t at = 0;
@@ -136,7 +138,8 @@ static bool inside_moved(const struct patch_x86_64_code *code, size_t offset, ui
     return at == offset;
 }
 
-/* 1: `pc` is in a moved instruction, *frame says which; 0: behind them all, at or after *behind; -1: at no boundary. */
+/* 1: `pc` is in a moved instruction, *frame says which; 0: behind them all, at or after *behind; -1: at no
+ * boundary. */
 static int moved_at(const struct moved *moved, uint64_t pc, struct patch_slab_frame *frame, uint64_t *behind)
 {
     uint64_t to = moved->to;

@@ -1,23 +1,27 @@
 /* patch_slab_frame.h - what a thread that is seen inside a slab is doing in terms of the program.
  *
- * No call-frame information describes stubs, hooks and moved instructions. Whoever walks a sampled stack asks here first
- * and then walks as if nothing had been patched:
+ * No call-frame information describes stubs, hooks and moved instructions. Whoever walks a sampled stack asks
+ * here first and then walks as if nothing had been patched:
  *
  *   kind      the thread is                                       walk on with
- *   ENTRY     about to execute the callee's first instruction     pc; the return address is at rsp + 8 * pushed
- *   CALL      about to be in a callee that nobody knows yet       the caller: return address at rsp + 8 * pushed
- *   MOVED     at the instruction that was at pc                   pc, by its own rules; rsp + 8 * pushed is its rsp
- *   RECORDER  in the code that hooks of this slab call            ask again: with the pc at rsp + 8 * pushed, and
+ *   ENTRY     about to execute the callee's first instruction     pc; the return address is at rsp + 8 *
+ *             pushed
+ *   CALL      about to be in a callee that nobody knows yet       the caller: return address at rsp + 8 *
+ *             pushed
+ *   MOVED     at the instruction that was at pc                   pc, by its own rules; rsp + 8 * pushed is
+ *             its rsp
+ *   RECORDER  in the code that hooks of this slab call            ask again: with the pc at rsp + 8 * pushed,
+ *             and
  *                                                                 rsp + 8 * pushed + 8 as the stack pointer
  *
- * `pushed` is the number of words that the slab's own code has on the stack at this pc; all other registers have the values
- * that the program gave them, except those that a hook saved (rax, rcx, and in the recorder rdx, rsi, rdi, r8, r9,
- * r10), which no frame rule needs at a function's entry. In ENTRY the pc is the program's: a function's entry, or a linkage
- * stub. Only where another slab has hooked the function (patch_slab_resolve) it lies in that slab: ask that one, it
- * answers MOVED.
+ * `pushed` is the number of words that the slab's own code has on the stack at this pc; all other registers
+ * have the values that the program gave them, except those that a hook saved (rax, rcx, and in the recorder
+ * rdx, rsi, rdi, r8, r9, r10), which no frame rule needs at a function's entry. In ENTRY the pc is the
+ * program's: a function's entry, or a linkage stub. Only where another slab has hooked the function
+ * (patch_slab_resolve) it lies in that slab: ask that one, it answers MOVED.
  *
- * Context: tool; nothing is changed, so any thread while the slab and the regions' bytes stay. Cost: a few hundred
- * nanoseconds, decoding one stub. */
+ * Context: tool; nothing is changed, so any thread while the slab and the regions' bytes stay. Cost: a few
+ * hundred nanoseconds, decoding one stub. */
 #ifndef PATCH_SLAB_FRAME_H
 #define PATCH_SLAB_FRAME_H
 
@@ -36,7 +40,8 @@ struct patch_slab_frame {
     enum patch_frame_kind kind;
 };
 
-/* False: `pc` (run-time) is neither in the slab's code nor on one of its islands, or no instruction begins there. */
+/* False: `pc` (run-time) is neither in the slab's code nor on one of its islands, or no instruction begins
+ * there. */
 bool patch_slab_frame(const struct patch_slab *slab, uint64_t pc, struct patch_slab_frame *frame);
 
 #endif

@@ -1,9 +1,11 @@
-/* patch_slots.h - the words of an image that ld.so fills with functions' addresses, and the names it fills them by.
+/* patch_slots.h - the words of an image that ld.so fills with functions' addresses, and the names it fills
+ * them by.
  *
- * A *slot* is the place of a relocation JUMP_SLOT or GLOB_DAT (of linkage stubs, and of `call *f@GOT`), or of IRELATIVE (a
- * function chosen by a resolver, without a name). Once bound, ld.so's slots do not change; a word that the program
- * itself may change is not among them, even if a relocation first fills it (a function pointer in data).
- * Context: tool, any thread on its own data. Source: System V ABI AMD64, table of relocation types. */
+ * A *slot* is the place of a relocation JUMP_SLOT or GLOB_DAT (of linkage stubs, and of `call *f@GOT`), or of
+ * IRELATIVE (a function chosen by a resolver, without a name). Once bound, ld.so's slots do not change; a
+ * word that the program itself may change is not among them, even if a relocation first fills it (a function
+ * pointer in data). Context: tool, any thread on its own data. Source: System V ABI AMD64, table of
+ * relocation types. */
 #ifndef PATCH_SLOTS_H
 #define PATCH_SLOTS_H
 
@@ -25,8 +27,8 @@ struct patch_slots {
     size_t count, capacity;
 };
 
-/* `image` must outlive the result. Damaged relocations give fewer slots or names, not errors. BASE_ENOMEM: then there
- * is nothing to free. */
+/* `image` must outlive the result. Damaged relocations give fewer slots or names, not errors. BASE_ENOMEM:
+ * then there is nothing to free. */
 int patch_slots_make(const struct elf_image *image, struct patch_slots *slots, struct base_error *error);
 void patch_slots_free(struct patch_slots *slots);
 

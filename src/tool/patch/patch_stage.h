@@ -1,10 +1,11 @@
-/* patch_stage.h - a list of changes on its way to the helper: tally writes it once, and the helper reads it where it lies.
+/* patch_stage.h - a list of changes on its way to the helper: tally writes it once, and the helper reads it
+ * where it lies.
  *
- * A large program has a million changes, 64 bytes each; every copy of them on the way costs more than making them. A list of more than
- * a few pages is written to a memory file that is handed over with the request: by write, since that takes fresh pages
- * without a fault for each and without clearing them first. It is sealed, so that nothing that tally does afterwards, its
- * death included, can change or shorten it under the helper's eyes.
- * Context: struct patch_stage tool, struct patch_staged helper. */
+ * A large program has a million changes, 64 bytes each; every copy of them on the way costs more than making
+ * them. A list of more than a few pages is written to a memory file that is handed over with the request: by
+ * write, since that takes fresh pages without a fault for each and without clearing them first. It is sealed,
+ * so that nothing that tally does afterwards, its death included, can change or shorten it under the helper's
+ * eyes. Context: struct patch_stage tool, struct patch_staged helper. */
 #ifndef PATCH_STAGE_H
 #define PATCH_STAGE_H
 
@@ -41,7 +42,8 @@ struct patch_staged {
     bool mapped; /* else malloc'ed */
 };
 
-/* Maps the first `count` changes of a sealed file; BASE_EUSAGE: it is none, or too short. The descriptor stays the caller's. */
+/* Maps the first `count` changes of a sealed file; BASE_EUSAGE: it is none, or too short. The descriptor
+ * stays the caller's. */
 int patch_staged_map(struct patch_staged *staged, int file, size_t count, struct base_error *error);
 void patch_staged_free(struct patch_staged *staged);
 

@@ -6,7 +6,8 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
-/* Raised by an instruction, these would kill the program if they were blocked; the step itself is told by SIGTRAP. */
+/* Raised by an instruction, these would kill the program if they were blocked; the step itself is told by
+ * SIGTRAP. */
 #define NEVER_BLOCKED                                                                                        \
     (1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1) | 1ull << (SIGFPE - 1) | 1ull << (SIGILL - 1) |            \
      1ull << (SIGTRAP - 1) | 1ull << (SIGSYS - 1))

@@ -1,9 +1,9 @@
 /* patch_step.h - a standing thread goes on by single instructions, out of code that is about to change.
  *
- * A thread may stand between two instructions that are to be replaced as one. Single steps (PTRACE_SINGLESTEP) bring it out;
- * signals are blocked meanwhile, so that no handler's frame remembers the place. Only those that an instruction raises itself
- * come through.
- * Context: helper, between patch_stop_begin and _end. Source: ptrace(2); arch/x86/kernel/step.c. */
+ * A thread may stand between two instructions that are to be replaced as one. Single steps
+ * (PTRACE_SINGLESTEP) bring it out; signals are blocked meanwhile, so that no handler's frame remembers the
+ * place. Only those that an instruction raises itself come through. Context: helper, between patch_stop_begin
+ * and _end. Source: ptrace(2); arch/x86/kernel/step.c. */
 #ifndef PATCH_STEP_H
 #define PATCH_STEP_H
 
@@ -20,8 +20,8 @@ struct patch_step_range {
     uint64_t start, end; /* addresses start..end-1 */
 };
 
-/* At once when it stands outside. BASE_EBUSY: it sleeps in the kernel, would sleep again (a restarted call), was given a
- * signal, or stands inside still after PATCH_STEP_MOST steps; what it executed is executed. */
+/* At once when it stands outside. BASE_EBUSY: it sleeps in the kernel, would sleep again (a restarted call),
+ * was given a signal, or stands inside still after PATCH_STEP_MOST steps; what it executed is executed. */
 int patch_step_out(struct patch_stop *stop, pid_t tid, const struct patch_step_range *ranges, size_t count,
                    struct base_error *error);
 

@@ -187,8 +187,9 @@ static int seize_listed(struct patch_stop *stop, pid_t process, long *listed, st
     return taken;
 }
 
-/* Seizes the threads of `process` that are not known yet. Returns how many, or a refusal. A list breaks off (proc_task_readdir) where a thread ends that
- * is just being listed: shorter than the count of threads, it is read again. */
+/* Seizes the threads of `process` that are not known yet. Returns how many, or a refusal. A list breaks off
+ * (proc_task_readdir) where a thread ends that is just being listed: shorter than the count of threads, it is
+ * read again. */
 static int seize_strangers(struct patch_stop *stop, pid_t process, struct base_error *error)
 {
     struct patch_target_facts facts;
@@ -257,8 +258,9 @@ static int look_at(struct patch_stop_thread *thread)
     return repair_call(thread, &registers);
 }
 
-/* A thread stopped to receive `signal` (0: for another reason): it receives it and goes on; or it traps first, before anything
- * else, if the trap is wanted: it must be asked for again, since any stop takes it back. */
+/* A thread stopped to receive `signal` (0: for another reason): it receives it and goes on; or it traps
+ * first, before anything else, if the trap is wanted: it must be asked for again, since any stop takes it
+ * back. */
 static int deliver(struct patch_stop *stop, struct patch_stop_thread *thread, int signal)
 {
     struct user_regs_struct registers;
@@ -332,7 +334,8 @@ static int look_at_all(struct patch_stop *stop, struct base_error *error)
     return missing;
 }
 
-/* The system call in which a thread is, and its first argument. False: the kernel does not tell, or it is in none. */
+/* The system call in which a thread is, and its first argument. False: the kernel does not tell, or it is in
+ * none. */
 static bool read_call(const struct patch_stop_thread *thread, long *number, uint64_t *first)
 {
     char path[96];
@@ -345,7 +348,8 @@ static bool read_call(const struct patch_stop_thread *thread, long *number, uint
     return known;
 }
 
-/* It sleeps on its way to a new thread, which would run while all others stand. That takes no time; vfork, which may, makes none. */
+/* It sleeps on its way to a new thread, which would run while all others stand. That takes no time; vfork,
+ * which may, makes none. */
 static bool makes_thread(const struct patch_stop_thread *thread)
 {
     long number;
@@ -357,7 +361,8 @@ static bool makes_thread(const struct patch_stop_thread *thread)
            flags & CLONE_THREAD;
 }
 
-/* One that is ending and whose end the follower is to be told of needs no stopping either: it is in the kernel for good. */
+/* One that is ending and whose end the follower is to be told of needs no stopping either: it is in the
+ * kernel for good. */
 static void accept_sleepers(struct patch_stop *stop)
 {
     struct patch_target_facts facts;
@@ -416,7 +421,8 @@ static bool shares_memory(pid_t process, pid_t child)
     return syscall(SYS_kcmp, process, child, KCMP_VM, 0, 0) == 0;
 }
 
-/* Children of one sleeping thread. Kernels without CONFIG_PROC_CHILDREN do not tell: then a vfork child runs on. */
+/* Children of one sleeping thread. Kernels without CONFIG_PROC_CHILDREN do not tell: then a vfork child runs
+ * on. */
 static int seize_children(struct patch_stop *stop, const struct patch_stop_thread *parent,
                           struct base_error *error)
 {

@@ -1,30 +1,32 @@
 /* patch_stop.h - every thread of a process stopped, looked at, and let go as if nothing had been.
  *
- * How. PTRACE_SEIZE takes a thread without stopping it or sending it a signal; PTRACE_INTERRUPT makes it trap on its way
- * back to user mode. New threads can only come from threads that still run, so /proc/PID/task is read again until a
- * reading shows no stranger while all known threads stand. A thread asleep in the kernel that does not even wake (a
- * vfork parent, a dead network disk) need not: the trap is pending, so that it cannot reach user mode without us. It
- * counts as stopped (state KERNEL) after 20 ms; its registers cannot be had. When any other thread is missing after
- * 50 ms, all are let go and it is tried again, thirty times in all.
+ * How. PTRACE_SEIZE takes a thread without stopping it or sending it a signal; PTRACE_INTERRUPT makes it trap
+ * on its way back to user mode. New threads can only come from threads that still run, so /proc/PID/task is
+ * read again until a reading shows no stranger while all known threads stand. A thread asleep in the kernel
+ * that does not even wake (a vfork parent, a dead network disk) need not: the trap is pending, so that it
+ * cannot reach user mode without us. It counts as stopped (state KERNEL) after 20 ms; its registers cannot be
+ * had. When any other thread is missing after 50 ms, all are let go and it is tried again, thirty times in
+ * all.
  *
  * What the target notices: nothing.
- *   Signals   A thread that was about to receive one receives it, with its siginfo, and stops before the handler's first
- *             instruction. Others wait in the kernel's queue.
- *   Calls     The kernel restarts what an interruption can restart, with the remaining time. The few calls that answer
- *             EINTR to any stop are restarted here (patch_x86_64_call.h).
+ *   Signals   A thread that was about to receive one receives it, with its siginfo, and stops before the
+ *             handler's first instruction. Others wait in the kernel's queue.
+ *   Calls     The kernel restarts what an interruption can restart, with the remaining time. The few calls
+ *             that answer EINTR to any stop are restarted here (patch_x86_64_call.h).
  *   SIGSTOP   A stopped process stays stopped: letting go puts it back.
  *   vfork     A child that still runs in its parent's memory is stopped too: it runs the same text.
  *
- * Ends. patch_stop_end detaches. A KERNEL thread cannot be detached before it stops: it is *lingering*, asleep as it would
- * be anyway, until patch_stop_poll sees it stop. When the tracing thread ends, the kernel detaches all.
+ * Ends. patch_stop_end detaches. A KERNEL thread cannot be detached before it stops: it is *lingering*,
+ * asleep as it would be anyway, until patch_stop_poll sees it stop. When the tracing thread ends, the kernel
+ * detaches all.
  *
- * Followers. With a follower (patch_follow.h) threads stay seized between stops, new ones come by themselves, and the
- * follower is told of all that happens; it also lets them run again. Its threads may belong to several processes that
- * share their memory.
+ * Followers. With a follower (patch_follow.h) threads stay seized between stops, new ones come by themselves,
+ * and the follower is told of all that happens; it also lets them run again. Its threads may belong to
+ * several processes that share their memory.
  *
- * All functions are for one and the same thread, because the kernel knows a tracer by its thread; it must not be the
- * target's parent, or the target's exit status may be taken from whoever waits for it. Context: helper (patch_helper.h).
- * Source: ptrace(2); kernel/signal.c (ptrace_stop, get_signal); techniques C.3. */
+ * All functions are for one and the same thread, because the kernel knows a tracer by its thread; it must not
+ * be the target's parent, or the target's exit status may be taken from whoever waits for it. Context: helper
+ * (patch_helper.h). Source: ptrace(2); kernel/signal.c (ptrace_stop, get_signal); techniques C.3. */
 #ifndef PATCH_STOP_H
 #define PATCH_STOP_H
 
@@ -64,11 +66,12 @@ struct patch_stop;
 struct patch_stop_follower {
     void *context;
     int first_options; /* ptrace options of the first thread of a process, besides */
-    /* `status` as waitpid gave it, after the thread's state was set, before it goes on. In a PTRACE_EVENT_EXEC the thread may be
-     * moved to another stop: the answer is the one that has it now. It may add threads, and removes none. In a
-     * PTRACE_EVENT_EXIT it lets the thread go on itself. */
+    /* `status` as waitpid gave it, after the thread's state was set, before it goes on. In a
+     * PTRACE_EVENT_EXEC the thread may be moved to another stop: the answer is the one that has it now. It
+     * may add threads, and removes none. In a PTRACE_EVENT_EXIT it lets the thread go on itself. */
     struct patch_stop *(*told)(void *context, struct patch_stop *stop, pid_t tid, int status);
-    /* A thread that is traced by us, and not in the table: 1 when it was added, 0 when it belongs elsewhere, or an error. */
+    /* A thread that is traced by us, and not in the table: 1 when it was added, 0 when it belongs elsewhere,
+     * or an error. */
     int (*found)(void *context, struct patch_stop *stop, pid_t process, pid_t tid);
     /* Lets all that stand run again: a stop failed. */
     void (*resume)(void *context, struct patch_stop *stop);
@@ -85,29 +88,32 @@ struct patch_stop {
     uint64_t delivered; /* signals that threads were stopped for and got */
 };
 
-/* Stops process `pid`. *stop is {0}, or of an ended stop of the same process. On failure all threads run again and
- * the message says why: BASE_EPERMISSION, BASE_ENOTFOUND (gone), BASE_EBUSY (a tracer; a thread that does not stop),
- * BASE_EUNSUPPORTED. */
+/* Stops process `pid`. *stop is {0}, or of an ended stop of the same process. On failure all threads run
+ * again and the message says why: BASE_EPERMISSION, BASE_ENOTFOUND (gone), BASE_EBUSY (a tracer; a thread
+ * that does not stop), BASE_EUNSUPPORTED. */
 int patch_stop_begin(struct patch_stop *stop, pid_t pid, struct base_error *error);
 
-/* With a follower: seizes all threads of process `pid` that are not known, until there are none, and stops nothing. Returns how
- * many, or an error as above; what was seized stays so. */
+/* With a follower: seizes all threads of process `pid` that are not known, until there are none, and stops
+ * nothing. Returns how many, or an error as above; what was seized stays so. */
 int patch_stop_follow(struct patch_stop *stop, pid_t pid, struct base_error *error);
 
-/* With a follower: gives a thread the options that it should have, whoever it inherited others from. It stands. */
+/* With a follower: gives a thread the options that it should have, whoever it inherited others from. It
+ * stands. */
 void patch_stop_set_options(const struct patch_stop *stop, const struct patch_stop_thread *thread);
 
-/* With a follower: takes a LOOSE thread again; it runs. 1: taken; 0: it is ending, and is GONE; or an error as above. */
+/* With a follower: takes a LOOSE thread again; it runs. 1: taken; 0: it is ending, and is GONE; or an error
+ * as above. */
 int patch_stop_retake(struct patch_stop *stop, struct patch_stop_thread *thread, struct base_error *error);
 
 /* Lets every thread go. Returns how many linger. */
 size_t patch_stop_end(struct patch_stop *stop);
 
-/* Detaches lingering threads that have stopped since; returns how many are left. May be called at any time. */
+/* Detaches lingering threads that have stopped since; returns how many are left. May be called at any
+ * time. */
 size_t patch_stop_poll(struct patch_stop *stop);
 
-/* Is a thread on its way into the trap? Were it let go now, by the end of the tracer, a call that the trap has cut short would not be
- * repaired. Those that do not wake (state D) are not meant. */
+/* Is a thread on its way into the trap? Were it let go now, by the end of the tracer, a call that the trap
+ * has cut short would not be repaired. Those that do not wake (state D) are not meant. */
 bool patch_stop_awaits(const struct patch_stop *stop);
 
 /* Frees memory. Lingering threads are detached when the calling thread ends. */
@@ -115,11 +121,13 @@ void patch_stop_free(struct patch_stop *stop);
 
 /* --- one thread, at any time --- */
 
-/* What waitpid said of a thread, when the caller has asked for all threads at once. A thread of no follower that lingers is
- * detached. BASE_ENOTFOUND: it is not in the table. Other errors leave it to be told of again. */
+/* What waitpid said of a thread, when the caller has asked for all threads at once. A thread of no follower
+ * that lingers is detached. BASE_ENOTFOUND: it is not in the table. Other errors leave it to be told of
+ * again. */
 int patch_stop_take(struct patch_stop *stop, pid_t tid, int status);
 
-/* Adds a thread that is traced already, and is about to trap. BASE_ENOMEM, or BASE_OK. Pointers to threads are void. */
+/* Adds a thread that is traced already, and is about to trap. BASE_ENOMEM, or BASE_OK. Pointers to threads
+ * are void. */
 int patch_stop_add(struct patch_stop *stop, pid_t process, pid_t tid, uint32_t life);
 
 /* Forgets one that is detached or has ended. Pointers to threads are void. */
@@ -131,7 +139,8 @@ void patch_stop_interrupt(struct patch_stop_thread *thread);
 /* From the trap back to what it did, still traced: a thread that was stopped by job control stays so. */
 void patch_stop_go(struct patch_stop_thread *thread);
 
-/* From the trap back to what it did; the state is then PATCH_STOP_GONE, or KERNEL when it was killed and its end is to come. */
+/* From the trap back to what it did; the state is then PATCH_STOP_GONE, or KERNEL when it was killed and its
+ * end is to come. */
 void patch_stop_detach(struct patch_stop_thread *thread);
 
 /* --- one thread, while all are stopped --- */
@@ -144,13 +153,13 @@ int patch_stop_read(const struct patch_stop *stop, pid_t tid, struct user_regs_s
 int patch_stop_write(struct patch_stop *stop, pid_t tid, const struct user_regs_struct *registers,
                      struct base_error *error);
 
-/* Continues a stopped thread with `request` (PTRACE_CONT, PTRACE_SYSCALL) and `signal`, and waits until it stops or ends.
- * *status as waitpid gives it. For patch_inject.c. */
+/* Continues a stopped thread with `request` (PTRACE_CONT, PTRACE_SYSCALL) and `signal`, and waits until it
+ * stops or ends. *status as waitpid gives it. For patch_inject.c. */
 int patch_stop_step(struct patch_stop_thread *thread, int request, int signal, int *status,
                     struct base_error *error);
 
-/* From whatever stop of `status` back into the trap, signals delivered on the way; no instruction of the program runs.
- * PATCH_STOP_NO_SIGNAL: the stop is nothing that the program should know of. */
+/* From whatever stop of `status` back into the trap, signals delivered on the way; no instruction of the
+ * program runs. PATCH_STOP_NO_SIGNAL: the stop is nothing that the program should know of. */
 #define PATCH_STOP_NO_SIGNAL ((SIGTRAP | 0x80) << 8 | 0x7f)
 int patch_stop_settle(struct patch_stop *stop, struct patch_stop_thread *thread, int status,
                       struct base_error *error);

@@ -47,7 +47,8 @@ static ssize_t read_of_thread(pid_t pid, pid_t tid, const char *name, char *text
 
 /* --- facts --- */
 
-/* "PID (name) S ppid pgrp session tty tpgid flags ...": the name may hold anything, so the last ')' ends it. */
+/* "PID (name) S ppid pgrp session tty tpgid flags ...": the name may hold anything, so the last ')' ends
+ * it. */
 static bool parse_stat(const char *text, struct patch_target_facts *facts)
 {
     unsigned flags;
@@ -130,7 +131,8 @@ static void read_place(const char *text, uint64_t *pc, uint64_t *sp)
 bool patch_target_is_in_kernel(pid_t pid, pid_t tid, uint64_t *pc, uint64_t *sp)
 {
     char text[256];
-    /* "running", or the number of the system call, -1 in a fault. Only a thread that sleeps shows the latter. */
+    /* "running", or the number of the system call, -1 in a fault. Only a thread that sleeps shows the
+     * latter. */
     if (read_of_thread(pid, tid, "syscall", text, sizeof text) > 0) {
         if (!strncmp(text, "running", 7))
             return false;

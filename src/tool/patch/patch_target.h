@@ -1,7 +1,8 @@
 /* patch_target.h - may this process be patched, and if not, why.
  *
- * Everything is read from /proc: nothing is touched. A refusal is a message that names the cause and the remedy.
- * Context: tool and helper (patch_helper.h). Source: ptrace(2), proc(5), Documentation/admin-guide/LSM/Yama.rst. */
+ * Everything is read from /proc: nothing is touched. A refusal is a message that names the cause and the
+ * remedy. Context: tool and helper (patch_helper.h). Source: ptrace(2), proc(5),
+ * Documentation/admin-guide/LSM/Yama.rst. */
 #ifndef PATCH_TARGET_H
 #define PATCH_TARGET_H
 
@@ -31,8 +32,8 @@ struct patch_target_facts {
 /* BASE_OK, or BASE_ENOTFOUND when there is no such thread (then without a message). */
 int patch_target_facts(pid_t pid, pid_t tid, struct patch_target_facts *facts);
 
-/* The name that a thread has now, as prctl(PR_SET_NAME) takes it; a process's is that of its first thread. False: it is gone, and
- * `name` is as it was. */
+/* The name that a thread has now, as prctl(PR_SET_NAME) takes it; a process's is that of its first thread.
+ * False: it is gone, and `name` is as it was. */
 bool patch_target_name(pid_t pid, pid_t tid, char *name, size_t size);
 
 /* Has the process a thread of that number? */
@@ -41,23 +42,25 @@ bool patch_target_has_thread(pid_t pid, pid_t tid);
 /* Has the process a thread that has not ended? False too when there is none of that number. */
 bool patch_target_lives(pid_t pid);
 
-/* Is the process one that can be stopped and patched: there, alive, no kernel thread, 64-bit x86, not this very process
- * and without a tracer? Permission is the kernel's to judge, when it is tried. BASE_OK or a refusal. */
+/* Is the process one that can be stopped and patched: there, alive, no kernel thread, 64-bit x86, not this
+ * very process and without a tracer? Permission is the kernel's to judge, when it is tried. BASE_OK or a
+ * refusal. */
 int patch_target_check(pid_t pid, struct base_error *error);
 
-/* Turns errno `number` of a refused PTRACE_SEIZE into a refusal: a tracer that was quicker, Yama, another user, capabilities. */
+/* Turns errno `number` of a refused PTRACE_SEIZE into a refusal: a tracer that was quicker, Yama, another
+ * user, capabilities. */
 int patch_target_explain(pid_t pid, int number, struct base_error *error);
 
-/* Is the thread asleep inside the kernel (a system call, a page fault)? False when it runs, waits for a CPU, or is gone. *pc and
- * *sp are where the program is, or as they were if the kernel does not tell. */
+/* Is the thread asleep inside the kernel (a system call, a page fault)? False when it runs, waits for a CPU,
+ * or is gone. *pc and *sp are where the program is, or as they were if the kernel does not tell. */
 bool patch_target_is_in_kernel(pid_t pid, pid_t tid, uint64_t *pc, uint64_t *sp);
 
-/* Reads memory of a process, also of one whose first thread has ended. Returns how many bytes, which are fewer where a page is
- * missing; 0: none. */
+/* Reads memory of a process, also of one whose first thread has ended. Returns how many bytes, which are
+ * fewer where a page is missing; 0: none. */
 size_t patch_target_read(pid_t pid, uint64_t address, void *bytes, size_t size);
 
-/* Reads the stack from the word that holds `sp` up, to its end or as far as `size` bytes (a multiple of a page) go. Returns how many
- * words; 0: there is no stack there, or it may not be read. */
+/* Reads the stack from the word that holds `sp` up, to its end or as far as `size` bytes (a multiple of a
+ * page) go. Returns how many words; 0: there is no stack there, or it may not be read. */
 size_t patch_target_stack(pid_t pid, uint64_t sp, uint64_t *words, size_t size);
 
 /* Monotonic time, ns. */

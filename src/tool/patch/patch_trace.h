@@ -1,28 +1,32 @@
-/* patch_trace.h - processes followed for as long as a recording lasts: births, forks, execs and ends, as they happen.
+/* patch_trace.h - processes followed for as long as a recording lasts: births, forks, execs and ends, as they
+ * happen.
  *
- * The helper (patch_helper.h) stays the tracer of every followed process. Nearly everything is answered on the spot, without
- * asking tally: signals are passed on, a stop by job control stays one, a new thread gets a gs base of its own from a pool
- * that was filled before (patch_trace_give) and goes on. Tally is told by *events*, in the order in which they happened,
- * and few of them wait for it: a new image (EXEC), a new process (FORK), an empty pool (NEED), an end (ENDING). Births and deaths are told
- * some milliseconds late, many at once.
+ * The helper (patch_helper.h) stays the tracer of every followed process. Nearly everything is answered on
+ * the spot, without asking tally: signals are passed on, a stop by job control stays one, a new thread gets a
+ * gs base of its own from a pool that was filled before (patch_trace_give) and goes on. Tally is told by
+ * *events*, in the order in which they happened, and few of them wait for it: a new image (EXEC), a new
+ * process (FORK), an empty pool (NEED), an end (ENDING). Births and deaths are told some milliseconds late,
+ * many at once.
  *
  *   patch_trace_follow   from now on    patch_trace_next     what happened; poll helper->socket before
- *   patch_trace_leave    no more        patch_trace_hold .. patch_trace_release   around the calls that need a standing process
+ *   patch_trace_leave    no more        patch_trace_hold .. patch_trace_release   around the calls that need
+ *                        a standing process
  *
- * Processes that share their memory (vfork, CLONE_VM) are one thing here: a hold stops all of them, and pool, staged
- * changes and farewell belong to the memory; each of their numbers names it.
+ * Processes that share their memory (vfork, CLONE_VM) are one thing here: a hold stops all of them, and pool,
+ * staged changes and farewell belong to the memory; each of their numbers names it.
  *
- * Patience: when tally gives no command for PATCH_HELPER_PATIENCE_MS, whatever is held goes on, still followed; steps that
- * need it held are refused with BASE_EBUSY from then on (who needs longer asks for something now and then:
- * patch_trace_left). When tally ends, all processes are let go.
+ * Patience: when tally gives no command for PATCH_HELPER_PATIENCE_MS, whatever is held goes on, still
+ * followed; steps that need it held are refused with BASE_EBUSY from then on (who needs longer asks for
+ * something now and then: patch_trace_left). When tally ends, all processes are let go.
  *
- * Cost: nothing while nothing happens; a signal is a stop of some 45 us for its receiver; figures in patch_trace_cost. Where
- * the caller hears of births in another way (patch_births.h) it can have a process let go until then: patch_trace_loosen.
- * What a traced program can notice: TracerPid; a set-uid program loses its privileges under a tracer without CAP_SYS_PTRACE.
+ * Cost: nothing while nothing happens; a signal is a stop of some 45 us for its receiver; figures in
+ * patch_trace_cost. Where the caller hears of births in another way (patch_births.h) it can have a process
+ * let go until then: patch_trace_loosen. What a traced program can notice: TracerPid; a set-uid program loses
+ * its privileges under a tracer without CAP_SYS_PTRACE.
  *
- * Every function but next and pending returns BASE_OK or what the helper reported; BASE_EIO: it has ended. BASE_ENOTFOUND:
- * `pid` is not followed (any more: its END or EXEC may be in the queue). Context: tool, the thread that began the helper.
- * Source: ptrace(2); kernel/ptrace.c, kernel/fork.c, fs/exec.c (de_thread). */
+ * Every function but next and pending returns BASE_OK or what the helper reported; BASE_EIO: it has ended.
+ * BASE_ENOTFOUND: `pid` is not followed (any more: its END or EXEC may be in the queue). Context: tool, the
+ * thread that began the helper. Source: ptrace(2); kernel/ptrace.c, kernel/fork.c, fs/exec.c (de_thread). */
 #ifndef PATCH_TRACE_H
 #define PATCH_TRACE_H
 
@@ -72,12 +76,13 @@ struct patch_trace_event {
 
 /* --- following --- */
 
-/* Takes a process with all its threads, without stopping any; its children and execs are followed too, and so is a vfork child
- * that runs in its memory already (VFORK). Takes one that is followed already (or is still being left) as well. Errors as of patch_stop_begin. */
+/* Takes a process with all its threads, without stopping any; its children and execs are followed too, and so
+ * is a vfork child that runs in its memory already (VFORK). Takes one that is followed already (or is still
+ * being left) as well. Errors as of patch_stop_begin. */
 int patch_trace_follow(struct patch_helper *helper, pid_t pid, struct base_error *error);
 
-/* Lets the process go, held or not; a thread asleep in the kernel is let go when it wakes. Children stay followed, and
- * no event tells of `pid` any more. */
+/* Lets the process go, held or not; a thread asleep in the kernel is let go when it wakes. Children stay
+ * followed, and no event tells of `pid` any more. */
 int patch_trace_leave(struct patch_helper *helper, pid_t pid, struct base_error *error);
 
 /* 1: the next event; 0: none now; BASE_EIO: the helper has ended; BASE_ENOMEM. */
@@ -95,22 +100,23 @@ int patch_trace_let_end(struct patch_helper *helper, pid_t pid, struct base_erro
 
 /* --- loose --- */
 
-/* Detaches all threads of a process that has its memory for itself, and goes on following it: its threads keep their gs, its
- * end is told (status 0: not known). It is held for it, and let go only if no thread is in one of the ranges, nor has a word
- * on its stack that leads there. BASE_EBUSY: one has, or sleeps in the kernel, or something is being born; BASE_EPERMISSION: it could not
- * be traced again. The ranges are all
- * code from which a birth may come without the caller's knowing it before. One that is loose already: at once.
+/* Detaches all threads of a process that has its memory for itself, and goes on following it: its threads
+ * keep their gs, its end is told (status 0: not known). It is held for it, and let go only if no thread is in
+ * one of the ranges, nor has a word on its stack that leads there. BASE_EBUSY: one has, or sleeps in the
+ * kernel, or something is being born; BASE_EPERMISSION: it could not be traced again. The ranges are all code
+ * from which a birth may come without the caller's knowing it before. One that is loose already: at once.
  * Every hold takes the process again, and it stays so until it is loosened anew. */
 int patch_trace_loosen(struct patch_helper *helper, pid_t pid, const struct patch_step_range *ranges,
                        size_t count, struct base_error *error);
 
-/* Of a process that is held: no thread is in one of the ranges, nor has a word on its stack that leads there. BASE_EBUSY: one
- * has, or may have. */
+/* Of a process that is held: no thread is in one of the ranges, nor has a word on its stack that leads there.
+ * BASE_EBUSY: one has, or may have. */
 int patch_trace_clear(struct patch_helper *helper, pid_t pid, const struct patch_step_range *ranges,
                       size_t count, struct base_error *error);
 
-/* Takes it again without stopping it; threads that ended meanwhile are DEATHs. BASE_ENOTFOUND: it has ended, or
- * runs an image that nobody told of (DEATHs and END). Other errors, as of patch_stop_begin: it stays loose. */
+/* Takes it again without stopping it; threads that ended meanwhile are DEATHs. BASE_ENOTFOUND: it has ended,
+ * or runs an image that nobody told of (DEATHs and END). Other errors, as of patch_stop_begin: it stays
+ * loose. */
 int patch_trace_tighten(struct patch_helper *helper, pid_t pid, struct base_error *error);
 
 /* --- gs bases --- */
@@ -125,22 +131,22 @@ int patch_trace_give(struct patch_helper *helper, pid_t pid, const uint64_t *gs,
 /* What is left in the pool: given, and not yet a thread's. */
 int patch_trace_left(struct patch_helper *helper, pid_t pid, uint64_t *count, struct base_error *error);
 
-/* Sets it for a thread that stands. For one asleep in the kernel (PATCH_STOP_KERNEL) it is set when it wakes, before it
- * runs an instruction of the program. */
+/* Sets it for a thread that stands. For one asleep in the kernel (PATCH_STOP_KERNEL) it is set when it wakes,
+ * before it runs an instruction of the program. */
 int patch_trace_set_gs(struct patch_helper *helper, pid_t tid, uint64_t gs, struct base_error *error);
 
 /* --- a standing process --- */
 
-/* Stops every thread in the process's memory (patch_stop.h). One that is held already: at once. `result` may be NULL.
- * BASE_ENOTFOUND too when it ran another image or ended in the meantime: the event is in the queue. A thread that was found
- * only now is told of as STRANGER. */
+/* Stops every thread in the process's memory (patch_stop.h). One that is held already: at once. `result` may
+ * be NULL. BASE_ENOTFOUND too when it ran another image or ended in the meantime: the event is in the queue.
+ * A thread that was found only now is told of as STRANGER. */
 int patch_trace_hold(struct patch_helper *helper, pid_t pid, struct patch_helper_stopped *result,
                      struct base_error *error);
 int patch_trace_release(struct patch_helper *helper, pid_t pid, struct patch_helper_stopped *result,
                         struct base_error *error);
 
-/* As their namesakes in patch_helper.h, for a process that is held; several may be at once. Staging needs no hold. Threads
- * come with gs (0: nothing given), pc and sp (0: not known). */
+/* As their namesakes in patch_helper.h, for a process that is held; several may be at once. Staging needs no
+ * hold. Threads come with gs (0: nothing given), pc and sp (0: not known). */
 int patch_trace_threads(struct patch_helper *helper, pid_t pid, struct patch_stop_thread **threads,
                         size_t *count, struct base_error *error);
 int patch_trace_read_registers(struct patch_helper *helper, pid_t pid, pid_t tid,
@@ -163,8 +169,8 @@ int patch_trace_unmap(struct patch_helper *helper, pid_t pid, uint64_t address, 
                       struct base_error *error);
 int patch_trace_protect(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t size,
                         int protection, struct base_error *error);
-/* Private copies of the pages of a mapped file are dropped, so that the file's pages are shared again. The caller has
- * compared them: what differs is lost. */
+/* Private copies of the pages of a mapped file are dropped, so that the file's pages are shared again. The
+ * caller has compared them: what differs is lost. */
 int patch_trace_give_back(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t size,
                           struct base_error *error);
 /* Private memory becomes zeros in children of fork. */
@@ -178,20 +184,22 @@ int patch_trace_stage_list(struct patch_helper *helper, pid_t pid, struct patch_
 int patch_trace_apply(struct patch_helper *helper, pid_t pid, struct base_error *error);
 int patch_trace_undo(struct patch_helper *helper, pid_t pid, struct base_error *error);
 
-/* New shared memory (zeros) exactly at `address`, in place of what patch_trace_share or _remap mapped there: all of it
- * must show as /memfd:tally in the maps, or BASE_EUSAGE. For a fork child, that shares its parent's until then. */
+/* New shared memory (zeros) exactly at `address`, in place of what patch_trace_share or _remap mapped there:
+ * all of it must show as /memfd:tally in the maps, or BASE_EUSAGE. For a fork child, that shares its parent's
+ * until then. */
 int patch_trace_remap(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t size, int protection,
                       int *file, struct base_error *error);
 
-/* Executes single instructions of a held thread until its pc is in none of the ranges. Signals wait meanwhile; one that the
- * instruction raises itself is delivered. BASE_EBUSY: it sleeps in the kernel, would sleep again (a restarted call), or stands in
- * the ranges still after PATCH_STEP_MOST. */
+/* Executes single instructions of a held thread until its pc is in none of the ranges. Signals wait
+ * meanwhile; one that the instruction raises itself is delivered. BASE_EBUSY: it sleeps in the kernel, would
+ * sleep again (a restarted call), or stands in the ranges still after PATCH_STEP_MOST. */
 int patch_trace_step_out(struct patch_helper *helper, pid_t pid, pid_t tid,
                          const struct patch_step_range *ranges, size_t count, struct base_error *error);
 
-/* System calls of its own choice, made by a thread of `process` one after the other: patch_inject.h. `pid` as above; a vfork's
- * child has the memory of its parent, but its own signals and timers. On failure, those from some call on were not made; that
- * one is refused by the kernel is its answer (-errno), and no failure. A seccomp filter that forbids one: BASE_EPERMISSION. */
+/* System calls of its own choice, made by a thread of `process` one after the other: patch_inject.h. `pid` as
+ * above; a vfork's child has the memory of its parent, but its own signals and timers. On failure, those from
+ * some call on were not made; that one is refused by the kernel is its answer (-errno), and no failure. A
+ * seccomp filter that forbids one: BASE_EPERMISSION. */
 struct patch_trace_call {
     uint64_t number, arguments[6];
     int64_t answer;
@@ -202,9 +210,9 @@ int patch_trace_call(struct patch_helper *helper, pid_t pid, pid_t process, stru
 
 /* --- ends and costs --- */
 
-/* When the helper ends, for whatever reason but a SIGKILL of its own, it writes the eight bytes of `value` to `address` of the
- * process before it lets it go. One for each memory: the last call counts; address 0: none. A fork child inherits it, an
- * exec ends it, and so does patch_trace_leave. */
+/* When the helper ends, for whatever reason but a SIGKILL of its own, it writes the eight bytes of `value` to
+ * `address` of the process before it lets it go. One for each memory: the last call counts; address 0: none.
+ * A fork child inherits it, an exec ends it, and so does patch_trace_leave. */
 int patch_trace_farewell(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t value,
                          struct base_error *error);
 

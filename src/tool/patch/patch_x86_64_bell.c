@@ -1,7 +1,8 @@
 /* The bell's code.
  *
- * rbx = the words, ebp = mine, r8d = what is left of the patience: LATE for a round that ends by time, 1 for one that ends by a
- * signal or a change. The kernel changes rax, rcx and r11; futex looks at neither r8 nor r9 in what is asked here. */
+ * rbx = the words, ebp = mine, r8d = what is left of the patience: LATE for a round that ends by time, 1 for
+ * one that ends by a signal or a change. The kernel changes rax, rcx and r11; futex looks at neither r8 nor
+ * r9 in what is asked here. */
 #include <errno.h>
 #include <linux/futex.h>
 #include <stddef.h>
@@ -80,7 +81,8 @@ static void put_ring(struct patch_x86_64_code *code)
     put_futex(code);
 }
 
-/* Waits for one change of `answered`, whose value is in edx. Returns where the address of the time-out is missing. */
+/* Waits for one change of `answered`, whose value is in edx. Returns where the address of the time-out is
+ * missing. */
 static unsigned put_wait(struct patch_x86_64_code *code)
 {
     patch_x86_64_code_put(code, 0x48, 0x8d, 0x7b,

@@ -8,14 +8,15 @@
  *          return
  *
  *   a function of births:  jmp stub     was: whole instructions, at least five bytes of them
- *   stub:  is its number one of those? (where an argument says it); call bell; those instructions, moved; jmp behind them
+ *   stub:  is its number one of those? (where an argument says it); call bell; those instructions, moved; jmp
+ *          behind them
  *
- * It returns as the empty function did, with every general register and the flags as they came; vector registers are not
- * touched. The stack below rsp at a function's entry is nobody's; 88 bytes of it are used, 96 on the way by a stub. A wait that fails in another way
- * than by a signal, by time or by a changed word (seccomp, no futex) is the last one. Rounds that end by a signal or a
- * change count as a 4,096th of one that ends by time: many signals do not make the partner dead, nor keep a thread
- * for ever.
- * Pure: bytes out. Context: tool. Source: Intel SDM volume 2; futex(2). */
+ * It returns as the empty function did, with every general register and the flags as they came; vector
+ * registers are not touched. The stack below rsp at a function's entry is nobody's; 88 bytes of it are used,
+ * 96 on the way by a stub. A wait that fails in another way than by a signal, by time or by a changed word
+ * (seccomp, no futex) is the last one. Rounds that end by a signal or a change count as a 4,096th of one that
+ * ends by time: many signals do not make the partner dead, nor keep a thread for ever. Pure: bytes out.
+ * Context: tool. Source: Intel SDM volume 2; futex(2). */
 #ifndef PATCH_X86_64_BELL_H
 #define PATCH_X86_64_BELL_H
 
@@ -36,8 +37,8 @@ struct patch_x86_64_bell {
 /* Appends the bell to `code`, which lies within 2 GiB of the function. Look at code->refused. */
 void patch_x86_64_bell(struct patch_x86_64_code *code, const struct patch_x86_64_bell *bell);
 
-/* Appends the stub of a function of births. `argument`: register (x86-64's number, below 8) whose lower half must be one of
- * `numbers`; 0: always. The function's first `length` bytes, whole instructions, are `old`. */
+/* Appends the stub of a function of births. `argument`: register (x86-64's number, below 8) whose lower half
+ * must be one of `numbers`; 0: always. The function's first `length` bytes, whole instructions, are `old`. */
 struct patch_x86_64_birth {
     uint64_t function, bell; /* run-time addresses */
     const uint8_t *old;
@@ -51,8 +52,9 @@ void patch_x86_64_bell_stub(struct patch_x86_64_code *code, const struct patch_x
 /* The bytes at the function that lead to the bell at `bell`; false: out of reach. */
 bool patch_x86_64_bell_site(uint64_t function, uint64_t bell, uint8_t fresh[PATCH_X86_64_BELL_JUMP]);
 
-/* Is what stands at the function an empty one, five bytes long with its padding: endbr64 and nops, a ret, nops or int3?
- * A nop may reach past the fifth byte, where nothing is changed. False also when a debugger's breakpoint is there. */
+/* Is what stands at the function an empty one, five bytes long with its padding: endbr64 and nops, a ret,
+ * nops or int3? A nop may reach past the fifth byte, where nothing is changed. False also when a debugger's
+ * breakpoint is there. */
 bool patch_x86_64_bell_fits(const uint8_t *old, size_t available);
 
 #endif

@@ -1,8 +1,8 @@
 /* patch_x86_64_code.h - writing x86-64 machine code into a small buffer that will lie at a known address.
  *
- * The first thing that does not fit or is out of reach makes the buffer refuse for good; callers look once, at
- * the end. In the header, because a library has a million stubs of three or four such pieces each, which a target waits for.
- * Pure: bytes in, bytes out, on any host. Context: tool. Source: Intel SDM volume 2. */
+ * The first thing that does not fit or is out of reach makes the buffer refuse for good; callers look once,
+ * at the end. In the header, because a library has a million stubs of three or four such pieces each, which a
+ * target waits for. Pure: bytes in, bytes out, on any host. Context: tool. Source: Intel SDM volume 2. */
 #ifndef PATCH_X86_64_CODE_H
 #define PATCH_X86_64_CODE_H
 
@@ -68,7 +68,8 @@ static inline bool patch_x86_64_code_reaches(uint64_t next, uint64_t target)
     return distance >= INT32_MIN && distance <= INT32_MAX;
 }
 
-/* The displacement that leads from the end of an instruction, `after` bytes past the displacement, to `target`. */
+/* The displacement that leads from the end of an instruction, `after` bytes past the displacement, to
+ * `target`. */
 static inline void patch_x86_64_code_relative(struct patch_x86_64_code *code, uint64_t target, unsigned after)
 {
     uint64_t next = patch_x86_64_code_here(code) + 4 + after;

@@ -185,8 +185,8 @@ static struct joints put_quick(struct patch_x86_64_code *code, const struct patc
     return joints;
 }
 
-/* The mark's site is read before one instruction takes the mark and tells whether it was still there: a signal handler that
- * came in between may have made marks of its own. */
+/* The mark's site is read before one instruction takes the mark and tells whether it was still there: a
+ * signal handler that came in between may have made marks of its own. */
 static void put_marked(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter,
                        const struct joints *joints)
 {
@@ -204,7 +204,8 @@ static void put_marked(struct patch_x86_64_code *code, const struct patch_x86_64
     put_long_back(code, joints->look); /* taken: jmp look */
 }
 
-/* rax (0) or rdx (2), which is the return address + 8 * callee, becomes its hash; the callee is 8 * the hook's index. */
+/* rax (0) or rdx (2), which is the return address + 8 * callee, becomes its hash; the callee is 8 * the
+ * hook's index. */
 static void put_hash(struct patch_x86_64_code *code, unsigned reg)
 {
     patch_x86_64_code_put(code, 0x48, 0x69, (uint8_t)(0xc0 | reg << 3 | reg)); /* imul reg, reg, MULTIPLY */
@@ -212,8 +213,9 @@ static void put_hash(struct patch_x86_64_code *code, unsigned reg)
     patch_x86_64_code_put(code, 0x48, 0xc1, (uint8_t)(0xe8 | reg), HASH_SHIFT); /* shr reg, 20 */
 }
 
-/* The first place in the table where the pair may be: nearly always it is there, and is counted. As the recorder does it, but in
- * the hook, because to call the recorder takes as long as all of this. Else falls through. */
+/* The first place in the table where the pair may be: nearly always it is there, and is counted. As the
+ * recorder does it, but in the hook, because to call the recorder takes as long as all of this. Else falls
+ * through. */
 static void put_lookup(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter,
                        const struct joints *joints)
 {
@@ -354,10 +356,13 @@ uint64_t patch_x86_64_entry_body_of(const struct patch_x86_64_entry *entry,
  *
  * rdx = hook's words, rcx = return address, rsi = block, then:
  *   1. nearly always: the first place in the table where the pair may be holds it: count there;
- *   2. else, slowly: the hook's own words are free, or were claimed for this return address meanwhile (by a signal
+ *   2. else, slowly: the hook's own words are free, or were claimed for this return address meanwhile (by a
+ *   signal
  *      handler, or another thread in the LOCK form): count there;
- *   3. else the table again: r9 = callee, rdi = table, rax = index; at most PATCH_TABLE_PROBES entries. One is taken by
- *      cmpxchg of its return address, then it is given its callee. Whoever finds it in between sees callee 0 and goes on
+ *   3. else the table again: r9 = callee, rdi = table, rax = index; at most PATCH_TABLE_PROBES entries. One
+ *   is taken by
+ *      cmpxchg of its return address, then it is given its callee. Whoever finds it in between sees callee 0
+ *      and goes on
  *      to the next: the pair may stand there twice, and readers add up;
  *   4. no table, or no room: the hook's overflow.
  * cmpxchg and inc are single instructions, so no signal handler can come in between their read and write. */
@@ -398,7 +403,8 @@ static void put_fast(struct patch_x86_64_code *code, const struct patch_x86_64_c
     patch_here(code, no_table);
 }
 
-/* 3. rax = hash of (rcx, r9), rsi = mask, r10 = entries left to look at; jumps forward to *full without a table. */
+/* 3. rax = hash of (rcx, r9), rsi = mask, r10 = entries left to look at; jumps forward to *full without a
+ * table. */
 static void put_search(struct patch_x86_64_code *code, unsigned *full)
 {
     patch_x86_64_code_put(code, 0x49, 0x89, 0xd1);       /* mov r9, rdx */

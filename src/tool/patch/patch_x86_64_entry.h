@@ -1,7 +1,7 @@
 /* patch_x86_64_entry.h - hooks at the entries of functions that are called by address.
  *
- * The function's first bytes are replaced by a jump to the *hook*, which counts (return address, function), then does what
- * the replaced instructions did and goes on behind them:
+ * The function's first bytes are replaced by a jump to the *hook*, which counts (return address, function),
+ * then does what the replaced instructions did and goes on behind them:
  *
  *   entry:  jmp hook                            hook:    rsp = the mark's? jump to marked
  *           (rest of the last instruction)               push rcx
@@ -11,26 +11,28 @@
  *                                               done:    pop rcx
  *                                               body:    the replaced instructions, moved; jmp behind
  *                                               other:   the pair is where it should be in the thread's table
- *                                                        (patch_block.h)? count it, to done; else call recorder; to done
+ *                                                        (patch_block.h)? count it, to done; else call
+ *                                                        recorder; to done
  *                                               marked:  rcx = the mark, if it is still there; to look
  *
- * In the form THREAD rax is saved too, and holds the block. What is seldom gone through lies last, so that the usual way
- * takes no jump but the two that lead there and back, and touches one register.
+ * In the form THREAD rax is saved too, and holds the block. What is seldom gone through lies last, so that
+ * the usual way takes no jump but the two that lead there and back, and touches one register.
  *
- * Direct calls of a hooked function that are counted at their sites go to `body`, past the hook, or have the body in
- * their own stub, so that each call is counted once. Arrivals by a tail jump are told from calls by the jump's mark (patch_block.h). One return address is
- * kept in the hook's own words, because most functions called by address have one busy caller; the recorder's table holds
- * the others, any number, until it is full: those are counted as calls from elsewhere (`overflow`), never lost.
+ * Direct calls of a hooked function that are counted at their sites go to `body`, past the hook, or have the
+ * body in their own stub, so that each call is counted once. Arrivals by a tail jump are told from calls by
+ * the jump's mark (patch_block.h). One return address is kept in the hook's own words, because most functions
+ * called by address have one busy caller; the recorder's table holds the others, any number, until it is
+ * full: those are counted as calls from elsewhere (`overflow`), never lost.
  *
- * ENDBR: a function that begins with endbr64 needs no moving. The jump's four lower bytes replace endbr64, and the byte
- * after it stays and is the displacement's top: the hook must lie in one window of 16 MiB. `body` is entry + 4, and a
- * thread or a branch may be anywhere.
- * SHORT: where five bytes cannot change, because the function is shorter or loops back to one of them, a jump of two bytes
- * leads to five bytes of padding, the *island*, and a jump there to the hook.
- * Otherwise the hook replaces at least five bytes. Refused are functions with a branch to any of them (also to
- * the start: a loop would count as calls), with another entry among them, or shorter than five bytes without padding. A
- * thread that stands on a boundary among them must be moved to the same instruction in the body before the bytes
- * change: patch_x86_64_entry_body_of.
+ * ENDBR: a function that begins with endbr64 needs no moving. The jump's four lower bytes replace endbr64,
+ * and the byte after it stays and is the displacement's top: the hook must lie in one window of 16 MiB.
+ * `body` is entry + 4, and a thread or a branch may be anywhere. SHORT: where five bytes cannot change,
+ * because the function is shorter or loops back to one of them, a jump of two bytes leads to five bytes of
+ * padding, the *island*, and a jump there to the hook. Otherwise the hook replaces at least five bytes.
+ * Refused are functions with a branch to any of them (also to the start: a loop would count as calls), with
+ * another entry among them, or shorter than five bytes without padding. A thread that stands on a boundary
+ * among them must be moved to the same instruction in the body before the bytes change:
+ * patch_x86_64_entry_body_of.
  *
  * Stack: what lies below rsp at a function's entry is dead; the hook uses 80 bytes there at most. No register
  * changes; flags do. Pure: bytes in, bytes out. Context: tool. Source: techniques.md C.5. */
@@ -63,23 +65,24 @@ struct patch_x86_64_hook {
 #define PATCH_X86_64_ENTRY_JUMP  5 /* bytes of the jump over a function's first ones */
 #define PATCH_X86_64_ENTRY_SHORT 2 /* of a SHORT one */
 
-/* How many bytes must move from the function at `bytes` (of which `size` belong to it or are padding behind it), so that a
- * jump of `jump` bytes takes their place, or 0 and the reason. */
+/* How many bytes must move from the function at `bytes` (of which `size` belong to it or are padding behind
+ * it), so that a jump of `jump` bytes takes their place, or 0 and the reason. */
 unsigned patch_x86_64_entry_length(const uint8_t *bytes, size_t size, unsigned jump,
                                    enum patch_reason *reason);
 
-/* Appends the hook to `code`. `recorder` is where patch_x86_64_entry_recorder's code lies; counter->index is the first of
- * the hook's PATCH_HOOK_WORDS words. */
+/* Appends the hook to `code`. `recorder` is where patch_x86_64_entry_recorder's code lies; counter->index is
+ * the first of the hook's PATCH_HOOK_WORDS words. */
 void patch_x86_64_entry_hook(struct patch_x86_64_code *code, const struct patch_x86_64_entry *entry,
                              const struct patch_x86_64_counter *counter, uint64_t recorder,
                              struct patch_x86_64_hook *hook);
 
-/* Appends the body alone (not of an ENDBR): the moved instructions, then the jump behind them. Fills `hook`. */
+/* Appends the body alone (not of an ENDBR): the moved instructions, then the jump behind them. Fills
+ * `hook`. */
 void patch_x86_64_entry_body(struct patch_x86_64_code *code, const struct patch_x86_64_entry *entry,
                              struct patch_x86_64_hook *hook);
 
-/* The bytes that lead to the hook: 5, of an ENDBR 4, of a SHORT one 2, which lead to the island (patch_x86_64_stub_island
- * gives its five); returns how many, 0: out of reach. */
+/* The bytes that lead to the hook: 5, of an ENDBR 4, of a SHORT one 2, which lead to the island
+ * (patch_x86_64_stub_island gives its five); returns how many, 0: out of reach. */
 unsigned patch_x86_64_entry_site(const struct patch_x86_64_entry *entry, uint64_t hook, uint8_t fresh[5]);
 
 /* The window [*low, *high] of addresses where the hook of an ENDBR function can begin. */
@@ -89,8 +92,9 @@ void patch_x86_64_entry_window(const struct patch_x86_64_entry *entry, uint64_t 
 uint64_t patch_x86_64_entry_body_of(const struct patch_x86_64_entry *entry,
                                     const struct patch_x86_64_hook *hook, uint64_t pc);
 
-/* Appends the code that hooks call when the return address is not the first one: one for a slab. counter->index is
- * ignored. Convention: rax = address of the hook's words, rcx = return address; both and flags are lost. */
+/* Appends the code that hooks call when the return address is not the first one: one for a slab.
+ * counter->index is ignored. Convention: rax = address of the hook's words, rcx = return address; both and
+ * flags are lost. */
 void patch_x86_64_entry_recorder(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter);
 
 #endif

@@ -142,10 +142,10 @@ static void put_branch(struct patch_x86_64_code *code, const struct moved *moved
     }
 }
 
-/* 3. A real call, over one byte, whose return address is then replaced: processors predict returns by counting calls, and
- * one call too few would make every return on the stack go wrong, not just this one. (A call of the very next instruction is
- * not counted.) The word is pushed whole, from behind the jump that follows: two halves would make the return wait.
- * Returns where the distance to the word is missing. */
+/* 3. A real call, over one byte, whose return address is then replaced: processors predict returns by
+ * counting calls, and one call too few would make every return on the stack go wrong, not just this one. (A
+ * call of the very next instruction is not counted.) The word is pushed whole, from behind the jump that
+ * follows: two halves would make the return wait. Returns where the distance to the word is missing. */
 static unsigned put_return_address(struct patch_x86_64_code *code)
 {
     patch_x86_64_code_put(code, 0xe8, 1, 0, 0, 0, 0xcc);       /* call over; int3 */

@@ -47,8 +47,8 @@ static void count_thread(struct patch_x86_64_code *code, const struct patch_x86_
     patch_x86_64_code_put(code, 0x58);     /* pop rax */
 }
 
-/* Slower where one counter is hot (a load from a segment with a base does not get a store forwarded as early), but
- * needs neither register nor stack. */
+/* Slower where one counter is hot (a load from a segment with a base does not get a store forwarded as
+ * early), but needs neither register nor stack. */
 static void count_thread_jump(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter)
 {
     patch_x86_64_code_put(code, 0x65, 0x48, 0xff, 0x04, 0x25); /* inc qword gs:[word+8*index] */
@@ -75,8 +75,8 @@ void patch_x86_64_stub_count(struct patch_x86_64_code *code, const struct patch_
         count_thread(code, counter, false);
 }
 
-/* --- marks (patch_block.h): the stack pointer first, so that a signal handler that comes between the two leaves no mark of
- * its own under this site's name --- */
+/* --- marks (patch_block.h): the stack pointer first, so that a signal handler that comes between the two
+ * leaves no mark of its own under this site's name --- */
 
 static void put_mark(struct patch_x86_64_code *code, const struct patch_x86_64_counter *counter)
 {
@@ -121,8 +121,8 @@ static void put_count(struct patch_x86_64_code *code, const struct patch_x86_64_
     }
 }
 
-/* The group's instructions but for the last; a call's return address is on the stack already. Returns where the last one
- * begins, or the length when the bytes are no instructions. */
+/* The group's instructions but for the last; a call's return address is on the stack already. Returns where
+ * the last one begins, or the length when the bytes are no instructions. */
 static unsigned move_group(struct patch_x86_64_code *code, const struct patch_x86_64_site *site,
                            unsigned last, unsigned pushed)
 {
@@ -222,7 +222,8 @@ static unsigned put_compare_memory(struct patch_x86_64_code *code, const uint8_t
     return word;
 }
 
-/* Compares where the instruction at `at` of the site goes. Returns where the displacement of the constant ends. */
+/* Compares where the instruction at `at` of the site goes. Returns where the displacement of the constant
+ * ends. */
 static unsigned put_compare_target(struct patch_x86_64_code *code, const struct patch_x86_64_site *site,
                                    unsigned at)
 {
@@ -320,7 +321,8 @@ static enum patch_reason aim_short(const struct patch_x86_64_site *site, uint8_t
     return PATCH_FINE;
 }
 
-/* One instruction as long as what it replaces: cs prefixes, which 64-bit mode ignores, and a REX without bits. */
+/* One instruction as long as what it replaces: cs prefixes, which 64-bit mode ignores, and a REX without
+ * bits. */
 static enum patch_reason replace(const struct patch_x86_64_site *site, uint64_t stub, uint8_t *fresh)
 {
     uint8_t whole[PATCH_X86_64_SITE_MAX];

@@ -1,10 +1,12 @@
 /* patch_x86_64_stub.h - the bytes of stubs, and of the sites that lead to them.
  *
- * A *site* is an instruction (or a few, a *group*) that calls or jumps to another function. Its bytes are changed so that
- * it reaches a *stub*, which counts and then goes where the site went. What a stub may change:
+ * A *site* is an instruction (or a few, a *group*) that calls or jumps to another function. Its bytes are
+ * changed so that it reaches a *stub*, which counts and then goes where the site went. What a stub may
+ * change:
  *
- *   registers   none, general or vector: GCC's -fipa-ra lets callers keep values in any of them across a local
- *               call. Flags are lost; they are dead at calls (ABI), and for jumps the planner proves it.
+ *   registers   none, general or vector: GCC's -fipa-ra lets callers keep values in any of them across a
+ *               local call. Flags are lost; they are dead at calls (ABI), and for jumps the planner proves
+ *               it.
  *   stack       calls: the form THREAD pushes one word, where nothing is live at a function's entry.
  *               jumps: nothing at all, so that a red zone survives even where the planner was wrong.
  *
@@ -20,21 +22,23 @@
  *   JUMP_GROUP      instructions, ff /4     [2e..] [40] e9 d32       instructions; count; jmp operand
  *   JUMP_GROUP_SHORT  instructions, eb d8   [2e..] [40] e9 d32       instructions; count; jmp target
  *
- * Where a hook may wait at the callee (indirect kinds, linkage stubs), jumps also leave a mark for it and calls remove
- * one, by plain stores (patch_block.h); not in the form LOCK.
+ * Where a hook may wait at the callee (indirect kinds, linkage stubs), jumps also leave a mark for it and
+ * calls remove one, by plain stores (patch_block.h); not in the form LOCK.
  *
  * Where one callee is known to be called nearly always by an indirect site, its stub may compare first:
  *
  *   instructions; compare; jne miss; count the pair; jmp past the callee's hook      miss: count; jmp operand
  *
- * The comparison is of all 64 bits with a constant in the stub, so nobody can change it under a thread, and what is not a function's
- * address (0, say) goes where it went. A register is compared as it is; a call's operand in memory is loaded into one that is
- * saved on the stack; jumps through memory, which have no stack to save one on, are refused.
+ * The comparison is of all 64 bits with a constant in the stub, so nobody can change it under a thread, and
+ * what is not a function's address (0, say) goes where it went. A register is compared as it is; a call's
+ * operand in memory is loaded into one that is saved on the stack; jumps through memory, which have no stack
+ * to save one on, are refused.
  *
- * `call *GOT(%rip)` and `jmp *GOT(%rip)` are of the indirect kinds. The replaced bytes of one instruction stay one
- * instruction (prefixes that mean nothing fill it up), so return addresses and every pc that a thread may have
- * stay right. Only a group has boundaries inside, which vanish: a thread that stands on one must be moved
- * on before the bytes are written. Pure: bytes in, bytes out. Context: tool. Source: Intel SDM volume 2; techniques.md C.4. */
+ * `call *GOT(%rip)` and `jmp *GOT(%rip)` are of the indirect kinds. The replaced bytes of one instruction
+ * stay one instruction (prefixes that mean nothing fill it up), so return addresses and every pc that a
+ * thread may have stay right. Only a group has boundaries inside, which vanish: a thread that stands on one
+ * must be moved on before the bytes are written. Pure: bytes in, bytes out. Context: tool. Source: Intel SDM
+ * volume 2; techniques.md C.4. */
 #ifndef PATCH_X86_64_STUB_H
 #define PATCH_X86_64_STUB_H
 
@@ -96,8 +100,9 @@ void patch_x86_64_stub_guessing(struct patch_x86_64_code *code, const struct pat
                                 const struct patch_x86_64_counter *counter,
                                 const struct patch_x86_64_guess *guess);
 
-/* The bytes that replace site->old, so that it leads to `stub`. BRANCH_INTO etc. are the planner's business; what can
- * fail here is OUT_OF_REACH. Of kinds with an island these lead there; its own 5 bytes patch_x86_64_stub_island gives. */
+/* The bytes that replace site->old, so that it leads to `stub`. BRANCH_INTO etc. are the planner's business;
+ * what can fail here is OUT_OF_REACH. Of kinds with an island these lead there; its own 5 bytes
+ * patch_x86_64_stub_island gives. */
 enum patch_reason patch_x86_64_stub_site(const struct patch_x86_64_site *site, uint64_t stub,
                                          uint8_t fresh[PATCH_X86_64_SITE_MAX]);
 enum patch_reason patch_x86_64_stub_island(uint64_t island, uint64_t stub, uint8_t fresh[5]);

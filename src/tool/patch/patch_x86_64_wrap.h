@@ -1,9 +1,9 @@
 /* patch_x86_64_wrap.h - the code through which a function's calls go to the agent (wire_hook.h).
  *
- * All of one hook is one slot, which tells by itself how to undo it: whoever finds it in a process, of a tally that was
- * killed long ago, can put the function back. A function with two hooks has two slots: the first bytes lead to the outer one, whose body
- * is the code of the one *beneath*. Each is as if it were alone.
- * Pure: bytes in, bytes out. Context: tool. */
+ * All of one hook is one slot, which tells by itself how to undo it: whoever finds it in a process, of a
+ * tally that was killed long ago, can put the function back. A function with two hooks has two slots: the
+ * first bytes lead to the outer one, whose body is the code of the one *beneath*. Each is as if it were
+ * alone. Pure: bytes in, bytes out. Context: tool. */
 #ifndef PATCH_X86_64_WRAP_H
 #define PATCH_X86_64_WRAP_H
 
@@ -28,14 +28,15 @@ struct patch_x86_64_wrap {
 };
 _Static_assert(sizeof(struct patch_x86_64_wrap) == 192, "shared layout");
 
-/* Makes the slot that will lie at `address`, of the function at `function` whose first `length` bytes are `old`; `whole`: wire_hook.h. `moved` (may
- * be NULL) is filled for patch_x86_64_entry_body_of. PATCH_FINE, or why it cannot be. */
+/* Makes the slot that will lie at `address`, of the function at `function` whose first `length` bytes are
+ * `old`; `whole`: wire_hook.h. `moved` (may be NULL) is filled for patch_x86_64_entry_body_of. PATCH_FINE, or
+ * why it cannot be. */
 enum patch_reason patch_x86_64_wrap_make(struct patch_x86_64_wrap *wrap, uint64_t address, uint64_t function,
                                          const uint8_t *old, uint8_t length, bool whole,
                                          struct patch_x86_64_hook *moved);
 
-/* Makes the slot that will lie at `address` the outer one of the function whose slot, `beneath`, lies at `below`. Refused, PATCH_REASON_OUT_OF_REACH:
- * that one is as before. */
+/* Makes the slot that will lie at `address` the outer one of the function whose slot, `beneath`, lies at
+ * `below`. Refused, PATCH_REASON_OUT_OF_REACH: that one is as before. */
 enum patch_reason patch_x86_64_wrap_over(struct patch_x86_64_wrap *wrap, uint64_t address,
                                          struct patch_x86_64_wrap *beneath, uint64_t below, bool whole);
 

@@ -1,5 +1,5 @@
-/* profile.c - the arrays of the model and the interning of all but nodes and cells. Each function that adds makes
- * room first (in the array, in its table), then adds: when memory runs out nothing has changed. */
+/* profile.c - the arrays of the model and the interning of all but nodes and cells. Each function that adds
+ * makes room first (in the array, in its table), then adds: when memory runs out nothing has changed. */
 #include "profile.h"
 
 #include <stdarg.h>

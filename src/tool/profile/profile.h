@@ -10,12 +10,13 @@
  *   latency, bucket   how long the calls of a function took in a process
  *   descriptor   one that was open at the end, and what it was
  *
- * Everything is an index into one of the arrays below, 0 being "none" (and node 0 the root), so that a node is a few
- * bytes and a file stores the same numbers. Recording adds; flushing (profile_store.h) writes what changed
- * since the last time; a report loads the same structure and only reads. Memory grows with distinct stacks, not with samples.
+ * Everything is an index into one of the arrays below, 0 being "none" (and node 0 the root), so that a node
+ * is a few bytes and a file stores the same numbers. Recording adds; flushing (profile_store.h) writes what
+ * changed since the last time; a report loads the same structure and only reads. Memory grows with distinct
+ * stacks, not with samples.
  *
- * An address in a caller's frame is its return address minus one (so it lies inside the call); in a leaf or an
- * interrupted frame it is the program counter itself.
+ * An address in a caller's frame is its return address minus one (so it lies inside the call); in a leaf or
+ * an interrupted frame it is the program counter itself.
  *
  * Functions that return an index return 0 when memory ran out or a limit was reached (the loss is counted by
  * this room).
@@ -38,7 +39,8 @@ enum profile_image_kind {
     PROFILE_IMAGE_SPECIAL, /* names that are no code: "(folded)", "(unknown)" */
 };
 
-/* The name of the image of what Tally itself runs inside a target, where samples meet it: a cost, nothing of the program's. */
+/* The name of the image of what Tally itself runs inside a target, where samples meet it: a cost, nothing of
+ * the program's. */
 #define PROFILE_AGENT_IMAGE "[tally-agent]"
 
 struct profile_image {
@@ -287,7 +289,8 @@ void profile_set_meta(struct profile *profile, const char *key, const char *valu
 void profile_set_metaf(struct profile *profile, const char *key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 const char *profile_meta(const struct profile *profile, const char *key); /* NULL when absent */
-/* The same of one of the recordings that a profile was merged from (profile_merge.h); NULL for origin 0, too. */
+/* The same of one of the recordings that a profile was merged from (profile_merge.h); NULL for origin 0,
+ * too. */
 const char *profile_origin(const struct profile *profile, uint32_t origin, const char *key);
 
 /* --- the tree --- */
@@ -305,38 +308,39 @@ void profile_count(struct profile *profile, uint32_t node, uint32_t thread, uint
 void profile_lose(struct profile *profile, unsigned reason, uint64_t count); /* enum wire_loss */
 
 /* --- exact calls --- */
-/* The counter of calls. A collector that counts calls asks for it at its start: a profile that has it and no edge says that
- * there was no call, one without it that none was counted. */
+/* The counter of calls. A collector that counts calls asks for it at its start: a profile that has it and no
+ * edge says that there was no call, one without it that none was counted. */
 uint32_t profile_calls_counter(struct profile *profile);
 /* Is it there? 0: calls were not counted. */
 uint32_t profile_counts_calls(const struct profile *profile);
-/* The edge with this key; made, with no calls and with the counter, when new. Edges stay: the index is good as long as the
- * profile. 0 when memory ran out or there is no such callee, kind or thread: nothing was lost that the caller does not still
- * hold, it may try again. */
+/* The edge with this key; made, with no calls and with the counter, when new. Edges stay: the index is good
+ * as long as the profile. 0 when memory ran out or there is no such callee, kind or thread: nothing was lost
+ * that the caller does not still hold, it may try again. */
 uint32_t profile_edge(struct profile *profile, uint32_t site, uint32_t callee, uint32_t thread,
                       uint32_t kind);
-/* Adds to an edge, or sets what it amounts to so far (for whoever reads running totals). Both stop at INT64_MAX; edge 0 is
- * nobody's. */
+/* Adds to an edge, or sets what it amounts to so far (for whoever reads running totals). Both stop at
+ * INT64_MAX; edge 0 is nobody's. */
 void profile_add_calls(struct profile *profile, uint32_t edge, uint64_t calls);
 void profile_set_calls(struct profile *profile, uint32_t edge, uint64_t calls);
 
-/* --- what of an image is counted ---
- * Each may be said again, for a second process or a second plan: what was said before of the same thing is replaced. What is
- * no image or no kind is ignored; what memory ran out for is counted as a loss, and what was said before stays. */
+/* --- what of an image is counted --- Each may be said again, for a second process or a second plan: what was
+ * said before of the same thing is replaced. What is no image or no kind is ignored; what memory ran out for
+ * is counted as a loss, and what was said before stays. */
 /* `counted` past `found`, and either past INT64_MAX, is cut. */
 void profile_set_coverage(struct profile *profile, uint32_t image, enum profile_coverage_kind kind,
                           uint64_t found, uint64_t counted);
 /* So many sites or functions are left alone for the reason `code`, whose sentence is kept beside it. */
 void profile_set_left(struct profile *profile, uint32_t image, uint32_t code, const char *reason,
                       uint64_t count);
-/* A function whose calls are not all counted: `address` of the image, `name` as reports show it (NULL: none), `reason` a
- * sentence. The first PROFILE_UNCOVERED_MOST of an image are kept, in the order in which they are told; how many there are
- * in all is PROFILE_COVERAGE_LISTED. */
+/* A function whose calls are not all counted: `address` of the image, `name` as reports show it (NULL: none),
+ * `reason` a sentence. The first PROFILE_UNCOVERED_MOST of an image are kept, in the order in which they are
+ * told; how many there are in all is PROFILE_COVERAGE_LISTED. */
 void profile_set_uncovered(struct profile *profile, uint32_t image, uint64_t address, const char *name,
                            const char *reason);
 
-/* How high `counter` was in `process`, and when; what was said before of the two is replaced, unless it was higher (a process may
- * run several programs, one after the other). Ignored when there is no such process or counter; a loss when memory ran out. */
+/* How high `counter` was in `process`, and when; what was said before of the two is replaced, unless it was
+ * higher (a process may run several programs, one after the other). Ignored when there is no such process or
+ * counter; a loss when memory ran out. */
 void profile_set_peak(struct profile *profile, uint32_t process, uint32_t counter, int64_t value,
                       uint64_t time_ns);
 
@@ -352,12 +356,14 @@ const char *profile_descriptor_origin_name(uint32_t origin); /* "opened", "befor
 /* One sample, which profile_count has had too. Past the limit it is counted as a loss and nothing else. */
 void profile_timeline_add(struct profile *profile, uint64_t time_ns, uint32_t thread, uint32_t node,
                           uint16_t cpu, uint16_t counter);
-/* From now on the timeline ends with the block of samples that brings it to `bytes`, compressed; 0, as at first: never. */
+/* From now on the timeline ends with the block of samples that brings it to `bytes`, compressed; 0, as at
+ * first: never. */
 void profile_timeline_limit(struct profile *profile, uint64_t bytes);
 /* How many samples of it are packed, which is all of them after a flush, and the bytes they take. */
 uint64_t profile_timeline_size(const struct profile *profile, uint64_t *bytes);
 
-/* Every invariant of the arrays (parents before use, indices in range, no cycles); for tests and for loaded files. */
+/* Every invariant of the arrays (parents before use, indices in range, no cycles); for tests and for loaded
+ * files. */
 int profile_check(const struct profile *profile, struct base_error *error);
 
 size_t profile_memory(const struct profile *profile); /* bytes held */

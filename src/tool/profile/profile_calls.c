@@ -1,5 +1,5 @@
-/* profile_calls.c - exact calls by edge. They stand beside the tree, not in it: a site and a callee say nothing of the frames
- * above, and no folding ever touches them. */
+/* profile_calls.c - exact calls by edge. They stand beside the tree, not in it: a site and a callee say
+ * nothing of the frames above, and no folding ever touches them. */
 #include <string.h>
 
 #include "base_array.h"

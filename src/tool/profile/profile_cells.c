@@ -1,5 +1,5 @@
-/* profile_cells.c - the tree's nodes and the figures on them: what runs for every sample. A sample costs one probe a frame
- * and one for its cell. */
+/* profile_cells.c - the tree's nodes and the figures on them: what runs for every sample. A sample costs one
+ * probe a frame and one for its cell. */
 #include <limits.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* profile_coverage.c - what of an image is counted, and what was left alone and why.
  *
- * Whoever plans an image says all of it, and says it again for the next process that maps the image: so everything is found by
- * what it is about and replaced. Of the functions that are not listed any more, the address is remembered as long as the profile
- * is in memory, so that they too are counted once. */
+ * Whoever plans an image says all of it, and says it again for the next process that maps the image: so
+ * everything is found by what it is about and replaced. Of the functions that are not listed any more, the
+ * address is remembered as long as the profile is in memory, so that they too are counted once. */
 #include <stdlib.h>
 
 #include "base_array.h"

@@ -1,4 +1,5 @@
-/* profile_descriptors.c - what was open at the end. One row each; they are few beside what was opened ever. */
+/* profile_descriptors.c - what was open at the end. One row each; they are few beside what was opened
+ * ever. */
 #include "base_array.h"
 #include "profile.h"
 #include "profile_private.h"

@@ -1,11 +1,12 @@
 /* Folding: when the tree has reached max_nodes, the coldest subtrees become "(folded)".
  *
- * A subtree's heat is the samples (or, without any, the cells) on it. A threshold is sought such that folding every maximal
- * subtree at or below it frees about a quarter of the nodes; since most subtrees of a large tree are equally cold, those at
- * the threshold itself fold only until the quarter is reached. Each folded subtree hands its cells to a child "(folded)" of its
- * parent, which is one of its own nodes taken for the purpose, so that folding needs no new node. The node that a child is being
- * made for, and all above it, stay. Totals do not change: cells move, they are never dropped. Where nothing can be freed,
- * nothing is folded. */
+ * A subtree's heat is the samples (or, without any, the cells) on it. A threshold is sought such that folding
+ * every maximal subtree at or below it frees about a quarter of the nodes; since most subtrees of a large
+ * tree are equally cold, those at the threshold itself fold only until the quarter is reached. Each folded
+ * subtree hands its cells to a child "(folded)" of its parent, which is one of its own nodes taken for the
+ * purpose, so that folding needs no new node. The node that a child is being made for, and all above it,
+ * stay. Totals do not change: cells move, they are never dropped. Where nothing can be freed, nothing is
+ * folded. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,8 +118,8 @@ static void begin_plan(struct fold *fold)
     }
 }
 
-/* Decides every node's fate: subtrees colder than `threshold` fold, those just as cold until `ties` nodes came free by
- * them. Gives how many nodes come free in all. */
+/* Decides every node's fate: subtrees colder than `threshold` fold, those just as cold until `ties` nodes
+ * came free by them. Gives how many nodes come free in all. */
 static size_t plan(struct fold *fold, uint64_t threshold, size_t ties)
 {
     const struct profile *profile = fold->profile;
@@ -219,7 +220,8 @@ static bool free_room(struct profile *profile)
     return true;
 }
 
-/* Blocks of the timeline written so far name nodes as they are now; the block made here says what becomes of them. */
+/* Blocks of the timeline written so far name nodes as they are now; the block made here says what becomes of
+ * them. */
 static bool describe(struct fold *fold, struct profile_block **block)
 {
     *block = NULL;

@@ -1,16 +1,21 @@
-/* profile_heap.h - the counters of memory: what each is called, counted in, and how it combines (enum profile_combine).
+/* profile_heap.h - the counters of memory: what each is called, counted in, and how it combines (enum
+ * profile_combine).
  *
- *   heap.total        bytes of all blocks that were ever allocated     heap.count       how many blocks those were
- *   heap.live         bytes that were not released at the end          heap.live.count  how many blocks those were
+ *   heap.total        bytes of all blocks that were ever allocated     heap.count       how many blocks those
+ *                     were
+ *   heap.live         bytes that were not released at the end          heap.live.count  how many blocks those
+ *                     were
  *   heap.peak         what each stack held when the whole process held the most
  *   heap.max          the most that each stack held at any time: for one stack alone, it does not add up
  *   heap.largest      the largest single block
  *   heap.temporary    blocks released before the next allocation of the same thread
  *   heap.live.age     how long each stack has had live blocks without a break, at the end
  *
- *   empty.bytes       whole pages of blocks that nobody made use of (enum profile_heap_empty): when they were released, or at the end
+ *   empty.bytes       whole pages of blocks that nobody made use of (enum profile_heap_empty): when they were
+ *                     released, or at the end
  *
- * Bytes are what the profile's meta heap_overhead says (enum profile_heap_overhead); without it, what was asked for.
+ * Bytes are what the profile's meta heap_overhead says (enum profile_heap_overhead); without it, what was
+ * asked for.
  *
  * The `samples` of their cells are blocks, of heap.total all of them. A resized block counts as a new one.
  * Context: tool. */
@@ -61,7 +66,8 @@ uint32_t profile_heap_counter(struct profile *profile, enum profile_heap which, 
 uint32_t profile_heap_find(const struct profile *profile, enum profile_heap which);
 const char *profile_heap_name(enum profile_heap which);
 
-/* Of the process that held the most at one time; NULL: that is not known. *count: of how many processes it is. */
+/* Of the process that held the most at one time; NULL: that is not known. *count: of how many processes it
+ * is. */
 const struct profile_peak *profile_heap_highest(const struct profile *profile, size_t *count);
 
 #endif

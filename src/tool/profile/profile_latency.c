@@ -1,4 +1,5 @@
-/* profile_latency.c - how long calls of a function took: a row for each process and function, and one for each bucket that has calls. */
+/* profile_latency.c - how long calls of a function took: a row for each process and function, and one for
+ * each bucket that has calls. */
 #include "profile_latency.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
-/* Reading a profile, which may come from a stranger: read only, trusted_schema off, only tables of the kind that doc/format.md
- * names, and every number checked before it becomes an index. A journal that a killed recorder left is rolled back by SQLite when
- * this user may write there; else the reader is told so, for half a transaction is nobody's profile. */
+/* Reading a profile, which may come from a stranger: read only, trusted_schema off, only tables of the kind
+ * that doc/format.md names, and every number checked before it becomes an index. A journal that a killed
+ * recorder left is rolled back by SQLite when this user may write there; else the reader is told so, for half
+ * a transaction is nobody's profile. */
 #include "profile_store.h"
 
 #include <errno.h>
@@ -103,7 +104,8 @@ static int open_database(const char *path, int flags, sqlite3 **db)
     return code == SQLITE_OK ? probe(*db) : code;
 }
 
-/* SQLite fills a page that ends early with zeros. Asked after a rollback, which removes what a full disk let in. */
+/* SQLite fills a page that ends early with zeros. Asked after a rollback, which removes what a full disk let
+ * in. */
 static bool ends_within_a_page(const char *path)
 {
     struct stat status;

@@ -129,7 +129,8 @@ static bool index_functions(struct merge *merge)
     return true;
 }
 
-/* Do the functions that both name lie at the same distance everywhere? Without any, nothing says that they do. */
+/* Do the functions that both name lie at the same distance everywhere? Without any, nothing says that they
+ * do. */
 static bool fits(const struct merge *merge, uint32_t from, uint32_t into, uint64_t *slide)
 {
     const uint64_t page = 4096;
@@ -404,7 +405,8 @@ static uint64_t larger(uint64_t one, uint64_t two)
     return one > two ? one : two;
 }
 
-/* The same image, planned twice: of what two plans found the most counts, of what they could count the least. */
+/* The same image, planned twice: of what two plans found the most counts, of what they could count the
+ * least. */
 static void add_coverage_row(struct merge *merge, const struct profile_coverage *it)
 {
     uint32_t image = merge->images[it->image].image;
@@ -546,7 +548,8 @@ static bool add_meta(struct merge *merge, const char *file)
     return merge->into->losses[WIRE_LOSS_OUT_OF_MEMORY] == before;
 }
 
-/* The file may have grown since it was loaded, while it is being recorded: what is not in the tree stays out. */
+/* The file may have grown since it was loaded, while it is being recorded: what is not in the tree stays
+ * out. */
 static bool add_sample(void *context, const struct profile_timeline_sample *sample)
 {
     struct merge *merge = context;

@@ -1,5 +1,5 @@
-/* profile_peaks.c - how high a counter was in a process, and when. Whoever counts says it again and again while it rises, so a
- * row is found by what it is about and replaced. */
+/* profile_peaks.c - how high a counter was in a process, and when. Whoever counts says it again and again
+ * while it rises, so a row is found by what it is about and replaced. */
 #include "base_array.h"
 #include "profile.h"
 #include "profile_private.h"

@@ -15,9 +15,10 @@ struct profile_period {
 /* Leaves the samples of a period in the list. */
 void profile_period_cut(struct profile_timeline_list *list, const struct profile_period *period);
 
-/* Makes a profile's cells those of the samples in the list, as if nothing else had been sampled: counters that have no times have no
- * figures then. Calls, losses and what is said of the recording stay as they were. The profile must have been loaded and cannot be
- * stored afterwards; when memory ran out it is good only to be freed. */
+/* Makes a profile's cells those of the samples in the list, as if nothing else had been sampled: counters
+ * that have no times have no figures then. Calls, losses and what is said of the recording stay as they were.
+ * The profile must have been loaded and cannot be stored afterwards; when memory ran out it is good only to
+ * be freed. */
 int profile_period_keep(struct profile *profile, const struct profile_timeline_list *list,
                         struct base_error *error);
 

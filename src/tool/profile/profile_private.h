@@ -1,9 +1,9 @@
 /* profile_private.h - what the files of this room share behind struct profile.
  *
- * Dirty marks: rows of an array at or past `written` are not in the file yet; rows below it that changed are listed in
- * `changed`, each once. They are forgotten only after a commit (profile_marks_commit), so a flush that failed
- * is repeated by the next one. When there is no memory for a mark, `all` says: write everything again.
- * Context: tool; private to this room. */
+ * Dirty marks: rows of an array at or past `written` are not in the file yet; rows below it that changed are
+ * listed in `changed`, each once. They are forgotten only after a commit (profile_marks_commit), so a flush
+ * that failed is repeated by the next one. When there is no memory for a mark, `all` says: write everything
+ * again. Context: tool; private to this room. */
 #ifndef PROFILE_PRIVATE_H
 #define PROFILE_PRIVATE_H
 
@@ -63,7 +63,8 @@ struct profile_timeline {
     uint64_t packed_samples, packed_bytes; /* since the beginning, also of what is in the file */
 };
 
-/* Where what was said of coverage is. A profile that was just loaded has none of it yet: `rows` tell how far it goes. */
+/* Where what was said of coverage is. A profile that was just loaded has none of it yet: `rows` tell how far
+ * it goes. */
 struct profile_coverage_index {
     struct base_map coverage, left; /* (image, kind or code) -> row */
     struct base_map images;         /* image -> its item below */
@@ -140,7 +141,8 @@ static inline bool profile_node_lives(const struct profile *profile, size_t node
 uint32_t profile_string_append(struct profile *profile, const char *text, size_t length);
 
 /* --- profile_fold.c --- */
-/* Frees about a quarter of the nodes; `keep` and what is above it stay. False: nothing could be freed, nothing changed. */
+/* Frees about a quarter of the nodes; `keep` and what is above it stay. False: nothing could be freed,
+ * nothing changed. */
 bool profile_fold(struct profile *profile, uint32_t keep);
 /* The special address, made when new; 0 when memory ran out. */
 uint32_t profile_folded_address(struct profile *profile);
@@ -155,7 +157,8 @@ void profile_latency_free(struct profile *profile);           /* of the index */
 
 /* --- profile_cells.c --- */
 void profile_cells_dirty(struct profile *profile, uint32_t cell);
-/* Gives the cells of nodes whose target[] is another to that node, and joins those that meet. Allocates nothing. */
+/* Gives the cells of nodes whose target[] is another to that node, and joins those that meet. Allocates
+ * nothing. */
 void profile_cells_move(struct profile *profile, const uint32_t *target);
 
 /* --- profile_descriptors.c --- */

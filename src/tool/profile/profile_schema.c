@@ -1,9 +1,10 @@
 #include "profile_schema.h"
 
-/* A node's own figures are its cells'; a function's total counts each cell once however often the function is on the cell's
- * stack, so the recursive walk collects (cell node, function) pairs without duplicates. Intervals are Wilson's
- * (profile_statistics.h), NULL for exact counters; figures of peak counters are the largest, not the sum. Calls of an unknown
- * caller have NULL for it. data_buckets knows where a bucket of wire_latency.h begins and ends; the last has no end. */
+/* A node's own figures are its cells'; a function's total counts each cell once however often the function is
+ * on the cell's stack, so the recursive walk collects (cell node, function) pairs without duplicates.
+ * Intervals are Wilson's (profile_statistics.h), NULL for exact counters; figures of peak counters are the
+ * largest, not the sum. Calls of an unknown caller have NULL for it. data_buckets knows where a bucket of
+ * wire_latency.h begins and ends; the last has no end. */
 const char profile_schema[] =
     "CREATE TABLE data_strings(id INTEGER PRIMARY KEY, text TEXT NOT NULL);"
     "CREATE TABLE data_meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;"

@@ -1,4 +1,5 @@
-/* profile_schema.h - the SQL of a profile file, version 3; doc/format.md explains it. Private to this room. */
+/* profile_schema.h - the SQL of a profile file, version 3; doc/format.md explains it. Private to this
+ * room. */
 #ifndef PROFILE_SCHEMA_H
 #define PROFILE_SCHEMA_H
 

@@ -9,21 +9,24 @@
 #include "base_text.h"
 #include "profile.h"
 
-/* PRAGMA user_version; 5 had no descriptors, 4 no latencies, 3 no peaks, 2 no coverage, 1 no edges: all are read. */
+/* PRAGMA user_version; 5 had no descriptors, 4 no latencies, 3 no peaks, 2 no coverage, 1 no edges: all are
+ * read. */
 #define PROFILE_STORE_VERSION 6
 
 struct profile_store;
 
-/* Makes the file, mode 0600. An existing profile (or any existing file that is a Tally profile) becomes PATH.old; a file that
- * is not a Tally profile is refused, so that `-o` never destroys something else. One that is being recorded is refused with
- * BASE_EBUSY and the pid in the message. Nothing is touched on failure. */
+/* Makes the file, mode 0600. An existing profile (or any existing file that is a Tally profile) becomes
+ * PATH.old; a file that is not a Tally profile is refused, so that `-o` never destroys something else. One
+ * that is being recorded is refused with BASE_EBUSY and the pid in the message. Nothing is touched on
+ * failure. */
 int profile_store_create(const char *path, struct profile_store **store, struct base_error *error);
 
-/* Writes what changed since the last flush, in one transaction (journal_mode=TRUNCATE, synchronous=OFF). On failure (disk full) the file holds
- * the state of the last good flush. */
+/* Writes what changed since the last flush, in one transaction (journal_mode=TRUNCATE, synchronous=OFF). On
+ * failure (disk full) the file holds the state of the last good flush. */
 int profile_store_flush(struct profile_store *store, struct profile *profile, struct base_error *error);
 
-/* Last flush, marks the recording complete, unlocks, closes. With `discard` the file is removed instead (the old one comes back). */
+/* Last flush, marks the recording complete, unlocks, closes. With `discard` the file is removed instead (the
+ * old one comes back). */
 int profile_store_close(struct profile_store *store, struct profile *profile, bool discard,
                         struct base_error *error);
 
@@ -33,7 +36,8 @@ uint64_t profile_store_size(const struct profile_store *store); /* bytes on disk
  * that names the file; trusted_schema off, opened read-only; every index is checked. */
 int profile_load(const char *path, struct profile **profile, struct base_error *error);
 
-/* The same; `watch` (NULL: nobody) is told now and then how many of the rows are read, `total` being about right. */
+/* The same; `watch` (NULL: nobody) is told now and then how many of the rows are read, `total` being about
+ * right. */
 typedef void profile_watch(void *context, size_t done, size_t total);
 int profile_load_watched(const char *path, profile_watch *watch, void *context, struct profile **profile,
                          struct base_error *error);

@@ -1,10 +1,11 @@
 /* profile_table.h - finding the index of what is interned already.
  *
- * Open addressing with linear probing over 32-bit slots that hold index + 1 (0 is free); the items stay in the
- * model's arrays, so a table costs about 8 bytes an item and a match is always confirmed on the item itself,
- * never on a hash alone. Single entries are not deleted: folding rebuilds the table of nodes and of cells in place.
- * A table may lag behind its array (a profile that was just loaded has none): profile_table_room catches up.
- * Source: linear probing, Knuth TAOCP 6.4 algorithm L. Context: tool; private to this room. */
+ * Open addressing with linear probing over 32-bit slots that hold index + 1 (0 is free); the items stay in
+ * the model's arrays, so a table costs about 8 bytes an item and a match is always confirmed on the item
+ * itself, never on a hash alone. Single entries are not deleted: folding rebuilds the table of nodes and of
+ * cells in place. A table may lag behind its array (a profile that was just loaded has none):
+ * profile_table_room catches up. Source: linear probing, Knuth TAOCP 6.4 algorithm L. Context: tool; private
+ * to this room. */
 #ifndef PROFILE_TABLE_H
 #define PROFILE_TABLE_H
 

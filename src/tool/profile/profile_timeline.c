@@ -1,9 +1,10 @@
-/* The timeline: samples packed as variable-length numbers (differences of the times, the rest as they are), in blocks that
- * zstd compresses. When the tree is folded, a block of another kind tells which node became which, so that blocks written
- * before stay true.
+/* The timeline: samples packed as variable-length numbers (differences of the times, the rest as they are),
+ * in blocks that zstd compresses. When the tree is folded, a block of another kind tells which node became
+ * which, so that blocks written before stay true.
  *
- * A limit ends it: thinning what is already in the file would mean writing it again, and dropping its beginning would leave a
- * report on a period that nobody asked for. Figures go on; only when they were is not known any more. */
+ * A limit ends it: thinning what is already in the file would mean writing it again, and dropping its
+ * beginning would leave a report on a period that nobody asked for. Figures go on; only when they were is not
+ * known any more. */
 #include "profile_timeline.h"
 
 #include <sqlite3.h>

@@ -11,8 +11,8 @@ struct profile_timeline_sample {
     uint16_t cpu, counter;
 };
 
-/* Calls `each` for every sample of the file, in the order of recording; nodes are those of the finished tree (what was
- * folded later is at its (folded) node). Stops when `each` returns false. */
+/* Calls `each` for every sample of the file, in the order of recording; nodes are those of the finished tree
+ * (what was folded later is at its (folded) node). Stops when `each` returns false. */
 int profile_timeline_each(const char *path,
                           bool (*each)(void *context, const struct profile_timeline_sample *sample),
                           void *context, struct base_error *error);
@@ -30,9 +30,9 @@ struct profile_timeline_list {
     size_t count, capacity;
 };
 
-/* The whole timeline of a file and what its samples stand for; `profile` is what was loaded from it. While a file is being
- * recorded it may have gone on: what `profile` does not have is left out. No samples: no timeline, which is no failure. The
- * caller frees; nothing to free on failure. */
+/* The whole timeline of a file and what its samples stand for; `profile` is what was loaded from it. While a
+ * file is being recorded it may have gone on: what `profile` does not have is left out. No samples: no
+ * timeline, which is no failure. The caller frees; nothing to free on failure. */
 int profile_timeline_read(const char *path, const struct profile *profile, struct profile_timeline_list *list,
                           struct base_error *error);
 void profile_timeline_list_free(struct profile_timeline_list *list);

@@ -1,5 +1,5 @@
-/* The timeline as a list with figures. A sample has none of its own in the file: each of a thread stands for the same, so the mean of
- * the thread's cells says what. */
+/* The timeline as a list with figures. A sample has none of its own in the file: each of a thread stands for
+ * the same, so the mean of the thread's cells says what. */
 #include <stdlib.h>
 
 #include "base_array.h"

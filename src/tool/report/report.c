@@ -64,7 +64,8 @@ void report_view_count_cell(const struct report_context *context, struct report_
     base_text_free(&text);
 }
 
-/* Bytes of a sentence that fit in `room` columns, up to a blank where there is one. Sentences here are ASCII. */
+/* Bytes of a sentence that fit in `room` columns, up to a blank where there is one. Sentences here are
+ * ASCII. */
 static size_t line_of(const char *sentence, size_t room)
 {
     size_t length = strlen(sentence);

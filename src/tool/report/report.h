@@ -1,18 +1,20 @@
 /* report.h - a loaded profile in, text out. Writes only into the caller's buffer.
  *
  * What the figures mean, in every view:
- *   self     of samples whose innermost frame it is; total: of samples with it anywhere in the stack, counted once
- *            however often it recurs there
+ *   self     of samples whose innermost frame it is; total: of samples with it anywhere in the stack, counted
+ *            once however often it recurs there
  *   share    of the samples that the filters left; the header says of how many
- *   +-       half of the 95 % Wilson interval (profile_statistics.h); none for exact counters, whose value stands beside the
- *            share instead; of peak counters, which do not add up, the value alone
- * Functions are ELF functions; inlined frames count as functions of their own with `inlines`, and always show in the
- * tree and the paths. A frame without a symbol is called image+0xADDRESS, one without an image [unknown]. Two marks
- * stand in stacks like frames: <signal> above a handler, [stack cut] where the outer part of a stack is missing.
+ *   +-       half of the 95 % Wilson interval (profile_statistics.h); none for exact counters, whose value
+ *            stands beside the share instead; of peak counters, which do not add up, the value alone
+ * Functions are ELF functions; inlined frames count as functions of their own with `inlines`, and always show
+ * in the tree and the paths. A frame without a symbol is called image+0xADDRESS, one without an image
+ * [unknown]. Two marks stand in stacks like frames: <signal> above a handler, [stack cut] where the outer
+ * part of a stack is missing.
  *
- *   calls    exact, never sampled: "entering+recursive", see report_calls.h. The time of a call is total divided by entering,
- *            with the interval of total. Where no call of a function was counted, both are empty; where some may have gone
- *            uncounted (report_complete.h), calls are "≥1,204" and their time is not known
+ *   calls    exact, never sampled: "entering+recursive", see report_calls.h. The time of a call is total
+ *            divided by entering, with the interval of total. Where no call of a function was counted, both
+ *            are empty; where some may have gone uncounted (report_complete.h), calls are "≥1,204" and their
+ *            time is not known
  *
  * Context: tool. */
 #ifndef REPORT_H
@@ -69,8 +71,8 @@ struct report_part {
     const char *
         image; /* glob on the name of the file that a sample's leaf lies in; of calls the caller or the callee */
     const char *cpus; /* "0,2-5" */
-    /* The cells are of samples from here to there alone (profile_period.h), in ns; both 0: of the whole recording. Calls are
-     * always of all of it, and have no time of one then. */
+    /* The cells are of samples from here to there alone (profile_period.h), in ns; both 0: of the whole
+     * recording. Calls are always of all of it, and have no time of one then. */
     uint64_t from_ns, to_ns;
 };
 
@@ -97,8 +99,9 @@ struct report_options {
 };
 
 /* Appends the whole report, text or (options->json) one JSON document whose members doc/man/tally-report.1
- * and tally-candidates.1 name. The order of rows depends on nothing but the profile. Nothing is appended on failure. Unknown counters, threads that match nothing and the like are BASE_EUSAGE with a message
- * that lists what there is. */
+ * and tally-candidates.1 name. The order of rows depends on nothing but the profile. Nothing is appended on
+ * failure. Unknown counters, threads that match nothing and the like are BASE_EUSAGE with a message that
+ * lists what there is. */
 int report_print(const struct profile *profile, const struct report_options *options, struct base_text *out,
                  struct base_error *error);
 

@@ -1,10 +1,13 @@
 /* report_annotate.c - one function, line by line: gathering.
  *
  * 1. Which function (report_subject.h), and its file, if that is still the one that was profiled.
- * 2. The addresses of the profile in it. Each has its levels of source, which came with the profile or were looked up when
- *    it was loaded; from them the tree of lines is made. An address of a leaf is an instruction's own; one of a
+ * 2. The addresses of the profile in it. Each has its levels of source, which came with the profile or were
+ * looked up when
+ *    it was loaded; from them the tree of lines is made. An address of a leaf is an instruction's own; one of
+ *    a
  *    caller lies inside its call.
- * 3. Each address is put into its lines, its instruction and the loops around that; one walk gives them their figures.
+ * 3. Each address is put into its lines, its instruction and the loops around that; one walk gives them their
+ * figures.
  *    Exact calls are added by the address of their site. */
 #include "report_annotate.h"
 
@@ -235,9 +238,9 @@ static int by_number(const void *left, const void *right)
     return *a < *b ? -1 : *a > *b;
 }
 
-/* From the line of its entry on, as far as lines hang together: debug information often has lines of small functions that
- * were inlined, but no word of the functions. Those are shown below, with what comes from other files. Without an entry (0)
- * too little is known to tell them apart. */
+/* From the line of its entry on, as far as lines hang together: debug information often has lines of small
+ * functions that were inlined, but no word of the functions. Those are shown below, with what comes from
+ * other files. Without an entry (0) too little is known to tell them apart. */
 static void choose_extent(struct report_annotate *annotate, struct extent *extent, uint32_t entry)
 {
     enum { APART = 1000 };

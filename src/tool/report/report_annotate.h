@@ -1,10 +1,10 @@
-/* report_annotate.h - what the views of one function share: its lines, instructions and loops with their figures. Private to
- * report_annotate*.c.
+/* report_annotate.h - what the views of one function share: its lines, instructions and loops with their
+ * figures. Private to report_annotate*.c.
  *
- * Lines form a tree: the function's own lines, and under each the lines of what was inlined there, level by level. A line's
- * figures include those of the lines under it. Lines, instructions and loops are places (report_places.h), in this
- * order: lines 1 .. line_count - 1, then instructions, then loops.
- * Context: tool. */
+ * Lines form a tree: the function's own lines, and under each the lines of what was inlined there, level by
+ * level. A line's figures include those of the lines under it. Lines, instructions and loops are places
+ * (report_places.h), in this order: lines 1 .. line_count - 1, then instructions, then loops. Context:
+ * tool. */
 #ifndef REPORT_ANNOTATE_H
 #define REPORT_ANNOTATE_H
 
@@ -62,8 +62,8 @@ uint64_t report_annotate_calls(const struct report_annotate *annotate, uint32_t 
 bool report_annotate_counts(const struct report_annotate *annotate, uint32_t place);
 bool report_annotate_hot(const struct report_annotate *annotate, uint32_t place);
 
-/* The columns before a line or an instruction: a mark, self, its time where there is room, total, samples unless room is short,
- * calls. 0 leaves them blank. */
+/* The columns before a line or an instruction: a mark, self, its time where there is room, total, samples
+ * unless room is short, calls. 0 leaves them blank. */
 void report_annotate_columns(const struct report_annotate *annotate, uint32_t place, struct base_text *out);
 /* Their titles, and how many columns they take. */
 void report_annotate_titles(const struct report_annotate *annotate, struct base_text *out);

@@ -1,8 +1,9 @@
-/* report_annotate_asm.c - the instructions of a function in the order of their addresses, each run of them under the line of
- * source that it came from, with arrows for jumps and the number of the loop it lies in.
+/* report_annotate_asm.c - the instructions of a function in the order of their addresses, each run of them
+ * under the line of source that it came from, with arrows for jumps and the number of the loop it lies in.
  *
- * Rows are made first: which instructions are shown (of a long function those near the ones that count), the lines above
- * them, the gaps; then arrows are laid over the rows. Without the file, the rows are the addresses that have samples. */
+ * Rows are made first: which instructions are shown (of a long function those near the ones that count), the
+ * lines above them, the gaps; then arrows are laid over the rows. Without the file, the rows are the
+ * addresses that have samples. */
 #include <elf.h>
 #include <inttypes.h>
 #include <stdio.h>

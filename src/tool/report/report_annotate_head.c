@@ -50,7 +50,8 @@ static bool has_time(const struct report_annotate *annotate)
     return is_roomy(annotate) && !has_value(annotate);
 }
 
-/* 0: none. Where it is narrow and calls stand there too, intervals say enough; those of memory are blocks, and many. */
+/* 0: none. Where it is narrow and calls stand there too, intervals say enough; those of memory are blocks,
+ * and many. */
 static unsigned samples_width(const struct report_annotate *annotate)
 {
     if (!is_roomy(annotate) && has_calls(annotate))

@@ -1,7 +1,7 @@
 /* report_annotate_text.c - the lines of a function, with what was inlined under the line it was inlined at.
  *
- * Of a long function only lines near those that count are shown; a line of dots says how many are left out, and what they
- * cost together. */
+ * Of a long function only lines near those that count are shown; a line of dots says how many are left out,
+ * and what they cost together. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -210,7 +210,8 @@ static void print_own(const struct printer *printer, const uint32_t *own)
     }
 }
 
-/* --- lines from elsewhere: macros in other files, generated code, lines not known, lines far from the function's own --- */
+/* --- lines from elsewhere: macros in other files, generated code, lines not known, lines far from the
+ * function's own --- */
 
 static void print_foreign(const struct printer *printer)
 {

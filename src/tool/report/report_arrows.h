@@ -1,7 +1,9 @@
 /* report_arrows.h - arrows beside a listing, from where code jumps to where it lands.
  *
- *      ╭─   a jump forwards         Each arrow has a lane of its own over the rows it spans; short ones lie nearest to
- *     ╭│▶   a loop's header         the text. Where more overlap than there are lanes for, the longest are left out.
+ *      ╭─   a jump forwards         Each arrow has a lane of its own over the rows it spans; short ones lie
+ *           nearest to
+ *     ╭│▶   a loop's header         the text. Where more overlap than there are lanes for, the longest are
+ *           left out.
  *     │╰▶
  *     ╰──   the jump back
  * Context: anywhere in the tool. */
@@ -22,7 +24,8 @@ struct report_arrow {
     uint32_t lane;     /* from the text outwards; REPORT_ARROWS_NONE: not drawn */
 };
 
-/* Gives out lanes; sorts the arrows by their first row. Returns how many lanes are in use; *ok is false when memory ran out. */
+/* Gives out lanes; sorts the arrows by their first row. Returns how many lanes are in use; *ok is false when
+ * memory ran out. */
 unsigned report_arrows_place(struct report_arrow *arrows, size_t count, unsigned most, bool *ok);
 
 /* What stands beside a row: `lanes` + 2 columns, at most 64 lanes. */

@@ -114,7 +114,8 @@ void report_binary_close(struct report_binary *binary)
 
 /* --- functions that never return --- */
 
-/* What follows a call of one is other code: taking it for the continuation would give loops a second way in. */
+/* What follows a call of one is other code: taking it for the continuation would give loops a second way
+ * in. */
 static bool is_known_to_stay(const char *name)
 {
     static const char *const names[] = {"abort",

@@ -1,6 +1,5 @@
-/* report_binary.h - the file behind an image of the profile, if it is still the one that was profiled, and the code of one
- * function in it.
- * Context: tool. */
+/* report_binary.h - the file behind an image of the profile, if it is still the one that was profiled, and
+ * the code of one function in it. Context: tool. */
 #ifndef REPORT_BINARY_H
 #define REPORT_BINARY_H
 
@@ -43,8 +42,8 @@ struct report_code { /* of one function */
     bool whole; /* everything decoded; else graph and loops are empty */
 };
 
-/* Decodes [start, end). What does not decode gives no error: `whole` is false, `instructions` hold what came before.
- * Negative: out of memory. */
+/* Decodes [start, end). What does not decode gives no error: `whole` is false, `instructions` hold what came
+ * before. Negative: out of memory. */
 int report_binary_code(struct report_binary *binary, uint64_t start, uint64_t end, struct report_code *code,
                        struct base_error *error);
 void report_binary_code_free(struct report_code *code);

@@ -1,8 +1,9 @@
 /* report_calls.c - edges of the profile to pairs of functions.
  *
- * Which calls recurse is decided on everything that is known of who calls whom: the counted edges and the stacks of the
- * samples. A callback that comes back through a library whose calls are not counted is on the stacks alone. Signal handlers
- * are not called by what they interrupt, and frames that are no functions close no circle. */
+ * Which calls recurse is decided on everything that is known of who calls whom: the counted edges and the
+ * stacks of the samples. A callback that comes back through a library whose calls are not counted is on the
+ * stacks alone. Signal handlers are not called by what they interrupt, and frames that are no functions close
+ * no circle. */
 #include "report_calls.h"
 
 #include <math.h>
@@ -48,7 +49,8 @@ static bool takes(const struct report_selection *selection, const struct profile
     return !selection->threads || selection->threads[edge->thread];
 }
 
-/* The call is made by what is innermost at its site; it reaches a function, not what is inlined at its beginning. */
+/* The call is made by what is innermost at its site; it reaches a function, not what is inlined at its
+ * beginning. */
 static bool ends_of(struct report_entities *entities, const struct profile_edge *edge, uint32_t *caller,
                     uint32_t *callee)
 {

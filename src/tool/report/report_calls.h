@@ -1,11 +1,12 @@
-/* report_calls.h - exact calls as reports need them: by function and by pair of functions, recursion told apart.
+/* report_calls.h - exact calls as reports need them: by function and by pair of functions, recursion told
+ * apart.
  *
- * Calls and time are of two kinds and are kept apart: calls are exact, and a quotient of sampled time and exact calls carries
- * the interval of the time. Every mean time of a call divides what was spent in the function and all it called (each stack
- * counted once, however often the function recurs in it) by the calls that enter it: those that come neither from the
- * function itself nor from a cycle that it is a member of. Both sides then count an outermost call once. A member of a cycle
- * that is only ever entered through other members has no such calls; for it all calls but its own count, which makes the
- * quotient a lower bound.
+ * Calls and time are of two kinds and are kept apart: calls are exact, and a quotient of sampled time and
+ * exact calls carries the interval of the time. Every mean time of a call divides what was spent in the
+ * function and all it called (each stack counted once, however often the function recurs in it) by the calls
+ * that enter it: those that come neither from the function itself nor from a cycle that it is a member of.
+ * Both sides then count an outermost call once. A member of a cycle that is only ever entered through other
+ * members has no such calls; for it all calls but its own count, which makes the quotient a lower bound.
  * Context: tool. */
 #ifndef REPORT_CALLS_H
 #define REPORT_CALLS_H
@@ -46,8 +47,9 @@ struct report_calls {
     struct base_map map; /* (caller, callee) -> pair */
 };
 
-/* Adds up the edges that the filters on threads leave; those on images too with `by_image`: an edge stays when its caller or
- * its callee lies in one. Entities that only edges mention are made. report_calls_free is right in any case. */
+/* Adds up the edges that the filters on threads leave; those on images too with `by_image`: an edge stays
+ * when its caller or its callee lies in one. Entities that only edges mention are made. report_calls_free is
+ * right in any case. */
 int report_calls_gather(struct report_context *context, struct report_entities *entities, bool by_image,
                         struct report_calls *calls);
 void report_calls_free(struct report_calls *calls);
@@ -78,7 +80,8 @@ struct report_mean report_calls_mean(const struct report_selection *selection,
 /* Do the filters leave all the time of the calls that they leave? Then quotients make sense. */
 bool report_calls_timed(const struct report_context *context, const struct report_calls *calls);
 
-/* "1,204", recursive calls apart: "1,204+3,000"; "≥" before them when some were not counted; nothing when there are none. */
+/* "1,204", recursive calls apart: "1,204+3,000"; "≥" before them when some were not counted; nothing when
+ * there are none. */
 void report_calls_text(struct base_text *out, const struct report_called *called, bool ascii);
 void report_calls_at_least(struct base_text *out, const struct report_called *called,
                            bool ascii); /* that "≥" */
@@ -88,8 +91,8 @@ void report_calls_mean_text(struct base_text *out, const struct report_mean *mea
 void report_calls_json(struct base_json *json, const struct report_called *called);
 void report_calls_mean_json(struct base_json *json, const char *key, const struct report_mean *mean);
 
-/* Calls of the whole profile, and the number of its edges as report_edges.c has them: (function, function, kind). False when memory
- * ran out. */
+/* Calls of the whole profile, and the number of its edges as report_edges.c has them: (function, function,
+ * kind). False when memory ran out. */
 bool report_calls_count(const struct profile *profile, uint64_t *calls, size_t *edges);
 
 #endif

@@ -1,8 +1,10 @@
-/* report_candidates.c - functions by what moving them, or spreading their calls over threads, would give the whole program.
+/* report_candidates.c - functions by what moving them, or spreading their calls over threads, would give the
+ * whole program.
  *
- * A page to decide by, so it says first what was assumed, and tells apart what was counted (calls, and from where), what was
- * sampled (time, with intervals) and what follows from both (the bound, an interval too). A function whose calls were not
- * counted cannot be charged for them: such functions stand apart, with the bound for a call that costs nothing. */
+ * A page to decide by, so it says first what was assumed, and tells apart what was counted (calls, and from
+ * where), what was sampled (time, with intervals) and what follows from both (the bound, an interval too). A
+ * function whose calls were not counted cannot be charged for them: such functions stand apart, with the
+ * bound for a call that costs nothing. */
 #include "report_candidates.h"
 
 #include <math.h>
@@ -437,7 +439,8 @@ static void add_words(const struct candidates *self, struct report_table *table,
     base_text_clear(words);
 }
 
-/* Narrower terminals have no columns for callers, narrow ones none for calls: they are told in words below. */
+/* Narrower terminals have no columns for callers, narrow ones none for calls: they are told in words
+ * below. */
 static void add_story(const struct candidates *self, struct report_table *table,
                       const struct candidate *candidate)
 {

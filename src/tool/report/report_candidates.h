@@ -1,14 +1,16 @@
-/* report_candidates.h - what it would give the whole program to run one function's calls elsewhere: the arithmetic.
+/* report_candidates.h - what it would give the whole program to run one function's calls elsewhere: the
+ * arithmetic.
  *
- * Of a program that takes W, a function with all it calls takes the share f, in N calls that enter it (recursion counted once).
- * Each of these calls costs T on top and then runs K times faster; everything else stays as it is. Then the program takes
+ * Of a program that takes W, a function with all it calls takes the share f, in N calls that enter it
+ * (recursion counted once). Each of these calls costs T on top and then runs K times faster; everything else
+ * stays as it is. Then the program takes
  *
  *     W (1 - f)  +  W f / K  +  N T,      that is   1 / (1 - f + f / K + N T / W)   times less than before.
  *
- * Nothing can be better: moving data, waiting and what the caller could have done meanwhile are in T or left out.
- * With n threads instead of an accelerator K is n, but no more than N: a call is not split.
- * Source: G. M. Amdahl, Validity of the single processor approach, AFIPS 1967.
- * Context: anywhere in the tool; no state. */
+ * Nothing can be better: moving data, waiting and what the caller could have done meanwhile are in T or left
+ * out. With n threads instead of an accelerator K is n, but no more than N: a call is not split. Source: G.
+ * M. Amdahl, Validity of the single processor approach, AFIPS 1967. Context: anywhere in the tool; no
+ * state. */
 #ifndef REPORT_CANDIDATES_H
 #define REPORT_CANDIDATES_H
 
@@ -22,7 +24,8 @@ struct report_assumption {
     uint64_t parallel; /* n; 0: an accelerator */
 };
 
-/* How many times less the whole program takes, and its 95 % interval, from that of the share. INFINITY: nothing is left. */
+/* How many times less the whole program takes, and its 95 % interval, from that of the share. INFINITY:
+ * nothing is left. */
 struct report_bound {
     double value, low, high;
 };

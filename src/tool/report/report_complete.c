@@ -114,8 +114,8 @@ bool report_complete_callee(const struct report_complete *complete, uint32_t cal
     return complete->facts[callee] == EVERYTHING;
 }
 
-/* Of a callee in an image that is not counted, calls are seen where they are made; of one that is not covered, which sites
- * are missed is not known. */
+/* Of a callee in an image that is not counted, calls are seen where they are made; of one that is not
+ * covered, which sites are missed is not known. */
 bool report_complete_edge(const struct report_complete *complete, uint32_t site, uint32_t callee)
 {
     uint8_t from = complete->facts[site], to = complete->facts[callee];

@@ -1,11 +1,11 @@
 /* report_complete.h - of which functions every call was counted, and of which only some.
  *
- * A count of calls is exact for the sites that were counted. It is the number of all calls of a function only when nobody could
- * call it unseen: its image is counted (a libc that is not calls its own functions), it is covered (profile_set_uncovered tells
- * which are not), and, where calls were chosen by names, its name is among them. Only then is time divided by calls the time of a
- * call. Profiles that do not say what was counted (before version 3) are taken to have counted everything; of
- * merged recordings of which only some counted the same, nothing is complete.
- * Context: tool. */
+ * A count of calls is exact for the sites that were counted. It is the number of all calls of a function only
+ * when nobody could call it unseen: its image is counted (a libc that is not calls its own functions), it is
+ * covered (profile_set_uncovered tells which are not), and, where calls were chosen by names, its name is
+ * among them. Only then is time divided by calls the time of a call. Profiles that do not say what was
+ * counted (before version 3) are taken to have counted everything; of merged recordings of which only some
+ * counted the same, nothing is complete. Context: tool. */
 #ifndef REPORT_COMPLETE_H
 #define REPORT_COMPLETE_H
 

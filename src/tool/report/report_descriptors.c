@@ -1,5 +1,6 @@
-/* report_descriptors.c - what was open at the end: the stacks that opened it, the most first, then every descriptor with what
- * it is. Also those that nobody here opened, so that each number of /proc/PID/fd is accounted for. */
+/* report_descriptors.c - what was open at the end: the stacks that opened it, the most first, then every
+ * descriptor with what it is. Also those that nobody here opened, so that each number of /proc/PID/fd is
+ * accounted for. */
 #include "report_descriptors.h"
 
 #include <stdlib.h>

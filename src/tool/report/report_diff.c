@@ -1,4 +1,5 @@
-/* report_diff.c - the comparison from end to end: which counter, whether the sides can be compared at all, which rows to show. */
+/* report_diff.c - the comparison from end to end: which counter, whether the sides can be compared at all,
+ * which rows to show. */
 #include "report_diff.h"
 
 #include <math.h>
@@ -49,7 +50,8 @@ static int fail_counter(struct report_diff *diff, size_t run, const char *name)
     return BASE_EUSAGE;
 }
 
-/* time.cpu where all have it, else the first of the first run that all have; calls only where they have nothing else in common. */
+/* time.cpu where all have it, else the first of the first run that all have; calls only where they have
+ * nothing else in common. */
 static const char *default_counter(const struct report_diff *diff)
 {
     const struct profile *first = diff->runs[0].profile;
@@ -124,8 +126,8 @@ static int select_all(struct report_diff *diff)
 
 /* --- can they be compared? --- */
 
-/* Something of the target's own, not of the kernel, that both sides have. Nothing at all on one side differs from nothing in
- * common. */
+/* Something of the target's own, not of the kernel, that both sides have. Nothing at all on one side differs
+ * from nothing in common. */
 static int check_common(struct report_diff *diff)
 {
     size_t sides[2] = {0, 0}, both = 0;

@@ -1,17 +1,20 @@
 /* report_diff.h - recordings before and after a change, compared; what is change and what is noise.
  *
- * One row a function (or stack, or pair of caller and callee), matched by report_match.h. Of a sampled counter a row has the
- * change of its share and of its cost, each with a 95 % interval, and a verdict (report_difference.h has the statistics):
+ * One row a function (or stack, or pair of caller and callee), matched by report_match.h. Of a sampled
+ * counter a row has the change of its share and of its cost, each with a 95 % interval, and a verdict
+ * (report_difference.h has the statistics):
  *
- *   significance is decided on shares: a machine that ran faster or slower in one recording changes the costs of all functions
- *   alike and their shares not at all. A significant row whose cost changed the same way costs "more" or "less"; one whose
+ *   significance is decided on shares: a machine that ran faster or slower in one recording changes the costs
+ *   of all functions
+ *   alike and their shares not at all. A significant row whose cost changed the same way costs "more" or
+ *   "less"; one whose
  *   cost did not, beyond its interval, has only a "larger share" or "smaller share" because others changed.
- *   The whole program is judged on its cost, which takes several runs a side; from one run a side it is not known how much
+ *   The whole program is judged on its cost, which takes several runs a side; from one run a side it is not
+ *   known how much
  *   runs of the program differ, and that is said.
  *
- * Exact figures compare exactly. One that differs between runs of one side is not deterministic; it is judged by the spread of
- * the runs where both sides have several, else not at all.
- * Context: tool. */
+ * Exact figures compare exactly. One that differs between runs of one side is not deterministic; it is judged
+ * by the spread of the runs where both sides have several, else not at all. Context: tool. */
 #ifndef REPORT_DIFF_H
 #define REPORT_DIFF_H
 
@@ -55,9 +58,10 @@ struct report_diff_gate {
     struct base_text names; /* "work (+16.2 %), parse (new)"; the caller frees it */
 };
 
-/* runs[0 .. old_count - 1] is the old side, the rest the new one; both have one at least. Appends text or one JSON document whose
- * members doc/man/tally-diff.1 names; nothing on failure. Sides that cannot be compared (no such counter, other counters,
- * nothing in common) are BASE_EUSAGE with the reason. `gate` may be NULL. */
+/* runs[0 .. old_count - 1] is the old side, the rest the new one; both have one at least. Appends text or one
+ * JSON document whose members doc/man/tally-diff.1 names; nothing on failure. Sides that cannot be compared
+ * (no such counter, other counters, nothing in common) are BASE_EUSAGE with the reason. `gate` may be
+ * NULL. */
 int report_diff_print(const struct report_diff_run *runs, size_t count, size_t old_count,
                       const struct report_diff_options *options, struct report_diff_gate *gate,
                       struct base_text *out, struct base_error *error);

@@ -1,4 +1,5 @@
-/* report_diff_gather.c - profiles to rows: one walk a run, functions turned into the items that all runs share. */
+/* report_diff_gather.c - profiles to rows: one walk a run, functions turned into the items that all runs
+ * share. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -159,7 +160,8 @@ static int gather_cells(struct gather *gather)
     return code;
 }
 
-/* The row of an edge; 0 when memory ran out. The call is made by what lies at its site and reaches a whole function. */
+/* The row of an edge; 0 when memory ran out. The call is made by what lies at its site and reaches a whole
+ * function. */
 static uint32_t edge_row(struct gather *gather, const struct profile_edge *edge)
 {
     size_t count;

@@ -102,8 +102,8 @@ static void compare_two(struct judge *judge, struct report_diff_row *row)
 
 /* --- several --- */
 
-/* The variance that sampling gives a run's share (the estimate of A. Agresti and B. A. Coull, Am. Stat. 52, 1998: two more
- * hits and misses, so that nothing seen is not taken for nothing there). */
+/* The variance that sampling gives a run's share (the estimate of A. Agresti and B. A. Coull, Am. Stat. 52,
+ * 1998: two more hits and misses, so that nothing seen is not taken for nothing there). */
 static double share_noise(const struct judge *judge, const struct report_diff_row *row, int side)
 {
     const struct report_diff *diff = judge->diff;

@@ -1,9 +1,8 @@
-/* report_diff_rows.h - what the files of the comparison share: rows, with a figure a run, and what they amount to. Private to
- * src/tool/report.
+/* report_diff_rows.h - what the files of the comparison share: rows, with a figure a run, and what they
+ * amount to. Private to src/tool/report.
  *
- * In order: report_diff_gather fills rows and figures from the profiles, report_diff_judge computes changes and verdicts,
- * report_diff_text or report_diff_json writes them.
- * Context: tool. */
+ * In order: report_diff_gather fills rows and figures from the profiles, report_diff_judge computes changes
+ * and verdicts, report_diff_text or report_diff_json writes them. Context: tool. */
 #ifndef REPORT_DIFF_ROWS_H
 #define REPORT_DIFF_ROWS_H
 

@@ -1,4 +1,5 @@
-/* report_diff_text.c - the comparison as a page: the two sides, what to keep in mind, the whole, the rows that changed, the rest. */
+/* report_diff_text.c - the comparison as a page: the two sides, what to keep in mind, the whole, the rows
+ * that changed, the rest. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

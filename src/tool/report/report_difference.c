@@ -25,8 +25,8 @@ static struct report_range count_range(double count, double z)
     return (struct report_range){count, fmax(count + square / 2 - half, 0), count + square / 2 + half};
 }
 
-/* The difference of two quantities that have intervals: each end is as far from the difference as the two ends that
- * pull it that way, taken as the legs of a right angle. */
+/* The difference of two quantities that have intervals: each end is as far from the difference as the two
+ * ends that pull it that way, taken as the legs of a right angle. */
 static struct report_range subtract(struct report_range before, struct report_range after)
 {
     double value = after.value - before.value;
@@ -151,8 +151,8 @@ double report_difference_variance(const double *values, size_t count)
     return count > 1 ? squares / (double)(count - 1) : 0;
 }
 
-/* The logarithmic derivatives of the gamma function, by recurrence up to where their asymptotic series (Abramowitz and Stegun
- * 6.3.18, 6.4.12) is exact. */
+/* The logarithmic derivatives of the gamma function, by recurrence up to where their asymptotic series
+ * (Abramowitz and Stegun 6.3.18, 6.4.12) is exact. */
 static double digamma(double x)
 {
     double sum = 0;
@@ -185,7 +185,8 @@ static double trigamma_inverse(double y)
 
 enum { FEWEST_ROWS = 5, SURE = 1000000 };
 
-/* Smyth's fit (section 6.2): the ratios are taken for scaled F variables, whose logarithms have a known mean and variance. */
+/* Smyth's fit (section 6.2): the ratios are taken for scaled F variables, whose logarithms have a known mean
+ * and variance. */
 struct report_spread report_difference_spread(const double *ratios, size_t count, size_t runs)
 {
     struct report_spread none = {0, 0};

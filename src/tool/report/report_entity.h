@@ -1,9 +1,8 @@
 /* report_entity.h - what a row of a report stands for: a function, a line, an address, an image.
  *
- * An address of the profile turns into a chain of entities, innermost first: the inlined functions at it, then the ELF
- * function; how finely is chosen once, by the detail. Equal things get equal numbers, from 1, so that reports count in
- * plain arrays.
- * Context: tool. */
+ * An address of the profile turns into a chain of entities, innermost first: the inlined functions at it,
+ * then the ELF function; how finely is chosen once, by the detail. Equal things get equal numbers, from 1, so
+ * that reports count in plain arrays. Context: tool. */
 #ifndef REPORT_ENTITY_H
 #define REPORT_ENTITY_H
 
@@ -66,7 +65,8 @@ const uint32_t *report_entity_chain(struct report_entities *entities, uint32_t a
 /* REPORT_UNKNOWN, REPORT_SIGNAL or REPORT_CUT; 0 when memory ran out. */
 uint32_t report_entity_mark(struct report_entities *entities, enum report_entity_kind kind);
 
-/* Appends what a reader calls it: "name", "image+0xADDRESS", "[unknown]". Raw text from the target: clean it. */
+/* Appends what a reader calls it: "name", "image+0xADDRESS", "[unknown]". Raw text from the target: clean
+ * it. */
 void report_entity_name(const struct report_entities *entities, uint32_t entity, struct base_text *out);
 /* "" when there is none. */
 const char *report_entity_image(const struct report_entities *entities, uint32_t entity);

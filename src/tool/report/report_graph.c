@@ -1,12 +1,13 @@
 /* report_graph.c - one entry for each function: who called it above, what it called below.
  *
- * Every figure is of whole stacks: the share beside a caller is that of the samples whose stack holds the call from it,
- * counted once however often it recurs. So nothing is guessed from averages as call-graph profilers without stacks must, and
- * cycles need no special arithmetic; they are only named, so that a reader knows why the callers of a member may
- * add up to more than its total. Without recursion, callers add up to the total, and self and callees as well.
+ * Every figure is of whole stacks: the share beside a caller is that of the samples whose stack holds the
+ * call from it, counted once however often it recurs. So nothing is guessed from averages as call-graph
+ * profilers without stacks must, and cycles need no special arithmetic; they are only named, so that a reader
+ * knows why the callers of a member may add up to more than its total. Without recursion, callers add up to
+ * the total, and self and callees as well.
  *
- * Where calls were counted they stand beside the time as gprof has them: the entry's "entering+recursive"; "from this caller/all
- * that enter" above and below it; recursive calls alone. */
+ * Where calls were counted they stand beside the time as gprof has them: the entry's "entering+recursive";
+ * "from this caller/all that enter" above and below it; recursive calls alone. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* report_header.c - the lines above every view: what was measured, how, and how far to trust it.
  *
- * The header is a flow of parts (the command; duration and host; samples and margin ...). As many parts as fit share a line,
- * three blanks between them; a part that is wider than the terminal is broken between words. */
+ * The header is a flow of parts (the command; duration and host; samples and margin ...). As many parts as
+ * fit share a line, three blanks between them; a part that is wider than the terminal is broken between
+ * words. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,7 +168,8 @@ static void add_place(struct flow *flow, struct base_text *part)
     add_text(flow, part, REPORT_PLAIN);
 }
 
-/* Recorded with --no-time: calls are all there is, and the selection names a counter that is not in the profile. */
+/* Recorded with --no-time: calls are all there is, and the selection names a counter that is not in the
+ * profile. */
 static bool time_is_absent(const struct report_context *context)
 {
     return !context->selection.counter && profile_counts_calls(context->profile);
@@ -331,7 +333,8 @@ static void add_bytes(const struct report_context *context, struct base_text *pa
     base_text_add(part, words);
 }
 
-/* "held for 12 % of the time", or "held throughout (libfoo.so makes ...)": while it is, each signal costs a stop. */
+/* "held for 12 % of the time", or "held throughout (libfoo.so makes ...)": while it is, each signal costs a
+ * stop. */
 static void add_hold(const struct report_context *context, struct base_text *part, const char *before)
 {
     uint64_t followed, traced;
@@ -348,8 +351,8 @@ static void add_hold(const struct report_context *context, struct base_text *par
         base_text_addf(part, " (%s)", why);
 }
 
-/* What tracing did to the target: "ptrace: 1,200 signals in 54.0 ms, 12 births, stopped for 2.10 ms in all, held for 12 % of the
- * time". */
+/* What tracing did to the target: "ptrace: 1,200 signals in 54.0 ms, 12 births, stopped for 2.10 ms in all,
+ * held for 12 % of the time". */
 static void add_stops(struct flow *flow, struct base_text *part)
 {
     static const char before[] = "ptrace: ";
@@ -379,8 +382,8 @@ static void add_stops(struct flow *flow, struct base_text *part)
     add_text(flow, part, REPORT_PLAIN);
 }
 
-/* How counters were kept, how long it took to put them in place, and what they took of the target's memory. A locked increment
- * costs more than a plain one, most where several threads meet. */
+/* How counters were kept, how long it took to put them in place, and what they took of the target's memory. A
+ * locked increment costs more than a plain one, most where several threads meet. */
 static void add_counters(struct flow *flow, struct base_text *part)
 {
     const struct report_context *context = flow->context;

@@ -1,5 +1,5 @@
-/* report_held.c - memory that was held: at the end (leaks) or when there was the most of it. Whole stacks, the largest first; of
- * the peak also when it was, in each process. */
+/* report_held.c - memory that was held: at the end (leaks) or when there was the most of it. Whole stacks,
+ * the largest first; of the peak also when it was, in each process. */
 #include "report_held.h"
 
 #include <stdlib.h>

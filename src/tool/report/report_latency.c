@@ -1,4 +1,5 @@
-/* report_latency.c - how long calls took: a table of percentiles, and below it the histograms as bars, a bar for each power of two.
+/* report_latency.c - how long calls took: a table of percentiles, and below it the histograms as bars, a bar
+ * for each power of two.
  *
  * Nine figures and a name do not fit in 80 columns: the name has a line of its own above its figures. */
 #include "report_latency.h"
@@ -228,7 +229,8 @@ static void print_table(const struct latency *latency)
 
 /* --- text: bars --- */
 
-/* Times of one power of two: from 2^power ns to the next; 0 ns is with 1 ns. Where no call is, several powers are one band. */
+/* Times of one power of two: from 2^power ns to the next; 0 ns is with 1 ns. Where no call is, several powers
+ * are one band. */
 struct band {
     uint64_t calls;
     unsigned power, end; /* end: the next band's power */

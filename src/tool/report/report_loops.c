@@ -1,7 +1,9 @@
 /* report_loops.c - the hottest loops of the program.
  *
- * 1. Every function's total, to leave out at once what lies below the limit: a loop has no more than its function.
- * 2. The code of the others is read from their files, and each address of the profile is put into the loops around it.
+ * 1. Every function's total, to leave out at once what lies below the limit: a loop has no more than its
+ * function.
+ * 2. The code of the others is read from their files, and each address of the profile is put into the loops
+ * around it.
  * 3. One walk gives each loop its self and total, recursion counted once. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -334,7 +334,8 @@ static uint32_t intern_item(struct report_matcher *matcher, struct report_match_
     return fresh;
 }
 
-/* `own`: the name of its image, which names functions without a symbol. Of one build they keep those names. */
+/* `own`: the name of its image, which names functions without a symbol. Of one build they keep those
+ * names. */
 static uint32_t function_item(struct report_matcher *matcher, uint32_t image, const char *own,
                               const char *name)
 {

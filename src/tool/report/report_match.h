@@ -1,16 +1,16 @@
-/* report_match.h - what in one profile is what in another: images and functions that keep their meaning while addresses, versions
- * and file names change.
+/* report_match.h - what in one profile is what in another: images and functions that keep their meaning while
+ * addresses, versions and file names change.
  *
- * Images are the same when they have the same name and kind; of those that only one side has, when they have the same build-id,
- * when their names differ in digits only (libsqlite3.so.0.8.6 and libsqlite3.so.0.9), and last, when most of the
- * functions of the smaller are functions of the other (a program that was renamed).
+ * Images are the same when they have the same name and kind; of those that only one side has, when they have
+ * the same build-id, when their names differ in digits only (libsqlite3.so.0.8.6 and libsqlite3.so.0.9), and
+ * last, when most of the functions of the smaller are functions of the other (a program that was renamed).
  *
- * Functions are the same when their names are, in the same image, without what compilers and linkers append: parts and clones of
- * a function (.cold, .part.0, .constprop.1, .isra.0, .lto_priv.2, .llvm.123) count as the function, and symbol versions
- * (@@GLIBC_2.34) are cut. Functions of one name (static ones) are one: a profile holds only those that were met, and their
- * addresses moved, so which is which cannot be told. A function without a symbol is named by where it begins; that
- * is the same function only in the same build of its image. In another all such functions are one, and so are always
- * single addresses outside any function.
+ * Functions are the same when their names are, in the same image, without what compilers and linkers append:
+ * parts and clones of a function (.cold, .part.0, .constprop.1, .isra.0, .lto_priv.2, .llvm.123) count as the
+ * function, and symbol versions (@@GLIBC_2.34) are cut. Functions of one name (static ones) are one: a
+ * profile holds only those that were met, and their addresses moved, so which is which cannot be told. A
+ * function without a symbol is named by where it begins; that is the same function only in the same build of
+ * its image. In another all such functions are one, and so are always single addresses outside any function.
  *
  * Context: tool. */
 #ifndef REPORT_MATCH_H
@@ -53,8 +53,8 @@ struct report_matcher {
     struct base_text text;
 };
 
-/* Finds out which images are the same. False when memory ran out; report_match_free is right in any case. The profiles and the
- * array of them must last as long. */
+/* Finds out which images are the same. False when memory ran out; report_match_free is right in any case. The
+ * profiles and the array of them must last as long. */
 bool report_match_init(struct report_matcher *matcher, const struct profile *const *profiles, size_t count,
                        size_t old_count);
 void report_match_free(struct report_matcher *matcher);
@@ -63,7 +63,8 @@ void report_match_free(struct report_matcher *matcher);
 uint32_t report_match_item(struct report_matcher *matcher, size_t at, const struct report_entities *entities,
                            uint32_t entity);
 
-/* Of an item: the name of its function, and of its image ("" when there is none). Raw text from the target: clean it. */
+/* Of an item: the name of its function, and of its image ("" when there is none). Raw text from the target:
+ * clean it. */
 const char *report_match_name(const struct report_matcher *matcher, uint32_t item);
 const char *report_match_image_name(const struct report_matcher *matcher, uint32_t item);
 

@@ -1,6 +1,5 @@
-/* report_merge.h - the calling-context tree as people read it: by function instead of by address, inlined frames as
- * frames. What the tree and the paths print.
- * Context: tool. */
+/* report_merge.h - the calling-context tree as people read it: by function instead of by address, inlined
+ * frames as frames. What the tree and the paths print. Context: tool. */
 #ifndef REPORT_MERGE_H
 #define REPORT_MERGE_H
 
@@ -51,7 +50,8 @@ struct report_merge {
     struct base_map map; /* private */
 };
 
-/* Zero it but for plain, want_places, beside and beside_count first. report_merge_free is right in any case. */
+/* Zero it but for plain, want_places, beside and beside_count first. report_merge_free is right in any
+ * case. */
 int report_merge_build(struct report_context *context, struct report_merge *merge);
 void report_merge_free(struct report_merge *merge);
 

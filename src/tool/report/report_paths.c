@@ -1,5 +1,6 @@
-/* report_paths.c - the hottest whole stacks: each with its share, and its frames from the innermost outwards; with
- * --lines also where in the innermost function the samples lay, with another counter's figures also those. */
+/* report_paths.c - the hottest whole stacks: each with its share, and its frames from the innermost outwards;
+ * with --lines also where in the innermost function the samples lay, with another counter's figures also
+ * those. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,9 @@
-/* report_places.h - self and total of anything that addresses belong to: functions, lines, instructions, loops.
+/* report_places.h - self and total of anything that addresses belong to: functions, lines, instructions,
+ * loops.
  *
- * Each address of the profile lies in some places (a line, the loops around it ...), which the caller numbers from 1. One walk
- * over the tree then gives each place its figures: self, of samples whose innermost frame lies in it; total, of samples with
- * any frame in it, counted once however often it recurs in the stack.
+ * Each address of the profile lies in some places (a line, the loops around it ...), which the caller numbers
+ * from 1. One walk over the tree then gives each place its figures: self, of samples whose innermost frame
+ * lies in it; total, of samples with any frame in it, counted once however often it recurs in the stack.
  * Context: tool. */
 #ifndef REPORT_PLACES_H
 #define REPORT_PLACES_H
@@ -25,7 +26,8 @@ struct report_places {
 bool report_places_init(struct report_places *places, const struct profile *profile);
 void report_places_free(struct report_places *places);
 
-/* `address` (an index) lies in `place`, too. All calls for one address come one after another. False when memory ran out. */
+/* `address` (an index) lies in `place`, too. All calls for one address come one after another. False when
+ * memory ran out. */
 bool report_places_add(struct report_places *places, uint32_t address, uint32_t place);
 /* The places of an address. */
 const uint32_t *report_places_of(const struct report_places *places, uint32_t address, size_t *count);

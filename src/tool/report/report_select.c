@@ -348,8 +348,9 @@ void report_select_add(const struct report_selection *selection, struct report_f
     report_select_combine(selection->peak, &sum->value, more->value);
 }
 
-/* Samples may weigh differently (the rate was lowered half-way). Then fewer samples than their number carry the evidence:
- * (sum of w)^2 / sum of w^2, L. Kish, Survey Sampling (1965), 8.2. A cell keeps only sums, so its samples count as equal. */
+/* Samples may weigh differently (the rate was lowered half-way). Then fewer samples than their number carry
+ * the evidence: (sum of w)^2 / sum of w^2, L. Kish, Survey Sampling (1965), 8.2. A cell keeps only sums, so
+ * its samples count as equal. */
 static void sum_up(const struct profile *profile, struct report_selection *selection)
 {
     double weight = 0, squares = 0;

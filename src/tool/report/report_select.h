@@ -41,13 +41,15 @@ bool report_select_takes(const struct report_selection *selection, const struct 
 /* By its thread, and by image when its caller or its callee lies in one. */
 bool report_select_takes_edge(const struct report_selection *selection, const struct profile *profile,
                               const struct profile_edge *edge);
-/* By process, whether a thread of it is taken; of all when threads were not chosen. The caller frees; NULL: memory ran out. */
+/* By process, whether a thread of it is taken; of all when threads were not chosen. The caller frees; NULL:
+ * memory ran out. */
 bool *report_select_processes(const struct report_selection *selection, const struct profile *profile);
 bool report_select_filtered(const struct report_selection *selection);
 /* CPU time: what the rate of a recording is of, whatever else was sampled. */
 bool report_select_is_time(const char *counter);
 
-/* Adds as the counter combines: a sum, which stops at the ends of what numbers can hold, or the largest of peaks. */
+/* Adds as the counter combines: a sum, which stops at the ends of what numbers can hold, or the largest of
+ * peaks. */
 void report_select_combine(bool peak, int64_t *sum, int64_t more);
 void report_select_add(const struct report_selection *selection, struct report_figure *sum,
                        const struct report_figure *more);

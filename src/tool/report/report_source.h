@@ -19,7 +19,8 @@ struct report_source {
     bool failed; /* memory ran out: some lines may be missing */
 };
 
-/* The text of a line, without its end; NULL: there is none. Not terminated: *length bytes. Valid until report_source_free. */
+/* The text of a line, without its end; NULL: there is none. Not terminated: *length bytes. Valid until
+ * report_source_free. */
 const char *report_source_line(struct report_source *source, const char *path, uint32_t line, size_t *length);
 
 /* Where the file was looked for, after the maps. NULL when memory ran out. */

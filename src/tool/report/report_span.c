@@ -23,7 +23,8 @@ static bool same_text(const char *a, const char *b)
     return a == b || (a && b && !strcmp(a, b));
 }
 
-/* How many levels from the outermost lie in the same calls: all but the last of them agree in their lines as well. */
+/* How many levels from the outermost lie in the same calls: all but the last of them agree in their lines as
+ * well. */
 static size_t shared_levels(const struct chain *a, const struct chain *b, size_t most)
 {
     size_t level = 0;
@@ -57,8 +58,8 @@ static int by_number(const void *left, const void *right)
     return *a < *b ? -1 : *a > *b;
 }
 
-/* From the first to the last line, as far as they hang together with the header's: where a small function was inlined, debug
- * information often has a line of its file, but no word of the function. */
+/* From the first to the last line, as far as they hang together with the header's: where a small function was
+ * inlined, debug information often has a line of its file, but no word of the function. */
 static void choose_lines(struct lines *lines, uint32_t header, struct report_span *span)
 {
     enum { APART = 200 };

@@ -1,9 +1,8 @@
 /* report_span.h - the lines of source that a loop stands for.
  *
- * Inlining puts a loop of one function into another. The level of source that is shown is the innermost that the loop's
- * header and the instructions that lead back to it share: there lies the loop as somebody wrote it. The range is of the lines
- * of that level over all its instructions.
- * Context: tool. */
+ * Inlining puts a loop of one function into another. The level of source that is shown is the innermost that
+ * the loop's header and the instructions that lead back to it share: there lies the loop as somebody wrote
+ * it. The range is of the lines of that level over all its instructions. Context: tool. */
 #ifndef REPORT_SPAN_H
 #define REPORT_SPAN_H
 

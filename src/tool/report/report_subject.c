@@ -52,8 +52,8 @@ static bool by_address(const struct search *search, uint32_t function, const cha
     return plus[3] && !*end && address >= item->start && (address < item->end || address == item->start);
 }
 
-/* The end of a name's unqualified part, without arguments: of "a::b<c::d>::e(f::g)" that of "e". Operators and return types
- * of templates stay as they are: their names are asked for by pattern. */
+/* The end of a name's unqualified part, without arguments: of "a::b<c::d>::e(f::g)" that of "e". Operators
+ * and return types of templates stay as they are: their names are asked for by pattern. */
 static bool by_part(const char *name, const char *wanted)
 {
     size_t length = strlen(wanted), depth = 0;

@@ -105,8 +105,8 @@ static size_t next_column(const struct report_table *table, const bool *settled)
     return next;
 }
 
-/* What the flexible columns may take together: each what it needs while that is less than its share of what is
- * left, the least demanding first. */
+/* What the flexible columns may take together: each what it needs while that is less than its share of what
+ * is left, the least demanding first. */
 static void squeeze(struct report_table *table, unsigned room)
 {
     bool settled[REPORT_TABLE_COLUMNS] = {false};

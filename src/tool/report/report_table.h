@@ -1,5 +1,5 @@
-/* report_table.h - rows and columns that align, in the width of a terminal. Cells are text; the columns that were
- * declared flexible (names) give way, shortened in the middle, when a row is wider than the terminal.
+/* report_table.h - rows and columns that align, in the width of a terminal. Cells are text; the columns that
+ * were declared flexible (names) give way, shortened in the middle, when a row is wider than the terminal.
  *
  * Life cycle: zero it, declare the columns, then for each row as many report_table_cell as columns and a
  * report_table_row; print once; free.
@@ -15,7 +15,8 @@
 
 enum { REPORT_TABLE_COLUMNS = 10 };
 
-/* Claims on the room. Names of functions matter more than where they lie; but a range of lines is of no use without its end. */
+/* Claims on the room. Names of functions matter more than where they lie; but a range of lines is of no use
+ * without its end. */
 enum report_flexible {
     REPORT_FIXED,
     REPORT_FLEXIBLE = 2,
@@ -66,8 +67,8 @@ void report_table_cell(struct report_table *table, const char *text, bool ascii)
 /* The same with a tail that is never shortened: what stands behind a name. */
 void report_table_cell_tail(struct report_table *table, const char *text, const char *tail, bool ascii);
 void report_table_row(struct report_table *table, enum report_style style);
-/* A row of words, `indent` blanks from where `column` begins to the edge of the terminal and wrapped there; no column is made
- * wider by them. */
+/* A row of words, `indent` blanks from where `column` begins to the edge of the terminal and wrapped there;
+ * no column is made wider by them. */
 void report_table_words(struct report_table *table, size_t column, unsigned indent, const char *words,
                         enum report_style style, bool ascii);
 void report_table_print(struct report_table *table, const struct report_table_form *form,

@@ -1,6 +1,5 @@
-/* report_text.h - figures and names as people read them. Everything appends to a text; names come from strangers'
- * programs and leave here without control characters or broken UTF-8.
- * Context: tool. */
+/* report_text.h - figures and names as people read them. Everything appends to a text; names come from
+ * strangers' programs and leave here without control characters or broken UTF-8. Context: tool. */
 #ifndef REPORT_TEXT_H
 #define REPORT_TEXT_H
 
@@ -19,7 +18,8 @@ void report_text_exact(struct base_text *out, uint64_t count);
 /* "844 ns", "1.23 ms", "2.31 s", "16 min 40 s", "2 h 05 min". */
 void report_text_time(struct base_text *out, int64_t nanoseconds, bool ascii);
 
-/* A figure in its unit: times and bytes humanised, anything else counted; the unit follows a time or bytes only. */
+/* A figure in its unit: times and bytes humanised, anything else counted; the unit follows a time or bytes
+ * only. */
 void report_text_value(struct base_text *out, const char *unit, int64_t value, bool ascii);
 
 /* "31.2 ±1.9 %"; exact: "1.25 MiB  31.2 %"; of a peak counter the value itself. */
@@ -36,12 +36,12 @@ void report_text_clean(struct base_text *out, const char *name, bool ascii);
  * end stay. */
 void report_text_fit(struct base_text *out, const char *text, unsigned columns, bool ascii);
 
-/* The same for the name of a function: what is between the parentheses and the angle brackets of a C++ name goes
- * first, so that "std::map<…>::operator[](…)" remains as long as it can. */
+/* The same for the name of a function: what is between the parentheses and the angle brackets of a C++ name
+ * goes first, so that "std::map<…>::operator[](…)" remains as long as it can. */
 void report_text_fit_name(struct base_text *out, const char *name, unsigned columns, bool ascii);
 
-/* Words from column `column` on, with line breaks where they would pass `width` (0: nowhere) and `indent` blanks after each.
- * A percent sign stays with its number. No line break at the end. */
+/* Words from column `column` on, with line breaks where they would pass `width` (0: nowhere) and `indent`
+ * blanks after each. A percent sign stays with its number. No line break at the end. */
 void report_text_wrap(struct base_text *out, const char *words, unsigned column, unsigned indent,
                       unsigned width);
 

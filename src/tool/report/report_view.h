@@ -1,8 +1,8 @@
-/* report_view.h - what the views of this room share: the context they print from, the header above them, and their
- * parts in JSON. Private to src/tool/report, and to src/tool/browse, which shows the same figures.
+/* report_view.h - what the views of this room share: the context they print from, the header above them, and
+ * their parts in JSON. Private to src/tool/report, and to src/tool/browse, which shows the same figures.
  *
- * A view appends to context->out (context->json is NULL), or adds members to the object that context->json has open.
- * Context: tool. */
+ * A view appends to context->out (context->json is NULL), or adds members to the object that context->json
+ * has open. Context: tool. */
 #ifndef REPORT_VIEW_H
 #define REPORT_VIEW_H
 
@@ -32,8 +32,8 @@ int report_flat(struct report_context *context);
 int report_graph(struct report_context *context);
 int report_tree(struct report_context *context);
 int report_paths(struct report_context *context);
-/* The same with further columns, in JSON members of each row: what other counters have at the nodes whose figures a stack has
- * itself. At most REPORT_BESIDE. */
+/* The same with further columns, in JSON members of each row: what other counters have at the nodes whose
+ * figures a stack has itself. At most REPORT_BESIDE. */
 struct report_beside; /* report_merge.h */
 int report_paths_beside(struct report_context *context, const struct report_beside *beside, size_t count);
 int report_losses(struct report_context *context);
@@ -79,7 +79,8 @@ struct report_table_form report_view_form(const struct report_context *context);
 void report_view_share_cell(const struct report_context *context, struct report_table *table,
                             const struct report_figure *figure);
 void report_view_count_cell(const struct report_context *context, struct report_table *table, uint64_t count);
-/* Two cells and a sentence: it is not shortened as names are but goes on in further rows, `before` columns being taken. */
+/* Two cells and a sentence: it is not shortened as names are but goes on in further rows, `before` columns
+ * being taken. */
 void report_view_sentence_rows(const struct report_context *context, struct report_table *table,
                                unsigned before, const char *first, const char *second, const char *sentence);
 void report_view_name_cell(const struct report_context *context, struct report_table *table,

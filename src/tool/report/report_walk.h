@@ -1,7 +1,6 @@
-/* report_walk.h - goes once through the part of the calling-context tree that a selection touches, keeping the stack
- * of frames from the root to where it is. Every view is a pair of callbacks on this walk: linear in nodes times
- * inlined levels, whatever recursion does.
- * Context: tool. */
+/* report_walk.h - goes once through the part of the calling-context tree that a selection touches, keeping
+ * the stack of frames from the root to where it is. Every view is a pair of callbacks on this walk: linear in
+ * nodes times inlined levels, whatever recursion does. Context: tool. */
 #ifndef REPORT_WALK_H
 #define REPORT_WALK_H
 
@@ -32,7 +31,8 @@ struct report_frame {
     uint32_t node_flags; /* enum profile_node_flag */
 };
 
-/* frames[0] is the outermost, frames[depth - 1] the one in question. False stops the walk (memory ran out). */
+/* frames[0] is the outermost, frames[depth - 1] the one in question. False stops the walk (memory ran
+ * out). */
 struct report_visitor {
     /* A frame was pushed; `total` is the figure of all that lies at or below its node. */
     bool (*enter)(void *context, struct report_frame *frames, size_t depth,

@@ -1,8 +1,9 @@
-/* Readable names, by libiberty. Names come out of files that anyone may have made, and the grammars can say much in
- * few bytes: a C++ name of 150 bytes may stand for a text of gigabytes. So the mangled name is bounded, which bounds
- * libiberty's stack (measured: under 2 MB at this length), and so is the text: when it grows past its limit libiberty is
- * left by longjmp, since its callback has no other way to stop it. Nothing it allocated is lost by that: for C++
- * its memory is on the stack, and for Rust it holds some only while it prints a Punycode identifier. */
+/* Readable names, by libiberty. Names come out of files that anyone may have made, and the grammars can say
+ * much in few bytes: a C++ name of 150 bytes may stand for a text of gigabytes. So the mangled name is
+ * bounded, which bounds libiberty's stack (measured: under 2 MB at this length), and so is the text: when it
+ * grows past its limit libiberty is left by longjmp, since its callback has no other way to stop it. Nothing
+ * it allocated is lost by that: for C++ its memory is on the stack, and for Rust it holds some only while it
+ * prints a Punycode identifier. */
 #include <ctype.h>
 #include <libiberty/demangle.h>
 #include <setjmp.h>
@@ -27,8 +28,8 @@ static void print(const char *part, size_t length, void *opaque)
     base_text_add_bytes(&printer->text, part, length);
 }
 
-/* Where a clone suffix begins: behind the hash of Rust's old scheme, which has dots of its own; at the first dot
- * of the new one. libiberty leaves it out. */
+/* Where a clone suffix begins: behind the hash of Rust's old scheme, which has dots of its own; at the first
+ * dot of the new one. libiberty leaves it out. */
 static const char *rust_suffix(const char *name)
 {
     enum { HASH = 3 + 16 }; /* 17h and 16 digits, then E */

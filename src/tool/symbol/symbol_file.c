@@ -1,7 +1,7 @@
-/* Names for one image. Everything is read when it is first asked for: symbol tables at the first function, FDE
- * bounds at the first address without a symbol, DWARF at the first question about lines, a demangled name when its
- * function is looked up. Where the symbols come from: .symtab; else the .symtab of the separate debug file; else
- * .gnu_debugdata and .dynsym, which together make up what .symtab was. */
+/* Names for one image. Everything is read when it is first asked for: symbol tables at the first function,
+ * FDE bounds at the first address without a symbol, DWARF at the first question about lines, a demangled name
+ * when its function is looked up. Where the symbols come from: .symtab; else the .symtab of the separate
+ * debug file; else .gnu_debugdata and .dynsym, which together make up what .symtab was. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,18 +1,18 @@
-/* Names of generated code, as its generators leave them for profilers: a text map (perf-PID.map), which tells what is
- * where now, or a jitdump file, which tells since when.
+/* Names of generated code, as its generators leave them for profilers: a text map (perf-PID.map), which tells
+ * what is where now, or a jitdump file, which tells since when.
  *
- * Both only grow, so each reading goes on where the last one ended; a line or record that is not complete yet waits
- * for the next. Neither is read whole: a jitdump file holds all the code that was ever generated, of which the
- * names are a small part. Every entry covers [start, end) from its time on, until a later entry overlaps it; a
- * function that was moved away leaves an entry without a name behind.
+ * Both only grow, so each reading goes on where the last one ended; a line or record that is not complete yet
+ * waits for the next. Neither is read whole: a jitdump file holds all the code that was ever generated, of
+ * which the names are a small part. Every entry covers [start, end) from its time on, until a later entry
+ * overlaps it; a function that was moved away leaves an entry without a name behind.
  *
- * A target may add entries at every sample, so they are not sorted every time: most are, with the largest end so far
- * beside each, which bounds how far a search must go back; the newest are in a tail, which is searched one by one
- * and merged when it has grown to a sixteenth.
+ * A target may add entries at every sample, so they are not sorted every time: most are, with the largest end
+ * so far beside each, which bounds how far a search must go back; the newest are in a tail, which is searched
+ * one by one and merged when it has grown to a sixteenth.
  *
- * The files come from strangers. A map is believed only when it is a regular file (not a link) of the user that
- * the target runs as, or root's; lengths, sizes and the number of entries are bounded.
- * Source: Linux, tools/perf/Documentation, jit-interface.txt and jitdump-specification.txt. */
+ * The files come from strangers. A map is believed only when it is a regular file (not a link) of the user
+ * that the target runs as, or root's; lengths, sizes and the number of entries are bounded. Source: Linux,
+ * tools/perf/Documentation, jit-interface.txt and jitdump-specification.txt. */
 #include "symbol.h"
 
 #include <byteswap.h>

@@ -1,5 +1,5 @@
-/* The kernel's symbols as /proc/kallsyms lists them, unsorted and without sizes: a function ends where the next
- * symbol begins, data and markers (_etext) included. */
+/* The kernel's symbols as /proc/kallsyms lists them, unsorted and without sizes: a function ends where the
+ * next symbol begins, data and markers (_etext) included. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

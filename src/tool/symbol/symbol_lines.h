@@ -12,8 +12,8 @@
 
 struct symbol_lines;
 
-/* From the debug information in `image`, which must outlive the result, as the result must the strings that it
- * hands out. None there is no failure: then nothing is ever found. False: out of memory. */
+/* From the debug information in `image`, which must outlive the result, as the result must the strings that
+ * it hands out. None there is no failure: then nothing is ever found. False: out of memory. */
 bool symbol_lines_open(const struct elf_image *image, struct symbol_lines **lines);
 void symbol_lines_close(struct symbol_lines *lines);
 bool symbol_lines_present(const struct symbol_lines *lines);

@@ -1,5 +1,5 @@
-/* The forms of a name: what people leave out is cut from what libiberty makes of it, so that a name of a profile, which has no other,
- * is understood in the same way. */
+/* The forms of a name: what people leave out is cut from what libiberty makes of it, so that a name of a
+ * profile, which has no other, is understood in the same way. */
 #include "symbol_name.h"
 
 #include <ctype.h>
@@ -83,7 +83,8 @@ static char closing(char bracket)
     return bracket == '(' ? ')' : bracket == '<' ? '>' : bracket == '[' ? ']' : bracket == '{' ? '}' : 0;
 }
 
-/* Behind the bracket that closes the one here; NULL: none does, or too many are in it. A > in round brackets compares. */
+/* Behind the bracket that closes the one here; NULL: none does, or too many are in it. A > in round brackets
+ * compares. */
 static const char *behind(const char *at)
 {
     char wanted[DEPTH_MOST];
@@ -121,8 +122,9 @@ static bool is_of_another(const char *shown)
     return strstr(shown, "thunk to ") || strstr(shown, "clone for ") || strstr(shown, "function for ");
 }
 
-/* Where in a name as shown it begins, and its parameters begin and end (both at the name's end: it has none). Brackets behind a
- * name are parameters, unless more of the name follows: f(int)::{lambda()#1}::operator()() is operator() of what is in f(int). */
+/* Where in a name as shown it begins, and its parameters begin and end (both at the name's end: it has none).
+ * Brackets behind a name are parameters, unless more of the name follows: f(int)::{lambda()#1}::operator()()
+ * is operator() of what is in f(int). */
 struct parts {
     const char *name, *parameters, *end;
 };

@@ -1,8 +1,9 @@
-/* Names for the entries of procedure linkage tables. Nothing in the file names them: an entry jumps through a slot
- * of the global offset table, and a relocation tells which symbol fills that slot. So the slot is read out of
- * the entry's instructions. With x86's indirect-branch tracking there are two tables: .plt.sec jumps through the slots,
- * while .plt, where a slot points until it is bound, pushes the relocation's number instead. Source: System V
- * ABI supplements for x86-64 (5.2, 13.2) and AArch64 (the linker's own comments tell more than the ABI). */
+/* Names for the entries of procedure linkage tables. Nothing in the file names them: an entry jumps through a
+ * slot of the global offset table, and a relocation tells which symbol fills that slot. So the slot is read
+ * out of the entry's instructions. With x86's indirect-branch tracking there are two tables: .plt.sec jumps
+ * through the slots, while .plt, where a slot points until it is bound, pushes the relocation's number
+ * instead. Source: System V ABI supplements for x86-64 (5.2, 13.2) and AArch64 (the linker's own comments
+ * tell more than the ABI). */
 #include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,7 +88,8 @@ static void add_entry(struct plt *plt, size_t at, size_t size, const char *name)
 
 static const uint8_t ENDBR64[] = {0xf3, 0x0f, 0x1e, 0xfa};
 
-/* jmp *disp32(%rip) is ff 25, behind an endbr64 and a bnd prefix or not; push $n is 68, first or behind an endbr64. */
+/* jmp *disp32(%rip) is ff 25, behind an endbr64 and a bnd prefix or not; push $n is 68, first or behind an
+ * endbr64. */
 static const char *entry_name_x86(const struct plt *plt, size_t at, size_t size)
 {
     const uint8_t *bytes = plt->section.bytes + at;
@@ -138,8 +140,8 @@ static bool slot_of_aarch64(const uint8_t *bytes, uint64_t address, uint64_t *sl
     return true;
 }
 
-/* Entries are of 16 bytes, or of 24 with a `bti c` in front or an `autia1716` behind; the first one is longer and
- * without a symbol. */
+/* Entries are of 16 bytes, or of 24 with a `bti c` in front or an `autia1716` behind; the first one is longer
+ * and without a symbol. */
 static void add_section_aarch64(struct plt *plt)
 {
     const uint32_t bti_c = 0xd503245f, autia1716 = 0xd503219f;

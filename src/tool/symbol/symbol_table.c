@@ -172,8 +172,8 @@ static void end_unsized(struct symbol_table *table)
     }
 }
 
-/* The function around an entry is the last one before it that is still open: the previous one, or one of those
- * around that. */
+/* The function around an entry is the last one before it that is still open: the previous one, or one of
+ * those around that. */
 static void link_outer(struct symbol_table *table)
 {
     for (size_t i = 1; i < table->count; i++) {

@@ -1,11 +1,11 @@
 /* symbol_table.h - the functions of an image, sorted by address. Private to the symbol room.
  *
- * Functions are symbols of type FUNC and GNU_IFUNC in sections with code, and untyped ones there (assembly). Of
- * several names for one address the table keeps a typed one before an untyped, then global before weak before
- * local, then the one with the fewest leading underscores, then the shortest, then the first in the alphabet.
- * A symbol without a size ends where the next one begins or its section ends; one inside a function that has a
- * size is a label, and left out. Functions may nest; the innermost answers.
- * Context: tool, one thread. */
+ * Functions are symbols of type FUNC and GNU_IFUNC in sections with code, and untyped ones there (assembly).
+ * Of several names for one address the table keeps a typed one before an untyped, then global before weak
+ * before local, then the one with the fewest leading underscores, then the shortest, then the first in the
+ * alphabet. A symbol without a size ends where the next one begins or its section ends; one inside a function
+ * that has a size is a label, and left out. Functions may nest; the innermost answers. Context: tool, one
+ * thread. */
 #ifndef SYMBOL_TABLE_H
 #define SYMBOL_TABLE_H
 
@@ -30,8 +30,8 @@ struct symbol_table {
     size_t owned_count, owned_capacity;
 };
 
-/* Adds the functions of a symbol section (".symtab" or ".dynsym") of `from`, whose bytes must outlive the table.
- * False: there is no such section. */
+/* Adds the functions of a symbol section (".symtab" or ".dynsym") of `from`, whose bytes must outlive the
+ * table. False: there is no such section. */
 bool symbol_table_add(struct symbol_table *table, const struct elf_image *from, const char *section);
 /* Adds the entries of procedure linkage tables as NAME@plt (symbol_plt.c). */
 void symbol_table_add_plt(struct symbol_table *table, const struct elf_image *image);

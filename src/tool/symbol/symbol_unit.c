@@ -45,8 +45,8 @@ static size_t rows_until(const struct symbol_unit *unit, uint64_t address)
     return low;
 }
 
-/* Of several rows at one address the last holds, but the end of a sequence does not hide the beginning of what
- * follows it. */
+/* Of several rows at one address the last holds, but the end of a sequence does not hide the beginning of
+ * what follows it. */
 static Dwarf_Line *row_at(const struct symbol_unit *unit, uint64_t address)
 {
     size_t until = rows_until(unit, address);
@@ -136,8 +136,8 @@ static bool may_hold_code(int tag)
     }
 }
 
-/* Damaged references between entries would send us in circles, or through the same ones exponentially often, if
- * we ever went back. */
+/* Damaged references between entries would send us in circles, or through the same ones exponentially often,
+ * if we ever went back. */
 static bool goes_on(struct reader *reader, Dwarf_Die *die)
 {
     Dwarf_Off offset = dwarf_dieoffset(die);
@@ -249,7 +249,8 @@ void symbol_unit_free(struct symbol_unit *unit)
 
 /* --- names of files --- */
 
-/* "a/b/../c" is "a/c", unless b is a link: then the compiler's name would have been that of another folder. */
+/* "a/b/../c" is "a/c", unless b is a link: then the compiler's name would have been that of another
+ * folder. */
 static void collapse(char *path)
 {
     char *up;

@@ -34,8 +34,8 @@ struct symbol_unit {
     size_t line_count, inline_count, inline_capacity, segment_count, segment_capacity;
 };
 
-/* Reads the lines of the unit `die` and the inlined calls of `split`, which is the same unit unless DWARF is split.
- * What is damaged is left out. NULL: out of memory. */
+/* Reads the lines of the unit `die` and the inlined calls of `split`, which is the same unit unless DWARF is
+ * split. What is damaged is left out. NULL: out of memory. */
 struct symbol_unit *symbol_unit_read(Dwarf_Die *die, Dwarf_Die *split);
 void symbol_unit_free(struct symbol_unit *unit);
 

@@ -1,7 +1,8 @@
-/* agent_rig.h - the agent in the test's own process: its image mapped and relocated, a region, hooks to call through.
+/* agent_rig.h - the agent in the test's own process: its image mapped and relocated, a region, hooks to call
+ * through.
  *
- * What the loader and tally do from outside is done here from inside, so that wrappers can be called with bodies of the test's
- * own. One rig at a time. */
+ * What the loader and tally do from outside is done here from inside, so that wrappers can be called with
+ * bodies of the test's own. One rig at a time. */
 #ifndef AGENT_RIG_H
 #define AGENT_RIG_H
 

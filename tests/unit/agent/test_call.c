@@ -1,4 +1,5 @@
-/* What becomes of a system call where a sample was taken: contexts as the kernel makes them, with signals that really wait. */
+/* What becomes of a system call where a sample was taken: contexts as the kernel makes them, with signals
+ * that really wait. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

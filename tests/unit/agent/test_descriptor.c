@@ -1,4 +1,5 @@
-/* The agent's table of descriptors (agent_descriptor.c): hooked bodies of the test's own say what the kernel would have given. */
+/* The agent's table of descriptors (agent_descriptor.c): hooked bodies of the test's own say what the kernel
+ * would have given. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -293,7 +294,8 @@ static void test_message(void **state)
     no_losses();
 }
 
-/* Sizes that lie, and addresses that nobody may read: nothing is taken from them, and the body has its say. */
+/* Sizes that lie, and addresses that nobody may read: nothing is taken from them, and the body has its
+ * say. */
 static void test_hostile_message(void **state)
 {
     (void)state;
@@ -433,7 +435,8 @@ static void end_child(int status)
     _exit(status);
 }
 
-/* The child has what was open at the fork, also what its parent closed right after; what it opens is its own. */
+/* The child has what was open at the fork, also what its parent closed right after; what it opens is its
+ * own. */
 static void test_forked(void **state)
 {
     (void)state;

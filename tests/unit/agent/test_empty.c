@@ -127,7 +127,8 @@ static const uint32_t modes[] = {0, WIRE_AGENT_EMPTY, WIRE_AGENT_EMPTY | WIRE_AG
                                  WIRE_AGENT_EMPTY | WIRE_AGENT_FILL | WIRE_AGENT_UNUSED};
 enum { NONE, ZERO, INIT, UNUSED, MODES };
 
-/* Untouched pages (zeros by chance), written zeros, one byte at each end of a page, and what is no whole page. */
+/* Untouched pages (zeros by chance), written zeros, one byte at each end of a page, and what is no whole
+ * page. */
 static void test_pages(void **state)
 {
     (void)state;
@@ -182,7 +183,8 @@ static void test_filling(void **state)
     }
 }
 
-/* What is beyond the request and usable is the program's: realloc's filling begins behind it. Where that is not known, nothing is filled. */
+/* What is beyond the request and usable is the program's: realloc's filling begins behind it. Where that is
+ * not known, nothing is filled. */
 static void test_resizing(void **state)
 {
     (void)state;

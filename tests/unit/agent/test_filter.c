@@ -1,5 +1,5 @@
-/* What the program forbids itself (agent_filter.c): the agent does without, and makes none of these calls. Nothing is really forbidden here but in a
- * child, where it kills. */
+/* What the program forbids itself (agent_filter.c): the agent does without, and makes none of these calls.
+ * Nothing is really forbidden here but in a child, where it kills. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

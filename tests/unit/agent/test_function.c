@@ -1,5 +1,5 @@
-/* Return addresses that are replaced (agent_return.c), calls that are timed by them (agent_function.c), and their histograms
- * (agent_latency.c). */
+/* Return addresses that are replaced (agent_return.c), calls that are timed by them (agent_function.c), and
+ * their histograms (agent_latency.c). */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -38,7 +38,8 @@ static AWAY long unwinder_body(long value)
     return value + 1;
 }
 
-/* 0: returns; 1: unwinds first; 2: jumps out; 3: forks; 4: waits on its stack; more: calls itself that often less ten. */
+/* 0: returns; 1: unwinds first; 2: jumps out; 3: forks; 4: waits on its stack; more: calls itself that often
+ * less ten. */
 static AWAY long timed_body(long what)
 {
     seen = RETURN_ADDRESS();
@@ -153,7 +154,8 @@ static void test_a_word_for_each_place(void **state)
     no_losses();
 }
 
-/* What reads return addresses finds them as they were, and the call that it was in ends as far as times are concerned. */
+/* What reads return addresses finds them as they were, and the call that it was in ends as far as times are
+ * concerned. */
 static void test_put_back(void **state)
 {
     (void)state;
@@ -188,7 +190,8 @@ static AWAY long silent_body(long value)
     return result;
 }
 
-/* Nobody answers the loader's bell: what is loaded then is not hooked, and finds a stack without any word of ours. */
+/* Nobody answers the loader's bell: what is loaded then is not hooked, and finds a stack without any word of
+ * ours. */
 static void test_abandoned(void **state)
 {
     (void)state;
@@ -244,7 +247,8 @@ static AWAY long allocating_body(long value)
     return 5;
 }
 
-/* An allocator that looks at its stack, inside its own hook: it finds all of it, and the call ends there for us. */
+/* An allocator that looks at its stack, inside its own hook: it finds all of it, and the call ends there for
+ * us. */
 static void test_put_back_inside(void **state)
 {
     (void)state;
@@ -392,7 +396,8 @@ static bool is_stray(uint64_t slot)
     return false;
 }
 
-/* What was pending on another stack when the process was forked is known in the child, whatever its parent does meanwhile. */
+/* What was pending on another stack when the process was forked is known in the child, whatever its parent
+ * does meanwhile. */
 static void test_fork_beside_another_stack(void **state)
 {
     (void)state;
@@ -429,7 +434,8 @@ static void test_fork_beside_another_stack(void **state)
     assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_FORGOTTEN], 0);
 }
 
-/* A thread that is in more calls than it can be: those that open descriptors are a loss when they are forgotten. */
+/* A thread that is in more calls than it can be: those that open descriptors are a loss when they are
+ * forgotten. */
 static void test_no_room_for_calls(void **state)
 {
     (void)state;
@@ -466,7 +472,8 @@ static AWAY void *block_caller(void *(*allocate)(long), long what)
     return given;
 }
 
-/* The timed hook goes on into memory's, and that into the body. What the body calls is the allocator's affair. */
+/* The timed hook goes on into memory's, and that into the body. What the body calls is the allocator's
+ * affair. */
 static void test_over_another_hook(void **state)
 {
     (void)state;
@@ -619,7 +626,8 @@ static void handle_many(bool wait)
     assert_int_equal(sigaction(SIGUSR1, &before, NULL), 0);
 }
 
-/* Each handler ends where the next one begins: after so many calls the thread rests, and after a rest they count again. */
+/* Each handler ends where the next one begins: after so many calls the thread rests, and after a rest they
+ * count again. */
 static void test_a_thread_that_stands_still(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* The agent's heap wrappers, called in this process: every figure against a model that the test keeps itself. */
+/* The agent's heap wrappers, called in this process: every figure against a model that the test keeps
+ * itself. */
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -401,7 +402,8 @@ static void test_threads(void **state)
 {
     (void)state;
     check_threads(THREADS);
-    /* At most 64 blocks of 1 KiB and one more in each thread's hands; the maximum is known to 1/64 for each thread. */
+    /* At most 64 blocks of 1 KiB and one more in each thread's hands; the maximum is known to 1/64 for each
+     * thread. */
     assert_in_range(rig.process->peak, 15000, (THREADS + 64) * 1024);
 }
 
@@ -838,7 +840,8 @@ static size_t size_of(unsigned number)
     return number % 50 == 0 ? 5000 : 10 + number % 400;
 }
 
-/* One run on a small region: what is live by the figures, in bytes and blocks, and the bytes' variance. Returns how many samples found no place. */
+/* One run on a small region: what is live by the figures, in bytes and blocks, and the bytes' variance.
+ * Returns how many samples found no place. */
 static uint64_t fill_tables(uint64_t seed, struct agent_rig_figures *figures)
 {
     static void *blocks[MANY_AT_ONCE];
@@ -866,8 +869,8 @@ static uint64_t fill_tables(uint64_t seed, struct agent_rig_figures *figures)
     return loss(WIRE_AGENT_LOSS_NO_BLOCK);
 }
 
-/* Past the ceiling totals stay exact. What is live is estimated: each time, and in the mean of several, within five of the deviations that
- * it states; and all of it goes away again. */
+/* Past the ceiling totals stay exact. What is live is estimated: each time, and in the mean of several,
+ * within five of the deviations that it states; and all of it goes away again. */
 static void test_full_tables(void **state)
 {
     (void)state;
@@ -1007,7 +1010,8 @@ static void run_on(uint8_t *stack, size_t size, uint64_t fp)
     assert_int_equal(swapcontext(&main_context, &coroutine_context), 0);
 }
 
-/* Two stacks of one thread with a guard page between them, and a frame that leads into that: nothing is read there. */
+/* Two stacks of one thread with a guard page between them, and a frame that leads into that: nothing is read
+ * there. */
 static void test_stacks_with_a_guard(void **state)
 {
     (void)state;
@@ -1062,7 +1066,8 @@ static void test_overhead(void **state)
     assert_int_equal(all().live, 0);
 }
 
-/* Sums of samples are within five of their own stated deviations of the truth, and the deviation is what it must be. */
+/* Sums of samples are within five of their own stated deviations of the truth, and the deviation is what it
+ * must be. */
 static void check_samples(uint64_t mean, size_t size, unsigned blocks)
 {
     agent_rig_end(&rig);

@@ -1,4 +1,5 @@
-/* Mapped memory: the wrappers are called with bodies that map nothing but say that they did, against a model that knows each page. */
+/* Mapped memory: the wrappers are called with bodies that map nothing but say that they did, against a model
+ * that knows each page. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
-/* Timers of threads, and what the program does about their signal: real timers in the test's own process, bodies of its own where a real call
- * would do harm. */
+/* Timers of threads, and what the program does about their signal: real timers in the test's own process,
+ * bodies of its own where a real call would do harm. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -208,7 +208,8 @@ static void *burn_in_thread(void *spent)
     return spent;
 }
 
-/* Each stands for what passed, the first for an interval; all but those that end beyond the thread are burn's. */
+/* Each stands for what passed, the first for an interval; all but those that end beyond the thread are
+ * burn's. */
 static void test_thread(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* base_map against an array that always tells the truth; base_text against snprintf; base_error's first word. */
+/* base_map against an array that always tells the truth; base_text against snprintf; base_error's first
+ * word. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* Every allocation of a visit fails once: the key says so and the model is still one that can be drawn and left. */
+/* Every allocation of a visit fails once: the key says so and the model is still one that can be drawn and
+ * left. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* What keys do, seen on the screens that follow: whole screens are compared with the text in expected/ (with TALLY_BLESS set they
- * are written instead; read what changed before committing it). No terminal is involved. */
+/* What keys do, seen on the screens that follow: whole screens are compared with the text in expected/ (with
+ * TALLY_BLESS set they are written instead; read what changed before committing it). No terminal is
+ * involved. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* test_compile.c - whole images made by hand: which section wins where, what is found by its bytes, what is broken.
+/* test_compile.c - whole images made by hand: which section wins where, what is found by its bytes, what is
+ * broken.
  *
  * The image has 64 KiB of code at CODE, an .eh_frame, a .debug_frame, and section headers. Functions are told
  * apart by the size of their frame. */

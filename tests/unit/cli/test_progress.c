@@ -1,4 +1,5 @@
-/* The line of progress: nothing within half a second or where it could not be wiped away, then what is done in per cent. */
+/* The line of progress: nothing within half a second or where it could not be wiped away, then what is done
+ * in per cent. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

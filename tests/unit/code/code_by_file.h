@@ -1,4 +1,5 @@
-/* code_by_file.h - an image and its survey as the planner would make them: symbols, FDEs, functions, survey. */
+/* code_by_file.h - an image and its survey as the planner would make them: symbols, FDEs, functions,
+ * survey. */
 #ifndef CODE_BY_FILE_H
 #define CODE_BY_FILE_H
 

@@ -1,7 +1,7 @@
 /* code_by_hand.h - a small x86-64 ELF image around given bytes of code, for the tests of this folder.
  *
- * One executable segment at BY_HAND_TEXT holds the code; there are no sections, so that nothing but what is handed in and
- * the code itself speaks. */
+ * One executable segment at BY_HAND_TEXT holds the code; there are no sections, so that nothing but what is
+ * handed in and the code itself speaks. */
 #ifndef CODE_BY_HAND_H
 #define CODE_BY_HAND_H
 

@@ -1,5 +1,6 @@
-/* fixture.c - a program with one of everything a survey has to tell apart. It runs all of it, so that test_step can follow its
- * control flow; test_survey knows the functions by name. Built position-independent and not. */
+/* fixture.c - a program with one of everything a survey has to tell apart. It runs all of it, so that
+ * test_step can follow its control flow; test_survey knows the functions by name. Built position-independent
+ * and not. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

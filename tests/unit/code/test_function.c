@@ -1,4 +1,5 @@
-/* code_bounds and code_functions: claims of every kind, on an image of 0x100 bytes of code without sections. */
+/* code_bounds and code_functions: claims of every kind, on an image of 0x100 bytes of code without
+ * sections. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -186,7 +187,8 @@ static void fragments_are_told_by_name(void **state)
     assert_false(code_function_is_fragment(NULL));
 }
 
-/* Random claims: sorted, apart, each non-empty and inside of the code; every name at an address with code found again. */
+/* Random claims: sorted, apart, each non-empty and inside of the code; every name at an address with code
+ * found again. */
 static void any_claims_give_a_list_without_overlap(void **state)
 {
     static const uint8_t code[0x100];

@@ -1,4 +1,5 @@
-/* code_graph_make and code_aarch64_decode on pieces of code, with their disassembly in the margin: blocks, edges, loops. */
+/* code_graph_make and code_aarch64_decode on pieces of code, with their disassembly in the margin: blocks,
+ * edges, loops. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

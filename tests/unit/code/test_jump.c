@@ -1,4 +1,5 @@
-/* code_jump_facts on pieces of functions that end with an indirect jump, with their disassembly in the margin. */
+/* code_jump_facts on pieces of functions that end with an indirect jump, with their disassembly in the
+ * margin. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* code_loops_find on graphs drawn by hand, on random ones against an oracle that follows the definitions word by word, and
- * with each of its allocations failing. */
+/* code_loops_find on graphs drawn by hand, on random ones against an oracle that follows the definitions word
+ * by word, and with each of its allocations failing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -39,7 +39,8 @@ static void draw(struct drawing *drawing, const char *text)
     }
 }
 
-/* "1(2 3) 4!": the loop headed by 1 holds one headed by 2, which holds 3 ...: each as HEADER{blocks}[backs], in order. */
+/* "1(2 3) 4!": the loop headed by 1 holds one headed by 2, which holds 3 ...: each as HEADER{blocks}[backs],
+ * in order. */
 static void write_loops(const struct code_graph *graph, const struct code_loops *loops, struct base_text *out)
 {
     for (uint32_t i = 0; i < loops->count; i++) {
@@ -132,7 +133,8 @@ struct oracle {
     bool heads[BLOCKS];
 };
 
-/* a dominates b: without a, b is not reached. A body: what reaches the end of an edge back without the header. */
+/* a dominates b: without a, b is not reached. A body: what reaches the end of an edge back without the
+ * header. */
 static void ask(struct oracle *oracle)
 {
     const struct matrix *matrix = &oracle->matrix;

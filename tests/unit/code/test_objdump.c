@@ -1,6 +1,6 @@
-/* Against an oracle: objdump -d of real programs (the arguments) must agree on every call, jump and conditional jump in functions
- * that decode: address, kind, direct or not, and target. Functions and objdump's lines outside of one another are not
- * compared. A file that is not there is passed over. */
+/* Against an oracle: objdump -d of real programs (the arguments) must agree on every call, jump and
+ * conditional jump in functions that decode: address, kind, direct or not, and target. Functions and
+ * objdump's lines outside of one another are not compared. A file that is not there is passed over. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -119,7 +119,8 @@ static bool is_fine(const struct code_by_file *file, uint64_t address)
     return number != CODE_NONE && file->survey->items[number].verdict == CODE_VERDICT_FINE;
 }
 
-/* The sites of the survey are those of our branches that are calls, leave their function, or are indirect jumps. */
+/* The sites of the survey are those of our branches that are calls, leave their function, or are indirect
+ * jumps. */
 static void compare_sites(const struct code_by_file *file, const struct branches *ours)
 {
     size_t site = 0;

@@ -1,5 +1,6 @@
-/* code_quick against Zydis: every opcode of both maps, behind every REX prefix and none, with every ModRM, and SIB bytes and
- * displacements that vary. Whatever the quick decoder answers must be Zydis' answer in every field. */
+/* code_quick against Zydis: every opcode of both maps, behind every REX prefix and none, with every ModRM,
+ * and SIB bytes and displacements that vary. Whatever the quick decoder answers must be Zydis' answer in
+ * every field. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

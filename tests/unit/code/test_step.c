@@ -1,12 +1,16 @@
-/* Against the processor: a program is run step by step, and every step of its own code must be one that the survey allows for.
+/* Against the processor: a program is run step by step, and every step of its own code must be one that the
+ * survey allows for.
  *
  *     test_step STEPS PROGRAM [ARGUMENT...]
  *
- * - Where control is, an instruction begins, and it goes on to the next one or to the target that decoding told.
- * - An indirect jump that stays inside its function is known to be a switch, and it goes where something was said to enter.
+ * - Where control is, an instruction begins, and it goes on to the next one or to the target that decoding
+ * told.
+ * - An indirect jump that stays inside its function is known to be a switch, and it goes where something was
+ * said to enter.
  * - An indirect call, or jump to another function, goes to a function whose address is known to be taken.
- * - What comes from elsewhere (libraries, the unwinder; not: start-up code that neither symbol nor FDE covers) arrives at a function taken, behind a call, or at a landing pad.
- * Skipped where the program is not there, or tracing a child is not permitted. */
+ * - What comes from elsewhere (libraries, the unwinder; not: start-up code that neither symbol nor FDE
+ * covers) arrives at a function taken, behind a call, or at a landing pad. Skipped where the program is not
+ * there, or tracing a child is not permitted. */
 #include <elf.h>
 #include <errno.h>
 #include <libelf.h>

@@ -1,5 +1,5 @@
-/* code_survey on the fixture, built position-independent (argv[1]), not (argv[2]), stripped (argv[3]), static (argv[4]) and with
- * packed relative relocations (argv[5]); and on code made by hand. */
+/* code_survey on the fixture, built position-independent (argv[1]), not (argv[2]), stripped (argv[3]), static
+ * (argv[4]) and with packed relative relocations (argv[5]); and on code made by hand. */
 #include <elf.h>
 #include <setjmp.h>
 #include <stdarg.h>

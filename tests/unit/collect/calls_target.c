@@ -1,5 +1,5 @@
-/* Calls a library's functions until it is told to stop, and checks what they return. No sanitizer is in it: such a program
- * would not be followed.
+/* Calls a library's functions until it is told to stop, and checks what they return. No sanitizer is in it:
+ * such a program would not be followed.
  *
  *     calls_target LIBRARY DESCRIPTOR */
 #include "calls_target.h"

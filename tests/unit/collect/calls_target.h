@@ -1,4 +1,5 @@
-/* calls_target.h - what a program that is attached to says about itself, in a memory file that its starter shares with it. */
+/* calls_target.h - what a program that is attached to says about itself, in a memory file that its starter
+ * shares with it. */
 #ifndef CALLS_TARGET_H
 #define CALLS_TARGET_H
 

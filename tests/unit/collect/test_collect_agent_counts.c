@@ -1,4 +1,5 @@
-/* From the agent's cells to counters of exceptions, mapped memory and functions: only differences are added, only of the collector they are of. */
+/* From the agent's cells to counters of exceptions, mapped memory and functions: only differences are added,
+ * only of the collector they are of. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

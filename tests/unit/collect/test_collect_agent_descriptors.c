@@ -1,4 +1,5 @@
-/* What is open: the agent's table beside /proc, of which this process is the target; names of links and sockets. */
+/* What is open: the agent's table beside /proc, of which this process is the target; names of links and
+ * sockets. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>

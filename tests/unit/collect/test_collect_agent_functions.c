@@ -68,8 +68,8 @@ static void test_what_was_asked_for(void **state)
     free(functions.items);
 }
 
-/* Functions that are timed come behind all that unwinds and all that must not be touched, over which they do not go, before what loads an
- * unwinder: what they have of that is theirs. */
+/* Functions that are timed come behind all that unwinds and all that must not be touched, over which they do
+ * not go, before what loads an unwinder: what they have of that is theirs. */
 static void test_timed_functions(void **state)
 {
     (void)state;
@@ -132,7 +132,8 @@ static void test_named(void **state)
     assert_null(collect_agent_functions_usable_size(WIRE_AGENT_NAMED));
 }
 
-/* What opens descriptors is entered with all registers, what closes them as a call; none of the loader's is. */
+/* What opens descriptors is entered with all registers, what closes them as a call; none of the loader's
+ * is. */
 static void test_descriptors(void **state)
 {
     (void)state;

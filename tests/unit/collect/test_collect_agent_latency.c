@@ -1,4 +1,5 @@
-/* From the agent's histograms to the profile's: only differences are added, groups of threads become one, and what lies stays within bounds. */
+/* From the agent's histograms to the profile's: only differences are added, groups of threads become one, and
+ * what lies stays within bounds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

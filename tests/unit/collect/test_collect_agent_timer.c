@@ -19,7 +19,8 @@ static double tick_ns(void)
     return (double)tick.tv_sec * 1e9 + (double)tick.tv_nsec;
 }
 
-/* Between least and least + spread, and then half a tick: that is the mean; and the least is not below half a tick. */
+/* Between least and least + spread, and then half a tick: that is the mean; and the least is not below half a
+ * tick. */
 static void check(double wished, bool user)
 {
     struct collect_agent_timers timers = {0};

@@ -1,5 +1,6 @@
-/* Bells that ring in many places at once: whoever rings is heard, and answered, whatever the number of bells. Those who ring are
- * threads and forked children that write the shared words as the bell's code does (patch_x86_64_bell.h). */
+/* Bells that ring in many places at once: whoever rings is heard, and answered, whatever the number of bells.
+ * Those who ring are threads and forked children that write the shared words as the bell's code does
+ * (patch_x86_64_bell.h). */
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>

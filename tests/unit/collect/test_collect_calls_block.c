@@ -1,5 +1,6 @@
-/* Blocks of counters: where what lies in them, and that what is read is what is there. The oracle reads every word of the memory
- * in its place; blocks lie behind each other in a file with holes. Targets are not needed: the words are written here. */
+/* Blocks of counters: where what lies in them, and that what is read is what is there. The oracle reads every
+ * word of the memory in its place; blocks lie behind each other in a file with holes. Targets are not needed:
+ * the words are written here. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -202,7 +203,8 @@ static void what_has_no_number_yet_is_not_read(void **state)
     assert_int_equal(fixture->sheet.words[100], 2);
 }
 
-/* Hooks whose words lie across the end of a page that is alone (510, 511 | 512), and of what is read at once (65,536 bytes). */
+/* Hooks whose words lie across the end of a page that is alone (510, 511 | 512), and of what is read at once
+ * (65,536 bytes). */
 static void hooks_lie_across_borders(void **state)
 {
     struct fixture *fixture = *state;
@@ -228,8 +230,8 @@ static void hooks_lie_across_borders(void **state)
     }
 }
 
-/* The target counts on while it is read: a return address that was not there yet when its word was read, behind the end of a page
- * for one, is nobody's, and not the last hook's. */
+/* The target counts on while it is read: a return address that was not there yet when its word was read,
+ * behind the end of a page for one, is nobody's, and not the last hook's. */
 static void half_a_hook_takes_no_other_hooks_name(void **state)
 {
     struct fixture *fixture = *state;
@@ -500,7 +502,8 @@ static void any_words_are_only_numbers(void **state)
     free(expected);
 }
 
-/* What the header says is for stubs: Tally reads what it made itself. Tables full of it are tended all the same. */
+/* What the header says is for stubs: Tally reads what it made itself. Tables full of it are tended all the
+ * same. */
 static void a_hostile_header_leads_nowhere(void **state)
 {
     struct fixture *fixture = *state;

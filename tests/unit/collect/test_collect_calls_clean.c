@@ -1,6 +1,7 @@
-/* What a killed tally left in a process is taken out of it. A forked child changes its own text by hand, in every form that sites
- * have, to lead into a memory file named as Tally's are; next to it, and everywhere else, somebody else has changed it too. The
- * parent's text is that of the file. The child goes on calling, and knows the results. */
+/* What a killed tally left in a process is taken out of it. A forked child changes its own text by hand, in
+ * every form that sites have, to lead into a memory file named as Tally's are; next to it, and everywhere
+ * else, somebody else has changed it too. The parent's text is that of the file. The child goes on calling,
+ * and knows the results. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -311,7 +312,8 @@ static void a_process_without_us_is_left_alone(void **state)
     finish(pid);
 }
 
-/* Somebody calls from our memory, and will come back there: the text is put back, the memory stays for him. */
+/* Somebody calls from our memory, and will come back there: the text is put back, the memory stays for
+ * him. */
 static void rest(void)
 {
     atomic_store(&shared->ready, 1);
@@ -360,8 +362,8 @@ static void expect_gone(void (*child)(void))
     finish(pid);
 }
 
-/* A number on a stack that would be an address in our memory, of which nothing is code there: small programs' numbers are, where
- * code that was reserved and never written lies low. */
+/* A number on a stack that would be an address in our memory, of which nothing is code there: small programs'
+ * numbers are, where code that was reserved and never written lies low. */
 static void live_with_numbers(void)
 {
     volatile uint64_t numbers[64];
@@ -383,7 +385,8 @@ static void a_number_keeps_no_memory(void **state)
 
 enum { INNER_ENTRY = 0x2ea, INNER_CALL = 0x300, INNER_RETURN = INNER_CALL + 5, INNER = 0x340 };
 
-/* What hooks do: a call within our code, here with no register that leads there. Behind it the thread turns on the spot. */
+/* What hooks do: a call within our code, here with no register that leads there. Behind it the thread turns
+ * on the spot. */
 static void put_inner_call(void)
 {
     static const uint8_t clear[INNER_CALL - INNER_ENTRY] = {

@@ -1,5 +1,5 @@
-/* Which sites guess, and whom: by what a block says that they have called. The library is a real one, planned from its
- * file, and its stubs are made where nobody goes through them.
+/* Which sites guess, and whom: by what a block says that they have called. The library is a real one, planned
+ * from its file, and its stubs are made where nobody goes through them.
  *
  *     test_collect_calls_guess FIXTURE TAILS */
 #include <dlfcn.h>

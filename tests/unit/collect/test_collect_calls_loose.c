@@ -1,4 +1,5 @@
-/* When a process is let go, and how long nobody tries again: on a clock of the test's own, beside a helper of the test's own. */
+/* When a process is let go, and how long nobody tries again: on a clock of the test's own, beside a helper of
+ * the test's own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
-/* Every allocation of the collector of calls fails once: the Nth for N = 1, 2, 3 ... until nothing fails any more. Whatever happens,
- * nothing crashes and nothing leaks (the sanitizers see to that), what is told is true, or what is missing is told or counted, and a
- * process that was attached to runs on with the text that it had.
+/* Every allocation of the collector of calls fails once: the Nth for N = 1, 2, 3 ... until nothing fails any
+ * more. Whatever happens, nothing crashes and nothing leaks (the sanitizers see to that), what is told is
+ * true, or what is missing is told or counted, and a process that was attached to runs on with the text that
+ * it had.
  *
  *     test_collect_calls_memory FIXTURE TARGET */
 #include <dlfcn.h>

@@ -1,5 +1,6 @@
-/* From counters to edges. The libraries are real ones, planned from their files, with slots that ld.so fills in this process; what
- * was counted is written into a block by hand. Every edge is asked for, and no other may be there.
+/* From counters to edges. The libraries are real ones, planned from their files, with slots that ld.so fills
+ * in this process; what was counted is written into a block by hand. Every edge is asked for, and no other
+ * may be there.
  *
  *     test_collect_calls_read FIXTURE TAILS */
 #include <dlfcn.h>
@@ -423,7 +424,8 @@ static void stray_arrivals_are_the_jumps_that_were_counted(void **state)
     finish(&subject);
 }
 
-/* A direct site's stub goes past the hook of its callee: who comes to it from there has jumped, even when it is the callee. */
+/* A direct site's stub goes past the hook of its callee: who comes to it from there has jumped, even when it
+ * is the callee. */
 static void a_direct_site_never_meets_its_callees_hook(void **state)
 {
     (void)state;

@@ -113,7 +113,8 @@ static void look(pid_t pid)
     collect_empty_look(&empty, &file, 0, pid, &told);
 }
 
-/* Whole pages of each block, of both tables, past a page that may not be read; again, and what was before is forgotten. */
+/* Whole pages of each block, of both tables, past a page that may not be read; again, and what was before is
+ * forgotten. */
 static void test_live_blocks(void **state)
 {
     (void)state;
@@ -136,7 +137,8 @@ static void test_live_blocks(void **state)
     assert_int_equal(profile->losses[WIRE_LOSS_AGENT_EMPTY_UNSEEN], 0);
 }
 
-/* Where the agent's tables were full a block may stand for others, and the counter is no longer called exact. */
+/* Where the agent's tables were full a block may stand for others, and the counter is no longer called
+ * exact. */
 static void test_samples(void **state)
 {
     (void)state;
@@ -171,7 +173,8 @@ static void test_released(void **state)
     assert_int_equal(sum(), INT64_MAX);
 }
 
-/* A table may say what it likes: it ends, nothing is read that is not there, and what was not looked at is counted. */
+/* A table may say what it likes: it ends, nothing is read that is not there, and what was not looked at is
+ * counted. */
 static void test_hostile(void **state)
 {
     (void)state;

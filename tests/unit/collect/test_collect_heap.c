@@ -1,5 +1,5 @@
-/* What the agent counted becomes figures of the profile: told in one go or in parts, of several groups of threads, sampled; and whatever a
- * stranger's memory may hold. */
+/* What the agent counted becomes figures of the profile: told in one go or in parts, of several groups of
+ * threads, sampled; and whatever a stranger's memory may hold. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -219,7 +219,8 @@ static void in_parts(void **state)
     clear(&once);
 }
 
-/* An agent whose tables were full: what it estimates is as sure as its variance says, and no more called exact. */
+/* An agent whose tables were full: what it estimates is as sure as its variance says, and no more called
+ * exact. */
 static void past_the_ceiling(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Mappings as events tell of them, beside an oracle that knows every page by itself; births, execs and deaths. */
+/* Mappings as events tell of them, beside an oracle that knows every page by itself; births, execs and
+ * deaths. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* Names that a recording had no time for: what is left is counted, told of, and found by whoever asks next. The image is this
- * program's own file. */
+/* Names that a recording had no time for: what is left is counted, told of, and found by whoever asks next.
+ * The image is this program's own file. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

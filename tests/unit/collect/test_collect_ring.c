@@ -1,4 +1,5 @@
-/* Rings made of plain memory: whatever is spread over them comes out in the order of time, whole, never past the horizon. */
+/* Rings made of plain memory: whatever is spread over them comes out in the order of time, whole, never past
+ * the horizon. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

@@ -278,7 +278,8 @@ static void what_the_kernel_dropped_is_counted(void **state)
     assert_int_equal(fixture->stream.samples, 1);
 }
 
-/* Records of all kinds with lengths that are too short: none is read past its end (ASan looks), none crashes. */
+/* Records of all kinds with lengths that are too short: none is read past its end (ASan looks), none
+ * crashes. */
 static void shortened_records_change_nothing(void **state)
 {
     struct fixture *fixture = *state;

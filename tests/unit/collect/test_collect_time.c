@@ -1,5 +1,6 @@
-/* The claim that random, unrelated periods keep a 95 % interval true is tested by simulation: programs that alternate
- * between two functions with every kind of period, sampled by a set, thousands of runs each. A fixed period fails the same test. */
+/* The claim that random, unrelated periods keep a 95 % interval true is tested by simulation: programs that
+ * alternate between two functions with every kind of period, sampled by a set, thousands of runs each. A
+ * fixed period fails the same test. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,7 +50,8 @@ static void sample(const uint64_t *periods, unsigned count, double length, doubl
     }
 }
 
-/* A run of 300 / rate: the first 20 of it in step with the program's start, then drawn anew as a session does. */
+/* A run of 300 / rate: the first 20 of it in step with the program's start, then drawn anew as a session
+ * does. */
 static bool interval_holds(uint64_t *random, double rate, const struct program *program, bool fixed)
 {
     uint64_t periods[COLLECT_TIME_SET], hits = 0, samples = 0;

@@ -1,4 +1,5 @@
-/* Threads that wait, looked at from outside: lines of /proc, frames by their prologues, and a child that waits. */
+/* Threads that wait, looked at from outside: lines of /proc, frames by their prologues, and a child that
+ * waits. */
 #include "collect_waits.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* elf_image on programs built for it (argv[1] the fixture, argv[2] the same with compressed sections), on images made by
- * hand, and on every truncation of one. */
+/* elf_image on programs built for it (argv[1] the fixture, argv[2] the same with compressed sections), on
+ * images made by hand, and on every truncation of one. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>

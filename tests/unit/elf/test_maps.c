@@ -1,5 +1,5 @@
-/* elf_maps: the parser by a table and by this process's own file; opening what is mapped with awkward names, deleted,
- * replaced. */
+/* elf_maps: the parser by a table and by this process's own file; opening what is mapped with awkward names,
+ * deleted, replaced. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

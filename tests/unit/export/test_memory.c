@@ -1,4 +1,5 @@
-/* Every allocation of every format fails once, and every piece is refused once: the export comes whole, or the error does. */
+/* Every allocation of every format fails once, and every piece is refused once: the export comes whole, or
+ * the error does. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

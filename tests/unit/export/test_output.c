@@ -111,7 +111,8 @@ static void pieces(void **state)
     free(output);
 }
 
-/* Against the examples of the protocol buffers documentation: 150 in field 1 is 08 96 01, "testing" in field 2 is 12 07 ... */
+/* Against the examples of the protocol buffers documentation: 150 in field 1 is 08 96 01, "testing" in field
+ * 2 is 12 07 ... */
 static void fields(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The timeline as the page gets it, beside the samples that were put in: each in the step it fell into, however few slots there
- * may be. */
+/* The timeline as the page gets it, beside the samples that were put in: each in the step it fell into,
+ * however few slots there may be. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -78,7 +78,8 @@ static void test_arithmetic(void **state)
     assert_int_equal(RUN(items), 0);
 }
 
-/* What is no program is the worst: instructions that there are not, loads outside, jumps behind the end, no end. */
+/* What is no program is the worst: instructions that there are not, loads outside, jumps behind the end, no
+ * end. */
 static void test_no_program(void **state)
 {
     (void)state;

@@ -3,9 +3,11 @@
  *
  *     probe_count   counts the call in words[cookie], and goes on in the function
  *     probe_wrap    the same with a frame of its own on the stack, counted in *inside meanwhile
- *     probe_bell    rings words[PROBE_RUNG] and waits until words[PROBE_ANSWERED] is as high, ten seconds at most
+ *     probe_bell    rings words[PROBE_RUNG] and waits until words[PROBE_ANSWERED] is as high, ten seconds at
+ *                   most
  *
- * `words` is the region. What the loader has to get right: the parameters, a relocated pointer, zeroed .bss, the alive word. */
+ * `words` is the region. What the loader has to get right: the parameters, a relocated pointer, zeroed .bss,
+ * the alive word. */
 #include "agent_probe.h"
 
 __attribute__((visibility("hidden"))) struct probe_parameters agent_parameters = {.magic = PROBE_MAGIC};

@@ -5,7 +5,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* agent_target FD MODE [ARGUMENT ...]: FD is a file with this structure, shared with the test. Exit status 0: every result was right.
+/* agent_target FD MODE [ARGUMENT ...]: FD is a file with this structure, shared with the test. Exit status 0:
+ * every result was right.
  *
  *     run N           calls everything N times
  *     loop THREADS    until `stop`, in so many threads

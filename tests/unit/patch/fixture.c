@@ -1,6 +1,7 @@
-/* A library whose functions count themselves: `fixture_entered[N]` is the truth about function N. Compiled at several
- * levels; without its symbol table too. Flavours of calls: direct, recursive, tail, conditional tail, through tables, through
- * structures, through the linkage table, with many arguments, varargs, floating point. */
+/* A library whose functions count themselves: `fixture_entered[N]` is the truth about function N. Compiled at
+ * several levels; without its symbol table too. Flavours of calls: direct, recursive, tail, conditional tail,
+ * through tables, through structures, through the linkage table, with many arguments, varargs, floating
+ * point. */
 #include <stdarg.h>
 #include <stdint.h>
 

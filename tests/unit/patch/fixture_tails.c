@@ -1,11 +1,12 @@
-/* A library of functions that reach each other by pointers, mostly by tail jumps, and know who came from whom: the truth for
- * the marks of tail jumps. What to do next follows from `x` alone, so every run is the same. */
+/* A library of functions that reach each other by pointers, mostly by tail jumps, and know who came from
+ * whom: the truth for the marks of tail jumps. What to do next follows from `x` alone, so every run is the
+ * same. */
 #include <stdint.h>
 
 #define NOINLINE __attribute__((noinline, noclone))
 
-/* Who a call comes from. Functions 0 to 4 jump on, 5 and 6 call on, 7 only returns (tests leave it without a hook), 8 is
- * exported and reached through the linkage table, 9 jumps there. */
+/* Who a call comes from. Functions 0 to 4 jump on, 5 and 6 call on, 7 only returns (tests leave it without a
+ * hook), 8 is exported and reached through the linkage table, 9 jumps there. */
 enum { TAILS_CALLS = 5, TAILS_QUIET = 7, TAILS_EXPORTED, TAILS_LINKED, TAILS_RUN, TAILS_MOST };
 
 struct tails_truth {

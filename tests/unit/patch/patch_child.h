@@ -1,6 +1,8 @@
-/* patch_child.h - processes that live tests stop, patch and inject into: forked from the test, they check themselves.
+/* patch_child.h - processes that live tests stop, patch and inject into: forked from the test, they check
+ * themselves.
  *
- * A child runs one function, which says child_ready() when it may be meddled with and returns 0 if nothing was wrong. */
+ * A child runs one function, which says child_ready() when it may be meddled with and returns 0 if nothing
+ * was wrong. */
 #ifndef PATCH_CHILD_H
 #define PATCH_CHILD_H
 
@@ -36,7 +38,8 @@ typedef int patch_child_function(struct patch_child_shared *shared);
 /* Starts and waits until the child is ready. `count` becomes shared->count. */
 struct patch_child patch_child_start(patch_child_function *function, unsigned count);
 
-/* Asks it to end, waits, and returns its exit status plus 1000 for each failed check; -1: killed by a signal. */
+/* Asks it to end, waits, and returns its exit status plus 1000 for each failed check; -1: killed by a
+ * signal. */
 int patch_child_finish(struct patch_child *child);
 
 void patch_child_ready(struct patch_child_shared *shared);

@@ -1,4 +1,5 @@
-/* patch_elf.h - small ELF images made of hand-written functions: symbols, call-frame information, text at 0x1000.
+/* patch_elf.h - small ELF images made of hand-written functions: symbols, call-frame information, text at
+ * 0x1000.
  *
  * Life cycle: `struct patch_elf elf = {0}`, patch_elf_function for each, patch_elf_image, patch_elf_free. */
 #ifndef PATCH_ELF_H

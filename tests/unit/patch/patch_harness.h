@@ -1,8 +1,8 @@
 /* patch_harness.h - runs emitted code on this machine and looks at everything it may have changed.
  *
- * patch_harness_enter loads every register from `in`, jumps to `in.entry`, and lives on when something reaches
- * patch_harness_leave. What comes to patch_harness_seen (as a function that is called) leaves all registers, the flags and
- * the top of the stack in `out`. */
+ * patch_harness_enter loads every register from `in`, jumps to `in.entry`, and lives on when something
+ * reaches patch_harness_leave. What comes to patch_harness_seen (as a function that is called) leaves all
+ * registers, the flags and the top of the stack in `out`. */
 #ifndef PATCH_HARNESS_H
 #define PATCH_HARNESS_H
 

@@ -1,8 +1,8 @@
 /* patch_session.h - a tally for tests: it follows processes that check themselves.
  *
- * A target is a function that runs in a process forked from the test; it ends with the function's result. What it finds
- * wrong it reports in memory that all share. A thread's first act is to ask the kernel for its gs base, which must be one
- * that no other living thread has. */
+ * A target is a function that runs in a process forked from the test; it ends with the function's result.
+ * What it finds wrong it reports in memory that all share. A thread's first act is to ask the kernel for its
+ * gs base, which must be one that no other living thread has. */
 #ifndef PATCH_SESSION_H
 #define PATCH_SESSION_H
 
@@ -44,7 +44,8 @@ struct patch_session {
     struct patch_trace_event last[PATCH_SESSION_KINDS];
 };
 
-/* First of main: plays the images that targets exec (which then does not return), and makes the shared memory. False: it cannot. */
+/* First of main: plays the images that targets exec (which then does not return), and makes the shared
+ * memory. False: it cannot. */
 bool patch_session_main(int argc, char **argv);
 
 /* --- in a target --- */

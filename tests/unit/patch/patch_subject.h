@@ -1,7 +1,8 @@
 /* patch_subject.h - a library in this process that is planned from its file, and patched where it lies.
  *
  *     patch_subject_load(&subject, path);
- *     patch_subject_prepare(&subject, PATCH_PLAIN);      slab, regions and a block with a table; nothing is written yet
+ *     patch_subject_prepare(&subject, PATCH_PLAIN);      slab, regions and a block with a table; nothing is
+ *                                                        written yet
  *     patch_subject_write(&subject, false); ... (true): undoes it
  *     patch_subject_unload(&subject); */
 #ifndef PATCH_SUBJECT_H

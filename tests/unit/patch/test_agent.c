@@ -1,6 +1,8 @@
-/* The agent in real programs: loaded at their first instruction and while they run, given what they load, taken out again.
+/* The agent in real programs: loaded at their first instruction and while they run, given what they load,
+ * taken out again.
  *
- *     test_agent PROBE LIBRARY TARGET ...      TARGETs: dynamic ones first; those that end in "static" are static
+ *     test_agent PROBE LIBRARY TARGET ...      TARGETs: dynamic ones first; those that end in "static" are
+ *                                              static
  *
  * The probe (agent_probe.c) counts calls; the programs (agent_target.c) know how many they made. */
 #include <errno.h>

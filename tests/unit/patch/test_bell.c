@@ -1,5 +1,5 @@
-/* test_bell.c - the bell: its bytes, and what it does to threads that ring it while a partner process answers, does not
- * answer, or is gone; at last in this machine's own ld.so.
+/* test_bell.c - the bell: its bytes, and what it does to threads that ring it while a partner process
+ * answers, does not answer, or is gone; at last in this machine's own ld.so.
  *
  *     test_bell LIBRARY      (something to dlopen) */
 #include <dlfcn.h>
@@ -494,8 +494,8 @@ static void set_ticks(long microseconds)
     setitimer(ITIMER_REAL, &every, NULL);
 }
 
-/* Signals, each of which ends a wait, are no reason to give up a living partner: it answers after 200 of them, with a
- * patience of two rounds. */
+/* Signals, each of which ends a wait, are no reason to give up a living partner: it answers after 200 of
+ * them, with a patience of two rounds. */
 static void signals_are_not_taken_for_death(void **state)
 {
     (void)state;
@@ -668,7 +668,8 @@ static uint8_t *map_near(uint64_t near)
     return NULL;
 }
 
-/* In a child: ld.so's own function leads to the bell; dlopen and dlclose ring. 0 when all is as it should be. */
+/* In a child: ld.so's own function leads to the bell; dlopen and dlclose ring. 0 when all is as it should
+ * be. */
 static int open_with_bell(void)
 {
     uint64_t function = _r_debug.r_brk;

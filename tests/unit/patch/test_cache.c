@@ -1,4 +1,5 @@
-/* test_cache.c - plans on disk: the second time they are mapped, and nothing damaged or foreign is believed. */
+/* test_cache.c - plans on disk: the second time they are mapped, and nothing damaged or foreign is
+ * believed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

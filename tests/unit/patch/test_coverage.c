@@ -1,5 +1,6 @@
-/* test_coverage.c - plans of programs as Debian ships them: what is planned, what is left and why. Programs that are not
- * installed are left out. Demanded of each: 99 % of the callable functions covered, 97 % of the direct sites planned. */
+/* test_coverage.c - plans of programs as Debian ships them: what is planned, what is left and why. Programs
+ * that are not installed are left out. Demanded of each: 99 % of the callable functions covered, 97 % of the
+ * direct sites planned. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -94,9 +95,9 @@ static double make_slab(const struct patch_plan *plan, enum patch_form form, pat
     return each;
 }
 
-/* Every plan turns into bytes: nothing is out of reach of a slab 128 MiB below, in any form, writes never overlap, and stubs
- * are small: those of calls through slots that are not bound yet have to remove marks, those of calls to hooked
- * functions begin with what the hook moved. */
+/* Every plan turns into bytes: nothing is out of reach of a slab 128 MiB below, in any form, writes never
+ * overlap, and stubs are small: those of calls through slots that are not bound yet have to remove marks,
+ * those of calls to hooked functions begin with what the hook moved. */
 static void plans_become_bytes(void **state)
 {
     (void)state;
@@ -152,8 +153,8 @@ static size_t sites_by_slot(const struct patch_plan *plan)
     return count;
 }
 
-/* Binding a slab to where slots lead now gives what it would have been, had they led there when it was made, and leaves
- * everything alone where they still lead. */
+/* Binding a slab to where slots lead now gives what it would have been, had they led there when it was made,
+ * and leaves everything alone where they still lead. */
 static void bound_slabs_are_as_made_so(void **state)
 {
     (void)state;

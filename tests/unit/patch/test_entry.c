@@ -1,5 +1,6 @@
-/* test_entry.c - the bytes of entry hooks and of their recorder, and which functions can be hooked. The function
- * lies at 0x1000, the hook at 0x40000, the recorder at 0x41000, the block at 0x50000 or gs:0x20000000. */
+/* test_entry.c - the bytes of entry hooks and of their recorder, and which functions can be hooked. The
+ * function lies at 0x1000, the hook at 0x40000, the recorder at 0x41000, the block at 0x50000 or
+ * gs:0x20000000. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -295,7 +296,8 @@ static void loops_and_calls_move(void **state)
     patch_bytes_are(code.bytes + front, (size_t)(hook.slow - hook.body), moved_far);
 }
 
-/* Two loops and a call become 57 bytes: no room to look into the table here, the recorder does it, as for a brief one. */
+/* Two loops and a call become 57 bytes: no room to look into the table here, the recorder does it, as for a
+ * brief one. */
 static void what_has_no_room_leaves_the_table_to_the_recorder(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* The order in which the kernel tells of a fork, chosen by the test: it is the tracer itself, and waits for one process at a time. */
+/* The order in which the kernel tells of a fork, chosen by the test: it is the tracer itself, and waits for
+ * one process at a time. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>

@@ -2,11 +2,12 @@
  *
  *     test_frame LIBRARY...        (each with fixture_run, or forms_run)
  *
- * The oracle: the same library runs twice in children that are stepped instruction by instruction, once as it is and once
- * patched. Of each step (pc, rsp) is noted; of a step in the slab what patch_slab_frame makes of it. Without
- * repetitions both lists must be the same: every instruction of a stub, hook or moved group says "the program would now be here,
- * with this stack". Linkage stubs are left out of both (resolved calls pass them by), and so is the last instruction of
- * a call's group, which no longer exists: there the return address is checked instead. */
+ * The oracle: the same library runs twice in children that are stepped instruction by instruction, once as it
+ * is and once patched. Of each step (pc, rsp) is noted; of a step in the slab what patch_slab_frame makes of
+ * it. Without repetitions both lists must be the same: every instruction of a stub, hook or moved group says
+ * "the program would now be here, with this stack". Linkage stubs are left out of both (resolved calls pass
+ * them by), and so is the last instruction of a call's group, which no longer exists: there the return
+ * address is checked instead. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -124,7 +125,8 @@ static void inside_is_nothing(const struct patch_slab *slab, uint64_t pc)
         assert_false(patch_slab_frame(slab, at, &frame));
 }
 
-/* What the step says of the program; false: of no instruction of it (a call to an unknown place is under way). */
+/* What the step says of the program; false: of no instruction of it (a call to an unknown place is under
+ * way). */
 static bool project(const struct patch_subject *subject, pid_t pid, struct step *step, struct trace *trace)
 {
     struct patch_slab_frame frame;

@@ -1,9 +1,9 @@
 /* test_fuzz.c - random programs, whose writer knows every call: what is planned must be what the writer says.
  *
- * A program is a list of functions, each a list of instructions from a small stock, put together at random: arithmetic in
- * several lengths, pushes, jumps forward over a few instructions, direct calls, tail jumps, conditional tail jumps, indirect
- * calls in several lengths. The writer keeps one record an instruction, and the oracle decides from the records alone, by
- * plain rules, what each call must become. */
+ * A program is a list of functions, each a list of instructions from a small stock, put together at random:
+ * arithmetic in several lengths, pushes, jumps forward over a few instructions, direct calls, tail jumps,
+ * conditional tail jumps, indirect calls in several lengths. The writer keeps one record an instruction, and
+ * the oracle decides from the records alone, by plain rules, what each call must become. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -201,7 +201,8 @@ static bool reaches_stack(const struct record *record)
     return record->what == PUSH;
 }
 
-/* The fewest instructions before a short call that make five bytes: all plain, none after the first entered. */
+/* The fewest instructions before a short call that make five bytes: all plain, none after the first
+ * entered. */
 static struct verdict judge_short(const struct program *program, unsigned index)
 {
     const struct record *call = &program->records[index];

@@ -1,5 +1,5 @@
-/* The helper: steps over a socket, and what is left when tally dies between any two of them, in any of them, or when a
- * ptrace request fails (the linker sends those here: -Wl,--wrap=ptrace). */
+/* The helper: steps over a socket, and what is left when tally dies between any two of them, in any of them,
+ * or when a ptrace request fails (the linker sends those here: -Wl,--wrap=ptrace). */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -291,8 +291,8 @@ static struct patch_helper_message step_of(unsigned step, pid_t pid, uint64_t ma
     return (struct patch_helper_message){.code = -1};
 }
 
-/* Tally's part, in a process of its own: it dies right before step `last`, or `in_it`: when it has sent it. -1: it goes on
- * for ever. */
+/* Tally's part, in a process of its own: it dies right before step `last`, or `in_it`: when it has sent it.
+ * -1: it goes on for ever. */
 static _Noreturn void play_tally(pid_t pid, int last, bool in_it)
 {
     struct patch_helper helper;

@@ -1,4 +1,5 @@
-/* Stubs of linkage tables: found in programs that are linked in four ways, by what they jump through; and none where there are none.
+/* Stubs of linkage tables: found in programs that are linked in four ways, by what they jump through; and
+ * none where there are none.
  *
  *     test_linkage LAZY NOW IBT NOPLT (tests/programs/calls_linkage.c) */
 #include <setjmp.h>

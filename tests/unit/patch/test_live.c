@@ -1,10 +1,11 @@
-/* test_live.c - a whole library, planned from its file and patched where it lies in this process: it must compute what
- * it computed before, every function's calls must add up to what it counted itself, and undoing gives the text back.
+/* test_live.c - a whole library, planned from its file and patched where it lies in this process: it must
+ * compute what it computed before, every function's calls must add up to what it counted itself, and undoing
+ * gives the text back.
  *
  *     test_live LIBRARY...
  *
- * A function's calls: its direct sites' counters, and its hook's; a call through the linkage table or a moved indirect one
- * is seen by both, so slots and unknown callees are left to the hook. */
+ * A function's calls: its direct sites' counters, and its hook's; a call through the linkage table or a moved
+ * indirect one is seen by both, so slots and unknown callees are left to the hook. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -221,8 +222,8 @@ static void all_is_covered(void **state)
     }
 }
 
-/* Where calls of an export go through a linkage stub, they are sites, and only others may need the hook. A word that has the address
- * (-fno-plt) may be read by anybody. */
+/* Where calls of an export go through a linkage stub, they are sites, and only others may need the hook. A
+ * word that has the address (-fno-plt) may be read by anybody. */
 static void exports_called_through_stubs_are_only_offered(void **state)
 {
     (void)state;

@@ -125,8 +125,8 @@ static void two_byte_jumps_take_padding(void **state)
     expect_site("74 be c3 ; je taken", &site);
 }
 
-/* No byte between functions, and none within reach of a two-byte jump: 144 bytes of another function before and behind. The
- * target is at 0x1090, the caller at 0x1094. */
+/* No byte between functions, and none within reach of a two-byte jump: 144 bytes of another function before
+ * and behind. The target is at 0x1090, the caller at 0x1094. */
 static void plan_of_packed(struct patch_plan *plan, const char *caller)
 {
     struct patch_elf elf = {0};
@@ -330,7 +330,8 @@ static void hooks_of_functions_whose_address_is_taken(void **state)
     }
 }
 
-/* Loops back to the second instruction, or no room for five bytes: two, and the first padding that they reach. */
+/* Loops back to the second instruction, or no room for five bytes: two, and the first padding that they
+ * reach. */
 static void short_jumps_lead_to_hooks_over_islands(void **state)
 {
     (void)state;
@@ -388,7 +389,8 @@ static void expect_write(const struct patch_write *write, uint64_t image_address
     assert_memory_equal(write->old, old, length);
 }
 
-/* The function is led to its hook by two bytes and an island, the caller past it: its stub has the instruction that moved. */
+/* The function is led to its hook by two bytes and an island, the caller past it: its stub has the
+ * instruction that moved. */
 static void slabs_have_hooks_over_islands(void **state)
 {
     (void)state;

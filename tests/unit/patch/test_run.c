@@ -1,6 +1,6 @@
-/* test_run.c - stubs and hooks at work on this machine: sites are called as a program would call them, and what
- * arrives must be what would have arrived without Tally - every register, the stack, the return address - and one more in
- * the counter. For each form of the counter, near and at the limits of reach. */
+/* test_run.c - stubs and hooks at work on this machine: sites are called as a program would call them, and
+ * what arrives must be what would have arrived without Tally - every register, the stack, the return address
+ * - and one more in the counter. For each form of the counter, near and at the limits of reach. */
 #include <asm/prctl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -124,7 +124,8 @@ struct layout {
 
 static const struct layout near_by = {MIDDLE, MIDDLE + 0x10000, MIDDLE + 0x20000};
 
-/* Writes the site's old bytes, then a jump out of the harness; the callee; the stub; and last the new bytes. */
+/* Writes the site's old bytes, then a jump out of the harness; the callee; the stub; and last the new
+ * bytes. */
 static struct patch_x86_64_site place(enum patch_kind kind, const char *text, const struct layout *layout,
                                       enum patch_form form, uint8_t old[16])
 {
@@ -174,7 +175,8 @@ static void calls_arrive_with_everything(void **state)
     }
 }
 
-/* A jump's stub: the red zone, too, arrives as it was. A `call +0` before the site makes the return address. */
+/* A jump's stub: the red zone, too, arrives as it was. A `call +0` before the site makes the return
+ * address. */
 static void jumps_leave_the_red_zone_alone(void **state)
 {
     (void)state;
@@ -188,7 +190,8 @@ static void jumps_leave_the_red_zone_alone(void **state)
                 place(i == 0 ? PATCH_JUMP : PATCH_BRANCH, jumps[i], &near_by, form, old);
             uint8_t *front = span + near_by.site - 0x40;
             open_pages(near_by.site - 0x40, 0x40);
-            /* mov [rsp-16], rdi; mov [rsp-24], rsi; call over; (leave); over: here the site runs in a frame of its own */
+            /* mov [rsp-16], rdi; mov [rsp-24], rsi; call over; (leave); over: here the site runs in a frame
+             * of its own */
             patch_bytes_read("e8 10 00 00 00", front, 5);
             put_far_jump(front + 5, patch_harness_leave);
             patch_bytes_read("48 89 7c 24 f8 48 89 74 24 c0 eb 1f", front + 0x15, 12);
@@ -342,8 +345,8 @@ static void place_guess(const struct patch_x86_64_site *site, enum patch_form fo
     put_code(&code);
 }
 
-/* Right: past the hook, where the callee itself must not be entered. Wrong in the upper or the lower half of the address, or 0:
- * as without a guess. */
+/* Right: past the hook, where the callee itself must not be entered. Wrong in the upper or the lower half of
+ * the address, or 0: as without a guess. */
 static void guesses_are_right_or_wrong(void **state)
 {
     (void)state;
@@ -589,8 +592,8 @@ static void a_full_table_overflows_visibly(void **state)
     }
 }
 
-/* The moved instructions do what they did: operands of rip, branches either way, loops, calls with their old return
- * address. After each the function goes on behind the replaced bytes. */
+/* The moved instructions do what they did: operands of rip, branches either way, loops, calls with their old
+ * return address. After each the function goes on behind the replaced bytes. */
 static void moved_entries_behave(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* test_slots.c - names of slots, in made-up images, damaged ones too, and in a real library, whose slots ld.so has filled in
- * this process: the name must be that of the function found there.
+/* test_slots.c - names of slots, in made-up images, damaged ones too, and in a real library, whose slots
+ * ld.so has filled in this process: the name must be that of the function found there.
  *
  *     test_slots LIBRARY... */
 #include <dlfcn.h>
@@ -199,7 +199,8 @@ static void damaged_versions_name_none(void **state)
     library_is(&file, 0x4010, "");
 }
 
-/* The file that a version is demanded of has such a function (though another one may have been bound, a sanitizer's). */
+/* The file that a version is demanded of has such a function (though another one may have been bound, a
+ * sanitizer's). */
 static void assert_library_has(const char *library, const char *name)
 {
     if (library[0] == '\0')

@@ -39,7 +39,8 @@ static void must(int result, const struct base_error *error)
     assert_int_equal(result, BASE_OK);
 }
 
-/* On a machine that is busy with other things a thread may get no processor for long: that is refused, and tried again. */
+/* On a machine that is busy with other things a thread may get no processor for long: that is refused, and
+ * tried again. */
 static void begin(struct patch_stop *stop, pid_t pid)
 {
     struct base_error error = {0};

@@ -1,5 +1,5 @@
-/* test_tails.c - tail jumps to functions with hooks: each arrival must be recorded for the jump it came by, as the
- * library itself counts it (fixture_tails.c).
+/* test_tails.c - tail jumps to functions with hooks: each arrival must be recorded for the jump it came by,
+ * as the library itself counts it (fixture_tails.c).
  *
  *     test_tails LIBRARY... */
 #include <pthread.h>
@@ -71,8 +71,8 @@ static void unload(struct subject *subject)
     free(subject->wanted);
 }
 
-/* What hook of function `to` recorded from the sites of function `from`: marks of its jumps, return addresses of its
- * calls. */
+/* What hook of function `to` recorded from the sites of function `from`: marks of its jumps, return addresses
+ * of its calls. */
 static uint64_t recorded(const struct subject *subject, const struct patch_block *block, unsigned from,
                          unsigned to)
 {
@@ -250,8 +250,8 @@ static void leave_calls_alone(struct subject *subject)
     assert_int_equal(patch_slab_make(&patched->slab, NULL), BASE_OK);
 }
 
-/* The worst case: no call has a stub, so no call removes a mark that the function without a hook left. What the header
- * says: such a call may be recorded for a jump, but every arrival is there. */
+/* The worst case: no call has a stub, so no call removes a mark that the function without a hook left. What
+ * the header says: such a call may be recorded for a jump, but every arrival is there. */
 static void calls_without_stubs_keep_the_sums(void **state)
 {
     (void)state;
@@ -341,8 +341,8 @@ static void on_signal(int number)
     in_handler->run(&of_handler, of_handler.from + of_handler.pairs[RUN][0], 10);
 }
 
-/* Handlers that jump and call themselves, at any moment: they may take a mark away, which makes one arrival of the older
- * frame's, but no jump is given an arrival that is not its own. */
+/* Handlers that jump and call themselves, at any moment: they may take a mark away, which makes one arrival
+ * of the older frame's, but no jump is given an arrival that is not its own. */
 static void handlers_come(bool guesses)
 {
     struct subject subject;

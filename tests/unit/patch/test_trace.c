@@ -445,7 +445,8 @@ static void wake_in_a_moment(void)
     _exit(0);
 }
 
-/* Who is being left, but sleeps in the kernel yet, is traced until it wakes: another stop by the same helper waits for that. */
+/* Who is being left, but sleeps in the kernel yet, is traced until it wakes: another stop by the same helper
+ * waits for that. */
 static void a_process_that_is_being_left_can_be_stopped(void **state)
 {
     (void)state;
@@ -637,7 +638,8 @@ static int exec_at_once(void)
     return 1;
 }
 
-/* Code comes next to what it is for, on whichever side it lies; the data lies beyond it, and last in the file. */
+/* Code comes next to what it is for, on whichever side it lies; the data lies beyond it, and last in the
+ * file. */
 static void data_lies_beyond_code(void **state)
 {
     (void)state;

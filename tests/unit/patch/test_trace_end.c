@@ -1,5 +1,6 @@
-/* What is left when tally ends at any moment, when a target does, when a ptrace request fails (the linker sends the
- * helper's here: -Wl,--wrap=ptrace), and when a thread stands where code is to change. Figures at the end. */
+/* What is left when tally ends at any moment, when a target does, when a ptrace request fails (the linker
+ * sends the helper's here: -Wl,--wrap=ptrace), and when a thread stands where code is to change. Figures at
+ * the end. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

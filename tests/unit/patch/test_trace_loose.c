@@ -1,4 +1,5 @@
-/* Processes that are let go for a while: what is known of them stays, what happens meanwhile is told later. */
+/* Processes that are let go for a while: what is known of them stays, what happens meanwhile is told
+ * later. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>

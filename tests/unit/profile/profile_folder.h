@@ -1,5 +1,6 @@
-/* profile_folder.h - a folder for the profile that a test writes: `path`, and `old_path`, which recording anew moves it to. Made
- * before the tests of a program and removed behind them; both files go after each test that has profile_folder_clean. */
+/* profile_folder.h - a folder for the profile that a test writes: `path`, and `old_path`, which recording
+ * anew moves it to. Made before the tests of a program and removed behind them; both files go after each test
+ * that has profile_folder_clean. */
 #ifndef PROFILE_FOLDER_H
 #define PROFILE_FOLDER_H
 

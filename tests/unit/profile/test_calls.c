@@ -1,5 +1,5 @@
-/* Edges against a plain array that is searched from end to end; what a flush writes of them; the views; files of version 1 and
- * files that lie. */
+/* Edges against a plain array that is searched from end to end; what a flush writes of them; the views; files
+ * of version 1 and files that lie. */
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>

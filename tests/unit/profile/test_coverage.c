@@ -1,5 +1,5 @@
-/* What of an image is counted: said once and again, kept up to a limit, written, read, asked for; files of older versions and files
- * that lie. */
+/* What of an image is counted: said once and again, kept up to a limit, written, read, asked for; files of
+ * older versions and files that lie. */
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -106,7 +106,8 @@ static void what_makes_no_sense_is_ignored_or_cut(void **state)
     profile_free(profile);
 }
 
-/* Past the thousandth only the number grows; each function counts once however often it is told; images do not mix. */
+/* Past the thousandth only the number grows; each function counts once however often it is told; images do
+ * not mix. */
 static void a_thousand_functions_of_an_image_are_kept(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* How long calls took: the buckets, rows, percentiles beside a sorted list, written, merged, folded, and what lies. */
+/* How long calls took: the buckets, rows, percentiles beside a sorted list, written, merged, folded, and what
+ * lies. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

@@ -1,4 +1,5 @@
-/* Several recordings in one: every figure is the sum of its parts, what is the same is one, what is not stays apart. */
+/* Several recordings in one: every figure is the sum of its parts, what is the same is one, what is not stays
+ * apart. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -201,7 +201,8 @@ static bool node_is_stack(const struct profile *profile, uint32_t node, const ui
     return !depth && !node;
 }
 
-/* Every total stays exact, by thread and by CPU; the loss is what lies on (folded) nodes; a stack being made survives. */
+/* Every total stays exact, by thread and by CPU; the loss is what lies on (folded) nodes; a stack being made
+ * survives. */
 static void folding_loses_no_figure(void **state)
 {
     (void)state;
@@ -295,7 +296,8 @@ static void check_finds_what_is_wrong(void **state)
     profile_free(profile);
 }
 
-/* Known values: Newcombe, Statistics in Medicine 17 (1998), table I, method 3 (81/263, 15/148, 0/20, 1/29, 29/29). */
+/* Known values: Newcombe, Statistics in Medicine 17 (1998), table I, method 3 (81/263, 15/148, 0/20, 1/29,
+ * 29/29). */
 static void wilson_gives_published_values(void **state)
 {
     (void)state;

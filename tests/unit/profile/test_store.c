@@ -1,5 +1,5 @@
-/* What is written is what is read: a random model through flushes, folding and loading, against totals kept by hand; and who may
- * write where. */
+/* What is written is what is read: a random model through flushes, folding and loading, against totals kept
+ * by hand; and who may write where. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -267,7 +267,8 @@ static _Noreturn void write_one_large_flush(int told)
     _exit(4);
 }
 
-/* Kills a recorder in the middle of a transaction that has begun to change the file; false: it was too late or too early. */
+/* Kills a recorder in the middle of a transaction that has begun to change the file; false: it was too late
+ * or too early. */
 static bool kill_in_the_middle(useconds_t after)
 {
     int told[2];
@@ -291,7 +292,8 @@ static bool kill_in_the_middle(useconds_t after)
     return !stat(journal, &status) && status.st_size > 0;
 }
 
-/* The journal of a killed recorder belongs to its name: recording again to that name must not lose the older profile. */
+/* The journal of a killed recorder belongs to its name: recording again to that name must not lose the older
+ * profile. */
 static void recording_again_finishes_the_killed_one(void **state)
 {
     (void)state;
@@ -319,7 +321,8 @@ static void recording_again_finishes_the_killed_one(void **state)
     assert_true(caught > 0);
 }
 
-/* An empty file (mktemp's) is taken over without becoming .old, and is there again when the recording is discarded. */
+/* An empty file (mktemp's) is taken over without becoming .old, and is there again when the recording is
+ * discarded. */
 static void an_empty_file_may_be_named(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The views that every profile has, asked through profile_query, against figures computed the naive way; the timeline against
- * the cells; and that a flush writes what changed and no more. */
+/* The views that every profile has, asked through profile_query, against figures computed the naive way; the
+ * timeline against the cells; and that a flush writes what changed and no more. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -399,7 +399,8 @@ static bool count_sample(void *context, const struct profile_timeline_sample *sa
     return true;
 }
 
-/* The block that reaches the limit is whole, what comes after it is counted, and a fold is told of all the same. */
+/* The block that reaches the limit is whole, what comes after it is counted, and a fold is told of all the
+ * same. */
 static void a_full_timeline_ends_and_says_so(void **state)
 {
     (void)state;

@@ -41,11 +41,12 @@ void sample_profile_call(struct sample_profile *sample, size_t thread, uint32_t 
 /* The one that the views' expected texts show: recursion, mutual recursion, a signal handler, a cut stack, an
  * inlined function, a long C++ name, an address without a symbol, two threads. */
 struct sample_profile sample_profile_full(void);
-/* The same with calls: of every kind, recursive, from two threads, from a caller unknown; some functions' not counted. */
+/* The same with calls: of every kind, recursive, from two threads, from a caller unknown; some functions' not
+ * counted. */
 struct sample_profile sample_profile_counted(void);
 
-/* Says what of its calls was counted and what counting cost: 24 functions of the program are not covered, one of the library,
- * for reasons that were and were not counted themselves; some have no name. */
+/* Says what of its calls was counted and what counting cost: 24 functions of the program are not covered, one
+ * of the library, for reasons that were and were not counted themselves; some have no name. */
 void sample_profile_cover(struct sample_profile *sample);
 
 /* A report as text (malloc); fails the test when there is none. */

@@ -525,7 +525,8 @@ static void values_stop_at_the_ends(void **state)
     }
 }
 
-/* A file of the program's may have any name but this one; what counts memory is a cost, whatever it calls is not. */
+/* A file of the program's may have any name but this one; what counts memory is a cost, whatever it calls is
+ * not. */
 static void the_agent_is_no_candidate(void **state)
 {
     (void)state;

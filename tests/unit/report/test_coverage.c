@@ -1,5 +1,5 @@
-/* What was counted: percentages that never flatter, costs that make no sense, names and numbers that are hostile, and JSON that
- * says all that the profile holds. */
+/* What was counted: percentages that never flatter, costs that make no sense, names and numbers that are
+ * hostile, and JSON that says all that the profile holds. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -424,7 +424,8 @@ static void calls_of_uncovered_functions_are_at_least(void **state)
     profile_free(sample.profile);
 }
 
-/* From a counted image into one that is not, the calls of the pair are all there, though not those of the callee. */
+/* From a counted image into one that is not, the calls of the pair are all there, though not those of the
+ * callee. */
 static void pairs_may_be_complete_where_callees_are_not(void **state)
 {
     (void)state;
@@ -477,7 +478,8 @@ static uint64_t sum_of_column(const char *text, const char *part)
     return sum;
 }
 
-/* Many edges on two threads and on none, many twice from sites of one function: rows are sums by function, kind and thread. */
+/* Many edges on two threads and on none, many twice from sites of one function: rows are sums by function,
+ * kind and thread. */
 static void edges_add_up_by_thread(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Comparisons of profiles whose every figure is known: verdicts, the gate, several runs, exact calls, what is refused. */
+/* Comparisons of profiles whose every figure is known: verdicts, the gate, several runs, exact calls, what is
+ * refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

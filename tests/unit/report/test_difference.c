@@ -1,5 +1,5 @@
-/* Intervals of differences hold the truth as often as they say, comparisons without a change raise no alarm, and changes that
- * are there are found. Simulated from fixed seeds; constants from published tables. */
+/* Intervals of differences hold the truth as often as they say, comparisons without a change raise no alarm,
+ * and changes that are there are found. Simulated from fixed seeds; constants from published tables. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -203,7 +203,8 @@ static void a_change_is_found(void **state)
     assert_true(found > 180);
 }
 
-/* Holm's own steps: 0.001 <= 0.05/4, 0.013 <= 0.05/3, 0.03 > 0.05/2. Simple Bonferroni would stop at the second. */
+/* Holm's own steps: 0.001 <= 0.05/4, 0.013 <= 0.05/3, 0.03 > 0.05/2. Simple Bonferroni would stop at the
+ * second. */
 static void holm_steps_down(void **state)
 {
     (void)state;

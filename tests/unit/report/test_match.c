@@ -1,4 +1,5 @@
-/* What is the same in two recordings: images by name, build, version, functions; functions by name without what compilers append. */
+/* What is the same in two recordings: images by name, build, version, functions; functions by name without
+ * what compilers append. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Every allocation of every view fails once: the report comes whole, or the error does and nothing was appended. */
+/* Every allocation of every view fails once: the report comes whole, or the error does and nothing was
+ * appended. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

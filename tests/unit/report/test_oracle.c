@@ -1,5 +1,6 @@
-/* Random profiles against the naive truth: each cell's stack is walked up with a set, and self, total and the calls on
- * it are added to a table. The reports are read back from their JSON, whose rows stand one on a line. */
+/* Random profiles against the naive truth: each cell's stack is walked up with a set, and self, total and the
+ * calls on it are added to a table. The reports are read back from their JSON, whose rows stand one on a
+ * line. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -310,7 +311,8 @@ static void tree_adds_up(void **state)
     }
 }
 
-/* The stacks of --paths make the whole, whatever is inlined; so do lines, addresses, images, threads and CPUs. */
+/* The stacks of --paths make the whole, whatever is inlined; so do lines, addresses, images, threads and
+ * CPUs. */
 static void every_view_adds_up(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Every view of one small profile, compared with the text in expected/, for terminals of 80 and 120 columns. With
- * TALLY_BLESS set the texts are written instead; read what changed before committing it. */
+/* Every view of one small profile, compared with the text in expected/, for terminals of 80 and 120 columns.
+ * With TALLY_BLESS set the texts are written instead; read what changed before committing it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -28,12 +28,13 @@ struct oracle_symbols {
 void oracle_symbols_read(struct oracle_symbols *symbols, const char *flags, const char *path);
 void oracle_symbols_free(struct oracle_symbols *symbols);
 
-/* The symbol that covers the address, by looking at all of them; NULL: none. `limit` is where a symbol without a size
- * ends at the latest (its section's end). */
+/* The symbol that covers the address, by looking at all of them; NULL: none. `limit` is where a symbol
+ * without a size ends at the latest (its section's end). */
 const struct oracle_symbol *oracle_symbol_at(const struct oracle_symbols *symbols, uint64_t address,
                                              uint64_t section);
 
-/* A test fixture's path, in a static buffer; or NULL (and the test is to be skipped) where it could not be made. */
+/* A test fixture's path, in a static buffer; or NULL (and the test is to be skipped) where it could not be
+ * made. */
 void oracle_use(const char *folder);
 const char *oracle_path(const char *name);
 const char *oracle_fixture(const char *name);

@@ -1,5 +1,5 @@
-/* Lines and inlined frames of this very program (built with -g and inlining), for every fourth byte of its code, against
- * what binutils' addr2line -i says. */
+/* Lines and inlined frames of this very program (built with -g and inlining), for every fourth byte of its
+ * code, against what binutils' addr2line -i says. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
-/* Symbol and debug information that is wrong on purpose, made by damaging a fixture in chosen places: sizes that swallow all,
- * names that do not end, links that lead elsewhere, entries of debug information that refer to each other. argv[1]: the
- * folder of fixtures. What no one chose is left to fuzz_elf. */
+/* Symbol and debug information that is wrong on purpose, made by damaging a fixture in chosen places: sizes
+ * that swallow all, names that do not end, links that lead elsewhere, entries of debug information that refer
+ * to each other. argv[1]: the folder of fixtures. What no one chose is left to fuzz_elf. */
 #include <elf.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
-/* Lines and inlined frames at the addresses of programs compiled in several ways, against addr2line; against LLVM's where
- * that of binutils 2.40 is known to be wrong: for clang's address ranges, and for the file of constprop clones. argv[1]: the
- * folder of fixtures. */
+/* Lines and inlined frames at the addresses of programs compiled in several ways, against addr2line; against
+ * LLVM's where that of binutils 2.40 is known to be wrong: for clang's address ranges, and for the file of
+ * constprop clones. argv[1]: the folder of fixtures. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Names of functions against nm, objdump and each other, at every address of programs whose symbols are in every place they can
- * be. argv[1]: the folder of fixtures. */
+/* Names of functions against nm, objdump and each other, at every address of programs whose symbols are in
+ * every place they can be. argv[1]: the folder of fixtures. */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* test_process.c - walking this very process: against libunwind, and against what the program itself knows.
  *
- * The functions write down the return address of each call they make on the way down; libunwind's unw_step walks
- * from the same registers. Both must be what unwind_walk says: in a function, in a signal handler, in one on
- * an alternate stack, and from arch_host_capture. */
+ * The functions write down the return address of each call they make on the way down; libunwind's unw_step
+ * walks from the same registers. Both must be what unwind_walk says: in a function, in a signal handler, in
+ * one on an alternate stack, and from arch_host_capture. */
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* test_replay.c - stored moments of real programs (tests/captures/README.md), walked again.
  *
- * All captures share one cache, as the processes that a collector watches do; each is a generation of its own.
- * Two builds of one program lie at the same addresses, as code does after dlclose and dlopen. */
+ * All captures share one cache, as the processes that a collector watches do; each is a generation of its
+ * own. Two builds of one program lie at the same addresses, as code does after dlclose and dlopen. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>

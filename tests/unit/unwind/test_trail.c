@@ -1,7 +1,8 @@
 /* Walks with a trail give what unwind_walk gives, whatever happened to the stack since the last one.
  *
- * This process walks itself: random call trees, frames of fixed and of moving size (their CFA is then by frame pointer), handlers on
- * the same and on an alternate stack, and stacks that were left and entered again with old words still on them. */
+ * This process walks itself: random call trees, frames of fixed and of moving size (their CFA is then by
+ * frame pointer), handlers on the same and on an alternate stack, and stacks that were left and entered again
+ * with old words still on them. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

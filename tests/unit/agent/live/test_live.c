@@ -1,4 +1,5 @@
-/* The agent in real programs, launched and recorded: figures equal to what the program itself knows, to the byte.
+/* The agent in real programs, launched and recorded: figures equal to what the program itself knows, to the
+ * byte.
  *
  *     test_agent_live HEAP_SITES HEAP_SITES_STATIC PLUGIN
  *     test_agent_live --run COMMAND [ARGUMENT ...]     records anything and prints the figures */
