@@ -9,7 +9,6 @@
  *              ms, one after the other
  *   children   a child that waits, and a parent that waits for it         stopped  a child that is stopped,
  *              and a parent that waits
- *   deep       a thread that waits, and one that works at the end of ever other paths of calls
  *   stdin      waits for its standard input, after a line of output */
 #include <alloca.h>
 #include <poll.h>
@@ -22,7 +21,7 @@
 
 #include "truth.h"
 
-enum { LONG_MS = 30, SHORT_MS = 8, WORK_MS = 4, PATH_BITS = 30 };
+enum { LONG_MS = 30, SHORT_MS = 8, WORK_MS = 4 };
 
 struct account {
     double passed, elsewhere; /* seconds */
@@ -162,44 +161,6 @@ static void threads(long milliseconds)
         pthread_join(made[i], NULL);
 }
 
-static void work_deep(unsigned long path, int bits);
-
-TRUTH_FUNCTION void work_left(unsigned long path, int bits)
-{
-    TRUTH_CALL(work_deep(path, bits));
-}
-
-TRUTH_FUNCTION void work_right(unsigned long path, int bits)
-{
-    TRUTH_CALL(work_deep(path, bits));
-}
-
-/* Each bit says which way leads on. */
-static void work_deep(unsigned long path, int bits)
-{
-    if (bits == 0)
-        TRUTH_CALL(work(1));
-    else if (path & 1)
-        work_left(path >> 1, bits - 1);
-    else
-        work_right(path >> 1, bits - 1);
-}
-
-static void deep(long milliseconds)
-{
-    double end = truth_clock(CLOCK_MONOTONIC) + (double)milliseconds * 1e-3;
-    unsigned long path = 1;
-    pthread_t one;
-
-    told_milliseconds = milliseconds;
-    pthread_create(&one, NULL, run_long, NULL);
-    while (truth_clock(CLOCK_MONOTONIC) < end) {
-        path = path * 6364136223846793005ul + 1442695040888963407ul;
-        TRUTH_CALL(work_deep(path >> 20, PATH_BITS));
-    }
-    pthread_join(one, NULL);
-}
-
 static void come(long milliseconds)
 {
     double end = truth_clock(CLOCK_MONOTONIC) + (double)milliseconds * 1e-3;
@@ -251,8 +212,6 @@ int main(int argc, char **argv)
         TRUTH_CALL(wait_poll(milliseconds));
     else if (truth_flag(&truth, "threads"))
         TRUTH_CALL(threads(milliseconds));
-    else if (truth_flag(&truth, "deep"))
-        TRUTH_CALL(deep(milliseconds));
     else if (truth_flag(&truth, "come"))
         TRUTH_CALL(come(milliseconds));
     else if (truth_flag(&truth, "children") || truth_flag(&truth, "stopped"))

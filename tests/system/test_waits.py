@@ -9,7 +9,7 @@ REAL = ("--time=real",)
 ENGINES = (REAL, (*REAL, "--engine=agent"))
 CLOCKS = 0.004  # seconds: a wait is measured from inside a call to inside a call, and its beginning is queued or run
 QUEUED = "(waiting for a CPU)"
-UNSEEN, FOLDED = 63, 11  # doc/losses.md
+UNSEEN = 63  # doc/losses.md
 
 
 def truths(output):
@@ -61,14 +61,6 @@ def long_waits(context):
             for mode in ("long", "threads", "children"):
                 profile, truth = record(context, program, mode, options)
                 compare(context, f"{options} {program} {mode}", profile, {name: truth[name] for name in truth if truth[name] > 0.3})
-
-
-@tap.case
-def folded(context):
-    """Places that are known are looked up again when the tree was folded."""
-    profile, truth = record(context, "waits", "deep", (*REAL, "--max-nodes", "1000"), "1500")
-    context.check(profile.losses().get(FOLDED, 0) > 0, f"{profile.losses()}")
-    compare(context, "folded", profile, {"wait_long": truth["wait_long"]})
 
 
 @tap.case

@@ -5,16 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "patch_target.h"
+
 uint64_t collect_agent_proc_start(pid_t pid)
 {
-    char path[64], text[1024];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(path, "re");
-    size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
-    if (file)
-        fclose(file);
-    text[size] = '\0';
-    const char *at = strrchr(text, ')');
+    char text[1024];
+    const char *at = patch_target_text(pid, pid, "stat", text, sizeof text) > 0 ? strrchr(text, ')') : NULL;
     for (int field = 2; at && field < 22; field++)
         at = strchr(at + 1, ' ');
     return at ? strtoull(at, NULL, 10) : 0;

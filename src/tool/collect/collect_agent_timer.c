@@ -370,30 +370,14 @@ static int arm_all(struct beginning *beginning)
 
 /* --- when the program takes the first signal --- */
 
-/* The process's terminal, 0: none; -1: not known. The name of a program may hold anything. */
-static int terminal_of(pid_t pid, pid_t *session)
-{
-    char path[64], text[512] = "";
-    int terminal = -1;
-    *session = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(path, "re");
-    size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
-    if (file)
-        fclose(file);
-    text[size] = '\0';
-    const char *rest = strrchr(text, ')');
-    return rest && sscanf(rest + 1, " %*c %*d %*d %d %d", session, &terminal) == 2 ? terminal : -1;
-}
-
 /* Where it has none, no terminal sends the signal; but who left it may be in the group yet that it sends it
  * to. Without a leader the session has none; a leader that is not seen, 0, is of another namespace. */
 static bool has_terminal(pid_t pid)
 {
-    pid_t session, own;
-    if (terminal_of(pid, &session) != 0 || !session)
+    struct patch_target_facts own, leader;
+    if (patch_target_facts(pid, pid, &own) < 0 || own.terminal || !own.session)
         return true;
-    return terminal_of(session, &own) > 0;
+    return patch_target_facts(own.session, own.session, &leader) == BASE_OK && leader.terminal;
 }
 
 static bool blocks_somewhere(const struct beginning *beginning)

@@ -1,8 +1,6 @@
 #include "collect_waits.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,42 +64,15 @@ struct collect_waits {
 
 /* --- what /proc says --- */
 
-/* Bytes read, 0 at least; -errno. */
-static ssize_t read_of_thread(pid_t pid, pid_t tid, const char *what, char *text, size_t size)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/task/%d/%s", (int)pid, (int)tid, what);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-        return -errno;
-    ssize_t got = read(file, text, size - 1);
-    ssize_t result = got < 0 ? -errno : got;
-    close(file);
-    text[got > 0 ? got : 0] = '\0';
-    return result;
-}
-
 static bool read_account(pid_t pid, pid_t tid, struct account *account)
 {
     char text[128];
     unsigned long long run, queued, turns;
-    if (read_of_thread(pid, tid, "schedstat", text, sizeof text) <= 0 ||
+    if (patch_target_text(pid, tid, "schedstat", text, sizeof text) <= 0 ||
         sscanf(text, "%llu %llu %llu", &run, &queued, &turns) != 3)
         return false;
     *account = (struct account){run, queued, turns};
     return true;
-}
-
-bool collect_waits_read_line(const char *line, uint64_t *pc, uint64_t *sp)
-{
-    const char *last = strrchr(line, ' '), *before = last;
-    while (before && before > line && (before == last || *before != ' '))
-        before--;
-    if (!last || before == line) /* "running" */
-        return false;
-    *sp = strtoull(before, NULL, 16);
-    *pc = strtoull(last, NULL, 16);
-    return *pc;
 }
 
 /* --- where a thread waits --- */
@@ -190,17 +161,19 @@ static uint32_t find_node(struct collect_waits *waits, struct collect_process *p
 static void place(struct collect_waits *waits, struct collect_process *process, struct waiter *waiter,
                   uint64_t turns)
 {
-    char line[256];
     struct account after;
+    struct patch_target_call call;
     struct collect_waits_stack stack = {.bytes = waits->stack};
-    ssize_t got = read_of_thread(waiter->pid, waiter->tid, "syscall", line, sizeof line);
+    int result = patch_target_call(waiter->pid, waiter->tid, &call);
     waiter->placed = waiter->cut = false;
-    waiter->refused = got == -EPERM || got == -EACCES || got == -ENOENT;
+    waiter->refused = result == BASE_EPERMISSION;
     if (waiter->refused) {
         waiter->node = waits->node_unknown;
     } else {
-        if (got <= 0 || !collect_waits_read_line(line, &stack.pc, &stack.sp))
+        if (result < 0)
             return;
+        stack.pc = call.pc;
+        stack.sp = call.sp;
         stack.size = read_stack(waits, waiter->pid, stack.sp);
     }
     if (!read_account(waiter->pid, waiter->tid, &after) || after.turns != turns)

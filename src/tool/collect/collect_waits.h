@@ -67,7 +67,4 @@ void collect_waits_finish(struct collect_waits *waits);
 /* How often a thread was found waiting. */
 uint64_t collect_waits_samples(const struct collect_waits *waits);
 
-/* A line of /proc/PID/task/TID/syscall. False: the thread runs, or has ended. */
-bool collect_waits_read_line(const char *line, uint64_t *pc, uint64_t *sp);
-
 #endif

@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <linux/kcmp.h>
 #include <sched.h>
 #include <signal.h>
@@ -29,8 +28,8 @@
     (OPTIONS | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC)
 #define EVENT(status) ((int)((unsigned)(status) >> 16))
 #define END_LOOKS     20
-#define LISTS         20
-#define REQUEST_TRIES 3 /* of what must not fail: letting go */
+#define LISTS         20 /* of one process, when they break off */
+#define REQUEST_TRIES 3  /* of what must not fail: letting go */
 
 static void rest(long ns)
 {
@@ -187,23 +186,19 @@ static int seize_listed(struct patch_stop *stop, pid_t process, long *listed, st
     return taken;
 }
 
-/* Seizes the threads of `process` that are not known yet. Returns how many, or a refusal. A list breaks off
- * (proc_task_readdir) where a thread ends that is just being listed: shorter than the count of threads, it is
- * read again. */
+/* Seizes threads of `process` that are not known yet, until there are none. Returns how many, or a refusal.
+ * A list breaks off (proc_task_readdir) where a thread ends that is just being listed: one that has nothing
+ * new and is shorter than the count of threads is read again. */
 static int seize_strangers(struct patch_stop *stop, pid_t process, struct base_error *error)
 {
     struct patch_target_facts facts;
-    int taken = 0, result;
     long listed;
     for (int i = 0; i < LISTS; i++) {
-        result = seize_listed(stop, process, &listed, error);
-        if (result < 0)
-            return result;
-        taken += result;
-        if (patch_target_facts(process, process, &facts) < 0 || listed >= facts.threads)
-            break;
+        int taken = seize_listed(stop, process, &listed, error);
+        if (taken != 0 || patch_target_facts(process, process, &facts) < 0 || listed >= facts.threads)
+            return taken;
     }
-    return taken;
+    return 0;
 }
 
 void patch_stop_interrupt(struct patch_stop_thread *thread)
@@ -334,31 +329,19 @@ static int look_at_all(struct patch_stop *stop, struct base_error *error)
     return missing;
 }
 
-/* The system call in which a thread is, and its first argument. False: the kernel does not tell, or it is in
- * none. */
-static bool read_call(const struct patch_stop_thread *thread, long *number, uint64_t *first)
-{
-    char path[96];
-    snprintf(path, sizeof path, "/proc/%d/task/%d/syscall", thread->process, thread->tid);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return false;
-    bool known = fscanf(file, "%ld %" SCNx64, number, first) == 2;
-    fclose(file);
-    return known;
-}
-
 /* It sleeps on its way to a new thread, which would run while all others stand. That takes no time; vfork,
  * which may, makes none. */
 static bool makes_thread(const struct patch_stop_thread *thread)
 {
-    long number;
+    struct patch_target_call call;
     uint64_t flags;
-    if (!read_call(thread, &number, &flags) || (number != SYS_clone && number != SYS_clone3))
+    if (patch_target_call(thread->process, thread->tid, &call) < 0)
         return false;
-    return (number == SYS_clone ||
-            patch_target_read(thread->process, flags, &flags, sizeof flags) == sizeof flags) &&
-           flags & CLONE_THREAD;
+    flags = call.first;
+    if (call.number == SYS_clone3 &&
+        patch_target_read(thread->process, call.first, &flags, sizeof flags) != sizeof flags)
+        return false;
+    return (call.number == SYS_clone || call.number == SYS_clone3) && flags & CLONE_THREAD;
 }
 
 /* One that is ending and whose end the follower is to be told of needs no stopping either: it is in the
@@ -445,10 +428,10 @@ static int seize_children(struct patch_stop *stop, const struct patch_stop_threa
 
 static bool waits_for_child(const struct patch_stop_thread *thread)
 {
-    long number;
-    uint64_t first;
+    struct patch_target_call call;
     return thread->state == PATCH_STOP_KERNEL &&
-           (!read_call(thread, &number, &first) || patch_x86_64_call_is_vfork(number));
+           (patch_target_call(thread->process, thread->tid, &call) < 0 ||
+            patch_x86_64_call_is_vfork(call.number));
 }
 
 static int seize_vforked(struct patch_stop *stop, struct base_error *error)

@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,11 +39,12 @@ static ssize_t read_text(const char *path, char *text, size_t size)
     return got;
 }
 
-static ssize_t read_of_thread(pid_t pid, pid_t tid, const char *name, char *text, size_t size)
+ssize_t patch_target_text(pid_t pid, pid_t tid, const char *name, char *text, size_t size)
 {
     char path[96];
     snprintf(path, sizeof path, "/proc/%d/task/%d/%s", pid, tid, name);
-    return read_text(path, text, size);
+    ssize_t got = read_text(path, text, size);
+    return got < 0 ? -errno : got;
 }
 
 /* --- facts --- */
@@ -53,7 +55,8 @@ static bool parse_stat(const char *text, struct patch_target_facts *facts)
 {
     unsigned flags;
     const char *end = strrchr(text, ')');
-    if (!end || sscanf(end + 1, " %c %*d %*d %*d %*d %*d %u", &facts->state, &flags) != 2)
+    if (!end || sscanf(end + 1, " %c %*d %*d %d %d %*d %u", &facts->state, &facts->session, &facts->terminal,
+                       &flags) != 4)
         return false;
     facts->kernel_thread = (flags & KERNEL_THREAD) != 0;
     const char *begin = strchr(text, '(');
@@ -83,9 +86,9 @@ int patch_target_facts(pid_t pid, pid_t tid, struct patch_target_facts *facts)
 {
     char text[4096];
     *facts = (struct patch_target_facts){0};
-    if (read_of_thread(pid, tid, "stat", text, sizeof text) <= 0 || !parse_stat(text, facts))
+    if (patch_target_text(pid, tid, "stat", text, sizeof text) <= 0 || !parse_stat(text, facts))
         return BASE_ENOTFOUND;
-    if (read_of_thread(pid, tid, "status", text, sizeof text) <= 0)
+    if (patch_target_text(pid, tid, "status", text, sizeof text) <= 0)
         return BASE_ENOTFOUND;
     facts->process = (pid_t)status_number(text, "\nTgid:", 0);
     facts->tracer = (pid_t)status_number(text, "\nTracerPid:", 0);
@@ -100,7 +103,7 @@ int patch_target_facts(pid_t pid, pid_t tid, struct patch_target_facts *facts)
 bool patch_target_name(pid_t pid, pid_t tid, char *name, size_t size)
 {
     char text[128];
-    ssize_t got = read_of_thread(pid, tid, "comm", text, sizeof text);
+    ssize_t got = patch_target_text(pid, tid, "comm", text, sizeof text);
     if (got <= 0)
         return false;
     if (text[got - 1] == '\n')
@@ -116,31 +119,42 @@ bool patch_target_has_thread(pid_t pid, pid_t tid)
     return access(path, F_OK) == 0;
 }
 
-/* The last two numbers of "CALL ARGUMENTS... SP PC". */
-static void read_place(const char *text, uint64_t *pc, uint64_t *sp)
+/* Its first two numbers, and the last two. */
+bool patch_target_parse_call(const char *line, struct patch_target_call *call)
 {
-    const char *last = strrchr(text, ' '), *before = last;
-    while (before && before > text && *--before != ' ')
-        ;
-    if (before && before > text) {
-        *sp = strtoull(before, NULL, 16);
-        *pc = strtoull(last, NULL, 16);
-    }
+    const char *last = strrchr(line, ' '), *before = last;
+    while (before && before > line && (before == last || *before != ' '))
+        before--;
+    if (!last || before == line || sscanf(line, "%ld %" SCNx64, &call->number, &call->first) != 2)
+        return false;
+    call->sp = strtoull(before, NULL, 16);
+    call->pc = strtoull(last, NULL, 16);
+    return call->pc;
+}
+
+int patch_target_call(pid_t pid, pid_t tid, struct patch_target_call *call)
+{
+    char line[256];
+    *call = (struct patch_target_call){.number = -1};
+    ssize_t got = patch_target_text(pid, tid, "syscall", line, sizeof line);
+    if (got <= 0)
+        return got == -EPERM || got == -EACCES || got == -ENOENT ? BASE_EPERMISSION : BASE_ENOTFOUND;
+    if (!strncmp(line, "running", 7))
+        return BASE_EBUSY;
+    return patch_target_parse_call(line, call) ? BASE_OK : BASE_ENOTFOUND;
 }
 
 bool patch_target_is_in_kernel(pid_t pid, pid_t tid, uint64_t *pc, uint64_t *sp)
 {
-    char text[256];
-    /* "running", or the number of the system call, -1 in a fault. Only a thread that sleeps shows the
-     * latter. */
-    if (read_of_thread(pid, tid, "syscall", text, sizeof text) > 0) {
-        if (!strncmp(text, "running", 7))
-            return false;
-        read_place(text, pc, sp);
+    struct patch_target_call call;
+    struct patch_target_facts facts;
+    int result = patch_target_call(pid, tid, &call);
+    if (result == BASE_OK) {
+        *pc = call.pc;
+        *sp = call.sp;
         return true;
     }
-    struct patch_target_facts facts;
-    return patch_target_facts(pid, tid, &facts) == BASE_OK && facts.state == 'D';
+    return result != BASE_EBUSY && patch_target_facts(pid, tid, &facts) == BASE_OK && facts.state == 'D';
 }
 
 static ssize_t read_by(pid_t tid, uint64_t address, void *bytes, size_t size)

@@ -22,10 +22,12 @@ struct patch_target_facts {
     pid_t process; /* the thread group it belongs to */
     pid_t tracer;  /* 0: none */
     pid_t parent;
-    long threads; /* of its process */
-    uid_t user;   /* the effective one */
-    int seccomp;  /* enum patch_target_seccomp */
-    int filters;  /* of seccomp; 0 too where the kernel does not tell (before Linux 5.9) */
+    pid_t session; /* its leader; 0: of another PID namespace */
+    int terminal;  /* the session's, a device's number; 0: none */
+    long threads;  /* of its process */
+    uid_t user;    /* the effective one */
+    int seccomp;   /* enum patch_target_seccomp */
+    int filters;   /* of seccomp; 0 too where the kernel does not tell (before Linux 5.9) */
     char name[64];
 };
 
@@ -50,6 +52,21 @@ int patch_target_check(pid_t pid, struct base_error *error);
 /* Turns errno `number` of a refused PTRACE_SEIZE into a refusal: a tracer that was quicker, Yama, another
  * user, capabilities. */
 int patch_target_explain(pid_t pid, int number, struct base_error *error);
+
+/* A file of /proc/PID/task/TID, its beginning, terminated. Returns its length, or -errno. */
+ssize_t patch_target_text(pid_t pid, pid_t tid, const char *name, char *text, size_t size);
+
+/* Where a thread that sleeps in the kernel is. */
+struct patch_target_call {
+    long number;     /* of the system call; -1: a page fault, say */
+    uint64_t first;  /* its first argument, where there is a call */
+    uint64_t pc, sp; /* of the program */
+};
+/* BASE_EBUSY: it runs, or waits for a CPU. BASE_EPERMISSION: the kernel does not tell, or not to this user.
+ * BASE_ENOTFOUND: it has ended. Source: proc_pid_syscall(5). */
+int patch_target_call(pid_t pid, pid_t tid, struct patch_target_call *call);
+/* A line of that file. False: the thread runs, or has ended. */
+bool patch_target_parse_call(const char *line, struct patch_target_call *call);
 
 /* Is the thread asleep inside the kernel (a system call, a page fault)? False when it runs, waits for a CPU,
  * or is gone. *pc and *sp are where the program is, or as they were if the kernel does not tell. */

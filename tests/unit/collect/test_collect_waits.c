@@ -1,5 +1,4 @@
-/* Threads that wait, looked at from outside: lines of /proc, frames by their prologues, and a child that
- * waits. */
+/* Threads that wait, looked at from outside: frames by their prologues, and a child that waits. */
 #include "collect_waits.h"
 
 #include <setjmp.h>
@@ -19,23 +18,6 @@
 #include "collect_waits_frame.h"
 #include "patch_target.h"
 #include "wire_loss.h"
-
-static void test_lines(void **state)
-{
-    (void)state;
-    uint64_t pc = 0, sp = 0;
-    assert_true(collect_waits_read_line(
-        "230 0x0 0x0 0x7ffc51e7c6b0 0x7ffc51e7c6f0 0x0 0x0 0x7ffc51e7c698 0x7f5e6574f503\n", &pc, &sp));
-    assert_int_equal(sp, 0x7ffc51e7c698);
-    assert_int_equal(pc, 0x7f5e6574f503);
-    assert_true(collect_waits_read_line("-1 0x7ffdb0ce5d00 0x55d0c12a1189\n", &pc, &sp));
-    assert_int_equal(sp, 0x7ffdb0ce5d00);
-    assert_int_equal(pc, 0x55d0c12a1189);
-    assert_false(collect_waits_read_line("running\n", &pc, &sp));
-    assert_false(collect_waits_read_line("0 0x0 0x0 0x0 0x0 0x0 0x0 0x0 0x0\n", &pc, &sp)); /* has ended */
-    assert_false(collect_waits_read_line("", &pc, &sp));
-    assert_false(collect_waits_read_line(" ", &pc, &sp));
-}
 
 static void test_frames(void **state)
 {
@@ -109,15 +91,9 @@ static int tear_down(void **state)
 /* Until the child waits. */
 static void wait_for_child(const struct fixture *fixture)
 {
-    char path[64], line[256] = "";
-    uint64_t pc, sp;
-    snprintf(path, sizeof path, "/proc/%d/syscall", (int)fixture->child);
-    while (!collect_waits_read_line(line, &pc, &sp)) {
-        FILE *file = fopen(path, "r");
-        assert_non_null(file);
-        assert_non_null(fgets(line, sizeof line, file));
-        fclose(file);
-    }
+    struct patch_target_call call;
+    while (patch_target_call(fixture->child, fixture->child, &call) != BASE_OK)
+        ;
 }
 
 static int64_t told(const struct fixture *fixture)
@@ -167,6 +143,69 @@ static void test_end(void **state)
     assert_int_equal(told(fixture), 0);
 }
 
+/* What a command waits between being let go and the first look is a loss. */
+static void test_begin(void **state)
+{
+    struct fixture *fixture = *state;
+    wait_for_child(fixture);
+    collect_processes_get(&fixture->processes, fixture->child, patch_target_now());
+    collect_waits_begin(fixture->waits, patch_target_now() - 1000000000);
+    collect_waits_look(fixture->waits, 0);
+    collect_waits_finish(fixture->waits);
+    assert_in_range(fixture->profile->losses[WIRE_LOSS_WAIT_UNSEEN], 100, 1000000);
+}
+
+static uint32_t warmest_node(const struct fixture *fixture)
+{
+    const struct profile_cell *warmest = NULL;
+    for (size_t i = 0; i < fixture->profile->cell_count; i++) {
+        const struct profile_cell *cell = &fixture->profile->cells[i];
+        if (cell->counter == fixture->counter && (!warmest || cell->value > warmest->value))
+            warmest = cell;
+    }
+    assert_non_null(warmest);
+    return warmest->node;
+}
+
+/* Other stacks, hotter ones, until the tree has been folded and `node` is another's. */
+static void flood(const struct fixture *fixture, uint32_t node)
+{
+    struct profile *profile = fixture->profile;
+    uint16_t other = (uint16_t)profile_counter(profile, "time.cpu", "ns", false, PROFILE_SUM);
+    uint32_t image = profile_image(profile, PROFILE_IMAGE_SPECIAL, "flood", "", 0), address;
+    uint32_t before = profile->nodes[node].address, flags = 0;
+    for (uint64_t i = 1; !profile->nodes[node].address || profile->nodes[node].address == before; i++) {
+        assert_in_range(i, 1, 10000);
+        address = profile_address(profile, image, i);
+        profile_count(profile, profile_stack(profile, &address, &flags, 1), 0, PROFILE_NO_CPU, other, 1, 100);
+    }
+    assert_true(profile_folds(profile) > 0);
+}
+
+/* Where a thread waits is looked up again when its node may be another's. */
+static void test_folded(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct timespec moment = {.tv_nsec = 20000000};
+    wait_for_child(fixture);
+    fixture->profile->max_nodes = 100;
+    collect_processes_get(&fixture->processes, fixture->child, patch_target_now());
+    collect_waits_look(fixture->waits, 0);
+    nanosleep(&moment, NULL);
+    collect_waits_look(fixture->waits, 0);
+    uint32_t node = warmest_node(fixture);
+    flood(fixture, node);
+    uint64_t begun = patch_target_now();
+    int64_t before = told(fixture);
+    nanosleep(&moment, NULL);
+    uint64_t least = patch_target_now() - begun;
+    collect_waits_look(fixture->waits, 0);
+    assert_true(told(fixture) - before >= (int64_t)least);
+    for (size_t i = 0; i < fixture->profile->cell_count; i++)
+        if (fixture->profile->cells[i].counter == fixture->counter)
+            assert_int_not_equal(fixture->profile->cells[i].node, node);
+}
+
 /* Births of which nothing was found. */
 static void test_births(void **state)
 {
@@ -184,10 +223,11 @@ static void test_births(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines),
         cmocka_unit_test(test_frames),
         cmocka_unit_test_setup_teardown(test_child, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_end, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_begin, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_folded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_births, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,183 @@
+/* What /proc tells of threads: lines of it, ourselves, and a child. */
+#include "patch_target.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static void a_call_is_read(void **state)
+{
+    (void)state;
+    struct patch_target_call call;
+    assert_true(patch_target_parse_call(
+        "230 0x1 0x0 0x7ffc51e7c6b0 0x7ffc51e7c6f0 0x0 0x0 0x7ffc51e7c698 0x7f5e6574f503\n", &call));
+    assert_int_equal(call.number, 230);
+    assert_int_equal(call.first, 1);
+    assert_int_equal(call.sp, 0x7ffc51e7c698);
+    assert_int_equal(call.pc, 0x7f5e6574f503);
+    assert_true(patch_target_parse_call("-1 0x7ffdb0ce5d00 0x55d0c12a1189\n", &call));
+    assert_int_equal(call.number, -1);
+    assert_int_equal(call.sp, 0x7ffdb0ce5d00);
+    assert_int_equal(call.pc, 0x55d0c12a1189);
+    assert_false(patch_target_parse_call("running\n", &call));
+    assert_false(patch_target_parse_call("0 0x0 0x0 0x0 0x0 0x0 0x0 0x0 0x0\n", &call)); /* has ended */
+    assert_false(patch_target_parse_call("", &call));
+    assert_false(patch_target_parse_call(" ", &call));
+}
+
+/* A child that waits for what never comes, as the leader of a session of its own, behind `prepare`. */
+static pid_t waiting_child(void (*prepare)(int), int argument)
+{
+    int ready[2];
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (setsid() < 0)
+            _exit(1);
+        prepare(argument);
+        if (write(ready[1], "", 1) != 1)
+            _exit(2);
+        for (;;)
+            syscall(SYS_ppoll, NULL, 0, NULL, NULL, 0);
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    close(ready[1]);
+    return child;
+}
+
+static void end(pid_t child)
+{
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+static void take_name(int unused)
+{
+    (void)unused;
+    prctl(PR_SET_NAME, "a) \n(b");
+}
+
+static void a_sleeper_is_where_it_sleeps(void **state)
+{
+    (void)state;
+    struct patch_target_call call;
+    uint64_t pc = 0, sp = 0;
+    pid_t child = waiting_child(take_name, 0);
+    while (patch_target_call(child, child, &call) != BASE_OK || call.number != SYS_ppoll)
+        ;
+    assert_int_equal(call.first, 0);
+    assert_true(patch_target_is_in_kernel(child, child, &pc, &sp));
+    assert_true(pc == call.pc && sp == call.sp && pc != 0 && sp != 0);
+    end(child);
+    assert_int_equal(patch_target_call(child, child, &call),
+                     BASE_EPERMISSION); /* no such file, as in kernels without it */
+    assert_false(patch_target_is_in_kernel(child, child, &pc, &sp));
+}
+
+/* Whoever reads this of itself is in a call: read. */
+static void who_runs_is_in_no_call(void **state)
+{
+    (void)state;
+    struct patch_target_call call;
+    uint64_t pc, sp;
+    pid_t child = fork();
+    if (child == 0)
+        for (prctl(PR_SET_PDEATHSIG, SIGKILL);;)
+            __asm__ volatile("");
+    while (patch_target_call(child, child, &call) != BASE_EBUSY)
+        ;
+    assert_false(patch_target_is_in_kernel(child, child, &pc, &sp));
+    end(child);
+}
+
+static void facts_are_read_behind_any_name(void **state)
+{
+    (void)state;
+    struct patch_target_facts facts;
+    char name[32] = "";
+    pid_t child = waiting_child(take_name, 0);
+    assert_int_equal(patch_target_facts(child, child, &facts), BASE_OK);
+    assert_string_equal(facts.name, "a) \n(b");
+    assert_int_equal(facts.process, child);
+    assert_int_equal(facts.parent, getpid());
+    assert_int_equal(facts.session, child);
+    assert_int_equal(facts.terminal, 0);
+    assert_int_equal(facts.threads, 1);
+    assert_int_equal(facts.tracer, 0);
+    assert_true(patch_target_name(child, child, name, sizeof name));
+    assert_string_equal(name, "a) \n(b");
+    end(child);
+    assert_int_equal(patch_target_facts(child, child, &facts), BASE_ENOTFOUND);
+    assert_false(patch_target_name(child, child, name, sizeof name));
+}
+
+static void take_terminal(int terminal)
+{
+    if (ioctl(terminal, TIOCSCTTY, 0))
+        _exit(3);
+}
+
+static void a_terminal_is_seen(void **state)
+{
+    (void)state;
+    struct patch_target_facts facts;
+    int outer = posix_openpt(O_RDWR | O_NOCTTY);
+    assert_true(outer >= 0 && grantpt(outer) == 0 && unlockpt(outer) == 0);
+    int inner = open(ptsname(outer), O_RDWR | O_NOCTTY);
+    assert_true(inner >= 0);
+    pid_t child = waiting_child(take_terminal, inner);
+    assert_int_equal(patch_target_facts(child, child, &facts), BASE_OK);
+    assert_int_not_equal(facts.terminal, 0);
+    end(child);
+    close(inner);
+    close(outer);
+}
+
+static void *wait_for(void *end)
+{
+    char byte;
+    return read(*(int *)end, &byte, 1) == 1 ? end : NULL;
+}
+
+static void threads_are_counted(void **state)
+{
+    (void)state;
+    enum { COUNT = 5 };
+    struct patch_target_facts facts;
+    pthread_t threads[COUNT];
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, wait_for, &ends[0]), 0);
+    assert_int_equal(patch_target_facts(getpid(), getpid(), &facts), BASE_OK);
+    assert_int_equal(facts.threads, COUNT + 1);
+    assert_int_equal(write(ends[1], "12345", COUNT), COUNT);
+    for (int i = 0; i < COUNT; i++)
+        pthread_join(threads[i], NULL);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_call_is_read),         cmocka_unit_test(a_sleeper_is_where_it_sleeps),
+        cmocka_unit_test(who_runs_is_in_no_call), cmocka_unit_test(facts_are_read_behind_any_name),
+        cmocka_unit_test(a_terminal_is_seen),     cmocka_unit_test(threads_are_counted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
