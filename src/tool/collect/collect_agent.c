@@ -262,7 +262,7 @@ static void look_at_claims(struct collect_agent *agent, struct collect_agent_mem
         collect_agent_note(agent, "not all is seen", &why);
     uint32_t timing = __atomic_load_n(&process->timing, __ATOMIC_RELAXED);
     if (timing <= WIRE_AGENT_TIMED ||
-        (!final && (timing == WIRE_AGENT_ENDING || collect_agent_load_moves(agent, member))))
+        (!final && (timing == WIRE_AGENT_ENDING || collect_agent_load_may_move(agent, member))))
         return;
     base_error_clear(&why);
     base_fail(&why, BASE_EUSAGE,
@@ -528,7 +528,7 @@ int collect_agent_step(struct collect_agent *agent, struct base_error *error)
     answer_all(agent);
     end_the_dead(agent);
     for (size_t i = 0; i < agent->member_count; i++)
-        collect_agent_load_moves(agent, &agent->members[i]);
+        collect_agent_load_move(agent, &agent->members[i]);
     return result;
 }
 

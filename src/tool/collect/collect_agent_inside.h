@@ -158,8 +158,10 @@ int collect_agent_load_hooks(struct collect_agent *agent, struct patch_agent *wh
                              struct base_error *error);
 /* The member has loaded objects: they are told to it and hooked. A failure is noted. */
 void collect_agent_load_objects(struct collect_agent *agent, struct collect_agent_member *member);
-/* Where the program took the signal of its timers: makes them anew with the other one. False: there are none
- * any more, and will not be. */
-bool collect_agent_load_moves(struct collect_agent *agent, struct collect_agent_member *member);
+/* The program took the signal of its timers: may they have the other one, as far as is known? */
+bool collect_agent_load_may_move(const struct collect_agent *agent,
+                                 const struct collect_agent_member *member);
+/* Makes them anew with that, if so and if nothing is under way in the program; else later, some times. */
+void collect_agent_load_move(struct collect_agent *agent, struct collect_agent_member *member);
 
 #endif

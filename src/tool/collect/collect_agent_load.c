@@ -139,24 +139,28 @@ static void consider_timers(struct collect_agent *agent, struct collect_agent_me
         collect_agent_note(agent, "time is not sampled", &why);
 }
 
-bool collect_agent_load_moves(struct collect_agent *agent, struct collect_agent_member *member)
+bool collect_agent_load_may_move(const struct collect_agent *agent, const struct collect_agent_member *member)
 {
-    struct base_error why = {0};
-    const struct collect_agent_timers *timers = &agent->options.timers;
-    struct collect_agent_timer_place place = {agent->image, &member->family->file, *timers, member->pid};
     const struct wire_agent_process *process =
         collect_agent_file_process(&member->family->file, member->region);
-    if (__atomic_load_n(&process->timing, __ATOMIC_ACQUIRE) != WIRE_AGENT_CLAIMED || member->region ||
-        !member->agent || process->timer_signal != timers->signal || process->unmovable ||
-        member->moves >= MOVES_MOST)
-        return false;
-    if (__atomic_load_n(&process->unrecorded, __ATOMIC_ACQUIRE) ||
+    return __atomic_load_n(&process->timing, __ATOMIC_ACQUIRE) == WIRE_AGENT_CLAIMED && !member->region &&
+           member->agent && process->timer_signal == agent->options.timers.signal && !process->unmovable &&
+           member->moves < MOVES_MOST;
+}
+
+void collect_agent_load_move(struct collect_agent *agent, struct collect_agent_member *member)
+{
+    struct collect_agent_timer_place place = {agent->image, &member->family->file, agent->options.timers,
+                                              member->pid};
+    const struct wire_agent_process *process =
+        collect_agent_file_process(&member->family->file, member->region);
+    if (!collect_agent_load_may_move(agent, member) ||
+        __atomic_load_n(&process->unrecorded, __ATOMIC_ACQUIRE) ||
         __atomic_load_n(&process->request, __ATOMIC_ACQUIRE))
-        return true;
+        return;
     int result =
-        patch_agent_visit(member->agent, agent->helper, false, collect_agent_timer_move, &place, &why);
+        patch_agent_visit(member->agent, agent->helper, false, collect_agent_timer_move, &place, NULL);
     member->moves = result == BASE_OK || result == BASE_EBUSY ? member->moves + 1 : MOVES_MOST;
-    return result == BASE_OK || member->moves < MOVES_MOST;
 }
 
 /* --- objects --- */
