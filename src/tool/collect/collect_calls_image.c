@@ -156,8 +156,9 @@ static int choose(const struct collect_calls_images *set, struct collect_calls_i
     patch_select_functions(&image->plan, &names, image->named);
     for (size_t i = 0; i < image->names.count; i++)
         patch_select_name(&names, image->names.items[i].name);
-    names.found = NULL;
-    return patch_select_names(&image->plan, &names, image->wanted, NULL);
+    names.found = NULL; /* of all, by now */
+    patch_select_names(&image->plan, &names, image->named, image->wanted);
+    return BASE_OK;
 }
 
 /* --- slots --- */

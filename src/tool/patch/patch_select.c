@@ -1,7 +1,6 @@
 /* What is wanted. */
 #include <elf.h>
 #include <fnmatch.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "patch_select.h"
@@ -66,12 +65,12 @@ bool patch_select_name(const struct patch_select_names *names, const char *raw)
 }
 
 static bool wants_site(const struct patch_plan_site *site, const struct patch_select_names *names,
-                       const uint8_t *chosen)
+                       const uint8_t *named)
 {
-    if (chosen[site->function] != 0)
+    if (named[site->function] != 0)
         return true;
     if (site->callee != PATCH_NONE)
-        return chosen[site->callee] != 0;
+        return named[site->callee] != 0;
     const char *name =
         site->slot != 0 && names->slot_name != NULL ? names->slot_name(names->context, site->slot) : NULL;
     return patch_select_name(names, name);
@@ -84,24 +83,12 @@ void patch_select_functions(const struct patch_plan *plan, const struct patch_se
         named[i] = patch_select_name(names, patch_plan_function_name(plan, i));
 }
 
-int patch_select_names(const struct patch_plan *plan, const struct patch_select_names *names, uint8_t *wanted,
-                       struct base_error *error)
+void patch_select_names(const struct patch_plan *plan, const struct patch_select_names *names,
+                        const uint8_t *named, uint8_t *wanted)
 {
     const struct patch_plan_header *header = plan->header;
-    bool any = false;
-    memset(wanted, 1, header->site_count + (size_t)header->hook_count);
-    if (names->glob_count == 0)
-        return BASE_OK;
-    uint8_t *chosen = calloc(header->function_count + 1u, 1);
-    if (chosen == NULL)
-        return base_fail(error, BASE_ENOMEM, "no memory to choose functions");
-    patch_select_functions(plan, names, chosen);
-    for (uint32_t i = 0; i < header->function_count; i++)
-        any = any || chosen[i] != 0;
+    bool any = memchr(named, 1, header->function_count) != NULL;
     for (uint32_t i = 0; i < header->site_count; i++)
-        wanted[i] = wants_site(&plan->sites[i], names, chosen);
-    for (uint32_t i = 0; i < header->hook_count; i++)
-        wanted[header->site_count + i] = any || chosen[plan->hooks[i].function] != 0;
-    free(chosen);
-    return BASE_OK;
+        wanted[i] = wants_site(&plan->sites[i], names, named);
+    memset(wanted + header->site_count, any, header->hook_count);
 }

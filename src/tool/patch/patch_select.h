@@ -21,8 +21,8 @@ typedef const char *patch_select_slot_name(void *context, uint64_t slot);
 
 struct patch_select_names {
     const char *const *globs;
-    size_t glob_count; /* 0: everything is wanted */
-    bool *found;       /* of each glob: set where it is a function's name; NULL: not told */
+    size_t glob_count;
+    bool *found; /* of each glob: set where it is a function's name; NULL: not told */
     patch_select_slot_name *slot_name;
     void *context;
 };
@@ -35,10 +35,10 @@ void patch_select_functions(const struct patch_plan *plan, const struct patch_se
                             uint8_t *named);
 
 /* `wanted` has site_count + hook_count bytes; each becomes 0 or 1. A site is wanted when its caller or its
- * callee (or the name of its slot) matches a glob; a hook when its function matches. When any function of the
- * image matches, all its hooks are wanted, because a matching caller may call any of them. Calls by address
- * of a matching function from elsewhere are seen by its hook. BASE_ENOMEM. */
-int patch_select_names(const struct patch_plan *plan, const struct patch_select_names *names, uint8_t *wanted,
-                       struct base_error *error);
+ * callee (`named`, as above, or the name of its slot) matches a glob. When any function of the image matches, all its hooks are
+ * wanted, because a matching caller may call any of them. Calls by address of a matching function from elsewhere are seen by its
+ * hook. */
+void patch_select_names(const struct patch_plan *plan, const struct patch_select_names *names,
+                        const uint8_t *named, uint8_t *wanted);
 
 #endif
