@@ -34,6 +34,7 @@
 #include <stdint.h>
 
 #include "unwind.h"
+#include "unwind_known.h"
 #include "unwind_trail.h"
 #include "wire_agent.h"
 #include "wire_hook.h"
@@ -122,7 +123,7 @@ void agent_filter_look(void);
 
 /* --- agent_thread.c: who is inside --- */
 
-#define AGENT_LINKS     4096
+#define AGENT_LINKS     8192
 #define AGENT_FUNCTIONS 256
 
 /* One step of the tree that this thread took: (parent, pc) -> node. `links` is of sets of two. */
@@ -188,6 +189,12 @@ struct agent_rest {
     uint32_t zero;
 };
 
+/* For stacks that were met before. */
+struct agent_searches {
+    uint32_t count, found;
+    uint32_t rest; /* stacks that are not searched for */
+};
+
 struct agent_thread {
     struct wire_agent_thread shared;
     uint64_t entered_sp;                   /* of the outermost entry that is inside */
@@ -208,12 +215,15 @@ struct agent_thread {
     uint32_t nodes_root;                                /* of which nodes below are */
     struct unwind_frame interrupted[WIRE_AGENT_FRAMES]; /* the last stack that was sampled, innermost first */
     struct unwind_rows rows;                            /* what agent_stack.c's find tells of */
-    struct unwind_trail trail;                          /* the last stack */
-    uint32_t nodes[WIRE_AGENT_FRAMES + 1];              /* its nodes, outermost first; nodes[0] is the root */
-    uint64_t paths[WIRE_AGENT_FRAMES + 1];              /* a hash of all the addresses up to each */
+    struct unwind_known known;                          /* stacks that were met before */
+    struct agent_searches searches;
+    bool is_known;                         /* the last one was; else it is the trail's */
+    struct unwind_trail trail;             /* the last stack that was walked */
+    uint32_t nodes[WIRE_AGENT_FRAMES + 1]; /* its nodes, outermost first; nodes[0] is the root */
+    uint64_t paths[WIRE_AGENT_FRAMES + 1]; /* a hash of all the addresses up to each */
     struct agent_link links[AGENT_LINKS];
     struct agent_link functions[AGENT_FUNCTIONS]; /* of functions that are timed, below their callers */
-    _Alignas(64) uint8_t cache[65536];            /* struct unwind_cache */
+    _Alignas(64) uint8_t cache[131072];           /* struct unwind_cache */
     struct agent_path path;                       /* agent_instrumented.c */
 };
 _Static_assert(WIRE_AGENT_FRAMES == UNWIND_TRAIL_FRAMES, "the deepest stack");

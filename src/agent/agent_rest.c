@@ -32,7 +32,7 @@ static const struct unwind_trail_frame *interrupted(const struct unwind_trail *t
 void agent_rest_look(struct agent_thread *thread)
 {
     struct agent_rest *rest = &thread->rest;
-    const struct unwind_trail_frame *frame = interrupted(&thread->trail);
+    const struct unwind_trail_frame *frame = thread->is_known ? NULL : interrupted(&thread->trail);
     bool same = frame != NULL && frame->pc == rest->pc && frame->sp == rest->sp;
     rest->calls = 0;
     rest->looks = same ? rest->looks + 1 : 0;

@@ -16,8 +16,9 @@
  * Where a filter of system calls (agent_filter.c) forbids all that could tell what is readable, a window is
  * what was known before.
  *
- * The walk says how many of the outermost frames are the same as last time (unwind_trail.h): they have their
- * nodes already. The rest is looked up in the thread's small cache and then in the index. */
+ * Most stacks were met before and are known again by comparing words (unwind_known.h); the others are walked.
+ * The walk says how many of the outermost frames are the same as in the walk before (unwind_trail.h): they
+ * have their nodes already. The rest is looked up in the thread's small cache and then in the index. */
 #include "agent.h"
 
 #include <sys/syscall.h>
@@ -28,6 +29,8 @@
 #define WINDOW_FRAMES  128
 #define FAULT          (-14) /* EFAULT */
 #define SURVEY_MOST    (UINT64_C(16) << 20)
+#define SEARCHES       1024 /* of stacks that were met before, in a row; at least half must be found */
+#define SEARCHES_REST  (16 * SEARCHES)
 #define WALKS          8 /* at most, of one stack: each by a table that is complete */
 
 /* Caller-saved registers are gone at a return address: rbx rbp rsp r12-r15 and the address itself. */
@@ -390,16 +393,12 @@ static uint32_t root_of(struct agent_thread *thread, enum wire_agent_collector c
     return thread->roots[collector];
 }
 
-uint32_t agent_stack_node(struct agent_thread *thread, const struct agent_frame *frame,
-                          enum wire_agent_collector collector)
+/* Walks, and interns what is new. */
+static uint32_t node_by_walk(struct agent_thread *thread, const struct agent_frame *frame, uint32_t root)
 {
-    uint32_t root = root_of(thread, collector), done = 0;
     uint64_t sp = (uint64_t)(&frame->return_address + 1);
-    uint32_t unchanged = unchanged_frames(thread, sp);
+    uint32_t unchanged = unchanged_frames(thread, sp), done = 0;
     bool known = thread->nodes_root == root;
-    if (known && unwind_trail_is_same(&thread->trail, unchanged, agent_return_real(frame->return_address), sp,
-                                      frame->rbp))
-        return thread->nodes[thread->trail.count];
     thread->nodes_root = 0; /* until nodes are the trail's again, whoever leaves from here by a jump */
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     struct unwind_trail_result result = walk_steadily(thread, frame, unchanged);
@@ -419,6 +418,47 @@ uint32_t agent_stack_node(struct agent_thread *thread, const struct agent_frame 
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     thread->nodes_root = done == result.count ? root : 0;
     return thread->nodes[done];
+}
+
+/* Programs with more stacks than can be kept are better off without: they search for nothing, and keep for
+ * nobody. */
+static bool is_worth_searching(struct agent_searches *searches)
+{
+    if (searches->rest != 0) {
+        searches->rest--;
+        return false;
+    }
+    if (++searches->count == SEARCHES) {
+        searches->rest = searches->found < SEARCHES / 2 ? SEARCHES_REST : 0;
+        searches->count = searches->found = 0;
+    }
+    return true;
+}
+
+uint32_t agent_stack_node(struct agent_thread *thread, const struct agent_frame *frame,
+                          enum wire_agent_collector collector)
+{
+    struct unwind_known_start start = {
+        .pc = agent_return_real(frame->return_address),
+        .sp = (uint64_t)(&frame->return_address + 1),
+        .fp = frame->rbp,
+        .generation = __atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE),
+        .root = root_of(thread, collector),
+    };
+    bool search = is_worth_searching(&thread->searches);
+    uint32_t node = 0;
+    if (search && start.sp - thread->readable_start < thread->readable_end - thread->readable_start)
+        node = unwind_known_find(&thread->known, &start, thread->readable_end);
+    thread->is_known = node != 0;
+    if (node != 0) {
+        thread->searches.found++;
+        return node;
+    }
+    node = node_by_walk(thread, frame, start.root);
+    start.generation = thread->generation;
+    if (search && thread->nodes_root == start.root)
+        unwind_known_keep(&thread->known, &start, &thread->trail, arch_host()->code_mask, node);
+    return node;
 }
 
 /* --- what a signal interrupted: no call, so that every register counts and the innermost address is no

@@ -84,7 +84,7 @@ enum unwind_end {
     UNWIND_NO_PROGRESS, /* the caller's frame would not be above this one, or not be aligned */
 };
 
-struct unwind_cache; /* about 64 KiB, allocated by the caller: unwind_cache_size bytes, zeroed */
+struct unwind_cache; /* 128 KiB, allocated by the caller: unwind_cache_size bytes, zeroed */
 size_t unwind_cache_size(void);
 
 struct unwind_result {

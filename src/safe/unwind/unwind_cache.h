@@ -13,7 +13,7 @@
 
 #include "unwind.h"
 
-#define UNWIND_CACHE_SLOTS 2048 /* of 32 bytes: 64 KiB */
+#define UNWIND_CACHE_SLOTS 4096 /* of 32 bytes: 128 KiB */
 
 /* Rules that the short loop of unwind_walk.c knows: CFA = sp or fp + n, return address saved near the CFA, fp
  * the same or saved near the CFA. 0: none of them. */
@@ -22,7 +22,7 @@ enum unwind_form {
     UNWIND_FORM_BY_FP = 2,
     UNWIND_FORM_FP_SAVED = 4,
     UNWIND_FORM_BASE_SAVED = 8,
-    UNWIND_FORM_NEXT = 0xffe0, /* bits 5-15: the slot's distance from the first, bytes */
+    UNWIND_FORM_NEXT = 0xfff0, /* bits 4-15: the slot's distance from the first, in units of two bytes */
 };
 
 struct unwind_entry {
@@ -42,8 +42,8 @@ _Static_assert(sizeof(struct unwind_entry) == 32, "two to a cache line");
 struct unwind_cache {
     struct unwind_entry entries[UNWIND_CACHE_SLOTS];
 };
-_Static_assert(sizeof(struct unwind_cache) == UNWIND_FORM_NEXT + sizeof(struct unwind_entry),
-               "a slot in 11 bits");
+_Static_assert(sizeof(struct unwind_cache) == UNWIND_FORM_NEXT * 2 + sizeof(struct unwind_entry),
+               "a slot in 12 bits");
 
 static inline struct unwind_entry *unwind_cache_slot(struct unwind_cache *cache, uint64_t key)
 {
@@ -54,14 +54,14 @@ static inline struct unwind_entry *unwind_cache_slot(struct unwind_cache *cache,
 static inline struct unwind_entry *unwind_cache_next(struct unwind_cache *cache,
                                                      const struct unwind_entry *entry)
 {
-    return (struct unwind_entry *)((uint8_t *)cache + (entry->form & UNWIND_FORM_NEXT));
+    return (struct unwind_entry *)((uint8_t *)cache + (size_t)(entry->form & UNWIND_FORM_NEXT) * 2);
 }
 
 static inline void unwind_cache_set_next(struct unwind_cache *cache, struct unwind_entry *entry,
                                          const struct unwind_entry *next)
 {
     size_t distance = (size_t)((const uint8_t *)next - (const uint8_t *)cache);
-    entry->form = (uint16_t)((entry->form & ~UNWIND_FORM_NEXT) | distance);
+    entry->form = (uint16_t)((entry->form & ~UNWIND_FORM_NEXT) | distance / 2);
 }
 
 /* Asks the space and the rows about `key` and fills the entry. */

@@ -48,6 +48,7 @@ static void put(struct walk *walk, uint32_t cookie)
     frame->base_at = walk->base_at;
     frame->cookie = cookie;
     frame->flags = state->flags;
+    frame->by_fp = 0; /* not told: return_at is 0 */
 }
 
 static int step_general(struct walk *walk)
@@ -98,15 +99,6 @@ uint32_t unwind_trail_unchanged(const struct unwind_trail *trail, uint64_t sp, u
     while (at < count && (last[at].return_at == 0 || leaves_alike(&last[at], &last[at - 1], mask)))
         at++;
     return at < count ? at : count;
-}
-
-bool unwind_trail_is_same(const struct unwind_trail *trail, uint32_t unchanged, uint64_t pc, uint64_t sp,
-                          uint64_t fp)
-{
-    if (unchanged == 0 || unchanged != trail->count || trail->end != UNWIND_OUTERMOST)
-        return false;
-    const struct unwind_trail_frame *innermost = &trail->last[unchanged - 1];
-    return innermost->pc == pc && innermost->sp == sp && innermost->fp == fp && innermost->rarer < 0;
 }
 
 /* The walk stands at an unchanged frame of the last one. True: the rest is the same. Else it stands, now or
@@ -201,6 +193,7 @@ static __attribute__((noinline)) enum fast_end walk_fast(struct walk *walk)
         frame->base_at = base_at;
         frame->cookie = entry->cookie;
         frame->flags = flags;
+        frame->by_fp = form & UNWIND_FORM_BY_FP;
         if (form & UNWIND_FORM_BASE_SAVED) {
             uint64_t saved_at = cfa + (uint64_t)rule->base_slot * 8;
             base_at = saved_at >= sp ? saved_at : base_at;
@@ -254,6 +247,7 @@ static __attribute__((noinline)) bool retrace(struct walk *walk, uint32_t count,
         frame->fp = fp;
         frame->base_at = base_at;
         frame->cookie = entry->cookie;
+        frame->by_fp = form & UNWIND_FORM_BY_FP;
         if (form & UNWIND_FORM_BASE_SAVED) {
             uint64_t saved_at = cfa + (uint64_t)rule->base_slot * 8;
             base_at = saved_at >= frame->sp ? saved_at : base_at;

@@ -26,8 +26,8 @@ struct unwind_trail_frame {
     uint64_t fp_at;         /* where the caller's fp was read; 0: it is this frame's */
     uint64_t base_at;       /* where the base register was saved last; 0: unknown */
     uint32_t cookie, flags; /* as struct unwind_frame */
-    int32_t rarer; /* of `last`: the next frame, from here outwards, by a rarer rule; negative: none */
-    uint32_t zero;
+    int32_t rarer;  /* of `last`: the next frame, from here outwards, by a rarer rule; negative: none */
+    uint32_t by_fp; /* not 0: left by fp, and not by sp */
 };
 _Static_assert(sizeof(struct unwind_trail_frame) == 64, "one cache line");
 
@@ -49,11 +49,6 @@ struct unwind_trail_result {
  * words that they and those outwards were left by. [sp, the end of the trail's window) must be readable.
  * `mask`: arch.code_mask. */
 uint32_t unwind_trail_unchanged(const struct unwind_trail *trail, uint64_t sp, uint64_t mask);
-
-/* With as many unchanged frames, would a walk from there, `pc` being a return address, give the last one's
- * frames, all of them, up to the outermost? False too where only walking can tell. */
-bool unwind_trail_is_same(const struct unwind_trail *trail, uint32_t unchanged, uint64_t pc, uint64_t sp,
-                          uint64_t fp);
 
 /* As unwind_walk, but registers.pc is a return address (it is looked up at pc - 1), and the cache is needed.
  * At most UNWIND_TRAIL_FRAMES frames, the innermost ones. `unchanged`: of unwind_trail_unchanged, or

@@ -52,7 +52,7 @@
 #include "wire_latency.h"
 
 #define WIRE_AGENT_MAGIC   UINT64_C(0x544e4741594c4c54) /* "TLLYAGNT" */
-#define WIRE_AGENT_VERSION 10
+#define WIRE_AGENT_VERSION 11
 
 #define WIRE_AGENT_REGIONS 1024 /* processes of a family of forks, at most */
 #define WIRE_AGENT_MODULES 4096 /* in one table */
@@ -562,7 +562,7 @@ struct wire_agent_thread {
     uint32_t inside; /* the agent's; not 0 while a thread may have agent frames on its stack */
     uint32_t zero[12];
 };
-#define WIRE_AGENT_THREAD_BYTES (256 * 1024)
+#define WIRE_AGENT_THREAD_BYTES (512 * 1024)
 #define WIRE_AGENT_RANGE_BYTES  64
 
 /* A thread's timer. Tally makes those of threads that run already; `call` is what its system calls read. */

@@ -28,7 +28,7 @@ static const uint64_t ROWS_BYTES = UINT64_C(512) << 20;
  * has 128 TiB. */
 static uint32_t regions_of(const struct collect_agent_wish *wish)
 {
-    uint64_t fit = (UINT64_C(512) << 30) / wire_agent_layout(wish->memory).size;
+    uint64_t fit = (UINT64_C(1) << 40) / wire_agent_layout(wish->memory).size;
     return fit < REGIONS_LEAST        ? REGIONS_LEAST
            : fit < WIRE_AGENT_REGIONS ? (uint32_t)fit
                                       : WIRE_AGENT_REGIONS;

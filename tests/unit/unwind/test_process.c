@@ -36,7 +36,7 @@ static void registers_of(const ucontext_t *context, struct arch_registers *regis
 
 static size_t walk(const struct arch_registers *registers, struct unwind_frame *frames)
 {
-    static uint64_t cache[1 << 13]; /* 64 KiB */
+    static uint64_t cache[1 << 14]; /* 128 KiB */
     uint64_t sp = registers->value[arch_host()->sp];
     struct unwind_memory memory = {sp, sp + 512, (const uint8_t *)sp, process_space_word, &process};
     assert_true(unwind_cache_size() <= sizeof cache);

@@ -1,0 +1,191 @@
+/* Stacks that were met before. The essay is in unwind_known.h. */
+#include "unwind_known.h"
+
+#define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
+
+/* The stack's words; AddressSanitizer is not to judge what lies between variables. */
+static inline __attribute__((no_sanitize_address)) uint64_t word_at(uint64_t address)
+{
+    typedef uint64_t __attribute__((may_alias)) word;
+    return *(const word *)address;
+}
+
+static inline uint64_t hash_on(uint64_t hash, uint64_t word)
+{
+    return (hash << 13 | hash >> 51) + word;
+}
+
+static inline size_t slot_of(uint64_t hash)
+{
+    return hash * GOLDEN >> 54;
+}
+_Static_assert(UNWIND_KNOWN_SLOTS == 1 << (64 - 54), "slot_of's shift");
+
+static inline size_t set_of(const struct unwind_known_start *start)
+{
+    return ((start->pc ^ start->sp << 7) * GOLDEN >> 40) % (UNWIND_SHAPES / UNWIND_SHAPE_WAYS) *
+           UNWIND_SHAPE_WAYS;
+}
+
+static inline bool begins_at(const struct unwind_shape *shape, const struct unwind_known_start *start)
+{
+    return shape->pc == start->pc && shape->sp == start->sp && shape->root == start->root &&
+           shape->generation == start->generation;
+}
+
+/* --- finding --- */
+
+static inline bool is_same(const struct unwind_shape *shape, const struct unwind_known_start *start,
+                           const uint64_t *words)
+{
+    uint64_t differs = 0;
+    for (unsigned i = 0; i < shape->count; i++)
+        differs |= word_at(start->sp + shape->offset[i] * UINT64_C(8)) ^ words[i];
+    return differs == 0 && (!shape->by_fp || words[shape->count] == start->fp);
+}
+
+static inline uint32_t find_of_shape(const struct unwind_known *known, struct unwind_shape *shape,
+                                     const struct unwind_known_start *start)
+{
+    uint64_t hash = shape->serial;
+    for (unsigned i = 0; i < shape->count; i++)
+        hash = hash_on(hash, word_at(start->sp + shape->offset[i] * UINT64_C(8)));
+    if (shape->by_fp)
+        hash = hash_on(hash, start->fp);
+    const struct unwind_known_slot *slot = &known->slots[slot_of(hash)];
+    const uint64_t *stack = &known->ring[slot->at % UNWIND_KNOWN_WORDS];
+    if (slot->hash != hash || known->head - slot->at > UNWIND_KNOWN_WORDS || *stack >> 32 != shape->serial ||
+        !is_same(shape, start, stack + 1))
+        return 0;
+    shape->found = 1;
+    return (uint32_t)*stack;
+}
+
+uint32_t unwind_known_find(struct unwind_known *known, const struct unwind_known_start *start, uint64_t high)
+{
+    struct unwind_shape *shape = &known->shapes[set_of(start)];
+    for (unsigned i = 0; i < UNWIND_SHAPE_WAYS; i++, shape++) {
+        if (!begins_at(shape, start) || shape->high > high)
+            continue;
+        uint32_t value = find_of_shape(known, shape, start);
+        if (value != 0)
+            return value;
+    }
+    return 0;
+}
+
+/* --- keeping --- */
+
+/* A shape, and the words of one stack of it. */
+struct kept {
+    struct unwind_shape shape;
+    uint64_t words[UNWIND_SHAPE_WORDS + 1];
+};
+
+/* False: no room, or it is not what the walk has read. */
+static bool take(struct kept *kept, uint64_t at, uint64_t expected, uint64_t mask)
+{
+    struct unwind_shape *shape = &kept->shape;
+    uint64_t offset = at - shape->sp;
+    if (offset / 8 > UINT16_MAX || offset % 8 != 0 || shape->count == UNWIND_SHAPE_WORDS)
+        return false;
+    uint64_t word = word_at(at);
+    kept->words[shape->count] = word;
+    shape->offset[shape->count++] = (uint16_t)(offset / 8);
+    shape->high = at + 8 > shape->high ? at + 8 : shape->high;
+    return (word & mask) == expected;
+}
+
+/* From the outermost frame inwards: so it is known of a frame whether its fp leads to others. */
+static bool read_trail(struct kept *kept, const struct unwind_trail *trail, uint64_t mask)
+{
+    struct unwind_shape *shape = &kept->shape;
+    bool by_fp = false;
+    for (uint32_t at = 1; at < trail->count; at++) {
+        const struct unwind_trail_frame *frame = &trail->last[at], *outer = frame - 1;
+        if (!take(kept, frame->return_at, outer->pc, mask) ||
+            (frame->fp_at != 0 && by_fp && !take(kept, frame->fp_at, outer->fp, UINT64_MAX)))
+            return false;
+        by_fp = frame->by_fp || (frame->fp_at == 0 && by_fp);
+    }
+    shape->by_fp = by_fp;
+    return shape->count != 0;
+}
+
+static bool is_same_shape(const struct unwind_shape *one, const struct unwind_shape *other)
+{
+    if (one->count != other->count || one->by_fp != other->by_fp)
+        return false;
+    for (unsigned i = 0; i < one->count; i++)
+        if (one->offset[i] != other->offset[i])
+            return false;
+    return true;
+}
+
+/* The shape of the set that makes room: a free one, or one that no stack was found by since the last time. */
+static struct unwind_shape *replaceable(struct unwind_shape *set)
+{
+    for (struct unwind_shape *shape = set; shape < set + UNWIND_SHAPE_WAYS; shape++)
+        if (shape->pc == 0 || !shape->found)
+            return shape;
+    for (struct unwind_shape *shape = set; shape < set + UNWIND_SHAPE_WAYS; shape++)
+        shape->found = 0;
+    return set;
+}
+
+/* The number of the shape, which is new or known. */
+static uint32_t serial_of(struct unwind_known *known, const struct unwind_known_start *start,
+                          const struct unwind_shape *wanted)
+{
+    struct unwind_shape *set = &known->shapes[set_of(start)], *place;
+    for (struct unwind_shape *shape = set; shape < set + UNWIND_SHAPE_WAYS; shape++)
+        if (begins_at(shape, start) && is_same_shape(shape, wanted))
+            return shape->serial;
+    place = replaceable(set);
+    place->pc = 0;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    *place = *wanted; /* of pc 0 */
+    place->serial = ++known->serial;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    place->pc = start->pc;
+    return place->serial;
+}
+
+/* Room in the ring, which nobody is told of yet. */
+static uint64_t claim(struct unwind_known *known, unsigned words)
+{
+    uint64_t at = known->head, left = UNWIND_KNOWN_WORDS - at % UNWIND_KNOWN_WORDS;
+    at += left < words ? left : 0;
+    known->head = at + words;
+    known->ring[at % UNWIND_KNOWN_WORDS] = 0;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    return at;
+}
+
+void unwind_known_keep(struct unwind_known *known, const struct unwind_known_start *start,
+                       const struct unwind_trail *trail, uint64_t mask, uint32_t value)
+{
+    struct kept kept;
+    struct unwind_shape *shape = &kept.shape;
+    if (trail->count == 0 || trail->end != UNWIND_OUTERMOST || trail->last[trail->count - 1].rarer >= 0)
+        return;
+    shape->pc = 0;
+    shape->sp = start->sp;
+    shape->high = shape->count = 0;
+    shape->found = 1;
+    shape->generation = start->generation;
+    shape->root = start->root;
+    if (!read_trail(&kept, trail, mask))
+        return;
+    kept.words[shape->count] = start->fp;
+    unsigned count = shape->count + shape->by_fp;
+    uint64_t hash = serial_of(known, start, shape), head = hash << 32 | value;
+    uint64_t at = claim(known, count + 1), *stack = &known->ring[at % UNWIND_KNOWN_WORDS];
+    for (unsigned i = 0; i < count; i++) {
+        hash = hash_on(hash, kept.words[i]);
+        stack[i + 1] = kept.words[i];
+    }
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    *stack = head;
+    known->slots[slot_of(hash)] = (struct unwind_known_slot){hash, at};
+}

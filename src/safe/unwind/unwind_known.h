@@ -1,0 +1,68 @@
+/* unwind_known.h - stacks that were met before, told by comparing words.
+ *
+ * A program allocates again and again from the same places, in turn: each time some inner frames differ from
+ * the walk before, and are walked. Here a stack that was walked once is known again without a walk. What a
+ * walk finds is a function of where it begins (pc, sp, fp) and of the words it reads. So where it begins at
+ * the same pc and sp, and all words that it read then are what they were, it would end as it did.
+ *
+ * The words lie where they lay: these places are the stack's *shape*, kept once for all stacks that share pc,
+ * sp and places. A search reads the words of a shape, hashes them to a stack that is kept, and compares every
+ * one. fp, and words that hold a caller's fp, are among them only where a frame outwards is found by it:
+ * elsewhere it is a register like others and holds anything.
+ *
+ * What is kept serves one thread, under one generation (unwind_space). Older stacks are overwritten by newer
+ * ones. A search or a keeping that a signal's handler leaves by a jump leaves nothing that is half of
+ * another: a stack's first word is written last. Context: anywhere, signal handlers included; not by two at
+ * once. */
+#ifndef UNWIND_KNOWN_H
+#define UNWIND_KNOWN_H
+
+#include "unwind_trail.h"
+
+#define UNWIND_SHAPES      128
+#define UNWIND_SHAPE_WAYS  4 /* of one pc and sp */
+#define UNWIND_SHAPE_WORDS 106
+#define UNWIND_KNOWN_SLOTS 1024
+#define UNWIND_KNOWN_WORDS 8192
+
+/* Where a walk begins, and for whom. */
+struct unwind_known_start {
+    uint64_t pc, sp, fp; /* of the caller; pc is a return address. 0 is none */
+    uint32_t generation;
+    uint32_t root; /* what values are of: a stack may be kept for several */
+};
+
+struct unwind_shape {
+    uint64_t pc, sp; /* pc 0: free */
+    uint64_t high;   /* behind the highest word */
+    uint32_t generation, root;
+    uint32_t serial; /* of this shape and no other */
+    uint16_t count;
+    uint16_t by_fp;                      /* 1: fp is the word behind the last */
+    uint16_t offset[UNWIND_SHAPE_WORDS]; /* from sp, in words */
+    uint32_t found;                      /* a stack was, by this shape, since a place was last looked for */
+};
+_Static_assert(sizeof(struct unwind_shape) == 256, "four cache lines");
+
+struct unwind_known_slot {
+    uint64_t hash;
+    uint64_t at; /* ring[at % UNWIND_KNOWN_WORDS] */
+};
+
+struct unwind_known {
+    uint64_t head; /* the ring's, counted on and on */
+    uint32_t serial;
+    struct unwind_shape shapes[UNWIND_SHAPES];
+    struct unwind_known_slot slots[UNWIND_KNOWN_SLOTS];
+    uint64_t ring[UNWIND_KNOWN_WORDS]; /* of each stack: serial and value, the words, fp */
+};
+
+/* The value that the stack was kept with; 0: it is not known. [sp, high) must be readable. */
+uint32_t unwind_known_find(struct unwind_known *known, const struct unwind_known_start *start, uint64_t high);
+
+/* Keeps the stack that the trail holds, walked from `start`, if comparing can tell it. `mask`:
+ * arch.code_mask. */
+void unwind_known_keep(struct unwind_known *known, const struct unwind_known_start *start,
+                       const struct unwind_trail *trail, uint64_t mask, uint32_t value);
+
+#endif
