@@ -281,8 +281,13 @@ uint32_t agent_stack_interrupted(struct agent_thread *thread, const void *contex
                                  enum wire_agent_collector collector);
 /* The stack pointer there. */
 uint64_t agent_stack_pointer(const void *context);
-/* Was the present entry made by a signal handler that interrupted an older one? Uses no record. */
-bool agent_stack_is_interrupting(const struct agent_frame *frame);
+/* What called the present entry, an older one being inside. Uses no record. */
+enum agent_beneath {
+    AGENT_BENEATH_NOTHING, /* of ours, on the whole stack: the older one was left by a jump */
+    AGENT_BENEATH_HANDLER, /* a signal's handler, which interrupted it */
+    AGENT_BENEATH_HOOK,    /* a function that it called; or the stack's end is not seen */
+};
+enum agent_beneath agent_stack_beneath(const struct agent_frame *frame);
 /* The module of an address: false when there is none, or nothing describes the code there. */
 bool agent_stack_module(uint64_t address, struct wire_agent_module *module);
 /* From the caller's sp outwards, as far as a walk gets. True: it got to the end. Uses no record. */

@@ -590,7 +590,7 @@ static void enter_first(const struct visit *visit, const struct event *event, co
         return;
     uint64_t end = look_for_end(visit, event);
     const struct agent_call *last = last_of(visit->calls);
-    if (last != NULL && agent_stack_is_interrupting(frame))
+    if (last != NULL && agent_stack_beneath(frame) == AGENT_BENEATH_HANDLER)
         begin_call(visit, event, last->node, last->depth + 1, end);
     else
         begin_call(visit, event, root_of(visit, frame), 1, end);

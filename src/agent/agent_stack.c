@@ -243,18 +243,18 @@ static struct unwind_result walk_alone(const struct agent_frame *frame, bool gue
     return result;
 }
 
-bool agent_stack_is_interrupting(const struct agent_frame *frame)
+enum agent_beneath agent_stack_beneath(const struct agent_frame *frame)
 {
     struct unwind_frame frames[HANDLER_FRAMES];
     struct agent_window window;
     struct unwind_result result = walk_alone(frame, false, frames, HANDLER_FRAMES, &window);
     for (size_t i = 0; i < result.count; i++) {
         if (frames[i].flags & UNWIND_SIGNAL)
-            return true; /* perhaps in code of ours */
+            return AGENT_BENEATH_HANDLER; /* perhaps in code of ours */
         if (frames[i].pc - agent_parameters.code < agent_parameters.code_end - agent_parameters.code)
-            return false; /* a signal beyond would have come before the hook */
+            return AGENT_BENEATH_HOOK; /* a signal beyond would have come before the hook */
     }
-    return false;
+    return result.end == UNWIND_OUTERMOST ? AGENT_BENEATH_NOTHING : AGENT_BENEATH_HOOK;
 }
 
 /* The thread's record tells, whoever is inside. */

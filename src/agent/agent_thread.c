@@ -8,7 +8,8 @@
  * allocates finds it set, and so does an allocator's own inner call. Neither is counted; the handler's is a
  * loss. A hook that is left by longjmp, by a handler or by the cancellation of its thread, leaves `inside`
  * set. The next entry is then at or above the stack pointer of the one that was left, on the same stack,
- * which cannot be while that one is still running: so it is taken over.
+ * which cannot be while that one is still running: so it is taken over. Where the stack is not known yet, it
+ * is taken over by an entry on whose stack nothing of ours is.
  *
  * Between any two instructions here a signal's handler may come to a hook. Until a record is complete its key
  * has a bit too many, by which the handler knows it for its own thread's; and who enters looks once more
@@ -137,7 +138,7 @@ static struct agent_thread *record_of(const struct agent_frame *frame)
     }
     if (__builtin_expect(is_complete(thread, frame->thread), 1))
         return thread;
-    if (!claimed && agent_stack_is_interrupting(frame)) {
+    if (!claimed && agent_stack_beneath(frame) == AGENT_BENEATH_HANDLER) {
         agent_lose(WIRE_AGENT_LOSS_INTERRUPTED);
         return NULL;
     }
@@ -174,22 +175,26 @@ static enum agent_inside inside_of(uint64_t entry)
 /* Was the entry made by a signal's handler that interrupted the one that is inside? Only a function that a
  * wrapper called can have made it else, and where there is none nothing need be walked: under many signals
  * that is asked again and again. */
-static bool is_handlers(const struct agent_thread *thread, const struct agent_frame *frame)
+static enum agent_beneath beneath(const struct agent_thread *thread, const struct agent_frame *frame)
 {
-    return thread->shared.inside == AGENT_INSIDE_ALONE ||
-           (!agent_heap_is_inner(frame->return_address) && agent_stack_is_interrupting(frame));
+    return thread->shared.inside == AGENT_INSIDE_ALONE  ? AGENT_BENEATH_HANDLER
+           : agent_heap_is_inner(frame->return_address) ? AGENT_BENEATH_HOOK
+                                                        : agent_stack_beneath(frame);
 }
 
-/* What is not counted, since somebody is inside. Functions that unwind count nothing. */
-static void lose_entry(const struct agent_thread *thread, const struct agent_frame *frame)
+/* Somebody is inside. True: who was, has left by a jump that its stack pointer did not tell of. Else the entry
+ * is not counted; functions that unwind count nothing. */
+static bool lose_entry(const struct agent_thread *thread, const struct agent_frame *frame)
 {
     uint64_t entry = frame->hook->cookie & 255;
     if (entry == WIRE_AGENT_ENTRY_UNWIND)
-        return;
-    if (is_handlers(thread, frame))
+        return false;
+    enum agent_beneath found = beneath(thread, frame);
+    if (found == AGENT_BENEATH_HANDLER)
         agent_lose(WIRE_AGENT_LOSS_INTERRUPTED);
-    else if (entry == WIRE_AGENT_ENTRY_FUNCTION)
+    else if (found == AGENT_BENEATH_HOOK && entry == WIRE_AGENT_ENTRY_FUNCTION)
         agent_lose(WIRE_AGENT_LOSS_INNER);
+    return found == AGENT_BENEATH_NOTHING;
 }
 
 struct agent_thread *agent_thread_enter(const struct agent_frame *frame)
@@ -200,10 +205,9 @@ struct agent_thread *agent_thread_enter(const struct agent_frame *frame)
     if (__builtin_expect(thread == NULL, 0))
         return NULL;
     uint64_t sp = (uint64_t)(&frame->return_address + 1);
-    if (__builtin_expect(thread->shared.inside != 0, 0) && !was_left(thread, sp)) {
-        lose_entry(thread, frame);
+    if (__builtin_expect(thread->shared.inside != 0, 0) && !was_left(thread, sp) &&
+        !lose_entry(thread, frame))
         return NULL;
-    }
     agent_thread_go_inside(thread, sp, inside_of(frame->hook->cookie & 255));
     return thread;
 }
