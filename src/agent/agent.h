@@ -465,6 +465,8 @@ void agent_empty_fill(uint64_t from, uint64_t to);
 bool agent_sample_hits(struct agent_thread *thread, uint64_t size, uint64_t mean);
 /* What a sampled block of this size stands for. */
 struct agent_amount agent_sample_amount(uint64_t size, uint64_t mean);
+/* A block that is a sample has come, or goes: entries that let others pass (agent_x86_64_pass.S) know it. */
+void agent_sample_mark(uint64_t address, bool lives);
 
 /* What a wrapper behind enter_or_answer (agent_x86_64_entry.S) says, in rax and rdx: it was handled, and then
  * the answer; else the body is jumped to, and nothing of ours is on the stack. */

@@ -173,6 +173,8 @@ static void allocated(struct agent_thread *thread, const struct agent_frame *fra
     struct agent_block fresh = {size, cell, __atomic_load_n(&agent_process()->level, __ATOMIC_RELAXED)};
     bool known = fresh.level == 0 && agent_block_insert(block, fresh);
     if (__builtin_expect(known, 1)) {
+        if (mean != 0)
+            agent_sample_mark(block, true);
         agent_cell_add(thread, cell, amount_of(fresh, block));
         return;
     }
@@ -205,6 +207,8 @@ static struct release released(struct agent_thread *thread, uint64_t block)
             agent_lose(WIRE_AGENT_LOSS_UNKNOWN_FREE);
         return release;
     }
+    if (agent_control()->sample_bytes != 0)
+        agent_sample_mark(block, false);
     release.temporary = thread->last_block == block;
     struct agent_amount amount = amount_of(release.block, block);
     release.empty = agent_empty_bytes(block, release.block.size) * amount.count;
@@ -217,6 +221,8 @@ static void take_back(struct agent_thread *thread, uint64_t block, const struct 
 {
     if (!release->known || !agent_block_insert(block, release->block))
         return;
+    if (agent_control()->sample_bytes != 0)
+        agent_sample_mark(block, true);
     agent_cell_empty(release->block.cell, -release->empty);
     agent_cell_restore(thread, release->block.cell, amount_of(release->block, block), release->temporary);
 }

@@ -116,3 +116,35 @@ bool agent_sample_hits(struct agent_thread *thread, uint64_t size, uint64_t mean
     draw_distance(thread, mean);
     return true;
 }
+
+/* --- which addresses may be samples: what the quick entries look at --- */
+
+#define RECORD 19
+_Static_assert(offsetof(struct wire_agent_parameters, alive) == 16 &&
+                   WIRE_AGENT_SAMPLED == UINT64_C(1) << 16 && WIRE_AGENT_THREADS == UINT64_C(1) << 10 &&
+                   WIRE_AGENT_THREAD_BYTES == UINT64_C(1) << RECORD &&
+                   offsetof(struct agent_thread, shared.key) == 0 &&
+                   offsetof(struct agent_thread, shared.inside) == 12 &&
+                   offsetof(struct agent_thread, entered_sp) == 64 &&
+                   offsetof(struct agent_thread, last_block) == 112 &&
+                   offsetof(struct agent_thread, until_sample) == 128 &&
+                   offsetof(struct agent_thread, calls) == 160 &&
+                   offsetof(struct wire_agent_calls, count) == 0 && AGENT_INSIDE == 1,
+               "as agent_x86_64_pass.S has them");
+_Static_assert(WIRE_AGENT_SAMPLED_AT == 462848 && WIRE_AGENT_SAMPLED_AT + WIRE_AGENT_SAMPLED == 528384,
+               "as agent_x86_64_pass.S has them");
+
+static uint8_t *sampled_at(uint64_t address)
+{
+    return (uint8_t *)agent_part(WIRE_AGENT_SAMPLED_AT) +
+           ((address >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 48);
+}
+
+void agent_sample_mark(uint64_t address, bool lives)
+{
+    uint8_t *at = sampled_at(address), there = __atomic_load_n(at, __ATOMIC_RELAXED);
+    while (there != UINT8_MAX &&
+           !__atomic_compare_exchange_n(at, &there, (uint8_t)(lives ? there + 1 : there - 1), false,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}

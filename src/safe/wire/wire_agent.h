@@ -599,6 +599,11 @@ struct wire_agent_start {
 };
 #define WIRE_AGENT_STARTS 1024
 
+/* Of the hash of an address: how many live blocks are samples, 255 for good. The agent's own. */
+#define WIRE_AGENT_SAMPLED 65536
+#define WIRE_AGENT_SAMPLED_AT                                                                                \
+    (4096 + 2 * WIRE_AGENT_MODULES * sizeof(struct wire_agent_module) + WIRE_AGENT_RETURNS * sizeof(uint64_t))
+
 /* --- the parts of a process region, as offsets from its start, and how many fit --- */
 struct wire_agent_layout {
     uint64_t modules[2], threads, timers, starts, nodes, index, cells, blocks, ranges, returns;
@@ -617,7 +622,7 @@ static inline struct wire_agent_layout wire_agent_layout(uint64_t memory)
     layout.modules[1] = layout.modules[0] + table;
     layout.returns =
         layout.modules[1] + table; /* it stays when its process has ended: children have what it stands for */
-    layout.threads = layout.returns + WIRE_AGENT_RETURNS * sizeof(uint64_t);
+    layout.threads = WIRE_AGENT_SAMPLED_AT + WIRE_AGENT_SAMPLED;
     layout.timers = layout.threads + (uint64_t)WIRE_AGENT_THREADS * WIRE_AGENT_THREAD_BYTES;
     layout.starts = layout.timers + WIRE_AGENT_TIMERS * sizeof(struct wire_agent_timer);
     layout.nodes = layout.starts + WIRE_AGENT_STARTS * sizeof(struct wire_agent_start);

@@ -46,6 +46,7 @@ static int make_plans(struct collect_agent *agent, struct base_error *error)
 {
     const struct collect_agent_functions_wish wish = {
         .heap = collect_agent_does(agent, WIRE_AGENT_HEAP),
+        .passes = agent->options.sample_bytes && !collect_agent_asks_sizes(agent),
         .maps = collect_agent_does(agent, WIRE_AGENT_MAP),
         .throws = collect_agent_does(agent, WIRE_AGENT_THROWS),
         .named = agent->options.named,

@@ -11,6 +11,13 @@ static const char *const entries[WIRE_AGENT_ENTRY_COUNT] = {
 #undef X
 };
 
+/* Entries that do next to nothing for blocks that only pass (agent_x86_64_pass.S). */
+static const char *const quick_entries[WIRE_AGENT_ENTRY_COUNT] = {
+    [WIRE_AGENT_ENTRY_MALLOC] = "agent_entry_malloc_pass",
+    [WIRE_AGENT_ENTRY_CALLOC] = "agent_entry_calloc_pass",
+    [WIRE_AGENT_ENTRY_FREE] = "agent_entry_free_pass",
+};
+
 /* glibc's ld.so up to 2.31 has a malloc of these names for what it needs before there is a C library. It is
  * called before there is a thread pointer, which where rdfsbase may not be used the agent has to read
  * through; and what it gives out, nobody ever gives back. */
@@ -445,6 +452,16 @@ static void add_named(struct collect_agent_functions *functions, const struct pa
     functions->named = functions->count;
 }
 
+/* Allocators' functions by their quick entries. */
+static void let_pass(struct collect_agent_functions *functions, const struct patch_agent_image *image)
+{
+    for (size_t i = 0; i < functions->allocators; i++) {
+        const char *entry = quick_entries[functions->items[i].cookie & 255];
+        if (entry)
+            patch_agent_image_symbol(image, entry, &functions->items[i].handler);
+    }
+}
+
 int collect_agent_functions_make(struct collect_agent_functions *functions,
                                  const struct patch_agent_image *image,
                                  const struct collect_agent_functions_wish *wish, struct base_error *error)
@@ -460,6 +477,8 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
     if (wish->heap)
         add_allocators(functions, image);
     functions->allocators = functions->count;
+    if (wish->passes)
+        let_pass(functions, image);
     for (size_t i = 0; i < THROWERS && wish->throws; i++)
         add(functions, image, throwers[i], NULL, WIRE_AGENT_ENTRY_THROW);
     functions->throwers = functions->count - functions->allocators;

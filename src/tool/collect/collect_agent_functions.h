@@ -13,11 +13,12 @@
 #include "wire_agent.h"
 
 struct collect_agent_functions_wish {
-    bool heap;                               /* functions that allocate or release */
-    bool maps;                               /* functions that map memory or unmap it */
-    bool throws;                             /* functions that throw C++ exceptions */
-    bool descriptors;                        /* functions that open descriptors or close them */
-    bool instrumented;                       /* what functions call that tell of themselves */
+    bool heap;         /* functions that allocate or release */
+    bool passes;       /* most blocks only pass: they are sampled by what was asked for */
+    bool maps;         /* functions that map memory or unmap it */
+    bool throws;       /* functions that throw C++ exceptions */
+    bool descriptors;  /* functions that open descriptors or close them */
+    bool instrumented; /* what functions call that tell of themselves */
     const struct patch_function_wish *timed; /* functions that are; outlive the result */
     size_t timed_count;
     const struct collect_agent_named
