@@ -189,6 +189,18 @@ struct agent_rest {
     uint32_t zero;
 };
 
+/* What blocks come to. */
+struct agent_amount {
+    uint64_t bytes, count, largest, variance;
+};
+
+/* What a sample of that size stands for. */
+#define AGENT_WEIGHED 64
+struct agent_weighed {
+    uint64_t size, mean; /* mean 0: free */
+    struct agent_amount amount;
+};
+
 /* For stacks that were met before. */
 struct agent_searches {
     uint32_t count, found;
@@ -222,6 +234,7 @@ struct agent_thread {
     uint32_t nodes[WIRE_AGENT_FRAMES + 1]; /* its nodes, outermost first; nodes[0] is the root */
     uint64_t paths[WIRE_AGENT_FRAMES + 1]; /* a hash of all the addresses up to each */
     struct agent_link links[AGENT_LINKS];
+    struct agent_weighed weighed[AGENT_WEIGHED];
     struct agent_link functions[AGENT_FUNCTIONS]; /* of functions that are timed, below their callers */
     _Alignas(64) uint8_t cache[131072];           /* struct unwind_cache */
     struct agent_path path;                       /* agent_instrumented.c */
@@ -374,9 +387,6 @@ static inline uint32_t agent_cell_of(uint32_t node, uint32_t group)
     return __builtin_expect(there != 0, 1) ? there : agent_cell_make(node, group);
 }
 /* One more allocation of `size`, standing for `count` of them with `bytes` in all. */
-struct agent_amount {
-    uint64_t bytes, count, largest, variance;
-};
 void agent_cell_add(struct agent_thread *thread, uint32_t cell, struct agent_amount amount);
 void agent_cell_release(struct agent_thread *thread, uint32_t cell, struct agent_amount amount,
                         bool temporary);
@@ -464,7 +474,7 @@ void agent_empty_fill(uint64_t from, uint64_t to);
 /* Is one of the next `size` bytes a sample? */
 bool agent_sample_hits(struct agent_thread *thread, uint64_t size, uint64_t mean);
 /* What a sampled block of this size stands for. */
-struct agent_amount agent_sample_amount(uint64_t size, uint64_t mean);
+struct agent_amount agent_sample_amount(struct agent_thread *thread, uint64_t size, uint64_t mean);
 /* A block that is a sample has come, or goes: entries that let others pass (agent_x86_64_pass.S) know it. */
 void agent_sample_mark(uint64_t address, bool lives);
 

@@ -125,14 +125,14 @@ static uint64_t whole_count(uint64_t count, uint64_t address)
 }
 
 /* What a block that has a place stands for. */
-static struct agent_amount amount_of(struct agent_block block, uint64_t address)
+static struct agent_amount amount_of(struct agent_thread *thread, struct agent_block block, uint64_t address)
 {
     uint64_t mean = agent_control()->sample_bytes;
     if (__builtin_expect(mean != 0, 0))
-        return agent_sample_amount(block.size, mean);
+        return agent_sample_amount(thread, block.size, mean);
     if (__builtin_expect(block.level == 0, 1))
         return (struct agent_amount){block.size, 1, block.size, 0};
-    struct agent_amount amount = agent_sample_amount(block.size, wire_agent_level_bytes(block.level));
+    struct agent_amount amount = agent_sample_amount(thread, block.size, wire_agent_level_bytes(block.level));
     amount.count = whole_count(amount.count, address);
     amount.variance <<= 4 * (block.level - 1); /* in units of level 1 */
     return amount;
@@ -149,7 +149,7 @@ static void allocated_past_the_ceiling(struct agent_thread *thread, uint64_t add
         agent_cell_pass(thread, block.cell, block.size);
         return;
     }
-    struct agent_amount amount = amount_of(block, address);
+    struct agent_amount amount = amount_of(thread, block, address);
     agent_cell_add(thread, block.cell, (struct agent_amount){block.size, 1, block.size, amount.variance});
     amount = (struct agent_amount){amount.bytes - block.size, amount.count - 1, 0, 0};
     agent_cell_restore(thread, block.cell, amount, false); /* it stands for so many more */
@@ -175,7 +175,7 @@ static void allocated(struct agent_thread *thread, const struct agent_frame *fra
     if (__builtin_expect(known, 1)) {
         if (mean != 0)
             agent_sample_mark(block, true);
-        agent_cell_add(thread, cell, amount_of(fresh, block));
+        agent_cell_add(thread, cell, amount_of(thread, fresh, block));
         return;
     }
     fresh.level = __atomic_load_n(&agent_process()->level, __ATOMIC_RELAXED);
@@ -183,7 +183,7 @@ static void allocated(struct agent_thread *thread, const struct agent_frame *fra
         allocated_past_the_ceiling(thread, block, fresh);
         return;
     }
-    struct agent_amount amount = amount_of(fresh, block);
+    struct agent_amount amount = amount_of(thread, fresh, block);
     agent_lose(WIRE_AGENT_LOSS_NO_BLOCK);
     agent_cell_add(thread, cell, amount);
     agent_cell_release(thread, cell, amount, false);
@@ -210,7 +210,7 @@ static struct release released(struct agent_thread *thread, uint64_t block)
     if (agent_control()->sample_bytes != 0)
         agent_sample_mark(block, false);
     release.temporary = thread->last_block == block;
-    struct agent_amount amount = amount_of(release.block, block);
+    struct agent_amount amount = amount_of(thread, release.block, block);
     release.empty = agent_empty_bytes(block, release.block.size) * amount.count;
     agent_cell_empty(release.block.cell, release.empty);
     agent_cell_release(thread, release.block.cell, amount, release.temporary);
@@ -224,7 +224,8 @@ static void take_back(struct agent_thread *thread, uint64_t block, const struct 
     if (agent_control()->sample_bytes != 0)
         agent_sample_mark(block, true);
     agent_cell_empty(release->block.cell, -release->empty);
-    agent_cell_restore(thread, release->block.cell, amount_of(release->block, block), release->temporary);
+    agent_cell_restore(thread, release->block.cell, amount_of(thread, release->block, block),
+                       release->temporary);
 }
 
 uint64_t agent_wrap_malloc(const struct agent_frame *frame, uint64_t size, uint64_t b, uint64_t c);

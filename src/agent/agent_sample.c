@@ -60,7 +60,7 @@ static uint64_t unseen_part(uint64_t size, uint64_t mean)
     return product;
 }
 
-struct agent_amount agent_sample_amount(uint64_t size, uint64_t mean)
+static struct agent_amount amount_of(uint64_t size, uint64_t mean)
 {
     uint64_t bytes = size != 0 ? size : 1;
     if (bytes / MOST >= mean)
@@ -73,6 +73,22 @@ struct agent_amount agent_sample_amount(uint64_t size, uint64_t mean)
     uint64_t share = (uint64_t)((unsigned __int128)weight << 16) / mean;
     return (struct agent_amount){size != 0 ? weight : 0, count, size,
                                  multiply_high(share * share, unseen) >> 16};
+}
+
+/* Sizes come again and again, each first when a block comes and then when it goes. */
+struct agent_amount agent_sample_amount(struct agent_thread *thread, uint64_t size, uint64_t mean)
+{
+    struct agent_weighed *weighed = &thread->weighed[(size >> 3 ^ size >> 9) % AGENT_WEIGHED];
+    if (weighed->size == size && weighed->mean == mean)
+        return weighed->amount;
+    struct agent_amount amount = amount_of(size, mean);
+    weighed->mean = 0; /* until it is whole, whoever leaves from here by a jump */
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    weighed->size = size;
+    weighed->amount = amount;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    weighed->mean = mean;
+    return amount;
 }
 
 static uint64_t draw(struct agent_thread *thread)
