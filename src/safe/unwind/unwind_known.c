@@ -76,35 +76,29 @@ uint32_t unwind_known_find(struct unwind_known *known, const struct unwind_known
 
 /* --- keeping --- */
 
-/* A shape, and the words of one stack of it. */
-struct kept {
-    struct unwind_shape shape;
-    uint64_t words[UNWIND_SHAPE_WORDS + 1];
-};
-
 /* False: no room, or it is not what the walk has read. */
-static bool take(struct kept *kept, uint64_t at, uint64_t expected, uint64_t mask)
+static bool take(struct unwind_known *known, uint64_t at, uint64_t expected, uint64_t mask)
 {
-    struct unwind_shape *shape = &kept->shape;
+    struct unwind_shape *shape = &known->fresh;
     uint64_t offset = at - shape->sp;
     if (offset / 8 > UINT16_MAX || offset % 8 != 0 || shape->count == UNWIND_SHAPE_WORDS)
         return false;
     uint64_t word = word_at(at);
-    kept->words[shape->count] = word;
+    known->fresh_words[shape->count] = word;
     shape->offset[shape->count++] = (uint16_t)(offset / 8);
     shape->high = at + 8 > shape->high ? at + 8 : shape->high;
     return (word & mask) == expected;
 }
 
 /* From the outermost frame inwards: so it is known of a frame whether its fp leads to others. */
-static bool read_trail(struct kept *kept, const struct unwind_trail *trail, uint64_t mask)
+static bool read_trail(struct unwind_known *known, const struct unwind_trail *trail, uint64_t mask)
 {
-    struct unwind_shape *shape = &kept->shape;
+    struct unwind_shape *shape = &known->fresh;
     bool by_fp = false;
     for (uint32_t at = 1; at < trail->count; at++) {
         const struct unwind_trail_frame *frame = &trail->last[at], *outer = frame - 1;
-        if (!take(kept, frame->return_at, outer->pc, mask) ||
-            (frame->fp_at != 0 && by_fp && !take(kept, frame->fp_at, outer->fp, UINT64_MAX)))
+        if (!take(known, frame->return_at, outer->pc, mask) ||
+            (frame->fp_at != 0 && by_fp && !take(known, frame->fp_at, outer->fp, UINT64_MAX)))
             return false;
         by_fp = frame->by_fp || (frame->fp_at == 0 && by_fp);
     }
@@ -165,8 +159,7 @@ static uint64_t claim(struct unwind_known *known, unsigned words)
 void unwind_known_keep(struct unwind_known *known, const struct unwind_known_start *start,
                        const struct unwind_trail *trail, uint64_t mask, uint32_t value)
 {
-    struct kept kept;
-    struct unwind_shape *shape = &kept.shape;
+    struct unwind_shape *shape = &known->fresh;
     if (trail->count == 0 || trail->end != UNWIND_OUTERMOST || trail->last[trail->count - 1].rarer >= 0)
         return;
     shape->pc = 0;
@@ -175,15 +168,15 @@ void unwind_known_keep(struct unwind_known *known, const struct unwind_known_sta
     shape->found = 1;
     shape->generation = start->generation;
     shape->root = start->root;
-    if (!read_trail(&kept, trail, mask))
+    if (!read_trail(known, trail, mask))
         return;
-    kept.words[shape->count] = start->fp;
+    known->fresh_words[shape->count] = start->fp;
     unsigned count = shape->count + shape->by_fp;
     uint64_t hash = serial_of(known, start, shape), head = hash << 32 | value;
     uint64_t at = claim(known, count + 1), *stack = &known->ring[at % UNWIND_KNOWN_WORDS];
     for (unsigned i = 0; i < count; i++) {
-        hash = hash_on(hash, kept.words[i]);
-        stack[i + 1] = kept.words[i];
+        hash = hash_on(hash, known->fresh_words[i]);
+        stack[i + 1] = known->fresh_words[i];
     }
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     *stack = head;

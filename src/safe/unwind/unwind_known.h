@@ -55,6 +55,8 @@ struct unwind_known {
     struct unwind_shape shapes[UNWIND_SHAPES];
     struct unwind_known_slot slots[UNWIND_KNOWN_SLOTS];
     uint64_t ring[UNWIND_KNOWN_WORDS]; /* of each stack: serial and value, the words, fp */
+    struct unwind_shape fresh;         /* of the stack that is being kept: here, for stacks are small */
+    uint64_t fresh_words[UNWIND_SHAPE_WORDS + 1];
 };
 
 /* The value that the stack was kept with; 0: it is not known. [sp, high) must be readable. */

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "process_space.h"
+#include "rows_blob.h"
 #include "unwind_known.h"
 
 #define AWAY __attribute__((noinline, noclone))
@@ -279,6 +280,109 @@ static void test_jumps(void **state)
     assert_int_equal(walks, 100);
 }
 
+/* --- stacks of drawn words --- */
+
+#define CODE  UINT64_C(0x400000)
+#define WORDS 48
+#define RULES (sizeof rules / sizeof *rules)
+
+#define SP_RULE(size, ...)                                                                                   \
+    {                                                                                                        \
+        .cfa_kind = WIRE_CFA_REGISTER, .cfa_register = 7, .cfa_offset = (size), .ra_slot = -1, __VA_ARGS__   \
+    }
+/* Frames by sp that leave fp alone, or have saved it; frames by fp; the outermost. */
+static const struct wire_rule rules[] = {
+    SP_RULE(8, .save_kinds = WIRE_SAVE_CFA << 4),
+    SP_RULE(16, .save_kinds = WIRE_SAVE_CFA << 4),
+    SP_RULE(16, .fp_slot = -2, .save_kinds = WIRE_SAVE_CFA | WIRE_SAVE_CFA << 4),
+    SP_RULE(24, .fp_slot = -3, .save_kinds = WIRE_SAVE_CFA | WIRE_SAVE_CFA << 4),
+    {.cfa_kind = WIRE_CFA_REGISTER,
+     .cfa_register = 6,
+     .cfa_offset = 16,
+     .ra_slot = -1,
+     .fp_slot = -2,
+     .save_kinds = WIRE_SAVE_CFA | WIRE_SAVE_CFA << 4},
+    {.cfa_kind = WIRE_CFA_REGISTER,
+     .cfa_register = 6,
+     .cfa_offset = 8,
+     .ra_slot = -1,
+     .save_kinds = WIRE_SAVE_CFA << 4},
+    {.cfa_kind = WIRE_CFA_END},
+};
+
+static bool find_drawn(void *context, uint64_t pc, struct unwind_place *place)
+{
+    *place = (struct unwind_place){context, CODE, 1};
+    return pc - CODE < 16 * RULES;
+}
+
+/* A return address, mostly, or a place of the stack, as an fp may be, or anything. */
+static uint64_t drawn_word(const uint64_t *stack)
+{
+    uint32_t kind = draw() % 16;
+    return kind < 12   ? CODE + 16 * (draw() % RULES) + 4
+           : kind < 15 ? (uint64_t)(uintptr_t)&stack[draw() % WORDS]
+                       : draw();
+}
+
+/* Of the same stack again and again, some words of which are others each time: a walk with a trail and what is
+ * known say what a walk without them says. */
+static void test_drawn_words(void **state)
+{
+    (void)state;
+    static uint64_t stack[WORDS];
+    const struct arch *arch = arch_host();
+    struct rows_blob blob;
+    struct rows_blob_row rows[RULES + 1] = {{16 * RULES, {.cfa_kind = WIRE_CFA_NONE}}};
+    struct unwind_rows opened;
+    struct unwind_frame frames[UNWIND_TRAIL_FRAMES];
+    struct arch_registers registers = {.valid = UINT64_C(0x1f0c8)};
+    uint64_t *sp = stack, pc = CODE + 4;
+    unsigned ended = 0;
+    rows[RULES] = rows[0];
+    for (unsigned i = 0; i < RULES; i++)
+        rows[i] = (struct rows_blob_row){16 * i, rules[i]};
+    rows_blob_make(&blob, arch->machine, 0, 1, rows, RULES + 1);
+    assert_true(unwind_rows_open(&opened, &blob, blob.header.byte_count));
+    const struct unwind_space space = {arch, find_drawn, &opened, 1, false};
+    begin();
+    memset(cache, 0, unwind_cache_size());
+    memset(other_cache, 0, unwind_cache_size());
+    for (unsigned i = 0; i < 1000000; i++) {
+        for (unsigned k = i == 0 ? 20 * WORDS : draw() % 4; k > 0; k--)
+            stack[draw() % WORDS] = drawn_word(stack);
+        if (draw() % 8 == 0) {
+            sp = &stack[draw() % 4 * 2];
+            pc = CODE + 16 * (draw() % (RULES - 1)) + 4;
+        }
+        struct unwind_memory memory = {(uint64_t)(uintptr_t)sp, (uint64_t)(uintptr_t)(stack + WORDS),
+                                       (const uint8_t *)sp, NULL, NULL};
+        registers.value[arch->sp] = memory.low;
+        registers.value[arch->pc] = pc;
+        if (draw() % 4 == 0)
+            registers.value[arch->fp] = drawn_word(stack);
+        struct unwind_trail_result result =
+            unwind_trail_walk(&trail, unchanged_from(&registers), &space, &memory, &registers, cache);
+        registers.value[arch->pc]--;
+        struct unwind_result expected =
+            unwind_walk(&space, &memory, &registers, other_cache, frames, UNWIND_TRAIL_FRAMES);
+        frames[0].pc++;
+        assert_int_equal(result.count, expected.count);
+        assert_int_equal(result.end, expected.end);
+        for (uint32_t k = 0; k < result.count; k++)
+            assert_int_equal(trail.last[result.count - 1 - k].pc, frames[k].pc);
+        look_for(&registers, memory.high, frames, result.count);
+        ended += result.end == UNWIND_OUTERMOST && result.count > 2;
+        same += result.same;
+        full += result.count;
+    }
+    memset(cache, 0, unwind_cache_size());
+    memset(other_cache, 0, unwind_cache_size());
+    assert_true(ended > 10000);
+    assert_true(same > full / 10);
+    assert_true(found > 10000);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -305,8 +409,9 @@ int main(int argc, char **argv)
     (void)argc;
     stack_end = (uint64_t)argv & ~UINT64_C(7); /* behind libc's first frames */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_trees), cmocka_unit_test(test_handlers), cmocka_unit_test(test_deep),
-        cmocka_unit_test(test_branches),     cmocka_unit_test(test_jumps),
+        cmocka_unit_test(test_random_trees), cmocka_unit_test(test_handlers),
+        cmocka_unit_test(test_deep),         cmocka_unit_test(test_branches),
+        cmocka_unit_test(test_jumps),        cmocka_unit_test(test_drawn_words),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
