@@ -347,7 +347,9 @@ static int set_up_waits(struct collect_session *session, struct base_error *erro
         return BASE_OK;
     wish.counter =
         (uint16_t)profile_counter(session->profile, time_counter(session), "ns", false, PROFILE_SUM);
-    return collect_waits_new(&wish, &session->waits, error);
+    int result = collect_waits_new(&wish, &session->waits, error);
+    session->stream.waits = session->waits;
+    return result;
 }
 
 static int set_up(struct collect_session *session, struct base_error *error)
@@ -619,7 +621,7 @@ int collect_session_start(struct collect_session *session, bool *command_failed,
     profile_lose(session->profile, WIRE_LOSS_THREAD_UNSEEN, session->time.unseen);
     uint64_t now = patch_target_now();
     if (session->waits)
-        collect_waits_look(session->waits, session->stream.births);
+        collect_waits_look(session->waits);
     if (session->options.mode != COLLECT_LAUNCH)
         restart(session, now);
     else if (!session->options.no_time) /* what runs already is at a random phase */
@@ -883,7 +885,7 @@ int collect_session_step(struct collect_session *session, int timeout_ms, struct
     }
     uint64_t now = patch_target_now();
     if (session->waits && now >= collect_waits_due(session->waits))
-        collect_waits_look(session->waits, session->stream.births);
+        collect_waits_look(session->waits);
     look_at_births(session);
     look_at_copies(session, now);
     return now - session->last_flush >= FLUSH_NS ? flush(session, now, error) : BASE_OK;
@@ -1044,7 +1046,7 @@ int collect_session_finish(struct collect_session *session, const char *exit_sta
 {
     collect_time_disable(&session->time);
     if (session->waits) {
-        collect_waits_look(session->waits, session->stream.births);
+        collect_waits_look(session->waits);
         collect_waits_finish(session->waits);
     }
     leave_targets(session);

@@ -2,6 +2,7 @@
 
 #include "collect_record.h"
 #include "collect_time.h"
+#include "collect_waits.h"
 #include "wire_loss.h"
 
 enum { REREAD_NS = 1000000000 };
@@ -63,6 +64,8 @@ void collect_stream_sample(struct collect_stream *stream, const struct collect_s
 void collect_stream_task(struct collect_stream *stream, const struct collect_task *task, bool exited)
 {
     if (exited) {
+        if (stream->waits)
+            collect_waits_ended(stream->waits, (pid_t)task->tid, task->time);
         collect_processes_on_exit(&stream->processes, task);
         return;
     }
@@ -73,6 +76,8 @@ void collect_stream_task(struct collect_stream *stream, const struct collect_tas
         return;
     }
     stream->births++;
+    if (stream->waits)
+        collect_waits_born(stream->waits, (pid_t)task->tid, task->time);
     collect_processes_on_fork(&stream->processes, task);
     if (stream->time && stream->time->per_thread && (stream->follow || !child))
         collect_time_open_thread(stream->time, (pid_t)task->tid);

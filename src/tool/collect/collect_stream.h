@@ -18,11 +18,13 @@
 #include "profile.h"
 
 struct collect_time;
+struct collect_waits;
 
 struct collect_stream {
     struct profile *profile;
     const struct collect_event_form *form; /* how records are laid out */
     struct collect_time *time;             /* told of new threads; NULL when nothing is recorded live */
+    struct collect_waits *waits;           /* told of new threads and of ends; NULL: nobody looks at waits */
     bool follow, timeline;
     bool replayed;  /* records of another time: nothing is asked of processes that live now */
     bool strangers; /* records of other processes come in as well: they are to be left out */

@@ -46,8 +46,17 @@ struct waiter {
     uint32_t round;
 };
 
+/* From birth to end, as far as it was heard since the last look; 0: not heard. */
+struct life {
+    pid_t tid;
+    bool old; /* of before the last look, which did not find it */
+    uint64_t from_ns, to_ns;
+};
+
 struct collect_waits {
     struct collect_waits_options options;
+    struct life *lives;
+    size_t life_count, life_capacity;
     struct waiter *waiters;
     size_t count, capacity;
     struct base_map by_tid; /* -> index; those that are gone are at ours no more */
@@ -55,8 +64,6 @@ struct collect_waits {
     uint64_t begun_ns, last_ns, due_ns, longest_ns, random;
     uint64_t samples, unseen_ns, refused_ns;
     bool busy;      /* since the last look Tally has held programs */
-    uint64_t found; /* threads, since the first look */
-    uint64_t born;
     uint64_t folds; /* of the profile, when its nodes were looked up: folding makes them stale */
     uint32_t node_unknown, node_queued;
     uint8_t stack[STACK_PAGES * PAGE];
@@ -264,21 +271,36 @@ static bool are_stale(const struct collect_waits *waits)
 
 /* --- threads --- */
 
+static bool is_known(const struct collect_waits *waits, pid_t tid)
+{
+    uint32_t at = base_map_find(&waits->by_tid, (uint64_t)tid);
+    return at < waits->count && waits->waiters[at].tid == tid;
+}
+
+static struct life *life_of(const struct collect_waits *waits, pid_t tid)
+{
+    for (size_t i = waits->life_count; i-- > 0;)
+        if (waits->lives[i].tid == tid)
+            return &waits->lives[i];
+    return NULL;
+}
+
 static struct waiter *begin(struct collect_waits *waits, pid_t pid, pid_t tid, const struct account *account,
                             uint64_t now)
 {
     uint32_t at = base_map_find(&waits->by_tid, (uint64_t)tid);
-    bool known = at < waits->count && waits->waiters[at].tid == tid;
+    bool known = is_known(waits, tid);
     if (!known) {
         at = (uint32_t)waits->count;
         if (!base_array_room(waits->waiters, waits->count, waits->capacity) ||
             !base_map_set(&waits->by_tid, (uint64_t)tid, at))
             return NULL;
         waits->count++;
-        waits->found += waits->round > 1;
+        const struct life *life = life_of(waits, tid);
         uint64_t lived = account->run_ns + account->queued_ns;
-        if (waits->last_ns && now - waits->last_ns > lived)
-            waits->unseen_ns += now - waits->last_ns - lived;
+        uint64_t from = life && life->from_ns > waits->last_ns ? life->from_ns : waits->last_ns;
+        if (from && now > from + lived)
+            waits->unseen_ns += now - from - lived;
     }
     struct waiter *waiter = &waits->waiters[at];
     bool another = account->turns < waiter->first.turns || account->run_ns < waiter->first.run_ns ||
@@ -340,6 +362,30 @@ static void look_at_process(struct collect_waits *waits, pid_t pid)
         closedir(threads);
 }
 
+/* --- who is born, and ends --- */
+
+static void hear(struct collect_waits *waits, struct life life)
+{
+    if (base_array_room(waits->lives, waits->life_count, waits->life_capacity))
+        waits->lives[waits->life_count++] = life;
+    else
+        profile_lose(waits->options.sampler->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
+}
+
+void collect_waits_born(struct collect_waits *waits, pid_t tid, uint64_t time)
+{
+    hear(waits, (struct life){.tid = tid, .from_ns = time});
+}
+
+void collect_waits_ended(struct collect_waits *waits, pid_t tid, uint64_t time)
+{
+    struct life *life = life_of(waits, tid);
+    if (life && !life->to_ns)
+        life->to_ns = time;
+    else if (is_known(waits, tid))
+        hear(waits, (struct life){.tid = tid, .to_ns = time});
+}
+
 /* Those that this round has not met have ended. */
 static void end_the_gone(struct collect_waits *waits, uint64_t now)
 {
@@ -347,11 +393,34 @@ static void end_the_gone(struct collect_waits *waits, uint64_t now)
         struct waiter *waiter = &waits->waiters[i];
         if (waiter->round == waits->round)
             continue;
-        waits->unseen_ns += take_waited(waiter) + now - waiter->looked_ns;
+        const struct life *life = life_of(waits, waiter->tid);
+        uint64_t end = life && life->to_ns ? life->to_ns : now;
+        waits->unseen_ns += take_waited(waiter) + (end > waiter->looked_ns ? end - waiter->looked_ns : 0);
         *waiter = waits->waiters[--waits->count];
         if (i < waits->count)
             base_map_set(&waits->by_tid, (uint64_t)waiter->tid, (uint32_t)i);
     }
+}
+
+/* Whoever was born and ended between two looks may have waited all that time. Of one that was not found, and
+ * of whose end nothing is heard until the next look, it is the time until this one. */
+static void end_the_short(struct collect_waits *waits, uint64_t now)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < waits->life_count; i++) {
+        struct life *life = &waits->lives[i];
+        if (!life->from_ns || (!life->to_ns && is_known(waits, life->tid)))
+            continue;
+        if (!life->to_ns && !life->old) {
+            life->old = true;
+            waits->lives[kept++] = *life;
+            continue;
+        }
+        uint64_t end = life->to_ns ? life->to_ns : waits->last_ns;
+        if (end > life->from_ns && end <= now)
+            waits->unseen_ns += end - life->from_ns;
+    }
+    waits->life_count = kept;
 }
 
 /* --- from outside --- */
@@ -380,6 +449,7 @@ void collect_waits_free(struct collect_waits *waits)
         return;
     base_map_free(&waits->by_tid);
     free(waits->waiters);
+    free(waits->lives);
     free(waits);
 }
 
@@ -406,7 +476,7 @@ static void schedule(struct collect_waits *waits, uint64_t begun, uint64_t ended
     waits->last_ns = begun;
 }
 
-void collect_waits_look(struct collect_waits *waits, uint64_t born)
+void collect_waits_look(struct collect_waits *waits)
 {
     pid_t *pids = NULL;
     uint64_t begun = patch_target_now();
@@ -417,12 +487,7 @@ void collect_waits_look(struct collect_waits *waits, uint64_t born)
     free(pids);
     waits->busy = false;
     end_the_gone(waits, begun);
-    if (!waits->begun_ns)
-        waits->born = born;
-    else if (born - waits->born > waits->found) { /* they are gone again */
-        waits->unseen_ns += (born - waits->born - waits->found) * (begun - waits->last_ns);
-        waits->found = born - waits->born;
-    }
+    end_the_short(waits, begun);
     schedule(waits, begun, patch_target_now());
 }
 

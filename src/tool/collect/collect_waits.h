@@ -53,9 +53,14 @@ void collect_waits_begin(struct collect_waits *waits, uint64_t now);
 /* When the next look is due (CLOCK_MONOTONIC). */
 uint64_t collect_waits_due(const struct collect_waits *waits);
 
-/* Looks at all threads of the processes that live. The first look begins the account of those that are there;
- * `born`: how many threads and processes were heard of so far. */
-void collect_waits_look(struct collect_waits *waits, uint64_t born);
+/* Looks at all threads of the processes that live. The first look begins the account of those that are
+ * there. */
+void collect_waits_look(struct collect_waits *waits);
+
+/* A thread, or a process's first one, was born or has ended, at that time (CLOCK_MONOTONIC); in this order.
+ * What it may have waited unseen, before it was first looked at and after it was last, is known by that. */
+void collect_waits_born(struct collect_waits *waits, pid_t tid, uint64_t time);
+void collect_waits_ended(struct collect_waits *waits, pid_t tid, uint64_t time);
 
 /* Since the last look Tally has held programs, as it does to load an agent: what threads that ran have waited
  * since is not theirs. */

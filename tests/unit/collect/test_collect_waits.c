@@ -113,13 +113,13 @@ static void test_child(void **state)
     wait_for_child(fixture);
     assert_non_null(collect_processes_get(&fixture->processes, fixture->child, patch_target_now()));
     uint64_t before = patch_target_now();
-    collect_waits_look(fixture->waits, 0);
+    collect_waits_look(fixture->waits);
     uint64_t begun = patch_target_now();
     assert_int_equal(told(fixture), 0);
     for (int i = 0; i < 3; i++) {
         nanosleep(&moment, NULL);
         uint64_t least = patch_target_now() - begun;
-        collect_waits_look(fixture->waits, 0);
+        collect_waits_look(fixture->waits);
         assert_in_range(told(fixture), least, patch_target_now() - before);
     }
     assert_int_equal(collect_waits_samples(fixture->waits), 3);
@@ -133,11 +133,11 @@ static void test_end(void **state)
     const struct timespec moment = {.tv_nsec = 5000000};
     wait_for_child(fixture);
     collect_processes_get(&fixture->processes, fixture->child, patch_target_now());
-    collect_waits_look(fixture->waits, 0);
+    collect_waits_look(fixture->waits);
     nanosleep(&moment, NULL);
     kill(fixture->child, SIGKILL);
     waitpid(fixture->child, NULL, 0);
-    collect_waits_look(fixture->waits, 0);
+    collect_waits_look(fixture->waits);
     collect_waits_finish(fixture->waits);
     assert_true(fixture->profile->losses[WIRE_LOSS_WAIT_UNSEEN] >= 5);
     assert_int_equal(told(fixture), 0);
@@ -150,7 +150,7 @@ static void test_begin(void **state)
     wait_for_child(fixture);
     collect_processes_get(&fixture->processes, fixture->child, patch_target_now());
     collect_waits_begin(fixture->waits, patch_target_now() - 1000000000);
-    collect_waits_look(fixture->waits, 0);
+    collect_waits_look(fixture->waits);
     collect_waits_finish(fixture->waits);
     assert_in_range(fixture->profile->losses[WIRE_LOSS_WAIT_UNSEEN], 100, 1000000);
 }
@@ -190,34 +190,68 @@ static void test_folded(void **state)
     wait_for_child(fixture);
     fixture->profile->max_nodes = 100;
     collect_processes_get(&fixture->processes, fixture->child, patch_target_now());
-    collect_waits_look(fixture->waits, 0);
+    collect_waits_look(fixture->waits);
     nanosleep(&moment, NULL);
-    collect_waits_look(fixture->waits, 0);
+    collect_waits_look(fixture->waits);
     uint32_t node = warmest_node(fixture);
     flood(fixture, node);
     uint64_t begun = patch_target_now();
     int64_t before = told(fixture);
     nanosleep(&moment, NULL);
     uint64_t least = patch_target_now() - begun;
-    collect_waits_look(fixture->waits, 0);
+    collect_waits_look(fixture->waits);
     assert_true(told(fixture) - before >= (int64_t)least);
     for (size_t i = 0; i < fixture->profile->cell_count; i++)
         if (fixture->profile->cells[i].counter == fixture->counter)
             assert_int_not_equal(fixture->profile->cells[i].node, node);
 }
 
-/* Births of which nothing was found. */
+/* Who is born and gone again before anybody looks may have waited, as long as it lived; of whose end nothing
+ * is heard, until the look that did not find it. */
 static void test_births(void **state)
 {
     struct fixture *fixture = *state;
     const struct timespec moment = {.tv_nsec = 5000000};
+    enum { SHORT = 3000001, NOBODY = 1 << 22 }; /* no thread has such a number */
     wait_for_child(fixture);
     collect_processes_get(&fixture->processes, fixture->child, patch_target_now());
-    collect_waits_look(fixture->waits, 7);
+    collect_waits_look(fixture->waits);
+    uint64_t now = patch_target_now();
+    for (int i = 0; i < 100; i++) {
+        collect_waits_born(fixture->waits, NOBODY + i, now - SHORT);
+        collect_waits_ended(fixture->waits, NOBODY + i, now);
+    }
+    collect_waits_born(fixture->waits, fixture->child, now); /* it lives */
+    collect_waits_ended(fixture->waits, NOBODY - 1, now);    /* a stranger */
+    collect_waits_look(fixture->waits);
+    collect_waits_born(fixture->waits, NOBODY, now);
     nanosleep(&moment, NULL);
-    collect_waits_look(fixture->waits, 9);
+    collect_waits_look(fixture->waits);
+    uint64_t looked = patch_target_now();
+    nanosleep(&moment, NULL);
+    collect_waits_look(fixture->waits);
     collect_waits_finish(fixture->waits);
-    assert_true(fixture->profile->losses[WIRE_LOSS_WAIT_UNSEEN] >= 10);
+    uint64_t unseen = fixture->profile->losses[WIRE_LOSS_WAIT_UNSEEN];
+    assert_in_range(unseen, 300 + 5, 300 + (looked - now) / 1000000 + 1);
+}
+
+/* The end of one that was looked at is when it was. */
+static void test_ended(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct timespec moment = {.tv_nsec = 50000000};
+    wait_for_child(fixture);
+    collect_processes_get(&fixture->processes, fixture->child, patch_target_now());
+    uint64_t begun = patch_target_now();
+    collect_waits_look(fixture->waits);
+    uint64_t looked = patch_target_now();
+    collect_waits_ended(fixture->waits, fixture->child, looked + 2000000);
+    kill(fixture->child, SIGKILL);
+    waitpid(fixture->child, NULL, 0);
+    nanosleep(&moment, NULL);
+    collect_waits_look(fixture->waits);
+    collect_waits_finish(fixture->waits);
+    assert_in_range(fixture->profile->losses[WIRE_LOSS_WAIT_UNSEEN], 2, (looked - begun) / 1000000 + 3);
 }
 
 int main(void)
@@ -229,6 +263,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_begin, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_folded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_births, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_ended, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
