@@ -655,6 +655,36 @@ static void test_a_thread_that_may_not_ask(void **state)
     assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_RESTED], 0);
 }
 
+static void handle_shortly(int number)
+{
+    (void)number;
+    caller(0);
+}
+
+/* A handler's stack was walked last; what the program calls behind it is known from before. */
+static void test_a_thread_behind_its_handler(void **state)
+{
+    (void)state;
+    enum { LATER_CALLS = 100000 };
+    struct sigaction action = {.sa_handler = handle_shortly}, old;
+    sigset_t waits, before;
+    assert_int_equal(sigaction(SIGUSR1, &action, &old), 0);
+    sigemptyset(&waits);
+    sigaddset(&waits, SIGUSR2);
+    assert_int_equal(sigprocmask(SIG_BLOCK, &waits, &before), 0);
+    raise(SIGUSR2);
+    for (volatile int i = 0; i < LATER_CALLS; i++) {
+        caller(0);
+        if (i == 10)
+            raise(SIGUSR1);
+    }
+    const struct timespec at_once = {0, 0};
+    assert_int_equal(sigtimedwait(&waits, NULL, &at_once), SIGUSR2);
+    assert_int_equal(sigprocmask(SIG_SETMASK, &before, NULL), 0);
+    assert_int_equal(sigaction(SIGUSR1, &old, NULL), 0);
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_RESTED], 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -683,6 +713,7 @@ int main(void)
         TEST(test_a_thread_that_stands_still),
         TEST(test_a_thread_that_gets_on),
         TEST(test_a_thread_that_may_not_ask),
+        TEST(test_a_thread_behind_its_handler),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
