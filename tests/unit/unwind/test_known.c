@@ -278,7 +278,7 @@ static void test_left(void **state)
     struct sigaction stepped = {.sa_handler = step}, before;
     volatile uint32_t whole = 0, half = 0, value = 1000;
     sigaction(SIGTRAP, &stepped, &before);
-    for (volatile int at = 1; whole == 0 && at < 200000; at += at < 1000 ? 1 : at / 20, value++) {
+    for (volatile int at = 1; whole == 0 && at < 200000; at += at < 500 ? 1 : at / 20, value++) {
         for (uint32_t i = 0; i < 4; i++) { /* shapes, one of which makes room */
             make(DEPTH + i, i);
             keep(i + 1);
