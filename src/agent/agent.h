@@ -167,6 +167,7 @@ struct agent_path {
     uint64_t busy;                /* sp of the event that is being worked on; 0: none */
     uint64_t last;                /* ticks, of the last event */
     uint64_t low, high;           /* pages of its stack that were found readable */
+    uint64_t unmapped;            /* process.unmapped, as it was then */
     uint64_t passed, passed_site; /* sp and site of the last event that came by a linkage stub */
     struct agent_calls calls;
     struct agent_calls inner; /* of signal handlers that interrupted an event */
@@ -229,6 +230,7 @@ struct agent_thread {
     struct unwind_rows rows;                            /* what agent_stack.c's find tells of */
     struct unwind_known known;                          /* stacks that were met before */
     struct agent_searches searches;
+    uint32_t unmapped;                     /* process.unmapped, as it was when they were found */
     bool is_known;                         /* the last one was; else it is the trail's */
     struct unwind_trail trail;             /* the last stack that was walked */
     uint32_t nodes[WIRE_AGENT_FRAMES + 1]; /* its nodes, outermost first; nodes[0] is the root */

@@ -162,6 +162,10 @@ static uint64_t look_for_end(const struct visit *visit, const struct event *even
     struct agent_path *path = visit->path;
     if (visit->nested)
         return event->sp;
+    uint32_t unmapped = __atomic_load_n(&agent_process()->unmapped, __ATOMIC_ACQUIRE);
+    if (path->unmapped != unmapped)
+        path->low = path->high = 0;
+    path->unmapped = unmapped;
     reach_down(path, event->sp);
     for (uint64_t at = event->sp & ~UINT64_C(7); at - event->sp < NEAR; at += 8) {
         if (!reach_up(path, at + 8))
@@ -179,7 +183,8 @@ static inline uint64_t end_by_step(const struct agent_path *path, const struct e
     uint64_t end = event->sp + step->frame;
     if (__builtin_expect(step->frame == UNFRAMED, 0))
         return event->sp;
-    bool known = step->frame != 0 && event->sp >= path->low && end <= path->high;
+    bool known = step->frame != 0 && event->sp >= path->low && end <= path->high &&
+                 path->unmapped == __atomic_load_n(&agent_process()->unmapped, __ATOMIC_ACQUIRE);
     return __builtin_expect(known && *(const uint64_t *)(end - 8) == event->caller, 1) ? end : 0;
 }
 

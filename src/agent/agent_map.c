@@ -6,7 +6,10 @@
  * a resized block does. */
 #include "agent.h"
 
+#include <sys/mman.h>
 #include <sys/syscall.h>
+
+_Static_assert(offsetof(struct wire_agent_process, unmapped) == 60, "as agent_x86_64_frame.h has it");
 
 #define PAGE            UINT64_C(4096)
 #define FAILED          UINT64_MAX /* MAP_FAILED, and sbrk's -1 */
@@ -34,6 +37,12 @@ static body_function *body_of(const struct agent_frame *frame)
 static uint64_t round_up(uint64_t size, uint64_t unit)
 {
     return (size + unit - 1) & ~(unit - 1);
+}
+
+/* Somebody's stack may be in it: said before, as agent_entry_unmap does where nothing is counted. */
+static void say_unmapped(void)
+{
+    __atomic_fetch_add(&agent_process()->unmapped, 1, __ATOMIC_SEQ_CST);
 }
 
 /* --- in and out --- */
@@ -90,6 +99,8 @@ uint64_t agent_wrap_mmap(struct agent_frame *frame, uint64_t address, uint64_t s
                          uint64_t flags, uint64_t file)
 {
     struct visit visit = enter(frame);
+    if ((protection & PROT_READ) == 0)
+        say_unmapped();
     uint64_t result = body_of(frame)(address, size, protection, flags, file, frame->sixth);
     if (visit.thread != NULL && result != FAILED)
         add(&visit, frame, result, result + round_up(size, page_of(flags)));
@@ -99,6 +110,7 @@ uint64_t agent_wrap_mmap(struct agent_frame *frame, uint64_t address, uint64_t s
 uint64_t agent_wrap_munmap(struct agent_frame *frame, uint64_t address, uint64_t size)
 {
     struct visit visit = enter(frame);
+    say_unmapped();
     uint64_t result = body_of(frame)(address, size, 0, 0, 0, 0);
     if (visit.thread != NULL && (uint32_t)result == 0)
         agent_range_remove(address, address + round_up(size, PAGE), visit.number);
@@ -109,6 +121,7 @@ uint64_t agent_wrap_mremap(struct agent_frame *frame, uint64_t old, uint64_t old
                            uint64_t flags, uint64_t address)
 {
     struct visit visit = enter(frame);
+    say_unmapped();
     uint64_t result = body_of(frame)(old, old_size, size, flags, address, 0);
     if (visit.thread != NULL && result != FAILED) {
         if ((flags & REMAP_DONTUNMAP) == 0)

@@ -9,6 +9,8 @@
  *      an impossible `how` says EFAULT before it says EINVAL). That costs some 100 ns a page, once, as long
  *      as the thread stays on its stack.
  *      It grows downwards in the same way: the next stack below, a coroutine's, has a guard page in between.
+ *   What was found readable is forgotten when anything is unmapped, by functions of the C library that are
+ *   hooked for it: programs free the stacks of coroutines, and put smaller ones in their place.
  *   2. Modules come and go in generations. Everything that a record remembers is of one generation and is
  *   forgotten with it.
  * Where rows are missing the frame pointer is tried, checked by the walk itself.
@@ -83,6 +85,17 @@ void agent_stack_survey(void)
     thread->known_start = low;
     thread->known_end = high;
     agent_thread_leave(thread);
+}
+
+/* A coroutine's stack may be gone, and a smaller one lie where it was: then what was readable above is not. */
+static inline void forget_unmapped(struct agent_thread *thread)
+{
+    uint32_t unmapped = __atomic_load_n(&agent_process()->unmapped, __ATOMIC_ACQUIRE);
+    if (__builtin_expect(thread->unmapped == unmapped, 1))
+        return;
+    thread->readable_start = thread->readable_end = 0;
+    thread->trail.count = 0;
+    thread->unmapped = unmapped;
 }
 
 /* A walk's view of the live stack. */
@@ -445,6 +458,7 @@ uint32_t agent_stack_node(struct agent_thread *thread, const struct agent_frame 
         .generation = __atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE),
         .root = root_of(thread, collector),
     };
+    forget_unmapped(thread);
     bool search = is_worth_searching(&thread->searches);
     uint32_t node = 0;
     if (search && start.sp - thread->readable_start < thread->readable_end - thread->readable_start)
@@ -510,6 +524,7 @@ uint32_t agent_stack_interrupted(struct agent_thread *thread, const void *contex
     uint32_t generation = __atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE);
     if (thread->generation != generation)
         forget(thread, generation);
+    forget_unmapped(thread);
     struct place place = {generation, &thread->rows};
     struct unwind_space space = {arch_host(), find, &place, generation, true};
     struct arch_registers registers;

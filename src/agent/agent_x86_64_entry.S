@@ -157,6 +157,26 @@ agent_entry_\name:
     entry   syscall, enter_or_answer, 1
     entry   ring, enter_or_answer
 
+/* Stacks are read as far as they were found readable. What another thread maps, protects or unmaps may have been such a stack; so that
+ * is said before (agent_stack.c), and the body jumped to. */
+    .globl  agent_entry_unmap
+    .hidden agent_entry_unmap
+    .type   agent_entry_unmap, @function
+    .globl  agent_entry_protect
+    .hidden agent_entry_protect
+    .type   agent_entry_protect, @function
+    .p2align 4
+agent_entry_protect:
+    .cfi_startproc
+    testb   $1, %dl /* PROT_READ */
+    jnz     1f
+agent_entry_unmap:
+    movq    agent_parameters+PROCESS(%rip), %r10
+    lock incl UNMAPPED(%r10)
+1:  jmpq    *HOOK_BODY(%r11)
+    .cfi_endproc
+    .size   agent_entry_protect, . - agent_entry_protect
+
 /* The start routine of threads that are born while time is sampled: what it was to be is jumped to, so that nothing of ours stays on
  * the thread's stack. */
     .globl  agent_entry_started

@@ -9,6 +9,7 @@
 #define FLAGS         24 /* struct wire_agent_parameters.flags */
 #define STATE         12 /* struct wire_agent_process.state */
 #define STATE_RUNNING 1
+#define UNMAPPED      60 /* struct wire_agent_process.unmapped */
 #define STATE_FREE    0
 #define FORBIDDEN     56 /* struct wire_agent_parameters.forbidden */
 

@@ -292,6 +292,7 @@ struct wire_agent_process {
     uint32_t layer_count;
     uint32_t
         layers_known; /* 1: all that were hooked are there. Where blocks' sizes are asked of them, none counts before */
+    uint32_t unmapped; /* the agent's: how often memory was about to be readable no more */
     struct wire_agent_layer layers[WIRE_AGENT_LAYERS];
 
     /* Requests: the agent sets bits in `request`, then adds one to request_sequence and rings control.bell.
@@ -677,6 +678,8 @@ enum wire_agent_parameter_flag {
     X(MMAP, "agent_entry_mmap")                     /* (address, size, protection, flags, file, offset) */   \
     X(MUNMAP, "agent_entry_munmap")                 /* (address, size) */                                    \
     X(MREMAP, "agent_entry_mremap")                 /* (old, old size, size, flags, address) */              \
+    X(UNMAP, "agent_entry_unmap")                   /* any: unmaps; told, then jumped to */                  \
+    X(PROTECT, "agent_entry_protect")               /* (address, size, protection, ...): the same */         \
     X(BRK, "agent_entry_brk")                       /* (address) */                                          \
     X(SBRK, "agent_entry_sbrk")                     /* (increment) */                                        \
     X(THROW, "agent_entry_throw")                   /* any: counted, then jumped to */                       \

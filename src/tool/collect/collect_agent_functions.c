@@ -122,6 +122,17 @@ static const struct {
     {"brk", WIRE_AGENT_ENTRY_BRK},       {"sbrk", WIRE_AGENT_ENTRY_SBRK},
 };
 
+/* What takes memory away that may have been a stack. Where mappings are counted all but the last are among
+ * the functions above. */
+static const struct {
+    const char *name;
+    enum wire_agent_entry entry;
+} unmappers[] = {
+    {"munmap", WIRE_AGENT_ENTRY_UNMAP},     {"mremap", WIRE_AGENT_ENTRY_UNMAP},
+    {"mmap", WIRE_AGENT_ENTRY_PROTECT},     {"mmap64", WIRE_AGENT_ENTRY_PROTECT},
+    {"mprotect", WIRE_AGENT_ENTRY_PROTECT},
+};
+
 /* Of the C library: what all its ways to end by itself come to. */
 static const char *const enders[] = {"_exit", "_Exit"};
 /* Of every copy of the C library: what the program forbids itself. Where exact calls are counted the second
@@ -308,6 +319,8 @@ enum {
     OPERATORS = sizeof operators / sizeof *operators,
     REPLACING = sizeof replacing / sizeof *replacing,
     MAPPERS = sizeof mappers / sizeof *mappers,
+    UNMAPPERS = sizeof unmappers / sizeof *unmappers,
+    UNMAPPERS_COUNTED = 4,
     FILTERS = sizeof filters / sizeof *filters,
     FILTERS_HOSTED = 1,
     TIMERS = sizeof timers / sizeof *timers,
@@ -468,8 +481,8 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
 {
     *functions = (struct collect_agent_functions){
         .items = calloc(named_count(wish) + ALLOCATORS + OPERATORS * REPLACING + THROWERS + MAPPERS +
-                            FILTERS + TIMERS + OTHERS + ENDERS + SIZES + UNWINDERS + LOADS_UNWINDER + ODD +
-                            DESCRIPTORS + INSTRUMENTED + wish->timed_count,
+                            UNMAPPERS + FILTERS + TIMERS + OTHERS + ENDERS + SIZES + UNWINDERS +
+                            LOADS_UNWINDER + ODD + DESCRIPTORS + INSTRUMENTED + wish->timed_count,
                         sizeof *functions->items)};
     if (!functions->items)
         return base_fail(error, BASE_ENOMEM, "out of memory");
@@ -484,6 +497,8 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
     functions->throwers = functions->count - functions->allocators;
     for (size_t i = 0; i < MAPPERS && wish->maps; i++)
         add(functions, image, mappers[i].name, NOT_LOADER, mappers[i].entry);
+    for (size_t i = wish->maps ? UNMAPPERS_COUNTED : 0; i < UNMAPPERS; i++)
+        add(functions, image, unmappers[i].name, NOT_LOADER, unmappers[i].entry);
     functions->first_timer = functions->count;
     for (size_t i = 0; i < (wish->hosted ? FILTERS_HOSTED : FILTERS); i++)
         add(functions, image, filters[i].name, NOT_LOADER, filters[i].entry);

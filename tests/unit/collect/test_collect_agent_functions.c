@@ -11,7 +11,12 @@
 #include "collect_agent_functions.h"
 #include "wire_agent.h"
 
-enum { FILTERS = 1 }; /* what sees the program forbid itself something, beside exact calls */
+enum {
+    FILTERS = 1,   /* what sees the program forbid itself something, beside exact calls */
+    UNMAPPERS = 5, /* what takes memory away that may have been a stack */
+    UNCOUNTED = 1, /* of them, beside those that are counted */
+    ALWAYS = FILTERS + UNMAPPERS
+};
 
 static struct patch_agent_image *image;
 
@@ -49,7 +54,7 @@ static void test_what_was_asked_for(void **state)
         assert_int_equal(collect_agent_functions_make(&functions, image, &wish, NULL), BASE_OK);
         assert_int_equal(functions.allocators > 0, wish.heap);
         assert_int_equal(functions.throwers, wish.throws ? 3 : 0);
-        size_t needed = functions.allocators + functions.throwers + FILTERS;
+        size_t needed = functions.allocators + functions.throwers + ALWAYS;
         for (size_t k = functions.allocators; k < functions.count; k++)
             assert_int_equal(functions.items[k].only_found, k >= needed);
         assert_int_equal(functions.count > needed, wish.sizes);
@@ -58,13 +63,13 @@ static void test_what_was_asked_for(void **state)
     const struct collect_agent_functions_wish maps = {.maps = true, .hosted = true};
     struct collect_agent_functions functions;
     assert_int_equal(collect_agent_functions_make(&functions, image, &maps, NULL), BASE_OK);
-    assert_int_equal(functions.count, 6 + FILTERS);
+    assert_int_equal(functions.count, 6 + UNCOUNTED + FILTERS);
     assert_int_equal(functions.allocators + functions.throwers, 0);
     free(functions.items);
     const struct collect_agent_functions_wish ends = {.ends = true, .hosted = true};
     assert_int_equal(collect_agent_functions_make(&functions, image, &ends, NULL), BASE_OK);
-    assert_int_equal(functions.count, 2 + FILTERS);
-    assert_string_equal(functions.items[FILTERS].wish.name, "_exit");
+    assert_int_equal(functions.count, 2 + ALWAYS);
+    assert_string_equal(functions.items[ALWAYS].wish.name, "_exit");
     free(functions.items);
 }
 
@@ -83,7 +88,7 @@ static void test_timed_functions(void **state)
     assert_string_equal(functions.items[functions.timed + 2].wish.name, "backtrace");
     assert_true(patch_function_concerns(&functions.items[functions.timed + 2].wish, "/lib/libc.so.6"));
     assert_false(patch_function_concerns(&functions.items[functions.timed + 2].wish, "/bin/program"));
-    for (size_t i = FILTERS; i < functions.timed; i++) {
+    for (size_t i = ALWAYS; i < functions.timed; i++) {
         const struct patch_agent_function *function = &functions.items[i];
         bool unwinds = !function->only_found && (function->cookie & 255) == WIRE_AGENT_ENTRY_UNWIND;
         assert_true(unwinds != function->only_found);
@@ -142,7 +147,7 @@ static void test_descriptors(void **state)
     size_t opening = 0, closing = 0, unwinders = 0;
     assert_int_equal(collect_agent_functions_make(&functions, image, &wish, NULL), BASE_OK);
     assert_int_equal(functions.timed, functions.count - 2); /* what loads an unwinder */
-    for (size_t i = FILTERS; i < functions.count; i++) {
+    for (size_t i = ALWAYS; i < functions.count; i++) {
         const struct patch_agent_function *function = &functions.items[i];
         uint32_t entry = function->cookie & 255, how = wire_agent_cookie_family(function->cookie);
         if (function->only_found)
