@@ -94,16 +94,54 @@ def that_runs_another_image_meanwhile(context):
         context.equal(len({line for line in output.splitlines()}), 31, "images that ran")
 
 
+FREED = 67
+
+
+def freed(context, profile, name):
+    """That children were let go is said, and counted."""
+    context.check(f"({name}) are not counted: it may trace them" in profile.errors, f"it is not said: {profile.errors}")
+    return dict(profile.rows("select number, count from losses")).get(FREED, 0)
+
+
 @tap.case
 def strace(context):
-    """A target that traces: it must work, or the reason be said."""
+    """A target that traces: it works as alone, and is counted itself."""
     tap.need("strace")
     command = ["strace", "-f", "-o", context.path("log"), context.program("calls_threads"), "fixed", "2", "100"]
-    result = tally.record(context, command, calls.options())
+    profile = calls.counted(context, command)
     with open(context.path("log"), encoding="utf-8", errors="replace") as log:
-        worked = "exited with 0" in log.read()
-    reason = b"trac" in result.errors
-    context.check((result.status == 0 and worked) or reason, f"neither done nor said: {result.text()}")
+        text = log.read()
+    context.check("exited with 0" in text and "clone" in text, f"strace saw nothing: {text[-500:]}")
+    context.check(len(calls.truths(profile.output)) > 1, "its program wrote nothing")
+    context.check(freed(context, profile, "strace") > 0, "no loss")
+    context.check(profile.rows("select sum(calls) from edges where caller_image like '%strace'")[0][0], "strace itself is not counted")
+
+
+@tap.case
+def gdb(context):
+    tap.need("gdb")
+    program = context.program("calls_tracer_dynamic")
+    command = ["gdb", "-nx", "-batch", "-ex", "set debuginfod enabled off", "-ex", "break main", "-ex", "run", "-ex", "next", "-ex", "continue",
+               "--args", program, "fork", "0"]
+    profile = calls.counted(context, command, timeout=300)
+    context.check("Breakpoint 1, " in profile.output and "exited normally" in profile.output, f"it did not debug: {profile.output}{profile.errors}")
+    context.equal(len(calls.truths(profile.output)), 2, "edges that its program wrote")
+    context.check(freed(context, profile, "gdb") > 0, "no loss")
+
+
+def tracer(build, mode):
+    def run(context):
+        profile = calls.counted(context, [context.program("calls_tracer_" + build), mode, "5"])
+        calls.check(context, profile, by_process=True)
+        context.equal(freed(context, profile, ("calls_tracer_" + build)[:15]), 5, "children that were let go")
+        context.equal(profile.rows("select sum(calls) from edges where callee = 'child_step'"), [(None,)], "calls of children")
+    run.__name__ = f"tracer_{build}_{mode}"
+    tap.case(run)
+
+
+for tracer_build in ("dynamic", "static", "pie"):
+    for tracer_mode in ("fork", "vfork"):
+        tracer(tracer_build, tracer_mode)
 
 
 @tap.case

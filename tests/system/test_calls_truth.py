@@ -278,6 +278,15 @@ def attach_exec(context):
 
 
 @tap.case
+def attach_tracer(context):
+    """One that runs already may trace what it starts, too."""
+    for mode in ("fork", "vfork"):
+        profile = attached(context, [context.program("calls_tracer_dynamic"), mode, "5"])
+        calls.check(context, profile, by_process=True)
+        context.check("it may trace them" in profile.errors, f"it is not said: {profile.errors}")
+
+
+@tap.case
 def attach_signals(context):
     calls.check(context, attached(context, [context.program("calls_signals"), "100000"]), least=8)
 

@@ -90,7 +90,8 @@
     X(64, WAIT_REFUSED, "milliseconds waited without a stack: the kernel does not let look where")           \
     X(65, AGENT_FORBIDDEN,                                                                                   \
       "system calls that the agent does without, because a seccomp filter forbids them")                     \
-    X(66, FUNCTION_RESTED, "calls of functions in threads that signals kept from getting on: not counted")
+    X(66, FUNCTION_RESTED, "calls of functions in threads that signals kept from getting on: not counted")   \
+    X(67, CALLS_FREED, "children of programs that may trace them: their calls are not counted")
 
 enum wire_loss {
 #define X(number, name, text) WIRE_LOSS_##name = number,

@@ -14,6 +14,7 @@
 #include "collect_calls_build.h"
 #include "collect_calls_clean.h"
 #include "collect_calls_detach.h"
+#include "collect_calls_export.h"
 #include "collect_calls_guess.h"
 #include "collect_calls_loose.h"
 #include "collect_calls_threads.h"
@@ -67,7 +68,7 @@ struct collect_calls {
 static void note(struct collect_calls *calls, const char *what, const struct base_error *why)
 {
     if (!calls->notice[0])
-        snprintf(calls->notice, sizeof calls->notice, "%.60s: %.190s", what, why->text);
+        snprintf(calls->notice, sizeof calls->notice, "%.64s: %.180s", what, why->text);
     profile_set_meta(calls->rig.profile, "calls_notice", calls->notice);
 }
 
@@ -357,6 +358,44 @@ static int refuse_leak_checker(struct collect_calls *calls, const struct collect
     return BASE_OK;
 }
 
+/* What the process runs, not its loader or a library; NULL: not known. */
+static const struct elf_image *program_of(const struct collect_calls_space *space,
+                                          const struct collect_images *images)
+{
+    char link[64], path[4096];
+    snprintf(link, sizeof link, "/proc/%d/exe", (int)space->pid);
+    ssize_t length = readlink(link, path, sizeof path - 1);
+    path[length > 0 ? length : 0] = '\0';
+    for (size_t i = 0; i < space->mapping_count; i++) {
+        const struct collect_image *image = &images->items[space->mappings[i].image];
+        if (image->elf && !strcmp(image->path, path))
+            return image->elf;
+    }
+    return NULL;
+}
+
+/* What traces, or may, is counted itself; what it starts can have no other tracer. */
+static int free_traced(struct collect_calls *calls, const struct collect_calls_space *space,
+                       struct base_error *error)
+{
+    const struct elf_image *program = program_of(space, calls->rig.images.images);
+    return program && collect_calls_imports_ptrace(program)
+               ? patch_trace_free_children(&calls->rig.helper, space->pid, error)
+               : BASE_OK;
+}
+
+static void tell_freed(struct collect_calls *calls, pid_t parent)
+{
+    struct base_error why = {0};
+    char what[80], name[32] = "";
+    patch_target_name(parent, parent, name, sizeof name);
+    snprintf(what, sizeof what, "children of process %d%s%.15s%s are not counted", (int)parent,
+             name[0] ? " (" : "", name, name[0] ? ")" : "");
+    base_fail(&why, BASE_EBUSY, "it may trace them, and each can have one tracer");
+    note(calls, what, &why);
+    profile_lose(calls->rig.profile, WIRE_LOSS_CALLS_FREED, 1);
+}
+
 /* The program itself, not its loader. False: it has none. */
 static bool plan_program(const struct collect_calls_space *space, struct collect_calls_rig *rig)
 {
@@ -385,6 +424,8 @@ static int begin_image(struct collect_calls *calls, pid_t pid, struct base_error
     space->launched = true;
     int result = collect_calls_space_look(space, &calls->rig, error);
     bool loads = result == BASE_OK && plan_program(space, &calls->rig);
+    if (result == BASE_OK)
+        result = free_traced(calls, space, error);
     if (result == BASE_OK)
         result =
             collect_calls_bell_install(space, &calls->rig, calls->listener, COLLECT_CALLS_CODE_AHEAD, error);
@@ -463,7 +504,10 @@ static void on_fork(struct collect_calls *calls, const struct patch_trace_event 
 {
     struct base_error why = {0};
     struct collect_calls_space *parent = space_of(calls, event->parent);
-    if (!calls->options.follow || !parent) {
+    bool freed = (event->flags & PATCH_TRACE_FLAG_FREED) != 0;
+    if (!calls->options.follow || !parent || freed) {
+        if (freed)
+            tell_freed(calls, event->parent);
         if (parent)
             clean_fork(calls, parent, event->pid);
         patch_trace_leave(&calls->rig.helper, event->pid, NULL);
@@ -480,7 +524,9 @@ static void on_fork(struct collect_calls *calls, const struct patch_trace_event 
 static void on_vfork(struct collect_calls *calls, const struct patch_trace_event *event)
 {
     struct collect_calls_space *space = space_of(calls, event->parent);
-    if (space && add_member(calls, event->pid, space))
+    if (event->flags & PATCH_TRACE_FLAG_FREED)
+        tell_freed(calls, event->parent);
+    else if (space && add_member(calls, event->pid, space))
         space->processes++;
 }
 
@@ -796,6 +842,8 @@ static int attach(struct collect_calls *calls, struct collect_calls_space *space
         result = collect_calls_space_survey(space, &calls->rig, error);
     if (result >= 0)
         result = refuse_leak_checker(calls, space, error);
+    if (result >= 0)
+        result = free_traced(calls, space, error);
     if (result < 0)
         return result;
     result = patch_trace_hold(&calls->rig.helper, space->pid, NULL, error);

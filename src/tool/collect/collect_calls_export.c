@@ -10,19 +10,25 @@
 
 enum { NAME_LEAST = 2, NAME_MOST = 1000 }; /* bytes of a function's name among the constants */
 
-/* --- dynamic symbols --- */
+/* --- symbols --- */
 
 struct symbols {
     struct elf_section symbols, strings;
     size_t count;
 };
 
-static bool open_symbols(const struct elf_image *image, struct symbols *symbols)
+static bool open_table(const struct elf_image *image, const char *table, const char *names,
+                       struct symbols *symbols)
 {
-    bool found = elf_image_section(image, ".dynsym", &symbols->symbols) && symbols->symbols.bytes &&
-                 elf_image_section(image, ".dynstr", &symbols->strings) && symbols->strings.bytes;
+    bool found = elf_image_section(image, table, &symbols->symbols) && symbols->symbols.bytes &&
+                 elf_image_section(image, names, &symbols->strings) && symbols->strings.bytes;
     symbols->count = found ? symbols->symbols.size / sizeof(Elf64_Sym) : 0;
     return found;
+}
+
+static bool open_symbols(const struct elf_image *image, struct symbols *symbols)
+{
+    return open_table(image, ".dynsym", ".dynstr", symbols);
 }
 
 static Elf64_Sym symbol_at(const struct symbols *symbols, size_t index)
@@ -30,6 +36,14 @@ static Elf64_Sym symbol_at(const struct symbols *symbols, size_t index)
     Elf64_Sym symbol;
     memcpy(&symbol, symbols->symbols.bytes + index * sizeof symbol, sizeof symbol);
     return symbol;
+}
+
+static bool is_named(const struct symbols *symbols, const Elf64_Sym *symbol, const char *name)
+{
+    const struct elf_section *strings = &symbols->strings;
+    size_t size = strlen(name) + 1;
+    return symbol->st_name < strings->size && strings->size - symbol->st_name >= size &&
+           !memcmp(strings->bytes + symbol->st_name, name, size);
 }
 
 /* 0: no name. Versions do not matter here: a hook too many is no harm. */
@@ -66,16 +80,8 @@ static void mark_relocated(const struct elf_image *image, uint8_t *marks, size_t
 /* Is the symbol one by which names become addresses, taken from elsewhere? */
 static bool asks_by_name(const struct symbols *symbols, const Elf64_Sym *symbol)
 {
-    static const char *const names[] = {"dlsym", "dlvsym"};
-    const struct elf_section *strings = &symbols->strings;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        size_t size = strlen(names[i]) + 1;
-        if (symbol->st_shndx == SHN_UNDEF && symbol->st_name < strings->size &&
-            strings->size - symbol->st_name >= size &&
-            !memcmp(strings->bytes + symbol->st_name, names[i], size))
-            return true;
-    }
-    return false;
+    return symbol->st_shndx == SHN_UNDEF &&
+           (is_named(symbols, symbol, "dlsym") || is_named(symbols, symbol, "dlvsym"));
 }
 
 /* As linkers' symbols are written: 1 may stand anywhere in one, 2 not at the beginning. */
@@ -173,6 +179,21 @@ int collect_calls_imports_make(struct collect_calls_imports *imports, const stru
         room = add_constants(imports, image);
     free(marks);
     return room ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
+}
+
+/* A program with a loader takes ptrace from the C library; in others it is linked in. */
+bool collect_calls_imports_ptrace(const struct elf_image *program)
+{
+    struct symbols symbols = {0};
+    struct elf_section interpreter;
+    bool loads = elf_image_section(program, ".interp", &interpreter), found = false;
+    if (!(loads ? open_symbols(program, &symbols) : open_table(program, ".symtab", ".strtab", &symbols)))
+        return false;
+    for (size_t i = 1; i < symbols.count && !found; i++) {
+        Elf64_Sym symbol = symbol_at(&symbols, i);
+        found = (symbol.st_shndx == SHN_UNDEF) == loads && is_named(&symbols, &symbol, "ptrace");
+    }
+    return found;
 }
 
 /* --- what an image offers --- */

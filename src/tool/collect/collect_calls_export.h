@@ -21,6 +21,10 @@
 int collect_calls_imports_make(struct collect_calls_imports *imports, const struct elf_image *image,
                                bool calls, struct base_error *error);
 
+/* Does a program take the function by which it may trace others, or have it linked in? Its libraries are not
+ * asked: far more programs load one that could than ever use it. */
+bool collect_calls_imports_ptrace(const struct elf_image *program);
+
 /* The functions of an image that are only offered: the hashes of their names, and their hooks. */
 int collect_calls_offers_make(struct collect_calls_offers *offers, const struct elf_image *image,
                               const struct patch_plan *plan, struct base_error *error);

@@ -26,8 +26,20 @@
 #define LEAVE_NS      20000
 #define TRIES         3 /* of what must not fail */
 #define ENDING_NS     (200 * MILLISECOND)
+#define FREED_NS      (50 * MILLISECOND)
+#define FREED_LOOK_NS 100000
 
 /* --- letting run --- */
+
+static void free_forker(struct patch_follow *follow, pid_t tid);
+
+/* Who stands until this one has been let go: it is now, or is not to be any more. 0: nobody. */
+static pid_t take_kept_forker(struct patch_stop_thread *thread)
+{
+    pid_t forker = thread->life & PATCH_FOLLOW_KEEPS_FORKER ? thread->creator : 0;
+    thread->life &= ~(uint32_t)PATCH_FOLLOW_KEEPS_FORKER;
+    return forker;
+}
 
 /* A thread in the trap that nothing keeps there goes on, or away. */
 static void settle(struct patch_follow *follow, struct patch_follow_space *space, pid_t tid)
@@ -39,6 +51,7 @@ static void settle(struct patch_follow *follow, struct patch_follow_space *space
         return;
     pid_t process = thread->process;
     if (thread->life & PATCH_FOLLOW_LEAVING) {
+        pid_t forker = take_kept_forker(thread);
         patch_stop_detach(thread);
         if (thread->state == PATCH_STOP_GONE)
             patch_stop_forget(&space->stop, tid);
@@ -47,8 +60,11 @@ static void settle(struct patch_follow *follow, struct patch_follow_space *space
             if (record && record->space == space)
                 patch_follow_drop_process(follow, record);
         }
+        free_forker(follow, forker);
     } else if (!space->stop.holding && !(thread->life & keeps)) {
+        pid_t forker = take_kept_forker(thread);
         patch_stop_go(thread);
+        free_forker(follow, forker);
     }
 }
 
@@ -225,11 +241,18 @@ static void be_born(struct patch_follow *follow, struct patch_follow_space *spac
     thread->life |= PATCH_FOLLOW_KNOWN;
     patch_stop_set_options(&space->stop, thread);
     if (thread->life & PATCH_FOLLOW_FORKED) {
+        bool keeps = (thread->life & PATCH_FOLLOW_KEEPS_FORKER) != 0;
         if (!(thread->life & PATCH_FOLLOW_LEAVING)) {
             hold_new(space);
-            patch_follow_emit_thread(follow, PATCH_TRACE_FORK, thread, parent_of(follow, thread));
+            patch_follow_emit(follow,
+                              &(struct patch_trace_event){.kind = PATCH_TRACE_FORK,
+                                                          .pid = thread->process,
+                                                          .tid = thread->tid,
+                                                          .parent = parent_of(follow, thread),
+                                                          .flags = keeps ? PATCH_TRACE_FLAG_FREED : 0});
         }
-        free_forker(follow, thread->creator);
+        if (!keeps)
+            free_forker(follow, thread->creator);
         return;
     }
     if (thread->life & (PATCH_FOLLOW_VFORKED | PATCH_FOLLOW_LEAVING))
@@ -277,23 +300,31 @@ static void expect(struct patch_follow *follow, struct patch_follow_space *space
     }
 }
 
+/* Let go, a vfork child runs in the memory of `space` still, until it runs another image or ends. */
+static bool free_vforked(struct patch_follow_space *space, pid_t creator, pid_t child, bool frees)
+{
+    struct patch_stop_thread *thread = frees ? patch_stop_find(&space->stop, creator) : NULL;
+    if (thread)
+        thread->freed = child;
+    return frees;
+}
+
 /* A process of its own: in the memory of `space`, or in another. */
 static void expect_process(struct patch_follow *follow, struct patch_follow_space *space, pid_t pid,
                            pid_t parent, pid_t creator, int event)
 {
     bool shared = parent && shares_memory(creator, pid, event);
     const struct patch_follow_process *maker = patch_follow_process(follow, parent);
-    bool leaving = maker && maker->leaving;
-    uint32_t life = PATCH_FOLLOW_NEWBORN | (leaving ? PATCH_FOLLOW_LEAVING : 0);
+    bool leaving = maker && maker->leaving, frees = maker && maker->frees;
+    uint32_t life = PATCH_FOLLOW_NEWBORN;
     struct patch_follow_space *own = shared ? space : patch_follow_add_space(follow, pid);
     struct patch_follow_process *process = own ? patch_follow_add_process(follow, pid, own) : NULL;
     if (!process) {
         follow->broken = true;
         return;
     }
-    process->leaving = leaving;
     process->parent = parent;
-    life |= shared ? 0 : PATCH_FOLLOW_FORKED;
+    life |= shared ? 0 : PATCH_FOLLOW_FORKED | (frees && !leaving ? PATCH_FOLLOW_KEEPS_FORKER : 0);
     if (!shared && space) {
         own->farewell = space->farewell;
         own->farewell_value = space->farewell_value;
@@ -301,9 +332,16 @@ static void expect_process(struct patch_follow *follow, struct patch_follow_spac
     PATCH_FOLLOW_COUNT(follow, parent, forks, 1);
     if (shared && event == PTRACE_EVENT_VFORK) {
         life |= PATCH_FOLLOW_VFORKED;
-        patch_follow_emit(follow, &(struct patch_trace_event){
-                                      .kind = PATCH_TRACE_VFORK, .pid = pid, .tid = pid, .parent = parent});
+        process->leaving = leaving;
+        patch_follow_emit(follow, &(struct patch_trace_event){.kind = PATCH_TRACE_VFORK,
+                                                              .pid = pid,
+                                                              .tid = pid,
+                                                              .parent = parent,
+                                                              .flags = frees ? PATCH_TRACE_FLAG_FREED : 0});
+        leaving = leaving || free_vforked(space, creator, pid, frees);
     }
+    process->leaving = leaving;
+    life |= leaving ? PATCH_FOLLOW_LEAVING : 0;
     struct patch_stop_thread *forker = !shared && space ? patch_stop_find(&space->stop, creator) : NULL;
     if (forker && forker->state != PATCH_STOP_GONE)
         stand(forker, PATCH_FOLLOW_FORKS);
@@ -456,6 +494,7 @@ static struct patch_follow_space *become(struct patch_follow *follow, struct pat
         return old;
     }
     process->space = space;
+    process->frees = false;
     PATCH_FOLLOW_COUNT(follow, pid, execs, 1);
     return space;
 }
@@ -518,12 +557,11 @@ static void end_thread(struct patch_follow *follow, struct patch_follow_space *s
     bool unborn = (thread->life & (PATCH_FOLLOW_NEWBORN | PATCH_FOLLOW_VFORKED)) == PATCH_FOLLOW_NEWBORN;
     bool needed = (thread->life & PATCH_FOLLOW_NEEDS) != 0;
     bool forked = (thread->life & PATCH_FOLLOW_FORKED) != 0;
-    pid_t creator = thread->creator;
+    pid_t creator = thread->creator, kept = take_kept_forker(thread);
     patch_follow_thread_ended(follow, thread);
     if (needed)
         free_creators(follow, space);
-    if (unborn && forked)
-        free_forker(follow, creator);
+    free_forker(follow, unborn && forked ? creator : kept);
     struct patch_follow_process *process = patch_follow_process(follow, pid);
     if (patch_follow_has_thread(space, pid) || !process || process->space != space)
         return;
@@ -817,11 +855,31 @@ static void accept_vfork_parents(struct patch_follow_space *space)
     }
 }
 
+/* Vfork children that were let go run the same text, and cannot be stopped. */
+static int await_freed(struct patch_follow_space *space, struct base_error *error)
+{
+    uint64_t began = patch_target_now();
+    for (size_t i = 0; i < space->stop.count; i++) {
+        struct patch_stop_thread *thread = &space->stop.threads[i];
+        while (thread->freed && thread->state != PATCH_STOP_GONE &&
+               shares_memory(thread->tid, thread->freed, PTRACE_EVENT_VFORK)) {
+            if (patch_target_now() - began > FREED_NS)
+                return base_fail(error, BASE_EBUSY, "process %d, which is not followed, runs in its memory",
+                                 thread->freed);
+            nanosleep(&(struct timespec){0, FREED_LOOK_NS}, NULL);
+        }
+        thread->freed = 0;
+    }
+    return BASE_OK;
+}
+
 int patch_follow_hold(struct patch_follow *follow, struct patch_follow_space *space, struct base_error *error)
 {
     int result = BASE_OK;
     space->impatient = false;
     result = patch_follow_tighten(follow, space, error);
+    if (result == BASE_OK && !space->stop.holding)
+        result = await_freed(space, error);
     if (result == BASE_OK && !space->stop.holding) {
         accept_vfork_parents(space);
         result = patch_stop_begin(&space->stop, space->stop.pid, error);
@@ -841,6 +899,11 @@ void patch_follow_release(struct patch_follow *follow, struct patch_follow_space
     patch_memory_close(&space->memory);
     PATCH_FOLLOW_COUNT(follow, space->stop.pid, stopped_ns, patch_target_now() - space->stop.began);
     resume(follow, &space->stop);
+}
+
+void patch_follow_free_children(struct patch_follow_process *process)
+{
+    process->frees = true;
 }
 
 /* --- costs --- */

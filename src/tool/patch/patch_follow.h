@@ -19,6 +19,9 @@
  * Leaving. Only a thread in the trap can be detached: what must leave is interrupted and marked, and goes at
  * its next trap.
  *
+ * Freed children. Each process can have one tracer, so what a tracer starts is not kept by us. A vfork child
+ * that was let go runs in a memory that is followed, for a short time: it is waited for before that is held.
+ *
  * Loose. A space with one process can be let go for a while: its threads are detached, and kept in the tables
  * with their gs. A pidfd tells of the process's end. Any hold takes the threads again first. That nothing is
  * born meanwhile is for others to see to (patch_births.h); what was is found by the next hold, as a stranger.
@@ -42,17 +45,18 @@
 
 /* Notes of a thread, patch_stop_thread.life. */
 enum patch_follow_life {
-    PATCH_FOLLOW_KNOWN = 1,       /* seized on purpose, or born; without it: found by a stop */
-    PATCH_FOLLOW_NEWBORN = 2,     /* its first trap has not been answered */
-    PATCH_FOLLOW_UNANNOUNCED = 4, /* its creator has not told of it */
-    PATCH_FOLLOW_VFORKED = 8,     /* uses its sleeping creator's gs */
-    PATCH_FOLLOW_NEEDS = 16,      /* stands: no gs was left */
-    PATCH_FOLLOW_WAITS = 32,      /* stands, or will: it created one that NEEDS */
-    PATCH_FOLLOW_EXECED = 64,     /* on its way from PTRACE_EVENT_EXEC to the trap */
-    PATCH_FOLLOW_SET_GS = 128,    /* at the next trap */
-    PATCH_FOLLOW_LEAVING = 256,   /* at the next trap */
-    PATCH_FOLLOW_FORKED = 512,    /* first of a new process with memory of its own */
-    PATCH_FOLLOW_FORKS = 1024,    /* stands, or will, until its fork child has trapped */
+    PATCH_FOLLOW_KNOWN = 1,           /* seized on purpose, or born; without it: found by a stop */
+    PATCH_FOLLOW_NEWBORN = 2,         /* its first trap has not been answered */
+    PATCH_FOLLOW_UNANNOUNCED = 4,     /* its creator has not told of it */
+    PATCH_FOLLOW_VFORKED = 8,         /* uses its sleeping creator's gs */
+    PATCH_FOLLOW_NEEDS = 16,          /* stands: no gs was left */
+    PATCH_FOLLOW_WAITS = 32,          /* stands, or will: it created one that NEEDS */
+    PATCH_FOLLOW_EXECED = 64,         /* on its way from PTRACE_EVENT_EXEC to the trap */
+    PATCH_FOLLOW_SET_GS = 128,        /* at the next trap */
+    PATCH_FOLLOW_LEAVING = 256,       /* at the next trap */
+    PATCH_FOLLOW_FORKED = 512,        /* first of a new process with memory of its own */
+    PATCH_FOLLOW_FORKS = 1024,        /* stands, or will, until its fork child has trapped */
+    PATCH_FOLLOW_KEEPS_FORKER = 2048, /* or, of that child, until it has been let go */
 };
 
 struct patch_follow_space {
@@ -73,6 +77,7 @@ struct patch_follow_space {
 struct patch_follow_process {
     pid_t pid, parent;
     bool leaving; /* nothing is told of it */
+    bool frees;   /* its children are let go */
     struct patch_follow_space *space;
     uint64_t since; /* monotonic ns */
     uint64_t
@@ -143,6 +148,10 @@ void patch_follow_look_for_ends(struct patch_follow *follow);
 /* From now on: ends of first threads are told before they happen. */
 void patch_follow_tell_endings(struct patch_follow *follow);
 void patch_follow_let_end(struct patch_follow_process *process);
+
+/* Children of its present image are let go before their first instruction: those with memory of their own by
+ * the owner, while their creator stands, and vfork's at once. */
+void patch_follow_free_children(struct patch_follow_process *process);
 
 /* Of a process, or of all that are and were: pid 0. False: it is not followed. */
 bool patch_follow_cost(const struct patch_follow *follow, pid_t pid, struct patch_trace_cost *cost);

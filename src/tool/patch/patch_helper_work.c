@@ -382,6 +382,13 @@ static int do_let_end(struct work *work, struct base_error *error)
     return BASE_OK;
 }
 
+static int do_free_children(struct work *work, struct base_error *error)
+{
+    (void)error;
+    patch_follow_free_children(patch_follow_process(&work->server->follow, work->request->pid));
+    return BASE_OK;
+}
+
 static int do_clear(struct work *work, struct base_error *error)
 {
     const struct patch_step_range *ranges = work->bytes;
@@ -447,6 +454,7 @@ static const struct {
     [PATCH_HELPER_TELL_ENDINGS] = {do_tell_endings, NOTHING},
     [PATCH_HELPER_CALL] = {do_call, STANDING},
     [PATCH_HELPER_LET_END] = {do_let_end, FOLLOWED},
+    [PATCH_HELPER_FREE_CHILDREN] = {do_free_children, FOLLOWED},
 };
 
 static struct patch_follow_space *find_space(struct patch_helper_server *server, pid_t pid)

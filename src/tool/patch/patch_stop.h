@@ -55,9 +55,9 @@ struct patch_stop_thread {
     bool in_call;       /* stopped inside a system call */
     uint32_t life;      /* the follower's notes: enum patch_follow_life; new threads found by a stop have 0 */
     pid_t creator;      /* the follower's too: whose thread made it; 0: not known */
-    uint32_t zero;
-    uint64_t gs;     /* what the follower gave it; 0: nothing */
-    uint64_t pc, sp; /* of one that stands; 0: not known */
+    pid_t freed;        /* and its last vfork child that was let go; 0: none */
+    uint64_t gs;        /* what the follower gave it; 0: nothing */
+    uint64_t pc, sp;    /* of one that stands; 0: not known */
 };
 
 struct patch_stop;

@@ -52,6 +52,11 @@ int patch_trace_leave(struct patch_helper *helper, pid_t pid, struct base_error 
     return result;
 }
 
+int patch_trace_free_children(struct patch_helper *helper, pid_t pid, struct base_error *error)
+{
+    return order(helper, PATCH_HELPER_FREE_CHILDREN, pid, 0, 0, error);
+}
+
 bool patch_trace_pending(const struct patch_helper *helper)
 {
     return helper->event_first < helper->event_count || helper->events_lost;

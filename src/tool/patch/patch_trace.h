@@ -63,6 +63,9 @@ enum patch_trace_kind {
 };
 
 #define PATCH_TRACE_FLAG_SETUID_LOST 1u /* EXEC: the image's file would have given it privileges */
+/* patch_trace_free_children. FORK: it is to be left, and its creator stands until it is. VFORK: it has been
+ * let go, and no event tells of it any more. */
+#define PATCH_TRACE_FLAG_FREED 2u
 
 struct patch_trace_event {
     uint32_t kind; /* enum patch_trace_kind */
@@ -84,6 +87,12 @@ int patch_trace_follow(struct patch_helper *helper, pid_t pid, struct base_error
 /* Lets the process go, held or not; a thread asleep in the kernel is let go when it wakes. Children stay
  * followed, and no event tells of `pid` any more. */
 int patch_trace_leave(struct patch_helper *helper, pid_t pid, struct base_error *error);
+
+/* From now on, and until it runs another image: children of `pid` are let go before their first instruction,
+ * and can be traced by it. VFORK and FORK tell of them (PATCH_TRACE_FLAG_FREED). Processes that share its
+ * memory without being vfork's stay followed. While a vfork child that was let go still runs in its memory, a
+ * hold waits for 50 ms and is refused then: BASE_EBUSY. */
+int patch_trace_free_children(struct patch_helper *helper, pid_t pid, struct base_error *error);
 
 /* 1: the next event; 0: none now; BASE_EIO: the helper has ended; BASE_ENOMEM. */
 int patch_trace_next(struct patch_helper *helper, struct patch_trace_event *event, struct base_error *error);

@@ -131,7 +131,10 @@ static void answer(struct patch_session *tally, const struct patch_trace_event *
     struct patch_helper *helper = &tally->helper;
     if (event->kind == PATCH_TRACE_NEED && !tally->starve)
         patch_session_give(tally, event->pid, tally->batch);
-    if ((event->kind == PATCH_TRACE_EXEC || event->kind == PATCH_TRACE_FORK) && !tally->keep_held) {
+    if (event->kind == PATCH_TRACE_FORK && (event->flags & PATCH_TRACE_FLAG_FREED)) {
+        if (!tally->keep_held)
+            patch_trace_leave(helper, event->pid, NULL);
+    } else if ((event->kind == PATCH_TRACE_EXEC || event->kind == PATCH_TRACE_FORK) && !tally->keep_held) {
         patch_trace_set_gs(helper, event->tid, patch_session_new_gs(tally), NULL);
         patch_trace_release(helper, event->pid, NULL, NULL);
     }
