@@ -35,6 +35,22 @@ def interrupt_kills_the_target(context):
 
 
 @tap.case
+def messages_break_between_words(context):
+    """On a terminal of 40 columns; as one line where they go into a file."""
+    command = [context.tally, "report", "--counter", "nothing", context.path("there-is-no-such-profile-here")]
+    environment = dict(os.environ, COLUMNS="40")
+    whole = tally.run(context, command, env=environment).errors.decode()
+    context.equal(whole.count("\n"), 1, "lines in a file")
+    terminal = Terminal(command, context.folder, environment)
+    terminal.wait()
+    lines = terminal.seen.decode().replace("\r", "").splitlines()
+    terminal.close()
+    context.check(len(lines) > 1, f"one line: {lines}")
+    context.equal(" ".join(line.strip() for line in lines) + "\n", whole, "the message")
+    context.equal([line for line in lines if len(line) > 40 and " " in line.strip().removeprefix("tally: ")], [], "lines that are too long")
+
+
+@tap.case
 def interrupt_that_the_target_handles(context):
     terminal, profile = record_on_terminal(context, [context.program("ending"), "handles-int"])
     context.check(terminal.expect("waiting"), "the target did not begin")

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base_wrap.h"
+
 /* --- values --- */
 
 int base_options_read_number(const char *text, uint64_t *value, struct base_error *error)
@@ -456,24 +458,10 @@ int base_options_parse(const struct base_options_command *command, int argc, cha
 
 enum { HELP_WIDTH = 80, HELP_COLUMN = 28 };
 
-void base_options_wrap(struct base_text *out, const char *text, size_t column, size_t indent, size_t width)
+/* Words from column `indent` on, and the line's end. */
+static void add_wrapped(struct base_text *out, const char *text, unsigned indent, size_t width)
 {
-    bool first = true;
-    while (*text) {
-        size_t length = strcspn(text, " ");
-        if (!first && column + 1 + length > width) {
-            base_text_add(out, "\n");
-            base_text_add_repeated(out, ' ', indent);
-            column = indent;
-        } else if (!first) {
-            base_text_add(out, " ");
-            column++;
-        }
-        base_text_add_bytes(out, text, length);
-        column += length;
-        first = false;
-        text += length + (text[length] == ' ');
-    }
+    base_wrap(out, text, indent, indent, (unsigned)width);
     base_text_add(out, "\n");
 }
 
@@ -523,7 +511,7 @@ static void add_option(struct base_text *out, const struct base_option *option, 
         base_text_add(out, "\n");
     size_t used = line.length + 2 > HELP_COLUMN ? 0 : line.length;
     base_text_add_repeated(out, ' ', HELP_COLUMN - used);
-    base_options_wrap(out, option->help ? option->help : "", HELP_COLUMN, HELP_COLUMN, width);
+    add_wrapped(out, option->help ? option->help : "", HELP_COLUMN, width);
     base_text_free(&line);
 }
 
@@ -537,7 +525,7 @@ static void add_notes(struct base_text *out, const char *const *notes, size_t wi
         if (example)
             base_text_addf(out, "%s\n", *notes);
         else
-            base_options_wrap(out, *notes, 0, 0, width);
+            add_wrapped(out, *notes, 0, width);
     }
 }
 
@@ -551,7 +539,7 @@ void base_options_help(const struct base_options_command *command, unsigned widt
         base_text_addf(out, "%s %s%s%s\n", i ? "      " : "Usage:", command->name,
                        *command->synopsis[i] ? " " : "", command->synopsis[i]);
     base_text_add(out, "\n");
-    base_options_wrap(out, command->summary, 0, 0, columns);
+    add_wrapped(out, command->summary, 0, columns);
     if (command->options->kind != BASE_OPTION_HEADING)
         base_text_add(out, "\n");
     for (const struct base_option *option = command->options; option->kind; option++) {

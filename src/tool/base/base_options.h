@@ -106,9 +106,6 @@ int base_options_parse(const struct base_options_command *command, int argc, cha
 /* Appends the help, no line longer than `width` columns (0: 80) unless a synopsis is. */
 void base_options_help(const struct base_options_command *command, unsigned width, struct base_text *out);
 
-/* Appends `text` wrapped at `width`; the first line begins at column `column`, the others at `indent`. */
-void base_options_wrap(struct base_text *out, const char *text, size_t column, size_t indent, size_t width);
-
 /* --- values, for handlers --- */
 
 /* Each reads the whole text or fails with "'12x' is not a number" and the like. */

@@ -5,26 +5,50 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base_terminal.h"
 #include "base_text.h"
+#include "base_utf8.h"
+#include "base_wrap.h"
 #include "cli_completion.h"
 #include "cli_output.h"
 
-enum { LINE_MOST = 2048 };
+#define PREFIX "tally: "
+enum { LINE_MOST = 2048, PREFIX_LENGTH = sizeof PREFIX - 1 };
+
+/* `line` begins with the prefix, and has room for one byte more. On a terminal it is broken between words. */
+static void say_line(char *line, size_t length)
+{
+    struct base_text wrapped = {0};
+    unsigned width = base_terminal_is(STDERR_FILENO) ? base_terminal_width(STDERR_FILENO) : 0;
+    line[length] = '\0';
+    bool breaks = width && base_utf8_width(line) > width;
+    if (breaks) {
+        base_text_add_bytes(&wrapped, line, PREFIX_LENGTH);
+        base_wrap(&wrapped, line + PREFIX_LENGTH, PREFIX_LENGTH, PREFIX_LENGTH, width);
+        base_text_add(&wrapped, "\n");
+    }
+    line[length] = '\n';
+    if (breaks && !wrapped.failed)
+        cli_output_bytes(STDERR_FILENO, base_text_string(&wrapped), wrapped.length);
+    else
+        cli_output_bytes(STDERR_FILENO, line, length + 1);
+    base_text_free(&wrapped);
+}
 
 void cli_say(const char *format, ...)
 {
-    char line[LINE_MOST] = "tally: ";
+    char line[LINE_MOST] = PREFIX;
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(line + 7, sizeof line - 8, format, arguments);
+    const size_t room = sizeof line - PREFIX_LENGTH - 1;
+    int length = vsnprintf(line + PREFIX_LENGTH, room, format, arguments);
     va_end(arguments);
-    size_t end = length < 0 ? 7 : (size_t)length < sizeof line - 8 ? (size_t)length + 7 : sizeof line - 2;
+    size_t end = PREFIX_LENGTH + (length < 0 ? 0 : (size_t)length < room ? (size_t)length : room - 1);
     for (size_t i = 0; i < end; i++) {
         if ((unsigned char)line[i] < ' ' || line[i] == 127)
             line[i] = '?';
     }
-    line[end] = '\n';
-    cli_output_bytes(STDERR_FILENO, line, end + 1);
+    say_line(line, end);
 }
 
 int cli_fail(const struct base_error *error)

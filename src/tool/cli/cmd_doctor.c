@@ -5,6 +5,7 @@
 #include "base_json.h"
 #include "base_options.h"
 #include "base_text.h"
+#include "base_wrap.h"
 #include "cli.h"
 #include "cli_doctor.h"
 #include "cli_output.h"
@@ -48,7 +49,8 @@ static void add_line(struct base_text *out, const struct cli_doctor_line *line)
     size_t length = strlen(states[line->state]);
     base_text_add(out, states[line->state]);
     base_text_add_repeated(out, ' ', TEXT_COLUMN - length);
-    base_options_wrap(out, base_text_string(&text), TEXT_COLUMN, TEXT_COLUMN, WIDTH);
+    base_wrap(out, base_text_string(&text), TEXT_COLUMN, TEXT_COLUMN, WIDTH);
+    base_text_add(out, "\n");
     /* The command stays on one line, to be copied. */
     if (line->remedy[0])
         base_text_addf(out, "%*s$ %s\n", TEXT_COLUMN, "", line->remedy);

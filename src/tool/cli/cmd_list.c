@@ -5,6 +5,7 @@
 
 #include "base_json.h"
 #include "base_text.h"
+#include "base_wrap.h"
 #include "cli.h"
 #include "cli_output.h"
 #include "cli_probe.h"
@@ -85,7 +86,8 @@ static void add_line(struct base_text *out, const struct cli_probe *probe)
     base_text_addf(out, "  %-*s%s", NAME_COLUMN - 2, probe->name, probe->available ? "yes" : "no");
     if (probe->why[0])
         base_text_add_repeated(out, ' ', (size_t)(WHY_COLUMN - NAME_COLUMN - (probe->available ? 3 : 2)));
-    base_options_wrap(out, probe->why, WHY_COLUMN, WHY_COLUMN, WIDTH);
+    base_wrap(out, probe->why, WHY_COLUMN, WHY_COLUMN, WIDTH);
+    base_text_add(out, "\n");
 }
 
 static void add_texts(struct base_text *out, const struct cli_probe *probes, size_t count)

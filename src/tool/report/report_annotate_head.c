@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base_utf8.h"
+#include "base_wrap.h"
 #include "report_annotate.h"
 #include "report_span.h"
 #include "report_style.h"
@@ -211,7 +212,7 @@ static void print_words(const struct report_annotate *annotate, const char *word
     struct base_text clean = {0};
     report_text_clean(&clean, words, context->options->ascii);
     report_style_begin(context->out, style, context->options->color);
-    report_text_wrap(context->out, base_text_string(&clean), 0, 2, context->width);
+    base_wrap(context->out, base_text_string(&clean), 0, 2, context->width);
     report_style_end(context->out, style, context->options->color);
     base_text_add(context->out, "\n");
     context->out->failed |= clean.failed;

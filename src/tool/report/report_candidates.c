@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base_array.h"
+#include "base_wrap.h"
 #include "report_calls.h"
 #include "report_style.h"
 #include "report_text.h"
@@ -200,7 +201,7 @@ static int gather(struct candidates *self)
 static void paragraph(const struct candidates *self, struct base_text *words)
 {
     struct report_context *context = self->context;
-    report_text_wrap(context->out, base_text_string(words), 0, 2, context->width);
+    base_wrap(context->out, base_text_string(words), 0, 2, context->width);
     base_text_add(context->out, "\n");
     context->out->failed |= words->failed;
     base_text_clear(words);

@@ -6,6 +6,7 @@
 
 #include "base_array.h"
 #include "base_map.h"
+#include "base_wrap.h"
 #include "report_style.h"
 #include "report_text.h"
 
@@ -305,7 +306,7 @@ static void print_summary(struct coverage *self)
     else
         add_sums(self, &text);
     base_text_add(out, "\n");
-    report_text_wrap(out, base_text_string(&text), 0, 0, self->context->width);
+    base_wrap(out, base_text_string(&text), 0, 0, self->context->width);
     base_text_add(out, "\n");
     out->failed |= text.failed;
     base_text_free(&text);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base_wrap.h"
 #include "report_diff_rows.h"
 #include "report_style.h"
 #include "report_table.h"
@@ -77,7 +78,7 @@ static void add_line(struct report_diff *diff, const char *words, enum report_st
     struct base_text clean = {0};
     report_text_clean(&clean, words, diff->options->ascii);
     report_style_begin(diff->out, style, diff->options->color);
-    report_text_wrap(diff->out, base_text_string(&clean), 0, HANGING, diff->options->width);
+    base_wrap(diff->out, base_text_string(&clean), 0, HANGING, diff->options->width);
     report_style_end(diff->out, style, diff->options->color);
     base_text_add(diff->out, "\n");
     diff->out->failed |= clean.failed;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base_array.h"
+#include "base_wrap.h"
 #include "report_calls.h"
 #include "report_text.h"
 
@@ -273,7 +274,7 @@ static void print_text(struct edges *edges)
         print_table(edges);
         return;
     }
-    report_text_wrap(edges->context->out, words, 0, 0, edges->context->width);
+    base_wrap(edges->context->out, words, 0, 0, edges->context->width);
     base_text_add(edges->context->out, "\n");
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base_utf8.h"
+#include "base_wrap.h"
 #include "profile_latency.h"
 #include "report_style.h"
 #include "report_text.h"
@@ -339,7 +340,7 @@ static void print_text(const struct latency *latency)
                             ? "No calls: the filters leave none."
                             : "No calls: no function that was to be timed returned while it was recorded.";
     if (!latency->row_count) {
-        report_text_wrap(context->out, words, 0, 0, context->width);
+        base_wrap(context->out, words, 0, 0, context->width);
         base_text_add(context->out, "\n");
         return;
     }

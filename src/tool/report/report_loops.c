@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base_array.h"
+#include "base_wrap.h"
 #include "report_places.h"
 #include "report_span.h"
 #include "report_text.h"
@@ -306,7 +307,7 @@ static void print_words(struct loops *loops, struct base_text *words)
     loops->noted = true;
     report_text_clean(&clean, base_text_string(words), context->options->ascii);
     base_text_add(context->out, "  ");
-    report_text_wrap(context->out, base_text_string(&clean), 2, 4, context->width);
+    base_wrap(context->out, base_text_string(&clean), 2, 4, context->width);
     base_text_add(context->out, "\n");
     context->out->failed |= words->failed | clean.failed;
     base_text_free(&clean);

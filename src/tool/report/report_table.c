@@ -5,6 +5,7 @@
 
 #include "base_array.h"
 #include "base_utf8.h"
+#include "base_wrap.h"
 #include "report_style.h"
 #include "report_text.h"
 
@@ -215,7 +216,7 @@ static const char *print_words(const struct report_table *table, const struct re
         if (*cells) {
             base_text_add_repeated(out, ' ', at);
             report_style_begin(out, row->style, form->color);
-            report_text_wrap(out, cells, at, at, form->width);
+            base_wrap(out, cells, at, at, form->width);
             report_style_end(out, row->style, form->color);
             base_text_add(out, "\n");
         }

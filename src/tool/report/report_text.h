@@ -40,9 +40,4 @@ void report_text_fit(struct base_text *out, const char *text, unsigned columns, 
  * goes first, so that "std::map<…>::operator[](…)" remains as long as it can. */
 void report_text_fit_name(struct base_text *out, const char *name, unsigned columns, bool ascii);
 
-/* Words from column `column` on, with line breaks where they would pass `width` (0: nowhere) and `indent`
- * blanks after each. A percent sign stays with its number. No line break at the end. */
-void report_text_wrap(struct base_text *out, const char *words, unsigned column, unsigned indent,
-                      unsigned width);
-
 #endif

@@ -506,21 +506,6 @@ static void help_to_the_letter(void **state)
     base_text_free(&text);
 }
 
-static void wrapping(void **state)
-{
-    (void)state;
-    struct base_text text = {0};
-    base_options_wrap(&text, "aa bb cc", 0, 2, 5);
-    assert_string_equal(base_text_string(&text), "aa bb\n  cc\n");
-    base_text_clear(&text);
-    base_options_wrap(&text, "a_word_longer_than_the_line b", 3, 1, 5);
-    assert_string_equal(base_text_string(&text), "a_word_longer_than_the_line\n b\n");
-    base_text_clear(&text);
-    base_options_wrap(&text, "", 0, 0, 5);
-    assert_string_equal(base_text_string(&text), "\n");
-    base_text_free(&text);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -540,7 +525,6 @@ int main(void)
         cmocka_unit_test(numbers),
         cmocka_unit_test(nearest_words),
         cmocka_unit_test(help_to_the_letter),
-        cmocka_unit_test(wrapping),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
