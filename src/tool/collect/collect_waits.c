@@ -393,17 +393,27 @@ static void end_the_gone(struct collect_waits *waits, uint64_t now)
         struct waiter *waiter = &waits->waiters[i];
         if (waiter->round == waits->round)
             continue;
-        const struct life *life = life_of(waits, waiter->tid);
-        uint64_t end = life && life->to_ns ? life->to_ns : now;
+        struct life *life = life_of(waits, waiter->tid);
+        bool own = life && life->from_ns <= waiter->since_ns; /* not of another that had the number since */
+        uint64_t end = own && life->to_ns ? life->to_ns : now;
         waits->unseen_ns += take_waited(waiter) + (end > waiter->looked_ns ? end - waiter->looked_ns : 0);
+        if (own)
+            life->from_ns = 0; /* it is accounted for */
         *waiter = waits->waiters[--waits->count];
         if (i < waits->count)
             base_map_set(&waits->by_tid, (uint64_t)waiter->tid, (uint32_t)i);
     }
 }
 
+static uint64_t length_of(const struct collect_waits *waits, const struct life *life)
+{
+    uint64_t end = life->to_ns ? life->to_ns : waits->last_ns;
+    return end > life->from_ns ? end - life->from_ns : 0;
+}
+
 /* Whoever was born and ended between two looks may have waited all that time. Of one that was not found, and
- * of whose end nothing is heard until the next look, it is the time until this one. */
+ * of whose end nothing is heard until the next look, it is the time until this one. What was heard of later
+ * than `now` is for the next look. */
 static void end_the_short(struct collect_waits *waits, uint64_t now)
 {
     size_t kept = 0;
@@ -411,14 +421,12 @@ static void end_the_short(struct collect_waits *waits, uint64_t now)
         struct life *life = &waits->lives[i];
         if (!life->from_ns || (!life->to_ns && is_known(waits, life->tid)))
             continue;
-        if (!life->to_ns && !life->old) {
-            life->old = true;
+        if (life->to_ns > now || (!life->to_ns && !life->old)) {
+            life->old = life->from_ns <= now;
             waits->lives[kept++] = *life;
             continue;
         }
-        uint64_t end = life->to_ns ? life->to_ns : waits->last_ns;
-        if (end > life->from_ns && end <= now)
-            waits->unseen_ns += end - life->from_ns;
+        waits->unseen_ns += length_of(waits, life);
     }
     waits->life_count = kept;
 }
@@ -502,6 +510,9 @@ void collect_waits_finish(struct collect_waits *waits)
     uint64_t looks = waits->round > 1 ? waits->round - 1 : 1;
     for (size_t i = 0; i < waits->count; i++)
         waits->unseen_ns += take_waited(&waits->waiters[i]);
+    for (size_t i = 0; i < waits->life_count; i++) /* since the last look */
+        if (waits->lives[i].from_ns && (waits->lives[i].to_ns || !is_known(waits, waits->lives[i].tid)))
+            waits->unseen_ns += length_of(waits, &waits->lives[i]);
     if (waits->unseen_ns / NS_OF_MS)
         profile_lose(profile, WIRE_LOSS_WAIT_UNSEEN, waits->unseen_ns / NS_OF_MS);
     if (waits->refused_ns / NS_OF_MS)

@@ -235,6 +235,53 @@ static void test_births(void **state)
     assert_in_range(unseen, 300 + 5, 300 + (looked - now) / 1000000 + 1);
 }
 
+/* Births and ends that are heard of before a look, and lie behind its beginning, are for the next one; the
+ * last ones are for the end. */
+static void test_late_births(void **state)
+{
+    struct fixture *fixture = *state;
+    enum { LATER = 20000000, LONG = 7000000, NOBODY = 1 << 22 };
+    wait_for_child(fixture);
+    collect_processes_get(&fixture->processes, fixture->child, patch_target_now());
+    collect_waits_look(fixture->waits);
+    uint64_t later = patch_target_now() + LATER;
+    collect_waits_born(fixture->waits, NOBODY, later);
+    collect_waits_ended(fixture->waits, NOBODY, later + LONG);
+    collect_waits_born(fixture->waits, NOBODY + 1, later);
+    collect_waits_look(fixture->waits);
+    collect_waits_look(fixture->waits);
+    while (patch_target_now() < later + LONG)
+        ;
+    collect_waits_look(fixture->waits); /* did not find the other */
+    uint64_t looked = patch_target_now();
+    collect_waits_look(fixture->waits);
+    collect_waits_born(fixture->waits, NOBODY + 2, looked);
+    collect_waits_ended(fixture->waits, NOBODY + 2, looked + LONG); /* nobody looks again */
+    collect_waits_finish(fixture->waits);
+    uint64_t unseen = fixture->profile->losses[WIRE_LOSS_WAIT_UNSEEN], other = looked - later;
+    assert_in_range(unseen, 3 * LONG / 1000000, (2 * LONG + other) / 1000000 + 1);
+}
+
+/* What was born before the first look that found it is told of once, though its birth is heard of late. */
+static void test_late_end(void **state)
+{
+    struct fixture *fixture = *state;
+    enum { BEFORE = 50000000 };
+    wait_for_child(fixture);
+    collect_processes_get(&fixture->processes, fixture->child, patch_target_now());
+    collect_waits_look(fixture->waits);
+    uint64_t looked = patch_target_now();
+    collect_waits_born(fixture->waits, fixture->child, looked - BEFORE);
+    collect_waits_ended(fixture->waits, fixture->child, looked + 1000000);
+    kill(fixture->child, SIGKILL);
+    waitpid(fixture->child, NULL, 0);
+    while (patch_target_now() < looked + 2000000)
+        ;
+    collect_waits_look(fixture->waits);
+    collect_waits_finish(fixture->waits);
+    assert_in_range(fixture->profile->losses[WIRE_LOSS_WAIT_UNSEEN], 1, 30);
+}
+
 /* The end of one that was looked at is when it was. */
 static void test_ended(void **state)
 {
@@ -263,6 +310,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_begin, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_folded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_births, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_late_births, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_late_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ended, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
