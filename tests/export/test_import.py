@@ -194,6 +194,16 @@ def folded_from_a_pipe_and_packed(context):
 
 
 @case
+def rates_come_back_through_pprof(context):
+    """A rate that is no whole number, as a kernel that lowers it leaves one, is written as the period it stands for."""
+    for rate in ("0.5", "2.5", "17964.2"):
+        path = imported(context, write(context, "some.folded", "x;f;g 10\n"), "--rate", rate)
+        back = imported(context, export(context, "pprof", path), name="back.tally")
+        was = float(tally.Profile(context, back).meta()["rate_hz"])
+        context.check(abs(was / float(rate) - 1) < 1e-4, f"{rate} Hz came back as {was}")
+
+
+@case
 def folded_too_deep(context):
     line = ";".join(f"f{i}" for i in range(5000)) + " 1\n"
     path = imported(context, write(context, "deep.folded", line))

@@ -82,7 +82,7 @@ def growing_copies_lose_no_process(context):
         meta, losses = profile.meta(), profile.losses()
         context.check(int(meta["stack_copy_bytes"]) > 16384, "the copy did not grow")
         samples = profile.rows("select sum(samples) from flat where self > 0")[0][0] + losses.get(1, 0)
-        worth = int(meta["target_cpu_ns"]) / 1e9 * int(meta["rate_hz"])
+        worth = int(meta["target_cpu_ns"]) / 1e9 * float(meta["rate_hz"])
         context.check(samples > 0.85 * worth or losses.get(20) or losses.get(2), f"{samples} samples, worth {worth:.0f}")
 
 

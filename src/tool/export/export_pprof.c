@@ -566,12 +566,14 @@ static void send_recording(struct pprof *pprof)
         "command",          "hostname", "kernel", "engine", "mode", "target_cpu_ns", "overhead_tool_cpu_ns",
         "no_samples_reason"};
     const struct profile *profile = pprof->job->profile;
-    uint64_t rate = number_of(profile, "rate_hz"), start = number_of(profile, "start_time");
+    const char *rate = profile_meta(profile, "rate_hz");
+    uint64_t start = number_of(profile, "start_time");
+    double period_ns = rate ? 1e9 / strtod(rate, NULL) : 0;
     send_number(pprof, TIME_NANOS, start < UINT64_MAX / 1000000000 ? start * 1000000000 : 0);
     send_number(pprof, DURATION_NANOS, number_of(profile, "duration_ns"));
-    if (rate) {
+    if (period_ns >= 1 && period_ns < 1e18) {
         send_type(pprof, PERIOD_TYPE, put_text(pprof, "time.cpu"), "nanoseconds");
-        send_number(pprof, PERIOD, 1000000000 / rate);
+        send_number(pprof, PERIOD, (uint64_t)period_ns);
     }
     send_comment(pprof, "exported by", pprof->job->options->creator);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
