@@ -36,6 +36,23 @@ static int end_of(pid_t pid)
                                            : 100 + WTERMSIG(status);
 }
 
+/* A process that starts one child, and fails if it cannot trace it, again and again: the child is told of once, as
+ * one that was let go, and then no more. */
+static void trace_many(int (*function)(void), enum patch_trace_kind birth)
+{
+    for (int i = 0; i < 50; i++) {
+        struct patch_session tally = patch_session_begin();
+        pid_t pid = start(&tally, function);
+        patch_session_work_until_ended(&tally, pid);
+        assert_int_equal(patch_session_wait_for(pid), 0);
+        assert_int_equal(tally.kinds[birth], 1);
+        assert_int_equal(tally.last[birth].flags, PATCH_TRACE_FLAG_FREED);
+        assert_int_equal(tally.kinds[PATCH_TRACE_EXEC], 0);
+        assert_int_equal(tally.kinds[PATCH_TRACE_END], 1);
+        patch_session_finish(&tally);
+    }
+}
+
 /* --- fork --- */
 
 static int seize_a_child(void)
@@ -59,16 +76,7 @@ static int seize_a_child(void)
 static void a_fork_child_can_be_seized_at_once(void **state)
 {
     (void)state;
-    for (int i = 0; i < 50; i++) {
-        struct patch_session tally = patch_session_begin();
-        pid_t pid = start(&tally, seize_a_child);
-        patch_session_work_until_ended(&tally, pid);
-        assert_int_equal(patch_session_wait_for(pid), 0);
-        assert_int_equal(tally.kinds[PATCH_TRACE_FORK], 1);
-        assert_int_equal(tally.last[PATCH_TRACE_FORK].flags, PATCH_TRACE_FLAG_FREED);
-        assert_int_equal(tally.kinds[PATCH_TRACE_END], 1);
-        patch_session_finish(&tally);
-    }
+    trace_many(seize_a_child, PATCH_TRACE_FORK);
 }
 
 static int fork_one(void)
@@ -140,17 +148,7 @@ static int vfork_one(void)
 static void a_vfork_child_can_be_traced(void **state)
 {
     (void)state;
-    for (int i = 0; i < 50; i++) {
-        struct patch_session tally = patch_session_begin();
-        pid_t pid = start(&tally, vfork_one);
-        patch_session_work_until_ended(&tally, pid);
-        assert_int_equal(patch_session_wait_for(pid), 0);
-        assert_int_equal(tally.kinds[PATCH_TRACE_VFORK], 1);
-        assert_int_equal(tally.last[PATCH_TRACE_VFORK].flags, PATCH_TRACE_FLAG_FREED);
-        assert_int_equal(tally.kinds[PATCH_TRACE_EXEC], 0);
-        assert_int_equal(tally.kinds[PATCH_TRACE_END], 1);
-        patch_session_finish(&tally);
-    }
+    trace_many(vfork_one, PATCH_TRACE_VFORK);
 }
 
 static int vfork_and_linger(void)
