@@ -206,28 +206,50 @@ agent_entry_restorer:
     syscall
     .size   agent_entry_restorer, . - agent_entry_restorer
 
-/* uint64_t agent_thread_pointer(void): 0 while there is none. fs:0 may not be read then. */
+/* uint64_t agent_thread_pointer(void): 0 while there is none. */
     .globl  agent_thread_pointer
     .hidden agent_thread_pointer
     .type   agent_thread_pointer, @function
     .p2align 4
 agent_thread_pointer:
     .cfi_startproc
-    testb   $1, agent_parameters+FLAGS(%rip)
-    jz      4f
-    rdfsbase %rax
+    thread_pointer %rdx
+    movq    %rdx, %rax
     retq
-4:  pushq   $0
+    .cfi_endproc
+    .size   agent_thread_pointer, . - agent_thread_pointer
+
+/* The same by a system call, and whether it need be made again: all registers but rax stay. */
+    .globl  agent_thread_pointer_asked
+    .hidden agent_thread_pointer_asked
+    .type   agent_thread_pointer_asked, @function
+    .p2align 4
+agent_thread_pointer_asked:
+    .cfi_startproc
+    save    %rcx
+    save    %r11
+    save    %rdi
+    save    %rsi
+    pushq   $0
     .cfi_adjust_cfa_offset 8
     testl   $NO_ARCH_PRCTL, agent_parameters+FORBIDDEN(%rip)
-    jnz     5f
+    jnz     1f
     movl    $ARCH_GET_FS, %edi
     movq    %rsp, %rsi
     movl    $ARCH_PRCTL, %eax
     syscall
-5:  load    %rax
+1:  load    %rax
+    testq   %rax, %rax
+    jz      2f
+    cmpq    %fs:0, %rax
+    jne     2f
+    lock orl $FS_SELF, agent_parameters+FLAGS(%rip)
+2:  load    %rsi
+    load    %rdi
+    load    %r11
+    load    %rcx
     retq
     .cfi_endproc
-    .size   agent_thread_pointer, . - agent_thread_pointer
+    .size   agent_thread_pointer_asked, . - agent_thread_pointer_asked
 
     .section .note.GNU-stack, "", @progbits

@@ -7,6 +7,8 @@
 #define HOOK_BODY     8  /* struct wire_hook.body */
 #define PROCESS       8  /* struct wire_agent_parameters.process */
 #define FLAGS         24 /* struct wire_agent_parameters.flags */
+#define FSGSBASE      1  /* WIRE_AGENT_FSGSBASE */
+#define FS_SELF       2  /* WIRE_AGENT_FS_SELF */
 #define STATE         12 /* struct wire_agent_process.state */
 #define STATE_RUNNING 1
 #define UNMAPPED      60 /* struct wire_agent_process.unmapped */
@@ -25,9 +27,30 @@
     .cfi_adjust_cfa_offset -8
     .endm
 
-/* struct agent_frame, but for its `sixth`, which is on the stack: r11 is the hook. `thread`: always, the
- * processor is known to have rdfsbase; asked, it may have none; never, there may be no thread pointer yet,
- * and fs:0 is not touched. rbx is free then, until drop_frame. */
+/* The thread pointer, 0 while there is none; flags are lost. Where rdfsbase may not be used (kernels before 5.9, processors and virtual
+ * machines without it) fs:0 holds it, by the ABI of thread-local storage on x86-64: read only when it was once seen to be so in this
+ * process, since before there is a thread pointer fs:0 is no memory, and Go keeps something else there. Until then the kernel is
+ * asked. `register` is not rax. */
+    .macro  thread_pointer register
+    testb   $FSGSBASE, agent_parameters+FLAGS(%rip)
+    jnz     701f
+    testb   $FS_SELF, agent_parameters+FLAGS(%rip)
+    jnz     702f
+    save    %rax
+    callq   agent_thread_pointer_asked
+    movq    %rax, \register
+    load    %rax
+    jmp     703f
+702:
+    movq    %fs:0, \register
+    jmp     703f
+701:
+    rdfsbase \register
+703:
+    .endm
+
+/* struct agent_frame, but for its `sixth`, which is on the stack: r11 is the hook. `thread`: asked, or never where the wrapper in C
+ * asks. rbx is free then, until drop_frame. */
     .macro  save_frame thread
     save    %r15
     save    %r14
@@ -39,15 +62,7 @@
     .ifc    \thread, never
     xorl    %ebx, %ebx
     .else
-    .ifc    \thread, asked
-    testb   $1, agent_parameters+FLAGS(%rip)
-    jnz     701f
-    movq    %fs:0, %rbx
-    jmp     702f
-    .endif
-701:
-    rdfsbase %rbx
-702:
+    thread_pointer %rbx
     .endif
     save    %rbx
     save    %r11

@@ -30,7 +30,7 @@ agent_entry_\name:
     leaq    (%rax,%rdx), %r8 /* now; 0: it may not be known */
 2:
     leaq    24(%rsp), %rdx
-    rdfsbase %rcx
+    thread_pointer %rcx
     callq   agent_wrap_\name
     load    %rdi
     load    %rsi
@@ -53,7 +53,7 @@ agent_entry_\name:
 enter_first:
     .cfi_startproc
     save    %r9
-    save_frame always
+    save_frame asked
     save    %rsi
     save    %rdi
     movq    %rsi, %rdx

@@ -3,7 +3,7 @@
  *
  * A block passes if its bytes do not reach the next sample, one that is released if no sample has an address of its hash
  * (agent_sample.c). Whatever else may be (another state, another thread's record in this place, a hook inside, timed calls that are pending,
- * a processor without rdfsbase) goes to the usual entry, as it came; nothing is written until all is clear.
+ * a thread pointer that only the kernel tells) goes to the usual entry, as it came; nothing is written until all is clear.
  *
  * The body is called with the thread inside, as the wrapper does: what it maps or calls itself is not the program's. Registers
  * are as in agent_x86_64_entry.S; rax belongs to nobody at the entry of a function whose result it holds, or that has none. */
@@ -40,7 +40,7 @@ agent_entry_\name\()_pass:
     jne     agent_entry_\name
     cmpl    $STATE_RUNNING, STATE(%r10)
     jne     agent_entry_\name
-    testb   $1, agent_parameters+FLAGS(%rip)
+    testb   $FSGSBASE+FS_SELF, agent_parameters+FLAGS(%rip)
     jz      agent_entry_\name
     .ifc    \name, free
     movq    %rdi, %rax
@@ -52,8 +52,8 @@ agent_entry_\name\()_pass:
     .endif
     save    %rbx
     .cfi_rel_offset %rbx, 0
-    rdfsbase %rax
-    movq    %rax, %rbx
+    thread_pointer %rbx
+    movq    %rbx, %rax
     shrq    $6, %rbx
     imulq   golden(%rip), %rbx
     shrq    $54, %rbx

@@ -28,7 +28,7 @@ agent_entry_\name:
     jne     pass_at_once
     .endif
     /* struct agent_frame; its `sixth` is the saved r11 */
-    save_frame always
+    save_frame asked
     save    %rax
     save    %r10
     save    %rdi
@@ -103,7 +103,7 @@ back:
     save    %r10
     save    %r11
     leaq    80(%rsp), %rdi
-    rdfsbase %rsi
+    thread_pointer %rsi
     save    %rsi /* for the alignment */
     callq   agent_wrap_return
     addq    $8, %rsp

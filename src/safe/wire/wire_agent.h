@@ -658,6 +658,7 @@ struct wire_agent_parameters {
 };
 enum wire_agent_parameter_flag {
     WIRE_AGENT_FSGSBASE = 1, /* AT_HWCAP2 bit 1: rdfsbase may be used */
+    WIRE_AGENT_FS_SELF = 2,  /* the agent's: fs:0 holds the thread pointer in this process */
 };
 
 /* --- functions that can be hooked: enum and the image's symbol that is its handler ---

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <time.h>
 
 #include "arch.h"
@@ -57,16 +56,11 @@ static bool clock_is_ticks(void)
 
 int collect_agent_timing_begin(struct collect_agent_timing *timing, bool clock, struct base_error *error)
 {
-    const unsigned long fsgsbase = 2; /* HWCAP2_FSGSBASE of x86-64 */
     *timing = (struct collect_agent_timing){.start = read_clocks()};
     if (clock && !clock_is_ticks())
         return base_fail(error, BASE_EUNSUPPORTED,
                          "functions are timed by the processor's time-stamp counter, which this kernel does "
                          "not take for a clock (current_clocksource)");
-    if (!(getauxval(AT_HWCAP2) & fsgsbase))
-        return base_fail(error, BASE_EUNSUPPORTED,
-                         "functions are timed, and descriptors counted, on kernels since 5.9 and processors "
-                         "with rdfsbase only");
     return BASE_OK;
 }
 

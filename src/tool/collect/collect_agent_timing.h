@@ -27,8 +27,7 @@ struct collect_agent_timing {
     size_t count, capacity;
 };
 
-/* BASE_EUNSUPPORTED: the processor's clock cannot be used, if `clock` is wanted, or the thread pointer cannot
- * be read. */
+/* BASE_EUNSUPPORTED: the processor's clock cannot be used, if `clock` is wanted. */
 int collect_agent_timing_begin(struct collect_agent_timing *timing, bool clock, struct base_error *error);
 void collect_agent_timing_end(struct collect_agent_timing *timing);
 

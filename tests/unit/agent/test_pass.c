@@ -98,7 +98,7 @@ static struct agent_rig_figures work(uint64_t mean, enum way way)
     begin(mean, way != USUAL);
     rig.parameters->own = way == TIMING || way == PENDING ? (uint64_t)rig.own : 0;
     if (way == OLD)
-        rig.parameters->flags = 0; /* no rdfsbase */
+        rig.parameters->flags = 0; /* no rdfsbase, and fs:0 not seen yet */
     for (unsigned i = 0; way == PENDING && i < WIRE_AGENT_THREADS; i++)
         rig.own->calls[i].count = 1;
     seed = 5;
