@@ -14,7 +14,9 @@
 #include "collect_calls_export.h"
 #include "collect_calls_read.h"
 #include "elf_maps.h"
+#include "patch_inject.h"
 #include "patch_target.h"
+#include "patch_trace.h"
 
 /* --- memory of ours --- */
 
@@ -546,21 +548,70 @@ static int begin_blocks(struct collect_calls_space *child, struct base_error *er
     return result;
 }
 
+/* The words by which stubs find the counters of what runs in the child: its arenas, and its only thread, which has the block of
+ * the one that forked, or the fallback. */
+struct space_words {
+    struct patch_inject_word *words;
+    size_t count, capacity;
+};
+
+static bool add_block_word(struct space_words *made, const struct collect_calls_memory *memory,
+                           const struct collect_calls_block *block)
+{
+    if (block->address - memory->address >= memory->size)
+        return true;
+    if (!base_array_room(made->words, made->count, made->capacity))
+        return false;
+    made->words[made->count++] = (struct patch_inject_word){.offset = block->address - memory->address +
+                                                                      offsetof(struct patch_block, self),
+                                                            .value = block->address};
+    return true;
+}
+
+static bool add_block_words(struct space_words *made, const struct collect_calls_space *parent,
+                            const struct collect_calls_memory *memory, uint64_t gs_base)
+{
+    bool room = true;
+    for (size_t i = 0; i < parent->arena_count && room; i++)
+        room = add_block_word(made, memory, &parent->arenas[i].block);
+    if (parent->gs_offset && room)
+        room = add_block_word(made, memory, &parent->fallback);
+    const struct collect_calls_block forked = {.address = gs_base + parent->gs_offset};
+    return room && (!gs_base || !parent->gs_offset || add_block_word(made, memory, &forked));
+}
+
+static int replace_memory(const struct collect_calls_space *parent, struct collect_calls_rig *rig,
+                          struct collect_calls_space *child, uint64_t gs_base,
+                          struct collect_calls_memory *memory, struct base_error *error)
+{
+    struct space_words made = {0};
+    memory->offset = 0;
+    int result = add_block_words(&made, parent, memory, gs_base)
+                     ? patch_trace_remap(&rig->helper, child->pid, memory->address, memory->size,
+                                         PROT_READ | PROT_WRITE, made.words, made.count, &memory->file, error)
+                     : base_fail(error, BASE_ENOMEM, "out of memory");
+    free(made.words);
+    return result;
+}
+
 static int replace_memories(const struct collect_calls_space *parent, struct collect_calls_rig *rig,
                             struct collect_calls_space *child, struct base_error *error)
 {
-    for (size_t i = 0; i < parent->memory_count; i++) {
+    struct user_regs_struct registers = {0};
+    int result = parent->gs_offset
+                     ? patch_trace_read_registers(&rig->helper, child->pid, child->pid, &registers, error)
+                     : BASE_OK;
+    for (size_t i = 0; i < parent->memory_count && result == BASE_OK; i++) {
         struct base_error why = {0};
         struct collect_calls_memory memory = parent->memories[i];
-        memory.offset = 0;
-        int result = patch_trace_remap(&rig->helper, child->pid, memory.address, memory.size,
-                                       PROT_READ | PROT_WRITE, &memory.file, &why);
-        if (result == BASE_EUSAGE && has_threads_alone(parent, &memory))
-            continue;
-        if (result < 0)
-            return base_fail(error, result, "%s", why.text);
-        child->memories[child->memory_count++] = memory;
+        int replaced = replace_memory(parent, rig, child, registers.gs_base, &memory, &why);
+        if (replaced == BASE_OK)
+            child->memories[child->memory_count++] = memory;
+        else if (replaced != BASE_EUSAGE || !has_threads_alone(parent, &memory))
+            result = base_fail(error, replaced, "%s", why.text);
     }
+    if (result < 0)
+        return result;
     forget_missing_blocks(child);
     return begin_blocks(child, error);
 }

@@ -37,7 +37,7 @@ enum patch_helper_command {
     PATCH_HELPER_SET_GS, /* tid, gs */
     PATCH_HELPER_HOLD,
     PATCH_HELPER_RELEASE,
-    PATCH_HELPER_REMAP,    /* address, 0, size, protection */
+    PATCH_HELPER_REMAP,    /* address, 0, size, protection; struct patch_inject_word[] */
     PATCH_HELPER_STEP_OUT, /* tid; bytes: ranges */
     PATCH_HELPER_FAREWELL, /* address, value */
     PATCH_HELPER_COST,

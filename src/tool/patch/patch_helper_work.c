@@ -247,7 +247,9 @@ static int map(struct work *work, struct patch_inject *inject, struct base_error
     if (request->code == PATCH_HELPER_MAP)
         return patch_inject_map(inject, address, size, protection, -1, error);
     if (request->code == PATCH_HELPER_REMAP)
-        return patch_inject_reshare(inject, "tally", address, size, protection, &work->answer->file, error);
+        return patch_inject_reshare(inject, "tally", address, size, protection, work->bytes,
+                                    request->size / sizeof(struct patch_inject_word), &work->answer->file,
+                                    error);
     return patch_inject_share_both(inject, request->size ? work->bytes : "tally", address, size, protection,
                                    (struct patch_inject_data){request->values[4], data_first},
                                    &work->answer->file, error);

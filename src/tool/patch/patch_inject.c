@@ -457,6 +457,8 @@ struct shared {
     int protection;
     struct patch_inject_data data;
     int how;
+    const struct patch_inject_word *words; /* written before anything is mapped */
+    size_t word_count;
 };
 
 /* Where all of it lies; its size is that of both parts. */
@@ -472,6 +474,18 @@ static void leave_out_of_dumps(struct patch_inject *inject, const struct shared 
     int64_t answer;
     uint64_t arguments[6] = {start_of(shared), shared->size + shared->data.size, MADV_DONTDUMP};
     patch_inject_call(inject, "madvise", SYS_madvise, arguments, &answer, NULL);
+}
+
+static int write_words(const struct shared *shared, int ours, struct base_error *error)
+{
+    for (size_t i = 0; i < shared->word_count; i++) {
+        const struct patch_inject_word *word = &shared->words[i];
+        if (word->offset > shared->size - sizeof word->value)
+            return base_fail(error, BASE_EUSAGE, "a word outside of the shared memory");
+        if (pwrite(ours, &word->value, sizeof word->value, (off_t)word->offset) != sizeof word->value)
+            return base_fail_errno(error, errno, "shared memory");
+    }
+    return BASE_OK;
 }
 
 static int map_shared(struct patch_inject *inject, const struct shared *shared, int theirs,
@@ -497,7 +511,9 @@ static int make_shared(struct patch_inject *inject, const char *name, const stru
     if (result < 0)
         return result;
     int ours = open_outside(inject, theirs, shared->size + shared->data.size, error);
-    result = ours < 0 ? ours : map_shared(inject, shared, (int)theirs, error);
+    result = ours < 0 ? ours : write_words(shared, ours, error);
+    if (result == BASE_OK)
+        result = map_shared(inject, shared, (int)theirs, error);
     if (result == BASE_OK)
         leave_out_of_dumps(inject, shared);
     int closed = close_there(inject, theirs, error);
@@ -535,7 +551,8 @@ int patch_inject_share_both(struct patch_inject *inject, const char *name, uint6
                             int protection, struct patch_inject_data data, int *file,
                             struct base_error *error)
 {
-    const struct shared shared = {address, size, protection, data, MAP_FIXED_NOREPLACE};
+    const struct shared shared = {
+        .address = address, .size = size, .protection = protection, .data = data, .how = MAP_FIXED_NOREPLACE};
     return share(inject, name, &shared, file, error);
 }
 
@@ -558,7 +575,8 @@ static bool is_shared(const struct elf_maps *maps, const char *name, uint64_t ad
 }
 
 int patch_inject_reshare(struct patch_inject *inject, const char *name, uint64_t address, uint64_t size,
-                         int protection, int *file, struct base_error *error)
+                         int protection, const struct patch_inject_word *words, size_t count, int *file,
+                         struct base_error *error)
 {
     struct elf_maps maps = {0};
     int result = patch_inject_maps(inject, &maps, error);
@@ -567,6 +585,11 @@ int patch_inject_reshare(struct patch_inject *inject, const char *name, uint64_t
     if (result == BASE_OK && !ours)
         return base_fail(error, BASE_EUSAGE, "the memory at 0x%llx of process %d is none that tally shares",
                          (unsigned long long)address, inject->stop->pid);
-    const struct shared shared = {address, size, protection, {0, false}, MAP_FIXED};
+    const struct shared shared = {.address = address,
+                                  .size = size,
+                                  .protection = protection,
+                                  .how = MAP_FIXED,
+                                  .words = words,
+                                  .word_count = count};
     return result < 0 ? result : share(inject, name, &shared, file, error);
 }

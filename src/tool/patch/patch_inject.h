@@ -110,10 +110,17 @@ int patch_inject_share_both(struct patch_inject *inject, const char *name, uint6
                             int protection, struct patch_inject_data data, int *file,
                             struct base_error *error);
 
+/* A word that new memory holds from the first moment at which the target can reach it. */
+struct patch_inject_word {
+    uint64_t offset, value; /* offset: bytes, from the start of the memory */
+};
+
 /* The same in place of what patch_inject_share mapped there under the same name; BASE_EUSAGE if anything else
- * is mapped there, or nothing. On failure what was there stays. */
+ * is mapped there, or nothing. On failure what was there stays. Code of the target may go through pointers in
+ * that memory at once, and we may die at any instant: the words are written before it is mapped. */
 int patch_inject_reshare(struct patch_inject *inject, const char *name, uint64_t address, uint64_t size,
-                         int protection, int *file, struct base_error *error);
+                         int protection, const struct patch_inject_word *words, size_t count, int *file,
+                         struct base_error *error);
 
 /* The target's mappings, read through a thread that lives. */
 int patch_inject_maps(const struct patch_inject *inject, struct elf_maps *maps, struct base_error *error);

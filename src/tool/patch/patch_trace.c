@@ -9,6 +9,7 @@
 
 #include "patch_helper_ask.h"
 #include "patch_helper_wire.h"
+#include "patch_inject.h"
 
 /* A request that is answered by its code alone. */
 static int order(struct patch_helper *helper, enum patch_helper_command command, pid_t pid, uint64_t first,
@@ -271,11 +272,11 @@ int patch_trace_map(struct patch_helper *helper, pid_t pid, const struct patch_h
 }
 
 /* What comes with a descriptor. */
-static int share(struct patch_helper *helper, const struct patch_helper_message *message, const char *name,
+static int share(struct patch_helper *helper, const struct patch_helper_message *message, const void *bytes,
                  uint64_t *address, int *file, struct base_error *error)
 {
     struct patch_helper_reply reply;
-    int result = patch_helper_ask(helper, message, name, -1, &reply, error);
+    int result = patch_helper_ask(helper, message, bytes, -1, &reply, error);
     if (result < 0)
         return result;
     if (reply.file < 0) {
@@ -316,11 +317,14 @@ int patch_trace_share_as(struct patch_helper *helper, pid_t pid, const char *nam
 }
 
 int patch_trace_remap(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t size, int protection,
-                      int *file, struct base_error *error)
+                      const struct patch_inject_word *words, size_t count, int *file,
+                      struct base_error *error)
 {
-    struct patch_helper_message message = {
-        .code = PATCH_HELPER_REMAP, .pid = pid, .values = {address, 0, size, (uint64_t)protection}};
-    return share(helper, &message, NULL, &address, file, error);
+    struct patch_helper_message message = {.code = PATCH_HELPER_REMAP,
+                                           .pid = pid,
+                                           .values = {address, 0, size, (uint64_t)protection},
+                                           .size = count * sizeof *words};
+    return share(helper, &message, words, &address, file, error);
 }
 
 int patch_trace_unmap(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t size,

@@ -193,11 +193,14 @@ int patch_trace_stage_list(struct patch_helper *helper, pid_t pid, struct patch_
 int patch_trace_apply(struct patch_helper *helper, pid_t pid, struct base_error *error);
 int patch_trace_undo(struct patch_helper *helper, pid_t pid, struct base_error *error);
 
-/* New shared memory (zeros) exactly at `address`, in place of what patch_trace_share or _remap mapped there:
- * all of it must show as /memfd:tally in the maps, or BASE_EUSAGE. For a fork child, that shares its parent's
- * until then. */
+/* New shared memory exactly at `address`, in place of what patch_trace_share or _remap mapped there: all of it
+ * must show as /memfd:tally in the maps, or BASE_EUSAGE. For a fork child, that shares its parent's until
+ * then. It is zeros but for `words`, which stand there from the first moment: where tally is killed next, the
+ * child goes on with the memory as it is then, and stubs follow the pointers in it. */
+struct patch_inject_word;
 int patch_trace_remap(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t size, int protection,
-                      int *file, struct base_error *error);
+                      const struct patch_inject_word *words, size_t count, int *file,
+                      struct base_error *error);
 
 /* Executes single instructions of a held thread until its pc is in none of the ranges. Signals wait
  * meanwhile; one that the instruction raises itself is delivered. BASE_EBUSY: it sleeps in the kernel, would

@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "patch_child.h"
+#include "patch_inject.h"
 #include "patch_session.h"
 #include "patch_target.h"
 
@@ -279,15 +280,31 @@ static void a_fork_child_stands_until_released_and_gets_memory(void **state)
     assert_int_equal(tally.last[PATCH_TRACE_FORK].parent, pid);
     assert_int_not_equal(child, pid);
     assert_int_equal(patch_trace_remap(&tally.helper, child, (uint64_t)(uintptr_t)patch_session_truth,
-                                       PATCH_SESSION_PAGE, PROT_READ, &childs, &error),
+                                       PATCH_SESSION_PAGE, PROT_READ, NULL, 0, &childs, &error),
                      BASE_EUSAGE);
-    assert_int_equal(
-        patch_trace_remap(&tally.helper, child, address, 4 * PATCH_SESSION_PAGE, PROT_READ, &childs, NULL),
-        BASE_EUSAGE);
+    assert_int_equal(patch_trace_remap(&tally.helper, child, address, 4 * PATCH_SESSION_PAGE, PROT_READ, NULL,
+                                       0, &childs, NULL),
+                     BASE_EUSAGE);
     base_error_clear(&error);
+    const struct patch_inject_word beyond = {2 * PATCH_SESSION_PAGE - 4, 1};
+    assert_int_equal(patch_trace_remap(&tally.helper, child, address, 2 * PATCH_SESSION_PAGE,
+                                       PROT_READ | PROT_WRITE, &beyond, 1, &childs, NULL),
+                     BASE_EUSAGE);
+    const struct patch_inject_word words[] = {{PATCH_SESSION_PAGE, 77}, {2 * PATCH_SESSION_PAGE - 8, 78}};
     patch_session_must(patch_trace_remap(&tally.helper, child, address, 2 * PATCH_SESSION_PAGE,
-                                         PROT_READ | PROT_WRITE, &childs, &error),
+                                         PROT_READ | PROT_WRITE, words, 2, &childs, &error),
                        &error);
+    uint64_t first, last, end;
+    patch_session_must(
+        patch_trace_read(&tally.helper, child, address + PATCH_SESSION_PAGE, &first, sizeof first, &error),
+        &error);
+    patch_session_must(patch_trace_read(&tally.helper, child, address + 2 * PATCH_SESSION_PAGE - 8, &last,
+                                        sizeof last, &error),
+                       &error);
+    assert_int_equal(pread(childs, &end, sizeof end, 8), sizeof end);
+    assert_int_equal(first, 77);
+    assert_int_equal(last, 78);
+    assert_int_equal(end, 0);
     patch_session_nap_us(50000);
     assert_int_equal(atomic_load(&patch_session_truth->beats), 0); /* it stands */
     patch_session_release(&tally, child);
