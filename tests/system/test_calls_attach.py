@@ -106,7 +106,7 @@ def python(context):
 
 @tap.case
 def compiler(context):
-    visited(context, workloads.compiler(context, 200 * LONGER), 6)
+    visited(context, workloads.compiler(context, 600 * LONGER), 6)
 
 
 @tap.case

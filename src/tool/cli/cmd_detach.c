@@ -5,8 +5,7 @@
 #include "cli.h"
 #include "cli_output.h"
 #include "cli_pids.h"
-#include "collect_calls_clean.h"
-#include "patch_agent.h"
+#include "collect_remains.h"
 
 struct detach_wish {
     struct cli_pids pids;
@@ -71,33 +70,13 @@ static void print_words(pid_t pid, const struct collect_calls_cleaned *cleaned)
         printf(", %llu mappings removed\n", (unsigned long long)cleaned->mappings);
 }
 
-/* First the agent: where both are at one function, it came last, or the calls' hooks left that function
- * alone. */
-static int remove_agent(pid_t pid, struct collect_calls_cleaned *cleaned, struct base_error *error)
-{
-    struct patch_helper helper;
-    struct patch_agent_left left;
-    int result = patch_helper_begin(&helper, error);
-    if (result < 0)
-        return result;
-    result = patch_agent_leave(&helper, pid, false, NULL, NULL, &left, error);
-    patch_helper_end(&helper);
-    cleaned->mappings += left.mappings;
-    cleaned->places += left.places;
-    cleaned->bytes_left += left.bytes_left;
-    return result;
-}
-
 /* CLI_OK, 1: something stays, CLI_FAILED. */
 static int detach(const struct detach_wish *wish, pid_t pid)
 {
-    struct collect_calls_cleaned agent = {0}, cleaned = {0};
+    struct collect_calls_cleaned cleaned;
     struct base_error error = {0};
-    if (remove_agent(pid, &agent, &error) < 0 || collect_calls_clean_process(pid, &cleaned, &error) < 0)
+    if (collect_remains_remove(pid, &cleaned, &error) < 0)
         return cli_fail(&error);
-    cleaned.mappings += agent.mappings;
-    cleaned.places += agent.places;
-    cleaned.bytes_left += agent.bytes_left;
     if (wish->json)
         print_json(pid, &cleaned);
     else

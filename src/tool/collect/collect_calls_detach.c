@@ -7,6 +7,7 @@
 #include "collect_calls_build.h"
 #include "collect_calls_leave.h"
 #include "collect_calls_text.h"
+#include "elf_maps.h"
 
 #define AT_ONCE 64 /* changes that are undone together when there is no memory for all */
 
@@ -114,16 +115,37 @@ static int put_back(struct collect_calls_space *space, struct collect_calls_rig 
 
 /* --- text --- */
 
+/* Is start..end-1 mapped from that very file now? The program may have mapped anything else there since, or moved its text to
+ * anonymous memory (huge pages): dropped, such pages are zeros. */
+static bool is_mapped_from(const struct elf_maps *maps, const struct collect_image_key *key, uint64_t start,
+                           uint64_t end)
+{
+    for (size_t i = 0; i < maps->count && start < end; i++) {
+        const struct elf_mapping *mapping = &maps->items[i];
+        if (mapping->end <= start || mapping->start > start)
+            continue;
+        if (!mapping->inode || mapping->shared || mapping->inode != key->inode ||
+            mapping->device_major != key->major || mapping->device_minor != key->minor)
+            return false;
+        start = mapping->end;
+    }
+    return start >= end;
+}
+
 /* Pages that are as the file's need no copies: they are dropped, mapping by mapping, where all of one are
  * so. */
 static void share_text_again(const struct collect_calls_space *space, struct collect_calls_rig *rig,
                              struct collect_calls_remains *remains)
 {
+    struct elf_maps maps = {0};
+    elf_maps_read(space->pid, &maps, NULL);
     for (size_t i = 0; i < space->mapping_count; i++) {
         const struct collect_calls_mapping *mapping = &space->mappings[i];
-        const struct elf_image *image = rig->images.images->items[mapping->image].elf;
+        const struct collect_image *of = &rig->images.images->items[mapping->image];
+        const struct elf_image *image = of->elf;
         size_t own;
-        if (!image || !elf_image_type(image))
+        if (!image || !elf_image_type(image) ||
+            !is_mapped_from(&maps, &of->key, mapping->start, mapping->end))
             continue;
         if (collect_calls_text_is_as_file(space->pid, image, mapping->bias, mapping->start, mapping->end,
                                           &own) &&
@@ -133,6 +155,7 @@ static void share_text_again(const struct collect_calls_space *space, struct col
             own = 0;
         remains->text_pages += own;
     }
+    elf_maps_free(&maps);
 }
 
 /* --- memory --- */
@@ -142,23 +165,22 @@ static bool list_ranges(const struct collect_calls_space *space, struct collect_
     bool room = true;
     for (size_t i = 0; i < space->arena_count && room; i++) {
         const struct collect_calls_code *code = space->arenas[i].code;
-        room = collect_calls_ranges_add(
-            ranges, &(struct collect_calls_range){code->address, code->size, true, false});
+        room =
+            collect_calls_ranges_add(ranges, &(struct patch_range){code->address, code->size, true, false});
     }
     for (size_t i = 0; i < space->window_count && room; i++) {
         const struct collect_calls_code *code = space->windows[i];
-        room = collect_calls_ranges_add(
-            ranges, &(struct collect_calls_range){code->address, code->size, true, false});
+        room =
+            collect_calls_ranges_add(ranges, &(struct patch_range){code->address, code->size, true, false});
     }
     for (size_t i = 0; i < space->memory_count && room; i++) {
         const struct collect_calls_memory *memory = &space->memories[i];
-        room = collect_calls_ranges_add(
-            ranges, &(struct collect_calls_range){memory->address, memory->size, false, false});
+        room = collect_calls_ranges_add(ranges,
+                                        &(struct patch_range){memory->address, memory->size, false, false});
     }
     if (space->bell_code && room)
         room = collect_calls_ranges_add(
-            ranges,
-            &(struct collect_calls_range){space->bell_code->address, space->bell_code->size, true, true});
+            ranges, &(struct patch_range){space->bell_code->address, space->bell_code->size, true, true});
     return room;
 }
 

@@ -7,10 +7,11 @@
 #include "base_array.h"
 #include "patch_target.h"
 #include "patch_trace.h"
+#include "patch_unmap.h"
 
 enum { ATTEMPTS = 20, REST_NS = 2000000, STACK_MOST = 256 << 10, STACK_FEW = 64 << 10, THREADS_MANY = 100 };
 
-bool collect_calls_ranges_add(struct collect_calls_ranges *ranges, const struct collect_calls_range *range)
+bool collect_calls_ranges_add(struct collect_calls_ranges *ranges, const struct patch_range *range)
 {
     if (!base_array_room(ranges->items, ranges->count, ranges->capacity))
         return false;
@@ -18,13 +19,9 @@ bool collect_calls_ranges_add(struct collect_calls_ranges *ranges, const struct 
     return true;
 }
 
-const struct collect_calls_range *collect_calls_ranges_code(const struct collect_calls_ranges *ranges,
-                                                            uint64_t address)
+static const struct patch_range *code_at(const struct collect_calls_ranges *ranges, uint64_t address)
 {
-    for (size_t i = 0; i < ranges->count; i++)
-        if (ranges->items[i].code && address - ranges->items[i].address < ranges->items[i].size)
-            return &ranges->items[i];
-    return NULL;
+    return patch_range_of(ranges->items, ranges->count, address);
 }
 
 /* --- who is there --- */
@@ -33,7 +30,7 @@ const struct collect_calls_range *collect_calls_ranges_code(const struct collect
 static bool is_code(pid_t pid, const struct collect_calls_ranges *ranges, uint64_t address)
 {
     uint64_t bytes = 1;
-    return collect_calls_ranges_code(ranges, address) &&
+    return code_at(ranges, address) &&
            (patch_target_read(pid, address, &bytes, sizeof bytes) != sizeof bytes || bytes);
 }
 
@@ -47,8 +44,7 @@ static bool returns_within(pid_t pid, const struct collect_calls_ranges *ranges,
     if (patch_target_read(pid, address - sizeof call, call, sizeof call) != sizeof call || call[0] != 0xe8)
         return false;
     memcpy(&distance, call + 1, sizeof distance);
-    return collect_calls_ranges_code(ranges, address - sizeof call) &&
-           collect_calls_ranges_code(ranges, address + (uint64_t)(int64_t)distance);
+    return code_at(ranges, address - sizeof call) && code_at(ranges, address + (uint64_t)(int64_t)distance);
 }
 
 /* In a signal frame eflags follow the pc, and the segments, of which the first is a code segment of user mode
@@ -88,7 +84,7 @@ static int look_for_users(struct patch_helper *helper, pid_t pid, const struct c
     for (size_t i = 0; i < count && !used; i++) {
         if (threads[i].state == PATCH_STOP_GONE)
             continue;
-        used = !threads[i].pc || collect_calls_ranges_code(ranges, threads[i].pc) ||
+        used = !threads[i].pc || code_at(ranges, threads[i].pc) ||
                stack_leads_here(pid, ranges, threads[i].sp, words, size);
     }
     free(words);
@@ -117,7 +113,7 @@ static int move_threads(struct patch_helper *helper, pid_t pid, const struct col
     size_t count;
     int result = patch_trace_threads(helper, pid, &threads, &count, error);
     for (size_t i = 0; result == BASE_OK && i < count; i++) {
-        const struct collect_calls_range *range = collect_calls_ranges_code(ranges, threads[i].pc);
+        const struct patch_range *range = code_at(ranges, threads[i].pc);
         if (range && !range->waits)
             step_out(helper, pid, threads[i].tid, ranges);
         if (gs && threads[i].state != PATCH_STOP_GONE)
@@ -129,14 +125,6 @@ static int move_threads(struct patch_helper *helper, pid_t pid, const struct col
 }
 
 /* --- memory --- */
-
-static void unmap_all(struct patch_helper *helper, pid_t pid, const struct collect_calls_ranges *ranges,
-                      uint64_t *left)
-{
-    for (size_t i = 0; i < ranges->count; i++)
-        if (patch_trace_unmap(helper, pid, ranges->items[i].address, ranges->items[i].size, NULL) < 0)
-            *left += ranges->items[i].size;
-}
 
 static int rest(struct patch_helper *helper, pid_t pid, struct base_error *error)
 {
@@ -156,9 +144,12 @@ int collect_calls_leave_memory(struct patch_helper *helper, pid_t pid,
         if (result == BASE_OK)
             result = move_threads(helper, pid, ranges, gs, error);
         used = result < 0 ? result : look_for_users(helper, pid, ranges, error);
+        if (used == 0)
+            used = patch_unmap(helper, pid, pid, ranges->items, ranges->count, left, error);
+        if (used == BASE_OK)
+            return BASE_OK;
+        used = used == BASE_ENOMEM ? 1 : used; /* there may be some in a moment */
     }
-    if (used == 0)
-        unmap_all(helper, pid, ranges, left);
     for (size_t i = 0; used > 0 && i < ranges->count; i++)
         *left += ranges->items[i].size;
     return used < 0 ? used : BASE_OK;

@@ -3,8 +3,8 @@
  * The text has been put back before, so nobody new comes in. Threads that stand in our code are stepped out
  * of it; gs bases become 0; then no thread's pc may lie in our code, and no word on a stack lead to code of
  * ours (a signal frame holds a pc). Most of what is reserved for code stays zeros, and a number that leads
- * there is no pc; nor are return addresses that our own hooks left behind. Where somebody is left after some
- * attempts, the memory stays, inert, and its size is told. Context: tool, one thread. */
+ * there is no pc; nor are return addresses that our own hooks left behind. patch_unmap.h has the rule, and
+ * proves the rest. Where somebody is left after some attempts, the memory stays, and its size is told. Context: tool, one thread. */
 #ifndef COLLECT_CALLS_LEAVE_H
 #define COLLECT_CALLS_LEAVE_H
 
@@ -15,22 +15,14 @@
 
 #include "base_error.h"
 #include "patch_helper.h"
-
-struct collect_calls_range {
-    uint64_t address, size;
-    bool code;
-    bool waits; /* code that threads may be waiting in: they are not stepped */
-};
+#include "patch_leads.h"
 
 struct collect_calls_ranges {
-    struct collect_calls_range *items;
+    struct patch_range *items;
     size_t count, capacity;
 };
 
-bool collect_calls_ranges_add(struct collect_calls_ranges *ranges, const struct collect_calls_range *range);
-/* The range of code at an address; NULL: none. */
-const struct collect_calls_range *collect_calls_ranges_code(const struct collect_calls_ranges *ranges,
-                                                            uint64_t address);
+bool collect_calls_ranges_add(struct collect_calls_ranges *ranges, const struct patch_range *range);
 
 /* The process is held when this begins, and when it ends; unless it is to `stay` held it runs for moments
  * between. `gs`: gs bases are ours, and are put back to 0. Adds to *left the bytes that stay mapped. */

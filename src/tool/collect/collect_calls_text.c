@@ -1,30 +1,9 @@
 #include "collect_calls_text.h"
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "patch_target.h"
-
-#define PRESENT   (3ull << 62) /* in a word of pagemap: in memory or swapped */
-#define FILE_PAGE (1ull << 61)
-
-int collect_calls_text_pages(pid_t pid)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/pagemap", (int)pid);
-    return open(path, O_RDONLY | O_CLOEXEC);
-}
-
-bool collect_calls_text_written(int pages, uint64_t page)
-{
-    uint64_t word;
-    off_t at = (off_t)(page / COLLECT_CALLS_PAGE * sizeof word);
-    if (pread(pages, &word, sizeof word, at) != (ssize_t)sizeof word)
-        return true;
-    return (word & PRESENT) && !(word & FILE_PAGE);
-}
 
 bool collect_calls_text_holds(pid_t pid, const struct patch_memory_change *change, const uint8_t *bytes)
 {
@@ -65,11 +44,11 @@ static bool is_as_file(pid_t pid, const struct elf_image *image, uint64_t bias, 
 bool collect_calls_text_is_as_file(pid_t pid, const struct elf_image *image, uint64_t bias, uint64_t start,
                                    uint64_t end, size_t *own)
 {
-    int pages = collect_calls_text_pages(pid);
+    int pages = patch_target_pages(pid);
     bool same = true;
     *own = 0;
     for (uint64_t page = start; page < end && same; page += COLLECT_CALLS_PAGE) {
-        if (!collect_calls_text_written(pages, page))
+        if (!patch_target_page_written(pages, page))
             continue;
         (*own)++;
         same = is_as_file(pid, image, bias, page);

@@ -1,5 +1,5 @@
 /* collect_calls_text.h - a living process's text beside the file that it came from.
- * Context: tool, one thread. Source: Documentation/admin-guide/mm/pagemap.rst. */
+ * Context: tool, one thread. */
 #ifndef COLLECT_CALLS_TEXT_H
 #define COLLECT_CALLS_TEXT_H
 
@@ -12,11 +12,6 @@
 #include "patch_memory.h"
 
 #define COLLECT_CALLS_PAGE 4096u
-
-/* Opens /proc/PID/pagemap; -1 where that is not to be had, and then every page may have been written. */
-int collect_calls_text_pages(pid_t pid);
-/* Is the page the process's own, no longer the file's? */
-bool collect_calls_text_written(int pages, uint64_t page);
 
 /* Stand the change's bytes, as `bytes` has them (its before or after), where they belong? */
 bool collect_calls_text_holds(pid_t pid, const struct patch_memory_change *change, const uint8_t *bytes);

@@ -34,6 +34,7 @@
 #include "collect_filter.h"
 #include "collect_launch.h"
 #include "collect_rate.h"
+#include "collect_remains.h"
 #include "collect_resolve.h"
 #include "collect_ring.h"
 #include "collect_stream.h"
@@ -514,6 +515,13 @@ static int check_pids(const struct collect_options *options, struct base_error *
     return BASE_OK;
 }
 
+/* Where nothing is written into the process nothing of it matters. */
+static int remove_remains(const struct collect_session *session, pid_t pid, struct base_error *error)
+{
+    struct collect_calls_cleaned cleaned;
+    return session->agent || session->calls ? collect_remains_remove(pid, &cleaned, error) : BASE_OK;
+}
+
 static int open_running(struct collect_session *session, struct base_error *error)
 {
     const struct collect_options *options = &session->options;
@@ -532,7 +540,8 @@ static int open_running(struct collect_session *session, struct base_error *erro
     for (size_t i = 0; i < options->pid_count; i++) {
         collect_processes_get(&session->stream.processes, options->pids[i], now);
         poll_process(session, options->pids[i]);
-        if (session->agent) /* first: its hooks are to be there when calls are planned */
+        result = remove_remains(session, options->pids[i], error);
+        if (session->agent && result >= 0) /* first: its hooks are to be there when calls are planned */
             result = collect_agent_attach(session->agent, options->pids[i], error);
         if (session->calls && result >= 0)
             result = collect_calls_attach(session->calls, options->pids[i], error);

@@ -6,7 +6,7 @@
  *                 in there either
  *   4. wait       until no thread is inside, and no return address leads to us (patch_agent_returns.h).
  *                 Between looks the process runs
- *   5. unmap
+ *   5. unmap      where patch_unmap.h proves that nothing leads there
  *
  * Inside is who has its pc in our code; who was there when a signal came, which the pc in the signal's frame
  * tells; and who has a frame of ours on its stack. The last the agent counts itself, in the region
@@ -25,6 +25,7 @@
 #include "patch_agent_inside.h"
 #include "patch_agent_returns.h"
 #include "patch_target.h"
+#include "patch_unmap.h"
 #include "wire_agent.h"
 
 enum {
@@ -497,14 +498,22 @@ static int rest(struct leaving *leaving, int attempt)
 
 /* --- 5. unmap --- */
 
-static void unmap(struct leaving *leaving, bool used)
+static int unmap(struct leaving *leaving, bool used)
 {
     struct patch_agent_access *access = &leaving->access;
+    struct patch_range *ranges = calloc(leaving->ours.count + 1, sizeof *ranges);
+    if (ranges == NULL)
+        return no_memory(leaving->error);
     for (size_t i = 0; i < leaving->ours.count; i++) {
         const struct patch_agent_range *range = &leaving->ours.items[i];
-        if (used || patch_trace_unmap(access->helper, access->trace, range->address, range->size, NULL) < 0)
-            leaving->left->bytes_left += range->size;
+        ranges[i] = (struct patch_range){range->address, range->size, range->code, false};
+        leaving->left->bytes_left += used ? range->size : 0;
     }
+    int result = used ? BASE_OK
+                      : patch_unmap(access->helper, access->trace, access->pid, ranges, leaving->ours.count,
+                                    &leaving->left->bytes_left, leaving->error);
+    free(ranges);
+    return result;
 }
 
 static int leave_standing(struct leaving *leaving)
@@ -536,8 +545,8 @@ static int leave_standing(struct leaving *leaving)
             return result;
         give_pages_back(leaving, &leaving->last);
     }
-    unmap(leaving, used > 0 || ended < 0); /* as long as a handler is set, its code stays */
-    return ended;
+    result = unmap(leaving, used > 0 || ended < 0); /* as long as a handler is set, its code stays */
+    return ended < 0 ? ended : result;
 }
 
 static int leave(struct leaving *leaving, struct patch_helper *helper, pid_t pid)

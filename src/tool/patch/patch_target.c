@@ -13,13 +13,40 @@
 #include <unistd.h>
 
 #define KERNEL_THREAD 0x00200000u /* PF_KTHREAD of linux/sched.h, shown in stat */
-#define PAGE          4096u
+#define PAGE          PATCH_TARGET_PAGE
+#define PAGE_PRESENT  (3ull << 62) /* in a word of pagemap: in memory or swapped */
+#define PAGE_FILE     (1ull << 61)
 
 uint64_t patch_target_now(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+int patch_target_pages(pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/pagemap", (int)pid);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static uint64_t page_word(int pages, uint64_t page)
+{
+    uint64_t word;
+    off_t at = (off_t)(page / PAGE * sizeof word);
+    return pread(pages, &word, sizeof word, at) == (ssize_t)sizeof word ? word : PAGE_PRESENT;
+}
+
+bool patch_target_page_written(int pages, uint64_t page)
+{
+    uint64_t word = page_word(pages, page);
+    return (word & PAGE_PRESENT) && !(word & PAGE_FILE);
+}
+
+bool patch_target_page_present(int pages, uint64_t page)
+{
+    return (page_word(pages, page) & PAGE_PRESENT) != 0;
 }
 
 /* The beginning of a file of /proc, terminated. Its length, or -1 with errno. */

@@ -80,6 +80,16 @@ size_t patch_target_read(pid_t pid, uint64_t address, void *bytes, size_t size);
  * page) go. Returns how many words; 0: there is no stack there, or it may not be read. */
 size_t patch_target_stack(pid_t pid, uint64_t sp, uint64_t *words, size_t size);
 
+#define PATCH_TARGET_PAGE 4096u
+
+/* What the kernel tells of a process's pages (/proc/PID/pagemap): a descriptor of the caller's, or -1, with which every page may be
+ * anything. Source: Documentation/admin-guide/mm/pagemap.rst. */
+int patch_target_pages(pid_t pid);
+/* Does the page differ, or may it differ, from the file that is mapped there? */
+bool patch_target_page_written(int pages, uint64_t page);
+/* Is there memory, or may there be, behind the page's address? */
+bool patch_target_page_present(int pages, uint64_t page);
+
 /* Monotonic time, ns. */
 uint64_t patch_target_now(void);
 

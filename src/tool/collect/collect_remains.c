@@ -1,0 +1,72 @@
+#include "collect_remains.h"
+
+#include <stdbool.h>
+#include <string.h>
+#include <time.h>
+
+#include "elf_maps.h"
+#include "patch_agent.h"
+#include "patch_leads.h"
+#include "patch_target.h"
+
+#define PATIENCE_NS UINT64_C(1000000000)
+#define REST_NS     20000000
+
+static int has_remains(pid_t pid, struct base_error *error)
+{
+    struct elf_maps maps = {0};
+    bool found = false;
+    int result = elf_maps_read(pid, &maps, error);
+    for (size_t i = 0; i < maps.count && !found; i++)
+        found = !strncmp(maps.items[i].path, PATCH_LEADS_OURS, strlen(PATCH_LEADS_OURS));
+    elf_maps_free(&maps);
+    return result < 0 ? result : found;
+}
+
+static int remove_agent(pid_t pid, struct collect_calls_cleaned *cleaned, struct base_error *error)
+{
+    struct patch_helper helper;
+    struct patch_agent_left left = {0};
+    int result = patch_helper_begin(&helper, error);
+    if (result < 0)
+        return result;
+    result = patch_agent_leave(&helper, pid, false, NULL, NULL, &left, error);
+    patch_helper_end(&helper);
+    cleaned->mappings += left.mappings;
+    cleaned->places += left.places;
+    cleaned->bytes_left = left.bytes_left;
+    return result;
+}
+
+/* Once: both, as far as nobody is in the way. */
+static int remove_both(pid_t pid, struct collect_calls_cleaned *cleaned, struct base_error *error)
+{
+    struct collect_calls_cleaned calls = {0};
+    int result = remove_agent(pid, cleaned, error);
+    if (result == BASE_OK)
+        result = collect_calls_clean_process(pid, &calls, error);
+    cleaned->mappings += calls.mappings;
+    cleaned->places += calls.places;
+    cleaned->bytes_left += calls.bytes_left;
+    cleaned->unreadable = calls.unreadable;
+    return result;
+}
+
+int collect_remains_remove(pid_t pid, struct collect_calls_cleaned *cleaned, struct base_error *error)
+{
+    const struct timespec moment = {.tv_nsec = REST_NS};
+    uint64_t end = patch_target_now() + PATIENCE_NS, mappings = 0;
+    *cleaned = (struct collect_calls_cleaned){0};
+    int result = has_remains(pid, error);
+    while (result > 0) {
+        cleaned->mappings = 0;
+        result = remove_both(pid, cleaned, error);
+        mappings = cleaned->mappings > mappings ? cleaned->mappings : mappings;
+        if (result < 0 || !cleaned->bytes_left || cleaned->unreadable || patch_target_now() >= end)
+            break;
+        nanosleep(&moment, NULL);
+        result = has_remains(pid, error);
+    }
+    cleaned->mappings = mappings;
+    return result < 0 ? result : BASE_OK;
+}

@@ -1,0 +1,18 @@
+/* collect_remains.h - removing all that killed tallies left in a process, whatever they recorded.
+ *
+ * It comes before anything is planned or written there, in every mode: a hook takes over the instructions that it finds, and if they are
+ * a dead tally's jump, whoever removes that tally's memory later makes the hook lead nowhere. The agent goes first: where both are at one
+ * function, it came last, or the calls' hooks left that function alone. What cannot go yet is tried again for a second; then it stays,
+ * whole (patch_unmap.h). Context: tool, one thread. */
+#ifndef COLLECT_REMAINS_H
+#define COLLECT_REMAINS_H
+
+#include <sys/types.h>
+
+#include "base_error.h"
+#include "collect_calls_clean.h"
+
+/* BASE_EBUSY: a living tally, or another tracer, has it. bytes_left: something stays. */
+int collect_remains_remove(pid_t pid, struct collect_calls_cleaned *cleaned, struct base_error *error);
+
+#endif

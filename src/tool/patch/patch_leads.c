@@ -1,0 +1,271 @@
+#include "patch_leads.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base_array.h"
+#include "elf_image.h"
+#include "patch_agent_ledger.h"
+#include "patch_target.h"
+
+#define PAGE      PATCH_TARGET_PAGE
+#define AROUND    160u /* bytes before and behind a page that are read with it: islands lie within 135 */
+#define FILL_MOST 9u   /* cs prefixes before REX and call */
+
+const struct patch_range *patch_range_of(const struct patch_range *ranges, size_t count, uint64_t address)
+{
+    for (size_t i = 0; i < count; i++)
+        if (ranges[i].code && address - ranges[i].address < ranges[i].size)
+            return &ranges[i];
+    return NULL;
+}
+
+struct search {
+    pid_t pid;
+    const struct elf_maps *maps;
+    const struct patch_range *ranges;
+    size_t count;
+    struct patch_leads *leads;
+    int pages;          /* patch_target_pages */
+    uint64_t low, high; /* around all ranges of code */
+};
+
+static bool is_in_code(const struct search *search, uint64_t address)
+{
+    return address - search->low < search->high - search->low &&
+           patch_range_of(search->ranges, search->count, address) != NULL;
+}
+
+/* --- instructions --- */
+
+/* A stretch of text as it is now. */
+struct stretch {
+    uint64_t address;
+    const uint8_t *bytes;
+    size_t size;
+};
+
+static bool jumps_to_ours(const struct search *search, const struct stretch *text, size_t displacement_at)
+{
+    int32_t displacement;
+    if (displacement_at + sizeof displacement > text->size)
+        return false;
+    memcpy(&displacement, text->bytes + displacement_at, sizeof displacement);
+    uint64_t target = text->address + displacement_at + sizeof displacement + (uint64_t)(int64_t)displacement;
+    return is_in_code(search, target);
+}
+
+/* Where the instruction at `at` ends when it leads to ours; else 0. call, jmp, jcc with 32 bits; jmp and jcc
+ * with 8 bits to an island that does. */
+static size_t leads_to_ours(const struct search *search, const struct stretch *text, size_t at)
+{
+    uint8_t opcode = text->bytes[at];
+    if (opcode == 0xe8 || opcode == 0xe9)
+        return jumps_to_ours(search, text, at + 1) ? at + 5 : 0;
+    if (opcode == 0x0f && at + 1 < text->size && text->bytes[at + 1] >> 4 == 8)
+        return jumps_to_ours(search, text, at + 2) ? at + 6 : 0;
+    if ((opcode == 0xeb || opcode >> 4 == 7) && at + 1 < text->size) {
+        int64_t island = (int64_t)at + 2 + (int8_t)text->bytes[at + 1];
+        return island >= 0 && (size_t)island < text->size && text->bytes[island] == 0xe9 &&
+                       jumps_to_ours(search, text, (size_t)island + 1)
+                   ? at + 2
+                   : 0;
+    }
+    return 0;
+}
+
+/* The same with the prefixes that fill a longer site up (patch_x86_64_stub.h). */
+static size_t filled_leads_to_ours(const struct search *search, const struct stretch *text, size_t at)
+{
+    size_t start = at;
+    if (text->bytes[at] != 0x2e && text->bytes[at] != 0x40)
+        return leads_to_ours(search, text, at);
+    while (at < text->size && at - start < FILL_MOST && text->bytes[at] == 0x2e)
+        at++;
+    bool filled = at + 1 < text->size && text->bytes[at] == 0x40 && (text->bytes[at + 1] & 0xfe) == 0xe8;
+    return filled ? leads_to_ours(search, text, at + 1) : 0;
+}
+
+/* --- text of files --- */
+
+/* Bytes first..end-1 differ from the file, and we have changed them. */
+static bool add_change(struct search *search, const struct stretch *text, const uint8_t *file, size_t first,
+                       size_t end)
+{
+    struct patch_leads *leads = search->leads;
+    struct patch_memory_change change = {.address = text->address + first, .length = end - first};
+    memcpy(change.before, text->bytes + first, end - first);
+    memcpy(change.after, file + first, end - first);
+    if (!base_array_room(leads->changes, leads->count, leads->capacity))
+        return false;
+    leads->changes[leads->count++] = change;
+    return true;
+}
+
+/* from..to-1 are the page itself; what lies around it is only looked at. What differs is ours within an
+ * instruction that leads to us, and nowhere else: bytes of such a one may by chance be those of the file, and
+ * a stranger's change may lie next to it. */
+static bool compare(struct search *search, const struct stretch *text, const uint8_t *file, size_t from,
+                    size_t to)
+{
+    size_t ours = 0;
+    for (size_t at = from > PATCH_MEMORY_BYTES ? from - PATCH_MEMORY_BYTES : 0; at < to; at++) {
+        size_t leads = filled_leads_to_ours(search, text, at), end = at;
+        ours = leads > ours ? leads : ours;
+        while (at >= from && end < to && end < ours && end - at < PATCH_MEMORY_BYTES &&
+               text->bytes[end] != file[end])
+            end++;
+        if (end > at && !add_change(search, text, file, at, end))
+            return false;
+        at = end > at ? end - 1 : at;
+    }
+    return true;
+}
+
+static bool search_page(struct search *search, const struct elf_mapping *mapping,
+                        const struct elf_image *image, uint64_t bias, uint64_t page)
+{
+    uint8_t bytes[PAGE + 2 * AROUND];
+    size_t available;
+    uint64_t start = page - mapping->start >= AROUND ? page - AROUND : page;
+    size_t wanted = (size_t)(page - start) + PAGE + AROUND;
+    if (wanted > mapping->end - start)
+        wanted = (size_t)(mapping->end - start);
+    const uint8_t *file = elf_image_at(image, start - bias, &available);
+    size_t got = patch_target_read(search->pid, start, bytes, wanted);
+    got = got < available ? got : available;
+    if (!file || got <= page - start)
+        return true;
+    size_t from = (size_t)(page - start), to = from + PAGE < got ? from + PAGE : got;
+    return !memcmp(bytes + from, file + from, to - from) ||
+           compare(search, &(struct stretch){start, bytes, got}, file, from, to);
+}
+
+static bool search_file(struct search *search, const struct elf_mapping *mapping)
+{
+    struct elf_image *image = NULL;
+    uint64_t address;
+    bool room = true;
+    for (uint64_t page = mapping->start; page < mapping->end && room; page += PAGE) {
+        if (!patch_target_page_written(search->pages, page))
+            continue;
+        if (!image) {
+            int file = elf_maps_open(search->pid, mapping, NULL);
+            if (file < 0 || elf_image_open_fd(file, mapping->path, &image, NULL) < 0 ||
+                !elf_image_address_of_offset(image, mapping->offset, &address)) {
+                search->leads->unreadable++;
+                break;
+            }
+        }
+        room = search_page(search, mapping, image, mapping->start - address, page);
+    }
+    if (image)
+        elf_image_close(image);
+    return room;
+}
+
+/* --- other code --- */
+
+static bool holds_address(const struct search *search, const struct stretch *text, size_t at)
+{
+    uint64_t word;
+    if (at + sizeof word > text->size)
+        return false;
+    memcpy(&word, text->bytes + at, sizeof word);
+    return is_in_code(search, word);
+}
+
+/* A page, with what an instruction at its end needs of the next one. */
+static void search_other_page(struct search *search, const struct elf_mapping *mapping, uint64_t page,
+                              bool addresses)
+{
+    uint8_t bytes[PAGE + AROUND];
+    size_t wanted = mapping->end - page < sizeof bytes ? (size_t)(mapping->end - page) : sizeof bytes;
+    size_t got = patch_target_read(search->pid, page, bytes, wanted);
+    const struct stretch text = {page, bytes, got};
+    for (size_t at = 0; at < got && at < PAGE; at++)
+        search->leads->others +=
+            leads_to_ours(search, &text, at) != 0 || (addresses && holds_address(search, &text, at));
+}
+
+/* Hooks of the agent are few, and any of them may be entered next. Memory for stubs is mostly a hole, which to read would fill: what
+ * nobody has run yet is reached through text alone. */
+static void search_other(struct search *search, const struct elf_mapping *mapping, bool agent, bool ours)
+{
+    for (uint64_t page = mapping->start; page < mapping->end; page += PAGE)
+        if (agent || patch_target_page_present(search->pages, page))
+            search_other_page(search, mapping, page, ours);
+}
+
+static bool is_of_file(const struct elf_maps *maps, size_t index, uint64_t border)
+{
+    const struct elf_mapping *mapping = index < maps->count ? &maps->items[index] : NULL;
+    return mapping && mapping->inode && mapping->path[0] == '/' &&
+           (mapping->end == border || mapping->start == border);
+}
+
+/* Anonymous memory in the middle of an image, or at its end. */
+static bool was_text(const struct elf_maps *maps, size_t index)
+{
+    const struct elf_mapping *mapping = &maps->items[index];
+    if (mapping->path[0])
+        return false;
+    return is_of_file(maps, index + 1, mapping->end) ||
+           (index && is_of_file(maps, index - 1, mapping->start));
+}
+
+/* All of it goes: what leads from one range to another goes with them. */
+static bool is_in_ranges(const struct search *search, const struct elf_mapping *mapping)
+{
+    for (size_t i = 0; i < search->count; i++)
+        if (mapping->start - search->ranges[i].address < search->ranges[i].size)
+            return true;
+    return false;
+}
+
+static bool search_mapping(struct search *search, size_t index)
+{
+    const struct elf_mapping *mapping = &search->maps->items[index];
+    if (!mapping->executable || is_in_ranges(search, mapping))
+        return true;
+    if (!mapping->shared && mapping->path[0] == '/' && mapping->inode)
+        return search_file(search, mapping);
+    bool ours = !strncmp(mapping->path, PATCH_LEADS_OURS, strlen(PATCH_LEADS_OURS));
+    if (ours || was_text(search->maps, index))
+        search_other(search, mapping, !strcmp(mapping->path, PATCH_AGENT_PATH), ours);
+    return true;
+}
+
+static void set_bounds(struct search *search)
+{
+    for (size_t i = 0; i < search->count; i++) {
+        const struct patch_range *range = &search->ranges[i];
+        if (!range->code)
+            continue;
+        bool first = !search->high;
+        search->low = first || range->address < search->low ? range->address : search->low;
+        search->high =
+            range->address + range->size > search->high ? range->address + range->size : search->high;
+    }
+}
+
+int patch_leads_find(pid_t pid, const struct elf_maps *maps, const struct patch_range *ranges, size_t count,
+                     struct patch_leads *leads, struct base_error *error)
+{
+    struct search search = {.pid = pid, .maps = maps, .ranges = ranges, .count = count, .leads = leads};
+    bool room = true;
+    set_bounds(&search);
+    search.pages = patch_target_pages(pid);
+    for (size_t i = 0; i < maps->count && room; i++)
+        room = search_mapping(&search, i);
+    if (search.pages >= 0)
+        close(search.pages);
+    return room ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
+}
+
+void patch_leads_free(struct patch_leads *leads)
+{
+    free(leads->changes);
+    *leads = (struct patch_leads){0};
+}

@@ -1,0 +1,44 @@
+/* patch_leads.h - which code of a process leads into memory of ours.
+ *
+ * Looked at is whatever is executable there now, whoever mapped it and wherever it was moved to:
+ *   text of files       pages that are the process's own. A place leads to us if it differs from the file within an instruction (call,
+ *                       jmp, jcc, or a short jump to an island that does) that ends in a range: it can be put back
+ *   our other memory    hooks and stubs hold instructions that were moved: jumps and addresses in there are told
+ *   text without a file of which the program made anonymous memory (huge pages), among or next to mappings of a file: told
+ * Anonymous code elsewhere (a JIT's) was never changed by us. Context: tool or helper; the process stands. Source: proc(5), pagemap. */
+#ifndef PATCH_LEADS_H
+#define PATCH_LEADS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base_error.h"
+#include "elf_maps.h"
+#include "patch_memory.h"
+
+#define PATCH_LEADS_OURS "/memfd:tally" /* begins the path of every mapping of ours */
+
+struct patch_range {
+    uint64_t address, size; /* run-time */
+    bool code;
+    bool waits; /* code that threads may be waiting in: they are not stepped */
+};
+
+/* The range of code that holds the address; NULL: none. */
+const struct patch_range *patch_range_of(const struct patch_range *ranges, size_t count, uint64_t address);
+
+struct patch_leads {
+    struct patch_memory_change *changes; /* in text of files; before: as it is, after: as in the file */
+    size_t count, capacity;
+    uint64_t unreadable; /* files that were changed, and could not be compared with */
+    uint64_t others;     /* places that cannot be put back from here */
+};
+
+/* What leads into the ranges of code. `maps` are the process's as they are now. BASE_ENOMEM. */
+int patch_leads_find(pid_t pid, const struct elf_maps *maps, const struct patch_range *ranges, size_t count,
+                     struct patch_leads *leads, struct base_error *error);
+void patch_leads_free(struct patch_leads *leads);
+
+#endif

@@ -1,0 +1,62 @@
+#include "patch_unmap.h"
+
+#include <stdlib.h>
+
+#include "patch_target.h"
+#include "patch_trace.h"
+
+/* One that is in the kernel comes back to a pc that /proc tells; where it does not, it may be any. */
+static bool stands_there(const struct patch_stop_thread *thread, const struct patch_range *ranges,
+                         size_t count)
+{
+    uint64_t pc = thread->pc, sp;
+    if (thread->state == PATCH_STOP_GONE)
+        return false;
+    if (!pc && !patch_target_is_in_kernel(thread->process, thread->tid, &pc, &sp))
+        return true;
+    return patch_range_of(ranges, count, pc) != NULL;
+}
+
+/* 1: some thread is; 0: none. */
+static int is_inside(struct patch_helper *helper, pid_t trace, const struct patch_range *ranges, size_t count,
+                     struct base_error *error)
+{
+    struct patch_stop_thread *threads;
+    size_t thread_count;
+    int result = patch_trace_threads(helper, trace, &threads, &thread_count, error);
+    if (result < 0)
+        return result;
+    bool inside = false;
+    for (size_t i = 0; i < thread_count && !inside; i++)
+        inside = stands_there(&threads[i], ranges, count);
+    free(threads);
+    return inside;
+}
+
+/* 1: some code leads there; 0: none. */
+static int is_led_to(pid_t pid, const struct patch_range *ranges, size_t count, struct base_error *error)
+{
+    struct elf_maps maps = {0};
+    struct patch_leads leads = {0};
+    int result = elf_maps_read(pid, &maps, error);
+    if (result == BASE_OK)
+        result = patch_leads_find(pid, &maps, ranges, count, &leads, error);
+    bool led = leads.count || leads.unreadable || leads.others;
+    patch_leads_free(&leads);
+    elf_maps_free(&maps);
+    return result < 0 ? result : led;
+}
+
+int patch_unmap(struct patch_helper *helper, pid_t trace, pid_t pid, const struct patch_range *ranges,
+                size_t count, uint64_t *left, struct base_error *error)
+{
+    int used = is_inside(helper, trace, ranges, count, error);
+    if (used == 0)
+        used = is_led_to(pid, ranges, count, error);
+    if (used < 0)
+        return used;
+    for (size_t i = 0; i < count; i++)
+        if (used || patch_trace_unmap(helper, trace, ranges[i].address, ranges[i].size, NULL) < 0)
+            *left += ranges[i].size;
+    return BASE_OK;
+}

@@ -1,0 +1,27 @@
+/* patch_unmap.h - how memory of ours that code of the program could reach leaves a process.
+ *
+ * Invariant: no thread can come to memory of ours that is not mapped. Ways to come there are
+ *   1. its pc
+ *   2. a word on a stack: a return address, a pc that a signal's frame keeps
+ *   3. text of the program that we changed, ours or a killed tally's
+ *   4. other code of ours that stays: a hook holds the instructions it took the place of, and they may be a jump to another hook or stub
+ *   5. what the kernel keeps: a signal's handler, a timer
+ *   6. data that code of ours goes through: gs bases, words of blocks
+ * So memory is unmapped by patch_unmap alone (and by who mapped it a moment ago, in the same stop, before any of 1 to 6 was made), and
+ * only in this order: nobody new comes in (3, 5 and 6 are undone by who leads there), then nobody is inside (2: what a word on a stack
+ * means is known to the collectors; collect_calls_leave.h, patch_agent_leave.c), then, here, 1, 3 and 4 are proved by what the process
+ * is at that moment, whatever was undone before and whoever left it. Where a proof fails all of it stays, and is said.
+ *
+ * Context: tool; the process is held, and no thread runs. */
+#ifndef PATCH_UNMAP_H
+#define PATCH_UNMAP_H
+
+#include "patch_helper.h"
+#include "patch_leads.h"
+
+/* `trace` as the patch_trace functions take it, `pid` for /proc. Adds to *left the bytes that stay, which is no failure. Other errors:
+ * nothing was unmapped. */
+int patch_unmap(struct patch_helper *helper, pid_t trace, pid_t pid, const struct patch_range *ranges,
+                size_t count, uint64_t *left, struct base_error *error);
+
+#endif
