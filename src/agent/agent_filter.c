@@ -14,8 +14,8 @@
  *
  * Another thread may be about to make a call that has just been forbidden. So who sets a filter for all
  * threads waits a moment first, until nobody else is inside. A filter that is set by an instruction of the
- * program's own is not seen, nor, beside exact calls, one that is set by syscall(). A vfork's child that sets
- * one has it set for its parent too, as far as the agent is concerned.
+ * program's own is not seen. A vfork's child that sets one has it set for its parent too, as far as the agent
+ * is concerned.
  *
  * Source: seccomp(2), prctl(2); kernel/seccomp.c (disable_TSC). */
 #include "agent.h"

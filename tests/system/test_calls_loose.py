@@ -51,7 +51,7 @@ def threads(context):
 
 @tap.case
 def beside_memory(context):
-    """None of the agent's hooks is where a birth must ring."""
+    """The agent has a hook at syscall(), where a birth may have to ring: the bell goes over it."""
     if not may_come_back():
         raise tap.Skip("this user may not trace again what he has let go")
     profile = tally.recorded(context, [context.program("calls_loose"), "threads"], ["--no-time", "--calls", "--heap", "--fds", "--throws"])
@@ -60,10 +60,10 @@ def beside_memory(context):
 
 @tap.case
 def beside_a_birth(context):
-    """A function that must ring has an agent's hook: the process stays held, and the report says why."""
+    """A function that must ring is timed by the agent: the bell goes over its hook, and every call is counted."""
     profile = tally.recorded(context, [context.program("calls_loose"), "threads"], ["--no-time", "--calls", "--function", "_Fork"])
-    context.equal((steps_of(profile.output, "loose"), steps_of(profile.output, "held")), ([], ["threads"]), "steps at which it was loose, or held")
-    context.check("where an agent has its hooks" in profile.meta().get("calls_held", ""), f"{profile.meta().get('calls_held')}")
+    context.equal((steps_of(profile.output, "loose"), steps_of(profile.output, "held")), (["threads"], []), "steps at which it was loose, or held")
+    context.equal(profile.meta().get("calls_held"), None, "why it stayed held")
 
 
 @tap.case

@@ -135,8 +135,8 @@ static const struct {
 
 /* Of the C library: what all its ways to end by itself come to. */
 static const char *const enders[] = {"_exit", "_Exit"};
-/* Of every copy of the C library: what the program forbids itself. Where exact calls are counted the second
- * one is left to their bell, which births by its numbers ring. */
+/* Of every copy of the C library: what the program forbids itself, in every mode. Where exact calls are
+ * counted too, their bell goes over the second one. */
 static const struct {
     const char *name;
     enum wire_agent_entry entry;
@@ -322,7 +322,6 @@ enum {
     UNMAPPERS = sizeof unmappers / sizeof *unmappers,
     UNMAPPERS_COUNTED = 4,
     FILTERS = sizeof filters / sizeof *filters,
-    FILTERS_HOSTED = 1,
     TIMERS = sizeof timers / sizeof *timers,
     THROWERS = sizeof throwers / sizeof *throwers,
     OTHERS = sizeof others / sizeof *others,
@@ -500,7 +499,7 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
     for (size_t i = wish->maps ? UNMAPPERS_COUNTED : 0; i < UNMAPPERS; i++)
         add(functions, image, unmappers[i].name, NOT_LOADER, unmappers[i].entry);
     functions->first_timer = functions->count;
-    for (size_t i = 0; i < (wish->hosted ? FILTERS_HOSTED : FILTERS); i++)
+    for (size_t i = 0; i < FILTERS; i++)
         add(functions, image, filters[i].name, NOT_LOADER, filters[i].entry);
     for (size_t i = 0; i < TIMERS && wish->timers; i++)
         add(functions, image, timers[i].name, NOT_LOADER, timers[i].entry);

@@ -931,6 +931,17 @@ static int catch_up(struct collect_calls *calls, struct base_error *error)
     return result < 0 ? result : collect_calls_step(calls, error);
 }
 
+void collect_calls_before_agent(struct collect_calls *calls)
+{
+    struct base_error why = {0};
+    for (size_t i = 0; i < calls->member_count; i++) {
+        struct collect_calls_space *space = calls->members[i].space;
+        if (space && space->pid == calls->members[i].pid &&
+            collect_calls_loose_end(space, &calls->rig, &why) < 0)
+            note(calls, "leaving", &why);
+    }
+}
+
 int collect_calls_leave(struct collect_calls *calls, struct base_error *error)
 {
     int result = catch_up(calls, error);

@@ -64,6 +64,8 @@ void collect_calls_files(const struct collect_calls *calls, int files[2]);
 int collect_calls_step(struct collect_calls *calls, struct base_error *error);
 void collect_calls_tell(struct collect_calls *calls);
 
+/* Before an agent that is a guest leaves its processes: what lies over its hooks goes. */
+void collect_calls_before_agent(struct collect_calls *calls);
 /* Living processes are left; then nothing more happens. */
 int collect_calls_leave(struct collect_calls *calls, struct base_error *error);
 /* What has not been told yet; after the last events of other collectors were worked on. */

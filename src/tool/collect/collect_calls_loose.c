@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "collect_calls_text.h"
+#include "elf_maps.h"
+#include "patch_agent.h"
 #include "patch_target.h"
 #include "patch_x86_64_bell.h"
 
@@ -138,23 +140,50 @@ static int add_bell(struct collect_calls_space *space)
     return add_code(space, &code, &space->loose.bell);
 }
 
-/* The change at one function, `at` in the lists; its text is as in the file. */
+static bool is_agents(pid_t pid, uint64_t address)
+{
+    struct elf_maps maps = {0};
+    bool found = false;
+    elf_maps_read(pid, &maps, NULL);
+    for (size_t i = 0; i < maps.count && !found; i++)
+        found = address - maps.items[i].start < maps.items[i].end - maps.items[i].start &&
+                !strcmp(maps.items[i].path, PATCH_AGENT_PATH);
+    elf_maps_free(&maps);
+    return found;
+}
+
+/* An agent that is beside the counters may have its hook at the function: then its jump is the instruction that the bell moves (the rest
+ * of the first ones moved into the hook). True: `live` holds it. */
+static bool has_agents_jump(const struct collect_calls_space *space, uint64_t function, const uint8_t *file,
+                            uint8_t live[PATCH_X86_64_BELL_JUMP])
+{
+    int32_t distance;
+    if (patch_target_read(space->pid, function, live, PATCH_X86_64_BELL_JUMP) != PATCH_X86_64_BELL_JUMP ||
+        live[0] != 0xe9 || !memcmp(live, file, PATCH_X86_64_BELL_JUMP))
+        return false;
+    memcpy(&distance, live + 1, sizeof distance);
+    return is_agents(space->pid, function + PATCH_X86_64_BELL_JUMP + (uint64_t)(int64_t)distance);
+}
+
+/* The change at one function, `at` in the lists; its text is as in the file, or an agent's hook is there. */
 static int prepare(struct collect_calls_space *space, const struct elf_image *image, uint64_t bias,
                    const struct patch_birth *birth, size_t at)
 {
     struct patch_memory_change *change = &space->loose.changes[at];
     struct patch_x86_64_code code;
+    uint8_t live[PATCH_X86_64_BELL_JUMP];
     uint64_t function = birth->start + bias, stub;
     size_t available;
     const uint8_t *bytes = elf_image_at(image, birth->start, &available);
     *change = (struct patch_memory_change){.address = function, .length = PATCH_X86_64_BELL_JUMP};
     if (!bytes || available < birth->length)
         return BASE_EUNSUPPORTED;
-    memcpy(change->before, bytes, change->length);
+    bool hooked = has_agents_jump(space, function, bytes, live);
+    memcpy(change->before, hooked ? live : bytes, change->length);
     struct patch_x86_64_birth wish = {function,
                                       space->loose.bell,
-                                      bytes,
-                                      birth->length,
+                                      hooked ? live : bytes,
+                                      hooked ? PATCH_X86_64_BELL_JUMP : birth->length,
                                       birth->argument,
                                       patch_births_numbers,
                                       PATCH_BIRTHS_NUMBERS};
@@ -189,7 +218,8 @@ static int prepare_all(struct collect_calls_space *space, struct collect_calls_r
                 return stay_held(rig, image->path, "has a place where no bell fits");
             const struct patch_memory_change *change = &space->loose.changes[count];
             if (!collect_calls_text_holds(space->pid, change, change->before))
-                return stay_held(rig, image->path, "makes threads or processes where an agent has its hooks");
+                return stay_held(rig, image->path,
+                                 "makes threads or processes by a function that somebody else has changed");
             count++;
         }
         if (result < 0)
@@ -265,6 +295,26 @@ void collect_calls_loose_tend(struct collect_calls_space *space, struct collect_
     set_door(space, 0);
     space->loose.failed_ns = patch_target_now();
     space->loose.failures++;
+}
+
+int collect_calls_loose_end(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                            struct base_error *error)
+{
+    struct collect_calls_loose *loose = &space->loose;
+    if (!loose->count)
+        return BASE_OK;
+    int result = patch_trace_hold(&rig->helper, space->pid, NULL, error);
+    if (result < 0)
+        return result;
+    set_door(space, 0);
+    forget_gone(space);
+    result = patch_trace_stage(&rig->helper, space->pid, loose->changes, loose->count, error);
+    if (result == BASE_OK)
+        result = patch_trace_undo(&rig->helper, space->pid, error);
+    if (result == BASE_OK)
+        loose->count = 0;
+    patch_trace_release(&rig->helper, space->pid, NULL, NULL);
+    return result;
 }
 
 int collect_calls_loose_take(struct collect_calls_space *space, struct collect_calls_rig *rig,

@@ -5,8 +5,8 @@
  * has it taken again, and is answered only then: the birth happens under ptrace, as it did before. When that
  * has happened often, the quiet must last longer: 2, 4, 8 ... 60 seconds. A process stays held when one of
  * its images makes such calls and can have no bell there, when that image is one whose calls are counted (its
- * functions' entries are hooked themselves), when an agent has its hooks on such functions, or when it has no
- * loader that could tell of further images. The profile's calls_held says why. Context: tool, one thread. */
+ * functions' entries are hooked themselves), when somebody else changed such a function, or when it has no
+ * loader that could tell of further images. A bell goes over an agent's hook, and goes before it. The profile's calls_held says why. Context: tool, one thread. */
 #ifndef COLLECT_CALLS_LOOSE_H
 #define COLLECT_CALLS_LOOSE_H
 
@@ -17,6 +17,10 @@ void collect_calls_loose_stir(struct collect_calls_space *space);
 
 /* To be called now and then: lets the process go if it is time. What goes wrong is tried again later. */
 void collect_calls_loose_tend(struct collect_calls_space *space, struct collect_calls_rig *rig);
+
+/* Takes the bells away, and the process stays traced. An agent that leaves before the counters finds its hooks as it set them. */
+int collect_calls_loose_end(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                            struct base_error *error);
 
 /* A bell has rung, and is to be answered after this. BASE_OK: the process is traced; BASE_ENOTFOUND: it has
  * ended. */

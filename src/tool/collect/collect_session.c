@@ -493,6 +493,8 @@ static void leave_targets(struct collect_session *session)
     if (session->calls && session->agent)
         collect_calls_invite(session->calls,
                              &(struct collect_calls_guest){.real = real_return, .context = session->agent});
+    if (session->calls && session->agent)
+        collect_calls_before_agent(session->calls);
     if (session->agent)
         collect_agent_leave(session->agent, NULL);
     if (session->calls)

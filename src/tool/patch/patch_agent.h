@@ -40,6 +40,10 @@
 #include "patch_helper.h"
 #include "patch_trace.h"
 
+/* Of memory files, and how they show among a process's mappings. */
+#define PATCH_AGENT_NAME "tally-agent"
+#define PATCH_AGENT_PATH "/memfd:" PATCH_AGENT_NAME
+
 /* --- what is to be hooked, in every process of a recording --- */
 
 struct patch_agent_function {

@@ -10,8 +10,6 @@
 
 #include "patch_x86_64_wrap.h"
 
-#define PATCH_AGENT_NAME    "tally-agent" /* of memory files */
-#define PATCH_AGENT_PATH    "/memfd:" PATCH_AGENT_NAME
 #define PATCH_AGENT_HOME    0x454d4f4859414c54u /* "TLAYHOME" */
 #define PATCH_AGENT_SLAB    0x42414c5359414c54u /* "TLAYSLAB" */
 #define PATCH_AGENT_VERSION 2

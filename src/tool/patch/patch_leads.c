@@ -6,7 +6,7 @@
 
 #include "base_array.h"
 #include "elf_image.h"
-#include "patch_agent_ledger.h"
+#include "patch_agent.h"
 #include "patch_target.h"
 
 #define PAGE      PATCH_TARGET_PAGE
