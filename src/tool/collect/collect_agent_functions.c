@@ -348,13 +348,25 @@ static enum wire_agent_family family_of(const char *name)
                                       : WIRE_AGENT_PLAIN;
 }
 
+/* Is it a name that a program may use for something else? The prefixes of allocators and what the compiler's run-time libraries are
+ * called are nobody else's, and are hidden where those are linked into an image. */
+static bool interposes(const char *name)
+{
+    static const char *const others_have_not[] = {"je_",    "mi_",  "tc_",    "_Z",    "_U",
+                                                  "__cxa_", "unw_", "__unw_", "__cyg_"};
+    for (size_t i = 0; i < sizeof others_have_not / sizeof *others_have_not; i++)
+        if (!strncmp(name, others_have_not[i], strlen(others_have_not[i])))
+            return false;
+    return true;
+}
+
 /* NULL, and the function is not kept, when the image has not its entry. */
 static struct patch_agent_function *add(struct collect_agent_functions *functions,
                                         const struct patch_agent_image *image, const char *name,
                                         const char *where, enum wire_agent_entry entry)
 {
     struct patch_agent_function *function = &functions->items[functions->count];
-    *function = (struct patch_agent_function){.wish = {name, where},
+    *function = (struct patch_agent_function){.wish = {name, where, .interposes = interposes(name)},
                                               .cookie = WIRE_AGENT_COOKIE(entry, family_of(name))};
     if (!patch_agent_image_symbol(image, entries[entry], &function->handler))
         return NULL;
@@ -390,7 +402,7 @@ static void add_descriptors(struct collect_agent_functions *functions, const str
     for (size_t i = 0; i < (hosted ? DESCRIPTORS_HOSTED : DESCRIPTORS); i++) {
         struct patch_agent_function *function = &functions->items[functions->count];
         *function = (struct patch_agent_function){
-            .wish = {descriptors[i].name, NOT_LOADER},
+            .wish = {descriptors[i].name, NOT_LOADER, .interposes = true},
             .cookie = WIRE_AGENT_COOKIE(descriptors[i].entry, descriptors[i].how),
             .whole = descriptors[i].entry == WIRE_AGENT_ENTRY_DESCRIPTOR};
         functions->count +=
@@ -432,6 +444,7 @@ static void add_timed(struct collect_agent_functions *functions, const struct pa
             add(functions, image, wish->timed[i].name, wish->timed[i].image, WIRE_AGENT_ENTRY_FUNCTION);
         if (!function)
             continue;
+        function->wish.interposes = false; /* whoever wrote the name means any function that has it */
         function->whole = function->wish.over = true;
         function->wish.written = wish->timed[i].written;
     }
@@ -510,8 +523,8 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
         add(functions, image, enders[i], NOT_LOADER, WIRE_AGENT_ENTRY_END);
     for (size_t i = 0; i < SIZES && wish->sizes; i++)
         if (sizes[i])
-            functions->items[functions->count++] =
-                (struct patch_agent_function){.wish = {sizes[i], NULL}, .only_found = true};
+            functions->items[functions->count++] = (struct patch_agent_function){
+                .wish = {sizes[i], NULL, .interposes = interposes(sizes[i])}, .only_found = true};
     if (wish->instrumented)
         add_instrumented(functions, image);
     add_timed(functions, image, wish);

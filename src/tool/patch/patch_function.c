@@ -21,6 +21,8 @@ struct search {
     const struct patch_function_wish *wishes;
     size_t wish_count;
     uint8_t *concerned; /* of each wish */
+    bool is_static;     /* no other image binds to its names */
+    bool is_libc;
     struct patch_functions *found;
     struct base_error *error;
 };
@@ -57,14 +59,16 @@ bool patch_function_means(const struct patch_function_wish *wish, const char *na
     return means;
 }
 
-/* The first wish that means the name, of those that go over others, or of the rest; PATCH_NONE. */
-static uint32_t wish_of(const struct search *search, const char *name, bool over)
+/* The first wish that means the name, of those that go over others, or of the rest; PATCH_NONE. `bound`: calls of that name may come
+ * to the symbol. */
+static uint32_t wish_of(const struct search *search, const char *name, bool bound, bool over)
 {
     struct symbol_name named;
     uint32_t wish = PATCH_NONE;
     symbol_name_begin(&named, name, false);
     for (size_t i = 0; i < search->wish_count && wish == PATCH_NONE; i++)
-        if (search->concerned[i] && search->wishes[i].over == over && matches(&search->wishes[i], &named))
+        if (search->concerned[i] && search->wishes[i].over == over &&
+            (bound || !search->wishes[i].interposes) && matches(&search->wishes[i], &named))
             wish = (uint32_t)i;
     symbol_name_end(&named);
     return wish;
@@ -142,6 +146,29 @@ static bool defines(const struct elf_image *image, const char *name)
            table_has(image, ".dynsym", ".dynstr", names, true);
 }
 
+/* Linked statically: without a dynamic section, or as a position-independent program that asks for no loader. */
+static bool is_static(const struct elf_image *image)
+{
+    struct elf_section dynamic, interpreter;
+    if (!elf_image_section(image, ".dynamic", &dynamic) || dynamic.bytes == NULL)
+        return true;
+    if (elf_image_section(image, ".interp", &interpreter))
+        return false;
+    for (size_t at = 0; at + sizeof(Elf64_Dyn) <= dynamic.size; at += sizeof(Elf64_Dyn)) {
+        Elf64_Dyn entry;
+        memcpy(&entry, dynamic.bytes + at, sizeof entry);
+        if (entry.d_tag == DT_FLAGS_1)
+            return (entry.d_un.d_val & DF_1_PIE) != 0;
+    }
+    return false;
+}
+
+static bool is_libc(const struct elf_image *image)
+{
+    static const char *const starts[] = {"__libc_start_main", NULL};
+    return table_has(image, ".dynsym", ".dynstr", starts, true);
+}
+
 /* --- symbols --- */
 
 static int add(struct search *search, const struct patch_function *function, const char *name)
@@ -175,15 +202,39 @@ static bool read_name(const Elf64_Sym *symbol, const struct elf_section *strings
     return true;
 }
 
-typedef int look(void *context, const Elf64_Sym *symbol, const char *name);
+/* A symbol, and where it stands. */
+struct seen {
+    const Elf64_Sym *symbol;
+    const char *name;
+    bool dynamic; /* in .dynsym */
+    bool of_file; /* behind the name of a source file: a local one is that file's own */
+};
 
-static int look_at(void *context, const Elf64_Sym *symbol, const char *name)
+typedef int look(void *context, const struct seen *seen);
+
+/* A static program has the C library's hidden functions among its local ones. */
+static bool is_bound(const struct search *search, const struct seen *seen)
+{
+    unsigned binding = ELF64_ST_BIND(seen->symbol->st_info);
+    unsigned visibility = ELF64_ST_VISIBILITY(seen->symbol->st_other);
+    bool global = binding != STB_LOCAL && visibility != STV_HIDDEN && visibility != STV_INTERNAL;
+    if (search->is_libc)
+        return true;
+    if (!search->is_static)
+        return global && seen->dynamic;
+    return binding != STB_LOCAL || (!seen->of_file && strncmp(seen->name, "__", 2) == 0);
+}
+
+static int look_at(void *context, const struct seen *seen)
 {
     struct search *search = context;
+    const Elf64_Sym *symbol = seen->symbol;
+    const char *name = seen->name;
+    bool bound = is_bound(search, seen);
     int result = BASE_OK;
     for (int over = 0; over < 2 && result == BASE_OK; over++) {
         struct patch_function function = {.address = symbol->st_value,
-                                          .wish = wish_of(search, name, over != 0),
+                                          .wish = wish_of(search, name, bound, over != 0),
                                           .resolver = ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC};
         if (function.wish != PATCH_NONE && !code_function_is_fragment(name))
             result = add(search, &function, name);
@@ -191,9 +242,27 @@ static int look_at(void *context, const Elf64_Sym *symbol, const char *name)
     return result;
 }
 
-static int look_through(const struct elf_image *from, look *at_name, void *context)
+/* Symbols of one table: those of a source file come after its name, hidden ones after an empty name, or first. */
+static int look_through_table(const struct elf_section *symbols, const struct elf_section *strings,
+                              look *at_name, void *context)
 {
     char name[NAME_MOST];
+    bool of_file = false;
+    int result = BASE_OK;
+    for (size_t at = 0; at + sizeof(Elf64_Sym) <= symbols->size && result == BASE_OK;
+         at += sizeof(Elf64_Sym)) {
+        Elf64_Sym symbol;
+        memcpy(&symbol, symbols->bytes + at, sizeof symbol);
+        if (ELF64_ST_TYPE(symbol.st_info) == STT_FILE)
+            of_file = symbol.st_name < strings->size && strings->bytes[symbol.st_name] != 0;
+        if (read_name(&symbol, strings, name))
+            result = at_name(context, &(struct seen){&symbol, name, symbols->type == SHT_DYNSYM, of_file});
+    }
+    return result;
+}
+
+static int look_through(const struct elf_image *from, look *at_name, void *context)
+{
     int result = BASE_OK;
     for (size_t i = 0; i < elf_image_section_count(from) && result == BASE_OK; i++) {
         struct elf_section symbols, strings;
@@ -202,13 +271,7 @@ static int look_through(const struct elf_image *from, look *at_name, void *conte
             !elf_image_section_at(from, i, &symbols) || symbols.bytes == NULL ||
             !elf_image_section_at(from, symbols.link, &strings) || strings.bytes == NULL)
             continue;
-        for (size_t at = 0; at + sizeof(Elf64_Sym) <= symbols.size && result == BASE_OK;
-             at += sizeof(Elf64_Sym)) {
-            Elf64_Sym symbol;
-            memcpy(&symbol, symbols.bytes + at, sizeof symbol);
-            if (read_name(&symbol, &strings, name))
-                result = at_name(context, &symbol, name);
-        }
+        result = look_through_table(&symbols, &strings, at_name, context);
     }
     return result;
 }
@@ -218,11 +281,10 @@ struct telling {
     void *context;
 };
 
-static int tell_name(void *context, const Elf64_Sym *symbol, const char *name)
+static int tell_name(void *context, const struct seen *seen)
 {
     const struct telling *telling = context;
-    (void)symbol;
-    telling->tell(telling->context, name);
+    telling->tell(telling->context, seen->name);
     return BASE_OK;
 }
 
@@ -428,6 +490,8 @@ int patch_function_plan(const struct elf_image *image, const char *path,
                             .wishes = wishes,
                             .wish_count = wish_count,
                             .concerned = calloc(wish_count + 1, 1),
+                            .is_static = is_static(image),
+                            .is_libc = is_libc(image),
                             .found = functions,
                             .error = error};
     *functions = (struct patch_functions){0};

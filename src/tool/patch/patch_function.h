@@ -5,6 +5,10 @@
  * is chosen when the program is loaded (IFUNC) the symbol names only the resolver; where the image has slots
  * for the outcome, they are told, and what they hold in a process can be asked for as `given`.
  *
+ * A name alone is a guess: any program may have a function `free` of its own. Who wants the function that calls of that name come to
+ * asks for one that `interposes`: in an image that is linked dynamically a symbol that it exports, or any of the C library's; in a static
+ * program a global one, or one that was hidden (after the symbols of all files), which with a reserved name is the C library's.
+ *
  * What is replaced and moved is decided as for the hooks of exact calls (patch_hooks.c), but always five
  * bytes with an endbr64 among the moved ones, and without call-frame information when a symbol bounds the
  * function (musl has none). An image without such a name costs a look through its symbols; one with costs a
@@ -27,6 +31,8 @@ struct patch_function_wish {
     const char *beside; /* only in an image that defines this function too; NULL: in any */
     bool over;          /* also what an earlier wish has */
     bool written;       /* the name may also be as it is written in C++ and Rust (symbol_name.h) */
+    bool
+        interposes; /* only a function to which other images' calls of that name are bound, or the C library's own */
 };
 
 struct patch_function_given { /* a function that is known by its address */

@@ -12,7 +12,7 @@
 #include "wire_agent.h"
 
 enum {
-    FILTERS = 1,   /* what sees the program forbid itself something, beside exact calls */
+    FILTERS = 2,   /* what sees the program forbid itself something, beside exact calls */
     UNMAPPERS = 5, /* what takes memory away that may have been a stack */
     UNCOUNTED = 1, /* of them, beside those that are counted */
     ALWAYS = FILTERS + UNMAPPERS
@@ -78,8 +78,8 @@ static void test_what_was_asked_for(void **state)
 static void test_timed_functions(void **state)
 {
     (void)state;
-    static const struct patch_function_wish timed[] = {{"work", "program", NULL, false, false},
-                                                       {"*", NULL, NULL, false, false}};
+    static const struct patch_function_wish timed[] = {{"work", "program", NULL, false, false, false},
+                                                       {"*", NULL, NULL, false, false, false}};
     const struct collect_agent_functions_wish wish = {.timed = timed, .timed_count = 2, .hosted = true};
     struct collect_agent_functions functions;
     size_t unwinders = 0, untouched = 0;
@@ -115,8 +115,8 @@ static void test_named(void **state)
 {
     (void)state;
     struct collect_agent_named_function items[2] = {
-        {{"malloc", "libx*", NULL, false, false}, WIRE_AGENT_ENTRY_FREE, 1, "names"},
-        {{"put", NULL, NULL, false, false}, WIRE_AGENT_ENTRY_POOL_FREE, 2, "names"}};
+        {{"malloc", "libx*", NULL, false, false, false}, WIRE_AGENT_ENTRY_FREE, 1, "names"},
+        {{"put", NULL, NULL, false, false, false}, WIRE_AGENT_ENTRY_POOL_FREE, 2, "names"}};
     const struct collect_agent_named named = {items, 2, 2};
     for (unsigned heap = 0; heap < 2; heap++) {
         const struct collect_agent_functions_wish wish = {

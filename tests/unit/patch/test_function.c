@@ -44,15 +44,15 @@ static const struct patch_function *find(const struct patch_functions *functions
 static void test_names_aliases_and_globs(void **state)
 {
     (void)state;
-    static const struct patch_function_wish wishes[] = {{"wrap_plain", NULL, NULL, false, false},
-                                                        {"wrap_alias", NULL, NULL, false, false},
-                                                        {"wrap_en?br", "*fixture_wrap*", NULL, false, false},
-                                                        {"wrap_branch", "/nowhere*", NULL, false, false},
-                                                        {"wrap::mang", NULL, NULL, false, true},
-                                                        {"wrap_missing", NULL, NULL, false, false},
-                                                        {"wrap_tail", "libother.so", NULL, false, false},
-                                                        {"wrap_calling[x]*", NULL, NULL, false, false},
-                                                        {"*", "no image has this name", NULL, false, false}};
+    static const struct patch_function_wish wishes[] = {{"wrap_plain", NULL, NULL, false, false, false},
+                                                        {"wrap_alias", NULL, NULL, false, false, false},
+                                                        {"wrap_en?br", "*fixture_wrap*", NULL, false, false, false},
+                                                        {"wrap_branch", "/nowhere*", NULL, false, false, false},
+                                                        {"wrap::mang", NULL, NULL, false, true, false},
+                                                        {"wrap_missing", NULL, NULL, false, false, false},
+                                                        {"wrap_tail", "libother.so", NULL, false, false, false},
+                                                        {"wrap_calling[x]*", NULL, NULL, false, false, false},
+                                                        {"*", "no image has this name", NULL, false, false, false}};
     struct patch_functions found;
     assert_int_equal(plan(wishes, sizeof wishes / sizeof *wishes, &found), BASE_OK);
     assert_int_equal(found.count, 3);
@@ -73,10 +73,10 @@ static void test_over(void **state)
 {
     (void)state;
     const struct patch_function_wish wishes[] = {
-        {"wrap_plain", NULL, NULL, false, false}, {"wrap_endbr", NULL, NULL, false, false},
-        {"wrap_e*", NULL, NULL, false, false},    {"wrap_tail", NULL, NULL, true, false},
-        {"wrap_alias", NULL, NULL, true, false},  {"wrap_??d*", NULL, NULL, true, false},
-        {"wrap_[et]*", NULL, NULL, true, false}};
+        {"wrap_plain", NULL, NULL, false, false, false}, {"wrap_endbr", NULL, NULL, false, false, false},
+        {"wrap_e*", NULL, NULL, false, false, false},    {"wrap_tail", NULL, NULL, true, false, false},
+        {"wrap_alias", NULL, NULL, true, false, false},  {"wrap_??d*", NULL, NULL, true, false, false},
+        {"wrap_[et]*", NULL, NULL, true, false, false}};
     struct patch_functions found;
     assert_int_equal(plan(wishes, sizeof wishes / sizeof *wishes, &found), BASE_OK);
     assert_int_equal(find(&found, "wrap_plain")->wish, 0);
@@ -94,11 +94,11 @@ static void test_over(void **state)
 static void test_beside(void **state)
 {
     (void)state;
-    const struct patch_function_wish wishes[] = {{"wrap_plain", NULL, "wrap_endbr", false, false},
-                                                 {"wrap_tail", NULL, "wrap_nobody_has_this", false, false},
-                                                 {"wrap_branch", NULL, "abort", false, false},
-                                                 {"wrap_next", "/nowhere*", "wrap_endbr", false, false},
-                                                 {"wrap_calling", NULL, "wrap_endbr", false, false}};
+    const struct patch_function_wish wishes[] = {{"wrap_plain", NULL, "wrap_endbr", false, false, false},
+                                                 {"wrap_tail", NULL, "wrap_nobody_has_this", false, false, false},
+                                                 {"wrap_branch", NULL, "abort", false, false, false},
+                                                 {"wrap_next", "/nowhere*", "wrap_endbr", false, false, false},
+                                                 {"wrap_calling", NULL, "wrap_endbr", false, false, false}};
     struct patch_functions found;
     assert_int_equal(plan(wishes, sizeof wishes / sizeof *wishes, &found), BASE_OK);
     assert_int_equal(found.count, 2);
@@ -130,7 +130,7 @@ static void test_reasons(void **state)
         {"wrap_short", PATCH_REASON_ENTRY_SHORT},
         {"wrap_chosen", PATCH_REASON_ENTRY_RESOLVER},
     };
-    const struct patch_function_wish all[] = {{"*wrap*", NULL, NULL, false, false}};
+    const struct patch_function_wish all[] = {{"*wrap*", NULL, NULL, false, false, false}};
     struct patch_functions found;
     assert_int_equal(plan(all, 1, &found), BASE_OK);
     assert_int_equal(found.count, sizeof wanted / sizeof *wanted);
@@ -238,7 +238,7 @@ static void call_all(void *handle)
 static void test_hooked_functions_answer_as_before(void **state)
 {
     (void)state;
-    const struct patch_function_wish all[] = {{"*wrap*", NULL, NULL, false, false}};
+    const struct patch_function_wish all[] = {{"*wrap*", NULL, NULL, false, false, false}};
     struct patch_functions found;
     struct link_map *map;
     void *handle = dlopen(fixture, RTLD_NOW | RTLD_LOCAL);
@@ -273,7 +273,7 @@ static void test_hooked_functions_answer_as_before(void **state)
 static void test_two_collectors_on_one_entry(void **state)
 {
     (void)state;
-    const struct patch_function_wish one[] = {{"wrap_calling", NULL, NULL, false, false}};
+    const struct patch_function_wish one[] = {{"wrap_calling", NULL, NULL, false, false, false}};
     volatile uint64_t first = 0, second = 0;
     struct patch_functions found;
     struct link_map *map;
@@ -299,7 +299,7 @@ static void test_two_collectors_on_one_entry(void **state)
 static void test_two_hooks_on_one_entry(void **state)
 {
     (void)state;
-    const struct patch_function_wish one[] = {{"wrap_calling", NULL, NULL, false, false}};
+    const struct patch_function_wish one[] = {{"wrap_calling", NULL, NULL, false, false, false}};
     volatile uint64_t beneath = 0, over = 0;
     struct patch_functions found;
     struct link_map *map;

@@ -1,0 +1,21 @@
+"""A name is a guess: functions that share only their names with the C library's, which hooks must leave alone or pass on untouched."""
+import harm
+
+DYNAMIC = "gcc -w -O1 -g -fno-builtin -o {program} {source}"
+STATIC = "gcc -w -O1 -g -fno-builtin -static -o {program} {source}"
+STATIC_PIE = "gcc -w -O1 -g -fno-builtin -static-pie -o {program} {source}"
+SHORT = ["heap", "fds", "agent", "all"]
+
+
+def none_counted(context, profile, mode, result):
+    """None of its own blocks is one of the C library's; that makes a few for itself."""
+    if "heap" in mode:
+        made = sum(value for _, value in profile.stacks("heap.count"))
+        context.check(made < 50, f"{made} blocks were counted in mode {mode}")
+
+
+for name, build in (("dynamic", DYNAMIC), ("static", STATIC), ("static_pie", STATIC_PIE)):
+    harm.row(f"arena_{name}", source="names_arena.c", compile=build, status=0, short=SHORT, check=none_counted)
+    harm.row(f"one_by_one_{name}", source="names_one_by_one.c", compile=build, status=0, short=SHORT)
+harm.row("wrapped", source="names_arena.c", compile="gcc -w -O1 -g -fno-builtin -Wl,--wrap=malloc -o {program} {source}", status=0, short=SHORT)
+harm.run()
