@@ -238,7 +238,8 @@ static int enter(struct patch_inject *inject, struct patch_stop_thread *thread,
         return 1;
     bool own = is_own_sigsys(inject, status);
     inject->stop->delivered += !own;
-    int result = return_to_trap(inject, thread, own ? 0 : WSTOPSIG(status), error);
+    bool dropped = own || patch_stop_drops_signal(inject->tid, &inject->place.registers);
+    int result = return_to_trap(inject, thread, dropped ? 0 : WSTOPSIG(status), error);
     if (result < 0 || !own)
         return result < 0 ? result : 0;
     return base_fail(error, BASE_EPERMISSION,

@@ -17,6 +17,7 @@
 #include "base_array.h"
 #include "patch_target.h"
 #include "patch_x86_64_call.h"
+#include "wire_agent.h"
 
 #define MILLISECOND   1000000u
 #define KERNEL_AFTER  (20 * MILLISECOND)
@@ -253,6 +254,22 @@ static int look_at(struct patch_stop_thread *thread)
     return repair_call(thread, &registers);
 }
 
+/* A timer of the agent's (agent_timer.c) ends no call by itself, since it goes off behind the call. A stop of ours may come before that,
+ * and has cut the call; the handler would make EINTR of it. So the signal is dropped, and the kernel goes on with the call. The timer is
+ * not armed again, as when the handler sees an EINTR that it cannot explain. */
+static bool cuts_call(const siginfo_t *info, const struct user_regs_struct *registers)
+{
+    return info->si_code == SI_TIMER &&
+           (uint64_t)(uintptr_t)info->si_value.sival_ptr >> 32 == WIRE_AGENT_TIMER_VALUE(0) >> 32 &&
+           patch_x86_64_call_is_cut(registers);
+}
+
+bool patch_stop_drops_signal(pid_t tid, const struct user_regs_struct *registers)
+{
+    siginfo_t info;
+    return !ptrace(PTRACE_GETSIGINFO, tid, 0, &info) && cuts_call(&info, registers);
+}
+
 /* A thread stopped to receive `signal` (0: for another reason): it receives it and goes on; or it traps
  * first, before anything else, if the trap is wanted: it must be asked for again, since any stop takes it
  * back. */
@@ -260,10 +277,13 @@ static int deliver(struct patch_stop *stop, struct patch_stop_thread *thread, in
 {
     struct user_regs_struct registers;
     stop->delivered++;
+    bool known = signal && !ptrace(PTRACE_GETREGS, thread->tid, 0, &registers);
     if (thread->interrupted)
         patch_stop_interrupt(thread);
-    else if (signal && !ptrace(PTRACE_GETREGS, thread->tid, 0, &registers))
+    else if (known)
         repair_call(thread, &registers); /* untraced, a signal that is ignored would not even have woken it */
+    if (known && patch_stop_drops_signal(thread->tid, &registers))
+        signal = 0;
     for (int i = 0; i < REQUEST_TRIES; i++)
         if (!ptrace(PTRACE_CONT, thread->tid, 0, signal))
             return BASE_OK;
@@ -560,8 +580,37 @@ int patch_stop_follow(struct patch_stop *stop, pid_t pid, struct base_error *err
 
 /* --- letting go --- */
 
+/* Does such a signal wait behind the trap in which the thread stands? */
+static bool waits_to_cut_call(const struct patch_stop_thread *thread)
+{
+    struct user_regs_struct registers;
+    siginfo_t info[8];
+    struct __ptrace_peeksiginfo_args from = {.nr = sizeof info / sizeof *info};
+    long count = thread->in_call ? ptrace(PTRACE_PEEKSIGINFO, thread->tid, &from, info) : 0;
+    if (count <= 0 || ptrace(PTRACE_GETREGS, thread->tid, 0, &registers))
+        return false;
+    for (long i = 0; i < count; i++)
+        if (cuts_call(&info[i], &registers))
+            return true;
+    return false;
+}
+
+/* It comes to its signal, which is dropped, and to a trap again, in which it is let go. */
+static bool drop_first(struct patch_stop_thread *thread)
+{
+    if (thread->was_stopped || !waits_to_cut_call(thread))
+        return false;
+    patch_stop_interrupt(thread);
+    if (ptrace(PTRACE_CONT, thread->tid, 0, 0))
+        return false;
+    thread->state = PATCH_STOP_RUNNING;
+    return true;
+}
+
 void patch_stop_detach(struct patch_stop_thread *thread)
 {
+    if (drop_first(thread))
+        return;
     for (int i = 0; i < REQUEST_TRIES; i++)
         if (!ptrace(PTRACE_DETACH, thread->tid, 0, 0)) {
             thread->state = PATCH_STOP_GONE;

@@ -143,6 +143,10 @@ void patch_stop_go(struct patch_stop_thread *thread);
  * end is to come. */
 void patch_stop_detach(struct patch_stop_thread *thread);
 
+/* The thread stands before a signal's delivery, and will be as in `registers` when it goes on: is it one of an agent's timer that would
+ * end a call with EINTR which nobody but us has cut? Then it goes on without it. */
+bool patch_stop_drops_signal(pid_t tid, const struct user_regs_struct *registers);
+
 /* --- one thread, while all are stopped --- */
 
 struct patch_stop_thread *patch_stop_find(const struct patch_stop *stop, pid_t tid);

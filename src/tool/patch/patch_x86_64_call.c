@@ -4,7 +4,10 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-#define ANSWER_RESTART_UNLESS_HANDLED (-514) /* -ERESTARTNOHAND, linux/errno.h */
+/* linux/errno.h: -ERESTARTSYS, -ERESTARTNOHAND, -ERESTART_RESTARTBLOCK */
+#define ANSWER_RESTART                (-512)
+#define ANSWER_RESTART_UNLESS_HANDLED (-514)
+#define ANSWER_GO_ON                  (-516)
 
 bool patch_x86_64_call_restart(struct user_regs_struct *registers)
 {
@@ -39,6 +42,13 @@ bool patch_x86_64_call_restart(struct user_regs_struct *registers)
             return true;
         }
     return false;
+}
+
+bool patch_x86_64_call_is_cut(const struct user_regs_struct *registers)
+{
+    long answer = (long)registers->rax;
+    return (long)registers->orig_rax >= 0 &&
+           ((answer <= ANSWER_RESTART && answer >= ANSWER_RESTART_UNLESS_HANDLED) || answer == ANSWER_GO_ON);
 }
 
 bool patch_x86_64_call_is_vfork(long number)

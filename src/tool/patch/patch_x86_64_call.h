@@ -19,6 +19,9 @@
  * never shortened. True when something changed. */
 bool patch_x86_64_call_restart(struct user_regs_struct *registers);
 
+/* Was a call ended that the kernel begins again, or goes on with, unless a handler runs first? */
+bool patch_x86_64_call_is_cut(const struct user_regs_struct *registers);
+
 /* Is the thread inside vfork, or a clone that may wait as vfork does? `number` is a system call's. */
 bool patch_x86_64_call_is_vfork(long number);
 

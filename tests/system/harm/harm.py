@@ -49,12 +49,12 @@ class Row:
     """One entry of a table; see the module's text."""
 
     def __init__(self, name, source=None, compile=COMPILE, command=("{program}",), modes=None, short=None, ways=("launched",), env=None,
-                 before=None, needs=(), root=False, clean=None, check=None, status=None, options=("--no-time",), seconds="0.4", files=()):
+                 before=None, needs=(), root=False, clean=None, check=None, status=None, options=("--no-time",), seconds="0.4", files=(), restless=False):
         self.name, self.source, self.compile, self.command = name, source, compile, list(command)
         self.modes, self.ways, self.env, self.before = dict(modes or MODES), ways, env or {}, before
         self.short, self.needs, self.root = short, needs, root
         self.clean, self.check, self.status = clean or (lambda text: text), check, status
-        self.options, self.seconds, self.files = list(options), seconds, files
+        self.options, self.seconds, self.files, self.restless = list(options), seconds, files, restless
 
     def chosen(self):
         """(mode, options) of the modes to run in."""
@@ -233,7 +233,7 @@ def attachment(visitor):
         process, line = begin(row, context, command)
         alone = end(row, context, process, line)
         process, line = begin(row, context, command)
-        before = Footprint(process.pid)
+        before = Footprint(process.pid, row.restless)
         for name, mode in row.chosen():
             visitor(row, context, process, mode, name)
             if not context.check(process.poll() is None, f"it ended in mode {name}: {process.poll()}"):

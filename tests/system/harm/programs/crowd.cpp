@@ -1,6 +1,7 @@
 // Sixteen threads with exceptions, coroutines (contexts of their own stacks), memory, descriptors and children, and threads that live
 // for a moment: all that Tally hooks, at all times. Works until its standard input ends; a wrong result is an abort.
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
@@ -128,7 +129,7 @@ int main()
     puts("begun");
     fflush(stdout);
     struct pollfd input = {0, POLLIN, 0};
-    while (poll(&input, 1, 1) == 0)
+    for (int ready = 0; ready == 0 || (ready < 0 && errno == EINTR); ready = poll(&input, 1, 1))
         exceptions();
     over = true;
     for (auto &thread : threads)
