@@ -12,6 +12,7 @@
 #include "collect_agent_layers.h"
 #include "collect_agent_proc.h"
 #include "collect_agent_timer.h"
+#include "collect_translator.h"
 #include "wire_loss.h"
 
 enum { MOVES_MOST = 5 }; /* attempts to give a process's timers the other signal */
@@ -286,7 +287,9 @@ int collect_agent_load(struct collect_agent *agent, pid_t pid, bool held, struct
     if (!loading.family)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     loading.family->file.file = -1;
-    int result = patch_agent_load(agent->helper, pid, held, &options, &loaded, error);
+    int result = collect_translator_refuse(pid, error);
+    if (result == BASE_OK)
+        result = patch_agent_load(agent->helper, pid, held, &options, &loaded, error);
     bool room = base_array_room(agent->families, agent->family_count, agent->family_capacity);
     struct collect_agent_member *member =
         result < 0 || !room ? NULL : collect_agent_members_add(agent, loading.family, 0, pid, 0, false);

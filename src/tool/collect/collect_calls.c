@@ -20,6 +20,7 @@
 #include "collect_calls_threads.h"
 #include "collect_calls_totals.h"
 #include "collect_record.h"
+#include "collect_translator.h"
 #include "patch_slab_frame.h"
 #include "patch_target.h"
 #include "wire_loss.h"
@@ -342,11 +343,14 @@ static bool is_in_environment(pid_t pid, const char *text)
     return memmem(bytes, size, text, strlen(text)) != NULL;
 }
 
-/* A leak checker looks at its process's threads by ptrace when the program ends, and fails under another
- * tracer. */
-static int refuse_leak_checker(struct collect_calls *calls, const struct collect_calls_space *space,
-                               struct base_error *error)
+/* What is run by a translator. And a leak checker looks at its process's threads by ptrace when the program
+ * ends, and fails under another tracer. */
+static int refuse_program(struct collect_calls *calls, const struct collect_calls_space *space,
+                          struct base_error *error)
 {
+    int result = collect_translator_refuse(space->pid, error);
+    if (result < 0)
+        return result;
     for (size_t i = 0; i < space->mapping_count; i++) {
         const struct collect_calls_image *image =
             collect_calls_images_get(&calls->rig.images, space->mappings[i].image);
@@ -422,7 +426,9 @@ static int begin_image(struct collect_calls *calls, pid_t pid, struct base_error
         return base_fail(error, BASE_ENOMEM, "out of memory");
     }
     space->launched = true;
-    int result = collect_calls_space_look(space, &calls->rig, error);
+    int result = collect_translator_refuse(pid, error);
+    if (result == BASE_OK)
+        result = collect_calls_space_look(space, &calls->rig, error);
     bool loads = result == BASE_OK && plan_program(space, &calls->rig);
     if (result == BASE_OK)
         result = free_traced(calls, space, error);
@@ -438,7 +444,7 @@ static int begin_image(struct collect_calls *calls, pid_t pid, struct base_error
     if (result == 0)
         result = collect_calls_space_survey(space, &calls->rig, error);
     if (result >= 0)
-        result = refuse_leak_checker(calls, space, error);
+        result = refuse_program(calls, space, error);
     return result < 0 ? result : collect_calls_build_all(space, &calls->rig, true, error);
 }
 
@@ -747,7 +753,7 @@ static void answer_bell(struct collect_calls *calls, struct collect_calls_space 
     bool settled = collect_calls_bell_settled(space);
     if (settled)
         result = collect_calls_space_survey(space, &calls->rig, &why);
-    if (settled && result >= 0 && refuse_leak_checker(calls, space, &why) < 0) {
+    if (settled && result >= 0 && refuse_program(calls, space, &why) < 0) {
         give_up(calls, space->pid, &why);
         return;
     }
@@ -841,7 +847,7 @@ static int attach(struct collect_calls *calls, struct collect_calls_space *space
     if (result == BASE_OK)
         result = collect_calls_space_survey(space, &calls->rig, error);
     if (result >= 0)
-        result = refuse_leak_checker(calls, space, error);
+        result = refuse_program(calls, space, error);
     if (result >= 0)
         result = free_traced(calls, space, error);
     if (result < 0)

@@ -44,15 +44,16 @@ static const struct patch_function *find(const struct patch_functions *functions
 static void test_names_aliases_and_globs(void **state)
 {
     (void)state;
-    static const struct patch_function_wish wishes[] = {{"wrap_plain", NULL, NULL, false, false, false},
-                                                        {"wrap_alias", NULL, NULL, false, false, false},
-                                                        {"wrap_en?br", "*fixture_wrap*", NULL, false, false, false},
-                                                        {"wrap_branch", "/nowhere*", NULL, false, false, false},
-                                                        {"wrap::mang", NULL, NULL, false, true, false},
-                                                        {"wrap_missing", NULL, NULL, false, false, false},
-                                                        {"wrap_tail", "libother.so", NULL, false, false, false},
-                                                        {"wrap_calling[x]*", NULL, NULL, false, false, false},
-                                                        {"*", "no image has this name", NULL, false, false, false}};
+    static const struct patch_function_wish wishes[] = {
+        {"wrap_plain", NULL, NULL, false, false, false},
+        {"wrap_alias", NULL, NULL, false, false, false},
+        {"wrap_en?br", "*fixture_wrap*", NULL, false, false, false},
+        {"wrap_branch", "/nowhere*", NULL, false, false, false},
+        {"wrap::mang", NULL, NULL, false, true, false},
+        {"wrap_missing", NULL, NULL, false, false, false},
+        {"wrap_tail", "libother.so", NULL, false, false, false},
+        {"wrap_calling[x]*", NULL, NULL, false, false, false},
+        {"*", "no image has this name", NULL, false, false, false}};
     struct patch_functions found;
     assert_int_equal(plan(wishes, sizeof wishes / sizeof *wishes, &found), BASE_OK);
     assert_int_equal(found.count, 3);
@@ -94,11 +95,12 @@ static void test_over(void **state)
 static void test_beside(void **state)
 {
     (void)state;
-    const struct patch_function_wish wishes[] = {{"wrap_plain", NULL, "wrap_endbr", false, false, false},
-                                                 {"wrap_tail", NULL, "wrap_nobody_has_this", false, false, false},
-                                                 {"wrap_branch", NULL, "abort", false, false, false},
-                                                 {"wrap_next", "/nowhere*", "wrap_endbr", false, false, false},
-                                                 {"wrap_calling", NULL, "wrap_endbr", false, false, false}};
+    const struct patch_function_wish wishes[] = {
+        {"wrap_plain", NULL, "wrap_endbr", false, false, false},
+        {"wrap_tail", NULL, "wrap_nobody_has_this", false, false, false},
+        {"wrap_branch", NULL, "abort", false, false, false},
+        {"wrap_next", "/nowhere*", "wrap_endbr", false, false, false},
+        {"wrap_calling", NULL, "wrap_endbr", false, false, false}};
     struct patch_functions found;
     assert_int_equal(plan(wishes, sizeof wishes / sizeof *wishes, &found), BASE_OK);
     assert_int_equal(found.count, 2);
