@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base_path.h"
 #include "cli_output.h"
 
 static bool is_same_file(const struct stat *status, const char *path)
@@ -45,13 +46,6 @@ static int look(const char *path, const char *profile, bool *as_it_is, struct ba
     return BASE_OK;
 }
 
-/* Where a link leads: the link stays, what it names is replaced. */
-static char *resolve(const char *path)
-{
-    char *real = realpath(path, NULL);
-    return real ? real : strdup(path);
-}
-
 static int open_temporary(struct cli_file *file, struct base_error *error)
 {
     mode_t mask = umask(0);
@@ -79,13 +73,12 @@ int cli_file_begin(struct cli_file *file, const char *path, const char *profile,
     int result = look(path, profile, &as_it_is, error);
     if (result < 0)
         return result;
-    file->path = resolve(path);
-    if (!file->path)
-        return base_fail(error, BASE_ENOMEM, "out of memory");
-    if (!as_it_is) {
-        result = open_temporary(file, error);
+    if (!as_it_is) { /* a link stays, what it names is replaced */
+        result = base_path_resolve(path, &file->path, error);
+        result = result < 0 ? result : open_temporary(file, error);
     } else {
-        file->descriptor = open(file->path, O_WRONLY | O_CLOEXEC);
+        file->path = strdup(path);
+        file->descriptor = file->path ? open(path, O_WRONLY | O_CLOEXEC) : -1;
         if (file->descriptor < 0)
             result = base_fail_errno(error, errno, "%s", path);
     }

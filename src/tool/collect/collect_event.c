@@ -23,6 +23,9 @@ int64_t collect_event_setting(const char *path, int64_t otherwise)
     return read == 1 ? value : otherwise;
 }
 
+/* Build-ids are never asked for, though MMAP2 records could carry them: the kernel writes one record for all events that see a mapping, and
+ * what it marks as a build-id for us it marks so for events of other tools that did not ask, which take it for a device and an inode
+ * (kernel/events/core.c, perf_event_mmap_output). Images are told apart by device and inode. */
 static void fill_attr(const struct collect_event_form *form, const struct collect_event_target *target,
                       struct perf_event_attr *attr)
 {
@@ -43,7 +46,6 @@ static void fill_attr(const struct collect_event_form *form, const struct collec
         .comm = target->side_band,
         .comm_exec = target->side_band,
         .task = target->side_band,
-        .build_id = target->side_band && form->build_id,
         .enable_on_exec = target->at_exec,
         .sample_id_all = 1,
         .exclude_callchain_user = 1,
@@ -130,14 +132,9 @@ int collect_event_probe(struct collect_event_form *form, struct base_error *erro
     form->kernel_time = form->want_kernel_time;
     form->kernel_frames =
         form->want_kernel_frames && form->want_kernel_time && form->stacks != COLLECT_STACKS_NONE;
-    form->build_id = true;
     form->register_count = arch_host()->perf_count;
     form->fields = fields_of(form);
     int number = try_form(form);
-    if (number == EINVAL) {
-        form->build_id = false;
-        number = try_form(form);
-    }
     if ((number == EACCES || number == EPERM) && form->kernel_time) {
         form->kernel_time = form->kernel_frames = false;
         form->fields = fields_of(form);

@@ -25,7 +25,6 @@ struct collect_event_form {
     uint32_t stack_copy; /* bytes, a multiple of 8 */
     /* found by collect_event_probe */
     bool kernel_time, kernel_frames;
-    bool build_id;   /* mmap events may carry build-ids (Linux 5.12) */
     uint64_t fields; /* sample_type */
     unsigned register_count;
     char why_no_kernel_time[128];

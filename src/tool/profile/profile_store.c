@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base_path.h"
 #include "profile_open.h"
 #include "profile_private.h"
 #include "profile_schema.h"
@@ -278,7 +279,7 @@ static struct profile_store *new_store(const char *path)
     return store;
 }
 
-int profile_store_create(const char *path, struct profile_store **created, struct base_error *error)
+static int create_at(const char *path, struct profile_store **created, struct base_error *error)
 {
     int fd, existing = look_at_existing(path, &fd, error);
     if (existing < 0)
@@ -295,6 +296,17 @@ int profile_store_create(const char *path, struct profile_store **created, struc
         close(fd); /* until here nobody else could begin to record to the same path */
     if (result == BASE_OK)
         *created = store;
+    return result;
+}
+
+/* A link stays: what it leads to is the profile. */
+int profile_store_create(const char *path, struct profile_store **created, struct base_error *error)
+{
+    char *real = NULL;
+    int result = base_path_resolve(path, &real, error);
+    if (result == BASE_OK)
+        result = create_at(real, created, error);
+    free(real);
     return result;
 }
 
