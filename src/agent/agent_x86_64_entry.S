@@ -5,7 +5,9 @@
  *   1. When the agent is being taken out, or counts nothing in this process, the body is jumped to: nothing of ours is on
  *      the stack of a thread that came later.
  *   2. struct agent_frame is pushed. rbx serves as a scratch register behind it, and is put back from it.
- *   3. The wrapper is called with the frame before the function's first five arguments. The stack is aligned: nine words
+ *   3. The return address and rbp are pushed once more, as a frame of the usual form: whoever follows frame pointers from inside the
+ *      function comes to its caller.
+ *   4. The wrapper is called with struct agent_frame before the function's first five arguments. The stack is aligned: eleven words
  *      and the return address. */
 
 #include "agent_x86_64_frame.h"
@@ -26,7 +28,9 @@
     save_frame \thread
     shift_arguments
     movq    %rsp, %rdi
+    link_frame 72
     callq   *%r10
+    unlink_frame
     drop_frame
     retq
     .cfi_endproc
@@ -49,7 +53,9 @@ enter_or_pass:
     save    %rcx
     shift_arguments
     leaq    32(%rsp), %rdi
+    link_frame 104
     callq   *%r10
+    unlink_frame
     load    %rcx
     load    %rdx
     load    %rsi
@@ -78,7 +84,9 @@ enter_or_answer:
     save    %rax
     shift_arguments
     leaq    48(%rsp), %rdi
+    link_frame 120
     callq   *%r10
+    unlink_frame
     movq    %rax, %r10
     load    %rax
     load    %r8

@@ -76,6 +76,24 @@
     .cfi_adjust_cfa_offset -72
     .endm
 
+/* A frame as by the usual prologue, for what follows frame pointers inside of the hooked function (LeakSanitizer): the agent seems to be
+ * called from where the function was. `above`: bytes from rsp to the return address. rbp is free behind it. */
+    .macro  link_frame above
+    pushq   \above(%rsp)
+    .cfi_adjust_cfa_offset 8
+    save    %rbp
+    .cfi_rel_offset %rbp, 0
+    movq    %rsp, %rbp
+    .endm
+
+/* Flags are lost. */
+    .macro  unlink_frame
+    load    %rbp
+    .cfi_same_value %rbp
+    addq    $8, %rsp
+    .cfi_adjust_cfa_offset -8
+    .endm
+
 /* A function's own arguments go behind the frame, which is to be the first one. */
     .macro  shift_arguments
     movq    %r8, %r9

@@ -90,7 +90,9 @@ agent_entry_\name\()_pass:
     .ifnc   \name, free
     subq    %r10, UNTIL(%rbx)
     .endif
+    link_frame 8
     callq   *HOOK_BODY(%r11)
+    unlink_frame
     .ifnc   \name, free
     testq   %rax, %rax
     jz      2f

@@ -1,4 +1,5 @@
-"""A name is a guess: functions that share only their names with the C library's, which hooks must leave alone or pass on untouched."""
+"""A name is a guess: functions that share only their names with the C library's, which hooks must leave alone or pass on untouched;
+and functions that know who called them."""
 import harm
 
 DYNAMIC = "gcc -w -O1 -g -fno-builtin -o {program} {source}"
@@ -18,4 +19,9 @@ for name, build in (("dynamic", DYNAMIC), ("static", STATIC), ("static_pie", STA
     harm.row(f"arena_{name}", source="names_arena.c", compile=build, status=0, short=SHORT, check=none_counted)
     harm.row(f"one_by_one_{name}", source="names_one_by_one.c", compile=build, status=0, short=SHORT)
 harm.row("wrapped", source="names_arena.c", compile="gcc -w -O1 -g -fno-builtin -Wl,--wrap=malloc -o {program} {source}", status=0, short=SHORT)
+
+# Under ptrace, which exact calls need, LeakSanitizer itself ends the program.
+for name, build in (("leak", "gcc -O1 -g -fsanitize=leak -o {program} {source}"),
+                    ("address", "gcc -O1 -g -fsanitize=address -o {program} {source}")):
+    harm.row(f"suppressed_{name}", source="suppressed.c", compile=build, status=0, modes=harm.AGENT, short=["heap", "fds", "function"])
 harm.run()
