@@ -264,6 +264,8 @@ enum wire_agent_family {
     WIRE_AGENT_JE,        /* je_malloc */
     WIRE_AGENT_MI,        /* mi_malloc */
     WIRE_AGENT_TC,        /* tc_malloc, tc_new */
+    WIRE_AGENT_ARRAYS,    /* operator new[] of an allocator that is WIRE_AGENT_PLAIN else */
+    WIRE_AGENT_TC_ARRAYS, /* tc_newarray */
     WIRE_AGENT_NAMED,     /* of --alloc-functions: it is no layer */
     WIRE_AGENT_FAMILIES
 };

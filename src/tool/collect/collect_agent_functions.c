@@ -342,10 +342,12 @@ const char *collect_agent_functions_usable_size(uint32_t family)
 
 static enum wire_agent_family family_of(const char *name)
 {
-    return !strncmp(name, "je_", 3)   ? WIRE_AGENT_JE
-           : !strncmp(name, "mi_", 3) ? WIRE_AGENT_MI
-           : !strncmp(name, "tc_", 3) ? WIRE_AGENT_TC
-                                      : WIRE_AGENT_PLAIN;
+    return !strncmp(name, "je_", 3)            ? WIRE_AGENT_JE
+           : !strncmp(name, "mi_", 3)          ? WIRE_AGENT_MI
+           : !strncmp(name, "tc_newarray", 11) ? WIRE_AGENT_TC_ARRAYS
+           : !strncmp(name, "tc_", 3)          ? WIRE_AGENT_TC
+           : !strncmp(name, "_Zna", 4)         ? WIRE_AGENT_ARRAYS
+                                               : WIRE_AGENT_PLAIN;
 }
 
 /* Is it a name that a program may use for something else? The prefixes of allocators and what the compiler's run-time libraries are
@@ -477,6 +479,12 @@ static void add_named(struct collect_agent_functions *functions, const struct pa
     functions->named = functions->count;
 }
 
+static void add_only_found(struct collect_agent_functions *functions, const char *name)
+{
+    functions->items[functions->count++] = (struct patch_agent_function){
+        .wish = {name, NULL, .interposes = interposes(name)}, .only_found = true};
+}
+
 /* Allocators' functions by their quick entries. */
 static void let_pass(struct collect_agent_functions *functions, const struct patch_agent_image *image)
 {
@@ -494,7 +502,7 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
     *functions = (struct collect_agent_functions){
         .items = calloc(named_count(wish) + ALLOCATORS + OPERATORS * REPLACING + THROWERS + MAPPERS +
                             UNMAPPERS + FILTERS + TIMERS + OTHERS + ENDERS + SIZES + UNWINDERS +
-                            LOADS_UNWINDER + ODD + DESCRIPTORS + INSTRUMENTED + wish->timed_count,
+                            LOADS_UNWINDER + 1 + ODD + DESCRIPTORS + INSTRUMENTED + wish->timed_count,
                         sizeof *functions->items)};
     if (!functions->items)
         return base_fail(error, BASE_ENOMEM, "out of memory");
@@ -523,8 +531,9 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
         add(functions, image, enders[i], NOT_LOADER, WIRE_AGENT_ENTRY_END);
     for (size_t i = 0; i < SIZES && wish->sizes; i++)
         if (sizes[i])
-            functions->items[functions->count++] = (struct patch_agent_function){
-                .wish = {sizes[i], NULL, .interposes = interposes(sizes[i])}, .only_found = true};
+            add_only_found(functions, sizes[i]);
+    if (wish->heap)
+        add_only_found(functions, COLLECT_AGENT_REMEMBERS);
     if (wish->instrumented)
         add_instrumented(functions, image);
     add_timed(functions, image, wish);

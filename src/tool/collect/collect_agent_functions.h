@@ -60,4 +60,8 @@ const char *collect_agent_functions_usable_size(uint32_t family);
 /* A function that only glibc has, beside its allocator. */
 #define COLLECT_AGENT_GLIBC "malloc_trim"
 
+/* What an allocator has that remembers by which function a block was given, and ends the program when another kind of function takes
+ * it: tcmalloc's for debugging. It is only found, with `heap`. */
+#define COLLECT_AGENT_REMEMBERS "_ZN25DebugMallocImplementation15VerifyAllMemoryEv"
+
 #endif

@@ -98,6 +98,36 @@ static uint64_t body_of(pid_t pid, const struct patch_agent_hook *hook)
     return inside.function == hook->address ? inside.body : 0;
 }
 
+static bool is_of_arrays(uint32_t family)
+{
+    return family == WIRE_AGENT_ARRAYS || family == WIRE_AGENT_TC_ARRAYS;
+}
+
+/* The object's operator new, or new[], that may not throw; NULL: it has none, or it could not be hooked. */
+static const struct patch_agent_hook *nothrow_of(const struct view *view, const char *path, bool of_arrays)
+{
+    static const char *const names[][2] = {{"_ZnwmRKSt9nothrow_t", "tc_new_nothrow"},
+                                           {"_ZnamRKSt9nothrow_t", "tc_newarray_nothrow"}};
+    for (size_t i = 0; i < view->count; i++)
+        for (size_t j = 0; j < 2; j++)
+            if (allocates(view, &view->hooks[i]) && strcmp(view->hooks[i].path, path) == 0 &&
+                strcmp(view->hooks[i].name, names[of_arrays][j]) == 0)
+                return &view->hooks[i];
+    return NULL;
+}
+
+/* What the agent calls for operator new: malloc, which calls no handler of the program's when memory ends, or
+ * where the allocator remembers who gave a block, the same operator in its other form. */
+static uint64_t plain_new(const struct view *view, pid_t pid, const struct patch_agent_hook *hook,
+                          const struct patch_agent_hook *allocator)
+{
+    if (!has_new(view, hook->path))
+        return 0;
+    if (found(view, hook->path, COLLECT_AGENT_REMEMBERS))
+        allocator = nothrow_of(view, hook->path, is_of_arrays(family_of(view, hook)));
+    return allocator != NULL ? body_of(pid, allocator) : 0;
+}
+
 static void fill(const struct view *view, pid_t pid, const struct patch_agent_hook *hook,
                  struct wire_agent_layer *layer)
 {
@@ -106,8 +136,7 @@ static void fill(const struct view *view, pid_t pid, const struct patch_agent_ho
     layer->alone = is_alone(view, hook->path);
     if (allocator == NULL || layer->family == WIRE_AGENT_NAMED) /* whose blocks are no allocator's we know */
         return;
-    if (has_new(view, hook->path))
-        layer->plain_new = body_of(pid, allocator);
+    layer->plain_new = plain_new(view, pid, hook, allocator);
     if (!view->wish->sizes)
         return;
     const char *name = collect_agent_functions_usable_size(family_of(view, allocator));
