@@ -2,7 +2,7 @@
 BUILD  ?= build
 PREFIX ?= /usr/local
 
-.PHONY: all command setup demo check bench install clean format
+.PHONY: all command setup demo check check-long bench install clean format
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -27,6 +27,10 @@ demo:
 
 check: setup
 	@BUILD=$(BUILD) tools/check
+
+# The same, with everything that takes too long for every change: all modes of every row of tests/system/harm, hundreds of kills.
+check-long: setup
+	@TALLY_LONG=1 BUILD=$(BUILD) tools/check
 
 bench:
 	@tools/setup build bench
