@@ -10,6 +10,7 @@
 #include <libelf.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -150,6 +151,19 @@ static int finish_opening(struct elf_image *image, struct elf_image **opened, st
     return result;
 }
 
+/* The kernel writes the breakpoints of uprobes into every private mapping of a file, ours among them; a shared
+ * one shows the file. So libelf's mapping is replaced by such a one, at the same place. */
+static void map_shared(Elf *elf, int fd)
+{
+    size_t size = 0;
+    char *bytes = elf ? elf_rawfile(elf, &size) : NULL;
+    if (!bytes || (uintptr_t)bytes % (uintptr_t)sysconf(_SC_PAGESIZE) || !size)
+        return;
+    void *shared = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+    if (shared != MAP_FAILED)
+        mremap(shared, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, bytes);
+}
+
 int elf_image_open_fd(int fd, const char *name, struct elf_image **opened, struct base_error *error)
 {
     struct stat status;
@@ -163,6 +177,7 @@ int elf_image_open_fd(int fd, const char *name, struct elf_image **opened, struc
         return base_fail(error, BASE_ENOMEM, "out of memory");
     }
     image->elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+    map_shared(image->elf, fd);
     return finish_opening(image, opened, error);
 }
 
