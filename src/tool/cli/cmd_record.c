@@ -237,7 +237,8 @@ static const struct base_option options[] = {
      .kind = BASE_OPTION_CALL,
      .argument = "GLOB,...",
      .handler = read_call_images,
-     .help = "count in images so named, or in 'all' (default: all but the C and C++ runtimes)"},
+     .help = "count in images so named, or in 'all' (default: all but the C and C++ runtimes); not in those "
+             "named after '!'"},
     {.kind = BASE_OPTION_HEADING, .help = "Memory"},
     {.name = "heap",
      .kind = BASE_OPTION_CALL,

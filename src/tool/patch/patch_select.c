@@ -22,9 +22,26 @@ static bool matches(const char *name, const char *const *globs, size_t count)
     return false;
 }
 
+/* What '!GLOB's leave out stays out, whatever the others say. `plain`: how many others there are. */
+static bool is_left_out(const char *name, const char *const *globs, size_t count, size_t *plain)
+{
+    bool out = false;
+    *plain = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (globs[i][0] == '!')
+            out |= fnmatch(globs[i] + 1, name, 0) == 0;
+        else
+            ++*plain;
+    }
+    return out;
+}
+
 bool patch_select_image(const char *name, const char *const *globs, size_t glob_count)
 {
-    if (glob_count == 0)
+    size_t plain;
+    if (is_left_out(name, globs, glob_count, &plain))
+        return false;
+    if (plain == 0)
         return strcmp(name, "[vdso]") != 0 && !matches(name, excluded, sizeof excluded / sizeof *excluded);
     for (size_t i = 0; i < glob_count; i++)
         if (strcmp(globs[i], "all") == 0)

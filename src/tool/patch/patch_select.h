@@ -10,7 +10,8 @@
 
 /* Is the image wanted? `name` is its soname, or the last part of its path when it has none. `globs` NULL or
  * empty: all but libc, ld.so, libm, libpthread, libstdc++, libgcc_s and the vDSO. "all" among them: every
- * image; else those whose name matches one. */
+ * image; else those whose name matches one. What a glob after '!' matches is left out in any case; with only such ones
+ * the others are as if there were none. */
 bool patch_select_image(const char *name, const char *const *globs, size_t glob_count);
 
 /* DT_SONAME of an image, or "" (borrowed from the image). */

@@ -34,6 +34,22 @@ static void globs_choose_images(void **state)
     assert_true(patch_select_image("libm.so.6", all, 1));
 }
 
+static void globs_leave_images_out(void **state)
+{
+    (void)state;
+    const char *const out[] = {"!libcrypto.so*", "!libssl.so*"}, *const mixed[] = {"all", "!libc.so.6"},
+                      *const both[] = {"!libpng16*", "libpng*"};
+    assert_false(patch_select_image("libcrypto.so.3", out, 2));
+    assert_false(patch_select_image("libssl.so.3", out, 2));
+    assert_true(patch_select_image("libz.so.1", out, 2));
+    assert_false(patch_select_image("libc.so.6", out, 2)); /* as ever */
+    assert_false(patch_select_image("libc.so.6", mixed, 2));
+    assert_true(patch_select_image("libm.so.6", mixed, 2));
+    assert_false(patch_select_image("libpng16.so.16", both, 2));
+    assert_true(patch_select_image("libpng12.so.0", both, 2));
+    assert_false(patch_select_image("libz.so.1", both, 2));
+}
+
 /* gamma calls alpha and beta, alpha calls beta; alpha's address is taken. */
 static void expect(const char *glob, const char *wanted)
 {
@@ -92,9 +108,8 @@ static void names_that_some_function_has(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runtimes_are_left_out),
-        cmocka_unit_test(globs_choose_images),
-        cmocka_unit_test(names_choose_callers_and_callees),
+        cmocka_unit_test(runtimes_are_left_out),        cmocka_unit_test(globs_choose_images),
+        cmocka_unit_test(globs_leave_images_out),       cmocka_unit_test(names_choose_callers_and_callees),
         cmocka_unit_test(names_that_some_function_has),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
