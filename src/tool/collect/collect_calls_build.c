@@ -9,20 +9,24 @@
 #include "collect_calls_prepared.h"
 #include "collect_calls_text.h"
 #include "collect_calls_window.h"
+#include "elf_maps.h"
 #include "patch_target.h"
+#include "wire_loss.h"
 
-#define REACH         (0x7fffffffull - (128ull << 20)) /* of a 32-bit displacement, with room for the ends */
-#define CODE_LEAST    (4ull << 20)
-#define CODE_FORMS    8 /* so many slabs of each object an arena has room for */
-#define PAGE          4096ull
-#define STUB_LEAST    12 /* bytes: few are shorter */
-#define CODE_ALIGN    64ull
-#define STEP_ROUNDS   4
-#define WORTH_THREADS 4000        /* sites: to make their stubs takes longer than to begin a thread */
-#define LOOK_ROUNDS   4           /* of text that differs */
-#define NEAR_BITS     24          /* of an address: see place_patch */
-#define ANSWERS       1024        /* what slots lead to, kept at a time */
-#define SLOTS_APART   (64u << 10) /* bytes; slots nearer than that are read together */
+#define REACH            (0x7fffffffull - (128ull << 20)) /* of a 32-bit displacement, with room for the ends */
+#define CODE_LEAST       (4ull << 20)
+#define CODE_FORMS       8 /* so many slabs of each object an arena has room for, */
+#define CODE_FORMS_LARGE 2 /* and so many when they are large: what more they need is mapped then */
+#define CODE_LARGE       (8ull << 20)
+#define PAGE             4096ull
+#define STUB_LEAST       12 /* bytes: few are shorter */
+#define CODE_ALIGN       64ull
+#define STEP_ROUNDS      4
+#define WORTH_THREADS    4000        /* sites: to make their stubs takes longer than to begin a thread */
+#define LOOK_ROUNDS      4           /* of text that differs */
+#define NEAR_BITS        24          /* of an address: see place_patch */
+#define ANSWERS          1024        /* what slots lead to, kept at a time */
+#define SLOTS_APART      (64u << 10) /* bytes; slots nearer than that are read together */
 
 static uint64_t aligned(uint64_t value, uint64_t to)
 {
@@ -46,17 +50,23 @@ static bool serves(const struct collect_calls_arena *arena, const struct collect
            code->top - code->used >= object->planned->slab_size + CODE_ALIGN;
 }
 
+static uint64_t slab_room(const struct collect_calls_object *object)
+{
+    return object->planned->slab_size + CODE_ALIGN;
+}
+
 /* Bytes of code for `object` and for those near it that have no place either. */
 static uint64_t code_wanted(const struct collect_calls_space *space,
                             const struct collect_calls_object *object)
 {
-    uint64_t size = CODE_LEAST;
+    uint64_t size = 0;
     for (size_t i = 0; i < space->object_count; i++) {
         const struct collect_calls_object *other = &space->objects[i];
-        if (other->live && !other->placed && reaches(object->low, object->high, other->low, other->high))
-            size += CODE_FORMS * (other->planned->slab_size + CODE_ALIGN);
+        if (other->live && !other->placed && !other->refused &&
+            reaches(object->low, object->high, other->low, other->high))
+            size += slab_room(other);
     }
-    return aligned(size, PAGE);
+    return aligned(CODE_LEAST + size * (size > CODE_LARGE ? CODE_FORMS_LARGE : CODE_FORMS), PAGE);
 }
 
 /* Memory near low..high. Its counters are begun when the first object needs them. */
@@ -78,6 +88,16 @@ static int add_arena(struct collect_calls_space *space, struct collect_calls_rig
     return result;
 }
 
+/* What all would like, or what this object needs where there is no room for more. */
+static int add_arena_for(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                         const struct collect_calls_object *object, struct base_error *error)
+{
+    int result = add_arena(space, rig, object->low, object->high, code_wanted(space, object), NULL);
+    return result == BASE_OK
+               ? result
+               : add_arena(space, rig, object->low, object->high, aligned(slab_room(object), PAGE), error);
+}
+
 static size_t find_arena(const struct collect_calls_space *space, const struct collect_calls_object *object)
 {
     for (size_t i = 0; i < space->arena_count; i++)
@@ -86,17 +106,154 @@ static size_t find_arena(const struct collect_calls_space *space, const struct c
     return SIZE_MAX;
 }
 
+/* --- room for the next patch --- */
+
+/* Where in the code a patch of `size` bytes goes; UINT64_MAX: it is full. On Zen 5 a taken branch costs a
+ * cycle more when its target's address differs from its own above the low 24 bits. Counting takes two
+ * branches more, to the stub and back: a loop that calls one function took 1.50 times as long with them, and
+ * 1.00 to 1.02 times in the same 16 MiB, wherever the counter lay. So a patch goes to that end of the code,
+ * if any, that has it in the same 16 MiB as the text. */
+static uint64_t place_patch(struct collect_calls_code *code, const struct collect_calls_object *object,
+                            uint64_t size)
+{
+    uint64_t used = aligned(code->used, CODE_ALIGN);
+    if (size > code->top || used > code->top - size)
+        return UINT64_MAX;
+    uint64_t high = (code->top - size) / CODE_ALIGN * CODE_ALIGN;
+    bool near_low = (code->address + used) >> NEAR_BITS == object->low >> NEAR_BITS;
+    if (!near_low && high >= used && (code->address + high) >> NEAR_BITS == object->low >> NEAR_BITS)
+        return code->top = high;
+    code->used = used + size;
+    return used;
+}
+
+/* Spare code must reach the text, and the counters of the object's arena. */
+static bool spare_serves(const struct collect_calls_space *space, const struct collect_calls_code *code,
+                         const struct collect_calls_object *object)
+{
+    const struct collect_calls_block *block = &space->arenas[object->arena].block;
+    uint64_t end = code->address + code->size;
+    return code->spare && reaches(object->low, object->high, code->address, end) &&
+           reaches(block->address, block->address + COLLECT_BLOCK_SIZE, code->address, end);
+}
+
+static bool take_room_in(struct collect_calls_object *object, struct collect_calls_code *code)
+{
+    uint64_t at = place_patch(code, object, object->planned->slab_size);
+    if (at == UINT64_MAX)
+        return false;
+    object->room = code;
+    object->room_at = at;
+    return true;
+}
+
+/* False: all that is mapped is full. */
+static bool take_room(struct collect_calls_space *space, struct collect_calls_object *object)
+{
+    bool taken = object->room || take_room_in(object, space->arenas[object->arena].code);
+    for (size_t i = 0; i < space->window_count && !taken; i++)
+        taken = spare_serves(space, space->windows[i], object) && take_room_in(object, space->windows[i]);
+    return taken;
+}
+
+static bool needs_patch(const struct collect_calls_object *object, bool all)
+{
+    return object->live && object->placed && !object->refused && !object->next &&
+           (all || object->stale || !object->patch);
+}
+
+static int add_spare(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                     const struct collect_calls_object *object, uint64_t size, struct base_error *error)
+{
+    const struct collect_calls_block *block = &space->arenas[object->arena].block;
+    uint64_t block_end = block->address + COLLECT_BLOCK_SIZE;
+    struct patch_helper_room room = {.low = object->low < block->address ? object->low : block->address,
+                                     .high = object->high > block_end ? object->high : block_end,
+                                     .size = aligned(size, PAGE)};
+    if (!base_array_room(space->windows, space->window_count, space->window_capacity))
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    int result = collect_calls_space_code(rig, space->pid, room, &space->windows[space->window_count], error);
+    if (result == BASE_OK)
+        space->windows[space->window_count++]->spare = true;
+    return result;
+}
+
+/* For this object and all others of its arena that have no room either. */
+static int grow(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                const struct collect_calls_object *object, bool all, struct base_error *error)
+{
+    uint64_t size = CODE_LEAST;
+    for (size_t i = 0; i < space->object_count; i++) {
+        const struct collect_calls_object *other = &space->objects[i];
+        if (needs_patch(other, all) && !other->room && other->arena == object->arena)
+            size += slab_room(other);
+    }
+    int result = add_spare(space, rig, object, size, NULL);
+    return result == BASE_OK ? result : add_spare(space, rig, object, slab_room(object), error);
+}
+
+/* Is the process still there? What cannot be mapped in it is then for want of room. */
+static bool is_there(const struct collect_calls_space *space)
+{
+    struct elf_maps maps = {0};
+    bool there = elf_maps_read(space->pid, &maps, NULL) == BASE_OK && maps.count;
+    elf_maps_free(&maps);
+    return there;
+}
+
+/* It costs this image, and no other: told once, and not tried again. */
+static void refuse_object(struct collect_calls_rig *rig, struct collect_calls_object *object)
+{
+    object->refused = true;
+    profile_lose(rig->profile, WIRE_LOSS_NOT_PLANNED, 1);
+}
+
+/* What `result` means for an object that has no room. One that is counted already stays as it is, unless it
+ * must be led to another form. */
+static int without_room(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                        struct collect_calls_object *object, bool all, int result)
+{
+    if (result == BASE_OK || (all && object->patch) || !is_there(space))
+        return result;
+    if (object->patch)
+        object->stale = false;
+    else
+        refuse_object(rig, object);
+    return BASE_OK;
+}
+
+static int give_room(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                     struct collect_calls_object *object, bool all, struct base_error *error)
+{
+    if (take_room(space, object))
+        return BASE_OK;
+    int result = grow(space, rig, object, all, error);
+    if (result == BASE_OK && !take_room(space, object))
+        result = base_fail(error, BASE_EUNSUPPORTED, "the memory for stubs is full");
+    return without_room(space, rig, object, all, result);
+}
+
+static int give_rooms(struct collect_calls_space *space, struct collect_calls_rig *rig, bool all,
+                      struct base_error *error)
+{
+    int result = BASE_OK;
+    for (size_t i = 0; i < space->object_count && result == BASE_OK; i++)
+        if (needs_patch(&space->objects[i], all))
+            result = give_room(space, rig, &space->objects[i], all, error);
+    return result;
+}
+
 static int place_object(struct collect_calls_space *space, struct collect_calls_rig *rig,
                         struct collect_calls_object *object, struct base_error *error)
 {
-    size_t arena = find_arena(space, object);
+    size_t arena = object->room ? object->arena : find_arena(space, object);
     int result = BASE_OK;
     if (arena == SIZE_MAX) {
-        result = add_arena(space, rig, object->low, object->high, code_wanted(space, object), error);
+        result = add_arena_for(space, rig, object, error);
         arena = space->arena_count - 1;
     }
     if (result < 0)
-        return result;
+        return without_room(space, rig, object, false, result);
     object->arena = (uint32_t)arena;
     struct collect_calls_block *block = &space->arenas[arena].block;
     if (!block->tables) {
@@ -106,7 +263,7 @@ static int place_object(struct collect_calls_space *space, struct collect_calls_
     if (result == BASE_OK)
         result = collect_calls_window_place(space, rig, object, error);
     object->placed = result == BASE_OK;
-    return result;
+    return result == BASE_OK ? give_room(space, rig, object, false, error) : result;
 }
 
 int collect_calls_build_place(struct collect_calls_space *space, struct collect_calls_rig *rig,
@@ -114,9 +271,9 @@ int collect_calls_build_place(struct collect_calls_space *space, struct collect_
 {
     int result = BASE_OK;
     for (size_t i = 0; i < space->object_count && result == BASE_OK; i++)
-        if (space->objects[i].live && !space->objects[i].placed)
+        if (space->objects[i].live && !space->objects[i].placed && !space->objects[i].refused)
             result = place_object(space, rig, &space->objects[i], error);
-    return result;
+    return result == BASE_OK ? give_rooms(space, rig, false, error) : result;
 }
 
 static bool is_near(const struct collect_calls_space *space, const struct collect_calls_mapping *mapping)
@@ -269,42 +426,22 @@ static void bind_slab(struct collect_calls_patch *patch, struct resolution *reso
     patch->slab.context = NULL;
 }
 
-/* Where in the code a patch of `size` bytes goes; UINT64_MAX: it is full. On Zen 5 a taken branch costs a
- * cycle more when its target's address differs from its own above the low 24 bits. Counting takes two
- * branches more, to the stub and back: a loop that calls one function took 1.50 times as long with them, and
- * 1.00 to 1.02 times in the same 16 MiB, wherever the counter lay. So a patch goes to that end of the code,
- * if any, that has it in the same 16 MiB as the text. */
-static uint64_t place_patch(struct collect_calls_code *code, const struct collect_calls_object *object,
-                            uint64_t size)
-{
-    uint64_t used = aligned(code->used, CODE_ALIGN);
-    if (size > code->top || used > code->top - size)
-        return UINT64_MAX;
-    uint64_t high = (code->top - size) / CODE_ALIGN * CODE_ALIGN;
-    bool near_low = (code->address + used) >> NEAR_BITS == object->low >> NEAR_BITS;
-    if (!near_low && high >= used && (code->address + high) >> NEAR_BITS == object->low >> NEAR_BITS)
-        return code->top = high;
-    code->used = used + size;
-    return used;
-}
-
-/* Room for the object's next patch, of the largest size that it may take. */
+/* In the room that was taken for it, of the largest size that it may have. */
 static int begin_patch(struct collect_calls_space *space, struct collect_calls_object *object,
                        struct base_error *error)
 {
     const struct collect_calls_arena *arena = &space->arenas[object->arena];
-    struct collect_calls_code *code = arena->code;
     struct collect_calls_patch *patch = calloc(1, sizeof *patch);
-    uint64_t size = object->planned->slab_size, at = place_patch(code, object, size);
     object->next = patch;
     if (patch)
         patch->owners = 1;
     if (!patch || !(patch->regions = calloc(1 + object->window_count, sizeof *patch->regions)))
         return base_fail(error, BASE_ENOMEM, "out of memory");
-    if (at == UINT64_MAX)
+    if (!take_room(space, object))
         return base_fail(error, BASE_EUNSUPPORTED, "the memory for stubs is full");
-    patch->regions[0] =
-        (struct patch_slab_region){.address = code->address + at, .bytes = code->bytes + at, .size = size};
+    patch->regions[0] = (struct patch_slab_region){.address = object->room->address + object->room_at,
+                                                   .bytes = object->room->bytes + object->room_at,
+                                                   .size = object->planned->slab_size};
     patch->slab = (struct patch_slab){
         .plan = &object->planned->plan,
         .wanted = object->wanted,
@@ -320,10 +457,11 @@ static int begin_patch(struct collect_calls_space *space, struct collect_calls_o
 /* What was not needed is given back if nobody has room behind it. */
 static void end_patch(struct collect_calls_space *space, struct collect_calls_object *object)
 {
-    struct collect_calls_code *code = space->arenas[object->arena].code;
+    struct collect_calls_code *code = object->room;
     const struct patch_slab_region *region = &object->next->regions[0];
     if (region->address + region->size == code->address + code->used)
         code->used -= region->size - region->used;
+    object->room = NULL;
     collect_calls_window_use(space, object, object->next->regions + 1);
 }
 
@@ -403,11 +541,6 @@ static int do_all(struct makings *makings, base_crew_job *job, struct base_error
     return BASE_OK;
 }
 
-static bool needs_patch(const struct collect_calls_object *object, bool all)
-{
-    return object->live && object->placed && !object->next && (all || object->stale || !object->patch);
-}
-
 /* The largest first: the others fit in while it is made. */
 static int by_sites(const void *a, const void *b)
 {
@@ -468,12 +601,46 @@ struct patch_memory_change collect_calls_build_change(const struct patch_write *
     return change;
 }
 
-static struct patch_memory_change change_back(const struct patch_write *write)
+/* Bytes that lie side by side or are written twice: what is in force may begin or end within what is to be,
+ * where a function gets a hook whose first bytes hold a site. Such writes become one change. */
+struct joined {
+    uint64_t address;
+    size_t length; /* 0: nothing yet */
+    uint8_t before[2 * PATCH_MEMORY_BYTES], after[2 * PATCH_MEMORY_BYTES];
+};
+
+/* The first `length` bytes become a change. */
+static int tell_joined(struct joined *joined, size_t length, struct patch_stage *stage,
+                       struct base_error *error)
 {
-    struct patch_memory_change change = {.address = write->address, .length = write->length};
-    memcpy(change.before, write->fresh, sizeof write->fresh);
-    memcpy(change.after, write->old, sizeof write->old);
-    return change;
+    struct patch_memory_change change = {.address = joined->address, .length = (uint8_t)length};
+    memcpy(change.before, joined->before, length);
+    memcpy(change.after, joined->after, length);
+    joined->address += length;
+    joined->length -= length;
+    memmove(joined->before, joined->before + length, joined->length);
+    memmove(joined->after, joined->after + length, joined->length);
+    return length ? patch_stage_add(stage, &change, error) : BASE_OK;
+}
+
+/* Nothing that follows lies before `write`. All threads stand meanwhile, so that a list of changes side by
+ * side is as good as one that is too long. */
+static int join(struct joined *joined, const struct patch_write *write, bool in_force,
+                struct patch_stage *stage, struct base_error *error)
+{
+    size_t at = write->address - joined->address < joined->length ? (size_t)(write->address - joined->address)
+                                                                  : joined->length;
+    int result = BASE_OK;
+    if (at == joined->length || at + write->length > PATCH_MEMORY_BYTES) {
+        result = tell_joined(joined, at, stage, error);
+        at = 0;
+    }
+    if (!joined->length)
+        joined->address = write->address;
+    for (size_t i = joined->length - at; i < write->length; i++, joined->length++)
+        joined->before[at + i] = joined->after[at + i] = write->old[i];
+    memcpy((in_force ? joined->before : joined->after) + at, write->fresh, write->length);
+    return result;
 }
 
 /* From what is in force to what is to be. Both lists are by address; a place that only one of them has
@@ -483,25 +650,16 @@ static int list_changes(const struct collect_calls_object *object, struct patch_
 {
     const struct patch_slab *from = object->patch ? &object->patch->slab : NULL, *to = &object->next->slab;
     size_t i = 0, j = 0, from_count = from ? from->write_count : 0;
+    struct joined joined = {0};
     int result = BASE_OK;
     while (result == BASE_OK && (i < from_count || j < to->write_count)) {
         const struct patch_write *old = i < from_count ? &from->writes[i] : NULL;
         const struct patch_write *fresh = j < to->write_count ? &to->writes[j] : NULL;
-        struct patch_memory_change change;
-        if (old && fresh && old->address == fresh->address && old->length == fresh->length) {
-            change = collect_calls_build_change(fresh);
-            memcpy(change.before, old->fresh, sizeof old->fresh);
-            i++, j++;
-        } else if (old && (!fresh || old->address <= fresh->address)) {
-            change = change_back(old);
-            i++;
-        } else {
-            change = collect_calls_build_change(fresh);
-            j++;
-        }
-        result = patch_stage_add(stage, &change, error);
+        bool in_force = old && (!fresh || old->address <= fresh->address);
+        result = join(&joined, in_force ? old : fresh, in_force, stage, error);
+        *(in_force ? &i : &j) += 1;
     }
-    return result;
+    return result == BASE_OK ? tell_joined(&joined, joined.length, stage, error) : result;
 }
 
 /* Has the bell been prepared, and does nobody ring it yet? */
@@ -681,7 +839,7 @@ int collect_calls_build_apply(struct collect_calls_space *space, struct collect_
     if (result == BASE_EBUSY && cleared >= 0 && !leave_out_differing(space))
         result = BASE_EIO; /* it would never end */
     forget_next(space);
-    return result == BASE_EBUSY ? result : base_fail(error, result, "%s", why.text);
+    return base_fail(error, result, "%s", why.text[0] ? why.text : "threads stand in text that is to change");
 }
 
 /* --- all together --- */
@@ -713,15 +871,22 @@ static int make_and_apply(struct collect_calls_space *space, struct collect_call
     return result;
 }
 
-/* Does an object need memory that is not mapped yet? */
-static bool needs_memory(const struct collect_calls_space *space)
+/* Has the object what it needs in memory that is mapped already? It takes its room there then. */
+static bool has_memory(struct collect_calls_space *space, struct collect_calls_object *object)
+{
+    if (object->placed)
+        return !needs_patch(object, false) || take_room(space, object);
+    size_t arena = object->room ? object->arena : find_arena(space, object);
+    object->arena = (uint32_t)arena;
+    return arena != SIZE_MAX && !collect_calls_window_needed(object) && take_room(space, object);
+}
+
+static bool needs_memory(struct collect_calls_space *space)
 {
     bool needs = false;
-    for (size_t i = 0; i < space->object_count && !needs; i++) {
-        const struct collect_calls_object *object = &space->objects[i];
-        needs = object->live && !object->placed &&
-                (find_arena(space, object) == SIZE_MAX || collect_calls_window_needed(object));
-    }
+    for (size_t i = 0; i < space->object_count && !needs; i++)
+        needs =
+            space->objects[i].live && !space->objects[i].refused && !has_memory(space, &space->objects[i]);
     return needs;
 }
 
@@ -738,20 +903,31 @@ static int place(struct collect_calls_space *space, struct collect_calls_rig *ri
     return result;
 }
 
+/* What could not be put in force is not tried again, whoever is loaded next: the caller tells it. */
+static void leave_failed(struct collect_calls_space *space)
+{
+    for (size_t i = 0; i < space->object_count; i++) {
+        struct collect_calls_object *object = &space->objects[i];
+        object->refused |= needs_patch(object, false) && !object->patch;
+        object->stale = false;
+    }
+}
+
 int collect_calls_build_all(struct collect_calls_space *space, struct collect_calls_rig *rig, bool held,
                             struct base_error *error)
 {
-    int result = place(space, rig, held, error);
-    for (int i = 0; i < LOOK_ROUNDS && result == BASE_OK; i++) {
-        result = make_and_apply(space, rig, held, error);
+    struct base_error why = {0};
+    int result = BASE_EBUSY;
+    for (int i = 0; i < LOOK_ROUNDS && result == BASE_EBUSY; i++) {
+        result = place(space, rig, held, &why);
         if (result == BASE_OK)
-            collect_calls_prepared_begin(space, rig);
-        if (result != BASE_EBUSY)
-            return result;
-        result = BASE_OK;
+            result = make_and_apply(space, rig, held, &why);
     }
-    return result < 0 ? result
-                      : base_fail(error, BASE_EBUSY, "the text of process %d keeps changing", space->pid);
+    if (result == BASE_OK)
+        collect_calls_prepared_begin(space, rig);
+    else if (is_there(space))
+        leave_failed(space);
+    return result < 0 ? base_fail(error, result, "%s", why.text) : result;
 }
 
 int collect_calls_build_change_form(struct collect_calls_space *space, struct collect_calls_rig *rig,
@@ -759,12 +935,12 @@ int collect_calls_build_change_form(struct collect_calls_space *space, struct co
 {
     enum patch_form before = space->form;
     space->form = form;
-    int result = make(space, rig, true, error);
+    int result = give_rooms(space, rig, true, error);
+    if (result == BASE_OK)
+        result = make(space, rig, true, error);
     if (result == BASE_OK)
         result = collect_calls_build_apply(space, rig, error);
     if (result < 0)
         space->form = before;
-    return result == BASE_EBUSY
-               ? base_fail(error, result, "text of process %d was changed by somebody else", space->pid)
-               : result;
+    return result;
 }

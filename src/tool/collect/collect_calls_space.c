@@ -17,6 +17,7 @@
 #include "patch_inject.h"
 #include "patch_target.h"
 #include "patch_trace.h"
+#include "wire_loss.h"
 
 /* --- memory of ours --- */
 
@@ -294,8 +295,12 @@ static int add_object(struct collect_calls_space *space, struct collect_calls_ri
     if (image->state != COLLECT_CALLS_PLANNED)
         return 0;
     uint32_t words = patch_plan_words(&image->plan);
-    if (words > COLLECT_BLOCK_WORDS - space->word_end)
+    if (words > COLLECT_BLOCK_WORDS - space->word_end) {
+        if (!image->told_full)
+            profile_lose(rig->profile, WIRE_LOSS_NOT_PLANNED, 1);
+        image->told_full = true;
         return 0;
+    }
     struct collect_calls_object object = {.image = mapping->image,
                                           .planned = image,
                                           .bias = mapping->bias,
@@ -356,7 +361,8 @@ static int wait_for_patch(const struct collect_calls_space *space)
 {
     int count = 0;
     for (size_t i = 0; i < space->object_count; i++)
-        count += space->objects[i].live && (!space->objects[i].patch || space->objects[i].stale);
+        count += space->objects[i].live && !space->objects[i].refused &&
+                 (!space->objects[i].patch || space->objects[i].stale);
     return count;
 }
 
@@ -420,6 +426,7 @@ static bool copy_object(const struct collect_calls_object *from, struct collect_
     const struct patch_plan_header *header = from->planned->plan.header;
     *to = *from;
     to->next = NULL;
+    to->room = NULL;
     to->older = copy(from->older, from->older_count, sizeof(*from->older));
     to->older_capacity = from->older_count;
     to->wanted = copy(from->wanted, (size_t)header->site_count + header->hook_count, 1);

@@ -17,7 +17,7 @@
  * for the forms PLAIN and LOCK. In the form THREAD each thread has a block of its own, anywhere, and there is
  * a fallback block at a fixed low address for whoever has gs = 0 (patch_block.h). An object has the same
  * numbers of counters in every block. Stubs are never rewritten: another form is a new patch of the object in
- * the arena, to which its sites are led.
+ * the arena, to which its sites are led, or in spare code within reach of object and block when that is full.
  *
  * A fork child is a copy: it shares the code (which nobody changes) and gets counters of its own under the
  * same addresses. Context: tool, one thread. */
@@ -64,6 +64,7 @@ struct collect_calls_code {
     uint64_t address, size;
     uint64_t used, top; /* taken from the beginning, and from `top` on; free between */
     uint8_t *bytes;     /* our own mapping of it */
+    bool spare;         /* mapped because an arena's was full */
 };
 
 /* Shared memory with counters. */
@@ -96,9 +97,12 @@ struct collect_calls_object {
     uint64_t bias, low, high; /* run-time; of its executable mappings */
     bool live;                /* still mapped */
     bool placed;
-    bool chosen; /* which of its exports have hooks */
-    bool stale;  /* its patch is to be made anew */
+    bool chosen;  /* which of its exports have hooks */
+    bool stale;   /* its patch is to be made anew */
+    bool refused; /* it cannot be counted here, which has been told: not tried again */
     uint32_t arena;
+    struct collect_calls_code *room; /* where room for the next patch is taken; NULL: none is yet */
+    uint64_t room_at;
     size_t first_window, window_count; /* in the space's windows */
     uint32_t base;                     /* number of its first counter */
     uint8_t *wanted; /* as planned->wanted, less what cannot be done here; NULL: everything */
