@@ -535,14 +535,16 @@ static void about_to_end(struct patch_follow *follow, const struct patch_follow_
 }
 
 /* Returns whether one waits still. */
-static bool let_end_late(struct patch_follow *follow)
+static bool let_end_late(struct patch_follow *follow, uint64_t deadline, bool *ended)
 {
     uint64_t now = patch_target_now();
     bool waits = false;
     for (size_t i = 0; i < follow->process_count; i++) {
         struct patch_follow_process *process = &follow->processes[i];
-        if (process->ending_since && now - process->ending_since > ENDING_NS)
+        bool silent = process->ending_since && process->ending_since < deadline;
+        if (silent || (process->ending_since && now - process->ending_since > ENDING_NS))
             patch_follow_let_end(process);
+        *ended = *ended || silent;
         waits = waits || process->ending_since;
     }
     return waits;
@@ -641,19 +643,21 @@ int patch_follow_take(struct patch_follow *follow, pid_t tid, int status)
     return BASE_OK;
 }
 
-bool patch_follow_poll(struct patch_follow *follow, uint64_t deadline)
+bool patch_follow_poll(struct patch_follow *follow, uint64_t deadline, bool *ended)
 {
-    bool waits = let_end_late(follow);
+    bool waits = let_end_late(follow, deadline, ended);
     adopt_orphans(follow);
     patch_follow_drop_empty_spaces(follow);
     for (size_t i = 0; i < follow->space_count; i++) {
         struct patch_follow_space *space = follow->spaces[i];
         if (space->stop.holding && space->held_since < deadline) {
             patch_follow_release(follow, space);
-            space->impatient = true;
+            space->impatient = *ended = true;
         }
-        if (space->need_since && space->need_since < deadline)
+        if (space->need_since && space->need_since < deadline) {
             feed(follow, space, true);
+            *ended = true;
+        }
         waits = waits || space->stop.holding || space->need_since;
     }
     return waits || follow->orphan_count;

@@ -120,9 +120,10 @@ bool patch_follow_awaits(const struct patch_follow *follow);
 /* What waitpid(-1) said. BASE_ENOTFOUND: of a thread that nobody here knows, and it is no new one. */
 int patch_follow_take(struct patch_follow *follow, pid_t tid, int status);
 
-/* What time brings; to be called when waitpid had nothing more. `deadline`: holds of before that time end.
- * Returns whether there is anything to wait for but signals. */
-bool patch_follow_poll(struct patch_follow *follow, uint64_t deadline);
+/* What time brings; to be called when waitpid had nothing more. `deadline`: what waits for tally since before
+ * that time goes on; *ended becomes true when something did. Returns whether there is anything to wait for
+ * but signals. */
+bool patch_follow_poll(struct patch_follow *follow, uint64_t deadline, bool *ended);
 
 int patch_follow_add(struct patch_follow *follow, pid_t pid, struct base_error *error);
 /* Returns how many threads linger. */

@@ -7,9 +7,9 @@
  * trap, no changed register. What stays is what finished steps made: mappings, and changes of text that were
  * applied.
  *
- * While a target is stopped tally may be stopped itself, by ^Z for one. The helper waits
- * PATCH_HELPER_PATIENCE_MS for the next step and then lets the target go; steps that need it stopped are
- * refused from then on.
+ * While a target is stopped tally may be stopped itself, by ^Z for one. The helper sees that (patch_silence.h),
+ * and waits PATCH_HELPER_PATIENCE_MS at most for the next step; then it lets the target go, and steps that need
+ * it stopped are refused.
  *
  * The helper is in a session of its own, so that no ^C reaches it, holds no other descriptor, blocks all
  * signals, and is tally's child: its number is `pid`. Where Yama allows only a program's ancestors to trace

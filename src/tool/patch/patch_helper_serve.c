@@ -20,6 +20,7 @@
 #include "patch_helper.h"
 #include "patch_helper_wire.h"
 #include "patch_helper_work.h"
+#include "patch_silence.h"
 #include "patch_target.h"
 
 #define WATCH_MS        5 /* between two looks at the time while something is held, or events wait */
@@ -33,9 +34,10 @@
 
 struct loop {
     struct patch_helper_server server;
-    int signals;     /* signalfd */
-    uint64_t since;  /* when the first event that waits came; 0: none does */
-    uint64_t asked;  /* when the last request came */
+    int signals;    /* signalfd; -1: there is none */
+    uint64_t since; /* when the first event that waits came; 0: none does */
+    uint64_t asked; /* when the last request came */
+    struct patch_silence silence;
     uint8_t *unsent; /* messages; from `sent` to `unsent_size` */
     size_t sent, unsent_size, unsent_capacity;
 };
@@ -134,6 +136,7 @@ static bool serve(struct loop *loop)
     if (file >= 0)
         close(file);
     loop->asked = patch_target_now();
+    patch_silence_end(&loop->silence);
     return served;
 }
 
@@ -158,11 +161,16 @@ static bool take_stops(struct patch_helper_server *server)
 static bool watch_time(struct loop *loop)
 {
     struct patch_helper_server *server = &loop->server;
-    uint64_t now = patch_target_now(), patience = PATCH_HELPER_PATIENCE_MS * 1000000ull;
-    bool silent = now - loop->asked >= patience;
-    if (silent && server->once.stop.holding)
+    struct patch_stop *once = &server->once.stop;
+    uint64_t deadline = patch_silence_deadline(&loop->silence, loop->asked);
+    bool ended = once->holding && once->began < deadline;
+    if (ended)
         patch_helper_work_let_go(server);
-    return patch_follow_poll(&server->follow, silent ? now - patience : 0) || server->once.stop.holding;
+    bool waits = patch_follow_poll(&server->follow, deadline, &ended) || once->holding;
+    if (ended)
+        patch_silence_found(&loop->silence);
+    loop->silence.watched = waits;
+    return waits;
 }
 
 static void drain(int signals)
@@ -183,7 +191,8 @@ static bool turn(struct loop *loop)
     short wanted = loop->unsent_size ? POLLIN | POLLOUT : POLLIN;
     struct pollfd files[] = {
         {loop->server.socket, wanted, 0}, {loop->signals, POLLIN, 0}, {follow->ends, POLLIN, 0}};
-    int ready = poll(files, 3, more ? 0 : watch ? WATCH_MS : -1);
+    bool blind = loop->signals < 0; /* signalfd may be refused */
+    int ready = poll(files, 3, more ? 0 : watch || blind ? WATCH_MS : -1);
     if (ready < 0)
         return errno == EINTR;
     if (files[1].revents)
@@ -232,16 +241,16 @@ static void leave_home(int *socket)
         return; /* a folder kept busy is all that comes of it */
 }
 
-static bool begin(struct loop *loop, int socket)
+static void begin(struct loop *loop, int socket)
 {
     sigset_t children;
     sigemptyset(&children);
     sigaddset(&children, SIGCHLD);
     loop->server.socket = socket;
     loop->server.once.memory.file = -1;
+    patch_silence_begin(&loop->silence, getppid());
     loop->signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
     patch_follow_begin(&loop->server.follow);
-    return loop->signals >= 0;
 }
 
 /* Threads that were asked to stop, to be let go, and have not yet: if this process ended now, their calls
@@ -259,9 +268,9 @@ _Noreturn void patch_helper_serve(int socket)
 {
     struct loop loop = {0};
     leave_home(&socket);
-    if (begin(&loop, socket))
-        while (turn(&loop))
-            ;
+    begin(&loop, socket);
+    while (turn(&loop))
+        ;
     if (loop.server.once.stop.holding)
         patch_helper_work_let_go(&loop.server);
     see_off(&loop.server);

@@ -473,10 +473,9 @@ static int refuse(const struct patch_helper_message *request, const struct patch
     if (!space)
         return base_fail(error, BASE_ENOTFOUND, "process %d is not followed (any more)", request->pid);
     if (space->impatient)
-        return base_fail(
-            error, BASE_EBUSY,
-            "process %d was let go because tally asked for nothing for %d ms (was tally stopped?)",
-            space->stop.pid, PATCH_HELPER_PATIENCE_MS);
+        return base_fail(error, BASE_EBUSY,
+                         "process %d was let go because tally did nothing for a while (was tally stopped?)",
+                         space->stop.pid);
     return base_fail(error, BASE_EUSAGE, request->pid ? "process %d is not held" : "no process is stopped",
                      request->pid);
 }

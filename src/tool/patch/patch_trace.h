@@ -15,8 +15,8 @@
  * Processes that share their memory (vfork, CLONE_VM) are one thing here: a hold stops all of them, and pool,
  * staged changes and farewell belong to the memory; each of their numbers names it.
  *
- * Patience: when tally gives no command for PATCH_HELPER_PATIENCE_MS, whatever is held goes on, still
- * followed; steps that need it held are refused with BASE_EBUSY from then on (who needs longer asks for
+ * Patience: while tally is silent (patch_silence.h: at once when it is stopped, else after half a second
+ * or some), whatever is held or waits goes on, still followed; steps that need it held are refused with BASE_EBUSY from then on (who needs longer asks for
  * something now and then: patch_trace_left). When tally ends, all processes are let go.
  *
  * Cost: nothing while nothing happens; a signal is a stop of some 45 us for its receiver; figures in

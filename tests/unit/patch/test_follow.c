@@ -84,7 +84,7 @@ static int finish(struct family *family)
             patch_follow_take(&family->follow, pid, status);
         if (pid == family->parent && WIFEXITED(status))
             exit_status = WEXITSTATUS(status);
-        patch_follow_poll(&family->follow, UINT64_MAX); /* what is held is let go */
+        patch_follow_poll(&family->follow, UINT64_MAX, &(bool){false}); /* what is held is let go */
         if (pid <= 0)
             patch_session_nap_us(NAP_US);
     }

@@ -1,0 +1,70 @@
+#include "patch_silence.h"
+
+#include <unistd.h>
+
+#include "patch_helper.h"
+#include "patch_target.h"
+
+#define MILLISECOND UINT64_C(1000000)
+#define LOOK_NS     (5 * MILLISECOND) /* between two looks; a request that is younger needs none */
+#define NS          INT64_C(1000000000)
+
+void patch_silence_begin(struct patch_silence *silence, pid_t tally)
+{
+    *silence = (struct patch_silence){.tally = tally};
+    silence->has_clock = clock_getcpuclockid(tally, &silence->clock) == 0;
+}
+
+static bool is_stopped(pid_t tally)
+{
+    struct patch_target_facts facts;
+    return patch_target_facts(tally, tally, &facts) == BASE_OK && (facts.state == 'T' || facts.state == 't');
+}
+
+/* Without its clock it is taken to work, and the longest patience is the only one. */
+static bool has_worked(struct patch_silence *silence)
+{
+    struct timespec time;
+    if (!silence->has_clock || clock_gettime(silence->clock, &time))
+        return true;
+    int64_t spent = time.tv_sec * NS + time.tv_nsec;
+    bool worked = spent != silence->spent_ns;
+    silence->spent_ns = spent;
+    return worked;
+}
+
+static uint64_t look(struct patch_silence *silence, uint64_t asked, uint64_t now)
+{
+    const uint64_t patience = PATCH_HELPER_PATIENCE_MS * MILLISECOND,
+                   idle = PATCH_SILENCE_IDLE_MS * MILLISECOND;
+    bool first = now - silence->looked_ns > 4 * LOOK_NS; /* nothing is known of the time between */
+    silence->looked_ns = now;
+    if (is_stopped(silence->tally))
+        return now;
+    if (has_worked(silence) || first)
+        silence->worked_ns = now;
+    uint64_t last = asked > silence->worked_ns ? asked : silence->worked_ns;
+    if (now - last >= idle)
+        return now - idle;
+    return now - asked >= patience ? now - patience : 0;
+}
+
+uint64_t patch_silence_deadline(struct patch_silence *silence, uint64_t asked)
+{
+    uint64_t now = patch_target_now();
+    if (silence->alone)
+        return now;
+    if (!silence->watched || now - asked < LOOK_NS || now - silence->looked_ns < LOOK_NS)
+        return 0;
+    return look(silence, asked, now);
+}
+
+void patch_silence_found(struct patch_silence *silence)
+{
+    silence->alone = true;
+}
+
+void patch_silence_end(struct patch_silence *silence)
+{
+    silence->alone = false;
+}

@@ -1,0 +1,40 @@
+/* patch_silence.h - how long the helper lets a target wait for tally: not at all while tally can do nothing, and
+ * not for long while it does nothing.
+ *
+ * Tally is *silent* when it is stopped (^Z, SIGSTOP, a debugger), which /proc tells at once; when it has used no
+ * processor for PATCH_SILENCE_IDLE_MS (a frozen control group, no processor left for it, a file that does not
+ * come); or when it asks for nothing for PATCH_HELPER_PATIENCE_MS, however busy. What waits for it then goes on.
+ * From there until its next request nothing waits for it any more. Context: helper, one thread. Source:
+ * clock_getcpuclockid(3). */
+#ifndef PATCH_SILENCE_H
+#define PATCH_SILENCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#define PATCH_SILENCE_IDLE_MS 500
+
+struct patch_silence {
+    pid_t tally;
+    clockid_t clock; /* its time on processors; only if has_clock */
+    bool has_clock;
+    bool watched; /* something waits for tally: set by the owner */
+    bool alone;   /* it was silent, and has not asked since */
+    int64_t spent_ns;
+    uint64_t looked_ns, worked_ns; /* monotonic: the last look, and the last that found it had worked */
+};
+
+void patch_silence_begin(struct patch_silence *silence, pid_t tally);
+
+/* What waits for tally since before this time (monotonic ns) is to go on; 0: nothing is. `asked`: of tally's last
+ * request. */
+uint64_t patch_silence_deadline(struct patch_silence *silence, uint64_t asked);
+
+/* Something did go on without tally. */
+void patch_silence_found(struct patch_silence *silence);
+/* Tally has asked for something. */
+void patch_silence_end(struct patch_silence *silence);
+
+#endif
