@@ -1,10 +1,12 @@
 /* tally detach: removes what a tally that was killed left in running processes. */
 #include <stddef.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "cli.h"
 #include "cli_output.h"
 #include "cli_pids.h"
+#include "collect_owner.h"
 #include "collect_remains.h"
 
 struct detach_wish {
@@ -75,7 +77,12 @@ static int detach(const struct detach_wish *wish, pid_t pid)
 {
     struct collect_calls_cleaned cleaned;
     struct base_error error = {0};
-    if (collect_remains_remove(pid, &cleaned, &error) < 0)
+    int owned = -1, result = collect_owner_take(pid, &owned, &error);
+    if (result == BASE_OK)
+        result = collect_remains_remove(pid, &cleaned, &error);
+    if (owned >= 0)
+        close(owned);
+    if (result < 0)
         return cli_fail(&error);
     if (wish->json)
         print_json(pid, &cleaned);

@@ -921,6 +921,21 @@ static int exit_status(const struct recorder *recorder, int otherwise)
     return WIFSIGNALED(status) ? BY_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+/* Nothing of ours should be in a process when tally has ended. */
+static int say_what_stays(const struct recorder *recorder, struct base_error *error)
+{
+    pid_t pid = collect_session_status(recorder->session)->stays;
+    if (!pid)
+        return CLI_OK;
+    base_fail(error, BASE_EBUSY,
+              "process %d could not be left (a debugger holds it?): what tally put into it stays; remove it "
+              "later: tally "
+              "detach -p %d",
+              (int)pid, (int)pid);
+    cli_fail(error);
+    return CLI_FAILED;
+}
+
 static int record(struct recorder *recorder, struct base_error *error)
 {
     char text[128];
@@ -940,7 +955,7 @@ static int record(struct recorder *recorder, struct base_error *error)
         return exit_status(recorder, CLI_FAILED);
     }
     say_result(recorder);
-    return exit_status(recorder, CLI_OK);
+    return exit_status(recorder, say_what_stays(recorder, error));
 }
 
 static int start_failure(bool launch, bool command_failed, int code)

@@ -13,6 +13,7 @@
 #include "collect_agent_proc.h"
 #include "collect_agent_timer.h"
 #include "collect_record.h"
+#include "collect_remains.h"
 #include "patch_target.h"
 #include "wire_loss.h"
 
@@ -189,6 +190,11 @@ void collect_agent_restart(struct collect_agent *agent)
 const char *collect_agent_notice(const struct collect_agent *agent)
 {
     return agent->notice;
+}
+
+pid_t collect_agent_stays(const struct collect_agent *agent)
+{
+    return agent->stays;
 }
 
 /* --- telling --- */
@@ -369,12 +375,13 @@ static void end_the_dead(struct collect_agent *agent)
         if (!base_array_room(agent->watched, agent->watched_capacity, agent->watched_capacity))
             return;
     for (size_t i = 0; i < agent->member_count; i++)
-        agent->watched[i] = (struct pollfd){.fd = agent->members[i].pidfd, .events = POLLIN};
+        agent->watched[i] = (struct pollfd){.fd = agent->members[i].end.file, .events = POLLIN};
     size_t polled = agent->member_count;
     poll(agent->watched, polled, 0);
     collect_agent_members_join(agent); /* before their parents end; of these children nothing was asked yet */
     for (size_t i = agent->member_count; i-- > 0;)
-        if (agent->members[i].pidfd < 0 || (i < polled && agent->watched[i].revents))
+        if (agent->members[i].end.file < 0 ? collect_ended_is(&agent->members[i].end)
+                                           : i < polled && agent->watched[i].revents)
             end_member(agent, i);
     for (size_t i = agent->family_count; i-- > 0;)
         if (!agent->families[i]->members && patch_target_now() - agent->families[i]->looked_ns >= LOOK_NS)
@@ -540,16 +547,24 @@ int collect_agent_step(struct collect_agent *agent, struct base_error *error)
 static void leave_process(struct collect_agent *agent, pid_t pid)
 {
     struct patch_agent_left left = {0};
-    struct base_error why = {0};
-    bool held = agent->options.host && collect_agent_members_is_told_by_host(agent, pid);
-    int result = held ? patch_trace_hold(agent->helper, pid, NULL, &why) : BASE_OK;
-    if (result == BASE_OK) {
-        result = patch_agent_leave(agent->helper, pid, held, NULL, NULL, &left, &why);
-        if (held)
-            patch_trace_release(agent->helper, pid, NULL, NULL);
-    }
-    if (result < 0 && !(held && result == BASE_ENOTFOUND))
+    struct base_error why;
+    uint64_t began = 0;
+    bool held;
+    int result;
+    do {
+        why = (struct base_error){0};
+        held = agent->options.host && collect_agent_members_is_told_by_host(agent, pid);
+        result = held ? patch_trace_hold(agent->helper, pid, NULL, &why) : BASE_OK;
+        if (result == BASE_OK) {
+            result = patch_agent_leave(agent->helper, pid, held, NULL, NULL, &left, &why);
+            if (held)
+                patch_trace_release(agent->helper, pid, NULL, NULL);
+        }
+    } while (result < 0 && collect_remains_again(result, &began));
+    if (result < 0 && result != BASE_ENOTFOUND) {
         collect_agent_note(agent, "leaving", &why);
+        agent->stays = pid;
+    }
     agent->memory_left += left.bytes_left;
 }
 

@@ -17,6 +17,7 @@
 #include "collect_agent_timing.h"
 #include "collect_agent_unheard.h"
 #include "collect_empty.h"
+#include "collect_ended.h"
 #include "collect_heap.h"
 #include "collect_listen.h"
 #include "patch_agent.h"
@@ -33,7 +34,7 @@ struct collect_agent_family {
 
 struct collect_agent_member {
     pid_t pid;
-    int pidfd; /* -1: it has ended already, or cannot be watched */
+    struct collect_ended end;
     struct collect_agent_family *family;
     uint32_t region;
     struct patch_agent *agent; /* NULL: nothing more is to be done to it */
@@ -91,6 +92,7 @@ struct collect_agent {
     uint64_t told_ns, tell_cost_ns;
     uint64_t memory_most; /* bytes of tables of one family */
     uint64_t memory_left; /* bytes that stayed in targets */
+    pid_t stays;          /* a process that could not be left; 0: none */
     uint64_t spent_ns;    /* of members that were dropped: collect_agent_timed */
     char notice[256];
 };

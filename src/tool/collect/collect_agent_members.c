@@ -1,8 +1,6 @@
 #include "collect_agent_inside.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base_array.h"
@@ -77,8 +75,7 @@ void collect_agent_members_drop(struct collect_agent *agent, size_t index)
         patch_agent_free(family->last);
         family->last = member->agent;
     }
-    if (member->pidfd >= 0)
-        close(member->pidfd);
+    collect_ended_close(&member->end);
     collect_heap_told_free(&member->told);
     collect_agent_counts_told_free(&member->counted);
     collect_empty_told_free(&member->empty);
@@ -117,19 +114,19 @@ struct collect_agent_member *collect_agent_members_add(struct collect_agent *age
                                                        struct collect_agent_family *family, uint32_t region,
                                                        pid_t pid, pid_t parent, bool ended)
 {
-    int pidfd = ended ? -1 : (int)syscall(SYS_pidfd_open, pid, 0);
-    struct collect_process *process = process_of(agent, pid, parent, ended || (pidfd < 0 && errno == ESRCH));
+    struct collect_ended end = {.pid = pid, .file = -1};
+    ended = ended || !collect_ended_begin(&end, pid);
+    struct collect_process *process = process_of(agent, pid, parent, ended);
     bool room = process && base_array_room(agent->members, agent->member_count, agent->member_capacity);
     uint32_t thread = room ? profile_thread(agent->profile, process->profile_process, 0) : 0;
     if (!thread) {
-        if (pidfd >= 0)
-            close(pidfd);
+        collect_ended_close(&end);
         return NULL;
     }
     profile_set_thread_name(agent->profile, thread, "(all threads)");
     struct collect_agent_member *member = &agent->members[agent->member_count++];
     *member = (struct collect_agent_member){.pid = pid,
-                                            .pidfd = pidfd,
+                                            .end = end,
                                             .family = family,
                                             .region = region,
                                             .process = process->profile_process,
@@ -187,7 +184,7 @@ static void join(struct collect_agent *agent, struct collect_agent_family *famil
     }
     member->agent = collect_agent_unheard_take(&agent->unheard, pid);
     bool loaded = member->agent;
-    if (!loaded && like && member->pidfd >= 0)
+    if (!loaded && like && member->end.started)
         patch_agent_adopt(like, pid, &member->agent, &why);
     if (collect_agent_replaces(agent) &&
         ((parent && parent->blind) || !collect_agent_members_is_told_by_host(agent, pid)))

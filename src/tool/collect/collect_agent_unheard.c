@@ -1,16 +1,14 @@
 #include "collect_agent_unheard.h"
 
-#include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base_array.h"
+#include "collect_ended.h"
 
 struct collect_agent_unheard_child {
     pid_t pid;
-    int pidfd;
+    struct collect_ended end;
     struct patch_agent *agent;
 };
 
@@ -18,7 +16,7 @@ struct collect_agent_unheard_child {
 static struct patch_agent *take_out(struct collect_agent_unheard *unheard, size_t index)
 {
     struct patch_agent *agent = unheard->items[index].agent;
-    close(unheard->items[index].pidfd);
+    collect_ended_close(&unheard->items[index].end);
     unheard->items[index] = unheard->items[--unheard->count];
     return agent;
 }
@@ -31,17 +29,11 @@ void collect_agent_unheard_free(struct collect_agent_unheard *unheard)
     *unheard = (struct collect_agent_unheard){0};
 }
 
-static bool has_ended(const struct collect_agent_unheard_child *child)
-{
-    struct pollfd ended = {.fd = child->pidfd, .events = POLLIN};
-    return poll(&ended, 1, 0) > 0;
-}
-
 /* Who has ended is forgotten first: the number may be another's by now. False: not here. */
 static bool find(struct collect_agent_unheard *unheard, pid_t pid, size_t *index)
 {
     for (size_t i = unheard->count; i-- > 0;)
-        if (has_ended(&unheard->items[i]))
+        if (collect_ended_is(&unheard->items[i].end))
             patch_agent_free(take_out(unheard, i));
     for (*index = 0; *index < unheard->count; ++*index)
         if (unheard->items[*index].pid == pid)
@@ -66,14 +58,14 @@ int collect_agent_unheard_add(struct collect_agent_unheard *unheard, const struc
 {
     if (!base_array_room(unheard->items, unheard->count, unheard->capacity))
         return base_fail(error, BASE_ENOMEM, "out of memory");
-    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (pidfd < 0)
+    struct collect_ended end;
+    if (!collect_ended_begin(&end, pid))
         return base_fail(error, BASE_ENOTFOUND, "process %d has ended", (int)pid);
     int result = patch_agent_adopt(parent, pid, agent, error);
     if (result < 0) {
-        close(pidfd);
+        collect_ended_close(&end);
         return result;
     }
-    unheard->items[unheard->count++] = (struct collect_agent_unheard_child){pid, pidfd, *agent};
+    unheard->items[unheard->count++] = (struct collect_agent_unheard_child){pid, end, *agent};
     return BASE_OK;
 }

@@ -20,6 +20,7 @@
 #include "collect_calls_threads.h"
 #include "collect_calls_totals.h"
 #include "collect_record.h"
+#include "collect_remains.h"
 #include "collect_translator.h"
 #include "patch_slab_frame.h"
 #include "patch_target.h"
@@ -59,6 +60,7 @@ struct collect_calls {
     size_t ended_count, ended_capacity;
     uint64_t memory_most; /* bytes of ours that were in use in one target */
     uint64_t memory_left; /* bytes of ours that stayed in targets */
+    pid_t stays;          /* a process that could not be left; 0: none */
     uint64_t stub_samples;
     uint64_t setup_ns;     /* of planning, placing and patching, all processes together */
     uint64_t attach_ns;    /* for which processes that ran were stopped by it */
@@ -163,6 +165,11 @@ void collect_calls_files(const struct collect_calls *calls, int files[2])
 const char *collect_calls_notice(const struct collect_calls *calls)
 {
     return calls->notice;
+}
+
+pid_t collect_calls_stays(const struct collect_calls *calls)
+{
+    return calls->stays;
 }
 
 /* --- who lives where --- */
@@ -502,7 +509,9 @@ static void clean_fork(struct collect_calls *calls, const struct collect_calls_s
     struct collect_calls_remains remains;
     child.pid = pid;
     child.bell = NULL; /* the parent's words: they are not to be touched */
-    collect_calls_detach(&child, &calls->rig, true, &remains, NULL);
+    if (collect_calls_detach(&child, &calls->rig, true, &remains, NULL) == BASE_EBUSY)
+        collect_calls_detach(&child, &calls->rig, false, &remains,
+                             NULL); /* it did not wait for a silent tally */
     calls->memory_left += remains.memory_bytes;
 }
 
@@ -544,6 +553,8 @@ static void on_birth(struct collect_calls *calls, const struct patch_trace_event
         space = space_of(calls, event->pid);
     }
     struct collect_calls_thread *thread = space ? collect_calls_threads_find(space, event->gs) : NULL;
+    if (space && !event->gs && space->form != PATCH_LOCK) /* it did not wait for counters of its own */
+        profile_lose(calls->rig.profile, WIRE_LOSS_CALLS_SHARED, 1);
     if (!thread)
         return;
     collect_calls_threads_withdraw(space, event->tid);
@@ -895,9 +906,17 @@ static void leave_space(struct collect_calls *calls, struct collect_calls_space 
 {
     struct collect_calls_remains remains = {0};
     struct base_error why = {0};
+    uint64_t began = 0;
+    int result;
     collect_calls_build_read_slots(space);
-    if (collect_calls_detach(space, &calls->rig, false, &remains, &why) < 0)
+    do {
+        why = (struct base_error){0};
+        result = collect_calls_detach(space, &calls->rig, false, &remains, &why);
+    } while (result < 0 && collect_remains_again(result, &began));
+    if (result < 0 && result != BASE_ENOTFOUND) {
         note(calls, "leaving", &why);
+        calls->stays = space->pid;
+    }
     calls->memory_left += remains.memory_bytes;
     if (remains.changes)
         profile_set_metaf(calls->rig.profile, "calls_remains", "%llu", (unsigned long long)remains.changes);

@@ -11,6 +11,7 @@
 
 #define PATIENCE_NS UINT64_C(1000000000)
 #define REST_NS     20000000
+#define LEAVE_NS    UINT64_C(5000000000)
 
 static int has_remains(pid_t pid, struct base_error *error)
 {
@@ -69,4 +70,14 @@ int collect_remains_remove(pid_t pid, struct collect_calls_cleaned *cleaned, str
     }
     cleaned->mappings = mappings;
     return result < 0 ? result : BASE_OK;
+}
+
+bool collect_remains_again(int result, uint64_t *began)
+{
+    uint64_t now = patch_target_now();
+    *began = *began ? *began : now;
+    if (result != BASE_EBUSY || now - *began >= LEAVE_NS)
+        return false;
+    nanosleep(&(struct timespec){.tv_nsec = REST_NS}, NULL);
+    return true;
 }

@@ -7,6 +7,8 @@
 #ifndef COLLECT_REMAINS_H
 #define COLLECT_REMAINS_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base_error.h"
@@ -14,5 +16,9 @@
 
 /* BASE_EBUSY: a living tally, or another tracer, has it. bytes_left: something stays. */
 int collect_remains_remove(pid_t pid, struct collect_calls_cleaned *cleaned, struct base_error *error);
+
+/* Leaving failed: is it to be tried again? After a moment, and only where somebody is in the way who may go (BASE_EBUSY: a
+ * debugger), for some seconds from the first time on; *began is 0 before. */
+bool collect_remains_again(int result, uint64_t *began);
 
 #endif

@@ -21,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,8 +30,10 @@
 #include "collect_agent_timer.h"
 #include "collect_calls.h"
 #include "collect_cgroup.h"
+#include "collect_ended.h"
 #include "collect_filter.h"
 #include "collect_launch.h"
+#include "collect_owner.h"
 #include "collect_rate.h"
 #include "collect_remains.h"
 #include "collect_resolve.h"
@@ -95,7 +96,10 @@ struct collect_session {
     struct base_map image_of_profile;   /* profile image -> index in images */
     struct pollfd *polled;              /* the caller's wake_fd, the calls', pidfds, then the rings' events */
     size_t polled_count, polled_capacity, first_ring_poll, rings_polled;
-    size_t living_pidfds;
+    struct collect_ended *targets; /* as many as there are polled before first_ring_poll, in that order */
+    size_t target_count, target_capacity, living_targets;
+    int *owned; /* locks, of processes that are changed (collect_owner.h) */
+    size_t owned_count, owned_capacity;
     uint64_t start_ns, last_flush, last_second;
     uint64_t late_reads;              /* counted when the last step began */
     uint64_t late_until;              /* till when steps are short */
@@ -420,10 +424,13 @@ void collect_session_free(struct collect_session *session)
         return;
     if (session->store)
         profile_store_close(session->store, session->profile, true, NULL);
-    for (size_t i = POLL_PROCESSES; i < session->first_ring_poll; i++) {
-        if (session->polled[i].fd >= 0)
-            close(session->polled[i].fd);
-    }
+    for (size_t i = 0; i < session->target_count; i++)
+        collect_ended_close(&session->targets[i]);
+    free(session->targets);
+    for (size_t i = 0; i < session->owned_count; i++)
+        if (session->owned[i] >= 0)
+            close(session->owned[i]);
+    free(session->owned);
     collect_waits_free(session->waits);
     collect_calls_free(session->calls);
     collect_agent_free(session->agent);
@@ -468,11 +475,29 @@ static void poll_rings(struct collect_session *session)
 
 static void poll_process(struct collect_session *session, pid_t pid)
 {
-    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (fd < 0 || !add_poll(session, fd))
+    struct collect_ended target;
+    if (!base_array_room(session->targets, session->target_count, session->target_capacity) ||
+        !collect_ended_begin(&target, pid))
         return;
+    if (!add_poll(session, target.file)) {
+        collect_ended_close(&target);
+        return;
+    }
+    session->targets[session->target_count++] = target;
     session->first_ring_poll = session->polled_count;
-    session->living_pidfds++;
+    session->living_targets++;
+}
+
+/* Where something is put into the process. */
+static int own(struct collect_session *session, pid_t pid, struct base_error *error)
+{
+    if (!session->calls && !session->agent)
+        return BASE_OK;
+    if (!base_array_room(session->owned, session->owned_count, session->owned_capacity))
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    int result = collect_owner_take(pid, &session->owned[session->owned_count], error);
+    session->owned_count += result == BASE_OK;
+    return result;
 }
 
 static size_t list_wanted(void *context, pid_t **pids)
@@ -499,6 +524,9 @@ static void leave_targets(struct collect_session *session)
         collect_agent_leave(session->agent, NULL);
     if (session->calls)
         collect_calls_leave(session->calls, NULL);
+    session->status.stays = session->agent ? collect_agent_stays(session->agent) : 0;
+    if (session->calls && !session->status.stays)
+        session->status.stays = collect_calls_stays(session->calls);
 }
 
 /* One could not be: the others are as they were before, too. */
@@ -542,7 +570,9 @@ static int open_running(struct collect_session *session, struct base_error *erro
     for (size_t i = 0; i < options->pid_count; i++) {
         collect_processes_get(&session->stream.processes, options->pids[i], now);
         poll_process(session, options->pids[i]);
-        result = remove_remains(session, options->pids[i], error);
+        result = own(session, options->pids[i], error);
+        if (result >= 0)
+            result = remove_remains(session, options->pids[i], error);
         if (session->agent && result >= 0) /* first: its hooks are to be there when calls are planned */
             result = collect_agent_attach(session->agent, options->pids[i], error);
         if (session->calls && result >= 0)
@@ -577,7 +607,9 @@ static int start_child(struct collect_session *session, bool *command_failed, st
     int result = collect_launch_prepare(&launch, session->options.command, &legacy, error);
     if (result < 0)
         return result;
-    result = session->options.no_time ? BASE_OK : collect_time_open_child(&session->time, launch.pid, error);
+    result = own(session, launch.pid, error);
+    if (result >= 0 && !session->options.no_time)
+        result = collect_time_open_child(&session->time, launch.pid, error);
     if (result >= 0 && session->calls)
         result = collect_calls_launch(session->calls, launch.pid, error);
     else if (result >= 0 && session->agent)
@@ -794,13 +826,15 @@ static int flush(struct collect_session *session, uint64_t now, struct base_erro
 
 static void look_at_polls(struct collect_session *session)
 {
-    for (size_t i = POLL_PROCESSES; i < session->first_ring_poll; i++) {
-        struct pollfd *polled = &session->polled[i];
-        if (polled->fd < 0 || !(polled->revents & POLLIN))
+    for (size_t i = 0; i < session->target_count; i++) {
+        struct collect_ended *target = &session->targets[i];
+        struct pollfd *polled = &session->polled[POLL_PROCESSES + i];
+        if (!target->pid || (polled->fd >= 0 ? !(polled->revents & POLLIN) : !collect_ended_is(target)))
             continue;
-        close(polled->fd);
+        collect_ended_close(target);
+        target->pid = 0;
         polled->fd = -1;
-        if (--session->living_pidfds == 0)
+        if (--session->living_targets == 0)
             session->status.target_gone = true;
     }
     for (size_t i = session->first_ring_poll; i < session->polled_count; i++) {
@@ -878,8 +912,8 @@ static int step_calls(struct collect_session *session, struct base_error *error)
 int collect_session_step(struct collect_session *session, int timeout_ms, struct base_error *error)
 {
     poll_rings(session);
-    if (poll(session->polled, session->polled_count, step_timeout(session, timeout_ms)) > 0)
-        look_at_polls(session);
+    if (poll(session->polled, session->polled_count, step_timeout(session, timeout_ms)) >= 0)
+        look_at_polls(session); /* also of what cannot be polled */
     uint64_t stepped = patch_target_now();
     int result = session->calls ? step_calls(session, error) : BASE_OK;
     if (session->agent && result >= 0)

@@ -77,6 +77,7 @@ struct collect_status {
     bool target_gone; /* launched or attached processes have all ended */
     size_t
         left; /* after collect_session_finish, of COLLECT_LAUNCH: processes that it heard of, and that go on without it */
+    pid_t stays; /* after collect_session_finish: a process in which what was put into it stays; 0: none */
     char notice[256]; /* one line worth telling while it runs ("" none); cleared by whoever shows it */
 };
 

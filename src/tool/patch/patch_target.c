@@ -76,14 +76,15 @@ ssize_t patch_target_text(pid_t pid, pid_t tid, const char *name, char *text, si
 
 /* --- facts --- */
 
-/* "PID (name) S ppid pgrp session tty tpgid flags ...": the name may hold anything, so the last ')' ends
+/* "PID (name) S ppid pgrp session tty tpgid flags ... starttime ...": the name may hold anything, so the last ')' ends
  * it. */
 static bool parse_stat(const char *text, struct patch_target_facts *facts)
 {
     unsigned flags;
     const char *end = strrchr(text, ')');
-    if (!end || sscanf(end + 1, " %c %*d %*d %d %d %*d %u", &facts->state, &facts->session, &facts->terminal,
-                       &flags) != 4)
+    if (!end ||
+        sscanf(end + 1, " %c %*d %*d %d %d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %" SCNu64,
+               &facts->state, &facts->session, &facts->terminal, &flags, &facts->started) != 5)
         return false;
     facts->kernel_thread = (flags & KERNEL_THREAD) != 0;
     const char *begin = strchr(text, '(');

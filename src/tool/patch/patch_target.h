@@ -26,8 +26,10 @@ struct patch_target_facts {
     int terminal;  /* the session's, a device's number; 0: none */
     long threads;  /* of its process */
     uid_t user;    /* the effective one */
-    int seccomp;   /* enum patch_target_seccomp */
-    int filters;   /* of seccomp; 0 too where the kernel does not tell (before Linux 5.9) */
+    uint64_t
+        started; /* of its first thread: clock ticks since boot, as the machine's first pid namespace sees it */
+    int seccomp; /* enum patch_target_seccomp */
+    int filters; /* of seccomp; 0 too where the kernel does not tell (before Linux 5.9) */
     char name[64];
 };
 

@@ -155,7 +155,7 @@ class Footprint:
 
 def ours(pid):
     """The mappings that are Tally's."""
-    return [entry for entry in calls.mappings(pid) if "tally" in entry[4]]
+    return [entry for entry in calls.mappings(pid) if entry[4].startswith("/memfd:tally")]
 
 
 def inside(pid):

@@ -1,0 +1,40 @@
+#include "collect_ended.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "patch_target.h"
+
+static uint64_t start_of(pid_t pid)
+{
+    struct patch_target_facts facts;
+    return patch_target_facts(pid, pid, &facts) == BASE_OK ? facts.started : 0;
+}
+
+bool collect_ended_begin(struct collect_ended *ended, pid_t pid)
+{
+    *ended = (struct collect_ended){.pid = pid, .file = (int)syscall(SYS_pidfd_open, pid, 0)};
+    if (ended->file < 0 && errno == ESRCH)
+        return false;
+    ended->started = start_of(pid);
+    if (ended->file < 0)
+        return !collect_ended_is(ended);
+    return true;
+}
+
+bool collect_ended_is(const struct collect_ended *ended)
+{
+    struct pollfd end = {.fd = ended->file, .events = POLLIN};
+    if (ended->file >= 0)
+        return poll(&end, 1, 0) > 0;
+    return !ended->started || start_of(ended->pid) != ended->started || !patch_target_lives(ended->pid);
+}
+
+void collect_ended_close(struct collect_ended *ended)
+{
+    if (ended->file >= 0)
+        close(ended->file);
+    ended->file = -1;
+}

@@ -1,0 +1,71 @@
+/* births FILE thread|fork|exec|object: makes one after the other, some hundred a second, until its standard input ends; how many so far
+ * stands in FILE. */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static void *thread_work(void *argument)
+{
+    return argument;
+}
+
+static int make_thread(void)
+{
+    pthread_t thread;
+    return pthread_create(&thread, NULL, thread_work, NULL) || pthread_join(thread, NULL);
+}
+
+static int end_of(pid_t child)
+{
+    int status = -1;
+    return waitpid(child, &status, 0) != child || status;
+}
+
+static int make_fork(void)
+{
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    return end_of(child);
+}
+
+static int make_exec(void)
+{
+    pid_t child;
+    char *arguments[] = {"true", NULL};
+    return posix_spawnp(&child, "true", NULL, NULL, arguments, environ) || end_of(child);
+}
+
+static int make_object(void)
+{
+    void *object = dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);
+    return !object || dlclose(object);
+}
+
+int main(int argc, char **argv)
+{
+    int file = argc > 2 ? open(argv[1], O_RDWR | O_CREAT | O_TRUNC, 0600) : -1;
+    if (file < 0 || ftruncate(file, sizeof(int64_t)))
+        return 9;
+    volatile int64_t *count = mmap(NULL, sizeof *count, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    int (*make)(void) = argv[2][0] == 't'   ? make_thread
+                        : argv[2][0] == 'f' ? make_fork
+                        : argv[2][0] == 'e' ? make_exec
+                                            : make_object;
+    puts("begun");
+    fflush(stdout);
+    for (struct pollfd end = {0, POLLIN, 0}; poll(&end, 1, 5) == 0; ++*count)
+        if (make())
+            return 8;
+    return 0;
+}

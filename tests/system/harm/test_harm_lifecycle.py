@@ -1,0 +1,187 @@
+"""Tally beside a program that comes, goes, forbids and is held: nothing waits for a tally that cannot answer, and each ends by itself."""
+import os
+import signal
+import struct
+import subprocess
+import time
+
+import harm
+import calls
+import tally
+import tap
+
+MODES = {"calls": ["--calls"], "heap": ["--heap"], "all": ["--calls", "--heap", "--fds"]}
+
+
+def build(context, name):
+    tap.need("gcc")
+    program = context.path(name)
+    subprocess.run(["gcc", "-O1", "-g", "-pthread", "-o", program, os.path.join(harm.PROGRAMS, f"{name}.c"), "-ldl"], check=True)
+    return program
+
+
+# --- a tally that is stopped ---
+
+
+class Births:
+    """A program that makes a thread, a child, an image or a loaded object some hundred times a second, and says how often it has."""
+
+    def __init__(self, context, kind):
+        self.file = context.path("births.count")
+        self.process = tally.start(context, [build(context, "births"), self.file, kind], stdin=subprocess.PIPE)
+        self.process.stdout.readline()
+
+    def count(self):
+        with open(self.file, "rb") as file:
+            return struct.unpack("q", file.read(8))[0]
+
+    def longest_pause(self, seconds):
+        """Seconds without a birth, the most of them in a row."""
+        end, last, since, longest = time.monotonic() + seconds, self.count(), time.monotonic(), 0.0
+        while time.monotonic() < end:
+            time.sleep(0.005)
+            now, count = time.monotonic(), self.count()
+            if count != last:
+                last, since = count, now
+            longest = max(longest, now - since)
+        return longest
+
+
+def stopped(kind, mode):
+    def run(context):
+        """Births go on while tally is stopped, whatever it was doing, and it takes them up again."""
+        program = Births(context, kind)
+        pid = program.process.pid
+        one = tally.start(context, [context.tally, "record", *MODES[mode], "--no-time", "-o", context.path("profile"), "-p", str(pid)])
+        context.check(tally.wait_for(lambda: harm.ours(pid) or one.poll() is not None), "tally did not begin")
+        time.sleep(0.3)
+        for _ in range(3):
+            one.send_signal(signal.SIGSTOP)
+            pause = program.longest_pause(0.7)
+            one.send_signal(signal.SIGCONT)
+            context.check(pause < 0.5, f"no birth for {pause:.2f} s while tally was stopped")
+            time.sleep(0.2)
+        one.send_signal(signal.SIGINT)
+        context.equal(tally.finish(one).status, 0, "status of tally")
+        context.check(not harm.ours(pid), "something stays in the program")
+        program.process.stdin.close()
+        context.equal(program.process.wait(20), 0, "status of the program")
+    run.__name__ = f"stopped_{mode}_{kind}"
+    tap.case(run)
+
+
+for births in ("thread",):
+    for name in (MODES if harm.LONG else ["calls"]):
+        stopped(births, name)
+
+
+# --- system calls that are refused ---
+
+REFUSED = ["pidfd_open", "pidfd_getfd", "memfd_create", "kcmp", "process_vm_readv", "process_vm_writev", "prctl", "timer_create", "perf_event_open",
+           "ptrace", "bpf", "futex_waitv", "eventfd2", "signalfd4", "close_range", "sched_setscheduler", "setpriority", "userfaultfd"]
+
+
+def refused(number, mode):
+    def run(context):
+        """Every call of ours may be refused, in tally and in the program: the program runs on, and nobody waits for an answer."""
+        refuse, plain = build(context, "refuse"), build(context, "plain")
+        alone = tally.run(context, [plain])
+        for name in REFUSED:
+            began = time.monotonic()
+            result = tally.run(context, [refuse, str(number), name, context.tally, "record", *MODES[mode], "-o", context.path("profile"), "--", plain])
+            took = time.monotonic() - began
+            context.check(took < 6, f"{took:.1f} s without {name}")
+            if result.status != 125:  # refused as a whole, before the program began
+                context.equal((result.status, result.output), (alone.status, alone.output), f"outcome without {name} ({result.text()})")
+            else:
+                context.check(b"tally: " in result.errors, f"no reason is given without {name}")
+    run.__name__ = f"refused_{number}_{mode}"
+    tap.case(run)
+
+
+for error in (1, 38):
+    for name in (MODES if harm.LONG else ["calls", "heap"]):
+        refused(error, name)
+
+
+@tap.case
+def counted_without_pidfd(context):
+    """A filter that refuses pidfd_open, as those of containers: all is counted, launched and attached, and the end is seen."""
+    refuse, plain = build(context, "refuse"), build(context, "plain")
+    result = tally.run(context, [refuse, "1", "pidfd_open", context.tally, "record", "--heap", "-o", context.path("one"), "--", plain])
+    profile = tally.Profile(context, context.path("one"))
+    context.check(profile.rows("select count(*) from counters where name like 'heap%'")[0][0] > 0, f"heap is not counted ({result.text()})")
+    process = tally.start(context, [plain, "on"], stdin=subprocess.PIPE)
+    process.stdout.readline()
+    one = tally.start(context, [refuse, "1", "pidfd_open", context.tally, "record", "--heap", "-o", context.path("two"), "-p", str(process.pid)])
+    context.check(tally.wait_for(lambda: harm.ours(process.pid) or one.poll() is not None), "tally did not begin")
+    process.communicate()
+    context.equal(tally.finish(one, 10).status, 0, "it ends with its program")
+
+
+# --- two tallies, and a debugger ---
+
+
+def twice(first, second):
+    def run(context):
+        """A process has one tally that changes it, also while that one is stopped; a second is refused, and so is its removal."""
+        process = tally.start(context, [build(context, "plain"), "on"], stdin=subprocess.PIPE)
+        process.stdout.readline()
+        pid = process.pid
+        one = tally.start(context, [context.tally, "record", *MODES[first], "--no-time", "-o", context.path("first"), "-p", str(pid)])
+        context.check(tally.wait_for(lambda: harm.ours(pid) or one.poll() is not None), "tally did not begin")
+        for stop in (False, True):
+            if stop:
+                one.send_signal(signal.SIGSTOP)
+            for command in (["record", *MODES[second], "--no-time", "-o", context.path("second"), "--duration", "0.2"], ["detach"]):
+                result = tally.run(context, [context.tally, *command, "-p", str(pid)])
+                context.equal(result.status, 2, f"status of {command[0]} ({result.text()})")
+                context.check(b"another tally" in result.errors, f"the reason is not told: {result.text()}")
+        one.send_signal(signal.SIGCONT)
+        one.send_signal(signal.SIGINT)
+        context.equal(tally.finish(one).status, 0, "status of the first")
+        context.check(not harm.ours(pid), "something stays in the program")
+        process.communicate()
+        context.equal(process.returncode, 3, "status of the program")
+    run.__name__ = f"twice_{first}_{second}"
+    tap.case(run)
+
+
+for pair in (("calls", "calls"), ("heap", "calls"), ("calls", "heap")):
+    twice(*pair)
+
+
+def left_under_debugger(seconds):
+    def run(context):
+        """Who traces the program as tally leaves is waited for; or it is said what stays, and how it is removed."""
+        tap.need("strace")
+        process = tally.start(context, [build(context, "plain"), "on"], stdin=subprocess.PIPE)
+        process.stdout.readline()
+        pid = process.pid
+        one = tally.start(context, [context.tally, "record", "--heap", "--no-time", "-o", context.path("profile"), "-p", str(pid)])
+        context.check(tally.wait_for(lambda: harm.ours(pid) or one.poll() is not None), "tally did not begin")
+        time.sleep(0.3)
+        other = tally.start(context, ["strace", "-f", "-o", "/dev/null", "-p", str(pid)])
+        context.check(tally.wait_for(lambda: calls.tracers(pid)), "strace did not begin")
+        one.send_signal(signal.SIGINT)
+        time.sleep(seconds)
+        stays = seconds > 5
+        if stays:
+            one.wait(20)
+        other.send_signal(signal.SIGINT)
+        other.wait(20)
+        result = tally.finish(one)
+        context.equal(result.status, 2 if stays else 0, f"status of tally ({result.text()})")
+        context.equal(b"tally detach -p" in result.errors, stays, "it is said how to remove it")
+        if stays:
+            context.equal(tally.run(context, [context.tally, "detach", "-p", str(pid)]).status, 0, "status of detach")
+        context.check(not harm.ours(pid), "something stays in the program")
+        process.communicate()
+        context.equal(process.returncode, 3, "status of the program")
+    run.__name__ = f"left_under_debugger_{'long' if seconds > 5 else 'short'}"
+    tap.case(run)
+
+
+for held in (1, 8):
+    left_under_debugger(held)
+harm.run()
