@@ -14,6 +14,8 @@ int collect_rings_add(struct collect_rings *rings, int event_fd, size_t size, st
     if (!base_array_room(rings->items, rings->count, rings->capacity) ||
         !base_array_room(rings->heap, rings->count, rings->heap_capacity))
         return base_fail(error, BASE_ENOMEM, "out of memory");
+    if (!rings->wrapped && !(rings->wrapped = malloc(COLLECT_RING_RECORD_MOST)))
+        return base_fail(error, BASE_ENOMEM, "out of memory");
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     void *map = mmap(NULL, page + size, PROT_READ | PROT_WRITE, MAP_SHARED, event_fd, 0);
     if (map == MAP_FAILED)
@@ -34,20 +36,14 @@ void collect_rings_free(struct collect_rings *rings)
     *rings = (struct collect_rings){0};
 }
 
-/* Bytes of a ring, put together when they wrap. NULL when memory ran out. */
+/* Bytes of a ring, put together when they wrap. Their room is taken before the ring exists: a record that
+ * cannot be read would hold up its ring for good. */
 static const void *bytes_at(struct collect_rings *rings, const struct collect_ring *ring, uint64_t at,
                             size_t size)
 {
     size_t offset = at & (ring->size - 1);
     if (offset + size <= ring->size)
         return ring->data + offset;
-    if (rings->wrapped_size < size) {
-        uint8_t *grown = realloc(rings->wrapped, size);
-        if (!grown)
-            return NULL;
-        rings->wrapped = grown;
-        rings->wrapped_size = size;
-    }
     size_t first = ring->size - offset;
     memcpy(rings->wrapped, ring->data + offset, first);
     memcpy(rings->wrapped + first, ring->data, size - first);

@@ -18,6 +18,8 @@
 
 #include "base_error.h"
 
+enum { COLLECT_RING_RECORD_MOST = UINT16_MAX + 1 }; /* what perf_event_header.size can tell, and one more */
+
 struct collect_ring {
     struct perf_event_mmap_page *page;
     uint8_t *data;
@@ -31,8 +33,7 @@ struct collect_rings {
     size_t count, capacity;
     uint32_t *heap; /* indices into items, the earliest record first */
     size_t heap_count, heap_capacity;
-    uint8_t *wrapped; /* a record that wraps, put together */
-    size_t wrapped_size;
+    uint8_t *wrapped; /* COLLECT_RING_RECORD_MOST bytes: a record that wraps, put together */
 };
 
 /* Maps a ring of `size` bytes (a power of two, whole pages) on an event. Returns its index. */

@@ -24,6 +24,7 @@ static void set_up(struct fixture *fixture)
     memset(fixture, 0, sizeof *fixture);
     fixture->rings.items = calloc(RINGS, sizeof *fixture->rings.items);
     fixture->rings.heap = calloc(RINGS, sizeof *fixture->rings.heap);
+    fixture->rings.wrapped = malloc(COLLECT_RING_RECORD_MOST);
     fixture->rings.count = fixture->rings.capacity = fixture->rings.heap_capacity = RINGS;
     for (size_t i = 0; i < RINGS; i++) {
         uint64_t start = UINT64_MAX - 1023 + i * 64; /* positions wrap around 64 bits as well */
