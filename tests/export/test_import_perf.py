@@ -160,11 +160,19 @@ def another_machine(context):
     context.equal(max(row["depth"] for row in shown["rows"]), 1, "no stacks")
 
 
+def shared_ids(count=1000, ids=8192):
+    """Every event points at the same identifiers: more work than the file is long."""
+    numbers = struct.pack(f"<{ids}Q", *range(1, ids + 1))
+    form = struct.pack("<II", 1, 112).ljust(112, b"\0") + struct.pack("<QQ", 104, len(numbers))
+    header = struct.pack("<8Q", 104, len(form), 104 + len(numbers), count * len(form), 104 + len(numbers) + count * len(form), 0, 0, 0)
+    return b"PERFILE2" + header + bytes(32) + numbers + count * form
+
+
 @case
 def refused(context):
     for content, words in ((b"2ELIFREP" + b"\0" * 100, "other byte order"), (b"PERFILE2" + struct.pack("<Q", 16), "without events"),
                            (b"PERFILE2" + struct.pack("<Q", 104) + b"\xff" * 100, "damaged perf.data"),
-                           (Perf().bytes()[:80], "cut off")):
+                           (shared_ids(), "damaged perf.data"), (Perf().bytes()[:80], "cut off")):
         said = imported(context, write(context, "bad.data", content), status=2, name="never")
         context.check(words in said, f"{words}: {said}")
     said = imported(context, write(context, "some.data", story().bytes()), "--rate", "9", status=2, name="never")

@@ -244,17 +244,21 @@ static struct section section_at(const struct import_perf *perf, size_t offset)
     return (struct section){number_at(perf->bytes + offset), number_at(perf->bytes + offset + 8)};
 }
 
-/* An event, and where its identifiers are. */
+/* Events, and where the identifiers of each are. No two share any, so all together fit into the file: events
+ * that point at the same place again and again would be work without end. */
 static bool read_attrs(struct import_perf *perf, const struct section *attrs, uint64_t each)
 {
     if (each < PERF_ATTR_SIZE_VER0 + SECTION || each > 4096 || !is_inside(perf, attrs))
         return false;
+    uint64_t left = perf->size;
     for (uint64_t at = 0; attrs->size - at >= each; at += each) {
         const uint8_t *attr = perf->bytes + attrs->offset + at;
         struct section ids = {number_at(attr + each - SECTION), number_at(attr + each - 8)};
-        if (!is_inside(perf, &ids) || !import_perf_add_event(perf, attr, (size_t)each - SECTION,
-                                                             perf->bytes + ids.offset, (size_t)ids.size / 8))
+        if (!is_inside(perf, &ids) || ids.size > left ||
+            !import_perf_add_event(perf, attr, (size_t)each - SECTION, perf->bytes + ids.offset,
+                                   (size_t)ids.size / 8))
             return false;
+        left -= ids.size;
     }
     return perf->event_count > 0;
 }
