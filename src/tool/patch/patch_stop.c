@@ -580,39 +580,41 @@ int patch_stop_follow(struct patch_stop *stop, pid_t pid, struct base_error *err
 
 /* --- letting go --- */
 
-/* Does such a signal wait behind the trap in which the thread stands? */
+/* Does such a signal wait behind the trap in which the thread stands, and nothing keeps it out? */
 static bool waits_to_cut_call(const struct patch_stop_thread *thread)
 {
     struct user_regs_struct registers;
     siginfo_t info[8];
     struct __ptrace_peeksiginfo_args from = {.nr = sizeof info / sizeof *info};
+    uint64_t blocked;
     long count = thread->in_call ? ptrace(PTRACE_PEEKSIGINFO, thread->tid, &from, info) : 0;
-    if (count <= 0 || ptrace(PTRACE_GETREGS, thread->tid, 0, &registers))
+    if (count <= 0 || ptrace(PTRACE_GETREGS, thread->tid, 0, &registers) ||
+        ptrace(PTRACE_GETSIGMASK, thread->tid, (void *)sizeof blocked, &blocked))
         return false;
     for (long i = 0; i < count; i++)
-        if (cuts_call(&info[i], &registers))
+        if (cuts_call(&info[i], &registers) && !(blocked >> (info[i].si_signo - 1) & 1))
             return true;
     return false;
 }
 
-/* It comes to its signal, which is dropped, and to a trap again, in which it is let go. */
-static bool drop_first(struct patch_stop_thread *thread)
+/* It comes to a signal that waits: the one that it is let go with. Where that is another one, whose handler ends the call or whose being
+ * ignored does not, the tick stays behind it. Without PTRACE_INTERRUPT: the trap would come before the signal, each time. */
+static int take_first(struct patch_stop_thread *thread)
 {
-    if (thread->was_stopped || !waits_to_cut_call(thread))
-        return false;
-    patch_stop_interrupt(thread);
-    if (ptrace(PTRACE_CONT, thread->tid, 0, 0))
-        return false;
-    thread->state = PATCH_STOP_RUNNING;
-    return true;
+    struct user_regs_struct registers;
+    int status;
+    if (thread->was_stopped || !waits_to_cut_call(thread) ||
+        patch_stop_step(thread, PTRACE_CONT, 0, &status, NULL) < 0 || EVENT(status))
+        return 0;
+    bool known = !ptrace(PTRACE_GETREGS, thread->tid, 0, &registers);
+    return known && patch_stop_drops_signal(thread->tid, &registers) ? 0 : WSTOPSIG(status);
 }
 
 void patch_stop_detach(struct patch_stop_thread *thread)
 {
-    if (drop_first(thread))
-        return;
+    int signal = take_first(thread);
     for (int i = 0; i < REQUEST_TRIES; i++)
-        if (!ptrace(PTRACE_DETACH, thread->tid, 0, 0)) {
+        if (!ptrace(PTRACE_DETACH, thread->tid, 0, signal)) {
             thread->state = PATCH_STOP_GONE;
             return;
         }

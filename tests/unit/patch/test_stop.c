@@ -1,6 +1,7 @@
 /* Stopping and letting go: the children notice nothing. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -25,6 +26,7 @@
 #include "patch_stop.h"
 #include "patch_target.h"
 #include "patch_x86_64_call.h"
+#include "wire_agent.h"
 
 static void nap_us(long us)
 {
@@ -500,6 +502,69 @@ static void a_stack_is_read_to_its_end(void **state)
     munmap(place, PAGES * PAGE);
 }
 
+/* --- ticks of the agent's timers --- */
+
+static volatile sig_atomic_t ticks;
+
+static void count_tick(int signal)
+{
+    (void)signal;
+    ticks++;
+}
+
+/* Polls, and handles the signal; with `count` it blocks it. A poll that is cut short is wrong. */
+static int poll_patiently(struct patch_child_shared *shared)
+{
+    sigset_t set;
+    signal(SIGURG, count_tick);
+    sigemptyset(&set);
+    sigaddset(&set, SIGURG);
+    if (shared->count)
+        sigprocmask(SIG_BLOCK, &set, NULL);
+    patch_child_ready(shared);
+    while (!atomic_load(&shared->stop))
+        if (poll(NULL, 0, 300) < 0)
+            patch_child_wrong(shared, "poll", errno);
+    return ticks;
+}
+
+static void wait_until_it_polls(struct patch_stop *stop, pid_t pid)
+{
+    for (int i = 0; i < 100; i++) {
+        begin(stop, pid);
+        if (stop->threads[0].in_call)
+            return;
+        end(stop);
+        nap_us(1000);
+    }
+    fail();
+}
+
+/* A tick that comes while the thread stands: it is let go at once, its poll goes on, and the handler does not run. */
+static void let_go_with_a_tick(bool blocked)
+{
+    struct patch_child child = patch_child_start(poll_patiently, blocked);
+    struct patch_stop stop = {0};
+    siginfo_t info = {.si_signo = SIGURG, .si_code = SI_TIMER};
+    info.si_value.sival_ptr = (void *)(uintptr_t)WIRE_AGENT_TIMER_VALUE(3);
+    for (int i = 0; i < 5; i++) {
+        nap_us(2000);
+        wait_until_it_polls(&stop, child.pid);
+        assert_int_equal(syscall(SYS_rt_tgsigqueueinfo, child.pid, child.pid, SIGURG, &info), 0);
+        end(&stop);
+        assert_true(patch_child_is_free(child.pid));
+    }
+    patch_stop_free(&stop);
+    assert_int_equal(patch_child_finish(&child), 0);
+}
+
+static void ticks_that_wait_cut_no_call(void **state)
+{
+    (void)state;
+    let_go_with_a_tick(false);
+    let_go_with_a_tick(true);
+}
+
 /* --- the pure part --- */
 
 static void interrupted_calls_are_recognised(void **state)
@@ -522,6 +587,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(interrupted_calls_are_recognised),
+        cmocka_unit_test(ticks_that_wait_cut_no_call),
         cmocka_unit_test(busy_threads_keep_their_results),
         cmocka_unit_test(any_number_of_threads),
         cmocka_unit_test(threads_that_are_born_and_die),
