@@ -40,7 +40,7 @@ static uint64_t look(struct patch_silence *silence, uint64_t asked, uint64_t now
     bool first = now - silence->looked_ns > 4 * LOOK_NS; /* nothing is known of the time between */
     silence->looked_ns = now;
     if (is_stopped(silence->tally))
-        return now;
+        return now - PATCH_SILENCE_STOPPED_MS * MILLISECOND;
     if (has_worked(silence) || first)
         silence->worked_ns = now;
     uint64_t last = asked > silence->worked_ns ? asked : silence->worked_ns;

@@ -1,7 +1,8 @@
 /* patch_silence.h - how long the helper lets a target wait for tally: not at all while tally can do nothing, and
  * not for long while it does nothing.
  *
- * Tally is *silent* when it is stopped (^Z, SIGSTOP, a debugger), which /proc tells at once; when it has used no
+ * Tally is *silent* when it is stopped (^Z, SIGSTOP, a debugger), which /proc tells, for PATCH_SILENCE_STOPPED_MS: who continues it
+ * at once loses nothing; when it has used no
  * processor for PATCH_SILENCE_IDLE_MS (a frozen control group, no processor left for it, a file that does not
  * come); or when it asks for nothing for PATCH_HELPER_PATIENCE_MS, however busy. What waits for it then goes on.
  * From there until its next request nothing waits for it any more. Context: helper, one thread. Source:
@@ -14,7 +15,8 @@
 #include <sys/types.h>
 #include <time.h>
 
-#define PATCH_SILENCE_IDLE_MS 500
+#define PATCH_SILENCE_IDLE_MS    500
+#define PATCH_SILENCE_STOPPED_MS 200
 
 struct patch_silence {
     pid_t tally;

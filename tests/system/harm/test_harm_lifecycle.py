@@ -136,7 +136,7 @@ def twice(first, second):
             for command in (["record", *MODES[second], "--no-time", "-o", context.path("second"), "--duration", "0.2"], ["detach"]):
                 result = tally.run(context, [context.tally, *command, "-p", str(pid)])
                 context.equal(result.status, 2, f"status of {command[0]} ({result.text()})")
-                context.check(b"another tally" in result.errors, f"the reason is not told: {result.text()}")
+                context.check(b"is being recorded by tally" in result.errors, f"the reason is not told: {result.text()}")
         one.send_signal(signal.SIGCONT)
         one.send_signal(signal.SIGINT)
         context.equal(tally.finish(one).status, 0, "status of the first")
@@ -161,7 +161,7 @@ def left_under_debugger(seconds):
         one = tally.start(context, [context.tally, "record", "--heap", "--no-time", "-o", context.path("profile"), "-p", str(pid)])
         context.check(tally.wait_for(lambda: harm.ours(pid) or one.poll() is not None), "tally did not begin")
         time.sleep(0.3)
-        other = tally.start(context, ["strace", "-f", "-o", "/dev/null", "-p", str(pid)])
+        other = tally.start(context, ["strace", "-f", "-q", "-o", "/dev/null", "-p", str(pid)], stderr=subprocess.DEVNULL)
         context.check(tally.wait_for(lambda: calls.tracers(pid)), "strace did not begin")
         one.send_signal(signal.SIGINT)
         time.sleep(seconds)
