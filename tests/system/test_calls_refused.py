@@ -45,7 +45,10 @@ def of_32_bits(context):
     built = tally.run(context, ["gcc", "-m32", "-nostdlib", "-static", "-fno-stack-protector", "-o", program, source])
     if built.status != 0:
         raise tap.Skip("gcc -m32 does not work here")
-    process = tally.start(context, [program])
+    try:
+        process = tally.start(context, [program])
+    except OSError as error:
+        raise tap.Skip(f"the kernel runs no 32-bit programs ({error.strerror})") from error
     time.sleep(0.05)
     if process.poll() is not None:
         raise tap.Skip("the kernel runs no 32-bit programs")
