@@ -17,11 +17,15 @@ static int has_remains(pid_t pid, struct base_error *error)
 {
     struct elf_maps maps = {0};
     bool found = false;
-    int result = elf_maps_read(pid, &maps, error);
+    struct base_error why = {0};
+    int result = elf_maps_read(pid, &maps, &why);
     for (size_t i = 0; i < maps.count && !found; i++)
         found = !strncmp(maps.items[i].path, PATCH_LEADS_OURS, strlen(PATCH_LEADS_OURS));
     elf_maps_free(&maps);
-    return result < 0 ? result : found;
+    if (result < 0)
+        return patch_target_lives(pid) ? base_fail(error, result, "%s", why.text)
+                                       : patch_target_check(pid, error);
+    return found;
 }
 
 static int remove_agent(pid_t pid, struct collect_calls_cleaned *cleaned, struct base_error *error)
