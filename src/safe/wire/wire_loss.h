@@ -37,7 +37,8 @@
       "period")                                                                                              \
     X(26, NOT_PLANNED, "images whose calls are not counted: their code could not be planned or patched")     \
     X(27, CALLS_UNSEEN, "processes whose calls are not counted any more: they could not be followed")        \
-    X(28, PRIVILEGES, "set-uid programs that ran without their privileges, because they were followed")      \
+    X(28, PRIVILEGES,                                                                                        \
+      "set-uid, set-gid and capability programs that ran without their privileges: they were traced")        \
     X(29, CALLS_SHARED, "threads whose calls may have been counted short: they were born unseen")            \
     X(30, AGENT_INTERRUPTED,                                                                                 \
       "allocations and calls by signal handlers that interrupted the agent: not counted")                    \

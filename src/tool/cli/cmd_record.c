@@ -887,6 +887,7 @@ static void say_result(struct recorder *recorder)
     const struct profile *profile = collect_session_profile(recorder->session);
     const char *why = profile_meta(profile, "no_samples_reason");
     const char *kernel = profile_meta(profile, "kernel_notice");
+    const char *privileges = profile_meta(profile, "privileges_notice");
     struct base_text figures = {0};
     uint64_t calls;
     size_t edges;
@@ -908,6 +909,8 @@ static void say_result(struct recorder *recorder)
         cli_say("no samples: %s", why);
     say_left(recorder, status->left);
     say_lost(profile, status);
+    if (privileges)
+        cli_say("%s", privileges);
     say_notice(recorder); /* what only the end has shown */
     if (kernel)
         cli_say("%s", kernel);

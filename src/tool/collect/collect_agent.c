@@ -12,6 +12,7 @@
 #include "collect_agent_inside.h"
 #include "collect_agent_proc.h"
 #include "collect_agent_timer.h"
+#include "collect_privileges.h"
 #include "collect_record.h"
 #include "collect_remains.h"
 #include "patch_target.h"
@@ -528,6 +529,7 @@ int collect_agent_step(struct collect_agent *agent, struct base_error *error)
     int result = BASE_OK;
     while (!agent->options.host && (result = patch_trace_next(agent->helper, &event, error)) > 0) {
         if (patch_agent_take_event(agent->helper, &event)) {
+            collect_privileges_tell(agent->profile, &event);
             collect_agent_exec(agent, event.pid);
             patch_agent_let_go(agent->helper, event.pid);
         }

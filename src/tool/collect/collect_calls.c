@@ -19,6 +19,7 @@
 #include "collect_calls_loose.h"
 #include "collect_calls_threads.h"
 #include "collect_calls_totals.h"
+#include "collect_privileges.h"
 #include "collect_record.h"
 #include "collect_remains.h"
 #include "collect_translator.h"
@@ -460,8 +461,7 @@ static void on_exec(struct collect_calls *calls, const struct patch_trace_event 
     struct base_error why = {0};
     uint64_t began = patch_target_now();
     remove_member(calls, event->pid);
-    if (event->flags & PATCH_TRACE_FLAG_SETUID_LOST)
-        profile_lose(calls->rig.profile, WIRE_LOSS_PRIVILEGES, 1);
+    collect_privileges_tell(calls->rig.profile, event);
     if (calls->guest.exec)
         calls->guest.exec(calls->guest.context, event->pid);
     if (begin_image(calls, event->pid, &why) < 0)

@@ -8,15 +8,13 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/ptrace.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base_array.h"
+#include "patch_privileges.h"
 #include "patch_target.h"
 
 #define MILLISECOND   1000000u
@@ -441,22 +439,6 @@ static void adopt_orphans(struct patch_follow *follow)
 
 /* --- execs --- */
 
-/* Would the image's file have given the process rights that it does not have? */
-static bool lost_rights(pid_t pid)
-{
-    char path[64];
-    struct stat file;
-    struct statvfs system;
-    struct patch_target_facts facts;
-    snprintf(path, sizeof path, "/proc/%d/exe", pid);
-    if (stat(path, &file) || patch_target_facts(pid, pid, &facts) < 0 || statvfs(path, &system) ||
-        (system.f_flag & ST_NOSUID))
-        return false;
-    if ((file.st_mode & S_ISUID) && file.st_uid != facts.user)
-        return true;
-    return geteuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0;
-}
-
 static void arrive_in_image(struct patch_follow *follow, struct patch_follow_space *space,
                             struct patch_stop_thread *thread)
 {
@@ -465,11 +447,12 @@ static void arrive_in_image(struct patch_follow *follow, struct patch_follow_spa
     if (thread->life & PATCH_FOLLOW_LEAVING)
         return;
     hold_new(space);
-    patch_follow_emit(follow, &(struct patch_trace_event){
-                                  .kind = PATCH_TRACE_EXEC,
-                                  .pid = thread->process,
-                                  .tid = thread->tid,
-                                  .flags = lost_rights(thread->process) ? PATCH_TRACE_FLAG_SETUID_LOST : 0});
+    patch_follow_emit(follow, &(struct patch_trace_event){.kind = PATCH_TRACE_EXEC,
+                                                          .pid = thread->process,
+                                                          .tid = thread->tid,
+                                                          .flags = patch_privileges_lost(thread->process)
+                                                                       ? PATCH_TRACE_FLAG_PRIVILEGES_LOST
+                                                                       : 0});
 }
 
 /* The process is alone in a new memory. The answer is its space, or the old one when memory ran out. */

@@ -128,6 +128,28 @@ int patch_target_facts(pid_t pid, pid_t tid, struct patch_target_facts *facts)
     return BASE_OK;
 }
 
+/* The hexadecimal number behind "\nKEY:"; 0 where the kernel does not tell. */
+static uint64_t status_mask(const char *text, const char *key)
+{
+    const char *at = strstr(text, key);
+    return at ? strtoull(at + strlen(key), NULL, 16) : 0;
+}
+
+int patch_target_credentials(pid_t pid, struct patch_target_credentials *credentials)
+{
+    char text[4096];
+    if (patch_target_text(pid, pid, "status", text, sizeof text) <= 0)
+        return BASE_ENOTFOUND;
+    *credentials = (struct patch_target_credentials){
+        .user = (uid_t)status_number(text, "\nUid:", 1),
+        .group = (gid_t)status_number(text, "\nGid:", 1),
+        .permitted = status_mask(text, "\nCapPrm:"),
+        .bounding = status_mask(text, "\nCapBnd:"),
+        .gives_up = status_number(text, "\nNoNewPrivs:", 0) != 0,
+    };
+    return BASE_OK;
+}
+
 bool patch_target_name(pid_t pid, pid_t tid, char *name, size_t size)
 {
     char text[128];

@@ -36,6 +36,17 @@ struct patch_target_facts {
 /* BASE_OK, or BASE_ENOTFOUND when there is no such thread (then without a message). */
 int patch_target_facts(pid_t pid, pid_t tid, struct patch_target_facts *facts);
 
+/* Who the process acts as: its effective user and group, and its capabilities. */
+struct patch_target_credentials {
+    uid_t user;
+    gid_t group;
+    uint64_t permitted, bounding; /* sets of capabilities, bit CAP_X */
+    bool gives_up;                /* no_new_privs: no exec gives it any */
+};
+
+/* BASE_OK, or BASE_ENOTFOUND when there is no such process (then without a message). */
+int patch_target_credentials(pid_t pid, struct patch_target_credentials *credentials);
+
 /* The name that a thread has now, as prctl(PR_SET_NAME) takes it; a process's is that of its first thread.
  * False: it is gone, and `name` is as it was. */
 bool patch_target_name(pid_t pid, pid_t tid, char *name, size_t size);

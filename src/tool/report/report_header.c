@@ -512,9 +512,9 @@ static void add_remains(struct flow *flow, struct base_text *part)
 /* Whatever the recorder had to say of itself, and other counters. */
 static void add_notes(struct flow *flow, struct base_text *part)
 {
-    static const char *const keys[] = {"rate_notice",   "kernel_notice", "stack_copy_notice",
-                                       "births_notice", "calls_notice",  "agent_notice",
-                                       "import_notice", "truncation",    "period_notice"};
+    static const char *const keys[] = {
+        "rate_notice",  "kernel_notice", "stack_copy_notice", "births_notice", "privileges_notice",
+        "calls_notice", "agent_notice",  "import_notice",     "truncation",    "period_notice"};
     const struct report_context *context = flow->context;
     const struct profile *profile = context->profile;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {

@@ -1,4 +1,5 @@
 /* What /proc tells of threads: lines of it, ourselves, and a child. */
+#include "patch_privileges.h"
 #include "patch_target.h"
 
 #include <fcntl.h>
@@ -172,12 +173,44 @@ static void threads_are_counted(void **state)
     close(ends[1]);
 }
 
+static void capabilities_of_a_file_are_read(void **state)
+{
+    (void)state;
+    static const unsigned char first[] = {1, 0, 0, 1, 0, 4, 0, 0, 0, 0, 0, 0},
+                               second[] = {1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0},
+                               third[] = {1, 0, 0, 3, 0, 4, 0, 0, 0, 0, 0, 0,
+                                          5, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0};
+    assert_int_equal(patch_privileges_of_file(first, sizeof first), 1u << 10);
+    assert_int_equal(patch_privileges_of_file(second, sizeof second), UINT64_C(5) << 32 | 1u << 10);
+    assert_int_equal(patch_privileges_of_file(third, sizeof third), UINT64_C(5) << 32 | 1u << 10);
+    assert_int_equal(patch_privileges_of_file(second, 8), 0);
+    assert_int_equal(patch_privileges_of_file(second, 0), 0);
+}
+
+static void credentials_are_read(void **state)
+{
+    (void)state;
+    struct patch_target_credentials has;
+    assert_int_equal(patch_target_credentials(getpid(), &has), BASE_OK);
+    assert_int_equal(has.user, geteuid());
+    assert_int_equal(has.group, getegid());
+    assert_int_equal(has.permitted & ~has.bounding, 0);
+    assert_false(patch_privileges_lost(getpid()));
+    assert_int_equal(patch_target_credentials(0, &has), BASE_ENOTFOUND);
+    assert_false(patch_privileges_lost(0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_call_is_read),         cmocka_unit_test(a_sleeper_is_where_it_sleeps),
-        cmocka_unit_test(who_runs_is_in_no_call), cmocka_unit_test(facts_are_read_behind_any_name),
-        cmocka_unit_test(a_terminal_is_seen),     cmocka_unit_test(threads_are_counted),
+        cmocka_unit_test(a_call_is_read),
+        cmocka_unit_test(a_sleeper_is_where_it_sleeps),
+        cmocka_unit_test(who_runs_is_in_no_call),
+        cmocka_unit_test(facts_are_read_behind_any_name),
+        cmocka_unit_test(a_terminal_is_seen),
+        cmocka_unit_test(threads_are_counted),
+        cmocka_unit_test(capabilities_of_a_file_are_read),
+        cmocka_unit_test(credentials_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

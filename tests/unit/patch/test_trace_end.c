@@ -564,7 +564,7 @@ static void lost_rights_are_told(void **state)
         if (pid == 0) {
             if (setgid(65534) || setuid(65534) || prctl(PR_SET_DUMPABLE, 1))
                 _exit(9);
-            _exit(follow_exec_of(images[i], i == 0 ? PATCH_TRACE_FLAG_SETUID_LOST : 0));
+            _exit(follow_exec_of(images[i], i == 0 ? PATCH_TRACE_FLAG_PRIVILEGES_LOST : 0));
         }
         assert_int_equal(patch_session_wait_for(pid), 0);
     }

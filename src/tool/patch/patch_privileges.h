@@ -1,0 +1,24 @@
+/* patch_privileges.h - what a program runs without because it was traced at its exec.
+ *
+ * The kernel gives a set-uid, a set-gid or a file-capability program its privileges only when whoever traces
+ * it could have them too. Then the program runs as the user who started it, which it may notice and which
+ * nothing else tells.
+ *
+ * Context: tool and helper. Source: execve(2), capabilities(7), security/commoncap.c of Linux. */
+#ifndef PATCH_PRIVILEGES_H
+#define PATCH_PRIVILEGES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* The capabilities that a file gives, of its attribute security.capability; 0 when it is none that is known. */
+uint64_t patch_privileges_of_file(const void *attribute, size_t size);
+
+/* Would the program's file give the process an effective user or group, or a permitted capability, that it
+ * does not have? `pid` has just executed it and has run no instruction of it. False when /proc does not tell,
+ * where the file system gives no privileges (nosuid), and where the process gave them up (no_new_privs). */
+bool patch_privileges_lost(pid_t pid);
+
+#endif
