@@ -230,8 +230,11 @@ def query_in_all_forms(context):
 
 @tap.case
 def views_hold_together(context):
-    """flat, stacks, threads and meta say the same of one run."""
+    """flat, stacks, threads and meta say the same of one run. Time that a hypervisor takes from a running thread is in the samples
+    and not in the thread's own clock."""
+    begun = time.monotonic()
     profile = tally.recorded(context, [context.program("shares"), "--seconds", "1"])
+    elapsed = (time.monotonic() - begun) * 1e9
     flat, whole = profile.flat(), profile.total()
     by_leaf, by_any = {}, {}
     for frames, value in profile.stacks():
@@ -241,7 +244,7 @@ def views_hold_together(context):
     for function, row in flat.items():
         context.equal(row["self"], by_leaf.get(function, 0), f"self of {function}")
         context.equal(row["total"], by_any.get(function, 0), f"total of {function}")
-    context.check(0.9e9 < whole < 1.3e9, f"{whole / 1e9:.3f} s of samples for a second of work")
+    context.check(0.9e9 < whole < elapsed, f"{whole / 1e9:.3f} s of samples for a second of work in {elapsed / 1e9:.3f} s")
     context.check(flat["main"]["total"] > 0.9 * whole, "total of main")
 
 

@@ -26,6 +26,7 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import calls  # noqa: E402
@@ -34,6 +35,7 @@ import tap  # noqa: E402
 
 PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs")
 LONG = bool(os.environ.get("TALLY_LONG"))
+LOOKS = 12  # at a process that opens and closes descriptors
 COMPILE = "gcc -O1 -g -pthread -o {program} {source}"
 
 # Every mode of recording that puts something into a program, and one that does not. `function` times main: every C program has it.
@@ -103,13 +105,13 @@ class Footprint:
     descriptors, signals, timers, limits, locked memory. Anonymous memory that is only data is the program's to grow."""
 
     def __init__(self, pid, restless=False):
-        """`restless`: it makes threads and opens descriptors all the time, which are not compared then."""
+        """`restless`: it creates threads and opens descriptors all the time; what one look in LOOKS does not show is not compared."""
         self.restless = restless
         self.facts = {
             "mappings": self.mappings(pid),
             "text": calls.changed_text(pid),
             "tracers": calls.tracers(pid),
-            "descriptors": {} if restless else self.descriptors(pid),
+            "descriptors": self.lasting_descriptors(pid) if restless else self.descriptors(pid),
             "status": self.status(pid, restless),
             "timers": self.read(pid, "timers"),
             "limits": self.read(pid, "limits"),
@@ -130,7 +132,21 @@ class Footprint:
 
     @staticmethod
     def descriptors(pid):
-        return {name: os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")}
+        found = {}
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            try:
+                found[name] = os.readlink(f"/proc/{pid}/fd/{name}")
+            except FileNotFoundError:  # closed meanwhile
+                pass
+        return found
+
+    @staticmethod
+    def lasting_descriptors(pid):
+        looks = []
+        for _ in range(LOOKS):
+            looks.append(set(Footprint.descriptors(pid).items()))
+            time.sleep(0.003)
+        return dict(set.intersection(*looks))
 
     @staticmethod
     def status(pid, restless):

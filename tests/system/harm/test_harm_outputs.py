@@ -33,7 +33,7 @@ def links_stay(context):
     before = links(context)
     for _ in range(2):
         for name, leads_to in (("link", "real"), ("dangling", "absent")):
-            result = tally.record(context, ["true"], name=name)
+            result = tally.record(context, [context.program("recursion"), "--seconds", "0.2"], name=name)
             context.equal(result.status, 0, f"status of recording to {name} ({result.text()})")
             is_profile(context, leads_to)
     result = tally.record(context, ["true"], name="circle")
@@ -52,14 +52,15 @@ def links_stay(context):
 def standard_output(context):
     """By name: a file behind it is written through, a pipe is for text only."""
     folder(context)
+    command = [context.tally, "record", "-o", "output", "--", context.program("recursion"), "--seconds", "0.2"]
     with open(context.path("plain"), "wb") as plain:
-        done = subprocess.run([context.tally, "record", "-o", "output", "--", "true"], cwd=context.folder, stdout=plain, stderr=subprocess.PIPE, check=False)
+        done = subprocess.run(command, cwd=context.folder, stdout=plain, stderr=subprocess.PIPE, check=False)
     context.equal(done.returncode, 0, f"status with a file behind it ({done.stderr!r})")
     is_profile(context, "plain")
     result = tally.run(context, [context.tally, "record", "-o", "output", "--", "true"])
     context.check(result.status == 125 and b"no name" in result.errors or b"regular file" in result.errors, f"a pipe: {result.text()}")
     result = tally.run(context, [context.tally, "export", "--format", "folded", "-o", "output", "plain"])
-    context.check(result.status == 0 and b"true" in result.output, f"text to a pipe: {result.text()}")
+    context.check(result.status == 0 and b"recursion_leaf" in result.output, f"text to a pipe: {result.text()}")
     context.equal(os.readlink(context.path("output")), "/proc/self/fd/1", "the link")
 
 

@@ -2,7 +2,7 @@
 import harm
 
 harm.row("plain", source="plain.c", status=3)
-harm.row("busy", source="plain.c", command=["{program}", "on"], ways=["attached", "killed", "again"],
+harm.row("busy", source="plain.c", command=["{program}", "on"], ways=["attached", "killed", "again"], restless=True,
          short=["time", "calls", "heap", "fds", "function", "all"])
 harm.row("polls", source="polls.c", ways=["attached"], restless=True, short=["time", "calls", "heap", "function", "agent", "all"], status=0)
 harm.row("shell", command=["sh", "-c", "for i in 1 2 3; do ls / | sort | head -3; done; exit 5"], status=5, short=["calls", "heap", "fds", "all"])
