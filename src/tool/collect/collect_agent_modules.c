@@ -7,7 +7,7 @@
 #include "agent_blob.h"
 #include "base_array.h"
 #include "elf_maps.h"
-#include "patch_function.h"
+#include "patch_image.h"
 
 void collect_agent_cookies_free(struct collect_agent_cookies *cookies)
 {
@@ -80,9 +80,9 @@ static void look_at_stacks(const struct elf_image *image, struct wire_agent_modu
 {
     if (!stacks)
         return;
-    if (patch_function_owns_stacks(image))
+    if (patch_image_owns_stacks(image))
         module->flags |= WIRE_AGENT_MODULE_READS;
-    if (patch_function_hides_unwinder(image))
+    if (patch_image_hides_unwinder(image))
         snprintf(stacks->hidden_unwinder, sizeof stacks->hidden_unwinder, "%s", elf_image_name(image));
 }
 

@@ -10,6 +10,7 @@
 #include "collect_calls_export.h"
 #include "collect_calls_prepared.h"
 #include "elf_export.h"
+#include "patch_image.h"
 #include "patch_select.h"
 #include "patch_slab.h"
 #include "wire_loss.h"
@@ -304,6 +305,8 @@ static enum collect_calls_image_state plan(struct collect_calls_images *set, uin
         return COLLECT_CALLS_REFUSED;
     if (!is_wanted(set, from))
         return COLLECT_CALLS_UNWANTED;
+    if (patch_image_has_calls_read(from->elf))
+        return COLLECT_CALLS_REFUSED;
     if (!patch_cache_find(set->cache, from->elf, &image->plan)) {
         if (!take_early(&set->early, index, &image->plan) &&
             patch_plan_make(from->elf, NULL, &image->plan, NULL) < 0)

@@ -16,7 +16,7 @@ struct patch_agent_file {
     struct elf_segment *segments;
     size_t segment_count;
     uint64_t low, high; /* image addresses of all segments */
-    bool owns_stacks;   /* patch_function.h */
+    bool owns_stacks;   /* patch_image.h */
 };
 
 struct patch_agent_plans {

@@ -7,6 +7,7 @@
 
 #include "base_array.h"
 #include "patch_agent_inside.h"
+#include "patch_image.h"
 #include "patch_linkage.h"
 
 static int no_memory(struct base_error *error)
@@ -102,7 +103,7 @@ static int look_at(struct patch_agent_plans *plans, struct patch_agent_file *fil
         result =
             patch_linkage_add(image, path, plans->wishes, plans->function_count, &file->functions, error);
     if (result == BASE_OK && file->functions.count)
-        file->owns_stacks = patch_function_owns_stacks(image);
+        file->owns_stacks = patch_image_owns_stacks(image);
     if (image != NULL)
         elf_image_close(image);
     return result;

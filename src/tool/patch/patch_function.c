@@ -8,6 +8,7 @@
 
 #include "base_array.h"
 #include "patch_draft.h"
+#include "patch_image.h"
 #include "patch_x86_64_bell.h"
 #include "patch_x86_64_entry.h"
 #include "symbol_debug.h"
@@ -72,101 +73,6 @@ static uint32_t wish_of(const struct search *search, const char *name, bool boun
             wish = (uint32_t)i;
     symbol_name_end(&named);
     return wish;
-}
-
-/* --- images that are special --- */
-
-static bool has_string(const struct elf_image *image, const char *section_name, const char *text, size_t size)
-{
-    struct elf_section section;
-    return elf_image_section(image, section_name, &section) && section.bytes != NULL &&
-           memmem(section.bytes, section.size, text, size) != NULL;
-}
-
-bool patch_function_owns_stacks(const struct elf_image *image)
-{
-    static const char ocaml[] = "\0caml_frametable";
-    struct elf_section section;
-    return elf_image_section(image, ".gopclntab", &section) ||
-           elf_image_section(image, ".go.buildinfo", &section) ||
-           has_string(image, ".strtab", ocaml, sizeof ocaml) ||
-           has_string(image, ".dynstr", ocaml, sizeof ocaml);
-}
-
-static bool is_named(const Elf64_Sym *symbol, const struct elf_section *strings, const char *name)
-{
-    size_t size = strlen(name) + 1;
-    return symbol->st_name < strings->size && strings->size - symbol->st_name >= size &&
-           memcmp(strings->bytes + symbol->st_name, name, size) == 0;
-}
-
-static bool is_any(const Elf64_Sym *symbol, const struct elf_section *strings, const char *const *names)
-{
-    for (; *names != NULL; names++)
-        if (is_named(symbol, strings, *names))
-            return true;
-    return false;
-}
-
-/* Has a table of symbols one of the names, defined or not? */
-static bool has_symbol(const struct elf_section *symbols, const struct elf_section *strings,
-                       const char *const *names, bool defined)
-{
-    for (size_t at = 0; at + sizeof(Elf64_Sym) <= symbols->size; at += sizeof(Elf64_Sym)) {
-        Elf64_Sym symbol;
-        memcpy(&symbol, symbols->bytes + at, sizeof symbol);
-        if ((symbol.st_shndx != SHN_UNDEF) == defined && is_any(&symbol, strings, names))
-            return true;
-    }
-    return false;
-}
-
-static bool table_has(const struct elf_image *image, const char *symbols_name, const char *strings_name,
-                      const char *const *names, bool defined)
-{
-    struct elf_section symbols, strings;
-    return elf_image_section(image, symbols_name, &symbols) && symbols.bytes != NULL &&
-           elf_image_section(image, strings_name, &strings) && strings.bytes != NULL &&
-           has_symbol(&symbols, &strings, names, defined);
-}
-
-bool patch_function_hides_unwinder(const struct elf_image *image)
-{
-    static const char unwinder[] = "_Unwind_";
-    static const char *const finders[] = {"dl_iterate_phdr", "_dl_find_object", NULL};
-    return !has_string(image, ".dynstr", unwinder, sizeof unwinder - 1) &&
-           !has_string(image, ".strtab", unwinder, sizeof unwinder - 1) &&
-           table_has(image, ".dynsym", ".dynstr", finders, false);
-}
-
-static bool defines(const struct elf_image *image, const char *name)
-{
-    const char *const names[] = {name, NULL};
-    return table_has(image, ".symtab", ".strtab", names, true) ||
-           table_has(image, ".dynsym", ".dynstr", names, true);
-}
-
-/* Linked statically: without a dynamic section, or as a position-independent program that asks for no loader. */
-static bool is_static(const struct elf_image *image)
-{
-    struct elf_section dynamic, interpreter;
-    if (!elf_image_section(image, ".dynamic", &dynamic) || dynamic.bytes == NULL)
-        return true;
-    if (elf_image_section(image, ".interp", &interpreter))
-        return false;
-    for (size_t at = 0; at + sizeof(Elf64_Dyn) <= dynamic.size; at += sizeof(Elf64_Dyn)) {
-        Elf64_Dyn entry;
-        memcpy(&entry, dynamic.bytes + at, sizeof entry);
-        if (entry.d_tag == DT_FLAGS_1)
-            return (entry.d_un.d_val & DF_1_PIE) != 0;
-    }
-    return false;
-}
-
-static bool is_libc(const struct elf_image *image)
-{
-    static const char *const starts[] = {"__libc_start_main", NULL};
-    return table_has(image, ".dynsym", ".dynstr", starts, true);
 }
 
 /* --- symbols --- */
@@ -455,7 +361,7 @@ static bool note_concerned(struct search *search, const char *path)
         bool concerned = patch_function_concerns(wish, path);
         if (concerned && wish->beside != NULL && wish->beside != asked) {
             asked = wish->beside;
-            defined = defines(search->image, asked);
+            defined = patch_image_defines(search->image, (const char *const[]){asked, NULL});
         }
         search->concerned[i] = concerned && (wish->beside == NULL || defined);
         any |= search->concerned[i] != 0;
@@ -490,8 +396,8 @@ int patch_function_plan(const struct elf_image *image, const char *path,
                             .wishes = wishes,
                             .wish_count = wish_count,
                             .concerned = calloc(wish_count + 1, 1),
-                            .is_static = is_static(image),
-                            .is_libc = is_libc(image),
+                            .is_static = patch_image_is_static(image),
+                            .is_libc = patch_image_is_libc(image),
                             .found = functions,
                             .error = error};
     *functions = (struct patch_functions){0};

@@ -59,13 +59,6 @@ struct patch_functions { /* by address */
     size_t count, capacity;
 };
 
-/* Does the image's code run on stacks that its runtime looks through in its own way? Their return addresses
- * are not to be replaced. */
-bool patch_function_owns_stacks(const struct elf_image *image);
-/* Has the image a copy of an unwinder that no symbol tells of? It finds call-frame information by asking for
- * all objects. */
-bool patch_function_hides_unwinder(const struct elf_image *image);
-
 /* Does the wish concern an image of this path? */
 bool patch_function_concerns(const struct patch_function_wish *wish, const char *path);
 

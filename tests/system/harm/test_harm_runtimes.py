@@ -1,5 +1,9 @@
 """What programs forbid themselves, and programs that Tally must know before it touches them."""
+import subprocess
+
 import harm
+import tally
+import tap
 
 harm.row("filter_by_prctl", source="filter.c", status=0, short=["calls", "heap", "calls+heap", "all"])
 harm.row("filter_by_syscall", source="filter.c", command=["{program}", "x"], status=0,
@@ -14,4 +18,22 @@ def says_valgrind(context, profile, mode, result):
 
 harm.row("valgrind", source="plain.c", command=["valgrind", "-q", "{program}"], needs=("valgrind",), status=3, check=says_valgrind,
          short=["calls", "heap", "function", "agent", "all"])
+
+
+@tap.case
+def mono(context):
+    """Its runtime decodes the calls of code compiled ahead of time."""
+    tap.need("mcs", "mono")
+    source, program = context.path("hello.cs"), context.path("hello.exe")
+    with open(source, "w", encoding="utf-8") as file:
+        file.write('class Hello { static void Main() { System.Console.WriteLine("hello " + string.Join(",", new int[]{1, 2})); } }\n')
+    subprocess.run(["mcs", "-out:" + program, source], check=True)
+    alone = tally.run(context, ["mono", program])
+    for mode in (["--calls", "--no-time"], ["--calls", "--heap", "--no-time"]):
+        result = tally.record(context, ["mono", program], mode)
+        context.equal((result.status, result.output), (alone.status, alone.output), f"outcome with {mode} ({result.text()})")
+        lost = tally.Profile(context, context.path("profile")).losses().get(26, 0)
+        context.check(lost >= 1, f"images left out are {lost} with {mode}")
+
+
 harm.run()

@@ -1,0 +1,103 @@
+/* What images are, by their symbols and sections. */
+#include "patch_image.h"
+
+#include <elf.h>
+#include <fnmatch.h>
+#include <string.h>
+
+static bool has_string(const struct elf_image *image, const char *section_name, const char *text, size_t size)
+{
+    struct elf_section section;
+    return elf_image_section(image, section_name, &section) && section.bytes != NULL &&
+           memmem(section.bytes, section.size, text, size) != NULL;
+}
+
+bool patch_image_owns_stacks(const struct elf_image *image)
+{
+    static const char ocaml[] = "\0caml_frametable";
+    struct elf_section section;
+    return elf_image_section(image, ".gopclntab", &section) ||
+           elf_image_section(image, ".go.buildinfo", &section) ||
+           has_string(image, ".strtab", ocaml, sizeof ocaml) ||
+           has_string(image, ".dynstr", ocaml, sizeof ocaml);
+}
+
+/* Is it a name that one of the globs means? Those begin with a letter: few names have to be matched. */
+static bool is_any(const Elf64_Sym *symbol, const struct elf_section *strings, const char *const *globs)
+{
+    if (symbol->st_name >= strings->size)
+        return false;
+    const char *name = (const char *)strings->bytes + symbol->st_name;
+    for (; *globs != NULL; globs++)
+        if (**globs == *name && memchr(name, '\0', strings->size - symbol->st_name) != NULL &&
+            fnmatch(*globs, name, 0) == 0)
+            return true;
+    return false;
+}
+
+/* Has a table of symbols a name that one of the globs means, defined or not? */
+static bool has_symbol(const struct elf_section *symbols, const struct elf_section *strings,
+                       const char *const *globs, bool defined)
+{
+    for (size_t at = 0; at + sizeof(Elf64_Sym) <= symbols->size; at += sizeof(Elf64_Sym)) {
+        Elf64_Sym symbol;
+        memcpy(&symbol, symbols->bytes + at, sizeof symbol);
+        if ((symbol.st_shndx != SHN_UNDEF) == defined && is_any(&symbol, strings, globs))
+            return true;
+    }
+    return false;
+}
+
+static bool table_has(const struct elf_image *image, const char *symbols_name, const char *strings_name,
+                      const char *const *globs, bool defined)
+{
+    struct elf_section symbols, strings;
+    return elf_image_section(image, symbols_name, &symbols) && symbols.bytes != NULL &&
+           elf_image_section(image, strings_name, &strings) && strings.bytes != NULL &&
+           has_symbol(&symbols, &strings, globs, defined);
+}
+
+bool patch_image_hides_unwinder(const struct elf_image *image)
+{
+    static const char unwinder[] = "_Unwind_";
+    static const char *const finders[] = {"dl_iterate_phdr", "_dl_find_object", NULL};
+    return !has_string(image, ".dynstr", unwinder, sizeof unwinder - 1) &&
+           !has_string(image, ".strtab", unwinder, sizeof unwinder - 1) &&
+           table_has(image, ".dynsym", ".dynstr", finders, false);
+}
+
+bool patch_image_defines(const struct elf_image *image, const char *const *globs)
+{
+    return table_has(image, ".symtab", ".strtab", globs, true) ||
+           table_has(image, ".dynsym", ".dynstr", globs, true);
+}
+
+bool patch_image_has_calls_read(const struct elf_image *image)
+{
+    /* A library's, and that of a module linked into a program. */
+    static const char *const tables[] = {"mono_aot_file_info", "mono_aot_module_*_info", NULL};
+    return patch_image_defines(image, tables);
+}
+
+/* Without a dynamic section, or as a position-independent program that asks for no loader. */
+bool patch_image_is_static(const struct elf_image *image)
+{
+    struct elf_section dynamic, interpreter;
+    if (!elf_image_section(image, ".dynamic", &dynamic) || dynamic.bytes == NULL)
+        return true;
+    if (elf_image_section(image, ".interp", &interpreter))
+        return false;
+    for (size_t at = 0; at + sizeof(Elf64_Dyn) <= dynamic.size; at += sizeof(Elf64_Dyn)) {
+        Elf64_Dyn entry;
+        memcpy(&entry, dynamic.bytes + at, sizeof entry);
+        if (entry.d_tag == DT_FLAGS_1)
+            return (entry.d_un.d_val & DF_1_PIE) != 0;
+    }
+    return false;
+}
+
+bool patch_image_is_libc(const struct elf_image *image)
+{
+    static const char *const starts[] = {"__libc_start_main", NULL};
+    return table_has(image, ".dynsym", ".dynstr", starts, true);
+}

@@ -1,0 +1,27 @@
+/* patch_image.h - what an image is, as far as that decides how it may be changed: by its symbols and sections
+ * alone. Pure. Context: tool, any thread on its own data. */
+#ifndef PATCH_IMAGE_H
+#define PATCH_IMAGE_H
+
+#include <stdbool.h>
+
+#include "elf_image.h"
+
+/* Does a table of symbols define a name that one of the globs means? Globs begin with a letter; NULL ends
+ * them. */
+bool patch_image_defines(const struct elf_image *image, const char *const *globs);
+
+bool patch_image_is_static(const struct elf_image *image); /* linked so */
+bool patch_image_is_libc(const struct elf_image *image);
+
+/* Does the image's code run on stacks that its runtime looks through in its own way? Their return addresses
+ * are not to be replaced. */
+bool patch_image_owns_stacks(const struct elf_image *image);
+/* Does a runtime decode the image's calls to find out what they lead to? Mono does so in code that was compiled
+ * ahead of time. */
+bool patch_image_has_calls_read(const struct elf_image *image);
+/* Has the image a copy of an unwinder that no symbol tells of? It finds call-frame information by asking for
+ * all objects. */
+bool patch_image_hides_unwinder(const struct elf_image *image);
+
+#endif
