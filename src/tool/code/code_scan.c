@@ -249,7 +249,9 @@ static void scan_function(struct code_scan *scan, uint32_t number)
     item->facts |= (uint16_t)facts_of_end(&scan->instructions);
     item->facts |= scan->instructions.items[0].marks & CODE_ENDBR ? CODE_FACT_ENDBR : 0;
     item->facts |= code_scan_in_linkage(scan, function->start) ? CODE_FACT_LINKAGE : 0;
-    note_instructions(scan, number, code_text_at(&survey->text, function->start, &available));
+    const uint8_t *code = code_text_at(&survey->text, function->start, &available);
+    item->facts |= code_return_is_read(&scan->instructions, code) ? CODE_FACT_READS_RETURN : 0;
+    note_instructions(scan, number, code);
     item->site_count = (uint32_t)(survey->site_count - item->first_site);
 }
 

@@ -50,6 +50,12 @@ void code_scan_take(struct code_scan *scan, uint64_t address, enum code_taken ho
  * bytes. (code_jump.c) */
 unsigned code_jump_facts(const struct code_instructions *instructions, size_t number, const uint8_t *code);
 
+/* Does the function of these instructions load the word on the stack that it will return to? `code` as above.
+ * (code_return.c) */
+bool code_return_is_read(const struct code_instructions *instructions, const uint8_t *code);
+/* Is it a function that is told of each call with that word, which it only notes? NULL gives false. */
+bool code_return_is_passed(const char *name);
+
 /* The passes. Running out of memory sets scan->failed. */
 void code_scan_functions(struct code_scan *scan);
 void code_taken_all(struct code_scan *scan, const struct code_survey_options *options);

@@ -173,11 +173,29 @@ static void spread_unresolved(const struct code_scan *scan)
     }
 }
 
+/* Instrumented functions hand their return address on, and nobody looks at what is there. */
+static void allow_instrumented(struct code_survey *survey, const struct code_site *site)
+{
+    uint64_t slot = site->target;
+    const char *name = NULL;
+    if (!(survey->items[site->function].facts & CODE_FACT_READS_RETURN))
+        return;
+    if (site->operand == CODE_OPERAND_RIP ||
+        (site->facts & CODE_SITE_PLT && code_survey_slot(survey, slot, &slot)))
+        name = code_survey_slot_name(survey, slot);
+    else if (site->target_function != CODE_NONE)
+        name = survey->functions->items[site->target_function].name;
+    if (code_return_is_passed(name))
+        survey->items[site->function].facts &= (uint16_t)~CODE_FACT_READS_RETURN;
+}
+
 static void judge(const struct code_scan *scan)
 {
     struct code_survey *survey = scan->survey;
-    for (size_t i = 0; i < survey->site_count; i++)
+    for (size_t i = 0; i < survey->site_count; i++) {
         judge_site(scan, &survey->sites[i]);
+        allow_instrumented(survey, &survey->sites[i]);
+    }
     spread_unresolved(scan);
     for (size_t i = 0; i < survey->functions->count; i++)
         if (code_survey_marked(survey, CODE_MAP_CALL, survey->functions->items[i].start))

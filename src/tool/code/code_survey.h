@@ -69,7 +69,8 @@ enum code_fact { /* bits of code_survey_function.facts */
                  CODE_FACT_ENDBR = 16,     /* begins with endbr64 */
                  CODE_FACT_LINKAGE =
                      64, /* lies in a procedure linkage table: its jumps are no sites of their own */
-                 CODE_FACT_LOOPS_TO_START = 32 /* a branch inside it goes to its start */
+                 CODE_FACT_LOOPS_TO_START = 32, /* a branch inside it goes to its start */
+                 CODE_FACT_READS_RETURN = 128   /* loads its own return address, not only for a profiler */
 };
 
 enum code_taken {                            /* who takes an address; bits */

@@ -35,7 +35,7 @@
 
 #define PATCH_NONE          UINT32_MAX
 #define PATCH_PLAN_MAGIC    0x4e4c50594c4c4154u /* "TALLYPLN" */
-#define PATCH_PLAN_VERSION  11
+#define PATCH_PLAN_VERSION  12
 #define PATCH_PLAN_REASONS  64         /* numbers of reasons are below */
 #define PATCH_PLAN_HOOK_MAX 19         /* bytes that a hook moves: four, and one longest instruction */
 #define PATCH_PLAN_MOST     (1u << 26) /* functions, sites, hooks */

@@ -26,6 +26,8 @@
     X(18, INDIRECT_SHORT_JUMP, "short indirect tail jumps with nothing movable before them")                 \
     X(19, FAULTING, "indirect calls not moved because the program handles faults at their address")          \
     X(20, TOO_MANY, "sites past what one plan holds")                                                        \
+    X(21, READS_RETURN,                                                                                      \
+      "calls of functions that read their return address: left as they are, counted by the callee's hook")   \
     X(30, ENTRY_SHORT, "functions called by address, shorter than a jump")                                   \
     X(31, ENTRY_BRANCH, "functions called by address, with a branch back to their first bytes")              \
     X(32, ENTRY_IMMOVABLE, "functions called by address, whose first instructions cannot be moved")          \

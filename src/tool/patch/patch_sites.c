@@ -70,6 +70,22 @@ static bool flags_dead(struct patch_draft *draft, const struct code_site *site)
     return dead;
 }
 
+/* A function that reads its return address may read the call before it, and where that leads. */
+static bool reads_return(const struct patch_draft *draft, uint32_t function)
+{
+    return function != CODE_NONE && draft->survey->items[function].facts & CODE_FACT_READS_RETURN;
+}
+
+/* The function of this image that the linkage stub at `address` leads to, or CODE_NONE. */
+static uint32_t behind_linkage(const struct patch_draft *draft, uint64_t address)
+{
+    uint64_t at;
+    const struct code_slot *slot =
+        code_survey_slot(draft->survey, address, &at) ? code_survey_slot_at(draft->survey, at) : NULL;
+    return slot != NULL && slot->function != 0 ? code_functions_find(draft->functions, slot->function)
+                                               : CODE_NONE;
+}
+
 static enum patch_reason check_direct(struct patch_draft *draft, const struct code_site *site)
 {
     bool jump = site->flow != CODE_CALL;
@@ -83,6 +99,9 @@ static enum patch_reason check_direct(struct patch_draft *draft, const struct co
         return PATCH_REASON_RETPOLINE;
     if ((site->facts & CODE_SITE_OWN) != 0)
         return PATCH_REASON_OWN_FUNCTION;
+    if (!jump && reads_return(draft, (site->facts & CODE_SITE_PLT) != 0 ? behind_linkage(draft, site->target)
+                                                                        : site->target_function))
+        return PATCH_REASON_READS_RETURN;
     if ((site->facts & CODE_SITE_PLT) != 0)
         return PATCH_FINE; /* a linkage stub reads no flags */
     if ((site->facts & CODE_SITE_INSIDE) != 0)
@@ -255,13 +274,7 @@ static bool harms_coverage(enum patch_reason reason)
 /* A call of a linkage stub that is not counted: the stub may lead to a function of this image. */
 static void note_slot(struct patch_draft *draft, const struct code_site *site)
 {
-    uint64_t address;
-    const struct code_slot *slot = code_survey_slot(draft->survey, site->target, &address)
-                                       ? code_survey_slot_at(draft->survey, address)
-                                       : NULL;
-    uint32_t function = slot != NULL && slot->function != 0
-                            ? code_functions_entry(draft->functions, slot->function)
-                            : CODE_NONE;
+    uint32_t function = behind_linkage(draft, site->target);
     if (function != CODE_NONE)
         draft->of[function].unseen = true;
 }

@@ -2,6 +2,7 @@
 import subprocess
 
 import harm
+import calls
 import tally
 import tap
 
@@ -18,6 +19,24 @@ def says_valgrind(context, profile, mode, result):
 
 harm.row("valgrind", source="plain.c", command=["valgrind", "-q", "{program}"], needs=("valgrind",), status=3, check=says_valgrind,
          short=["calls", "heap", "function", "agent", "all"])
+
+
+def counts_readers(context, profile, mode, _result):
+    """Each is counted, wherever it looks."""
+    if "calls" not in mode and mode != "all":
+        return
+    found = {}
+    for _, caller, callee, _, count in calls.edges(profile):
+        found[calls.plain(caller), calls.plain(callee)] = found.get((calls.plain(caller), calls.plain(callee)), 0) + count
+    for name in ("leaf", "framed", "hands_on", "late"):
+        context.equal(found.get(("all", name)), 2000, f"calls of {name} in mode {mode}")
+
+
+for level in ("-O0", "-O1", "-O2", "-O2 -fomit-frame-pointer -mavx2"):
+    harm.row("reads_calls" + level.replace(" ", "").replace("-", "_"), source="reads_calls.c", compile=f"gcc {level} -g -o {{program}} {{source}}",
+             status=0, check=counts_readers, short=["calls", "all"])
+harm.row("reads_calls_attached", source="reads_calls.c", compile="gcc -O2 -g -o {program} {source}", command=["{program}", "waits"],
+         status=0, ways=["attached", "killed"], short=["calls"])
 
 
 @tap.case

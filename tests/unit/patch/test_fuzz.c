@@ -66,7 +66,7 @@ static void put_plain(struct program *program, unsigned function)
         {"\x31\xf6", 2},                     /* xor esi, esi */
         {"\x48\x89\xdf", 3},                 /* mov rdi, rbx */
         {"\x48\x8b\x7b\x08", 4},             /* mov rdi, [rbx+8] */
-        {"\x48\x8b\x7c\x24\x08", 5},         /* mov rdi, [rsp+8] */
+        {"\x48\x8b\x7c\x24\x04", 5},         /* mov rdi, [rsp+4]: never the return address */
         {"\xbf\x07\x00\x00\x00", 5},         /* mov edi, 7 */
         {"\x0f\x28\x44\x24\x10", 5},         /* movaps xmm0, [rsp+16] */
         {"\x48\x81\xc7\x00\x01\x00\x00", 7}, /* add rdi, 256 */
