@@ -16,7 +16,9 @@
  *   no-fds.tally      descriptors alone, all of them closed
  *   everything.tally  covered.tally and heap.tally in one
  *   latency.tally     everything.tally with calls timed in two processes
- *   untimed.tally     calls that were to be timed, and none was made */
+ *   untimed.tally     calls that were to be timed, and none was made
+ *   part.tally        everything.tally, in which one more process was lost, for all collectors
+ *   lost.tally        one whose only process was lost, for all collectors */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -365,7 +367,7 @@ static void add_descriptors(struct profile *profile, const uint32_t addresses[PL
         if (left || !ours)
             profile_add_descriptor(profile, &row);
     }
-    profile_lose(profile, WIRE_LOSS_DESCRIPTOR_UNSEEN, 1);
+    profile_lose(profile, WIRE_LOSS_DESCRIPTOR_UNSEEN, left);
 }
 
 /* Calls by the bits of their times: `calls` of each power of two from `low` on, spread over it. */
@@ -455,6 +457,15 @@ static void add_content(struct profile *profile, unsigned content)
     profile_lose(profile, WIRE_LOSS_RING_FULL, 12);
 }
 
+/* A process that nobody could count in. */
+static void lose_process(struct profile *profile)
+{
+    profile_set_meta(profile, "calls_notice", "calls of process 4243 are not counted: it is run by valgrind");
+    profile_set_meta(profile, "agent_notice", "a program is not counted: it is run by valgrind");
+    profile_lose(profile, WIRE_LOSS_CALLS_UNSEEN, 1);
+    profile_lose(profile, WIRE_LOSS_AGENT_ABSENT, 1);
+}
+
 static void describe(struct profile *profile, const char *command)
 {
     profile_set_meta(profile, "command", command);
@@ -500,6 +511,41 @@ static void write_full(const char *folder, const char *name, unsigned content)
     write_profile(folder, name, profile);
 }
 
+static void write_part(const char *folder)
+{
+    struct profile *profile = profile_new();
+    describe(profile, "bench --jobs 2 'a file'");
+    profile_set_meta(profile, "exit_status", "0");
+    profile_set_meta(profile, "complete", "1");
+    describe_time(profile);
+    add_content(profile, SAMPLES | CALLS | COVERAGE | HEAP | LEAKS);
+    lose_process(profile);
+    write_profile(folder, "part", profile);
+}
+
+static void write_lost(const char *folder)
+{
+    static const char *const counters[][2] = {{"map.total", "bytes"},        {"map.live", "bytes"},
+                                              {"throw.count", "exceptions"}, {"fd.used", "descriptors"},
+                                              {"fd.live", "descriptors"},    {"function.calls", "calls"},
+                                              {"function.time", "ns"}};
+    struct profile *profile = profile_new();
+    describe(profile, "valgrind bench");
+    profile_set_meta(profile, "exit_status", "0");
+    profile_set_meta(profile, "complete", "1");
+    uint32_t process = profile_process(profile, 4243, 0);
+    profile_set_process(profile, process,
+                        &(struct profile_process){.pid = 4243, .name = profile_string(profile, "bench")});
+    profile_thread(profile, process, 4243);
+    profile_calls_counter(profile);
+    for (int i = 0; i < PROFILE_HEAP_COUNTERS; i++)
+        profile_heap_counter(profile, (enum profile_heap)i, true);
+    for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
+        profile_counter(profile, counters[i][0], counters[i][1], true, PROFILE_SUM);
+    lose_process(profile);
+    write_profile(folder, "lost", profile);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2)
@@ -538,5 +584,7 @@ int main(int argc, char **argv)
     profile_counter(profile, "function.calls", "calls", true, PROFILE_SUM);
     profile_counter(profile, "function.time", "ns", true, PROFILE_SUM);
     write_profile(argv[1], "untimed", profile);
+    write_part(argv[1]);
+    write_lost(argv[1]);
     return 0;
 }

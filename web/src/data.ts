@@ -4,7 +4,9 @@
 export interface Counter {
   name: string;
   unit: string;
-  exact: boolean;
+  exact: boolean; // not sampled
+  counted: boolean; // false: nothing of it was counted
+  said: string; // what may be said of its figures: "exact", "exact for what was counted", "sampled", "not counted"
   taken: boolean; // did the export take it? (--counter)
   combine: "sum" | "peak" | "live" | "";
 }
@@ -84,6 +86,7 @@ export interface LossesDocument {
   complete: boolean;
   counters: { name: string; unit: string; value: number; samples: number }[];
   losses: Loss[];
+  lost: string | null; // where no number tells it: "nothing", "all of calls"
   calls_counted: boolean;
   calls?: number;
   indirect_calls?: number;

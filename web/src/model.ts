@@ -91,6 +91,7 @@ export class Model {
   readonly imageNames: string[]; // by function
   readonly counters: number[]; // those that cells have
   readonly callsCounter: number; // index, 0: calls were not counted
+  readonly callsSaid: string; // what may be said of them: "exact"
   private place: Int32Array; // of branches, by their number in the file
   private cellBranch: Int32Array;
   private timelineOf: Timeline | null = null;
@@ -118,7 +119,8 @@ export class Model {
     this.imageNames = data.functions.image.map((image) => data.images[image]?.name ?? "");
     const used = new Set(data.cells.counter);
     this.counters = data.counters.map((_, i) => i + 1).filter((i) => used.has(i));
-    this.callsCounter = data.counters.findIndex((counter) => counter.name === "calls") + 1;
+    this.callsCounter = data.counters.findIndex((counter) => counter.name === "calls" && counter.counted) + 1;
+    this.callsSaid = this.callsCounter ? data.counters[this.callsCounter - 1].said : "";
   }
 
   /** Depth-first numbers of the branches, by their number in the file. */

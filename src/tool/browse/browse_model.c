@@ -30,7 +30,7 @@ static const char *const help_words[] = {
     "q         leave",
     "",
     "Shares are of all samples, with half of their 95 % interval; recursion counts",
-    "once. Calls are exact, where the recording counted them.",
+    "once. Calls are counted, not sampled, where the recording counted them.",
 };
 
 void browse_model_say(struct browse_model *model, const char *format, ...)

@@ -5,6 +5,7 @@
 
 #include "base_array.h"
 #include "base_utf8.h"
+#include "profile_extent.h"
 #include "report_text.h"
 
 /* Columns that figures and images take, and how wide a terminal must be for a second share, calls and
@@ -111,8 +112,9 @@ static bool add_counter(struct browse_screen *screen, const struct browse_model 
         report_text_count(line, selection->taken.samples);
         base_text_add(line, selection->taken.samples == 1 ? " sample" : " samples");
     }
+    struct profile_extent extent = profile_extent_named(model->data.context.profile, PROFILE_CALLS);
     if (model->data.calls.counted)
-        base_text_add(line, "; calls are exact");
+        base_text_addf(line, "; calls are %s", profile_extent_words(&extent));
     return end_line(model, line);
 }
 

@@ -28,9 +28,11 @@
 #include "cli_pids.h"
 #include "collect_agent_functions.h"
 #include "collect_session.h"
+#include "profile_extent.h"
 #include "report_calls.h"
 #include "report_counted.h"
 #include "report_heap.h"
+#include "report_losses.h"
 #include "report_text.h"
 #include "symbol_name.h"
 #include "wire_loss.h"
@@ -847,6 +849,17 @@ static void say_counted(const struct profile *profile)
     base_text_free(&line);
 }
 
+static void say_lost_counts(const struct profile *profile)
+{
+    struct base_text line = {0};
+    base_text_add(&line, "lost: ");
+    size_t before = line.length;
+    report_losses_of_counts(profile, &line);
+    if (line.length > before)
+        cli_say("%s (tally report --losses)", base_text_string(&line));
+    base_text_free(&line);
+}
+
 static void say_lost(const struct profile *profile, const struct collect_status *status)
 {
     uint64_t stacks = lost_stacks(profile);
@@ -881,6 +894,20 @@ static void say_left(const struct recorder *recorder, size_t left)
                 left == 1 ? "goes" : "go");
 }
 
+static void add_calls(struct base_text *figures, const struct profile *profile)
+{
+    struct profile_extent extent = profile_extent_named(profile, PROFILE_CALLS);
+    uint64_t calls;
+    size_t edges;
+    if (extent.degree == PROFILE_EXTENT_NONE) {
+        base_text_add(figures, ", no calls counted");
+        return;
+    }
+    report_calls_count(profile, &calls, &edges);
+    add_figure(figures, ", ", calls, " calls");
+    add_figure(figures, " on ", edges, " edges");
+}
+
 static void say_result(struct recorder *recorder)
 {
     const struct collect_status *status = collect_session_status(recorder->session);
@@ -889,14 +916,10 @@ static void say_result(struct recorder *recorder)
     const char *kernel = profile_meta(profile, "kernel_notice");
     const char *privileges = profile_meta(profile, "privileges_notice");
     struct base_text figures = {0};
-    uint64_t calls;
-    size_t edges;
     if (!recorder->wish->no_time)
         add_figure(&figures, ", ", status->samples, " samples");
     if (recorder->wish->calls) {
-        report_calls_count(profile, &calls, &edges);
-        add_figure(&figures, ", ", calls, " calls");
-        add_figure(&figures, " on ", edges, " edges");
+        add_calls(&figures, profile);
     }
     cli_say("%.2f s%s -> %s (%llu kB); own CPU %.1f %%", (double)status->recorded_ns / 1e9,
             base_text_string(&figures), recorder->wish->output, (unsigned long long)status->file_bytes / 1000,
@@ -909,6 +932,7 @@ static void say_result(struct recorder *recorder)
         cli_say("no samples: %s", why);
     say_left(recorder, status->left);
     say_lost(profile, status);
+    say_lost_counts(profile);
     if (privileges)
         cli_say("%s", privileges);
     say_notice(recorder); /* what only the end has shown */

@@ -580,6 +580,8 @@ static void look_for_hooked(struct collect_agent *agent, enum wire_agent_collect
     if (collector == WIRE_AGENT_INSTRUMENTED)
         profile_lose(agent->profile, WIRE_LOSS_INSTRUMENTED_ABSENT, 1);
     base_fail(&why, BASE_ENOTFOUND, "no %s", missing);
+    if (collector == WIRE_AGENT_THROWS)
+        profile_set_meta(agent->profile, "throws_absent", why.text);
     collect_agent_note(agent, what, &why);
 }
 

@@ -19,6 +19,7 @@
 #include "base_array.h"
 #include "export_formats.h"
 #include "export_tree.h"
+#include "profile_extent.h"
 
 struct arc {
     uint32_t caller, callee; /* frame, function */
@@ -370,15 +371,19 @@ static void write_header(struct graph *graph)
 {
     struct export_output *output = graph->job->output;
     const char *command = profile_meta(graph->job->profile, "command");
-    bool counted = profile_counts_calls(graph->job->profile) && export_tree_has_calls(graph->job->options);
+    struct profile_extent extent = profile_extent_named(graph->job->profile, PROFILE_CALLS);
+    bool counted = extent.degree != PROFILE_EXTENT_NONE && export_tree_has_calls(graph->job->options);
     export_output_text(output, "# callgrind format\nversion: 1\ncreator: ");
     export_output_name(output, graph->job->options->creator, EXPORT_ESCAPE_LINE);
     export_output_text(output, "\ncmd: ");
     export_output_name(output, command ? command : graph->job->options->file, EXPORT_ESCAPE_LINE);
     export_output_text(output, "\ndesc: Profile: ");
     export_output_name(output, graph->job->options->file, EXPORT_ESCAPE_LINE);
-    export_output_text(output, counted ? "\ndesc: Calls: exact where they were counted, else samples\n"
-                                       : "\ndesc: Calls: none were counted, these are samples\n");
+    export_output_text(output,
+                       !counted ? "\ndesc: Calls: none were counted, these are samples\n"
+                       : profile_extent_is_exact(&extent)
+                           ? "\ndesc: Calls: exact where they were counted, else samples\n"
+                           : "\ndesc: Calls: exact for what was counted, which is not all; else samples\n");
     export_output_text(output, "positions: line\n");
     write_events(graph);
 }

@@ -9,6 +9,7 @@
 #include "export_flat.h"
 #include "export_formats.h"
 #include "export_tree.h"
+#include "profile_extent.h"
 
 static const char *const combines[] = {"", "sum", "peak", "live"};
 static const char *const call_kinds[PROFILE_CALL_KINDS] = {"", "direct", "indirect", "tail", "entry"};
@@ -335,8 +336,9 @@ static void write_counter(struct export_job *job, uint16_t counter, uint32_t thr
                           const struct export_figure *sum, bool calls)
 {
     const struct profile_counter *it = &job->profile->counters[counter];
+    struct profile_extent extent = profile_extent_of(job->profile, counter);
     begin_counter(job, counter);
-    add_text(job, it->exact ? "1" : "0");
+    add_text(job, profile_extent_is_exact(&extent) ? "1" : "0");
     add_text(job, it->combine <= PROFILE_LIVE ? combines[it->combine] : "");
     add_thread(job, thread);
     comma(job);

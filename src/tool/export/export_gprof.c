@@ -19,6 +19,7 @@
 #include "export_flat.h"
 #include "export_formats.h"
 #include "export_tree.h"
+#include "profile_extent.h"
 
 enum { NO_ARC = UINT32_MAX };
 
@@ -292,7 +293,8 @@ static void write_heading(struct gprof *gprof)
 {
     const struct profile *profile = gprof->job->profile;
     const char *command = profile_meta(profile, "command");
-    bool counted = profile_counts_calls(profile) && export_tree_has_calls(gprof->job->options);
+    struct profile_extent extent = profile_extent_named(profile, PROFILE_CALLS);
+    bool counted = extent.degree != PROFILE_EXTENT_NONE && export_tree_has_calls(gprof->job->options);
     put(gprof, gprof->job->options->creator);
     put(gprof, ", ");
     export_output_name(gprof->job->output, gprof->job->options->file, EXPORT_ESCAPE_LINE);
@@ -301,8 +303,11 @@ static void write_heading(struct gprof *gprof)
     put(gprof, "\n\nself      time in the function itself\n"
                "children  time in what it called, by the stacks that were sampled\n"
                "          (gprof would divide it among callers by calls)\n");
-    put(gprof, counted ? "calls     counted exactly; blank: not counted\n"
-                         "called    counted exactly, 0: not here; of functions none of whose calls were\n"
+    put(gprof, !counted ? ""
+               : profile_extent_is_exact(&extent)
+                   ? "calls     counted exactly; blank: not counted\n"
+                   : "calls     counted, but not all were; blank: not counted\n");
+    put(gprof, counted ? "called    counted, 0: not here; of functions none of whose calls were\n"
                          "          counted, samples\n"
                        : "calls     blank: none were counted (tally record --calls)\n"
                          "called    samples, for want of calls\n");

@@ -10,6 +10,7 @@
 #include "export_html.h"
 #include "export_timeline.h"
 #include "export_tree.h"
+#include "profile_extent.h"
 
 struct sum { /* one cell of the page */
     uint32_t branch, thread;
@@ -172,6 +173,15 @@ static void write_meta(struct data *data)
     text(data, "},\n");
 }
 
+/* "said": what may be said of its figures. */
+static void write_extent(struct data *data, struct profile_extent extent)
+{
+    text(data, extent.degree == PROFILE_EXTENT_NONE ? ",\"counted\":false" : ",\"counted\":true");
+    text(data, ",\"said\":\"");
+    text(data, profile_extent_words(&extent));
+    text(data, "\"");
+}
+
 static void write_counters(struct data *data)
 {
     static const char *const combines[] = {"", "sum", "peak", "live"};
@@ -185,6 +195,7 @@ static void write_counters(struct data *data)
         text(data, ",\"unit\":");
         name(data, counter->unit);
         text(data, counter->exact ? ",\"exact\":true" : ",\"exact\":false");
+        write_extent(data, profile_extent_of(profile, (uint32_t)i));
         text(data, !only || only == i ? ",\"taken\":true" : ",\"taken\":false");
         text(data, ",\"combine\":\"");
         text(data, counter->combine <= PROFILE_LIVE ? combines[counter->combine] : "");

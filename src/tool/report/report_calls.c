@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base_array.h"
+#include "profile_extent.h"
 #include "report_complete.h"
 #include "report_cycle.h"
 #include "report_text.h"
@@ -218,7 +219,8 @@ static bool index_pairs(struct report_entities *entities, struct report_calls *c
 int report_calls_gather(struct report_context *context, struct report_entities *entities, bool by_image,
                         struct report_calls *calls)
 {
-    *calls = (struct report_calls){.counted = profile_counts_calls(context->profile) != 0};
+    *calls = (struct report_calls){.counted = profile_extent_named(context->profile, PROFILE_CALLS).degree !=
+                                              PROFILE_EXTENT_NONE};
     if (!calls->counted)
         return 0;
     struct report_complete complete = {0};

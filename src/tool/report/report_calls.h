@@ -37,7 +37,7 @@ struct report_called {
 };
 
 struct report_calls {
-    bool counted;              /* the profile counts calls */
+    bool counted;              /* the profile counts calls, and some were (profile_extent.h) */
     uint64_t taken, all;       /* calls: after the filters, and before */
     struct report_pair *pairs; /* by callee, then the most calls first */
     size_t pair_count, pair_capacity;

@@ -13,6 +13,7 @@
 
 #include "base_array.h"
 #include "base_wrap.h"
+#include "profile_extent.h"
 #include "report_calls.h"
 #include "report_style.h"
 #include "report_text.h"
@@ -262,10 +263,12 @@ static void add_whole(const struct candidates *self, struct base_text *words)
 
 static void add_reading(const struct candidates *self, struct base_text *words)
 {
-    base_text_add(words,
-                  "exact: calls (N+M: M more were recursive, and are in no other figure) and callers' shares "
-                  "of them. Sampled, with 95 % intervals: share of time, time of each call, and the bound "
-                  "that follows.");
+    struct profile_extent extent = profile_extent_named(self->context->profile, PROFILE_CALLS);
+    base_text_addf(words,
+                   "%s: calls (N+M: M more were recursive, and are in no other figure) and callers' shares "
+                   "of them. Sampled, with 95 %% intervals: share of time, time of each call, and the bound "
+                   "that follows.",
+                   profile_extent_words(&extent));
     paragraph(self, words);
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile_extent.h"
 #include "symbol_name.h"
 
 enum fact { COUNTED = 1, COVERED = 2, NAMED = 4, EVERYTHING = 7 };
@@ -72,7 +73,7 @@ static bool matches(const struct patterns *patterns, const char *shown)
 static void find_facts(struct report_complete *complete, const struct profile *profile,
                        const struct spot *spots, const bool *counted, const struct patterns *patterns)
 {
-    bool partial = profile_meta(profile, "calls_partial") != NULL; /* of merged recordings, in some */
+    bool partial = profile_extent_named(profile, PROFILE_CALLS).anywhere;
     for (size_t i = 1; i < profile->address_count; i++) {
         const struct profile_address *address = &profile->addresses[i];
         struct spot spot = {address->address, address->image};

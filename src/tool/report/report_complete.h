@@ -5,7 +5,8 @@
  * covered (profile_set_uncovered tells which are not), and, where calls were chosen by names, its name is
  * among them. Only then is time divided by calls the time of a call. Profiles that do not say what was
  * counted (before version 3) are taken to have counted everything; of merged recordings of which only some
- * counted the same, nothing is complete. Context: tool. */
+ * counted the same, and where a loss may concern any image (profile_extent.h), nothing is complete.
+ * Context: tool. */
 #ifndef REPORT_COMPLETE_H
 #define REPORT_COMPLETE_H
 

@@ -1,5 +1,6 @@
 #include "report_counted.h"
 
+#include "profile_extent.h"
 #include "profile_heap.h"
 #include "report_select.h"
 #include "report_text.h"
@@ -15,48 +16,72 @@ static bool sum_of(const struct profile *profile, const char *name, int64_t *sum
     return counter != 0;
 }
 
+/* False: nothing was counted, which is said behind `what`. */
+static bool begin(struct base_text *out, const struct profile *profile, const char *counter, const char *what,
+                  struct profile_extent *extent)
+{
+    *extent = profile_extent_named(profile, counter);
+    if (extent->degree != PROFILE_EXTENT_NONE)
+        return true;
+    base_text_addf(out, "%s: ", what);
+    profile_extent_not_counted_briefly(extent, out);
+    return false;
+}
+
+static void add_count(struct base_text *out, int64_t count, const char *one, const char *many)
+{
+    report_text_count(out, count > 0 ? (uint64_t)count : 0);
+    base_text_add(out, count == 1 ? one : many);
+}
+
 void report_counted_throws(struct base_text *out, const struct profile *profile)
 {
     int64_t sum;
-    if (!sum_of(profile, "throw.count", &sum))
+    struct profile_extent extent;
+    if (!sum_of(profile, "throw.count", &sum) || !begin(out, profile, "throw.count", "exceptions", &extent))
         return;
-    report_text_count(out, sum > 0 ? (uint64_t)sum : 0);
-    base_text_add(out, sum == 1 ? " exception thrown" : " exceptions thrown");
+    add_count(out, sum, " exception thrown", " exceptions thrown");
+    profile_extent_caveat(&extent, out);
 }
 
 void report_counted_descriptors(struct base_text *out, const struct profile *profile)
 {
     int64_t used, live;
-    if (!sum_of(profile, "fd.used", &used) || !sum_of(profile, "fd.live", &live))
+    struct profile_extent extent;
+    if (!sum_of(profile, "fd.used", &used) || !sum_of(profile, "fd.live", &live) ||
+        !begin(out, profile, "fd.used", "descriptors", &extent))
         return;
-    report_text_count(out, used > 0 ? (uint64_t)used : 0);
-    base_text_add(out, used == 1 ? " descriptor opened, " : " descriptors opened, ");
-    report_text_count(out, live > 0 ? (uint64_t)live : 0);
-    base_text_add(out, " still open at the end");
+    add_count(out, used, " descriptor opened, ", " descriptors opened, ");
+    add_count(out, live, " still open at the end", " still open at the end");
+    profile_extent_caveat(&extent, out);
 }
 
 void report_counted_instrumented(struct base_text *out, const struct profile *profile)
 {
     int64_t calls, time;
-    if (!sum_of(profile, "call.count", &calls) || !sum_of(profile, "call.time", &time))
+    struct profile_extent extent;
+    if (!sum_of(profile, "call.count", &calls) || !sum_of(profile, "call.time", &time) ||
+        !begin(out, profile, "call.count", "instrumented functions", &extent))
         return;
-    report_text_count(out, calls > 0 ? (uint64_t)calls : 0);
-    base_text_add(out,
-                  calls == 1 ? " call of an instrumented function, " : " calls of instrumented functions, ");
+    add_count(out, calls, " call of an instrumented function, ", " calls of instrumented functions, ");
     report_text_value(out, "ns", time, true);
     base_text_add(out, " in them");
+    profile_extent_caveat(&extent, out);
 }
 
 void report_counted_maps(struct base_text *out, const struct profile *profile, bool ascii)
 {
     int64_t total, live;
-    if (!sum_of(profile, "map.total", &total) || !sum_of(profile, "map.live", &live))
+    struct profile_extent extent;
+    if (!sum_of(profile, "map.total", &total) || !sum_of(profile, "map.live", &live) ||
+        !begin(out, profile, "map.total", "mapped", &extent))
         return;
     base_text_add(out, "mapped: ");
     report_text_value(out, "bytes", total, ascii);
     base_text_add(out, ", ");
     report_text_value(out, "bytes", live, ascii);
     base_text_add(out, " of it still at the end");
+    profile_extent_caveat(&extent, out);
 }
 
 void report_counted_empty(struct base_text *out, const struct profile *profile, bool ascii)
@@ -67,9 +92,11 @@ void report_counted_empty(struct base_text *out, const struct profile *profile, 
                                         [PROFILE_HEAP_EMPTY_UNUSED] = "that were never used",
                                         [PROFILE_HEAP_EMPTY_MIXED] = "of several kinds"};
     int64_t sum;
-    if (!sum_of(profile, "empty.bytes", &sum))
+    struct profile_extent extent;
+    if (!sum_of(profile, "empty.bytes", &sum) || !begin(out, profile, "empty.bytes", "empty", &extent))
         return;
     base_text_add(out, "empty: ");
     report_text_value(out, "bytes", sum, ascii);
     base_text_addf(out, " in pages %s", kinds[profile_heap_empty(profile)]);
+    profile_extent_caveat(&extent, out);
 }

@@ -7,6 +7,7 @@
 #include "base_array.h"
 #include "base_map.h"
 #include "base_wrap.h"
+#include "profile_extent.h"
 #include "report_style.h"
 #include "report_text.h"
 
@@ -254,6 +255,23 @@ static void add_part(struct base_text *out, const struct part *part, const char 
     base_text_add(out, ")");
 }
 
+/* Of no image it is known what was found in it. */
+static void add_no_coverage(const struct report_context *context, struct base_text *words)
+{
+    struct profile_extent extent = profile_extent_named(context->profile, PROFILE_CALLS);
+    struct base_text reason = {0};
+    if (extent.degree == PROFILE_EXTENT_NONE) {
+        profile_extent_not_counted(&extent, &reason);
+        base_text_add(words, " ");
+        report_text_clean(words, base_text_string(&reason), context->options->ascii);
+        base_text_add(words, ".");
+    } else {
+        base_text_add(words, " of which images is not known.");
+    }
+    words->failed |= reason.failed;
+    base_text_free(&reason);
+}
+
 static void add_sums(struct coverage *self, struct base_text *words)
 {
     const struct part *parts = self->all.parts;
@@ -261,7 +279,7 @@ static void add_sums(struct coverage *self, struct base_text *words)
     count_calls(self->context->profile, &indirect, &nameless);
     base_text_add(words, "Calls:");
     if (!parts[PROFILE_COVERAGE_SITES].found && !parts[PROFILE_COVERAGE_FUNCTIONS].found)
-        base_text_add(words, " there was nothing to count.");
+        add_no_coverage(self->context, words);
     if (parts[PROFILE_COVERAGE_SITES].found)
         add_part(words, &parts[PROFILE_COVERAGE_SITES], " ", " of ", "sites are counted");
     if (parts[PROFILE_COVERAGE_INDIRECT].found)
@@ -535,7 +553,8 @@ static void print_json(struct coverage *self)
     struct base_json *json = self->context->json;
     struct part indirect = {0, 0}, nameless = {0, 0};
     count_calls(self->context->profile, &indirect, &nameless);
-    base_json_bool(json, "calls_counted", profile_counts_calls(self->context->profile) != 0);
+    base_json_bool(json, "calls_counted",
+                   profile_extent_named(self->context->profile, PROFILE_CALLS).degree != PROFILE_EXTENT_NONE);
     base_json_unsigned(json, "calls", indirect.found);
     base_json_unsigned(json, "indirect_calls", indirect.counted);
     base_json_unsigned(json, "calls_without_callee", nameless.counted);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile_extent.h"
 #include "report_diff_rows.h"
 
 enum { NARROWEST_TERMINAL = 40 };
@@ -260,11 +261,42 @@ static void note_noise(struct report_diff *diff, void (*each)(struct report_diff
         each(diff, "one side has a single run, which is taken to vary as the other side's do");
 }
 
+static struct profile_extent extent_of(const struct report_diff *diff, size_t run)
+{
+    return profile_extent_named(diff->runs[run].profile, diff->counter);
+}
+
+bool report_diff_all_counted(const struct report_diff *diff)
+{
+    bool all = true;
+    for (size_t run = 0; run < diff->run_count; run++)
+        all = all && extent_of(diff, run).degree == PROFILE_EXTENT_ALL;
+    return all;
+}
+
+/* Where a loss stands against the figures, they may differ by it alone. */
+static void note_extents(struct report_diff *diff, void (*each)(struct report_diff *, const char *))
+{
+    for (size_t run = 0; run < diff->run_count; run++) {
+        struct profile_extent extent = extent_of(diff, run);
+        struct base_text note = {0};
+        if (!extent.loss && extent.degree != PROFILE_EXTENT_NONE)
+            continue;
+        base_text_addf(&note, "%s has not all of %s: ", diff->runs[run].file, diff->counter);
+        profile_extent_reason(&extent, &note);
+        each(diff, base_text_string(&note));
+        diff->out->failed |= note.failed;
+        base_text_free(&note);
+    }
+}
+
 void report_diff_notes(struct report_diff *diff, void (*each)(struct report_diff *diff, const char *note))
 {
     note_programs(diff, each);
     note_images(diff, each);
     note_coverage(diff, each);
+    if (diff->exact)
+        note_extents(diff, each);
     for (size_t run = 0; run < diff->run_count; run++) {
         struct base_text note = {0};
         if (profile_meta(diff->runs[run].profile, "complete"))

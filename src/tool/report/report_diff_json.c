@@ -115,7 +115,7 @@ void report_diff_json(struct report_diff *diff)
     base_json_integer(json, "version", 1);
     base_json_string(json, "counter", diff->counter);
     base_json_string(json, "unit", diff->unit);
-    base_json_bool(json, "exact", diff->exact);
+    base_json_bool(json, "exact", diff->exact && report_diff_all_counted(diff));
     base_json_bool(json, "total", diff->options->total);
     base_json_number(json, "level", REPORT_DIFFERENCE_LEVEL);
     base_json_number(json, "fail_above", diff->options->fail_above >= 0 ? diff->options->fail_above : NAN);

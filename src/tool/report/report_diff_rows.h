@@ -87,6 +87,9 @@ const char *report_diff_verdict(enum report_verdict_of_change verdict);
 /* Appends "+16.2 %" or "new". */
 void report_diff_percent_text(const struct report_diff_row *row, struct base_text *out);
 
+/* Was all of the counter counted in every run (profile_extent.h)? */
+bool report_diff_all_counted(const struct report_diff *diff);
+
 /* Notes on what makes the sides hard to compare, a sentence each; `each` is called in order. */
 void report_diff_notes(struct report_diff *diff, void (*each)(struct report_diff *diff, const char *note));
 

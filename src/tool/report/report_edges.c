@@ -5,6 +5,7 @@
 
 #include "base_array.h"
 #include "base_wrap.h"
+#include "profile_extent.h"
 #include "report_calls.h"
 #include "report_text.h"
 
@@ -261,21 +262,38 @@ static void print_table(struct edges *edges)
     report_table_free(&table);
 }
 
+/* Why there is no row. */
+static void add_nothing(const struct edges *edges, struct base_text *words)
+{
+    struct profile_extent extent = profile_extent_named(edges->context->profile, PROFILE_CALLS);
+    if (!profile_counts_calls(edges->context->profile)) {
+        base_text_add(words, "No calls were counted in this recording: tally record --calls does.");
+    } else if (extent.degree == PROFILE_EXTENT_NONE) {
+        base_text_add(words, "No calls: ");
+        profile_extent_not_counted(&extent, words);
+    } else if (edges->calls.all) {
+        base_text_add(words, "No calls: the filters leave none.");
+    } else {
+        base_text_add(words, "No calls: none was made while they were counted");
+        profile_extent_caveat(&extent, words);
+        base_text_add(words, ".");
+    }
+}
+
 static void print_text(struct edges *edges)
 {
-    const char *words = NULL;
-    if (!edges->calls.counted)
-        words = "No calls were counted in this recording: tally record --calls does.";
-    else if (!edges->calls.all)
-        words = "No calls: none was made while they were counted.";
-    else if (!edges->calls.taken)
-        words = "No calls: the filters leave none.";
-    if (!words) {
+    struct base_text words = {0}, clean = {0};
+    if (edges->calls.counted && edges->calls.taken) {
         print_table(edges);
         return;
     }
-    base_wrap(edges->context->out, words, 0, 0, edges->context->width);
+    add_nothing(edges, &words);
+    report_text_clean(&clean, base_text_string(&words), edges->context->options->ascii);
+    base_wrap(edges->context->out, base_text_string(&clean), 0, 0, edges->context->width);
     base_text_add(edges->context->out, "\n");
+    edges->context->out->failed |= words.failed | clean.failed;
+    base_text_free(&words);
+    base_text_free(&clean);
 }
 
 /* --- JSON --- */

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base_utf8.h"
+#include "profile_extent.h"
 #include "profile_statistics.h"
 #include "report_calls.h"
 #include "report_counted.h"
@@ -180,13 +181,15 @@ static void add_counter(struct flow *flow, struct base_text *part)
     const struct report_context *context = flow->context;
     const struct report_selection *selection = &context->selection;
     double rate, apart;
+    struct profile_extent extent = profile_extent_of(context->profile, selection->counter);
     base_text_addf(part, "%s: ", selection->name);
-    if (selection->peak || selection->exact) {
+    if (selection->counter && extent.degree == PROFILE_EXTENT_NONE) {
+        profile_extent_not_counted_briefly(&extent, part);
+    } else if (selection->peak || selection->exact) {
+        bool imported = selection->exact && profile_meta(context->profile, "imported");
         report_text_value(part, selection->unit, selection->taken.value, context->options->ascii);
         base_text_addf(part, "%s, %s", selection->peak ? " at most" : "",
-                       !selection->exact                            ? "sampled"
-                       : profile_meta(context->profile, "imported") ? "as imported"
-                                                                    : "exact");
+                       imported ? "as imported" : profile_extent_words(&extent));
     } else {
         report_text_count(part, selection->taken.samples);
         base_text_add(part, selection->taken.samples == 1 ? " sample" : " samples");
@@ -212,18 +215,24 @@ static void add_calls(struct flow *flow, struct base_text *part)
     size_t edges;
     if (!profile_counts_calls(context->profile))
         return;
+    struct profile_extent extent = profile_extent_named(context->profile, PROFILE_CALLS);
+    base_text_add(part, "calls: ");
+    if (extent.degree == PROFILE_EXTENT_NONE) {
+        profile_extent_not_counted_briefly(&extent, part);
+        add_text(flow, part, REPORT_PLAIN);
+        return;
+    }
     if (!report_calls_count(context->profile, &calls, &edges))
         context->out->failed = true;
-    base_text_add(part, "calls: ");
     report_text_exact(part, calls);
     base_text_add(part, " on ");
     report_text_count(part, edges);
-    base_text_addf(part, " %s, exact", edges == 1 ? "edge" : "edges");
+    base_text_addf(part, " %s, %s", edges == 1 ? "edge" : "edges", profile_extent_words(&extent));
     const char *names = profile_meta(context->profile, "calls_names");
     if (names && *names) {
         base_text_addf(part, "; only from or to %s", names);
     } else if (report_coverage_functions(context->profile, &found, &counted)) {
-        base_text_add(part, "; complete for ");
+        base_text_addf(part, "; complete%s for ", extent.degree == PROFILE_EXTENT_ALL ? "" : " there");
         report_coverage_percent(part, counted, found);
         base_text_add(part, " of functions");
     }
@@ -579,17 +588,20 @@ bool report_header_nothing(struct report_context *context)
     struct flow flow = {.context = context};
     struct base_text part = {0};
     double target;
+    struct profile_extent extent = profile_extent_of(context->profile, selection->counter);
     bool counted = selection->exact && selection->counter;
     if (counted ? selection->taken.value || selection->taken.samples : context->nodes.count != 0)
         return false;
     if (!counted)
         base_text_add(&part, "No samples: ");
     if (counted && !selection->all.samples && !selection->all.value)
-        base_text_add(&part, report_held_nothing(context));
+        report_held_nothing(context, &part);
     else if (selection->all.samples || selection->all.value)
         base_text_add(&part, "the filters leave none");
     else if (time_is_absent(context))
         base_text_add(&part, "time was not recorded");
+    else if (extent.programs)
+        profile_extent_not_counted(&extent, &part);
     else if (reason && *reason)
         base_text_add(&part, reason);
     else if (meta_number(context, "target_cpu_ns", &target) && target > 0 && target < 9e18) {

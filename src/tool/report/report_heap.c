@@ -1,5 +1,6 @@
 #include "report_heap.h"
 
+#include "profile_extent.h"
 #include "report_select.h"
 #include "report_text.h"
 
@@ -53,7 +54,12 @@ void report_heap_text(struct base_text *out, const struct profile *profile, cons
                                             [PROFILE_HEAP_MIXED] = ", overhead mixed"};
     enum profile_heap_overhead overhead = profile_heap_overhead(profile);
     base_text_add(out, heap->exact ? "heap" : "heap, sampled");
+    struct profile_extent extent = profile_extent_of(profile, profile_heap_find(profile, PROFILE_HEAP_TOTAL));
     base_text_addf(out, "%s: ", overhead ? overheads[overhead] : "");
+    if (extent.degree == PROFILE_EXTENT_NONE) {
+        profile_extent_not_counted_briefly(&extent, out);
+        return;
+    }
     report_text_value(out, "bytes", sums[PROFILE_HEAP_TOTAL], ascii);
     base_text_add(out, " in ");
     add_blocks(out, sums[PROFILE_HEAP_COUNT]);
@@ -66,4 +72,5 @@ void report_heap_text(struct base_text *out, const struct profile *profile, cons
     if (sums[PROFILE_HEAP_COUNT] > 0)
         base_text_addf(out, ", %.1f %% temporary",
                        100 * (double)sums[PROFILE_HEAP_TEMPORARY] / (double)sums[PROFILE_HEAP_COUNT]);
+    profile_extent_caveat(&extent, out);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile_extent.h"
 #include "profile_heap.h"
 #include "report_descriptors.h"
 #include "report_merge.h"
@@ -18,13 +19,31 @@ const char *report_held_counter(enum report_view view)
                                  : NULL;
 }
 
-const char *report_held_nothing(const struct report_context *context)
+/* What a counter that is 0 means when all of it was counted. */
+static const char *meaning(const char *counter)
 {
-    if (!strcmp(context->selection.name, profile_heap_name(PROFILE_HEAP_LIVE)))
-        return "No leaks: every block that was allocated was released";
-    if (!strcmp(context->selection.name, REPORT_DESCRIPTORS_COUNTER))
-        return "Nothing was left open: every descriptor that was opened was closed";
-    return "Nothing: this counter is 0 everywhere";
+    return !strcmp(counter, profile_heap_name(PROFILE_HEAP_LIVE))
+               ? "No leaks: every block that was allocated was released"
+           : !strcmp(counter, REPORT_DESCRIPTORS_COUNTER)
+               ? "Nothing was left open: every descriptor that was opened was closed"
+               : "Nothing: this counter is 0 everywhere";
+}
+
+void report_held_nothing(const struct report_context *context, struct base_text *out)
+{
+    struct profile_extent extent = profile_extent_of(context->profile, context->selection.counter);
+    if (extent.degree == PROFILE_EXTENT_ALL) {
+        base_text_add(out, meaning(context->selection.name));
+        return;
+    }
+    base_text_addf(out, "%s: ", context->selection.name);
+    if (extent.degree == PROFILE_EXTENT_NONE) {
+        profile_extent_not_counted(&extent, out);
+        return;
+    }
+    base_text_add(out, "0 in what was counted, which is not all (");
+    profile_extent_reason(&extent, out);
+    base_text_add(out, ")");
 }
 
 /* --- peaks of processes --- */

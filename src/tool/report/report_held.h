@@ -9,6 +9,6 @@
 const char *report_held_counter(enum report_view view);
 
 /* What is said when an exact counter is nothing everywhere. */
-const char *report_held_nothing(const struct report_context *context);
+void report_held_nothing(const struct report_context *context, struct base_text *out);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile_extent.h"
 #include "profile_statistics.h"
 
 /* Keys of the meta table whose values are numbers; everything else is text even when it looks like one. */
@@ -76,6 +77,15 @@ static void counter_figures(struct report_context *context, size_t counter)
     base_json_unsigned(context->json, "samples", sum.samples);
 }
 
+/* "exact": all of it was counted, none of it only sampled. */
+static void extent_figures(struct report_context *context, struct profile_extent extent)
+{
+    static const char *const degrees[] = {"none", "part", "all"};
+    base_json_bool(context->json, "exact", profile_extent_is_exact(&extent));
+    base_json_bool(context->json, "sampled", extent.sampled);
+    base_json_string(context->json, "counted", degrees[extent.degree]);
+}
+
 static void counters(struct report_context *context)
 {
     static const char *const combines[] = {NULL, "sum", "peak", "live"};
@@ -86,7 +96,7 @@ static void counters(struct report_context *context)
         base_json_begin(context->json, NULL, '{');
         base_json_string(context->json, "name", profile_text(profile, counter->name));
         base_json_string(context->json, "unit", profile_text(profile, counter->unit));
-        base_json_bool(context->json, "exact", counter->exact);
+        extent_figures(context, profile_extent_of(profile, (uint32_t)i));
         base_json_string(context->json, "combine",
                          counter->combine <= PROFILE_LIVE ? combines[counter->combine] : NULL);
         counter_figures(context, i);
@@ -103,7 +113,7 @@ static void selected(struct report_context *context)
     base_json_begin(json, "selected", '{');
     base_json_string(json, "counter", selection->name);
     base_json_string(json, "unit", selection->unit);
-    base_json_bool(json, "exact", selection->exact);
+    extent_figures(context, profile_extent_of(context->profile, selection->counter));
     base_json_integer(json, "value", selection->taken.value);
     base_json_unsigned(json, "samples", selection->taken.samples);
     base_json_integer(json, "recorded_value", selection->all.value);

@@ -9,6 +9,7 @@
 
 #include "base_utf8.h"
 #include "base_wrap.h"
+#include "profile_extent.h"
 #include "profile_latency.h"
 #include "report_style.h"
 #include "report_text.h"
@@ -332,16 +333,34 @@ static void print_bars(const struct latency *latency, const struct row *row)
     report_table_free(&table);
 }
 
+static void print_nothing(struct report_context *context)
+{
+    struct profile_extent extent = profile_extent_named(context->profile, REPORT_LATENCY_COUNTER);
+    struct base_text words = {0}, clean = {0};
+    base_text_add(&words, "No calls: ");
+    if (context->profile->latency_count > 1) {
+        base_text_add(&words, "the filters leave none.");
+    } else if (extent.degree == PROFILE_EXTENT_NONE) {
+        profile_extent_not_counted(&extent, &words);
+    } else {
+        base_text_add(&words, "no function that was to be timed returned while it was recorded");
+        profile_extent_caveat(&extent, &words);
+        base_text_add(&words, ".");
+    }
+    report_text_clean(&clean, base_text_string(&words), context->options->ascii);
+    base_wrap(context->out, base_text_string(&clean), 0, 0, context->width);
+    base_text_add(context->out, "\n");
+    context->out->failed |= words.failed | clean.failed;
+    base_text_free(&words);
+    base_text_free(&clean);
+}
+
 static void print_text(const struct latency *latency)
 {
     struct report_context *context = latency->context;
     size_t bars = context->options->limit_rows || latency->shown < BARS_OF ? latency->shown : BARS_OF;
-    const char *words = context->profile->latency_count > 1
-                            ? "No calls: the filters leave none."
-                            : "No calls: no function that was to be timed returned while it was recorded.";
     if (!latency->row_count) {
-        base_wrap(context->out, words, 0, 0, context->width);
-        base_text_add(context->out, "\n");
+        print_nothing(context);
         return;
     }
     print_table(latency);

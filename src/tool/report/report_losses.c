@@ -1,4 +1,6 @@
 /* report_losses.c - what was not seen: one line for the header, everything for --losses. */
+#include "report_losses.h"
+#include "profile_extent.h"
 #include "report_coverage.h"
 #include "report_text.h"
 #include "report_view.h"
@@ -114,21 +116,52 @@ static struct loss describe(unsigned number)
     return loss;
 }
 
+static void add_item(const struct profile *profile, unsigned number, struct base_text *out)
+{
+    uint64_t count = profile->losses[number];
+    struct loss loss = describe(number);
+    report_text_count(out, count);
+    if (loss.one)
+        base_text_addf(out, " %s", count == 1 ? loss.one : loss.many);
+    else
+        base_text_addf(out, " of loss %u", number);
+}
+
 static void line_item(struct report_context *context, unsigned number, struct base_text *out)
 {
     uint64_t count = context->profile->losses[number];
-    struct loss loss = describe(number);
-    report_text_count(out, count);
     if (number == WIRE_LOSS_STACK_CUT && !context->selection.exact && !context->selection.period &&
         context->selection.all.samples >= count && count) {
+        report_text_count(out, count);
         base_text_add(out, " of ");
         report_text_count(out, context->selection.all.samples);
         base_text_add(out, " stacks cut");
-    } else if (loss.one) {
-        base_text_addf(out, " %s", count == 1 ? loss.one : loss.many);
     } else {
-        base_text_addf(out, " of loss %u", number);
+        add_item(context->profile, number, out);
     }
+}
+
+/* Does it concern what was counted, not sampled, or what the program did? */
+static bool concerns_counts(const struct profile *profile, unsigned number)
+{
+    const unsigned time = PROFILE_EXTENT_SAMPLES | PROFILE_EXTENT_TIMERS | PROFILE_EXTENT_WAITS;
+    unsigned kinds;
+    if (profile_extent_effect(number, &kinds) == PROFILE_EXTENT_HARMLESS)
+        return number == WIRE_LOSS_PRIVILEGES;
+    for (uint32_t i = 1; i < profile->counter_count; i++)
+        if (profile_extent_kinds(profile, i) & kinds & ~time)
+            return true;
+    return false;
+}
+
+void report_losses_of_counts(const struct profile *profile, struct base_text *out)
+{
+    size_t before = out->length;
+    for (unsigned i = 0; i < PROFILE_LOSSES; i++)
+        if (profile->losses[i] && concerns_counts(profile, i)) {
+            base_text_add(out, out->length > before ? ", " : "");
+            add_item(profile, i, out);
+        }
 }
 
 void report_losses_line(struct report_context *context, struct base_text *out)
@@ -141,7 +174,7 @@ void report_losses_line(struct report_context *context, struct base_text *out)
             line_item(context, i, out);
         }
     if (!kinds) {
-        base_text_add(out, "nothing");
+        profile_extent_lost(context->profile, out);
         return;
     }
     if (kinds > KINDS_IN_LINE)
@@ -151,8 +184,23 @@ void report_losses_line(struct report_context *context, struct base_text *out)
         base_text_add(out, " (tally report --losses)");
 }
 
+/* "lost": what is lost though no number tells it; "nothing". With numbers: null. */
+static void unnumbered_json(struct report_context *context)
+{
+    struct base_text lost = {0};
+    bool numbered = false;
+    for (unsigned i = 0; i < PROFILE_LOSSES; i++)
+        numbered = numbered || context->profile->losses[i];
+    if (!numbered)
+        profile_extent_lost(context->profile, &lost);
+    base_json_string(context->json, "lost", numbered ? NULL : base_text_string(&lost));
+    context->out->failed |= lost.failed;
+    base_text_free(&lost);
+}
+
 void report_losses_json(struct report_context *context)
 {
+    unnumbered_json(context);
     base_json_begin(context->json, "losses", '[');
     for (unsigned i = 0; i < PROFILE_LOSSES; i++) {
         struct loss loss = describe(i);
@@ -190,10 +238,13 @@ static void table(struct report_context *context)
     for (unsigned i = 0; i < PROFILE_LOSSES; i++)
         if (context->profile->losses[i])
             add_row(context, &table, i);
-    if (table.row_count)
+    if (table.row_count) {
         report_table_print(&table, &form, context->out);
-    else
-        base_text_add(context->out, "  nothing was lost\n");
+    } else {
+        base_text_add(context->out, "  lost: ");
+        profile_extent_lost(context->profile, context->out);
+        base_text_add(context->out, "\n");
+    }
     report_table_free(&table);
 }
 

@@ -45,7 +45,7 @@ static void empty_profiles(void **state)
                         "time.cpu: 0 samples\n"
                         "unfinished: the recording did not come to its end; this is what was saved until\n"
                         "  then\n"
-                        "lost: nothing\n"
+                        "lost: what came later\n"
                         "\n"
                         "No samples: the target used no CPU time while it was recorded\n");
     free(text);
@@ -187,7 +187,7 @@ static void other_counters(void **state)
     add_counter(&sample, "heap.live", "bytes", true, PROFILE_LIVE, outer, inner, -100, 50);
     struct report_options options = {.width = 80, .counter = "blocks"};
     char *text = sample_profile_report(sample.profile, &options);
-    expect_in(text, "blocks: 1,000, exact\n");
+    expect_in(text, "blocks: 1,000, exact for what was counted\n");
     expect_in(text, "  750  75.0 %    750  75.0 %  inner     sqlite3\n"
                     "  250  25.0 %  1,000 100.0 %  outer     sqlite3\n");
     expect_in(text, "other counters (--counter): time.cpu, heap.peak, heap.live\n");

@@ -57,7 +57,7 @@ function Ways(props: { context: Context; title: string; rows: Neighbour[]; outsi
     { key: "value", title: "share", order: (row) => row.value,
       cell: (row) => (row.value ? <Share it={model.interval(counter, sums, row.value)} most={props.most} /> : "") }];
   if (model.callsCounter)
-    columns.push({ key: "calls", title: "calls", hint: "exact", order: (row) => row.calls, cell: (row) => (row.calls > 0 ? whole(row.calls) : "") });
+    columns.push({ key: "calls", title: "calls", hint: model.callsSaid, order: (row) => row.calls, cell: (row) => (row.calls > 0 ? whole(row.calls) : "") });
   columns.push({ key: "name", title: "function", left: true, wide: true, order: (row) => nameOf(context, row.fn, props.outside),
                  cell: (row) => row.fn > 0 ? <FunctionLink context={context} fn={row.fn} /> : <span class="quiet">{props.outside}</span> });
   return (
@@ -141,7 +141,7 @@ export function FunctionView(props: { context: Context }) {
       <dl class="figures">
         <Figure title="itself" note={valueOf(context, functions.self[fn])}>{percent(self.share)} <small>{self.high > self.low ? margin(self.low, self.high) : ""}</small></Figure>
         <Figure title="with all it calls" note={valueOf(context, functions.total[fn])}>{percent(total.share)} <small>{total.high > total.low ? margin(total.low, total.high) : ""}</small></Figure>
-        {exact.text && <Figure title="calls" note={row?.calls_complete === false ? "at least: some may have gone uncounted" : row?.recursive_calls ? "entering + recursive" : "exact"}>{exact.text}</Figure>}
+        {exact.text && <Figure title="calls" note={row?.calls_complete === false ? "at least: some may have gone uncounted" : row?.recursive_calls ? "entering + recursive" : model.callsSaid}>{exact.text}</Figure>}
         {row?.ns_per_call && <Figure title="a call takes" note={`between ${amount(row.ns_per_call.low, "ns")} and ${amount(row.ns_per_call.high, "ns")}`}>
           {amount(row.ns_per_call.value, "ns")}</Figure>}
       </dl>

@@ -14,7 +14,7 @@ function cost(context: Context): { text: string; note: string } | null {
 function lost(context: Context): string {
   const { losses } = context, kinds = losses?.losses.length ?? 0;
   if (losses && !losses.complete) return "the end";
-  return kinds ? `${kinds} ${kinds === 1 ? "kind" : "kinds"}` : "nothing";
+  return kinds ? `${kinds} ${kinds === 1 ? "kind" : "kinds"}` : losses?.lost ?? "not known";
 }
 
 function Losses(props: { context: Context }) {
@@ -24,7 +24,8 @@ function Losses(props: { context: Context }) {
     <section>
       <h2>What was lost</h2>
       {!complete && <p class="warning">The recording did not come to its end: what came later is missing.</p>}
-      {cut.length === 0 && <p>Nothing: no sample was dropped and every stack is whole.</p>}
+      {cut.length === 0 && (losses?.lost === "nothing" ? <p>Nothing: no sample was dropped and every stack is whole.</p>
+        : <p>Lost: {losses?.lost ?? "not known"}.</p>)}
       {cut.length > 0 && (
         <table class="plain">
           <thead><tr><th scope="col" class="right">how many</th><th scope="col" class="left">what</th></tr></thead>
@@ -92,7 +93,7 @@ export function Overview(props: { context: Context }) {
     <div class="overview">
       <h1>{meta.command || model.data.file}</h1>
       <dl class="figures">
-        {counter && <Figure title={counter.name} note={counter.exact ? "exact" : `${whole(sums.samples)} samples${meta.rate_hz ? ` at ${meta.rate_hz} Hz` : ""}`}>
+        {counter && <Figure title={counter.name} note={counter.exact || !counter.counted ? counter.said : `${whole(sums.samples)} samples${meta.rate_hz ? ` at ${meta.rate_hz} Hz` : ""}`}>
           {valueOf(context, sums.all)}</Figure>}
         {meta.duration_ns && <Figure title="duration" note={when}>{amount(Number(meta.duration_ns), "ns")}</Figure>}
         {counter && !counter.exact && <Figure title="how sure" note="no share is further off, in 95 of 100 cases">
@@ -101,7 +102,7 @@ export function Overview(props: { context: Context }) {
         {price && <Figure title="what measuring cost" note={price.note}>{price.text}</Figure>}
         <Figure title="recorded" note={[meta.hostname, meta.machine].filter(Boolean).join(", ")}>
           {whole(processes)} {processes === 1 ? "process" : "processes"}, {whole(threads)} {threads === 1 ? "thread" : "threads"}</Figure>
-        {context.losses?.calls_counted && <Figure title="exact calls" note={`on ${whole(model.edges(null).length)} edges`}>
+        {context.losses?.calls_counted && <Figure title="calls" note={`on ${whole(model.edges(null).length)} edges, ${model.callsSaid}`}>
           {whole(context.losses.calls ?? 0)}</Figure>}
       </dl>
       {sums.all > 0 ? (
