@@ -92,7 +92,10 @@
     X(65, AGENT_FORBIDDEN,                                                                                   \
       "system calls that the agent does without, because a seccomp filter forbids them")                     \
     X(66, FUNCTION_RESTED, "calls of functions in threads that signals kept from getting on: not counted")   \
-    X(67, CALLS_FREED, "children of programs that may trace them: their calls are not counted")
+    X(67, CALLS_FREED, "children of programs that may trace them: their calls are not counted")              \
+    X(68, TEXT_ALTERED,                                                                                      \
+      "places in code that somebody else had changed, or changed meanwhile: not all calls there are "        \
+      "counted")
 
 enum wire_loss {
 #define X(number, name, text) WIRE_LOSS_##name = number,

@@ -568,6 +568,7 @@ static void leave_process(struct collect_agent *agent, pid_t pid)
         agent->stays = pid;
     }
     agent->memory_left += left.bytes_left;
+    profile_lose(agent->profile, WIRE_LOSS_TEXT_ALTERED, left.probed + left.skipped);
 }
 
 /* A runtime that was linked in and stripped has no names. */

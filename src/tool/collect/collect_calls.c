@@ -61,6 +61,7 @@ struct collect_calls {
     size_t ended_count, ended_capacity;
     uint64_t memory_most; /* bytes of ours that were in use in one target */
     uint64_t memory_left; /* bytes of ours that stayed in targets */
+    uint64_t places_left; /* in their code that somebody else had changed: they stayed as they were */
     pid_t stays;          /* a process that could not be left; 0: none */
     uint64_t stub_samples;
     uint64_t setup_ns;     /* of planning, placing and patching, all processes together */
@@ -247,6 +248,13 @@ static void remove_member(struct collect_calls *calls, pid_t pid)
             space->pid = calls->members[i].pid;
 }
 
+static void tell_remains(struct collect_calls *calls, const struct collect_calls_remains *remains)
+{
+    calls->memory_left += remains->memory_bytes;
+    calls->places_left += remains->changes;
+    profile_lose(calls->rig.profile, WIRE_LOSS_TEXT_ALTERED, remains->changes + remains->probed);
+}
+
 /* The process goes on, uncounted, as it was before us. */
 static void give_up(struct collect_calls *calls, pid_t pid, const struct base_error *why)
 {
@@ -255,7 +263,7 @@ static void give_up(struct collect_calls *calls, pid_t pid, const struct base_er
     struct collect_calls_space *space = space_of(calls, pid);
     if (space && space->processes == 1)
         collect_calls_detach(space, &calls->rig, false, &remains, NULL);
-    calls->memory_left += remains.memory_bytes;
+    tell_remains(calls, &remains);
     snprintf(what, sizeof what, "calls of process %d are not counted", (int)pid);
     note(calls, what, why);
     profile_lose(calls->rig.profile, WIRE_LOSS_CALLS_UNSEEN, 1);
@@ -512,7 +520,7 @@ static void clean_fork(struct collect_calls *calls, const struct collect_calls_s
     if (collect_calls_detach(&child, &calls->rig, true, &remains, NULL) == BASE_EBUSY)
         collect_calls_detach(&child, &calls->rig, false, &remains,
                              NULL); /* it did not wait for a silent tally */
-    calls->memory_left += remains.memory_bytes;
+    tell_remains(calls, &remains);
 }
 
 static void on_fork(struct collect_calls *calls, const struct patch_trace_event *event)
@@ -917,9 +925,7 @@ static void leave_space(struct collect_calls *calls, struct collect_calls_space 
         note(calls, "leaving", &why);
         calls->stays = space->pid;
     }
-    calls->memory_left += remains.memory_bytes;
-    if (remains.changes)
-        profile_set_metaf(calls->rig.profile, "calls_remains", "%llu", (unsigned long long)remains.changes);
+    tell_remains(calls, &remains);
 }
 
 static void describe(struct collect_calls *calls)
@@ -937,6 +943,8 @@ static void describe(struct collect_calls *calls)
         profile_set_metaf(profile, "overhead_target_memory", "%llu", (unsigned long long)calls->memory_most);
     if (calls->memory_left)
         profile_set_metaf(profile, "calls_memory_left", "%llu", (unsigned long long)calls->memory_left);
+    if (calls->places_left)
+        profile_set_metaf(profile, "calls_remains", "%llu", (unsigned long long)calls->places_left);
     if (patch_trace_cost(&calls->rig.helper, 0, &cost, NULL) < 0)
         return;
     profile_set_metaf(profile, "overhead_signals", "%llu", (unsigned long long)cost.signals);

@@ -643,6 +643,14 @@ static int join(struct joined *joined, const struct patch_write *write, bool in_
     return result;
 }
 
+static bool is_lifted(const struct collect_calls_object *object, const struct patch_write *write)
+{
+    for (size_t i = 0; i < object->lifted_count; i++)
+        if (object->lifted[i] == write->address)
+            return true;
+    return false;
+}
+
 /* From what is in force to what is to be. Both lists are by address; a place that only one of them has
  * changes from or to what is in the file. */
 static int list_changes(const struct collect_calls_object *object, struct patch_stage *stage,
@@ -656,7 +664,8 @@ static int list_changes(const struct collect_calls_object *object, struct patch_
         const struct patch_write *old = i < from_count ? &from->writes[i] : NULL;
         const struct patch_write *fresh = j < to->write_count ? &to->writes[j] : NULL;
         bool in_force = old && (!fresh || old->address <= fresh->address);
-        result = join(&joined, in_force ? old : fresh, in_force, stage, error);
+        if (!in_force || !is_lifted(object, old))
+            result = join(&joined, in_force ? old : fresh, in_force, stage, error);
         *(in_force ? &i : &j) += 1;
     }
     return result == BASE_OK ? tell_joined(&joined, joined.length, stage, error) : result;
@@ -764,20 +773,63 @@ static int clear_threads(struct collect_calls_space *space, struct collect_calls
 
 /* --- text that differs --- */
 
-/* Finds what is not as in the file, and leaves it out from now on. Returns how many places. */
-static size_t leave_out_differing(struct collect_calls_space *space)
+/* Fresh writes to places that are not as in the file; *hooked: those that the agent has hooked. Both lists are by address; what is in
+ * force already is not the file's. */
+static size_t leave_out_fresh(const struct collect_calls_space *space, struct collect_calls_object *object,
+                              const struct elf_maps *maps, size_t *hooked)
 {
+    const struct patch_slab *from = object->patch ? &object->patch->slab : NULL, *to = &object->next->slab;
     size_t found = 0;
+    for (size_t i = 0, j = 0; i < to->write_count; i++) {
+        const struct patch_write *write = &to->writes[i];
+        struct patch_memory_change change = collect_calls_build_change(write);
+        while (from && j < from->write_count &&
+               from->writes[j].address + from->writes[j].length <= write->address)
+            j++;
+        if ((from && j < from->write_count && from->writes[j].address < write->address + write->length) ||
+            collect_calls_text_holds(space->pid, &change, change.before))
+            continue;
+        leave_out(object, write);
+        *hooked += collect_calls_text_is_hooked(space->pid, maps, write->address);
+        found++;
+    }
+    return found;
+}
+
+/* Somebody else's breakpoint has come over a place that we changed: what is ours of it is undone. */
+static bool lift(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                 struct collect_calls_object *object, const struct patch_write *write)
+{
+    struct patch_memory_change change = collect_calls_build_change(write);
+    enum collect_calls_undo undo = collect_calls_text_undo(space->pid, &change);
+    if (undo == COLLECT_CALLS_UNDO_ALL || is_lifted(object, write) ||
+        !base_array_room(object->lifted, object->lifted_count, object->lifted_capacity))
+        return false;
+    if (undo == COLLECT_CALLS_UNDO_PROBED &&
+        (patch_trace_stage(&rig->helper, space->pid, &change, 1, NULL) < 0 ||
+         patch_trace_undo(&rig->helper, space->pid, NULL) < 0))
+        return false;
+    object->lifted[object->lifted_count++] = write->address;
+    leave_out(object, write);
+    return true;
+}
+
+/* Finds what is neither as in the file nor as we left it, and leaves it out from now on. Returns how many places. */
+static size_t leave_out_differing(struct collect_calls_space *space, struct collect_calls_rig *rig)
+{
+    struct elf_maps maps = {0};
+    size_t found = 0, hooked = 0;
+    elf_maps_read(space->pid, &maps, NULL);
     for (size_t i = 0; i < space->object_count; i++) {
         struct collect_calls_object *object = &space->objects[i];
-        for (size_t j = 0; object->next && !object->patch && j < object->next->slab.write_count; j++) {
-            struct patch_memory_change change = collect_calls_build_change(&object->next->slab.writes[j]);
-            if (collect_calls_text_holds(space->pid, &change, change.before))
-                continue;
-            leave_out(object, &object->next->slab.writes[j]);
-            found++;
-        }
+        if (!object->next)
+            continue;
+        found += leave_out_fresh(space, object, &maps, &hooked);
+        for (size_t j = 0; object->patch && j < object->patch->slab.write_count; j++)
+            found += lift(space, rig, object, &object->patch->slab.writes[j]);
     }
+    elf_maps_free(&maps);
+    profile_lose(rig->profile, WIRE_LOSS_TEXT_ALTERED, found - hooked);
     return found;
 }
 
@@ -821,6 +873,7 @@ static void put_in_force(struct collect_calls_space *space, struct collect_calls
         if (!object->patch)
             note_stubs(rig, &object->next->slab);
         object->patch = object->next;
+        object->lifted_count = 0;
         object->next = NULL;
         object->stale = false;
     }
@@ -836,7 +889,7 @@ int collect_calls_build_apply(struct collect_calls_space *space, struct collect_
         put_in_force(space, rig);
         return BASE_OK;
     }
-    if (result == BASE_EBUSY && cleared >= 0 && !leave_out_differing(space))
+    if (result == BASE_EBUSY && cleared >= 0 && !leave_out_differing(space, rig))
         result = BASE_EIO; /* it would never end */
     forget_next(space);
     return base_fail(error, result, "%s", why.text[0] ? why.text : "threads stand in text that is to change");
@@ -935,12 +988,17 @@ int collect_calls_build_change_form(struct collect_calls_space *space, struct co
 {
     enum patch_form before = space->form;
     space->form = form;
-    int result = give_rooms(space, rig, true, error);
-    if (result == BASE_OK)
-        result = make(space, rig, true, error);
-    if (result == BASE_OK)
-        result = collect_calls_build_apply(space, rig, error);
+    struct base_error why = {0};
+    int result = BASE_EBUSY;
+    for (int i = 0; i < LOOK_ROUNDS && result == BASE_EBUSY; i++) {
+        why = (struct base_error){0};
+        result = give_rooms(space, rig, true, &why);
+        if (result == BASE_OK)
+            result = make(space, rig, true, &why);
+        if (result == BASE_OK)
+            result = collect_calls_build_apply(space, rig, &why);
+    }
     if (result < 0)
         space->form = before;
-    return result;
+    return result < 0 ? base_fail(error, result, "%s", why.text) : result;
 }

@@ -9,7 +9,8 @@
 #include "collect_calls_text.h"
 #include "elf_maps.h"
 
-#define AT_ONCE 64 /* changes that are undone together when there is no memory for all */
+#define AT_ONCE     64 /* changes that are undone together when there is no memory for all */
+#define LOOK_ROUNDS 4  /* breakpoints come and go also while the process is held */
 
 /* --- bytes --- */
 
@@ -17,16 +18,18 @@
 struct listing {
     const struct collect_calls_space *space;
     struct patch_stage stage;
-    size_t left_alone;
+    size_t left_alone, probed;
     bool only_ours;
 };
 
 static int list_change(struct listing *listing, const struct patch_memory_change *change)
 {
-    if (!listing->only_ours || collect_calls_text_holds(listing->space->pid, change, change->after))
-        return patch_stage_add(&listing->stage, change, NULL);
-    listing->left_alone++;
-    return BASE_OK;
+    struct patch_memory_change ours = *change;
+    enum collect_calls_undo undo =
+        listing->only_ours ? collect_calls_text_undo(listing->space->pid, &ours) : COLLECT_CALLS_UNDO_ALL;
+    listing->left_alone += undo == COLLECT_CALLS_UNDO_OTHERS;
+    listing->probed += undo == COLLECT_CALLS_UNDO_PROBED;
+    return undo <= COLLECT_CALLS_UNDO_PROBED ? patch_stage_add(&listing->stage, &ours, NULL) : BASE_OK;
 }
 
 static int list_changes(struct listing *listing)
@@ -61,6 +64,7 @@ static int undo_all(struct collect_calls_space *space, struct collect_calls_rig 
     if (result == BASE_OK)
         result = patch_trace_undo(&rig->helper, space->pid, error);
     remains->changes = listing.left_alone;
+    remains->probed = listing.probed;
     patch_stage_free(&listing.stage);
     return result;
 }
@@ -106,8 +110,10 @@ static int put_back(struct collect_calls_space *space, struct collect_calls_rig 
 {
     struct base_error why = {0};
     int result = undo_all(space, rig, false, remains, &why);
-    if (result == BASE_EBUSY)
-        return undo_all(space, rig, true, remains, error);
+    for (int i = 0; i < LOOK_ROUNDS && result == BASE_EBUSY; i++) {
+        why = (struct base_error){0};
+        result = undo_all(space, rig, true, remains, &why);
+    }
     if (result == BASE_ENOMEM)
         return put_back_by_few(space, rig, error);
     return result < 0 ? base_fail(error, result, "%s", why.text) : result;
@@ -184,6 +190,14 @@ static bool list_ranges(const struct collect_calls_space *space, struct collect_
     return room;
 }
 
+static uint64_t bytes_of(const struct collect_calls_ranges *ranges)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < ranges->count; i++)
+        bytes += ranges->items[i].size;
+    return bytes;
+}
+
 int collect_calls_detach(struct collect_calls_space *space, struct collect_calls_rig *rig, bool held,
                          struct collect_calls_remains *remains, struct base_error *error)
 {
@@ -199,7 +213,9 @@ int collect_calls_detach(struct collect_calls_space *space, struct collect_calls
         share_text_again(space, rig, remains);
     if (result == BASE_OK && !room) /* the text is as it was; what is mapped stays */
         result = base_fail(error, BASE_ENOMEM, "out of memory");
-    if (result == BASE_OK)
+    if (result == BASE_OK && remains->changes) /* whoever it was may have kept our bytes elsewhere */
+        remains->memory_bytes = bytes_of(&ranges);
+    else if (result == BASE_OK)
         result = collect_calls_leave_memory(&rig->helper, space->pid, &ranges, space->gs_offset != 0, held,
                                             &remains->memory_bytes, error);
     if (holding)

@@ -11,7 +11,10 @@
 #include "collect_calls_space.h"
 
 struct collect_calls_remains {
-    uint64_t changes;      /* places that could not be put back: somebody else has changed them */
+    uint64_t
+        changes; /* places that could not be put back: somebody else has changed them, and what they led to stays */
+    uint64_t
+        probed; /* put back but for a breakpoint of somebody else's that came there, or what one had left */
     uint64_t text_pages;   /* of text that are the process's own still */
     uint64_t memory_bytes; /* of ours that stay mapped */
 };

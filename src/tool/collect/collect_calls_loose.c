@@ -99,7 +99,9 @@ static void forget_gone(struct collect_calls_space *space)
 {
     struct collect_calls_loose *loose = &space->loose;
     for (size_t i = loose->count; i-- > 0;) {
-        if (collect_calls_text_holds(space->pid, &loose->changes[i], loose->changes[i].after))
+        struct patch_memory_change ours = loose->changes[i];
+        if (collect_calls_text_undo(space->pid, &ours) != COLLECT_CALLS_UNDO_GONE &&
+            memcmp(ours.before, ours.after, ours.length) != 0)
             continue;
         loose->count--;
         loose->changes[i] = loose->changes[loose->count];
@@ -297,6 +299,24 @@ void collect_calls_loose_tend(struct collect_calls_space *space, struct collect_
     space->loose.failures++;
 }
 
+/* What is not ours to undo any more comes first: how many. Of the others a breakpoint that came is left out. */
+static size_t sort_out(struct collect_calls_space *space)
+{
+    struct collect_calls_loose *loose = &space->loose;
+    size_t others = 0;
+    for (size_t i = 0; i < loose->count; i++) {
+        if (collect_calls_text_undo(space->pid, &loose->changes[i]) != COLLECT_CALLS_UNDO_OTHERS)
+            continue;
+        const struct patch_memory_change change = loose->changes[i];
+        const struct patch_step_range range = loose->ranges[i];
+        loose->changes[i] = loose->changes[others];
+        loose->ranges[i] = loose->ranges[others];
+        loose->changes[others] = change;
+        loose->ranges[others++] = range;
+    }
+    return others;
+}
+
 int collect_calls_loose_end(struct collect_calls_space *space, struct collect_calls_rig *rig,
                             struct base_error *error)
 {
@@ -308,11 +328,13 @@ int collect_calls_loose_end(struct collect_calls_space *space, struct collect_ca
         return result;
     set_door(space, 0);
     forget_gone(space);
-    result = patch_trace_stage(&rig->helper, space->pid, loose->changes, loose->count, error);
+    size_t others = sort_out(space);
+    result =
+        patch_trace_stage(&rig->helper, space->pid, loose->changes + others, loose->count - others, error);
     if (result == BASE_OK)
         result = patch_trace_undo(&rig->helper, space->pid, error);
     if (result == BASE_OK)
-        loose->count = 0;
+        loose->count = others;
     patch_trace_release(&rig->helper, space->pid, NULL, NULL);
     return result;
 }

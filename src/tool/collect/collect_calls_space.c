@@ -174,6 +174,7 @@ static void free_object(struct collect_calls_object *object)
     free(object->wanted);
     free(object->slots);
     free(object->guesses);
+    free(object->lifted);
 }
 
 void collect_calls_space_free(struct collect_calls_space *space)
@@ -432,6 +433,8 @@ static bool copy_object(const struct collect_calls_object *from, struct collect_
     to->wanted = copy(from->wanted, (size_t)header->site_count + header->hook_count, 1);
     to->slots = copy(from->slots, from->planned->slot_count + 1, sizeof *from->slots);
     to->guesses = from->guesses ? copy(from->guesses, PATCH_SLAB_GUESSES, sizeof *from->guesses) : NULL;
+    to->lifted = copy(from->lifted, from->lifted_count, sizeof *from->lifted);
+    to->lifted_count = to->lifted_capacity = to->lifted ? from->lifted_count : 0;
     if (to->patch)
         to->patch->owners++;
     for (size_t i = 0; to->older && i < to->older_count; i++)

@@ -110,8 +110,11 @@ struct collect_calls_object {
     struct collect_calls_patch *next;   /* built, not applied */
     struct collect_calls_patch **older; /* their code is still there */
     size_t older_count, older_capacity;
-    uint64_t *slots;                  /* values of planned->slots as last read; 0: unknown */
-    uint64_t differing;               /* places where the text was not as in the file */
+    uint64_t *slots;    /* values of planned->slots as last read; 0: unknown */
+    uint64_t differing; /* places where the text was not as in the file */
+    uint64_t *
+        lifted; /* run-time addresses of writes of `patch` that are not in force any more: others changed these places */
+    size_t lifted_count, lifted_capacity;
     struct patch_slab_guess *guesses; /* room for PATCH_SLAB_GUESSES; NULL: none: collect_calls_guess.h */
     size_t guess_count;
 };

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "patch_leads.h"
 #include "patch_target.h"
 
 bool collect_calls_text_holds(pid_t pid, const struct patch_memory_change *change, const uint8_t *bytes)
@@ -10,6 +11,32 @@ bool collect_calls_text_holds(pid_t pid, const struct patch_memory_change *chang
     uint8_t found[PATCH_MEMORY_BYTES];
     return patch_target_read(pid, change->address, found, change->length) == change->length &&
            !memcmp(found, bytes, change->length);
+}
+
+enum collect_calls_undo collect_calls_text_undo(pid_t pid, struct patch_memory_change *change)
+{
+    uint8_t found[PATCH_MEMORY_BYTES];
+    if (patch_target_read(pid, change->address, found, change->length) != change->length)
+        return COLLECT_CALLS_UNDO_GONE;
+    if (!memcmp(found, change->after, change->length))
+        return COLLECT_CALLS_UNDO_ALL;
+    return patch_memory_spare(found, change->after, change->before, change->length)
+               ? COLLECT_CALLS_UNDO_PROBED
+               : COLLECT_CALLS_UNDO_OTHERS;
+}
+
+bool collect_calls_text_is_hooked(pid_t pid, const struct elf_maps *maps, uint64_t address)
+{
+    uint8_t jump[5];
+    int32_t displacement;
+    if (patch_target_read(pid, address, jump, sizeof jump) != sizeof jump || jump[0] != 0xe9)
+        return false;
+    memcpy(&displacement, jump + 1, sizeof displacement);
+    uint64_t to = address + sizeof jump + (uint64_t)(int64_t)displacement;
+    for (size_t i = 0; i < maps->count; i++)
+        if (to >= maps->items[i].start && to < maps->items[i].end)
+            return !strncmp(maps->items[i].path, PATCH_LEADS_OURS, strlen(PATCH_LEADS_OURS));
+    return false;
 }
 
 /* What mmap shows of the file at an image address: whole pages, also past the segment's end; zeros past the

@@ -9,12 +9,25 @@
 #include <sys/types.h>
 
 #include "elf_image.h"
+#include "elf_maps.h"
 #include "patch_memory.h"
 
 #define COLLECT_CALLS_PAGE 4096u
 
 /* Stand the change's bytes, as `bytes` has them (its before or after), where they belong? */
 bool collect_calls_text_holds(pid_t pid, const struct patch_memory_change *change, const uint8_t *bytes);
+
+/* What of a change that was made is ours to undo: patch_memory_spare. */
+enum collect_calls_undo {
+    COLLECT_CALLS_UNDO_ALL,
+    COLLECT_CALLS_UNDO_PROBED, /* all but somebody else's breakpoint, or what one has left: the change says so now */
+    COLLECT_CALLS_UNDO_GONE,  /* nothing is mapped there any more */
+    COLLECT_CALLS_UNDO_OTHERS /* somebody else has changed it */
+};
+enum collect_calls_undo collect_calls_text_undo(pid_t pid, struct patch_memory_change *change);
+
+/* Does a jump stand there that leads into memory of ours: the agent's hook? `maps` are the process's. */
+bool collect_calls_text_is_hooked(pid_t pid, const struct elf_maps *maps, uint64_t address);
 
 /* start..end-1 is mapped from `image` at `bias`. *own: pages of its own that the process has there. False:
  * one of them differs from the file, or cannot be compared. */

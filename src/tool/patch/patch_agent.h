@@ -145,10 +145,12 @@ size_t patch_agent_hooks(const struct patch_agent *agent, const struct patch_age
 /* --- leaving --- */
 
 struct patch_agent_left {
-    uint64_t places;     /* functions that were put back */
-    uint64_t skipped;    /* hooks whose place was changed by somebody else meanwhile */
+    uint64_t places; /* functions that were put back */
+    uint64_t probed; /* of them by all but a breakpoint of somebody else's, that came over the hook or went */
+    uint64_t
+        skipped; /* functions that somebody else has changed meanwhile: left as they are, and all of ours stays mapped */
     uint64_t mappings;   /* of ours that were found */
-    uint64_t bytes_left; /* of ours that stay mapped, because a thread is or may come back there */
+    uint64_t bytes_left; /* of ours that stay mapped, because a thread is, may come back or be led there */
 };
 
 /* Puts functions back, tells the agent (WIRE_AGENT_LEFT), gives copied pages of text back; then, as soon as

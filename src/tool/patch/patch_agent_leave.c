@@ -228,24 +228,60 @@ static bool unwinds(const struct patch_x86_64_wrap *wrap)
     return is_whole(wrap) && (wrap->hook.cookie & 255) == WIRE_AGENT_ENTRY_UNWIND;
 }
 
-static int add_change(struct leaving *leaving, const struct patch_x86_64_wrap *wrap, uint64_t slot)
+/* Is nothing there that somebody made of our jump? What was mapped since over what we had hooked shows its file, or is none's. */
+static bool shows_file(const struct elf_maps *maps, pid_t pid, uint64_t address, const uint8_t *live,
+                       size_t size)
+{
+    uint8_t file[PATCH_X86_64_WRAP_JUMP];
+    for (size_t i = 0; i < maps->count; i++) {
+        const struct elf_mapping *mapping = &maps->items[i];
+        if (address < mapping->start || address >= mapping->end)
+            continue;
+        if (!mapping->executable || !mapping->inode)
+            return true;
+        int descriptor = elf_maps_open(pid, mapping, NULL);
+        off_t at = (off_t)(mapping->offset + (address - mapping->start));
+        bool same = descriptor >= 0 && pread(descriptor, file, size, at) == (ssize_t)size &&
+                    memcmp(live, file, size) == 0;
+        if (descriptor >= 0)
+            close(descriptor);
+        return same;
+    }
+    return true;
+}
+
+/* What is still ours of the bytes that lead from the function to the slot. */
+static bool fill_change(struct leaving *leaving, const struct elf_maps *maps,
+                        const struct patch_x86_64_wrap *wrap, uint64_t slot,
+                        struct patch_memory_change *change)
 {
     const size_t jump = PATCH_X86_64_WRAP_JUMP;
-    struct patch_memory_change change = {.address = wrap->hook.function, .length = jump};
-    uint8_t live[PATCH_X86_64_WRAP_JUMP];
+    uint8_t live[PATCH_X86_64_WRAP_JUMP], whole[PATCH_X86_64_WRAP_JUMP];
+    *change = (struct patch_memory_change){.address = wrap->hook.function, .length = jump};
+    patch_x86_64_wrap_jump(wrap->hook.function, slot, whole);
+    memcpy(change->before, whole, jump);
+    memcpy(change->after, wrap->old, jump);
+    if (patch_agent_read(&leaving->access, change->address, live, jump) < 0)
+        return false;
+    if (!patch_memory_spare(live, change->before, change->after, jump)) {
+        leaving->left->skipped += !shows_file(maps, leaving->access.pid, change->address, live, jump);
+        return false;
+    }
+    bool ours = memcmp(change->before, change->after, jump) != 0;
+    leaving->left->probed += ours && memcmp(live, whole, jump) != 0;
+    return ours;
+}
+
+static int add_change(struct leaving *leaving, const struct elf_maps *maps,
+                      const struct patch_x86_64_wrap *wrap, uint64_t slot)
+{
+    struct patch_memory_change change;
     if (!base_array_room(leaving->functions, leaving->function_count, leaving->function_capacity))
         return no_memory(leaving->error);
     if (!is_whole(wrap)) /* else nothing of ours is on the stack of who is in it but what is put back */
-        leaving->functions[leaving->function_count++] = change.address;
-    if (wrap->beneath)
+        leaving->functions[leaving->function_count++] = wrap->hook.function;
+    if (wrap->beneath || !fill_change(leaving, maps, wrap, slot, &change))
         return BASE_OK;
-    patch_x86_64_wrap_jump(wrap->hook.function, slot, change.before);
-    memcpy(change.after, wrap->old, jump);
-    if (patch_agent_read(&leaving->access, change.address, live, jump) < 0 ||
-        memcmp(live, change.before, jump) != 0) {
-        leaving->left->skipped++;
-        return BASE_OK;
-    }
     struct changes *list = unwinds(wrap) ? &leaving->last : &leaving->first;
     if (!base_array_room(list->items, list->count, list->capacity))
         return no_memory(leaving->error);
@@ -253,7 +289,7 @@ static int add_change(struct leaving *leaving, const struct patch_x86_64_wrap *w
     return BASE_OK;
 }
 
-static int take_slab(struct leaving *leaving, const struct elf_mapping *mapping)
+static int take_slab(struct leaving *leaving, const struct elf_maps *maps, const struct elf_mapping *mapping)
 {
     struct patch_agent_slab_head head;
     uint64_t most = (mapping->end - mapping->start) / sizeof(struct patch_x86_64_wrap);
@@ -267,7 +303,7 @@ static int take_slab(struct leaving *leaving, const struct elf_mapping *mapping)
         uint64_t slot = mapping->start + i * sizeof wrap;
         if (patch_agent_read(&leaving->access, slot, &wrap, sizeof wrap) == BASE_OK &&
             wrap.hook.function != 0)
-            result = add_change(leaving, &wrap, slot);
+            result = add_change(leaving, maps, &wrap, slot);
     }
     return result;
 }
@@ -285,7 +321,7 @@ static int take_mapping(struct leaving *leaving, const struct elf_maps *maps,
         return result;
     if (magic == PATCH_AGENT_HOME)
         return take_home(leaving, maps, mapping->start);
-    return magic == PATCH_AGENT_SLAB ? take_slab(leaving, mapping) : BASE_OK;
+    return magic == PATCH_AGENT_SLAB ? take_slab(leaving, maps, mapping) : BASE_OK;
 }
 
 static int find(struct leaving *leaving)
@@ -545,7 +581,8 @@ static int leave_standing(struct leaving *leaving)
             return result;
         give_pages_back(leaving, &leaving->last);
     }
-    result = unmap(leaving, used > 0 || ended < 0); /* as long as a handler is set, its code stays */
+    /* As long as a handler is set, its code stays; so does what a stranger may have made of our jump. */
+    result = unmap(leaving, used > 0 || ended < 0 || leaving->left->skipped);
     return ended < 0 ? ended : result;
 }
 

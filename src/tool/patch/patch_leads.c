@@ -56,6 +56,14 @@ static bool jumps_to_ours(const struct search *search, const struct stretch *tex
     return is_in_code(search, target);
 }
 
+/* Has the short jump at `at` a displacement to an island of ours? */
+static bool leads_to_island(const struct search *search, const struct stretch *text, size_t at)
+{
+    int64_t island = (int64_t)at + 2 + (int8_t)text->bytes[at + 1];
+    return island >= 0 && (size_t)island < text->size && text->bytes[island] == 0xe9 &&
+           jumps_to_ours(search, text, (size_t)island + 1);
+}
+
 /* Where the instruction at `at` ends when it leads to ours; else 0. call, jmp, jcc with 32 bits; jmp and jcc
  * with 8 bits to an island that does. */
 static size_t leads_to_ours(const struct search *search, const struct stretch *text, size_t at)
@@ -65,13 +73,8 @@ static size_t leads_to_ours(const struct search *search, const struct stretch *t
         return jumps_to_ours(search, text, at + 1) ? at + 5 : 0;
     if (opcode == 0x0f && at + 1 < text->size && text->bytes[at + 1] >> 4 == 8)
         return jumps_to_ours(search, text, at + 2) ? at + 6 : 0;
-    if ((opcode == 0xeb || opcode >> 4 == 7) && at + 1 < text->size) {
-        int64_t island = (int64_t)at + 2 + (int8_t)text->bytes[at + 1];
-        return island >= 0 && (size_t)island < text->size && text->bytes[island] == 0xe9 &&
-                       jumps_to_ours(search, text, (size_t)island + 1)
-                   ? at + 2
-                   : 0;
-    }
+    if ((opcode == 0xeb || opcode >> 4 == 7) && at + 1 < text->size)
+        return leads_to_island(search, text, at) ? at + 2 : 0;
     return 0;
 }
 
@@ -85,6 +88,24 @@ static size_t filled_leads_to_ours(const struct search *search, const struct str
         at++;
     bool filled = at + 1 < text->size && text->bytes[at] == 0x40 && (text->bytes[at + 1] & 0xfe) == 0xe8;
     return filled ? leads_to_ours(search, text, at + 1) : 0;
+}
+
+/* The same where somebody else's byte is the first one: a breakpoint (a uprobe's) came over our instruction, or has gone again, which
+ * leaves the file's byte there. */
+static size_t probed_leads_to_ours(const struct search *search, const struct stretch *text,
+                                   const uint8_t *file, size_t at)
+{
+    uint8_t now = text->bytes[at];
+    size_t end = 0;
+    if (at + 1 >= text->size || (now != PATCH_MEMORY_BREAKPOINT && now != file[at]))
+        return 0;
+    if (jumps_to_ours(search, text, at + 1))
+        end = at + 5;
+    else if (text->bytes[at + 1] >> 4 == 8 && jumps_to_ours(search, text, at + 2))
+        end = at + 6;
+    else if (leads_to_island(search, text, at))
+        end = at + 2;
+    return end && memcmp(text->bytes + at + 1, file + at + 1, end - at - 1) ? end : 0;
 }
 
 /* --- text of files --- */
@@ -112,7 +133,11 @@ static bool compare(struct search *search, const struct stretch *text, const uin
     size_t ours = 0;
     for (size_t at = from > PATCH_MEMORY_BYTES ? from - PATCH_MEMORY_BYTES : 0; at < to; at++) {
         size_t leads = filled_leads_to_ours(search, text, at), end = at;
+        size_t probed = leads ? 0 : probed_leads_to_ours(search, text, file, at);
         ours = leads > ours ? leads : ours;
+        ours = probed > ours ? probed : ours;
+        if (probed && text->bytes[at] == PATCH_MEMORY_BREAKPOINT)
+            continue; /* theirs */
         while (at >= from && end < to && end < ours && end - at < PATCH_MEMORY_BYTES &&
                text->bytes[end] != file[end])
             end++;

@@ -2,7 +2,8 @@
  *
  * Looked at is whatever is executable there now, whoever mapped it and wherever it was moved to:
  *   text of files       pages that are the process's own. A place leads to us if it differs from the file within an instruction (call,
- *                       jmp, jcc, or a short jump to an island that does) that ends in a range: it can be put back
+ *                       jmp, jcc, or a short jump to an island that does) that ends in a range: it can be put back. A breakpoint of
+ *                       others that stands on its first byte stays there
  *   our other memory    hooks and stubs hold instructions that were moved: jumps and addresses in there are told
  *   text without a file of which the program made anonymous memory (huge pages), among or next to mappings of a file: told
  * Anonymous code elsewhere (a JIT's) was never changed by us. Context: tool or helper; the process stands. Source: proc(5), pagemap. */

@@ -421,3 +421,14 @@ int patch_memory_undo(struct patch_memory *memory, struct patch_memory_change *c
 {
     return change(memory, changes, count, true, differs, error);
 }
+
+bool patch_memory_spare(const uint8_t *live, uint8_t *from, uint8_t *to, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (live[i] != from[i] && live[i] != to[i] && live[i] != PATCH_MEMORY_BREAKPOINT)
+            return false;
+    for (size_t i = 0; i < length; i++)
+        if (live[i] != from[i])
+            from[i] = to[i] = live[i];
+    return true;
+}

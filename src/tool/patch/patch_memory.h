@@ -11,6 +11,7 @@
 #ifndef PATCH_MEMORY_H
 #define PATCH_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -54,5 +55,12 @@ int patch_memory_apply(struct patch_memory *memory, struct patch_memory_change *
 /* The other way round: every byte must be as `after` says, and becomes `before`. */
 int patch_memory_undo(struct patch_memory *memory, struct patch_memory_change *changes, size_t count,
                       size_t *differs, struct base_error *error);
+
+/* Others write into the same text: a uprobe's breakpoint comes over a changed place and goes again, by single bytes. Of a place that holds
+ * `live` and is to go from the bytes `from` to the bytes `to`, `length` each: a byte that is a breakpoint, or is as in `to` already, stays
+ * as it is, and `from` and `to` say so. False: something else stands there, and the place is not ours to change. */
+bool patch_memory_spare(const uint8_t *live, uint8_t *from, uint8_t *to, size_t length);
+
+#define PATCH_MEMORY_BREAKPOINT 0xcc /* int3 */
 
 #endif

@@ -91,6 +91,7 @@ static const struct {
     {WIRE_LOSS_INSTRUMENTED_DEEP, "instrumented call cut short", "instrumented calls cut short"},
     {WIRE_LOSS_WAIT_UNSEEN, "ms perhaps waited unseen", "ms perhaps waited unseen"},
     {WIRE_LOSS_WAIT_REFUSED, "ms waited without a stack", "ms waited without a stack"},
+    {WIRE_LOSS_TEXT_ALTERED, "place changed by somebody else", "places changed by somebody else"},
 };
 
 /* What this version knows of a number; a later one may have written others. */

@@ -126,7 +126,7 @@ class Footprint:
     def mappings(pid):
         kept = []
         for start, end, protection, offset, path in calls.mappings(pid):
-            if "x" in protection or path.startswith("/") or "tally" in path:
+            if path != "[uprobes]" and ("x" in protection or path.startswith("/") or "tally" in path):  # the kernel's, for others' probes
                 kept.append((hex(start), hex(end), protection, offset, path))
         return kept
 

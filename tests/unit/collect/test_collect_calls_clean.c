@@ -79,6 +79,16 @@ static const struct change changes[] = {
     {2 * PAGE - 122, "\xe9", OURS_CODE, 19, 0, false},
     {4 * PAGE - 10, "\x7f", NOWHERE, 0, 4 * PAGE + 119, false},
     {4 * PAGE + 119, "\xe9", OURS_CODE, 20, 0, false},
+    /* a breakpoint of somebody else's came over ours, and stays; or has gone again */
+    {0x700, "\xcc", OURS_CODE, 22, 0, false},
+    {0x700, "\xcc", NOWHERE, 0, 0, true},
+    {0x720, "\x90", OURS_CODE, 23, 0, false},
+    {0x740, "\xcc\x84", OURS_CODE, 24, 0, false},
+    {0x740, "\xcc", NOWHERE, 0, 0, true},
+    {0x760, "\xcc", NOWHERE, 0, 0x780, false},
+    {0x760, "\xcc", NOWHERE, 0, 0, true},
+    {0x780, "\xe9", OURS_CODE, 25, 0, false},
+    {0x7a0, "\xcc", STRANGE, 22, 0, true},
     /* somebody else's: before, behind and between ours, and what leads elsewhere */
     {0xff, "\xc3", NOWHERE, 0, 0, true},
     {0x105, "\xc3", NOWHERE, 0, 0, true},

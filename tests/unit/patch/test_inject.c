@@ -77,6 +77,34 @@ static void release(struct held *held)
 
 /* --- memory --- */
 
+static void breakpoints_of_others_are_spared(void **state)
+{
+    static const uint8_t ours[5] = {0xe9, 1, 0xcc, 3, 4}, file[5] = {0x55, 0x48, 0x89, 3, 0x53};
+    static const struct {
+        uint8_t live[5], from[5], to[5];
+        bool fine;
+    } cases[] = {
+        {{0xe9, 1, 0xcc, 3, 4}, {0xe9, 1, 0xcc, 3, 4}, {0x55, 0x48, 0x89, 3, 0x53}, true},
+        {{0xcc, 1, 0xcc, 3, 4}, {0xcc, 1, 0xcc, 3, 4}, {0xcc, 0x48, 0x89, 3, 0x53}, true}, /* it came */
+        {{0x55, 1, 0xcc, 3, 4}, {0x55, 1, 0xcc, 3, 4}, {0x55, 0x48, 0x89, 3, 0x53}, true}, /* and went */
+        {{0xe9, 0xcc, 0xcc, 3, 4}, {0xe9, 0xcc, 0xcc, 3, 4}, {0x55, 0xcc, 0x89, 3, 0x53}, true},
+        {{0xcc, 0x48, 0x89, 3, 0x53}, {0xcc, 0x48, 0x89, 3, 0x53}, {0xcc, 0x48, 0x89, 3, 0x53}, true},
+        {{0xe9, 7, 0xcc, 3, 4},
+         {0xe9, 1, 0xcc, 3, 4},
+         {0x55, 0x48, 0x89, 3, 0x53},
+         false}, /* another's jump */
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint8_t from[5], to[5];
+        memcpy(from, ours, sizeof from);
+        memcpy(to, file, sizeof to);
+        assert_int_equal(patch_memory_spare(cases[i].live, from, to, sizeof from), cases[i].fine);
+        assert_memory_equal(from, cases[i].from, sizeof from);
+        assert_memory_equal(to, cases[i].to, sizeof to);
+    }
+}
+
 /* The child's text and data are at the test's own addresses. */
 static __attribute__((aligned(4096))) uint8_t data[64 * PAGE] = {1};
 
@@ -618,6 +646,7 @@ int main(void)
         cmocka_unit_test(gaps_are_found),
         cmocka_unit_test(changes_are_made_and_undone),
         cmocka_unit_test(a_changed_byte_refuses_all),
+        cmocka_unit_test(breakpoints_of_others_are_spared),
         cmocka_unit_test(a_failed_write_is_put_back),
         cmocka_unit_test(mappings_appear_and_vanish),
         cmocka_unit_test(blocked_threads_lend_themselves),
