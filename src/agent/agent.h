@@ -305,8 +305,10 @@ enum agent_beneath {
 enum agent_beneath agent_stack_beneath(const struct agent_frame *frame);
 /* The module of an address: false when there is none, or nothing describes the code there. */
 bool agent_stack_module(uint64_t address, struct wire_agent_module *module);
-/* From the caller's sp outwards, as far as a walk gets. True: it got to the end. Uses no record. */
-bool agent_stack_window(const struct agent_frame *frame, struct agent_window *window);
+/* From the caller's sp outwards, as far as a walk gets. True: it got to the end. Of the record only the cache is used;
+ * `thread` NULL: nobody entered it, nor is that. */
+bool agent_stack_window(struct agent_thread *thread, const struct agent_frame *frame,
+                        struct agent_window *window);
 /* Can the page that the address is in be read? False, too, where it may not be found out. */
 bool agent_stack_is_readable(uint64_t address);
 /* How far the stack goes in both directions is about to be the last thing that can be found out of it. */
@@ -338,8 +340,8 @@ uint64_t agent_return_block(uint64_t address);
 /* In a fork's child: its region has what its parent's had. */
 void agent_return_tell(void);
 /* Puts the real ones back, the frame's own and those in the stack of its caller; to what address it was done.
- * `most`: the highest slot that is known of in this thread, 0: none. */
-uint64_t agent_return_put_back(const struct agent_frame *frame, uint64_t most);
+ * `most`: the highest slot that is known of in this thread, 0: none. `thread`: as above. */
+uint64_t agent_return_put_back(struct agent_thread *thread, const struct agent_frame *frame, uint64_t most);
 
 /* --- agent_function.c: calls whose return is to be seen --- */
 

@@ -15,7 +15,8 @@
  *   - a function that leaves by a tail call finds a block where its return address is, and leaves it there.
  * What reads return addresses must find the real ones. Functions that unwind are hooked (agent_entry_unwind)
  * in every copy that the program has: before they begin, all words of ours on the stack are replaced by what
- * they stand for. Our own walks, the agent's and tally's, translate (wire_agent_return).
+ * they stand for. An unwinder without a name (linked into an image that was stripped) is known by whom it asks
+ * for call-frame information: that is hooked, for callers in such images. Our own walks, the agent's and tally's, translate (wire_agent_return).
  *
  * What is timed. A thread has a list of its pending calls: where the return address stands (the *slot*, which
  * is what a return is recognised by), when it began, and how much of the time was in calls from it that are
@@ -192,7 +193,7 @@ static void put_back(struct agent_thread *thread, bool inside, const struct agen
     for (uint32_t i = 0; calls != NULL && i < calls->count; i++)
         if (calls->items[i].slot > most)
             most = calls->items[i].slot;
-    uint64_t high = agent_return_put_back(frame, most);
+    uint64_t high = agent_return_put_back(inside ? NULL : thread, frame, most);
     if (calls == NULL)
         return;
     if (inside && calls->count > 0) {
@@ -355,12 +356,24 @@ void agent_wrap_return(uint64_t slot, uint64_t thread_pointer)
 
 /* --- unwinders --- */
 
+/* Does its caller unwind? Of what answers unwinders and others, only calls by modules that unwind count, and
+ * by those that are not known (yet). */
+static bool unwinds(const struct agent_frame *frame)
+{
+    struct wire_agent_module module;
+    return wire_agent_cookie_family(frame->hook->cookie) == WIRE_AGENT_UNWINDER ||
+           !agent_stack_module(frame->return_address - 1, &module) ||
+           (module.flags & WIRE_AGENT_MODULE_UNWINDS) != 0;
+}
+
 /* A process that is not counted has its parent's stack, and needs no record. A second entry of the same
  * thread (an allocator that looks at its stack, a handler that interrupted us and throws) only reads the
  * record. */
 uint64_t agent_wrap_unwind(const struct agent_frame *frame)
 {
     bool running = agent_process()->state == WIRE_AGENT_RUNNING;
+    if (running && !unwinds(frame))
+        return 0;
     struct agent_thread *thread = running ? agent_thread_enter(frame) : NULL;
     bool inside = thread == NULL;
     if (inside && running)

@@ -86,10 +86,10 @@ static void put_back_word(uint64_t *word)
  * the caller's sp to where a walk of ours came: the memory of frames that are in use, so nobody else writes
  * or unmaps it. Where the walk did not come to the end, the thread's own calls tell how far there are more;
  * in between is stack as well. */
-uint64_t agent_return_put_back(const struct agent_frame *frame, uint64_t most)
+uint64_t agent_return_put_back(struct agent_thread *thread, const struct agent_frame *frame, uint64_t most)
 {
     struct agent_window window;
-    bool whole = agent_stack_window(frame, &window);
+    bool whole = agent_stack_window(thread, frame, &window);
     if (agent_process()->state ==
         WIRE_AGENT_FREE) /* a fork's child that is not counted: nothing describes its code */
         most = window.low + FAR - PAGE;

@@ -239,9 +239,11 @@ static void registers_of(const struct agent_frame *frame, struct arch_registers 
     registers->valid = KNOWN_REGISTERS;
 }
 
-/* By nothing of a thread's record. `guess`: by the frame pointer where rows are missing. */
-static struct unwind_result walk_alone(const struct agent_frame *frame, bool guess,
-                                       struct unwind_frame *frames, size_t most, struct agent_window *found)
+/* By nothing of a thread's record but its cache; NULL: nor by that. `guess`: by the frame pointer where rows
+ * are missing. */
+static struct unwind_result walk_alone(const struct agent_frame *frame, struct unwind_cache *cache,
+                                       bool guess, struct unwind_frame *frames, size_t most,
+                                       struct agent_window *found)
 {
     struct unwind_rows rows;
     struct place place = {__atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE), &rows};
@@ -251,7 +253,7 @@ static struct unwind_result walk_alone(const struct agent_frame *frame, bool gue
     registers_of(frame, &registers);
     registers.value[16]--; /* looked up as it is */
     open_window(&window, registers.value[7], NULL);
-    struct unwind_result result = unwind_walk(&space, &window.memory, &registers, NULL, frames, most);
+    struct unwind_result result = unwind_walk(&space, &window.memory, &registers, cache, frames, most);
     *found = (struct agent_window){registers.value[7], window.memory.high};
     return result;
 }
@@ -260,7 +262,7 @@ enum agent_beneath agent_stack_beneath(const struct agent_frame *frame)
 {
     struct unwind_frame frames[HANDLER_FRAMES];
     struct agent_window window;
-    struct unwind_result result = walk_alone(frame, false, frames, HANDLER_FRAMES, &window);
+    struct unwind_result result = walk_alone(frame, NULL, false, frames, HANDLER_FRAMES, &window);
     for (size_t i = 0; i < result.count; i++) {
         if (frames[i].flags & UNWIND_SIGNAL)
             return AGENT_BENEATH_HANDLER; /* perhaps in code of ours */
@@ -281,12 +283,14 @@ static bool window_as_known(uint64_t sp, struct agent_window *found)
     return true;
 }
 
-bool agent_stack_window(const struct agent_frame *frame, struct agent_window *found)
+bool agent_stack_window(struct agent_thread *thread, const struct agent_frame *frame,
+                        struct agent_window *found)
 {
+    struct unwind_cache *cache = thread != NULL ? (struct unwind_cache *)thread->cache : NULL;
     if (__builtin_expect(!may_look(), 0) && window_as_known((uint64_t)(&frame->return_address + 1), found))
         return true;
     struct unwind_frame frames[WINDOW_FRAMES];
-    return walk_alone(frame, true, frames, WINDOW_FRAMES, found).end == UNWIND_OUTERMOST;
+    return walk_alone(frame, cache, true, frames, WINDOW_FRAMES, found).end == UNWIND_OUTERMOST;
 }
 
 static void forget(struct agent_thread *thread, uint32_t generation)

@@ -81,8 +81,11 @@ def need_root():
 
 
 def need(*names):
+    """Programs, and files by their path."""
     for name in names:
-        if not shutil.which(name):
+        if "/" in name and not os.path.exists(name):
+            raise Skip(f"no file {name}")
+        if "/" not in name and not shutil.which(name):
             raise Skip(f"no program {name}")
 
 

@@ -60,11 +60,11 @@ def unchanged_children_left_alone(context):
 
 @tap.case
 def hidden_unwinder(context):
-    """It cannot be hooked: calls are counted, and not timed."""
+    """It has no name, and is known by what it asks."""
     functions.same(context, "function_rollcall_hidden", PARTS_HIDDEN, "--function", "timed_*")
     profile = functions.recorded(context, [context.program("function_rollcall_hidden"), "results"], ["--no-time", "--function", "timed_*"])
-    context.check("has an unwinder of its own" in profile.meta().get("agent_notice", ""), profile.errors)
-    context.equal(sum(row["self"] for row in profile.flat("function.time").values()), 0, "time")
+    context.equal(profile.meta().get("agent_notice"), None, "notice")
+    context.check(sum(row["self"] for row in profile.flat("function.time").values()) > 0, "nothing is timed")
     context.equal(calls(profile)["timed_integer"], 2000, "calls")
 
 

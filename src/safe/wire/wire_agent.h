@@ -239,7 +239,8 @@ struct wire_agent_module {
     uint32_t flags;  /* enum wire_agent_module_flag */
 };
 enum wire_agent_module_flag {
-    WIRE_AGENT_MODULE_READS = 1, /* it reads its own return addresses: they are not replaced */
+    WIRE_AGENT_MODULE_READS = 1,  /* it reads its own return addresses: they are not replaced */
+    WIRE_AGENT_MODULE_UNWINDS = 2 /* it has an unwinder that is known only by whom it asks */
 };
 
 /* An allocator: the module and family that it is in, and what of it the agent needs beside the hooked
@@ -276,6 +277,13 @@ static inline uint32_t wire_agent_cookie_family(uint64_t cookie)
 {
     return (uint32_t)(cookie >> 8 & 255);
 }
+
+/* The family of WIRE_AGENT_ENTRY_UNWIND: what is hooked. */
+enum wire_agent_unwinder {
+    WIRE_AGENT_UNWINDER,   /* it reads the stack */
+    WIRE_AGENT_BY_HEADERS, /* it is asked for program headers, by unwinders and others */
+    WIRE_AGENT_BY_OBJECT   /* it is asked for the object of an address */
+};
 
 struct wire_agent_process {
     uint64_t magic;

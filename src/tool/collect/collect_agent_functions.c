@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "patch_image.h"
 #include "wire_agent.h"
 
 static const char *const entries[WIRE_AGENT_ENTRY_COUNT] = {
@@ -257,6 +258,16 @@ static const char *const unwinders[] = {
     "_Ux86_64_init_local",    "_ULx86_64_init_local", "_ULx86_64_init_local2", "_ULx86_64_step",
 };
 
+/* What unwinders ask: those without a name are known by it. */
+static const struct {
+    const char *name;
+    enum wire_agent_unwinder how;
+    unsigned answers; /* enum patch_image_unwinder */
+} finders[] = {
+    {"dl_iterate_phdr", WIRE_AGENT_BY_HEADERS, PATCH_IMAGE_BY_HEADERS},
+    {"_dl_find_object", WIRE_AGENT_BY_OBJECT, PATCH_IMAGE_BY_OBJECT},
+};
+
 /* What loads an unwinder when it is first called, perhaps unseen: tally may be gone by then. The stack is to
  * be as it was before. Who times these has them timed. */
 static const char *const loads_unwinder[] = {"backtrace", "__backtrace"};
@@ -331,6 +342,7 @@ enum {
     DESCRIPTORS_HOSTED = DESCRIPTORS - 1,
     SIZES = sizeof sizes / sizeof *sizes,
     UNWINDERS = sizeof unwinders / sizeof *unwinders,
+    FINDERS = sizeof finders / sizeof *finders,
     LOADS_UNWINDER = sizeof loads_unwinder / sizeof *loads_unwinder,
     ODD = sizeof odd / sizeof *odd
 };
@@ -391,11 +403,13 @@ static void add_allocators(struct collect_agent_functions *functions, const stru
 
 /* It is not timed: what it puts back is what that would have replaced. */
 static void add_unwinder(struct collect_agent_functions *functions, const struct patch_agent_image *image,
-                         const char *name, const char *where)
+                         const char *name, const char *where, enum wire_agent_unwinder how)
 {
     struct patch_agent_function *function = add(functions, image, name, where, WIRE_AGENT_ENTRY_UNWIND);
-    if (function)
-        function->whole = function->alone = true;
+    if (!function)
+        return;
+    function->whole = function->alone = true;
+    function->cookie = WIRE_AGENT_COOKIE(WIRE_AGENT_ENTRY_UNWIND, how);
 }
 
 static void add_descriptors(struct collect_agent_functions *functions, const struct patch_agent_image *image,
@@ -434,7 +448,9 @@ static void add_timed(struct collect_agent_functions *functions, const struct pa
 {
     bool replaces = wish->timed_count || wish->descriptors;
     for (size_t i = 0; i < UNWINDERS && replaces; i++)
-        add_unwinder(functions, image, unwinders[i], NULL);
+        add_unwinder(functions, image, unwinders[i], NULL, WIRE_AGENT_UNWINDER);
+    for (size_t i = 0; i < FINDERS && replaces; i++)
+        add_unwinder(functions, image, finders[i].name, NULL, finders[i].how);
     if (wish->descriptors)
         add_descriptors(functions, image, wish->hosted);
     for (size_t i = 0; i < ODD && wish->timed_count; i++)
@@ -451,13 +467,21 @@ static void add_timed(struct collect_agent_functions *functions, const struct pa
         function->wish.written = wish->timed[i].written;
     }
     for (size_t i = 0; i < LOADS_UNWINDER && replaces; i++)
-        add_unwinder(functions, image, loads_unwinder[i], "@(libc.so*|libc-[0-9]*)");
+        add_unwinder(functions, image, loads_unwinder[i], "@(libc.so*|libc-[0-9]*)", WIRE_AGENT_UNWINDER);
 }
 
 bool collect_agent_functions_unwinds(const struct collect_agent_functions *functions, size_t function)
 {
-    return function < functions->timed &&
-           (functions->items[function].cookie & 255) == WIRE_AGENT_ENTRY_UNWIND;
+    return function < functions->timed && functions->items[function].cookie ==
+                                              WIRE_AGENT_COOKIE(WIRE_AGENT_ENTRY_UNWIND, WIRE_AGENT_UNWINDER);
+}
+
+unsigned collect_agent_functions_answers(const struct collect_agent_functions *functions, size_t function)
+{
+    for (size_t i = 0; i < FINDERS; i++)
+        if (functions->items[function].cookie == WIRE_AGENT_COOKIE(WIRE_AGENT_ENTRY_UNWIND, finders[i].how))
+            return finders[i].answers;
+    return 0;
 }
 
 static size_t named_count(const struct collect_agent_functions_wish *wish)
@@ -501,7 +525,7 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
 {
     *functions = (struct collect_agent_functions){
         .items = calloc(named_count(wish) + ALLOCATORS + OPERATORS * REPLACING + THROWERS + MAPPERS +
-                            UNMAPPERS + FILTERS + TIMERS + OTHERS + ENDERS + SIZES + UNWINDERS +
+                            UNMAPPERS + FILTERS + TIMERS + OTHERS + ENDERS + SIZES + UNWINDERS + FINDERS +
                             LOADS_UNWINDER + 1 + ODD + DESCRIPTORS + INSTRUMENTED + wish->timed_count,
                         sizeof *functions->items)};
     if (!functions->items)

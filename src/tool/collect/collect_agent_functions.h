@@ -42,8 +42,10 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
                                  const struct patch_agent_image *image,
                                  const struct collect_agent_functions_wish *wish, struct base_error *error);
 
-/* Must this one be hooked, where return addresses are replaced? */
+/* Must this one be hooked, where return addresses are replaced? And which unwinders without a name does it
+ * answer (enum patch_image_unwinder)? */
 bool collect_agent_functions_unwinds(const struct collect_agent_functions *functions, size_t function);
+unsigned collect_agent_functions_answers(const struct collect_agent_functions *functions, size_t function);
 
 /* A function that cannot be timed, because it keeps its return address or looks for its caller by it. */
 bool collect_agent_functions_is_odd(const char *name);

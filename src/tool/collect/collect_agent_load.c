@@ -13,6 +13,7 @@
 #include "collect_agent_proc.h"
 #include "collect_agent_timer.h"
 #include "collect_translator.h"
+#include "patch_image.h"
 #include "wire_loss.h"
 
 enum { MOVES_MOST = 5 }; /* attempts to give a process's timers the other signal */
@@ -42,16 +43,34 @@ static bool is_timed(const struct collect_agent *agent, const struct patch_agent
     return hook->function >= first && *number < agent->options.function_count;
 }
 
+/* What unwinders without a name ask, and those that do not ask each time: what of it is not hooked (enum
+ * patch_image_unwinder), and can no more be. The rest is in the C library, which is yet to be loaded. */
+static unsigned not_asked(const struct collect_agent *agent, const struct collect_agent_stacks *stacks,
+                          const struct patch_agent_hook *hooks, size_t count, unsigned *never)
+{
+    unsigned left = stacks->unwinders;
+    *never = left & PATCH_IMAGE_REMEMBERS;
+    for (size_t i = 0; i < count; i++) {
+        unsigned answers = collect_agent_functions_answers(&agent->functions, hooks[i].function);
+        if (hooks[i].state == PATCH_AGENT_HOOKED)
+            left &= ~answers;
+        else if (hooks[i].state == PATCH_AGENT_REFUSED)
+            *never |= answers & stacks->unwinders;
+    }
+    return left | *never;
+}
+
 /* Whatever unwinds must be hooked, else nothing is timed: told in the region, which children inherit. */
 static void look_at_unwinders(struct collect_agent *agent, const struct collect_agent_member *member,
                               const struct patch_agent_hook *hooks, size_t count)
 {
     struct wire_agent_process *process = collect_agent_file_process(&member->family->file, member->region);
-    const char *hidden = member->family->stacks.hidden_unwinder;
+    const struct collect_agent_stacks *stacks = &member->family->stacks;
     struct base_error why = {0};
-    bool timed = !*hidden;
-    if (*hidden)
-        base_fail(&why, BASE_EUNSUPPORTED, "%s has an unwinder of its own", hidden);
+    unsigned never;
+    bool timed = !not_asked(agent, stacks, hooks, count, &never);
+    if (never)
+        base_fail(&why, BASE_EUNSUPPORTED, "%s has an unwinder of its own", stacks->unwinder);
     for (size_t i = 0; i < count; i++) {
         if (hooks[i].state != PATCH_AGENT_REFUSED ||
             !collect_agent_functions_unwinds(&agent->functions, hooks[i].function))
@@ -64,7 +83,7 @@ static void look_at_unwinders(struct collect_agent *agent, const struct collect_
         base_fail(&why, BASE_EUNSUPPORTED, "what process %d loads may unwind, and is not hooked",
                   (int)member->pid);
     timed = timed && !member->blind;
-    if (!timed)
+    if (why.text[0])
         collect_agent_note(agent,
                            agent->options.function_count ? "functions are counted, not timed"
                                                          : "what opens descriptors is not seen",

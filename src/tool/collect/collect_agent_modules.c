@@ -82,8 +82,12 @@ static void look_at_stacks(const struct elf_image *image, struct wire_agent_modu
         return;
     if (patch_image_owns_stacks(image))
         module->flags |= WIRE_AGENT_MODULE_READS;
-    if (patch_image_hides_unwinder(image))
-        snprintf(stacks->hidden_unwinder, sizeof stacks->hidden_unwinder, "%s", elf_image_name(image));
+    unsigned unwinds = patch_image_unwinds(image);
+    if (!unwinds)
+        return;
+    module->flags |= WIRE_AGENT_MODULE_UNWINDS;
+    stacks->unwinders |= unwinds;
+    snprintf(stacks->unwinder, sizeof stacks->unwinder, "%s", elf_image_name(image));
 }
 
 static bool add(struct collect_agent_file *file, pid_t pid, const struct elf_mapping *mapping,

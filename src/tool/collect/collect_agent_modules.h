@@ -23,7 +23,8 @@ void collect_agent_cookies_free(struct collect_agent_cookies *cookies);
 
 /* What matters where functions are timed. */
 struct collect_agent_stacks {
-    char hidden_unwinder[256]; /* the name of an image that has one which cannot be hooked; or "" */
+    unsigned unwinders; /* patch_image_unwinds of all images */
+    char unwinder[256]; /* the name of the last image that has one; or "" */
 };
 
 /* Reads what `pid` has mapped and publishes it to region `region`. `stacks`: NULL where it does not matter.

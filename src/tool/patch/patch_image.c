@@ -22,16 +22,19 @@ bool patch_image_owns_stacks(const struct elf_image *image)
            has_string(image, ".dynstr", ocaml, sizeof ocaml);
 }
 
-/* Is it a name that one of the globs means? Those begin with a letter: few names have to be matched. */
+/* Is it a name that one of the globs means? Few begin as those do. */
 static bool is_any(const Elf64_Sym *symbol, const struct elf_section *strings, const char *const *globs)
 {
     if (symbol->st_name >= strings->size)
         return false;
     const char *name = (const char *)strings->bytes + symbol->st_name;
-    for (; *globs != NULL; globs++)
-        if (**globs == *name && memchr(name, '\0', strings->size - symbol->st_name) != NULL &&
-            fnmatch(*globs, name, 0) == 0)
+    size_t size = strings->size - symbol->st_name;
+    for (; *globs != NULL; globs++) {
+        size_t plain = strcspn(*globs, "*?[");
+        if (plain < size && memcmp(name, *globs, plain) == 0 &&
+            memchr(name + plain, '\0', size - plain) != NULL && fnmatch(*globs + plain, name + plain, 0) == 0)
             return true;
+    }
     return false;
 }
 
@@ -55,15 +58,6 @@ static bool table_has(const struct elf_image *image, const char *symbols_name, c
     return elf_image_section(image, symbols_name, &symbols) && symbols.bytes != NULL &&
            elf_image_section(image, strings_name, &strings) && strings.bytes != NULL &&
            has_symbol(&symbols, &strings, globs, defined);
-}
-
-bool patch_image_hides_unwinder(const struct elf_image *image)
-{
-    static const char unwinder[] = "_Unwind_";
-    static const char *const finders[] = {"dl_iterate_phdr", "_dl_find_object", NULL};
-    return !has_string(image, ".dynstr", unwinder, sizeof unwinder - 1) &&
-           !has_string(image, ".strtab", unwinder, sizeof unwinder - 1) &&
-           table_has(image, ".dynsym", ".dynstr", finders, false);
 }
 
 bool patch_image_defines(const struct elf_image *image, const char *const *globs)
@@ -100,4 +94,44 @@ bool patch_image_is_libc(const struct elf_image *image)
 {
     static const char *const starts[] = {"__libc_start_main", NULL};
     return table_has(image, ".dynsym", ".dynstr", starts, true);
+}
+
+/* --- unwinders --- */
+
+static bool imports(const struct elf_image *image, const char *name)
+{
+    return table_has(image, ".dynsym", ".dynstr", (const char *const[]){name, NULL}, false);
+}
+
+/* Does the code compare a program header's type with that of the table of call-frame information? Or subtract
+ * it, as compilers do for several comparisons. */
+static bool looks_for_frames(const struct elf_image *image)
+{
+    const uint32_t type = PT_GNU_EH_FRAME, minus = -type;
+    struct elf_section text;
+    return elf_image_section(image, ".text", &text) && text.bytes != NULL &&
+           (memmem(text.bytes, text.size, &type, sizeof type) != NULL ||
+            memmem(text.bytes, text.size, &minus, sizeof minus) != NULL);
+}
+
+/* libunwind (not LLVM's) asks the kernel whether memory can be read, and keeps what it has found out of an
+ * address. Nobody else who is called an unwinder does. */
+static bool remembers(const struct elf_image *image)
+{
+    static const char name[] = "_Unwind_";
+    return imports(image, "mincore") && imports(image, "msync") &&
+           !has_string(image, ".dynstr", name, sizeof name - 1);
+}
+
+unsigned patch_image_unwinds(const struct elf_image *image)
+{
+    static const char *const named[] = {
+        "_Unwind_RaiseException", "_Unwind_Backtrace",   "unw_backtrace",         "unw_init_local",
+        "__unw_init_local",       "_Ux86_64_init_local", "_ULx86_64_init_local*", NULL};
+    bool objects = imports(image, "_dl_find_object");
+    bool headers = imports(image, "dl_iterate_phdr") && looks_for_frames(image);
+    if ((!objects && !headers) || patch_image_defines(image, named))
+        return 0;
+    return (objects ? PATCH_IMAGE_BY_OBJECT : 0u) | (headers ? PATCH_IMAGE_BY_HEADERS : 0u) |
+           (headers && remembers(image) ? PATCH_IMAGE_REMEMBERS : 0u);
 }

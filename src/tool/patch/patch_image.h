@@ -20,8 +20,14 @@ bool patch_image_owns_stacks(const struct elf_image *image);
 /* Does a runtime decode the image's calls to find out what they lead to? Mono does so in code that was compiled
  * ahead of time. */
 bool patch_image_has_calls_read(const struct elf_image *image);
-/* Has the image a copy of an unwinder that no symbol tells of? It finds call-frame information by asking for
- * all objects. */
-bool patch_image_hides_unwinder(const struct elf_image *image);
+/* How an unwinder without names finds call-frame information (it was linked into the image, and stripped); bits.
+ * Who looks through the program headers for other things is none. Each asks at least for its own frame before
+ * it reads a word of the stack. */
+enum patch_image_unwinder {
+    PATCH_IMAGE_BY_HEADERS = 1, /* dl_iterate_phdr */
+    PATCH_IMAGE_BY_OBJECT = 2,  /* _dl_find_object */
+    PATCH_IMAGE_REMEMBERS = 4   /* and not each time: it keeps what it found */
+};
+unsigned patch_image_unwinds(const struct elf_image *image); /* 0: it has none */
 
 #endif

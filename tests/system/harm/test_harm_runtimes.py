@@ -55,4 +55,37 @@ def mono(context):
         context.check(lost >= 1, f"images left out are {lost} with {mode}")
 
 
+def sees_what_is_opened(context, profile, mode, result):
+    context.check(b"unwinder" not in result.errors, f"mode {mode} says: {result.errors!r}")
+    if mode in ("fds", "calls+fds", "all"):
+        context.equal(profile.rows("select count(*) from descriptors where stack like '%;leaked'")[0][0], 7, f"descriptors in mode {mode}")
+    if mode == "function":
+        context.equal(profile.losses(), {}, "losses where functions are timed")
+
+
+harm.row("program_headers", source="headers.c", status=0, check=sees_what_is_opened, short=["fds", "function", "heap", "throws"])
+
+
+def is_timed(context, profile, mode, result):
+    """Only what an exception came by is not."""
+    context.check(b"not timed" not in result.errors and b"is not seen" not in result.errors, f"mode {mode} says: {result.errors!r}")
+    context.equal({number for number in profile.losses() if number not in (29, 49)}, set(), f"losses in mode {mode}")
+
+
+def is_not_timed(context, _profile, mode, result):
+    if "fds" not in mode:
+        context.check(b"an unwinder of its own" in result.errors, f"mode {mode} does not say why nothing is timed: {result.errors!r}")
+
+
+THROUGH = {"function": ["--function", "qsort"], "function+fds": ["--function", "qsort", "--fds"], "fds": ["--fds"],
+           "calls+function": ["--calls", "--function", "qsort"],
+           "all": ["--calls", "--heap", "--fds", "--throws", "--function", "qsort"]}
+HIDDEN = "g++ -O2 -pthread -static-libgcc -static-libstdc++ -o {program} {source}\nstrip {program}"
+harm.row("hidden_unwinder", source="hidden_unwinder.cpp", compile=HIDDEN, modes=THROUGH, short=["function", "all"], status=0, check=is_timed)
+harm.row("hidden_unwinder_attached", source="hidden_unwinder.cpp", compile=HIDDEN, command=["{program}", "waits"], modes=THROUGH,
+         short=["function"], status=0, ways=["attached", "killed"])
+harm.row("remembering", source="remembering.c", modes=THROUGH, short=["function"], status=0, check=is_not_timed,
+         compile="gcc -O1 -no-pie -o {program} {source} -l:libunwind.a -llzma\nstrip {program}", needs=("/usr/include/x86_64-linux-gnu/libunwind.h",))
+
+
 harm.run()
