@@ -26,6 +26,13 @@ static bool is_within(const struct patch_step_range *ranges, size_t count, uint6
     return false;
 }
 
+/* A return address lies behind a call, never at a range's first byte: that is a pointer to the function, such as the program's entry leaves
+ * on the stack. */
+static bool returns_to(const struct patch_step_range *ranges, size_t count, uint64_t word)
+{
+    return is_within(ranges, count, word) && is_within(ranges, count, word - 1);
+}
+
 static int check_thread(const struct patch_stop_thread *thread, const struct patch_step_range *ranges,
                         size_t count, uint64_t *words, size_t size, struct base_error *error)
 {
@@ -38,7 +45,7 @@ static int check_thread(const struct patch_stop_thread *thread, const struct pat
         return base_fail(error, BASE_EBUSY, "thread %d is about to give birth", thread->tid);
     size_t held = patch_target_stack(thread->process, thread->sp, words, size);
     for (size_t i = 0; i < held; i++)
-        if (is_within(ranges, count, words[i]))
+        if (returns_to(ranges, count, words[i]))
             return base_fail(error, BASE_EBUSY, "thread %d comes back to where births are", thread->tid);
     if (held == 0)
         return base_fail(error, BASE_EBUSY, "the stack of thread %d cannot be read", thread->tid);
