@@ -107,6 +107,8 @@ int collect_calls_new(const struct collect_calls_options *options, struct collec
         result = collect_calls_images_init(&calls->rig.images, processes->images, &options->wish, error);
     if (result == BASE_OK)
         result = collect_listen_new(processes->start_ns, &calls->listener, error);
+    if (result == BASE_OK)
+        collect_listen_helper(calls->listener, calls->rig.helper.pid);
     if (result == BASE_OK && !profile_calls_counter(processes->profile))
         result = base_fail(error, BASE_ENOMEM, "out of memory");
     if (result < 0) {
@@ -761,10 +763,12 @@ static void answer_bell(struct collect_calls *calls, struct collect_calls_space 
     struct base_error why = {0};
     uint64_t began = patch_target_now();
     int result = collect_calls_loose_take(space, &calls->rig, &why);
-    if (result < 0 && result != BASE_ENOTFOUND) {
+    if (result < 0 && result != BASE_ENOTFOUND)
         note(calls, "births are not seen", &why);
+    if (result != BASE_OK && result != BASE_ENOTFOUND)
         profile_lose(calls->rig.profile, WIRE_LOSS_CALLS_UNSEEN, 1);
-    }
+    if (collect_calls_bell_reopen(space))
+        profile_lose(calls->rig.profile, WIRE_LOSS_NOT_PLANNED, 1);
     result = BASE_OK;
     collect_calls_build_read_slots(space); /* of objects that may be about to go */
     if (calls->guest.objects)

@@ -18,7 +18,7 @@
 int collect_calls_bell_listen(struct collect_calls_space *space, struct collect_listen *listen,
                               struct base_error *error)
 {
-    int result = space->bell ? collect_listen_add(listen, &space->bell->rung, NULL, error) : BASE_OK;
+    int result = space->bell ? collect_listen_add_bell(listen, space->bell, error) : BASE_OK;
     if (space->bell && result == BASE_OK)
         __atomic_store_n(&space->bell->active, 1, __ATOMIC_RELEASE);
     return result;
@@ -36,6 +36,11 @@ bool collect_calls_bell_rings(const struct collect_calls_space *space, uint32_t 
         return false;
     *rung = __atomic_load_n(&space->bell->rung, __ATOMIC_ACQUIRE);
     return *rung != space->bell->answered;
+}
+
+bool collect_calls_bell_reopen(struct collect_calls_space *space)
+{
+    return !__atomic_exchange_n(&space->bell->active, 1, __ATOMIC_ACQ_REL);
 }
 
 void collect_calls_bell_answer(struct collect_calls_space *space, uint32_t rung)

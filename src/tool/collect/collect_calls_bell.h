@@ -26,6 +26,9 @@ void collect_calls_bell_forget(const struct collect_calls_space *space, struct c
 /* Has it rung since it was last answered? *rung is what to answer. */
 bool collect_calls_bell_rings(const struct collect_calls_space *space, uint32_t *rung);
 void collect_calls_bell_answer(struct collect_calls_space *space, uint32_t rung);
+/* Who waited for an answer too long has closed the bell (patch_bell.h): opens it again, before the objects are looked at. True: it was
+ * closed, and calls of objects that were loaded meanwhile went uncounted. */
+bool collect_calls_bell_reopen(struct collect_calls_space *space);
 /* Is the list of objects complete, rather than about to change? */
 bool collect_calls_bell_settled(const struct collect_calls_space *space);
 /* Nobody waits any more, now or later. */

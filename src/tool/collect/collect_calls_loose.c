@@ -38,14 +38,13 @@ static bool is_time(const struct collect_calls_space *space)
            (!loose->failures || now - loose->failed_ns >= wait_of(loose->failures - 1));
 }
 
-static bool is_open(const struct collect_calls_space *space)
+/* True: it was closed by who had waited too long. */
+static bool set_door(struct collect_calls_space *space, bool open)
 {
-    return __atomic_load_n(&space->bell->births, __ATOMIC_ACQUIRE) != 0;
-}
-
-static void set_door(struct collect_calls_space *space, uint32_t open)
-{
-    __atomic_store_n(&space->bell->births, open, __ATOMIC_RELEASE);
+    bool was_open = __atomic_exchange_n(&space->bell->births, open, __ATOMIC_ACQ_REL) != 0;
+    bool closed = space->loose.open && !was_open;
+    space->loose.open = open;
+    return closed;
 }
 
 /* --- where births come from --- */
@@ -272,7 +271,7 @@ static int let_go(struct collect_calls_space *space, struct collect_calls_rig *r
     struct collect_calls_loose *loose = &space->loose;
     const struct collect_calls_code *code = space->bell_code;
     loose->ranges[loose->count] = (struct patch_step_range){code->address, code->address + code->size};
-    set_door(space, 1); /* first: who has passed it before is in one of the ranges */
+    set_door(space, true); /* first: who has passed it before is in one of the ranges */
     return patch_trace_loosen(&rig->helper, space->pid, loose->ranges, loose->count + 1, NULL);
 }
 
@@ -285,7 +284,7 @@ void collect_calls_loose_tend(struct collect_calls_space *space, struct collect_
     }
     if (space->processes != 1 || !is_time(space))
         return;
-    int result = is_open(space) ? BASE_OK : install(space, rig);
+    int result = space->loose.open ? BASE_OK : install(space, rig);
     if (result == BASE_OK)
         result = let_go(space, rig);
     if (result == BASE_OK) {
@@ -294,7 +293,7 @@ void collect_calls_loose_tend(struct collect_calls_space *space, struct collect_
     }
     if (result == BASE_EPERMISSION)
         profile_set_meta(rig->profile, "calls_held", "it could not be traced again by this user");
-    set_door(space, 0);
+    set_door(space, false);
     space->loose.failed_ns = patch_target_now();
     space->loose.failures++;
 }
@@ -326,7 +325,7 @@ int collect_calls_loose_end(struct collect_calls_space *space, struct collect_ca
     int result = patch_trace_hold(&rig->helper, space->pid, NULL, error);
     if (result < 0)
         return result;
-    set_door(space, 0);
+    set_door(space, false);
     forget_gone(space);
     size_t others = sort_out(space);
     result =
@@ -343,10 +342,10 @@ int collect_calls_loose_take(struct collect_calls_space *space, struct collect_c
                              struct base_error *error)
 {
     collect_calls_loose_stir(space);
-    if (!is_open(space))
+    if (!space->loose.open)
         return BASE_OK;
     int result = patch_trace_tighten(&rig->helper, space->pid, error);
-    set_door(space, 0);
+    bool missed = set_door(space, false);
     space->loose.rings++;
-    return result;
+    return result == BASE_OK && missed ? 1 : result;
 }

@@ -653,6 +653,7 @@ int collect_calls_space_fork(const struct collect_calls_space *parent, struct co
     child->told_count = child->told_capacity = 0;
     child->loose.stirred_ns = child->loose.failed_ns = 0;
     child->loose.rings = child->loose.failures = 0;
+    child->loose.open = false;
     int result = copy_arrays(parent, child) ? replace_memories(parent, rig, child, error)
                                             : base_fail(error, BASE_ENOMEM, "out of memory");
     if (result == BASE_OK)

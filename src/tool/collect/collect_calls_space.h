@@ -148,8 +148,10 @@ struct collect_calls_loose {
     uint64_t failed_ns;  /* when letting go was last refused; 0: it was not */
     unsigned failures;   /* in a row */
     unsigned rings;      /* at which it had to be taken again */
-    uint64_t bell;       /* run-time address of the births' bell in bell_code; 0: there is none yet */
-    size_t count;        /* functions that ring */
+    bool
+        open; /* the births' door is, unless who waited too long has closed it; the process may not be traced */
+    uint64_t bell; /* run-time address of the births' bell in bell_code; 0: there is none yet */
+    size_t count;  /* functions that ring */
     struct patch_memory_change changes[COLLECT_CALLS_BELLS];
     struct patch_step_range
         ranges[COLLECT_CALLS_BELLS + 1]; /* where births come from; the last one: our code */

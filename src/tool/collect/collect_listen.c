@@ -18,6 +18,8 @@ enum {
     WAITED_MOST = FUTEX_WAITV_MAX, /* words in one call, ours among them */
     LOOK_NS = 1000000,             /* between looks at what is not waited for */
     TICK_NS = 10000000,
+    BEAT_NS = PATCH_BELL_BEAT * 1000000,
+    WORKED_NS = 200000, /* of processors' time: more than waking up takes, and than two clocks differ by */
 };
 
 #define SECOND UINT64_C(1000000000)
@@ -25,7 +27,10 @@ enum {
 struct heard {
     const uint32_t *bell;
     uint64_t *clock;
-    uint32_t seen;
+    struct patch_bell *waits; /* for an answer; NULL: nobody does */
+    bool pending;             /* a ring has no answer */
+    uint32_t seen, answered;
+    uint64_t since_ns; /* the last answer, or the first ring behind it */
 };
 
 struct collect_listen {
@@ -34,6 +39,9 @@ struct collect_listen {
     struct heard *items;
     size_t count, capacity;
     bool ending;
+    clockid_t helper; /* its time on processors; 0: it has none that is known */
+    uint64_t beaten_ns,
+        spent_ns;     /* the last beat, and what tally's other threads and the helper had used by then */
     uint32_t changed; /* futex: the list is another one */
     uint64_t start_ns;
     int file;
@@ -64,6 +72,51 @@ static void add_word(struct waiting *waiting, const uint32_t *word, uint32_t val
     waiting->words[waiting->count++] = (struct futex_waitv){value, (uintptr_t)word, FUTEX_32, 0};
 }
 
+static uint64_t time_on_processors(clockid_t clock)
+{
+    struct timespec time = {0};
+    clock_gettime(clock, &time);
+    return (uint64_t)time.tv_sec * SECOND + (uint64_t)time.tv_nsec;
+}
+
+/* Is it time for a beat? A tally that waits for something else than an answer's own work has none. */
+static bool has_worked(struct collect_listen *listen, uint64_t now)
+{
+    if (now - listen->beaten_ns < BEAT_NS)
+        return false;
+    uint64_t before = listen->spent_ns;
+    listen->beaten_ns = now;
+    listen->spent_ns =
+        time_on_processors(CLOCK_PROCESS_CPUTIME_ID) - time_on_processors(CLOCK_THREAD_CPUTIME_ID);
+    if (listen->helper)
+        listen->spent_ns += time_on_processors(listen->helper);
+    return listen->spent_ns >
+           before + WORKED_NS; /* two clocks: without any work it may be less than before */
+}
+
+/* False: nobody waits for an answer. */
+static bool beat(struct heard *heard, uint64_t now, bool worked)
+{
+    if (!heard->waits)
+        return false;
+    uint32_t answered = __atomic_load_n(&heard->waits->answered, __ATOMIC_ACQUIRE);
+    if (!heard->pending || answered != heard->answered)
+        heard->since_ns = now;
+    heard->pending = answered != heard->seen;
+    heard->answered = answered;
+    if (!heard->pending)
+        return false;
+    if (worked && now - heard->since_ns < PATCH_BELL_LONGEST * UINT64_C(1000000))
+        __atomic_add_fetch(&heard->waits->beats, 1, __ATOMIC_RELEASE);
+    return true;
+}
+
+static void limit_to(struct waiting *waiting, uint64_t limit_ns)
+{
+    if (!waiting->limit_ns || waiting->limit_ns > limit_ns)
+        waiting->limit_ns = limit_ns;
+}
+
 /* Looks at all bells. The first word to wait for is our own. */
 static void look(struct collect_listen *listen, struct waiting *waiting)
 {
@@ -71,6 +124,8 @@ static void look(struct collect_listen *listen, struct waiting *waiting)
     waiting->count = 0;
     waiting->limit_ns = 0;
     pthread_mutex_lock(&listen->lock);
+    uint64_t look_ns = patch_target_now();
+    bool worked = has_worked(listen, look_ns);
     add_word(waiting, &listen->changed, __atomic_load_n(&listen->changed, __ATOMIC_ACQUIRE));
     for (size_t i = 0; i < listen->count; i++) {
         struct heard *heard = &listen->items[i];
@@ -78,12 +133,14 @@ static void look(struct collect_listen *listen, struct waiting *waiting)
         tell_time(listen, heard);
         rung |= now != heard->seen;
         heard->seen = now;
-        if (heard->clock && !waiting->limit_ns)
-            waiting->limit_ns = TICK_NS;
+        if (beat(heard, look_ns, worked))
+            limit_to(waiting, BEAT_NS);
+        if (heard->clock)
+            limit_to(waiting, TICK_NS);
         if (waiting->count < WAITED_MOST)
             add_word(waiting, heard->bell, now);
         else
-            waiting->limit_ns = LOOK_NS;
+            limit_to(waiting, LOOK_NS);
     }
     waiting->ending = listen->ending;
     pthread_mutex_unlock(&listen->lock);
@@ -107,6 +164,16 @@ static void *run(void *context)
     for (look(context, &waiting); !waiting.ending; look(context, &waiting))
         wait_for_all(&waiting);
     return NULL;
+}
+
+void collect_listen_helper(struct collect_listen *listen, pid_t helper)
+{
+    clockid_t clock;
+    if (clock_getcpuclockid(helper, &clock))
+        return;
+    pthread_mutex_lock(&listen->lock);
+    listen->helper = clock;
+    pthread_mutex_unlock(&listen->lock);
 }
 
 void collect_listen_restart(struct collect_listen *listen, uint64_t start_ns)
@@ -164,10 +231,8 @@ int collect_listen_file(const struct collect_listen *listen)
     return listen->file;
 }
 
-int collect_listen_add(struct collect_listen *listen, const uint32_t *bell, uint64_t *clock,
-                       struct base_error *error)
+static int add(struct collect_listen *listen, struct heard heard, struct base_error *error)
 {
-    struct heard heard = {.bell = bell, .clock = clock};
     pthread_mutex_lock(&listen->lock);
     bool room = base_array_room(listen->items, listen->count, listen->capacity);
     if (room)
@@ -176,6 +241,17 @@ int collect_listen_add(struct collect_listen *listen, const uint32_t *bell, uint
     pthread_mutex_unlock(&listen->lock);
     change_list(listen);
     return room ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
+}
+
+int collect_listen_add(struct collect_listen *listen, const uint32_t *bell, uint64_t *clock,
+                       struct base_error *error)
+{
+    return add(listen, (struct heard){.bell = bell, .clock = clock}, error);
+}
+
+int collect_listen_add_bell(struct collect_listen *listen, struct patch_bell *bell, struct base_error *error)
+{
+    return add(listen, (struct heard){.bell = &bell->rung, .waits = bell}, error);
 }
 
 /* A futex call on a page that goes away just fails. */

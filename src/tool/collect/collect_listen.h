@@ -4,19 +4,24 @@
  * waits for it. poll knows nothing of that: this thread waits for all bells with one futex call, and makes a
  * descriptor readable. Kernels before 5.16 cannot wait for several words, and none for more than 128: then it
  * looks every millisecond. It can also write the time next to a bell, every 10 ms, for those who have no
- * clock. Context: tool; every function from one thread. Source: futex(2),
+ * clock, and advance a bell's beats (patch_bell.h) while the bell has no answer and tally works on it: while
+ * tally's other threads or its helper use a processor. Context: tool; every function from one thread. Source: futex(2),
  * Documentation/userspace-api/futex2.rst. */
 #ifndef COLLECT_LISTEN_H
 #define COLLECT_LISTEN_H
 
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base_error.h"
+#include "patch_bell.h"
 
 struct collect_listen;
 
 /* `start_ns`: CLOCK_MONOTONIC where the time that is told begins. */
 int collect_listen_new(uint64_t start_ns, struct collect_listen **made, struct base_error *error);
+/* What this process does is tally's work, too. */
+void collect_listen_helper(struct collect_listen *listen, pid_t helper);
 /* It begins later than was thought. */
 void collect_listen_restart(struct collect_listen *listen, uint64_t start_ns);
 /* NULL is allowed. */
@@ -28,6 +33,8 @@ int collect_listen_file(const struct collect_listen *listen);
  * the time, ns; NULL: none. */
 int collect_listen_add(struct collect_listen *listen, const uint32_t *bell, uint64_t *clock,
                        struct base_error *error);
+/* The same for a bell whose ringers wait for an answer: its beats are advanced. */
+int collect_listen_add_bell(struct collect_listen *listen, struct patch_bell *bell, struct base_error *error);
 /* After this neither is looked at any more. One that was never added is no error. */
 void collect_listen_forget(struct collect_listen *listen, const uint32_t *bell);
 

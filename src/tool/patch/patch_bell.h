@@ -15,9 +15,11 @@
  * Protocol. The words lie in memory that tally and the process share. Tally sets `active` and watches `rung`
  * (FUTEX_WAIT without PRIVATE, on its own mapping). It reads `rung`, looks at the list of objects, plans and
  * patches, stores the value it read into `answered`, and wakes all who wait there. When it leaves, it stores
- * 0 into `active` and wakes them as well. A thread that rings waits at most timeout * rounds; then tally is
- * taken for dead, and the thread itself stores 0 into `active` (or `births`), so that the next one does not
- * wait. Both counts wrap around. Context: any; the words are read and written atomically by both sides. */
+ * 0 into `active` and wakes them as well. While a ring has no answer and tally works, it adds one to `beats`
+ * every PATCH_BELL_BEAT milliseconds, for PATCH_BELL_LONGEST at most. A thread that rings waits timeout *
+ * rounds milliseconds from the last beat it has seen; then tally is taken for dead, stopped, frozen or
+ * starved, and the thread itself stores 0 into `active` (or `births`), so that the next one does not wait.
+ * All counts wrap around. Context: any; the words are read and written atomically by both sides. */
 #ifndef PATCH_BELL_H
 #define PATCH_BELL_H
 
@@ -32,11 +34,14 @@ struct patch_bell {
     uint32_t rung;     /* how often; futex of the listener */
     uint32_t answered; /* the last value of `rung` that was seen to; futex of those who rang */
     uint32_t waiting;  /* threads that wait now (too many when a process was killed in the bell) */
+    uint32_t beats;    /* tally works on an answer */
 };
-_Static_assert(sizeof(struct patch_bell) == 20, "shared layout");
+_Static_assert(sizeof(struct patch_bell) == 24, "shared layout");
 
 #define PATCH_BELL_TIMEOUT 100 /* milliseconds of one round */
-#define PATCH_BELL_ROUNDS  100
+#define PATCH_BELL_ROUNDS  5
+#define PATCH_BELL_BEAT    50    /* milliseconds */
+#define PATCH_BELL_LONGEST 10000 /* milliseconds of beats for one answer */
 
 /* The image address of the function that ld.so calls, by its name in .dynsym or .symtab: glibc's and musl's,
  * known before ld.so has run. False: it is no ld.so, or a stripped one (then r_debug.r_brk tells, once ld.so

@@ -1,8 +1,8 @@
 /* The bell's code.
  *
  * rbx = the words, ebp = mine, r8d = what is left of the patience: LATE for a round that ends by time, 1 for
- * one that ends by a signal or a change. The kernel changes rax, rcx and r11; futex looks at neither r8 nor
- * r9 in what is asked here. */
+ * one that ends by a signal or a change; r9d = the last beat that was seen. The kernel changes rax, rcx
+ * and r11; futex looks at neither r8 nor r9 in what is asked here. */
 #include <errno.h>
 #include <linux/futex.h>
 #include <stddef.h>
@@ -64,7 +64,8 @@ static unsigned put_door(struct patch_x86_64_code *code, const struct patch_x86_
 static void put_ring(struct patch_x86_64_code *code)
 {
     patch_x86_64_code_put(code, 0x51, 0x52, 0x53, 0x55, 0x56, 0x57); /* push rcx rdx rbx rbp rsi rdi */
-    patch_x86_64_code_put(code, 0x41, 0x50, 0x41, 0x52, 0x41, 0x53); /* push r8 r10 r11 */
+    patch_x86_64_code_put(code, 0x41, 0x50, 0x41, 0x51);             /* push r8 r9 */
+    patch_x86_64_code_put(code, 0x41, 0x52, 0x41, 0x53);             /* push r10 r11 */
     patch_x86_64_code_put(code, 0x48, 0x89, 0xc3);                   /* mov rbx, rax */
     patch_x86_64_code_put(code, 0xbd);                               /* mov ebp, 1 */
     patch_x86_64_code_32(code, 1);
@@ -95,14 +96,27 @@ static unsigned put_wait(struct patch_x86_64_code *code)
     return time;
 }
 
+/* Another beat than before: the patience is whole. */
+static void put_refill(struct patch_x86_64_code *code, const struct patch_x86_64_bell *bell)
+{
+    patch_x86_64_code_put(code, 0x8b, 0x43, offsetof(struct patch_bell, beats)); /* mov eax, [beats] */
+    patch_x86_64_code_put(code, 0x41, 0x91);                                     /* xchg eax, r9d */
+    patch_x86_64_code_put(code, 0x44, 0x39, 0xc8);                               /* cmp eax, r9d */
+    unsigned same = put_short(code, 0x74);                                       /* je same */
+    patch_x86_64_code_put(code, 0x41, 0xb8);                                     /* mov r8d, rounds * LATE */
+    patch_x86_64_code_32(code, bell->rounds * LATE);
+    land(code, same);
+}
+
 /* The loop; returns where the address of the time-out is missing. */
 static unsigned put_patience(struct patch_x86_64_code *code, const struct patch_x86_64_bell *bell)
 {
-    patch_x86_64_code_put(code, 0x41, 0xb8); /* mov r8d, rounds * LATE */
-    patch_x86_64_code_32(code, bell->rounds * LATE);
+    patch_x86_64_code_put(code, 0x44, 0x8b, 0x4b, offsetof(struct patch_bell, beats)); /* mov r9d, [beats] */
+    patch_x86_64_code_put(code, 0x41, 0xff, 0xc9); /* dec r9d: a beat is to be seen at once */
     unsigned again = code->size;
     patch_x86_64_code_put(code, 0x83, 0x7b, bell->door, 0x00); /* again: cmp dword [door], 0 */
     unsigned inactive = put_short(code, 0x74);                 /* je done */
+    put_refill(code, bell);
     patch_x86_64_code_put(code, 0x8b, 0x53, offsetof(struct patch_bell, answered)); /* mov edx, [answered] */
     patch_x86_64_code_put(code, 0x89, 0xd0, 0x29, 0xe8); /* mov eax, edx; sub eax, ebp */
     unsigned answered = put_short(code, 0x79);           /* jns done */
@@ -141,7 +155,8 @@ void patch_x86_64_bell(struct patch_x86_64_code *code, const struct patch_x86_64
     unsigned time = put_patience(code, bell);
     patch_x86_64_code_put(code, 0xf0, 0xff, 0x4b,
                           offsetof(struct patch_bell, waiting));     /* done: lock dec dword [waiting] */
-    patch_x86_64_code_put(code, 0x41, 0x5b, 0x41, 0x5a, 0x41, 0x58); /* pop r11 r10 r8 */
+    patch_x86_64_code_put(code, 0x41, 0x5b, 0x41, 0x5a);             /* pop r11 r10 */
+    patch_x86_64_code_put(code, 0x41, 0x59, 0x41, 0x58);             /* pop r9 r8 */
     patch_x86_64_code_put(code, 0x5f, 0x5e, 0x5d, 0x5b, 0x5a, 0x59); /* pop rdi rsi rbp rbx rdx rcx */
     patch_x86_64_code_put(code, 0xe9);                               /* jmp quiet */
     patch_x86_64_code_32(code, quiet - (code->size + 4u));

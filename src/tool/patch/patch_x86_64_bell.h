@@ -4,7 +4,9 @@
  *
  *   bell:  active = 0? return
  *          mine = ++rung; wake one listener
- *          while active and answered - mine < 0: wait for `answered` to change
+ *          while active and answered - mine < 0:
+ *              a beat since the last look: the patience is whole again
+ *              wait for `answered` to change
  *          return
  *
  *   a function of births:  jmp stub     was: whole instructions, at least five bytes of them
@@ -12,8 +14,8 @@
  *          behind them
  *
  * It returns as the empty function did, with every general register and the flags as they came; vector
- * registers are not touched. The stack below rsp at a function's entry is nobody's; 88 bytes of it are used,
- * 96 on the way by a stub. A wait that fails in another way than by a signal, by time or by a changed word
+ * registers are not touched. The stack below rsp at a function's entry is nobody's; 96 bytes of it are used,
+ * 104 on the way by a stub. A wait that fails in another way than by a signal, by time or by a changed word
  * (seccomp, no futex) is the last one. Rounds that end by a signal or a change count as a 4,096th of one that
  * ends by time: many signals do not make the partner dead, nor keep a thread for ever. Pure: bytes out.
  * Context: tool. Source: Intel SDM volume 2; futex(2). */
@@ -30,7 +32,7 @@
 struct patch_x86_64_bell {
     uint64_t words;   /* run-time address of the struct patch_bell, anywhere */
     uint32_t timeout; /* milliseconds, PATCH_BELL_TIMEOUT; not 0 */
-    uint32_t rounds;  /* PATCH_BELL_ROUNDS; below 2^19 */
+    uint32_t rounds;  /* PATCH_BELL_ROUNDS, without a beat; below 2^19 */
     uint8_t door;     /* offset in struct patch_bell of the word that lets in: active, births */
 };
 

@@ -293,6 +293,58 @@ static void a_clock_goes_on_until_its_bell_is_forgotten(void **state)
     assert_int_equal(clock, 1);
 }
 
+static void use_a_processor(uint64_t ns)
+{
+    struct timespec begin, now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+    do
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    while ((uint64_t)(now.tv_sec - begin.tv_sec) * 1000000000 + (uint64_t)now.tv_nsec -
+               (uint64_t)begin.tv_nsec <
+           ns);
+}
+
+static uint32_t beats_of(unsigned bell)
+{
+    return __atomic_load_n(&bells[bell].beats, __ATOMIC_SEQ_CST);
+}
+
+/* While its ring has no answer and this thread works; the other bell, which nobody rings, has none. */
+static void a_bell_has_beats_while_tally_works_on_it(void **state)
+{
+    (void)state;
+    listen_to(0, 2);
+    use_a_processor(2 * PATCH_BELL_BEAT * 1000000);
+    assert_int_equal(beats_of(0), 0); /* nobody has rung */
+    pid_t pid = fork_ringer(0, 0, 1);
+    assert_true(heard(PATIENCE_MS));
+    for (uint32_t beats = 0; beats < 3;) {
+        use_a_processor(PATCH_BELL_BEAT * 1000000);
+        beats = beats_of(0);
+    }
+    nanosleep(&(struct timespec){.tv_nsec = 3 * PATCH_BELL_BEAT * 1000000l},
+              NULL); /* until it has seen the last of that work */
+    uint32_t before = beats_of(0);
+    nanosleep(&(struct timespec){.tv_nsec = 5 * PATCH_BELL_BEAT * 1000000l}, NULL);
+    assert_int_equal(beats_of(0), before); /* a tally that waits for a file, say */
+    assert_int_equal(answer_all(), 1);
+    assert_answered(pid);
+    before = beats_of(0);
+    use_a_processor(4 * PATCH_BELL_BEAT * 1000000);
+    assert_true(beats_of(0) - before <= 1); /* the one under way */
+    assert_int_equal(beats_of(1), 0);
+}
+
+static void a_bell_that_was_closed_is_opened_again(void **state)
+{
+    (void)state;
+    listen_to(0, 1);
+    assert_false(collect_calls_bell_reopen(&spaces[0]));
+    bells[0].active = 0;
+    assert_true(collect_calls_bell_reopen(&spaces[0]));
+    assert_int_equal(bells[0].active, 1);
+}
+
 static void a_silenced_bell_lets_everybody_go(void **state)
 {
     (void)state;
@@ -330,6 +382,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(bells_come_and_go_meanwhile, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_forgotten_bell_is_not_looked_at, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_clock_goes_on_until_its_bell_is_forgotten, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_bell_has_beats_while_tally_works_on_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_bell_that_was_closed_is_opened_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_silenced_bell_lets_everybody_go, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_space_without_a_bell_is_quiet, set_up, tear_down),
     };

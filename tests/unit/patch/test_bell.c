@@ -46,7 +46,8 @@ static const char expected[] = "50                      ; push rax\n"
                                "58                      ; pop rax\n"
                                "c3                      ; ret\n"
                                "51 52 53 55 56 57       ; push rcx, rdx, rbx, rbp, rsi, rdi\n"
-                               "41 50 41 52 41 53       ; push r8, r10, r11\n"
+                               "41 50 41 51             ; push r8, r9\n"
+                               "41 52 41 53             ; push r10, r11\n"
                                "48 89 c3                ; mov rbx, rax\n"
                                "bd 01 00 00 00          ; mov ebp, 1\n"
                                "f0 0f c1 6b 08          ; lock xadd [rbx+8], ebp    rung\n"
@@ -57,37 +58,44 @@ static const char expected[] = "50                      ; push rax\n"
                                "ba 01 00 00 00          ; mov edx, 1\n"
                                "b8 ca 00 00 00          ; mov eax, 202              futex\n"
                                "0f 05                   ; syscall\n"
-                               "41 b8 00 40 06 00       ; mov r8d, 100 * 4096\n"
+                               "44 8b 4b 14             ; mov r9d, [rbx+20]         beats\n"
+                               "41 ff c9                ; dec r9d\n"
                                "83 7b 00 00             ; cmp dword [rbx], 0\n"
-                               "74 4a                   ; je 0x4009f\n"
+                               "74 5a                   ; je 0x400b2\n"
+                               "8b 43 14                ; mov eax, [rbx+20]         beats\n"
+                               "41 91                   ; xchg eax, r9d\n"
+                               "44 39 c8                ; cmp eax, r9d\n"
+                               "74 06                   ; je 0x40068\n"
+                               "41 b8 00 50 00 00       ; mov r8d, 5 * 4096\n"
                                "8b 53 0c                ; mov edx, [rbx+12]         answered\n"
                                "89 d0                   ; mov eax, edx\n"
                                "29 e8                   ; sub eax, ebp\n"
-                               "79 41                   ; jns 0x4009f\n"
+                               "79 41                   ; jns 0x400b2\n"
                                "45 85 c0                ; test r8d, r8d\n"
-                               "7e 35                   ; jle 0x40098\n"
+                               "7e 35                   ; jle 0x400ab\n"
                                "48 8d 7b 0c             ; lea rdi, [rbx+12]\n"
                                "31 f6                   ; xor esi, esi              FUTEX_WAIT\n"
-                               "4c 8d 15 44 00 00 00    ; lea r10, [0x400b4]\n"
+                               "4c 8d 15 46 00 00 00    ; lea r10, [0x400c9]\n"
                                "b8 ca 00 00 00          ; mov eax, 202\n"
                                "0f 05                   ; syscall\n"
                                "83 f8 92                ; cmp eax, -110             -ETIMEDOUT\n"
-                               "74 13                   ; je 0x4008f\n"
+                               "74 13                   ; je 0x400a2\n"
                                "41 ff c8                ; dec r8d\n"
                                "85 c0                   ; test eax, eax\n"
-                               "74 cc                   ; je 0x4004f\n"
+                               "74 bc                   ; je 0x40052\n"
                                "83 f8 fc                ; cmp eax, -4               -EINTR\n"
-                               "74 c7                   ; je 0x4004f\n"
+                               "74 b7                   ; je 0x40052\n"
                                "83 f8 f5                ; cmp eax, -11              -EAGAIN\n"
-                               "74 c2                   ; je 0x4004f\n"
-                               "eb 10                   ; jmp 0x4009f\n"
+                               "74 b2                   ; je 0x40052\n"
+                               "eb 10                   ; jmp 0x400b2\n"
                                "41 81 e8 00 10 00 00    ; sub r8d, 4096\n"
-                               "eb b7                   ; jmp 0x4004f\n"
+                               "eb a7                   ; jmp 0x40052\n"
                                "c7 43 00 00 00 00 00    ; mov dword [rbx], 0\n"
                                "f0 ff 4b 10             ; lock dec dword [rbx+16]\n"
-                               "41 5b 41 5a 41 58       ; pop r11, r10, r8\n"
+                               "41 5b 41 5a             ; pop r11, r10\n"
+                               "41 59 41 58             ; pop r9, r8\n"
                                "5f 5e 5d 5b 5a 59       ; pop rdi, rsi, rbp, rbx, rdx, rcx\n"
-                               "e9 5e ff ff ff          ; jmp 0x40012\n"
+                               "e9 49 ff ff ff          ; jmp 0x40012\n"
                                "00 00 00 00 00 00 00 00 ; 0 s\n"
                                "00 e1 f5 05 00 00 00 00 ; 100,000,000 ns\n";
 
@@ -125,8 +133,8 @@ static void births_have_a_door_of_their_own(void **state)
     patch_x86_64_bell(&other, &bell);
     assert_int_equal(other.refused, PATCH_FINE);
     patch_bytes_are(other.bytes + 12, 4, "83 78 04 00 ; cmp dword [rax+4], 0");
-    patch_bytes_are(other.bytes + 0x4f, 4, "83 7b 04 00 ; cmp dword [rbx+4], 0");
-    patch_bytes_are(other.bytes + 0x98, 7, "c7 43 04 00 00 00 00 ; mov dword [rbx+4], 0");
+    patch_bytes_are(other.bytes + 0x52, 4, "83 7b 04 00 ; cmp dword [rbx+4], 0");
+    patch_bytes_are(other.bytes + 0xab, 7, "c7 43 04 00 00 00 00 ; mov dword [rbx+4], 0");
     unsigned differences = 0;
     assert_int_equal(code.size, other.size);
     for (unsigned i = 0; i < code.size; i++)
@@ -454,6 +462,38 @@ static void a_dead_partner_does_not_hold_anybody(void **state)
     assert_int_equal(words->active, 1);
 }
 
+/* A partner that works for longer than the patience, and says so, is waited for; one that stops saying so is not. */
+static void beats_are_waited_for(void **state)
+{
+    (void)state;
+    for (unsigned answers = 0; answers < 2; answers++) {
+        put_bell(place, 20, 10);
+        words->beats = UINT32_MAX; /* it wraps around */
+        pid_t partner = fork();
+        if (partner == 0) {
+            alarm(60);
+            while (load(&words->waiting) == 0)
+                sched_yield();
+            for (unsigned i = 0; i < 40; i++) { /* 40 * 20 ms > 10 * 20 ms */
+                usleep(20000);
+                __atomic_add_fetch(&words->beats, 1, __ATOMIC_SEQ_CST);
+            }
+            if (answers) {
+                store(&words->answered, load(&words->rung));
+                wake(&words->answered);
+            }
+            _exit(0);
+        }
+        alarm(60);
+        ring();
+        alarm(0);
+        assert_int_equal(words->beats, 39);
+        assert_int_equal(words->active, answers);
+        assert_int_equal(words->waiting, 0);
+        ends_well(partner);
+    }
+}
+
 /* The partner leaves while somebody waits, without an answer. */
 static void leaving_sets_free(void **state)
 {
@@ -716,6 +756,7 @@ int main(int argument_count, char **arguments)
         cmocka_unit_test(registers_and_flags_come_back),
         cmocka_unit_test(a_function_of_births_does_what_it_did),
         cmocka_unit_test(a_dead_partner_does_not_hold_anybody),
+        cmocka_unit_test(beats_are_waited_for),
         cmocka_unit_test(leaving_sets_free),
         cmocka_unit_test(signals_are_not_taken_for_death),
         cmocka_unit_test(signals_do_not_hold_for_ever),
