@@ -117,6 +117,23 @@ static int read_call_images(const struct base_option *option, const char *argume
     return read_globs(&wish->call_images, argument, error);
 }
 
+/* As --calls-image '!GLOB', without asking for calls. */
+static int read_skipped_images(const struct base_option *option, const char *argument, void *target,
+                               struct base_error *error)
+{
+    struct record_globs *globs = &((struct record_wish *)target)->call_images;
+    size_t before = globs->count;
+    (void)option;
+    int result = read_globs(globs, argument, error);
+    for (size_t i = before; result == BASE_OK && i < globs->count; i++) {
+        char *glob = NULL;
+        if (asprintf(&glob, "!%s", globs->items[i]) < 0)
+            return base_fail(error, BASE_ENOMEM, "out of memory");
+        globs->items[i] = glob;
+    }
+    return result;
+}
+
 static int read_heap(const struct base_option *option, const char *argument, void *target,
                      struct base_error *error)
 {
@@ -342,6 +359,13 @@ static const struct base_option options[] = {
      .help =
          "keep when each sample was, and of which thread and stack, until that takes so many bytes of the "
          "file (default 256M)"},
+    {.name = "skip-image",
+     .kind = BASE_OPTION_CALL,
+     .argument = "GLOB,...",
+     .handler = read_skipped_images,
+     .help =
+         "leave the code of images so named as it is, whatever is counted: for programs and libraries that "
+         "check their own"},
     {.kind = BASE_OPTION_HEADING, .help = "The profile"},
     {.name = "output",
      .letter = 'o',

@@ -66,6 +66,8 @@ static int make_plans(struct collect_agent *agent, struct base_error *error)
     if (result < 0)
         return result;
     agent->plans = patch_agent_plans_new(agent->functions.items, agent->functions.count);
+    if (agent->plans)
+        patch_agent_plans_leave_out(agent->plans, agent->options.images, agent->options.image_count);
     agent->found = (struct collect_agent_named_found){
         .named = agent->options.named ? agent->options.named->items : NULL,
         .named_count = agent->functions.named,

@@ -45,6 +45,8 @@ struct collect_agent_options {
         *named; /* more functions that allocate or release; outlives the collector. NULL: none */
     const struct patch_function_wish *functions; /* to be timed; they outlive the collector */
     size_t function_count;
+    const char *const *images; /* globs: what those after '!' match is left as it is (patch_select.h) */
+    size_t image_count;
     enum profile_heap_empty
         empty;   /* pages of blocks that are counted too; with WIRE_AGENT_HEAP, every block, as requested */
     bool follow; /* children by fork */

@@ -6,6 +6,7 @@
 
 #include "base_array.h"
 #include "elf_maps.h"
+#include "patch_select.h"
 #include "patch_target.h"
 #include "patch_x86_64_bell.h"
 
@@ -70,13 +71,17 @@ bool collect_calls_bell_settled(const struct collect_calls_space *space)
 
 /* The mapping of ld.so that holds the function it calls, and the function's run-time address. */
 static const struct collect_calls_mapping *
-find_function(struct collect_calls_space *space, const struct collect_images *images, uint64_t *function)
+find_function(struct collect_calls_space *space, const struct collect_calls_images *set, uint64_t *function)
 {
+    const struct collect_images *images = set->images;
     for (size_t i = 0; i < space->mapping_count; i++) {
         const struct collect_image *image = &images->items[space->mappings[i].image];
         const char *name = strrchr(image->path, '/');
         uint64_t address;
         if (!name || strncmp(name, "/ld", 3) || !image->elf || !patch_bell_find(image->elf, &address))
+            continue;
+        if (patch_select_leaves_out(patch_select_image_name(image->elf, image->path), set->wish.images,
+                                    set->wish.image_count))
             continue;
         *function = address + space->mappings[i].bias;
         if (patch_bell_list(image->elf, &address))
@@ -201,7 +206,7 @@ int collect_calls_bell_prepare(struct collect_calls_space *space, struct collect
 {
     uint64_t function;
     uint8_t old[PATCH_X86_64_BELL_LOOK];
-    const struct collect_calls_mapping *mapping = find_function(space, rig->images.images, &function);
+    const struct collect_calls_mapping *mapping = find_function(space, &rig->images, &function);
     if (!mapping || patch_trace_read(&rig->helper, space->pid, function, old, sizeof old, NULL) < 0 ||
         !patch_x86_64_bell_fits(old, sizeof old))
         return 0;

@@ -289,11 +289,7 @@ static bool take_early(struct collect_calls_early *early, uint32_t index, struct
 
 static bool is_wanted(const struct collect_calls_images *set, const struct collect_image *image)
 {
-    const char *name = patch_select_soname(image->elf);
-    if (!name[0]) {
-        const char *slash = strrchr(image->path, '/');
-        name = slash ? slash + 1 : image->path;
-    }
+    const char *name = patch_select_image_name(image->elf, image->path);
     return strcmp(image->path, "[vdso]") && patch_select_image(name, set->wish.images, set->wish.image_count);
 }
 

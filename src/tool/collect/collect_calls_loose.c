@@ -7,6 +7,7 @@
 #include "collect_calls_text.h"
 #include "elf_maps.h"
 #include "patch_agent.h"
+#include "patch_select.h"
 #include "patch_target.h"
 #include "patch_x86_64_bell.h"
 
@@ -84,6 +85,9 @@ static int look_at_mapping(const struct collect_calls_space *space, struct colle
     if (result < 0)
         return result;
     *births = &known->births;
+    if (known->births.count && patch_select_leaves_out(patch_select_image_name(image->elf, image->path),
+                                                       rig->images.wish.images, rig->images.wish.image_count))
+        return stay_held(rig, image->path, "is to be left as it is, and makes threads or processes");
     if (known->births.is_bare)
         return stay_held(rig, image->path, "makes system calls that no bell can tell of");
     if (known->births.count && collect_calls_space_object(space, mapping->start))

@@ -314,6 +314,8 @@ static int set_up_agent(struct collect_session *session, struct base_error *erro
                       (session->timers.signal ? 1u << WIRE_AGENT_TIME : 0),
         .functions = options->functions,
         .function_count = options->function_count,
+        .images = options->wish.images,
+        .image_count = options->wish.image_count,
         .time = options->waits       ? COLLECT_AGENT_REAL_TIME
                 : options->user_only ? COLLECT_AGENT_USER_TIME
                                      : COLLECT_AGENT_TIME,

@@ -61,6 +61,10 @@ struct patch_agent_function {
 struct patch_agent_plans;
 /* `functions` with its strings must outlive the result. NULL: out of memory. */
 struct patch_agent_plans *patch_agent_plans_new(const struct patch_agent_function *functions, size_t count);
+/* Hooks nothing in images whose names are left out (patch_select_leaves_out): their functions are refused, with
+ * PATCH_REASON_LEFT_OUT. Before the first file is looked at; the globs outlive the plans. */
+void patch_agent_plans_leave_out(struct patch_agent_plans *plans, const char *const *globs,
+                                 size_t glob_count);
 void patch_agent_plans_free(struct patch_agent_plans *plans);
 /* Looks at a file before a process needs it: a large program takes a second, and nothing should stand that
  * long. */

@@ -23,6 +23,8 @@ struct patch_agent_plans {
     const struct patch_agent_function *functions;
     size_t function_count;
     struct patch_function_wish *wishes; /* the functions' */
+    const char *const *globs;           /* of images that are left as they are */
+    size_t glob_count;
     struct patch_agent_file **files;
     size_t count, capacity;
 };

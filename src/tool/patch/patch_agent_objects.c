@@ -9,6 +9,7 @@
 #include "patch_agent_inside.h"
 #include "patch_image.h"
 #include "patch_linkage.h"
+#include "patch_select.h"
 
 static int no_memory(struct base_error *error)
 {
@@ -30,6 +31,12 @@ struct patch_agent_plans *patch_agent_plans_new(const struct patch_agent_functio
         wishes[i] = functions[i].wish;
     *plans = (struct patch_agent_plans){.functions = functions, .function_count = count, .wishes = wishes};
     return plans;
+}
+
+void patch_agent_plans_leave_out(struct patch_agent_plans *plans, const char *const *globs, size_t glob_count)
+{
+    plans->globs = globs;
+    plans->glob_count = glob_count;
 }
 
 static void free_file(struct patch_agent_file *file)
@@ -88,6 +95,15 @@ static void refuse_same(const struct patch_agent_plans *plans, struct patch_func
     }
 }
 
+static void refuse_left_out(const struct patch_agent_plans *plans, const struct elf_image *image,
+                            const char *path, struct patch_functions *found)
+{
+    if (!patch_select_leaves_out(patch_select_image_name(image, path), plans->globs, plans->glob_count))
+        return;
+    for (size_t i = 0; i < found->count; i++)
+        found->items[i].reason = PATCH_REASON_LEFT_OUT;
+}
+
 static int look_at(struct patch_agent_plans *plans, struct patch_agent_file *file, int descriptor,
                    const char *path, struct base_error *error)
 {
@@ -102,6 +118,8 @@ static int look_at(struct patch_agent_plans *plans, struct patch_agent_file *fil
     if (result == BASE_OK)
         result =
             patch_linkage_add(image, path, plans->wishes, plans->function_count, &file->functions, error);
+    if (result == BASE_OK)
+        refuse_left_out(plans, image, path, &file->functions);
     if (result == BASE_OK && file->functions.count)
         file->owns_stacks = patch_image_owns_stacks(image);
     if (image != NULL)

@@ -39,7 +39,8 @@
     X(37, ENTRY_UNKNOWN, "addresses taken, of code that no symbol and no call-frame information covers")     \
     X(38, OWN_STACKS, "functions of a runtime that looks through its stacks in its own way (Go, OCaml)")     \
     X(39, ENTRY_SAME,                                                                                        \
-      "hooks of enter and exit that are one function (static glibc): link dynamically, or define both")
+      "hooks of enter and exit that are one function (static glibc): link dynamically, or define both")      \
+    X(40, LEFT_OUT, "functions of images that are to be left as they are (--skip-image)")
 
 enum patch_reason {
     PATCH_FINE = 0,

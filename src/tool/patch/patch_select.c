@@ -22,26 +22,28 @@ static bool matches(const char *name, const char *const *globs, size_t count)
     return false;
 }
 
-/* What '!GLOB's leave out stays out, whatever the others say. `plain`: how many others there are. */
-static bool is_left_out(const char *name, const char *const *globs, size_t count, size_t *plain)
+bool patch_select_leaves_out(const char *name, const char *const *globs, size_t glob_count)
 {
-    bool out = false;
-    *plain = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (globs[i][0] == '!')
-            out |= fnmatch(globs[i] + 1, name, 0) == 0;
-        else
-            ++*plain;
-    }
-    return out;
+    for (size_t i = 0; i < glob_count; i++)
+        if (globs[i][0] == '!' && fnmatch(globs[i] + 1, name, 0) == 0)
+            return true;
+    return false;
+}
+
+/* How many do not begin with '!'. */
+static size_t count_plain(const char *const *globs, size_t count)
+{
+    size_t plain = 0;
+    for (size_t i = 0; i < count; i++)
+        plain += globs[i][0] != '!';
+    return plain;
 }
 
 bool patch_select_image(const char *name, const char *const *globs, size_t glob_count)
 {
-    size_t plain;
-    if (is_left_out(name, globs, glob_count, &plain))
+    if (patch_select_leaves_out(name, globs, glob_count))
         return false;
-    if (plain == 0)
+    if (count_plain(globs, glob_count) == 0)
         return strcmp(name, "[vdso]") != 0 && !matches(name, excluded, sizeof excluded / sizeof *excluded);
     for (size_t i = 0; i < glob_count; i++)
         if (strcmp(globs[i], "all") == 0)
@@ -62,6 +64,12 @@ const char *patch_select_soname(const struct elf_image *image)
             return (const char *)strings.bytes + entry.d_un.d_val;
     }
     return "";
+}
+
+const char *patch_select_image_name(const struct elf_image *image, const char *path)
+{
+    const char *name = patch_select_soname(image), *slash = strrchr(path, '/');
+    return name[0] != '\0' ? name : slash != NULL ? slash + 1 : path;
 }
 
 bool patch_select_name(const struct patch_select_names *names, const char *raw)

@@ -14,6 +14,12 @@
  * the others are as if there were none. */
 bool patch_select_image(const char *name, const char *const *globs, size_t glob_count);
 
+/* Does a glob after '!' match the name? */
+bool patch_select_leaves_out(const char *name, const char *const *globs, size_t glob_count);
+
+/* By what name an image is selected: its soname, or the last part of `path` when it has none. Borrowed. */
+const char *patch_select_image_name(const struct elf_image *image, const char *path);
+
 /* DT_SONAME of an image, or "" (borrowed from the image). */
 const char *patch_select_soname(const struct elf_image *image);
 

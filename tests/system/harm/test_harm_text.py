@@ -23,4 +23,46 @@ def visited_while_it_moves(how, mode):
 for way in ("1", "2"):
     for name in MODES:
         visited_while_it_moves(way, name)
+
+
+# --- text that is summed ---
+
+
+def skipped_modes(options):
+    """All that counts inside a program, with its image left as it is."""
+    return {name: [*mode, *options] for name, mode in {
+        "calls": ["--calls"], "heap": ["--heap"], "fds": ["--fds"], "function": ["--function", "work_fn"],
+        "all": ["--calls", "--heap", "--fds", "--function", "work_fn"]}.items()}
+
+
+def nothing_inside(context, profile, mode, result):
+    """What is left out is not counted, and a function in it that was asked for is a loss."""
+    inside = profile.rows("select coalesce(sum(calls), 0) from calls where callee in ('work_fn', 'leaf_fn')")[0][0]
+    context.equal(inside, 0, f"calls inside in mode {mode}")
+    context.equal(profile.losses().get(37, 0) > 0, mode in ("function", "all"), f"the function is told in mode {mode} ({result.text()})")
+
+
+harm.row("self_sum", source="self_sum.c", modes=skipped_modes(["--skip-image", "self_sum"]), ways=["launched", "attached"], status=0,
+         command=["{program}", "on"], check=nothing_inside)
+
+
+@tap.case
+def self_sum_differs_otherwise(context):
+    """The test would see a change: with its image among those that are counted it does."""
+    row = harm.Row("self_sum", source="self_sum.c")
+    for name, mode in {"calls": ["--calls"], "function": ["--function", "work_fn"]}.items():
+        result = tally.record(context, row.prepare(context), [*mode, "--no-time"], name)
+        context.equal(result.status, 1, f"status in mode {name} ({result.text()})")
+
+
+@tap.case
+def left_out_by_calls_image(context):
+    """--calls-image '!GLOB' leaves the image out of the other modes too."""
+    row = harm.Row("self_sum", source="self_sum.c")
+    command = row.prepare(context)
+    alone = tally.run(context, command)
+    result = tally.record(context, command, ["--calls-image", "!self_*", "--function", "work_fn", "--heap", "--no-time"])
+    context.equal((result.status, result.output), (0, alone.output), f"outcome ({result.text()})")
+
+
 harm.run()

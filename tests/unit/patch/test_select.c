@@ -48,6 +48,9 @@ static void globs_leave_images_out(void **state)
     assert_false(patch_select_image("libpng16.so.16", both, 2));
     assert_true(patch_select_image("libpng12.so.0", both, 2));
     assert_false(patch_select_image("libz.so.1", both, 2));
+    assert_true(patch_select_leaves_out("libpng16.so.16", both, 2));
+    assert_false(patch_select_leaves_out("libz.so.1", both, 2));
+    assert_false(patch_select_leaves_out("libz.so.1", NULL, 0));
 }
 
 /* gamma calls alpha and beta, alpha calls beta; alpha's address is taken. */
