@@ -407,8 +407,14 @@ def no_allocator(context):
     built = tally.run(context, ["gcc", "-nostdlib", "-static", "-fno-stack-protector", "-o", program, source])
     context.equal(built.status, 0, f"gcc ({built.text()})")
     profile = tally.recorded(context, [program], ["--heap", "--no-time"], status=7)
-    context.check("memory is not counted: no function that allocates was found in bare (" in profile.errors, profile.errors)
+    context.check("memory is not counted: no function that allocates was hooked in bare (" in profile.errors, profile.errors)
     context.equal(profile.losses(), {38: 1}, "losses")
+    for mode, view, lie in (("--heap", "--leaks", "No leaks"), ("--fds", "--fds", "Nothing was left open")):
+        profile = tally.recorded(context, [program], [mode, "--no-time"], "profile" + mode, status=7)
+        text = profile.report(view)
+        context.check("not counted (" in text, f"{mode}: it is said that nothing was counted: {text}")
+        for word in (lie, ", exact", "lost: nothing", "complete for"):
+            context.check(word not in text, f"{mode}: nothing was counted, but '{word}' is said: {text}")
 
 
 @tap.case

@@ -345,18 +345,30 @@ static void look_at_timers(struct collect_agent *agent, const struct collect_age
     collect_agent_note(agent, "time is not sampled", &why);
 }
 
-/* A process that never allocated by a function that was hooked: nothing of it was counted. */
-static void look_at_end(struct collect_agent *agent, struct collect_agent_member *member)
+static void tell_unhooked(struct collect_agent *agent, const struct collect_agent_member *member,
+                          const char *what, const char *does)
 {
     struct base_error why = {0};
     const struct profile_process *process = &agent->profile->processes[member->process];
+    base_fail(&why, BASE_ENOTFOUND, "no function that %s was hooked in %s (%d)", does,
+              profile_text(agent->profile, process->name), (int)member->pid);
+    collect_agent_note(agent, what, &why);
+}
+
+/* A process without a hooked function that allocates, or that opens descriptors: nothing of that was counted.
+ * A child of fork has what its parent has. */
+static void look_at_end(struct collect_agent *agent, struct collect_agent_member *member)
+{
+    bool blocks = !member->allocates && collect_agent_does(agent, WIRE_AGENT_HEAP);
+    bool descriptors = !member->opens && collect_agent_does(agent, WIRE_AGENT_FDS);
     look_at_timers(agent, member);
-    if (member->allocates || member->region || !collect_agent_does(agent, WIRE_AGENT_HEAP))
+    if (member->region || (!blocks && !descriptors))
         return;
     profile_lose(agent->profile, WIRE_LOSS_AGENT_ABSENT, 1);
-    base_fail(&why, BASE_ENOTFOUND, "no function that allocates was found in %s (%d)",
-              profile_text(agent->profile, process->name), (int)member->pid);
-    collect_agent_note(agent, "memory is not counted", &why);
+    if (blocks)
+        tell_unhooked(agent, member, "memory is not counted", "allocates");
+    else
+        tell_unhooked(agent, member, "descriptors are not counted", "opens descriptors");
 }
 
 static void end_member(struct collect_agent *agent, size_t index)
@@ -464,6 +476,7 @@ void collect_agent_exec(struct collect_agent *agent, pid_t pid)
     struct collect_agent_descriptors_told opened = {0};
     struct collect_agent_member *old = collect_agent_members_find(agent, pid);
     if (old) {
+        look_at_end(agent, old);
         look_at_descriptors(agent, old, COLLECT_AGENT_DESCRIPTORS_EXECED);
         tell_member(agent, old, true);
         collect_agent_descriptors_carry(&opened, &old->opened);

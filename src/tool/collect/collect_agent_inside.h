@@ -44,12 +44,12 @@ struct collect_agent_member {
     struct collect_empty_told empty;
     struct collect_agent_latency_told latencies;
     struct collect_agent_descriptors_told opened;
-    size_t hooks; /* that were looked at */
-    bool allocates;
-    bool watched[3];  /* by hooks: enum collect_agent_watched */
-    bool unwatchable; /* what would have to be watched cannot be hooked */
-    bool timed;       /* its threads have timers, or it was tried */
-    uint32_t moves;   /* how often it was tried to give its timers the other signal */
+    size_t hooks;          /* that were looked at */
+    bool allocates, opens; /* functions were hooked that do so */
+    bool watched[3];       /* by hooks: enum collect_agent_watched */
+    bool unwatchable;      /* what would have to be watched cannot be hooked */
+    bool timed;            /* its threads have timers, or it was tried */
+    uint32_t moves;        /* how often it was tried to give its timers the other signal */
     uint64_t begun_ns,
         clock_ns; /* CPU time of the process when they got them, and when it was looked at last */
     bool

@@ -105,6 +105,7 @@ static void note_hooked(struct collect_agent *agent, struct collect_agent_member
 {
     size_t allocators = agent->functions.allocators;
     member->allocates |= hook->function < allocators;
+    member->opens |= (agent->functions.items[hook->function].cookie & 255) == WIRE_AGENT_ENTRY_DESCRIPTOR;
     agent->instrumented |= collect_agent_functions_instruments(&agent->functions.items[hook->function]);
     agent->throws |= hook->function >= allocators && hook->function - allocators < agent->functions.throwers;
     if (hook->function - agent->functions.first_timer < agent->functions.timers)

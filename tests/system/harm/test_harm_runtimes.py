@@ -1,4 +1,6 @@
 """What programs forbid themselves, and programs that Tally must know before it touches them."""
+import os
+import re
 import subprocess
 
 import harm
@@ -12,13 +14,32 @@ harm.row("filter_by_syscall", source="filter.c", command=["{program}", "x"], sta
 
 
 def says_valgrind(context, profile, mode, result):
-    """What is not recorded is told, with the reason."""
-    if mode != "time":
-        context.check(b"it is run by Valgrind" in result.errors, f"mode {mode} does not say why: {result.errors!r}")
+    """What is not recorded is told, with the reason, and nothing is called exact or complete without a word of it."""
+    if mode == "time":
+        return
+    context.check(b"it is run by Valgrind" in result.errors, f"mode {mode} does not say why: {result.errors!r}")
+    text = profile.report(*{"calls": ["--edges"], "heap": ["--leaks"], "fds": ["--fds"]}.get(mode, []))
+    lies = re.findall(r", exact(?! for what was counted)|lost: nothing|none was made|No leaks|Nothing was left|; complete for", text)
+    context.equal(lies, [], f"said in mode {mode} of a program that was lost: {text}")
 
 
 harm.row("valgrind", source="plain.c", command=["valgrind", "-q", "{program}"], needs=("valgrind",), status=3, check=says_valgrind,
          short=["calls", "heap", "function", "agent", "all"])
+
+
+@tap.case
+def only_process_lost(context):
+    """A translator that is started without its launcher: nothing is counted at all, and no view takes its 0 for a figure."""
+    tool = "/usr/libexec/valgrind/none-amd64-linux"
+    if not os.path.exists(tool):
+        raise tap.Skip(f"no {tool} (package valgrind)")
+    command = [tool, *harm.Row("plain", source="plain.c").prepare(context)]
+    for mode, view in (("--calls", "--edges"), ("--heap", "--leaks"), ("--fds", "--fds")):
+        result = tally.record(context, command, [mode, "--no-time"], "profile" + mode, env={**os.environ, "VALGRIND_LAUNCHER": "/usr/bin/valgrind"})
+        text = tally.Profile(context, result.profile).report(view)
+        context.check("not counted (1 program lost" in text, f"{mode}: {text}")
+        lies = re.findall(r"exact|nothing|Nothing|none was made|No leaks|complete", text)
+        context.equal(lies, [], f"said with {mode} of a program that was lost: {text}")
 
 
 def counts_readers(context, profile, mode, _result):
