@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "base_stack.h"
+
 #define MOST 8 /* more than a handful of large images no program has */
 
 /* On the heap, because a thread that gets its first turn when all is done still looks at it: on a busy
@@ -65,7 +67,7 @@ static bool hire(struct crew *crew)
     pthread_mutex_lock(&crew->lock);
     crew->owners++;
     pthread_mutex_unlock(&crew->lock);
-    if (!pthread_create(&thread, NULL, help, crew)) {
+    if (!base_stack_thread(&thread, help, crew)) {
         pthread_detach(thread);
         return true;
     }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base_options.h"
+#include "base_stack.h"
 #include "base_text.h"
 #include "cli.h"
 #include "cli_output.h"
@@ -74,10 +75,22 @@ static int fail_unknown(const char *name)
     return CLI_FAILED;
 }
 
+struct call {
+    const struct command *command;
+    int argc;
+    char **argv;
+};
+
+static int run_call(void *context)
+{
+    const struct call *call = context;
+    int status = call->command->run(call->argc, call->argv);
+    return call->command->flags & PRINTS ? cli_output_close(status) : status;
+}
+
 static int run(const struct command *command, int argc, char **argv)
 {
-    int status = command->run(argc, argv);
-    return command->flags & PRINTS ? cli_output_close(status) : status;
+    return base_stack_run(run_call, &(struct call){command, argc, argv});
 }
 
 static int print_help(void)

@@ -6,6 +6,7 @@
 
 #include "base_crew.h"
 #include "base_search.h"
+#include "base_stack.h"
 #include "cfi.h"
 #include "collect_calls_export.h"
 #include "collect_calls_prepared.h"
@@ -102,7 +103,7 @@ static void begin_keeping(struct collect_calls_images *set)
         kept->items[kept->count++].plan = &image->plan;
     }
     stop_keeping(set);
-    set->keeping = kept->count && !pthread_create(&set->keeper, NULL, keep, kept);
+    set->keeping = kept->count && !base_stack_thread(&set->keeper, keep, kept);
     if (!set->keeping)
         keep(kept);
 }
@@ -399,7 +400,7 @@ void collect_calls_images_early(struct collect_calls_images *set, uint32_t index
         return;
     early->index = index;
     early->cache = set->cache;
-    early->begun = !pthread_create(&early->thread, NULL, plan_early, early);
+    early->begun = !base_stack_thread(&early->thread, plan_early, early);
 }
 
 /* --- several at once --- */

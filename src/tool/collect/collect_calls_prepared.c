@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base_stack.h"
 #include "patch_prepared.h"
 
 #define WORTH 200 /* sites: fewer are made sooner than read */
@@ -120,7 +121,7 @@ static void add(struct collect_calls_preparations *all, struct collect_calls_pre
     if (working)
         return;
     collect_calls_prepared_end(all);
-    all->begun = !pthread_create(&all->thread, NULL, work, all);
+    all->begun = !base_stack_thread(&all->thread, work, all);
     while (!all->begun && (one = take(all)))
         free_preparing(one);
 }

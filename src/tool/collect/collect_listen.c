@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base_array.h"
+#include "base_stack.h"
 #include "patch_target.h"
 
 enum {
@@ -189,7 +190,7 @@ int collect_listen_new(uint64_t start_ns, struct collect_listen **made, struct b
     listen->start_ns = start_ns;
     listen->file = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&listen->lock, NULL);
-    int number = listen->file < 0 ? errno : pthread_create(&listen->thread, NULL, run, listen);
+    int number = listen->file < 0 ? errno : base_stack_thread(&listen->thread, run, listen);
     if (!number) {
         *made = listen;
         return BASE_OK;
