@@ -17,8 +17,10 @@
  *      thread's own stack: there
  *      the call ends with EINTR, and the thread's timer with it.
  *
- * Both are seen by the registers: rcx is the address behind the call after every return from the kernel, and
- * the arguments are as they were. rax is the number again in the first case, and -EINTR in the second, where
+ * Both are seen by the registers: rcx is the address behind the call after every return from the kernel, r11
+ * the flags, and the arguments are as they were. In the first case the same registers may stand before a call that was not made yet, the
+ * next one of a loop. So it is ended only if it would wait now, as the kernel says (poll) or the word of a futex: then a signal that came
+ * a moment later would have ended it the same way. A call that would not wait is let begin, which is right in both cases. rax is the number again in the first case, and -EINTR in the second, where
  * the C library's code in front of the call tells the number, or that the arguments do. What does not look
  * like that is left alone; as it ends its thread's timer (agent_timer.c, 1) that is once in a thread at most.
  * It is never made again: a handler of the program's that blocked our signal, and has returned, leaves the
@@ -40,6 +42,9 @@
 #define FUTEX_OPERATION 127
 #define PWAIT2          441 /* SYS_epoll_pwait2, which old headers lack */
 #define OPENAT2         437
+#define STEP_FLAGS      UINT64_C(0x10100) /* RF, TF: a debugger's */
+#define WAIT_FOR_ALL    0x100             /* MSG_WAITALL */
+#define READABLE        1                 /* POLLIN */
 #define RED_ZONE        128
 #define HANDLER_ROOM    16384
 
@@ -94,6 +99,45 @@ static bool may_end(const struct context *found)
     return false;
 }
 
+/* Those that are over at once when poll says that there is something to read. */
+static bool reads(const struct context *found)
+{
+    switch (found->rax) {
+    case SYS_read:
+    case SYS_readv:
+    case SYS_preadv:
+    case SYS_preadv2:
+    case SYS_accept:
+    case SYS_accept4:
+        return true;
+    case SYS_recvfrom:
+        return !(found->r10 & WAIT_FOR_ALL);
+    case SYS_recvmsg:
+        return !(found->rdx & WAIT_FOR_ALL);
+    default:
+        return false;
+    }
+}
+
+static bool holds_word(uint64_t address, uint32_t word)
+{
+    return address >= sizeof(uint64_t) && agent_stack_is_readable(address) &&
+           agent_stack_is_readable(address + sizeof word - 1) &&
+           __atomic_load_n((const uint32_t *)address, __ATOMIC_RELAXED) == word;
+}
+
+/* Would the call wait, if it began now? True also where that cannot be asked without an effect. */
+static bool would_wait(const struct context *found)
+{
+    struct {
+        int32_t file;
+        int16_t events, found;
+    } asked = {(int32_t)found->rdi, READABLE, 0};
+    if (found->rax == SYS_futex)
+        return holds_word(found->rdi, (uint32_t)found->rdx);
+    return !reads(found) || arch_host_syscall(SYS_poll, (uint64_t)&asked, 1, 0, 0, 0, 0) <= 0;
+}
+
 /* The next handler that runs: does it let calls begin anew? */
 static bool ends_calls(uint64_t signals)
 {
@@ -111,9 +155,10 @@ static bool ends_calls(uint64_t signals)
 void agent_call_settle(void *context)
 {
     struct context *found = context;
-    if (found->rcx != found->rip + CALL_BYTES || !may_end(found) || !is_call(found->rip))
+    if (found->rcx != found->rip + CALL_BYTES || ((found->r11 ^ found->rflags) & ~STEP_FLAGS) ||
+        !may_end(found) || !is_call(found->rip))
         return;
-    if (!ends_calls(agent_call_pending() & ~found->blocked))
+    if (!ends_calls(agent_call_pending() & ~found->blocked) || !would_wait(found))
         return;
     found->rax = (uint64_t)EINTR_ANSWER;
     found->rip += CALL_BYTES;

@@ -230,6 +230,7 @@ static int try_all(struct beginning *beginning)
     add_call(beginning, "timer_create", SYS_timer_create, NOBODY, 0, 0, 0);
     add_call(beginning, "rt_sigprocmask", SYS_rt_sigprocmask, 0, 0, 0, SET_SIZE);
     add_call(beginning, "rt_sigpending", SYS_rt_sigpending, 0, SET_SIZE, 0, 0);
+    add_call(beginning, "poll", SYS_poll, 0, 0, 0, 0);
     add_call(beginning, "sigaltstack", SYS_sigaltstack, 0, 0, 0, 0);
     add_call(beginning, "gettid", SYS_gettid, 0, 0, 0, 0);
     add_call(beginning, "getpid", SYS_getpid, 0, 0, 0, 0);

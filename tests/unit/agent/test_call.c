@@ -1,5 +1,6 @@
 /* What becomes of a system call where a sample was taken: contexts as the kernel makes them, with signals
  * that really wait. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -7,6 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -22,6 +24,8 @@ static void (*settle)(void *context), (*let_in)(const void *context);
 static bool (*was_ended)(const void *context);
 static volatile sig_atomic_t caught;
 static sigset_t kept;
+static int empty[2]; /* a pipe */
+static uint32_t word;
 
 static void on_signal(int signal)
 {
@@ -49,6 +53,7 @@ static int set_up(void **state)
     take(SIGUSR1, 0);
     take(SIGUSR2, SA_RESTART);
     sigprocmask(SIG_BLOCK, &set, &kept);
+    assert_int_equal(pipe(empty), 0);
     caught = 0;
     return 0;
 }
@@ -57,6 +62,8 @@ static int tear_down(void **state)
 {
     (void)state;
     sigprocmask(SIG_SETMASK, &kept, NULL);
+    close(empty[0]);
+    close(empty[1]);
     agent_rig_end(&rig);
     return 0;
 }
@@ -82,6 +89,8 @@ static ucontext_t context_of(uint32_t number, bool behind)
     context.uc_mcontext.gregs[REG_RIP] = (greg_t)(at + (behind ? 2 : 0));
     context.uc_mcontext.gregs[REG_RCX] = (greg_t)(at + 2);
     context.uc_mcontext.gregs[REG_RAX] = behind ? ENDED : (greg_t)number;
+    context.uc_mcontext.gregs[REG_EFL] = context.uc_mcontext.gregs[REG_R11] = 0x246;
+    context.uc_mcontext.gregs[REG_RDI] = number == SYS_futex ? (greg_t)&word : empty[0];
     return context;
 }
 
@@ -141,6 +150,31 @@ static void test_futex(void **state)
     }
 }
 
+/* Registers look the same before the next call of a loop, which has not been made: one that would not wait is let begin. */
+static void test_would_not_wait(void **state)
+{
+    static const uint32_t calls[] = {SYS_read, SYS_readv, SYS_recvfrom, SYS_recvmsg, SYS_accept};
+    (void)state;
+    raise(SIGUSR1);
+    for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++)
+        check_call(calls[i], true);
+    assert_int_equal(write(empty[1], "x", 1), 1);
+    for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++)
+        check_call(calls[i], false);
+    ucontext_t context = context_of(SYS_recvfrom, false);
+    context.uc_mcontext.gregs[REG_R10] = MSG_WAITALL; /* may wait for more */
+    check_settled(&context, true);
+    context = context_of(SYS_read, false);
+    context.uc_mcontext.gregs[REG_RDI] = open("/proc/self/exe", O_RDONLY); /* a file never waits */
+    check_settled(&context, false);
+    close((int)context.uc_mcontext.gregs[REG_RDI]);
+    context = context_of(SYS_futex, false);
+    context.uc_mcontext.gregs[REG_RDX] = 1; /* the word is another */
+    check_settled(&context, false);
+    context.uc_mcontext.gregs[REG_RDI] = 1; /* nothing is there */
+    check_settled(&context, false);
+}
+
 /* What does not look like a call that begins anew is left alone. */
 static void test_no_call(void **state)
 {
@@ -151,6 +185,9 @@ static void test_no_call(void **state)
     check_settled(&context, false);
     context = context_of(SYS_read, false);
     context.uc_mcontext.gregs[REG_RCX]++;
+    check_settled(&context, false);
+    context = context_of(SYS_read, false);
+    context.uc_mcontext.gregs[REG_R11] ^= 0x40; /* the kernel was entered with other flags */
     check_settled(&context, false);
     context = context_of(SYS_read, false);
     code[22] = 0x0b;
@@ -330,9 +367,9 @@ static void test_common(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {TEST(test_nobody_waits), TEST(test_ends),        TEST(test_goes_on),
-                                       TEST(test_futex),        TEST(test_no_call),     TEST(test_edge),
-                                       TEST(test_was_ended),    TEST(test_stays_ended), TEST(test_let_in),
-                                       TEST(test_room),         TEST(test_common)};
+    const struct CMUnitTest tests[] = {
+        TEST(test_nobody_waits), TEST(test_ends),           TEST(test_goes_on), TEST(test_futex),
+        TEST(test_no_call),      TEST(test_would_not_wait), TEST(test_edge),    TEST(test_was_ended),
+        TEST(test_stays_ended),  TEST(test_let_in),         TEST(test_room),    TEST(test_common)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
