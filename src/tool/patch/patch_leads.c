@@ -133,7 +133,9 @@ static bool compare(struct search *search, const struct stretch *text, const uin
     size_t ours = 0;
     for (size_t at = from > PATCH_MEMORY_BYTES ? from - PATCH_MEMORY_BYTES : 0; at < to; at++) {
         size_t leads = filled_leads_to_ours(search, text, at), end = at;
-        size_t probed = leads ? 0 : probed_leads_to_ours(search, text, file, at);
+        size_t probed = leads || at < ours ? 0
+                                           : probed_leads_to_ours(search, text, file,
+                                                                  at); /* a displacement may have any byte */
         ours = leads > ours ? leads : ours;
         ours = probed > ours ? probed : ours;
         if (probed && text->bytes[at] == PATCH_MEMORY_BREAKPOINT)
