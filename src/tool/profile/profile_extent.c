@@ -101,6 +101,7 @@ static const struct effect effects[WIRE_LOSS_END] = {
     [WIRE_LOSS_AGENT_FORBIDDEN] = FIGURES(AGENT),
     [WIRE_LOSS_FUNCTION_RESTED] = FIGURES(TIMED),
     [WIRE_LOSS_CALLS_FREED] = PROGRAMS(PROFILE_EXTENT_CALLS),
+    [WIRE_LOSS_TEXT_ALTERED] = FIGURES(PROFILE_EXTENT_CALLS | AGENT),
 };
 
 enum profile_extent_effect profile_extent_effect(unsigned loss, unsigned *kinds)
@@ -259,6 +260,22 @@ const char *profile_extent_words(const struct profile_extent *extent)
                                                    : "exact";
 }
 
+/* "functions that could not be hooked: 2": of the loss's sentence what stands before its colon. */
+static void add_loss_words(const struct profile_extent *extent, struct base_text *out)
+{
+    static const char *const sentences[WIRE_LOSS_END] = {
+#define X(number, name, text) [number] = (text),
+        WIRE_LOSSES(X)
+#undef X
+    };
+    const char *sentence = extent->loss < WIRE_LOSS_END ? sentences[extent->loss] : NULL;
+    if (sentence)
+        base_text_add_bytes(out, sentence, strcspn(sentence, ":"));
+    else
+        base_text_addf(out, "loss %u", extent->loss);
+    base_text_addf(out, ": %llu", (unsigned long long)extent->count);
+}
+
 void profile_extent_reason(const struct profile_extent *extent, struct base_text *out)
 {
     size_t before = out->length;
@@ -266,7 +283,7 @@ void profile_extent_reason(const struct profile_extent *extent, struct base_text
         base_text_addf(out, "%llu %s lost", (unsigned long long)extent->programs,
                        extent->programs == 1 ? "program" : "programs");
     else if (extent->loss)
-        base_text_addf(out, "%llu of loss %u", (unsigned long long)extent->count, extent->loss);
+        add_loss_words(extent, out);
     else if (extent->unfinished && !extent->why)
         base_text_add(out, "the recording is unfinished");
     if (extent->why)

@@ -72,7 +72,7 @@ struct profile_extent profile_extent_named(const struct profile *profile, const 
 bool profile_extent_is_exact(const struct profile_extent *extent);
 /* "exact", "exact for what was counted", "sampled", "not counted". */
 const char *profile_extent_words(const struct profile_extent *extent);
-/* Appends what stands against it: "1 program lost: <the collector's words>", "2 of loss 37" ...; nothing when
+/* Appends what stands against it: "1 program lost: <the collector's words>", "functions that could not be hooked: 2" ...; nothing when
  * nothing does. */
 void profile_extent_reason(const struct profile_extent *extent, struct base_text *out);
 /* Appends "not counted (<reason>)". */

@@ -160,6 +160,23 @@ static void the_only_process_was_lost(void **state)
     profile_free(profile);
 }
 
+static void losses_have_their_words(void **state)
+{
+    (void)state;
+    struct profile *profile = profile_of_nothing();
+    profile_lose(profile, WIRE_LOSS_DESCRIPTOR_CLOSED, 2);
+    expect_words(profile, "fd.used", "exact for what was counted",
+                 "descriptors that nobody saw closed, and that are not open any more: 2");
+    profile_free(profile);
+    profile = profile_of_nothing();
+    profile_lose(profile, WIRE_LOSS_AGENT_REFUSED, 3);
+    expect_words(profile, "heap.total", "exact for what was counted",
+                 "functions that could not be hooked: 3");
+    profile_lose(profile, PROFILE_LOSSES - 1, 1);
+    expect_words(profile, PROFILE_CALLS, "exact for what was counted", "loss 95: 1");
+    profile_free(profile);
+}
+
 static void no_image_was_counted(void **state)
 {
     (void)state;
@@ -228,10 +245,15 @@ static void timers_are_told_from_perf(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_loss_is_known),       cmocka_unit_test(each_loss_stands_against_its_kinds),
-        cmocka_unit_test(whole_profiles_are_exact),  cmocka_unit_test(the_only_process_was_lost),
-        cmocka_unit_test(no_image_was_counted),      cmocka_unit_test(no_function_that_throws_was_found),
-        cmocka_unit_test(unfinished_and_partial),    cmocka_unit_test(what_may_be_anywhere),
+        cmocka_unit_test(every_loss_is_known),
+        cmocka_unit_test(each_loss_stands_against_its_kinds),
+        cmocka_unit_test(whole_profiles_are_exact),
+        cmocka_unit_test(the_only_process_was_lost),
+        cmocka_unit_test(losses_have_their_words),
+        cmocka_unit_test(no_image_was_counted),
+        cmocka_unit_test(no_function_that_throws_was_found),
+        cmocka_unit_test(unfinished_and_partial),
+        cmocka_unit_test(what_may_be_anywhere),
         cmocka_unit_test(timers_are_told_from_perf),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
