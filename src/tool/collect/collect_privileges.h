@@ -8,7 +8,7 @@
 #include "patch_trace.h"
 #include "profile.h"
 
-/* Where the event says so (PATCH_TRACE_FLAG_PRIVILEGES_LOST): a loss (WIRE_LOSS_PRIVILEGES), and the first
+/* Where the event says so (PATCH_TRACE_FLAG_PRIVILEGES_LOST or UNKNOWN): a loss (WIRE_LOSS_PRIVILEGES), and the first
  * time meta privileges_notice, which names the program. */
 void collect_privileges_tell(struct profile *profile, const struct patch_trace_event *event);
 

@@ -439,6 +439,14 @@ static void adopt_orphans(struct patch_follow *follow)
 
 /* --- execs --- */
 
+static uint64_t privilege_flags(pid_t pid)
+{
+    enum patch_privileges privileges = patch_privileges_of(pid);
+    return privileges == PATCH_PRIVILEGES_LOST      ? PATCH_TRACE_FLAG_PRIVILEGES_LOST
+           : privileges == PATCH_PRIVILEGES_UNKNOWN ? PATCH_TRACE_FLAG_PRIVILEGES_UNKNOWN
+                                                    : 0;
+}
+
 static void arrive_in_image(struct patch_follow *follow, struct patch_follow_space *space,
                             struct patch_stop_thread *thread)
 {
@@ -450,9 +458,7 @@ static void arrive_in_image(struct patch_follow *follow, struct patch_follow_spa
     patch_follow_emit(follow, &(struct patch_trace_event){.kind = PATCH_TRACE_EXEC,
                                                           .pid = thread->process,
                                                           .tid = thread->tid,
-                                                          .flags = patch_privileges_lost(thread->process)
-                                                                       ? PATCH_TRACE_FLAG_PRIVILEGES_LOST
-                                                                       : 0});
+                                                          .flags = privilege_flags(thread->process)});
 }
 
 /* The process is alone in a new memory. The answer is its space, or the old one when memory ran out. */

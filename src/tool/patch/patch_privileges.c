@@ -1,6 +1,7 @@
 #include "patch_privileges.h"
 
 #include <endian.h>
+#include <errno.h>
 #include <linux/capability.h>
 #include <linux/xattr.h>
 #include <stdio.h>
@@ -32,18 +33,25 @@ static uint64_t capabilities_of(const char *path)
 }
 
 /* A set-gid bit without the group's right to execute means mandatory locking. */
-bool patch_privileges_lost(pid_t pid)
+static bool gives_more(const char *path, const struct stat *file, const struct patch_target_credentials *has)
 {
     const mode_t set_group = S_ISGID | S_IXGRP;
+    return ((file->st_mode & S_ISUID) && file->st_uid != has->user) ||
+           ((file->st_mode & set_group) == set_group && file->st_gid != has->group) ||
+           (capabilities_of(path) & has->bounding & ~has->permitted) != 0;
+}
+
+enum patch_privileges patch_privileges_of(pid_t pid)
+{
     char path[64];
     struct stat file;
     struct statvfs system;
     struct patch_target_credentials has;
     snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
-    if (stat(path, &file) || statvfs(path, &system) || system.f_flag & ST_NOSUID ||
-        patch_target_credentials(pid, &has) < 0 || has.gives_up)
-        return false;
-    return ((file.st_mode & S_ISUID) && file.st_uid != has.user) ||
-           ((file.st_mode & set_group) == set_group && file.st_gid != has.group) ||
-           (capabilities_of(path) & has.bounding & ~has.permitted) != 0;
+    if (patch_target_credentials(pid, &has) < 0 || has.gives_up)
+        return PATCH_PRIVILEGES_KEPT;
+    if (stat(path, &file) || statvfs(path, &system))
+        return errno == EACCES || errno == EPERM ? PATCH_PRIVILEGES_UNKNOWN : PATCH_PRIVILEGES_KEPT;
+    return !(system.f_flag & ST_NOSUID) && gives_more(path, &file, &has) ? PATCH_PRIVILEGES_LOST
+                                                                         : PATCH_PRIVILEGES_KEPT;
 }

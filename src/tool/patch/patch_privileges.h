@@ -16,9 +16,13 @@
 /* The capabilities that a file gives, of its attribute security.capability; 0 when it is none that is known. */
 uint64_t patch_privileges_of_file(const void *attribute, size_t size);
 
-/* Would the program's file give the process an effective user or group, or a permitted capability, that it
- * does not have? `pid` has just executed it and has run no instruction of it. False when /proc does not tell,
- * where the file system gives no privileges (nosuid), and where the process gave them up (no_new_privs). */
-bool patch_privileges_lost(pid_t pid);
+enum patch_privileges {
+    PATCH_PRIVILEGES_KEPT,   /* also where the file system gives none (nosuid), and after no_new_privs */
+    PATCH_PRIVILEGES_LOST,   /* an effective user or group, or a permitted capability */
+    PATCH_PRIVILEGES_UNKNOWN /* who may not read the program's file may not look at its process either */
+};
+/* Has the process what the program's file gives? `pid` has just executed it and has run no instruction of
+ * it. */
+enum patch_privileges patch_privileges_of(pid_t pid);
 
 #endif

@@ -62,7 +62,8 @@ enum patch_trace_kind {
                              another thread's until patch_trace_set_gs */
 };
 
-#define PATCH_TRACE_FLAG_PRIVILEGES_LOST 1u /* EXEC: patch_privileges_lost */
+#define PATCH_TRACE_FLAG_PRIVILEGES_LOST    1u /* EXEC: patch_privileges_of */
+#define PATCH_TRACE_FLAG_PRIVILEGES_UNKNOWN 4u /* likewise */
 /* patch_trace_free_children. FORK: it is to be left, and its creator stands until it is. VFORK: it has been
  * let go, and no event tells of it any more. */
 #define PATCH_TRACE_FLAG_FREED 2u

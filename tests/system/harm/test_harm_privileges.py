@@ -17,6 +17,10 @@ def give_user(path):
     os.chmod(path, 0o4755)
 
 
+def give_user_unread(path):
+    os.chmod(path, 0o4711)
+
+
 def give_group(path):
     os.chown(path, -1, 1)
     os.chmod(path, 0o2755)
@@ -27,7 +31,7 @@ def give_capability(path):
     subprocess.run(["setcap", "cap_net_bind_service+ep", path], check=True)
 
 
-KINDS = {"user": give_user, "group": give_group, "capability": give_capability}
+KINDS = {"user": give_user, "unread": give_user_unread, "group": give_group, "capability": give_capability}
 
 
 def programs(context, give):
