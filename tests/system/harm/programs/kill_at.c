@@ -75,8 +75,8 @@ ssize_t recvmsg(int file, struct msghdr *message, int flags)
     return NEXT(recvmsg)(file, message, flags);
 }
 
-ssize_t process_vm_writev(pid_t pid, const struct iovec *local, unsigned long locals, const struct iovec *remote, unsigned long remotes,
-                          unsigned long flags)
+ssize_t process_vm_writev(pid_t pid, const struct iovec *local, unsigned long locals,
+                          const struct iovec *remote, unsigned long remotes, unsigned long flags)
 {
     take_step();
     return NEXT(process_vm_writev)(pid, local, locals, remote, remotes, flags);
