@@ -165,6 +165,7 @@ void collect_agent_free(struct collect_agent *agent)
     patch_agent_plans_free(agent->plans);
     patch_agent_image_close(agent->image);
     collect_agent_cookies_free(&agent->cookies);
+    collect_left_free(&agent->left);
     collect_agent_timing_end(&agent->timing);
     collect_agent_named_found_end(&agent->found);
     free(agent->functions.items);
@@ -195,9 +196,9 @@ const char *collect_agent_notice(const struct collect_agent *agent)
     return agent->notice;
 }
 
-pid_t collect_agent_stays(const struct collect_agent *agent)
+struct collect_left *collect_agent_left(struct collect_agent *agent)
 {
-    return agent->stays;
+    return &agent->left;
 }
 
 /* --- telling --- */
@@ -580,9 +581,9 @@ static void leave_process(struct collect_agent *agent, pid_t pid)
     } while (result < 0 && collect_remains_again(result, &began));
     if (result < 0 && result != BASE_ENOTFOUND) {
         collect_agent_note(agent, "leaving", &why);
-        agent->stays = pid;
     }
-    agent->memory_left += left.bytes_left;
+    if ((result < 0 && result != BASE_ENOTFOUND) || left.bytes_left)
+        collect_left_add(&agent->left, pid, left.bytes_left);
     profile_lose(agent->profile, WIRE_LOSS_TEXT_ALTERED, left.probed + left.skipped);
 }
 
@@ -648,8 +649,5 @@ int collect_agent_leave(struct collect_agent *agent, struct base_error *error)
                     "function of the program was built with -finstrument-functions");
     collect_agent_named_found_tell(&agent->found);
     profile_set_metaf(agent->profile, "agent_memory", "%llu", (unsigned long long)agent->memory_most);
-    if (agent->memory_left)
-        profile_set_metaf(agent->profile, "agent_memory_left", "%llu",
-                          (unsigned long long)agent->memory_left);
     return result;
 }

@@ -97,7 +97,7 @@ struct collect_agent_timed collect_agent_timed(const struct collect_agent *agent
 /* One line worth telling, or "". */
 const char *collect_agent_notice(const struct collect_agent *agent);
 
-/* After collect_agent_leave: a process in which everything stays, since it could not be left; 0: none. */
-pid_t collect_agent_stays(const struct collect_agent *agent);
+/* After collect_agent_leave: where something stayed; the collector's. */
+struct collect_left *collect_agent_left(struct collect_agent *agent);
 
 #endif

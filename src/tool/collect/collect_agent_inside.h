@@ -19,6 +19,7 @@
 #include "collect_empty.h"
 #include "collect_ended.h"
 #include "collect_heap.h"
+#include "collect_left.h"
 #include "collect_listen.h"
 #include "patch_agent.h"
 
@@ -90,10 +91,9 @@ struct collect_agent {
     struct pollfd *watched;
     size_t watched_capacity;
     uint64_t told_ns, tell_cost_ns;
-    uint64_t memory_most; /* bytes of tables of one family */
-    uint64_t memory_left; /* bytes that stayed in targets */
-    pid_t stays;          /* a process that could not be left; 0: none */
-    uint64_t spent_ns;    /* of members that were dropped: collect_agent_timed */
+    uint64_t memory_most;     /* bytes of tables of one family */
+    struct collect_left left; /* processes in which something stayed */
+    uint64_t spent_ns;        /* of members that were dropped: collect_agent_timed */
     char notice[256];
 };
 

@@ -19,6 +19,7 @@
 #include "collect_calls_loose.h"
 #include "collect_calls_threads.h"
 #include "collect_calls_totals.h"
+#include "collect_left.h"
 #include "collect_privileges.h"
 #include "collect_record.h"
 #include "collect_remains.h"
@@ -59,10 +60,9 @@ struct collect_calls {
     size_t member_count, member_capacity;
     struct ended *ended;
     size_t ended_count, ended_capacity;
-    uint64_t memory_most; /* bytes of ours that were in use in one target */
-    uint64_t memory_left; /* bytes of ours that stayed in targets */
-    uint64_t places_left; /* in their code that somebody else had changed: they stayed as they were */
-    pid_t stays;          /* a process that could not be left; 0: none */
+    uint64_t memory_most;     /* bytes of ours that were in use in one target */
+    struct collect_left left; /* processes in which something of ours stayed */
+    uint64_t places_left;     /* in their code that somebody else had changed: they stayed as they were */
     uint64_t stub_samples;
     uint64_t setup_ns;     /* of planning, placing and patching, all processes together */
     uint64_t attach_ns;    /* for which processes that ran were stopped by it */
@@ -140,6 +140,7 @@ void collect_calls_free(struct collect_calls *calls)
     collect_calls_images_free(&calls->rig.images);
     free(calls->members);
     free(calls->ended);
+    collect_left_free(&calls->left);
     free(calls);
 }
 
@@ -171,9 +172,9 @@ const char *collect_calls_notice(const struct collect_calls *calls)
     return calls->notice;
 }
 
-pid_t collect_calls_stays(const struct collect_calls *calls)
+struct collect_left *collect_calls_left(struct collect_calls *calls)
 {
-    return calls->stays;
+    return &calls->left;
 }
 
 /* --- who lives where --- */
@@ -250,9 +251,10 @@ static void remove_member(struct collect_calls *calls, pid_t pid)
             space->pid = calls->members[i].pid;
 }
 
-static void tell_remains(struct collect_calls *calls, const struct collect_calls_remains *remains)
+static void tell_remains(struct collect_calls *calls, pid_t pid, const struct collect_calls_remains *remains)
 {
-    calls->memory_left += remains->memory_bytes;
+    if (remains->memory_bytes)
+        collect_left_add(&calls->left, pid, remains->memory_bytes);
     calls->places_left += remains->changes;
     profile_lose(calls->rig.profile, WIRE_LOSS_TEXT_ALTERED, remains->changes + remains->probed);
 }
@@ -265,7 +267,7 @@ static void give_up(struct collect_calls *calls, pid_t pid, const struct base_er
     struct collect_calls_space *space = space_of(calls, pid);
     if (space && space->processes == 1)
         collect_calls_detach(space, &calls->rig, false, &remains, NULL);
-    tell_remains(calls, &remains);
+    tell_remains(calls, pid, &remains);
     snprintf(what, sizeof what, "calls of process %d are not counted", (int)pid);
     note(calls, what, why);
     profile_lose(calls->rig.profile, WIRE_LOSS_CALLS_UNSEEN, 1);
@@ -522,7 +524,7 @@ static void clean_fork(struct collect_calls *calls, const struct collect_calls_s
     if (collect_calls_detach(&child, &calls->rig, true, &remains, NULL) == BASE_EBUSY)
         collect_calls_detach(&child, &calls->rig, false, &remains,
                              NULL); /* it did not wait for a silent tally */
-    tell_remains(calls, &remains);
+    tell_remains(calls, pid, &remains);
 }
 
 static void on_fork(struct collect_calls *calls, const struct patch_trace_event *event)
@@ -859,7 +861,7 @@ static int clean(struct collect_calls *calls, pid_t pid, struct base_error *erro
     struct collect_calls_cleaned cleaned;
     int result = collect_calls_clean(&calls->rig.helper, pid, &cleaned, error);
     if (result == BASE_OK && cleaned.bytes_left)
-        calls->memory_left += cleaned.bytes_left;
+        collect_left_add(&calls->left, pid, cleaned.bytes_left);
     return result;
 }
 
@@ -927,9 +929,9 @@ static void leave_space(struct collect_calls *calls, struct collect_calls_space 
     } while (result < 0 && collect_remains_again(result, &began));
     if (result < 0 && result != BASE_ENOTFOUND) {
         note(calls, "leaving", &why);
-        calls->stays = space->pid;
+        collect_left_add(&calls->left, space->pid, 0);
     }
-    tell_remains(calls, &remains);
+    tell_remains(calls, space->pid, &remains);
 }
 
 static void describe(struct collect_calls *calls)
@@ -945,8 +947,6 @@ static void describe(struct collect_calls *calls)
     profile_set_metaf(profile, "overhead_stub_samples", "%llu", (unsigned long long)calls->stub_samples);
     if (calls->memory_most)
         profile_set_metaf(profile, "overhead_target_memory", "%llu", (unsigned long long)calls->memory_most);
-    if (calls->memory_left)
-        profile_set_metaf(profile, "calls_memory_left", "%llu", (unsigned long long)calls->memory_left);
     if (calls->places_left)
         profile_set_metaf(profile, "calls_remains", "%llu", (unsigned long long)calls->places_left);
     if (patch_trace_cost(&calls->rig.helper, 0, &cost, NULL) < 0)

@@ -75,8 +75,8 @@ void collect_calls_free(struct collect_calls *calls);
 /* One line worth telling, or "". */
 const char *collect_calls_notice(const struct collect_calls *calls);
 
-/* After collect_calls_leave: a process in which everything stays, since it could not be left; 0: none. */
-pid_t collect_calls_stays(const struct collect_calls *calls);
+/* After collect_calls_leave: where something stayed; the collector's. */
+struct collect_left *collect_calls_left(struct collect_calls *calls);
 
 /* When `pc` of process `pid` lies in a stub: turns pc and sp into what they would be without it. `word` reads
  * a word of the stack; False: pc is not in a stub. */

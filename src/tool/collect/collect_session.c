@@ -33,6 +33,7 @@
 #include "collect_ended.h"
 #include "collect_filter.h"
 #include "collect_launch.h"
+#include "collect_left.h"
 #include "collect_owner.h"
 #include "collect_rate.h"
 #include "collect_remains.h"
@@ -512,6 +513,13 @@ static size_t list_wanted(void *context, pid_t **pids)
     return options->pid_count;
 }
 
+static void look_for_left(struct collect_session *session, struct collect_left *left, const char *key)
+{
+    collect_left_retry(left);
+    collect_left_describe(left, session->profile, key);
+    session->status.stays = session->status.stays ? session->status.stays : collect_left_first(left);
+}
+
 /* The agent first: as long as calls are counted, who loads an object waits until it is hooked. The words of
  * the agent's own on stacks must not meet one that unwinds, and is not, and they stand there until the agent
  * has left. */
@@ -526,9 +534,10 @@ static void leave_targets(struct collect_session *session)
         collect_agent_leave(session->agent, NULL);
     if (session->calls)
         collect_calls_leave(session->calls, NULL);
-    session->status.stays = session->agent ? collect_agent_stays(session->agent) : 0;
-    if (session->calls && !session->status.stays)
-        session->status.stays = collect_calls_stays(session->calls);
+    if (session->agent)
+        look_for_left(session, collect_agent_left(session->agent), "agent_memory_left");
+    if (session->calls)
+        look_for_left(session, collect_calls_left(session->calls), "calls_memory_left");
 }
 
 /* One could not be: the others are as they were before, too. */
@@ -547,11 +556,18 @@ static int check_pids(const struct collect_options *options, struct base_error *
     return BASE_OK;
 }
 
-/* Where nothing is written into the process nothing of it matters. */
+/* Where nothing is written into the process nothing of it matters. What cannot go now is tried again at the end. */
 static int remove_remains(const struct collect_session *session, pid_t pid, struct base_error *error)
 {
-    struct collect_calls_cleaned cleaned;
-    return session->agent || session->calls ? collect_remains_remove(pid, &cleaned, error) : BASE_OK;
+    struct collect_calls_cleaned cleaned = {0};
+    if (!session->agent && !session->calls)
+        return BASE_OK;
+    int result = collect_remains_remove(pid, &cleaned, error);
+    if (cleaned.bytes_left)
+        collect_left_add(session->agent ? collect_agent_left(session->agent)
+                                        : collect_calls_left(session->calls),
+                         pid, cleaned.bytes_left);
+    return result;
 }
 
 static int open_running(struct collect_session *session, struct base_error *error)
