@@ -117,6 +117,8 @@ static int read_profile(const struct import_file *file, const char *name, const 
     profile_set_meta(*profile, "tally_version", TALLY_VERSION);
     profile_set_meta(*profile, "imported_file", name);
     result = name_all(*profile, wish->debuginfod, error);
+    if (result == BASE_OK)
+        result = import_file_check(file, error);
     if (result < 0)
         profile_free(*profile);
     return result;

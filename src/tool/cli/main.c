@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base_fault.h"
 #include "base_options.h"
 #include "base_stack.h"
 #include "base_text.h"
@@ -136,6 +137,7 @@ static int print_version(void)
 int main(int argc, char **argv)
 {
     cli_output_secure();
+    base_fault_survive();
     if (argc < 2) {
         cli_say("missing command (see tally --help)");
         return CLI_FAILED;

@@ -128,8 +128,10 @@ static void open_source(struct resolver *resolver, uint32_t index, struct source
         symbol_file_open(source->image, &symbols, &source->file, NULL);
 }
 
-static void close_source(struct source *source)
+static void close_source(struct resolver *resolver, struct source *source)
 {
+    if (source->image && elf_image_is_cut(source->image))
+        profile_lose(resolver->profile, WIRE_LOSS_IMAGE_CHANGED, 1);
     if (source->file)
         symbol_file_close(source->file);
     if (source->own)
@@ -249,7 +251,7 @@ static void resolve_all(struct resolver *resolver)
         in_time = work_on_image(resolver, &source, first, end, name_address);
         if (in_time && wants_lines(resolver, &source, image))
             in_time = work_on_image(resolver, &source, first, end, find_lines);
-        close_source(&source);
+        close_source(resolver, &source);
     }
 }
 

@@ -249,6 +249,12 @@ int elf_image_fd(const struct elf_image *image)
     return image->fd;
 }
 
+bool elf_image_is_cut(const struct elf_image *image)
+{
+    struct stat status;
+    return image->fd >= 0 && (fstat(image->fd, &status) || (uint64_t)status.st_size < image->size);
+}
+
 const uint8_t *elf_image_bytes(const struct elf_image *image, size_t *size)
 {
     *size = image->size;

@@ -54,6 +54,8 @@ size_t elf_image_segments(const struct elf_image *image, const struct elf_segmen
 void *elf_image_handle(const struct elf_image *image); /* the libelf Elf *, for the symbol room's libdw */
 int elf_image_fd(const struct elf_image *image);       /* -1 for images from memory */
 const uint8_t *elf_image_bytes(const struct elf_image *image, size_t *size); /* the raw file */
+/* Has its file become shorter since it was opened? What lay behind its end reads as zeros then (base_fault.h). */
+bool elf_image_is_cut(const struct elf_image *image);
 
 /* False when there is no such section (or it has no bytes where bytes are needed). */
 bool elf_image_section(const struct elf_image *image, const char *name, struct elf_section *section);

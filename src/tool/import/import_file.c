@@ -57,6 +57,7 @@ static int take(int fd, const char *name, struct import_file *file, struct base_
     void *map = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (map == MAP_FAILED)
         return read_all(fd, name, file, error);
+    file->descriptor = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     file->bytes = file->map = map;
     file->size = file->mapped = (size_t)status.st_size;
     return BASE_OK;
@@ -130,7 +131,7 @@ static int unpack_file(const char *name, struct import_file *file, struct base_e
     import_file_close(file);
     if (result < 0)
         return base_fail_context(error, result, "%s", name);
-    *file = (struct import_file){.bytes = unpacked, .memory = unpacked, .size = length};
+    *file = (struct import_file){.bytes = unpacked, .memory = unpacked, .size = length, .descriptor = -1};
     return BASE_OK;
 }
 
@@ -138,7 +139,7 @@ int import_file_open(const char *path, struct import_file *file, struct base_err
 {
     const char *name = path ? path : "standard input";
     int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
-    *file = (struct import_file){0};
+    *file = (struct import_file){.descriptor = -1};
     if (fd < 0)
         return base_fail_errno(error, errno, "%s", name);
     int result = take(fd, name, file, error);
@@ -149,10 +150,20 @@ int import_file_open(const char *path, struct import_file *file, struct base_err
     return result;
 }
 
+int import_file_check(const struct import_file *file, struct base_error *error)
+{
+    struct stat status;
+    if (file->descriptor < 0 || fstat(file->descriptor, &status) || (size_t)status.st_size >= file->mapped)
+        return BASE_OK;
+    return base_fail(error, BASE_EIO, "the file became shorter while it was read");
+}
+
 void import_file_close(struct import_file *file)
 {
     if (file->map)
         munmap(file->map, file->mapped);
+    if (file->descriptor >= 0)
+        close(file->descriptor);
     free(file->memory);
-    *file = (struct import_file){0};
+    *file = (struct import_file){.descriptor = -1};
 }

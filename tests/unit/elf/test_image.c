@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base_fault.h"
 #include "elf_image.h"
 
 static const char *fixture_path, *compressed_path;
@@ -450,9 +451,40 @@ static void truncated_mapped_files_are_survived(void **state)
     free(bytes);
 }
 
+/* Whoever owns the file shortens it while it is open. */
+static void a_file_may_be_cut_while_open(void **state)
+{
+    char path[] = "/tmp/tally-cut-XXXXXX";
+    size_t size, available;
+    uint8_t *copy = copy_of_fixture(&size);
+    struct elf_section section;
+    (void)state;
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, copy, size), size);
+    base_fault_survive();
+    struct elf_image *image = open_path(path);
+    assert_false(elf_image_is_cut(image));
+    assert_int_equal(ftruncate(file, 4096), 0);
+    assert_true(elf_image_is_cut(image));
+    const uint8_t *bytes = elf_image_bytes(image, &available);
+    assert_int_equal(available, size);
+    assert_memory_equal(bytes, copy, 4096);
+    for (size_t i = 4096; i < size; i++)
+        assert_int_equal(bytes[i], 0);
+    for (size_t i = 1; i < elf_image_section_count(image); i++)
+        elf_image_section_at(image, i, &section);
+    assert_false(elf_image_section(image, ".text", &section)); /* names and headers are gone */
+    elf_image_close(image);
+    close(file);
+    unlink(path);
+    free(copy);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_may_be_cut_while_open),
         cmocka_unit_test(build_id_comes_from_notes_or_sections),
         cmocka_unit_test(build_ids_print_and_compare),
         cmocka_unit_test(overlong_build_id_is_cut),
