@@ -6,9 +6,7 @@
  * which the names are a small part. Every entry covers [start, end) from its time on, until a later entry
  * overlaps it; a function that was moved away leaves an entry without a name behind.
  *
- * A target may add entries at every sample, so they are not sorted every time: most are, with the largest end
- * so far beside each, which bounds how far a search must go back; the newest are in a tail, which is searched
- * one by one and merged when it has grown to a sixteenth.
+ * What holds where is symbol_spans.h's.
  *
  * The files come from strangers. A map is believed only when it is a regular file (not a link) of the user
  * that the target runs as, or root's; lengths, sizes and the number of entries are bounded. Source: Linux,
@@ -25,6 +23,7 @@
 
 #include "base_array.h"
 #include "base_map.h"
+#include "symbol_spans.h"
 
 enum {
     NAME_LIMIT = 4096,       /* of a name, bytes; what is longer is cut */
@@ -32,20 +31,11 @@ enum {
     ENTRY_LIMIT = 1 << 22,   /* in one table */
     RECORD_LIMIT = 64 << 20, /* of a jitdump record: one function's code and name */
     WINDOW = 65536,          /* what is read at once */
-    TAIL = 256,
 };
 #define NAMELESS UINT32_MAX
 
-struct entry {
-    uint64_t start, end, time;
-    uint64_t reach; /* in the sorted part: the largest end up to here */
-    uint32_t name;  /* index, or NAMELESS: what was here has moved away */
-    uint32_t order; /* of arrival: decides among equals */
-};
-
 struct symbol_jit {
-    struct entry *entries; /* the first `sorted` by start */
-    size_t count, capacity, sorted;
+    struct symbol_spans spans; /* value: index of the name, or NAMELESS: what was here has moved away */
     char **names;
     size_t name_count, name_capacity;
     struct base_map moving;    /* jitdump's number of a function -> its name */
@@ -69,7 +59,7 @@ void symbol_jit_free(struct symbol_jit *jit)
     for (size_t i = 0; i < jit->name_count; i++)
         free(jit->names[i]);
     free(jit->names);
-    free(jit->entries);
+    symbol_spans_free(&jit->spans);
     base_map_free(&jit->moving);
     free(jit);
 }
@@ -90,94 +80,24 @@ static uint32_t add_name(struct symbol_jit *jit, const char *name, size_t length
 /* Nonsense is left out, it is no failure. */
 static bool makes_sense(const struct symbol_jit *jit, uint64_t start, uint64_t size)
 {
-    return size && size <= SIZE_LIMIT && start + size > start && jit->count < ENTRY_LIMIT;
+    return size && size <= SIZE_LIMIT && start + size > start && jit->spans.count < ENTRY_LIMIT;
 }
 
 static void add(struct symbol_jit *jit, uint64_t start, uint64_t size, uint64_t time, uint32_t name)
 {
-    if (!makes_sense(jit, start, size) || !base_array_room(jit->entries, jit->count, jit->capacity))
-        return;
-    jit->entries[jit->count] = (struct entry){
-        .start = start, .end = start + size, .time = time, .name = name, .order = (uint32_t)jit->count};
-    jit->count++;
-}
-
-static int by_start(const void *left, const void *right)
-{
-    const struct entry *a = left, *b = right;
-    if (a->start != b->start)
-        return a->start < b->start ? -1 : 1;
-    return a->order < b->order ? -1 : a->order > b->order;
-}
-
-/* Merges from the end, so that nothing is overwritten before it was read. */
-static void merge(struct entry *entries, size_t sorted, const struct entry *tail, size_t tail_count)
-{
-    size_t to = sorted + tail_count;
-    while (tail_count) {
-        bool from_tail = !sorted || by_start(&entries[sorted - 1], &tail[tail_count - 1]) < 0;
-        entries[--to] = from_tail ? tail[--tail_count] : entries[--sorted];
-    }
-}
-
-static void settle(struct symbol_jit *jit)
-{
-    size_t tail_count = jit->count - jit->sorted;
-    if (tail_count <= TAIL + jit->sorted / 16)
-        return;
-    struct entry *tail = malloc(tail_count * sizeof *tail);
-    if (!tail)
-        return; /* the tail is searched as well */
-    memcpy(tail, &jit->entries[jit->sorted], tail_count * sizeof *tail);
-    qsort(tail, tail_count, sizeof *tail, by_start);
-    merge(jit->entries, jit->sorted, tail, tail_count);
-    free(tail);
-    jit->sorted = jit->count;
-    uint64_t reach = 0;
-    for (size_t i = 0; i < jit->count; i++) {
-        reach = jit->entries[i].end > reach ? jit->entries[i].end : reach;
-        jit->entries[i].reach = reach;
-    }
-}
-
-/* --- finding --- */
-
-static const struct entry *better(const struct entry *best, const struct entry *entry, uint64_t address,
-                                  uint64_t time)
-{
-    if (address < entry->start || address >= entry->end || entry->time > time)
-        return best;
-    if (!best || entry->time > best->time || (entry->time == best->time && entry->order > best->order))
-        return entry;
-    return best;
-}
-
-static size_t sorted_until(const struct symbol_jit *jit, uint64_t address)
-{
-    size_t low = 0, high = jit->sorted;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (jit->entries[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    if (makes_sense(jit, start, size))
+        symbol_spans_add(&jit->spans, start, start + size, time, name);
 }
 
 bool symbol_jit_find(const struct symbol_jit *jit, uint64_t address, uint64_t time, const char **name,
                      uint64_t *start, uint64_t *end)
 {
-    const struct entry *best = NULL;
-    for (size_t i = sorted_until(jit, address); i > 0 && jit->entries[i - 1].reach > address; i--)
-        best = better(best, &jit->entries[i - 1], address, time);
-    for (size_t i = jit->sorted; i < jit->count; i++)
-        best = better(best, &jit->entries[i], address, time);
-    if (!best || best->name == NAMELESS)
+    const struct symbol_span *found = symbol_spans_find(&jit->spans, address, time, NULL);
+    if (!found || found->value == NAMELESS)
         return false;
-    *name = jit->names[best->name];
-    *start = best->start;
-    *end = best->end;
+    *name = jit->names[found->value];
+    *start = found->start;
+    *end = found->end;
     return true;
 }
 
@@ -287,7 +207,7 @@ int symbol_jit_read_map(struct symbol_jit *jit, pid_t pid, struct base_error *er
     }
     read_lines(jit, fd);
     close(fd);
-    settle(jit);
+    symbol_spans_settle(&jit->spans);
     return BASE_OK;
 }
 
@@ -412,6 +332,6 @@ int symbol_jit_read_dump(struct symbol_jit *jit, int fd, struct base_error *erro
         return result;
     while ((result = read_record(&dump, error)) > 0)
         jit->dump_read += result;
-    settle(jit);
+    symbol_spans_settle(&jit->spans);
     return result;
 }
