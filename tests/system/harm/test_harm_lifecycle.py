@@ -1,4 +1,5 @@
 """Tally beside a program that comes, goes, forbids and is held: nothing waits for a tally that cannot answer, and each ends by itself."""
+import json
 import os
 import signal
 import struct
@@ -103,6 +104,27 @@ def refused(number, mode):
 for error in (1, 38):
     for name in (MODES if harm.LONG else ["calls", "heap"]):
         refused(error, name)
+
+
+DOCTORED = ["pidfd_open", "memfd_create", "kcmp", "process_vm_readv", "timer_create", "futex_waitv", "eventfd2", "signalfd4", "epoll_create1", "socketpair"]
+
+
+@tap.case
+def doctor_says_what_is_refused(context):
+    """tally doctor tries what tally calls, and says of each call that is refused what is missing without it."""
+    refuse = build(context, "refuse")
+    def checks(*before):
+        result = tally.run(context, [*before, context.tally, "doctor", "--json"])
+        return {check["name"]: check for check in json.loads(result.output)["checks"]}
+    usual = checks()
+    context.equal(usual.get("system calls", {}).get("state"), "ok", "system calls without a filter")
+    for error in ("1", "38"):
+        for name in DOCTORED:
+            found = checks(refuse, error, name)
+            context.equal(found.get(name, {}).get("state"), "limited", f"state without {name}")
+            context.check("system calls" not in found, f"all is well without {name}")
+            others = [other for other in DOCTORED if other != name and other in found]
+            context.equal(others, [], f"said to be refused without {name}")
 
 
 @tap.case

@@ -1,0 +1,131 @@
+/* System calls that a filter may refuse, as those of containers do: each is tried, harmlessly and on this process. perf_event_open, bpf and
+ * ptrace have checks of their own. */
+#include <errno.h>
+#include <linux/kcmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli_doctor.h"
+
+#ifndef SYS_futex_waitv
+#define SYS_futex_waitv 449
+#endif
+
+/* A descriptor, or -1. */
+static bool is_open(int file)
+{
+    if (file >= 0)
+        close(file);
+    return file >= 0;
+}
+
+static bool try_pidfd(void)
+{
+    return is_open((int)syscall(SYS_pidfd_open, getpid(), 0));
+}
+
+static bool try_memfd(void)
+{
+    return is_open(memfd_create("tally-doctor", MFD_CLOEXEC));
+}
+
+static bool try_eventfd(void)
+{
+    return is_open(eventfd(0, EFD_CLOEXEC));
+}
+
+static bool try_epoll(void)
+{
+    return is_open(epoll_create1(EPOLL_CLOEXEC));
+}
+
+static bool try_signalfd(void)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    return is_open(signalfd(-1, &none, SFD_CLOEXEC));
+}
+
+static bool try_sockets(void)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
+        return false;
+    close(ends[1]);
+    return is_open(ends[0]);
+}
+
+static bool try_read(void)
+{
+    char from = 1, to = 0;
+    struct iovec there = {&from, 1}, here = {&to, 1};
+    return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1;
+}
+
+static bool try_kcmp(void)
+{
+    return syscall(SYS_kcmp, getpid(), getpid(), KCMP_VM, 0, 0) == 0;
+}
+
+/* Without words to wait for it is an error of its own. */
+static bool try_waitv(void)
+{
+    return syscall(SYS_futex_waitv, NULL, 0, 0, NULL, 0) < 0 && errno == EINVAL;
+}
+
+static bool try_timer(void)
+{
+    struct sigevent none = {.sigev_notify = SIGEV_NONE};
+    timer_t timer;
+    return timer_create(CLOCK_THREAD_CPUTIME_ID, &none, &timer) == 0 && timer_delete(timer) == 0;
+}
+
+static const struct call {
+    const char *name;
+    bool (*passes)(void);
+    const char *missing;
+} calls[] = {
+    {"memfd_create", try_memfd, "no --calls, --heap, --fds, --throws, --function, --engine=agent"},
+    {"eventfd2", try_eventfd, "no --calls, --heap, --fds, --throws, --function, --engine=agent"},
+    {"socketpair", try_sockets, "no --calls, --heap, --fds, --throws, --function, --engine=agent"},
+    {"timer_create", try_timer, "no time by --engine=agent"},
+    {"process_vm_readv", try_read,
+     "stacks that are deeper than what the kernel copies are cut, and those of who waits (--time=real) not "
+     "seen"},
+    {"signalfd4", try_signalfd, "Ctrl-C does not end a recording"},
+    {"pidfd_open", try_pidfd,
+     "ends of processes are looked for, not told; exact calls keep tracing programs in which no thread "
+     "begins"},
+    {"epoll_create1", try_epoll, "exact calls keep tracing programs in which no thread begins"},
+    {"kcmp", try_kcmp, "of processes that share their memory only vfork's are recognised (--calls)"},
+    {"futex_waitv", try_waitv,
+     "what programs load is looked for every millisecond, not told: they wait longer"},
+};
+
+void cli_doctor_check_refused(struct cli_doctor *doctor)
+{
+    size_t refused = 0;
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        if (calls[i].passes())
+            continue;
+        const char *why = errno == ENOSYS ? "this kernel has no such call" : strerror(errno);
+        struct cli_doctor_line *line = cli_doctor_add(doctor, calls[i].name, CLI_DOCTOR_LIMITED);
+        cli_doctor_explain(line, "tried and refused (%s): %s", why, calls[i].missing);
+        if (doctor->filtered)
+            cli_doctor_advise(line, "docker run --cap-add PERFMON --security-opt seccomp=unconfined IMAGE");
+        refused++;
+    }
+    if (!refused)
+        cli_doctor_explain(cli_doctor_add(doctor, "system calls", CLI_DOCTOR_OK),
+                           "tried: the others that Tally makes pass");
+}
