@@ -570,7 +570,7 @@ static void on_birth(struct collect_calls *calls, const struct patch_trace_event
     if (!thread)
         return;
     collect_calls_threads_withdraw(space, event->tid);
-    thread->state = COLLECT_CALLS_USED;
+    collect_calls_threads_set(space, thread, COLLECT_CALLS_USED);
     thread->process = event->pid;
     thread->tid = event->tid;
     struct base_error why = {0};
@@ -647,11 +647,15 @@ static void on_need(struct collect_calls *calls, const struct patch_trace_event 
         patch_trace_leave(&calls->rig.helper, event->pid, NULL);
         return;
     }
-    int result = patch_trace_hold(&calls->rig.helper, pid, NULL, &why);
-    if (result == BASE_OK) {
-        result = space->form == PATCH_THREAD ? collect_calls_threads_refill(space, &calls->rig, true, &why)
-                                             : go_threaded(calls, space, event->tid, &why);
-        patch_trace_release(&calls->rig.helper, pid, NULL, NULL);
+    int result = BASE_OK;
+    if (space->form == PATCH_THREAD) { /* nobody else need stand, unless more must be mapped */
+        result = collect_calls_threads_refill(space, &calls->rig, false, &why);
+    } else {
+        result = patch_trace_hold(&calls->rig.helper, pid, NULL, &why);
+        if (result == BASE_OK) {
+            result = go_threaded(calls, space, event->tid, &why);
+            patch_trace_release(&calls->rig.helper, pid, NULL, NULL);
+        }
     }
     /* It may have ended: the births and deaths that are queued behind this event still count. */
     if (result < 0 && result != BASE_ENOTFOUND)
@@ -664,7 +668,7 @@ static void on_death(struct collect_calls *calls, const struct patch_trace_event
     struct collect_calls_thread *thread = space ? collect_calls_threads_find(space, event->gs) : NULL;
     if (!thread || thread->state != COLLECT_CALLS_USED)
         return;
-    thread->state = COLLECT_CALLS_ENDED;
+    collect_calls_threads_set(space, thread, COLLECT_CALLS_ENDED);
     thread->ended_ns = patch_target_now();
 }
 

@@ -13,6 +13,7 @@
 #include "collect_calls_build.h"
 #include "collect_calls_export.h"
 #include "collect_calls_read.h"
+#include "collect_calls_threads.h"
 #include "elf_maps.h"
 #include "patch_inject.h"
 #include "patch_target.h"
@@ -198,6 +199,8 @@ void collect_calls_space_free(struct collect_calls_space *space)
     free(space->windows);
     free(space->memories);
     free(space->threads);
+    base_map_free(&space->thread_blocks);
+    base_map_free(&space->thread_assigned);
     base_map_free(&space->told_of);
     free(space->told);
     free(space);
@@ -555,7 +558,7 @@ static int begin_blocks(struct collect_calls_space *child, struct base_error *er
         thread->tid = thread->process = 0;
         thread->told = false;
     }
-    return result;
+    return result == BASE_OK ? collect_calls_threads_index(child, error) : result;
 }
 
 /* The words by which stubs find the counters of what runs in the child: its arenas, and its only thread, which has the block of
@@ -648,7 +651,7 @@ int collect_calls_space_fork(const struct collect_calls_space *parent, struct co
         child->memory_count = child->thread_count = 0;
     child->bell = NULL;
     child->bell_code = NULL;
-    child->told_of = (struct base_map){0};
+    child->told_of = child->thread_blocks = child->thread_assigned = (struct base_map){0};
     child->told = NULL;
     child->told_count = child->told_capacity = 0;
     child->loose.stirred_ns = child->loose.failed_ns = 0;

@@ -128,13 +128,14 @@ enum collect_calls_thread_state {
     COLLECT_CALLS_FREE,   /* nobody's */
     COLLECT_CALLS_POOLED, /* with the helper, for a thread to come */
     COLLECT_CALLS_USED,   /* thread `tid` counts here */
-    COLLECT_CALLS_ENDED   /* it did; the counts are still to be read */
+    COLLECT_CALLS_ENDED,  /* it did; the counts are still to be read */
+    COLLECT_CALLS_THREAD_STATES
 };
 
 /* A thread's counters. */
 struct collect_calls_thread {
     struct collect_calls_block block;
-    enum collect_calls_thread_state state;
+    enum collect_calls_thread_state state; /* set by collect_calls_threads_set */
     pid_t process, tid;
     bool told;         /* running totals were, under its own number */
     uint64_t ended_ns; /* CLOCK_MONOTONIC */
@@ -184,7 +185,11 @@ struct collect_calls_space {
     struct collect_calls_block fallback;
     struct collect_calls_thread *threads;
     size_t thread_count, thread_capacity;
-    struct base_map told_of; /* edge -> index in told */
+    size_t thread_states[COLLECT_CALLS_THREAD_STATES]; /* how many are in each */
+    size_t first_free;                                 /* none before it is free */
+    struct base_map thread_blocks;                     /* address of a block -> index in threads */
+    struct base_map thread_assigned; /* tid -> index: that it was given before its birth was told, once */
+    struct base_map told_of;         /* edge -> index in told */
     struct collect_calls_told *told;
     size_t told_count, told_capacity;
     struct collect_calls_code *bell_code;

@@ -1,11 +1,14 @@
 #include "collect_calls_threads.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base_array.h"
 #include "elf_maps.h"
 
-enum { POOL_LEAST = 4, POOL_FILL = 16, CHUNK_LEAST = 32, CHUNK_MOST = 1024 };
+/* A pool is as large as what births use up until tally has heard of them (patch_helper_serve.c tells 64
+ * together). */
+enum { POOL_LEAST = 16, POOL_MOST = 256, CHUNK_LEAST = 32, CHUNK_MOST = 4096 };
 
 #define LOW_END  0x7ff00000ull /* displacements are signed 32-bit numbers */
 #define LOW_FROM 0x01000000ull
@@ -76,11 +79,36 @@ static int add_chunk(struct collect_calls_space *space, struct collect_calls_rig
         struct collect_calls_thread thread = {.block = {.file = memory.file,
                                                         .offset = i * COLLECT_BLOCK_SIZE,
                                                         .address = memory.address + i * COLLECT_BLOCK_SIZE}};
-        if (!base_array_room(space->threads, space->thread_count, space->thread_capacity))
+        if (!base_array_room(space->threads, space->thread_count, space->thread_capacity) ||
+            !base_map_set(&space->thread_blocks, thread.block.address, (uint32_t)space->thread_count))
             return base_fail(error, BASE_ENOMEM, "out of memory");
         space->threads[space->thread_count++] = thread;
+        space->thread_states[COLLECT_CALLS_FREE]++;
     }
     return result;
+}
+
+int collect_calls_threads_index(struct collect_calls_space *space, struct base_error *error)
+{
+    bool room = true;
+    space->thread_blocks = space->thread_assigned = (struct base_map){0};
+    for (size_t i = 0; i < space->thread_count && room; i++)
+        room = base_map_set(&space->thread_blocks, space->threads[i].block.address, (uint32_t)i);
+    memset(space->thread_states, 0, sizeof space->thread_states);
+    space->thread_states[COLLECT_CALLS_FREE] = space->thread_count;
+    space->first_free = 0;
+    return room ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
+}
+
+void collect_calls_threads_set(struct collect_calls_space *space, struct collect_calls_thread *thread,
+                               enum collect_calls_thread_state state)
+{
+    size_t index = (size_t)(thread - space->threads);
+    space->thread_states[thread->state]--;
+    space->thread_states[state]++;
+    thread->state = state;
+    if (state == COLLECT_CALLS_FREE && index < space->first_free)
+        space->first_free = index;
 }
 
 int collect_calls_threads_begin(struct collect_calls_space *space, struct collect_calls_rig *rig,
@@ -96,8 +124,8 @@ int collect_calls_threads_begin(struct collect_calls_space *space, struct collec
 
 static struct collect_calls_thread *take_free(struct collect_calls_space *space, struct base_error *error)
 {
-    for (size_t i = 0; i < space->thread_count; i++) {
-        struct collect_calls_thread *thread = &space->threads[i];
+    for (; space->first_free < space->thread_count; space->first_free++) {
+        struct collect_calls_thread *thread = &space->threads[space->first_free];
         if (thread->state != COLLECT_CALLS_FREE)
             continue;
         collect_calls_block_expect(&thread->block, collect_calls_space_pairs(space));
@@ -116,10 +144,12 @@ int collect_calls_threads_assign(struct collect_calls_space *space, struct colle
     int result = patch_trace_set_gs(&rig->helper, tid, thread->block.address - space->gs_offset, error);
     if (result < 0)
         return result;
-    thread->state = COLLECT_CALLS_USED;
+    collect_calls_threads_set(space, thread, COLLECT_CALLS_USED);
     thread->process = process;
     thread->tid = tid;
-    return BASE_OK;
+    return base_map_set(&space->thread_assigned, (uint64_t)tid, (uint32_t)(thread - space->threads))
+               ? BASE_OK
+               : base_fail(error, BASE_ENOMEM, "out of memory");
 }
 
 int collect_calls_threads_inherit(struct collect_calls_space *child, struct collect_calls_rig *rig,
@@ -132,24 +162,22 @@ int collect_calls_threads_inherit(struct collect_calls_space *child, struct coll
     struct collect_calls_thread *thread = collect_calls_threads_find(child, registers.gs_base);
     if (!thread)
         return patch_trace_set_gs(&rig->helper, child->pid, 0, error);
-    thread->state = COLLECT_CALLS_USED;
+    collect_calls_threads_set(child, thread, COLLECT_CALLS_USED);
     thread->process = thread->tid = child->pid;
     return collect_calls_block_init(&thread->block, error);
 }
 
-static size_t count_state(const struct collect_calls_space *space, enum collect_calls_thread_state state)
+static size_t pool_size(const struct collect_calls_space *space)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < space->thread_count; i++)
-        count += space->threads[i].state == state;
-    return count;
+    size_t size = space->thread_states[COLLECT_CALLS_USED] / 4;
+    return size < POOL_LEAST ? POOL_LEAST : size < POOL_MOST ? size : POOL_MOST;
 }
 
-static int need_free(struct collect_calls_space *space, struct collect_calls_rig *rig, bool held,
-                     struct base_error *error)
+static int need_free(struct collect_calls_space *space, struct collect_calls_rig *rig, size_t wanted,
+                     bool held, struct base_error *error)
 {
     size_t count = space->thread_count < CHUNK_MOST ? space->thread_count : CHUNK_MOST;
-    if (count_state(space, COLLECT_CALLS_FREE) >= POOL_LEAST)
+    if (space->thread_states[COLLECT_CALLS_FREE] >= wanted)
         return BASE_OK;
     count = count < CHUNK_LEAST ? CHUNK_LEAST : count;
     if (held)
@@ -165,16 +193,16 @@ static int need_free(struct collect_calls_space *space, struct collect_calls_rig
 int collect_calls_threads_refill(struct collect_calls_space *space, struct collect_calls_rig *rig, bool held,
                                  struct base_error *error)
 {
-    uint64_t gs[POOL_FILL];
-    size_t count = 0;
-    if (count_state(space, COLLECT_CALLS_POOLED) >= POOL_LEAST)
+    uint64_t gs[POOL_MOST];
+    size_t count = 0, size = pool_size(space), pooled = space->thread_states[COLLECT_CALLS_POOLED];
+    if (pooled >= size / 2)
         return BASE_OK;
-    int result = need_free(space, rig, held, error);
-    while (count < POOL_FILL && result == BASE_OK) {
+    int result = need_free(space, rig, size - pooled, held, error);
+    while (count < size - pooled && result == BASE_OK) {
         struct collect_calls_thread *thread = take_free(space, NULL);
         if (!thread)
             break;
-        thread->state = COLLECT_CALLS_POOLED;
+        collect_calls_threads_set(space, thread, COLLECT_CALLS_POOLED);
         gs[count++] = thread->block.address - space->gs_offset;
     }
     return result < 0 ? result : patch_trace_give(&rig->helper, space->pid, gs, count, error);
@@ -182,22 +210,21 @@ int collect_calls_threads_refill(struct collect_calls_space *space, struct colle
 
 struct collect_calls_thread *collect_calls_threads_find(struct collect_calls_space *space, uint64_t gs)
 {
-    for (size_t i = 0; gs && i < space->thread_count; i++)
-        if (space->threads[i].block.address == gs + space->gs_offset)
-            return &space->threads[i];
-    return NULL;
+    uint32_t index = gs ? base_map_find(&space->thread_blocks, gs + space->gs_offset) : BASE_MAP_NONE;
+    return index != BASE_MAP_NONE ? &space->threads[index] : NULL;
 }
 
 void collect_calls_threads_withdraw(struct collect_calls_space *space, pid_t tid)
 {
-    for (size_t i = 0; i < space->thread_count; i++)
-        if (space->threads[i].state == COLLECT_CALLS_USED && space->threads[i].tid == tid)
-            collect_calls_threads_recycle(&space->threads[i]);
+    uint32_t index = base_map_find(&space->thread_assigned, (uint64_t)tid);
+    struct collect_calls_thread *thread = index != BASE_MAP_NONE ? &space->threads[index] : NULL;
+    if (thread && thread->state == COLLECT_CALLS_USED && thread->tid == tid)
+        collect_calls_threads_recycle(space, thread);
 }
 
-void collect_calls_threads_recycle(struct collect_calls_thread *thread)
+void collect_calls_threads_recycle(struct collect_calls_space *space, struct collect_calls_thread *thread)
 {
-    thread->state = COLLECT_CALLS_FREE;
+    collect_calls_threads_set(space, thread, COLLECT_CALLS_FREE);
     thread->tid = thread->process = 0;
     thread->told = false;
 }

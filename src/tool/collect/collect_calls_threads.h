@@ -22,8 +22,9 @@ int collect_calls_threads_assign(struct collect_calls_space *space, struct colle
 int collect_calls_threads_inherit(struct collect_calls_space *child, struct collect_calls_rig *rig,
                                   struct base_error *error);
 
-/* Fills the helper's pool when it is nearly empty; maps more when nothing is free, and holds the space for
- * that unless it is `held`. */
+/* Fills the helper's pool when half of it is used; maps more when too little is free, and holds the space for
+ * that unless it is `held`. What a birth costs does not depend on how many threads there are: pool and
+ * mappings grow with them. */
 int collect_calls_threads_refill(struct collect_calls_space *space, struct collect_calls_rig *rig, bool held,
                                  struct base_error *error);
 
@@ -33,7 +34,13 @@ struct collect_calls_thread *collect_calls_threads_find(struct collect_calls_spa
 /* Thread `tid` was given another block before it ran: the one that it was assigned is nobody's. */
 void collect_calls_threads_withdraw(struct collect_calls_space *space, pid_t tid);
 
+/* Changes the state of one of the space's threads. */
+void collect_calls_threads_set(struct collect_calls_space *space, struct collect_calls_thread *thread,
+                               enum collect_calls_thread_state state);
 /* The block of an ended thread is to be used again; its counts are forgotten. */
-void collect_calls_threads_recycle(struct collect_calls_thread *thread);
+void collect_calls_threads_recycle(struct collect_calls_space *space, struct collect_calls_thread *thread);
+
+/* Makes the index of space->threads anew, all of whose threads are free. BASE_ENOMEM. */
+int collect_calls_threads_index(struct collect_calls_space *space, struct base_error *error);
 
 #endif

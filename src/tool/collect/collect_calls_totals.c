@@ -73,7 +73,7 @@ static void tell_ended(const struct telling *telling, struct collect_calls_threa
     bool own = is_own(telling->space, thread);
     telling->space->told_threads++;
     tell_thread(telling, thread, own, true);
-    collect_calls_threads_recycle(thread);
+    collect_calls_threads_recycle(telling->space, thread);
 }
 
 static void tell_all_ended(const struct telling *telling, uint64_t until)

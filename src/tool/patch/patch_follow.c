@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -179,6 +180,10 @@ static void feed(struct patch_follow *follow, struct patch_follow_space *space, 
 int patch_follow_give(struct patch_follow *follow, struct patch_follow_space *space, const uint64_t *gs,
                       size_t count, struct base_error *error)
 {
+    space->pool_count -= space->pool_first;
+    if (space->pool_first)
+        memmove(space->pool, space->pool + space->pool_first, space->pool_count * sizeof *space->pool);
+    space->pool_first = 0;
     for (size_t i = 0; i < count; i++) {
         if (!base_array_room(space->pool, space->pool_count, space->pool_capacity)) {
             space->pool_count -= i;
@@ -186,7 +191,8 @@ int patch_follow_give(struct patch_follow *follow, struct patch_follow_space *sp
         }
         space->pool[space->pool_count++] = gs[i];
     }
-    feed(follow, space, false);
+    if (space->need_since) /* else nobody stands for it */
+        feed(follow, space, false);
     return BASE_OK;
 }
 
@@ -292,6 +298,7 @@ static void expect(struct patch_follow *follow, struct patch_follow_space *space
         return;
     }
     patch_stop_find(&space->stop, tid)->creator = creator;
+    follow->expected = tid;
     if (take_orphan(follow, tid, &status)) {
         patch_stop_take(&space->stop, tid, status);
         settle(follow, space, tid);

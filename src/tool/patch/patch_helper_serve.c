@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "patch_helper.h"
+#include "patch_helper_wait.h"
 #include "patch_helper_wire.h"
 #include "patch_helper_work.h"
 #include "patch_silence.h"
@@ -38,6 +39,7 @@ struct loop {
     uint64_t since; /* when the first event that waits came; 0: none does */
     uint64_t asked; /* when the last request came */
     struct patch_silence silence;
+    struct patch_helper_wait wait;
     uint8_t *unsent; /* messages; from `sent` to `unsent_size` */
     size_t sent, unsent_size, unsent_capacity;
 };
@@ -144,15 +146,17 @@ static bool serve(struct loop *loop)
 
 /* Takes what waitpid has, but not for ever: under a storm of signals tally must be heard too. True: there may
  * be more. */
-static bool take_stops(struct patch_helper_server *server)
+static bool take_stops(struct patch_helper_server *server, struct patch_helper_wait *wait)
 {
     for (int i = 0; i < AT_ONCE; i++) {
         int status;
-        pid_t tid = waitpid(-1, &status, __WALL | WNOHANG);
+        pid_t tid = patch_helper_wait_next(wait, &status);
         if (tid <= 0)
             return false;
         if (patch_stop_take(&server->once.stop, tid, status) == BASE_ENOTFOUND)
             patch_follow_take(&server->follow, tid, status);
+        patch_helper_wait_hear(wait, WIFSTOPPED(status) ? tid : tid + 1);
+        patch_helper_wait_hear(wait, server->follow.expected);
     }
     return true;
 }
@@ -173,30 +177,40 @@ static bool watch_time(struct loop *loop)
     return waits;
 }
 
-static void drain(int signals)
+static void drain(struct loop *loop)
 {
-    struct signalfd_siginfo info[16];
-    while (read(signals, info, sizeof info) == (ssize_t)sizeof info)
-        ;
+    struct signalfd_siginfo info;
+    while (read(loop->signals, &info, sizeof info) == (ssize_t)sizeof info)
+        patch_helper_wait_hear(&loop->wait, (pid_t)info.ssi_pid);
+}
+
+/* Until something happens, or time must be looked at, or all threads. */
+static int wait_for(struct loop *loop, struct pollfd *files, nfds_t count, bool more, bool watch)
+{
+    uint64_t rest = patch_helper_wait_rest(&loop->wait), watched = WATCH_MS * UINT64_C(1000000);
+    bool blind = loop->signals < 0; /* signalfd may be refused */
+    uint64_t longest = watch || blind ? watched : UINT64_MAX;
+    longest = more ? 0 : rest && rest < longest ? rest : longest;
+    struct timespec most = {0, (long)longest};
+    return ppoll(files, count, longest == UINT64_MAX ? NULL : &most, NULL);
 }
 
 /* False: tally is gone. */
 static bool turn(struct loop *loop)
 {
     struct patch_follow *follow = &loop->server.follow;
-    bool more = take_stops(&loop->server), watch = watch_time(loop);
+    bool more = take_stops(&loop->server, &loop->wait), watch = watch_time(loop);
     if (follow->broken || (is_due(loop) && !send_events(loop, false)))
         return false;
     watch = watch || follow->event_count;
     short wanted = loop->unsent_size ? POLLIN | POLLOUT : POLLIN;
     struct pollfd files[] = {
         {loop->server.socket, wanted, 0}, {loop->signals, POLLIN, 0}, {follow->ends, POLLIN, 0}};
-    bool blind = loop->signals < 0; /* signalfd may be refused */
-    int ready = poll(files, 3, more ? 0 : watch || blind ? WATCH_MS : -1);
+    int ready = wait_for(loop, files, 3, more, watch);
     if (ready < 0)
         return errno == EINTR;
     if (files[1].revents)
-        drain(loop->signals);
+        drain(loop);
     if (files[2].revents)
         patch_follow_look_for_ends(follow);
     if (files[0].revents & POLLIN)
@@ -257,10 +271,11 @@ static void begin(struct loop *loop, int socket)
  * would be cut short and answer EINTR. */
 static void see_off(struct patch_helper_server *server)
 {
+    struct patch_helper_wait wait = {0};
     uint64_t began = patch_target_now();
     while ((patch_stop_awaits(&server->once.stop) || patch_follow_awaits(&server->follow)) &&
            patch_target_now() - began < SEE_OFF_NS)
-        if (!take_stops(server))
+        if (!take_stops(server, &wait))
             nanosleep(&(struct timespec){0, SEE_OFF_LOOK_NS}, NULL);
 }
 

@@ -207,4 +207,24 @@ def left_under_debugger(seconds):
 
 for held in (1, 8):
     left_under_debugger(held)
+
+
+# --- many threads at once ---
+
+
+@tap.case
+def threads_alive_at_once(context):
+    """Each is counted, and its birth waits for nothing that grows with those before it: a full stop for every few took minutes."""
+    program, threads = build(context, "alive"), 5000
+    alone = tally.run(context, [program, str(threads)])
+    if alone.status == 77:
+        raise tap.Skip(f"{threads} threads cannot be made here")
+    result = tally.record(context, [program, str(threads)], ["--calls", "--no-time"], timeout=120)
+    context.equal((result.status, result.output), (alone.status, alone.output), f"outcome ({result.text()})")
+    profile = tally.Profile(context, context.path("profile"))
+    found = {(calls.plain(caller), calls.plain(callee)): count for _, caller, callee, _, count in calls.edges(profile)}
+    context.equal(found.get(("run", "job")), threads * 50, "calls")
+    context.equal(profile.losses(), {}, "losses")
+
+
 harm.run()
