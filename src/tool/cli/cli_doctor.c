@@ -12,8 +12,8 @@ static cli_doctor_check *const checks[] = {
     cli_doctor_check_rate,         cli_doctor_check_cpu_time,    cli_doctor_check_ptrace,
     cli_doctor_check_short_lives,  cli_doctor_check_calls,       cli_doctor_check_refused,
     cli_doctor_check_kernel_names, cli_doctor_check_descriptors, cli_doctor_check_memory,
-    cli_doctor_check_cgroup,       cli_doctor_check_symbols,     cli_doctor_check_cache,
-    cli_doctor_check_space,
+    cli_doctor_check_cgroup,       cli_doctor_check_processes,   cli_doctor_check_symbols,
+    cli_doctor_check_cache,        cli_doctor_check_space,
 };
 
 void cli_doctor_check_all(struct cli_doctor *doctor)

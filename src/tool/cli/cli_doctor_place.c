@@ -13,6 +13,7 @@
 #include "cfi.h"
 #include "cli_doctor.h"
 #include "collect_cgroup.h"
+#include "collect_namespace.h"
 #include "elf_image.h"
 #include "symbol.h"
 
@@ -36,6 +37,21 @@ void cli_doctor_check_descriptors(struct cli_doctor *doctor)
                                                   : "too few to attach to many threads");
     if (state != CLI_DOCTOR_OK)
         cli_doctor_advise(line, "sudo prlimit --pid $$ --nofile=1048576:1048576");
+}
+
+/* Said only where it is wrong. */
+void cli_doctor_check_processes(struct cli_doctor *doctor)
+{
+    struct base_error why = {0};
+    if (doctor->root[0] || collect_namespace_check(&why) == BASE_OK)
+        return;
+    struct cli_doctor_line *line = cli_doctor_add(doctor, "processes", CLI_DOCTOR_MISSING);
+    char *remedy = strstr(why.text, ": ");
+    if (remedy)
+        *remedy = '\0';
+    cli_doctor_explain(line, "%s", why.text);
+    if (remedy)
+        cli_doctor_advise(line, "%s", remedy + 2);
 }
 
 void cli_doctor_check_memory(struct cli_doctor *doctor)

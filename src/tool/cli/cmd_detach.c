@@ -6,6 +6,7 @@
 #include "cli.h"
 #include "cli_output.h"
 #include "cli_pids.h"
+#include "collect_namespace.h"
 #include "collect_owner.h"
 #include "collect_remains.h"
 
@@ -103,6 +104,8 @@ int cmd_detach(int argc, char **argv)
         base_fail(&error, BASE_EUSAGE, "which process? (-p PID)");
         return cli_fail_command(detach_command.name, &error);
     }
+    if (collect_namespace_check(&error) < 0)
+        return cli_fail(&error);
     for (size_t i = 0; i < wish.pids.count; i++) {
         status = detach(&wish, wish.pids.items[i]);
         worst = status > worst ? status : worst;

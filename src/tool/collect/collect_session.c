@@ -34,6 +34,7 @@
 #include "collect_filter.h"
 #include "collect_launch.h"
 #include "collect_left.h"
+#include "collect_namespace.h"
 #include "collect_owner.h"
 #include "collect_rate.h"
 #include "collect_remains.h"
@@ -362,12 +363,15 @@ static int set_up_waits(struct collect_session *session, struct base_error *erro
 
 static int set_up(struct collect_session *session, struct base_error *error)
 {
+    int result = collect_namespace_check(error);
+    if (result < 0)
+        return result;
     session->profile = profile_new();
     if (!session->profile)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     if (session->options.max_nodes)
         session->profile->max_nodes = session->options.max_nodes;
-    int result = choose_engine(session, error);
+    result = choose_engine(session, error);
     if (result == BASE_OK)
         result = choose_rate(session, error);
     if (result < 0)
@@ -556,6 +560,15 @@ static int check_pids(const struct collect_options *options, struct base_error *
     return BASE_OK;
 }
 
+/* Is the number still that of the process that was meant when the recording began? */
+static bool is_meant(const struct collect_session *session, pid_t pid)
+{
+    for (size_t i = 0; i < session->target_count; i++)
+        if (session->targets[i].pid == pid)
+            return !collect_ended_is(&session->targets[i]);
+    return false;
+}
+
 /* Where nothing is written into the process nothing of it matters. What cannot go now is tried again at the end. */
 static int remove_remains(const struct collect_session *session, pid_t pid, struct base_error *error)
 {
@@ -570,6 +583,22 @@ static int remove_remains(const struct collect_session *session, pid_t pid, stru
     return result;
 }
 
+/* What seizes a process goes by its number: whether that was still the one who was meant is looked at
+ * afterwards, too. */
+static int attach(struct collect_session *session, pid_t pid, struct base_error *error)
+{
+    int result = own(session, pid, error);
+    if (result >= 0)
+        result = remove_remains(session, pid, error);
+    if (session->agent && result >= 0) /* first: its hooks are to be there when calls are planned */
+        result = collect_agent_attach(session->agent, pid, error);
+    if (session->calls && result >= 0)
+        result = collect_calls_attach(session->calls, pid, error);
+    if (result >= 0 && (session->agent || session->calls) && !is_meant(session, pid))
+        result = base_fail(error, BASE_ENOTFOUND, "process %d has ended", (int)pid);
+    return result;
+}
+
 static int open_running(struct collect_session *session, struct base_error *error)
 {
     const struct collect_options *options = &session->options;
@@ -580,21 +609,19 @@ static int open_running(struct collect_session *session, struct base_error *erro
     if (options->mode == COLLECT_SYSTEM)
         return collect_time_open_cpus(&session->time, -1, error);
     int result = check_pids(options, error);
+    for (size_t i = 0; i < options->pid_count && result >= 0; i++)
+        poll_process(session, options->pids[i]);
     if (result >= 0 && !options->no_time)
         result = collect_time_open_processes(&session->time, list_wanted, session, error);
     if (result < 0)
         return result;
     uint64_t now = patch_target_now();
     for (size_t i = 0; i < options->pid_count; i++) {
+        bool writes = session->agent || session->calls;
         collect_processes_get(&session->stream.processes, options->pids[i], now);
-        poll_process(session, options->pids[i]);
-        result = own(session, options->pids[i], error);
-        if (result >= 0)
-            result = remove_remains(session, options->pids[i], error);
-        if (session->agent && result >= 0) /* first: its hooks are to be there when calls are planned */
-            result = collect_agent_attach(session->agent, options->pids[i], error);
-        if (session->calls && result >= 0)
-            result = collect_calls_attach(session->calls, options->pids[i], error);
+        result = writes && !is_meant(session, options->pids[i])
+                     ? base_fail(error, BASE_ENOTFOUND, "process %d has ended", (int)options->pids[i])
+                     : attach(session, options->pids[i], error);
         if (result < 0)
             return leave_attached(session, result);
     }

@@ -67,6 +67,31 @@ int patch_agent_stop(struct patch_agent_access *access, struct patch_helper *hel
     return result < 0 ? base_fail(error, result, "%s", why.text) : BASE_OK;
 }
 
+static uint64_t start_of(pid_t pid)
+{
+    struct patch_target_facts facts;
+    return patch_target_facts(pid, pid, &facts) == BASE_OK ? facts.started : 0;
+}
+
+/* After the process was seized or opened by its number: is it still the one that the agent was put into? */
+static int check_same(const struct patch_agent *agent, struct base_error *error)
+{
+    return start_of(agent->pid) == agent->started
+               ? BASE_OK
+               : base_fail(error, BASE_ENOTFOUND, "process %d has ended", (int)agent->pid);
+}
+
+static int stop_same(const struct patch_agent *agent, struct patch_agent_access *access,
+                     struct patch_helper *helper, bool held, struct base_error *error)
+{
+    int result = patch_agent_stop(access, helper, agent->pid, held, error);
+    if (result == BASE_OK)
+        result = check_same(agent, error);
+    if (result < 0)
+        patch_agent_go(access, held);
+    return result;
+}
+
 void patch_agent_go(struct patch_agent_access *access, bool held)
 {
     if (access->standing && !held)
@@ -327,6 +352,7 @@ int patch_agent_load(struct patch_helper *helper, pid_t pid, bool held,
     if (result == BASE_OK)
         result = patch_agent_stop(&access, helper, pid, held, error);
     if (result == BASE_OK) {
+        made->started = start_of(pid);
         result = load_standing(made, &access, options, error);
         patch_agent_go(&access, held);
     }
@@ -393,6 +419,7 @@ int patch_agent_adopt(const struct patch_agent *parent, pid_t pid, struct patch_
         return no_memory(error);
     *made = *parent;
     made->pid = pid;
+    made->started = start_of(pid);
     made->objects = NULL;
     made->slabs = NULL;
     made->hooks = NULL;
@@ -487,7 +514,7 @@ int patch_agent_visit(struct patch_agent *agent, struct patch_helper *helper, bo
                       void *context, struct base_error *error)
 {
     struct patch_agent_access access;
-    int result = patch_agent_stop(&access, helper, agent->pid, held, error);
+    int result = stop_same(agent, &access, helper, held, error);
     if (result < 0)
         return result;
     agent->loading = &access;
@@ -523,7 +550,9 @@ static int update_running(struct patch_agent *agent)
     struct patch_agent_access access = {.pid = agent->pid};
     if (patch_memory_open(&access.memory, agent->pid, NULL) < 0)
         return BASE_EBUSY;
-    int result = patch_agent_set_hooks(agent, &access, NULL);
+    int result = check_same(agent, NULL);
+    if (result == BASE_OK)
+        result = patch_agent_set_hooks(agent, &access, NULL);
     patch_memory_close(&access.memory);
     return result;
 }
@@ -538,7 +567,7 @@ int patch_agent_update(struct patch_agent *agent, struct patch_helper *helper, b
     result = quiet && !held ? update_running(agent) : BASE_EBUSY;
     if (result != BASE_EBUSY)
         return result < 0 ? base_fail(error, result, "hooks of new objects cannot be set") : result;
-    result = patch_agent_stop(&access, helper, agent->pid, held, error);
+    result = stop_same(agent, &access, helper, held, error);
     if (result < 0)
         return result;
     result = patch_agent_survey(agent, error);

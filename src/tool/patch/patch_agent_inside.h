@@ -77,6 +77,7 @@ struct patch_agent_object {
 
 struct patch_agent {
     pid_t pid;
+    uint64_t started; /* of the process: the number may be another's by now */
     const struct patch_agent_image *image;
     struct patch_agent_plans *plans;
     struct patch_agent_tables *tables;  /* NULL: no region */

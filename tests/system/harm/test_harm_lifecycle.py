@@ -227,4 +227,30 @@ def threads_alive_at_once(context):
     context.equal(profile.losses(), {}, "losses")
 
 
+# --- numbers of processes ---
+
+
+@tap.case
+def other_namespaces(context):
+    """A number that /proc takes for another process is refused before anybody is looked at; in a namespace with its own /proc all is well."""
+    tap.need_root()
+    tap.need("unshare")
+    program, profile = build(context, "plain"), context.path("namespace")
+    record = f"{context.tally} record --no-time -o {profile}"
+    stranger = b"/proc belongs to another PID namespace"
+    for command in (f"{record} --calls -p $$", f"{record} --heap -p $$", f"{context.tally} record -o {profile} -p $$", f"{record} --calls -- {program}",
+                    f"{context.tally} record -a -o {profile} --duration 0.1", f"{context.tally} detach -p $$"):
+        result = tally.run(context, ["unshare", "--pid", "--fork", "sh", "-c", command + "; exit $?"])
+        context.equal(result.status, 125 if " -- " in command else 2, f"status of {command} ({result.text()})")
+        context.check(stranger in result.errors, f"{command} says {result.errors!r}")
+    result = tally.run(context, ["unshare", "--pid", context.tally, "record", "--calls", "--no-time", "-o", profile, "--", program])
+    context.check(result.status == 125 and b"born into another PID namespace" in result.errors, f"without a fork: {result.text()}")
+    alone = tally.run(context, [program])
+    for mode in MODES.values():
+        result = tally.run(context, ["unshare", "--pid", "--fork", "--mount-proc", context.tally, "record", *mode, "-o", profile, "--", program])
+        context.equal((result.status, result.output), (alone.status, alone.output), f"with a /proc of its own and {mode} ({result.text()})")
+    told = tally.run(context, ["unshare", "--pid", "--fork", context.tally, "doctor"])
+    context.check(stranger in told.output, f"doctor says {told.output!r}")
+
+
 harm.run()

@@ -1,0 +1,55 @@
+#include "collect_namespace.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "patch_target.h"
+
+/* The number of /proc/self, and that of each namespace from /proc's down to the process's own. Without
+ * CONFIG_PID_NS there is one namespace, and no such line. */
+bool collect_namespace_is_own(const char *text, pid_t pid)
+{
+    const char *line = strstr(text, "\nPid:"), *inner = strstr(text, "\nNSpid:");
+    char *end;
+    if (!line || strtol(line + strlen("\nPid:"), &end, 10) != pid)
+        return false;
+    if (!inner)
+        return true;
+    inner += strlen("\nNSpid:");
+    return strtol(inner, &end, 10) == pid && *end == '\n';
+}
+
+/* Children are born into the namespace of this process: else the link leads elsewhere, or nowhere while there
+ * is no child. */
+static bool has_own_children(void)
+{
+    struct stat own, children, link;
+    if (lstat("/proc/self/ns/pid_for_children", &link) || stat("/proc/self/ns/pid", &own))
+        return true; /* before Linux 4.12 it is not told */
+    return !stat("/proc/self/ns/pid_for_children", &children) && children.st_ino == own.st_ino;
+}
+
+int collect_namespace_check(struct base_error *error)
+{
+    char text[4096], self[32];
+    ssize_t length = readlink("/proc/self", self, sizeof self - 1);
+    if (length < 0 && access("/proc/1", F_OK))
+        return base_fail(error, BASE_EUNSUPPORTED, "there is no /proc: mount it (mount -t proc proc /proc)");
+    self[length < 0 ? 0 : length] = '\0';
+    pid_t seen = (pid_t)strtol(self, NULL, 10);
+    if (length < 0 || patch_target_text(seen, seen, "status", text, sizeof text) < 0 ||
+        !collect_namespace_is_own(text, getpid()))
+        return base_fail(
+            error, BASE_EUNSUPPORTED,
+            "/proc belongs to another PID namespace, where a number is another process: mount that "
+            "of this one (mount -t proc proc /proc; unshare --mount-proc)");
+    if (!has_own_children())
+        return base_fail(
+            error, BASE_EUNSUPPORTED,
+            "what is started here is born into another PID namespace: start tally there (unshare "
+            "--pid --fork)");
+    return BASE_OK;
+}
