@@ -19,6 +19,7 @@
 #include "collect_calls_loose.h"
 #include "collect_calls_threads.h"
 #include "collect_calls_totals.h"
+#include "collect_calls_uprobe.h"
 #include "collect_left.h"
 #include "collect_privileges.h"
 #include "collect_record.h"
@@ -809,6 +810,15 @@ static void answer_bells(struct collect_calls *calls)
     }
 }
 
+static void look_for_probes(struct collect_calls *calls)
+{
+    for (size_t i = 0; i < calls->member_count; i++) {
+        struct collect_calls_space *space = calls->members[i].space;
+        if (space && space->pid == calls->members[i].pid)
+            collect_calls_uprobe_tend(space, &calls->rig);
+    }
+}
+
 int collect_calls_step(struct collect_calls *calls, struct base_error *error)
 {
     struct patch_trace_event event;
@@ -818,6 +828,7 @@ int collect_calls_step(struct collect_calls *calls, struct base_error *error)
         answer_bells(calls);
     }
     answer_bells(calls);
+    look_for_probes(calls);
     guess(calls);
     settle(calls, patch_target_now() - SETTLE_NS);
     return result;

@@ -796,9 +796,8 @@ static size_t leave_out_fresh(const struct collect_calls_space *space, struct co
     return found;
 }
 
-/* Somebody else's breakpoint has come over a place that we changed: what is ours of it is undone. */
-static bool lift(struct collect_calls_space *space, struct collect_calls_rig *rig,
-                 struct collect_calls_object *object, const struct patch_write *write)
+bool collect_calls_build_lift(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                              struct collect_calls_object *object, const struct patch_write *write)
 {
     struct patch_memory_change change = collect_calls_build_change(write);
     enum collect_calls_undo undo = collect_calls_text_undo(space->pid, &change);
@@ -826,7 +825,7 @@ static size_t leave_out_differing(struct collect_calls_space *space, struct coll
             continue;
         found += leave_out_fresh(space, object, &maps, &hooked);
         for (size_t j = 0; object->patch && j < object->patch->slab.write_count; j++)
-            found += lift(space, rig, object, &object->patch->slab.writes[j]);
+            found += collect_calls_build_lift(space, rig, object, &object->patch->slab.writes[j]);
     }
     elf_maps_free(&maps);
     profile_lose(rig->profile, WIRE_LOSS_TEXT_ALTERED, found - hooked);

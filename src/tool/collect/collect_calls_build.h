@@ -30,6 +30,11 @@ int collect_calls_build_apply(struct collect_calls_space *space, struct collect_
 int collect_calls_build_all(struct collect_calls_space *space, struct collect_calls_rig *rig, bool held,
                             struct base_error *error);
 
+/* Somebody else's breakpoint has come over a write of object->patch: what is ours of that place is undone, and it is left out from now on.
+ * The space is held. False: it is as we left it, or was lifted before. */
+bool collect_calls_build_lift(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                              struct collect_calls_object *object, const struct patch_write *write);
+
 /* Leads all sites to stubs of another form. The space is held. On failure they stay as they are. */
 int collect_calls_build_change_form(struct collect_calls_space *space, struct collect_calls_rig *rig,
                                     enum patch_form form, struct base_error *error);

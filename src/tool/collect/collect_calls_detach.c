@@ -28,7 +28,7 @@ static int list_change(struct listing *listing, const struct patch_memory_change
     enum collect_calls_undo undo =
         listing->only_ours ? collect_calls_text_undo(listing->space->pid, &ours) : COLLECT_CALLS_UNDO_ALL;
     listing->left_alone += undo == COLLECT_CALLS_UNDO_OTHERS;
-    listing->probed += undo == COLLECT_CALLS_UNDO_PROBED;
+    listing->probed += undo == COLLECT_CALLS_UNDO_PROBED && memcmp(ours.before, ours.after, ours.length) != 0;
     return undo <= COLLECT_CALLS_UNDO_PROBED ? patch_stage_add(&listing->stage, &ours, NULL) : BASE_OK;
 }
 

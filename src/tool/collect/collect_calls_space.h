@@ -163,11 +163,12 @@ struct collect_calls_space {
     pid_t first_tid;       /* the thread that was alone at first */
     unsigned told_threads; /* threads that were told, and have ended */
     unsigned processes;
-    uint64_t number;  /* in the session */
-    uint64_t born_ns; /* CLOCK_MONOTONIC */
-    bool launched;    /* seen from its first instruction on */
-    unsigned rebinds; /* how often stubs were made anew for what was bound since */
-    bool guessed;     /* or it was looked at whether guesses are worth that */
+    uint64_t number;    /* in the session */
+    uint64_t born_ns;   /* CLOCK_MONOTONIC */
+    bool launched;      /* seen from its first instruction on */
+    uint64_t probes_ns; /* when hooks are looked at next, for breakpoints of others; CLOCK_MONOTONIC */
+    unsigned rebinds;   /* how often stubs were made anew for what was bound since */
+    bool guessed;       /* or it was looked at whether guesses are worth that */
     enum patch_form form;
     struct collect_calls_mapping *mappings; /* executable ones of files, by address */
     size_t mapping_count, mapping_capacity;

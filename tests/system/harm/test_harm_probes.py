@@ -219,6 +219,39 @@ def come_and_stay(context):
 
 
 @tap.case
+def come_to_hooks_and_gone(context):
+    """A probe comes over a hook whose first instruction is as long as tally's jump, and goes while tally records: the hook has made way,
+    so that what the kernel writes then is right."""
+    program, probe = build(context)
+    process = begin(context, program)
+    before = harm.Footprint(process.pid, True)
+    one = start_record(context, "calls", process.pid)
+    tool = Probe(context, probe, ["lea_first"])
+    context.check(tally.wait_for(lambda: made_way(process.pid, program, "lea_first"), 10), "the hook did not make way")
+    context.check(tool.end() > 0, "the probe was not hit")
+    process.send_signal(signal.SIGUSR1)
+    time.sleep(0.3)
+    context.check(process.poll() is None, f"it ended: {process.poll()}")
+    context.check(losses(end_record(context, one, "calls")) > 0, "nothing is told")
+    before.same(context, process.pid, "after a probe that came and went")
+    end(context, process, "with a probe that came to a hook and went")
+
+
+def made_way(pid, program, symbol):
+    """Whether all behind the first byte of the function is the file's."""
+    place = int(offset(program, symbol), 16)
+    with open(program, "rb") as file:
+        file.seek(place + 1)
+        there = file.read(4)
+    for start, end, protection, low, path in calls.mappings(pid):
+        if path == program and low <= place < low + end - start:
+            with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+                memory.seek(start + place - low + 1)
+                return memory.read(4) == there
+    return False
+
+
+@tap.case
 def killed_then_gone(context):
     """The same when tally is killed, and another one cleans, with the probe there and without."""
     program, probe = build(context)
