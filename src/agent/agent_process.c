@@ -12,28 +12,42 @@
 
 #include <sys/syscall.h>
 
+#define COPIES 64 /* of the parent's table of modules, until one is whole */
+
 __attribute__((visibility("hidden"))) struct wire_agent_parameters agent_parameters = {0, 0, 0, 0, 0,
                                                                                        0, 0, 0, 0, 0};
 
 /* A process that counts nothing: state FREE. Only its first words are ever read (agent_x86_64_entry.S). */
 __attribute__((visibility("hidden"))) const uint64_t agent_process_inert[8] = {0};
 
-static void copy_modules(struct wire_agent_process *child, const struct wire_agent_process *parent)
+/* The parent's valid table; false: the next one was published meanwhile, and this one is perhaps of two. */
+static bool copy_table(struct wire_agent_process *child, const struct wire_agent_process *parent,
+                       uint32_t generation)
 {
     struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
-    uint32_t generation, count;
-    do {
-        generation = __atomic_load_n(&parent->generation, __ATOMIC_ACQUIRE);
-        count = parent->module_count[generation & 1];
-        if (count > WIRE_AGENT_MODULES)
-            count = 0;
-        const struct wire_agent_module *from =
-            (const void *)((const uint8_t *)parent + layout.modules[generation & 1]);
-        struct wire_agent_module *to = (void *)((uint8_t *)child + layout.modules[generation & 1]);
-        for (uint32_t i = 0; i < count; i++)
-            to[i] = from[i];
-    } while (__atomic_load_n(&parent->generation, __ATOMIC_ACQUIRE) - generation > 1);
+    const struct wire_agent_module *from =
+        (const void *)((const uint8_t *)parent + layout.modules[generation & 1]);
+    struct wire_agent_module *to = (void *)((uint8_t *)child + layout.modules[generation & 1]);
+    uint32_t count = parent->module_count[generation & 1];
+    if (count > WIRE_AGENT_MODULES)
+        count = 0;
+    for (uint32_t i = 0; i < count; i++)
+        to[i] = from[i];
     child->module_count[generation & 1] = count;
+    __atomic_thread_fence(__ATOMIC_ACQUIRE); /* the table is read before the generation */
+    return __atomic_load_n(&parent->generation, __ATOMIC_RELAXED) == generation;
+}
+
+/* Where tables change under every copy the child has none (generation 0) until tally publishes its own:
+ * stacks end at once until then, which is a loss. */
+static void copy_modules(struct wire_agent_process *child, const struct wire_agent_process *parent)
+{
+    uint32_t generation = 0;
+    for (unsigned i = 0; i < COPIES && generation == 0; i++) {
+        uint32_t present = __atomic_load_n(&parent->generation, __ATOMIC_ACQUIRE);
+        if (copy_table(child, parent, present))
+            generation = present;
+    }
     child->layers_known =
         __atomic_load_n(&parent->layers_known, __ATOMIC_ACQUIRE); /* written after the number */
     child->layer_count = __atomic_load_n(&parent->layer_count, __ATOMIC_ACQUIRE);

@@ -187,6 +187,7 @@ static const struct wire_agent_module *module_at(uint32_t generation, uint64_t p
     uint32_t low = 0, high = process->module_count[generation & 1];
     if (generation == 0 || high > WIRE_AGENT_MODULES)
         return NULL;
+    const uint32_t count = high;
     while (low < high) { /* the first module that ends behind pc */
         uint32_t middle = low + (high - low) / 2;
         if (modules[middle].end <= pc)
@@ -194,9 +195,17 @@ static const struct wire_agent_module *module_at(uint32_t generation, uint64_t p
         else
             high = middle;
     }
-    if (low >= process->module_count[generation & 1] || low >= WIRE_AGENT_MODULES || pc < modules[low].start)
+    if (low >= count || pc < modules[low].start)
         return NULL;
     return &modules[low];
+}
+
+/* Is that generation's table the valid one still? As soon as the next one is published tally may write this
+ * one again, so what was read of it counts only if it is. */
+static bool is_present(uint32_t generation)
+{
+    __atomic_thread_fence(__ATOMIC_ACQUIRE); /* the table is read before the generation */
+    return __atomic_load_n(&agent_process()->generation, __ATOMIC_RELAXED) == generation;
 }
 
 /* What stands for a return address (agent_return.c) is described as that is: the walk looks at the word
@@ -210,20 +219,28 @@ static bool find(void *context, uint64_t pc, struct unwind_place *found)
         return false;
     *found = (struct unwind_place){rows_of(place->rows, module) ? place->rows : NULL,
                                    module->bias + (pc - real), module->cookie};
-    return __atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE) - place->generation <= 1;
+    return is_present(place->generation);
+}
+
+/* A copy of the module of an address; false: there is none, or tables changed under every look. */
+static bool copy_module(uint64_t address, struct wire_agent_module *module)
+{
+    for (unsigned i = 0; i < WALKS; i++) {
+        uint32_t generation = __atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE);
+        const struct wire_agent_module *there = module_at(generation, address);
+        if (there != NULL)
+            *module = *there;
+        if (is_present(generation))
+            return there != NULL;
+    }
+    return false;
 }
 
 bool agent_stack_module(uint64_t address, struct wire_agent_module *module)
 {
-    uint32_t generation = __atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE);
-    const struct wire_agent_module *there = module_at(generation, address);
     struct unwind_rows rows;
-    if (there == NULL)
-        return false;
-    *module = *there;
-    return rows_of(&rows, module) &&
-           unwind_rows_find(&rows, address - module->bias)->cfa_kind != WIRE_CFA_NONE &&
-           __atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE) - generation <= 1;
+    return copy_module(address, module) && rows_of(&rows, module) &&
+           unwind_rows_find(&rows, address - module->bias)->cfa_kind != WIRE_CFA_NONE;
 }
 
 static void registers_of(const struct agent_frame *frame, struct arch_registers *registers)
@@ -245,16 +262,21 @@ static struct unwind_result walk_alone(const struct agent_frame *frame, struct u
                                        bool guess, struct unwind_frame *frames, size_t most,
                                        struct agent_window *found)
 {
-    struct unwind_rows rows;
-    struct place place = {__atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE), &rows};
-    struct unwind_space space = {arch_host(), find, &place, place.generation, guess};
-    struct arch_registers registers;
-    struct window window;
-    registers_of(frame, &registers);
-    registers.value[16]--; /* looked up as it is */
-    open_window(&window, registers.value[7], NULL);
-    struct unwind_result result = unwind_walk(&space, &window.memory, &registers, cache, frames, most);
-    *found = (struct agent_window){registers.value[7], window.memory.high};
+    struct unwind_result result = {.end = UNWIND_CUT};
+    for (unsigned i = 0; i < WALKS; i++) {
+        struct unwind_rows rows;
+        struct place place = {__atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE), &rows};
+        struct unwind_space space = {arch_host(), find, &place, place.generation, guess};
+        struct arch_registers registers;
+        struct window window;
+        registers_of(frame, &registers);
+        registers.value[16]--; /* looked up as it is */
+        open_window(&window, registers.value[7], NULL);
+        result = unwind_walk(&space, &window.memory, &registers, cache, frames, most);
+        *found = (struct agent_window){registers.value[7], window.memory.high};
+        if (is_present(place.generation))
+            break;
+    }
     return result;
 }
 
@@ -522,13 +544,11 @@ static uint32_t intern(struct agent_thread *thread, const struct unwind_result *
     return node;
 }
 
-uint32_t agent_stack_interrupted(struct agent_thread *thread, const void *context,
-                                 enum wire_agent_collector collector)
+static struct unwind_result walk_interrupted(struct agent_thread *thread, const void *context)
 {
     uint32_t generation = __atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE);
     if (thread->generation != generation)
         forget(thread, generation);
-    forget_unmapped(thread);
     struct place place = {generation, &thread->rows};
     struct unwind_space space = {arch_host(), find, &place, generation, true};
     struct arch_registers registers;
@@ -536,9 +556,20 @@ uint32_t agent_stack_interrupted(struct agent_thread *thread, const void *contex
     registers_of_context(context, &registers);
     if (!open_window(&window, registers.value[arch_host()->sp], thread))
         thread->trail.count = 0; /* another stack */
-    struct unwind_result result =
-        unwind_walk(&space, &window.memory, &registers, (struct unwind_cache *)thread->cache,
-                    thread->interrupted, WIRE_AGENT_FRAMES);
+    return unwind_walk(&space, &window.memory, &registers, (struct unwind_cache *)thread->cache,
+                       thread->interrupted, WIRE_AGENT_FRAMES);
+}
+
+uint32_t agent_stack_interrupted(struct agent_thread *thread, const void *context,
+                                 enum wire_agent_collector collector)
+{
+    struct unwind_result result = {.end = UNWIND_CUT};
+    forget_unmapped(thread);
+    for (unsigned i = 0; i < WALKS; i++) {
+        result = walk_interrupted(thread, context);
+        if (is_present(thread->generation))
+            break;
+    }
     lose_end(result.end, result.frame_pointer_frames);
     return intern(thread, &result, collector);
 }

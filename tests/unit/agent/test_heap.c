@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -976,6 +977,66 @@ static void test_modules_change(void **state)
     assert_int_equal(all().count, 3);
 }
 
+/* Tally, publishing all the time: each table is of one cookie, which is its generation. */
+static atomic_bool published_enough;
+static void *publish_tables(void *argument)
+{
+    (void)argument;
+    while (!atomic_load(&published_enough)) {
+        uint32_t next = rig.process->generation + 1;
+        struct wire_agent_module *table = (void *)((uint8_t *)rig.process + rig.layout.modules[next & 1]);
+        for (uint32_t i = WIRE_AGENT_MODULES; i-- > 0;) { /* towards who copies */
+            __atomic_store_n(&table[i].cookie, next, __ATOMIC_RELAXED);
+            for (volatile unsigned j = 0; j < 5; j++)
+                ; /* as long as it takes to copy it a few times */
+        }
+        rig.process->module_count[next & 1] = WIRE_AGENT_MODULES;
+        __atomic_store_n(&rig.process->generation, next, __ATOMIC_RELEASE);
+        usleep(next % 2 == 0 ? 50 : 0); /* the other half: the older table is written again at once */
+    }
+    return NULL;
+}
+
+/* The whole of its table is of the generation that it says. */
+static void check_table(const struct wire_agent_process *child)
+{
+    const struct wire_agent_module *table =
+        (const void *)((const uint8_t *)child + rig.layout.modules[child->generation & 1]);
+    assert_int_equal(child->state, WIRE_AGENT_RUNNING);
+    for (uint32_t i = 0; child->generation != 0 && i < WIRE_AGENT_MODULES; i++)
+        assert_int_equal(table[i].cookie, child->generation);
+}
+
+/* Children of forks copy their parent's table while it changes. */
+static void test_modules_change_in_a_fork(void **state)
+{
+    (void)state;
+    pthread_t publisher;
+    unsigned copied = 0;
+    atomic_store(&published_enough, false);
+    rig.process->silent = 1;
+    rig.control->flags = WIRE_AGENT_FOLLOW;
+    assert_int_equal(pthread_create(&publisher, NULL, publish_tables, NULL), 0);
+    while (__atomic_load_n(&rig.process->generation, __ATOMIC_ACQUIRE) < 4)
+        usleep(100); /* the rig's own table is gone */
+    for (unsigned i = 0; i < 1000; i++) {
+        struct wire_agent_process *child = agent_rig_process(&rig, 1);
+        rig.control->next_region = 1;
+        memset(child, 0, rig.layout.returns);
+        pid_t pid = fork();
+        if (pid == 0) {
+            hooked_free(malloc(1)); /* its first hook */
+            _exit(0);
+        }
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+        check_table(child);
+        copied += child->generation != 0;
+    }
+    atomic_store(&published_enough, true);
+    pthread_join(publisher, NULL);
+    assert_true(copied > 500);
+}
+
 /* Code without rows that has some number in rbp: jit_call(rbp, hooked malloc). */
 typedef void jit_call(uint64_t fp, malloc_function *function);
 static jit_call *make_jit(void)
@@ -1135,6 +1196,7 @@ int main(void)
         TEST(test_reallocation_past_the_ceiling),
         TEST(test_many_stacks),
         TEST(test_modules_change),
+        TEST(test_modules_change_in_a_fork),
         TEST(test_without_modules),
         TEST(test_stacks_with_a_guard),
         TEST(test_overhead),
