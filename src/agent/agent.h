@@ -23,8 +23,8 @@
  *   4. No C++ exception may meet a frame of the agent: functions that throw are hooked so that the body that
  *   throws is jumped to.
  *
- * What changes outside the region is private to the process: agent_parameters, while it forks and when its
- * child takes a region of its own; agent_returns, each of which is written once; and struct wire_agent_own.
+ * What changes outside the region is private to the process: agent_parameters, while it forks, when its
+ * child takes a region of its own, and as parts grow; agent_returns, each of which is written once; and struct wire_agent_own.
  * Context of every function: signal, any thread of the target. */
 #ifndef AGENT_H
 #define AGENT_H
@@ -76,14 +76,35 @@ static inline void agent_lose(enum wire_agent_loss loss)
 {
     __atomic_fetch_add(&agent_process()->losses[loss], 1, __ATOMIC_RELAXED);
 }
-/* The next of the numbers 1 .. limit - 1; 0: none is left. */
-static inline uint32_t agent_take_number(uint32_t *count, uint64_t limit)
+
+/* --- agent_room.c: how much of each part is mapped --- */
+
+/* Grows a part until `bytes` of it can be used. False: the kernel refuses, so the part is full for now. Waits
+ * for nobody. */
+bool agent_room_grow(enum wire_agent_part part, uint64_t bytes);
+/* Can so many bytes of the part be used? Whoever makes an index asks; who finds one need not. */
+static inline bool agent_room(enum wire_agent_part part, uint64_t bytes)
 {
-    if (__atomic_load_n(count, __ATOMIC_RELAXED) + UINT64_C(1) >= limit)
+    return __builtin_expect(__atomic_load_n(&agent_parameters.rooms[part], __ATOMIC_ACQUIRE) >= bytes, 1) ||
+           agent_room_grow(part, bytes);
+}
+/* In a fork's child, before anything is counted: shows region `number` in the place of the parent's, as little
+ * of it as there is at first. False: that may not be, and the parent's head is still there. */
+bool agent_room_show(uint32_t number);
+/* A second view of the first `bytes` of a shared part, which stays when another region is shown; NULL: none. */
+const void *agent_room_view(enum wire_agent_part part, uint64_t bytes);
+void agent_room_end_view(const void *view, uint64_t bytes);
+
+/* The next of the numbers 1 .. limit - 1, of items of `size` bytes in a part; 0: none is left. */
+static inline uint32_t agent_take_number(uint32_t *count, uint64_t limit, enum wire_agent_part part,
+                                         uint64_t size)
+{
+    uint64_t next = __atomic_load_n(count, __ATOMIC_RELAXED) + UINT64_C(1);
+    if (next >= limit || !agent_room(part, (next + 1) * size))
         return 0;
     uint32_t number = __atomic_add_fetch(count, 1, __ATOMIC_RELAXED);
     if (number < limit)
-        return number;
+        return agent_room(part, (number + UINT64_C(1)) * size) ? number : 0; /* then it is nobody's */
     __atomic_fetch_sub(count, 1, __ATOMIC_RELAXED);
     return 0;
 }
@@ -246,19 +267,28 @@ _Static_assert(sizeof(struct agent_thread) <= WIRE_AGENT_THREAD_BYTES, "a record
 
 /* The thread's record when this is its outermost entry; NULL: the event is not counted, no leave is due. */
 struct agent_thread *agent_thread_enter(const struct agent_frame *frame);
-/* Where the record is looked for first. */
+/* Where the number of the record is looked for first. */
 static inline uint32_t agent_thread_home(uint64_t key)
 {
-    return (uint32_t)((key >> 6) * UINT64_C(0x9e3779b97f4a7c15) >> 54) % WIRE_AGENT_THREADS;
+    return (uint32_t)((key >> 6) * UINT64_C(0x9e3779b97f4a7c15) >> 49) % WIRE_AGENT_PLACES;
+}
+static inline struct agent_thread *agent_thread_at(uint64_t number)
+{
+    return (struct agent_thread *)(agent_parameters.threads +
+                                   number % WIRE_AGENT_THREADS * WIRE_AGENT_THREAD_BYTES);
 }
 /* The record when it is there, in a process that is counted; NULL: ask agent_thread_of. */
 static inline struct agent_thread *agent_thread_quick(uint64_t thread_pointer)
 {
     const uint32_t *alive = (const uint32_t *)agent_parameters.alive;
-    struct agent_thread *thread =
-        (struct agent_thread *)(agent_parameters.process + wire_agent_layout(0).threads +
-                                (uint64_t)agent_thread_home(thread_pointer) * WIRE_AGENT_THREAD_BYTES);
-    return __builtin_expect(*alive == 1 && thread->shared.key == thread_pointer, 1) ? thread : NULL;
+    const uint64_t *places = (const uint64_t *)(agent_parameters.process + WIRE_AGENT_PLACES_AT);
+    if (__builtin_expect(*alive != 1, 0))
+        return NULL;
+    uint64_t word = __atomic_load_n(&places[agent_thread_home(thread_pointer)], __ATOMIC_RELAXED);
+    if (__builtin_expect(word >> 16 != thread_pointer, 0))
+        return NULL;
+    struct agent_thread *thread = agent_thread_at(word & UINT16_MAX);
+    return __builtin_expect(thread->shared.key == thread_pointer, 1) ? thread : NULL;
 }
 
 /* The thread's record, claimed if need be, whoever is inside; NULL: there is no room. */
@@ -278,6 +308,10 @@ static inline void agent_thread_leave(struct agent_thread *thread)
 /* For a handler that interrupted the thread where its stack pointer was `sp`: the same, unless a hook is
  * inside there. */
 struct agent_thread *agent_thread_interrupt(uint64_t thread_pointer, uint64_t sp);
+
+/* In a fork's child, while it has its parent's records: what is known of its stack, where nothing can be found
+ * out of it any more. */
+void agent_thread_inherit(void);
 
 /* The thread pointer; 0: there is none yet. For entries that may come that early. */
 uint64_t agent_thread_pointer(void);
@@ -378,8 +412,11 @@ void agent_function_inherit(void);
 /* A pending call that may open descriptors has returned. */
 void agent_descriptor_returned(struct agent_thread *thread, const struct wire_agent_pending *call,
                                uint64_t result);
-/* In a fork's child, whose region is new: what its parent had. */
-void agent_descriptor_inherit(struct wire_agent_process *child, const struct wire_agent_process *parent);
+/* Bytes of the part of descriptors, all that are known among them. 0: it is not used. */
+uint64_t agent_descriptor_room(void);
+/* In a fork's child, whose region is new: what its parent had; `descriptors`: the parent's part, NULL: none. */
+void agent_descriptor_inherit(struct wire_agent_process *child, const struct wire_agent_process *parent,
+                              const void *descriptors);
 
 /* --- agent_cell.c: figures --- */
 

@@ -87,7 +87,7 @@ static bool grow(struct wire_agent_process *process, uint32_t tables)
 {
     struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
     uint64_t end = end_of(tables);
-    if (end > layout.block_bytes)
+    if (end > layout.block_bytes || !agent_room(WIRE_AGENT_PART_BLOCKS, end))
         return false;
     if (__atomic_compare_exchange_n(&process->block_tables, &tables, tables + 1, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE))

@@ -10,7 +10,8 @@ static uint32_t make_cell(uint32_t node, uint32_t group)
 {
     struct wire_agent_process *process = agent_process();
     struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
-    uint32_t number = agent_take_number(&process->cell_count, layout.cell_count);
+    uint32_t number = agent_take_number(&process->cell_count, layout.cell_count, WIRE_AGENT_PART_CELLS,
+                                        sizeof(struct wire_agent_cell));
     if (number != 0) {
         struct wire_agent_cell *cell = agent_cell_at(number);
         cell->node = node;

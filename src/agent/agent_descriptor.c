@@ -47,9 +47,14 @@ struct control { /* struct cmsghdr */
     int32_t data[];
 };
 
-static struct wire_agent_descriptor *descriptors(void)
+/* NULL: there is no room for the number. */
+static struct wire_agent_descriptor *descriptor_at(uint32_t number)
 {
-    return agent_part(wire_agent_layout(agent_control()->memory).descriptors);
+    struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
+    struct wire_agent_descriptor *all = agent_part(layout.descriptors);
+    uint64_t end = layout.descriptors - layout.forked + (number + UINT64_C(1)) * sizeof *all;
+    return number < WIRE_AGENT_DESCRIPTORS && agent_room(WIRE_AGENT_PART_DESCRIPTORS, end) ? all + number
+                                                                                           : NULL;
 }
 
 /* Not a child of vfork, whose descriptors are others. */
@@ -71,11 +76,11 @@ static uint64_t argument(const struct agent_frame *frame, unsigned number)
 static void note(struct agent_thread *thread, const struct wire_agent_pending *call, uint32_t number)
 {
     struct wire_agent_process *process = agent_process();
-    if (number >= WIRE_AGENT_DESCRIPTORS) {
+    struct wire_agent_descriptor *it = descriptor_at(number);
+    if (it == NULL) {
         agent_lose(WIRE_AGENT_LOSS_NO_RESULT);
         return;
     }
-    struct wire_agent_descriptor *it = &descriptors()[number];
     uint64_t word = __atomic_load_n(&it->word, __ATOMIC_RELAXED);
     if (wire_agent_word_cell(word) != 0 && wire_agent_word_is_after(word, (uint32_t)call->start))
         return;
@@ -89,15 +94,19 @@ static void note(struct agent_thread *thread, const struct wire_agent_pending *c
     }
 }
 
-static void forget(uint32_t number)
+static bool is_open(uint32_t number)
 {
-    __atomic_store_n(&descriptors()[number].word, 0, __ATOMIC_RELEASE);
+    struct wire_agent_descriptor *it =
+        number < agent_process()->descriptor_end ? descriptor_at(number) : NULL;
+    return it != NULL && __atomic_load_n(&it->word, __ATOMIC_RELAXED) != 0;
 }
 
-static bool is_open(uint64_t number)
+/* Of one that is open. */
+static void forget(uint32_t number)
 {
-    return number < agent_process()->descriptor_end && number < WIRE_AGENT_DESCRIPTORS &&
-           __atomic_load_n(&descriptors()[number].word, __ATOMIC_RELAXED) != 0;
+    struct wire_agent_descriptor *it = descriptor_at(number);
+    if (it != NULL)
+        __atomic_store_n(&it->word, 0, __ATOMIC_RELEASE);
 }
 
 /* --- opening --- */
@@ -312,14 +321,27 @@ uint64_t agent_wrap_fork(const struct agent_frame *frame)
     return 0;
 }
 
-void agent_descriptor_inherit(struct wire_agent_process *child, const struct wire_agent_process *parent)
+uint64_t agent_descriptor_room(void)
+{
+    uint32_t end = agent_process()->descriptor_end;
+    if (end != 0)
+        descriptor_at(end - 1);
+    return agent_parameters.rooms[WIRE_AGENT_PART_DESCRIPTORS];
+}
+
+void agent_descriptor_inherit(struct wire_agent_process *child, const struct wire_agent_process *parent,
+                              const void *descriptors)
 {
     struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
-    const struct wire_agent_descriptor *from = (const void *)((const uint8_t *)parent + layout.descriptors);
-    const uint8_t *forked = (const uint8_t *)parent + layout.forked;
-    struct wire_agent_descriptor *to = (void *)((uint8_t *)child + layout.descriptors);
-    uint32_t end =
-        parent->descriptor_end < WIRE_AGENT_DESCRIPTORS ? parent->descriptor_end : WIRE_AGENT_DESCRIPTORS;
+    const uint8_t *forked = descriptors; /* the part begins with it */
+    uint64_t before = layout.descriptors - layout.forked;
+    uint64_t room = agent_parameters.rooms[WIRE_AGENT_PART_DESCRIPTORS];
+    if (descriptors == NULL)
+        return;
+    const struct wire_agent_descriptor *from = (const void *)(forked + before);
+    struct wire_agent_descriptor *to = agent_part(layout.descriptors);
+    uint32_t end = parent->descriptor_end, most = (uint32_t)((room - before) / sizeof *to);
+    end = end < most ? end : most; /* as many as both have mapped */
     for (uint32_t i = 0; i < end; i++)
         if (from[i].word != 0 || (i < parent->forked_end && (forked[i / 8] >> i % 8 & 1) != 0))
             to[i].word = WIRE_AGENT_WORD(0, WIRE_AGENT_INHERITED, 0);

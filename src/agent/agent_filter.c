@@ -71,6 +71,10 @@ static const struct asked {
     {WIRE_AGENT_CALL_TIMERS, SYS_rt_sigreturn, {0}},
     {WIRE_AGENT_CALL_TIMERS, SYS_sigaltstack, {0, PAGE}},
     {WIRE_AGENT_CALL_TIMERS, SYS_tgkill, {1, 1, 0}},
+    {WIRE_AGENT_CALL_GROW, SYS_mremap, {PAGE, PAGE, 2 * PAGE, 0}},
+    {WIRE_AGENT_CALL_GROW, SYS_mremap, {PAGE, 0, PAGE, 1}},
+    {WIRE_AGENT_CALL_SHOW, SYS_munmap, {PAGE, PAGE}},
+    {WIRE_AGENT_CALL_SHOW, SYS_remap_file_pages, {PAGE, PAGE, 0, 0}},
 };
 
 #define OF_TIMERS                                                                                            \
@@ -145,10 +149,10 @@ static void judge(uint64_t address)
 
 static bool somebody_is_inside(uint64_t thread_pointer)
 {
-    const uint8_t *records = agent_part(wire_agent_layout(agent_control()->memory).threads);
-    for (uint64_t i = 0; i < WIRE_AGENT_THREADS; i++) {
-        const struct wire_agent_thread *thread =
-            (const struct wire_agent_thread *)(records + i * WIRE_AGENT_THREAD_BYTES);
+    uint64_t count = __atomic_load_n(&agent_process()->thread_count, __ATOMIC_RELAXED);
+    uint64_t mapped = agent_parameters.rooms[WIRE_AGENT_PART_THREADS] / WIRE_AGENT_THREAD_BYTES;
+    for (uint64_t i = 0; i < count && i < mapped; i++) {
+        const struct wire_agent_thread *thread = &agent_thread_at(i)->shared;
         if (__atomic_load_n(&thread->inside, __ATOMIC_RELAXED) != 0 && thread->key != thread_pointer)
             return true;
     }

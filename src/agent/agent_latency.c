@@ -23,7 +23,8 @@ static bool is_of(uint32_t number, uint64_t function, uint32_t cookie, uint32_t 
 
 static uint32_t make(uint64_t function, uint32_t cookie, uint32_t group)
 {
-    uint32_t number = agent_take_number(&agent_process()->latency_count, WIRE_AGENT_LATENCIES);
+    uint32_t number = agent_take_number(&agent_process()->latency_count, WIRE_AGENT_LATENCIES,
+                                        WIRE_AGENT_PART_LATENCIES, sizeof(struct wire_agent_latency));
     if (number == 0)
         return 0;
     struct wire_agent_latency *latency = latency_at(number);

@@ -50,7 +50,8 @@ static void grow_index(struct wire_agent_process *process, uint32_t node_count)
     uint64_t place = present_place(process), bits = (place & 255) + 1;
     uint64_t used = process->index_used != 0 ? process->index_used : sizeof(uint32_t) << FIRST_BITS;
     if (node_count * UINT64_C(2) <= UINT64_C(1) << (place & 255) ||
-        used + (sizeof(uint32_t) << bits) > layout.index_bytes)
+        used + (sizeof(uint32_t) << bits) > layout.index_bytes ||
+        !agent_room(WIRE_AGENT_PART_INDEX, used + (sizeof(uint32_t) << bits)))
         return;
     if (__atomic_exchange_n(&process->index_lock, 1, __ATOMIC_ACQUIRE) != 0)
         return;
@@ -65,7 +66,8 @@ static void grow_index(struct wire_agent_process *process, uint32_t node_count)
 static uint32_t make_node(struct wire_agent_process *process, const struct wire_agent_node *wanted)
 {
     struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
-    uint32_t number = agent_take_number(&process->node_count, layout.node_count);
+    uint32_t number = agent_take_number(&process->node_count, layout.node_count, WIRE_AGENT_PART_NODES,
+                                        sizeof(struct wire_agent_node));
     if (number == 0)
         return 0;
     struct wire_agent_node *node = agent_node_at(number);

@@ -3,7 +3,8 @@
  * A fork's child has the parent's mapping of the file, shared, and so would go on writing the parent's
  * tables. What tells it that it is a child is a private page that the kernel hands to it as zeros
  * (MADV_WIPEONFORK): the first hook there finds 0 where the parent finds 1, without a system call. It then
- * takes the next free region (followed) or points itself at a region that says "do not count" for good. A
+ * takes the next free region (followed) and shows it where the parent's was, or points itself at a region that
+ * says "do not count" for good. A
  * vfork's child runs in its parent's memory and counts for it, which is right: so do its blocks.
  *
  * The child begins with an empty table: blocks of the parent that it releases are unknown to it. Threads that
@@ -14,8 +15,7 @@
 
 #define COPIES 64 /* of the parent's table of modules, until one is whole */
 
-__attribute__((visibility("hidden"))) struct wire_agent_parameters agent_parameters = {0, 0, 0, 0, 0,
-                                                                                       0, 0, 0, 0, 0};
+__attribute__((visibility("hidden"))) struct wire_agent_parameters agent_parameters = {.control = 0};
 
 /* A process that counts nothing: state FREE. Only its first words are ever read (agent_x86_64_entry.S). */
 __attribute__((visibility("hidden"))) const uint64_t agent_process_inert[8] = {0};
@@ -56,32 +56,32 @@ static void copy_modules(struct wire_agent_process *child, const struct wire_age
     __atomic_store_n(&child->generation, generation, __ATOMIC_RELEASE);
 }
 
-/* Takes the next region; NULL: none for us. */
-static struct wire_agent_process *take_region(struct wire_agent_process *parent)
+/* The number of the next region; 0: none for us. */
+static uint32_t take_number(void)
 {
     struct wire_agent_control *control = agent_control();
     if (!(control->flags & WIRE_AGENT_FOLLOW) || __atomic_load_n(&control->gone, __ATOMIC_RELAXED) ||
-        !agent_may(WIRE_AGENT_CALL_GETPID))
-        return NULL; /* nobody reads it */
+        !agent_may(WIRE_AGENT_CALL_GETPID | WIRE_AGENT_CALL_GROW | WIRE_AGENT_CALL_SHOW))
+        return 0; /* nobody reads it, or it cannot be shown */
     uint32_t number = __atomic_load_n(&control->next_region, __ATOMIC_RELAXED);
     do {
         if (number >= control->region_count)
-            return NULL;
+            return 0;
     } while (!__atomic_compare_exchange_n(&control->next_region, &number, number + 1, false, __ATOMIC_RELAXED,
                                           __ATOMIC_RELAXED));
-    struct wire_agent_process *child =
-        (void *)(agent_parameters.control + control->regions_offset + number * control->region_size);
+    return number;
+}
+
+/* A new region has what its process is born with. */
+static void fill_region(struct wire_agent_process *child, const struct wire_agent_process *parent)
+{
     child->pid = (uint32_t)arch_host_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
-    child->parent = (uint32_t)(((uint64_t)parent - agent_parameters.control - control->regions_offset) /
-                               control->region_size) +
-                    1;
     child->scale = parent->scale;
     child->returns_start = parent->returns_start;
     child->own_start = parent->own_start;
     child->timed = parent->timed;
     child->pid_inside = child->pid;
     copy_modules(child, parent);
-    agent_descriptor_inherit(child, parent);
     agent_function_inherit();
     child->unrecorded = agent_parameters.forking != 0; /* agent_wrap_birth's frame, which takes it back */
     child->own_pid = child->pid;
@@ -89,7 +89,36 @@ static struct wire_agent_process *take_region(struct wire_agent_process *parent)
     agent_timer_inherit(child, parent);
     child->version = WIRE_AGENT_VERSION;
     child->magic = WIRE_AGENT_MAGIC;
-    return child;
+}
+
+/* The child's region in the place of its parent's. False: none for us, and the parent's head is still there. */
+static bool move_to(uint32_t number, const struct wire_agent_process *parent, const void *descriptors)
+{
+    uint32_t before = agent_parameters.region;
+    agent_thread_inherit();
+    if (!agent_room_show(number))
+        return false;
+    agent_parameters.region = number;
+    agent_process()->parent = before + 1;
+    fill_region(agent_process(), parent);
+    agent_descriptor_inherit(agent_process(), parent, descriptors);
+    return true;
+}
+
+static bool take_region(void)
+{
+    uint64_t head = agent_parameters.rooms[WIRE_AGENT_PART_HEAD];
+    uint64_t opened = agent_descriptor_room();
+    uint32_t number = take_number();
+    if (number == 0)
+        return false;
+    const struct wire_agent_process *parent = agent_room_view(WIRE_AGENT_PART_HEAD, head);
+    const void *descriptors = opened != 0 ? agent_room_view(WIRE_AGENT_PART_DESCRIPTORS, opened) : NULL;
+    bool taken =
+        parent != NULL && (opened == 0 || descriptors != NULL) && move_to(number, parent, descriptors);
+    agent_room_end_view(parent, head);
+    agent_room_end_view(descriptors, opened);
+    return taken;
 }
 
 bool agent_process_set_up_child(uint32_t *alive)
@@ -98,19 +127,18 @@ bool agent_process_set_up_child(uint32_t *alive)
     if (!__atomic_compare_exchange_n(alive, &expected, AGENT_SETTING_UP, false, __ATOMIC_ACQUIRE,
                                      __ATOMIC_ACQUIRE))
         return false;
-    struct wire_agent_process *parent = agent_process(), *child = take_region(parent);
-    if (child == NULL && (agent_control()->flags & WIRE_AGENT_FOLLOW) && !agent_control()->gone)
+    bool taken = take_region();
+    if (!taken && (agent_control()->flags & WIRE_AGENT_FOLLOW) && !agent_control()->gone)
         agent_lose(WIRE_AGENT_LOSS_INERT);
-    if (child != NULL) {
-        agent_parameters.process = (uint64_t)child;
+    if (taken) {
         agent_return_tell();
-        __atomic_store_n(&child->state, WIRE_AGENT_RUNNING, __ATOMIC_RELEASE);
+        __atomic_store_n(&agent_process()->state, WIRE_AGENT_RUNNING, __ATOMIC_RELEASE);
         agent_bell_ring(WIRE_AGENT_FORKED, false);
     } else {
         agent_parameters.process = (uint64_t)agent_process_inert;
     }
     __atomic_store_n(alive, AGENT_ALIVE, __ATOMIC_RELEASE);
-    return child != NULL;
+    return taken;
 }
 
 /* What a compiler may ask for by itself in freestanding code. */

@@ -104,7 +104,8 @@ static uint32_t take(struct wire_agent_process *process)
         return number;
     }
     if (process->range_count + UINT64_C(1) >=
-        wire_agent_layout(agent_control()->memory).range_bytes / WIRE_AGENT_RANGE_BYTES)
+            wire_agent_layout(agent_control()->memory).range_bytes / WIRE_AGENT_RANGE_BYTES ||
+        !agent_room(WIRE_AGENT_PART_RANGES, (process->range_count + UINT64_C(2)) * WIRE_AGENT_RANGE_BYTES))
         return 0;
     return ++process->range_count;
 }

@@ -137,7 +137,8 @@ bool agent_sample_hits(struct agent_thread *thread, uint64_t size, uint64_t mean
 
 #define RECORD 19
 _Static_assert(offsetof(struct wire_agent_parameters, alive) == 16 &&
-                   WIRE_AGENT_SAMPLED == UINT64_C(1) << 16 && WIRE_AGENT_THREADS == UINT64_C(1) << 10 &&
+                   offsetof(struct wire_agent_parameters, threads) == 64 &&
+                   WIRE_AGENT_SAMPLED == UINT64_C(1) << 16 && WIRE_AGENT_PLACES == UINT64_C(1) << 15 &&
                    WIRE_AGENT_THREAD_BYTES == UINT64_C(1) << RECORD &&
                    offsetof(struct agent_thread, shared.key) == 0 &&
                    offsetof(struct agent_thread, shared.inside) == 12 &&
@@ -147,7 +148,7 @@ _Static_assert(offsetof(struct wire_agent_parameters, alive) == 16 &&
                    offsetof(struct agent_thread, calls) == 160 &&
                    offsetof(struct wire_agent_calls, count) == 0 && AGENT_INSIDE == 1,
                "as agent_x86_64_pass.S has them");
-_Static_assert(WIRE_AGENT_SAMPLED_AT == 462848 && WIRE_AGENT_SAMPLED_AT + WIRE_AGENT_SAMPLED == 528384,
+_Static_assert(WIRE_AGENT_SAMPLED_AT == 462848 && WIRE_AGENT_PLACES_AT == 528384,
                "as agent_x86_64_pass.S has them");
 
 static uint8_t *sampled_at(uint64_t address)

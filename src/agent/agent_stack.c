@@ -159,7 +159,8 @@ static bool rows_of(struct unwind_rows *rows, const struct wire_agent_module *mo
 {
     const struct wire_agent_control *control = agent_control();
     if (module->rows_size < sizeof(struct wire_rows_header) || module->rows_size > control->rows_size ||
-        module->rows_offset > control->rows_size - module->rows_size)
+        module->rows_offset > control->rows_size - module->rows_size ||
+        !agent_room(WIRE_AGENT_PART_ROWS, module->rows_offset + module->rows_size))
         return false;
     const uint8_t *blob =
         (const uint8_t *)(agent_parameters.control + control->rows_offset + module->rows_offset);

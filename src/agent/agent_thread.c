@@ -18,14 +18,8 @@
 
 #include <sys/syscall.h>
 
-#define PROBES 32
+#define PROBES 256
 #define MAKING UINT64_C(1) /* thread pointers are even */
-
-static struct agent_thread *record_at(uint8_t *records, uint32_t number)
-{
-    return (struct agent_thread *)(records +
-                                   (uint64_t)(number % WIRE_AGENT_THREADS) * WIRE_AGENT_THREAD_BYTES);
-}
 
 /* The first GROUPS threads have cells of their own, which they write without locked instructions; the others
  * share group 0. */
@@ -34,7 +28,8 @@ static struct agent_thread *record_at(uint8_t *records, uint32_t number)
 static void fill(struct agent_thread *thread, struct wire_agent_process *process, uint32_t number)
 {
     struct wire_agent_own *own = agent_own();
-    if (own != NULL) {
+    if (own != NULL && agent_room(WIRE_AGENT_PART_OWN, offsetof(struct wire_agent_own, calls) +
+                                                           (number + UINT64_C(1)) * sizeof *own->calls)) {
         __atomic_fetch_or(&own->known.used[number / 64], UINT64_C(1) << number % 64, __ATOMIC_RELAXED);
         thread->calls = &own->calls[number];
     }
@@ -48,31 +43,88 @@ static void fill(struct agent_thread *thread, struct wire_agent_process *process
     thread->random = (agent_control()->sample_seed + group + ((uint64_t)process->parent << 32)) *
                          UINT64_C(0x9e3779b97f4a7c15) |
                      1;
-    __atomic_fetch_add(&process->thread_count, 1, __ATOMIC_RELAXED);
+}
+
+/* --- finding a record --- */
+
+static uint64_t *places(void)
+{
+    return agent_part(WIRE_AGENT_PLACES_AT);
+}
+
+/* The record of a word of `places` if it is of that thread pointer, complete or not; else NULL. */
+static struct agent_thread *record_at(uint64_t word, uint64_t key)
+{
+    if (word >> 16 != key)
+        return NULL;
+    struct agent_thread *thread = agent_thread_at(word & UINT16_MAX);
+    return (__atomic_load_n(&thread->shared.key, __ATOMIC_RELAXED) | MAKING) == (key | MAKING) ? thread
+                                                                                               : NULL;
+}
+
+/* Makes a record that can be found: at the first place that has none yet. A handler of this very thread may
+ * come first: then its record is this thread's, and the fresh one nobody's. NULL: there is no place. */
+static struct agent_thread *publish(uint64_t key, uint32_t number)
+{
+    uint32_t at = agent_thread_home(key);
+    for (unsigned i = 0; i < PROBES; i++, at = (at + 1) % WIRE_AGENT_PLACES) {
+        uint64_t there = __atomic_load_n(&places()[at], __ATOMIC_RELAXED);
+        if (there == 0 &&
+            __atomic_compare_exchange_n(&places()[at], &there, wire_agent_place_word(key, number), false,
+                                        __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+            return agent_thread_at(number);
+        struct agent_thread *thread = record_at(there, key);
+        if (thread != NULL)
+            return thread;
+    }
+    return NULL;
+}
+
+static bool has_room(uint64_t count)
+{
+    return count <= WIRE_AGENT_THREADS &&
+           agent_room(WIRE_AGENT_PART_THREADS, count * WIRE_AGENT_THREAD_BYTES);
+}
+
+/* A record for this thread, taken, and its number. NULL: there is none. */
+static struct agent_thread *take_record(uint64_t key, uint32_t *number)
+{
+    uint32_t *count = &agent_process()->thread_count;
+    if (!has_room(__atomic_load_n(count, __ATOMIC_RELAXED) + UINT64_C(1)))
+        return NULL;
+    *number = __atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
+    if (!has_room(*number + UINT64_C(1)))
+        return NULL; /* others came first: it is nobody's */
+    struct agent_thread *thread = agent_thread_at(*number);
+    __atomic_store_n(&thread->shared.key, key | MAKING, __ATOMIC_RELAXED);
+    return thread;
+}
+
+static struct agent_thread *claim(uint64_t key, bool *claimed)
+{
+    uint32_t number;
+    struct agent_thread *made = take_record(key, &number);
+    struct agent_thread *thread = made != NULL ? publish(key, number) : NULL;
+    *claimed = thread != NULL && thread == made;
+    if (made != NULL && !*claimed)
+        __atomic_store_n(&made->shared.key, 0, __ATOMIC_RELEASE);
+    return thread;
 }
 
 /* The thread's record, if it has one, complete or not. `claimed` not NULL: takes a free one if there is none,
  * and says so. */
 static struct agent_thread *find(uint64_t key, bool *claimed)
 {
-    uint8_t *records = agent_part(wire_agent_layout(agent_control()->memory).threads);
-    uint32_t number = agent_thread_home(key);
-    for (unsigned i = 0; i < PROBES; i++, number++) {
-        struct agent_thread *thread = record_at(records, number);
-        uint64_t there = __atomic_load_n(&thread->shared.key, __ATOMIC_RELAXED);
-        if (__builtin_expect(there == key, 1))
+    uint32_t at = agent_thread_home(key);
+    for (unsigned i = 0; i < PROBES; i++, at = (at + 1) % WIRE_AGENT_PLACES) {
+        uint64_t there = __atomic_load_n(&places()[at], __ATOMIC_ACQUIRE);
+        struct agent_thread *thread = record_at(there, key);
+        if (__builtin_expect(thread != NULL, 1))
             return thread;
-        if (there == 0 && claimed == NULL)
-            return NULL;
-        if (there == 0 && __atomic_compare_exchange_n(&thread->shared.key, &there, key | MAKING, false,
-                                                      __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-            *claimed = true;
-            return thread;
-        }
-        if ((there | MAKING) == (key | MAKING))
-            return thread;
+        if (there == 0)
+            break;
     }
-    return NULL;
+    return claimed != NULL ? claim(key, claimed) : NULL;
 }
 
 static bool is_complete(const struct agent_thread *thread, uint64_t key)
@@ -81,29 +133,33 @@ static bool is_complete(const struct agent_thread *thread, uint64_t key)
 }
 
 /* A fork's child has its parent's stack, and perhaps its parent's filter. */
-static void inherit(struct agent_thread *thread, uint64_t key, uint64_t number)
+void agent_thread_inherit(void)
 {
-    const struct wire_agent_control *control = agent_control();
-    uint32_t parent = agent_process()->parent;
-    if (parent == 0 || agent_may(WIRE_AGENT_CALLS_ALL))
+    agent_parameters.known_key = 0;
+    if (agent_may(WIRE_AGENT_CALLS_ALL))
         return;
-    const struct agent_thread *before =
-        (const struct agent_thread *)(agent_parameters.control + control->regions_offset +
-                                      (parent - 1) * control->region_size +
-                                      wire_agent_layout(control->memory).threads +
-                                      number * WIRE_AGENT_THREAD_BYTES);
-    if (before->shared.key != key)
+    uint64_t key = agent_thread_pointer();
+    const struct agent_thread *before = key != 0 ? find(key, NULL) : NULL;
+    if (before == NULL || !is_complete(before, key))
         return;
-    thread->known_start = before->known_start;
-    thread->known_end = before->known_end;
+    agent_parameters.known_key = key;
+    agent_parameters.known_start = before->known_start;
+    agent_parameters.known_end = before->known_end;
+}
+
+static void inherit(struct agent_thread *thread, uint64_t key)
+{
+    if (agent_parameters.known_key != key)
+        return;
+    thread->known_start = agent_parameters.known_start;
+    thread->known_end = agent_parameters.known_end;
 }
 
 static void complete(struct agent_thread *thread, uint64_t key)
 {
-    const uint8_t *records = agent_part(wire_agent_layout(agent_control()->memory).threads);
-    uint64_t number = (uint64_t)((const uint8_t *)thread - records) / WIRE_AGENT_THREAD_BYTES;
+    uint64_t number = ((uint64_t)thread - agent_parameters.threads) / WIRE_AGENT_THREAD_BYTES;
     fill(thread, agent_process(), (uint32_t)number);
-    inherit(thread, key, number);
+    inherit(thread, key);
     __atomic_store_n(&thread->shared.key, key, __ATOMIC_RELEASE);
 }
 

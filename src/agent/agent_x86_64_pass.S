@@ -12,7 +12,8 @@
 
 #define ALIVE   16     /* struct wire_agent_parameters.alive */
 #define SAMPLED 462848 /* wire_agent_layout.sampled */
-#define THREADS 528384 /* wire_agent_layout.threads */
+#define PLACES  528384 /* WIRE_AGENT_PLACES_AT */
+#define THREADS 64     /* struct wire_agent_parameters.threads */
 #define RECORD  19     /* log2 of WIRE_AGENT_THREAD_BYTES */
 #define INSIDE  12     /* struct agent_thread */
 #define ENTERED 64
@@ -56,9 +57,14 @@ agent_entry_\name\()_pass:
     movq    %rbx, %rax
     shrq    $6, %rbx
     imulq   golden(%rip), %rbx
-    shrq    $54, %rbx
+    shrq    $49, %rbx
+    movq    PLACES(%r10,%rbx,8), %r10 /* wire_agent_place_word */
+    movzwl  %r10w, %ebx
+    shrq    $16, %r10
+    cmpq    %rax, %r10
+    jne     9f
     shlq    $RECORD, %rbx
-    leaq    THREADS(%r10,%rbx), %rbx
+    addq    agent_parameters+THREADS(%rip), %rbx
     cmpq    %rax, (%rbx)
     jne     9f
     cmpl    $0, INSIDE(%rbx)

@@ -1,14 +1,20 @@
 /* wire_agent.h - what the agent, inside a target, and tally, outside, have in common: one memfd, plain
  * structures.
  *
- *   file = control page | rows blobs (tally writes, for all processes) | process region 0 | process region 1
- *   | ...
+ *   file = control page | rows blobs (tally writes, for all processes) | region 0 | region 1 | ... |
+ *          thread records of region 0 | of region 1 | ... | own memory (only mapped privately, never written)
  *
- * One file for one load of the agent; it is mapped whole, shared, in the target. A process writes its own
- * region only; a child of a fork takes the next free one (control.next_region) or stays inert. Regions are
- * sparse: pages that nobody wrote cost nothing. All references are offsets or indices, so that tally may read
- * a region while it is being written and after its process's death. Tally treats every word as hostile:
- * wire_agent_layout gives the bounds, never the region itself.
+ * One file for one load of the agent. A process writes its own region and records only; a child of a fork
+ * takes the next free ones (control.next_region) or stays inert. The file is sparse: pages that nobody wrote
+ * cost nothing. All references are offsets or indices, so that tally may read a region while it is being
+ * written and after its process's death. Tally treats every word as hostile: wire_agent_layout gives the
+ * bounds, never the region itself.
+ *
+ * What a process maps of it: control, rows, its region, its records, its own memory, in this order, at the
+ * distances that they have in a file of one region (enum wire_agent_part, wire_agent_place). Whatever its
+ * number, a process has its region at the same address, as a fork's child is to have. Only the beginning of
+ * each part is mapped (wire_agent_first) and grows in place by need (agent_room.c): what is mapped counts
+ * against RLIMIT_AS, is locked by mlockall, and is walked by leak checkers. A part that cannot grow is full.
  *
  * Words are written by plain or atomic stores of their own size; a reader sees each word whole, and related
  * words possibly some nanoseconds apart. After the process has ended, all of it is exact.
@@ -52,12 +58,13 @@
 #include "wire_latency.h"
 
 #define WIRE_AGENT_MAGIC   UINT64_C(0x544e4741594c4c54) /* "TLLYAGNT" */
-#define WIRE_AGENT_VERSION 11
+#define WIRE_AGENT_VERSION 12
 
-#define WIRE_AGENT_REGIONS 1024 /* processes of a family of forks, at most */
-#define WIRE_AGENT_MODULES 4096 /* in one table */
-#define WIRE_AGENT_THREADS 1024 /* thread records of a process */
-#define WIRE_AGENT_LAYERS  32   /* allocators in a process, ever */
+#define WIRE_AGENT_REGIONS 1024  /* processes of a family of forks, at most */
+#define WIRE_AGENT_MODULES 4096  /* in one table */
+#define WIRE_AGENT_THREADS 16384 /* thread records of a process */
+#define WIRE_AGENT_PLACES  32768 /* where thread pointers are looked for */
+#define WIRE_AGENT_LAYERS  32    /* allocators in a process, ever */
 #define WIRE_AGENT_FRAMES                                                                                    \
     128 /* deepest stack kept; outer frames beyond it are cut: WIRE_AGENT_LOSS_TOO_DEEP */
 #define WIRE_AGENT_RETURNS 8192 /* return addresses that can be replaced: places that call functions */
@@ -109,7 +116,7 @@ enum wire_agent_control_flag {
 struct wire_agent_control {
     uint64_t magic;
     uint32_t version, flags; /* enum wire_agent_control_flag */
-    uint64_t file_size, rows_offset, rows_size, regions_offset, region_size,
+    uint64_t file_size, rows_offset, rows_size, regions_offset, region_size, threads_offset, own_offset,
         memory; /* bytes; memory: --agent-memory */
     uint32_t region_count;
     uint32_t next_region;  /* the next free one: fetch-and-add by forked children; may pass region_count */
@@ -199,6 +206,7 @@ enum wire_agent_loss {
     WIRE_AGENT_LOSS_FORBIDDEN, /* calls of the agent's that the program forbids itself: kinds, by process */
     WIRE_AGENT_LOSS_PATH_DEEP, /* calls of instrumented functions that are counted at an outer part of their path */
     WIRE_AGENT_LOSS_RESTED, /* calls of functions in threads that signals kept from getting on: not counted */
+    WIRE_AGENT_LOSS_NO_ROOM, /* parts of the memory that could not grow: what found no place is another loss */
     WIRE_AGENT_LOSSES
 };
 
@@ -215,7 +223,9 @@ enum wire_agent_loss {
     X(PRCTL, "prctl")                                                                                        \
     X(TIMERS, "the calls of timers")                                                                         \
     X(TICKS, "rdtsc") /* no system call */                                                                   \
-    X(PENDING, "rt_sigpending")
+    X(PENDING, "rt_sigpending")                                                                              \
+    X(GROW, "mremap")                                                                                        \
+    X(SHOW, "remap_file_pages")
 
 enum wire_agent_call_number {
 #define X(name, text) WIRE_AGENT_CALL_NUMBER_##name,
@@ -326,7 +336,8 @@ struct wire_agent_process {
     uint32_t level_failures;
 
     /* How much of each part is used: tally adds these up for the memory shown. */
-    uint32_t thread_count, node_count, cell_count, block_tables;
+    uint32_t thread_count; /* records, ever made: numbers 0 .. thread_count - 1 */
+    uint32_t node_count, cell_count, block_tables;
     uint64_t index_used;  /* bytes of the index of nodes */
     uint64_t block_used;  /* bytes of the tables of blocks */
     uint64_t index_place; /* the present index: offset in its part << 8 | log2 of its slots; 0: the first */
@@ -351,7 +362,8 @@ struct wire_agent_process {
     uint32_t untimed;                /* threads that could get no timer */
     uint32_t forbidden;              /* enum wire_agent_call, as agent_parameters has it */
     uint32_t timer_signal;           /* of its timers now; set before timing */
-    uint32_t unmovable, zero;        /* 1: they cannot use the other signal (agent_timer.c) */
+    uint32_t unmovable;              /* 1: they cannot use the other signal (agent_timer.c) */
+    uint32_t refused;                /* the agent's: how often a part could not grow */
     struct wire_agent_action before; /* what the program has for the timers' signal: SIG_DFL in some form */
 
     uint64_t losses[WIRE_AGENT_LOSSES];
@@ -526,8 +538,8 @@ struct wire_agent_known {
     uint64_t strays[WIRE_AGENT_STRAYS]; /* 0: free */
 };
 
-/* Where replaced return addresses stand: in memory of the process's own, not in its region. So a fork's child
- * has at once, and exactly, what its parent's memory had when it was copied, and whoever takes the agent out
+/* Where replaced return addresses stand: in memory of the process's own, mapped privately, not in its region. So a
+ * fork's child has at once, and exactly, what its parent's memory had when it was copied, and whoever takes the agent out
  * of it finds it there, counted or not. Hardly any of it is ever written. */
 struct wire_agent_own {
     struct wire_agent_known known;
@@ -574,7 +586,13 @@ struct wire_agent_thread {
     uint32_t zero[12];
 };
 #define WIRE_AGENT_THREAD_BYTES (512 * 1024)
-#define WIRE_AGENT_RANGE_BYTES  64
+/* The part `places` finds a record by its thread pointer: a word is the pointer's 48 bits << 16 | the number
+ * of the record; 0: none yet. The agent's own. */
+static inline uint64_t wire_agent_place_word(uint64_t key, uint32_t number)
+{
+    return key << 16 | number;
+}
+#define WIRE_AGENT_RANGE_BYTES 64
 
 /* A thread's timer. Tally makes those of threads that run already; `call` is what its system calls read. */
 struct wire_agent_timer {
@@ -614,12 +632,14 @@ struct wire_agent_start {
 #define WIRE_AGENT_SAMPLED 65536
 #define WIRE_AGENT_SAMPLED_AT                                                                                \
     (4096 + 2 * WIRE_AGENT_MODULES * sizeof(struct wire_agent_module) + WIRE_AGENT_RETURNS * sizeof(uint64_t))
+#define WIRE_AGENT_PLACES_AT (WIRE_AGENT_SAMPLED_AT + WIRE_AGENT_SAMPLED)
 
 /* --- the parts of a process region, as offsets from its start, and how many fit --- */
 struct wire_agent_layout {
-    uint64_t modules[2], threads, timers, starts, nodes, index, cells, blocks, ranges, returns;
-    uint64_t latencies, latency_slots;
-    uint64_t descriptors, forked; /* forked: a bit for each number, open when a fork began */
+    uint64_t modules[2], returns; /* the head, with what is at the constants above */
+    uint64_t latency_slots;       /* its last part */
+    uint64_t timers, starts, nodes, index, cells, blocks, ranges, latencies;
+    uint64_t forked, descriptors; /* forked: a bit for each number, open when a fork began */
     uint64_t size;                /* bytes; of the region */
     uint64_t node_count, index_bytes, cell_count, block_bytes, range_bytes;
 };
@@ -633,8 +653,8 @@ static inline struct wire_agent_layout wire_agent_layout(uint64_t memory)
     layout.modules[1] = layout.modules[0] + table;
     layout.returns =
         layout.modules[1] + table; /* it stays when its process has ended: children have what it stands for */
-    layout.threads = WIRE_AGENT_SAMPLED_AT + WIRE_AGENT_SAMPLED;
-    layout.timers = layout.threads + (uint64_t)WIRE_AGENT_THREADS * WIRE_AGENT_THREAD_BYTES;
+    layout.latency_slots = WIRE_AGENT_PLACES_AT + WIRE_AGENT_PLACES * sizeof(uint64_t);
+    layout.timers = layout.latency_slots + WIRE_AGENT_LATENCY_SLOTS * sizeof(uint32_t);
     layout.starts = layout.timers + WIRE_AGENT_TIMERS * sizeof(struct wire_agent_timer);
     layout.nodes = layout.starts + WIRE_AGENT_STARTS * sizeof(struct wire_agent_start);
     layout.node_count = memory / 4 / sizeof(struct wire_agent_node);
@@ -646,25 +666,140 @@ static inline struct wire_agent_layout wire_agent_layout(uint64_t memory)
     layout.range_bytes = memory / 32;
     layout.block_bytes = memory / 8 * 3 - layout.range_bytes;
     layout.ranges = layout.blocks + layout.block_bytes;
-    layout.latency_slots = layout.ranges + layout.range_bytes;
-    layout.latencies = layout.latency_slots + WIRE_AGENT_LATENCY_SLOTS * sizeof(uint32_t);
-    layout.descriptors = layout.latencies + WIRE_AGENT_LATENCIES * sizeof(struct wire_agent_latency);
-    layout.forked = layout.descriptors + WIRE_AGENT_DESCRIPTORS * sizeof(struct wire_agent_descriptor);
-    layout.size = (layout.forked + WIRE_AGENT_DESCRIPTORS / 8 + 4095) / 4096 * 4096;
+    layout.latencies = layout.ranges + layout.range_bytes;
+    layout.forked =
+        (layout.latencies + WIRE_AGENT_LATENCIES * sizeof(struct wire_agent_latency) + 4095) / 4096 * 4096;
+    layout.descriptors = layout.forked + WIRE_AGENT_DESCRIPTORS / 8;
+    layout.size =
+        (layout.descriptors + WIRE_AGENT_DESCRIPTORS * sizeof(struct wire_agent_descriptor) + 4095) / 4096 *
+        4096;
     return layout;
+}
+
+/* --- what a process maps --- */
+
+enum wire_agent_part {
+    WIRE_AGENT_PART_CONTROL,
+    WIRE_AGENT_PART_ROWS,
+    WIRE_AGENT_PART_HEAD,   /* from here to THREADS: of its region, another one in a fork's child */
+    WIRE_AGENT_PART_TIMERS, /* with starts */
+    WIRE_AGENT_PART_NODES,
+    WIRE_AGENT_PART_INDEX,
+    WIRE_AGENT_PART_CELLS,
+    WIRE_AGENT_PART_BLOCKS,
+    WIRE_AGENT_PART_RANGES,
+    WIRE_AGENT_PART_LATENCIES,
+    WIRE_AGENT_PART_DESCRIPTORS, /* from `forked` on */
+    WIRE_AGENT_PART_THREADS,
+    WIRE_AGENT_PART_OWN, /* struct wire_agent_own: private */
+    WIRE_AGENT_PARTS
+};
+
+#define WIRE_AGENT_RECORDS_BYTES ((uint64_t)WIRE_AGENT_THREADS * WIRE_AGENT_THREAD_BYTES)
+#define WIRE_AGENT_OWN_BYTES     ((sizeof(struct wire_agent_own) + 4095) / 4096 * 4096)
+
+/* Bytes of a region from its start to the part (HEAD .. THREADS), or to its own memory. */
+static inline uint64_t wire_agent_part_offset(const struct wire_agent_layout *layout,
+                                              enum wire_agent_part part)
+{
+    switch (part) {
+    case WIRE_AGENT_PART_TIMERS:
+        return layout->timers;
+    case WIRE_AGENT_PART_NODES:
+        return layout->nodes;
+    case WIRE_AGENT_PART_INDEX:
+        return layout->index;
+    case WIRE_AGENT_PART_CELLS:
+        return layout->cells;
+    case WIRE_AGENT_PART_BLOCKS:
+        return layout->blocks;
+    case WIRE_AGENT_PART_RANGES:
+        return layout->ranges;
+    case WIRE_AGENT_PART_LATENCIES:
+        return layout->latencies;
+    case WIRE_AGENT_PART_DESCRIPTORS:
+        return layout->forked;
+    case WIRE_AGENT_PART_THREADS:
+        return layout->size;
+    case WIRE_AGENT_PART_OWN:
+        return layout->size + WIRE_AGENT_RECORDS_BYTES;
+    default:
+        return 0;
+    }
+}
+
+/* Where a part is, as bytes from the control page: in a process's addresses, and in the file for a region. */
+struct wire_agent_place {
+    uint64_t address, file;
+    uint64_t most; /* bytes that it can have; for parts of whole pages */
+};
+static inline struct wire_agent_place wire_agent_place(const struct wire_agent_control *control,
+                                                       const struct wire_agent_layout *layout,
+                                                       enum wire_agent_part part, uint32_t region)
+{
+    uint64_t offset = wire_agent_part_offset(layout, part), start = control->regions_offset + offset;
+    if (part == WIRE_AGENT_PART_CONTROL)
+        return (struct wire_agent_place){0, 0, control->rows_offset};
+    if (part == WIRE_AGENT_PART_ROWS)
+        return (struct wire_agent_place){control->rows_offset, control->rows_offset, control->rows_size};
+    if (part == WIRE_AGENT_PART_OWN)
+        return (struct wire_agent_place){start, control->own_offset, WIRE_AGENT_OWN_BYTES};
+    if (part == WIRE_AGENT_PART_THREADS)
+        return (struct wire_agent_place){start, control->threads_offset + region * WIRE_AGENT_RECORDS_BYTES,
+                                         WIRE_AGENT_RECORDS_BYTES};
+    uint64_t end = wire_agent_part_offset(layout, (enum wire_agent_part)(part + 1));
+    return (struct wire_agent_place){start, control->regions_offset + region * control->region_size + offset,
+                                     end - offset};
+}
+
+/* Bytes of addresses from the control page to the end of the last part. */
+static inline uint64_t wire_agent_span(const struct wire_agent_control *control,
+                                       const struct wire_agent_layout *layout)
+{
+    struct wire_agent_place own = wire_agent_place(control, layout, WIRE_AGENT_PART_OWN, 0);
+    return own.address + own.most;
+}
+
+/* Bytes of a part that are mapped at first, in a process where it is used. */
+static inline uint64_t wire_agent_first(const struct wire_agent_layout *layout, enum wire_agent_part part)
+{
+    switch (part) {
+    case WIRE_AGENT_PART_HEAD:
+        return layout->timers;
+    case WIRE_AGENT_PART_TIMERS:
+        return layout->nodes - layout->timers;
+    case WIRE_AGENT_PART_ROWS:
+    case WIRE_AGENT_PART_NODES:
+    case WIRE_AGENT_PART_CELLS:
+        return 65536;
+    case WIRE_AGENT_PART_DESCRIPTORS:
+        return layout->descriptors - layout->forked + 16384;
+    case WIRE_AGENT_PART_THREADS:
+        return WIRE_AGENT_THREAD_BYTES;
+    case WIRE_AGENT_PART_OWN:
+        return (offsetof(struct wire_agent_own, calls) + sizeof(struct wire_agent_calls) + 4095) / 4096 *
+               4096;
+    default:
+        return 4096;
+    }
 }
 
 /* --- what the loader writes at the symbol agent_parameters of the image, before the first hook --- */
 struct wire_agent_parameters {
-    uint64_t control; /* run-time address of the file's mapping */
-    uint64_t process; /* run-time address of the process's region in it */
+    uint64_t control; /* run-time address of the file's first page */
+    uint64_t process; /* run-time address of the process's region */
     uint64_t alive;   /* run-time address of a private page with MADV_WIPEONFORK; its first word is 1 */
     uint32_t flags;   /* enum wire_agent_parameter_flag */
     uint32_t forking; /* the agent's: threads in a fork; a child finds those of its birth */
     uint64_t own;     /* run-time address of struct wire_agent_own; 0: no return address is replaced */
-    uint64_t code, code_end; /* run-time, of the agent's own code */
-    uint32_t forbidden;      /* bits of enum wire_agent_call; the agent sets more */
-    uint32_t zero;
+    uint64_t code, code_end;          /* run-time, of the agent's own code */
+    uint32_t forbidden;               /* bits of enum wire_agent_call; the agent sets more */
+    uint32_t region;                  /* its number; the agent's: a child takes another one */
+    uint64_t threads;                 /* run-time address of the process's records */
+    uint64_t rooms[WIRE_AGENT_PARTS]; /* bytes that are mapped of each part; the agent's, as it grows them */
+    uint32_t
+        rests[WIRE_AGENT_PARTS]; /* the agent's: so often a part that could not grow is not tried again */
+    uint64_t known_key, known_start, known_end; /* the agent's: a fork child's stack (agent_thread.c) */
 };
 enum wire_agent_parameter_flag {
     WIRE_AGENT_FSGSBASE = 1, /* AT_HWCAP2 bit 1: rdfsbase may be used */

@@ -95,7 +95,8 @@
     X(67, CALLS_FREED, "children of programs that may trace them: their calls are not counted")              \
     X(68, TEXT_ALTERED,                                                                                      \
       "places in code that somebody else had changed, or changed meanwhile: not all calls there are "        \
-      "counted")
+      "counted")                                                                                             \
+    X(69, AGENT_NO_ROOM, "times that the agent's memory could not grow in the program: a limit of addresses")
 
 enum wire_loss {
 #define X(number, name, text) WIRE_LOSS_##name = number,

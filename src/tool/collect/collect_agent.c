@@ -114,6 +114,21 @@ static uint32_t flags_of(const struct collect_agent_options *options, const stru
            (options->overhead == PROFILE_HEAP_DELTA ? WIRE_AGENT_DELTA : 0u);
 }
 
+/* What is not used is not mapped. */
+static uint32_t parts_of(const struct collect_agent *agent)
+{
+    const uint32_t always = 1u << WIRE_AGENT_PART_CONTROL | 1u << WIRE_AGENT_PART_ROWS |
+                            1u << WIRE_AGENT_PART_HEAD | 1u << WIRE_AGENT_PART_NODES |
+                            1u << WIRE_AGENT_PART_INDEX | 1u << WIRE_AGENT_PART_CELLS |
+                            1u << WIRE_AGENT_PART_THREADS;
+    return always | (collect_agent_does(agent, WIRE_AGENT_HEAP) ? 1u << WIRE_AGENT_PART_BLOCKS : 0) |
+           (collect_agent_does(agent, WIRE_AGENT_MAP) ? 1u << WIRE_AGENT_PART_RANGES : 0) |
+           (collect_agent_does(agent, WIRE_AGENT_FDS) ? 1u << WIRE_AGENT_PART_DESCRIPTORS : 0) |
+           (collect_agent_does(agent, WIRE_AGENT_TIME) ? 1u << WIRE_AGENT_PART_TIMERS : 0) |
+           (agent->options.function_count ? 1u << WIRE_AGENT_PART_LATENCIES : 0) |
+           (collect_agent_replaces(agent) ? 1u << WIRE_AGENT_PART_OWN : 0);
+}
+
 int collect_agent_new(const struct collect_agent_options *options, struct collect_processes *processes,
                       struct collect_agent **made, struct base_error *error)
 {
@@ -132,6 +147,7 @@ int collect_agent_new(const struct collect_agent_options *options, struct collec
                                     .sample_bytes = options->sample_bytes,
                                     .seed = patch_target_now(),
                                     .patience_ms = PATIENCE_MS,
+                                    .parts = parts_of(agent),
                                     .timers = options->timers};
     if (result == BASE_OK && !options->host)
         result = patch_helper_begin(&agent->own, error);

@@ -24,8 +24,8 @@ enum {
 /* libLLVM's rows are 4 MB. Only what is written costs anything. */
 static const uint64_t ROWS_BYTES = UINT64_C(512) << 20;
 
-/* A region is never used again, and a shell forks for each command. They cost addresses, of which a process
- * has 128 TiB. */
+/* A region is never used again, and a shell forks for each command. They cost us
+ * addresses, of which there are 128 TiB. */
 static uint32_t regions_of(const struct collect_agent_wish *wish)
 {
     uint64_t fit = (UINT64_C(1) << 40) / wire_agent_layout(wish->memory).size;
@@ -34,9 +34,19 @@ static uint32_t regions_of(const struct collect_agent_wish *wish)
                                       : WIRE_AGENT_REGIONS;
 }
 
-uint64_t collect_agent_file_size(const struct collect_agent_wish *wish)
+static uint64_t threads_offset(const struct collect_agent_wish *wish)
 {
     return CONTROL_BYTES + ROWS_BYTES + regions_of(wish) * wire_agent_layout(wish->memory).size;
+}
+
+static uint64_t own_offset(const struct collect_agent_wish *wish)
+{
+    return threads_offset(wish) + regions_of(wish) * WIRE_AGENT_RECORDS_BYTES;
+}
+
+uint64_t collect_agent_file_size(const struct collect_agent_wish *wish)
+{
+    return own_offset(wish) + WIRE_AGENT_OWN_BYTES;
 }
 
 struct wire_agent_control *collect_agent_file_control(const struct collect_agent_file *file)
@@ -54,20 +64,21 @@ struct wire_agent_process *collect_agent_file_process(const struct collect_agent
     return (struct wire_agent_process *)(void *)(file->bytes + collect_agent_file_region(file, index));
 }
 
-static void fill_control(struct collect_agent_file *file, const struct collect_agent_wish *wish)
+static struct wire_agent_control control_of(const struct collect_agent_wish *wish)
 {
-    struct wire_agent_control *control = collect_agent_file_control(file);
-    *control = (struct wire_agent_control){
+    return (struct wire_agent_control){
         .magic = WIRE_AGENT_MAGIC,
         .version = WIRE_AGENT_VERSION,
         .flags = wish->flags,
-        .file_size = file->size,
-        .rows_offset = file->rows_offset,
-        .rows_size = file->rows_size,
-        .regions_offset = file->regions_offset,
-        .region_size = file->layout.size,
+        .file_size = collect_agent_file_size(wish),
+        .rows_offset = CONTROL_BYTES,
+        .rows_size = ROWS_BYTES,
+        .regions_offset = CONTROL_BYTES + ROWS_BYTES,
+        .region_size = wire_agent_layout(wish->memory).size,
+        .threads_offset = threads_offset(wish),
+        .own_offset = own_offset(wish),
         .memory = wish->memory,
-        .region_count = file->region_count,
+        .region_count = regions_of(wish),
         .next_region = 1,
         .sample_bytes = wish->sample_bytes,
         .sample_seed = wish->seed,
@@ -84,6 +95,36 @@ static void fill_control(struct collect_agent_file *file, const struct collect_a
     };
 }
 
+void collect_agent_file_pieces(const struct collect_agent_wish *wish,
+                               struct collect_agent_file_pieces *pieces)
+{
+    const struct wire_agent_control control = control_of(wish);
+    const struct wire_agent_layout layout = wire_agent_layout(wish->memory);
+    *pieces = (struct collect_agent_file_pieces){.span = wire_agent_span(&control, &layout)};
+    for (unsigned part = 0; part < WIRE_AGENT_PARTS; part++) {
+        const struct wire_agent_place place = wire_agent_place(&control, &layout, part, 0);
+        if (wish->parts >> part & 1)
+            pieces->items[pieces->count++] = (struct patch_inject_piece){
+                place.address, place.file, wire_agent_first(&layout, part), part == WIRE_AGENT_PART_OWN};
+    }
+}
+
+void collect_agent_file_parameters(const struct collect_agent_file *file,
+                                   const struct collect_agent_wish *wish, uint64_t control,
+                                   struct wire_agent_parameters *parameters)
+{
+    const struct wire_agent_control made = control_of(wish), *page = &made;
+    const struct wire_agent_layout *layout = &file->layout;
+    parameters->control = control;
+    parameters->process = control + file->regions_offset;
+    parameters->threads = control + wire_agent_place(page, layout, WIRE_AGENT_PART_THREADS, 0).address;
+    parameters->own = wish->parts >> WIRE_AGENT_PART_OWN & 1
+                          ? control + wire_agent_place(page, layout, WIRE_AGENT_PART_OWN, 0).address
+                          : 0;
+    for (unsigned part = 0; part < WIRE_AGENT_PARTS; part++)
+        parameters->rooms[part] = wish->parts >> part & 1 ? wire_agent_first(layout, part) : 0;
+}
+
 static bool map(struct collect_agent_file *file, int how)
 {
     void *bytes = mmap(NULL, file->size, PROT_READ | PROT_WRITE, how | MAP_NORESERVE, file->file, 0);
@@ -97,7 +138,7 @@ int collect_agent_file_begin(struct collect_agent_file *file, int descriptor,
                              const struct collect_agent_wish *wish, struct base_error *error)
 {
     *file = (struct collect_agent_file){.file = descriptor,
-                                        .size = collect_agent_file_size(wish),
+                                        .size = threads_offset(wish),
                                         .rows_offset = CONTROL_BYTES,
                                         .rows_size = ROWS_BYTES,
                                         .rows_used = ROWS_UNIT,
@@ -105,7 +146,7 @@ int collect_agent_file_begin(struct collect_agent_file *file, int descriptor,
                                         .layout = wire_agent_layout(wish->memory),
                                         .region_count = regions_of(wish)};
     struct stat status;
-    if (fstat(descriptor, &status) || (uint64_t)status.st_size < file->size)
+    if (fstat(descriptor, &status) || (uint64_t)status.st_size < collect_agent_file_size(wish))
         return base_fail(error, BASE_EIO, "the agent's memory is smaller than was asked for");
     if (fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
         return base_fail_errno(error, errno, "the agent's memory cannot be sealed");
@@ -115,7 +156,7 @@ int collect_agent_file_begin(struct collect_agent_file *file, int descriptor,
         file->modules = NULL;
         return base_fail(error, BASE_ENOMEM, "no room for the agent's memory");
     }
-    fill_control(file, wish);
+    *collect_agent_file_control(file) = control_of(wish);
     return BASE_OK;
 }
 
@@ -274,13 +315,18 @@ uint32_t collect_agent_file_regions(const struct collect_agent_file *file)
     return next < file->region_count ? next : file->region_count;
 }
 
+static void punch(const struct collect_agent_file *file, uint64_t offset, uint64_t size)
+{
+    fallocate(file->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size);
+}
+
 /* The first pages stay: a child that comes to a hook later copies the modules, and knows by `state` that it
  * may count. */
 void collect_agent_file_forget(struct collect_agent_file *file, uint32_t region)
 {
-    uint64_t kept = file->layout.threads;
-    fallocate(file->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-              (off_t)(collect_agent_file_region(file, region) + kept), (off_t)(file->layout.size - kept));
+    uint64_t kept = WIRE_AGENT_SAMPLED_AT;
+    punch(file, collect_agent_file_region(file, region) + kept, file->layout.size - kept);
+    punch(file, file->size + region * WIRE_AGENT_RECORDS_BYTES, WIRE_AGENT_RECORDS_BYTES);
 }
 
 uint64_t collect_agent_file_used(const struct collect_agent_file *file)

@@ -19,6 +19,7 @@
 #include <sys/types.h>
 
 #include "base_error.h"
+#include "patch_inject.h"
 #include "wire_agent.h"
 
 struct collect_agent_wish {
@@ -28,6 +29,7 @@ struct collect_agent_wish {
     uint64_t seed;
     uint32_t patience_ms;
     uint64_t ns_of_ticks; /* wire_agent_control */
+    uint32_t parts;       /* that are used: a bit for each enum wire_agent_part */
     struct collect_agent_timers {
         uint64_t least_ns, spread_ns, mean_ns, tick_ns; /* as in struct wire_agent_control */
         uint32_t signal;                                /* 0: no timers */
@@ -39,7 +41,8 @@ struct collect_agent_wish {
 struct collect_agent_file {
     int file; /* the caller's */
     uint8_t *bytes;
-    uint64_t size, rows_offset, rows_size, rows_used, regions_offset;
+    uint64_t size; /* of our mapping: all but thread records and processes' own memory */
+    uint64_t rows_offset, rows_size, rows_used, regions_offset;
     struct wire_agent_layout layout;
     uint32_t region_count;
     bool nested; /* the processes tell of themselves by numbers of another PID namespace than ours */
@@ -49,6 +52,20 @@ struct collect_agent_file {
 
 /* How many bytes such a file has; most of them are never written and cost nothing. */
 uint64_t collect_agent_file_size(const struct collect_agent_wish *wish);
+
+/* What a process maps of it at first (wire_agent.h): pieces, and how many bytes of addresses from the first one
+ * to the end of all that they may become. */
+struct collect_agent_file_pieces {
+    struct patch_inject_piece items[WIRE_AGENT_PARTS];
+    size_t count;
+    uint64_t span;
+};
+void collect_agent_file_pieces(const struct collect_agent_wish *wish,
+                               struct collect_agent_file_pieces *pieces);
+/* What the agent is told of them; `control`: run-time address of the first one. */
+void collect_agent_file_parameters(const struct collect_agent_file *file,
+                                   const struct collect_agent_wish *wish, uint64_t control,
+                                   struct wire_agent_parameters *parameters);
 
 /* `file` has that size and stays open until ..._end. */
 int collect_agent_file_begin(struct collect_agent_file *file, int descriptor,

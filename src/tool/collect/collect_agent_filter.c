@@ -20,6 +20,7 @@ enum {
     NO_SIGNAL = 65,
     SET_MASK = 2,
     SET_SIZE = 8,
+    PAGE = 4096,
     MONOTONIC = 1,
 };
 
@@ -86,6 +87,9 @@ static uint32_t forbidden_calls(struct patch_agent *agent)
         {WIRE_AGENT_CALL_ARCH_PRCTL, SYS_arch_prctl, GET_FS, scratch, 0, 0},
         {WIRE_AGENT_CALL_PRCTL, SYS_prctl, GET_TSC, scratch, 0, 0},
         {WIRE_AGENT_CALL_PENDING, SYS_rt_sigpending, scratch, SET_SIZE, 0, 0},
+        {WIRE_AGENT_CALL_GROW, SYS_mremap, control, PAGE, PAGE, 0}, /* as it is */
+        {WIRE_AGENT_CALL_SHOW, SYS_munmap, 0, PAGE, 0, 0},          /* nothing is there */
+        {WIRE_AGENT_CALL_SHOW, SYS_remap_file_pages, 0, PAGE, 0, 0},
     };
     uint32_t forbidden = 0;
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)

@@ -235,16 +235,14 @@ static int write_parameters(struct collect_agent *self, const struct collect_age
                             struct patch_agent *agent, struct base_error *error)
 {
     const unsigned long fsgsbase = 2; /* HWCAP2_FSGSBASE of x86-64 */
-    uint64_t place, control = patch_agent_region(agent);
+    uint64_t place;
     struct wire_agent_parameters parameters = {
-        .control = control,
-        .process = control + collect_agent_file_region(&family->file, 0),
         .alive = patch_agent_alive(agent),
         .flags = getauxval(AT_HWCAP2) & fsgsbase ? WIRE_AGENT_FSGSBASE : 0,
-        .own = patch_agent_own(agent),
         .code = patch_agent_base(agent),
         .code_end = patch_agent_base(agent) + patch_agent_image_fixed(self->image),
         .forbidden = collect_agent_file_process(&family->file, 0)->forbidden};
+    collect_agent_file_parameters(&family->file, &self->wish, patch_agent_region(agent), &parameters);
     if (!patch_agent_image_symbol(self->image, "agent_parameters", &place))
         return base_fail(error, BASE_EFORMAT, "the agent takes no parameters");
     return patch_agent_write(agent, place, &parameters, sizeof parameters, error);
@@ -255,11 +253,13 @@ static int tell_blocks(const struct collect_agent *self, const struct collect_ag
                        const struct patch_agent *agent, struct base_error *error)
 {
     uint64_t place;
+    struct wire_agent_parameters parameters;
     if (!patch_agent_image_symbol(self->image, "agent_return_blocks", &place))
         return base_fail(error, BASE_EFORMAT, "the agent times no functions");
     struct wire_agent_process *process = collect_agent_file_process(&family->file, 0);
     process->returns_start = patch_agent_base(agent) + place;
-    process->own_start = patch_agent_own(agent);
+    collect_agent_file_parameters(&family->file, &self->wish, patch_agent_region(agent), &parameters);
+    process->own_start = parameters.own;
     return BASE_OK;
 }
 
@@ -296,13 +296,16 @@ static int prepare(void *context, struct patch_agent *agent, struct base_error *
 int collect_agent_load(struct collect_agent *agent, pid_t pid, bool held, struct base_error *error)
 {
     struct loading loading = {agent, calloc(1, sizeof *loading.family), pid};
-    struct patch_agent_options options = {
-        .image = agent->image,
-        .plans = agent->plans,
-        .region_size = collect_agent_file_size(&agent->wish),
-        .own_size = collect_agent_replaces(agent) ? sizeof(struct wire_agent_own) : 0,
-        .prepare = prepare,
-        .context = &loading};
+    struct collect_agent_file_pieces pieces;
+    collect_agent_file_pieces(&agent->wish, &pieces);
+    struct patch_agent_options options = {.image = agent->image,
+                                          .plans = agent->plans,
+                                          .file_size = collect_agent_file_size(&agent->wish),
+                                          .span = pieces.span,
+                                          .pieces = pieces.items,
+                                          .piece_count = pieces.count,
+                                          .prepare = prepare,
+                                          .context = &loading};
     struct patch_agent *loaded = NULL;
     if (!loading.family)
         return base_fail(error, BASE_ENOMEM, "out of memory");

@@ -237,6 +237,7 @@ static void tell_losses(struct telling *telling)
         [WIRE_AGENT_LOSS_FORBIDDEN] = WIRE_LOSS_AGENT_FORBIDDEN,
         [WIRE_AGENT_LOSS_PATH_DEEP] = WIRE_LOSS_INSTRUMENTED_DEEP,
         [WIRE_AGENT_LOSS_RESTED] = WIRE_LOSS_FUNCTION_RESTED,
+        [WIRE_AGENT_LOSS_NO_ROOM] = WIRE_LOSS_AGENT_NO_ROOM,
     };
     /* Of stacks of samples, as perf_event's are. */
     static const uint8_t of_samples[WIRE_AGENT_LOSSES] = {

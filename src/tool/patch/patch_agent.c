@@ -14,6 +14,7 @@
 #define HIGHEST          0x7ffffffff000ull /* end of user space with four-level page tables */
 #define LOWEST           0x10000ull
 #define ROOM_ABOVE       (1ull << 30) /* below other mappings, for what the kernel puts there next, and for slabs */
+#define ROOM_TO_GROW     (1ull << 38) /* ... for tables, between whose pieces nothing should come to lie */
 #define STOP_TRIES       20
 #define PERMISSION_TRIES 4
 #define REST_NS          5000000
@@ -21,11 +22,6 @@
 static int no_memory(struct base_error *error)
 {
     return base_fail(error, BASE_ENOMEM, "out of memory");
-}
-
-static uint64_t pages(uint64_t size)
-{
-    return (size + PATCH_AGENT_PAGE - 1) & ~(uint64_t)(PATCH_AGENT_PAGE - 1);
 }
 
 /* --- reaching a process --- */
@@ -110,12 +106,12 @@ int patch_agent_read(struct patch_agent_access *access, uint64_t address, void *
 
 /* Near where the kernel puts things by itself, for nobody else expects memory anywhere else: the upper end of
  * the highest gap with room to spare, or else of the largest. */
-static bool find_place(const struct elf_maps *maps, uint64_t size, uint64_t *address)
+static bool find_place(const struct elf_maps *maps, uint64_t size, uint64_t above, uint64_t *address)
 {
     uint64_t from = LOWEST, start = 0, end = 0;
     for (size_t i = 0; i <= maps->count; i++) {
         uint64_t to = i < maps->count && maps->items[i].start < HIGHEST ? maps->items[i].start : HIGHEST;
-        if (to > from && (to - from > end - start || to - from > size + 4 * ROOM_ABOVE)) {
+        if (to > from && (to - from > end - start || to - from > size + 4 * above)) {
             start = from;
             end = to;
         }
@@ -124,16 +120,17 @@ static bool find_place(const struct elf_maps *maps, uint64_t size, uint64_t *add
     }
     if (end - start < size)
         return false;
-    uint64_t room = end - start - size > 2 * ROOM_ABOVE ? ROOM_ABOVE : (end - start - size) / 2;
+    uint64_t room = end - start - size > 2 * above ? above : (end - start - size) / 2;
     *address = (end - room - size) & ~(uint64_t)(PATCH_AGENT_PAGE - 1);
     return *address >= start;
 }
 
-static int place(const struct patch_agent *agent, uint64_t size, uint64_t *address, struct base_error *error)
+static int place(const struct patch_agent *agent, uint64_t size, uint64_t above, uint64_t *address,
+                 struct base_error *error)
 {
     struct elf_maps maps = {0};
     int result = elf_maps_read(agent->pid, &maps, error);
-    bool found = result == BASE_OK && find_place(&maps, size, address);
+    bool found = result == BASE_OK && find_place(&maps, size, above, address);
     elf_maps_free(&maps);
     if (result == BASE_OK && !found)
         return base_fail(error, BASE_EUNSUPPORTED, "process %d has no %llu MB of address space left",
@@ -169,11 +166,11 @@ static void fill_home(const struct patch_agent *agent, uint8_t *home)
         .magic = PATCH_AGENT_HOME,
         .version = PATCH_AGENT_VERSION,
         .ranges = {{agent->home, agent->home_size, 1, 0},
-                   {agent->data, agent->alive + PATCH_AGENT_PAGE + agent->own_size - agent->data, 0, 0}}};
+                   {agent->data, agent->alive + PATCH_AGENT_PAGE - agent->data, 0, 0}}};
     head.count = 2;
     if (agent->tables != NULL)
         head.ranges[head.count++] =
-            (struct patch_agent_range){agent->tables->address, agent->tables->size, 0, 0};
+            (struct patch_agent_range){agent->tables->address, agent->tables->span, 0, 0};
     memcpy(home, &head, sizeof head);
 }
 
@@ -206,8 +203,7 @@ static int map_home(struct patch_agent *agent, struct patch_agent_access *access
     return result;
 }
 
-/* The image's data; in the page behind it the word that a child of fork finds to be 0; what more was asked
- * for, as it is. */
+/* The image's data; in the page behind it the word that a child of fork finds to be 0. */
 static int map_data(struct patch_agent *agent, struct patch_agent_access *access, const uint8_t *bytes,
                     struct base_error *error)
 {
@@ -228,45 +224,43 @@ static int map_data(struct patch_agent *agent, struct patch_agent_access *access
     return result;
 }
 
-static int map_tables(struct patch_agent *agent, struct patch_agent_access *access, uint64_t size,
-                      struct base_error *error)
+static int map_tables(struct patch_agent *agent, struct patch_agent_access *access,
+                      const struct patch_agent_options *options, struct base_error *error)
 {
-    struct patch_helper_room room = {0, 0, size, PROT_READ | PROT_WRITE, 0, false};
-    if (size == 0)
+    if (options->piece_count == 0)
         return BASE_OK;
     struct patch_agent_tables *tables = calloc(1, sizeof *tables);
     if (tables == NULL)
         return no_memory(error);
-    int result = place(agent, size, &room.low, error);
+    tables->span = options->span;
+    int result = place(agent, tables->span, ROOM_TO_GROW, &tables->address, error);
     if (result == BASE_OK)
-        result = patch_trace_share_as(access->helper, access->trace, PATCH_AGENT_NAME, &room,
-                                      &tables->address, &tables->file, error);
+        result = patch_trace_share_pieces(access->helper, access->trace, PATCH_AGENT_NAME, tables->address,
+                                          options->file_size, options->pieces, options->piece_count,
+                                          &tables->file, error);
     if (result < 0) {
         free(tables);
         return base_fail_context(
-            error, result, "the agent's tables (--agent-memory; a limit set with ulimit -v may forbid them)");
+            error, result, "the agent's tables (a limit of addresses, set with ulimit -v, may forbid them)");
     }
     tables->owners = 1;
-    tables->size = size;
     agent->tables = tables;
     return BASE_OK;
 }
 
-static int map_image(struct patch_agent *agent, struct patch_agent_access *access, uint64_t own_size,
-                     struct base_error *error)
+static int map_image(struct patch_agent *agent, struct patch_agent_access *access, struct base_error *error)
 {
     uint64_t span = patch_agent_image_span(agent->image), fixed = patch_agent_image_fixed(agent->image);
     uint64_t start;
-    int result = place(agent, span + 2 * PATCH_AGENT_PAGE + own_size, &start, error);
+    int result = place(agent, span + 2 * PATCH_AGENT_PAGE, ROOM_ABOVE, &start, error);
     if (result < 0)
         return result;
     agent->home = start;
     agent->base = start + PATCH_AGENT_PAGE;
     agent->home_size = PATCH_AGENT_PAGE + fixed;
     agent->data = agent->base + fixed;
-    agent->data_size = span - fixed + PATCH_AGENT_PAGE + own_size;
+    agent->data_size = span - fixed + PATCH_AGENT_PAGE;
     agent->alive = agent->base + span;
-    agent->own_size = own_size;
     uint8_t *bytes = malloc(span);
     result =
         bytes == NULL ? no_memory(error) : patch_agent_image_make(agent->image, agent->base, bytes, error);
@@ -284,15 +278,17 @@ static int map_image(struct patch_agent *agent, struct patch_agent_access *acces
     return result;
 }
 
-static void unmap_all(struct patch_agent *agent, struct patch_agent_access *access)
+static void unmap_all(struct patch_agent *agent, struct patch_agent_access *access,
+                      const struct patch_agent_options *options)
 {
     struct patch_helper *helper = access->helper;
     if (agent->home_size)
         patch_trace_unmap(helper, access->trace, agent->home, agent->home_size, NULL);
     if (agent->data_size)
         patch_trace_unmap(helper, access->trace, agent->data, agent->data_size, NULL);
-    if (agent->tables != NULL)
-        patch_trace_unmap(helper, access->trace, agent->tables->address, agent->tables->size, NULL);
+    for (size_t i = 0; agent->tables != NULL && i < options->piece_count; i++)
+        patch_trace_unmap(helper, access->trace, agent->tables->address + options->pieces[i].at,
+                          options->pieces[i].size, NULL);
     patch_agent_unmap_slabs(agent, access);
 }
 
@@ -322,9 +318,9 @@ static int load_standing(struct patch_agent *agent, struct patch_agent_access *a
     if (result == BASE_OK)
         result = patch_agent_survey(agent, error); /* again: it ran */
     if (result == BASE_OK)
-        result = map_tables(agent, access, pages(options->region_size), error);
+        result = map_tables(agent, access, options, error);
     if (result == BASE_OK)
-        result = map_image(agent, access, pages(options->own_size), error);
+        result = map_image(agent, access, error);
     if (result == BASE_OK && options->prepare != NULL) {
         agent->loading = access;
         result = options->prepare(options->context, agent, error);
@@ -333,7 +329,7 @@ static int load_standing(struct patch_agent *agent, struct patch_agent_access *a
     if (result == BASE_OK)
         result = patch_agent_set_hooks(agent, access, error);
     if (result < 0)
-        unmap_all(agent, access);
+        unmap_all(agent, access, options);
     return result < 0 ? result : BASE_OK;
 }
 
@@ -479,11 +475,6 @@ uint64_t patch_agent_region(const struct patch_agent *agent)
 uint64_t patch_agent_alive(const struct patch_agent *agent)
 {
     return agent->alive;
-}
-
-uint64_t patch_agent_own(const struct patch_agent *agent)
-{
-    return agent->own_size != 0 ? agent->alive + PATCH_AGENT_PAGE : 0;
 }
 
 int patch_agent_region_file(const struct patch_agent *agent)

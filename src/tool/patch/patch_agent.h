@@ -5,10 +5,10 @@
  *
  *   home     a page that tells what else is here, and behind it the agent's image as far as nobody writes it
  *            r-x, shared
- *   data     the rest of the image; the *alive page*, which is zeros in a child of fork; and what is asked
- *            rw-, private for beside it, which is copied with the process
- *   region   the tables (wire_agent.h), a file that tally has open too
- *            rw-, shared
+ *   data     the rest of the image; the *alive page*, which is zeros in a child of fork
+ *            rw-, private
+ *   tables   pieces (wire_agent.h) of a file that tally has open too, far apart: the agent grows them. Memory of
+ *            rw-, shared the process's own, which is copied with it, is a piece too (private)
  *   slabs    near the hooked objects: the hooks' code, which tells how they are undone (patch_x86_64_wrap.h)
  *            r-x, shared
  *
@@ -38,6 +38,7 @@
 #include "patch_agent_image.h"
 #include "patch_function.h"
 #include "patch_helper.h"
+#include "patch_inject.h"
 #include "patch_trace.h"
 
 /* Of memory files, and how they show among a process's mappings. */
@@ -75,10 +76,12 @@ int patch_agent_plans_prepare(struct patch_agent_plans *plans, const char *path,
 struct patch_agent; /* tally's side of the agent in one process */
 
 struct patch_agent_options {
-    const struct patch_agent_image *image; /* outlives the agent */
-    struct patch_agent_plans *plans;       /* outlives the agent */
-    uint64_t region_size;                  /* bytes; 0: no region */
-    uint64_t own_size;                     /* bytes of memory of the process's own, zeros; 0: none */
+    const struct patch_agent_image *image;   /* outlives the agent */
+    struct patch_agent_plans *plans;         /* outlives the agent */
+    uint64_t file_size;                      /* bytes of the tables' file */
+    uint64_t span;                           /* bytes of addresses that the tables may come to need */
+    const struct patch_inject_piece *pieces; /* what is mapped at first */
+    size_t piece_count;                      /* 0: no tables */
     /* Called when all is mapped and nothing is hooked yet: the region is to be filled, parameters are to be
      * written. The process stands: it should take less than a second. An error undoes the load. NULL: nothing
      * to do. */
@@ -100,13 +103,12 @@ int patch_agent_adopt(const struct patch_agent *parent, pid_t pid, struct patch_
 void patch_agent_free(struct patch_agent *agent);
 
 pid_t patch_agent_pid(const struct patch_agent *agent);
-/* Run-time addresses: the image's base; the region; the alive page, whose first word is 1 in this process;
- * its own memory, 0: none. */
+/* Run-time addresses: the image's base; the tables, 0: none; the alive page, whose first word is 1 in this
+ * process. */
 uint64_t patch_agent_base(const struct patch_agent *agent);
 uint64_t patch_agent_region(const struct patch_agent *agent);
 uint64_t patch_agent_alive(const struct patch_agent *agent);
-uint64_t patch_agent_own(const struct patch_agent *agent);
-/* The region's file; the agent's (of all adopted ones together). -1: none. */
+/* The tables' file; the agent's (of all adopted ones together). -1: none. */
 int patch_agent_region_file(const struct patch_agent *agent);
 /* Into the part of the image that is written, at an offset from its base; in `prepare`, or later. */
 int patch_agent_write(struct patch_agent *agent, uint64_t offset, const void *bytes, size_t size,

@@ -63,7 +63,7 @@ struct patch_agent_slab {
 struct patch_agent_tables {
     unsigned owners;
     int file;
-    uint64_t address, size;
+    uint64_t address, span; /* of all pieces, and what they may become */
 };
 
 /* An executable mapping of a file. */
@@ -83,7 +83,7 @@ struct patch_agent {
     struct patch_agent_tables *tables;  /* NULL: no region */
     struct patch_agent_access *loading; /* in `prepare` */
     uint64_t home, home_size, base;
-    uint64_t data, data_size, alive, own_size; /* data: ends with the alive page and the process's own */
+    uint64_t data, data_size, alive; /* data: ends with the alive page */
     struct patch_agent_slab **slabs;
     size_t slab_count, slab_capacity;
     struct patch_agent_object **objects; /* hooks borrow their paths */

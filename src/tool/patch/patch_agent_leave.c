@@ -100,6 +100,7 @@ static int add_range(struct leaving *leaving, const struct patch_agent_range *ra
     for (size_t i = 0; i < leaving->ours.count; i++)
         if (leaving->ours.items[i].address == range->address) {
             leaving->ours.items[i].code |= range->code;
+            leaving->ours.items[i].size = range->size;
             return BASE_OK;
         }
     if (!base_array_room(leaving->ours.items, leaving->ours.count, leaving->ours.capacity))
@@ -144,7 +145,8 @@ static int refuse_living(const struct leaving *leaving, const struct wire_agent_
                      leaving->access.pid, tally);
 }
 
-/* The process's own region among those of its family of forks. */
+/* The process's own region, which it shows at the place of the first one (wire_agent.h); a child that is not
+ * counted has its parent's there. */
 static int find_counts(struct leaving *leaving)
 {
     struct wire_agent_control control;
@@ -157,25 +159,18 @@ static int find_counts(struct leaving *leaving)
     struct wire_agent_layout layout = wire_agent_layout(control.memory);
     leaving->timer_signals[0] = control.timer_signal <= 64 ? control.timer_signal : 0;
     leaving->timer_signals[1] = control.timer_other <= 64 ? control.timer_other : 0;
-    uint64_t taken = control.next_region < control.region_count ? control.next_region : control.region_count;
-    for (uint64_t i = 0; i < taken && i < WIRE_AGENT_REGIONS && control.region_size >= layout.size &&
-                         control.region_size <= size && control.regions_offset <= size - control.region_size;
-         i++) {
-        uint64_t at = control.regions_offset + i * control.region_size;
-        if (at > size - control.region_size)
-            break;
-        at += leaving->region;
-        if (patch_agent_read(&leaving->access, at, &process, sizeof process) == BASE_OK &&
-            process.magic == WIRE_AGENT_MAGIC && process.pid == (uint32_t)leaving->access.pid &&
-            process.state != WIRE_AGENT_FREE)
-            leaving->counts = (struct counts){at, at + layout.threads};
-        if (leaving->counts.process == at) {
-            leaving->timers = at + layout.timers;
-            leaving->own_signal = process.timer_signal;
-        }
+    bool fits = control.region_size >= layout.size && control.region_size <= size &&
+                control.regions_offset <= size - control.region_size;
+    uint64_t at = leaving->region + control.regions_offset;
+    if (fits && patch_agent_read(&leaving->access, at, &process, sizeof process) == BASE_OK &&
+        process.magic == WIRE_AGENT_MAGIC && process.pid == (uint32_t)leaving->access.pid &&
+        process.state != WIRE_AGENT_FREE) {
+        leaving->counts = (struct counts){at, at + wire_agent_part_offset(&layout, WIRE_AGENT_PART_THREADS)};
+        leaving->timers = at + layout.timers;
+        leaving->own_signal = process.timer_signal;
     }
     int result = refuse_living(leaving, &control);
-    if (result == BASE_OK && control.region_count <= WIRE_AGENT_REGIONS && control.region_size >= layout.size)
+    if (result == BASE_OK && fits)
         result = patch_agent_returns_begin(&leaving->returns, &control, leaving->region, leaving->error);
     return result;
 }
@@ -190,28 +185,23 @@ static void tell(struct leaving *leaving)
                           sizeof state, NULL);
 }
 
-/* All records in one look; the system's limit of pieces is WIRE_AGENT_THREADS. */
+/* Numbers that were given out may have no record (agent_thread.c): what cannot be read is none. The records
+ * are read after the process, which tells whether it can be read at all. */
 static bool counts_somebody(const struct leaving *leaving)
 {
-    struct {
-        uint64_t key;
-        uint32_t tid, inside;
-    } threads[WIRE_AGENT_THREADS];
-    struct iovec local = {threads, sizeof threads}, remote[WIRE_AGENT_THREADS];
     struct wire_agent_process process;
+    struct wire_agent_thread thread;
+    pid_t pid = leaving->access.pid;
     if (leaving->counts.process == 0)
         return false;
-    bool inside = patch_target_read(leaving->access.pid, leaving->counts.process, &process, sizeof process) !=
-                      sizeof process ||
-                  process.unrecorded != 0;
-    for (uint64_t i = 0; i < WIRE_AGENT_THREADS; i++) {
+    bool inside =
+        patch_target_read(pid, leaving->counts.process, &process, sizeof process) != sizeof process ||
+        process.unrecorded != 0;
+    for (uint64_t i = 0; i < process.thread_count && i < WIRE_AGENT_THREADS && !inside; i++) {
         uint64_t at = leaving->counts.threads + i * WIRE_AGENT_THREAD_BYTES;
-        remote[i] = (struct iovec){(void *)(uintptr_t)at, sizeof threads[i]};
+        inside = patch_target_read(pid, at, &thread, sizeof thread) == sizeof thread && thread.key != 0 &&
+                 thread.inside != 0;
     }
-    if (process_vm_readv(leaving->access.pid, &local, 1, remote, WIRE_AGENT_THREADS, 0) != sizeof threads)
-        return true;
-    for (int i = 0; i < WIRE_AGENT_THREADS; i++)
-        inside |= threads[i].key != 0 && threads[i].inside != 0;
     return inside;
 }
 
@@ -534,9 +524,28 @@ static int rest(struct leaving *leaving, int attempt)
 
 /* --- 5. unmap --- */
 
+/* The agent may have grown its tables while the process ran. */
+static int find_again(struct leaving *leaving)
+{
+    struct elf_maps maps = {0};
+    int result = elf_maps_read(leaving->access.pid, &maps, leaving->error);
+    for (size_t i = 0; i < maps.count && result == BASE_OK; i++) {
+        const struct elf_mapping *mapping = &maps.items[i];
+        const struct patch_agent_range range = {mapping->start, mapping->end - mapping->start,
+                                                mapping->executable, 0};
+        if (strcmp(mapping->path, PATCH_AGENT_PATH) == 0)
+            result = add_range(leaving, &range);
+    }
+    elf_maps_free(&maps);
+    return result;
+}
+
 static int unmap(struct leaving *leaving, bool used)
 {
     struct patch_agent_access *access = &leaving->access;
+    int found = find_again(leaving);
+    if (found < 0)
+        return found;
     struct patch_range *ranges = calloc(leaving->ours.count + 1, sizeof *ranges);
     if (ranges == NULL)
         return no_memory(leaving->error);

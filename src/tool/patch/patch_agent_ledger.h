@@ -12,7 +12,7 @@
 
 #define PATCH_AGENT_HOME    0x454d4f4859414c54u /* "TLAYHOME" */
 #define PATCH_AGENT_SLAB    0x42414c5359414c54u /* "TLAYSLAB" */
-#define PATCH_AGENT_VERSION 2
+#define PATCH_AGENT_VERSION 3
 #define PATCH_AGENT_PAGE    4096u
 
 struct patch_agent_range {
@@ -26,7 +26,7 @@ enum { PATCH_AGENT_RANGES = 4 };
 struct patch_agent_home {
     uint64_t magic;
     uint32_t version, count;
-    struct patch_agent_range ranges[PATCH_AGENT_RANGES]; /* home, data, alive page; region */
+    struct patch_agent_range ranges[PATCH_AGENT_RANGES]; /* home, data; all that tables may become */
 };
 
 /* In place of a slab's first slot. */

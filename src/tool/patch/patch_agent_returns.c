@@ -37,15 +37,13 @@ static void merge(struct patch_agent_returns *returns, const struct patch_agent_
             returns->real[i] = table[i];
 }
 
-/* From all regions: a child that is not counted has words of its parent's. */
+/* From the region that the process shows: its own, or its parent's where it is not counted and has words of
+ * that. */
 static bool read_table(struct patch_agent_returns *returns, const struct patch_agent_access *access)
 {
-    const struct wire_agent_control *control = &returns->control;
     uint64_t *table = calloc(WIRE_AGENT_RETURNS, sizeof *table);
-    uint32_t regions =
-        control->next_region < control->region_count ? control->next_region : control->region_count;
-    for (uint64_t i = 0; table != NULL && i < regions; i++)
-        merge(returns, access, returns->region + control->regions_offset + i * control->region_size, table);
+    if (table != NULL)
+        merge(returns, access, returns->region + returns->control.regions_offset, table);
     free(table);
     return table != NULL;
 }

@@ -27,6 +27,7 @@ enum patch_helper_command {
     PATCH_HELPER_WRITE,           /* address; bytes */
     PATCH_HELPER_MAP,             /* low, high, size, protection */
     PATCH_HELPER_SHARE,           /* low, high, size, protection, data, data_first; bytes: a name, or none */
+    PATCH_HELPER_SHARE_PIECES,    /* address, size of the file; bytes: PATCH_HELPER_NAME of a name, pieces */
     PATCH_HELPER_UNMAP,           /* address, size */
     PATCH_HELPER_PROTECT,         /* address, size, protection */
     /* patch_trace.h; all of them, and those above that need a stopped process, are for message.pid */
@@ -56,6 +57,7 @@ enum patch_helper_command {
 #define PATCH_HELPER_EVENTS 1 /* the code of what is no answer; bytes: struct patch_trace_event */
 
 #define PATCH_HELPER_VALUES 6
+#define PATCH_HELPER_NAME   64           /* bytes of a name, with its zeros */
 #define PATCH_HELPER_MOST   (1ull << 30) /* bytes in one message */
 
 struct patch_helper_message {

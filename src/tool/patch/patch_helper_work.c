@@ -255,6 +255,19 @@ static int map(struct work *work, struct patch_inject *inject, struct base_error
                                    &work->answer->file, error);
 }
 
+static int share_pieces(struct work *work, struct patch_inject *inject, struct base_error *error)
+{
+    const struct patch_helper_message *request = work->request;
+    const struct patch_inject_piece *pieces =
+        (const void *)((const uint8_t *)work->bytes + PATCH_HELPER_NAME);
+    if (request->size < PATCH_HELPER_NAME || (request->size - PATCH_HELPER_NAME) % sizeof *pieces)
+        return base_fail(error, BASE_EUSAGE, "these are no pieces");
+    work->answer->message.values[0] = request->values[0];
+    return patch_inject_share_pieces(inject, work->bytes, request->values[0], request->values[1], pieces,
+                                     (request->size - PATCH_HELPER_NAME) / sizeof *pieces,
+                                     &work->answer->file, error);
+}
+
 static int do_mapping(struct work *work, struct base_error *error)
 {
     struct patch_inject inject;
@@ -270,6 +283,8 @@ static int do_mapping(struct work *work, struct base_error *error)
         result = patch_inject_wipe(&inject, values[0], values[1], error);
     else if (work->request->code == PATCH_HELPER_PROTECT)
         result = patch_inject_protect(&inject, values[0], values[1], (int)values[2], error);
+    else if (work->request->code == PATCH_HELPER_SHARE_PIECES)
+        result = share_pieces(work, &inject, error);
     else
         result = map(work, &inject, error);
     patch_inject_close(&inject);
@@ -435,6 +450,7 @@ static const struct {
     [PATCH_HELPER_WRITE] = {do_write, STANDING},
     [PATCH_HELPER_MAP] = {do_mapping, STANDING},
     [PATCH_HELPER_SHARE] = {do_mapping, STANDING},
+    [PATCH_HELPER_SHARE_PIECES] = {do_mapping, STANDING},
     [PATCH_HELPER_UNMAP] = {do_mapping, STANDING},
     [PATCH_HELPER_PROTECT] = {do_mapping, STANDING},
     [PATCH_HELPER_GIVE_BACK] = {do_mapping, STANDING},

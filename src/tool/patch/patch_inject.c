@@ -353,10 +353,11 @@ int patch_inject_protect(struct patch_inject *inject, uint64_t address, uint64_t
                 error);
 }
 
+/* `how`: MAP_FIXED or MAP_FIXED_NOREPLACE; of a file, with MAP_PRIVATE unless it is shared. */
 static int map(struct patch_inject *inject, uint64_t address, uint64_t size, int protection, int file,
                uint64_t offset, int how, struct base_error *error)
 {
-    int flags = how | (file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
+    int flags = how | (file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : how & MAP_PRIVATE ? 0 : MAP_SHARED);
     uint64_t arguments[6] = {address, size, (uint64_t)protection, (uint64_t)flags, (uint64_t)(int64_t)file,
                              offset};
     int64_t answer;
@@ -460,6 +461,8 @@ struct shared {
     int how;
     const struct patch_inject_word *words; /* written before anything is mapped */
     size_t word_count;
+    const struct patch_inject_piece *pieces; /* NULL: all of it is mapped */
+    size_t piece_count;
 };
 
 /* Where all of it lies; its size is that of both parts. */
@@ -473,6 +476,13 @@ static uint64_t start_of(const struct shared *shared)
 static void leave_out_of_dumps(struct patch_inject *inject, const struct shared *shared)
 {
     int64_t answer;
+    for (size_t i = 0; i < shared->piece_count; i++)
+        patch_inject_call(
+            inject, "madvise", SYS_madvise,
+            (uint64_t[6]){shared->address + shared->pieces[i].at, shared->pieces[i].size, MADV_DONTDUMP},
+            &answer, NULL);
+    if (shared->pieces)
+        return;
     uint64_t arguments[6] = {start_of(shared), shared->size + shared->data.size, MADV_DONTDUMP};
     patch_inject_call(inject, "madvise", SYS_madvise, arguments, &answer, NULL);
 }
@@ -489,9 +499,31 @@ static int write_words(const struct shared *shared, int ours, struct base_error 
     return BASE_OK;
 }
 
+static void unmap_pieces(struct patch_inject *inject, const struct shared *shared, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        patch_inject_unmap(inject, shared->address + shared->pieces[i].at, shared->pieces[i].size, NULL);
+}
+
+static int map_pieces(struct patch_inject *inject, const struct shared *shared, int theirs,
+                      struct base_error *error)
+{
+    int result = BASE_OK;
+    for (size_t i = 0; i < shared->piece_count && result == BASE_OK; i++) {
+        const struct patch_inject_piece *piece = &shared->pieces[i];
+        result = map(inject, shared->address + piece->at, piece->size, shared->protection, theirs,
+                     piece->offset, shared->how | (piece->is_own ? MAP_PRIVATE : 0), error);
+        if (result < 0)
+            unmap_pieces(inject, shared, i);
+    }
+    return result;
+}
+
 static int map_shared(struct patch_inject *inject, const struct shared *shared, int theirs,
                       struct base_error *error)
 {
+    if (shared->pieces)
+        return map_pieces(inject, shared, theirs, error);
     int result =
         map(inject, shared->address, shared->size, shared->protection, theirs, 0, shared->how, error);
     if (result < 0 || !shared->data.size)
@@ -522,7 +554,9 @@ static int make_shared(struct patch_inject *inject, const char *name, const stru
         *file = ours;
         return BASE_OK;
     }
-    if (result == BASE_OK && shared->how == MAP_FIXED_NOREPLACE)
+    if (result == BASE_OK && shared->pieces)
+        unmap_pieces(inject, shared, shared->piece_count);
+    else if (result == BASE_OK && shared->how == MAP_FIXED_NOREPLACE)
         patch_inject_unmap(inject, start_of(shared), shared->size + shared->data.size, NULL);
     if (ours >= 0)
         close(ours);
@@ -554,6 +588,19 @@ int patch_inject_share_both(struct patch_inject *inject, const char *name, uint6
 {
     const struct shared shared = {
         .address = address, .size = size, .protection = protection, .data = data, .how = MAP_FIXED_NOREPLACE};
+    return share(inject, name, &shared, file, error);
+}
+
+int patch_inject_share_pieces(struct patch_inject *inject, const char *name, uint64_t address, uint64_t size,
+                              const struct patch_inject_piece *pieces, size_t count, int *file,
+                              struct base_error *error)
+{
+    const struct shared shared = {.address = address,
+                                  .size = size,
+                                  .protection = PROT_READ | PROT_WRITE,
+                                  .how = MAP_FIXED_NOREPLACE,
+                                  .pieces = pieces,
+                                  .piece_count = count};
     return share(inject, name, &shared, file, error);
 }
 

@@ -110,6 +110,19 @@ int patch_inject_share_both(struct patch_inject *inject, const char *name, uint6
                             int protection, struct patch_inject_data data, int *file,
                             struct base_error *error);
 
+/* A piece of a file that is mapped, which can be read and written: `offset` bytes into the file, at `at` bytes
+ * behind the address that all pieces are given from; whole pages. */
+struct patch_inject_piece {
+    uint64_t at, offset, size;
+    uint64_t is_own; /* 1: a private mapping, of which the process, and each child, has its own copy */
+};
+
+/* The same, but a file of `size` bytes is made and only pieces of it are mapped. Nothing is mapped between
+ * them. */
+int patch_inject_share_pieces(struct patch_inject *inject, const char *name, uint64_t address, uint64_t size,
+                              const struct patch_inject_piece *pieces, size_t count, int *file,
+                              struct base_error *error);
+
 /* A word that new memory holds from the first moment at which the target can reach it. */
 struct patch_inject_word {
     uint64_t offset, value; /* offset: bytes, from the start of the memory */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -314,6 +315,26 @@ int patch_trace_share_as(struct patch_helper *helper, pid_t pid, const char *nam
                                                       room->data_first},
                                            .size = name ? strlen(name) + 1 : 0};
     return share(helper, &message, name, address, file, error);
+}
+
+int patch_trace_share_pieces(struct patch_helper *helper, pid_t pid, const char *name, uint64_t address,
+                             uint64_t size, const struct patch_inject_piece *pieces, size_t count, int *file,
+                             struct base_error *error)
+{
+    struct patch_helper_message message = {.code = PATCH_HELPER_SHARE_PIECES,
+                                           .pid = pid,
+                                           .values = {address, size},
+                                           .size = PATCH_HELPER_NAME + count * sizeof *pieces};
+    char *bytes = calloc(1, message.size);
+    if (!bytes)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    snprintf(bytes, PATCH_HELPER_NAME, "%s", name);
+    memcpy(bytes + PATCH_HELPER_NAME, pieces, count * sizeof *pieces);
+    int result = share(helper, &message, bytes, &address, file, error);
+    free(bytes);
+    for (size_t i = 0; i < count && result == BASE_EIO; i++) /* no descriptor came: nobody has it */
+        patch_trace_unmap(helper, pid, address + pieces[i].at, pieces[i].size, NULL);
+    return result;
 }
 
 int patch_trace_remap(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t size, int protection,

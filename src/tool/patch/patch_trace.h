@@ -175,6 +175,11 @@ int patch_trace_share(struct patch_helper *helper, pid_t pid, const struct patch
 int patch_trace_share_as(struct patch_helper *helper, pid_t pid, const char *name,
                          const struct patch_helper_room *room, uint64_t *address, int *file,
                          struct base_error *error);
+/* A file of `size` bytes of which pieces are mapped, from `address` on (patch_inject_share_pieces). */
+struct patch_inject_piece;
+int patch_trace_share_pieces(struct patch_helper *helper, pid_t pid, const char *name, uint64_t address,
+                             uint64_t size, const struct patch_inject_piece *pieces, size_t count, int *file,
+                             struct base_error *error);
 int patch_trace_unmap(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t size,
                       struct base_error *error);
 int patch_trace_protect(struct patch_helper *helper, pid_t pid, uint64_t address, uint64_t size,

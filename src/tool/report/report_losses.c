@@ -77,6 +77,8 @@ static const struct {
     {WIRE_LOSS_FUNCTION_ABSENT, "function not found", "functions not found"},
     {WIRE_LOSS_FUNCTION_INNER, "call inside an allocator", "calls inside an allocator"},
     {WIRE_LOSS_FUNCTION_RESTED, "call of a thread at rest", "calls of threads at rest"},
+    {WIRE_LOSS_AGENT_NO_ROOM, "refusal of more memory for the agent",
+     "refusals of more memory for the agent"},
     {WIRE_LOSS_FUNCTION_NO_HISTOGRAM, "call in no histogram", "calls in no histogram"},
     {WIRE_LOSS_AGENT_EMPTY_UNSEEN, "block not searched for empty pages",
      "blocks not searched for empty pages"},

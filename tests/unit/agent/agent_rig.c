@@ -13,6 +13,7 @@
 
 #define ROWS_SIZE  (64u << 20)
 #define REGIONS    4
+#define FAR        (UINT64_C(64) << 30) /* below where the kernel maps by itself */
 #define CODE_SIZE  65536
 #define IMAGE_SIZE (1 << 20)
 
@@ -102,7 +103,9 @@ static void fill_control(struct agent_rig *rig, const struct agent_rig_options *
     control->region_count = REGIONS;
     control->next_region = 1;
     control->memory = memory;
-    control->file_size = control->regions_offset + REGIONS * rig->layout.size;
+    control->threads_offset = control->regions_offset + REGIONS * rig->layout.size;
+    control->own_offset = control->threads_offset + REGIONS * WIRE_AGENT_RECORDS_BYTES;
+    control->file_size = control->own_offset + WIRE_AGENT_OWN_BYTES;
     control->sample_bytes = options->sample_bytes;
     control->sample_seed = 4711;
     control->now_ns = 1000;
@@ -121,45 +124,71 @@ static void fill_process(struct agent_rig *rig, const struct agent_rig_options *
     rig->process->state = WIRE_AGENT_RUNNING;
 }
 
+/* What a process maps (wire_agent.h), beside the test's own view: with all that parts may become, or their
+ * beginnings. */
+static void show_parts(struct agent_rig *rig, int file, bool small)
+{
+    uint64_t span = wire_agent_span(rig->control, &rig->layout);
+    uint8_t *place = mmap(NULL, span + FAR, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    must(place != MAP_FAILED && munmap(place, span + FAR) == 0, "mmap");
+    rig->shown = place;
+    rig->parameters->control = (uint64_t)place;
+    for (unsigned part = 0; part < WIRE_AGENT_PARTS; part++) {
+        struct wire_agent_place there = wire_agent_place(rig->control, &rig->layout, part, 0);
+        uint64_t size = small ? wire_agent_first(&rig->layout, part) : there.most;
+        int flags = part == WIRE_AGENT_PART_OWN ? MAP_PRIVATE | MAP_NORESERVE : MAP_SHARED;
+        must(mmap(place + there.address, size, PROT_READ | PROT_WRITE, flags | MAP_FIXED_NOREPLACE, file,
+                  (off_t)there.file) == place + there.address,
+             "mmap");
+        rig->parameters->rooms[part] = size;
+        if (part == WIRE_AGENT_PART_THREADS)
+            rig->parameters->threads = (uint64_t)place + there.address;
+        if (part == WIRE_AGENT_PART_OWN)
+            rig->own = (void *)(place + there.address);
+    }
+    rig->parameters->process = (uint64_t)place + rig->control->regions_offset;
+    rig->parameters->own = (uint64_t)rig->own;
+}
+
 void agent_rig_begin(struct agent_rig *rig, const struct agent_rig_options *options)
 {
     uint64_t memory = options->memory != 0 ? options->memory : 64u << 20;
     memset(rig, 0, sizeof *rig);
     rig->layout = wire_agent_layout(memory);
     int file = memfd_create("rig", MFD_CLOEXEC);
-    size_t size = 4096 + ROWS_SIZE + REGIONS * rig->layout.size;
+    size_t size =
+        4096 + ROWS_SIZE + REGIONS * (rig->layout.size + WIRE_AGENT_RECORDS_BYTES) + WIRE_AGENT_OWN_BYTES;
     must(file >= 0 && ftruncate(file, (off_t)size) == 0, "memfd");
     rig->file = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     must(rig->file != MAP_FAILED, "mmap");
-    close(file);
     rig->control = (void *)rig->file;
     rig->image = load_image();
     rig->code = map(CODE_SIZE, PROT_READ | PROT_WRITE | PROT_EXEC);
     rig->alive = map(4096, PROT_READ | PROT_WRITE);
     must(madvise(rig->alive, 4096, MADV_WIPEONFORK) == 0, "MADV_WIPEONFORK");
     *rig->alive = 1;
-    rig->own = map(sizeof *rig->own, PROT_READ | PROT_WRITE);
     fill_control(rig, options, memory);
     fill_process(rig, options);
     rig->parameters = symbol_at(rig->image, "agent_parameters");
     *rig->parameters = (struct wire_agent_parameters){
-        .control = (uint64_t)rig->file,
-        .process = (uint64_t)rig->process,
         .alive = (uint64_t)rig->alive,
         .flags = getauxval(AT_HWCAP2) & 2 ? WIRE_AGENT_FSGSBASE : 0,
-        .own = (uint64_t)rig->own,
         .code = (uint64_t)rig->image,
         .code_end = (uint64_t)rig->image + IMAGE_SIZE,
     };
+    show_parts(rig, file, options->small);
+    close(file);
 }
 
 void agent_rig_end(struct agent_rig *rig)
 {
+    for (unsigned part = 0; part < WIRE_AGENT_PARTS; part++)
+        munmap(rig->shown + wire_agent_place(rig->control, &rig->layout, part, 0).address,
+               rig->parameters->rooms[part]);
     munmap(rig->file, rig->control->file_size);
     munmap(rig->image, IMAGE_SIZE);
     munmap(rig->code, CODE_SIZE);
     munmap(rig->alive, 4096);
-    munmap(rig->own, sizeof *rig->own);
 }
 
 void *agent_rig_symbol(const struct agent_rig *rig, const char *name)
@@ -226,6 +255,11 @@ void agent_rig_modules(struct agent_rig *rig, uint32_t cookie)
 struct wire_agent_process *agent_rig_process(const struct agent_rig *rig, unsigned number)
 {
     return (void *)(rig->file + rig->control->regions_offset + number * rig->control->region_size);
+}
+
+struct wire_agent_thread *agent_rig_thread(const struct agent_rig *rig, unsigned number)
+{
+    return (void *)(rig->file + rig->control->threads_offset + (uint64_t)number * WIRE_AGENT_THREAD_BYTES);
 }
 
 struct wire_agent_node *agent_rig_nodes(const struct agent_rig *rig, const struct wire_agent_process *process)

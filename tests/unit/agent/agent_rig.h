@@ -14,7 +14,8 @@
 #include "wire_hook.h"
 
 struct agent_rig {
-    uint8_t *image, *file; /* the image's base; the file's mapping */
+    uint8_t *image, *file; /* the image's base; the test's own view of the file */
+    uint8_t *shown;        /* where the agent has its parts */
     struct wire_agent_parameters *parameters;
     struct wire_agent_control *control;
     struct wire_agent_process *process; /* region 0 */
@@ -30,6 +31,7 @@ struct agent_rig_options {
     uint64_t sample_bytes;
     uint32_t flags; /* enum wire_agent_control_flag */
     bool no_rows;
+    bool small; /* parts have the sizes that they have at first, and room to grow */
 };
 
 void agent_rig_begin(struct agent_rig *rig, const struct agent_rig_options *options);
@@ -48,6 +50,8 @@ void *agent_rig_hook_told(struct agent_rig *rig, const char *symbol, void *body,
 /* Publishes the process's present mappings, with rows; cookies begin at `cookie`. */
 void agent_rig_modules(struct agent_rig *rig, uint32_t cookie);
 
+/* A thread record of region 0. */
+struct wire_agent_thread *agent_rig_thread(const struct agent_rig *rig, unsigned number);
 /* Region `number` and its parts. */
 struct wire_agent_process *agent_rig_process(const struct agent_rig *rig, unsigned number);
 struct wire_agent_node *agent_rig_nodes(const struct agent_rig *rig,

@@ -532,9 +532,8 @@ static void test_every_call_of_handlers_counts_or_is_a_loss(void **state)
 
 static struct wire_agent_thread *own_record(void)
 {
-    for (unsigned i = 0; i < WIRE_AGENT_THREADS; i++) {
-        struct wire_agent_thread *thread =
-            (void *)((uintptr_t)rig.process + rig.layout.threads + (uintptr_t)i * WIRE_AGENT_THREAD_BYTES);
+    for (unsigned i = 0; i < rig.process->thread_count; i++) {
+        struct wire_agent_thread *thread = agent_rig_thread(&rig, i);
         if (thread->key != 0)
             return thread;
     }
@@ -698,11 +697,8 @@ static void test_leaving(void **state)
     hooked_free(block);
     assert_int_equal(all().count, 1);
     assert_int_equal(all().live, 5);
-    struct wire_agent_thread *threads = (void *)((uint8_t *)rig.process + rig.layout.threads);
-    for (unsigned i = 0; i < WIRE_AGENT_THREADS; i++) {
-        struct wire_agent_thread *thread = (void *)((uint8_t *)threads + (size_t)i * WIRE_AGENT_THREAD_BYTES);
-        assert_int_equal(thread->inside, 0);
-    }
+    for (unsigned i = 0; i < rig.process->thread_count; i++)
+        assert_int_equal(agent_rig_thread(&rig, i)->inside, 0);
 }
 
 /* --- the bell --- */

@@ -54,9 +54,8 @@ static struct agent_rig_figures all(void)
 /* The record of the one thread that there is. */
 static const struct wire_agent_thread *record(void)
 {
-    for (uint64_t i = 0; i < WIRE_AGENT_THREADS; i++) {
-        const struct wire_agent_thread *thread =
-            (const void *)((uint8_t *)rig.process + rig.layout.threads + i * WIRE_AGENT_THREAD_BYTES);
+    for (unsigned i = 0; i < rig.process->thread_count; i++) {
+        const struct wire_agent_thread *thread = agent_rig_thread(&rig, i);
         if (thread->key != 0)
             return thread;
     }
@@ -99,8 +98,8 @@ static struct agent_rig_figures work(uint64_t mean, enum way way)
     rig.parameters->own = way == TIMING || way == PENDING ? (uint64_t)rig.own : 0;
     if (way == OLD)
         rig.parameters->flags = 0; /* no rdfsbase, and fs:0 not seen yet */
-    for (unsigned i = 0; way == PENDING && i < WIRE_AGENT_THREADS; i++)
-        rig.own->calls[i].count = 1;
+    if (way == PENDING)            /* of the record that the thread will have */
+        rig.own->calls[0].count = 1;
     seed = 5;
     for (unsigned i = 0; i < STEPS; i++) {
         void **block = &blocks[draw() % BLOCKS];

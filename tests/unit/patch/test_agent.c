@@ -37,7 +37,7 @@
 #include "patch_target.h"
 #include "wire_agent.h"
 
-enum { MEMORY = 1 << 20, FAMILY = 2, FUNCTIONS = 16, OWN_SIZE = 8192 };
+enum { MEMORY = 1 << 20, FUNCTIONS = 16, OWN_SIZE = 8192, RECORDS = 2 };
 
 static const char *library;
 static char **targets;
@@ -60,6 +60,7 @@ struct tally {
     int status;
     bool (*constrain)(void); /* in the program, before it begins; NULL: nothing */
     bool refuses;            /* prepare fails */
+    bool large;              /* its tables are, from the beginning */
 };
 
 static void must(int result, const struct base_error *error)
@@ -76,9 +77,27 @@ static void nap_us(long us)
         ;
 }
 
+/* The file: a control page, a region, thread records, and memory of the process's own. */
 static uint64_t region_size(void)
 {
-    return 4096 + FAMILY * wire_agent_layout(MEMORY).size;
+    return 4096 + wire_agent_layout(MEMORY).size + RECORDS * WIRE_AGENT_THREAD_BYTES;
+}
+
+enum { PIECES = 4, LARGE = 256 << 20 };
+
+/* Of the region its first page and the nodes are mapped. */
+static const struct patch_inject_piece *pieces(void)
+{
+    static struct patch_inject_piece items[PIECES + 1];
+    const struct wire_agent_layout layout = wire_agent_layout(MEMORY);
+    items[0] = (struct patch_inject_piece){0, 0, 8192, 0};
+    items[1] = (struct patch_inject_piece){4096 + layout.nodes, 4096 + layout.nodes, 4096, 0};
+    items[2] = (struct patch_inject_piece){4096 + layout.size, 4096 + layout.size,
+                                           RECORDS * WIRE_AGENT_THREAD_BYTES, 0};
+    items[3] = (struct patch_inject_piece){4096 + wire_agent_part_offset(&layout, WIRE_AGENT_PART_OWN),
+                                           region_size(), OWN_SIZE, 1};
+    items[PIECES] = (struct patch_inject_piece){items[3].at + OWN_SIZE, region_size() + OWN_SIZE, LARGE, 0};
+    return items;
 }
 
 static uint64_t offset_of(const char *symbol)
@@ -139,19 +158,20 @@ static void fill_region(struct tally *tally, uint8_t *region, pid_t pid)
 {
     const struct wire_agent_layout layout = wire_agent_layout(MEMORY);
     struct wire_agent_process *process = (void *)(region + 4096);
-    struct wire_agent_thread *thread = (void *)(region + 4096 + layout.threads);
+    struct wire_agent_thread *thread = (void *)(region + 4096 + layout.size);
     *(struct wire_agent_control *)(void *)region =
         (struct wire_agent_control){.magic = WIRE_AGENT_MAGIC,
                                     .version = WIRE_AGENT_VERSION,
                                     .regions_offset = 4096,
                                     .region_size = layout.size,
                                     .memory = MEMORY,
-                                    .region_count = FAMILY,
-                                    .next_region = FAMILY,
+                                    .region_count = 1,
+                                    .next_region = 1,
                                     .tally_pid = (uint32_t)getpid()};
     process->magic = WIRE_AGENT_MAGIC;
     process->pid = (uint32_t)pid;
     process->state = WIRE_AGENT_RUNNING;
+    process->thread_count = 1;
     thread->key = 1;
     tally->inside = &thread->inside;
     tally->words = (void *)(region + 4096 + layout.nodes);
@@ -179,19 +199,28 @@ static int prepare(void *context, struct patch_agent *agent, struct base_error *
                              parameters, sizeof parameters, error);
 }
 
+static struct patch_agent_options options_of(struct tally *tally)
+{
+    return (struct patch_agent_options){.image = probe,
+                                        .plans = tally->plans,
+                                        .file_size = region_size() + OWN_SIZE + LARGE,
+                                        .span = pieces()[PIECES].at + LARGE,
+                                        .pieces = pieces(),
+                                        .piece_count = tally->large ? PIECES + 1 : PIECES,
+                                        .prepare = prepare,
+                                        .context = tally};
+}
+
 static int load(struct tally *tally, pid_t pid, bool held, struct base_error *error)
 {
-    const struct patch_agent_options options = {.image = probe,
-                                                .plans = tally->plans,
-                                                .region_size = region_size(),
-                                                .own_size = OWN_SIZE,
-                                                .prepare = prepare,
-                                                .context = tally};
+    const struct patch_agent_options options = options_of(tally);
     struct patch_agent *fresh = NULL;
     int result = patch_agent_load(&tally->helper, pid, held, &options, &fresh, error);
     if (result == BASE_OK) {
         uint8_t own[OWN_SIZE], zeros[OWN_SIZE] = {0};
-        assert_int_equal(patch_target_read(pid, patch_agent_own(fresh), own, sizeof own), sizeof own);
+        uint64_t at = patch_agent_region(fresh) + pieces()[PIECES - 1].at;
+        assert_int_equal(patch_target_read(pid, at, own, sizeof own), sizeof own);
+        assert_int_equal(patch_target_read(pid, at + OWN_SIZE, own, 1), 0); /* and nothing behind it */
         assert_memory_equal(own, zeros, sizeof own);
         patch_agent_free(tally->agent);
         tally->agent = fresh;
@@ -550,11 +579,12 @@ static void test_a_child_is_left_by_itself(void **state)
     must(patch_agent_adopt(tally.agent, child, &child_agent, &error), &error);
     assert_int_equal(patch_agent_update(child_agent, &tally.helper, false, false, &error), 0);
     patch_agent_free(child_agent);
-    struct wire_agent_process *second = (void *)(tally.region + 4096 + wire_agent_layout(MEMORY).size);
-    *second = (struct wire_agent_process){
-        .magic = WIRE_AGENT_MAGIC, .pid = (uint32_t)child, .state = WIRE_AGENT_RUNNING};
+    struct wire_agent_process *shown = (void *)(tally.region + 4096);
+    shown->pid = (uint32_t)child; /* as if it had a region of its own */
     must_leave(&tally, child, &left);
-    assert_int_equal(second->state, WIRE_AGENT_LEFT);
+    assert_int_equal(shown->state, WIRE_AGENT_LEFT);
+    shown->pid = (uint32_t)tally.pid;
+    shown->state = WIRE_AGENT_RUNNING;
     assert_true(left.places >= 7);
     assert_int_equal(left.bytes_left, 0);
     assert_int_equal(ours_in(child, NULL), 0);
@@ -606,12 +636,7 @@ static _Noreturn void load_and_leave_for_ever(struct tally *tally, atomic_uint *
     must(patch_helper_begin(&tally->helper, &error), &error);
     for (;;) {
         struct patch_agent *agent = NULL;
-        const struct patch_agent_options options = {.image = probe,
-                                                    .plans = tally->plans,
-                                                    .region_size = region_size(),
-                                                    .own_size = OWN_SIZE,
-                                                    .prepare = prepare,
-                                                    .context = tally};
+        const struct patch_agent_options options = options_of(tally);
         patch_agent_load(&tally->helper, tally->pid, false, &options, &agent, NULL);
         patch_agent_free(agent);
         patch_agent_leave(&tally->helper, tally->pid, false, NULL, NULL, &left, NULL);
@@ -752,7 +777,8 @@ static void test_what_a_program_forbids_is_said(void **state)
     end(&tally);
     finish(&tally);
     begin_constrained(&tally, static_target(), with_little_space);
-    must_be_refused(&tally, BASE_ENOMEM, "--agent-memory");
+    tally.large = true;
+    must_be_refused(&tally, BASE_ENOMEM, "ulimit -v");
     end(&tally);
     finish(&tally);
 }
@@ -768,6 +794,23 @@ static void test_forbidding_writable_code_is_no_hindrance(void **state)
     wait_for_more(&tally);
     must_leave(&tally, tally.pid, &left);
     assert_int_equal(left.bytes_left, 0);
+    end(&tally);
+    finish(&tally);
+}
+
+/* What tables may come to need is not mapped. */
+static void test_a_limit_of_addresses_is_no_hindrance(void **state)
+{
+    (void)state;
+    struct base_error error = {0};
+    struct patch_agent_left left;
+    struct tally tally;
+    begin_constrained(&tally, static_target(), with_little_space);
+    must(load(&tally, tally.pid, false, &error), &error);
+    wait_for_more(&tally);
+    must_leave(&tally, tally.pid, &left);
+    assert_int_equal(left.bytes_left, 0);
+    assert_int_equal(ours_in(tally.pid, NULL), 0);
     end(&tally);
     finish(&tally);
 }
@@ -880,6 +923,7 @@ static int run_all(void)
         cmocka_unit_test(test_tally_may_die_at_any_moment),
         cmocka_unit_test(test_what_a_program_forbids_is_said),
         cmocka_unit_test(test_forbidding_writable_code_is_no_hindrance),
+        cmocka_unit_test(test_a_limit_of_addresses_is_no_hindrance),
         cmocka_unit_test(test_others_who_are_there_are_named),
         cmocka_unit_test(test_liars_harm_nobody),
     };

@@ -86,11 +86,11 @@ static int prepare(void *context, struct patch_agent *agent, struct base_error *
     collect_agent_file_take(&load->file, load->pid, 1);
     publish(load, 0, load->pid);
     struct wire_agent_parameters parameters = {
-        .control = patch_agent_region(agent),
-        .process = patch_agent_region(agent) + collect_agent_file_region(&load->file, 0),
         .alive = patch_agent_alive(agent),
         .flags = getauxval(AT_HWCAP2) & 2 ? WIRE_AGENT_FSGSBASE : 0,
     };
+    collect_agent_file_parameters(&load->file, &preparation->recording->wish, patch_agent_region(agent),
+                                  &parameters);
     if (!patch_agent_image_symbol(preparation->recording->image, "agent_parameters", &offset))
         return BASE_ENOTFOUND;
     return patch_agent_write(agent, offset, &parameters, sizeof parameters, error);
@@ -100,9 +100,14 @@ static bool load_into(struct agent_recording *recording, pid_t pid)
 {
     struct agent_recording_load *load = calloc(1, sizeof *load);
     struct preparation preparation = {recording, load};
+    struct collect_agent_file_pieces pieces;
+    collect_agent_file_pieces(&recording->wish, &pieces);
     const struct patch_agent_options options = {.image = recording->image,
                                                 .plans = recording->plans,
-                                                .region_size = collect_agent_file_size(&recording->wish),
+                                                .file_size = collect_agent_file_size(&recording->wish),
+                                                .span = pieces.span,
+                                                .pieces = pieces.items,
+                                                .piece_count = pieces.count,
                                                 .prepare = prepare,
                                                 .context = &preparation};
     if (load == NULL || recording->load_count == AGENT_RECORDING_LOADS)

@@ -43,7 +43,8 @@ static void record(struct agent_recording *recording, char *program, const char 
 {
     char *const argv[] = {program, truth_path, (char *)(uintptr_t)mode, (char[]){"20000"}, plugin, NULL};
     memset(recording, 0, sizeof *recording);
-    recording->wish = (struct collect_agent_wish){.memory = 64 << 20, .flags = flags, .patience_ms = 1000};
+    recording->wish = (struct collect_agent_wish){
+        .memory = 64 << 20, .flags = flags, .patience_ms = 1000, .parts = UINT32_MAX};
     if (!agent_recording_run(recording, argv))
         print_message("# %s: %s\n", recording->failed, recording->error.text);
     assert_null(recording->failed);
@@ -219,8 +220,8 @@ static int run_command(char **argv)
 {
     static struct agent_recording recording;
     struct agent_recording_figures figures;
-    recording.wish =
-        (struct collect_agent_wish){.memory = 256 << 20, .flags = WIRE_AGENT_FOLLOW, .patience_ms = 1000};
+    recording.wish = (struct collect_agent_wish){
+        .memory = 256 << 20, .flags = WIRE_AGENT_FOLLOW, .patience_ms = 1000, .parts = UINT32_MAX};
     const char *sample = getenv("AGENT_SAMPLE");
     recording.wish.sample_bytes = sample != NULL ? strtoull(sample, NULL, 10) : 0;
     bool good = agent_recording_run(&recording, argv);

@@ -1,0 +1,171 @@
+/* How much of each part of the memory is mapped, and growing it.
+ *
+ * A program may limit its addresses (RLIMIT_AS), lock all of them (mlockall), or walk all that is writable
+ * (leak checkers, collectors). So of each part (wire_agent.h) only a beginning is mapped, and whoever makes an
+ * index that lies beyond has the part grown first. Whoever finds an index need not ask.
+ *
+ *   growing   mremap in place: the loader has left free addresses behind each part, as many as it can have, far
+ *             from where the kernel puts what the program maps. All that was there stays where it is, so nobody
+ *             need be told, and other threads go on.
+ *   refused   by a limit, or because the program has mapped something there: then the part is full, which is
+ *             the loss that its user counts for a full part, and a loss of its own here. It is tried again, but
+ *             not at each event.
+ *   no lock   A part has one size after the other, each a function of the one before, and the kernel grows it
+ *             from a size only where it has that size. So whoever comes second, or finds what a thread did that
+ *             never came to say so (a handler left by a jump, another thread runs instead), tries the next
+ *             sizes, and learns from the one that the kernel grants.
+ *
+ * A fork's child has its parent's mappings. What it shows instead is its own region, at the same addresses, by
+ * remap_file_pages: the only call that maps another place of a file that nobody has open. (The kernel has kept
+ * the call, and for shared memory it is one mmap; MAP_NONBLOCK, or all of it were made at once.)
+ *
+ * Source: mremap(2), remap_file_pages(2), mm/mremap.c, mm/mmap.c. */
+#include "agent.h"
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#define PAGE       UINT64_C(4096)
+#define MORE_LEAST (UINT64_C(64) << 10)
+#define MORE_MOST  (UINT64_C(1) << 20)
+#define BEHIND     4   /* sizes that a part may have more than is known */
+#define REFUSALS   512 /* events that pass before a part is tried again */
+#define MAY_MOVE   1   /* MREMAP_MAYMOVE */
+
+static uint64_t round_up(uint64_t bytes, uint64_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
+
+static struct wire_agent_place place_of(enum wire_agent_part part, uint32_t region)
+{
+    const struct wire_agent_control *control = agent_control();
+    struct wire_agent_layout layout = wire_agent_layout(control->memory);
+    return wire_agent_place(control, &layout, part, region);
+}
+
+/* --- growing --- */
+
+/* Tables of blocks, and indices of nodes, are as large as all before them. */
+static uint64_t more_of(enum wire_agent_part part, uint64_t size)
+{
+    if (part == WIRE_AGENT_PART_BLOCKS || part == WIRE_AGENT_PART_INDEX)
+        return size;
+    if (part == WIRE_AGENT_PART_THREADS)
+        return round_up(size / 16, WIRE_AGENT_THREAD_BYTES);
+    uint64_t more = round_up(size / 4, PAGE);
+    return more < MORE_LEAST ? MORE_LEAST : more < MORE_MOST ? more : MORE_MOST;
+}
+
+static uint64_t next_size(enum wire_agent_part part, uint64_t size, uint64_t most)
+{
+    uint64_t next = size + more_of(part, size);
+    return next < most ? next : most;
+}
+
+/* Other threads may have told of more meanwhile. */
+static void tell(uint64_t *room, uint64_t size)
+{
+    uint64_t there = __atomic_load_n(room, __ATOMIC_RELAXED);
+    while (there < size &&
+           !__atomic_compare_exchange_n(room, &there, size, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+    }
+}
+
+/* From the size that is known, or from one of those behind it. */
+static bool grow_once(enum wire_agent_part part, uint64_t size, const struct wire_agent_place *place)
+{
+    uint64_t address = agent_parameters.control + place->address;
+    for (unsigned i = 0; i < BEHIND && size < place->most; i++) {
+        uint64_t next = next_size(part, size, place->most);
+        if ((uint64_t)arch_host_syscall(SYS_mremap, address, size, next, 0, 0, 0) == address) {
+            tell(&agent_parameters.rooms[part], next);
+            return true;
+        }
+        size = next;
+    }
+    return false;
+}
+
+static bool grow(enum wire_agent_part part, uint64_t bytes, const struct wire_agent_place *place)
+{
+    const uint64_t *room = &agent_parameters.rooms[part];
+    uint64_t size = __atomic_load_n(room, __ATOMIC_ACQUIRE);
+    while (size < bytes) {
+        bool grown = grow_once(part, size, place);
+        uint64_t before = size;
+        size = __atomic_load_n(room, __ATOMIC_ACQUIRE);
+        if (!grown && size == before)
+            return false;
+    }
+    return true;
+}
+
+bool agent_room_grow(enum wire_agent_part part, uint64_t bytes)
+{
+    uint32_t *rests = &agent_parameters.rests[part], left = __atomic_load_n(rests, __ATOMIC_RELAXED);
+    struct wire_agent_place place = place_of(part, 0);
+    if (bytes > place.most || agent_parameters.rooms[part] == 0 || !agent_may(WIRE_AGENT_CALL_GROW))
+        return false;
+    if (left != 0) {
+        __atomic_store_n(rests, left - 1, __ATOMIC_RELAXED);
+        return false;
+    }
+    bool grown = grow(part, bytes, &place);
+    if (!grown) {
+        __atomic_store_n(rests, REFUSALS, __ATOMIC_RELAXED);
+        agent_lose(WIRE_AGENT_LOSS_NO_ROOM);
+    }
+    return grown;
+}
+
+/* --- a fork's child --- */
+
+static bool is_shown(enum wire_agent_part part)
+{
+    return part >= WIRE_AGENT_PART_HEAD && part <= WIRE_AGENT_PART_THREADS &&
+           agent_parameters.rooms[part] != 0;
+}
+
+/* What the parent grew the child does not need yet; descriptors it has as many as the parent. */
+static void shrink(enum wire_agent_part part, uint64_t address)
+{
+    struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
+    uint64_t first = wire_agent_first(&layout, part), room = agent_parameters.rooms[part];
+    if (room <= first || part == WIRE_AGENT_PART_DESCRIPTORS)
+        return;
+    arch_host_syscall(SYS_munmap, address + first, room - first, 0, 0, 0, 0);
+    agent_parameters.rooms[part] = first;
+}
+
+static bool show(enum wire_agent_part part, uint32_t number)
+{
+    struct wire_agent_place place = place_of(part, number);
+    uint64_t address = agent_parameters.control + place.address;
+    shrink(part, address);
+    return arch_host_syscall(SYS_remap_file_pages, address, agent_parameters.rooms[part], 0,
+                             place.file / PAGE, MAP_NONBLOCK, 0) == 0;
+}
+
+bool agent_room_show(uint32_t number)
+{
+    for (unsigned i = 0; i < WIRE_AGENT_PARTS; i++)
+        agent_parameters.rests[i] = 0;
+    for (unsigned part = WIRE_AGENT_PART_THREADS; part >= WIRE_AGENT_PART_HEAD; part--)
+        if (is_shown(part) && !show(part, number))
+            return false;
+    return true;
+}
+
+const void *agent_room_view(enum wire_agent_part part, uint64_t bytes)
+{
+    uint64_t address = agent_parameters.control + place_of(part, 0).address;
+    int64_t view = arch_host_syscall(SYS_mremap, address, 0, round_up(bytes, PAGE), MAY_MOVE, 0, 0);
+    return view > 0 ? (const void *)view : NULL;
+}
+
+void agent_room_end_view(const void *view, uint64_t bytes)
+{
+    if (view != NULL)
+        arch_host_syscall(SYS_munmap, (uint64_t)view, round_up(bytes, PAGE), 0, 0, 0, 0);
+}
