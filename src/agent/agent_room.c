@@ -13,7 +13,8 @@
  *   no lock   A part has one size after the other, each a function of the one before, and the kernel grows it
  *             from a size only where it has that size. So whoever comes second, or finds what a thread did that
  *             never came to say so (a handler left by a jump, another thread runs instead), tries the next
- *             sizes, and learns from the one that the kernel grants.
+ *             sizes, and learns from the one that the kernel grants. Where it grants none, others may know:
+ *             they are waited for, two milliseconds at most.
  *
  * A fork's child has its parent's mappings. What it shows instead is its own region, at the same addresses, by
  * remap_file_pages: the only call that maps another place of a file that nobody has open. (The kernel has kept
@@ -28,9 +29,11 @@
 #define PAGE       UINT64_C(4096)
 #define MORE_LEAST (UINT64_C(64) << 10)
 #define MORE_MOST  (UINT64_C(1) << 20)
-#define BEHIND     4   /* sizes that a part may have more than is known */
-#define REFUSALS   512 /* events that pass before a part is tried again */
-#define MAY_MOVE   1   /* MREMAP_MAYMOVE */
+#define BEHIND     8     /* sizes that a part may have more than is known */
+#define WAITS      20    /* for threads that know, two milliseconds in all */
+#define WAIT_NS    50000 /* and as much again until the thread runs */
+#define REFUSALS   512   /* events that pass before a part is tried again */
+#define MAY_MOVE   1     /* MREMAP_MAYMOVE */
 
 static uint64_t round_up(uint64_t bytes, uint64_t unit)
 {
@@ -72,6 +75,15 @@ static void tell(uint64_t *room, uint64_t size)
     }
 }
 
+/* Whoever has the kernel's answer is often put aside at once for those who waited for the kernel. */
+static void wait_for_others(void)
+{
+    const int64_t moment[2] = {0, WAIT_NS};
+    uint32_t word = 0; /* nobody wakes: it ends by itself */
+    if (agent_may(WIRE_AGENT_CALL_FUTEX))
+        arch_host_syscall(SYS_futex, (uint64_t)&word, AGENT_FUTEX_WAIT_OWN, 0, (uint64_t)moment, 0, 0);
+}
+
 /* From the size that is known, or from one of those behind it. */
 static bool grow_once(enum wire_agent_part part, uint64_t size, const struct wire_agent_place *place)
 {
@@ -91,12 +103,12 @@ static bool grow(enum wire_agent_part part, uint64_t bytes, const struct wire_ag
 {
     const uint64_t *room = &agent_parameters.rooms[part];
     uint64_t size = __atomic_load_n(room, __ATOMIC_ACQUIRE);
-    while (size < bytes) {
-        bool grown = grow_once(part, size, place);
-        uint64_t before = size;
-        size = __atomic_load_n(room, __ATOMIC_ACQUIRE);
-        if (!grown && size == before)
+    for (unsigned waits = 0; size < bytes; size = __atomic_load_n(room, __ATOMIC_ACQUIRE)) {
+        if (grow_once(part, size, place) || size != __atomic_load_n(room, __ATOMIC_ACQUIRE))
+            continue;
+        if (waits++ == WAITS)
             return false;
+        wait_for_others();
     }
     return true;
 }
