@@ -80,7 +80,7 @@ static inline void agent_lose(enum wire_agent_loss loss)
 /* --- agent_room.c: how much of each part is mapped --- */
 
 /* Grows a part until `bytes` of it can be used. False: the kernel refuses, so the part is full for now. Waits
- * for nobody. */
+ * two milliseconds at most. */
 bool agent_room_grow(enum wire_agent_part part, uint64_t bytes);
 /* Can so many bytes of the part be used? Whoever makes an index asks; who finds one need not. */
 static inline bool agent_room(enum wire_agent_part part, uint64_t bytes)
@@ -245,6 +245,7 @@ struct agent_thread {
     struct agent_rest rest;
     uint32_t generation; /* of the modules that frames, nodes and links are of */
     uint32_t group;
+    uint32_t tid_offset; /* agent_record_tid_offset; 0: not known */
     uint32_t roots[WIRE_AGENT_COLLECTORS];
     uint32_t nodes_root;                                /* of which nodes below are */
     struct unwind_frame interrupted[WIRE_AGENT_FRAMES]; /* the last stack that was sampled, innermost first */
@@ -253,6 +254,7 @@ struct agent_thread {
     struct agent_searches searches;
     uint32_t unmapped;                     /* process.unmapped, as it was when they were found */
     bool is_known;                         /* the last one was; else it is the trail's */
+    bool is_linked;                        /* there may be nodes in links */
     struct unwind_trail trail;             /* the last stack that was walked */
     uint32_t nodes[WIRE_AGENT_FRAMES + 1]; /* its nodes, outermost first; nodes[0] is the root */
     uint64_t paths[WIRE_AGENT_FRAMES + 1]; /* a hash of all the addresses up to each */
@@ -264,6 +266,16 @@ struct agent_thread {
 };
 _Static_assert(WIRE_AGENT_FRAMES == UNWIND_TRAIL_FRAMES, "the deepest stack");
 _Static_assert(sizeof(struct agent_thread) <= WIRE_AGENT_THREAD_BYTES, "a record's place");
+
+/* --- agent_record.c: records --- */
+
+#define AGENT_MAKING UINT64_C(1) /* in a record's key, until it is complete: thread pointers are even */
+
+/* The record of that thread pointer, complete or not. `claimed` not NULL: takes one if there is none, and says
+ * so; it is this thread's pointer then. NULL: there is none. */
+struct agent_thread *agent_record_find(uint64_t key, bool *claimed);
+/* Bytes from this thread's pointer to where the C library keeps its number; 0: nowhere that is found. */
+uint32_t agent_record_tid_offset(uint64_t key, uint32_t tid);
 
 /* The thread's record when this is its outermost entry; NULL: the event is not counted, no leave is due. */
 struct agent_thread *agent_thread_enter(const struct agent_frame *frame);

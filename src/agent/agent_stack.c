@@ -321,8 +321,9 @@ static void forget(struct agent_thread *thread, uint32_t generation)
     thread->generation = generation;
     thread->trail.count = 0;
     thread->nodes_root = 0;
-    for (unsigned i = 0; i < AGENT_LINKS; i++)
-        thread->links[i].node = 0;
+    for (unsigned i = 0; thread->is_linked && i < AGENT_LINKS; i++)
+        thread->links[i].node = 0; /* a fresh record's need not be touched: they are many pages */
+    thread->is_linked = false;
     for (unsigned i = 0; i < AGENT_FUNCTIONS; i++)
         thread->functions[i].node = 0;
 }
@@ -420,6 +421,7 @@ static uint32_t child_of(struct agent_thread *thread, uint32_t parent, uint32_t 
             return pair[i].node;
     uint32_t node = agent_node_child(parent, pc, frame->cookie, 0);
     if (node != 0) {
+        thread->is_linked = true;
         put_link(&pair[1], pair[0]);
         put_link(&pair[0], (struct agent_link){pc, parent, node});
     }

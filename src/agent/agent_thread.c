@@ -2,7 +2,7 @@
  *
  * The thread pointer (fs base) is the address of the C library's thread control block: distinct for all
  * threads that live, and used again when one has ended. A record outlives its thread and serves the next one
- * with that address; nothing in it belongs to a thread but caches, which are only that.
+ * with that address, or any other (agent_record.c).
  *
  * Being inside. `shared.inside` is set by the outermost entry. A signal handler that interrupts a hook and
  * allocates finds it set, and so does an allocator's own inner call. Neither is counted; the handler's is a
@@ -18,113 +18,39 @@
 
 #include <sys/syscall.h>
 
-#define PROBES 256
-#define MAKING UINT64_C(1) /* thread pointers are even */
-
 /* The first GROUPS threads have cells of their own, which they write without locked instructions; the others
  * share group 0. */
 #define GROUPS 64
 
-static void fill(struct agent_thread *thread, struct wire_agent_process *process, uint32_t number)
+/* A fresh record: what it keeps, whoever has it. */
+static void found_group(struct agent_thread *thread, struct wire_agent_process *process, uint32_t number)
 {
     struct wire_agent_own *own = agent_own();
-    if (own != NULL && agent_room(WIRE_AGENT_PART_OWN, offsetof(struct wire_agent_own, calls) +
-                                                           (number + UINT64_C(1)) * sizeof *own->calls)) {
+    uint64_t end = offsetof(struct wire_agent_own, calls) + (number + UINT64_C(1)) * sizeof *own->calls;
+    if (own != NULL && agent_room(WIRE_AGENT_PART_OWN, end)) {
         __atomic_fetch_or(&own->known.used[number / 64], UINT64_C(1) << number % 64, __ATOMIC_RELAXED);
         thread->calls = &own->calls[number];
     }
     uint32_t group = __atomic_add_fetch(&process->group_count, 1, __ATOMIC_RELAXED);
     thread->group = group <= GROUPS ? group : 0;
-    if (agent_may(WIRE_AGENT_CALL_GETTID))
-        thread->shared.tid = (uint32_t)arch_host_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
-    if (agent_control()->ns_of_ticks != 0)
-        agent_filter_look();
     /* Not by the thread's number: the same program gets the same samples again. */
     thread->random = (agent_control()->sample_seed + group + ((uint64_t)process->parent << 32)) *
                          UINT64_C(0x9e3779b97f4a7c15) |
                      1;
 }
 
-/* --- finding a record --- */
-
-static uint64_t *places(void)
+static void fill(struct agent_thread *thread, struct wire_agent_process *process, uint32_t number,
+                 uint64_t key)
 {
-    return agent_part(WIRE_AGENT_PLACES_AT);
-}
-
-/* The record of a word of `places` if it is of that thread pointer, complete or not; else NULL. */
-static struct agent_thread *record_at(uint64_t word, uint64_t key)
-{
-    if (word >> 16 != key)
-        return NULL;
-    struct agent_thread *thread = agent_thread_at(word & UINT16_MAX);
-    return (__atomic_load_n(&thread->shared.key, __ATOMIC_RELAXED) | MAKING) == (key | MAKING) ? thread
-                                                                                               : NULL;
-}
-
-/* Makes a record that can be found: at the first place that has none yet. A handler of this very thread may
- * come first: then its record is this thread's, and the fresh one nobody's. NULL: there is no place. */
-static struct agent_thread *publish(uint64_t key, uint32_t number)
-{
-    uint32_t at = agent_thread_home(key);
-    for (unsigned i = 0; i < PROBES; i++, at = (at + 1) % WIRE_AGENT_PLACES) {
-        uint64_t there = __atomic_load_n(&places()[at], __ATOMIC_RELAXED);
-        if (there == 0 &&
-            __atomic_compare_exchange_n(&places()[at], &there, wire_agent_place_word(key, number), false,
-                                        __ATOMIC_RELEASE, __ATOMIC_RELAXED))
-            return agent_thread_at(number);
-        struct agent_thread *thread = record_at(there, key);
-        if (thread != NULL)
-            return thread;
-    }
-    return NULL;
-}
-
-static bool has_room(uint64_t count)
-{
-    return count <= WIRE_AGENT_THREADS &&
-           agent_room(WIRE_AGENT_PART_THREADS, count * WIRE_AGENT_THREAD_BYTES);
-}
-
-/* A record for this thread, taken, and its number. NULL: there is none. */
-static struct agent_thread *take_record(uint64_t key, uint32_t *number)
-{
-    uint32_t *count = &agent_process()->thread_count;
-    if (!has_room(__atomic_load_n(count, __ATOMIC_RELAXED) + UINT64_C(1)))
-        return NULL;
-    *number = __atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
-    if (!has_room(*number + UINT64_C(1)))
-        return NULL; /* others came first: it is nobody's */
-    struct agent_thread *thread = agent_thread_at(*number);
-    __atomic_store_n(&thread->shared.key, key | MAKING, __ATOMIC_RELAXED);
-    return thread;
-}
-
-static struct agent_thread *claim(uint64_t key, bool *claimed)
-{
-    uint32_t number;
-    struct agent_thread *made = take_record(key, &number);
-    struct agent_thread *thread = made != NULL ? publish(key, number) : NULL;
-    *claimed = thread != NULL && thread == made;
-    if (made != NULL && !*claimed)
-        __atomic_store_n(&made->shared.key, 0, __ATOMIC_RELEASE);
-    return thread;
-}
-
-/* The thread's record, if it has one, complete or not. `claimed` not NULL: takes a free one if there is none,
- * and says so. */
-static struct agent_thread *find(uint64_t key, bool *claimed)
-{
-    uint32_t at = agent_thread_home(key);
-    for (unsigned i = 0; i < PROBES; i++, at = (at + 1) % WIRE_AGENT_PLACES) {
-        uint64_t there = __atomic_load_n(&places()[at], __ATOMIC_ACQUIRE);
-        struct agent_thread *thread = record_at(there, key);
-        if (__builtin_expect(thread != NULL, 1))
-            return thread;
-        if (there == 0)
-            break;
-    }
-    return claimed != NULL ? claim(key, claimed) : NULL;
+    if (thread->random == 0)
+        found_group(thread, process, number);
+    thread->shared.tid = 0;
+    if (agent_may(WIRE_AGENT_CALL_GETTID))
+        thread->shared.tid = (uint32_t)arch_host_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    thread->tid_offset =
+        agent_may(WIRE_AGENT_CALL_MASK) ? agent_record_tid_offset(key, thread->shared.tid) : 0;
+    if (agent_control()->ns_of_ticks != 0)
+        agent_filter_look();
 }
 
 static bool is_complete(const struct agent_thread *thread, uint64_t key)
@@ -139,7 +65,7 @@ void agent_thread_inherit(void)
     if (agent_may(WIRE_AGENT_CALLS_ALL))
         return;
     uint64_t key = agent_thread_pointer();
-    const struct agent_thread *before = key != 0 ? find(key, NULL) : NULL;
+    const struct agent_thread *before = key != 0 ? agent_record_find(key, NULL) : NULL;
     if (before == NULL || !is_complete(before, key))
         return;
     agent_parameters.known_key = key;
@@ -158,7 +84,7 @@ static void inherit(struct agent_thread *thread, uint64_t key)
 static void complete(struct agent_thread *thread, uint64_t key)
 {
     uint64_t number = ((uint64_t)thread - agent_parameters.threads) / WIRE_AGENT_THREAD_BYTES;
-    fill(thread, agent_process(), (uint32_t)number);
+    fill(thread, agent_process(), (uint32_t)number, key);
     inherit(thread, key);
     __atomic_store_n(&thread->shared.key, key, __ATOMIC_RELEASE);
 }
@@ -186,7 +112,7 @@ void agent_thread_go_inside(struct agent_thread *thread, uint64_t sp, enum agent
 static struct agent_thread *record_of(const struct agent_frame *frame)
 {
     bool claimed = false;
-    struct agent_thread *thread = frame->thread != 0 ? find(frame->thread, &claimed) : NULL;
+    struct agent_thread *thread = frame->thread != 0 ? agent_record_find(frame->thread, &claimed) : NULL;
     if (__builtin_expect(thread == NULL, 0)) {
         agent_lose(WIRE_AGENT_LOSS_NO_RECORD);
         __atomic_store_n(&agent_process()->unrecorded, UINT32_MAX / 2, __ATOMIC_RELAXED); /* for good */
@@ -205,7 +131,7 @@ static struct agent_thread *record_of(const struct agent_frame *frame)
 struct agent_thread *agent_thread_of(uint64_t thread_pointer)
 {
     bool claimed = false;
-    struct agent_thread *thread = thread_pointer != 0 ? find(thread_pointer, &claimed) : NULL;
+    struct agent_thread *thread = thread_pointer != 0 ? agent_record_find(thread_pointer, &claimed) : NULL;
     if (__builtin_expect(thread == NULL, 0)) {
         agent_lose(WIRE_AGENT_LOSS_NO_RECORD);
         __atomic_store_n(&agent_process()->unrecorded, UINT32_MAX / 2, __ATOMIC_RELAXED); /* for good */
@@ -278,14 +204,14 @@ static struct agent_thread *enter_at(struct agent_thread *thread, uint64_t key, 
 
 struct agent_thread *agent_thread_come_back(uint64_t thread_pointer, uint64_t sp)
 {
-    return enter_at(thread_pointer != 0 ? find(thread_pointer, NULL) : NULL, thread_pointer, sp);
+    return enter_at(thread_pointer != 0 ? agent_record_find(thread_pointer, NULL) : NULL, thread_pointer, sp);
 }
 
 /* The hook that was left by a jump is known in the same way: what was interrupted is at or above it. */
 struct agent_thread *agent_thread_interrupt(uint64_t thread_pointer, uint64_t sp)
 {
     bool claimed = false;
-    struct agent_thread *thread = thread_pointer != 0 ? find(thread_pointer, &claimed) : NULL;
+    struct agent_thread *thread = thread_pointer != 0 ? agent_record_find(thread_pointer, &claimed) : NULL;
     if (claimed)
         complete(thread, thread_pointer);
     return enter_at(thread, thread_pointer, sp);

@@ -377,6 +377,21 @@ def calls_between(profile):
 
 
 @tap.case
+def crowds(context):
+    """More threads than there used to be records, all at once and one after the other: counted whole, by memory for those that live."""
+    long = bool(os.environ.get("TALLY_LONG"))
+    for arguments in (["1000", "3", "stay"], ["3000", "1", "stay"], ["100", "100"]) + ((["10000", "1", "stay"], ["500", "2000"]) if long else ()):
+        what = " ".join(arguments)
+        if tally.run(context, [context.program("heap_crowd"), *arguments]).status == 77:
+            tap.skip(f"{arguments[0]} threads may not be")
+        profile, truths = counted(context, arguments, program="heap_crowd")
+        same(context, profile, truths, what)
+        memory = int(one(profile, "SELECT value FROM meta WHERE key = 'agent_memory'"))
+        most = (int(arguments[0]) * 160 + 100 * 1024) * 1024
+        context.check(memory < most, f"{what}: {memory >> 20} MiB of tables, more than {most >> 20}")
+
+
+@tap.case
 def with_calls(context):
     """Calls, memory and time in one run: each is what it is alone."""
     alone = tally.recorded(context, [context.program("heap_truth"), "single"], ["--calls", "--no-time"], env=truth(context)[1])

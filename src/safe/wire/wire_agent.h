@@ -581,7 +581,7 @@ static inline uint64_t wire_agent_return(uint64_t start, const uint64_t *returns
 /* A thread record; what follows the first line is the agent's own. */
 struct wire_agent_thread {
     uint64_t key;    /* the thread pointer; 0: free; one more: being made */
-    uint32_t tid;    /* when it was claimed */
+    uint32_t tid;    /* of the thread that it was claimed by last */
     uint32_t inside; /* the agent's; not 0 while a thread may have agent frames on its stack */
     uint32_t zero[12];
 };
@@ -797,8 +797,9 @@ struct wire_agent_parameters {
     uint32_t region;                  /* its number; the agent's: a child takes another one */
     uint64_t threads;                 /* run-time address of the process's records */
     uint64_t rooms[WIRE_AGENT_PARTS]; /* bytes that are mapped of each part; the agent's, as it grows them */
+    uint32_t looked;                  /* the agent's: records that were looked at (agent_record.c) */
     uint32_t
-        rests[WIRE_AGENT_PARTS]; /* the agent's: so often a part that could not grow is not tried again */
+        rests[WIRE_AGENT_PARTS]; /* the agent's: events until a part that could not grow is tried again */
     uint64_t known_key, known_start, known_end; /* the agent's: a fork child's stack (agent_thread.c) */
 };
 enum wire_agent_parameter_flag {

@@ -1,0 +1,180 @@
+/* Records of threads (agent_record.c): those of threads that have ended serve others, and nobody else's do. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent_rig.h"
+
+enum { STACK = 65536, MANY = 600, LIVING = 100, BLOCKS = 20, FEW = 40 };
+
+typedef void *malloc_function(size_t size);
+typedef void free_function(void *block);
+
+static struct agent_rig rig;
+static malloc_function *hooked_malloc;
+static free_function *hooked_free;
+
+static int set_up(void **state)
+{
+    (void)state;
+    agent_rig_begin(&rig, &(struct agent_rig_options){.small = true});
+    hooked_malloc = (malloc_function *)agent_rig_hook(&rig, "agent_entry_malloc", (void *)malloc);
+    hooked_free = (free_function *)agent_rig_hook(&rig, "agent_entry_free", (void *)free);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    agent_rig_end(&rig);
+    return 0;
+}
+
+static void check_counts(uint64_t blocks)
+{
+    struct agent_rig_figures all = agent_rig_read(&rig, rig.process, 0, 0);
+    assert_int_equal(all.count, blocks);
+    assert_int_equal(all.live_count, 0);
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_NO_RECORD], 0);
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_INTERRUPTED], 0);
+    assert_int_equal(rig.process->unrecorded, 0);
+}
+
+static void *work(void *argument)
+{
+    void *blocks[BLOCKS];
+    for (unsigned i = 0; i < BLOCKS; i++)
+        blocks[i] = hooked_malloc(i + 1);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        hooked_free(blocks[i]);
+    return argument;
+}
+
+static void run_on(void *stack)
+{
+    pthread_t thread;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    assert_int_equal(pthread_attr_setstack(&attributes, stack, STACK), 0);
+    assert_int_equal(pthread_create(&thread, &attributes, work, NULL), 0);
+    pthread_join(thread, NULL);
+    pthread_attr_destroy(&attributes);
+}
+
+static void *make_stacks(void)
+{
+    void *stacks =
+        mmap(NULL, (size_t)MANY * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(stacks, MAP_FAILED);
+    return stacks;
+}
+
+/* One thread after the other, none with the control block of another. */
+static void test_one_after_the_other(void **state)
+{
+    (void)state;
+    uint8_t *stacks = make_stacks();
+    for (unsigned i = 0; i < MANY; i++)
+        run_on(stacks + (size_t)i * STACK);
+    munmap(stacks, (size_t)MANY * STACK);
+    check_counts(MANY * BLOCKS);
+    assert_in_range(rig.process->thread_count, 1, 4);
+}
+
+/* The same, and nothing is left of their stacks. */
+static void test_stacks_that_go(void **state)
+{
+    (void)state;
+    uint8_t *stacks = make_stacks();
+    for (unsigned i = 0; i < MANY; i++) {
+        run_on(stacks + (size_t)i * STACK);
+        munmap(stacks + (size_t)i * STACK, STACK);
+    }
+    check_counts(MANY * BLOCKS);
+    assert_in_range(rig.process->thread_count, 1, 4);
+}
+
+static pthread_barrier_t together;
+
+static void *live(void *argument)
+{
+    work(argument);
+    pthread_barrier_wait(&together);
+    pthread_barrier_wait(&together);
+    return work(argument);
+}
+
+static uint64_t keys_of(uint64_t *keys)
+{
+    uint64_t count = 0;
+    for (unsigned i = 0; i < rig.process->thread_count && count < LIVING + FEW; i++)
+        keys[count++] = agent_rig_thread(&rig, i)->key;
+    return count;
+}
+
+/* Those that live keep theirs, whoever comes and goes. */
+static void test_who_lives_keeps_it(void **state)
+{
+    (void)state;
+    pthread_t threads[LIVING];
+    uint64_t before[LIVING + FEW], after[LIVING + FEW];
+    uint8_t *stacks = make_stacks();
+    pthread_barrier_init(&together, NULL, LIVING + 1);
+    for (unsigned i = 0; i < LIVING; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, live, NULL), 0);
+    pthread_barrier_wait(&together);
+    assert_int_equal(keys_of(before), LIVING);
+    for (unsigned i = 0; i < MANY; i++)
+        run_on(stacks + (size_t)i * STACK);
+    assert_in_range(keys_of(after), LIVING + 1, LIVING + FEW);
+    for (unsigned i = 0; i < LIVING; i++)
+        assert_int_equal(before[i], after[i]);
+    pthread_barrier_wait(&together);
+    for (unsigned i = 0; i < LIVING; i++)
+        pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&together);
+    munmap(stacks, (size_t)MANY * STACK);
+    check_counts((MANY + 2 * LIVING) * BLOCKS);
+}
+
+static void *come_and_go(void *argument)
+{
+    for (unsigned i = 0; i < MANY; i++) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, work, NULL) == 0)
+            pthread_join(thread, NULL);
+        work(NULL);
+    }
+    return argument;
+}
+
+/* Several at once make threads, whose control blocks the C library uses again while records are taken. */
+static void test_at_once(void **state)
+{
+    (void)state;
+    pthread_t makers[8];
+    for (unsigned i = 0; i < 8; i++)
+        assert_int_equal(pthread_create(&makers[i], NULL, come_and_go, NULL), 0);
+    for (unsigned i = 0; i < 8; i++)
+        pthread_join(makers[i], NULL);
+    check_counts(8 * MANY * 2 * BLOCKS);
+    assert_in_range(rig.process->thread_count, 8, FEW);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_one_after_the_other),
+        TEST(test_stacks_that_go),
+        TEST(test_who_lives_keeps_it),
+        TEST(test_at_once),
+    };
+    return cmocka_run_group_tests_name("agent_record", tests, NULL, NULL);
+}
