@@ -3,8 +3,10 @@
  * A skip list of disjoint ranges, by their starts, in the region's part `maps`; range 0 is the head. Mapping
  * is rare beside allocating, and goes through one lock of the kernel anyway: so here it is one lock too,
  * taken for a moment and never across a system call of the program's. While it is held all signals are
- * blocked: no handler can come in between, nor leave by a jump. Who does not get it in time gives up, which
- * is a counted loss.
+ * blocked: no handler can come in between, nor leave by a jump. Nobody waits for it: who does not get it at
+ * once writes the change down, and whoever has the lock makes all that are written down, in their order,
+ * before a change of its own and before it gives the lock back. Where many are written down their writers rest
+ * a little, two milliseconds at most; where there is no place for one more, it is a counted loss.
  *
  * Order. The kernel maps and unmaps before this table learns of it, in whatever order threads come here. What
  * is unmapped may be mapped again by another thread, and be entered, before the first one comes to strike it
@@ -14,12 +16,14 @@
 
 #include <sys/syscall.h>
 
-#define LEVELS      8
-#define SPINS       500
-#define RESTS       8000 /* less than a second in all: who has it was only put aside for others to run */
-#define RESTS_STUCK 8    /* ... or stands still: then nobody waits that long again */
-#define REST_NS     50000
-#define SIG_SETMASK 2
+#define LEVELS       8
+#define SPINS        500
+#define REST_EVERY   16    /* changes that wait */
+#define REST_NS      50000 /* and about as much again until the thread runs */
+#define REST_MOST_NS 2000000
+#define SIG_SETMASK  2
+
+enum { FREE, WRITING, WAITING }; /* wire_agent_change.state */
 
 struct range {
     uint64_t start, end, number;
@@ -36,47 +40,6 @@ static struct range *range_at(uint32_t number)
 static struct wire_agent_cell *cell_at(uint32_t number)
 {
     return (struct wire_agent_cell *)agent_part(wire_agent_layout(agent_control()->memory).cells) + number;
-}
-
-/* --- the lock --- */
-
-static bool acquire(struct wire_agent_process *process)
-{
-    uint32_t *lock = &process->range_lock;
-    unsigned tries = SPINS + (__atomic_load_n(&process->range_stuck, __ATOMIC_RELAXED) ? RESTS_STUCK : RESTS);
-    for (unsigned i = 0; i < tries; i++) {
-        if (__atomic_load_n(lock, __ATOMIC_RELAXED) == 0 &&
-            __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE) == 0) {
-            __atomic_store_n(&process->range_stuck, 0, __ATOMIC_RELAXED);
-            return true;
-        }
-        int64_t rest[2] = {0, REST_NS};
-        if (i >= SPINS && agent_may(WIRE_AGENT_CALL_FUTEX)) /* nobody wakes: it ends by itself */
-            arch_host_syscall(SYS_futex, (uint64_t)lock, AGENT_FUTEX_WAIT, 1, (uint64_t)rest, 0, 0);
-    }
-    __atomic_store_n(&process->range_stuck, 1, __ATOMIC_RELAXED);
-    return false;
-}
-
-static bool lock_ranges(uint64_t *signals)
-{
-    const uint64_t all = UINT64_MAX;
-    if (!agent_may(WIRE_AGENT_CALL_MASK)) {
-        agent_lose(WIRE_AGENT_LOSS_NO_RANGE);
-        return false;
-    }
-    arch_host_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (uint64_t)&all, (uint64_t)signals, sizeof all, 0, 0);
-    if (acquire(agent_process()))
-        return true;
-    arch_host_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (uint64_t)signals, 0, sizeof all, 0, 0);
-    agent_lose(WIRE_AGENT_LOSS_NO_RANGE);
-    return false;
-}
-
-static void unlock_ranges(const uint64_t *signals)
-{
-    __atomic_store_n(&agent_process()->range_lock, 0, __ATOMIC_RELEASE);
-    arch_host_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (uint64_t)signals, 0, sizeof *signals, 0, 0);
 }
 
 /* --- the list --- */
@@ -194,6 +157,142 @@ static bool strike(uint64_t start, uint64_t end, uint64_t number)
     return room;
 }
 
+/* False: no room for all of it. */
+static bool make(const struct wire_agent_change *change)
+{
+    if (change->cell == 0)
+        return strike(change->start, change->end, change->number);
+    uint64_t bytes = change->end - change->start;
+    bool room = strike(change->start, change->end, UINT64_MAX); /* the kernel has replaced what was there */
+    cell_at(change->cell)->total += bytes;
+    cell_at(change->cell)->count++;
+    if (link(change->start, change->end, change->number, change->cell))
+        return room;
+    release(change->cell, bytes);
+    return false;
+}
+
+static void make_or_lose(const struct wire_agent_change *change)
+{
+    if (!make(change))
+        agent_lose(WIRE_AGENT_LOSS_NO_RANGE);
+}
+
+/* --- who makes it --- */
+
+static bool acquire(struct wire_agent_process *process, unsigned spins)
+{
+    uint32_t *lock = &process->range_lock;
+    for (unsigned i = 0; i < spins; i++)
+        if (__atomic_load_n(lock, __ATOMIC_RELAXED) == 0 &&
+            __atomic_exchange_n(lock, 1, __ATOMIC_SEQ_CST) == 0)
+            return true;
+    return false;
+}
+
+static struct wire_agent_change *changes(void)
+{
+    return agent_part(wire_agent_layout(agent_control()->memory).changes);
+}
+
+/* Of those that wait the one that comes first; NULL: none waits. */
+static struct wire_agent_change *first_change(void)
+{
+    struct wire_agent_change *first = NULL, *all = changes();
+    for (unsigned i = 0; i < WIRE_AGENT_CHANGES; i++)
+        if (__atomic_load_n(&all[i].state, __ATOMIC_ACQUIRE) == WAITING &&
+            (first == NULL || all[i].number < first->number))
+            first = &all[i];
+    return first;
+}
+
+static void make_waiting(struct wire_agent_process *process)
+{
+    while (__atomic_load_n(&process->range_waiting, __ATOMIC_SEQ_CST) != 0) {
+        struct wire_agent_change *change = first_change();
+        if (change == NULL)
+            return; /* its writer is about to look for the lock */
+        make_or_lose(change);
+        __atomic_fetch_sub(&process->range_waiting, 1, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&change->state, FREE, __ATOMIC_RELEASE);
+    }
+}
+
+/* Who has written one down after the last look finds the lock free, or somebody who looks again. */
+static void give_back(struct wire_agent_process *process)
+{
+    do {
+        make_waiting(process);
+        __atomic_exchange_n(&process->range_lock, 0, __ATOMIC_SEQ_CST);
+    } while (__atomic_load_n(&process->range_waiting, __ATOMIC_SEQ_CST) != 0 && acquire(process, 1));
+}
+
+static bool write_down(struct wire_agent_process *process, const struct wire_agent_change *wanted)
+{
+    struct wire_agent_change *all = changes();
+    for (unsigned i = 0; i < WIRE_AGENT_CHANGES; i++) {
+        uint32_t state = FREE;
+        if (!__atomic_compare_exchange_n(&all[i].state, &state, WRITING, false, __ATOMIC_ACQUIRE,
+                                         __ATOMIC_RELAXED))
+            continue;
+        all[i].start = wanted->start, all[i].end = wanted->end;
+        all[i].number = wanted->number, all[i].cell = wanted->cell;
+        __atomic_store_n(&all[i].state, WAITING, __ATOMIC_RELEASE);
+        __atomic_fetch_add(&process->range_waiting, 1, __ATOMIC_SEQ_CST);
+        return true;
+    }
+    return false;
+}
+
+/* Nobody wakes: it ends by itself. */
+static void rest(struct wire_agent_process *process, uint64_t ns)
+{
+    const int64_t moment[2] = {0, (int64_t)(ns < REST_MOST_NS ? ns : REST_MOST_NS)};
+    if (ns != 0 && agent_may(WIRE_AGENT_CALL_FUTEX))
+        arch_host_syscall(SYS_futex, (uint64_t)&process->range_lock, AGENT_FUTEX_WAIT, 1, (uint64_t)moment, 0,
+                          0);
+}
+
+/* True: it is made, or written down for whoever has the lock. The more are written down, the longer their
+ * writers rest, so that one who was put aside comes to run before there is no place. */
+static bool try_change(struct wire_agent_process *process, const struct wire_agent_change *change)
+{
+    bool mine = acquire(process, SPINS);
+    if (mine) {
+        make_waiting(process);
+        make_or_lose(change);
+    } else if (!write_down(process, change)) {
+        return false;
+    } else {
+        rest(process, __atomic_load_n(&process->range_waiting, __ATOMIC_RELAXED) / REST_EVERY * REST_NS);
+    }
+    if (mine || acquire(process, 1))
+        give_back(process);
+    return true;
+}
+
+static void change_ranges(const struct wire_agent_change *change)
+{
+    const uint64_t all = UINT64_MAX;
+    struct wire_agent_process *process = agent_process();
+    uint64_t signals;
+    bool changed = false;
+    if (change->start >= change->end)
+        return;
+    if (agent_may(WIRE_AGENT_CALL_MASK)) {
+        arch_host_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (uint64_t)&all, (uint64_t)&signals, sizeof all, 0,
+                          0);
+        changed = try_change(process, change);
+        if (!changed) {
+            rest(process, REST_MOST_NS);
+            changed = try_change(process, change);
+        }
+        arch_host_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (uint64_t)&signals, 0, sizeof all, 0, 0);
+    }
+    if (!changed)
+        agent_lose(WIRE_AGENT_LOSS_NO_RANGE);
+}
+
 uint64_t agent_range_number(void)
 {
     return __atomic_add_fetch(&agent_process()->range_number, 1, __ATOMIC_RELAXED);
@@ -201,28 +300,10 @@ uint64_t agent_range_number(void)
 
 void agent_range_remove(uint64_t start, uint64_t end, uint64_t number)
 {
-    uint64_t signals;
-    if (start >= end || !lock_ranges(&signals))
-        return;
-    bool room = strike(start, end, number);
-    unlock_ranges(&signals);
-    if (!room)
-        agent_lose(WIRE_AGENT_LOSS_NO_RANGE);
+    change_ranges(&(struct wire_agent_change){start, end, number, 0, FREE});
 }
 
 void agent_range_add(uint64_t start, uint64_t end, uint32_t cell)
 {
-    uint64_t signals;
-    if (start >= end || !lock_ranges(&signals))
-        return;
-    bool room = strike(start, end, UINT64_MAX); /* the kernel has replaced what was there */
-    cell_at(cell)->total += end - start;
-    cell_at(cell)->count++;
-    if (!link(start, end, agent_range_number(), cell)) {
-        release(cell, end - start);
-        room = false;
-    }
-    unlock_ranges(&signals);
-    if (!room)
-        agent_lose(WIRE_AGENT_LOSS_NO_RANGE);
+    change_ranges(&(struct wire_agent_change){start, end, agent_range_number(), cell, FREE});
 }

@@ -344,8 +344,8 @@ struct wire_agent_process {
     uint32_t index_lock, group_count; /* the agent's */
 
     /* Mapped memory (agent_range.c), the agent's: how many ranges were ever made, the first free one, the
-     * lock, whether somebody gave up on it. */
-    uint32_t range_count, range_free, range_lock, range_stuck;
+     * lock, how many changes wait. */
+    uint32_t range_count, range_free, range_lock, range_waiting;
     uint64_t range_number, range_seed;
     uint64_t returns_start; /* run-time address of the first of WIRE_AGENT_RETURNS blocks; 0: none */
     uint32_t timed;         /* tally's. 0: functions are only counted, since not all that unwinds is hooked */
@@ -594,6 +594,15 @@ static inline uint64_t wire_agent_place_word(uint64_t key, uint32_t number)
 }
 #define WIRE_AGENT_RANGE_BYTES 64
 
+/* A change of mapped memory that waits for whoever changes the ranges now (agent_range.c). The agent's own. */
+struct wire_agent_change {
+    uint64_t start, end, number;
+    uint32_t cell;  /* 0: it was unmapped */
+    uint32_t state; /* 0: free; 1: being written; 2: it waits */
+};
+#define WIRE_AGENT_CHANGES 512
+_Static_assert(WIRE_AGENT_CHANGES * sizeof(struct wire_agent_change) % 4096 == 0, "pages");
+
 /* A thread's timer. Tally makes those of threads that run already; `call` is what its system calls read. */
 struct wire_agent_timer {
     uint32_t tid;   /* 0: free. A thread that ended leaves it to be taken over */
@@ -637,7 +646,7 @@ struct wire_agent_start {
 /* --- the parts of a process region, as offsets from its start, and how many fit --- */
 struct wire_agent_layout {
     uint64_t modules[2], returns; /* the head, with what is at the constants above */
-    uint64_t latency_slots;       /* its last part */
+    uint64_t latency_slots, changes;
     uint64_t timers, starts, nodes, index, cells, blocks, ranges, latencies;
     uint64_t forked, descriptors; /* forked: a bit for each number, open when a fork began */
     uint64_t size;                /* bytes; of the region */
@@ -654,7 +663,8 @@ static inline struct wire_agent_layout wire_agent_layout(uint64_t memory)
     layout.returns =
         layout.modules[1] + table; /* it stays when its process has ended: children have what it stands for */
     layout.latency_slots = WIRE_AGENT_PLACES_AT + WIRE_AGENT_PLACES * sizeof(uint64_t);
-    layout.timers = layout.latency_slots + WIRE_AGENT_LATENCY_SLOTS * sizeof(uint32_t);
+    layout.changes = layout.latency_slots + WIRE_AGENT_LATENCY_SLOTS * sizeof(uint32_t);
+    layout.timers = layout.changes + WIRE_AGENT_CHANGES * sizeof(struct wire_agent_change);
     layout.starts = layout.timers + WIRE_AGENT_TIMERS * sizeof(struct wire_agent_timer);
     layout.nodes = layout.starts + WIRE_AGENT_STARTS * sizeof(struct wire_agent_start);
     layout.node_count = memory / 4 / sizeof(struct wire_agent_node);

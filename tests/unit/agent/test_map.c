@@ -324,24 +324,45 @@ static void test_who_never_gives_it_back(void **state)
     rig.process->range_lock = 1; /* as if its thread stood still */
     assert_int_equal(site_0(ARENA + PAGE, PAGE), ARENA + PAGE);
     assert_int_equal(hooked_munmap(ARENA, PAGE), 0);
-    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_NO_RANGE], 2);
+    assert_int_equal(hooked_munmap(ARENA + PAGE, PAGE), 0);
+    assert_int_equal(of_site(0).live, PAGE);
+    assert_int_equal(rig.process->range_waiting, 3);
     sigprocmask(SIG_SETMASK, NULL, &after);
     assert_memory_equal(&before, &after, 8);
     rig.process->range_lock = 0;
     assert_int_equal(site_0(ARENA + 2 * PAGE, PAGE), ARENA + 2 * PAGE);
-    assert_int_equal(of_site(0).live, 2 * PAGE);
-    assert_int_equal(lost(), 2);
+    assert_int_equal(of_site(0).live, PAGE);
+    assert_int_equal(of_site(0).count, 3);
+    assert_int_equal(rig.process->range_waiting, 0);
+    assert_int_equal(lost(), 0);
+}
+
+/* More than can be written down are lost, and nobody waits long for that. */
+static void test_too_many_wait(void **state)
+{
+    (void)state;
+    rig.process->range_lock = 1;
+    for (unsigned i = 0; i < WIRE_AGENT_CHANGES; i++)
+        site_0(ARENA + i * PAGE, PAGE);
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_NO_RANGE], 0);
+    site_0(ARENA + WIRE_AGENT_CHANGES * PAGE, PAGE);
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_NO_RANGE], 1);
+    rig.process->range_lock = 0;
+    hooked_munmap(ARENA, PAGE);
+    assert_int_equal(of_site(0).live, (WIRE_AGENT_CHANGES - 1) * PAGE);
+    assert_int_equal(lost(), 1);
 }
 
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_parts),        TEST(test_remaps),
-        TEST(test_huge_pages),   TEST(test_old_processors),
-        TEST(test_random_calls), TEST(test_threads),
-        TEST(test_order),        TEST(test_inside_an_allocator),
-        TEST(test_a_full_table), TEST(test_who_never_gives_it_back),
+        TEST(test_parts),         TEST(test_remaps),
+        TEST(test_huge_pages),    TEST(test_old_processors),
+        TEST(test_random_calls),  TEST(test_threads),
+        TEST(test_order),         TEST(test_inside_an_allocator),
+        TEST(test_a_full_table),  TEST(test_who_never_gives_it_back),
+        TEST(test_too_many_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
