@@ -253,4 +253,59 @@ def other_namespaces(context):
     context.check(stranger in told.output, f"doctor says {told.output!r}")
 
 
+def pidfds(pid):
+    """How many processes a process holds by descriptors."""
+    try:
+        return [os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")].count("anon_inode:[pidfd]")
+    except OSError:
+        return 0
+
+
+def born_as(context, number):
+    """A process of that number, or None: others are born, too."""
+    for _ in range(20):
+        with open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as last:
+            last.write(str(number - 1))
+        stranger = tally.start(context, ["sleep", "60"])
+        if stranger.pid == number:
+            return stranger
+        stranger.kill()
+        stranger.communicate()
+    return None
+
+
+def replaced_while_attaching(context, mode):
+    """Whether the second of two processes could be replaced between their being named and the attachment."""
+    first, second = (tally.start(context, ["sleep", "60"]) for _ in range(2))
+    one = tally.start(context, [context.tally, "record", *mode, "--no-time", "-o", context.path("profile"), "-p", f"{first.pid},{second.pid}"])
+    while pidfds(one.pid) < 2 and one.poll() is None:
+        pass
+    one.send_signal(signal.SIGSTOP)
+    early = not harm.inside(second.pid)
+    second.kill()
+    second.communicate()
+    stranger = born_as(context, second.pid) if early else None
+    one.send_signal(signal.SIGCONT)
+    if stranger:
+        one.communicate(timeout=60)
+        context.check(one.returncode != 0, f"it was recorded with {mode}")
+        context.check(stranger.poll() is None and not harm.inside(stranger.pid), f"a stranger is written into with {mode}")
+    for process in (one, first, stranger):
+        if process:
+            process.kill()
+            process.communicate()
+    return stranger is not None
+
+
+@tap.case
+def number_used_again(context):
+    """What ends, and whose number is another's by the time it is attached to, is not attached to."""
+    tap.need_root()
+    if not os.access("/proc/sys/kernel/ns_last_pid", os.W_OK):
+        raise tap.Skip("numbers of processes cannot be chosen here")
+    for mode in (["--calls"], ["--heap"]):
+        if not any(replaced_while_attaching(context, mode) for _ in range(20)):
+            raise tap.Skip("no number could be used again in time")
+
+
 harm.run()
