@@ -56,6 +56,19 @@ static bool fall_silent(struct wire_agent_process *process)
     return false;
 }
 
+/* What one thread asks for itself: several may ask at once, and tally is to hear of each. False: more than ever
+ * ask at once, so this one is not heard. */
+static bool ask(struct wire_agent_process *process, enum wire_agent_request request)
+{
+    uint64_t tid = (uint64_t)arch_host_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0), nothing = 0;
+    for (unsigned i = 0; i < WIRE_AGENT_ASKS; i++, nothing = 0)
+        if (__atomic_compare_exchange_n(&process->asks[i], &nothing, tid << 32 | request, false,
+                                        __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+            return true;
+    agent_lose(WIRE_AGENT_LOSS_NO_ANSWER);
+    return false;
+}
+
 bool agent_bell_ring(enum wire_agent_request request, bool wait)
 {
     struct wire_agent_process *process = agent_process();
@@ -65,8 +78,9 @@ bool agent_bell_ring(enum wire_agent_request request, bool wait)
         return false;
     if (wait && !agent_may(WIRE_AGENT_CALL_GETTID | WIRE_AGENT_CALL_FUTEX | WIRE_AGENT_CALL_CLOCK))
         return fall_silent(process);
-    if (wait)
-        process->request_tid = (uint32_t)arch_host_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    if ((request & WIRE_AGENT_OF_THREADS) != 0 &&
+        (!agent_may(WIRE_AGENT_CALL_GETTID) || !ask(process, request)))
+        return false;
     __atomic_fetch_or(&process->request, request, __ATOMIC_RELEASE);
     uint32_t sequence = __atomic_add_fetch(&process->request_sequence, 1, __ATOMIC_RELEASE);
     __atomic_fetch_add(&control->bell, 1, __ATOMIC_RELEASE);

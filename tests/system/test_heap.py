@@ -377,6 +377,15 @@ def calls_between(profile):
 
 
 @tap.case
+def births(context):
+    """Programs that threads start at the same time, by posix_spawn, vfork and fork: each is counted, with each collector beside it."""
+    for options in ((), ("--function", "own_malloc"), ("--fds",), ("--calls",)):
+        profile, truths = counted(context, [], options, program="heap_births")
+        context.equal(len(truths), 150, "programs that told")
+        same(context, profile, truths, f"started at once, {options}")
+
+
+@tap.case
 def crowds(context):
     """More threads than there used to be records, all at once and one after the other: counted whole, by memory for those that live."""
     long = bool(os.environ.get("TALLY_LONG"))

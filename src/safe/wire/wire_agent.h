@@ -58,7 +58,7 @@
 #include "wire_latency.h"
 
 #define WIRE_AGENT_MAGIC   UINT64_C(0x544e4741594c4c54) /* "TLLYAGNT" */
-#define WIRE_AGENT_VERSION 12
+#define WIRE_AGENT_VERSION 13
 
 #define WIRE_AGENT_REGIONS 1024  /* processes of a family of forks, at most */
 #define WIRE_AGENT_MODULES 4096  /* in one table */
@@ -171,12 +171,11 @@ enum wire_agent_timing {
 /* Bits of process.request. */
 enum wire_agent_request {
     WIRE_AGENT_OBJECTS = 1, /* new objects were mapped, or old ones unmapped; nobody runs the new ones yet */
-    WIRE_AGENT_EXEC = 2,    /* thread `request_tid` is about to execve */
+    WIRE_AGENT_EXEC = 2,    /* the thread is about to execve */
     WIRE_AGENT_EXEC_FAILED =
         4, /* it did not happen; nobody waits. Beside EXEC it is the older one: to be seen to first */
     WIRE_AGENT_FORKED = 8, /* this region was taken by a child just now; nobody waits */
-    WIRE_AGENT_END =
-        16, /* thread `request_tid` ends the process now: what it has can be looked at until the answer */
+    WIRE_AGENT_END = 16, /* the thread ends the process now: what it has can be looked at until the answer */
 };
 
 enum wire_agent_loss {
@@ -295,6 +294,11 @@ enum wire_agent_unwinder {
     WIRE_AGENT_BY_OBJECT   /* it is asked for the object of an address */
 };
 
+/* A word of `asks`: thread << 32 | enum wire_agent_request; 0: free. The agent takes one that is free, tally takes
+ * all words. */
+#define WIRE_AGENT_ASKS       64
+#define WIRE_AGENT_OF_THREADS (WIRE_AGENT_EXEC | WIRE_AGENT_EXEC_FAILED | WIRE_AGENT_END)
+
 struct wire_agent_process {
     uint64_t magic;
     uint32_t version;
@@ -315,11 +319,11 @@ struct wire_agent_process {
     uint32_t unmapped; /* the agent's: how often memory was about to be readable no more */
     struct wire_agent_layer layers[WIRE_AGENT_LAYERS];
 
-    /* Requests: the agent sets bits in `request`, then adds one to request_sequence and rings control.bell.
+    /* Requests: the agent sets bits in `request`, of a thread's own (WIRE_AGENT_OF_THREADS) a word of `asks`, then adds one to request_sequence and rings control.bell.
      * Tally reads request_sequence, takes all bits (exchange with 0), does what they ask, stores the sequence
      * it read into answer_sequence and wakes that futex (shared). Who waits waits for his sequence; others
      * may come meanwhile. */
-    uint32_t request, request_tid, request_sequence, answer_sequence;
+    uint32_t request, request_sequence, answer_sequence;
     uint32_t silent; /* the agent's: tally did not answer once; never wait again */
     uint32_t
         unrecorded; /* threads with agent frames on their stacks that threads[].inside does not tell of */
@@ -356,15 +360,17 @@ struct wire_agent_process {
      * than the highest number ever seen; how often one was opened; one more than the highest in the part
      * `forked`. */
     uint32_t pid_inside, descriptor_end, descriptor_events, forked_end;
-    uint32_t timing;                 /* enum wire_agent_timing */
-    uint32_t own_pid;                /* the process's number as it knows it; set with timing */
-    uint32_t idle;                   /* timers that are not armed, because their thread blocks the signal */
-    uint32_t untimed;                /* threads that could get no timer */
-    uint32_t forbidden;              /* enum wire_agent_call, as agent_parameters has it */
-    uint32_t timer_signal;           /* of its timers now; set before timing */
-    uint32_t unmovable;              /* 1: they cannot use the other signal (agent_timer.c) */
-    uint32_t refused;                /* the agent's: how often a part could not grow */
+    uint32_t timing;       /* enum wire_agent_timing */
+    uint32_t own_pid;      /* the process's number as it knows it; set with timing */
+    uint32_t idle;         /* timers that are not armed, because their thread blocks the signal */
+    uint32_t untimed;      /* threads that could get no timer */
+    uint32_t forbidden;    /* enum wire_agent_call, as agent_parameters has it */
+    uint32_t timer_signal; /* of its timers now; set before timing */
+    uint32_t unmovable;    /* 1: they cannot use the other signal (agent_timer.c) */
+    uint32_t zero;
     struct wire_agent_action before; /* what the program has for the timers' signal: SIG_DFL in some form */
+
+    uint64_t asks[WIRE_AGENT_ASKS];
 
     uint64_t losses[WIRE_AGENT_LOSSES];
 };

@@ -448,18 +448,26 @@ static void look_at_last(struct collect_agent *agent, struct collect_agent_membe
         look_at_descriptors(agent, member, COLLECT_AGENT_DESCRIPTORS_ENDING);
 }
 
+static void answer_thread(struct collect_agent *agent, struct collect_agent_member *member,
+                          struct collect_agent_ask *ask)
+{
+    pid_t pid = collect_agent_proc_outside(&member->family->file, member->pid, &ask->tid);
+    if (ask->what & WIRE_AGENT_EXEC_FAILED && pid && !agent->options.host)
+        patch_agent_let_go(agent->helper, pid);
+    if (ask->what & WIRE_AGENT_EXEC)
+        expect_exec(agent, member, pid);
+    look_at_last(agent, member, ask->what, pid);
+}
+
 static void answer(struct collect_agent *agent, struct collect_agent_member *member)
 {
-    uint32_t sequence, tid;
-    uint32_t asked = collect_agent_file_request(&member->family->file, member->region, &sequence, &tid);
-    pid_t pid = asked ? collect_agent_proc_outside(&member->family->file, member->pid, &tid) : 0;
+    uint32_t sequence;
+    struct collect_agent_asks asks;
+    uint32_t asked = collect_agent_file_request(&member->family->file, member->region, &sequence, &asks);
     if (asked & WIRE_AGENT_OBJECTS)
         collect_agent_load_objects(agent, member);
-    if (asked & WIRE_AGENT_EXEC_FAILED && pid && !agent->options.host)
-        patch_agent_let_go(agent->helper, pid);
-    if (asked & WIRE_AGENT_EXEC)
-        expect_exec(agent, member, pid);
-    look_at_last(agent, member, asked, pid);
+    for (uint32_t i = 0; i < asks.count; i++)
+        answer_thread(agent, member, &asks.items[i]);
     if (asked)
         collect_agent_file_answer(&member->family->file, member->region, sequence);
 }

@@ -276,15 +276,34 @@ void collect_agent_file_take(struct collect_agent_file *file, pid_t pid, uint64_
 
 /* --- requests --- */
 
+static int failed_first(const void *left, const void *right)
+{
+    const struct collect_agent_ask *a = left, *b = right;
+    return (b->what == WIRE_AGENT_EXEC_FAILED) - (a->what == WIRE_AGENT_EXEC_FAILED);
+}
+
+static void take_asks(struct wire_agent_process *process, struct collect_agent_asks *asks)
+{
+    asks->count = 0;
+    for (size_t i = 0; i < WIRE_AGENT_ASKS; i++) {
+        uint64_t word = __atomic_exchange_n(&process->asks[i], 0, __ATOMIC_ACQ_REL);
+        if (word)
+            asks->items[asks->count++] = (struct collect_agent_ask){(uint32_t)(word >> 32), (uint32_t)word};
+    }
+    qsort(asks->items, asks->count, sizeof *asks->items, failed_first);
+}
+
 uint32_t collect_agent_file_request(const struct collect_agent_file *file, uint32_t region,
-                                    uint32_t *sequence, uint32_t *tid)
+                                    uint32_t *sequence, struct collect_agent_asks *asks)
 {
     struct wire_agent_process *process = collect_agent_file_process(file, region);
+    asks->count = 0;
     *sequence = __atomic_load_n(&process->request_sequence, __ATOMIC_ACQUIRE);
     if (*sequence == __atomic_load_n(&process->answer_sequence, __ATOMIC_ACQUIRE))
         return 0;
-    *tid = __atomic_load_n(&process->request_tid, __ATOMIC_RELAXED);
-    return __atomic_exchange_n(&process->request, 0, __ATOMIC_ACQ_REL);
+    uint32_t asked = __atomic_exchange_n(&process->request, 0, __ATOMIC_ACQ_REL);
+    take_asks(process, asks);
+    return asked;
 }
 
 void collect_agent_file_answer(struct collect_agent_file *file, uint32_t region, uint32_t sequence)

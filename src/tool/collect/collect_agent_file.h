@@ -104,10 +104,17 @@ void collect_agent_file_publish(struct collect_agent_file *file, uint32_t region
 /* Region 0 is `pid`'s from now on; before the first hook. */
 void collect_agent_file_take(struct collect_agent_file *file, pid_t pid, uint64_t start_time);
 
-/* Takes what is asked: bits of enum wire_agent_request, 0 for nothing; *sequence for the answer, *tid who
+/* What single threads ask: enum wire_agent_request, those first that tell of what failed. */
+struct collect_agent_asks {
+    struct collect_agent_ask {
+        uint32_t tid, what;
+    } items[WIRE_AGENT_ASKS];
+    uint32_t count;
+};
+/* Takes what is asked: bits of enum wire_agent_request, 0 for nothing; *sequence for the answer, *asks who
  * asks. */
 uint32_t collect_agent_file_request(const struct collect_agent_file *file, uint32_t region,
-                                    uint32_t *sequence, uint32_t *tid);
+                                    uint32_t *sequence, struct collect_agent_asks *asks);
 void collect_agent_file_answer(struct collect_agent_file *file, uint32_t region, uint32_t sequence);
 
 /* The region's process has ended, and everything is told: its tables give their memory back. Nobody takes it

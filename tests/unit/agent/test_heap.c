@@ -806,7 +806,40 @@ static void test_exec_that_fails(void **state)
     rig.process->answer_sequence = rig.process->request_sequence + 1; /* answered before it asked */
     assert_int_equal(hooked(NULL, NULL, NULL), -1);
     assert_int_equal(rig.process->request, WIRE_AGENT_EXEC | WIRE_AGENT_EXEC_FAILED);
-    assert_int_equal(rig.process->request_tid, getpid());
+    assert_int_equal(rig.process->asks[0], (uint64_t)getpid() << 32 | WIRE_AGENT_EXEC);
+    assert_int_equal(rig.process->asks[2], (uint64_t)getpid() << 32 | WIRE_AGENT_EXEC_FAILED);
+}
+
+/* Several threads exec at once: tally hears of each, or it is a loss. */
+static pthread_barrier_t before_exec;
+static void *exec_in_vain(void *hooked)
+{
+    pthread_barrier_wait(&before_exec);
+    ((int (*)(const char *, char *const *, char *const *))(uintptr_t)hooked)(NULL, NULL, NULL);
+    return NULL;
+}
+
+static void test_many_execs(void **state)
+{
+    (void)state;
+    enum { EXECS = WIRE_AGENT_ASKS + 6 };
+    pthread_t threads[EXECS];
+    void *hooked = agent_rig_hook(&rig, "agent_entry_execve", (void *)failing_exec);
+    unsigned asked = 0;
+    rig.control->patience_ms = 1;
+    pthread_barrier_init(&before_exec, NULL, EXECS);
+    rig.process->answer_sequence = rig.process->request_sequence + 1000; /* all are answered at once */
+    for (unsigned i = 0; i < EXECS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, exec_in_vain, hooked), 0);
+    for (unsigned i = 0; i < EXECS; i++)
+        pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&before_exec);
+    for (unsigned i = 0; i < WIRE_AGENT_ASKS; i++)
+        asked += rig.process->asks[i] != 0;
+    assert_int_equal(asked, WIRE_AGENT_ASKS);
+    assert_int_equal(loss(WIRE_AGENT_LOSS_NO_ANSWER),
+                     2 * EXECS - WIRE_AGENT_ASKS); /* each fails, and says so */
+    assert_int_equal(rig.process->silent, 0);
 }
 
 /* --- limits --- */
@@ -1187,6 +1220,7 @@ int main(void)
         TEST(test_bell),
         TEST(test_a_late_answer),
         TEST(test_exec_that_fails),
+        TEST(test_many_execs),
         TEST(test_deep_stacks),
         TEST(test_full_tables),
         TEST(test_reallocation_past_the_ceiling),

@@ -133,7 +133,8 @@ static void adopt(struct agent_recording *recording, struct agent_recording_load
 
 static void answer(struct agent_recording *recording, struct agent_recording_load *load, uint32_t region)
 {
-    uint32_t sequence, tid, asked = collect_agent_file_request(&load->file, region, &sequence, &tid);
+    struct collect_agent_asks asks;
+    uint32_t sequence, asked = collect_agent_file_request(&load->file, region, &sequence, &asks);
     pid_t pid = (pid_t)collect_agent_file_process(&load->file, region)->pid;
     if (asked == 0)
         return;
