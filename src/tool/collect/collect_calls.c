@@ -25,6 +25,7 @@
 #include "collect_record.h"
 #include "collect_remains.h"
 #include "collect_translator.h"
+#include "patch_gs.h"
 #include "patch_slab_frame.h"
 #include "patch_target.h"
 #include "wire_loss.h"
@@ -598,14 +599,32 @@ static int assign_all(struct collect_calls *calls, struct collect_calls_space *s
     return result;
 }
 
+/* Code that is counted may not use gs, any other may not set it. */
+static bool image_uses_gs(struct collect_calls *calls, uint32_t index)
+{
+    struct collect_calls_image *image = collect_calls_images_get(&calls->rig.images, index);
+    if (!image || image->state == COLLECT_CALLS_PLANNED)
+        return image && image->plan.header->gs_users;
+    if (!image->gs_looked)
+        image->sets_gs = image->elf && patch_gs_is_set(image->elf);
+    image->gs_looked = true;
+    return image->sets_gs;
+}
+
+static bool code_uses_gs(struct collect_calls *calls, const struct collect_calls_space *space)
+{
+    for (size_t i = 0; i < space->mapping_count; i++)
+        if (image_uses_gs(calls, space->mappings[i].image))
+            return true;
+    return false;
+}
+
 /* Does anything forbid counters by gs: code that uses it, a thread that has set it? */
 static bool uses_gs(struct collect_calls *calls, const struct collect_calls_space *space)
 {
     struct patch_stop_thread *threads;
     size_t count;
-    bool used = false;
-    for (size_t i = 0; i < space->object_count && !used; i++)
-        used = space->objects[i].live && space->objects[i].planned->plan.header->gs_users;
+    bool used = code_uses_gs(calls, space);
     if (used || patch_trace_threads(&calls->rig.helper, space->pid, &threads, &count, NULL) < 0)
         return used;
     for (size_t i = 0; i < count && !used; i++) {
@@ -622,6 +641,22 @@ static int go_locked(struct collect_calls *calls, struct collect_calls_space *sp
 {
     int result = collect_calls_build_change_form(space, &calls->rig, PATCH_LOCK, error);
     return result < 0 ? result : give_nothing(calls, space, error);
+}
+
+/* An object was loaded that uses gs, while threads count by it: they no longer do, and gs is as it was. Who is in a stub of before
+ * counts in the fallback. */
+static int give_gs_back(struct collect_calls *calls, struct collect_calls_space *space,
+                        struct base_error *error)
+{
+    int result = patch_trace_hold(&calls->rig.helper, space->pid, NULL, error);
+    if (result < 0)
+        return result;
+    result = go_locked(calls, space, error);
+    for (size_t i = 0; i < space->thread_count && result == BASE_OK; i++)
+        if (space->threads[i].state == COLLECT_CALLS_USED)
+            patch_trace_set_gs(&calls->rig.helper, space->threads[i].tid, 0, NULL);
+    patch_trace_release(&calls->rig.helper, space->pid, NULL, NULL);
+    return result;
 }
 
 /* From one thread to several. The space is held. */
@@ -784,6 +819,11 @@ static void answer_bell(struct collect_calls *calls, struct collect_calls_space 
     if (settled)
         result = collect_calls_space_survey(space, &calls->rig, &why);
     if (settled && result >= 0 && refuse_program(calls, space, &why) < 0) {
+        give_up(calls, space->pid, &why);
+        return;
+    }
+    if (settled && result >= 0 && space->form == PATCH_THREAD && code_uses_gs(calls, space) &&
+        give_gs_back(calls, space, &why) < 0) {
         give_up(calls, space->pid, &why);
         return;
     }

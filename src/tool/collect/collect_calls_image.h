@@ -54,6 +54,7 @@ struct collect_calls_image {
     struct collect_calls_imports imports; /* of every image that can be read, counted or not */
     struct collect_calls_offers offers;
     struct patch_plan plan;
+    bool gs_looked, sets_gs;  /* of one without a plan: patch_gs.h */
     bool told_full;           /* no numbers of counters were left for it, which has been told */
     size_t slab_size;         /* patch_slab_size of it, which is a walk through all sites */
     uint8_t *wanted;          /* of each site, then each hook; NULL: everything */

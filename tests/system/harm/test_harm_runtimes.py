@@ -109,4 +109,10 @@ harm.row("remembering", source="remembering.c", modes=THROUGH, short=["function"
          compile="gcc -O1 -no-pie -o {program} {source} -l:libunwind.a -llzma\nstrip {program}", needs=("/usr/include/x86_64-linux-gnu/libunwind.h",))
 
 
+LATE_GS = """gcc -O1 -g -shared -fPIC -o {folder}/object.so {sources}/late_gs_object.c
+gcc -O1 -g -pthread -o {program} {source} -ldl"""
+harm.row("late_gs", source="late_gs.c", compile=LATE_GS, command=["{program}", "{folder}/object.so"], modes=harm.MODES, status=4,
+         short=["calls", "heap", "all"])
+harm.row("late_gs_left_out", source="late_gs.c", compile=LATE_GS, command=["{program}", "{folder}/object.so"], status=4,
+         modes={"calls": ["--calls", "--calls-image", "late_gs_left_out"]})
 harm.run()
