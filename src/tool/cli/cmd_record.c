@@ -979,9 +979,9 @@ static int say_what_stays(const struct recorder *recorder, struct base_error *er
     if (!pid)
         return CLI_OK;
     base_fail(error, BASE_EBUSY,
-              "process %d could not be left whole (a debugger holds it, or a thread stays in code of "
-              "tally's): what stays can be "
-              "removed later: tally detach -p %d",
+              "process %d could not be left whole (a debugger holds it, a thread stays in code of tally's, "
+              "or the program moved its "
+              "text): tally detach -p %d tries again",
               (int)pid, (int)pid);
     cli_fail(error);
     return CLI_FAILED;
