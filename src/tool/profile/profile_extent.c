@@ -102,6 +102,7 @@ static const struct effect effects[WIRE_LOSS_END] = {
     [WIRE_LOSS_FUNCTION_RESTED] = FIGURES(TIMED),
     [WIRE_LOSS_CALLS_FREED] = PROGRAMS(PROFILE_EXTENT_CALLS),
     [WIRE_LOSS_TEXT_ALTERED] = FIGURES(PROFILE_EXTENT_CALLS | AGENT),
+    [WIRE_LOSS_AGENT_NO_ROOM] = FIGURES(COUNTED),
 };
 
 enum profile_extent_effect profile_extent_effect(unsigned loss, unsigned *kinds)
