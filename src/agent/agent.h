@@ -125,6 +125,7 @@ static inline bool agent_process_is_counted(void)
 #define AGENT_FUTEX_WAIT     0
 #define AGENT_FUTEX_WAKE     1
 #define AGENT_FUTEX_WAIT_OWN 128 /* of memory that no other process has */
+#define AGENT_FUTEX_COMPARE  132 /* FUTEX_CMP_REQUEUE_PRIVATE of nobody: is the word what is said? */
 #define AGENT_NO_SIGNAL      65
 
 /* Is none of these (enum wire_agent_call) forbidden? Asked before each. */

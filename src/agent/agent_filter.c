@@ -53,6 +53,7 @@ static const struct asked {
     {WIRE_AGENT_CALL_FUTEX, SYS_futex, {PAGE, AGENT_FUTEX_WAIT, 1, PAGE}},
     {WIRE_AGENT_CALL_FUTEX, SYS_futex, {PAGE, AGENT_FUTEX_WAIT_OWN, 1, PAGE}},
     {WIRE_AGENT_CALL_FUTEX, SYS_futex, {PAGE, AGENT_FUTEX_WAKE, INT32_MAX, 0}},
+    {WIRE_AGENT_CALL_FUTEX, SYS_futex, {PAGE, AGENT_FUTEX_COMPARE, 0, 0}},
     {WIRE_AGENT_CALL_CLOCK, SYS_clock_gettime, {1, PAGE}},
     {WIRE_AGENT_CALL_MASK, SYS_rt_sigprocmask, {UINT32_MAX, PAGE, 0, 8}},
     {WIRE_AGENT_CALL_MASK, SYS_rt_sigprocmask, {2, PAGE, 0, 8}},

@@ -20,6 +20,9 @@
  * caches. What was the thread's own is forgotten. */
 #include "agent.h"
 
+#include <errno.h>
+#include <sys/syscall.h>
+
 #define PROBES     256
 #define GONE       UINT64_C(1) /* of a place: it is free, but others may lie behind it */
 #define LOOKS      16          /* at records, for each new thread */
@@ -98,15 +101,22 @@ uint32_t agent_record_tid_offset(uint64_t key, uint32_t tid)
     return 0;
 }
 
+/* By the kernel: another thread may unmap the word at any time. 0: so it is; -EAGAIN: it is something else; -EFAULT: there is none. Nobody
+ * waits, and nobody is woken who waits there for the thread's end. */
+static int64_t compare_word(uint64_t address, uint32_t value)
+{
+    return arch_host_syscall(SYS_futex, address, AGENT_FUTEX_COMPARE, 0, 0, address, value);
+}
+
 static bool has_ended(const struct agent_thread *thread, uint64_t key)
 {
     uint64_t address = key + thread->tid_offset;
-    if (!agent_may(WIRE_AGENT_CALL_MASK))
-        return false; /* nothing tells what can be read */
-    if (!agent_stack_is_readable(address))
-        return true;
-    uint32_t tid = __atomic_load_n((const uint32_t *)address, __ATOMIC_SEQ_CST);
-    return thread->tid_offset != 0 && (tid == 0 || tid == JOINED);
+    if (!agent_may(WIRE_AGENT_CALL_FUTEX))
+        return false; /* nothing tells */
+    int64_t ended = compare_word(address, 0);
+    if (ended == -EAGAIN)
+        ended = compare_word(address, JOINED);
+    return ended == -EFAULT || (ended == 0 && thread->tid_offset != 0);
 }
 
 /* --- a record for a new thread --- */
