@@ -161,11 +161,14 @@ class Footprint:
 
     def same(self, context, pid, what):
         """Whether the process is as it was; for a moment it may differ by what it does itself, such as creating a thread."""
-        def differs():
+        found = []
+
+        def settled():
             later = Footprint(pid, self.restless)
-            return [(name, later.facts[name]) for name, value in self.facts.items() if later.facts[name] != value]
-        tally.wait_for(lambda: not differs(), 3)
-        for name, value in differs():
+            found[:] = [(name, later.facts[name]) for name, value in self.facts.items() if later.facts[name] != value]
+            return not found
+        tally.wait_for(settled, 3)
+        for name, value in found:
             context.equal(value, self.facts[name], f"{name} {what}")
 
 
