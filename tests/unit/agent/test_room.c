@@ -203,7 +203,9 @@ static bool in_child(bool (*check)(void))
 /* It counts its own, and its parent's blocks are nothing to it. */
 static bool counts_alone(void)
 {
-    hooked_free(blocks[0][0]);
+    static unsigned
+        freed; /* by processes before it: each has its own copy of a block, and may free it once */
+    hooked_free(blocks[0][freed++]);
     const struct wire_agent_process *shown = (void *)rig.parameters->process;
     bool good = shown->pid == (uint32_t)getpid() && shown->losses[WIRE_AGENT_LOSS_UNKNOWN_FREE] == 1;
     good &= mapped() < LITTLE; /* it has no use for what its parent grew */
