@@ -170,7 +170,7 @@ def stopped_while_loose(context):
     context.check(tally.wait_for(lambda: used_ticks(process.pid) > before + 20, 20), "the target waits for a tally that is stopped")
     context.check(process.poll() is None, "the target died")
     recorder.send_signal(signal.SIGCONT)
-    time.sleep(0.5)
+    context.check(tally.wait_for(lambda: calls.tracers(process.pid), 20), "it was not taken up again")
     recorder.send_signal(signal.SIGINT)
     result = tally.finish(recorder, 60)
     context.equal(result.status, 0, f"status of tally ({result.text()})")
