@@ -805,10 +805,10 @@ static void answer_bell(struct collect_calls *calls, struct collect_calls_space 
     struct base_error why = {0};
     uint64_t began = patch_target_now();
     int result = collect_calls_loose_take(space, &calls->rig, &why);
-    if (result < 0 && result != BASE_ENOTFOUND)
+    if (result < 0 && result != BASE_ENOTFOUND) {
         note(calls, "births are not seen", &why);
-    if (result != BASE_OK && result != BASE_ENOTFOUND)
         profile_lose(calls->rig.profile, WIRE_LOSS_CALLS_UNSEEN, 1);
+    }
     if (collect_calls_bell_reopen(space))
         profile_lose(calls->rig.profile, WIRE_LOSS_NOT_PLANNED, 1);
     result = BASE_OK;

@@ -10,6 +10,7 @@
 #include "patch_select.h"
 #include "patch_target.h"
 #include "patch_x86_64_bell.h"
+#include "wire_loss.h"
 
 #define SECOND UINT64_C(1000000000)
 
@@ -39,13 +40,13 @@ static bool is_time(const struct collect_calls_space *space)
            (!loose->failures || now - loose->failed_ns >= wait_of(loose->failures - 1));
 }
 
-/* True: it was closed by who had waited too long. */
-static bool set_door(struct collect_calls_space *space, bool open)
+/* Where it was closed by who had waited too long, what was created meanwhile was not seen: a loss. */
+static void set_door(struct collect_calls_space *space, struct collect_calls_rig *rig, bool open)
 {
     bool was_open = __atomic_exchange_n(&space->bell->births, open, __ATOMIC_ACQ_REL) != 0;
-    bool closed = space->loose.open && !was_open;
+    if (space->loose.open && !was_open)
+        profile_lose(rig->profile, WIRE_LOSS_CALLS_UNSEEN, 1);
     space->loose.open = open;
-    return closed;
 }
 
 /* --- where births come from --- */
@@ -275,7 +276,7 @@ static int let_go(struct collect_calls_space *space, struct collect_calls_rig *r
     struct collect_calls_loose *loose = &space->loose;
     const struct collect_calls_code *code = space->bell_code;
     loose->ranges[loose->count] = (struct patch_step_range){code->address, code->address + code->size};
-    set_door(space, true); /* first: who has passed it before is in one of the ranges */
+    set_door(space, rig, true); /* first: who has passed it before is in one of the ranges */
     return patch_trace_loosen(&rig->helper, space->pid, loose->ranges, loose->count + 1, NULL);
 }
 
@@ -297,7 +298,7 @@ void collect_calls_loose_tend(struct collect_calls_space *space, struct collect_
     }
     if (result == BASE_EPERMISSION)
         profile_set_meta(rig->profile, "calls_held", "it could not be traced again by this user");
-    set_door(space, false);
+    set_door(space, rig, false);
     space->loose.failed_ns = patch_target_now();
     space->loose.failures++;
 }
@@ -329,7 +330,7 @@ int collect_calls_loose_end(struct collect_calls_space *space, struct collect_ca
     int result = patch_trace_hold(&rig->helper, space->pid, NULL, error);
     if (result < 0)
         return result;
-    set_door(space, false);
+    set_door(space, rig, false);
     forget_gone(space);
     size_t others = sort_out(space);
     result =
@@ -349,7 +350,7 @@ int collect_calls_loose_take(struct collect_calls_space *space, struct collect_c
     if (!space->loose.open)
         return BASE_OK;
     int result = patch_trace_tighten(&rig->helper, space->pid, error);
-    bool missed = set_door(space, false);
+    set_door(space, rig, false);
     space->loose.rings++;
-    return result == BASE_OK && missed ? 1 : result;
+    return result;
 }

@@ -22,8 +22,8 @@ void collect_calls_loose_tend(struct collect_calls_space *space, struct collect_
 int collect_calls_loose_end(struct collect_calls_space *space, struct collect_calls_rig *rig,
                             struct base_error *error);
 
-/* A bell has rung, and is to be answered after this. BASE_OK: the process is traced; 1: so it is, but who rang has not waited, and what
- * was born is perhaps not seen; BASE_ENOTFOUND: it has ended. */
+/* A bell has rung, and is to be answered after this. BASE_OK: the process is traced; BASE_ENOTFOUND: it has
+ * ended. */
 int collect_calls_loose_take(struct collect_calls_space *space, struct collect_calls_rig *rig,
                              struct base_error *error);
 
