@@ -13,9 +13,9 @@
  *   PR_SET_TSC     the clock: calls are counted, not timed
  *
  * Another thread may be about to make a call that has just been forbidden. So who sets a filter for all
- * threads waits a moment first, until nobody else is inside. A filter that is set by an instruction of the
- * program's own is not seen. A vfork's child that sets one has it set for its parent too, as far as the agent
- * is concerned.
+ * threads waits first, a fifth of a second at most, until nobody else is inside or makes its record. A filter
+ * that is set by an instruction of the program's own is not seen. A vfork's child that sets one has it set for
+ * its parent too, as far as the agent is concerned.
  *
  * Source: seccomp(2), prctl(2); kernel/seccomp.c (disable_TSC). */
 #include "agent.h"
@@ -36,8 +36,8 @@
 #define SET_FILTER    1
 #define FOR_ALL       1 /* SECCOMP_FILTER_FLAG_TSYNC */
 #define PAGE          UINT64_C(4096)
-#define WAITS         100
-#define WAIT_NS       100000
+#define WAITS         1000
+#define WAIT_NS       100000 /* and as much again until the thread runs */
 
 _Static_assert(offsetof(struct wire_agent_parameters, forbidden) == 56 && WIRE_AGENT_CALL_TICKS == 512 &&
                    WIRE_AGENT_CALL_ARCH_PRCTL == 64,
@@ -150,6 +150,8 @@ static void judge(uint64_t address)
 
 static bool somebody_is_inside(uint64_t thread_pointer)
 {
+    if (__atomic_load_n(&agent_parameters.making, __ATOMIC_SEQ_CST) != 0)
+        return true;
     uint64_t count = __atomic_load_n(&agent_process()->thread_count, __ATOMIC_RELAXED);
     uint64_t mapped = agent_parameters.rooms[WIRE_AGENT_PART_THREADS] / WIRE_AGENT_THREAD_BYTES;
     for (uint64_t i = 0; i < count && i < mapped; i++) {
@@ -160,15 +162,16 @@ static bool somebody_is_inside(uint64_t thread_pointer)
     return false;
 }
 
-/* Not for long: one may be inside while it sleeps in what is hooked, and makes no call of ours there. */
-static void wait_for_others(void)
+/* Not for ever: one may be inside while it sleeps in what is hooked, and makes no call of ours there. Once at
+ * least: the word by which a thread says that it is inside may still be on its way. */
+static void wait_for_others(bool may_wait)
 {
-    uint32_t word = 0;
-    for (unsigned i = 0; i < WAITS && somebody_is_inside(agent_thread_pointer()); i++) {
+    uint32_t word = 0, waits = 0;
+    do {
         int64_t rest[2] = {0, WAIT_NS};
-        if (agent_may(WIRE_AGENT_CALL_FUTEX))
+        if (may_wait)
             arch_host_syscall(SYS_futex, (uint64_t)&word, AGENT_FUTEX_WAIT_OWN, 0, (uint64_t)rest, 0, 0);
-    }
+    } while (++waits < WAITS && somebody_is_inside(agent_thread_pointer()));
 }
 
 /* --- who sets one --- */
@@ -179,9 +182,10 @@ static void on_seccomp(uint64_t operation, uint64_t flags, uint64_t program)
         forbid(WIRE_AGENT_CALLS_ALL);
     if ((uint32_t)operation != SET_FILTER)
         return;
+    bool may_wait = agent_may(WIRE_AGENT_CALL_FUTEX); /* until the filter is set, whatever it forbids */
     judge(program);
     if (flags & FOR_ALL && !agent_may(WIRE_AGENT_CALLS_ALL) && agent_process_is_counted())
-        wait_for_others();
+        wait_for_others(may_wait);
 }
 
 static void on_prctl(uint64_t option, uint64_t first, uint64_t second)

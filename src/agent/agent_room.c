@@ -88,7 +88,7 @@ static void wait_for_others(void)
 static bool grow_once(enum wire_agent_part part, uint64_t size, const struct wire_agent_place *place)
 {
     uint64_t address = agent_parameters.control + place->address;
-    for (unsigned i = 0; i < BEHIND && size < place->most; i++) {
+    for (unsigned i = 0; i < BEHIND && size < place->most && agent_may(WIRE_AGENT_CALL_GROW); i++) {
         uint64_t next = next_size(part, size, place->most);
         if ((uint64_t)arch_host_syscall(SYS_mremap, address, size, next, 0, 0, 0) == address) {
             tell(&agent_parameters.rooms[part], next);
@@ -161,6 +161,7 @@ static bool show(enum wire_agent_part part, uint32_t number)
 
 bool agent_room_show(uint32_t number)
 {
+    agent_parameters.making = 0; /* who made theirs in the parent is not here */
     for (unsigned i = 0; i < WIRE_AGENT_PARTS; i++)
         agent_parameters.rests[i] = 0;
     for (unsigned part = WIRE_AGENT_PART_THREADS; part >= WIRE_AGENT_PART_HEAD; part--)

@@ -107,44 +107,53 @@ void agent_thread_go_inside(struct agent_thread *thread, uint64_t sp, enum agent
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
+static struct agent_thread *complete_record(uint64_t key)
+{
+    struct agent_thread *thread = key != 0 ? agent_record_find(key, NULL) : NULL;
+    return thread != NULL && is_complete(thread, key) ? thread : NULL;
+}
+
+/* A new record, or one that a signal's handler interrupted. `frame` NULL: a handler cannot be told from a jump out of one. */
+static struct agent_thread *try_make(uint64_t key, const struct agent_frame *frame)
+{
+    bool claimed = false;
+    struct agent_thread *thread = key != 0 ? agent_record_find(key, &claimed) : NULL;
+    if (thread == NULL) {
+        agent_lose(WIRE_AGENT_LOSS_NO_RECORD);
+        __atomic_store_n(&agent_process()->unrecorded, UINT32_MAX / 2, __ATOMIC_RELAXED); /* for good */
+        return NULL;
+    }
+    if (is_complete(thread, key))
+        return thread;
+    if (!claimed && (frame == NULL || agent_stack_beneath(frame) == AGENT_BENEATH_HANDLER)) {
+        agent_lose(WIRE_AGENT_LOSS_INTERRUPTED);
+        return NULL;
+    }
+    complete(thread, key);
+    return thread;
+}
+
+/* Making one takes system calls: who forbids them to all threads waits (agent_filter.c). */
+static struct agent_thread *make_record(uint64_t key, const struct agent_frame *frame)
+{
+    __atomic_add_fetch(&agent_parameters.making, 1, __ATOMIC_SEQ_CST);
+    struct agent_thread *thread = try_make(key, frame);
+    __atomic_sub_fetch(&agent_parameters.making, 1, __ATOMIC_SEQ_CST);
+    return thread;
+}
+
 /* The record of the frame's thread, complete; NULL: none is free, or a handler came while it was made. A
  * handler that never came back to what it interrupted left it so: then it is made now. */
 static struct agent_thread *record_of(const struct agent_frame *frame)
 {
-    bool claimed = false;
-    struct agent_thread *thread = frame->thread != 0 ? agent_record_find(frame->thread, &claimed) : NULL;
-    if (__builtin_expect(thread == NULL, 0)) {
-        agent_lose(WIRE_AGENT_LOSS_NO_RECORD);
-        __atomic_store_n(&agent_process()->unrecorded, UINT32_MAX / 2, __ATOMIC_RELAXED); /* for good */
-        return NULL;
-    }
-    if (__builtin_expect(is_complete(thread, frame->thread), 1))
-        return thread;
-    if (!claimed && agent_stack_beneath(frame) == AGENT_BENEATH_HANDLER) {
-        agent_lose(WIRE_AGENT_LOSS_INTERRUPTED);
-        return NULL;
-    }
-    complete(thread, frame->thread);
-    return thread;
+    struct agent_thread *thread = complete_record(frame->thread);
+    return __builtin_expect(thread != NULL, 1) ? thread : make_record(frame->thread, frame);
 }
 
 struct agent_thread *agent_thread_of(uint64_t thread_pointer)
 {
-    bool claimed = false;
-    struct agent_thread *thread = thread_pointer != 0 ? agent_record_find(thread_pointer, &claimed) : NULL;
-    if (__builtin_expect(thread == NULL, 0)) {
-        agent_lose(WIRE_AGENT_LOSS_NO_RECORD);
-        __atomic_store_n(&agent_process()->unrecorded, UINT32_MAX / 2, __ATOMIC_RELAXED); /* for good */
-        return NULL;
-    }
-    if (__builtin_expect(is_complete(thread, thread_pointer), 1))
-        return thread;
-    if (!claimed) {
-        agent_lose(WIRE_AGENT_LOSS_INTERRUPTED);
-        return NULL;
-    }
-    complete(thread, thread_pointer);
-    return thread;
+    struct agent_thread *thread = complete_record(thread_pointer);
+    return __builtin_expect(thread != NULL, 1) ? thread : make_record(thread_pointer, NULL);
 }
 
 /* Wrappers that end before the function itself begins. */
@@ -210,9 +219,14 @@ struct agent_thread *agent_thread_come_back(uint64_t thread_pointer, uint64_t sp
 /* The hook that was left by a jump is known in the same way: what was interrupted is at or above it. */
 struct agent_thread *agent_thread_interrupt(uint64_t thread_pointer, uint64_t sp)
 {
-    bool claimed = false;
-    struct agent_thread *thread = thread_pointer != 0 ? agent_record_find(thread_pointer, &claimed) : NULL;
-    if (claimed)
-        complete(thread, thread_pointer);
+    struct agent_thread *thread = complete_record(thread_pointer);
+    if (thread == NULL) {
+        bool claimed = false;
+        __atomic_add_fetch(&agent_parameters.making, 1, __ATOMIC_SEQ_CST);
+        thread = thread_pointer != 0 ? agent_record_find(thread_pointer, &claimed) : NULL;
+        if (claimed)
+            complete(thread, thread_pointer);
+        __atomic_sub_fetch(&agent_parameters.making, 1, __ATOMIC_SEQ_CST);
+    }
     return enter_at(thread, thread_pointer, sp);
 }

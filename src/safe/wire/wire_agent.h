@@ -817,6 +817,9 @@ struct wire_agent_parameters {
     uint32_t
         rests[WIRE_AGENT_PARTS]; /* the agent's: events until a part that could not grow is tried again */
     uint64_t known_key, known_start, known_end; /* the agent's: a fork child's stack (agent_thread.c) */
+    uint32_t
+        making; /* the agent's: threads that make their record, and have none that says they are inside */
+    uint32_t zero;
 };
 enum wire_agent_parameter_flag {
     WIRE_AGENT_FSGSBASE = 1, /* AT_HWCAP2 bit 1: rdfsbase may be used */

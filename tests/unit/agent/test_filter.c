@@ -1,6 +1,7 @@
 /* What the program forbids itself (agent_filter.c): the agent does without, and makes none of these calls.
  * Nothing is really forbidden here but in a child, where it kills. */
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -196,12 +197,44 @@ static void test_strict(void **state)
     assert_int_equal(WEXITSTATUS(status), 7);
 }
 
+static void *make_record_slowly(void *argument)
+{
+    (void)argument;
+    usleep(30000);
+    __atomic_store_n(&rig.parameters->making, 0, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+/* A thread that has no record yet makes calls to have one: who sets a filter for all threads waits for it, not for ever. */
+static void test_records_that_are_made(void **state)
+{
+    (void)state;
+    static const int calls[] = {SYS_futex, SYS_mremap};
+    struct program program;
+    make(&program, calls, 2, SECCOMP_RET_KILL_PROCESS);
+    for (int round = 0; round < 2; round++) {
+        pthread_t thread;
+        rig.parameters->making = 1;
+        if (round == 0)
+            assert_int_equal(pthread_create(&thread, NULL, make_record_slowly, NULL), 0);
+        hooked_syscall(SECCOMP, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, (long)&program.head);
+        check(WIRE_AGENT_CALL_FUTEX | WIRE_AGENT_CALL_GROW, 2);
+        assert_int_equal(rig.parameters->making, round);
+        if (round == 0)
+            pthread_join(thread, NULL);
+        tear_down(state);
+        set_up(state);
+    }
+    free(allocate(1));
+    assert_int_equal(rig.parameters->making, 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_each_way), TEST(test_more_and_more), TEST(test_nothing_forbidden),
-        TEST(test_clock),    TEST(test_stacks),        TEST(test_strict),
+        TEST(test_each_way), TEST(test_more_and_more), TEST(test_nothing_forbidden),     TEST(test_clock),
+        TEST(test_stacks),   TEST(test_strict),        TEST(test_records_that_are_made),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
