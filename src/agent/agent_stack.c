@@ -154,7 +154,7 @@ static bool open_window(struct window *window, uint64_t sp, struct agent_thread 
     return same;
 }
 
-/* A blob that tally wrote and checked; here only what keeps reads inside the file. */
+/* A blob that tally wrote and checked; here only what keeps reads inside the file. `module` is a copy. */
 static bool rows_of(struct unwind_rows *rows, const struct wire_agent_module *module)
 {
     const struct wire_agent_control *control = agent_control();
@@ -185,7 +185,7 @@ static const struct wire_agent_module *module_at(uint32_t generation, uint64_t p
     const struct wire_agent_process *process = agent_process();
     struct wire_agent_layout layout = wire_agent_layout(agent_control()->memory);
     const struct wire_agent_module *modules = agent_part(layout.modules[generation & 1]);
-    uint32_t low = 0, high = process->module_count[generation & 1];
+    uint32_t low = 0, high = __atomic_load_n(&process->module_count[generation & 1], __ATOMIC_RELAXED);
     if (generation == 0 || high > WIRE_AGENT_MODULES)
         return NULL;
     const uint32_t count = high;
@@ -209,30 +209,40 @@ static bool is_present(uint32_t generation)
     return __atomic_load_n(&agent_process()->generation, __ATOMIC_RELAXED) == generation;
 }
 
+/* A copy of the module of an address, of one table. All that is used of a module comes from such a copy: tally
+ * writes the table itself while we look, so a word of it that was checked may be another one when it is read
+ * again. */
+static bool copy_module(uint32_t generation, uint64_t address, struct wire_agent_module *module)
+{
+    const struct wire_agent_module *there = module_at(generation, address);
+    if (there != NULL)
+        *module = *there;
+    return is_present(generation) && there != NULL;
+}
+
 /* What stands for a return address (agent_return.c) is described as that is: the walk looks at the word
  * before it. */
 static bool find(void *context, uint64_t pc, struct unwind_place *found)
 {
     const struct place *place = context;
     uint64_t real = agent_return_real(pc + 1) - 1;
-    const struct wire_agent_module *module = module_at(place->generation, real);
-    if (module == NULL)
+    struct wire_agent_module module;
+    if (!copy_module(place->generation, real, &module))
         return false;
-    *found = (struct unwind_place){rows_of(place->rows, module) ? place->rows : NULL,
-                                   module->bias + (pc - real), module->cookie};
-    return is_present(place->generation);
+    *found = (struct unwind_place){rows_of(place->rows, &module) ? place->rows : NULL,
+                                   module.bias + (pc - real), module.cookie};
+    return true;
 }
 
-/* A copy of the module of an address; false: there is none, or tables changed under every look. */
-static bool copy_module(uint64_t address, struct wire_agent_module *module)
+/* False: the address is in no module, or tables changed under every look. */
+static bool copy_present_module(uint64_t address, struct wire_agent_module *module)
 {
     for (unsigned i = 0; i < WALKS; i++) {
         uint32_t generation = __atomic_load_n(&agent_process()->generation, __ATOMIC_ACQUIRE);
-        const struct wire_agent_module *there = module_at(generation, address);
-        if (there != NULL)
-            *module = *there;
+        if (copy_module(generation, address, module))
+            return true;
         if (is_present(generation))
-            return there != NULL;
+            return false;
     }
     return false;
 }
@@ -240,7 +250,7 @@ static bool copy_module(uint64_t address, struct wire_agent_module *module)
 bool agent_stack_module(uint64_t address, struct wire_agent_module *module)
 {
     struct unwind_rows rows;
-    return copy_module(address, module) && rows_of(&rows, module) &&
+    return copy_present_module(address, module) && rows_of(&rows, module) &&
            unwind_rows_find(&rows, address - module->bias)->cfa_kind != WIRE_CFA_NONE;
 }
 
