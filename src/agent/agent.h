@@ -401,6 +401,9 @@ uint64_t agent_function_await(struct agent_thread *thread, const struct agent_fr
  * its thread is pending. */
 void agent_function_abandon(const struct agent_frame *frame);
 
+/* The record's thread has ended: what was pending is forgotten, and counted. */
+void agent_function_forget(struct agent_thread *thread);
+
 /* The wrapper's own work begins, or ends, in a thread that is inside: the time of calls that are pending
  * stands still between the two. */
 static inline void agent_function_work(struct agent_thread *thread)

@@ -223,6 +223,20 @@ void agent_function_abandon(const struct agent_frame *frame)
         agent_thread_leave(thread);
 }
 
+/* The calls may stand on a stack that another thread goes on with (a coroutine's): words there are strays. The
+ * end of none of them will be seen. */
+void agent_function_forget(struct agent_thread *thread)
+{
+    struct wire_agent_calls *calls = thread->calls;
+    if (calls == NULL)
+        return;
+    settle_put_back(thread);
+    for (uint32_t i = 0; i < calls->count; i++)
+        if (calls->items[i].how == 0)
+            agent_lose(WIRE_AGENT_LOSS_UNTIMED);
+    sweep(calls, UINT64_MAX);
+}
+
 /* --- calls --- */
 
 /* The cell of the function below its caller's stack. */

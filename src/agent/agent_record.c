@@ -123,8 +123,7 @@ static bool has_ended(const struct agent_thread *thread, uint64_t key)
 
 static void forget_owner(struct agent_thread *thread)
 {
-    if (thread->calls != NULL)
-        thread->calls->count = 0; /* on a stack that is gone */
+    agent_function_forget(thread);
     thread->entered_sp = 0;
     thread->readable_start = thread->readable_end = thread->known_start = thread->known_end = 0;
     thread->last_block = thread->spent = thread->working = 0;

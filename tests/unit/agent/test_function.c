@@ -396,22 +396,34 @@ static bool is_stray(uint64_t slot)
     return false;
 }
 
-/* What was pending on another stack when the process was forked is known in the child, whatever its parent
- * does meanwhile. */
-static void test_fork_beside_another_stack(void **state)
+static void suspend_one(void)
 {
-    (void)state;
     getcontext(&inside);
     inside.uc_stack.ss_sp = other_stack;
     inside.uc_stack.ss_size = sizeof other_stack;
     inside.uc_link = &outside;
     makecontext(&inside, be_suspended, 0);
     swapcontext(&outside, &inside);
-    const struct wire_agent_calls *calls = NULL;
+}
+
+/* Of the only record that there is. */
+static struct wire_agent_calls *used_calls(void)
+{
+    struct wire_agent_calls *calls = NULL;
     for (unsigned i = 0; i < WIRE_AGENT_THREADS; i++)
         if (rig.own->known.used[i / 64] >> i % 64 & 1)
             calls = &rig.own->calls[i];
     assert_non_null(calls);
+    return calls;
+}
+
+/* What was pending on another stack when the process was forked is known in the child, whatever its parent
+ * does meanwhile. */
+static void test_fork_beside_another_stack(void **state)
+{
+    (void)state;
+    suspend_one();
+    const struct wire_agent_calls *calls = used_calls();
     assert_int_equal(calls->count, 1);
     uint64_t slot = calls->items[0].slot;
     assert_in_range(slot, (uint64_t)other_stack, (uint64_t)other_stack + sizeof other_stack);
@@ -434,17 +446,42 @@ static void test_fork_beside_another_stack(void **state)
     assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_FORGOTTEN], 0);
 }
 
+static void *suspend_and_end(void *unused)
+{
+    suspend_one();
+    struct wire_agent_calls *calls = used_calls(); /* and one that may open a descriptor */
+    calls->items[calls->count++] = (struct wire_agent_pending){.slot = 4096, .how = WIRE_AGENT_OPENED};
+    return unused;
+}
+
+/* A thread ends while a call of its is pending on a stack that goes on in another one, which has its record. */
+static void test_a_thread_ends_beside_another_stack(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, suspend_and_end, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    uint64_t slot = used_calls()->items[0].slot;
+    assert_in_range(slot, (uint64_t)other_stack, (uint64_t)other_stack + sizeof other_stack);
+    assert_int_equal(used_calls()->count, 2);
+    assert_int_equal(caller(0), 5);
+    assert_int_equal(rig.process->thread_count, 1);
+    assert_true(is_stray(slot) && is_stray(4096));
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_UNTIMED], 1);
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_NO_RESULT], 1);
+    swapcontext(&outside, &inside);
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_FORGOTTEN], 1);
+    assert_int_equal(calls_of(rig.process), 2);
+    assert_int_equal(calls_in_histograms(rig.process), 1);
+}
+
 /* A thread that is in more calls than it can be: those that open descriptors are a loss when they are
  * forgotten. */
 static void test_no_room_for_calls(void **state)
 {
     (void)state;
     assert_int_equal(caller(0), 5);
-    struct wire_agent_calls *calls = NULL;
-    for (unsigned i = 0; i < WIRE_AGENT_THREADS; i++)
-        if (rig.own->known.used[i / 64] >> i % 64 & 1)
-            calls = &rig.own->calls[i];
-    assert_non_null(calls);
+    struct wire_agent_calls *calls = used_calls();
     for (unsigned i = 0; i < WIRE_AGENT_PENDING; i++)
         calls->items[i] =
             (struct wire_agent_pending){.slot = 4096 + i * 8, .how = i % 4 == 0 ? WIRE_AGENT_OPENED : 0};
@@ -702,6 +739,7 @@ int main(void)
         TEST(test_recursion),
         TEST(test_fork),
         TEST(test_fork_beside_another_stack),
+        TEST(test_a_thread_ends_beside_another_stack),
         TEST(test_no_room_for_calls),
         TEST(test_over_another_hook),
         TEST(test_histogram),
