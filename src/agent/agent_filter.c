@@ -76,6 +76,7 @@ static const struct asked {
     {WIRE_AGENT_CALL_GROW, SYS_mremap, {PAGE, 0, PAGE, 1}},
     {WIRE_AGENT_CALL_SHOW, SYS_munmap, {PAGE, PAGE}},
     {WIRE_AGENT_CALL_SHOW, SYS_remap_file_pages, {PAGE, PAGE, 0, 0}},
+    {WIRE_AGENT_CALL_SHOW, SYS_madvise, {PAGE, PAGE, 16}}, /* MADV_DONTDUMP */
 };
 
 #define OF_TIMERS                                                                                            \

@@ -18,9 +18,10 @@
  *
  * A fork's child has its parent's mappings. What it shows instead is its own region, at the same addresses, by
  * remap_file_pages: the only call that maps another place of a file that nobody has open. (The kernel has kept
- * the call, and for shared memory it is one mmap; MAP_NONBLOCK, or all of it were made at once.)
+ * the call, and for shared memory it is one mmap; MAP_NONBLOCK, or all of it were made at once. The new
+ * mapping has lost what madvise said of the old one.)
  *
- * Source: mremap(2), remap_file_pages(2), mm/mremap.c, mm/mmap.c. */
+ * Source: mremap(2), remap_file_pages(2), madvise(2), mm/mremap.c, mm/mmap.c. */
 #include "agent.h"
 
 #include <sys/mman.h>
@@ -150,13 +151,18 @@ static void shrink(enum wire_agent_part part, uint64_t address)
     agent_parameters.rooms[part] = first;
 }
 
+/* What is shown is a mapping anew, which core dumps have unless it is said again. */
 static bool show(enum wire_agent_part part, uint32_t number)
 {
     struct wire_agent_place place = place_of(part, number);
     uint64_t address = agent_parameters.control + place.address;
     shrink(part, address);
-    return arch_host_syscall(SYS_remap_file_pages, address, agent_parameters.rooms[part], 0,
-                             place.file / PAGE, MAP_NONBLOCK, 0) == 0;
+    if (arch_host_syscall(SYS_remap_file_pages, address, agent_parameters.rooms[part], 0, place.file / PAGE,
+                          MAP_NONBLOCK, 0) != 0)
+        return false;
+    if (agent_may(WIRE_AGENT_CALL_SHOW)) /* a failure is no harm: the dump is larger */
+        arch_host_syscall(SYS_madvise, address, agent_parameters.rooms[part], MADV_DONTDUMP, 0, 0, 0);
+    return true;
 }
 
 bool agent_room_show(uint32_t number)

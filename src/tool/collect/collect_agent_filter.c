@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "patch_target.h"
@@ -90,6 +91,7 @@ static uint32_t forbidden_calls(struct patch_agent *agent)
         {WIRE_AGENT_CALL_GROW, SYS_mremap, control, PAGE, PAGE, 0}, /* as it is */
         {WIRE_AGENT_CALL_SHOW, SYS_munmap, 0, PAGE, 0, 0},          /* nothing is there */
         {WIRE_AGENT_CALL_SHOW, SYS_remap_file_pages, 0, PAGE, 0, 0},
+        {WIRE_AGENT_CALL_SHOW, SYS_madvise, control, PAGE, MADV_DONTDUMP, 0}, /* as it is */
     };
     uint32_t forbidden = 0;
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)

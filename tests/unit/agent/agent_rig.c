@@ -140,6 +140,7 @@ static void show_parts(struct agent_rig *rig, int file, bool small)
         must(mmap(place + there.address, size, PROT_READ | PROT_WRITE, flags | MAP_FIXED_NOREPLACE, file,
                   (off_t)there.file) == place + there.address,
              "mmap");
+        must(madvise(place + there.address, size, MADV_DONTDUMP) == 0, "MADV_DONTDUMP");
         rig->parameters->rooms[part] = size;
         if (part == WIRE_AGENT_PART_THREADS)
             rig->parameters->threads = (uint64_t)place + there.address;

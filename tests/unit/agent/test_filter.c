@@ -126,6 +126,20 @@ static void test_more_and_more(void **state)
     check(WIRE_AGENT_CALL_GETPID | WIRE_AGENT_CALL_MASK, 2);
 }
 
+/* All that a fork's child needs for its region is one thing. */
+static void test_what_shows_a_region(void **state)
+{
+    static const int calls[] = {SYS_munmap, SYS_remap_file_pages, SYS_madvise};
+    struct program program;
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        make(&program, &calls[i], 1, SECCOMP_RET_KILL_PROCESS);
+        hooked_prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, (long)&program.head, 0);
+        check(WIRE_AGENT_CALL_SHOW, 1);
+        tear_down(state);
+        set_up(state);
+    }
+}
+
 /* What the kernel refuses, allows or does not take for a filter. */
 static void test_nothing_forbidden(void **state)
 {
@@ -233,8 +247,14 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_each_way), TEST(test_more_and_more), TEST(test_nothing_forbidden),     TEST(test_clock),
-        TEST(test_stacks),   TEST(test_strict),        TEST(test_records_that_are_made),
+        TEST(test_each_way),
+        TEST(test_more_and_more),
+        TEST(test_what_shows_a_region),
+        TEST(test_nothing_forbidden),
+        TEST(test_clock),
+        TEST(test_stacks),
+        TEST(test_strict),
+        TEST(test_records_that_are_made),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -240,6 +240,41 @@ static void test_a_child_has_its_own(void **state)
     assert_int_equal(loss(WIRE_AGENT_LOSS_UNKNOWN_FREE), 0);
 }
 
+/* Has the mapping of the address this among its VmFlags? */
+static bool is_flagged(uint64_t address, const char *flag)
+{
+    char line[256];
+    bool within = false, flagged = false;
+    FILE *file = fopen("/proc/self/smaps", "re");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        unsigned long start, end;
+        if (sscanf(line, "%lx-%lx ", &start, &end) == 2)
+            within = address >= start && address < end;
+        if (within && strncmp(line, "VmFlags:", 8) == 0)
+            flagged = strstr(line, flag) != NULL;
+    }
+    if (file != NULL)
+        fclose(file);
+    return flagged;
+}
+
+static bool is_in_no_dump(void)
+{
+    hooked_free(hooked_malloc(7));
+    bool good = ((const struct wire_agent_process *)rig.parameters->process)->pid == (uint32_t)getpid();
+    for (unsigned part = WIRE_AGENT_PART_HEAD; part <= WIRE_AGENT_PART_THREADS; part++)
+        good &= is_flagged(place_of(part), " dd");
+    return good;
+}
+
+/* What a child shows is left out of its core dumps as what its parent has. */
+static void test_a_child_dumps_as_little(void **state)
+{
+    (void)state;
+    assert_true(is_flagged(place_of(WIRE_AGENT_PART_HEAD), " dd"));
+    assert_true(in_child(is_in_no_dump));
+}
+
 static bool counts_nothing(void)
 {
     hooked_free(hooked_malloc(7));
@@ -268,7 +303,7 @@ int main(void)
         TEST(test_grows_as_it_is_used),          TEST(test_grows_under_many_threads),
         TEST(test_refused_where_something_lies), TEST(test_refused_by_a_limit),
         TEST(test_what_was_not_told_is_found),   TEST(test_a_child_has_its_own),
-        TEST(test_a_child_that_may_not),
+        TEST(test_a_child_that_may_not),         TEST(test_a_child_dumps_as_little),
     };
     return cmocka_run_group_tests_name("agent_room", tests, NULL, NULL);
 }
