@@ -19,7 +19,8 @@
  * A fork's child has its parent's mappings. What it shows instead is its own region, at the same addresses, by
  * remap_file_pages: the only call that maps another place of a file that nobody has open. (The kernel has kept
  * the call, and for shared memory it is one mmap; MAP_NONBLOCK, or all of it were made at once. The new
- * mapping has lost what madvise said of the old one.)
+ * mapping has lost what madvise said of the old one. Once since it was started the kernel prints a line in its
+ * log: the program "uses deprecated remap_file_pages() syscall".)
  *
  * Source: mremap(2), remap_file_pages(2), madvise(2), mm/mremap.c, mm/mmap.c. */
 #include "agent.h"
