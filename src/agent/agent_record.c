@@ -37,10 +37,18 @@ static uint64_t *places(void)
     return agent_part(WIRE_AGENT_PLACES_AT);
 }
 
-/* The record of a word of `places` if it is of that thread pointer, complete or not; else NULL. */
+/* Records that may be looked at. */
+static uint64_t mapped_records(void)
+{
+    return __atomic_load_n(&agent_parameters.rooms[WIRE_AGENT_PART_THREADS], __ATOMIC_ACQUIRE) /
+           WIRE_AGENT_THREAD_BYTES;
+}
+
+/* The record of a word of `places` if it is of that thread pointer, complete or not; else NULL. A word may be of
+ * a region with more records than this process has mapped: then it is of none. */
 static struct agent_thread *record_at(uint64_t word, uint64_t key)
 {
-    if (word >> 16 != key)
+    if (word >> 16 != key || (word & UINT16_MAX) >= mapped_records())
         return NULL;
     struct agent_thread *thread = agent_thread_at(word & UINT16_MAX);
     uint64_t there = __atomic_load_n(&thread->shared.key, __ATOMIC_SEQ_CST);
@@ -162,7 +170,7 @@ static bool take_over(struct agent_thread *thread, uint32_t number, uint64_t key
 static struct agent_thread *take_used(uint64_t key, uint32_t *number)
 {
     uint64_t made = __atomic_load_n(&agent_process()->thread_count, __ATOMIC_RELAXED);
-    uint64_t mapped = agent_parameters.rooms[WIRE_AGENT_PART_THREADS] / WIRE_AGENT_THREAD_BYTES;
+    uint64_t mapped = mapped_records();
     uint32_t count = (uint32_t)(made < mapped ? made : mapped);
     for (uint32_t i = 0; i < LOOKS && i < count; i++) {
         *number = __atomic_fetch_add(&agent_parameters.looked, 1, __ATOMIC_RELAXED) % count;

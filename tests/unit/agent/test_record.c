@@ -166,15 +166,36 @@ static void test_at_once(void **state)
     assert_in_range(rig.process->thread_count, 8, FEW);
 }
 
+/* Words that are of a region with more records, as a child's might be: that of this thread, and one of another
+ * where this one's is to be. */
+static void test_places_of_more_records(void **state)
+{
+    enum { BEYOND = 5000 };
+    uint64_t *places = (void *)((uint8_t *)rig.process + WIRE_AGENT_PLACES_AT), key = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        work(NULL);
+        for (unsigned k = 0; k < WIRE_AGENT_PLACES; k++)
+            if (places[k] != 0) {
+                key = places[k] >> 16;
+                places[k] = wire_agent_place_word(i == 0 ? key : key + 64, BEYOND);
+            }
+        work(NULL);
+        check_counts(2 * BLOCKS);
+        assert_int_equal(rig.process->thread_count, 2);
+        assert_int_equal(agent_rig_thread(&rig, 1)->key, key);
+        tear_down(state);
+        set_up(state);
+    }
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_one_after_the_other),
-        TEST(test_stacks_that_go),
-        TEST(test_who_lives_keeps_it),
-        TEST(test_at_once),
+        TEST(test_one_after_the_other),    TEST(test_stacks_that_go),
+        TEST(test_who_lives_keeps_it),     TEST(test_at_once),
+        TEST(test_places_of_more_records),
     };
     return cmocka_run_group_tests_name("agent_record", tests, NULL, NULL);
 }
