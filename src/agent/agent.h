@@ -294,9 +294,12 @@ static inline struct agent_thread *agent_thread_at(uint64_t number)
 static inline struct agent_thread *agent_thread_quick(uint64_t thread_pointer)
 {
     const uint32_t *alive = (const uint32_t *)agent_parameters.alive;
-    const uint64_t *places = (const uint64_t *)(agent_parameters.process + WIRE_AGENT_PLACES_AT);
-    if (__builtin_expect(*alive != 1, 0))
+    if (__builtin_expect(__atomic_load_n(alive, __ATOMIC_ACQUIRE) != AGENT_ALIVE, 0))
         return NULL;
+    uint64_t process = agent_parameters.process;
+    if (__builtin_expect(process == (uint64_t)agent_process_inert, 0))
+        return NULL; /* since a moment ago, perhaps: a child that its first hook found to have no region */
+    const uint64_t *places = (const uint64_t *)(process + WIRE_AGENT_PLACES_AT);
     uint64_t word = __atomic_load_n(&places[agent_thread_home(thread_pointer)], __ATOMIC_RELAXED);
     if (__builtin_expect(word >> 16 != thread_pointer, 0))
         return NULL;

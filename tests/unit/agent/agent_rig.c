@@ -57,6 +57,7 @@ static uint8_t *load_image(void)
     const Elf64_Ehdr *header = (const void *)agent_blob;
     const Elf64_Phdr *segments = (const void *)(agent_blob + header->e_phoff);
     uint8_t *base = map(IMAGE_SIZE, PROT_READ | PROT_WRITE);
+    uint64_t image_end = 0;
     for (unsigned i = 0; i < header->e_phnum; i++)
         if (segments[i].p_type == PT_LOAD)
             memcpy(base + segments[i].p_vaddr, agent_blob + segments[i].p_offset, segments[i].p_filesz);
@@ -69,7 +70,11 @@ static uint8_t *load_image(void)
             must(mprotect(base + start, segments[i].p_vaddr + segments[i].p_memsz - start,
                           protection_of(segments[i].p_flags)) == 0,
                  "mprotect");
+            uint64_t end = (segments[i].p_vaddr + segments[i].p_memsz + 4095) & ~UINT64_C(4095);
+            image_end = end > image_end ? end : image_end;
         }
+    must(mprotect(base + image_end, IMAGE_SIZE - image_end, PROT_NONE) == 0,
+         "mprotect"); /* no more than it has */
     return base;
 }
 

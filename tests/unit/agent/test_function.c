@@ -381,6 +381,21 @@ static void test_fork(void **state)
     assert_int_equal(region->losses[WIRE_AGENT_LOSS_FORGOTTEN], 0);
 }
 
+/* The first hook of a child that gets no region is one that would look for a record. */
+static void test_fork_that_is_not_counted(void **state)
+{
+    (void)state;
+    assert_int_equal(caller(0), 5);
+    rig.control->flags = 0;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(unwinder(6) == 7 && caller(0) == 5 ? 0 : 1);
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(calls_of(rig.process), 1);
+}
+
 static char other_stack[64 << 10];
 
 static AWAY void be_suspended(void)
@@ -738,6 +753,7 @@ int main(void)
         TEST(test_left_by_a_jump),
         TEST(test_recursion),
         TEST(test_fork),
+        TEST(test_fork_that_is_not_counted),
         TEST(test_fork_beside_another_stack),
         TEST(test_a_thread_ends_beside_another_stack),
         TEST(test_no_room_for_calls),
