@@ -39,10 +39,13 @@ static uint64_t round_up(uint64_t size, uint64_t unit)
     return (size + unit - 1) & ~(unit - 1);
 }
 
-/* Somebody's stack may be in it: said before, as agent_entry_unmap does where nothing is counted. */
+/* Somebody's stack may be in it: said before, as agent_entry_unmap does where nothing is counted. A process
+ * without a region has no place for it (agent_process_inert). */
 static void say_unmapped(void)
 {
-    __atomic_fetch_add(&agent_process()->unmapped, 1, __ATOMIC_SEQ_CST);
+    struct wire_agent_process *process = agent_process();
+    if (__atomic_load_n(&process->state, __ATOMIC_RELAXED) != WIRE_AGENT_FREE)
+        __atomic_fetch_add(&process->unmapped, 1, __ATOMIC_SEQ_CST);
 }
 
 /* --- in and out --- */

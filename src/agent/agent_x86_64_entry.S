@@ -180,6 +180,8 @@ agent_entry_protect:
     jnz     1f
 agent_entry_unmap:
     movq    agent_parameters+PROCESS(%rip), %r10
+    cmpl    $STATE_FREE, STATE(%r10)
+    je      1f /* agent_process_inert, which nobody may write */
     lock incl UNMAPPED(%r10)
 1:  jmpq    *HOOK_BODY(%r11)
     .cfi_endproc

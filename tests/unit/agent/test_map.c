@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -353,6 +355,31 @@ static void test_too_many_wait(void **state)
     assert_int_equal(lost(), 1);
 }
 
+/* The first hook of a child that gets no region is one that tells of memory which goes. */
+static void test_a_child_that_is_not_counted(void **state)
+{
+    (void)state;
+    uint32_t before = rig.process->unmapped;
+    munmap_function *told_munmap =
+        (munmap_function *)agent_rig_hook(&rig, "agent_entry_unmap", (void *)body_munmap);
+    for (int way = 0; way < 4; way++) {
+        pid_t child = fork();
+        if (child == 0) {
+            if (way == 0)
+                _exit(hooked_munmap(ARENA, PAGE));
+            if (way == 3) /* not the first one: the region was missed before */
+                _exit(hooked_munmap(ARENA, PAGE) != 0 || told_munmap(ARENA, PAGE) != 0);
+            if (way == 1)
+                _exit(hooked_mremap(ARENA, PAGE, PAGE, 0, 0) != ARENA);
+            _exit(hooked_mmap(ARENA, PAGE, 0, 0x22, 5, 6) != UINT64_MAX);
+        }
+        int status = 0;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    assert_int_equal(rig.process->unmapped, before);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -362,7 +389,7 @@ int main(void)
         TEST(test_random_calls),  TEST(test_threads),
         TEST(test_order),         TEST(test_inside_an_allocator),
         TEST(test_a_full_table),  TEST(test_who_never_gives_it_back),
-        TEST(test_too_many_wait),
+        TEST(test_too_many_wait), TEST(test_a_child_that_is_not_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
