@@ -18,6 +18,7 @@
 #include "patch_x86_64_call.h"
 
 #define ROUNDS      200 /* signals that may come between before a call is given up */
+#define CALM        20  /* signals that come between before others are blocked during a call's beginning */
 #define TRIES       3   /* of putting registers back */
 #define SEARCH_SIZE (1u << 20)
 #define RED_ZONE    128
@@ -216,10 +217,44 @@ static bool is_own_sigsys(const struct patch_inject *inject, int status)
            info.si_code > 0 && (uint64_t)(uintptr_t)info.si_call_addr == inject->syscall_at + 2;
 }
 
+/* Signals that come faster than the thread can be let run are blocked until it stands on the call's entry. Not those
+ * that an instruction raises: one that is blocked ends the process. A thread inside sigsuspend or ppoll has its own
+ * mask from then on, and takes the call's again as the call is restarted. */
+static void block_signals(struct patch_inject *inject)
+{
+    static const int raised[] = {SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS};
+    uint64_t all = UINT64_MAX;
+    for (size_t i = 0; i < sizeof raised / sizeof *raised; i++)
+        all &= ~(UINT64_C(1) << (raised[i] - 1));
+    inject->blocked = !ptrace(PTRACE_GETSIGMASK, inject->tid, (void *)sizeof inject->mask, &inject->mask) &&
+                      !ptrace(PTRACE_SETSIGMASK, inject->tid, (void *)sizeof all, &all);
+}
+
+static void unblock_signals(struct patch_inject *inject)
+{
+    for (int i = 0; i < TRIES && inject->blocked; i++)
+        inject->blocked = ptrace(PTRACE_SETSIGMASK, inject->tid, (void *)sizeof inject->mask, &inject->mask);
+    inject->blocked = false; /* gone */
+}
+
+/* The next stop that is not a trap's that was pending. */
+static int run_to_entry(struct patch_inject *inject, struct patch_stop_thread *thread, bool storm,
+                        int *status, struct base_error *error)
+{
+    int result = BASE_OK;
+    if (storm)
+        block_signals(inject);
+    do
+        result = request(thread, PTRACE_SYSCALL, 0, status, error);
+    while (result == BASE_OK && is_trap(*status));
+    unblock_signals(inject);
+    return result;
+}
+
 /* 1: the thread stands on the call's entry; 0: a signal came first and was delivered, try again; else an
  * error, with the thread where it was before (or gone). */
 static int enter(struct patch_inject *inject, struct patch_stop_thread *thread,
-                 const struct user_regs_struct *call, struct base_error *error)
+                 const struct user_regs_struct *call, bool storm, struct base_error *error)
 {
     int status;
     if (ptrace(PTRACE_SETREGS, inject->tid, 0, call)) {
@@ -227,19 +262,17 @@ static int enter(struct patch_inject *inject, struct patch_stop_thread *thread,
         put_back_registers(inject, &inject->place);
         return base_fail_errno(error, number, "registers of thread %d cannot be written", inject->tid);
     }
-    do {
-        int result = request(thread, PTRACE_SYSCALL, 0, &status, error);
-        if (result < 0) {
-            put_back_registers(inject, &inject->place);
-            return result;
-        }
-    } while (is_trap(status)); /* one that was pending */
+    int result = run_to_entry(inject, thread, storm, &status, error);
+    if (result < 0) {
+        put_back_registers(inject, &inject->place);
+        return result;
+    }
     if (is_call_stop(status))
         return 1;
     bool own = is_own_sigsys(inject, status);
     inject->stop->delivered += !own;
     bool dropped = own || patch_stop_drops_signal(inject->tid, &inject->place.registers);
-    int result = return_to_trap(inject, thread, dropped ? 0 : WSTOPSIG(status), error);
+    result = return_to_trap(inject, thread, dropped ? 0 : WSTOPSIG(status), error);
     if (result < 0 || !own)
         return result < 0 ? result : 0;
     return base_fail(error, BASE_EPERMISSION,
@@ -286,7 +319,7 @@ int patch_inject_call(struct patch_inject *inject, const char *name, long number
             return result;
         struct user_regs_struct call =
             patch_x86_64_call_make(&inject->place.registers, inject->syscall_at, number, arguments);
-        result = enter(inject, thread, &call, error);
+        result = enter(inject, thread, &call, round >= CALM, error);
         if (result < 0)
             return result;
         if (result > 0)

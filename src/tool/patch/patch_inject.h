@@ -13,7 +13,8 @@
  *                 orig_rax)
  *                 (of calls that follow one another only after the last: patch_inject_chain)
  *
- * A signal that comes before the entry is delivered in the old place, and the call is made anew. Calls do not
+ * A signal that comes before the entry is delivered in the old place, and the call is made anew; where they
+ * come too fast for that, they are blocked until the entry (PTRACE_SETSIGMASK). Calls do not
  * touch vector registers. A restartable sequence that the thread was in (rseq) is put back too, so that it is
  * aborted as it should be. What must not be interrupted by the end of *this* process is the way from the
  * first line to the last, some 50 us: the helper (patch_helper.h) is who makes it.
@@ -50,6 +51,8 @@ struct patch_inject {
     bool chained; /* calls follow one another: the thread stays at the exit of the last one */
     bool inside;  /* it stands there, and was at `place` */
     struct patch_inject_place place;
+    uint64_t mask; /* the thread's, while `blocked` */
+    bool blocked;  /* all signals are, until the thread stands on the entry */
 };
 
 /* Chooses the thread (one inside a system call if there is one) and the instruction. BASE_EBUSY: all threads

@@ -35,15 +35,15 @@ static bool has_worked(struct patch_silence *silence)
 
 static uint64_t look(struct patch_silence *silence, uint64_t asked, uint64_t now)
 {
-    const uint64_t patience = PATCH_HELPER_PATIENCE_MS * MILLISECOND,
-                   idle = PATCH_SILENCE_IDLE_MS * MILLISECOND;
+    const uint64_t patience = PATCH_HELPER_PATIENCE_MS * MILLISECOND;
     bool first = now - silence->looked_ns > 4 * LOOK_NS; /* nothing is known of the time between */
     silence->looked_ns = now;
-    if (is_stopped(silence->tally))
-        return now - PATCH_SILENCE_STOPPED_MS * MILLISECOND;
     if (has_worked(silence) || first)
         silence->worked_ns = now;
     uint64_t last = asked > silence->worked_ns ? asked : silence->worked_ns;
+    /* One that works between two looks was not stopped all the time: under strace it stops at each call. */
+    uint64_t idle =
+        MILLISECOND * (is_stopped(silence->tally) ? PATCH_SILENCE_STOPPED_MS : PATCH_SILENCE_IDLE_MS);
     if (now - last >= idle)
         return now - idle;
     return now - asked >= patience ? now - patience : 0;

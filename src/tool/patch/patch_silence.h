@@ -1,10 +1,10 @@
 /* patch_silence.h - how long the helper lets a target wait for tally: not at all while tally can do nothing, and
  * not for long while it does nothing.
  *
- * Tally is *silent* when it is stopped (^Z, SIGSTOP, a debugger), which /proc tells, for PATCH_SILENCE_STOPPED_MS: who continues it
- * at once loses nothing; when it has used no
- * processor for PATCH_SILENCE_IDLE_MS (a frozen control group, no processor left for it, a file that does not
- * come); or when it asks for nothing for PATCH_HELPER_PATIENCE_MS, however busy. What waits for it then goes on.
+ * Tally is *silent* when it has used no processor for PATCH_SILENCE_STOPPED_MS and is stopped (^Z, SIGSTOP, a
+ * debugger), which /proc tells: who continues it at once loses nothing, nor does who traces its calls; when it
+ * has used none for PATCH_SILENCE_IDLE_MS (a frozen control group, no processor left for it, a file that does
+ * not come); or when it asks for nothing for PATCH_HELPER_PATIENCE_MS, however busy. What waits for it then goes on.
  * From there until its next request nothing waits for it any more. Context: helper, one thread. Source:
  * clock_getcpuclockid(3). */
 #ifndef PATCH_SILENCE_H

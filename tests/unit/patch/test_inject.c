@@ -400,6 +400,43 @@ static void signals_come_between(void **state)
     assert_int_equal(patch_child_finish(&child), 0);
 }
 
+static int spin_with_signals_ignored(struct patch_child_shared *shared)
+{
+    sigset_t mask;
+    signal(SIGRTMIN, SIG_IGN);
+    patch_child_ready(shared);
+    while (!atomic_load(&shared->stop)) {
+        sigprocmask(SIG_BLOCK, NULL, &mask);
+        if (!sigisemptyset(&mask))
+            patch_child_wrong(shared, "signals are blocked", 0);
+        atomic_fetch_add(&shared->rounds[0], 1);
+    }
+    return 0;
+}
+
+/* More than a call lets come before it: the others wait until it is made. A tracer sees those that are ignored, too. */
+static void more_signals_wait_than_may_come_between(void **state)
+{
+    (void)state;
+    struct patch_child child = patch_child_start(spin_with_signals_ignored, 0);
+    struct base_error error = {0};
+    struct held held;
+    int64_t answer = 0;
+    inject_into(&held, child.pid);
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(sigqueue(child.pid, SIGRTMIN, (union sigval){.sival_int = i}), 0);
+    for (int i = 0; i < 3; i++) {
+        must(patch_inject_call(&held.inject, "getpid", SYS_getpid, (uint64_t[6]){0}, &answer, &error),
+             &error);
+        assert_int_equal(answer, child.pid);
+    }
+    release(&held);
+    unsigned long long before = atomic_load(&child.shared->rounds[0]);
+    while (atomic_load(&child.shared->rounds[0]) < before + 1000)
+        nap_us(1000);
+    assert_int_equal(patch_child_finish(&child), 0);
+}
+
 static void memory_is_shared(void **state)
 {
     (void)state;
@@ -651,6 +688,7 @@ int main(void)
         cmocka_unit_test(mappings_appear_and_vanish),
         cmocka_unit_test(blocked_threads_lend_themselves),
         cmocka_unit_test(signals_come_between),
+        cmocka_unit_test(more_signals_wait_than_may_come_between),
         cmocka_unit_test(memory_is_shared),
         cmocka_unit_test(filters_are_asked_first),
         cmocka_unit_test(in_a_container_filters_are_tried_first),

@@ -1,0 +1,138 @@
+/* patch_silence: processes that work, stop, and stop at each look. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "patch_helper.h"
+#include "patch_silence.h"
+#include "patch_target.h"
+
+#define MS UINT64_C(1000000)
+
+enum { LOOK_MS = 6, LOOKS = 100 };
+
+static void nap_ms(long ms)
+{
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
+
+static pid_t start(bool works)
+{
+    pid_t child = fork();
+    if (child == 0)
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (child == 0)
+        if (!works)
+            pause();
+    assert_true(child > 0);
+    return child;
+}
+
+static void stop(pid_t child)
+{
+    int status;
+    assert_int_equal(kill(child, SIGSTOP), 0);
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    assert_true(WIFSTOPPED(status));
+}
+
+static void end(pid_t child)
+{
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+/* Looks until something is to go on; ns from the beginning. 0: nothing was, in all looks. The watcher itself is late on a loaded
+ * machine: then nothing is known of the time between. */
+static uint64_t look(struct patch_silence *silence, pid_t child, bool stops_at_each)
+{
+    uint64_t began = patch_target_now(), deadline = 0;
+    for (int i = 0; i < LOOKS && !deadline; i++) {
+        if (stops_at_each)
+            stop(child);
+        deadline = patch_silence_deadline(silence, began);
+        if (stops_at_each)
+            kill(child, SIGCONT);
+        nap_ms(LOOK_MS);
+    }
+    return deadline ? patch_target_now() - began : 0;
+}
+
+static struct patch_silence watch(pid_t child)
+{
+    struct patch_silence silence;
+    patch_silence_begin(&silence, child);
+    silence.watched = true;
+    return silence;
+}
+
+static void who_works_is_waited_for(void **state)
+{
+    (void)state;
+    pid_t child = start(true);
+    struct patch_silence silence = watch(child);
+    assert_int_equal(look(&silence, child, false), 0);
+    end(child);
+}
+
+/* As a tracer stops it at each system call. */
+static void who_works_between_stops_is_waited_for(void **state)
+{
+    (void)state;
+    pid_t child = start(true);
+    struct patch_silence silence = watch(child);
+    assert_int_equal(look(&silence, child, true), 0);
+    end(child);
+}
+
+static void who_is_stopped_is_not(void **state)
+{
+    (void)state;
+    pid_t child = start(true);
+    stop(child);
+    struct patch_silence silence = watch(child);
+    uint64_t waited = look(&silence, child, false);
+    assert_in_range(waited, PATCH_SILENCE_STOPPED_MS * MS, PATCH_HELPER_PATIENCE_MS * MS);
+    end(child);
+}
+
+static void who_sleeps_is_waited_for_longer(void **state)
+{
+    (void)state;
+    pid_t child = start(false);
+    struct patch_silence silence = watch(child);
+    uint64_t waited = look(&silence, child, false);
+    assert_in_range(waited, PATCH_SILENCE_IDLE_MS * MS, PATCH_HELPER_PATIENCE_MS * MS);
+    end(child);
+}
+
+/* From the last request on nothing is known against it; who was alone is alone until it asks. */
+static void who_asks_is_heard(void **state)
+{
+    (void)state;
+    pid_t child = start(false);
+    struct patch_silence silence = watch(child);
+    patch_silence_found(&silence);
+    assert_true(patch_silence_deadline(&silence, patch_target_now()) > 0);
+    patch_silence_end(&silence);
+    assert_int_equal(patch_silence_deadline(&silence, patch_target_now()), 0);
+    end(child);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_works_is_waited_for), cmocka_unit_test(who_works_between_stops_is_waited_for),
+        cmocka_unit_test(who_is_stopped_is_not),   cmocka_unit_test(who_sleeps_is_waited_for_longer),
+        cmocka_unit_test(who_asks_is_heard),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
