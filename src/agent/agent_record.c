@@ -16,6 +16,10 @@
  * and then looked at again: the number is written before the new thread runs, so if it found the record by the
  * old key, that is seen, and the record is given back.
  *
+ * Where none is free, a thread would ask for one at each of its events, and each time make two system calls for
+ * every record that is looked at. So after a failure the next events of such threads, whichever they are, pass
+ * without; each is a loss.
+ *
  * A record keeps its group with the group's cells, which are thus written by one thread at a time, and its
  * caches. What was the thread's own is forgotten. */
 #include "agent.h"
@@ -26,6 +30,7 @@
 #define PROBES     256
 #define GONE       UINT64_C(1) /* of a place: it is free, but others may lie behind it */
 #define LOOKS      16          /* at records, for each new thread */
+#define UNCLAIMED  256         /* events of threads without a record, from one try to the next */
 #define JOINED     UINT32_MAX  /* what glibc leaves for the number of a thread that was joined */
 #define PAGE       UINT64_C(4096)
 #define BLOCK_MOST 2048 /* bytes of a control block that are looked through */
@@ -203,7 +208,7 @@ static struct agent_thread *take_new(uint64_t key, uint32_t *number)
     return NULL;
 }
 
-static struct agent_thread *claim(uint64_t key, bool *claimed)
+static struct agent_thread *try_claim(uint64_t key, bool *claimed)
 {
     uint32_t number;
     struct agent_thread *taken = take_used(key, &number);
@@ -215,6 +220,19 @@ static struct agent_thread *claim(uint64_t key, bool *claimed)
     *claimed = thread == taken;
     if (!*claimed)
         __atomic_store_n(&taken->shared.key, 0, __ATOMIC_RELEASE);
+    return thread;
+}
+
+static struct agent_thread *claim(uint64_t key, bool *claimed)
+{
+    uint32_t *rest = &agent_parameters.unclaimed, left = __atomic_load_n(rest, __ATOMIC_RELAXED);
+    if (left != 0) { /* of two at once one may not be counted, and nothing hangs on it */
+        __atomic_store_n(rest, left - 1, __ATOMIC_RELAXED);
+        return NULL;
+    }
+    struct agent_thread *thread = try_claim(key, claimed);
+    if (thread == NULL)
+        __atomic_store_n(rest, UNCLAIMED, __ATOMIC_RELAXED);
     return thread;
 }
 

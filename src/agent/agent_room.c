@@ -169,6 +169,7 @@ static bool show(enum wire_agent_part part, uint32_t number)
 bool agent_room_show(uint32_t number)
 {
     agent_parameters.making = 0; /* who made theirs in the parent is not here */
+    agent_parameters.unclaimed = 0;
     for (unsigned i = 0; i < WIRE_AGENT_PARTS; i++)
         agent_parameters.rests[i] = 0;
     for (unsigned part = WIRE_AGENT_PART_THREADS; part >= WIRE_AGENT_PART_HEAD; part--)

@@ -819,7 +819,7 @@ struct wire_agent_parameters {
     uint64_t known_key, known_start, known_end; /* the agent's: a fork child's stack (agent_thread.c) */
     uint32_t
         making; /* the agent's: threads that make their record, and have none that says they are inside */
-    uint32_t zero;
+    uint32_t unclaimed; /* the agent's: events until a record is looked for again, where none was free */
 };
 enum wire_agent_parameter_flag {
     WIRE_AGENT_FSGSBASE = 1, /* AT_HWCAP2 bit 1: rdfsbase may be used */

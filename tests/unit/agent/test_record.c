@@ -188,6 +188,42 @@ static void test_places_of_more_records(void **state)
     }
 }
 
+static void *have_the_record(void *argument)
+{
+    work(argument);
+    pthread_barrier_wait(&together);
+    pthread_barrier_wait(&together);
+    return argument;
+}
+
+/* Who gets no record looks for one now and then, not at each event; and finds it when there is one. */
+static void test_no_record(void **state)
+{
+    enum { ROUNDS = 50, EVENTS = ROUNDS * 2 * BLOCKS, PAGE = 4096 };
+    (void)state;
+    struct wire_agent_place place = wire_agent_place(rig.control, &rig.layout, WIRE_AGENT_PART_THREADS, 0);
+    void *behind = (void *)(rig.parameters->control + place.address + WIRE_AGENT_THREAD_BYTES);
+    assert_ptr_equal(mmap(behind, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
+                     behind);
+    pthread_t owner;
+    pthread_barrier_init(&together, NULL, 2);
+    assert_int_equal(pthread_create(&owner, NULL, have_the_record, NULL), 0);
+    pthread_barrier_wait(&together);
+    uint32_t looked = rig.parameters->looked;
+    for (unsigned i = 0; i < ROUNDS; i++)
+        work(NULL);
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_NO_RECORD], EVENTS);
+    assert_in_range(rig.parameters->looked - looked, 2, EVENTS / 128);
+    pthread_barrier_wait(&together);
+    pthread_join(owner, NULL);
+    pthread_barrier_destroy(&together);
+    for (unsigned i = 0; i < ROUNDS; i++)
+        work(NULL);
+    assert_in_range(agent_rig_read(&rig, rig.process, 0, 0).count, ROUNDS / 2 * BLOCKS,
+                    (ROUNDS + 1) * BLOCKS);
+    munmap(behind, PAGE);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -195,7 +231,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_one_after_the_other),    TEST(test_stacks_that_go),
         TEST(test_who_lives_keeps_it),     TEST(test_at_once),
-        TEST(test_places_of_more_records),
+        TEST(test_places_of_more_records), TEST(test_no_record),
     };
     return cmocka_run_group_tests_name("agent_record", tests, NULL, NULL);
 }
