@@ -14,7 +14,8 @@
  *             from a size only where it has that size. So whoever comes second, or finds what a thread did that
  *             never came to say so (a handler left by a jump, another thread runs instead), tries the next
  *             sizes, and learns from the one that the kernel grants. Where it grants none, others may know:
- *             they are waited for, two milliseconds at most.
+ *             they are waited for, two milliseconds at most,
+ *             but not where the part was refused the last time, too.
  *
  * A fork's child has its parent's mappings. What it shows instead is its own region, at the same addresses, by
  * remap_file_pages: the only call that maps another place of a file that nobody has open. (The kernel has kept
@@ -34,7 +35,8 @@
 #define BEHIND     8     /* sizes that a part may have more than is known */
 #define WAITS      20    /* for threads that know, two milliseconds in all */
 #define WAIT_NS    50000 /* and as much again until the thread runs */
-#define REFUSALS   512   /* events that pass before a part is tried again */
+#define TRY_AGAIN  1     /* of `rests`: the part was refused, and is tried once; 0: it was not */
+#define REFUSALS   512   /* of `rests`, behind a refusal */
 #define MAY_MOVE   1     /* MREMAP_MAYMOVE */
 
 static uint64_t round_up(uint64_t bytes, uint64_t unit)
@@ -101,14 +103,15 @@ static bool grow_once(enum wire_agent_part part, uint64_t size, const struct wir
     return false;
 }
 
-static bool grow(enum wire_agent_part part, uint64_t bytes, const struct wire_agent_place *place)
+static bool grow(enum wire_agent_part part, uint64_t bytes, const struct wire_agent_place *place,
+                 unsigned most_waits)
 {
     const uint64_t *room = &agent_parameters.rooms[part];
     uint64_t size = __atomic_load_n(room, __ATOMIC_ACQUIRE);
     for (unsigned waits = 0; size < bytes; size = __atomic_load_n(room, __ATOMIC_ACQUIRE)) {
         if (grow_once(part, size, place) || size != __atomic_load_n(room, __ATOMIC_ACQUIRE))
             continue;
-        if (waits++ == WAITS)
+        if (waits++ == most_waits)
             return false;
         wait_for_others();
     }
@@ -121,15 +124,15 @@ bool agent_room_grow(enum wire_agent_part part, uint64_t bytes)
     struct wire_agent_place place = place_of(part, 0);
     if (bytes > place.most || agent_parameters.rooms[part] == 0 || !agent_may(WIRE_AGENT_CALL_GROW))
         return false;
-    if (left != 0) {
+    if (left > TRY_AGAIN) {
         __atomic_store_n(rests, left - 1, __ATOMIC_RELAXED);
         return false;
     }
-    bool grown = grow(part, bytes, &place);
-    if (!grown) {
-        __atomic_store_n(rests, REFUSALS, __ATOMIC_RELAXED);
+    bool grown = grow(part, bytes, &place, left == TRY_AGAIN ? 0 : WAITS);
+    if (!grown)
         agent_lose(WIRE_AGENT_LOSS_NO_ROOM);
-    }
+    if (!grown || left == TRY_AGAIN)
+        __atomic_store_n(rests, grown ? 0 : REFUSALS, __ATOMIC_RELAXED);
     return grown;
 }
 

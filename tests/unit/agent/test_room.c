@@ -15,7 +15,7 @@
 
 #include "agent_rig.h"
 
-enum { BLOCKS = 20000, THREADS = 8, PAGE = 4096, LITTLE = 2 << 20 };
+enum { BLOCKS = 20000, THREADS = 8, PAGE = 4096, LITTLE = 2 << 20, WAITS = 20 };
 
 typedef void *malloc_function(size_t size);
 typedef void free_function(void *block);
@@ -146,6 +146,35 @@ static void test_refused_where_something_lies(void **state)
     assert_int_equal(all(rig.process).count, BLOCKS);
     assert_true(loss(WIRE_AGENT_LOSS_SAMPLED) > 0);
     munmap(behind, PAGE);
+    release(blocks[0], BLOCKS);
+}
+
+static long times_asleep(void)
+{
+    struct rusage usage;
+    assert_int_equal(getrusage(RUSAGE_THREAD, &usage), 0);
+    return usage.ru_nvcsw;
+}
+
+/* A part that each event needs is tried again now and then, without a wait for others; and grows when it can. */
+static void test_refused_again_and_again(void **state)
+{
+    (void)state;
+    uint64_t room = rig.parameters->rooms[WIRE_AGENT_PART_NODES];
+    void *behind = (void *)(place_of(WIRE_AGENT_PART_NODES) + room);
+    assert_ptr_equal(mmap(behind, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
+                     behind);
+    rig.process->node_count = (uint32_t)(room / sizeof(struct wire_agent_node)) - 2;
+    long asleep = times_asleep();
+    keep(blocks[0], BLOCKS);
+    assert_in_range(loss(WIRE_AGENT_LOSS_NO_ROOM), 10, BLOCKS / 256);
+    assert_in_range(times_asleep() - asleep, 0, 3 * WAITS);
+    assert_int_equal(rig.parameters->rooms[WIRE_AGENT_PART_NODES], room);
+    release(blocks[0], BLOCKS);
+    munmap(behind, PAGE);
+    keep(blocks[0], BLOCKS);
+    assert_true(rig.parameters->rooms[WIRE_AGENT_PART_NODES] > room);
+    assert_int_equal(rig.parameters->rests[WIRE_AGENT_PART_NODES], 0);
     release(blocks[0], BLOCKS);
 }
 
@@ -302,8 +331,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_grows_as_it_is_used),          TEST(test_grows_under_many_threads),
         TEST(test_refused_where_something_lies), TEST(test_refused_by_a_limit),
-        TEST(test_what_was_not_told_is_found),   TEST(test_a_child_has_its_own),
-        TEST(test_a_child_that_may_not),         TEST(test_a_child_dumps_as_little),
+        TEST(test_refused_again_and_again),      TEST(test_what_was_not_told_is_found),
+        TEST(test_a_child_has_its_own),          TEST(test_a_child_that_may_not),
+        TEST(test_a_child_dumps_as_little),
     };
     return cmocka_run_group_tests_name("agent_room", tests, NULL, NULL);
 }
