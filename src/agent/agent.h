@@ -241,7 +241,7 @@ struct agent_thread {
     int64_t until_sample;           /* bytes */
     uint64_t sample_mean;           /* of the distance that until_sample was drawn from */
     uint64_t spent, working;        /* agent_function_work: ticks of work, and since when */
-    struct wire_agent_calls *calls; /* pending; NULL: no return address is replaced */
+    struct wire_agent_calls *calls; /* pending; NULL: no return address is replaced, as yet */
     struct agent_put_back put_back; /* of which the list does not know yet */
     struct agent_rest rest;
     uint32_t generation; /* of the modules that frames, nodes and links are of */
@@ -324,6 +324,9 @@ static inline void agent_thread_leave(struct agent_thread *thread)
 /* For a handler that interrupted the thread where its stack pointer was `sp`: the same, unless a hook is
  * inside there. */
 struct agent_thread *agent_thread_interrupt(uint64_t thread_pointer, uint64_t sp);
+
+/* The record's list of pending calls, where there was no room for it: if there is now, it has one. */
+void agent_thread_find_calls(struct agent_thread *thread);
 
 /* In a fork's child, while it has its parent's records: what is known of its stack, where nothing can be found
  * out of it any more. */

@@ -259,10 +259,12 @@ static uint32_t cell_of(struct agent_thread *thread, const struct agent_frame *f
 uint64_t agent_function_await(struct agent_thread *thread, const struct agent_frame *frame,
                               const struct wire_agent_pending *call, bool *seen)
 {
-    struct wire_agent_calls *calls = thread->calls;
     const struct wire_agent_process *process = agent_process();
     *seen = false;
-    if (__builtin_expect(calls == NULL, 0)) /* none may be replaced here */
+    if (__builtin_expect(thread->calls == NULL, 0)) /* none may be replaced here, or there was no room */
+        agent_thread_find_calls(thread);
+    struct wire_agent_calls *calls = thread->calls;
+    if (__builtin_expect(calls == NULL, 0))
         return 0;
     bool silent = process->silent != 0; /* what was loaded since may unwind unseen */
     if (__builtin_expect(silent && calls->count > 0, 0))

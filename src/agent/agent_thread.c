@@ -22,15 +22,26 @@
  * share group 0. */
 #define GROUPS 64
 
-/* A fresh record: what it keeps, whoever has it. */
-static void found_group(struct agent_thread *thread, struct wire_agent_process *process, uint32_t number)
+static uint32_t number_of(const struct agent_thread *thread)
+{
+    return (uint32_t)(((uint64_t)thread - agent_parameters.threads) / WIRE_AGENT_THREAD_BYTES);
+}
+
+void agent_thread_find_calls(struct agent_thread *thread)
 {
     struct wire_agent_own *own = agent_own();
+    uint32_t number = number_of(thread);
     uint64_t end = offsetof(struct wire_agent_own, calls) + (number + UINT64_C(1)) * sizeof *own->calls;
-    if (own != NULL && agent_room(WIRE_AGENT_PART_OWN, end)) {
-        __atomic_fetch_or(&own->known.used[number / 64], UINT64_C(1) << number % 64, __ATOMIC_RELAXED);
-        thread->calls = &own->calls[number];
-    }
+    if (own == NULL || !agent_room(WIRE_AGENT_PART_OWN, end))
+        return;
+    __atomic_fetch_or(&own->known.used[number / 64], UINT64_C(1) << number % 64, __ATOMIC_RELAXED);
+    thread->calls = &own->calls[number];
+}
+
+/* A fresh record: what it keeps, whoever has it. */
+static void found_group(struct agent_thread *thread, struct wire_agent_process *process)
+{
+    agent_thread_find_calls(thread);
     uint32_t group = __atomic_add_fetch(&process->group_count, 1, __ATOMIC_RELAXED);
     thread->group = group <= GROUPS ? group : 0;
     /* Not by the thread's number: the same program gets the same samples again. */
@@ -39,11 +50,10 @@ static void found_group(struct agent_thread *thread, struct wire_agent_process *
                      1;
 }
 
-static void fill(struct agent_thread *thread, struct wire_agent_process *process, uint32_t number,
-                 uint64_t key)
+static void fill(struct agent_thread *thread, struct wire_agent_process *process, uint64_t key)
 {
     if (thread->random == 0)
-        found_group(thread, process, number);
+        found_group(thread, process);
     thread->shared.tid = 0;
     if (agent_may(WIRE_AGENT_CALL_GETTID))
         thread->shared.tid = (uint32_t)arch_host_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
@@ -83,8 +93,7 @@ static void inherit(struct agent_thread *thread, uint64_t key)
 
 static void complete(struct agent_thread *thread, uint64_t key)
 {
-    uint64_t number = ((uint64_t)thread - agent_parameters.threads) / WIRE_AGENT_THREAD_BYTES;
-    fill(thread, agent_process(), (uint32_t)number, key);
+    fill(thread, agent_process(), key);
     inherit(thread, key);
     __atomic_store_n(&thread->shared.key, key, __ATOMIC_RELEASE);
 }

@@ -814,8 +814,7 @@ struct wire_agent_parameters {
     uint64_t threads;                 /* run-time address of the process's records */
     uint64_t rooms[WIRE_AGENT_PARTS]; /* bytes that are mapped of each part; the agent's, as it grows them */
     uint32_t looked;                  /* the agent's: records that were looked at (agent_record.c) */
-    uint32_t rests
-        [WIRE_AGENT_PARTS]; /* the agent's: of a part that was refused: one more than the events until it is tried again */
+    uint32_t rests[WIRE_AGENT_PARTS]; /* the agent's: 0, or 1 + events until a refused part is tried again */
     uint64_t known_key, known_start, known_end; /* the agent's: a fork child's stack (agent_thread.c) */
     uint32_t
         making; /* the agent's: threads that make their record, and have none that says they are inside */

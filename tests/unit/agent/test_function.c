@@ -508,6 +508,24 @@ static void test_no_room_for_calls(void **state)
     assert_int_equal(calls_in_histograms(rig.process), 2);
 }
 
+/* No room for the list of a thread's calls: they are counted, and timed as soon as there is. */
+static void test_no_room_for_the_list(void **state)
+{
+    (void)state;
+    uint64_t room = rig.parameters->rooms[WIRE_AGENT_PART_OWN];
+    rig.parameters->rooms[WIRE_AGENT_PART_OWN] = 4096; /* and the kernel grows no mapping from its middle */
+    for (unsigned i = 0; i < CALLS; i++)
+        assert_int_equal(caller(0), 5);
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_UNTIMED], CALLS);
+    assert_in_range(rig.process->losses[WIRE_AGENT_LOSS_NO_ROOM], 1, CALLS / 256);
+    rig.parameters->rooms[WIRE_AGENT_PART_OWN] = room;
+    for (unsigned i = 0; i < CALLS; i++)
+        assert_int_equal(caller(0), 5);
+    assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_UNTIMED], CALLS);
+    assert_int_equal(calls_in_histograms(rig.process), CALLS);
+    assert_int_equal(used_calls()->count, 0);
+}
+
 /* --- two collectors on one entry --- */
 
 static AWAY void *block_body(long what)
@@ -757,6 +775,7 @@ int main(void)
         TEST(test_fork_beside_another_stack),
         TEST(test_a_thread_ends_beside_another_stack),
         TEST(test_no_room_for_calls),
+        TEST(test_no_room_for_the_list),
         TEST(test_over_another_hook),
         TEST(test_histogram),
         TEST(test_no_room),
