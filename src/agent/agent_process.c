@@ -56,13 +56,19 @@ static void copy_modules(struct wire_agent_process *child, const struct wire_age
     __atomic_store_n(&child->generation, generation, __ATOMIC_RELEASE);
 }
 
+/* Would anybody read a region of ours, and can it be shown? */
+static bool may_have_region(void)
+{
+    const struct wire_agent_control *control = agent_control();
+    return (control->flags & WIRE_AGENT_FOLLOW) && !__atomic_load_n(&control->gone, __ATOMIC_RELAXED) &&
+           __atomic_load_n(&control->next_region, __ATOMIC_RELAXED) < control->region_count &&
+           agent_may(WIRE_AGENT_CALL_GETPID | WIRE_AGENT_CALL_GROW | WIRE_AGENT_CALL_SHOW);
+}
+
 /* The number of the next region; 0: none for us. */
 static uint32_t take_number(void)
 {
     struct wire_agent_control *control = agent_control();
-    if (!(control->flags & WIRE_AGENT_FOLLOW) || __atomic_load_n(&control->gone, __ATOMIC_RELAXED) ||
-        !agent_may(WIRE_AGENT_CALL_GETPID | WIRE_AGENT_CALL_GROW | WIRE_AGENT_CALL_SHOW))
-        return 0; /* nobody reads it, or it cannot be shown */
     uint32_t number = __atomic_load_n(&control->next_region, __ATOMIC_RELAXED);
     do {
         if (number >= control->region_count)
@@ -70,6 +76,14 @@ static uint32_t take_number(void)
     } while (!__atomic_compare_exchange_n(&control->next_region, &number, number + 1, false, __ATOMIC_RELAXED,
                                           __ATOMIC_RELAXED));
     return number;
+}
+
+/* It could not be shown, and nothing was written to it: the next one may have it, unless others have come since. */
+static void give_number_back(uint32_t number)
+{
+    uint32_t next = number + 1;
+    __atomic_compare_exchange_n(&agent_control()->next_region, &next, number, false, __ATOMIC_RELAXED,
+                                __ATOMIC_RELAXED);
 }
 
 /* A new region has what its process is born with. */
@@ -91,13 +105,17 @@ static void fill_region(struct wire_agent_process *child, const struct wire_agen
     child->magic = WIRE_AGENT_MAGIC;
 }
 
-/* The child's region in the place of its parent's. False: none for us, and the parent's head is still there. */
-static bool move_to(uint32_t number, const struct wire_agent_process *parent, const void *descriptors)
+/* A region in the place of the parent's. False: none for us, and the parent's head is still there. */
+static bool move(const struct wire_agent_process *parent, const void *descriptors)
 {
-    uint32_t before = agent_parameters.region;
-    agent_thread_inherit();
-    if (!agent_room_show(number))
+    uint32_t before = agent_parameters.region, number = take_number();
+    if (number == 0)
         return false;
+    agent_thread_inherit();
+    if (!agent_room_show(number)) {
+        give_number_back(number);
+        return false;
+    }
     agent_parameters.region = number;
     agent_process()->parent = before + 1;
     fill_region(agent_process(), parent);
@@ -109,13 +127,11 @@ static bool take_region(void)
 {
     uint64_t head = agent_parameters.rooms[WIRE_AGENT_PART_HEAD];
     uint64_t opened = agent_descriptor_room();
-    uint32_t number = take_number();
-    if (number == 0)
+    if (!may_have_region())
         return false;
     const struct wire_agent_process *parent = agent_room_view(WIRE_AGENT_PART_HEAD, head);
     const void *descriptors = opened != 0 ? agent_room_view(WIRE_AGENT_PART_DESCRIPTORS, opened) : NULL;
-    bool taken =
-        parent != NULL && (opened == 0 || descriptors != NULL) && move_to(number, parent, descriptors);
+    bool taken = parent != NULL && (opened == 0 || descriptors != NULL) && move(parent, descriptors);
     agent_room_end_view(parent, head);
     agent_room_end_view(descriptors, opened);
     return taken;

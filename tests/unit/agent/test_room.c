@@ -324,6 +324,35 @@ static void test_a_child_that_may_not(void **state)
     release(blocks[0], 10);
 }
 
+static bool has_no_addresses(void)
+{
+    struct rlimit before;
+    return getrlimit(RLIMIT_AS, &before) == 0 &&
+           setrlimit(RLIMIT_AS, &(struct rlimit){address_bytes(), before.rlim_max}) == 0 && counts_nothing();
+}
+
+static bool has_a_hole(void)
+{
+    return munmap((void *)place_of(WIRE_AGENT_PART_NODES), rig.parameters->rooms[WIRE_AGENT_PART_NODES]) ==
+               0 &&
+           counts_nothing();
+}
+
+/* It gets no region, for lack of addresses or because it cannot be shown: others still get that one. */
+static void test_a_child_that_cannot(void **state)
+{
+    (void)state;
+    keep(blocks[0], BLOCKS);
+    assert_true(in_child(has_no_addresses));
+    assert_int_equal(rig.control->next_region, 1);
+    assert_true(in_child(has_a_hole));
+    assert_int_equal(rig.control->next_region, 1);
+    assert_int_equal(loss(WIRE_AGENT_LOSS_INERT), 2);
+    assert_true(in_child(counts_alone));
+    assert_int_equal(all(agent_rig_process(&rig, 1)).count, BLOCKS);
+    release(blocks[0], BLOCKS);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -333,7 +362,7 @@ int main(void)
         TEST(test_refused_where_something_lies), TEST(test_refused_by_a_limit),
         TEST(test_refused_again_and_again),      TEST(test_what_was_not_told_is_found),
         TEST(test_a_child_has_its_own),          TEST(test_a_child_that_may_not),
-        TEST(test_a_child_dumps_as_little),
+        TEST(test_a_child_that_cannot),          TEST(test_a_child_dumps_as_little),
     };
     return cmocka_run_group_tests_name("agent_room", tests, NULL, NULL);
 }
