@@ -19,7 +19,7 @@
  *
  * Both are seen by the registers: rcx is the address behind the call after every return from the kernel, r11
  * the flags, and the arguments are as they were. In the first case the same registers may stand before a call that was not made yet, the
- * next one of a loop. So it is ended only if it would wait now, as the kernel says (poll) or the word of a futex: then a signal that came
+ * next one of a loop. So it is ended only if it would wait now, as the kernel says (poll, and fcntl of the descriptor), flags of the call or the word of a futex: then a signal that came
  * a moment later would have ended it the same way. A call that would not wait is let begin, which is right in both cases. rax is the number again in the first case, and -EINTR in the second, where
  * the C library's code in front of the call tells the number, or that the arguments do. What does not look
  * like that is left alone; as it ends its thread's timer (agent_timer.c, 1) that is once in a thread at most.
@@ -44,6 +44,10 @@
 #define OPENAT2         437
 #define STEP_FLAGS      UINT64_C(0x10100) /* RF, TF: a debugger's */
 #define WAIT_FOR_ALL    0x100             /* MSG_WAITALL */
+#define MESSAGE_AT_ONCE 0x40              /* MSG_DONTWAIT */
+#define FILE_AT_ONCE    8                 /* RWF_NOWAIT */
+#define GET_FLAGS       3                 /* F_GETFL */
+#define NEVER_WAITS     04000             /* O_NONBLOCK */
 #define READABLE        1                 /* POLLIN */
 #define RED_ZONE        128
 #define HANDLER_ROOM    16384
@@ -126,6 +130,66 @@ static bool holds_word(uint64_t address, uint32_t word)
            __atomic_load_n((const uint32_t *)address, __ATOMIC_RELAXED) == word;
 }
 
+/* How calls say that they do not wait: by flags of their own, or by the descriptor that is their first argument.
+ * Others may wait on a descriptor that never waits, as fcntl does for a lock; or their first argument is none. */
+enum first { NO_DESCRIPTOR, DESCRIPTOR, DESCRIPTOR_DECIDES };
+
+static enum first first_argument(const struct context *found)
+{
+    switch (found->rax) {
+    case SYS_wait4:
+    case SYS_waitid:
+    case SYS_open:
+    case SYS_openat:
+    case OPENAT2:
+    case SYS_creat:
+    case SYS_getrandom:
+        return NO_DESCRIPTOR;
+    case SYS_ioctl:
+    case SYS_fcntl:
+    case SYS_flock:
+    case SYS_splice:
+    case SYS_tee:
+    case SYS_vmsplice:
+    case SYS_sendfile:
+        return DESCRIPTOR;
+    default:
+        return DESCRIPTOR_DECIDES;
+    }
+}
+
+static bool is_told_not_to_wait(const struct context *found)
+{
+    switch (found->rax) {
+    case SYS_recvfrom:
+    case SYS_recvmmsg:
+    case SYS_sendto:
+    case SYS_sendmmsg:
+        return (found->r10 & MESSAGE_AT_ONCE) != 0;
+    case SYS_recvmsg:
+    case SYS_sendmsg:
+        return (found->rdx & MESSAGE_AT_ONCE) != 0;
+    case SYS_preadv2:
+    case SYS_pwritev2:
+        return (found->r9 & FILE_AT_ONCE) != 0;
+    default:
+        return false;
+    }
+}
+
+static bool never_waits(const struct context *found)
+{
+    enum first first = first_argument(found);
+    if (first == NO_DESCRIPTOR)
+        return false;
+    if ((int32_t)found->rdi < 0 || is_told_not_to_wait(found)) /* poll ignores what is no descriptor */
+        return true;
+    int64_t flags = first == DESCRIPTOR_DECIDES
+                        ? arch_host_syscall(SYS_fcntl, (uint32_t)found->rdi, GET_FLAGS, 0, 0, 0, 0)
+                        : 0;
+    return flags < 0 || (flags & NEVER_WAITS) != 0;
+}
+
 /* Would the call wait, if it began now? True also where that cannot be asked without an effect. */
 static bool would_wait(const struct context *found)
 {
@@ -135,6 +199,8 @@ static bool would_wait(const struct context *found)
     } asked = {(int32_t)found->rdi, READABLE, 0};
     if (found->rax == SYS_futex)
         return holds_word(found->rdi, (uint32_t)found->rdx);
+    if (never_waits(found))
+        return false;
     return !reads(found) || arch_host_syscall(SYS_poll, (uint64_t)&asked, 1, 0, 0, 0, 0) <= 0;
 }
 

@@ -68,6 +68,7 @@ static const struct asked {
     {WIRE_AGENT_CALL_TIMERS, SYS_rt_sigprocmask, {0, 0, PAGE, 8}},
     {WIRE_AGENT_CALL_TIMERS, SYS_rt_sigpending, {PAGE, 8}},
     {WIRE_AGENT_CALL_TIMERS, SYS_poll, {PAGE, 1, 0}},
+    {WIRE_AGENT_CALL_TIMERS, SYS_fcntl, {0, 3}}, /* F_GETFL */
     {WIRE_AGENT_CALL_PENDING, SYS_rt_sigpending, {PAGE, 8}},
     {WIRE_AGENT_CALL_TIMERS, SYS_rt_sigreturn, {0}},
     {WIRE_AGENT_CALL_TIMERS, SYS_sigaltstack, {0, PAGE}},

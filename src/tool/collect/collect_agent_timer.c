@@ -4,6 +4,7 @@
 #include "collect_agent_timer.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,6 +232,7 @@ static int try_all(struct beginning *beginning)
     add_call(beginning, "rt_sigprocmask", SYS_rt_sigprocmask, 0, 0, 0, SET_SIZE);
     add_call(beginning, "rt_sigpending", SYS_rt_sigpending, 0, SET_SIZE, 0, 0);
     add_call(beginning, "poll", SYS_poll, 0, 0, 0, 0);
+    add_call(beginning, "fcntl", SYS_fcntl, NOBODY, F_GETFL, 0, 0);
     add_call(beginning, "sigaltstack", SYS_sigaltstack, 0, 0, 0, 0);
     add_call(beginning, "gettid", SYS_gettid, 0, 0, 0, 0);
     add_call(beginning, "getpid", SYS_getpid, 0, 0, 0, 0);

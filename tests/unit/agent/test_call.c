@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -173,6 +174,45 @@ static void test_would_not_wait(void **state)
     check_settled(&context, false);
     context.uc_mcontext.gregs[REG_RDI] = 1; /* nothing is there */
     check_settled(&context, false);
+}
+
+/* What the call or its descriptor says is not to wait is let begin, whatever is to be had. */
+static void test_is_not_to_wait(void **state)
+{
+    static const struct {
+        uint32_t number;
+        int flags_register;
+        greg_t flags;
+    } told[] = {{SYS_recvfrom, REG_R10, MSG_DONTWAIT}, {SYS_recvmmsg, REG_R10, MSG_DONTWAIT},
+                {SYS_sendto, REG_R10, MSG_DONTWAIT},   {SYS_sendmmsg, REG_R10, MSG_DONTWAIT},
+                {SYS_recvmsg, REG_RDX, MSG_DONTWAIT},  {SYS_sendmsg, REG_RDX, MSG_DONTWAIT},
+                {SYS_preadv2, REG_R9, RWF_NOWAIT},     {SYS_pwritev2, REG_R9, RWF_NOWAIT}};
+    static const uint32_t by_descriptor[] = {SYS_read, SYS_write, SYS_connect, SYS_accept4, SYS_sendmsg};
+    static const uint32_t others[] = {SYS_fcntl, SYS_flock, SYS_ioctl};
+    (void)state;
+    raise(SIGUSR1);
+    for (unsigned i = 0; i < sizeof told / sizeof *told; i++) {
+        check_call(told[i].number, true);
+        ucontext_t context = context_of(told[i].number, false);
+        context.uc_mcontext.gregs[told[i].flags_register] = told[i].flags;
+        check_settled(&context, false);
+    }
+    ucontext_t context = context_of(SYS_read, false);
+    context.uc_mcontext.gregs[REG_RDI] = -1;
+    check_settled(&context, false);
+    context = context_of(SYS_openat, false);
+    context.uc_mcontext.gregs[REG_RDI] = AT_FDCWD;
+    check_settled(&context, true);
+    context = context_of(SYS_wait4, false);
+    context.uc_mcontext.gregs[REG_RDI] = -1;
+    check_settled(&context, true);
+    for (unsigned i = 0; i < sizeof by_descriptor / sizeof *by_descriptor; i++)
+        check_call(by_descriptor[i], true);
+    assert_int_equal(fcntl(empty[0], F_SETFL, O_NONBLOCK), 0);
+    for (unsigned i = 0; i < sizeof by_descriptor / sizeof *by_descriptor; i++)
+        check_call(by_descriptor[i], false);
+    for (unsigned i = 0; i < sizeof others / sizeof *others; i++)
+        check_call(others[i], true);
 }
 
 /* What does not look like a call that begins anew is left alone. */
@@ -368,8 +408,9 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_nobody_waits), TEST(test_ends),           TEST(test_goes_on), TEST(test_futex),
-        TEST(test_no_call),      TEST(test_would_not_wait), TEST(test_edge),    TEST(test_was_ended),
-        TEST(test_stays_ended),  TEST(test_let_in),         TEST(test_room),    TEST(test_common)};
+        TEST(test_nobody_waits), TEST(test_ends),           TEST(test_goes_on),        TEST(test_futex),
+        TEST(test_no_call),      TEST(test_would_not_wait), TEST(test_is_not_to_wait), TEST(test_edge),
+        TEST(test_was_ended),    TEST(test_stays_ended),    TEST(test_let_in),         TEST(test_room),
+        TEST(test_common)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
