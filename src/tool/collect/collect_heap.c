@@ -209,6 +209,21 @@ static void tell_cell(struct telling *telling, uint32_t number)
 
 /* --- losses --- */
 
+/* Changes of mapped memory that were written down, and that no thread will make any more. */
+static uint64_t unmade_changes(const struct telling *telling)
+{
+    uint32_t waiting = telling->tree->process.range_waiting;
+    if (!telling->final)
+        return 0;
+    return waiting < WIRE_AGENT_CHANGES ? waiting : WIRE_AGENT_CHANGES;
+}
+
+static uint64_t lost_now(const struct telling *telling, int number)
+{
+    uint64_t losses = telling->tree->process.losses[number];
+    return number == WIRE_AGENT_LOSS_NO_RANGE ? losses + unmade_changes(telling) : losses;
+}
+
 static void tell_losses(struct telling *telling)
 {
     static const unsigned reasons[WIRE_AGENT_LOSSES] = {
@@ -250,7 +265,7 @@ static void tell_losses(struct telling *telling)
         [WIRE_AGENT_LOSS_FRAME_POINTER] = WIRE_LOSS_FRAME_POINTER,
     };
     for (int i = 0; i < WIRE_AGENT_LOSSES; i++) {
-        uint64_t now = telling->tree->process.losses[i], *told = &telling->told->losses[i];
+        uint64_t now = lost_now(telling, i), *told = &telling->told->losses[i];
         unsigned reason = telling->heap->samples_only && of_samples[i] ? of_samples[i] : (unsigned)reasons[i];
         if (reason && now > *told)
             profile_lose(telling->heap->profile, reason, now - *told);

@@ -285,6 +285,26 @@ static void no_loss_of_allocations_is_one_of_samples(void **state)
     clear(&scene);
 }
 
+/* Changes of mapped memory that wait are no loss until nobody can make them; and no more than there is room for. */
+static void changes_that_wait_at_the_end(void **state)
+{
+    (void)state;
+    struct scene scene;
+    const uint32_t waiting[] = {3, UINT32_MAX};
+    for (size_t i = 0; i < 2; i++) {
+        set(&scene, 0);
+        struct wire_agent_process *process = collect_agent_file_process(&scene.file, 0);
+        process->losses[WIRE_AGENT_LOSS_NO_RANGE] = 5;
+        process->range_waiting = waiting[i];
+        tell(&scene, 1, false);
+        assert_int_equal(scene.profile->losses[WIRE_LOSS_AGENT_MAPPINGS], 5);
+        tell(&scene, 2, true);
+        assert_int_equal(scene.profile->losses[WIRE_LOSS_AGENT_MAPPINGS],
+                         5 + (i == 0 ? 3 : WIRE_AGENT_CHANGES));
+        clear(&scene);
+    }
+}
+
 /* What the tables of a region took is given back; what says whose it is stays, and so do other regions. */
 static void a_region_may_be_forgotten(void **state)
 {
@@ -478,6 +498,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures),
         cmocka_unit_test(in_parts),
+        cmocka_unit_test(changes_that_wait_at_the_end),
         cmocka_unit_test(a_region_may_be_forgotten),
         cmocka_unit_test(a_file_may_be_outlived),
         cmocka_unit_test(sampled),
