@@ -5,9 +5,9 @@
  * taken for a moment and never across a system call of the program's. While it is held all signals are
  * blocked: no handler can come in between, nor leave by a jump. Nobody waits for it: who does not get it at
  * once writes the change down, and whoever has the lock makes all that are written down, in their order,
- * before a change of its own and before it gives the lock back. Where many are written down their writers rest
- * a little, two milliseconds at most; where there is no place for one more, it is a counted loss. So are those
- * that wait when the process ends, by tally (collect_heap.c).
+ * before a change of its own and before it gives the lock back. Where many are written down their writers
+ * rest a little, two milliseconds at most; where there is no place for one more, it is a counted loss. So are
+ * those that wait when the process ends, by tally (collect_heap.c).
  *
  * Order. The kernel maps and unmaps before this table learns of it, in whatever order threads come here. What
  * is unmapped may be mapped again by another thread, and be entered, before the first one comes to strike it
@@ -36,11 +36,6 @@ _Static_assert(sizeof(struct range) == WIRE_AGENT_RANGE_BYTES, "as the layout co
 static struct range *range_at(uint32_t number)
 {
     return (struct range *)agent_part(wire_agent_layout(agent_control()->memory).ranges) + number;
-}
-
-static struct wire_agent_cell *cell_at(uint32_t number)
-{
-    return (struct wire_agent_cell *)agent_part(wire_agent_layout(agent_control()->memory).cells) + number;
 }
 
 /* --- the list --- */
@@ -118,7 +113,7 @@ static void unlink(uint32_t gone)
 
 static void release(uint32_t cell, uint64_t bytes)
 {
-    cell_at(cell)->freed_own += bytes;
+    agent_cell_at(cell)->freed_own += bytes;
 }
 
 /* Takes [start, end) out of a range that has some of it. False: no room for what is left beyond. */
@@ -165,8 +160,8 @@ static bool make(const struct wire_agent_change *change)
         return strike(change->start, change->end, change->number);
     uint64_t bytes = change->end - change->start;
     bool room = strike(change->start, change->end, UINT64_MAX); /* the kernel has replaced what was there */
-    cell_at(change->cell)->total += bytes;
-    cell_at(change->cell)->count++;
+    agent_cell_at(change->cell)->total += bytes;
+    agent_cell_at(change->cell)->count++;
     if (link(change->start, change->end, change->number, change->cell))
         return room;
     release(change->cell, bytes);
