@@ -6,26 +6,21 @@
  * handlers, and keeps these rules:
  *
  *   1. Hooks are wrappers. A hooked function's first bytes lead to an entry (agent_x86_64_entry.S), which
- *   saves what its caller
- *      would see, and calls the wrapper in C with the same arguments and a struct agent_frame. The wrapper
- *      calls the `body`, which
- *      is what the function was; result and errno are its own. Stacks are walked from the caller on, never
- *      through the agent.
+ *      saves what its caller would see, and calls the wrapper in C with the same arguments and a struct
+ *      agent_frame. The wrapper calls the `body`, which is what the function was; result and errno are its
+ *      own. Stacks are walked from the caller on, never through the agent.
  *   2. One thread is inside once. agent_thread_enter is the only way in, and what it returns is the proof
- *   that its caller
- *      may use the thread's record; a second entry (an allocator that calls its own functions, a signal
- *      handler that allocates)
- *      gets NULL and passes through. An entry that was left by longjmp is known by its stack pointer
- *      (agent_thread.c).
+ *      that its caller may use the thread's record; a second entry (an allocator that calls its own
+ *      functions, a signal handler that allocates) gets NULL and passes through. An entry that was left by
+ *      longjmp is known by its stack pointer (agent_thread.c).
  *   3. Everything that is counted lies in the shared region (wire_agent.h), reached by indices that are
- *   checked against
- *      constants; when a part is full, that is a counted loss.
+ *      checked against constants; when a part is full, that is a counted loss.
  *   4. No C++ exception may meet a frame of the agent: functions that throw are hooked so that the body that
- *   throws is jumped to.
+ *      throws is jumped to.
  *
- * What changes outside the region is private to the process: agent_parameters, while it forks, when its
- * child takes a region of its own, and as parts grow; agent_returns, each of which is written once; and struct wire_agent_own.
- * Context of every function: signal, any thread of the target. */
+ * What changes outside the region is private to the process: agent_parameters, while it forks, when its child
+ * takes a region of its own, and as parts grow; agent_returns, each of which is written once; and struct
+ * wire_agent_own. Context of every function: signal, any thread of the target. */
 #ifndef AGENT_H
 #define AGENT_H
 
@@ -88,10 +83,11 @@ static inline bool agent_room(enum wire_agent_part part, uint64_t bytes)
     return __builtin_expect(__atomic_load_n(&agent_parameters.rooms[part], __ATOMIC_ACQUIRE) >= bytes, 1) ||
            agent_room_grow(part, bytes);
 }
-/* In a fork's child, before anything is counted: shows region `number` in the place of the parent's, as little
- * of it as there is at first. False: that may not be, and the parent's head is still there. */
+/* In a fork's child, before anything is counted: shows region `number` in the place of the parent's, as
+ * little of it as there is at first. False: that may not be, and the parent's head is still there. */
 bool agent_room_show(uint32_t number);
-/* A second view of the first `bytes` of a shared part, which stays when another region is shown; NULL: none. */
+/* A second view of the first `bytes` of a shared part, which stays when another region is shown; NULL:
+ * none. */
 const void *agent_room_view(enum wire_agent_part part, uint64_t bytes);
 void agent_room_end_view(const void *view, uint64_t bytes);
 
@@ -272,8 +268,8 @@ _Static_assert(sizeof(struct agent_thread) <= WIRE_AGENT_THREAD_BYTES, "a record
 
 #define AGENT_MAKING UINT64_C(1) /* in a record's key, until it is complete: thread pointers are even */
 
-/* The record of that thread pointer, complete or not. `claimed` not NULL: takes one if there is none, and says
- * so; it is this thread's pointer then. NULL: there is none. */
+/* The record of that thread pointer, complete or not. `claimed` not NULL: takes one if there is none, and
+ * says so; it is this thread's pointer then. NULL: there is none. */
 struct agent_thread *agent_record_find(uint64_t key, bool *claimed);
 /* Bytes from this thread's pointer to where the C library keeps its number; 0: nowhere that is found. */
 uint32_t agent_record_tid_offset(uint64_t key, uint32_t tid);
@@ -328,8 +324,8 @@ struct agent_thread *agent_thread_interrupt(uint64_t thread_pointer, uint64_t sp
 /* The record's list of pending calls, where there was no room for it: if there is now, it has one. */
 void agent_thread_find_calls(struct agent_thread *thread);
 
-/* In a fork's child, while it has its parent's records: what is known of its stack, where nothing can be found
- * out of it any more. */
+/* In a fork's child, while it has its parent's records: what is known of its stack, where nothing can be
+ * found out of it any more. */
 void agent_thread_inherit(void);
 
 /* The thread pointer; 0: there is none yet. For entries that may come that early. */
@@ -358,8 +354,8 @@ enum agent_beneath {
 enum agent_beneath agent_stack_beneath(const struct agent_frame *frame);
 /* The module of an address: false when there is none, or nothing describes the code there. */
 bool agent_stack_module(uint64_t address, struct wire_agent_module *module);
-/* From the caller's sp outwards, as far as a walk gets. True: it got to the end. Of the record only the cache is used;
- * `thread` NULL: nobody entered it, nor is that. */
+/* From the caller's sp outwards, as far as a walk gets. True: it got to the end. Of the record only the cache
+ * is used; `thread` NULL: nobody entered it, nor is that. */
 bool agent_stack_window(struct agent_thread *thread, const struct agent_frame *frame,
                         struct agent_window *window);
 /* Can the page that the address is in be read? False, too, where it may not be found out. */
@@ -436,7 +432,8 @@ void agent_descriptor_returned(struct agent_thread *thread, const struct wire_ag
                                uint64_t result);
 /* Bytes of the part of descriptors, all that are known among them. 0: it is not used. */
 uint64_t agent_descriptor_room(void);
-/* In a fork's child, whose region is new: what its parent had; `descriptors`: the parent's part, NULL: none. */
+/* In a fork's child, whose region is new: what its parent had; `descriptors`: the parent's part, NULL:
+ * none. */
 void agent_descriptor_inherit(struct wire_agent_process *child, const struct wire_agent_process *parent,
                               const void *descriptors);
 

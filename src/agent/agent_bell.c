@@ -56,8 +56,8 @@ static bool fall_silent(struct wire_agent_process *process)
     return false;
 }
 
-/* What one thread asks for itself: several may ask at once, and tally is to hear of each. False: more than ever
- * ask at once, so this one is not heard. */
+/* What one thread asks for itself: several may ask at once, and tally is to hear of each. False: more than
+ * ever ask at once, so this one is not heard. */
 static bool ask(struct wire_agent_process *process, enum wire_agent_request request)
 {
     uint64_t tid = (uint64_t)arch_host_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0), nothing = 0;

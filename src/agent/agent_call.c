@@ -7,24 +7,24 @@
  * what the call's own signal mask was for. Two things would differ from what the program knows:
  *
  *   1. A call that may begin anew (ERESTARTSYS) does, because of SA_RESTART, though the handler that follows
- *   wants EINTR: alarm() before a
- *      read would not end it. So what comes next is looked at, and if it has no SA_RESTART the call ends.
+ *      wants EINTR: alarm() before a read would not end it. So what comes next is looked at, and if it has no
+ *      SA_RESTART the call ends.
  *   2. sigsuspend, ppoll, pselect and epoll_pwait would end with EINTR before the handler ran that they
- *   waited for, with its signal blocked
- *      again. So their signals are let in at the end of our handler, where nothing is held any more. Not on
- *      an alternative stack that
- *      has no room for a second frame of the kernel's and for a handler that may have been written for the
- *      thread's own stack: there
- *      the call ends with EINTR, and the thread's timer with it.
+ *      waited for, with its signal blocked again. So their signals are let in at the end of our handler,
+ *      where nothing is held any more. Not on an alternative stack that has no room for a second frame of the
+ *      kernel's and for a handler that may have been written for the thread's own stack: there the call ends
+ *      with EINTR, and the thread's timer with it.
  *
  * Both are seen by the registers: rcx is the address behind the call after every return from the kernel, r11
- * the flags, and the arguments are as they were. In the first case the same registers may stand before a call that was not made yet, the
- * next one of a loop. So it is ended only if it would wait now, as the kernel says (poll, and fcntl of the descriptor), flags of the call or the word of a futex: then a signal that came
- * a moment later would have ended it the same way. A call that would not wait is let begin, which is right in both cases. rax is the number again in the first case, and -EINTR in the second, where
- * the C library's code in front of the call tells the number, or that the arguments do. What does not look
- * like that is left alone; as it ends its thread's timer (agent_timer.c, 1) that is once in a thread at most.
- * It is never made again: a handler of the program's that blocked our signal, and has returned, leaves the
- * same registers behind, and meant what it did.
+ * the flags, and the arguments are as they were. In the first case the same registers may stand before a call
+ * that was not made yet, the next one of a loop. So it is ended only if it would wait now, as the kernel says
+ * (poll, and fcntl of the descriptor), flags of the call or the word of a futex: then a signal that came a
+ * moment later would have ended it the same way. A call that would not wait is let begin, which is right in
+ * both cases. rax is the number again in the first case, and -EINTR in the second, where the C library's code
+ * in front of the call tells the number, or that the arguments do. What does not look like that is left
+ * alone; as it ends its thread's timer (agent_timer.c, 1) that is once in a thread at most. It is never made
+ * again: a handler of the program's that blocked our signal, and has returned, leaves the same registers
+ * behind, and meant what it did.
  *
  * Source: arch/x86/kernel/signal.c, handle_signal; kernel/signal.c; signal(7); AMD64 Architecture
  * Programmer's Manual 3, SYSCALL. */
@@ -130,8 +130,9 @@ static bool holds_word(uint64_t address, uint32_t word)
            __atomic_load_n((const uint32_t *)address, __ATOMIC_RELAXED) == word;
 }
 
-/* How calls say that they do not wait: by flags of their own, or by the descriptor that is their first argument.
- * Others may wait on a descriptor that never waits, as fcntl does for a lock; or their first argument is none. */
+/* How calls say that they do not wait: by flags of their own, or by the descriptor that is their first
+ * argument. Others may wait on a descriptor that never waits, as fcntl does for a lock; or their first
+ * argument is none. */
 enum first { NO_DESCRIPTOR, DESCRIPTOR, DESCRIPTOR_DECIDES };
 
 static enum first first_argument(const struct context *found)

@@ -8,15 +8,16 @@
  * *block* of code (agent_x86_64_return.S) and one word of a table, its return address, which never changes.
  * Nothing that is remembered decides where a program goes on; what can be forgotten is a time. Therefore
  *   - longjmp, swapcontext, coroutines moved between threads, vfork and fork need nothing: words may be left,
- *   copied, used twice;
+ *     copied, used twice;
  *   - threads that end, or are killed, leave nothing behind;
  *   - putting a real address back is a replacement of one word that depends on no other, whenever and by
- *   whomever it is done;
+ *     whomever it is done;
  *   - a function that leaves by a tail call finds a block where its return address is, and leaves it there.
  * What reads return addresses must find the real ones. Functions that unwind are hooked (agent_entry_unwind)
  * in every copy that the program has: before they begin, all words of ours on the stack are replaced by what
- * they stand for. An unwinder without a name (linked into an image that was stripped) is known by whom it asks
- * for call-frame information: that is hooked, for callers in such images. Our own walks, the agent's and tally's, translate (wire_agent_return).
+ * they stand for. An unwinder without a name (linked into an image that was stripped) is known by whom it
+ * asks for call-frame information: that is hooked, for callers in such images. Our own walks, the agent's and
+ * tally's, translate (wire_agent_return).
  *
  * What is timed. A thread has a list of its pending calls: where the return address stands (the *slot*, which
  * is what a return is recognised by), when it began, and how much of the time was in calls from it that are
@@ -223,8 +224,8 @@ void agent_function_abandon(const struct agent_frame *frame)
         agent_thread_leave(thread);
 }
 
-/* The calls may stand on a stack that another thread goes on with (a coroutine's): words there are strays. The
- * end of none of them will be seen. */
+/* The calls may stand on a stack that another thread goes on with (a coroutine's): words there are strays.
+ * The end of none of them will be seen. */
 void agent_function_forget(struct agent_thread *thread)
 {
     struct wire_agent_calls *calls = thread->calls;

@@ -3,9 +3,9 @@
  * A fork's child has the parent's mapping of the file, shared, and so would go on writing the parent's
  * tables. What tells it that it is a child is a private page that the kernel hands to it as zeros
  * (MADV_WIPEONFORK): the first hook there finds 0 where the parent finds 1, without a system call. It then
- * takes the next free region (followed) and shows it where the parent's was, or points itself at a region that
- * says "do not count" for good. A
- * vfork's child runs in its parent's memory and counts for it, which is right: so do its blocks.
+ * takes the next free region (followed) and shows it where the parent's was, or points itself at a region
+ * that says "do not count" for good. A vfork's child runs in its parent's memory and counts for it, which is
+ * right: so do its blocks.
  *
  * The child begins with an empty table: blocks of the parent that it releases are unknown to it. Threads that
  * come to a hook while the first one is still setting up pass uncounted. */
@@ -78,7 +78,8 @@ static uint32_t take_number(void)
     return number;
 }
 
-/* It could not be shown, and nothing was written to it: the next one may have it, unless others have come since. */
+/* It could not be shown, and nothing was written to it: the next one may have it, unless others have come
+ * since. */
 static void give_number_back(uint32_t number)
 {
     uint32_t next = number + 1;

@@ -1,24 +1,24 @@
 /* Thread records: where they are, who has one, and when it is another thread's.
  *
- * A record is found by the thread pointer, through a table of places with open addressing: a word of it is the
- * pointer and the record's number. Only the thread itself enters its own pointer, so nobody else enters it at
- * the same time, but a handler of its own.
+ * A record is found by the thread pointer, through a table of places with open addressing: a word of it is
+ * the pointer and the record's number. Only the thread itself enters its own pointer, so nobody else enters
+ * it at the same time, but a handler of its own.
  *
- * When a thread has ended its record serves the next one, so there are about as many as threads lived at once.
- * Nobody tells us that it has ended. When a record is needed, some are looked at:
- *   1. The C library keeps the thread's number in its control block, at an offset that is found out by looking
- *      for the number there (tid_offset). The kernel writes 0 there when the thread has ended (glibc), or the
- *      library does as its last act (musl), or -1 who joins it; and the kernel writes the number of a new thread there before that
- *      one begins.
+ * When a thread has ended its record serves the next one, so there are about as many as threads lived at
+ * once. Nobody tells us that it has ended. When a record is needed, some are looked at:
+ *   1. The C library keeps the thread's number in its control block, at an offset that is found out by
+ *      looking for the number there (tid_offset). The kernel writes 0 there when the thread has ended
+ *      (glibc), or the library does as its last act (musl), or -1 who joins it; and the kernel writes the
+ *      number of a new thread there before that one begins.
  *   2. A control block that is not mapped any more is nobody's.
  *   3. Where neither is to be seen the thread is taken to live.
- * A new thread may begin with the same control block at any time. So a record is taken away first, by its key,
- * and then looked at again: the number is written before the new thread runs, so if it found the record by the
- * old key, that is seen, and the record is given back.
+ * A new thread may begin with the same control block at any time. So a record is taken away first, by its
+ * key, and then looked at again: the number is written before the new thread runs, so if it found the record
+ * by the old key, that is seen, and the record is given back.
  *
- * Where none is free, a thread would ask for one at each of its events, and each time make two system calls for
- * every record that is looked at. So after a failure the next events of such threads, whichever they are, pass
- * without; each is a loss.
+ * Where none is free, a thread would ask for one at each of its events, and each time make two system calls
+ * for every record that is looked at. So after a failure the next events of such threads, whichever they are,
+ * pass without; each is a loss.
  *
  * A record keeps its group with the group's cells, which are thus written by one thread at a time, and its
  * caches. What was the thread's own is forgotten. */
@@ -49,8 +49,8 @@ static uint64_t mapped_records(void)
            WIRE_AGENT_THREAD_BYTES;
 }
 
-/* The record of a word of `places` if it is of that thread pointer, complete or not; else NULL. A word may be of
- * a region with more records than this process has mapped: then it is of none. */
+/* The record of a word of `places` if it is of that thread pointer, complete or not; else NULL. A word may be
+ * of a region with more records than this process has mapped: then it is of none. */
 static struct agent_thread *record_at(uint64_t word, uint64_t key)
 {
     if (word >> 16 != key || (word & UINT16_MAX) >= mapped_records())
@@ -114,8 +114,8 @@ uint32_t agent_record_tid_offset(uint64_t key, uint32_t tid)
     return 0;
 }
 
-/* By the kernel: another thread may unmap the word at any time. 0: so it is; -EAGAIN: it is something else; -EFAULT: there is none. Nobody
- * waits, and nobody is woken who waits there for the thread's end. */
+/* By the kernel: another thread may unmap the word at any time. 0: so it is; -EAGAIN: it is something else;
+ * -EFAULT: there is none. Nobody waits, and nobody is woken who waits there for the thread's end. */
 static int64_t compare_word(uint64_t address, uint32_t value)
 {
     return arch_host_syscall(SYS_futex, address, AGENT_FUTEX_COMPARE, 0, 0, address, value);

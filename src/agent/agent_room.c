@@ -1,27 +1,27 @@
 /* How much of each part of the memory is mapped, and growing it.
  *
  * A program may limit its addresses (RLIMIT_AS), lock all of them (mlockall), or walk all that is writable
- * (leak checkers, collectors). So of each part (wire_agent.h) only a beginning is mapped, and whoever makes an
- * index that lies beyond has the part grown first. Whoever finds an index need not ask.
+ * (leak checkers, collectors). So of each part (wire_agent.h) only a beginning is mapped, and whoever makes
+ * an index that lies beyond has the part grown first. Whoever finds an index need not ask.
  *
- *   growing   mremap in place: the loader has left free addresses behind each part, as many as it can have, far
- *             from where the kernel puts what the program maps. All that was there stays where it is, so nobody
- *             need be told, and other threads go on.
+ *   growing   mremap in place: the loader has left free addresses behind each part, as many as it can have,
+ *             far from where the kernel puts what the program maps. All that was there stays where it is, so
+ *             nobody need be told, and other threads go on.
  *   refused   by a limit, or because the program has mapped something there: then the part is full, which is
- *             the loss that its user counts for a full part, and a loss of its own here. It is tried again, but
- *             not at each event.
+ *             the loss that its user counts for a full part, and a loss of its own here. It is tried again,
+ *             but not at each event.
  *   no lock   A part has one size after the other, each a function of the one before, and the kernel grows it
- *             from a size only where it has that size. So whoever comes second, or finds what a thread did that
- *             never came to say so (a handler left by a jump, another thread runs instead), tries the next
- *             sizes, and learns from the one that the kernel grants. Where it grants none, others may know:
- *             they are waited for, two milliseconds at most,
- *             but not where the part was refused the last time, too.
+ *             from a size only where it has that size. So whoever comes second, or finds what a thread did
+ *             that never came to say so (a handler left by a jump, another thread runs instead), tries the
+ *             next sizes, and learns from the one that the kernel grants. Where it grants none, others may
+ *             know: they are waited for, two milliseconds at most, but not where the part was refused the
+ *             last time, too.
  *
- * A fork's child has its parent's mappings. What it shows instead is its own region, at the same addresses, by
- * remap_file_pages: the only call that maps another place of a file that nobody has open. (The kernel has kept
- * the call, and for shared memory it is one mmap; MAP_NONBLOCK, or all of it were made at once. The new
- * mapping has lost what madvise said of the old one. Once since it was started the kernel prints a line in its
- * log: the program "uses deprecated remap_file_pages() syscall".)
+ * A fork's child has its parent's mappings. What it shows instead is its own region, at the same addresses,
+ * by remap_file_pages: the only call that maps another place of a file that nobody has open. (The kernel has
+ * kept the call, and for shared memory it is one mmap; MAP_NONBLOCK, or all of it were made at once. The new
+ * mapping has lost what madvise said of the old one. Once since it was started the kernel prints a line in
+ * its log: the program "uses deprecated remap_file_pages() syscall".)
  *
  * Source: mremap(2), remap_file_pages(2), madvise(2), mm/mremap.c, mm/mmap.c. */
 #include "agent.h"

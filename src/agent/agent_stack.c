@@ -3,16 +3,14 @@
  * The walk reads the live stack, by rows that tally prepared (wire_agent.h), through the cache of the
  * thread's record. Two things could go wrong with a live stack, a read that faults and a table that changes:
  *   1. The stack's end is not known, and a wrong row may lead anywhere. What is known to be readable is the
- *   page of sp; the window
- *      grows from there page by page, each one tried by a system call that reads a word and does nothing else
- *      (rt_sigprocmask with
- *      an impossible `how` says EFAULT before it says EINVAL). That costs some 100 ns a page, once, as long
- *      as the thread stays on its stack.
- *      It grows downwards in the same way: the next stack below, a coroutine's, has a guard page in between.
- *   What was found readable is forgotten when anything is unmapped, by functions of the C library that are
- *   hooked for it: programs free the stacks of coroutines, and put smaller ones in their place.
+ *      page of sp; the window grows from there page by page, each one tried by a system call that reads a
+ *      word and does nothing else (rt_sigprocmask with an impossible `how` says EFAULT before it says
+ *      EINVAL). That costs some 100 ns a page, once, as long as the thread stays on its stack. It grows
+ *      downwards in the same way: the next stack below, a coroutine's, has a guard page in between. What was
+ *      found readable is forgotten when anything is unmapped, by functions of the C library that are hooked
+ *      for it: programs free the stacks of coroutines, and put smaller ones in their place.
  *   2. Modules come and go in generations. Everything that a record remembers is of one generation and is
- *   forgotten with it.
+ *      forgotten with it.
  * Where rows are missing the frame pointer is tried, checked by the walk itself.
  *
  * Where a filter of system calls (agent_filter.c) forbids all that could tell what is readable, a window is
@@ -87,7 +85,8 @@ void agent_stack_survey(void)
     agent_thread_leave(thread);
 }
 
-/* A coroutine's stack may be gone, and a smaller one lie where it was: then what was readable above is not. */
+/* A coroutine's stack may be gone, and a smaller one lie where it was: then what was readable above is
+ * not. */
 static inline void forget_unmapped(struct agent_thread *thread)
 {
     uint32_t unmapped = __atomic_load_n(&agent_process()->unmapped, __ATOMIC_ACQUIRE);
@@ -209,9 +208,9 @@ static bool is_present(uint32_t generation)
     return __atomic_load_n(&agent_process()->generation, __ATOMIC_RELAXED) == generation;
 }
 
-/* A copy of the module of an address, of one table. All that is used of a module comes from such a copy: tally
- * writes the table itself while we look, so a word of it that was checked may be another one when it is read
- * again. */
+/* A copy of the module of an address, of one table. All that is used of a module comes from such a copy:
+ * tally writes the table itself while we look, so a word of it that was checked may be another one when it is
+ * read again. */
 static bool copy_module(uint32_t generation, uint64_t address, struct wire_agent_module *module)
 {
     const struct wire_agent_module *there = module_at(generation, address);

@@ -122,7 +122,8 @@ static struct agent_thread *complete_record(uint64_t key)
     return thread != NULL && is_complete(thread, key) ? thread : NULL;
 }
 
-/* A new record, or one that a signal's handler interrupted. `frame` NULL: a handler cannot be told from a jump out of one. */
+/* A new record, or one that a signal's handler interrupted. `frame` NULL: a handler cannot be told from a
+ * jump out of one. */
 static struct agent_thread *try_make(uint64_t key, const struct agent_frame *frame)
 {
     bool claimed = false;
@@ -182,8 +183,8 @@ static enum agent_beneath beneath(const struct agent_thread *thread, const struc
                                                         : agent_stack_beneath(frame);
 }
 
-/* Somebody is inside. True: who was, has left by a jump that its stack pointer did not tell of. Else the entry
- * is not counted; functions that unwind count nothing. */
+/* Somebody is inside. True: who was, has left by a jump that its stack pointer did not tell of. Else the
+ * entry is not counted; functions that unwind count nothing. */
 static bool lose_entry(const struct agent_thread *thread, const struct agent_frame *frame)
 {
     uint64_t entry = frame->hook->cookie & 255;

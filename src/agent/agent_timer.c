@@ -4,54 +4,40 @@
  * Nothing of this may change what the program does. What makes that so:
  *
  *   1. The timers run on CPU clocks of single threads. Linux looks at those at a tick, which finds the thread
- *   running, and since
- *      5.11 does the rest on the thread's way back to user mode (POSIX_CPU_TIMERS_TASK_WORK; tally refuses
- *      older kernels). So
- *      the signal is made when a system call has its result already, and taken in the same moment: no call is
- *      ever cut short with
- *      EINTR, none is restarted, nobody is woken, and where the signal is not blocked it is never seen
- *      pending: neither
+ *      running, and since 5.11 does the rest on the thread's way back to user mode
+ *      (POSIX_CPU_TIMERS_TASK_WORK; tally refuses older kernels). So the signal is made when a system call
+ *      has its result already, and taken in the same moment: no call is ever cut short with EINTR, none is
+ *      restarted, nobody is woken, and where the signal is not blocked it is never seen pending: neither
  *      sigwait nor a signalfd can find it. That is why there is no time.real: its timer would have to
- *      interrupt those who wait.
- *      What ends a call at last may be another signal: agent_call.c keeps these two apart.
- *      Known exceptions: io_uring_enter does such work inside of the call and would end with EINTR, so a
- *      program that makes an
- *      io_uring is not sampled (agent_watch.c). What ends a call without a handler, SIGSTOP and SIGCONT, may
- *      meet a tick in the very
- *      same call; then that ends with EINTR, as some calls do in any case, signal(7). A thread on which EINTR
- *      is seen beside
- *      a sample, and no signal that explains it, loses its timer: where there is a way that is not known
- *      here, it is taken once.
+ *      interrupt those who wait. What ends a call at last may be another signal: agent_call.c keeps these two
+ *      apart. Known exceptions: io_uring_enter does such work inside of the call and would end with EINTR, so
+ *      a program that makes an io_uring is not sampled (agent_watch.c). What ends a call without a handler,
+ *      SIGSTOP and SIGCONT, may meet a tick in the very same call; then that ends with EINTR, as some calls
+ *      do in any case, signal(7). A thread on which EINTR is seen beside a sample, and no signal that
+ *      explains it, loses its timer: where there is a way that is not known here, it is taken once.
  *   2. The signal is SIGURG, which by default is ignored. Whatever takes the handler away (a program that
- *   resets all signals, an
- *      exec, somebody's own system call) turns the timers into nothing, not into a death. A pending signal of
- *      a timer does not
- *      pass an exec, and setting the default action drops those that wait (POSIX; kernel/signal.c,
- *      do_sigaction).
+ *      resets all signals, an exec, somebody's own system call) turns the timers into nothing, not into a
+ *      death. A pending signal of a timer does not pass an exec, and setting the default action drops those
+ *      that wait (POSIX; kernel/signal.c, do_sigaction).
  *   3. A thread that blocks the signal has its timer at rest (agent_watch.c), so that none waits there
- *   either.
+ *      either.
  *   4. While the handler runs all signals are blocked, so nobody comes in between or jumps out. It calls
- *   nothing of the program,
- *      and only system calls that tally had made in the program's name before (seccomp).
+ *      nothing of the program, and only system calls that tally had made in the program's name before
+ *      (seccomp).
  *   5. Children of fork have no timers, by POSIX, and get their own when they are counted. A vfork's child
- *   runs in this memory with
- *      its own signals and without timers: it is told by its number, and nothing is done in it.
+ *      runs in this memory with its own signals and without timers: it is told by its number, and nothing is
+ *      done in it.
  *   6. Who takes the signal unseen, by a system call of its own, is found when a thread is born; a signal of
- *   somebody else's is taken as
- *      a sign that the program waits for it. Then all timers end, and an action that is not ours is not
- *      touched.
- *      Where the signal was taken before our eyes, or may be waited for, tally makes the timers anew with the
- *      only other signal that is
- *      ignored by default and that nobody needs: SIGWINCH. It comes to those whose session has a terminal
- *      when a window changes, and
- *      a handler would then end what they wait in; so those do not move (one that takes a terminal later may
- *      see that). Nor does a
- *      process that ever blocked SIGWINCH, or set an action for it: each is noted before it is done, so that
- *      none of them is
- *      still on its way, unknown, when tally stops the process. Who takes that signal, too, ends all.
+ *      somebody else's is taken as a sign that the program waits for it. Then all timers end, and an action
+ *      that is not ours is not touched. Where the signal was taken before our eyes, or may be waited for,
+ *      tally makes the timers anew with the only other signal that is ignored by default and that nobody
+ *      needs: SIGWINCH. It comes to those whose session has a terminal when a window changes, and a handler
+ *      would then end what they wait in; so those do not move (one that takes a terminal later may see that).
+ *      Nor does a process that ever blocked SIGWINCH, or set an action for it: each is noted before it is
+ *      done, so that none of them is still on its way, unknown, when tally stops the process. Who takes that
+ *      signal, too, ends all.
  *   7. The handler runs on the thread's stack for signals, if there is one; a thread with one that is too
- *   small for it is not sampled.
- *      Of threads that tally finds running this is not known.
+ *      small for it is not sampled. Of threads that tally finds running this is not known.
  *   8. When tally is gone, or does not write its clock for long, a timer is not armed again.
  *
  * A sample stands for the CPU time since the thread's sample before, the first one for a mean interval: ticks

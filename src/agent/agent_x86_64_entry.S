@@ -1,14 +1,15 @@
 /* The entries: from a hooked function's stub to a wrapper in C, and back to the function's caller.
  *
- * At an entry every register is as the caller of the hooked function left it, but r11 = struct wire_hook. r10 and r11 are free: they
- * belong to nobody between a call and the callee's first instruction (System V ABI AMD64 3.2.3).
- *   1. When the agent is being taken out, or counts nothing in this process, the body is jumped to: nothing of ours is on
- *      the stack of a thread that came later.
+ * At an entry every register is as the caller of the hooked function left it, but r11 = struct wire_hook. r10
+ * and r11 are free: they belong to nobody between a call and the callee's first instruction (System V ABI
+ * AMD64 3.2.3).
+ *   1. When the agent is being taken out, or counts nothing in this process, the body is jumped to: nothing
+ *      of ours is on the stack of a thread that came later.
  *   2. struct agent_frame is pushed. rbx serves as a scratch register behind it, and is put back from it.
- *   3. The return address and rbp are pushed once more, as a frame of the usual form: whoever follows frame pointers from inside the
- *      function comes to its caller.
- *   4. The wrapper is called with struct agent_frame before the function's first five arguments. The stack is aligned: eleven words
- *      and the return address. */
+ *   3. The return address and rbp are pushed once more, as a frame of the usual form: whoever follows frame
+ *      pointers from inside the function comes to its caller.
+ *   4. The wrapper is called with struct agent_frame before the function's first five arguments. The stack is
+ *      aligned: eleven words and the return address. */
 
 #include "agent_x86_64_frame.h"
 
@@ -165,8 +166,8 @@ agent_entry_\name:
     entry   syscall, enter_or_answer, 1
     entry   ring, enter_or_answer
 
-/* Stacks are read as far as they were found readable. What another thread maps, protects or unmaps may have been such a stack; so that
- * is said before (agent_stack.c), and the body jumped to. */
+/* Stacks are read as far as they were found readable. What another thread maps, protects or unmaps may have
+ * been such a stack; so that is said before (agent_stack.c), and the body jumped to. */
     .globl  agent_entry_unmap
     .hidden agent_entry_unmap
     .type   agent_entry_unmap, @function
@@ -187,8 +188,8 @@ agent_entry_unmap:
     .cfi_endproc
     .size   agent_entry_protect, . - agent_entry_protect
 
-/* The start routine of threads that are born while time is sampled: what it was to be is jumped to, so that nothing of ours stays on
- * the thread's stack. */
+/* The start routine of threads that are born while time is sampled: what it was to be is jumped to, so that
+ * nothing of ours stays on the thread's stack. */
     .globl  agent_entry_started
     .hidden agent_entry_started
     .type   agent_entry_started, @function

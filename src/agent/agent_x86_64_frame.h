@@ -27,10 +27,11 @@
     .cfi_adjust_cfa_offset -8
     .endm
 
-/* The thread pointer, 0 while there is none; flags are lost. Where rdfsbase may not be used (kernels before 5.9, processors and virtual
- * machines without it) fs:0 holds it, by the ABI of thread-local storage on x86-64: read only when it was once seen to be so in this
- * process, since before there is a thread pointer fs:0 is no memory, and Go keeps something else there. Until then the kernel is
- * asked. `register` is not rax. */
+/* The thread pointer, 0 while there is none; flags are lost. Where rdfsbase may not be used (kernels before
+ * 5.9, processors and virtual machines without it) fs:0 holds it, by the ABI of thread-local storage on
+ * x86-64: read only when it was once seen to be so in this process, since before there is a thread pointer
+ * fs:0 is no memory, and Go keeps something else there. Until then the kernel is asked. `register` is not
+ * rax. */
     .macro  thread_pointer register
     testb   $FSGSBASE, agent_parameters+FLAGS(%rip)
     jnz     701f
@@ -49,8 +50,8 @@
 703:
     .endm
 
-/* struct agent_frame, but for its `sixth`, which is on the stack: r11 is the hook. `thread`: asked, or never where the wrapper in C
- * asks. rbx is free then, until drop_frame. */
+/* struct agent_frame, but for its `sixth`, which is on the stack: r11 is the hook. `thread`: asked, or never
+ * where the wrapper in C asks. rbx is free then, until drop_frame. */
     .macro  save_frame thread
     save    %r15
     save    %r14
@@ -76,8 +77,9 @@
     .cfi_adjust_cfa_offset -72
     .endm
 
-/* A frame as by the usual prologue, for what follows frame pointers inside of the hooked function (LeakSanitizer): the agent seems to be
- * called from where the function was. `above`: bytes from rsp to the return address. rbp is free behind it. */
+/* A frame as by the usual prologue, for what follows frame pointers inside of the hooked function
+ * (LeakSanitizer): the agent seems to be called from where the function was. `above`: bytes from rsp to the
+ * return address. rbp is free behind it. */
     .macro  link_frame above
     pushq   \above(%rsp)
     .cfi_adjust_cfa_offset 8

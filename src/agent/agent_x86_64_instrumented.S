@@ -1,7 +1,9 @@
-/* The entries of hooks in instrumented functions that come by a linkage stub: calls of another object's function, which may change
- * whatever the ABI lets it change. agent_instrumented.c has the essay; hooks of the program's own are in agent_x86_64_return.S.
+/* The entries of hooks in instrumented functions that come by a linkage stub: calls of another object's
+ * function, which may change whatever the ABI lets it change. agent_instrumented.c has the essay; hooks of
+ * the program's own are in agent_x86_64_return.S.
  *
- * At an entry: [rsp] = the return address in its *slot*, rdi = function, rsi = caller, r11 = struct wire_hook. */
+ * At an entry: [rsp] = the return address in its *slot*, rdi = function, rsi = caller, r11 = struct
+ * wire_hook. */
 
 #include "agent_x86_64_frame.h"
 

@@ -1,9 +1,10 @@
-/* The entry of functions that are timed, the blocks that stand in for return addresses, and the way back. agent_function.c has the
- * essay. All registers and the stack are as if nothing of this had happened: at the body's first instruction, and at the caller's
- * return address. Vector and floating-point registers are never touched: the agent has none.
+/* The entry of functions that are timed, the blocks that stand in for return addresses, and the way back.
+ * agent_function.c has the essay. All registers and the stack are as if nothing of this had happened: at the
+ * body's first instruction, and at the caller's return address. Vector and floating-point registers are never
+ * touched: the agent has none.
  *
- * At an entry: [rsp] = r11, [rsp + 8] = the return address in its *slot*, r11 = struct wire_hook. The 128 bytes below rsp are
- * ours while we stand here: a signal's frame is put below them. */
+ * At an entry: [rsp] = r11, [rsp + 8] = the return address in its *slot*, r11 = struct wire_hook. The 128
+ * bytes below rsp are ours while we stand here: a signal's frame is put below them. */
 
 #include "agent_x86_64_frame.h"
 
@@ -124,8 +125,8 @@ back:
     .cfi_endproc
     .size   back, . - back
 
-/* Entered at its beginning by an entry, with the slot popped; and again, by the body's return, behind the call. The processor predicts
- * both returns, that of the body and that of `back`: each has its call. */
+/* Entered at its beginning by an entry, with the slot popped; and again, by the body's return, behind the
+ * call. The processor predicts both returns, that of the body and that of `back`: each has its call. */
     .globl  agent_return_blocks
     .hidden agent_return_blocks
     .type   agent_return_blocks, @function
