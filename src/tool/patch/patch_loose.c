@@ -18,19 +18,11 @@ enum {
     STACK_FIELD = 26, /* startstack, counted from the state */
 };
 
-static bool is_within(const struct patch_step_range *ranges, size_t count, uint64_t address)
-{
-    for (size_t i = 0; i < count; i++)
-        if (address >= ranges[i].start && address < ranges[i].end)
-            return true;
-    return false;
-}
-
 /* A return address lies behind a call, never at a range's first byte: that is a pointer to the function, such as the program's entry leaves
  * on the stack. */
 static bool returns_to(const struct patch_step_range *ranges, size_t count, uint64_t word)
 {
-    return is_within(ranges, count, word) && is_within(ranges, count, word - 1);
+    return patch_step_is_within(ranges, count, word) && patch_step_is_within(ranges, count, word - 1);
 }
 
 static int check_thread(const struct patch_stop_thread *thread, const struct patch_step_range *ranges,
@@ -41,7 +33,7 @@ static int check_thread(const struct patch_stop_thread *thread, const struct pat
         return base_fail(error, BASE_EBUSY, "thread %d sleeps inside the kernel", thread->tid);
     if (thread->life & ~finished)
         return base_fail(error, BASE_EBUSY, "thread %d is not ready", thread->tid);
-    if (is_within(ranges, count, thread->pc))
+    if (patch_step_is_within(ranges, count, thread->pc))
         return base_fail(error, BASE_EBUSY, "thread %d is about to give birth", thread->tid);
     size_t held = patch_target_stack(thread->process, thread->sp, words, size);
     for (size_t i = 0; i < held; i++)

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
@@ -13,10 +12,10 @@
      1ull << (SIGTRAP - 1) | 1ull << (SIGSYS - 1))
 #define TRIES 3 /* of putting back */
 
-static bool is_inside(uint64_t pc, const struct patch_step_range *ranges, size_t count)
+bool patch_step_is_within(const struct patch_step_range *ranges, size_t count, uint64_t address)
 {
     for (size_t i = 0; i < count; i++)
-        if (pc >= ranges[i].start && pc < ranges[i].end)
+        if (address >= ranges[i].start && address < ranges[i].end)
             return true;
     return false;
 }
@@ -27,7 +26,7 @@ static int judge(const struct patch_stop *stop, pid_t tid, const struct patch_st
 {
     struct user_regs_struct registers;
     int result = patch_stop_read(stop, tid, &registers, error);
-    if (result < 0 || !is_inside(registers.rip, ranges, count))
+    if (result < 0 || !patch_step_is_within(ranges, count, registers.rip))
         return result;
     bool restarts =
         (long)registers.orig_rax >= 0 && (long)registers.rax <= -512 && (long)registers.rax >= -516;

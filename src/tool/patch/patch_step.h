@@ -7,6 +7,7 @@
 #ifndef PATCH_STEP_H
 #define PATCH_STEP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -19,6 +20,9 @@
 struct patch_step_range {
     uint64_t start, end; /* addresses start..end-1 */
 };
+
+/* Is the address in one of the ranges? */
+bool patch_step_is_within(const struct patch_step_range *ranges, size_t count, uint64_t address);
 
 /* At once when it stands outside. BASE_EBUSY: it sleeps in the kernel, would sleep again (a restarted call),
  * was given a signal, or stands inside still after PATCH_STEP_MOST steps; what it executed is executed. */
