@@ -216,6 +216,36 @@ int patch_follow_set_gs(struct patch_follow *follow, pid_t tid, uint64_t gs, str
     return base_fail_errno(error, errno, "gs base of thread %d cannot be set", tid);
 }
 
+/* What it has, or what it was given last if it cannot be asked: asleep in the kernel, or killed. */
+static uint64_t gs_of(const struct patch_stop_thread *thread)
+{
+    errno = 0;
+    long gs = thread->state == PATCH_STOP_STOPPED
+                  ? ptrace(PTRACE_PEEKUSER, thread->tid, offsetof(struct user, regs.gs_base), 0)
+                  : 0;
+    return thread->state != PATCH_STOP_STOPPED || errno ? thread->gs : (uint64_t)gs;
+}
+
+int patch_follow_clear_gs(struct patch_follow_space *space, uint64_t offset,
+                          const struct patch_step_range *ranges, size_t count, struct base_error *error)
+{
+    int result = BASE_OK;
+    for (size_t i = 0; i < space->stop.count; i++) {
+        struct patch_stop_thread *thread = &space->stop.threads[i];
+        uint64_t gs = thread->state != PATCH_STOP_GONE ? gs_of(thread) : 0;
+        if (!gs || !patch_step_is_within(ranges, count, gs + offset))
+            continue;
+        thread->gs = 0;
+        if (thread->state == PATCH_STOP_KERNEL)
+            thread->life |= PATCH_FOLLOW_SET_GS;
+        else if (set_gs(thread) < 0) {
+            thread->gs = gs;
+            result = base_fail_errno(error, errno, "gs base of thread %d cannot be set", thread->tid);
+        }
+    }
+    return result;
+}
+
 /* --- births --- */
 
 /* Its only thread stands. */

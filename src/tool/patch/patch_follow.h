@@ -161,6 +161,9 @@ bool patch_follow_cost(const struct patch_follow *follow, pid_t pid, struct patc
 int patch_follow_give(struct patch_follow *follow, struct patch_follow_space *space, const uint64_t *gs,
                       size_t count, struct base_error *error);
 int patch_follow_set_gs(struct patch_follow *follow, pid_t tid, uint64_t gs, struct base_error *error);
+/* The space is held. On failure some threads keep theirs. */
+int patch_follow_clear_gs(struct patch_follow_space *space, uint64_t offset,
+                          const struct patch_step_range *ranges, size_t count, struct base_error *error);
 
 /* space->memory, if it is not open yet; it is closed when the space goes on. */
 int patch_follow_open_memory(struct patch_follow_space *space, struct base_error *error);

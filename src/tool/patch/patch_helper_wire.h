@@ -51,6 +51,7 @@ enum patch_helper_command {
     PATCH_HELPER_LET_END,
     PATCH_HELPER_CALL, /* process; bytes: calls, and so is the answer */
     PATCH_HELPER_FREE_CHILDREN,
+    PATCH_HELPER_CLEAR_GS, /* offset; bytes: ranges */
     PATCH_HELPER_COMMANDS
 };
 

@@ -363,6 +363,13 @@ static int do_set_gs(struct work *work, struct base_error *error)
                                work->request->values[1], error);
 }
 
+static int do_clear_gs(struct work *work, struct base_error *error)
+{
+    const struct patch_step_range *ranges = work->bytes;
+    return patch_follow_clear_gs(work->space, work->request->values[0], ranges,
+                                 work->request->size / sizeof *ranges, error);
+}
+
 static int do_step_out(struct work *work, struct base_error *error)
 {
     const struct patch_step_range *ranges = work->bytes;
@@ -473,6 +480,7 @@ static const struct {
     [PATCH_HELPER_CALL] = {do_call, STANDING},
     [PATCH_HELPER_LET_END] = {do_let_end, FOLLOWED},
     [PATCH_HELPER_FREE_CHILDREN] = {do_free_children, FOLLOWED},
+    [PATCH_HELPER_CLEAR_GS] = {do_clear_gs, STANDING},
 };
 
 static struct patch_follow_space *find_space(struct patch_helper_server *server, pid_t pid)

@@ -20,12 +20,13 @@ static int order(struct patch_helper *helper, enum patch_helper_command command,
     return patch_helper_ask_values(helper, &message, NULL, error);
 }
 
-/* One about the process, or its thread `tid`, and some ranges. */
-static int order_ranges(struct patch_helper *helper, enum patch_helper_command command, pid_t pid, pid_t tid,
-                        const struct patch_step_range *ranges, size_t count, struct base_error *error)
+/* One about some ranges, and a value: a thread, or what else the command takes. */
+static int order_ranges(struct patch_helper *helper, enum patch_helper_command command, pid_t pid,
+                        uint64_t value, const struct patch_step_range *ranges, size_t count,
+                        struct base_error *error)
 {
     struct patch_helper_message message = {
-        .code = command, .pid = pid, .values = {(uint64_t)tid}, .size = count * sizeof *ranges};
+        .code = command, .pid = pid, .values = {value}, .size = count * sizeof *ranges};
     return patch_helper_ask_values(helper, &message, ranges, error);
 }
 
@@ -109,6 +110,12 @@ int patch_trace_set_gs(struct patch_helper *helper, pid_t tid, uint64_t gs, stru
     return order(helper, PATCH_HELPER_SET_GS, 0, (uint64_t)tid, gs, error);
 }
 
+int patch_trace_clear_gs(struct patch_helper *helper, pid_t pid, uint64_t offset,
+                         const struct patch_step_range *ranges, size_t count, struct base_error *error)
+{
+    return order_ranges(helper, PATCH_HELPER_CLEAR_GS, pid, offset, ranges, count, error);
+}
+
 /* --- holding --- */
 
 int patch_trace_hold(struct patch_helper *helper, pid_t pid, struct patch_helper_stopped *result,
@@ -138,7 +145,7 @@ int patch_trace_release(struct patch_helper *helper, pid_t pid, struct patch_hel
 int patch_trace_step_out(struct patch_helper *helper, pid_t pid, pid_t tid,
                          const struct patch_step_range *ranges, size_t count, struct base_error *error)
 {
-    return order_ranges(helper, PATCH_HELPER_STEP_OUT, pid, tid, ranges, count, error);
+    return order_ranges(helper, PATCH_HELPER_STEP_OUT, pid, (uint64_t)tid, ranges, count, error);
 }
 
 /* --- endings --- */

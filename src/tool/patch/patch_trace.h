@@ -145,6 +145,11 @@ int patch_trace_left(struct patch_helper *helper, pid_t pid, uint64_t *count, st
  * before it runs an instruction of the program. */
 int patch_trace_set_gs(struct patch_helper *helper, pid_t tid, uint64_t gs, struct base_error *error);
 
+/* Of a process that is held: gs becomes 0 in every thread whose gs base plus `offset` lies in one of the ranges, and in no other: a base
+ * that the program has set stays. A thread asleep in the kernel is judged by what it was given last. */
+int patch_trace_clear_gs(struct patch_helper *helper, pid_t pid, uint64_t offset,
+                         const struct patch_step_range *ranges, size_t count, struct base_error *error);
+
 /* --- a standing process --- */
 
 /* Stops every thread in the process's memory (patch_stop.h). One that is held already: at once. `result` may

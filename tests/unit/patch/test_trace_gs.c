@@ -1,0 +1,112 @@
+/* Gs bases of tally's that are taken back, beside those of the program itself. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "patch_child.h"
+#include "patch_session.h"
+
+enum { OFFSET = 0x7000000, THREADS = 4 };
+
+static uint64_t gs_of(struct patch_session *tally, pid_t pid, pid_t tid)
+{
+    struct user_regs_struct registers;
+    struct base_error error = {0};
+    patch_session_must(patch_trace_read_registers(&tally->helper, pid, tid, &registers, &error), &error);
+    return registers.gs_base;
+}
+
+/* The first and last address of the ranges are ours, those around them are not, nor is 0, whatever the ranges hold. */
+static void only_ours_become_0(void **state)
+{
+    (void)state;
+    static const struct patch_step_range ranges[] = {{OFFSET, OFFSET + 1}, {0x20000000, 0x20001000}};
+    static const uint64_t given[] = {0x20000000 - OFFSET, 0x20001000 - OFFSET, 0x20000fff - OFFSET, 0},
+                          kept[] = {0, 0x20001000 - OFFSET, 0, 0};
+    struct patch_session tally = patch_session_begin();
+    struct patch_helper *helper = &tally.helper;
+    struct base_error error = {0};
+    struct patch_child child = patch_child_start(patch_child_busy, THREADS);
+    struct patch_stop_thread *threads = NULL;
+    size_t count = 0;
+    patch_session_follow(&tally, child.pid);
+    assert_int_equal(patch_trace_clear_gs(helper, child.pid, OFFSET, ranges, 2, NULL), BASE_EUSAGE);
+    patch_session_hold(&tally, child.pid);
+    patch_session_must(patch_trace_threads(helper, child.pid, &threads, &count, &error), &error);
+    assert_int_equal(count, THREADS);
+    for (size_t i = 0; i < count; i++)
+        patch_session_must(patch_trace_set_gs(helper, threads[i].tid, given[i], &error), &error);
+    patch_session_must(patch_trace_clear_gs(helper, child.pid, OFFSET, NULL, 0, &error), &error);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(gs_of(&tally, child.pid, threads[i].tid), given[i]);
+    patch_session_must(patch_trace_clear_gs(helper, child.pid, OFFSET, ranges, 2, &error), &error);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(gs_of(&tally, child.pid, threads[i].tid), kept[i]);
+    free(threads);
+    patch_session_release(&tally, child.pid);
+    patch_session_must(patch_trace_leave(helper, child.pid, &error), &error);
+    assert_int_equal(patch_trace_clear_gs(helper, child.pid, OFFSET, ranges, 2, NULL), BASE_ENOTFOUND);
+    assert_int_equal(patch_child_finish(&child), 0);
+    patch_session_finish(&tally);
+}
+
+static bool has_expected_gs(void)
+{
+    return patch_session_own_gs() == atomic_load(&patch_session_truth->value);
+}
+
+/* Parent and child have the same base, and tell whether it is what is expected in the end. */
+static int vfork_child_waits(void)
+{
+    int status;
+    pid_t pid = vfork();
+    if (pid == 0) {
+        while (!atomic_load(&patch_session_truth->beats))
+            patch_session_nap_us(1000);
+        _exit(has_expected_gs());
+    }
+    return waitpid(pid, &status, 0) == pid ? 10 * has_expected_gs() + WEXITSTATUS(status) : 0;
+}
+
+/* The parent sleeps in the kernel, the child has the parent's. */
+static void take_back(bool ours)
+{
+    struct patch_session tally = patch_session_begin();
+    struct base_error error = {0};
+    pid_t pid = patch_session_start(&tally, vfork_child_waits, 0);
+    patch_session_work_until(&tally, PATCH_TRACE_VFORK, 1);
+    patch_session_hold(&tally, pid);
+    uint64_t gs = gs_of(&tally, pid, tally.last[PATCH_TRACE_VFORK].pid);
+    assert_true(patch_session_number_of(gs));
+    struct patch_step_range range = {gs + OFFSET + !ours, gs + OFFSET + 4096};
+    atomic_store(&patch_session_truth->value, ours ? 0 : gs);
+    patch_session_must(patch_trace_clear_gs(&tally.helper, pid, OFFSET, &range, 1, &error), &error);
+    patch_session_release(&tally, pid);
+    atomic_store(&patch_session_truth->beats, 1);
+    patch_session_work_until_ended(&tally, pid);
+    assert_int_equal(patch_session_wait_for(pid), 11 << 8);
+    patch_session_finish(&tally);
+}
+
+static void who_sleeps_in_the_kernel_wakes_without_it(void **state)
+{
+    (void)state;
+    take_back(true);
+    take_back(false);
+}
+
+int main(int argc, char **argv)
+{
+    if (!patch_session_main(argc, argv))
+        return 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_ours_become_0),
+        cmocka_unit_test(who_sleeps_in_the_kernel_wakes_without_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
