@@ -177,6 +177,16 @@ static void feed(struct patch_follow *follow, struct patch_follow_space *space, 
     settle_all(follow, space);
 }
 
+/* Nothing that was given before, or that is given later, is anybody's. */
+static void drop_around_keep(struct patch_follow_space *space)
+{
+    for (size_t i = 0; i < space->pool_count; i++)
+        if (space->pool[i] == PATCH_TRACE_KEEP) {
+            space->pool[0] = PATCH_TRACE_KEEP;
+            space->pool_count = 1;
+        }
+}
+
 int patch_follow_give(struct patch_follow *follow, struct patch_follow_space *space, const uint64_t *gs,
                       size_t count, struct base_error *error)
 {
@@ -191,6 +201,7 @@ int patch_follow_give(struct patch_follow *follow, struct patch_follow_space *sp
         }
         space->pool[space->pool_count++] = gs[i];
     }
+    drop_around_keep(space);
     if (space->need_since) /* else nobody stands for it */
         feed(follow, space, false);
     return BASE_OK;

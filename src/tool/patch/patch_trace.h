@@ -132,7 +132,7 @@ int patch_trace_tighten(struct patch_helper *helper, pid_t pid, struct base_erro
 /* --- gs bases --- */
 
 #define PATCH_TRACE_KEEP                                                                                     \
-    UINT64_MAX /* in a pool: from here on every thread keeps the gs base it was born with */
+    UINT64_MAX /* given: what is left in the pool is dropped, and from now on every thread keeps the gs base it was born with */
 
 /* Adds to the pool of the process's memory, first in, first out; threads that NEED one get theirs. */
 int patch_trace_give(struct patch_helper *helper, pid_t pid, const uint64_t *gs, size_t count,

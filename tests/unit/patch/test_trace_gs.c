@@ -1,4 +1,5 @@
 /* Gs bases of tally's that are taken back, beside those of the program itself. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -100,6 +101,44 @@ static void who_sleeps_in_the_kernel_wakes_without_it(void **state)
     take_back(false);
 }
 
+static void *find_own_gs(void *argument)
+{
+    (void)argument;
+    return (void *)(uintptr_t)has_expected_gs();
+}
+
+static int creates_a_thread(void)
+{
+    pthread_t thread;
+    void *as_expected = NULL;
+    while (!atomic_load(&patch_session_truth->beats))
+        patch_session_nap_us(1000);
+    if (pthread_create(&thread, NULL, find_own_gs, NULL) || pthread_join(thread, &as_expected))
+        return 3;
+    return as_expected ? 4 : 5;
+}
+
+/* Given while the pool has bases, and followed by more of them: a thread has its creator's all the same. */
+static void none_is_given_after_keep(void **state)
+{
+    (void)state;
+    const uint64_t keep = PATCH_TRACE_KEEP;
+    struct patch_session tally = patch_session_begin();
+    struct base_error error = {0};
+    pid_t pid = patch_session_start(&tally, creates_a_thread, 8);
+    patch_session_hold(&tally, pid);
+    atomic_store(&patch_session_truth->value, gs_of(&tally, pid, pid));
+    patch_session_must(patch_trace_give(&tally.helper, pid, &keep, 1, &error), &error);
+    patch_session_release(&tally, pid);
+    patch_session_give(&tally, pid, 8);
+    atomic_store(&patch_session_truth->beats, 1);
+    patch_session_work_until_ended(&tally, pid);
+    assert_int_equal(patch_session_wait_for(pid), 4 << 8);
+    assert_int_equal(tally.kinds[PATCH_TRACE_BIRTH], 1);
+    assert_int_equal(tally.last[PATCH_TRACE_BIRTH].gs, 0);
+    patch_session_finish(&tally);
+}
+
 int main(int argc, char **argv)
 {
     if (!patch_session_main(argc, argv))
@@ -107,6 +146,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_ours_become_0),
         cmocka_unit_test(who_sleeps_in_the_kernel_wakes_without_it),
+        cmocka_unit_test(none_is_given_after_keep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
