@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collect_calls_block.h"
 #include "collect_calls_leave.h"
 #include "elf_maps.h"
 #include "patch_leads.h"
@@ -17,8 +18,16 @@ struct cleaning {
     struct elf_maps maps;
     struct collect_calls_ranges ours;
     struct patch_leads leads;
-    bool low; /* a block below 2 GiB: gs bases were set */
+    uint64_t gs_offset; /* 0: there are no blocks of threads */
 };
+
+/* The fallback of the latest tally: each takes the highest room that is free, below what another one's left. */
+static uint64_t find_offset(const struct elf_mapping *mapping)
+{
+    bool fallback = mapping->start < LOW_END && !mapping->executable && mapping->offset == 0 &&
+                    mapping->end - mapping->start == COLLECT_BLOCK_SIZE;
+    return fallback ? mapping->start : 0;
+}
 
 static bool find_ours(struct cleaning *cleaning)
 {
@@ -27,7 +36,8 @@ static bool find_ours(struct cleaning *cleaning)
         const struct elf_mapping *mapping = &cleaning->maps.items[i];
         if (strcmp(mapping->path, OWN_NAME))
             continue;
-        cleaning->low |= mapping->start < LOW_END;
+        if (!cleaning->gs_offset)
+            cleaning->gs_offset = find_offset(mapping);
         room = collect_calls_ranges_add(
             &cleaning->ours,
             &(struct patch_range){mapping->start, mapping->end - mapping->start, mapping->executable, false});
@@ -50,8 +60,8 @@ static int clean_held(struct cleaning *cleaning, struct collect_calls_cleaned *c
         return result;
     cleaned->places = leads->count;
     cleaned->unreadable = leads->unreadable;
-    return collect_calls_leave_memory(cleaning->helper, cleaning->pid, &cleaning->ours, cleaning->low, false,
-                                      &cleaned->bytes_left, error);
+    return collect_calls_leave_memory(cleaning->helper, cleaning->pid, &cleaning->ours, cleaning->gs_offset,
+                                      false, &cleaned->bytes_left, error);
 }
 
 static int hold_and_clean(struct cleaning *cleaning, struct collect_calls_cleaned *cleaned,
@@ -62,6 +72,7 @@ static int hold_and_clean(struct cleaning *cleaning, struct collect_calls_cleane
         return result;
     elf_maps_free(&cleaning->maps);
     cleaning->ours.count = 0;
+    cleaning->gs_offset = 0;
     result = elf_maps_read(cleaning->pid, &cleaning->maps, error);
     if (result == BASE_OK && !find_ours(cleaning))
         result = base_fail(error, BASE_ENOMEM, "out of memory");

@@ -3,7 +3,9 @@
  * Nothing but the process itself tells what was changed: our memory shows as /memfd:tally among its mappings,
  * and a changed place in its text is one that differs from the file and leads there. Such places are put back
  * as in the file, wherever else somebody has changed the text it stays as it is; then our memory goes
- * (collect_calls_leave.h). Context: tool, one thread. */
+ * (collect_calls_leave.h). Gs bases that lead to a block of counters become 0: the fallback block, which nothing else of ours below 2 GiB is
+ * as large as, tells what they are relative to. Before that, nothing can be done for a program that sets gs itself after the kill: stubs
+ * count wherever it leads. Context: tool, one thread. */
 #ifndef COLLECT_CALLS_CLEAN_H
 #define COLLECT_CALLS_CLEAN_H
 

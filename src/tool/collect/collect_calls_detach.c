@@ -216,7 +216,7 @@ int collect_calls_detach(struct collect_calls_space *space, struct collect_calls
     if (result == BASE_OK && remains->changes) /* whoever it was may have kept our bytes elsewhere */
         remains->memory_bytes = bytes_of(&ranges);
     else if (result == BASE_OK)
-        result = collect_calls_leave_memory(&rig->helper, space->pid, &ranges, space->gs_offset != 0, held,
+        result = collect_calls_leave_memory(&rig->helper, space->pid, &ranges, space->gs_offset, held,
                                             &remains->memory_bytes, error);
     if (holding)
         patch_trace_release(&rig->helper, space->pid, NULL, NULL);

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base_array.h"
+#include "collect_calls_block.h"
 #include "patch_target.h"
 #include "patch_trace.h"
 #include "patch_unmap.h"
@@ -106,8 +107,25 @@ static void step_out(struct patch_helper *helper, pid_t pid, pid_t tid,
     free(steps);
 }
 
+int collect_calls_leave_gs(struct patch_helper *helper, pid_t pid, const struct collect_calls_ranges *ranges,
+                           uint64_t gs_offset, struct base_error *error)
+{
+    struct patch_step_range *blocks = malloc((ranges->count + 1) * sizeof *blocks);
+    size_t count = 0;
+    if (!blocks)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    for (size_t i = 0; i < ranges->count; i++) {
+        const struct patch_range *range = &ranges->items[i];
+        if (!range->code && range->size % COLLECT_BLOCK_SIZE == 0)
+            blocks[count++] = (struct patch_step_range){range->address, range->address + range->size};
+    }
+    int result = patch_trace_clear_gs(helper, pid, gs_offset, blocks, count, error);
+    free(blocks);
+    return result;
+}
+
 static int move_threads(struct patch_helper *helper, pid_t pid, const struct collect_calls_ranges *ranges,
-                        bool gs, struct base_error *error)
+                        uint64_t gs_offset, struct base_error *error)
 {
     struct patch_stop_thread *threads;
     size_t count;
@@ -116,12 +134,11 @@ static int move_threads(struct patch_helper *helper, pid_t pid, const struct col
         const struct patch_range *range = code_at(ranges, threads[i].pc);
         if (range && !range->waits)
             step_out(helper, pid, threads[i].tid, ranges);
-        if (gs && threads[i].state != PATCH_STOP_GONE)
-            patch_trace_set_gs(helper, threads[i].tid, 0, NULL);
     }
-    if (result == BASE_OK)
-        free(threads);
-    return result;
+    if (result < 0)
+        return result;
+    free(threads);
+    return gs_offset ? collect_calls_leave_gs(helper, pid, ranges, gs_offset, error) : BASE_OK;
 }
 
 /* --- memory --- */
@@ -135,14 +152,14 @@ static int rest(struct patch_helper *helper, pid_t pid, struct base_error *error
 }
 
 int collect_calls_leave_memory(struct patch_helper *helper, pid_t pid,
-                               const struct collect_calls_ranges *ranges, bool gs, bool stay, uint64_t *left,
-                               struct base_error *error)
+                               const struct collect_calls_ranges *ranges, uint64_t gs_offset, bool stay,
+                               uint64_t *left, struct base_error *error)
 {
     int used = 1;
     for (int i = 0; i < (stay ? 1 : ATTEMPTS) && used > 0; i++) {
         int result = i ? rest(helper, pid, error) : BASE_OK;
         if (result == BASE_OK)
-            result = move_threads(helper, pid, ranges, gs, error);
+            result = move_threads(helper, pid, ranges, gs_offset, error);
         used = result < 0 ? result : look_for_users(helper, pid, ranges, error);
         if (used == 0)
             used = patch_unmap(helper, pid, pid, ranges->items, ranges->count, left, error);

@@ -1,7 +1,7 @@
 /* collect_calls_leave.h - taking our memory out of a process, when nothing can lead there any more.
  *
  * The text has been put back before, so nobody new comes in. Threads that stand in our code are stepped out
- * of it; gs bases become 0; then no thread's pc may lie in our code, and no word on a stack lead to code of
+ * of it; gs bases that lead to blocks of ours become 0; then no thread's pc may lie in our code, and no word on a stack lead to code of
  * ours (a signal frame holds a pc). Most of what is reserved for code stays zeros, and a number that leads
  * there is no pc; nor are return addresses that our own hooks left behind. patch_unmap.h has the rule, and
  * proves the rest. Where somebody is left after some attempts, the memory stays, and its size is told. Context: tool, one thread. */
@@ -25,9 +25,14 @@ struct collect_calls_ranges {
 bool collect_calls_ranges_add(struct collect_calls_ranges *ranges, const struct patch_range *range);
 
 /* The process is held when this begins, and when it ends; unless it is to `stay` held it runs for moments
- * between. `gs`: gs bases are ours, and are put back to 0. Adds to *left the bytes that stay mapped. */
+ * between. `gs_offset` as below; 0: no thread has a block. Adds to *left the bytes that stay mapped. */
 int collect_calls_leave_memory(struct patch_helper *helper, pid_t pid,
-                               const struct collect_calls_ranges *ranges, bool gs, bool stay, uint64_t *left,
-                               struct base_error *error);
+                               const struct collect_calls_ranges *ranges, uint64_t gs_offset, bool stay,
+                               uint64_t *left, struct base_error *error);
+
+/* Sets gs to 0 in threads that have a block in the ranges: whose gs base plus `gs_offset` (collect_calls_space.h) lies in one that consists
+ * of blocks. A gs base that the program has set stays. The process is held. */
+int collect_calls_leave_gs(struct patch_helper *helper, pid_t pid, const struct collect_calls_ranges *ranges,
+                           uint64_t gs_offset, struct base_error *error);
 
 #endif

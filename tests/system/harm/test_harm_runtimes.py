@@ -115,4 +115,10 @@ harm.row("late_gs", source="late_gs.c", compile=LATE_GS, command=["{program}", "
          short=["calls", "heap", "all"])
 harm.row("late_gs_left_out", source="late_gs.c", compile=LATE_GS, command=["{program}", "{folder}/object.so"], status=4,
          modes={"calls": ["--calls", "--calls-image", "late_gs_left_out"]})
+# Not "killed" nor "again": where Tally is killed before gs is set, nobody gives gs back, and what it leaves counts wherever the program's gs
+# leads. What is cleaned afterwards: unit/collect/calls_clean.
+harm.row("late_gs_on", source="late_gs.c", compile=LATE_GS, command=["{program}", "{folder}/object.so", "on"], ways=["attached"],
+         modes={**harm.CALLS, **harm.BOTH}, short=["calls"], seconds="1.5", restless=True)
+
+
 harm.run()

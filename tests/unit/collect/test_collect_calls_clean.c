@@ -2,6 +2,7 @@
  * every form that sites have, to lead into a memory file named as Tally's are; next to it, and everywhere
  * else, somebody else has changed it too. The parent's text is that of the file. The child goes on calling,
  * and knows the results. */
+#include <asm/prctl.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -21,6 +23,7 @@
 
 #include <cmocka.h>
 
+#include "collect_calls_block.h"
 #include "collect_calls_clean.h"
 #include "patch_trace.h"
 
@@ -36,6 +39,7 @@ struct shared {
     atomic_uint ready, stop, wrong;
     atomic_ullong rounds;
     uint64_t code, data, strange; /* memory files of the child */
+    uint64_t gs;                  /* of the child, in the end */
 };
 
 enum leads { OURS_CODE, OURS_DATA, STRANGE, NOWHERE };
@@ -118,16 +122,21 @@ static void nap(void)
     nanosleep(&time, NULL);
 }
 
-static uint64_t map_file(const char *name, uint64_t address, int protection)
+static uint64_t map_bytes(const char *name, uint64_t address, uint64_t size, int protection)
 {
     int file = memfd_create(name, MFD_CLOEXEC);
-    if (file < 0 || ftruncate(file, OURS))
+    if (file < 0 || ftruncate(file, (off_t)size))
         abort();
-    void *at = mmap((void *)(uintptr_t)address, OURS, protection, MAP_SHARED | MAP_FIXED_NOREPLACE, file, 0);
+    void *at = mmap((void *)(uintptr_t)address, size, protection, MAP_SHARED | MAP_FIXED_NOREPLACE, file, 0);
     if (at == MAP_FAILED)
         abort();
     close(file);
     return (uint64_t)(uintptr_t)at;
+}
+
+static uint64_t map_file(const char *name, uint64_t address, int protection)
+{
+    return map_bytes(name, address, OURS, protection);
 }
 
 static uint64_t address_of(uint32_t at)
@@ -455,6 +464,50 @@ static void memory_stays_for_who_was_interrupted_there(void **state)
     expect_kept(live_interrupted);
 }
 
+/* --- gs bases --- */
+
+#define FALLBACK 0x70000000ull
+#define BLOCKS   0x200000000000ull
+#define LATER    (BLOCKS + 4 * COLLECT_BLOCK_SIZE) /* memory of ours that holds no blocks of threads */
+
+static uint64_t wished_gs;
+
+static void live_with_gs(void)
+{
+    const int access = PROT_READ | PROT_WRITE;
+    map_bytes("tally", FALLBACK, COLLECT_BLOCK_SIZE, access);
+    map_bytes("tally", BLOCKS, 2 * COLLECT_BLOCK_SIZE, access);
+    map_bytes("tally", LATER, COLLECT_BLOCK_SIZE + PAGE, access);
+    if (syscall(SYS_arch_prctl, ARCH_SET_GS, wished_gs))
+        abort();
+    atomic_store(&shared->ready, 1);
+    live();
+    syscall(SYS_arch_prctl, ARCH_GET_GS, &shared->gs);
+}
+
+static void expect_gs(uint64_t before, uint64_t after)
+{
+    struct collect_calls_cleaned cleaned;
+    wished_gs = before;
+    pid_t pid = start(live_with_gs);
+    assert_int_equal(collect_calls_clean_process(pid, &cleaned, NULL), BASE_OK);
+    assert_int_equal(mappings_of(pid, "tally"), 0);
+    finish(pid);
+    assert_int_equal(shared->gs, after);
+}
+
+/* A killed tally's stubs find blocks from the fallback on. */
+static void gs_bases_of_ours_go_and_those_of_the_program_stay(void **state)
+{
+    const uint64_t others[] = {0, (uint64_t)(uintptr_t)shared, BLOCKS - FALLBACK - COLLECT_BLOCK_SIZE,
+                               BLOCKS - FALLBACK + 2 * COLLECT_BLOCK_SIZE, LATER - FALLBACK};
+    (void)state;
+    expect_gs(BLOCKS - FALLBACK, 0);
+    expect_gs(BLOCKS - FALLBACK + COLLECT_BLOCK_SIZE, 0);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        expect_gs(others[i], others[i]);
+}
+
 static void who_is_gone_is_an_error(void **state)
 {
     struct collect_calls_cleaned cleaned;
@@ -496,6 +549,7 @@ int main(void)
         cmocka_unit_test(a_number_keeps_no_memory),
         cmocka_unit_test(what_hooks_left_on_a_stack_keeps_no_memory),
         cmocka_unit_test(memory_stays_for_who_was_interrupted_there),
+        cmocka_unit_test(gs_bases_of_ours_go_and_those_of_the_program_stay),
         cmocka_unit_test(who_is_gone_is_an_error),
         cmocka_unit_test(who_is_followed_is_left_alone),
     };

@@ -1,12 +1,26 @@
 /* late_gs OBJECT - two threads that call functions, one of which loads an object that has memory of its own at gs, as WebAssembly that was
- * compiled ahead of time (RLBox) does; says whether gs stayed the object's. */
+ * compiled ahead of time (RLBox) does; says whether gs stayed the object's.
+ *
+ * late_gs OBJECT on - says that it has begun. Once Tally counts in it, or its input ends, the object sets gs, and a thread is created that
+ * has it from its creator; the object is unloaded. When its input ends it says in how many threads gs is not what it was. */
+#define _GNU_SOURCE
+#include <asm/prctl.h>
 #include <dlfcn.h>
+#include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-static volatile int over;
+enum { LOOK_MS = 20, SETTLE_MS = 300 };
+
+static atomic_int over, wrong;
 static volatile long sum;
+static long memory[512];
 
 __attribute__((noinline)) static long leaf(long value)
 {
@@ -14,11 +28,73 @@ __attribute__((noinline)) static long leaf(long value)
     return value + 1;
 }
 
+static void check_gs(const void *expected)
+{
+    uint64_t gs = 1;
+    syscall(SYS_arch_prctl, ARCH_GET_GS, &gs);
+    atomic_fetch_add(&wrong, gs != (uint64_t)(uintptr_t)expected);
+}
+
+/* Its argument is what gs is to be in the end. */
 static void *thread_work(void *argument)
 {
     while (!over)
         sum = leaf(sum);
+    check_gs(argument);
     return argument;
+}
+
+static int load(const char *path)
+{
+    long mine = 0;
+    for (int i = 0; i < 1000; i++)
+        mine = leaf(mine);
+    void *object = dlopen(path, RTLD_NOW);
+    long (*work)(long (*)(long), long) =
+        object ? (long (*)(long (*)(long), long))dlsym(object, "late_gs_work") : NULL;
+    if (!work)
+        return 8;
+    printf("wrong %ld\n", work(leaf, 20000));
+    printf("calls %ld\n", mine);
+    return 4;
+}
+
+static int input_ends(int ms)
+{
+    struct pollfd input = {.fd = 0, .events = POLLIN};
+    return poll(&input, 1, ms) != 0;
+}
+
+static int is_counted(void)
+{
+    char line[512];
+    int found = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps && fgets(line, sizeof line, maps))
+        found |= strstr(line, "/memfd:tally") != NULL;
+    if (maps)
+        fclose(maps);
+    return found;
+}
+
+static int stay_on(const char *path)
+{
+    pthread_t thread;
+    puts("begun");
+    fflush(stdout);
+    while (!is_counted() && !input_ends(LOOK_MS))
+        ;
+    input_ends(SETTLE_MS);
+    void *object = dlopen(path, RTLD_NOW);
+    long (*set)(void *) = object ? (long (*)(void *))dlsym(object, "late_gs_set") : NULL;
+    if (!set || set(memory) || pthread_create(&thread, NULL, thread_work, memory) || dlclose(object))
+        return 7;
+    while (!input_ends(-1))
+        ;
+    over = 1;
+    pthread_join(thread, NULL);
+    check_gs(memory);
+    return 4;
 }
 
 int main(int argc, char **argv)
@@ -26,17 +102,9 @@ int main(int argc, char **argv)
     pthread_t thread;
     if (argc < 2 || pthread_create(&thread, NULL, thread_work, NULL))
         return 9;
-    long mine = 0;
-    for (int i = 0; i < 1000; i++)
-        mine = leaf(mine);
-    void *object = dlopen(argv[1], RTLD_NOW);
-    long (*work)(long (*)(long), long) =
-        object ? (long (*)(long (*)(long), long))dlsym(object, "late_gs_work") : NULL;
-    if (!work)
-        return 8;
-    printf("wrong %ld\n", work(leaf, 20000));
+    int status = argc > 2 ? stay_on(argv[1]) : load(argv[1]);
     over = 1;
     pthread_join(thread, NULL);
-    printf("calls %ld\n", mine);
-    return 4;
+    printf("wrong in the end %d\n", wrong);
+    return status;
 }

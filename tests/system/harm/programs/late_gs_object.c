@@ -13,6 +13,12 @@ __attribute__((noinline)) static long read_gs(void)
     return value;
 }
 
+/* From now on, and whatever becomes of the object. */
+long late_gs_set(void *base)
+{
+    return syscall(SYS_arch_prctl, ARCH_SET_GS, base);
+}
+
 /* How often gs was not the memory. */
 long late_gs_work(long (*call)(long), long rounds)
 {
