@@ -16,6 +16,7 @@
 #include "collect_calls_detach.h"
 #include "collect_calls_export.h"
 #include "collect_calls_guess.h"
+#include "collect_calls_leave.h"
 #include "collect_calls_loose.h"
 #include "collect_calls_threads.h"
 #include "collect_calls_totals.h"
@@ -576,6 +577,8 @@ static void on_birth(struct collect_calls *calls, const struct patch_trace_event
     thread->process = event->pid;
     thread->tid = event->tid;
     struct base_error why = {0};
+    if (space->form != PATCH_THREAD) /* born before gs was given back, told after it */
+        return;
     int result = collect_calls_threads_refill(space, &calls->rig, false, &why);
     if (result < 0 && result != BASE_ENOTFOUND)
         note(calls, "counters for more threads", &why);
@@ -643,6 +646,23 @@ static int go_locked(struct collect_calls *calls, struct collect_calls_space *sp
     return result < 0 ? result : give_nothing(calls, space, error);
 }
 
+/* Threads whose birth has not been told yet have blocks too. The space is held. */
+static int clear_gs(struct collect_calls *calls, const struct collect_calls_space *space,
+                    struct base_error *error)
+{
+    struct collect_calls_ranges ranges = {0};
+    bool room = true;
+    for (size_t i = 0; i < space->memory_count && room; i++)
+        room =
+            collect_calls_ranges_add(&ranges, &(struct patch_range){space->memories[i].address,
+                                                                    space->memories[i].size, false, false});
+    int result =
+        room ? collect_calls_leave_gs(&calls->rig.helper, space->pid, &ranges, space->gs_offset, error)
+             : base_fail(error, BASE_ENOMEM, "out of memory");
+    free(ranges.items);
+    return result;
+}
+
 /* An object was loaded that uses gs, while threads count by it: they no longer do, and gs is as it was. Who is in a stub of before
  * counts in the fallback. */
 static int give_gs_back(struct collect_calls *calls, struct collect_calls_space *space,
@@ -652,9 +672,8 @@ static int give_gs_back(struct collect_calls *calls, struct collect_calls_space 
     if (result < 0)
         return result;
     result = go_locked(calls, space, error);
-    for (size_t i = 0; i < space->thread_count && result == BASE_OK; i++)
-        if (space->threads[i].state == COLLECT_CALLS_USED)
-            patch_trace_set_gs(&calls->rig.helper, space->threads[i].tid, 0, NULL);
+    if (result == BASE_OK)
+        result = clear_gs(calls, space, error);
     patch_trace_release(&calls->rig.helper, space->pid, NULL, NULL);
     return result;
 }

@@ -1,5 +1,6 @@
-/* late_gs OBJECT - two threads that call functions, one of which loads an object that has memory of its own at gs, as WebAssembly that was
- * compiled ahead of time (RLBox) does; says whether gs stayed the object's.
+/* late_gs OBJECT - two threads that call functions, one of which creates some more and at once loads an object that has memory of its own
+ * at gs, as WebAssembly that was compiled ahead of time (RLBox) does; says whether gs stayed the object's, and in how many threads it is
+ * not what it was in the end.
  *
  * late_gs OBJECT on - says that it has begun. Once Tally counts in it, or its input ends, the object sets gs, and a thread is created that
  * has it from its creator; the object is unloaded. When its input ends it says in how many threads gs is not what it was. */
@@ -16,11 +17,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 20, SETTLE_MS = 300 };
+enum { RESTING = 8, LOOK_MS = 20, SETTLE_MS = 300 };
 
 static atomic_int over, wrong;
 static volatile long sum;
 static long memory[512];
+static pthread_t resting[RESTING];
 
 __attribute__((noinline)) static long leaf(long value)
 {
@@ -44,11 +46,22 @@ static void *thread_work(void *argument)
     return argument;
 }
 
+static void *thread_rest(void *argument)
+{
+    while (!over)
+        poll(NULL, 0, 1);
+    check_gs(argument);
+    return argument;
+}
+
 static int load(const char *path)
 {
     long mine = 0;
     for (int i = 0; i < 1000; i++)
         mine = leaf(mine);
+    for (int i = 0; i < RESTING; i++)
+        if (pthread_create(&resting[i], NULL, thread_rest, NULL))
+            return 9;
     void *object = dlopen(path, RTLD_NOW);
     long (*work)(long (*)(long), long) =
         object ? (long (*)(long (*)(long), long))dlsym(object, "late_gs_work") : NULL;
@@ -56,6 +69,9 @@ static int load(const char *path)
         return 8;
     printf("wrong %ld\n", work(leaf, 20000));
     printf("calls %ld\n", mine);
+    over = 1;
+    for (int i = 0; i < RESTING; i++)
+        pthread_join(resting[i], NULL);
     return 4;
 }
 
