@@ -678,6 +678,17 @@ static int give_gs_back(struct collect_calls *calls, struct collect_calls_space 
     return result;
 }
 
+/* Nothing, unless threads count by gs and an object that is mapped by now uses it. The space is not held. A process that has ended is no
+ * failure: its event is in the queue. */
+static int keep_off_gs(struct collect_calls *calls, struct collect_calls_space *space,
+                       struct base_error *error)
+{
+    int result = BASE_OK;
+    if (space->form == PATCH_THREAD && code_uses_gs(calls, space))
+        result = give_gs_back(calls, space, error);
+    return result == BASE_ENOTFOUND ? BASE_OK : result;
+}
+
 /* From one thread to several. The space is held. */
 static int go_threaded(struct collect_calls *calls, struct collect_calls_space *space, pid_t unborn,
                        struct base_error *error)
@@ -841,8 +852,7 @@ static void answer_bell(struct collect_calls *calls, struct collect_calls_space 
         give_up(calls, space->pid, &why);
         return;
     }
-    if (settled && result >= 0 && space->form == PATCH_THREAD && code_uses_gs(calls, space) &&
-        give_gs_back(calls, space, &why) < 0) {
+    if (settled && result >= 0 && keep_off_gs(calls, space, &why) < 0) {
         give_up(calls, space->pid, &why);
         return;
     }
@@ -960,6 +970,9 @@ static int attach(struct collect_calls *calls, struct collect_calls_space *space
         result = collect_calls_build_all(space, &calls->rig, false, error);
     if (result == BASE_OK) /* what was loaded before anybody rang */
         result = collect_calls_space_survey(space, &calls->rig, error);
+    int kept = result < 0 ? result : keep_off_gs(calls, space, error);
+    if (kept < 0)
+        return kept;
     return result > 0 ? collect_calls_build_all(space, &calls->rig, false, error) : result;
 }
 

@@ -119,6 +119,8 @@ harm.row("late_gs_left_out", source="late_gs.c", compile=LATE_GS, command=["{pro
 # leads. What is cleaned afterwards: unit/collect/calls_clean.
 harm.row("late_gs_on", source="late_gs.c", compile=LATE_GS, command=["{program}", "{folder}/object.so", "on"], ways=["attached"],
          modes={**harm.CALLS, **harm.BOTH}, short=["calls"], seconds="1.5", restless=True)
+harm.row("late_gs_early", source="late_gs.c", compile=LATE_GS, command=["{program}", "{folder}/object.so", "early"], ways=["attached"],
+         modes=harm.CALLS, seconds="1.5", restless=True)
 
 
 harm.run()

@@ -2,11 +2,13 @@
  * at gs, as WebAssembly that was compiled ahead of time (RLBox) does; says whether gs stayed the object's, and in how many threads it is
  * not what it was in the end.
  *
- * late_gs OBJECT on - says that it has begun. Once Tally counts in it, or its input ends, the object sets gs, and a thread is created that
- * has it from its creator; the object is unloaded. When its input ends it says in how many threads gs is not what it was. */
+ * late_gs OBJECT on - says that it has begun. Once Tally counts in it, or its input ends, the object is loaded and sets gs, and a thread is
+ * created that has it from its creator; the object is unloaded. When its input ends it says in how many threads gs is not what it was.
+ * late_gs OBJECT early - the same, but the object is loaded as soon as Tally has memory in the process. */
 #define _GNU_SOURCE
 #include <asm/prctl.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -81,27 +83,31 @@ static int input_ends(int ms)
     return poll(&input, 1, ms) != 0;
 }
 
-static int is_counted(void)
+/* `maps` is open all the time: what a process has open is looked at. */
+static int is_counted(int maps)
 {
-    char line[512];
-    int found = 0;
-    FILE *maps = fopen("/proc/self/maps", "r");
-    while (maps && fgets(line, sizeof line, maps))
-        found |= strstr(line, "/memfd:tally") != NULL;
-    if (maps)
-        fclose(maps);
-    return found;
+    static char text[1 << 16];
+    size_t size = 0;
+    ssize_t got;
+    lseek(maps, 0, SEEK_SET);
+    while ((got = read(maps, text + size, sizeof text - 1 - size)) > 0)
+        size += (size_t)got;
+    text[size] = '\0';
+    return strstr(text, "/memfd:tally") != NULL;
 }
 
-static int stay_on(const char *path)
+static int stay_on(const char *path, int early)
 {
     pthread_t thread;
+    int maps = open("/proc/self/maps", O_RDONLY);
     puts("begun");
     fflush(stdout);
-    while (!is_counted() && !input_ends(LOOK_MS))
+    while (!is_counted(maps) && !input_ends(early ? 0 : LOOK_MS))
         ;
-    input_ends(SETTLE_MS);
+    if (!early)
+        input_ends(SETTLE_MS);
     void *object = dlopen(path, RTLD_NOW);
+    input_ends(early ? SETTLE_MS : 0);
     long (*set)(void *) = object ? (long (*)(void *))dlsym(object, "late_gs_set") : NULL;
     if (!set || set(memory) || pthread_create(&thread, NULL, thread_work, memory) || dlclose(object))
         return 7;
@@ -118,7 +124,7 @@ int main(int argc, char **argv)
     pthread_t thread;
     if (argc < 2 || pthread_create(&thread, NULL, thread_work, NULL))
         return 9;
-    int status = argc > 2 ? stay_on(argv[1]) : load(argv[1]);
+    int status = argc > 2 ? stay_on(argv[1], !strcmp(argv[2], "early")) : load(argv[1]);
     over = 1;
     pthread_join(thread, NULL);
     printf("wrong in the end %d\n", wrong);
