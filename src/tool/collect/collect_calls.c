@@ -622,14 +622,14 @@ static bool code_uses_gs(struct collect_calls *calls, const struct collect_calls
     return false;
 }
 
-/* Does anything forbid counters by gs: code that uses it, a thread that has set it? */
-static bool uses_gs(struct collect_calls *calls, const struct collect_calls_space *space)
+/* Beside code that uses gs, a thread that has set it forbids counters by gs. The space is held. */
+static bool has_set_gs(struct collect_calls *calls, const struct collect_calls_space *space)
 {
     struct patch_stop_thread *threads;
     size_t count;
-    bool used = code_uses_gs(calls, space);
-    if (used || patch_trace_threads(&calls->rig.helper, space->pid, &threads, &count, NULL) < 0)
-        return used;
+    bool used = false;
+    if (patch_trace_threads(&calls->rig.helper, space->pid, &threads, &count, NULL) < 0)
+        return false;
     for (size_t i = 0; i < count && !used; i++) {
         struct user_regs_struct registers;
         used = patch_trace_read_registers(&calls->rig.helper, space->pid, threads[i].tid, &registers, NULL) ==
@@ -689,11 +689,11 @@ static int keep_off_gs(struct collect_calls *calls, struct collect_calls_space *
     return result == BASE_ENOTFOUND ? BASE_OK : result;
 }
 
-/* From one thread to several. The space is held. */
-static int go_threaded(struct collect_calls *calls, struct collect_calls_space *space, pid_t unborn,
-                       struct base_error *error)
+/* From one thread to several. The space is held. `lock`: its code uses gs. */
+static int go_threaded(struct collect_calls *calls, struct collect_calls_space *space, bool lock,
+                       pid_t unborn, struct base_error *error)
 {
-    if (uses_gs(calls, space))
+    if (lock || has_set_gs(calls, space))
         return go_locked(calls, space, error);
     int result = assign_all(calls, space, unborn, error);
     if (result == BASE_OK)
@@ -717,9 +717,10 @@ static void on_need(struct collect_calls *calls, const struct patch_trace_event 
     if (space->form == PATCH_THREAD) { /* nobody else need stand, unless more must be mapped */
         result = collect_calls_threads_refill(space, &calls->rig, false, &why);
     } else {
+        bool lock = code_uses_gs(calls, space); /* which may take a while: nobody need stand for it */
         result = patch_trace_hold(&calls->rig.helper, pid, NULL, &why);
         if (result == BASE_OK) {
-            result = go_threaded(calls, space, event->tid, &why);
+            result = go_threaded(calls, space, lock, event->tid, &why);
             patch_trace_release(&calls->rig.helper, pid, NULL, NULL);
         }
     }
@@ -918,7 +919,7 @@ static int give_blocks(struct collect_calls *calls, struct collect_calls_space *
     return result < 0 ? result : collect_calls_threads_refill(space, &calls->rig, true, error);
 }
 
-static int attach_held(struct collect_calls *calls, struct collect_calls_space *space,
+static int attach_held(struct collect_calls *calls, struct collect_calls_space *space, bool lock,
                        struct base_error *error)
 {
     struct patch_stop_thread *threads;
@@ -928,7 +929,7 @@ static int attach_held(struct collect_calls *calls, struct collect_calls_space *
         return result;
     free(threads);
     if (count > 1) {
-        space->form = uses_gs(calls, space) ? PATCH_LOCK : PATCH_THREAD;
+        space->form = lock || has_set_gs(calls, space) ? PATCH_LOCK : PATCH_THREAD;
         result =
             space->form == PATCH_LOCK ? give_nothing(calls, space, error) : give_blocks(calls, space, error);
     }
@@ -961,10 +962,11 @@ static int attach(struct collect_calls *calls, struct collect_calls_space *space
         result = free_traced(calls, space, error);
     if (result < 0)
         return result;
+    bool lock = code_uses_gs(calls, space);
     result = patch_trace_hold(&calls->rig.helper, space->pid, NULL, error);
     if (result < 0)
         return result;
-    result = attach_held(calls, space, error);
+    result = attach_held(calls, space, lock, error);
     patch_trace_release(&calls->rig.helper, space->pid, NULL, NULL);
     if (result == BASE_OK)
         result = collect_calls_build_all(space, &calls->rig, false, error);
