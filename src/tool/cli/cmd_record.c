@@ -975,14 +975,23 @@ static int exit_status(const struct recorder *recorder, int otherwise)
 /* Nothing of ours should be in a process when tally has ended. */
 static int say_what_stays(const struct recorder *recorder, struct base_error *error)
 {
-    pid_t pid = collect_session_status(recorder->session)->stays;
+    const struct collect_status *status = collect_session_status(recorder->session);
+    int pid = (int)status->stays;
     if (!pid)
         return CLI_OK;
-    base_fail(error, BASE_EBUSY,
-              "process %d could not be left whole (a debugger holds it, a thread stays in code of tally's, "
-              "or the program moved its "
-              "text): tally detach -p %d tries again",
-              (int)pid, (int)pid);
+    if (status->stays_for_good)
+        base_fail(error, BASE_EBUSY,
+                  "process %d could not be left whole: something else has changed code that tally had "
+                  "changed, and may "
+                  "lead into memory of tally's, which stays",
+                  pid);
+    else
+        base_fail(
+            error, BASE_EBUSY,
+            "process %d could not be left whole (a debugger holds it, a thread stays in code of tally's, "
+            "or the program moved its "
+            "text): tally detach -p %d tries again",
+            pid, pid);
     cli_fail(error);
     return CLI_FAILED;
 }

@@ -607,7 +607,7 @@ static void leave_process(struct collect_agent *agent, pid_t pid)
         collect_agent_note(agent, "leaving", &why);
     }
     if ((result < 0 && result != BASE_ENOTFOUND) || left.bytes_left)
-        collect_left_add(&agent->left, pid, left.bytes_left);
+        collect_left_add(&agent->left, pid, left.bytes_left, !left.skipped);
     profile_lose(agent->profile, WIRE_LOSS_TEXT_ALTERED, left.probed + left.skipped);
 }
 

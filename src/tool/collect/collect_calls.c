@@ -257,7 +257,7 @@ static void remove_member(struct collect_calls *calls, pid_t pid)
 static void tell_remains(struct collect_calls *calls, pid_t pid, const struct collect_calls_remains *remains)
 {
     if (remains->memory_bytes)
-        collect_left_add(&calls->left, pid, remains->memory_bytes);
+        collect_left_add(&calls->left, pid, remains->memory_bytes, !remains->changes);
     calls->places_left += remains->changes;
     profile_lose(calls->rig.profile, WIRE_LOSS_TEXT_ALTERED, remains->changes + remains->probed);
 }
@@ -946,7 +946,7 @@ static int clean(struct collect_calls *calls, pid_t pid, struct base_error *erro
     struct collect_calls_cleaned cleaned;
     int result = collect_calls_clean(&calls->rig.helper, pid, &cleaned, error);
     if (result == BASE_OK && cleaned.bytes_left)
-        collect_left_add(&calls->left, pid, cleaned.bytes_left);
+        collect_left_add(&calls->left, pid, cleaned.bytes_left, true);
     return result;
 }
 
@@ -1018,7 +1018,7 @@ static void leave_space(struct collect_calls *calls, struct collect_calls_space 
     } while (result < 0 && collect_remains_again(result, &began));
     if (result < 0 && result != BASE_ENOTFOUND) {
         note(calls, "leaving", &why);
-        collect_left_add(&calls->left, space->pid, 0);
+        collect_left_add(&calls->left, space->pid, 0, !remains.changes);
     }
     tell_remains(calls, space->pid, &remains);
 }

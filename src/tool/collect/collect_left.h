@@ -1,8 +1,13 @@
-/* collect_left.h - processes in which something of ours stayed when they were left: a debugger held them, or a thread was in memory of
- * ours. Once nobody traces them any more, it is tried once more, as after a killed tally (collect_remains.h). Context: tool, one thread. */
+/* collect_left.h - processes in which something of ours stayed when they were left.
+ *
+ * Where a debugger held the process, or a thread was in memory of ours, the reason may pass: once nobody traces the process any more, it
+ * is tried once more, as after a killed tally (collect_remains.h). Where somebody else has changed a place that led to us, it does not:
+ * he may have kept our bytes elsewhere, and go to them at any time. No look at the process shows that, so what is removed after a killed
+ * tally would go under his feet: such a process is never tried again. Context: tool, one thread. */
 #ifndef COLLECT_LEFT_H
 #define COLLECT_LEFT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -12,6 +17,7 @@
 struct collect_left_process {
     pid_t pid;
     uint64_t bytes; /* of memory; 0 where nothing could be removed at all */
+    bool retry;     /* why it stayed may pass; false: it stays for good */
 };
 
 struct collect_left {
@@ -19,12 +25,14 @@ struct collect_left {
     size_t count, capacity;
 };
 
-/* Something stayed; of a process that was added before, the more. Where there is no memory to remember it, it is not tried again. */
-void collect_left_add(struct collect_left *left, pid_t pid, uint64_t bytes);
-/* Tries each again, for up to a second. Who is clean, or has ended, is forgotten. */
-void collect_left_retry(struct collect_left *left);
-/* A process in which something stays; 0: none. */
-pid_t collect_left_first(const struct collect_left *left);
+/* Something stayed; of a process that was added before, the more, and for good where either does. Where there is no memory to remember
+ * it, it is not tried again. */
+void collect_left_add(struct collect_left *left, pid_t pid, uint64_t bytes, bool retry);
+/* Tries the processes of both lists again, each for up to a second, and all for up to five. A try removes what either list tells of: what
+ * stays for good by one of them is not tried for the other. Who is clean, or has ended, is forgotten. */
+void collect_left_retry(struct collect_left *left, struct collect_left *other);
+/* A process in which something stays; NULL: none. */
+const struct collect_left_process *collect_left_first(const struct collect_left *left);
 /* The bytes that stay, as an entry of the profile's meta; none where there are none. */
 void collect_left_describe(const struct collect_left *left, struct profile *profile, const char *key);
 void collect_left_free(struct collect_left *left);

@@ -517,11 +517,18 @@ static size_t list_wanted(void *context, pid_t **pids)
     return options->pid_count;
 }
 
-static void look_for_left(struct collect_session *session, struct collect_left *left, const char *key)
+static void look_for_left(struct collect_session *session)
 {
-    collect_left_retry(left);
-    collect_left_describe(left, session->profile, key);
-    session->status.stays = session->status.stays ? session->status.stays : collect_left_first(left);
+    struct collect_left none = {0};
+    struct collect_left *agent = session->agent ? collect_agent_left(session->agent) : &none;
+    struct collect_left *calls = session->calls ? collect_calls_left(session->calls) : &none;
+    collect_left_retry(agent, calls);
+    collect_left_describe(agent, session->profile, "agent_memory_left");
+    collect_left_describe(calls, session->profile, "calls_memory_left");
+    const struct collect_left_process *first = collect_left_first(agent);
+    first = first ? first : collect_left_first(calls);
+    session->status.stays = first ? first->pid : 0;
+    session->status.stays_for_good = first && !first->retry;
 }
 
 /* The agent first: as long as calls are counted, who loads an object waits until it is hooked. The words of
@@ -538,10 +545,7 @@ static void leave_targets(struct collect_session *session)
         collect_agent_leave(session->agent, NULL);
     if (session->calls)
         collect_calls_leave(session->calls, NULL);
-    if (session->agent)
-        look_for_left(session, collect_agent_left(session->agent), "agent_memory_left");
-    if (session->calls)
-        look_for_left(session, collect_calls_left(session->calls), "calls_memory_left");
+    look_for_left(session);
 }
 
 /* One could not be: the others are as they were before, too. */
@@ -579,7 +583,7 @@ static int remove_remains(const struct collect_session *session, pid_t pid, stru
     if (cleaned.bytes_left)
         collect_left_add(session->agent ? collect_agent_left(session->agent)
                                         : collect_calls_left(session->calls),
-                         pid, cleaned.bytes_left);
+                         pid, cleaned.bytes_left, true);
     return result;
 }
 

@@ -78,7 +78,8 @@ struct collect_status {
     size_t
         left; /* after collect_session_finish, of COLLECT_LAUNCH: processes that it heard of, and that go on without it */
     pid_t stays; /* after collect_session_finish: a process in which what was put into it stays; 0: none */
-    char notice[256]; /* one line worth telling while it runs ("" none); cleared by whoever shows it */
+    bool stays_for_good; /* somebody else may lead there: not to be removed later either */
+    char notice[256];    /* one line worth telling while it runs ("" none); cleared by whoever shows it */
 };
 
 struct collect_session;
