@@ -98,18 +98,22 @@ static int look_at_mapping(const struct collect_calls_space *space, struct colle
 
 /* --- bells --- */
 
+static void forget(struct collect_calls_loose *loose, size_t at)
+{
+    loose->count--;
+    loose->changes[at] = loose->changes[loose->count];
+    loose->ranges[at] = loose->ranges[loose->count];
+}
+
 /* What stands no more where it was put, because an object was closed, is forgotten. */
 static void forget_gone(struct collect_calls_space *space)
 {
     struct collect_calls_loose *loose = &space->loose;
     for (size_t i = loose->count; i-- > 0;) {
         struct patch_memory_change ours = loose->changes[i];
-        if (collect_calls_text_undo(space->pid, &ours) != COLLECT_CALLS_UNDO_GONE &&
-            memcmp(ours.before, ours.after, ours.length) != 0)
-            continue;
-        loose->count--;
-        loose->changes[i] = loose->changes[loose->count];
-        loose->ranges[i] = loose->ranges[loose->count];
+        if (collect_calls_text_undo(space->pid, &ours) == COLLECT_CALLS_UNDO_GONE ||
+            memcmp(ours.before, ours.after, ours.length) == 0)
+            forget(loose, i);
     }
 }
 
@@ -303,28 +307,27 @@ void collect_calls_loose_tend(struct collect_calls_space *space, struct collect_
     space->loose.failures++;
 }
 
-/* What is not ours to undo any more comes first: how many. Of the others a breakpoint that came is left out. */
-static size_t sort_out(struct collect_calls_space *space)
+/* What is ours to undo, less breakpoints of others, as it is now: the list stays as it was, for where that fails and they go. Returns how
+ * many; `stays`: that one is not ours any more. */
+static size_t list_ours(const struct collect_calls_space *space,
+                        struct patch_memory_change ours[COLLECT_CALLS_BELLS], bool stays[COLLECT_CALLS_BELLS])
 {
-    struct collect_calls_loose *loose = &space->loose;
-    size_t others = 0;
+    const struct collect_calls_loose *loose = &space->loose;
+    size_t count = 0;
     for (size_t i = 0; i < loose->count; i++) {
-        if (collect_calls_text_undo(space->pid, &loose->changes[i]) != COLLECT_CALLS_UNDO_OTHERS)
-            continue;
-        const struct patch_memory_change change = loose->changes[i];
-        const struct patch_step_range range = loose->ranges[i];
-        loose->changes[i] = loose->changes[others];
-        loose->ranges[i] = loose->ranges[others];
-        loose->changes[others] = change;
-        loose->ranges[others++] = range;
+        ours[count] = loose->changes[i];
+        stays[i] = collect_calls_text_undo(space->pid, &ours[count]) == COLLECT_CALLS_UNDO_OTHERS;
+        count += !stays[i];
     }
-    return others;
+    return count;
 }
 
 int collect_calls_loose_end(struct collect_calls_space *space, struct collect_calls_rig *rig,
                             struct base_error *error)
 {
     struct collect_calls_loose *loose = &space->loose;
+    struct patch_memory_change ours[COLLECT_CALLS_BELLS];
+    bool stays[COLLECT_CALLS_BELLS];
     if (!loose->count)
         return BASE_OK;
     int result = patch_trace_hold(&rig->helper, space->pid, NULL, error);
@@ -332,13 +335,13 @@ int collect_calls_loose_end(struct collect_calls_space *space, struct collect_ca
         return result;
     set_door(space, rig, false);
     forget_gone(space);
-    size_t others = sort_out(space);
-    result =
-        patch_trace_stage(&rig->helper, space->pid, loose->changes + others, loose->count - others, error);
+    size_t count = list_ours(space, ours, stays);
+    result = patch_trace_stage(&rig->helper, space->pid, ours, count, error);
     if (result == BASE_OK)
         result = patch_trace_undo(&rig->helper, space->pid, error);
-    if (result == BASE_OK)
-        loose->count = others;
+    for (size_t i = loose->count; result == BASE_OK && i-- > 0;)
+        if (!stays[i])
+            forget(loose, i);
     patch_trace_release(&rig->helper, space->pid, NULL, NULL);
     return result;
 }

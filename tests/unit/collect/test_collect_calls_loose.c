@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -45,6 +46,64 @@ int __wrap_patch_trace_tighten(struct patch_helper *helper, pid_t pid, struct ba
     (void)error;
     taken++;
     return BASE_OK;
+}
+
+/* Holding is free, for who changes himself. */
+int __wrap_patch_trace_hold(struct patch_helper *helper, pid_t pid, struct patch_helper_stopped *result,
+                            struct base_error *error);
+int __wrap_patch_trace_hold(struct patch_helper *helper, pid_t pid, struct patch_helper_stopped *result,
+                            struct base_error *error)
+{
+    (void)helper;
+    (void)pid;
+    (void)result;
+    (void)error;
+    return BASE_OK;
+}
+
+int __wrap_patch_trace_release(struct patch_helper *helper, pid_t pid, struct patch_helper_stopped *result,
+                               struct base_error *error);
+int __wrap_patch_trace_release(struct patch_helper *helper, pid_t pid, struct patch_helper_stopped *result,
+                               struct base_error *error)
+{
+    (void)helper;
+    (void)pid;
+    (void)result;
+    (void)error;
+    return BASE_OK;
+}
+
+static struct patch_memory_change staged[COLLECT_CALLS_BELLS];
+static size_t staged_count;
+static int undoing; /* what it comes to */
+
+int __wrap_patch_trace_stage(struct patch_helper *helper, pid_t pid,
+                             const struct patch_memory_change *changes, size_t count,
+                             struct base_error *error);
+int __wrap_patch_trace_stage(struct patch_helper *helper, pid_t pid,
+                             const struct patch_memory_change *changes, size_t count,
+                             struct base_error *error)
+{
+    (void)helper;
+    (void)pid;
+    (void)error;
+    memcpy(staged, changes, count * sizeof *changes);
+    staged_count = count;
+    return BASE_OK;
+}
+
+/* Every byte is looked at before any is written, as in the helper. */
+int __wrap_patch_trace_undo(struct patch_helper *helper, pid_t pid, struct base_error *error);
+int __wrap_patch_trace_undo(struct patch_helper *helper, pid_t pid, struct base_error *error)
+{
+    (void)helper;
+    (void)pid;
+    for (size_t i = 0; i < staged_count; i++)
+        if (memcmp((void *)(uintptr_t)staged[i].address, staged[i].after, staged[i].length) != 0)
+            return base_fail(error, BASE_EBUSY, "changed");
+    for (size_t i = 0; undoing == BASE_OK && i < staged_count; i++)
+        memcpy((void *)(uintptr_t)staged[i].address, staged[i].before, staged[i].length);
+    return undoing;
 }
 
 /* --- a process without images, and thus without births of its own --- */
@@ -172,6 +231,51 @@ static void refusals_are_not_asked_for(void **state)
     asks_first_at(quiet, now + SECOND);
 }
 
+enum { BELLS = 3, JUMP = 5 };
+
+/* Functions of ours with bells on them. */
+static void put_bells(struct quiet *quiet, uint8_t text[BELLS][JUMP])
+{
+    static const uint8_t file[JUMP] = {0xf3, 0x0f, 0x1e, 0xfa, 0x55}, jump[JUMP] = {0xe9, 1, 2, 3, 4};
+    struct collect_calls_loose *loose = &quiet->space.loose;
+    undoing = BASE_OK;
+    loose->count = BELLS;
+    for (size_t i = 0; i < BELLS; i++) {
+        struct patch_memory_change *change = &loose->changes[i];
+        *change = (struct patch_memory_change){.address = (uint64_t)(uintptr_t)text[i], .length = JUMP};
+        memcpy(change->before, file, JUMP);
+        memcpy(change->after, jump, JUMP);
+        memcpy(text[i], jump, JUMP);
+        loose->ranges[i] = (struct patch_step_range){change->address, change->address + JUMP};
+    }
+}
+
+/* A breakpoint of others is spared by what is undone, and may be gone when undoing is tried again. */
+static void bells_that_could_not_go_are_undone_later(void **state)
+{
+    static uint8_t text[BELLS][JUMP];
+    struct quiet *quiet = *state;
+    struct collect_calls_loose *loose = &quiet->space.loose;
+    put_bells(quiet, text);
+    struct patch_memory_change kept[BELLS];
+    memcpy(kept, loose->changes, sizeof kept);
+    memset(text[0], 0x90, JUMP); /* wholly somebody else's */
+    text[1][0] = PATCH_MEMORY_BREAKPOINT;
+    undoing = BASE_EIO;
+    assert_int_equal(collect_calls_loose_end(&quiet->space, &quiet->rig, NULL), BASE_EIO);
+    assert_int_equal(staged_count, 2);
+    assert_int_equal(loose->count, BELLS);
+    assert_memory_equal(loose->changes, kept, sizeof kept);
+    text[1][0] = kept[1].before[0]; /* the kernel writes the file's byte */
+    undoing = BASE_OK;
+    assert_int_equal(collect_calls_loose_end(&quiet->space, &quiet->rig, NULL), BASE_OK);
+    assert_memory_equal(text[1], kept[1].before, JUMP);
+    assert_memory_equal(text[2], kept[2].before, JUMP);
+    assert_int_equal(loose->count, 1);
+    assert_memory_equal(loose->changes, kept, sizeof *kept);
+    assert_int_equal(loose->ranges[0].start, kept[0].address);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -180,6 +284,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(several_processes_are_not_let_go, begin, end),
         cmocka_unit_test_setup_teardown(who_is_born_often_is_let_go_seldom, begin, end),
         cmocka_unit_test_setup_teardown(refusals_are_not_asked_for, begin, end),
+        cmocka_unit_test_setup_teardown(bells_that_could_not_go_are_undone_later, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
