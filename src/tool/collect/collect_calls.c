@@ -259,7 +259,8 @@ static void tell_remains(struct collect_calls *calls, pid_t pid, const struct co
     if (remains->memory_bytes)
         collect_left_add(&calls->left, pid, remains->memory_bytes, !remains->changes);
     calls->places_left += remains->changes;
-    profile_lose(calls->rig.profile, WIRE_LOSS_TEXT_ALTERED, remains->changes + remains->probed);
+    profile_lose(calls->rig.profile, WIRE_LOSS_TEXT_ALTERED,
+                 remains->changes - remains->told + remains->probed);
 }
 
 /* The process goes on, uncounted, as it was before us. */

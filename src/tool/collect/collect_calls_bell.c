@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base_array.h"
+#include "collect_calls_text.h"
 #include "elf_maps.h"
 #include "patch_select.h"
 #include "patch_target.h"
@@ -222,6 +223,18 @@ int collect_calls_bell_prepare(struct collect_calls_space *space, struct collect
     if (result == BASE_OK)
         result = patch_trace_farewell(&rig->helper, space->pid, space->bell_words, 0, error);
     return result < 0 ? result : 1;
+}
+
+bool collect_calls_bell_lift(struct collect_calls_space *space, struct collect_calls_rig *rig)
+{
+    struct patch_memory_change ours = space->bell_change;
+    enum collect_calls_undo undo = collect_calls_text_lift(&rig->helper, space->pid, &ours);
+    if (undo == COLLECT_CALLS_UNDO_ALL)
+        return false;
+    space->taken += undo == COLLECT_CALLS_UNDO_OTHERS;
+    space->bell_change.length = 0;
+    space->bell_set = false;
+    return true;
 }
 
 int collect_calls_bell_install(struct collect_calls_space *space, struct collect_calls_rig *rig,

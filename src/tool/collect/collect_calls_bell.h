@@ -17,6 +17,9 @@ int collect_calls_bell_install(struct collect_calls_space *space, struct collect
  * of the text. */
 int collect_calls_bell_prepare(struct collect_calls_space *space, struct collect_calls_rig *rig,
                                struct collect_listen *listen, uint64_t code_ahead, struct base_error *error);
+/* Somebody else has changed the place where the loader rings: what is still ours there is undone, and the loader rings no more. The space
+ * is held. False: it is as we left it. */
+bool collect_calls_bell_lift(struct collect_calls_space *space, struct collect_calls_rig *rig);
 /* Listens to the bell that a fork child has from its parent. */
 int collect_calls_bell_listen(struct collect_calls_space *space, struct collect_listen *listen,
                               struct base_error *error);

@@ -643,7 +643,7 @@ static int join(struct joined *joined, const struct patch_write *write, bool in_
     return result;
 }
 
-static bool is_lifted(const struct collect_calls_object *object, const struct patch_write *write)
+bool collect_calls_build_is_lifted(const struct collect_calls_object *object, const struct patch_write *write)
 {
     for (size_t i = 0; i < object->lifted_count; i++)
         if (object->lifted[i] == write->address)
@@ -664,7 +664,7 @@ static int list_changes(const struct collect_calls_object *object, struct patch_
         const struct patch_write *old = i < from_count ? &from->writes[i] : NULL;
         const struct patch_write *fresh = j < to->write_count ? &to->writes[j] : NULL;
         bool in_force = old && (!fresh || old->address <= fresh->address);
-        if (!in_force || !is_lifted(object, old))
+        if (!in_force || !collect_calls_build_is_lifted(object, old))
             result = join(&joined, in_force ? old : fresh, in_force, stage, error);
         *(in_force ? &i : &j) += 1;
     }
@@ -800,15 +800,14 @@ bool collect_calls_build_lift(struct collect_calls_space *space, struct collect_
                               struct collect_calls_object *object, const struct patch_write *write)
 {
     struct patch_memory_change change = collect_calls_build_change(write);
-    enum collect_calls_undo undo = collect_calls_text_undo(space->pid, &change);
-    if (undo == COLLECT_CALLS_UNDO_ALL || is_lifted(object, write) ||
+    if (collect_calls_build_is_lifted(object, write) ||
         !base_array_room(object->lifted, object->lifted_count, object->lifted_capacity))
         return false;
-    if (undo == COLLECT_CALLS_UNDO_PROBED &&
-        (patch_trace_stage(&rig->helper, space->pid, &change, 1, NULL) < 0 ||
-         patch_trace_undo(&rig->helper, space->pid, NULL) < 0))
+    enum collect_calls_undo undo = collect_calls_text_lift(&rig->helper, space->pid, &change);
+    if (undo == COLLECT_CALLS_UNDO_ALL)
         return false;
     object->lifted[object->lifted_count++] = write->address;
+    space->taken += undo == COLLECT_CALLS_UNDO_OTHERS;
     leave_out(object, write);
     return true;
 }

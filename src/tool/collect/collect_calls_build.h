@@ -30,10 +30,13 @@ int collect_calls_build_apply(struct collect_calls_space *space, struct collect_
 int collect_calls_build_all(struct collect_calls_space *space, struct collect_calls_rig *rig, bool held,
                             struct base_error *error);
 
-/* Somebody else's breakpoint has come over a write of object->patch: what is ours of that place is undone, and it is left out from now on.
- * The space is held. False: it is as we left it, or was lifted before. */
+/* Somebody else has changed the place of a write of object->patch: what is still ours there, around a breakpoint, is undone, and the place
+ * is left out from now on; where nothing is, space->taken counts it. The space is held. False: it is as we left it, or was lifted before. */
 bool collect_calls_build_lift(struct collect_calls_space *space, struct collect_calls_rig *rig,
                               struct collect_calls_object *object, const struct patch_write *write);
+/* Was it? */
+bool collect_calls_build_is_lifted(const struct collect_calls_object *object,
+                                   const struct patch_write *write);
 
 /* Leads all sites to stubs of another form. The space is held. On failure they stay as they are. */
 int collect_calls_build_change_form(struct collect_calls_space *space, struct collect_calls_rig *rig,

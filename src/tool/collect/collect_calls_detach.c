@@ -41,7 +41,8 @@ static int list_changes(struct listing *listing)
         const struct patch_slab *slab = object->live && object->patch ? &object->patch->slab : NULL;
         for (size_t j = 0; slab && j < slab->write_count && result == BASE_OK; j++) {
             struct patch_memory_change change = collect_calls_build_change(&slab->writes[j]);
-            result = list_change(listing, &change);
+            if (!collect_calls_build_is_lifted(object, &slab->writes[j]))
+                result = list_change(listing, &change);
         }
     }
     if (space->bell_set && result == BASE_OK)
@@ -77,12 +78,15 @@ static int undo_list(struct collect_calls_space *space, struct collect_calls_rig
 }
 
 static int undo_some(struct collect_calls_space *space, struct collect_calls_rig *rig,
-                     const struct patch_write *writes, size_t count, struct base_error *error)
+                     const struct collect_calls_object *object, const struct patch_write *writes,
+                     size_t count, struct base_error *error)
 {
     struct patch_memory_change changes[AT_ONCE];
+    size_t ours = 0;
     for (size_t i = 0; i < count; i++)
-        changes[i] = collect_calls_build_change(&writes[i]);
-    return undo_list(space, rig, changes, count, error);
+        if (!collect_calls_build_is_lifted(object, &writes[i]))
+            changes[ours++] = collect_calls_build_change(&writes[i]);
+    return undo_list(space, rig, changes, ours, error);
 }
 
 /* Without memory for one list: a few at a time. */
@@ -95,7 +99,7 @@ static int put_back_by_few(struct collect_calls_space *space, struct collect_cal
         const struct patch_slab *slab = object->live && object->patch ? &object->patch->slab : NULL;
         for (size_t at = 0, count; slab && at < slab->write_count; at += count) {
             count = slab->write_count - at < AT_ONCE ? slab->write_count - at : AT_ONCE;
-            int undone = undo_some(space, rig, slab->writes + at, count, error);
+            int undone = undo_some(space, rig, object, slab->writes + at, count, error);
             result = undone < 0 ? undone : result;
         }
     }
@@ -209,6 +213,10 @@ int collect_calls_detach(struct collect_calls_space *space, struct collect_calls
     bool holding = result == BASE_OK && !held;
     if (result == BASE_OK)
         result = put_back(space, rig, remains, error);
+    if (result != BASE_ENOTFOUND) {
+        remains->changes += space->taken;
+        remains->told = space->taken;
+    }
     if (result == BASE_OK)
         share_text_again(space, rig, remains);
     if (result == BASE_OK && !room) /* the text is as it was; what is mapped stays */

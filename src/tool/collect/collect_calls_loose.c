@@ -286,7 +286,7 @@ static int let_go(struct collect_calls_space *space, struct collect_calls_rig *r
 
 void collect_calls_loose_tend(struct collect_calls_space *space, struct collect_calls_rig *rig)
 {
-    if (!space->bell || !space->bell_code) {
+    if (!space->bell || !space->bell_code || !space->bell_set) {
         if (space->bell_words == 0 && is_time(space))
             profile_set_meta(rig->profile, "calls_held", "a program without a loader's bell");
         return;
@@ -344,6 +344,31 @@ int collect_calls_loose_end(struct collect_calls_space *space, struct collect_ca
             forget(loose, i);
     patch_trace_release(&rig->helper, space->pid, NULL, NULL);
     return result;
+}
+
+bool collect_calls_loose_lift(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                              uint64_t address)
+{
+    struct collect_calls_loose *loose = &space->loose;
+    size_t at = 0;
+    while (at < loose->count && loose->changes[at].address != address)
+        at++;
+    if (at == loose->count)
+        return false;
+    struct patch_memory_change ours = loose->changes[at];
+    enum collect_calls_undo undo = collect_calls_text_lift(&rig->helper, space->pid, &ours);
+    if (undo == COLLECT_CALLS_UNDO_ALL)
+        return false;
+    space->taken += undo == COLLECT_CALLS_UNDO_OTHERS;
+    forget(loose, at);
+    collect_calls_loose_close(space, rig);
+    return true;
+}
+
+void collect_calls_loose_close(struct collect_calls_space *space, struct collect_calls_rig *rig)
+{
+    collect_calls_loose_stir(space);
+    set_door(space, rig, false);
 }
 
 int collect_calls_loose_take(struct collect_calls_space *space, struct collect_calls_rig *rig,

@@ -22,6 +22,13 @@ void collect_calls_loose_tend(struct collect_calls_space *space, struct collect_
 int collect_calls_loose_end(struct collect_calls_space *space, struct collect_calls_rig *rig,
                             struct base_error *error);
 
+/* Somebody else has changed the place of the bell at `address`: what is still ours there is undone, and the bell forgotten, so that the
+ * process stays traced until the place is as in its file again. The space is held. False: none is there, or it is as we left it. */
+bool collect_calls_loose_lift(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                              uint64_t address);
+/* The process is held, and traced from now on until it was quiet again. */
+void collect_calls_loose_close(struct collect_calls_space *space, struct collect_calls_rig *rig);
+
 /* A bell has rung, and is to be answered after this. BASE_OK: the process is traced; BASE_ENOTFOUND: it has
  * ended. */
 int collect_calls_loose_take(struct collect_calls_space *space, struct collect_calls_rig *rig,

@@ -164,6 +164,7 @@ struct collect_calls_space {
     unsigned told_threads; /* threads that were told, and have ended */
     unsigned processes;
     uint64_t number;    /* in the session */
+    uint64_t taken;     /* places of ours that others have overwritten, and that are in no list any more */
     uint64_t born_ns;   /* CLOCK_MONOTONIC */
     bool launched;      /* seen from its first instruction on */
     uint64_t probes_ns; /* when hooks are looked at next, for breakpoints of others; CLOCK_MONOTONIC */

@@ -5,6 +5,7 @@
 
 #include "patch_leads.h"
 #include "patch_target.h"
+#include "patch_trace.h"
 
 bool collect_calls_text_holds(pid_t pid, const struct patch_memory_change *change, const uint8_t *bytes)
 {
@@ -23,6 +24,15 @@ enum collect_calls_undo collect_calls_text_undo(pid_t pid, struct patch_memory_c
     return patch_memory_spare(found, change->after, change->before, change->length)
                ? COLLECT_CALLS_UNDO_PROBED
                : COLLECT_CALLS_UNDO_OTHERS;
+}
+
+enum collect_calls_undo collect_calls_text_lift(struct patch_helper *helper, pid_t pid,
+                                                struct patch_memory_change *change)
+{
+    enum collect_calls_undo undo = collect_calls_text_undo(pid, change);
+    bool failed = undo == COLLECT_CALLS_UNDO_PROBED && (patch_trace_stage(helper, pid, change, 1, NULL) < 0 ||
+                                                        patch_trace_undo(helper, pid, NULL) < 0);
+    return failed ? COLLECT_CALLS_UNDO_ALL : undo;
 }
 
 bool collect_calls_text_is_hooked(pid_t pid, const struct elf_maps *maps, uint64_t address)

@@ -10,6 +10,7 @@
 
 #include "elf_image.h"
 #include "elf_maps.h"
+#include "patch_helper.h"
 #include "patch_memory.h"
 
 #define COLLECT_CALLS_PAGE 4096u
@@ -25,6 +26,10 @@ enum collect_calls_undo {
     COLLECT_CALLS_UNDO_OTHERS /* somebody else has changed it */
 };
 enum collect_calls_undo collect_calls_text_undo(pid_t pid, struct patch_memory_change *change);
+/* Undoes what is ours of a change that somebody else's breakpoint came over. The process is held. UNDO_ALL: all of it is ours still, as it
+ * was or because undoing failed. */
+enum collect_calls_undo collect_calls_text_lift(struct patch_helper *helper, pid_t pid,
+                                                struct patch_memory_change *change);
 
 /* Does a jump stand there that leads into memory of ours: the agent's hook? `maps` are the process's. */
 bool collect_calls_text_is_hooked(pid_t pid, const struct elf_maps *maps, uint64_t address);

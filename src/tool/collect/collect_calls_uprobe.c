@@ -2,7 +2,9 @@
 
 #include <sys/uio.h>
 
+#include "collect_calls_bell.h"
 #include "collect_calls_build.h"
+#include "collect_calls_loose.h"
 #include "patch_target.h"
 #include "patch_trace.h"
 #include "patch_x86_64_stub.h"
@@ -13,8 +15,9 @@
 enum { AT_ONCE = 512, FOUND_MOST = 64 };
 
 struct place {
-    struct collect_calls_object *object;
-    const struct patch_write *write;
+    uint64_t address;
+    struct collect_calls_object *object; /* NULL: a bell's */
+    const struct patch_write *write;     /* of the object */
 };
 
 struct look {
@@ -23,16 +26,22 @@ struct look {
     size_t count, found_count;
 };
 
+/* One that has made way already shows the breakpoint as long as it stays. */
+static bool is_new(const struct place *place)
+{
+    return !place->object || !collect_calls_build_is_lifted(place->object, place->write);
+}
+
 /* One byte of each place, in one call; where something is not mapped any more it ends there. */
 static void look_at(struct look *look)
 {
     uint8_t bytes[AT_ONCE];
     struct iovec here = {bytes, look->count}, there[AT_ONCE];
     for (size_t i = 0; i < look->count; i++)
-        there[i] = (struct iovec){(void *)(uintptr_t)look->places[i].write->address, 1};
+        there[i] = (struct iovec){(void *)(uintptr_t)look->places[i].address, 1};
     ssize_t got = look->count ? process_vm_readv(look->pid, &here, 1, there, look->count, 0) : 0;
     for (ssize_t i = 0; i < got && look->found_count < FOUND_MOST; i++)
-        if (bytes[i] == PATCH_MEMORY_BREAKPOINT)
+        if (bytes[i] == PATCH_MEMORY_BREAKPOINT && is_new(&look->places[i]))
             look->found[look->found_count++] = look->places[i];
     look->count = 0;
 }
@@ -51,21 +60,46 @@ static void look_at_object(struct look *look, struct collect_calls_object *objec
     for (size_t i = 0; i < slab->write_count; i++) {
         if (!begins_with_ours(slab, &slab->writes[i]))
             continue;
-        look->places[look->count++] = (struct place){object, &slab->writes[i]};
+        look->places[look->count++] = (struct place){slab->writes[i].address, object, &slab->writes[i]};
         if (look->count == AT_ONCE)
             look_at(look);
     }
     look_at(look);
 }
 
+/* Bells are jumps of five bytes, as hooks are. */
+static void look_at_bells(struct look *look, const struct collect_calls_space *space)
+{
+    for (size_t i = 0; i < space->loose.count; i++)
+        look->places[look->count++] = (struct place){.address = space->loose.changes[i].address};
+    if (space->bell_set)
+        look->places[look->count++] = (struct place){.address = space->bell_change.address};
+    look_at(look);
+}
+
+/* Without a bell nobody hears of what it told: the process is traced then. */
+static bool lift(struct collect_calls_space *space, struct collect_calls_rig *rig, const struct place *place)
+{
+    if (place->object)
+        return collect_calls_build_lift(space, rig, place->object, place->write);
+    if (!space->bell_set || place->address != space->bell_change.address)
+        return collect_calls_loose_lift(space, rig, place->address);
+    if (!collect_calls_bell_lift(space, rig))
+        return false;
+    collect_calls_loose_close(space, rig); /* who creates threads may be loaded unheard */
+    profile_set_meta(rig->profile, "calls_held", "a loader that somebody else has changed");
+    profile_lose(rig->profile, WIRE_LOSS_NOT_PLANNED, 1);
+    return true;
+}
+
 static void make_way(struct collect_calls_space *space, struct collect_calls_rig *rig,
                      const struct look *look)
 {
     size_t lifted = 0;
-    if (patch_trace_hold(&rig->helper, space->pid, NULL, NULL) < 0)
+    if (patch_trace_hold(&rig->helper, space->pid, NULL, NULL) < 0) /* it is traced again then */
         return;
     for (size_t i = 0; i < look->found_count; i++)
-        lifted += collect_calls_build_lift(space, rig, look->found[i].object, look->found[i].write);
+        lifted += lift(space, rig, &look->found[i]);
     patch_trace_release(&rig->helper, space->pid, NULL, NULL);
     profile_lose(rig->profile, WIRE_LOSS_TEXT_ALTERED, lifted);
 }
@@ -79,6 +113,7 @@ void collect_calls_uprobe_tend(struct collect_calls_space *space, struct collect
     for (size_t i = 0; i < space->object_count; i++)
         if (space->objects[i].live && space->objects[i].patch)
             look_at_object(&look, &space->objects[i]);
+    look_at_bells(&look, space);
     uint64_t ended = patch_target_now(), rest = (ended - began) * SHARE;
     space->probes_ns = ended + (rest > EVERY_NS ? rest : EVERY_NS);
     if (look.found_count)

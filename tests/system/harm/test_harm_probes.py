@@ -17,18 +17,20 @@ import tap
 
 MODES = {"calls": ["--calls"], "heap": ["--heap"], "fds": ["--fds"], "throws": ["--throws"], "function": ["--function", "*_first"],
          "all": ["--calls", "--heap", "--fds", "--throws", "--function", "*_first"]}
-LIBRARIES = {"malloc": "libc.so", "free": "libc.so", "open": "libc.so", "__cxa_throw": "libstdc++.so"}
+LIBRARIES = {"malloc": "libc.so", "free": "libc.so", "open": "libc.so", "__cxa_throw": "libstdc++.so", "_Fork": "libc.so", "_dl_debug_state": "ld.so"}
+BELLS = ["_Fork", "_dl_debug_state"]  # functions that tell exact calls of births, and of objects
+PROBED = [name for name in LIBRARIES if name not in BELLS]
 FIRSTS = ["push_first", "sub_first", "lea_first"]
 ALTERED = 68  # doc/losses.md
 
 
-def build(context):
+def build(context, *flags):
     """(the program, the one that probes)"""
     tap.need_root()
     tap.need("g++", "nm", "readelf")
     probed, probe = context.path("probed"), context.path("probe")
     os.mkdir(context.path("lib"))
-    subprocess.run(["g++", "-O1", "-g", "-pthread", "-Wl,-rpath,$ORIGIN/lib", "-o", probed, os.path.join(harm.PROGRAMS, "probed.cpp")], check=True)
+    subprocess.run(["g++", "-O1", "-g", "-pthread", "-Wl,-rpath,$ORIGIN/lib", *flags, "-o", probed, os.path.join(harm.PROGRAMS, "probed.cpp")], check=True)
     subprocess.run(["gcc", "-O1", "-o", probe, os.path.join(harm.PROGRAMS, "probe.c")], check=True)
     needed = subprocess.run(["ldd", probed], check=True, capture_output=True, text=True).stdout
     for path in re.findall(r"=> (/\S+)", needed):
@@ -50,15 +52,19 @@ def offset(path, symbol):
     raise AssertionError(f"{path} has no {symbol}")
 
 
+def file_of(context, symbol):
+    library = LIBRARIES.get(symbol)
+    names = os.listdir(context.path("lib"))
+    return context.path("probed") if not library else context.path("lib/" + next(name for name in names if name.startswith(library)))
+
+
 class Probe:
     """Another tool's breakpoints on functions, until `end`."""
 
     def __init__(self, context, probe, symbols):
         by_file = {}
         for symbol in symbols:
-            library = LIBRARIES.get(symbol)
-            names = os.listdir(context.path("lib"))
-            path = context.path("probed") if not library else context.path("lib/" + next(name for name in names if name.startswith(library)))
+            path = file_of(context, symbol)
             by_file.setdefault(path, []).append(offset(path, symbol))
         self.tools = [tally.start(context, [probe, path, *offsets], stdin=subprocess.PIPE) for path, offsets in by_file.items()]
         for tool in self.tools:
@@ -117,7 +123,7 @@ def modes():
 def before_launched(context):
     """Probes that are there when the program begins: everything else is counted, and what is not is told."""
     program, probe = build(context)
-    for symbols in ([name] for name in (*FIRSTS, *LIBRARIES)) if harm.LONG else (["push_first"], ["sub_first", "lea_first"], list(LIBRARIES)):
+    for symbols in ([name] for name in (*FIRSTS, *PROBED)) if harm.LONG else (["push_first"], ["sub_first", "lea_first"], list(PROBED)):
         for mode in MODES:
             tool = Probe(context, probe, symbols)
             result = tally.record(context, [program], options(mode))
@@ -135,7 +141,7 @@ def before_attached(context):
     """The probes are there before, and afterwards still."""
     program, probe = build(context)
     process = begin(context, program)
-    tool = Probe(context, probe, [*FIRSTS, *LIBRARIES])
+    tool = Probe(context, probe, [*FIRSTS, *PROBED])
     before = harm.Footprint(process.pid, True)
     for mode in MODES:
         one = start_record(context, mode, process.pid)
@@ -153,7 +159,7 @@ def gone_first(context):
     process = begin(context, program)
     before = harm.Footprint(process.pid, True)
     for mode in modes():
-        tool = Probe(context, probe, [*FIRSTS, *LIBRARIES])
+        tool = Probe(context, probe, [*FIRSTS, *PROBED])
         one = start_record(context, mode, process.pid)
         tool.end()
         process.send_signal(signal.SIGUSR1)
@@ -227,7 +233,7 @@ def come_to_hooks_and_gone(context):
     before = harm.Footprint(process.pid, True)
     one = start_record(context, "calls", process.pid)
     tool = Probe(context, probe, ["lea_first"])
-    context.check(tally.wait_for(lambda: made_way(process.pid, program, "lea_first"), 10), "the hook did not make way")
+    context.check(tally.wait_for(lambda: is_file(process.pid, program, "lea_first"), 10), "the hook did not make way")
     context.check(tool.end() > 0, "the probe was not hit")
     process.send_signal(signal.SIGUSR1)
     time.sleep(0.3)
@@ -237,7 +243,29 @@ def come_to_hooks_and_gone(context):
     end(context, process, "with a probe that came to a hook and went")
 
 
-def made_way(pid, program, symbol):
+@tap.case
+def come_to_bells_and_gone(context):
+    """The same over the jumps that tell exact calls of births and of objects: the bell makes way, and nothing of either tool stays."""
+    program, probe = build(context, f"-Wl,--dynamic-linker={context.path('lib/ld.so')}")
+    shutil.copy(next(path for path in ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-x86-64.so.2") if os.path.exists(path)), context.path("lib/ld.so"))
+    process = begin(context, program)
+    before = harm.Footprint(process.pid, True)
+    for symbol in BELLS:
+        path = file_of(context, symbol)
+        one = start_record(context, "calls", process.pid)
+        context.check(tally.wait_for(lambda: not is_file(process.pid, path, symbol), 20), f"there is no bell at {symbol}")
+        tool = Probe(context, probe, [symbol])
+        context.check(tally.wait_for(lambda: is_file(process.pid, path, symbol), 10), f"the bell at {symbol} did not make way")
+        process.send_signal(signal.SIGUSR1)
+        time.sleep(0.3)
+        tool.end()
+        profile = end_record(context, one, "calls")
+        context.check(losses(profile) > 0, f"nothing is told of {symbol}")
+        before.same(context, process.pid, f"after a probe of {symbol}")
+    end(context, process, "with probes that came to bells")
+
+
+def is_file(pid, program, symbol):
     """Whether all behind the first byte of the function is the file's."""
     place = int(offset(program, symbol), 16)
     with open(program, "rb") as file:

@@ -133,6 +133,7 @@ static int begin(void **state)
                                                 .born_ns = now,
                                                 .bell_code = &quiet->code,
                                                 .bell = &quiet->bell,
+                                                .bell_set = true,
                                                 .bell_words = 0x20000};
     *state = quiet;
     return quiet->rig.profile ? 0 : -1;
