@@ -773,21 +773,32 @@ static int clear_threads(struct collect_calls_space *space, struct collect_calls
 
 /* --- text that differs --- */
 
-/* Fresh writes to places that are not as in the file; *hooked: those that the agent has hooked. Both lists are by address; what is in
- * force already is not the file's. */
+/* Is a write of the patch in force among the bytes of `fresh`, which are not the file's then? *from: the first that may be, for this one
+ * and those behind it. */
+static bool is_in_force(const struct collect_calls_object *object, const struct patch_write *fresh,
+                        size_t *from)
+{
+    const struct patch_slab *slab = object->patch ? &object->patch->slab : NULL;
+    uint64_t end = fresh->address + fresh->length;
+    while (slab && *from < slab->write_count &&
+           slab->writes[*from].address + slab->writes[*from].length <= fresh->address)
+        ++*from;
+    for (size_t i = *from; slab && i < slab->write_count && slab->writes[i].address < end; i++)
+        if (!collect_calls_build_is_lifted(object, &slab->writes[i]))
+            return true;
+    return false;
+}
+
+/* Fresh writes to places that are not as in the file; *hooked: those that the agent has hooked. Both lists are by address. */
 static size_t leave_out_fresh(const struct collect_calls_space *space, struct collect_calls_object *object,
                               const struct elf_maps *maps, size_t *hooked)
 {
-    const struct patch_slab *from = object->patch ? &object->patch->slab : NULL, *to = &object->next->slab;
-    size_t found = 0;
-    for (size_t i = 0, j = 0; i < to->write_count; i++) {
+    const struct patch_slab *to = &object->next->slab;
+    size_t found = 0, from = 0;
+    for (size_t i = 0; i < to->write_count; i++) {
         const struct patch_write *write = &to->writes[i];
         struct patch_memory_change change = collect_calls_build_change(write);
-        while (from && j < from->write_count &&
-               from->writes[j].address + from->writes[j].length <= write->address)
-            j++;
-        if ((from && j < from->write_count && from->writes[j].address < write->address + write->length) ||
-            collect_calls_text_holds(space->pid, &change, change.before))
+        if (is_in_force(object, write, &from) || collect_calls_text_holds(space->pid, &change, change.before))
             continue;
         leave_out(object, write);
         *hooked += collect_calls_text_is_hooked(space->pid, maps, write->address);

@@ -316,6 +316,28 @@ static void what_others_took_is_told_once_and_keeps_memory(void **state)
     }
 }
 
+/* What was lifted is the file's, but for the breakpoint: a fresh write of another hook there finds something else, as anywhere. */
+static void fresh_writes_spare_lifted_places(void **state)
+{
+    struct hooked *hooked = *state;
+    struct base_error error = {0};
+    text[1][0] = PATCH_MEMORY_BREAKPOINT;
+    look(hooked);
+    struct collect_calls_patch *next = calloc(1, sizeof *next);
+    struct patch_write *writes = calloc(2, sizeof *writes);
+    assert_non_null(next);
+    assert_non_null(writes);
+    writes[0] = hooked->writes[0];
+    writes[1] = hooked->writes[1];
+    writes[1].hook = 2;
+    *next = (struct collect_calls_patch){.owners = 1, .slab = {.writes = writes, .write_count = 2}};
+    hooked->object.next = next;
+    assert_int_equal(collect_calls_build_apply(&hooked->space, &hooked->rig, &error), BASE_EBUSY);
+    assert_int_equal(hooked->wanted[0], 1);
+    assert_int_equal(hooked->wanted[2], 0);
+    assert_null(hooked->object.next);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -324,6 +346,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_bell_of_births_makes_way, begin, end),
         cmocka_unit_test_setup_teardown(the_loaders_bell_makes_way, begin, end),
         cmocka_unit_test_setup_teardown(what_others_took_is_told_once_and_keeps_memory, begin, end),
+        cmocka_unit_test_setup_teardown(fresh_writes_spare_lifted_places, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
