@@ -1035,6 +1035,8 @@ static int record_session(struct recorder *recorder, const struct collect_option
     int status;
     if (result < 0) {
         cli_fail(&error);
+        if (recorder->session)
+            say_what_stays(recorder, &error);
         status = start_failure(wanted->mode == COLLECT_LAUNCH, command_failed, result);
     } else {
         recorder->child = collect_session_status(recorder->session)->child;

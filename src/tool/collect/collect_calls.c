@@ -263,17 +263,33 @@ static void tell_remains(struct collect_calls *calls, pid_t pid, const struct co
                  remains->changes - remains->told + remains->probed);
 }
 
+/* What stays is told, and tried again at the end. `patient`: nobody waits for us meanwhile, and who is in the way may go. */
+static void leave_space(struct collect_calls *calls, struct collect_calls_space *space, bool patient)
+{
+    struct collect_calls_remains remains = {0};
+    struct base_error why = {0};
+    uint64_t began = 0;
+    int result;
+    do {
+        why = (struct base_error){0};
+        result = collect_calls_detach(space, &calls->rig, false, &remains, &why);
+    } while (patient && result < 0 && collect_remains_again(result, &began));
+    if (result < 0 && result != BASE_ENOTFOUND) {
+        note(calls, "leaving", &why);
+        collect_left_add(&calls->left, space->pid, 0, !remains.changes);
+    }
+    tell_remains(calls, space->pid, &remains);
+}
+
 /* The process goes on, uncounted, as it was before us. */
 static void give_up(struct collect_calls *calls, pid_t pid, const struct base_error *why)
 {
     char what[64];
-    struct collect_calls_remains remains = {0};
     struct collect_calls_space *space = space_of(calls, pid);
-    if (space && space->processes == 1)
-        collect_calls_detach(space, &calls->rig, false, &remains, NULL);
-    tell_remains(calls, pid, &remains);
     snprintf(what, sizeof what, "calls of process %d are not counted", (int)pid);
     note(calls, what, why);
+    if (space && space->processes == 1)
+        leave_space(calls, space, false);
     profile_lose(calls->rig.profile, WIRE_LOSS_CALLS_UNSEEN, 1);
     if (calls->guest.left)
         calls->guest.left(calls->guest.context, pid);
@@ -525,9 +541,11 @@ static void clean_fork(struct collect_calls *calls, const struct collect_calls_s
     struct collect_calls_remains remains;
     child.pid = pid;
     child.bell = NULL; /* the parent's words: they are not to be touched */
-    if (collect_calls_detach(&child, &calls->rig, true, &remains, NULL) == BASE_EBUSY)
-        collect_calls_detach(&child, &calls->rig, false, &remains,
-                             NULL); /* it did not wait for a silent tally */
+    int result = collect_calls_detach(&child, &calls->rig, true, &remains, NULL);
+    if (result == BASE_EBUSY) /* it did not wait for a silent tally */
+        result = collect_calls_detach(&child, &calls->rig, false, &remains, NULL);
+    if (result < 0 && result != BASE_ENOTFOUND)
+        collect_left_add(&calls->left, pid, 0, !remains.changes);
     tell_remains(calls, pid, &remains);
 }
 
@@ -997,32 +1015,14 @@ int collect_calls_attach(struct collect_calls *calls, pid_t pid, struct base_err
     if (patch_trace_cost(&calls->rig.helper, pid, &cost, NULL) == BASE_OK)
         calls->attach_ns += cost.stopped_ns;
     if (result < 0) {
-        struct collect_calls_remains remains;
-        collect_calls_detach(space, &calls->rig, false, &remains, NULL);
+        leave_space(calls, space, true);
         patch_trace_leave(&calls->rig.helper, pid, NULL);
+        remove_member(calls, pid);
     }
     return result;
 }
 
 /* --- the end --- */
-
-static void leave_space(struct collect_calls *calls, struct collect_calls_space *space)
-{
-    struct collect_calls_remains remains = {0};
-    struct base_error why = {0};
-    uint64_t began = 0;
-    int result;
-    collect_calls_build_read_slots(space);
-    do {
-        why = (struct base_error){0};
-        result = collect_calls_detach(space, &calls->rig, false, &remains, &why);
-    } while (result < 0 && collect_remains_again(result, &began));
-    if (result < 0 && result != BASE_ENOTFOUND) {
-        note(calls, "leaving", &why);
-        collect_left_add(&calls->left, space->pid, 0, !remains.changes);
-    }
-    tell_remains(calls, space->pid, &remains);
-}
 
 static void describe(struct collect_calls *calls)
 {
@@ -1074,8 +1074,10 @@ int collect_calls_leave(struct collect_calls *calls, struct base_error *error)
     int result = catch_up(calls, error);
     for (size_t i = 0; i < calls->member_count; i++) {
         struct collect_calls_space *space = calls->members[i].space;
-        if (space && space->pid == calls->members[i].pid)
-            leave_space(calls, space);
+        if (!space || space->pid != calls->members[i].pid)
+            continue;
+        collect_calls_build_read_slots(space);
+        leave_space(calls, space, true);
     }
     for (size_t i = 0; i < calls->member_count; i++)
         patch_trace_leave(&calls->rig.helper, calls->members[i].pid, NULL);
