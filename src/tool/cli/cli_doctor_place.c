@@ -42,16 +42,19 @@ void cli_doctor_check_descriptors(struct cli_doctor *doctor)
 /* Said only where it is wrong. */
 void cli_doctor_check_processes(struct cli_doctor *doctor)
 {
+    static const char *const remedies[] = {
+        [COLLECT_NAMESPACE_NO_PROC] = "sudo mount -t proc proc /proc",
+        [COLLECT_NAMESPACE_STRANGE_PROC] =
+            "sudo unshare --mount-proc tally record ...", /* nobody else's /proc changes */
+        [COLLECT_NAMESPACE_STRANGE_CHILDREN] = "sudo unshare --pid --fork --mount-proc tally record ..."};
     struct base_error why = {0};
-    if (doctor->root[0] || collect_namespace_check(&why) == BASE_OK)
+    enum collect_namespace found = collect_namespace_look();
+    if (doctor->root[0] || found == COLLECT_NAMESPACE_OWN || collect_namespace_check(&why) == BASE_OK)
         return;
     struct cli_doctor_line *line = cli_doctor_add(doctor, "processes", CLI_DOCTOR_MISSING);
-    char *remedy = strstr(why.text, ": ");
-    if (remedy)
-        *remedy = '\0';
+    why.text[strcspn(why.text, ":")] = '\0';
     cli_doctor_explain(line, "%s", why.text);
-    if (remedy)
-        cli_doctor_advise(line, "%s", remedy + 2);
+    cli_doctor_advise(line, "%s", remedies[found]);
 }
 
 void cli_doctor_check_memory(struct cli_doctor *doctor)

@@ -32,24 +32,31 @@ static bool has_own_children(void)
     return !stat("/proc/self/ns/pid_for_children", &children) && children.st_ino == own.st_ino;
 }
 
-int collect_namespace_check(struct base_error *error)
+enum collect_namespace collect_namespace_look(void)
 {
     char text[4096], self[32];
     ssize_t length = readlink("/proc/self", self, sizeof self - 1);
     if (length < 0 && access("/proc/1", F_OK))
-        return base_fail(error, BASE_EUNSUPPORTED, "there is no /proc: mount it (mount -t proc proc /proc)");
+        return COLLECT_NAMESPACE_NO_PROC;
     self[length < 0 ? 0 : length] = '\0';
     pid_t seen = (pid_t)strtol(self, NULL, 10);
     if (length < 0 || patch_target_text(seen, seen, "status", text, sizeof text) < 0 ||
         !collect_namespace_is_own(text, getpid()))
-        return base_fail(
-            error, BASE_EUNSUPPORTED,
+        return COLLECT_NAMESPACE_STRANGE_PROC;
+    return has_own_children() ? COLLECT_NAMESPACE_OWN : COLLECT_NAMESPACE_STRANGE_CHILDREN;
+}
+
+int collect_namespace_check(struct base_error *error)
+{
+    static const char *const faults[] = {
+        [COLLECT_NAMESPACE_NO_PROC] = "there is no /proc: mount it (mount -t proc proc /proc)",
+        [COLLECT_NAMESPACE_STRANGE_PROC] =
             "/proc belongs to another PID namespace, where a number is another process: mount that "
-            "of this one (mount -t proc proc /proc; unshare --mount-proc)");
-    if (!has_own_children())
-        return base_fail(
-            error, BASE_EUNSUPPORTED,
+            "of this one (mount -t proc proc /proc; unshare --mount-proc)",
+        [COLLECT_NAMESPACE_STRANGE_CHILDREN] =
             "what is started here is born into another PID namespace: start tally there (unshare "
-            "--pid --fork)");
-    return BASE_OK;
+            "--pid --fork)"};
+    enum collect_namespace found = collect_namespace_look();
+    return found == COLLECT_NAMESPACE_OWN ? BASE_OK
+                                          : base_fail(error, BASE_EUNSUPPORTED, "%s", faults[found]);
 }

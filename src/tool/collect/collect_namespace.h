@@ -12,8 +12,14 @@
 
 #include "base_error.h"
 
-/* BASE_EUNSUPPORTED, with the remedy: /proc is of another PID namespace than this process, or what this
- * process starts is (unshare(CLONE_NEWPID) without a fork), or there is no /proc. */
+enum collect_namespace {
+    COLLECT_NAMESPACE_OWN,
+    COLLECT_NAMESPACE_NO_PROC,
+    COLLECT_NAMESPACE_STRANGE_PROC,    /* of another PID namespace than this process */
+    COLLECT_NAMESPACE_STRANGE_CHILDREN /* what this process starts is: unshare(CLONE_NEWPID) without a fork */
+};
+enum collect_namespace collect_namespace_look(void);
+/* BASE_EUNSUPPORTED, with the remedy after a colon: not COLLECT_NAMESPACE_OWN. */
 int collect_namespace_check(struct base_error *error);
 
 /* What /proc/self/status says of `pid`, who reads it, in a PID namespace of that number: `text` is the file's. True: /proc

@@ -253,6 +253,8 @@ def other_namespaces(context):
         context.equal((result.status, result.output), (alone.status, alone.output), f"with a /proc of its own and {mode} ({result.text()})")
     told = tally.run(context, ["unshare", "--pid", "--fork", context.tally, "doctor"])
     context.check(stranger in told.output, f"doctor says {told.output!r}")
+    checks = json.loads(tally.run(context, ["unshare", "--pid", "--fork", context.tally, "doctor", "--json"]).output)["checks"]
+    context.equal([check["remedy"] for check in checks if check["name"] == "processes"], ["sudo unshare --mount-proc tally record ..."], "remedy")
 
 
 def pidfds(pid):
