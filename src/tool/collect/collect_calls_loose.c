@@ -6,7 +6,6 @@
 
 #include "collect_calls_text.h"
 #include "elf_maps.h"
-#include "patch_agent.h"
 #include "patch_select.h"
 #include "patch_target.h"
 #include "patch_x86_64_bell.h"
@@ -150,29 +149,18 @@ static int add_bell(struct collect_calls_space *space)
     return add_code(space, &code, &space->loose.bell);
 }
 
-static bool is_agents(pid_t pid, uint64_t address)
+/* An agent's hook is there: five bytes of a jump take the place of the first instructions in what the bell moves (the rest of them has
+ * moved into the hook). True: `live` holds it. */
+static bool is_hooked(const struct collect_calls_space *space, uint64_t function,
+                      uint8_t live[PATCH_X86_64_BELL_JUMP])
 {
     struct elf_maps maps = {0};
-    bool found = false;
-    elf_maps_read(pid, &maps, NULL);
-    for (size_t i = 0; i < maps.count && !found; i++)
-        found = address - maps.items[i].start < maps.items[i].end - maps.items[i].start &&
-                !strcmp(maps.items[i].path, PATCH_AGENT_PATH);
+    bool hooked =
+        patch_target_read(space->pid, function, live, PATCH_X86_64_BELL_JUMP) == PATCH_X86_64_BELL_JUMP &&
+        live[0] == 0xe9 && elf_maps_read(space->pid, &maps, NULL) == BASE_OK &&
+        collect_calls_text_is_hooked(space->pid, &maps, function);
     elf_maps_free(&maps);
-    return found;
-}
-
-/* An agent that is beside the counters may have its hook at the function: then its jump is the instruction that the bell moves (the rest
- * of the first ones moved into the hook). True: `live` holds it. */
-static bool has_agents_jump(const struct collect_calls_space *space, uint64_t function, const uint8_t *file,
-                            uint8_t live[PATCH_X86_64_BELL_JUMP])
-{
-    int32_t distance;
-    if (patch_target_read(space->pid, function, live, PATCH_X86_64_BELL_JUMP) != PATCH_X86_64_BELL_JUMP ||
-        live[0] != 0xe9 || !memcmp(live, file, PATCH_X86_64_BELL_JUMP))
-        return false;
-    memcpy(&distance, live + 1, sizeof distance);
-    return is_agents(space->pid, function + PATCH_X86_64_BELL_JUMP + (uint64_t)(int64_t)distance);
+    return hooked;
 }
 
 /* The change at one function, `at` in the lists; its text is as in the file, or an agent's hook is there. */
@@ -188,7 +176,7 @@ static int prepare(struct collect_calls_space *space, const struct elf_image *im
     *change = (struct patch_memory_change){.address = function, .length = PATCH_X86_64_BELL_JUMP};
     if (!bytes || available < birth->length)
         return BASE_EUNSUPPORTED;
-    bool hooked = has_agents_jump(space, function, bytes, live);
+    bool hooked = is_hooked(space, function, live);
     memcpy(change->before, hooked ? live : bytes, change->length);
     struct patch_x86_64_birth wish = {function,
                                       space->loose.bell,

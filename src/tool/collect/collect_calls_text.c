@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "patch_leads.h"
+#include "patch_agent.h"
 #include "patch_target.h"
 #include "patch_trace.h"
 
@@ -45,7 +45,7 @@ bool collect_calls_text_is_hooked(pid_t pid, const struct elf_maps *maps, uint64
     uint64_t to = address + sizeof jump + (uint64_t)(int64_t)displacement;
     for (size_t i = 0; i < maps->count; i++)
         if (to >= maps->items[i].start && to < maps->items[i].end)
-            return !strncmp(maps->items[i].path, PATCH_LEADS_OURS, strlen(PATCH_LEADS_OURS));
+            return !strcmp(maps->items[i].path, PATCH_AGENT_PATH);
     return false;
 }
 

@@ -31,7 +31,7 @@ enum collect_calls_undo collect_calls_text_undo(pid_t pid, struct patch_memory_c
 enum collect_calls_undo collect_calls_text_lift(struct patch_helper *helper, pid_t pid,
                                                 struct patch_memory_change *change);
 
-/* Does a jump stand there that leads into memory of ours: the agent's hook? `maps` are the process's. */
+/* Does a jump stand there that leads into the agent's memory: its hook? `maps` are the process's. */
 bool collect_calls_text_is_hooked(pid_t pid, const struct elf_maps *maps, uint64_t address);
 
 /* start..end-1 is mapped from `image` at `bias`. *own: pages of its own that the process has there. False:
