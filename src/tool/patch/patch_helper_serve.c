@@ -27,6 +27,7 @@
 #define WATCH_MS        5 /* between two looks at the time while something is held, or events wait */
 #define SEE_OFF_NS      UINT64_C(2000000000)
 #define SEE_OFF_LOOK_NS 50000
+#define SECOND_NS       UINT64_C(1000000000)
 #define SOCKET          3 /* behind the three that every process has */
 #define AT_ONCE         256
 #define EVENTS_HELD                                                                                          \
@@ -191,7 +192,7 @@ static int wait_for(struct loop *loop, struct pollfd *files, nfds_t count, bool 
     bool blind = loop->signals < 0; /* signalfd may be refused */
     uint64_t longest = watch || blind ? watched : UINT64_MAX;
     longest = more ? 0 : rest && rest < longest ? rest : longest;
-    struct timespec most = {0, (long)longest};
+    struct timespec most = {(time_t)(longest / SECOND_NS), (long)(longest % SECOND_NS)};
     return ppoll(files, count, longest == UINT64_MAX ? NULL : &most, NULL);
 }
 

@@ -7,6 +7,9 @@
 
 #define CHEAP_NS UINT64_C(20000) /* a look at all is made each time */
 #define RESTS    4               /* times what the look has cost */
+/* But no longer than this: a look that took long may have waited for a processor, and it is not worth seconds in which nobody is heard. */
+#define REST_MOST_NS UINT64_C(20000000)
+#define ROW_MOST     32 /* of those heard of, one after the other, while others may have something to tell */
 
 void patch_helper_wait_hear(struct patch_helper_wait *wait, pid_t tid)
 {
@@ -21,11 +24,14 @@ static pid_t ask_heard(struct patch_helper_wait *wait, int *status)
     uint64_t began = patch_target_now();
     unsigned asked = 0;
     for (unsigned i = 0; i < PATCH_HELPER_WAIT_HEARD; i++) {
-        pid_t tid = wait->heard[i] ? waitpid(wait->heard[i], status, __WALL | WNOHANG) : 0;
-        if (tid > 0)
+        pid_t *heard = &wait->heard[(wait->first + i) % PATCH_HELPER_WAIT_HEARD];
+        pid_t tid = *heard ? waitpid(*heard, status, __WALL | WNOHANG) : 0;
+        if (tid > 0) {
+            wait->first += i + 1; /* who has just told something is asked last */
             return tid;
-        asked += wait->heard[i] != 0;
-        wait->heard[i] = tid < 0 ? 0 : wait->heard[i];
+        }
+        asked += *heard != 0;
+        *heard = tid < 0 ? 0 : *heard;
     }
     uint64_t each = asked ? (patch_target_now() - began) / asked : 0;
     if (each && (!wait->heard_cost || each < wait->heard_cost))
@@ -42,24 +48,33 @@ static bool is_worth_asking(const struct patch_helper_wait *wait)
 /* Until when none but those that were heard of are asked for. */
 static uint64_t rests_until(const struct patch_helper_wait *wait)
 {
-    return is_worth_asking(wait) ? wait->looked + RESTS * wait->cost : 0;
+    if (!is_worth_asking(wait))
+        return 0;
+    return wait->looked + (wait->cost < REST_MOST_NS / RESTS ? RESTS * wait->cost : REST_MOST_NS);
+}
+
+static pid_t ask_all(struct patch_helper_wait *wait, uint64_t now, int *status)
+{
+    pid_t tid = waitpid(-1, status, __WALL | WNOHANG);
+    wait->row = 0;
+    if (tid > 0)
+        return tid;
+    wait->looked = patch_target_now();
+    wait->cost = wait->looked - now;
+    return 0;
 }
 
 pid_t patch_helper_wait_next(struct patch_helper_wait *wait, int *status)
 {
-    pid_t tid = is_worth_asking(wait) ? ask_heard(wait, status) : 0;
-    if (tid > 0)
+    bool rests = patch_target_now() < rests_until(wait);
+    pid_t tid = is_worth_asking(wait) && (rests || wait->row < ROW_MOST) ? ask_heard(wait, status) : 0;
+    if (tid > 0) {
+        wait->row++;
         return tid;
-    uint64_t began = patch_target_now();
-    wait->missed = began < rests_until(wait);
-    if (wait->missed)
-        return 0;
-    tid = waitpid(-1, status, __WALL | WNOHANG);
-    if (tid > 0)
-        return tid;
-    wait->looked = patch_target_now();
-    wait->cost = wait->looked - began;
-    return 0;
+    }
+    uint64_t now = patch_target_now();
+    wait->missed = now < rests_until(wait);
+    return wait->missed ? 0 : ask_all(wait, now, status);
 }
 
 uint64_t patch_helper_wait_rest(const struct patch_helper_wait *wait)

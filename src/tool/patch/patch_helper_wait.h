@@ -5,7 +5,8 @@
  * are. One thread is found at once (Linux 5.13). So where a look at all has become dear, those are asked for
  * first that are likely: whom SIGCHLD names, who has just been heard of (a creator creates again), who is
  * about to trap, and the thread after one that has ended. A look at all that found nothing is followed by a
- * rest in proportion to what it cost, so that all looks together stay a share of the time.
+ * rest in proportion to what it cost, but of 20 ms at most, so that all looks together stay a share of the time. Those that are likely do
+ * not keep the others waiting: after some of them in a row all are looked at, unless it rests.
  * Context: helper, one thread. */
 #ifndef PATCH_HELPER_WAIT_H
 #define PATCH_HELPER_WAIT_H
@@ -18,7 +19,9 @@ enum { PATCH_HELPER_WAIT_HEARD = 8 };
 
 struct patch_helper_wait { /* {0} at first */
     pid_t heard[PATCH_HELPER_WAIT_HEARD];
-    unsigned next;       /* in `heard` */
+    unsigned next;       /* in `heard`: whose place the next one takes */
+    unsigned first;      /* in `heard`: who is asked for first */
+    unsigned row;        /* how many of `heard` were told since the last look at all */
     uint64_t cost;       /* ns of the last look at all that found nothing */
     uint64_t looked;     /* when it ended; CLOCK_MONOTONIC */
     uint64_t heard_cost; /* ns of asking for one, at best; 0: not known */

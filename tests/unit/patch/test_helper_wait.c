@@ -11,7 +11,8 @@
 #include "patch_helper_wait.h"
 #include "patch_target.h"
 
-#define HOUR_NS UINT64_C(3600000000000)
+#define HOUR_NS      UINT64_C(3600000000000)
+#define REST_MOST_NS UINT64_C(20000000)
 
 /* A child that has ended, and nobody has asked for. */
 static pid_t make_ended(void)
@@ -25,10 +26,15 @@ static pid_t make_ended(void)
     return child;
 }
 
-/* A look at all has cost a quarter of an hour a moment ago. */
+/* A look at all has cost a quarter of an hour, and ended in the future: the rest lasts, however slow the machine is. */
 static struct patch_helper_wait resting(void)
 {
-    return (struct patch_helper_wait){.cost = HOUR_NS / 4, .looked = patch_target_now()};
+    return (struct patch_helper_wait){.cost = HOUR_NS / 4, .looked = patch_target_now() + HOUR_NS};
+}
+
+static struct patch_helper_wait rested(void)
+{
+    return (struct patch_helper_wait){.cost = HOUR_NS / 4};
 }
 
 static void all_are_looked_at_where_that_is_cheap(void **state)
@@ -55,12 +61,54 @@ static void those_heard_of_are_asked_for_else(void **state)
     assert_int_equal(wait.next, 1);
     assert_int_equal(patch_helper_wait_next(&wait, &status), second);
     assert_int_equal(patch_helper_wait_next(&wait, &status), 0); /* nobody's child any more */
-    assert_in_range(patch_helper_wait_rest(&wait), 1, HOUR_NS);
-    wait.looked -= HOUR_NS; /* the rest is over */
+    assert_in_range(patch_helper_wait_rest(&wait), 1, HOUR_NS + REST_MOST_NS);
+    wait.looked = 0; /* the rest is over */
     assert_int_equal(patch_helper_wait_rest(&wait), 1);
     assert_int_equal(patch_helper_wait_next(&wait, &status), first);
     assert_int_equal(patch_helper_wait_next(&wait, &status), 0);
     assert_int_equal(patch_helper_wait_rest(&wait), 0);
+}
+
+static void a_rest_is_short_however_dear_the_look(void **state)
+{
+    (void)state;
+    static const uint64_t costs[] = {HOUR_NS / 4, REST_MOST_NS / 4, REST_MOST_NS / 4 + 1, UINT64_MAX / 2};
+    for (size_t i = 0; i < sizeof costs / sizeof *costs; i++) {
+        struct patch_helper_wait wait = {.cost = costs[i], .looked = patch_target_now(), .missed = true};
+        assert_in_range(patch_helper_wait_rest(&wait), 1, REST_MOST_NS);
+    }
+}
+
+/* There is always one that was heard of and has something to tell. */
+static void the_others_have_their_turn(void **state)
+{
+    (void)state;
+    struct patch_helper_wait wait = rested();
+    int status, before = 0;
+    pid_t other = make_ended(), told = 0;
+    for (; before < 100 && told != other; before++) {
+        patch_helper_wait_hear(&wait, make_ended());
+        told = patch_helper_wait_next(&wait, &status);
+        assert_true(told > 0);
+    }
+    assert_int_equal(told, other);
+    assert_in_range(before, 2, 99); /* and those that were heard of have theirs */
+    while (waitpid(-1, &status, 0) > 0)
+        ;
+}
+
+static void who_was_told_is_asked_last(void **state)
+{
+    (void)state;
+    struct patch_helper_wait wait = resting();
+    int status;
+    pid_t first = make_ended(), second = make_ended(), third = make_ended();
+    patch_helper_wait_hear(&wait, first);
+    patch_helper_wait_hear(&wait, second);
+    assert_int_equal(patch_helper_wait_next(&wait, &status), first);
+    wait.heard[0] = third; /* as if the first had something again */
+    assert_int_equal(patch_helper_wait_next(&wait, &status), second);
+    assert_int_equal(patch_helper_wait_next(&wait, &status), third);
 }
 
 static void the_oldest_are_forgotten(void **state)
@@ -94,6 +142,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_are_looked_at_where_that_is_cheap),
         cmocka_unit_test(those_heard_of_are_asked_for_else),
+        cmocka_unit_test(a_rest_is_short_however_dear_the_look),
+        cmocka_unit_test(the_others_have_their_turn),
+        cmocka_unit_test(who_was_told_is_asked_last),
         cmocka_unit_test(the_oldest_are_forgotten),
         cmocka_unit_test(old_kernels_are_known),
     };
