@@ -279,7 +279,24 @@ int patch_trace_map(struct patch_helper *helper, pid_t pid, const struct patch_h
     return result;
 }
 
-/* What comes with a descriptor. */
+/* What the helper has mapped, and nobody has a descriptor of. What REMAP made stays: there was something before, too. */
+static void unmap_shared(struct patch_helper *helper, const struct patch_helper_message *message,
+                         const void *bytes, uint64_t address)
+{
+    const uint64_t *values = message->values;
+    if (message->code == PATCH_HELPER_SHARE) {
+        bool data_first = values[5] && address < values[0];
+        patch_trace_unmap(helper, message->pid, address - (data_first ? values[4] : 0), values[2] + values[4],
+                          NULL);
+    } else if (message->code == PATCH_HELPER_SHARE_PIECES) {
+        const struct patch_inject_piece *pieces = (const void *)((const char *)bytes + PATCH_HELPER_NAME);
+        size_t count = (size_t)((message->size - PATCH_HELPER_NAME) / sizeof *pieces);
+        for (size_t i = 0; i < count; i++)
+            patch_trace_unmap(helper, message->pid, address + pieces[i].at, pieces[i].size, NULL);
+    }
+}
+
+/* What comes with a descriptor. Where the helper refuses, it has undone what it did, and what is mapped there is not ours. */
 static int share(struct patch_helper *helper, const struct patch_helper_message *message, const void *bytes,
                  uint64_t *address, int *file, struct base_error *error)
 {
@@ -287,13 +304,8 @@ static int share(struct patch_helper *helper, const struct patch_helper_message 
     int result = patch_helper_ask(helper, message, bytes, -1, &reply, error);
     if (result < 0)
         return result;
-    if (reply.file < 0) {
-        /* Our table of descriptors is full: what was mapped for nobody goes again. */
-        bool data_first = message->values[5] && reply.message.values[0] < message->values[0];
-        if (message->code == PATCH_HELPER_SHARE)
-            patch_trace_unmap(helper, message->pid,
-                              reply.message.values[0] - (data_first ? message->values[4] : 0),
-                              message->values[2] + message->values[4], NULL);
+    if (reply.file < 0) { /* our table of descriptors is full */
+        unmap_shared(helper, message, bytes, reply.message.values[0]);
         result = base_fail(error, BASE_EIO,
                            "no descriptor is free for shared memory; raise the limit (ulimit -n)");
     } else {
@@ -339,8 +351,6 @@ int patch_trace_share_pieces(struct patch_helper *helper, pid_t pid, const char 
     memcpy(bytes + PATCH_HELPER_NAME, pieces, count * sizeof *pieces);
     int result = share(helper, &message, bytes, &address, file, error);
     free(bytes);
-    for (size_t i = 0; i < count && result == BASE_EIO; i++) /* no descriptor came: nobody has it */
-        patch_trace_unmap(helper, pid, address + pieces[i].at, pieces[i].size, NULL);
     return result;
 }
 

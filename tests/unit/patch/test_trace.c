@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -691,6 +692,75 @@ static void data_lies_beyond_code(void **state)
     patch_session_finish(&tally);
 }
 
+static bool is_there(struct patch_session *tally, pid_t pid, uint64_t address, const char *text)
+{
+    char read[16] = "";
+    return patch_trace_read(&tally->helper, pid, address, read, strlen(text) + 1, NULL) == BASE_OK &&
+           strcmp(read, text) == 0;
+}
+
+/* Two pieces in three pages; `second`: which page the second one is. */
+static int share_two(struct patch_session *tally, pid_t pid, uint64_t address, uint64_t second, int *file)
+{
+    const uint64_t size = PATCH_SESSION_PAGE;
+    const struct patch_inject_piece pieces[] = {{0, 0, size, 0}, {second * size, size, size, 0}};
+    return patch_trace_share_pieces(&tally->helper, pid, "tally", address, 2 * size, pieces, 2, file, NULL);
+}
+
+/* No descriptor can be had from here on; returns the limit as it was. */
+static struct rlimit forbid_descriptors(void)
+{
+    struct rlimit limit;
+    int least = dup(1);
+    assert_true(least >= 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    close(least);
+    struct rlimit none = {(rlim_t)least, limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    return limit;
+}
+
+/* Of pieces that cannot be mapped, or whose file cannot be had, none stays; and what lies in their place stays. */
+static void pieces_leave_others_alone(void **state)
+{
+    (void)state;
+    struct patch_session tally = patch_session_begin();
+    struct base_error error = {0};
+    struct user_regs_struct registers;
+    const uint64_t size = PATCH_SESSION_PAGE;
+    uint64_t address = 0;
+    char byte;
+    int file = -1;
+    tally.keep_held = true;
+    pid_t pid = patch_session_start(&tally, exec_at_once, 0);
+    patch_session_work_until(&tally, PATCH_TRACE_EXEC, 1);
+    patch_session_must(patch_trace_read_registers(&tally.helper, pid, pid, &registers, &error), &error);
+    uint64_t near = registers.rip & ~(size - 1);
+    struct patch_helper_room room = {near, near + size, 3 * size, PROT_READ | PROT_WRITE, 0, false};
+    patch_session_must(patch_trace_map(&tally.helper, pid, &room, &address, &error), &error);
+    patch_session_must(patch_trace_write(&tally.helper, pid, address + 2 * size, "theirs", 7, &error),
+                       &error);
+    patch_session_must(patch_trace_unmap(&tally.helper, pid, address, 2 * size, &error), &error);
+    assert_int_equal(share_two(&tally, pid, address, 2, &file), BASE_EIO);
+    assert_true(is_there(&tally, pid, address + 2 * size, "theirs"));
+    assert_true(patch_trace_read(&tally.helper, pid, address, &byte, 1, NULL) < 0);
+    struct rlimit limit = forbid_descriptors();
+    int result = share_two(&tally, pid, address, 1, &file);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(result, BASE_EIO);
+    assert_int_equal(file, -1);
+    for (uint64_t page = 0; page < 2; page++)
+        assert_true(patch_trace_read(&tally.helper, pid, address + page * size, &byte, 1, NULL) < 0);
+    assert_int_equal(share_two(&tally, pid, address, 1, &file), BASE_OK);
+    assert_int_equal(pwrite(file, "ours", 5, (off_t)size), 5);
+    assert_true(is_there(&tally, pid, address + size, "ours"));
+    assert_true(is_there(&tally, pid, address + 2 * size, "theirs"));
+    close(file);
+    patch_session_release(&tally, pid);
+    patch_session_work_until_ended(&tally, pid);
+    assert_int_equal(patch_session_wait_for(pid), 42 << 8);
+    patch_session_finish(&tally);
+}
+
 static void a_new_image_stands_and_takes_calls(void **state)
 {
     (void)state;
@@ -748,6 +818,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(another_thread_may_exec),
         cmocka_unit_test(holds_meet_execs),
         cmocka_unit_test(data_lies_beyond_code),
+        cmocka_unit_test(pieces_leave_others_alone),
         cmocka_unit_test(a_new_image_stands_and_takes_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
