@@ -218,24 +218,26 @@ static bool unwinds(const struct patch_x86_64_wrap *wrap)
     return is_whole(wrap) && (wrap->hook.cookie & 255) == WIRE_AGENT_ENTRY_UNWIND;
 }
 
-/* Is nothing there that somebody made of our jump? What was mapped since over what we had hooked shows its file, or is none's. */
+/* Is nothing there that somebody made of our jump? What was mapped since over what we had hooked shows its file, or is none's. Who changes
+ * text may map it without the right to execute for that moment: it is told by its file, which has the function's `old` bytes there. Data of
+ * another file differs from it by right. */
 static bool shows_file(const struct elf_maps *maps, pid_t pid, uint64_t address, const uint8_t *live,
-                       size_t size)
+                       const uint8_t *old, size_t size)
 {
     uint8_t file[PATCH_X86_64_WRAP_JUMP];
     for (size_t i = 0; i < maps->count; i++) {
         const struct elf_mapping *mapping = &maps->items[i];
         if (address < mapping->start || address >= mapping->end)
             continue;
-        if (!mapping->executable || !mapping->inode)
+        if (!mapping->inode)
             return true;
         int descriptor = elf_maps_open(pid, mapping, NULL);
         off_t at = (off_t)(mapping->offset + (address - mapping->start));
-        bool same = descriptor >= 0 && pread(descriptor, file, size, at) == (ssize_t)size &&
-                    memcmp(live, file, size) == 0;
+        bool known = descriptor >= 0 && pread(descriptor, file, size, at) == (ssize_t)size;
         if (descriptor >= 0)
             close(descriptor);
-        return same;
+        return mapping->executable ? known && memcmp(live, file, size) == 0
+                                   : !known || memcmp(old, file, size) != 0;
     }
     return true;
 }
@@ -254,7 +256,8 @@ static bool fill_change(struct leaving *leaving, const struct elf_maps *maps,
     if (patch_agent_read(&leaving->access, change->address, live, jump) < 0)
         return false;
     if (!patch_memory_spare(live, change->before, change->after, jump)) {
-        leaving->left->skipped += !shows_file(maps, leaving->access.pid, change->address, live, jump);
+        leaving->left->skipped +=
+            !shows_file(maps, leaving->access.pid, change->address, live, wrap->old, jump);
         return false;
     }
     bool ours = memcmp(change->before, change->after, jump) != 0;

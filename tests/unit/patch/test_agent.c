@@ -625,6 +625,61 @@ static void test_who_sleeps_inside_is_waited_for(void **state)
     }
 }
 
+/* --- text that others change --- */
+
+enum meanwhile { TEXT_IS_READ, TEXT_IS_WRITTEN, TEXT_IS_RUN, DATA_CAME, MEANWHILES };
+
+struct changed {
+    struct tally *tally;
+    enum meanwhile how;
+    uint64_t page;
+};
+
+static int change_mapping(void *context, struct patch_agent *agent, struct base_error *error)
+{
+    static const uint64_t protections[] = {PROT_READ, PROT_READ | PROT_WRITE, PROT_READ | PROT_EXEC};
+    const struct changed *changed = context;
+    uint64_t file = (uint64_t)changed->tally->truth_file;
+    struct patch_trace_call map = {
+        SYS_mmap, {changed->page, 4096, PROT_READ, MAP_PRIVATE | MAP_FIXED, file, 0}, 0, "mmap"};
+    struct patch_trace_call protect = {SYS_mprotect, {changed->page, 4096, 0}, 0, "mprotect"};
+    bool maps = changed->how == DATA_CAME;
+    protect.arguments[2] = protections[maps ? 0 : changed->how];
+    struct patch_trace_call *call = maps ? &map : &protect;
+    int result = patch_agent_call(agent, call, 1, error);
+    assert_int_equal(call->answer, maps ? (int64_t)changed->page : 0);
+    return result;
+}
+
+/* The program sleeps all the while: of its own text nothing runs. Its file is read-only, and no data of it is there. */
+static void test_what_others_made_of_a_hook_keeps_our_memory(void **state)
+{
+    (void)state;
+    for (int how = 0; how < MEANWHILES; how++) {
+        struct base_error error = {0};
+        struct patch_agent_left left;
+        struct patch_memory memory;
+        uint8_t byte;
+        struct tally tally = begin("probe_wrap");
+        plan(&tally);
+        begin_loop(&tally, targets[0], "sleep", "3600000");
+        must(load(&tally, tally.pid, false, &error), &error);
+        uint64_t address = hook_of(&tally, "target_label")->address;
+        struct changed changed = {&tally, (enum meanwhile)how, address & ~UINT64_C(4095)};
+        must(patch_agent_visit(tally.agent, &tally.helper, false, change_mapping, &changed, &error), &error);
+        must(patch_memory_open(&memory, tally.pid, &error), &error);
+        must(patch_memory_read(&memory, address + 1, &byte, 1, &error), &error);
+        byte ^= 0x55; /* where our jump leads */
+        must(patch_memory_write(&memory, address + 1, &byte, 1, &error), &error);
+        patch_memory_close(&memory);
+        must_leave(&tally, tally.pid, &left);
+        assert_int_equal(left.skipped, how != DATA_CAME);
+        assert_int_equal(kill(tally.pid, SIGKILL), 0);
+        assert_int_equal(waitpid(tally.pid, &tally.status, 0), tally.pid);
+        finish(&tally);
+    }
+}
+
 /* --- a tally that is killed --- */
 
 /* In another process; `rounds` is shared. */
@@ -920,6 +975,7 @@ static int run_all(void)
         cmocka_unit_test(test_what_fails_last_harms_nobody),
         cmocka_unit_test(test_a_child_is_left_by_itself),
         cmocka_unit_test(test_who_sleeps_inside_is_waited_for),
+        cmocka_unit_test(test_what_others_made_of_a_hook_keeps_our_memory),
         cmocka_unit_test(test_tally_may_die_at_any_moment),
         cmocka_unit_test(test_what_a_program_forbids_is_said),
         cmocka_unit_test(test_forbidding_writable_code_is_no_hindrance),
