@@ -27,14 +27,35 @@ static bool has_move_near(const uint8_t *code, size_t size, size_t at, uint32_t 
     return false;
 }
 
+/* memchr seeks a byte that is rare in code: the last one of the opcode. */
+static bool has_wrgsbase(const uint8_t *code, size_t size)
+{
+    const uint8_t *end = code + size, *at = code;
+    for (; (at = memchr(at, 0xae, (size_t)(end - at))) != NULL; at++) {
+        size_t before = (size_t)(at - code);
+        if ((before > 1 && is_wrgsbase(at - 2, (size_t)(end - at) + 2)) ||
+            (before > 2 && is_wrgsbase(at - 3, (size_t)(end - at) + 3)))
+            return true;
+    }
+    return false;
+}
+
+/* And the second one of the number. */
+static bool has_arch_prctl(const uint8_t *code, size_t size)
+{
+    const uint8_t *end = code + size, *at = code;
+    for (; (at = memchr(at, SET_GS >> 8, (size_t)(end - at))) != NULL; at++) {
+        size_t before = (size_t)(at - code);
+        if (before > 1 && is_move(at - 2, (size_t)(end - at) + 2, SET_GS) &&
+            has_move_near(code, size, before - 2, ARCH_PRCTL))
+            return true;
+    }
+    return false;
+}
+
 bool patch_gs_is_set_in(const uint8_t *code, size_t size)
 {
-    for (size_t at = 0; at < size; at++)
-        if ((code[at] == 0xf3 && is_wrgsbase(code + at, size - at)) ||
-            (code[at] >> 3 == (0xb8 >> 3) && is_move(code + at, size - at, SET_GS) &&
-             has_move_near(code, size, at, ARCH_PRCTL)))
-            return true;
-    return false;
+    return has_wrgsbase(code, size) || has_arch_prctl(code, size);
 }
 
 bool patch_gs_is_set(const struct elf_image *image)
