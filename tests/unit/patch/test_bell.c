@@ -21,6 +21,7 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -462,35 +463,75 @@ static void a_dead_partner_does_not_hold_anybody(void **state)
     assert_int_equal(words->active, 1);
 }
 
-/* A partner that works for longer than the patience, and says so, is waited for; one that stops saying so is not. */
+static uint64_t now_ms(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
+}
+
+enum { BEATS = 40, BEAT_MS = 20, PATIENCE_MS = 500 };
+
+/* The partner: works for longer than the patience, and says so. Its status is 1 if it had no processor for so long that it was as good as
+ * dead. */
+static _Noreturn void beat(bool answers)
+{
+    uint64_t last = now_ms(), longest = 0;
+    alarm(60);
+    while (load(&words->waiting) == 0) {
+        sched_yield();
+        last = now_ms();
+    }
+    for (unsigned i = 0; i < BEATS + (answers ? 1u : 0u); i++) {
+        usleep(i < BEATS ? BEAT_MS * 1000 : 0);
+        if (i < BEATS)
+            __atomic_add_fetch(&words->beats, 1, __ATOMIC_SEQ_CST);
+        else {
+            store(&words->answered, load(&words->rung));
+            wake(&words->answered);
+        }
+        uint64_t now = now_ms();
+        longest = now - last > longest ? now - last : longest;
+        last = now;
+    }
+    _exit(longest > PATIENCE_MS / 2);
+}
+
+/* 1: the partner was as good as dead. */
+static int ring_while_it_beats(bool answers)
+{
+    int status = -1;
+    put_bell(place, PATIENCE_MS / 10, 10);
+    words->beats = UINT32_MAX; /* it wraps around */
+    pid_t partner = fork();
+    if (partner == 0)
+        beat(answers);
+    alarm(60);
+    ring();
+    alarm(0);
+    uint32_t beats = load(&words->beats), active = load(&words->active);
+    assert_int_equal(waitpid(partner, &status, 0), partner);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 1)
+        return 1;
+    assert_int_equal(status, 0);
+    assert_int_equal(beats, BEATS - 1);
+    assert_int_equal(active, answers);
+    assert_int_equal(words->waiting, 0);
+    return 0;
+}
+
+/* A partner that says that it works is waited for; one that stops saying so is not. Where the machine is so loaded that the partner cannot
+ * say so, it is asked again. */
 static void beats_are_waited_for(void **state)
 {
     (void)state;
-    for (unsigned answers = 0; answers < 2; answers++) {
-        put_bell(place, 20, 10);
-        words->beats = UINT32_MAX; /* it wraps around */
-        pid_t partner = fork();
-        if (partner == 0) {
-            alarm(60);
-            while (load(&words->waiting) == 0)
-                sched_yield();
-            for (unsigned i = 0; i < 40; i++) { /* 40 * 20 ms > 10 * 20 ms */
-                usleep(20000);
-                __atomic_add_fetch(&words->beats, 1, __ATOMIC_SEQ_CST);
-            }
-            if (answers) {
-                store(&words->answered, load(&words->rung));
-                wake(&words->answered);
-            }
-            _exit(0);
-        }
-        alarm(60);
-        ring();
-        alarm(0);
-        assert_int_equal(words->beats, 39);
-        assert_int_equal(words->active, answers);
-        assert_int_equal(words->waiting, 0);
-        ends_well(partner);
+    assert_true(BEATS * BEAT_MS > PATIENCE_MS);
+    for (int answers = 0; answers < 2; answers++) {
+        int attempts = 20;
+        while (attempts > 0 && ring_while_it_beats(answers))
+            attempts--;
+        if (attempts == 0)
+            skip();
     }
 }
 
