@@ -327,6 +327,45 @@ static void survey_by_hand(struct code_by_file *file, const struct code_survey_o
     assert_int_equal(code_survey_make(file->image, &file->functions, options, &file->survey, NULL), BASE_OK);
 }
 
+/* A function that loads its return address, and calls one that is named; another one only calls it. */
+static uint16_t facts_of_a_reader_that_calls(const char *name)
+{
+    static const uint8_t reader[] = {
+        0x48, 0x8b, 0x3c, 0x24,       /* 401000 reader: mov (%rsp),%rdi */
+        0xe8, 0x0b, 0x00, 0x00, 0x00, /* 401004         call 401014 */
+        0xc3,                         /* 401009         ret */
+        0xe8, 0x05, 0x00, 0x00, 0x00, /* 40100a plain:  call 401014 */
+        0xc3,                         /* 40100f         ret */
+        0x0f, 0x1f, 0x40, 0x00,       /* 401010         nopl 0(%rax) */
+        0xc3,                         /* 401014 NAME:   ret */
+    };
+    const struct code_bound claims[] = {{0x401000, 0x40100a, "reader", CODE_FROM_SYMBOL, false},
+                                        {0x40100a, 0x401010, "plain", CODE_FROM_SYMBOL, false},
+                                        {0x401014, 0x401015, name, CODE_FROM_SYMBOL, false}};
+    struct code_by_file file = {.image = code_by_hand(ET_DYN, reader, sizeof reader)};
+    assert_non_null(file.image);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(code_bounds_add(&file.bounds, &claims[i], NULL), BASE_OK);
+    assert_int_equal(code_functions_make(&file.bounds, file.image, &file.functions, NULL), BASE_OK);
+    assert_int_equal(code_survey_make(file.image, &file.functions, NULL, &file.survey, NULL), BASE_OK);
+    assert_int_equal(file.survey->site_count, 2);
+    assert_int_equal(file.survey->sites[0].target_function, 2);
+    assert_int_equal(file.survey->items[1].facts & CODE_FACT_READS_RETURN, 0);
+    uint16_t facts = file.survey->items[0].facts;
+    code_by_file_close(&file);
+    return facts;
+}
+
+static void instrumented_functions_may_read_their_return_address(void **state)
+{
+    (void)state;
+    assert_true(facts_of_a_reader_that_calls("other") & CODE_FACT_READS_RETURN);
+    assert_true(facts_of_a_reader_that_calls(NULL) & CODE_FACT_READS_RETURN);
+    assert_false(facts_of_a_reader_that_calls("__cyg_profile_func_enter") & CODE_FACT_READS_RETURN);
+    assert_false(facts_of_a_reader_that_calls("__cyg_profile_func_exit") & CODE_FACT_READS_RETURN);
+    assert_false(facts_of_a_reader_that_calls("__tsan_func_entry@VERSION") & CODE_FACT_READS_RETURN);
+}
+
 static void sites_by_hand_are_exact(void **state)
 {
     static const struct {
@@ -438,6 +477,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(instructions_are_walked_backwards),
         cmocka_unit_test(stripped_images_are_surveyed_by_fdes),
         cmocka_unit_test(sites_by_hand_are_exact),
+        cmocka_unit_test(instrumented_functions_may_read_their_return_address),
         cmocka_unit_test(maps_by_hand_are_exact),
         cmocka_unit_test(given_addresses_are_taken),
         cmocka_unit_test(other_machines_are_refused),
