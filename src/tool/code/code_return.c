@@ -214,9 +214,5 @@ bool code_return_is_passed(const char *name)
 {
     static const char *const names[] = {"__cyg_profile_func_enter", "__cyg_profile_func_exit",
                                         "__tsan_func_entry"};
-    size_t length = name ? strcspn(name, "@") : 0;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (length == strlen(names[i]) && memcmp(name, names[i], length) == 0)
-            return true;
-    return false;
+    return code_scan_is_one(name, names, sizeof names / sizeof *names);
 }

@@ -37,14 +37,19 @@ bool code_scan_in_linkage(const struct code_scan *scan, uint64_t address)
     return false;
 }
 
-bool code_scan_is_profiler(const char *name)
+bool code_scan_is_one(const char *name, const char *const *names, size_t count)
 {
-    static const char *const names[] = {"mcount", "_mcount", "__mcount", "__fentry__"};
     size_t length = name ? strcspn(name, "@") : 0;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    for (size_t i = 0; i < count; i++)
         if (length == strlen(names[i]) && memcmp(name, names[i], length) == 0)
             return true;
     return false;
+}
+
+bool code_scan_is_profiler(const char *name)
+{
+    static const char *const names[] = {"mcount", "_mcount", "__mcount", "__fentry__"};
+    return code_scan_is_one(name, names, sizeof names / sizeof *names);
 }
 
 /* Code without symbols and call-frame information (assembly), or constants among it: nobody can tell. */

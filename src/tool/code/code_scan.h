@@ -40,7 +40,9 @@ struct code_scan {
 uint32_t code_scan_find(const struct code_scan *scan, uint64_t address);
 void code_scan_mark(struct code_scan *scan, enum code_map map, uint64_t address);
 bool code_scan_in_linkage(const struct code_scan *scan, uint64_t address);
-/* mcount, _mcount, __mcount, __fentry__; what follows '@' does not count. NULL gives false. */
+/* Is the name one of these? What follows '@' does not count. NULL gives false. */
+bool code_scan_is_one(const char *name, const char *const *names, size_t count);
+/* mcount, _mcount, __mcount, __fentry__. */
 bool code_scan_is_profiler(const char *name);
 /* Notes that `address` is taken, of a function or label of the image's, or of code that belongs to none. */
 void code_scan_take(struct code_scan *scan, uint64_t address, enum code_taken how);
@@ -53,7 +55,7 @@ unsigned code_jump_facts(const struct code_instructions *instructions, size_t nu
 /* Does the function of these instructions load the word on the stack that it will return to? `code` as above.
  * (code_return.c) */
 bool code_return_is_read(const struct code_instructions *instructions, const uint8_t *code);
-/* Is it a function that is told of each call with that word, which it only notes? NULL gives false. */
+/* Is it a function that is told of each call with that word, which it only notes? (code_return.c) */
 bool code_return_is_passed(const char *name);
 
 /* The passes. Running out of memory sets scan->failed. */

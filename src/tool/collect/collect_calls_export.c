@@ -226,12 +226,6 @@ int collect_calls_offers_make(struct collect_calls_offers *offers, const struct 
 
 /* --- who is needed by whom --- */
 
-static const char *name_of(const struct collect_image *image)
-{
-    const char *soname = patch_select_soname(image->elf), *slash = strrchr(image->path, '/');
-    return soname[0] ? soname : slash ? slash + 1 : image->path;
-}
-
 /* Notes the names in DT_NEEDED. */
 static bool note_needed(const struct elf_image *image, struct base_map *needed)
 {
@@ -267,7 +261,7 @@ static bool find_needed(const struct collect_calls_space *space, const struct co
 
 static bool is_needed(const struct collect_image *image, const struct base_map *needed)
 {
-    const char *name = name_of(image);
+    const char *name = patch_select_image_name(image->elf, image->path);
     struct elf_section interpreter;
     return elf_image_section(image->elf, ".interp", &interpreter) ||
            base_map_find(needed, base_hash_bytes(name, strlen(name))) != BASE_MAP_NONE;

@@ -301,13 +301,21 @@ static int take_slab(struct leaving *leaving, const struct elf_maps *maps, const
     return result;
 }
 
+static int add_mapping(struct leaving *leaving, const struct elf_maps *maps,
+                       const struct elf_mapping *mapping)
+{
+    const struct patch_agent_range range = {mapping->start, mapping->end - mapping->start,
+                                            mapping->executable, 0};
+    (void)maps;
+    return add_range(leaving, &range);
+}
+
+/* And what is told in it. */
 static int take_mapping(struct leaving *leaving, const struct elf_maps *maps,
                         const struct elf_mapping *mapping)
 {
     uint64_t magic = 0;
-    const struct patch_agent_range range = {mapping->start, mapping->end - mapping->start,
-                                            mapping->executable, 0};
-    int result = add_range(leaving, &range);
+    int result = add_mapping(leaving, maps, mapping);
     leaving->left->mappings++;
     if (result < 0 || !mapping->executable ||
         patch_agent_read(&leaving->access, mapping->start, &magic, sizeof magic) < 0)
@@ -317,13 +325,15 @@ static int take_mapping(struct leaving *leaving, const struct elf_maps *maps,
     return magic == PATCH_AGENT_SLAB ? take_slab(leaving, maps, mapping) : BASE_OK;
 }
 
-static int find(struct leaving *leaving)
+/* Every mapping of ours, as they are now. */
+static int find(struct leaving *leaving,
+                int (*take)(struct leaving *, const struct elf_maps *, const struct elf_mapping *))
 {
     struct elf_maps maps = {0};
     int result = elf_maps_read(leaving->access.pid, &maps, leaving->error);
     for (size_t i = 0; i < maps.count && result == BASE_OK; i++)
         if (strcmp(maps.items[i].path, PATCH_AGENT_PATH) == 0)
-            result = take_mapping(leaving, &maps, &maps.items[i]);
+            result = take(leaving, &maps, &maps.items[i]);
     elf_maps_free(&maps);
     return result;
 }
@@ -527,26 +537,10 @@ static int rest(struct leaving *leaving, int attempt)
 
 /* --- 5. unmap --- */
 
-/* The agent may have grown its tables while the process ran. */
-static int find_again(struct leaving *leaving)
-{
-    struct elf_maps maps = {0};
-    int result = elf_maps_read(leaving->access.pid, &maps, leaving->error);
-    for (size_t i = 0; i < maps.count && result == BASE_OK; i++) {
-        const struct elf_mapping *mapping = &maps.items[i];
-        const struct patch_agent_range range = {mapping->start, mapping->end - mapping->start,
-                                                mapping->executable, 0};
-        if (strcmp(mapping->path, PATCH_AGENT_PATH) == 0)
-            result = add_range(leaving, &range);
-    }
-    elf_maps_free(&maps);
-    return result;
-}
-
 static int unmap(struct leaving *leaving, bool used)
 {
     struct patch_agent_access *access = &leaving->access;
-    int found = find_again(leaving);
+    int found = find(leaving, add_mapping); /* the agent may have grown its tables while the process ran */
     if (found < 0)
         return found;
     struct patch_range *ranges = calloc(leaving->ours.count + 1, sizeof *ranges);
@@ -566,7 +560,7 @@ static int unmap(struct leaving *leaving, bool used)
 
 static int leave_standing(struct leaving *leaving)
 {
-    int used = 1, ended = BASE_OK, result = find(leaving);
+    int used = 1, ended = BASE_OK, result = find(leaving, take_mapping);
     if (result == BASE_OK)
         result = find_counts(leaving);
     if (result == BASE_OK)
