@@ -114,11 +114,11 @@ static int read_profile(const struct import_file *file, const char *name, const 
         result = import_profile(file->bytes, file->size, &options, profile, error);
     if (result < 0)
         return result;
+    result = import_file_check(file, error); /* before functions are named, which may take minutes */
     profile_set_meta(*profile, "tally_version", TALLY_VERSION);
     profile_set_meta(*profile, "imported_file", name);
-    result = name_all(*profile, wish->debuginfod, error);
     if (result == BASE_OK)
-        result = import_file_check(file, error);
+        result = name_all(*profile, wish->debuginfod, error);
     if (result < 0)
         profile_free(*profile);
     return result;
