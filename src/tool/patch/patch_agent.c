@@ -63,16 +63,18 @@ int patch_agent_stop(struct patch_agent_access *access, struct patch_helper *hel
     return result < 0 ? base_fail(error, result, "%s", why.text) : BASE_OK;
 }
 
+/* 0: not known. */
 static uint64_t start_of(pid_t pid)
 {
     struct patch_target_facts facts;
     return patch_target_facts(pid, pid, &facts) == BASE_OK ? facts.started : 0;
 }
 
-/* After the process was seized or opened by its number: is it still the one that the agent was put into? */
+/* After the process was seized or opened by its number: is it still the one that the agent was put into? One that had ended when its start
+ * was asked for is not. */
 static int check_same(const struct patch_agent *agent, struct base_error *error)
 {
-    return start_of(agent->pid) == agent->started
+    return agent->started && start_of(agent->pid) == agent->started
                ? BASE_OK
                : base_fail(error, BASE_ENOTFOUND, "process %d has ended", (int)agent->pid);
 }
