@@ -74,20 +74,25 @@ static bool is_image(const struct collect_agent_file *file, const struct collect
     return mapping->path[0] == '/' || !strcmp(mapping->path, "[vdso]");
 }
 
-/* What is special about an image, where functions are timed. */
-static void look_at_stacks(const struct elf_image *image, struct wire_agent_module *module,
+/* What is special about an image, where functions are timed. Its symbols and its code are searched once: each object that a process loads
+ * asks for all of them again. */
+static void look_at_stacks(struct collect_image *image, struct wire_agent_module *module,
                            struct collect_agent_stacks *stacks)
 {
     if (!stacks)
         return;
-    if (patch_image_owns_stacks(image))
+    if (!image->looked_at_stacks) {
+        image->looked_at_stacks = true;
+        image->owns_stacks = patch_image_owns_stacks(image->elf);
+        image->unwinders = patch_image_unwinds(image->elf);
+    }
+    if (image->owns_stacks)
         module->flags |= WIRE_AGENT_MODULE_READS;
-    unsigned unwinds = patch_image_unwinds(image);
-    if (!unwinds)
+    if (!image->unwinders)
         return;
     module->flags |= WIRE_AGENT_MODULE_UNWINDS;
-    stacks->unwinders |= unwinds;
-    snprintf(stacks->unwinder, sizeof stacks->unwinder, "%s", elf_image_name(image));
+    stacks->unwinders |= image->unwinders;
+    snprintf(stacks->unwinder, sizeof stacks->unwinder, "%s", elf_image_name(image->elf));
 }
 
 static bool add(struct collect_agent_file *file, pid_t pid, const struct elf_mapping *mapping,
@@ -105,7 +110,7 @@ static bool add(struct collect_agent_file *file, pid_t pid, const struct elf_map
     struct wire_agent_module module = {
         .start = mapping->start, .end = mapping->end, .bias = mapping->start - address};
     if (image->elf)
-        look_at_stacks(image->elf, &module, stacks);
+        look_at_stacks(image, &module, stacks);
     module.cookie = cookie_of(cookies, image->profile_image, module.bias);
     if (image->elf)
         find_rows(file, images, index, rows, &module);

@@ -36,6 +36,9 @@ struct collect_image {
     struct elf_image *elf;
     struct cfi_table table; /* collect_images_rows */
     bool has_rows, looked_for_rows;
+    bool looked_at_stacks;  /* the next two are known (collect_agent_modules.c) */
+    bool owns_stacks;       /* patch_image_owns_stacks */
+    unsigned unwinders;     /* patch_image_unwinds */
     uint32_t profile_image; /* 0 until a frame lands in it */
     uint64_t
         lead; /* of memory that was laid out by hand: its address is offset minus lead. 0: as the file says */
