@@ -2,8 +2,9 @@
  *
  * An image is read only, and its memory (mapped file) lives until elf_image_close. Addresses are the image's
  * own virtual addresses. Truncated and hostile files give errors, never crashes; big-endian and 32-bit ones
- * are refused. Known limit: the file is mapped, so one that its owner truncates in place (not: replaces)
- * while it is open here raises SIGBUS when the lost part is read. Context: tool, one thread. */
+ * are refused. The file is mapped: what its owner truncates in place (not: replaces) while it is open here reads
+ * as zeros where the program has called base_fault_survive, and raises SIGBUS elsewhere (elf_image_is_cut).
+ * Context: tool, one thread. */
 #ifndef ELF_IMAGE_H
 #define ELF_IMAGE_H
 

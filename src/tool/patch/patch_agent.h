@@ -152,9 +152,10 @@ size_t patch_agent_hooks(const struct patch_agent *agent, const struct patch_age
 
 struct patch_agent_left {
     uint64_t places; /* functions that were put back */
-    uint64_t probed; /* of them by all but a breakpoint of somebody else's, that came over the hook or went */
     uint64_t
-        skipped; /* functions that somebody else has changed meanwhile: left as they are, and all of ours stays mapped */
+        probed; /* of them where a breakpoint of somebody else's came over the hook, or one that was there has gone: ours go, it stays */
+    uint64_t
+        skipped; /* functions that somebody else has changed otherwise: left as they are, and all of ours stays mapped */
     uint64_t mappings;   /* of ours that were found */
     uint64_t bytes_left; /* of ours that stay mapped, because a thread is, may come back or be led there */
 };

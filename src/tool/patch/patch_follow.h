@@ -101,7 +101,7 @@ struct patch_follow {
     size_t orphan_count, orphan_capacity;
     struct patch_trace_event *events;
     size_t event_count, event_capacity;
-    pid_t expected; /* the last thread that was announced, and has not trapped; or one that was so */
+    pid_t expected; /* the last thread whose creation was announced; it may have trapped since, or ended */
     bool urgent;    /* there is an event that should not wait */
     struct patch_trace_cost total;
     int ends; /* epoll: the pidfds of loose processes; -1: there is none */

@@ -7,8 +7,7 @@
 
 #include "elf_image.h"
 
-/* Does a table of symbols define a name that one of the globs means? Globs begin with a letter; NULL ends
- * them. */
+/* Does a table of symbols define a name that one of the globs (fnmatch) means? NULL ends them. */
 bool patch_image_defines(const struct elf_image *image, const char *const *globs);
 
 bool patch_image_is_static(const struct elf_image *image); /* linked so */

@@ -6,7 +6,7 @@
  *                       others that stands on its first byte stays there
  *   our other memory    hooks and stubs hold instructions that were moved: jumps and addresses in there are told
  *   text without a file of which the program made anonymous memory (huge pages), among or next to mappings of a file: told
- * Anonymous code elsewhere (a JIT's) was never changed by us. Context: tool or helper; the process stands. Source: proc(5), pagemap. */
+ * Anonymous code elsewhere (a JIT's) was never changed by us. Context: tool; the process stands. Source: proc(5), pagemap. */
 #ifndef PATCH_LEADS_H
 #define PATCH_LEADS_H
 

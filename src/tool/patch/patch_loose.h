@@ -4,8 +4,9 @@
  * A thread on its way to a birth must not be let go, since nobody would hear of it. It is on its way when its
  * pc is in one of the ranges that the caller names, or comes back there: then its stack has a word that leads
  * there - a return address, or the pc in a signal's frame. Stacks are read from sp up, as far as threads are
- * few; a word that only looks like one keeps the process held, which harms nobody. Private to patch_follow.c
- * and patch_helper_work.c. Context: helper. */
+ * few; a word that only looks like one keeps the process held, which harms nobody. A range's first byte is a
+ * function's address, and no word that leads back. Private to patch_follow_loose.c and patch_helper_work.c.
+ * Context: helper. */
 #ifndef PATCH_LOOSE_H
 #define PATCH_LOOSE_H
 
