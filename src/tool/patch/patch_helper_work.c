@@ -287,6 +287,8 @@ static int do_mapping(struct work *work, struct base_error *error)
         result = share_pieces(work, &inject, error);
     else
         result = map(work, &inject, error);
+    if (result < 0)
+        work->answer->file = -1; /* closed, and its number may be another file's */
     patch_inject_close(&inject);
     return result;
 }

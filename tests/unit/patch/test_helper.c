@@ -29,6 +29,7 @@ enum { PAGE = 4096, CHANGES = 500 };
 struct faults {
     atomic_uint calls, fail_at; /* 0: none */
     int number;
+    pid_t victim; /* instead of the failure: who is killed before the request; 0: nobody */
 };
 static struct faults *faults; /* shared with helpers */
 
@@ -37,8 +38,11 @@ long __wrap_ptrace(int request, pid_t pid, void *address, void *data);
 long __wrap_ptrace(int request, pid_t pid, void *address, void *data)
 {
     if (faults && atomic_fetch_add(&faults->calls, 1) + 1 == atomic_load(&faults->fail_at)) {
-        errno = faults->number;
-        return -1;
+        if (!faults->victim) {
+            errno = faults->number;
+            return -1;
+        }
+        kill(faults->victim, SIGKILL);
     }
     return __real_ptrace(request, pid, address, data);
 }
@@ -445,6 +449,46 @@ static void fail_each_request(patch_child_function *function, int number)
     assert_int_equal(patch_child_finish(&child), 0);
 }
 
+/* The process is killed at each moment of sharing memory with it: the helper says so, and serves others. */
+static void who_dies_while_memory_is_shared_ends_nobody_else(void **state)
+{
+    (void)state;
+    struct patch_child other = patch_child_start(patch_child_busy, 1);
+    struct patch_helper_room room = near_text(PROT_READ);
+    struct patch_helper helper;
+    struct base_error error = {0};
+    unsigned n = 0, failures = 0;
+    must(patch_helper_begin(&helper, &error), &error);
+    do {
+        struct patch_child child = patch_child_start(patch_child_busy, 1);
+        uint64_t mapped;
+        int file = -1;
+        must(stop(&helper, child.pid, NULL, &error), &error);
+        faults->victim = child.pid;
+        atomic_store(&faults->calls, 0);
+        atomic_store(&faults->fail_at, ++n);
+        failures += patch_helper_share(&helper, &room, &mapped, &file, NULL) < 0;
+        atomic_store(&faults->fail_at, 0);
+        faults->victim = 0;
+        if (file >= 0)
+            close(file);
+        patch_helper_resume(&helper, NULL, NULL);
+        kill(child.pid, SIGKILL);
+        assert_int_equal(patch_child_finish(&child), -1);
+        int result = BASE_EBUSY; /* while the helper waits for the dead one's threads */
+        for (int i = 0; i < 5000 && result == BASE_EBUSY; i++) {
+            base_error_clear(&error);
+            result = patch_helper_check(&helper, other.pid, &error);
+            nap_us(result == BASE_EBUSY ? 1000 : 0);
+        }
+        must(result, &error);
+    } while (atomic_load(&faults->calls) >= n && n < 200);
+    printf("# %u of %u deaths were told\n", failures, n);
+    assert_true(n > 10 && failures > 5);
+    patch_helper_end(&helper);
+    assert_int_equal(patch_child_finish(&other), 0);
+}
+
 static void every_request_fails_once(void **state)
 {
     (void)state;
@@ -463,6 +507,7 @@ int main(void)
         cmocka_unit_test(tally_dies_at_every_step),
         cmocka_unit_test(tally_dies_at_random_moments),
         cmocka_unit_test(every_request_fails_once),
+        cmocka_unit_test(who_dies_while_memory_is_shared_ends_nobody_else),
         cmocka_unit_test(figures),
     };
     return faults == MAP_FAILED ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
