@@ -3,8 +3,9 @@
  * Every changed byte is put back, pages of text that are as the file's then are the file's again, every gs
  * base of ours is 0 again, and our memory is unmapped when nothing can lead there any more: no thread's pc lies in
  * it, and no word on a stack (a signal frame holds a pc) points into it. Threads that stand in a stub are
- * stepped out of it; where that fails some times, the memory stays, inert, and its size is told. Context:
- * tool, one thread. */
+ * stepped out of it; where that fails some times, the memory stays, inert, and its size is told. What others
+ * have changed since stays as it is, and so does all of our memory: they may lead there. Context: tool, one
+ * thread. */
 #ifndef COLLECT_CALLS_DETACH_H
 #define COLLECT_CALLS_DETACH_H
 

@@ -6,7 +6,8 @@
  * has happened often, the quiet must last longer: 2, 4, 8 ... 60 seconds. A process stays held when one of
  * its images makes such calls and can have no bell there, when that image is one whose calls are counted (its
  * functions' entries are hooked themselves), when somebody else changed such a function, or when it has no
- * loader that could tell of further images. A bell goes over an agent's hook, and goes before it. The profile's calls_held says why. Context: tool, one thread. */
+ * loader that could tell of further images, or whose bell had to make way (collect_calls_bell_lift). A bell
+ * goes over an agent's hook, and goes before it. The profile's calls_held says why. Context: tool, one thread. */
 #ifndef COLLECT_CALLS_LOOSE_H
 #define COLLECT_CALLS_LOOSE_H
 
@@ -18,7 +19,8 @@ void collect_calls_loose_stir(struct collect_calls_space *space);
 /* To be called now and then: lets the process go if it is time. What goes wrong is tried again later. */
 void collect_calls_loose_tend(struct collect_calls_space *space, struct collect_calls_rig *rig);
 
-/* Takes the bells away, and the process stays traced. An agent that leaves before the counters finds its hooks as it set them. */
+/* Takes the bells away, and the process stays traced. An agent that leaves before the counters finds its hooks as it set them. What
+ * somebody else has changed stays known, to be told when the process is left; on failure all of them do. */
 int collect_calls_loose_end(struct collect_calls_space *space, struct collect_calls_rig *rig,
                             struct base_error *error);
 
