@@ -154,6 +154,7 @@ def unknown_and_refused(context):
     context.check("no function nobody_has_this was found" in profile.errors, profile.errors)
     profile = functions.recorded(context, [context.program("function_rollcall"), "exceptions"], ["--no-time", "--function", "_Unwind_RaiseException"])
     context.check("not timed: _Unwind_RaiseException of" in profile.errors and not profile.losses().get(51), profile.errors)
+    context.equal((profile.losses().get(70), profile.losses().get(37)), (1, None), "named functions that are hooked for something else, functions of other figures")
     for options, text in ((["--function", "setjmp"], "setjmp cannot be timed"), (["--function", "a", "-a"], "needs a COMMAND or -p PID")):
         result = tally.run(context, [context.tally, "record", *options, *([] if "-a" in options else ["--", "true"])])
         context.equal(result.status, 2, f"status with {options} ({result.text()})")

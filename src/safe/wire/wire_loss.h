@@ -96,7 +96,9 @@
     X(68, TEXT_ALTERED,                                                                                      \
       "places in code that somebody else had changed, or changed meanwhile: not all calls there are "        \
       "counted")                                                                                             \
-    X(69, AGENT_NO_ROOM, "times that the agent's memory could not grow in the program: a limit of addresses")
+    X(69, AGENT_NO_ROOM,                                                                                     \
+      "times that the agent's memory could not grow in the program: a limit of addresses")                   \
+    X(70, FUNCTION_REFUSED, "functions of --function that could not be hooked: their calls are not counted")
 
 enum wire_loss {
 #define X(number, name, text) WIRE_LOSS_##name = number,

@@ -119,7 +119,8 @@ static void look_at_hooks(struct collect_agent *agent, struct collect_agent_memb
     size_t count = patch_agent_hooks(member->agent, &hooks), number;
     for (size_t i = member->hooks; i < count; i++) {
         struct base_error why = {0};
-        if (is_timed(agent, &hooks[i], &number))
+        bool timed = is_timed(agent, &hooks[i], &number);
+        if (timed)
             agent->found.is_timed_found[number] = true;
         else if (hooks[i].state == PATCH_AGENT_HOOKED && agent->functions.items[hooks[i].function].alone)
             collect_agent_named_found_taken(&agent->found, hooks[i].name, hooks[i].path);
@@ -130,7 +131,7 @@ static void look_at_hooks(struct collect_agent *agent, struct collect_agent_memb
         if (hooks[i].state != PATCH_AGENT_REFUSED)
             continue;
         member->unwatchable |= hooks[i].function - agent->functions.first_timer < agent->functions.timers;
-        profile_lose(agent->profile, WIRE_LOSS_AGENT_REFUSED, 1);
+        profile_lose(agent->profile, timed ? WIRE_LOSS_FUNCTION_REFUSED : WIRE_LOSS_AGENT_REFUSED, 1);
         base_fail(&why, BASE_EUNSUPPORTED, "%s of %s: %s", hooks[i].name, hooks[i].path,
                   patch_reason_text(hooks[i].reason));
         collect_agent_note(agent, "not hooked", &why);

@@ -29,7 +29,7 @@ void collect_agent_named_found_taken(struct collect_agent_named_found *found, co
         if (!patch_function_concerns(&found->timed[i], path) || !patch_function_means(&found->timed[i], name))
             continue;
         found->is_timed_found[i] = true;
-        profile_lose(found->profile, WIRE_LOSS_AGENT_REFUSED, 1);
+        profile_lose(found->profile, WIRE_LOSS_FUNCTION_REFUSED, 1);
         base_fail(&why, BASE_EUNSUPPORTED, "%s of %s: the agent has hooked it for something else", name,
                   path);
         found->note(found->context, "not timed", &why);

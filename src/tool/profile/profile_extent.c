@@ -103,6 +103,7 @@ static const struct effect effects[WIRE_LOSS_END] = {
     [WIRE_LOSS_CALLS_FREED] = PROGRAMS(PROFILE_EXTENT_CALLS),
     [WIRE_LOSS_TEXT_ALTERED] = FIGURES(PROFILE_EXTENT_CALLS | AGENT),
     [WIRE_LOSS_AGENT_NO_ROOM] = FIGURES(COUNTED),
+    [WIRE_LOSS_FUNCTION_REFUSED] = FIGURES(TIMED),
 };
 
 enum profile_extent_effect profile_extent_effect(unsigned loss, unsigned *kinds)

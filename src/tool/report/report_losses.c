@@ -75,6 +75,7 @@ static const struct {
     {WIRE_LOSS_FUNCTION_PUT_BACK, "call followed until unwinding", "calls followed until unwinding"},
     {WIRE_LOSS_FUNCTION_FORGOTTEN, "return of a forgotten call", "returns of forgotten calls"},
     {WIRE_LOSS_FUNCTION_ABSENT, "function not found", "functions not found"},
+    {WIRE_LOSS_FUNCTION_REFUSED, "named function not hooked", "named functions not hooked"},
     {WIRE_LOSS_FUNCTION_INNER, "call inside an allocator", "calls inside an allocator"},
     {WIRE_LOSS_FUNCTION_RESTED, "call of a thread at rest", "calls of threads at rest"},
     {WIRE_LOSS_AGENT_NO_ROOM, "refusal of more memory for the agent",
