@@ -94,6 +94,13 @@ def begin(context, program):
     return process
 
 
+def begin_alone(context):
+    """(the program, the one that probes, the program's process, its footprint without a probe)"""
+    program, probe = build(context)
+    process = begin(context, program)
+    return program, probe, process, harm.Footprint(process.pid, True)
+
+
 def end(context, process, what):
     output, errors = process.communicate(timeout=60)
     context.equal((process.returncode, output, errors), (0, b"0 wrong\n", b""), f"outcome {what}")
@@ -155,9 +162,7 @@ def before_attached(context):
 @tap.case
 def gone_first(context):
     """The probes go while tally records."""
-    program, probe = build(context)
-    process = begin(context, program)
-    before = harm.Footprint(process.pid, True)
+    _, probe, process, before = begin_alone(context)
     for mode in modes():
         tool = Probe(context, probe, [*FIRSTS, *PROBED])
         one = start_record(context, mode, process.pid)
@@ -165,8 +170,6 @@ def gone_first(context):
         process.send_signal(signal.SIGUSR1)
         time.sleep(0.3)
         end_record(context, one, mode)
-        if mode == "all" and harm.ours(process.pid):  # stubs of one mode may lead to the other's as it leaves: that is told, and stays
-            tally.run(context, [context.tally, "detach", "-p", str(process.pid)])
         before.same(context, process.pid, f"after mode {mode}")
     end(context, process, "with probes that went")
 
@@ -174,9 +177,7 @@ def gone_first(context):
 @tap.case
 def come_and_gone(context):
     """Probes come where tally has changed nothing, or a call's destination, and go again while it records."""
-    program, probe = build(context)
-    process = begin(context, program)
-    before = harm.Footprint(process.pid, True)
+    program, probe, process, before = begin_alone(context)
     call = call_in(program, "calls")
     for mode in modes():
         one = start_record(context, mode, process.pid)
@@ -206,9 +207,7 @@ def call_in(program, function):
 def come_and_stay(context):
     """A probe comes over a hook whose first instruction is as long as tally's jump: it is hit, survives tally's leaving, and is undone
     last; of tally nothing stays."""
-    program, probe = build(context)
-    process = begin(context, program)
-    before = harm.Footprint(process.pid, True)
+    _, probe, process, before = begin_alone(context)
     for mode in ("calls", "function", "all"):
         one = start_record(context, mode, process.pid)
         tool = Probe(context, probe, ["lea_first"])
@@ -228,9 +227,7 @@ def come_and_stay(context):
 def come_to_hooks_and_gone(context):
     """A probe comes over a hook whose first instruction is as long as tally's jump, and goes while tally records: the hook has made way,
     so that what the kernel writes then is right."""
-    program, probe = build(context)
-    process = begin(context, program)
-    before = harm.Footprint(process.pid, True)
+    program, probe, process, before = begin_alone(context)
     one = start_record(context, "calls", process.pid)
     tool = Probe(context, probe, ["lea_first"])
     context.check(tally.wait_for(lambda: is_file(process.pid, program, "lea_first"), 10), "the hook did not make way")
@@ -282,9 +279,7 @@ def is_file(pid, program, symbol):
 @tap.case
 def killed_then_gone(context):
     """The same when tally is killed, and another one cleans, with the probe there and without."""
-    program, probe = build(context)
-    process = begin(context, program)
-    before = harm.Footprint(process.pid, True)
+    _, probe, process, before = begin_alone(context)
     for mode in ("calls", "function", "all"):
         one = start_record(context, mode, process.pid)
         tool = Probe(context, probe, ["lea_first"])
