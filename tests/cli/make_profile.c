@@ -18,7 +18,9 @@
  *   latency.tally     everything.tally with calls timed in two processes
  *   untimed.tally     calls that were to be timed, and none was made
  *   part.tally        everything.tally, in which one more process was lost, for all collectors
- *   lost.tally        one whose only process was lost, for all collectors */
+ *   lost.tally        one whose only process was lost, for all collectors
+ *   no-calls.tally    whole.tally, in which calls were asked for and every process was lost for that
+ *   only-lost.tally   calls asked for alone, and the only process was lost */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -546,6 +548,22 @@ static void write_lost(const char *folder)
     write_profile(folder, "lost", profile);
 }
 
+static void write_without_calls(const char *folder, const char *name, unsigned content, unsigned processes)
+{
+    struct profile *profile = profile_new();
+    describe(profile, "bench --jobs 2 'a file'");
+    profile_set_meta(profile, "exit_status", "0");
+    profile_set_meta(profile, "complete", "1");
+    if (content & SAMPLES) {
+        describe_time(profile);
+        add_content(profile, content);
+    }
+    profile_calls_counter(profile);
+    profile_set_meta(profile, "calls_notice", "calls of process 4711 are not counted: it may not be traced");
+    profile_lose(profile, WIRE_LOSS_CALLS_UNSEEN, processes);
+    write_profile(folder, name, profile);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2)
@@ -586,5 +604,7 @@ int main(int argc, char **argv)
     write_profile(argv[1], "untimed", profile);
     write_part(argv[1]);
     write_lost(argv[1]);
+    write_without_calls(argv[1], "no-calls", SAMPLES, 2);
+    write_without_calls(argv[1], "only-lost", 0, 1);
     return 0;
 }

@@ -920,10 +920,9 @@ static void say_left(const struct recorder *recorder, size_t left)
 
 static void add_calls(struct base_text *figures, const struct profile *profile)
 {
-    struct profile_extent extent = profile_extent_named(profile, PROFILE_CALLS);
     uint64_t calls;
     size_t edges;
-    if (extent.degree == PROFILE_EXTENT_NONE) {
+    if (!profile_extent_has_calls(profile)) {
         base_text_add(figures, ", no calls counted");
         return;
     }

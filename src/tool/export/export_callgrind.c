@@ -372,7 +372,8 @@ static void write_header(struct graph *graph)
     struct export_output *output = graph->job->output;
     const char *command = profile_meta(graph->job->profile, "command");
     struct profile_extent extent = profile_extent_named(graph->job->profile, PROFILE_CALLS);
-    bool counted = extent.degree != PROFILE_EXTENT_NONE && export_tree_has_calls(graph->job->options);
+    bool counted =
+        profile_extent_has_calls(graph->job->profile) && export_tree_has_calls(graph->job->options);
     export_output_text(output, "# callgrind format\nversion: 1\ncreator: ");
     export_output_name(output, graph->job->options->creator, EXPORT_ESCAPE_LINE);
     export_output_text(output, "\ncmd: ");

@@ -139,6 +139,7 @@ static void add_share(struct export_job *job, uint16_t counter, const struct exp
     add_real(job, share.high);
 }
 
+/* calls: by function; NULL: none were counted. */
 static void write_flat_row(struct export_job *job, uint16_t counter, const struct export_frames *frames,
                            const struct export_flat *flat, const struct row *row, const uint64_t *calls)
 {
@@ -149,7 +150,7 @@ static void write_flat_row(struct export_job *job, uint16_t counter, const struc
     add_share(job, counter, flat, &row->self);
     add_figure(job, &row->total);
     add_share(job, counter, flat, &row->total);
-    if (profile_counts_calls(job->profile))
+    if (calls)
         add_unsigned(job, calls[row->function]);
     else
         comma(job);
@@ -164,7 +165,7 @@ static bool write_flat_of(struct export_job *job, const struct export_tree *tree
     bool done = export_flat_sum(tree, counter, &flat) && rows;
     size_t count = 0;
     for (uint32_t i = 1; done && i < flat.count; i++)
-        if (flat.total[i].samples || flat.total[i].value || calls[i])
+        if (flat.total[i].samples || flat.total[i].value || (calls && calls[i]))
             rows[count++] = (struct row){i, flat.self[i], flat.total[i]};
     if (count)
         qsort(rows, count, sizeof *rows, by_figures);
@@ -202,8 +203,9 @@ static bool write_flat(struct export_job *job, struct export_tree *tree)
                 export_frames_write_names(tree->frames, EXPORT_ESCAPE_CSV, false);
     export_output_text(job->output, "counter,unit,function,image,file,self,self_samples,self_share,self_low,"
                                     "self_high,total,total_samples,total_share,total_low,total_high,calls\n");
+    bool counted = profile_extent_has_calls(job->profile);
     for (size_t i = 0; done && i < job->counter_count; i++)
-        done = write_flat_of(job, tree, job->counters[i], calls);
+        done = write_flat_of(job, tree, job->counters[i], counted ? calls : NULL);
     free(calls);
     return done;
 }

@@ -294,7 +294,7 @@ static void write_heading(struct gprof *gprof)
     const struct profile *profile = gprof->job->profile;
     const char *command = profile_meta(profile, "command");
     struct profile_extent extent = profile_extent_named(profile, PROFILE_CALLS);
-    bool counted = extent.degree != PROFILE_EXTENT_NONE && export_tree_has_calls(gprof->job->options);
+    bool counted = profile_extent_has_calls(profile) && export_tree_has_calls(gprof->job->options);
     put(gprof, gprof->job->options->creator);
     put(gprof, ", ");
     export_output_name(gprof->job->output, gprof->job->options->file, EXPORT_ESCAPE_LINE);

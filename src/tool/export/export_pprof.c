@@ -19,6 +19,7 @@
 #include "export_frames.h"
 #include "export_gzip.h"
 #include "export_tree.h"
+#include "profile_extent.h"
 #include "wire_loss.h"
 
 enum profile_field {
@@ -153,7 +154,7 @@ static bool send_types(struct pprof *pprof)
                 pprof->columns[count++] = job->columns[i];
     for (size_t i = 0; i < count; i++)
         send_column(pprof, &pprof->columns[i]);
-    pprof->calls = profile_counts_calls(job->profile) && export_tree_has_calls(job->options);
+    pprof->calls = profile_extent_has_calls(job->profile) && export_tree_has_calls(job->options);
     if (pprof->calls)
         send_type(pprof, SAMPLE_TYPE, put_text(pprof, PROFILE_CALLS), "count");
     return true;

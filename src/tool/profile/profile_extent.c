@@ -247,6 +247,12 @@ struct profile_extent profile_extent_named(const struct profile *profile, const 
     return profile_extent_of(profile, profile_counter_named(profile, counter));
 }
 
+bool profile_extent_has_calls(const struct profile *profile)
+{
+    uint32_t calls = profile_counts_calls(profile);
+    return calls && profile_extent_of(profile, calls).degree != PROFILE_EXTENT_NONE;
+}
+
 /* --- words --- */
 
 bool profile_extent_is_exact(const struct profile_extent *extent)

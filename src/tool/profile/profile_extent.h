@@ -68,6 +68,9 @@ struct profile_extent profile_extent_of(const struct profile *profile, uint32_t 
 /* Of a counter by its name. */
 struct profile_extent profile_extent_named(const struct profile *profile, const char *counter);
 
+/* Were calls to be counted, and were some counted? Where not, a sum of 0 calls is no figure. */
+bool profile_extent_has_calls(const struct profile *profile);
+
 /* May each figure be called exact, and a sum be called everything that there was? */
 bool profile_extent_is_exact(const struct profile_extent *extent);
 /* "exact", "exact for what was counted", "sampled", "not counted". */

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "profile_extent.h"
 #include "report_descriptors.h"
 #include "report_text.h"
 #include "report_view.h"
@@ -179,7 +180,7 @@ static int print_text(struct report_context *context)
     base_text_add(context->out, "\n");
     enum report_view view = context->options->view;
     bool of_samples = view != REPORT_LOSSES && view != REPORT_EDGES && view != REPORT_LATENCY &&
-                      !(view == REPORT_ANNOTATE && profile_counts_calls(context->profile));
+                      !(view == REPORT_ANNOTATE && profile_extent_has_calls(context->profile));
     if (of_samples && report_header_nothing(context))
         return view == REPORT_FDS ? report_descriptors_list(context) : 0;
     return print_view(context);

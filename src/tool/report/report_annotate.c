@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base_array.h"
+#include "profile_extent.h"
 
 enum { HOT_PERCENT = 10, LINES_MOST = 1 << 20 }; /* nobody's function is longer, whatever a file says */
 
@@ -199,6 +200,7 @@ static bool count_calls(struct report_annotate *annotate)
 {
     const struct report_context *context = annotate->context;
     const struct profile *profile = context->profile;
+    annotate->has_calls = profile_extent_has_calls(profile);
     annotate->calls = calloc((size_t)annotate->places.last + 1, sizeof *annotate->calls);
     for (size_t i = 1; annotate->calls && i < profile->edge_count; i++) {
         const struct profile_edge *edge = &profile->edges[i];

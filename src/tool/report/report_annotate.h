@@ -38,6 +38,7 @@ struct report_annotate {
     const char *file;       /* that the function begins in; NULL: no line is known */
     uint32_t first, last;   /* its lines there */
     bool lines_in_profile;  /* some address has a line */
+    bool has_calls;         /* they were counted (profile_extent.h) */
     uint64_t called;        /* exact calls of the function */
     struct base_text notes; /* sentences, each ended by a line break */
 };

@@ -24,11 +24,6 @@ enum {
 
 /* --- columns --- */
 
-static bool has_calls(const struct report_annotate *annotate)
-{
-    return profile_counts_calls(annotate->context->profile);
-}
-
 static bool is_roomy(const struct report_annotate *annotate)
 {
     return !annotate->context->width || annotate->context->width >= ROOMY;
@@ -55,7 +50,7 @@ static bool has_time(const struct report_annotate *annotate)
  * and many. */
 static unsigned samples_width(const struct report_annotate *annotate)
 {
-    if (!is_roomy(annotate) && has_calls(annotate))
+    if (!is_roomy(annotate) && annotate->has_calls)
         return 0;
     return has_value(annotate) ? CALLS : SAMPLES;
 }
@@ -126,14 +121,14 @@ void report_annotate_columns(const struct report_annotate *annotate, uint32_t pl
     add_total(annotate, &total, &self, out);
     if (samples_width(annotate))
         add_count(self.samples, samples_width(annotate), out);
-    if (has_calls(annotate))
+    if (annotate->has_calls)
         add_count(place ? report_annotate_calls(annotate, place) : 0, CALLS, out);
 }
 
 unsigned report_annotate_width(const struct report_annotate *annotate)
 {
     return MARK + self_width(annotate) + (has_time(annotate) ? TIME : 0) + TOTAL + 1 +
-           samples_width(annotate) + (has_calls(annotate) ? CALLS : 0);
+           samples_width(annotate) + (annotate->has_calls ? CALLS : 0);
 }
 
 void report_annotate_titles(const struct report_annotate *annotate, struct base_text *out)
@@ -144,7 +139,7 @@ void report_annotate_titles(const struct report_annotate *annotate, struct base_
     base_text_addf(out, "%*s", TOTAL + 1, "total");
     if (samples_width(annotate))
         base_text_addf(out, "%*s", (int)samples_width(annotate), "samples");
-    if (has_calls(annotate))
+    if (annotate->has_calls)
         base_text_addf(out, "%*s", CALLS, "calls");
 }
 
@@ -266,7 +261,7 @@ static void print_figures(const struct report_annotate *annotate)
     bool sampled = annotate->context->selection.taken.samples;
     if (sampled)
         add_figures(annotate, &text);
-    if (has_calls(annotate)) {
+    if (annotate->has_calls) {
         base_text_add(&text, sampled ? ", " : "");
         report_text_exact(&text, annotate->called);
         base_text_add(&text, annotate->called == 1 ? " call" : " calls");
@@ -325,7 +320,7 @@ static void add_loop(struct report_annotate *annotate, uint32_t loop, struct rep
     report_table_cell(table, base_text_string(&text), false);
     add_loop_share(context, table, &total);
     add_loop_share(context, table, &self);
-    if (has_calls(annotate))
+    if (annotate->has_calls)
         report_view_count_cell(context, table, report_annotate_calls(annotate, place));
     base_text_clear(&text);
     add_where(annotate, loop, &text);
@@ -342,7 +337,7 @@ static void print_loops(struct report_annotate *annotate)
     report_table_add_column(&table, "loop", REPORT_LEFT, REPORT_FIXED);
     report_table_add_column(&table, "total", REPORT_RIGHT_TITLE_LEFT, REPORT_FIXED);
     report_table_add_column(&table, "self", REPORT_RIGHT_TITLE_LEFT, REPORT_FIXED);
-    if (has_calls(annotate))
+    if (annotate->has_calls)
         report_table_add_column(&table, "calls", REPORT_RIGHT, REPORT_FIXED);
     report_table_add_column(&table, "where", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
     for (uint32_t i = 0; i < annotate->code.loops.count; i++)

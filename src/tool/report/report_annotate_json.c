@@ -11,7 +11,7 @@ static void json_figures(const struct report_annotate *annotate, uint32_t place)
                          total = report_annotate_total(annotate, place);
     report_json_figure(annotate->context, "self", &self);
     report_json_figure(annotate->context, "total", &total);
-    if (profile_counts_calls(annotate->context->profile))
+    if (annotate->has_calls)
         base_json_unsigned(annotate->context->json, "calls", report_annotate_calls(annotate, place));
 }
 
@@ -31,7 +31,7 @@ static void json_function(const struct report_annotate *annotate)
     base_json_unsigned(json, "last_line", annotate->last);
     report_json_figure(annotate->context, "self", &subject->self);
     report_json_figure(annotate->context, "total", &subject->total);
-    if (profile_counts_calls(profile))
+    if (annotate->has_calls)
         base_json_unsigned(json, "calls", annotate->called);
     base_json_end(json, '}');
 }

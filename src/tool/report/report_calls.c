@@ -219,8 +219,7 @@ static bool index_pairs(struct report_entities *entities, struct report_calls *c
 int report_calls_gather(struct report_context *context, struct report_entities *entities, bool by_image,
                         struct report_calls *calls)
 {
-    *calls = (struct report_calls){.counted = profile_extent_named(context->profile, PROFILE_CALLS).degree !=
-                                              PROFILE_EXTENT_NONE};
+    *calls = (struct report_calls){.counted = profile_extent_has_calls(context->profile)};
     if (!calls->counted)
         return 0;
     struct report_complete complete = {0};

@@ -276,11 +276,20 @@ static void add_missing(const struct candidates *self, struct base_text *words)
 {
     if (self->calls.counted)
         return;
-    base_text_addf(
-        words,
-        "No calls were counted: what invoking them costs is left out%s, and how long one takes is not "
-        "known. To count them: tally record --calls -- COMMAND",
-        self->assumption.invoke_ns > 0 ? " (--invoke-cost has no effect)" : "");
+    bool asked = profile_counts_calls(self->context->profile);
+    struct profile_extent extent = profile_extent_named(self->context->profile, PROFILE_CALLS);
+    if (asked) {
+        struct base_text reason = {0};
+        profile_extent_not_counted(&extent, &reason);
+        base_text_add(words, "Calls: ");
+        report_text_clean(words, base_text_string(&reason), self->context->options->ascii);
+        words->failed |= reason.failed;
+        base_text_free(&reason);
+    }
+    base_text_addf(words, "%s invoking them costs is left out%s, and how long one takes is not known.%s",
+                   asked ? ". What" : "No calls were counted: what",
+                   self->assumption.invoke_ns > 0 ? " (--invoke-cost has no effect)" : "",
+                   asked ? "" : " To count them: tally record --calls -- COMMAND");
     report_style_begin(self->context->out, REPORT_BOLD, self->context->options->color);
     paragraph(self, words);
     report_style_end(self->context->out, REPORT_BOLD, self->context->options->color);

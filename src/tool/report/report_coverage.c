@@ -310,7 +310,9 @@ static const char *words_of(const struct coverage *self)
 {
     const struct profile *profile = self->context->profile;
     if (profile->coverage_count + profile->left_count + profile->uncovered_count == 3)
-        return "Calls: this profile does not say which ones were not counted.";
+        return profile_extent_has_calls(profile)
+                   ? "Calls: this profile does not say which ones were not counted."
+                   : NULL;
     return self->image_count ? NULL : "Calls: none were counted in the files that the filters leave.";
 }
 
@@ -553,8 +555,7 @@ static void print_json(struct coverage *self)
     struct base_json *json = self->context->json;
     struct part indirect = {0, 0}, nameless = {0, 0};
     count_calls(self->context->profile, &indirect, &nameless);
-    base_json_bool(json, "calls_counted",
-                   profile_extent_named(self->context->profile, PROFILE_CALLS).degree != PROFILE_EXTENT_NONE);
+    base_json_bool(json, "calls_counted", profile_extent_has_calls(self->context->profile));
     base_json_unsigned(json, "calls", indirect.found);
     base_json_unsigned(json, "indirect_calls", indirect.counted);
     base_json_unsigned(json, "calls_without_callee", nameless.counted);

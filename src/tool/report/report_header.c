@@ -581,6 +581,18 @@ void report_header(struct report_context *context)
     base_text_free(&part);
 }
 
+/* Without samples: are there calls to look at? */
+static void add_calls_instead(const struct report_context *context, struct base_text *part)
+{
+    struct profile_extent extent = profile_extent_named(context->profile, PROFILE_CALLS);
+    if (profile_extent_has_calls(context->profile)) {
+        base_text_add(part, ". Calls were counted: tally report --edges shows them");
+    } else if (profile_counts_calls(context->profile)) {
+        base_text_add(part, ". Calls: ");
+        profile_extent_not_counted(&extent, part);
+    }
+}
+
 bool report_header_nothing(struct report_context *context)
 {
     const struct report_selection *selection = &context->selection;
@@ -610,8 +622,8 @@ bool report_header_nothing(struct report_context *context)
         base_text_add(&part, " of CPU time");
     } else
         base_text_add(&part, "the target used no CPU time while it was recorded");
-    if (!counted && profile_counts_calls(context->profile))
-        base_text_add(&part, ". Calls were counted: tally report --edges shows them");
+    if (!counted)
+        add_calls_instead(context, &part);
     add_text(&flow, &part, REPORT_BOLD);
     end_line(&flow);
     base_text_free(&part);

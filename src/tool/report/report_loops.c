@@ -11,6 +11,7 @@
 
 #include "base_array.h"
 #include "base_wrap.h"
+#include "profile_extent.h"
 #include "report_places.h"
 #include "report_span.h"
 #include "report_text.h"
@@ -44,6 +45,7 @@ struct loops {
     size_t order_count, shown;
     bool past;                    /* --limit N cut */
     bool noted;                   /* a note was printed */
+    bool has_calls;               /* they were counted (profile_extent.h) */
     struct report_figure *unread; /* by image: self of functions that could not be looked into */
     uint32_t odd, guessed;        /* functions that do not decode; that jump somewhere unknown */
 };
@@ -268,7 +270,7 @@ static void add_row(const struct loops *loops, struct report_table *table, uint3
     report_view_share_cell(context, table, &loops->places.total[row]);
     report_view_share_cell(context, table, &loops->places.self[row]);
     add_called(loops, table, row);
-    if (profile_counts_calls(context->profile))
+    if (loops->has_calls)
         report_view_count_cell(context, table, loops->rows[row].calls);
     base_text_addf(&text, "%u", loop->depth);
     report_table_cell(table, base_text_string(&text), false);
@@ -374,7 +376,7 @@ static void print_text(struct loops *loops)
     report_table_add_column(&table, "total", REPORT_RIGHT_TITLE_LEFT, REPORT_FIXED);
     report_table_add_column(&table, "self", REPORT_RIGHT_TITLE_LEFT, REPORT_FIXED);
     report_table_add_column(&table, "called", REPORT_RIGHT, REPORT_FIXED);
-    if (profile_counts_calls(context->profile))
+    if (loops->has_calls)
         report_table_add_column(&table, "calls", REPORT_RIGHT, REPORT_FIXED);
     report_table_add_column(&table, "depth", REPORT_RIGHT, REPORT_FIXED);
     report_table_add_column(&table, "function", REPORT_LEFT, REPORT_FLEXIBLE_NAME);
@@ -424,7 +426,7 @@ static void json_row(struct loops *loops, uint32_t row)
     }
     report_json_figure(context, "self", &loops->places.self[row]);
     report_json_figure(context, "total", &loops->places.total[row]);
-    if (profile_counts_calls(profile))
+    if (loops->has_calls)
         base_json_unsigned(json, "calls", loops->rows[row].calls);
     base_json_end(json, '}');
 }
@@ -477,7 +479,7 @@ static int gather(struct loops *loops)
 
 int report_loops(struct report_context *context)
 {
-    struct loops loops = {.context = context};
+    struct loops loops = {.context = context, .has_calls = profile_extent_has_calls(context->profile)};
     int code = gather(&loops);
     if (!code) {
         add_calls(&loops);

@@ -219,6 +219,21 @@ static void unfinished_and_partial(void **state)
     profile_free(profile);
 }
 
+static void calls_that_were_counted(void **state)
+{
+    (void)state;
+    struct profile *profile = profile_new();
+    assert_false(profile_extent_has_calls(profile)); /* not asked for */
+    profile_free(profile);
+    profile = profile_of_nothing();
+    assert_true(profile_extent_has_calls(profile)); /* none was made */
+    profile_lose(profile, WIRE_LOSS_CALLS_UNSEEN, 1);
+    assert_false(profile_extent_has_calls(profile));
+    add_figure(profile, 1);
+    assert_true(profile_extent_has_calls(profile));
+    profile_free(profile);
+}
+
 /* Coverage tells which images are not counted; nothing tells which functions a lost process called. */
 static void what_may_be_anywhere(void **state)
 {
@@ -253,6 +268,7 @@ int main(void)
         cmocka_unit_test(no_image_was_counted),
         cmocka_unit_test(no_function_that_throws_was_found),
         cmocka_unit_test(unfinished_and_partial),
+        cmocka_unit_test(calls_that_were_counted),
         cmocka_unit_test(what_may_be_anywhere),
         cmocka_unit_test(timers_are_told_from_perf),
     };
