@@ -232,7 +232,9 @@ static void add_calls(struct flow *flow, struct base_text *part)
     if (names && *names) {
         base_text_addf(part, "; only from or to %s", names);
     } else if (report_coverage_functions(context->profile, &found, &counted)) {
-        base_text_addf(part, "; complete%s for ", extent.degree == PROFILE_EXTENT_ALL ? "" : " there");
+        base_text_add(part, counted < found                       ? "; every call site counted of "
+                            : extent.degree == PROFILE_EXTENT_ALL ? "; complete for "
+                                                                  : "; complete there for ");
         report_coverage_percent(part, counted, found);
         base_text_add(part, " of functions");
     }
