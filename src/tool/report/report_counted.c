@@ -17,8 +17,8 @@ static bool sum_of(const struct profile *profile, const char *name, int64_t *sum
 }
 
 /* False: nothing was counted, which is said behind `what`. */
-static bool begin(struct base_text *out, const struct profile *profile, const char *counter, const char *what,
-                  struct profile_extent *extent)
+static bool begin_counted(struct base_text *out, const struct profile *profile, const char *counter,
+                          const char *what, struct profile_extent *extent)
 {
     *extent = profile_extent_named(profile, counter);
     if (extent->degree != PROFILE_EXTENT_NONE)
@@ -38,7 +38,8 @@ void report_counted_throws(struct base_text *out, const struct profile *profile)
 {
     int64_t sum;
     struct profile_extent extent;
-    if (!sum_of(profile, "throw.count", &sum) || !begin(out, profile, "throw.count", "exceptions", &extent))
+    if (!sum_of(profile, "throw.count", &sum) ||
+        !begin_counted(out, profile, "throw.count", "exceptions", &extent))
         return;
     add_count(out, sum, " exception thrown", " exceptions thrown");
     profile_extent_caveat(&extent, out);
@@ -49,7 +50,7 @@ void report_counted_descriptors(struct base_text *out, const struct profile *pro
     int64_t used, live;
     struct profile_extent extent;
     if (!sum_of(profile, "fd.used", &used) || !sum_of(profile, "fd.live", &live) ||
-        !begin(out, profile, "fd.used", "descriptors", &extent))
+        !begin_counted(out, profile, "fd.used", "descriptors", &extent))
         return;
     add_count(out, used, " descriptor opened, ", " descriptors opened, ");
     add_count(out, live, " still open at the end", " still open at the end");
@@ -61,7 +62,7 @@ void report_counted_instrumented(struct base_text *out, const struct profile *pr
     int64_t calls, time;
     struct profile_extent extent;
     if (!sum_of(profile, "call.count", &calls) || !sum_of(profile, "call.time", &time) ||
-        !begin(out, profile, "call.count", "instrumented functions", &extent))
+        !begin_counted(out, profile, "call.count", "instrumented functions", &extent))
         return;
     add_count(out, calls, " call of an instrumented function, ", " calls of instrumented functions, ");
     report_text_value(out, "ns", time, true);
@@ -74,7 +75,7 @@ void report_counted_maps(struct base_text *out, const struct profile *profile, b
     int64_t total, live;
     struct profile_extent extent;
     if (!sum_of(profile, "map.total", &total) || !sum_of(profile, "map.live", &live) ||
-        !begin(out, profile, "map.total", "mapped", &extent))
+        !begin_counted(out, profile, "map.total", "mapped", &extent))
         return;
     base_text_add(out, "mapped: ");
     report_text_value(out, "bytes", total, ascii);
@@ -93,7 +94,8 @@ void report_counted_empty(struct base_text *out, const struct profile *profile, 
                                         [PROFILE_HEAP_EMPTY_MIXED] = "of several kinds"};
     int64_t sum;
     struct profile_extent extent;
-    if (!sum_of(profile, "empty.bytes", &sum) || !begin(out, profile, "empty.bytes", "empty", &extent))
+    if (!sum_of(profile, "empty.bytes", &sum) ||
+        !begin_counted(out, profile, "empty.bytes", "empty", &extent))
         return;
     base_text_add(out, "empty: ");
     report_text_value(out, "bytes", sum, ascii);
