@@ -318,13 +318,14 @@ static int export_part(const struct profile *profile, const struct export_wish *
                        struct base_error *error)
 {
     struct report_options part = {.part = wish->part, .counter = wish->counter};
-    bool calls = wish->counter && !strcmp(wish->counter, PROFILE_CALLS);
+    uint32_t by_edge = profile_counts_calls(profile);
+    bool calls = by_edge && wish->counter && !strcmp(wish->counter, PROFILE_CALLS);
     struct report_selection selection;
     if (calls) /* of which reports have no selection */
         part.counter = NULL;
     if (report_select(profile, &part, &selection, error) < 0)
         return cli_fail(error);
-    uint16_t counter = calls ? (uint16_t)profile_counts_calls(profile) : selection.counter;
+    uint16_t counter = calls ? (uint16_t)by_edge : selection.counter;
     struct export_options options = {
         .format = (enum export_format)wish->format,
         .table = (enum export_table)wish->table,

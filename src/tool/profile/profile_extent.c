@@ -130,11 +130,12 @@ unsigned profile_extent_kinds(const struct profile *profile, uint32_t counter)
         {"function.calls", PROFILE_EXTENT_FUNCTION},
         {"function.time", PROFILE_EXTENT_FUNCTION_TIME},
         {"call.", PROFILE_EXTENT_INSTRUMENTED},
-        {PROFILE_CALLS, PROFILE_EXTENT_CALLS},
     };
     const char *name = profile_text(profile, profile->counters[counter].name);
     const char *engine = profile_meta(profile, "engine");
     bool timers = engine && !strncmp(engine, "agent ", 6);
+    if (counter && counter == profile_counts_calls(profile)) /* another profiler's may be called so too */
+        return PROFILE_EXTENT_CALLS;
     if (!strncmp(name, "time.", 5))
         return (timers ? PROFILE_EXTENT_TIMERS : PROFILE_EXTENT_SAMPLES) |
                (strcmp(name, "time.real") ? 0 : PROFILE_EXTENT_WAITS);

@@ -24,6 +24,13 @@ static const struct profile_counter *find_counter(const struct profile *profile,
     return index ? &profile->counters[index] : NULL;
 }
 
+/* It is calls by edge, and not only called so. */
+static bool is_calls(const struct profile *profile, const char *name)
+{
+    uint32_t index = profile_counter_named(profile, name);
+    return index && index == profile_counts_calls(profile);
+}
+
 static void list_counters(const struct profile *profile, struct base_text *list)
 {
     for (size_t i = 1; i < profile->counter_count; i++)
@@ -61,8 +68,9 @@ static const char *default_counter(const struct report_diff *diff)
         const char *name = profile_text(first, first->counters[i].name);
         bool everywhere = true;
         for (size_t run = 1; run < diff->run_count && everywhere; run++)
-            everywhere = find_counter(diff->runs[run].profile, name) != NULL;
-        if (everywhere && !strcmp(name, PROFILE_CALLS))
+            everywhere = find_counter(diff->runs[run].profile, name) &&
+                         is_calls(diff->runs[run].profile, name) == is_calls(first, name);
+        if (everywhere && is_calls(first, name))
             calls = name;
         else if (everywhere && (!chosen || !strcmp(name, "time.cpu")))
             chosen = name;
@@ -76,7 +84,8 @@ static int choose_counter(struct report_diff *diff)
     if (diff->options->view == REPORT_DIFF_EDGES)
         wanted = PROFILE_CALLS;
     for (size_t run = 0; run < diff->run_count && wanted; run++)
-        if (!find_counter(diff->runs[run].profile, wanted))
+        if (!find_counter(diff->runs[run].profile, wanted) ||
+            (diff->options->view == REPORT_DIFF_EDGES && !is_calls(diff->runs[run].profile, wanted)))
             return fail_counter(diff, run, wanted);
     diff->counter = wanted ? wanted : default_counter(diff);
     for (size_t run = 1; run < diff->run_count && !diff->counter; run++)
@@ -88,11 +97,15 @@ static int choose_counter(struct report_diff *diff)
     const struct profile *first = diff->runs[0].profile;
     const struct profile_counter *counter = find_counter(first, diff->counter);
     diff->unit = profile_text(first, counter->unit);
-    diff->calls = !strcmp(diff->counter, PROFILE_CALLS);
+    diff->calls = is_calls(first, diff->counter);
     diff->peak = counter->combine == PROFILE_PEAK;
     diff->exact = counter->exact || diff->peak;
     for (size_t run = 1; run < diff->run_count; run++)
-        if (find_counter(diff->runs[run].profile, diff->counter)->exact != counter->exact)
+        if (is_calls(diff->runs[run].profile, diff->counter) != diff->calls)
+            return base_fail(diff->error, BASE_EUSAGE,
+                             "%s are counted by edge in one of %s and %s and by stack in the other",
+                             diff->counter, diff->runs[0].file, diff->runs[run].file);
+        else if (find_counter(diff->runs[run].profile, diff->counter)->exact != counter->exact)
             return base_fail(diff->error, BASE_EUSAGE,
                              "%s is exact in one of %s and %s and sampled in the other", diff->counter,
                              diff->runs[0].file, diff->runs[run].file);

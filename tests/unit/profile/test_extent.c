@@ -234,6 +234,20 @@ static void calls_that_were_counted(void **state)
     profile_free(profile);
 }
 
+/* Another profiler may call a counter so: it is in cells, and no loss of ours stands against it. */
+static void calls_of_others_are_a_counter(void **state)
+{
+    (void)state;
+    struct profile *profile = profile_new();
+    uint32_t counter = profile_counter(profile, PROFILE_CALLS, "count", true, PROFILE_SUM);
+    profile_set_meta(profile, "complete", "1");
+    profile_lose(profile, WIRE_LOSS_CALLS_UNSEEN, 1);
+    assert_int_equal(profile_extent_kinds(profile, counter), 0);
+    expect_words(profile, PROFILE_CALLS, "exact", "");
+    assert_false(profile_extent_has_calls(profile));
+    profile_free(profile);
+}
+
 /* Coverage tells which images are not counted; nothing tells which functions a lost process called. */
 static void what_may_be_anywhere(void **state)
 {
@@ -269,6 +283,7 @@ int main(void)
         cmocka_unit_test(no_function_that_throws_was_found),
         cmocka_unit_test(unfinished_and_partial),
         cmocka_unit_test(calls_that_were_counted),
+        cmocka_unit_test(calls_of_others_are_a_counter),
         cmocka_unit_test(what_may_be_anywhere),
         cmocka_unit_test(timers_are_told_from_perf),
     };

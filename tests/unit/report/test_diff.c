@@ -408,6 +408,26 @@ static void other_counter(void **state)
     drop(&sides);
 }
 
+/* A counter that another profiler calls so is in cells, not by edge. */
+static void calls_of_others(void **state)
+{
+    (void)state;
+    enum { OF_MAIN = 2 };
+    struct sides sides = {0};
+    struct report_diff_options options = plain;
+    options.counter = PROFILE_CALLS;
+    for (int old = 1; old >= 0; old--) {
+        add(&sides, old, (const uint64_t[]){50, 30, 15, 5}, 0);
+        struct profile *profile = sides.samples[sides.count - 1].profile;
+        uint32_t counter = profile_counter(profile, PROFILE_CALLS, "count", true, PROFILE_SUM);
+        profile_count(profile, OF_MAIN, 1, PROFILE_NO_CPU, (uint16_t)counter, old ? 100 : 150, 1);
+    }
+    char *text = diff_of(&sides, options, NULL);
+    assert_row(text, "main", "+50.0 %");
+    free(text);
+    drop(&sides);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -418,7 +438,7 @@ int main(void)
         cmocka_unit_test(not_deterministic), cmocka_unit_test(deterministic_in_several_runs),
         cmocka_unit_test(paths_and_totals),  cmocka_unit_test(json_is_valid),
         cmocka_unit_test(refused),           cmocka_unit_test(nothing_in_common),
-        cmocka_unit_test(other_counter),
+        cmocka_unit_test(other_counter),     cmocka_unit_test(calls_of_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
