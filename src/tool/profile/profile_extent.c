@@ -236,7 +236,7 @@ struct profile_extent profile_extent_of(const struct profile *profile, uint32_t 
     extent.anywhere = extent.anywhere || some;
     if (extent.degree == PROFILE_EXTENT_ALL && (extent.unfinished || some))
         extent.degree = PROFILE_EXTENT_PART;
-    if (extent.loss && kinds & (AGENT | PROFILE_EXTENT_CALLS))
+    if ((extent.programs || whole) && kinds & (AGENT | PROFILE_EXTENT_CALLS))
         extent.why = profile_meta(profile, kinds & PROFILE_EXTENT_CALLS ? "calls_notice" : "agent_notice");
     if (kinds && nothing_counted(&extent, profile, kinds, whole, &extent.why))
         extent.degree = PROFILE_EXTENT_NONE;
