@@ -614,7 +614,7 @@ bool report_header_nothing(struct report_context *context)
         base_text_add(&part, "the filters leave none");
     else if (time_is_absent(context))
         base_text_add(&part, "time was not recorded");
-    else if (extent.programs)
+    else if (selection->counter && extent.degree == PROFILE_EXTENT_NONE)
         profile_extent_not_counted(&extent, &part);
     else if (reason && *reason)
         base_text_add(&part, reason);

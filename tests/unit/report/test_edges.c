@@ -9,6 +9,7 @@
 
 #include "check_json.h"
 #include "sample_profile.h"
+#include "wire_loss.h"
 
 static void expect_in(const char *text, const char *part)
 {
@@ -32,6 +33,27 @@ static void print_everything(const struct profile *profile, struct report_option
                 fail_msg("view %d by %d is no JSON: %.80s", view, by, wrong);
             free(json);
         }
+}
+
+/* Time is not counted only where all of it was lost: of the other programs there is a reason. */
+static void some_programs_were_lost(void **state)
+{
+    (void)state;
+    struct profile *profile = profile_new();
+    struct report_options options = {.width = 80, .limit_percent = 0.5};
+    profile_counter(profile, "time.cpu", "ns", false, PROFILE_SUM);
+    profile_set_meta(profile, "engine", "agent timers (SIGURG), x");
+    profile_set_meta(profile, "no_samples_reason", "the target slept");
+    profile_process(profile, 100, 0);
+    profile_lose(profile, WIRE_LOSS_AGENT_ABSENT, 1);
+    char *text = sample_profile_report(profile, &options);
+    expect_in(text, "No samples: not counted (1 program lost)\n");
+    free(text);
+    profile_process(profile, 101, 0);
+    text = sample_profile_report(profile, &options);
+    expect_in(text, "No samples: the target slept\n");
+    free(text);
+    profile_free(profile);
 }
 
 static void empty_profiles(void **state)
@@ -338,11 +360,17 @@ static void all_losses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(empty_profiles), cmocka_unit_test(meta_that_makes_no_sense),
-        cmocka_unit_test(hostile_names),  cmocka_unit_test(deep_stacks),
-        cmocka_unit_test(other_counters), cmocka_unit_test(unequal_weights),
-        cmocka_unit_test(equal_names),    cmocka_unit_test(places_without_names),
-        cmocka_unit_test(refused),        cmocka_unit_test(filters_that_leave_nothing),
+        cmocka_unit_test(empty_profiles),
+        cmocka_unit_test(some_programs_were_lost),
+        cmocka_unit_test(meta_that_makes_no_sense),
+        cmocka_unit_test(hostile_names),
+        cmocka_unit_test(deep_stacks),
+        cmocka_unit_test(other_counters),
+        cmocka_unit_test(unequal_weights),
+        cmocka_unit_test(equal_names),
+        cmocka_unit_test(places_without_names),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(filters_that_leave_nothing),
         cmocka_unit_test(all_losses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
