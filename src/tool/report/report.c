@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base_wrap.h"
 #include "profile_extent.h"
 #include "report_descriptors.h"
 #include "report_text.h"
@@ -35,6 +36,16 @@ void report_view_below_text(const struct report_context *context, size_t count, 
 bool report_view_samples(const struct report_context *context)
 {
     return !context->selection.exact;
+}
+
+void report_view_words(struct report_context *context, const struct base_text *words)
+{
+    struct base_text clean = {0};
+    report_text_clean(&clean, base_text_string(words), context->options->ascii);
+    base_wrap(context->out, base_text_string(&clean), 0, 0, context->width);
+    base_text_add(context->out, "\n");
+    context->out->failed |= words->failed | clean.failed;
+    base_text_free(&clean);
 }
 
 struct report_table_form report_view_form(const struct report_context *context)

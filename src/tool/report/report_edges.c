@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base_array.h"
-#include "base_wrap.h"
 #include "profile_extent.h"
 #include "report_calls.h"
 #include "report_text.h"
@@ -282,18 +281,14 @@ static void add_nothing(const struct edges *edges, struct base_text *words)
 
 static void print_text(struct edges *edges)
 {
-    struct base_text words = {0}, clean = {0};
+    struct base_text words = {0};
     if (edges->calls.counted && edges->calls.taken) {
         print_table(edges);
         return;
     }
     add_nothing(edges, &words);
-    report_text_clean(&clean, base_text_string(&words), edges->context->options->ascii);
-    base_wrap(edges->context->out, base_text_string(&clean), 0, 0, edges->context->width);
-    base_text_add(edges->context->out, "\n");
-    edges->context->out->failed |= words.failed | clean.failed;
+    report_view_words(edges->context, &words);
     base_text_free(&words);
-    base_text_free(&clean);
 }
 
 /* --- JSON --- */

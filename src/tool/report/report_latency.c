@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base_utf8.h"
-#include "base_wrap.h"
 #include "profile_extent.h"
 #include "profile_latency.h"
 #include "report_style.h"
@@ -336,7 +335,7 @@ static void print_bars(const struct latency *latency, const struct row *row)
 static void print_nothing(struct report_context *context)
 {
     struct profile_extent extent = profile_extent_named(context->profile, REPORT_LATENCY_COUNTER);
-    struct base_text words = {0}, clean = {0};
+    struct base_text words = {0};
     base_text_add(&words, "No calls: ");
     if (context->profile->latency_count > 1) {
         base_text_add(&words, "the filters leave none.");
@@ -347,12 +346,8 @@ static void print_nothing(struct report_context *context)
         profile_extent_caveat(&extent, &words);
         base_text_add(&words, ".");
     }
-    report_text_clean(&clean, base_text_string(&words), context->options->ascii);
-    base_wrap(context->out, base_text_string(&clean), 0, 0, context->width);
-    base_text_add(context->out, "\n");
-    context->out->failed |= words.failed | clean.failed;
+    report_view_words(context, &words);
     base_text_free(&words);
-    base_text_free(&clean);
 }
 
 static void print_text(const struct latency *latency)

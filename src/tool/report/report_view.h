@@ -75,6 +75,8 @@ void report_view_below_text(const struct report_context *context, size_t count, 
 /* Has a table a column of samples? Of exact counters the values themselves are shown. */
 bool report_view_samples(const struct report_context *context);
 struct report_table_form report_view_form(const struct report_context *context);
+/* Words made harmless to a terminal, wrapped at its edge, and a line break. */
+void report_view_words(struct report_context *context, const struct base_text *words);
 /* One cell each, in the style that the options ask for. */
 void report_view_share_cell(const struct report_context *context, struct report_table *table,
                             const struct report_figure *figure);
