@@ -20,7 +20,7 @@
 #include "export_gzip.h"
 #include "export_tree.h"
 #include "profile_extent.h"
-#include "wire_loss.h"
+#include "profile_loss.h"
 
 enum profile_field {
     SAMPLE_TYPE = 1,
@@ -542,20 +542,14 @@ static void send_comment(struct pprof *pprof, const char *key, const char *value
 
 static void send_losses(struct pprof *pprof)
 {
-    static const struct {
-        unsigned number;
-        const char *text;
-    } reasons[] = {
-#define X(number, name, text) {number, text},
-        WIRE_LOSSES(X)
-#undef X
-    };
-    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+    for (unsigned i = 0; i < PROFILE_LOSSES; i++) {
         struct base_text text = {0};
-        uint64_t count = pprof->job->profile->losses[reasons[i].number];
-        base_text_addf(&text, "%llu %s", (unsigned long long)count, reasons[i].text);
-        if (count)
-            send_comment(pprof, "lost", base_text_string(&text));
+        const char *words = profile_loss_text(i);
+        uint64_t count = pprof->job->profile->losses[i];
+        if (!words || !count)
+            continue;
+        base_text_addf(&text, "%llu %s", (unsigned long long)count, words);
+        send_comment(pprof, "lost", base_text_string(&text));
         pprof->failed |= text.failed;
         base_text_free(&text);
     }

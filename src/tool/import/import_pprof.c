@@ -26,6 +26,7 @@
 #include "import_proto.h"
 #include "import_stack.h"
 #include "profile_heap.h"
+#include "profile_loss.h"
 #include "wire_loss.h"
 
 enum profile_field {
@@ -758,23 +759,16 @@ static void note_comment(struct pprof *pprof, const char *what, const char *comm
 /* "NUMBER SENTENCE" of a loss */
 static void take_loss(struct pprof *pprof, const char *text)
 {
-    static const struct {
-        unsigned number;
-        const char *text;
-    } reasons[] = {
-#define X(number, name, text) {number, text},
-        WIRE_LOSSES(X)
-#undef X
-    };
     char *end;
     uint64_t count = strtoull(text, &end, 10);
-    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
-        if (*end != ' ' || strcmp(end + 1, reasons[i].text) != 0)
+    for (unsigned i = 0; i < PROFILE_LOSSES; i++) {
+        const char *known = profile_loss_text(i);
+        if (!known || *end != ' ' || strcmp(end + 1, known) != 0)
             continue;
-        if (reasons[i].number == WIRE_LOSS_OUT_OF_MEMORY) /* here that would say that the import failed */
+        if (i == WIRE_LOSS_OUT_OF_MEMORY) /* here that would say that the import failed */
             note_comment(pprof, "lost when it was recorded", text);
         else
-            profile_lose(pprof->profile, reasons[i].number, count);
+            profile_lose(pprof->profile, i, count);
     }
 }
 

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "profile_loss.h"
 #include "wire_loss.h"
 
 #define TIME   (PROFILE_EXTENT_SAMPLES | PROFILE_EXTENT_TIMERS | PROFILE_EXTENT_WAITS)
@@ -272,12 +273,7 @@ const char *profile_extent_words(const struct profile_extent *extent)
 /* "functions that could not be hooked: 2": of the loss's sentence what stands before its colon. */
 static void add_loss_words(const struct profile_extent *extent, struct base_text *out)
 {
-    static const char *const sentences[WIRE_LOSS_END] = {
-#define X(number, name, text) [number] = (text),
-        WIRE_LOSSES(X)
-#undef X
-    };
-    const char *sentence = extent->loss < WIRE_LOSS_END ? sentences[extent->loss] : NULL;
+    const char *sentence = profile_loss_text(extent->loss);
     if (sentence)
         base_text_add_bytes(out, sentence, strcspn(sentence, ":"));
     else

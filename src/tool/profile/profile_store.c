@@ -19,10 +19,10 @@
 #include <unistd.h>
 
 #include "base_path.h"
+#include "profile_loss.h"
 #include "profile_open.h"
 #include "profile_private.h"
 #include "profile_schema.h"
-#include "wire_loss.h"
 
 enum statement {
     PUT_STRING,
@@ -493,19 +493,6 @@ static bool put_meta(struct profile_store *store, const struct profile *profile)
     return true;
 }
 
-static const char *text_of_loss(unsigned reason)
-{
-    switch (reason) {
-#define X(number, name, text)                                                                                \
-    case number:                                                                                             \
-        return text;
-        WIRE_LOSSES(X)
-#undef X
-    default:
-        return "unknown";
-    }
-}
-
 static bool put_losses(struct profile_store *store, const struct profile *profile)
 {
     sqlite3_stmt *statement = store->statements[PUT_LOSS];
@@ -514,7 +501,8 @@ static bool put_losses(struct profile_store *store, const struct profile *profil
             continue;
         sqlite3_bind_int64(statement, 1, i);
         sqlite3_bind_int64(statement, 3, (int64_t)profile->losses[i]);
-        if (!put_text(statement, 2, text_of_loss(i)) || !run(statement))
+        const char *text = profile_loss_text(i);
+        if (!put_text(statement, 2, text ? text : "unknown") || !run(statement))
             return false;
     }
     return true;

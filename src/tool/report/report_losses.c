@@ -1,6 +1,7 @@
 /* report_losses.c - what was not seen: one line for the header, everything for --losses. */
 #include "report_losses.h"
 #include "profile_extent.h"
+#include "profile_loss.h"
 #include "report_coverage.h"
 #include "report_text.h"
 #include "report_view.h"
@@ -100,17 +101,10 @@ static const struct {
 /* What this version knows of a number; a later one may have written others. */
 static struct loss describe(unsigned number)
 {
-    static const struct {
-        const char *name, *text;
-    } table[WIRE_LOSS_END] = {
-#define X(number, name, text) [number] = {#name, text},
-        WIRE_LOSSES(X)
-#undef X
-    };
     struct loss loss = {NULL, "(a reason that this version of tally does not know)", NULL, NULL};
-    if (number < WIRE_LOSS_END && table[number].name) {
-        loss.name = table[number].name;
-        loss.text = table[number].text;
+    if (profile_loss_name(number)) {
+        loss.name = profile_loss_name(number);
+        loss.text = profile_loss_text(number);
     }
     for (size_t i = 0; i < sizeof short_forms / sizeof *short_forms; i++)
         if (short_forms[i].number == number) {

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "profile_extent.h"
+#include "profile_loss.h"
 #include "wire_loss.h"
 
 static const struct {
@@ -180,6 +181,18 @@ static void losses_have_their_words(void **state)
     profile_free(profile);
 }
 
+static void losses_have_names(void **state)
+{
+    (void)state;
+    assert_string_equal(profile_loss_name(WIRE_LOSS_RING_FULL), "RING_FULL");
+    assert_string_equal(profile_loss_text(WIRE_LOSS_RING_FULL),
+                        "samples or events dropped by the kernel because a ring was full");
+    assert_non_null(profile_loss_text(WIRE_LOSS_END - 1));
+    for (unsigned number = WIRE_LOSS_END; number < PROFILE_LOSSES + 2; number++)
+        assert_true(!profile_loss_name(number) && !profile_loss_text(number));
+    assert_null(profile_loss_name(0));
+}
+
 static void no_image_was_counted(void **state)
 {
     (void)state;
@@ -277,17 +290,12 @@ static void timers_are_told_from_perf(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_loss_is_known),
-        cmocka_unit_test(each_loss_stands_against_its_kinds),
-        cmocka_unit_test(whole_profiles_are_exact),
-        cmocka_unit_test(the_only_process_was_lost),
-        cmocka_unit_test(losses_have_their_words),
-        cmocka_unit_test(no_image_was_counted),
-        cmocka_unit_test(no_function_that_throws_was_found),
-        cmocka_unit_test(unfinished_and_partial),
-        cmocka_unit_test(calls_that_were_counted),
-        cmocka_unit_test(calls_of_others_are_a_counter),
-        cmocka_unit_test(what_may_be_anywhere),
+        cmocka_unit_test(every_loss_is_known),           cmocka_unit_test(each_loss_stands_against_its_kinds),
+        cmocka_unit_test(whole_profiles_are_exact),      cmocka_unit_test(the_only_process_was_lost),
+        cmocka_unit_test(losses_have_their_words),       cmocka_unit_test(losses_have_names),
+        cmocka_unit_test(no_image_was_counted),          cmocka_unit_test(no_function_that_throws_was_found),
+        cmocka_unit_test(unfinished_and_partial),        cmocka_unit_test(calls_that_were_counted),
+        cmocka_unit_test(calls_of_others_are_a_counter), cmocka_unit_test(what_may_be_anywhere),
         cmocka_unit_test(timers_are_told_from_perf),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
