@@ -60,13 +60,15 @@ static int remove_both(pid_t pid, struct collect_calls_cleaned *cleaned, struct 
 int collect_remains_remove(pid_t pid, struct collect_calls_cleaned *cleaned, struct base_error *error)
 {
     const struct timespec moment = {.tv_nsec = REST_NS};
-    uint64_t end = patch_target_now() + PATIENCE_NS, mappings = 0;
+    uint64_t end = 0, mappings = 0;
     *cleaned = (struct collect_calls_cleaned){0};
     int result = has_remains(pid, error);
     while (result > 0) {
         cleaned->mappings = 0;
         result = remove_both(pid, cleaned, error);
         mappings = cleaned->mappings > mappings ? cleaned->mappings : mappings;
+        /* Once more at least, however long the first time took: stubs of calls may have led to the agent. */
+        end = end ? end : patch_target_now() + PATIENCE_NS;
         if (result < 0 || !cleaned->bytes_left || cleaned->unreadable || patch_target_now() >= end)
             break;
         nanosleep(&moment, NULL);

@@ -21,7 +21,8 @@ import tap
 ROUNDS = int(os.environ.get("TALLY_KILLED_ROUNDS", "400" if harm.LONG else "12"))
 MODES = {name: mode for name, mode in harm.MODES.items() if mode}
 NEXT = [*MODES, "detach"]
-FIRST = [("calls", "calls+heap", 0.3), ("all", "calls", 0.4), ("calls", "all", 0.3)]  # hooks that take over a dead tally's jumps
+# Hooks that take over a dead tally's jumps, and stubs of calls that lead to the agent.
+FIRST = [("calls", "calls+heap", 0.3), ("all", "calls", 0.4), ("calls", "all", 0.3), ("calls+heap", "detach", 0.4)]
 PATIENCE = 5  # seconds for what a killed tally left to go, on a machine with other work
 
 
