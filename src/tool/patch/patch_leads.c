@@ -108,6 +108,28 @@ static size_t probed_leads_to_ours(const struct search *search, const struct str
     return end && memcmp(text->bytes + at + 1, file + at + 1, end - at - 1) ? end : 0;
 }
 
+/* Does the instruction at `at` explain a changed byte behind `end`? */
+static bool explains_more(const struct search *search, const struct stretch *text, const uint8_t *file,
+                          size_t at, size_t end)
+{
+    size_t leads = filled_leads_to_ours(search, text, at);
+    size_t its = leads ? leads : probed_leads_to_ours(search, text, file, at);
+    return its > end && memcmp(text->bytes + end, file + end, its - end) != 0;
+}
+
+/* Is a displacement that was found from `at` on only a part of another one, whose bytes lead to ours by chance
+ * where they are read one byte earlier, or some? Then an instruction that begins within explains more. */
+static bool is_part_of_another(const struct search *search, const struct stretch *text, const uint8_t *file,
+                               size_t at, size_t end)
+{
+    if (end < text->size && filled_leads_to_ours(search, text, end))
+        return false;
+    for (size_t other = at + 1; other < end; other++)
+        if (explains_more(search, text, file, other, end))
+            return true;
+    return false;
+}
+
 /* --- text of files --- */
 
 /* Bytes first..end-1 differ from the file, and we have changed them. */
@@ -133,9 +155,10 @@ static bool compare(struct search *search, const struct stretch *text, const uin
     size_t ours = 0;
     for (size_t at = from > PATCH_MEMORY_BYTES ? from - PATCH_MEMORY_BYTES : 0; at < to; at++) {
         size_t leads = filled_leads_to_ours(search, text, at), end = at;
-        size_t probed = leads || at < ours ? 0
-                                           : probed_leads_to_ours(search, text, file,
-                                                                  at); /* a displacement may have any byte */
+        /* a displacement may have any byte */
+        size_t probed = leads || at < ours ? 0 : probed_leads_to_ours(search, text, file, at);
+        if (probed && is_part_of_another(search, text, file, at, probed))
+            probed = 0;
         ours = leads > ours ? leads : ours;
         ours = probed > ours ? probed : ours;
         if (probed && text->bytes[at] == PATCH_MEMORY_BREAKPOINT)

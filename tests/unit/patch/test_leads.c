@@ -39,14 +39,16 @@ static uint64_t address_of(size_t at)
     return (uint64_t)(uintptr_t)leads_text + at;
 }
 
-/* Puts back what is found to lead to the 16 bytes at `target`: none of it lies outside of at..at+length-1. How many changes. */
-static size_t put_back(uint64_t target, size_t at, size_t length)
+/* Puts back what is found to lead to the 16 bytes at one of the targets: none of it lies outside of at..at+length-1. How many
+ * changes. */
+static size_t put_back_both(const uint64_t targets[2], size_t at, size_t length)
 {
     struct elf_maps maps = {0};
     struct patch_leads leads = {0};
-    const struct patch_range range = {.address = target, .size = 16, .code = true};
+    const struct patch_range ranges[2] = {{.address = targets[0], .size = 16, .code = true},
+                                          {.address = targets[1], .size = 16, .code = true}};
     assert_int_equal(elf_maps_read(getpid(), &maps, NULL), BASE_OK);
-    assert_int_equal(patch_leads_find(getpid(), &maps, &range, 1, &leads, NULL), BASE_OK);
+    assert_int_equal(patch_leads_find(getpid(), &maps, ranges, 2, &leads, NULL), BASE_OK);
     assert_int_equal(leads.unreadable, 0);
     for (size_t i = 0; i < leads.count; i++) {
         const struct patch_memory_change *change = &leads.changes[i];
@@ -59,6 +61,11 @@ static size_t put_back(uint64_t target, size_t at, size_t length)
     patch_leads_free(&leads);
     elf_maps_free(&maps);
     return count;
+}
+
+static size_t put_back(uint64_t target, size_t at, size_t length)
+{
+    return put_back_both((uint64_t[2]){target, target}, at, length);
 }
 
 static void put_jump(size_t at, uint8_t opcode, uint32_t displacement)
@@ -119,6 +126,25 @@ static void a_breakpoint_of_others_stays(void **state)
     assert_memory_equal(leads_text, file, PAGE);
 }
 
+/* Bytes before a breakpoint, its own and those of the displacement may lead to ours by chance, read from another place on. */
+static void a_displacement_is_not_taken_for_two(void **state)
+{
+    (void)state;
+    srandom(20261126);
+    for (unsigned i = 0; i < 400; i++) {
+        const size_t at = SITE + 400, before = at - 1 - i % 4;
+        uint32_t displacement = 0xff000000 | ((uint32_t)random() & 0xffffff), other;
+        put_jump(at, 0xe9, displacement);
+        leads_text[at] = i & 4 ? 0xcc : file[at];
+        memcpy(&other, leads_text + before + 1, sizeof other);
+        const uint64_t targets[] = {target_of(at, displacement), target_of(before, other)};
+        assert_true(put_back_both(targets, at + 1, 4) > 0);
+        assert_int_equal(leads_text[at], i & 4 ? 0xcc : file[at]);
+        leads_text[at] = file[at];
+        assert_memory_equal(leads_text, file, PAGE);
+    }
+}
+
 static void what_leads_elsewhere_stays(void **state)
 {
     (void)state;
@@ -132,6 +158,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_byte_may_be_in_a_displacement),
         cmocka_unit_test(a_breakpoint_of_others_stays),
+        cmocka_unit_test(a_displacement_is_not_taken_for_two),
         cmocka_unit_test(what_leads_elsewhere_stays),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
