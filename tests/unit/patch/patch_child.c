@@ -134,9 +134,12 @@ long patch_child_tracers(pid_t pid)
 
 bool patch_child_is_free(pid_t pid)
 {
-    for (int i = 0; i < 2000 && patch_child_tracers(pid); i++)
+    for (int i = 0; i < 2000; i++) {
+        if (!patch_child_tracers(pid))
+            return true; /* the helper of a tally that was killed may have a last request before it */
         nap(5);
-    return patch_child_tracers(pid) == 0;
+    }
+    return false;
 }
 
 unsigned patch_child_descriptors(pid_t pid)

@@ -431,7 +431,8 @@ static void who_sleeps_in_a_call_is_not_moved(void **state)
     struct patch_stop_thread *threads = NULL;
     size_t count = 0;
     unsigned asleep = 0;
-    for (int round = 0; round < 20 && !asleep; round++) {
+    /* The one that sleeps gets a processor seldom, and must have one to go to sleep. */
+    for (int round = 0; round < 1000 && !asleep; round++) {
         patch_session_hold(&tally, child.pid);
         assert_int_equal(patch_trace_threads(&tally.helper, child.pid, &threads, &count, NULL), BASE_OK);
         for (size_t i = 0; i < count; i++) {
