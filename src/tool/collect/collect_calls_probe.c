@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "collect_namespace.h"
 #include "patch_helper.h"
 #include "patch_trace.h"
 
@@ -49,7 +50,11 @@ static int try_on(struct patch_helper *helper, pid_t pid, struct base_error *err
 int collect_calls_probe(struct base_error *error)
 {
     struct patch_helper helper;
-    int result = patch_helper_begin(&helper, error);
+    /* Were the two processes born into another PID namespace, the helper would be its first one, whose end
+     * waits for this one to reap the other. */
+    int result = collect_namespace_check(error);
+    if (result == BASE_OK)
+        result = patch_helper_begin(&helper, error);
     if (result < 0)
         return result;
     pid_t pid = fork();
