@@ -27,6 +27,13 @@ static uint64_t now_ms(void)
     return (uint64_t)time[0] * 1000 + (uint64_t)time[1] / NS_OF_MS;
 }
 
+/* Tally is stopped, or has left: it says so itself. */
+static bool nobody_answers(const struct wire_agent_control *control)
+{
+    return __atomic_load_n(&control->gone, __ATOMIC_RELAXED) ||
+           __atomic_load_n(&control->suspended, __ATOMIC_RELAXED);
+}
+
 /* Tally's clock goes on while it lives, also when the answer takes it long: a large object, a busy
  * machine. */
 static bool wait_for_answer(const struct wire_agent_process *process, uint32_t sequence)
@@ -42,17 +49,16 @@ static bool wait_for_answer(const struct wire_agent_process *process, uint32_t s
         clock = seen;
         if (now - alive >= control->patience_ms ||
             now - begun >= (uint64_t)control->patience_ms * WIRE_AGENT_PATIENCE_MOST ||
-            __atomic_load_n(&control->gone, __ATOMIC_RELAXED))
+            nobody_answers(control))
             return false;
         wait_step(&process->answer_sequence, answered);
     }
 }
 
-/* Nothing comes to know of an answer where a filter forbids to wait. */
-static bool fall_silent(struct wire_agent_process *process)
+static bool fall_silent(struct wire_agent_process *process, enum wire_agent_silence silence)
 {
     agent_lose(WIRE_AGENT_LOSS_NO_ANSWER);
-    __atomic_store_n(&process->silent, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&process->silent, silence, __ATOMIC_RELAXED);
     return false;
 }
 
@@ -77,7 +83,7 @@ bool agent_bell_ring(enum wire_agent_request request, bool wait)
         __atomic_load_n(&process->silent, __ATOMIC_RELAXED))
         return false;
     if (wait && !agent_may(WIRE_AGENT_CALL_GETTID | WIRE_AGENT_CALL_FUTEX | WIRE_AGENT_CALL_CLOCK))
-        return fall_silent(process);
+        return fall_silent(process, WIRE_AGENT_SILENT_FOR_GOOD); /* nothing would tell of an answer */
     if ((request & WIRE_AGENT_OF_THREADS) != 0 &&
         (!agent_may(WIRE_AGENT_CALL_GETTID) || !ask(process, request)))
         return false;
@@ -87,7 +93,7 @@ bool agent_bell_ring(enum wire_agent_request request, bool wait)
     wake(&control->bell);
     if (!wait || wait_for_answer(process, sequence))
         return true;
-    return fall_silent(process);
+    return fall_silent(process, WIRE_AGENT_SILENT);
 }
 
 /* The loader (ld.so) has mapped or unmapped objects: called from its _dl_debug_state, possibly before there

@@ -132,9 +132,10 @@ struct wire_agent_control {
     /* Samples of time (agent_timer.c). Intervals are drawn between least and least + spread; mean: of what
      * then passes until a tick. */
     uint64_t timer_least_ns, timer_spread_ns, timer_mean_ns, timer_tick_ns;
-    uint32_t timer_signal;      /* 0: no time is sampled */
-    uint32_t timer_other;       /* what the timers may move to when the program takes that one; 0: nothing */
-    uint32_t timer_clock, zero; /* enum wire_agent_clock */
+    uint32_t timer_signal; /* 0: no time is sampled */
+    uint32_t timer_other;  /* what the timers may move to when the program takes that one; 0: nothing */
+    uint32_t timer_clock;  /* enum wire_agent_clock */
+    uint32_t suspended; /* tally stores 1 before it stops (^Z) and 0 as it goes on: nobody waits meanwhile */
     struct wire_agent_action action; /* the timers' handler */
     struct wire_agent_action found;  /* for tally's calls in the target's name */
     struct wire_agent_action none;   /* zeros: SIG_DFL */
@@ -157,6 +158,12 @@ enum wire_agent_state {
     WIRE_AGENT_FREE = 0,
     WIRE_AGENT_RUNNING, /* set by tally (the loaded process) or by the forked child itself */
     WIRE_AGENT_LEFT, /* set by tally: hooks are to go straight to the body, because the agent is being taken out */
+};
+
+/* process.silent: nobody asks tally any more. */
+enum wire_agent_silence {
+    WIRE_AGENT_SILENT = 1,      /* it did not answer: until it has looked at what was loaded, and stores 0 */
+    WIRE_AGENT_SILENT_FOR_GOOD, /* a filter of system calls forbids to wait */
 };
 
 /* process.timing */
@@ -324,7 +331,7 @@ struct wire_agent_process {
      * it read into answer_sequence and wakes that futex (shared). Who waits waits for his sequence; others
      * may come meanwhile. */
     uint32_t request, request_sequence, answer_sequence;
-    uint32_t silent; /* the agent's: tally did not answer once; never wait again */
+    uint32_t silent; /* enum wire_agent_silence */
     uint32_t
         unrecorded; /* threads with agent frames on their stacks that threads[].inside does not tell of */
 

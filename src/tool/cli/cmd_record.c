@@ -693,11 +693,13 @@ static int take_signals(sigset_t *before)
     return signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* Stops Tally itself as the default action would, until SIGCONT. */
+/* Stops Tally itself as the default action would, until SIGCONT; nothing that is recorded waits for it meanwhile. */
 static void stop_self(struct recorder *recorder)
 {
     clear_line(recorder);
+    collect_session_suspend(recorder->session);
     kill(getpid(), SIGSTOP);
+    collect_session_resume(recorder->session);
 }
 
 static void look_at_child(struct recorder *recorder)

@@ -850,7 +850,9 @@ static void on_event(struct collect_calls *calls, const struct patch_trace_event
 
 /* --- objects that come and go --- */
 
-static void answer_bell(struct collect_calls *calls, struct collect_calls_space *space, uint32_t rung)
+/* `missed`: nobody waited for an answer, so what has been loaded since was not counted from its beginning. */
+static void answer_bell(struct collect_calls *calls, struct collect_calls_space *space, uint32_t rung,
+                        bool missed)
 {
     struct base_error why = {0};
     uint64_t began = patch_target_now();
@@ -859,7 +861,7 @@ static void answer_bell(struct collect_calls *calls, struct collect_calls_space 
         note(calls, "births are not seen", &why);
         profile_lose(calls->rig.profile, WIRE_LOSS_CALLS_UNSEEN, 1);
     }
-    if (collect_calls_bell_reopen(space))
+    if (collect_calls_bell_reopen(space) && !missed)
         profile_lose(calls->rig.profile, WIRE_LOSS_NOT_PLANNED, 1);
     result = BASE_OK;
     collect_calls_build_read_slots(space); /* of objects that may be about to go */
@@ -876,6 +878,8 @@ static void answer_bell(struct collect_calls *calls, struct collect_calls_space 
         give_up(calls, space->pid, &why);
         return;
     }
+    if (result > 0 && missed)
+        profile_lose(calls->rig.profile, WIRE_LOSS_NOT_PLANNED, 1);
     if (result > 0)
         result = collect_calls_build_all(space, &calls->rig, false, &why);
     if (result < 0 && result != BASE_ENOTFOUND) {
@@ -895,7 +899,7 @@ static void answer_bells(struct collect_calls *calls)
     for (size_t i = calls->member_count; i-- > 0;) { /* one that is given up is replaced by the last */
         struct collect_calls_space *space = calls->members[i].space;
         if (space && collect_calls_bell_rings(space, &rung))
-            answer_bell(calls, space, rung);
+            answer_bell(calls, space, rung, false);
     }
 }
 
@@ -921,6 +925,30 @@ int collect_calls_step(struct collect_calls *calls, struct base_error *error)
     guess(calls);
     settle(calls, patch_target_now() - SETTLE_NS);
     return result;
+}
+
+/* --- around a stop of tally --- */
+
+/* Who was let go is traced again: then the helper sees its births, and gives them their blocks, without asking. */
+void collect_calls_suspend(struct collect_calls *calls)
+{
+    for (size_t i = 0; i < calls->member_count; i++) {
+        struct collect_calls_space *space = calls->members[i].space;
+        if (!space || space->pid != calls->members[i].pid || !space->bell)
+            continue;
+        collect_calls_loose_take(space, &calls->rig, NULL);
+        collect_calls_bell_silence(space);
+    }
+    patch_trace_suspend(&calls->rig.helper, NULL);
+}
+
+void collect_calls_resume(struct collect_calls *calls)
+{
+    for (size_t i = calls->member_count; i-- > 0;) { /* one that is given up is replaced by the last */
+        struct collect_calls_space *space = calls->members[i].space;
+        if (space && space->pid == calls->members[i].pid && space->bell)
+            answer_bell(calls, space, __atomic_load_n(&space->bell->rung, __ATOMIC_ACQUIRE), true);
+    }
 }
 
 /* --- beginning --- */

@@ -62,6 +62,9 @@ int collect_calls_attach(struct collect_calls *calls, pid_t pid, struct base_err
 void collect_calls_files(const struct collect_calls *calls, int files[2]);
 
 int collect_calls_step(struct collect_calls *calls, struct base_error *error);
+/* Around a stop of tally: nothing waits for it. What was loaded meanwhile is a loss, and counted from resume on. */
+void collect_calls_suspend(struct collect_calls *calls);
+void collect_calls_resume(struct collect_calls *calls);
 void collect_calls_tell(struct collect_calls *calls);
 
 /* Before an agent that is a guest leaves its processes: what lies over its hooks goes. */

@@ -958,6 +958,22 @@ static int step_calls(struct collect_session *session, struct base_error *error)
     return result;
 }
 
+void collect_session_suspend(struct collect_session *session)
+{
+    if (session->calls)
+        collect_calls_suspend(session->calls);
+    if (session->agent)
+        collect_agent_suspend(session->agent);
+}
+
+void collect_session_resume(struct collect_session *session)
+{
+    if (session->agent) /* first: its hooks are to be there when calls are planned */
+        collect_agent_resume(session->agent);
+    if (session->calls)
+        collect_calls_resume(session->calls);
+}
+
 int collect_session_step(struct collect_session *session, int timeout_ms, struct base_error *error)
 {
     poll_rings(session);

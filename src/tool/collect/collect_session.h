@@ -94,6 +94,10 @@ int collect_session_start(struct collect_session *session, bool *command_failed,
 /* Waits up to `timeout_ms` and works on what has come. */
 int collect_session_step(struct collect_session *session, int timeout_ms, struct base_error *error);
 
+/* Before the caller stops itself (^Z), and when it goes on: meanwhile no process waits for it. */
+void collect_session_suspend(struct collect_session *session);
+void collect_session_resume(struct collect_session *session);
+
 const struct collect_status *collect_session_status(struct collect_session *session);
 void collect_session_clear_notice(struct collect_session *session);
 

@@ -140,6 +140,9 @@ static bool serve(struct loop *loop)
         close(file);
     loop->asked = patch_target_now();
     patch_silence_end(&loop->silence);
+    if (loop->server.suspended)
+        patch_silence_found(&loop->silence);
+    loop->server.suspended = false;
     return served;
 }
 

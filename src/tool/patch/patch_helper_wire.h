@@ -52,6 +52,7 @@ enum patch_helper_command {
     PATCH_HELPER_CALL, /* process; bytes: calls, and so is the answer */
     PATCH_HELPER_FREE_CHILDREN,
     PATCH_HELPER_CLEAR_GS, /* offset; bytes: ranges */
+    PATCH_HELPER_SUSPEND,
     PATCH_HELPER_COMMANDS
 };
 

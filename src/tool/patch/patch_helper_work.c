@@ -401,6 +401,13 @@ static int do_tell_endings(struct work *work, struct base_error *error)
     return BASE_OK;
 }
 
+static int do_suspend(struct work *work, struct base_error *error)
+{
+    (void)error;
+    work->server->suspended = true;
+    return BASE_OK;
+}
+
 static int do_let_end(struct work *work, struct base_error *error)
 {
     (void)error;
@@ -483,6 +490,7 @@ static const struct {
     [PATCH_HELPER_LET_END] = {do_let_end, FOLLOWED},
     [PATCH_HELPER_FREE_CHILDREN] = {do_free_children, FOLLOWED},
     [PATCH_HELPER_CLEAR_GS] = {do_clear_gs, STANDING},
+    [PATCH_HELPER_SUSPEND] = {do_suspend, NOTHING},
 };
 
 static struct patch_follow_space *find_space(struct patch_helper_server *server, pid_t pid)

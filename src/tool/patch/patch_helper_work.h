@@ -10,6 +10,7 @@ struct patch_helper_server {
     int socket;
     struct patch_follow follow;
     struct patch_follow_space once; /* of PATCH_HELPER_STOP: nobody follows it */
+    bool suspended;                 /* tally is about to stop: nothing waits for it */
 };
 
 /* What goes back. `bytes` is `owned`, which is freed, or points into the server. */

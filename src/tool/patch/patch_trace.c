@@ -148,6 +148,11 @@ int patch_trace_step_out(struct patch_helper *helper, pid_t pid, pid_t tid,
     return order_ranges(helper, PATCH_HELPER_STEP_OUT, pid, (uint64_t)tid, ranges, count, error);
 }
 
+int patch_trace_suspend(struct patch_helper *helper, struct base_error *error)
+{
+    return order(helper, PATCH_HELPER_SUSPEND, 0, 0, 0, error);
+}
+
 /* --- endings --- */
 
 int patch_trace_tell_endings(struct patch_helper *helper, struct base_error *error)

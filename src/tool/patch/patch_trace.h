@@ -101,6 +101,9 @@ int patch_trace_next(struct patch_helper *helper, struct patch_trace_event *even
 /* Do events wait that poll would not tell of, since they came with a command's answer? */
 bool patch_trace_pending(const struct patch_helper *helper);
 
+/* The caller is about to stop: whatever is held or waits goes on at once, and nothing waits for it until its next request. */
+int patch_trace_suspend(struct patch_helper *helper, struct base_error *error);
+
 /* --- endings --- */
 
 /* ENDINGs are told of processes that are followed or born from now on. */

@@ -48,33 +48,36 @@ class Births:
         return longest
 
 
-def stopped(kind, mode):
+def stopped(kind, mode, how, most):
     def run(context):
-        """Births go on while tally is stopped, whatever it was doing, and it takes them up again."""
+        """Births go on while tally is stopped, whatever it was doing, and it takes them up again. By ^Z it says so before it stops."""
         program = Births(context, kind)
         pid = program.process.pid
         one = tally.start(context, [context.tally, "record", *MODES[mode], "--no-time", "-o", context.path("profile"), "-p", str(pid)])
         context.check(tally.wait_for(lambda: harm.ours(pid) or one.poll() is not None), "tally did not begin")
         time.sleep(0.3)
+        pauses = []
         for _ in range(3):
-            one.send_signal(signal.SIGSTOP)
-            pause = program.longest_pause(1.5)
+            one.send_signal(how)
+            pauses.append(program.longest_pause(1.5))
             one.send_signal(signal.SIGCONT)
-            context.note(f"longest pause {pause:.2f} s")
-            context.check(pause < 1.2, f"no birth for {pause:.2f} s while tally was stopped")
             time.sleep(0.2)
+        context.note("longest pauses " + ", ".join(f"{pause:.2f}" for pause in pauses))
+        context.check(max(pauses) < 2, f"no birth for {max(pauses):.2f} s while tally was stopped")
+        context.check(min(pauses) < most, f"no birth for {min(pauses):.2f} s while tally was stopped, or more")
         one.send_signal(signal.SIGINT)
         context.equal(tally.finish(one).status, 0, "status of tally")
         context.check(not harm.ours(pid), "something stays in the program")
         program.process.stdin.close()
         context.equal(program.process.wait(20), 0, "status of the program")
-    run.__name__ = f"stopped_{mode}_{kind}"
+    run.__name__ = f"{'stopped' if how == signal.SIGSTOP else 'suspended'}_{mode}_{kind}"
     tap.case(run)
 
 
 for births in ("thread", "fork", "exec", "object"):
-    for name in (MODES if harm.LONG else ["calls"]):
-        stopped(births, name)
+    for name in (MODES if harm.LONG else ["calls", "heap"]):
+        stopped(births, name, signal.SIGSTOP, 1.2)
+        stopped(births, name, signal.SIGTSTP, 0.15)
 
 
 # --- system calls that are refused ---
@@ -251,8 +254,9 @@ def other_namespaces(context):
     for mode in MODES.values():
         result = tally.run(context, ["unshare", "--pid", "--fork", "--mount-proc", context.tally, "record", *mode, "-o", profile, "--", program])
         context.equal((result.status, result.output), (alone.status, alone.output), f"with a /proc of its own and {mode} ({result.text()})")
-    told = tally.run(context, ["unshare", "--pid", "--fork", context.tally, "doctor"])
-    context.check(stranger in told.output, f"doctor says {told.output!r}")
+    for command, why in (["unshare", "--pid", "--fork"], stranger), (["unshare", "--pid"], b"born into another PID namespace"):
+        told = tally.run(context, [*command, context.tally, "doctor"], timeout=60)
+        context.check(why in told.output, f"{command}: doctor says {told.output!r}")
     checks = json.loads(tally.run(context, ["unshare", "--pid", "--fork", context.tally, "doctor", "--json"]).output)["checks"]
     context.equal([check["remedy"] for check in checks if check["name"] == "processes"], ["sudo unshare --mount-proc tally record ..."], "remedy")
 

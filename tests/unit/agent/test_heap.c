@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -786,6 +787,32 @@ static void test_bell(void **state)
     assert_int_equal(rig.process->unrecorded, 0);
 }
 
+/* A tally that says that it is stopped is not waited for; nor asked again, before it has looked at what was loaded. */
+static void test_suspended(void **state)
+{
+    (void)state;
+    void (*ring)(void) =
+        (void (*)(void))(uintptr_t)agent_rig_hook(&rig, "agent_entry_objects", (void *)bell_body);
+    struct timespec before, after;
+    rig.control->patience_ms = 60000;
+    rig.control->suspended = 1;
+    clock_gettime(CLOCK_MONOTONIC, &before);
+    ring();
+    clock_gettime(CLOCK_MONOTONIC, &after);
+    assert_true(after.tv_sec - before.tv_sec < 30);
+    assert_int_equal(loss(WIRE_AGENT_LOSS_NO_ANSWER), 1);
+    assert_int_equal(rig.process->silent, WIRE_AGENT_SILENT);
+    rig.control->suspended = 0;
+    uint32_t rung = rig.control->bell;
+    ring();
+    assert_int_equal(rig.control->bell, rung);
+    rig.process->silent = 0;
+    rig.process->answer_sequence = rig.process->request_sequence + 1;
+    ring();
+    assert_int_equal(rig.control->bell, rung + 1);
+    assert_int_equal(loss(WIRE_AGENT_LOSS_NO_ANSWER), 1);
+}
+
 static int failing_exec(const char *path, char *const *arguments, char *const *environment)
 {
     errno = path == NULL && arguments == NULL && environment == NULL ? ENOENT : EINVAL;
@@ -1218,6 +1245,7 @@ int main(void)
         TEST(test_fork_left_alone),
         TEST(test_leaving),
         TEST(test_bell),
+        TEST(test_suspended),
         TEST(test_a_late_answer),
         TEST(test_exec_that_fails),
         TEST(test_many_execs),

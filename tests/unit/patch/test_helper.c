@@ -20,7 +20,9 @@
 #include "patch_child.h"
 #include "patch_helper.h"
 #include "patch_helper_wire.h"
+#include "patch_silence.h"
 #include "patch_target.h"
+#include "patch_trace.h"
 
 enum { PAGE = 4096, CHANGES = 500 };
 
@@ -271,6 +273,30 @@ static void a_silent_tally_loses_its_hold(void **state)
     assert_int_equal(patch_child_finish(&child), 0);
 }
 
+/* Before it stops itself tally says so: what it holds goes on at once, and not only when it has been silent for a while. */
+static void a_tally_that_is_about_to_stop_lets_go(void **state)
+{
+    (void)state;
+    struct patch_child child = patch_child_start(patch_child_busy, 2);
+    struct patch_helper helper;
+    struct base_error error = {0};
+    char byte;
+    must(patch_helper_begin(&helper, &error), &error);
+    for (int round = 0; round < 3; round++) {
+        must(patch_trace_suspend(&helper, &error), &error); /* nothing is held */
+        must(stop(&helper, child.pid, NULL, &error), &error);
+        assert_true(patch_child_tracers(child.pid) > 0);
+        uint64_t began = patch_target_now();
+        must(patch_trace_suspend(&helper, &error), &error);
+        assert_true(patch_child_is_free(child.pid));
+        assert_true(patch_target_now() - began < PATCH_SILENCE_IDLE_MS * UINT64_C(1000000));
+        assert_int_equal(patch_helper_read(&helper, (uint64_t)(uintptr_t)data, &byte, 1, &error), BASE_EBUSY);
+        base_error_clear(&error);
+    }
+    patch_helper_end(&helper);
+    assert_int_equal(patch_child_finish(&child), 0);
+}
+
 /* --- tally dies --- */
 
 /* The steps of a session, as requests. */
@@ -504,6 +530,7 @@ int main(void)
         cmocka_unit_test(a_session_from_end_to_end),
         cmocka_unit_test(refusals_travel),
         cmocka_unit_test(a_silent_tally_loses_its_hold),
+        cmocka_unit_test(a_tally_that_is_about_to_stop_lets_go),
         cmocka_unit_test(tally_dies_at_every_step),
         cmocka_unit_test(tally_dies_at_random_moments),
         cmocka_unit_test(every_request_fails_once),
