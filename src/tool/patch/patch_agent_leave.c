@@ -242,47 +242,82 @@ static bool shows_file(const struct elf_maps *maps, pid_t pid, uint64_t address,
     return true;
 }
 
+/* A slot, the change that takes its jump away, and what is there now. */
+struct hooked {
+    const struct patch_x86_64_wrap *wrap;
+    struct patch_memory_change change;
+    uint8_t live[PATCH_X86_64_WRAP_JUMP];
+};
+
 /* What is still ours of the bytes that lead from the function to the slot. */
-static bool fill_change(struct leaving *leaving, const struct elf_maps *maps,
-                        const struct patch_x86_64_wrap *wrap, uint64_t slot,
-                        struct patch_memory_change *change)
+static bool spare_others(struct leaving *leaving, const struct elf_maps *maps, struct hooked *hooked)
 {
     const size_t jump = PATCH_X86_64_WRAP_JUMP;
-    uint8_t live[PATCH_X86_64_WRAP_JUMP], whole[PATCH_X86_64_WRAP_JUMP];
-    *change = (struct patch_memory_change){.address = wrap->hook.function, .length = jump};
-    patch_x86_64_wrap_jump(wrap->hook.function, slot, whole);
-    memcpy(change->before, whole, jump);
-    memcpy(change->after, wrap->old, jump);
-    if (patch_agent_read(&leaving->access, change->address, live, jump) < 0)
-        return false;
-    if (!patch_memory_spare(live, change->before, change->after, jump)) {
+    struct patch_memory_change *change = &hooked->change;
+    if (!patch_memory_spare(hooked->live, change->before, change->after, jump)) {
         leaving->left->skipped +=
-            !shows_file(maps, leaving->access.pid, change->address, live, wrap->old, jump);
+            !shows_file(maps, leaving->access.pid, change->address, hooked->live, hooked->wrap->old, jump);
         return false;
     }
     bool ours = memcmp(change->before, change->after, jump) != 0;
-    leaving->left->probed += ours && memcmp(live, whole, jump) != 0;
+    leaving->left->probed += ours;
     return ours;
 }
 
-static int add_change(struct leaving *leaving, const struct elf_maps *maps,
-                      const struct patch_x86_64_wrap *wrap, uint64_t slot)
+static bool overlaps(const struct changes *changes, uint64_t address)
 {
-    struct patch_memory_change change;
+    for (size_t i = 0; i < changes->count; i++)
+        if (address < changes->items[i].address + changes->items[i].length &&
+            changes->items[i].address < address + PATCH_X86_64_WRAP_JUMP)
+            return true;
+    return false;
+}
+
+/* A slot of a function that has gone, whose place another one has: what lies there is that one's. */
+static bool is_known(const struct leaving *leaving, uint64_t address)
+{
+    return overlaps(&leaving->first, address) || overlaps(&leaving->last, address);
+}
+
+static int add_change(struct leaving *leaving, const struct hooked *hooked)
+{
+    struct changes *list = unwinds(hooked->wrap) ? &leaving->last : &leaving->first;
+    if (!base_array_room(list->items, list->count, list->capacity))
+        return no_memory(leaving->error);
+    list->items[list->count++] = hooked->change;
+    return BASE_OK;
+}
+
+static int add_function(struct leaving *leaving, const struct patch_x86_64_wrap *wrap)
+{
     if (!base_array_room(leaving->functions, leaving->function_count, leaving->function_capacity))
         return no_memory(leaving->error);
     if (!is_whole(wrap)) /* else nothing of ours is on the stack of who is in it but what is put back */
         leaving->functions[leaving->function_count++] = wrap->hook.function;
-    if (wrap->beneath || !fill_change(leaving, maps, wrap, slot, &change))
-        return BASE_OK;
-    struct changes *list = unwinds(wrap) ? &leaving->last : &leaving->first;
-    if (!base_array_room(list->items, list->count, list->capacity))
-        return no_memory(leaving->error);
-    list->items[list->count++] = change;
     return BASE_OK;
 }
 
-static int take_slab(struct leaving *leaving, const struct elf_maps *maps, const struct elf_mapping *mapping)
+/* `altered` false: a function whose jump is as we made it; true: one of the others. */
+static int take_slot(struct leaving *leaving, const struct elf_maps *maps,
+                     const struct patch_x86_64_wrap *wrap, uint64_t slot, bool altered)
+{
+    const size_t jump = PATCH_X86_64_WRAP_JUMP;
+    struct hooked hooked = {.wrap = wrap, .change = {.address = wrap->hook.function, .length = jump}};
+    patch_x86_64_wrap_jump(wrap->hook.function, slot, hooked.change.before);
+    memcpy(hooked.change.after, wrap->old, jump);
+    int result = altered ? BASE_OK : add_function(leaving, wrap);
+    if (result < 0 || wrap->beneath ||
+        patch_agent_read(&leaving->access, wrap->hook.function, hooked.live, jump) < 0 ||
+        altered != (memcmp(hooked.live, hooked.change.before, jump) != 0))
+        return result;
+    if (altered && (is_known(leaving, wrap->hook.function) || !spare_others(leaving, maps, &hooked)))
+        return BASE_OK;
+    return add_change(leaving, &hooked);
+}
+
+/* The last ones first: of two in one place the later one is there. */
+static int take_slots(struct leaving *leaving, const struct elf_maps *maps, const struct elf_mapping *mapping,
+                      bool altered)
 {
     struct patch_agent_slab_head head;
     uint64_t most = (mapping->end - mapping->start) / sizeof(struct patch_x86_64_wrap);
@@ -291,12 +326,12 @@ static int take_slab(struct leaving *leaving, const struct elf_maps *maps, const
         return BASE_OK;
     uint64_t used = head.used < most ? head.used : most;
     int result = BASE_OK;
-    for (uint64_t i = 1; i < used && i < SLOTS_MOST && result == BASE_OK; i++) {
+    for (uint64_t i = used < SLOTS_MOST ? used : SLOTS_MOST; i-- > 1 && result == BASE_OK;) {
         struct patch_x86_64_wrap wrap;
         uint64_t slot = mapping->start + i * sizeof wrap;
         if (patch_agent_read(&leaving->access, slot, &wrap, sizeof wrap) == BASE_OK &&
             wrap.hook.function != 0)
-            result = add_change(leaving, maps, &wrap, slot);
+            result = take_slot(leaving, maps, &wrap, slot, altered);
     }
     return result;
 }
@@ -322,7 +357,18 @@ static int take_mapping(struct leaving *leaving, const struct elf_maps *maps,
         return result;
     if (magic == PATCH_AGENT_HOME)
         return take_home(leaving, maps, mapping->start);
-    return magic == PATCH_AGENT_SLAB ? take_slab(leaving, maps, mapping) : BASE_OK;
+    return magic == PATCH_AGENT_SLAB ? take_slots(leaving, maps, mapping, false) : BASE_OK;
+}
+
+static int take_altered(struct leaving *leaving, const struct elf_maps *maps,
+                        const struct elf_mapping *mapping)
+{
+    uint64_t magic = 0;
+    if (!mapping->executable ||
+        patch_agent_read(&leaving->access, mapping->start, &magic, sizeof magic) < 0 ||
+        magic != PATCH_AGENT_SLAB)
+        return BASE_OK;
+    return take_slots(leaving, maps, mapping, true);
 }
 
 /* Every mapping of ours, as they are now. */
@@ -561,6 +607,8 @@ static int unmap(struct leaving *leaving, bool used)
 static int leave_standing(struct leaving *leaving)
 {
     int used = 1, ended = BASE_OK, result = find(leaving, take_mapping);
+    if (result == BASE_OK) /* all that are as we made them are known now */
+        result = find(leaving, take_altered);
     if (result == BASE_OK)
         result = find_counts(leaving);
     if (result == BASE_OK)

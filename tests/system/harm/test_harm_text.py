@@ -1,7 +1,15 @@
 """Programs that move their own text, and what others write into it."""
+import os
+import signal
+import subprocess
+import time
+
 import harm
+import calls
 import tally
 import tap
+
+ALTERED = 68  # doc/losses.md
 
 MODES = {"calls": ["--calls"], "heap": ["--heap"], "function": ["--function", "step_fn"], "all": ["--calls", "--heap", "--function", "leaf_fn"]}
 COMPILE = "gcc -O1 -g -no-pie -Wl,--section-start=.hot_text=0x10000 -o {program} {source}"
@@ -25,6 +33,30 @@ def visited_while_it_moves(how, mode):
 for way in ("1", "2"):
     for name in MODES:
         visited_while_it_moves(way, name)
+
+
+@tap.case
+def loaded_where_it_was(context):
+    """An object that comes and goes lies where it lay before: hooks of its functions that went with it are no changes of others."""
+    program, plugin = context.path("again"), context.path("again_plugin.so")
+    for source, target, flags in ("again.c", program, ["-ldl"]), ("again_plugin.c", plugin, ["-shared", "-fPIC"]):
+        subprocess.run(["gcc", "-O1", "-g", "-o", target, os.path.join(harm.PROGRAMS, source), *flags], check=True)
+    process = tally.start(context, [program, plugin], stdin=subprocess.PIPE)
+    process.stdout.readline()
+    one = tally.start(context, [context.tally, "record", "--no-time", "--function", "again_*", "-o", context.path("profile"), "-p", str(process.pid)])
+    context.check(tally.wait_for(lambda: harm.ours(process.pid) or one.poll() is not None), "tally did not begin")
+    time.sleep(0.3)
+    process.stdin.write(b"go\n")
+    process.stdin.flush()
+    context.equal(process.stdout.readline(), b"open\n", "the object is open")
+    one.send_signal(signal.SIGINT)
+    result = tally.finish(one)
+    context.equal(result.status, 0, f"status of tally ({result.text()})")
+    context.equal(tally.Profile(context, context.path("profile")).losses().get(ALTERED, 0), 0, "places changed by others")
+    context.equal(harm.ours(process.pid), [], "memory that stays")
+    context.equal(calls.changed_text(process.pid), [], "changed text")
+    process.stdin.close()
+    context.equal(process.wait(20), 0, "status")
 
 
 # --- text that is summed ---
