@@ -162,7 +162,7 @@ enum wire_agent_state {
 
 /* process.silent: nobody asks tally any more. */
 enum wire_agent_silence {
-    WIRE_AGENT_SILENT = 1,      /* it did not answer: until it has looked at what was loaded, and stores 0 */
+    WIRE_AGENT_SILENT = 1, /* tally did not answer, or was stopped: what was loaded since may unwind unseen */
     WIRE_AGENT_SILENT_FOR_GOOD, /* a filter of system calls forbids to wait */
 };
 

@@ -472,15 +472,6 @@ static void answer(struct collect_agent *agent, struct collect_agent_member *mem
         collect_agent_file_answer(&member->family->file, member->region, sequence);
 }
 
-/* It gave up waiting: what it has loaded since is looked at now, and it may ask again. */
-static void end_silence(struct collect_agent *agent, struct collect_agent_member *member)
-{
-    if (!collect_agent_file_is_silent(&member->family->file, member->region))
-        return;
-    collect_agent_load_objects(agent, member);
-    collect_agent_file_end_silence(&member->family->file, member->region);
-}
-
 static void answer_all(struct collect_agent *agent)
 {
     uint64_t ignored;
@@ -586,10 +577,8 @@ int collect_agent_step(struct collect_agent *agent, struct base_error *error)
     }
     answer_all(agent);
     end_the_dead(agent);
-    for (size_t i = 0; i < agent->member_count; i++) {
-        end_silence(agent, &agent->members[i]);
+    for (size_t i = 0; i < agent->member_count; i++)
         collect_agent_load_move(agent, &agent->members[i]);
-    }
     return result;
 }
 

@@ -79,7 +79,7 @@ void collect_agent_files(const struct collect_agent *agent, int files[2]);
 /* The recording begins now: processes->start_ns is another one. */
 void collect_agent_restart(struct collect_agent *agent);
 int collect_agent_step(struct collect_agent *agent, struct base_error *error);
-/* Around a stop of tally: nobody waits for it. The next step after resume looks at what was loaded meanwhile. */
+/* Around a stop of tally: nobody waits for it. A process that asked meanwhile never asks again. */
 void collect_agent_suspend(struct collect_agent *agent);
 void collect_agent_resume(struct collect_agent *agent);
 void collect_agent_tell(struct collect_agent *agent);

@@ -333,17 +333,6 @@ void collect_agent_file_suspend(struct collect_agent_file *file, bool suspended)
     __atomic_store_n(&collect_agent_file_control(file)->suspended, suspended, __ATOMIC_RELEASE);
 }
 
-bool collect_agent_file_is_silent(struct collect_agent_file *file, uint32_t region)
-{
-    return __atomic_load_n(&collect_agent_file_process(file, region)->silent, __ATOMIC_ACQUIRE) ==
-           WIRE_AGENT_SILENT;
-}
-
-void collect_agent_file_end_silence(struct collect_agent_file *file, uint32_t region)
-{
-    __atomic_store_n(&collect_agent_file_process(file, region)->silent, 0, __ATOMIC_RELEASE);
-}
-
 uint32_t collect_agent_file_regions(const struct collect_agent_file *file)
 {
     uint32_t next = __atomic_load_n(&collect_agent_file_control(file)->next_region, __ATOMIC_ACQUIRE);

@@ -125,9 +125,6 @@ void collect_agent_file_forget(struct collect_agent_file *file, uint32_t region)
 void collect_agent_file_release(struct collect_agent_file *file, uint32_t region);
 /* Nobody waits for us while we are stopped. */
 void collect_agent_file_suspend(struct collect_agent_file *file, bool suspended);
-/* Has the region's process given up waiting for us? Until we say that we are back, having looked at what it has loaded. */
-bool collect_agent_file_is_silent(struct collect_agent_file *file, uint32_t region);
-void collect_agent_file_end_silence(struct collect_agent_file *file, uint32_t region);
 /* Nobody waits for us any more. */
 void collect_agent_file_leave(struct collect_agent_file *file);
 

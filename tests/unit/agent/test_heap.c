@@ -787,7 +787,7 @@ static void test_bell(void **state)
     assert_int_equal(rig.process->unrecorded, 0);
 }
 
-/* A tally that says that it is stopped is not waited for; nor asked again, before it has looked at what was loaded. */
+/* A tally that says that it is stopped is not waited for; nor asked again. */
 static void test_suspended(void **state)
 {
     (void)state;
