@@ -55,10 +55,11 @@ static bool wait_for_answer(const struct wire_agent_process *process, uint32_t s
     }
 }
 
-static bool fall_silent(struct wire_agent_process *process, enum wire_agent_silence silence)
+/* Nothing comes to know of an answer where a filter forbids to wait. */
+static bool fall_silent(struct wire_agent_process *process)
 {
     agent_lose(WIRE_AGENT_LOSS_NO_ANSWER);
-    __atomic_store_n(&process->silent, silence, __ATOMIC_RELAXED);
+    __atomic_store_n(&process->silent, 1, __ATOMIC_RELAXED);
     return false;
 }
 
@@ -83,7 +84,7 @@ bool agent_bell_ring(enum wire_agent_request request, bool wait)
         __atomic_load_n(&process->silent, __ATOMIC_RELAXED))
         return false;
     if (wait && !agent_may(WIRE_AGENT_CALL_GETTID | WIRE_AGENT_CALL_FUTEX | WIRE_AGENT_CALL_CLOCK))
-        return fall_silent(process, WIRE_AGENT_SILENT_FOR_GOOD); /* nothing would tell of an answer */
+        return fall_silent(process);
     if ((request & WIRE_AGENT_OF_THREADS) != 0 &&
         (!agent_may(WIRE_AGENT_CALL_GETTID) || !ask(process, request)))
         return false;
@@ -93,7 +94,7 @@ bool agent_bell_ring(enum wire_agent_request request, bool wait)
     wake(&control->bell);
     if (!wait || wait_for_answer(process, sequence))
         return true;
-    return fall_silent(process, WIRE_AGENT_SILENT);
+    return fall_silent(process);
 }
 
 /* The loader (ld.so) has mapped or unmapped objects: called from its _dl_debug_state, possibly before there

@@ -152,8 +152,11 @@ static void judge(uint64_t address)
 
 static bool somebody_is_inside(uint64_t thread_pointer)
 {
-    if (__atomic_load_n(&agent_parameters.making, __ATOMIC_SEQ_CST) != 0)
-        return true;
+    for (unsigned i = 0; i < WIRE_AGENT_MAKERS; i++) {
+        uint64_t maker = __atomic_load_n(&agent_parameters.making[i], __ATOMIC_SEQ_CST);
+        if (maker != 0 && maker != thread_pointer)
+            return true;
+    }
     uint64_t count = __atomic_load_n(&agent_process()->thread_count, __ATOMIC_RELAXED);
     uint64_t mapped = agent_parameters.rooms[WIRE_AGENT_PART_THREADS] / WIRE_AGENT_THREAD_BYTES;
     for (uint64_t i = 0; i < count && i < mapped; i++) {
@@ -165,13 +168,14 @@ static bool somebody_is_inside(uint64_t thread_pointer)
 }
 
 /* Not for ever: one may be inside while it sleeps in what is hooked, and makes no call of ours there. Once at
- * least: the word by which a thread says that it is inside may still be on its way. */
+ * least: the word by which a thread says that it is inside may still be on its way. What this filter forbids
+ * may be called until it is set; what another one forbids that comes meanwhile may not. */
 static void wait_for_others(bool may_wait)
 {
-    uint32_t word = 0, waits = 0;
+    uint32_t word = 0, waits = 0, forbidden = __atomic_load_n(&agent_parameters.forbidden, __ATOMIC_RELAXED);
     do {
         int64_t rest[2] = {0, WAIT_NS};
-        if (may_wait)
+        if (may_wait && __atomic_load_n(&agent_parameters.forbidden, __ATOMIC_RELAXED) == forbidden)
             arch_host_syscall(SYS_futex, (uint64_t)&word, AGENT_FUTEX_WAIT_OWN, 0, (uint64_t)rest, 0, 0);
     } while (++waits < WAITS && somebody_is_inside(agent_thread_pointer()));
 }

@@ -171,7 +171,8 @@ static bool show(enum wire_agent_part part, uint32_t number)
 
 bool agent_room_show(uint32_t number)
 {
-    agent_parameters.making = 0; /* who made theirs in the parent is not here */
+    for (unsigned i = 0; i < WIRE_AGENT_MAKERS; i++)
+        agent_parameters.making[i] = 0; /* who made theirs in the parent is not here */
     agent_parameters.unclaimed = 0;
     for (unsigned i = 0; i < WIRE_AGENT_PARTS; i++)
         agent_parameters.rests[i] = 0;

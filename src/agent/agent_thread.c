@@ -143,12 +143,34 @@ static struct agent_thread *try_make(uint64_t key, const struct agent_frame *fra
     return thread;
 }
 
-/* Making one takes system calls: who forbids them to all threads waits (agent_filter.c). */
+/* Making a record takes system calls: who forbids them to all threads waits for those that are listed
+ * (agent_filter.c). What a handler left by a jump is taken off the list when the thread makes its record at
+ * last. Where the list is full, nobody waits for who is not on it. */
+static void begin_making(uint64_t key)
+{
+    for (unsigned i = 0; i < WIRE_AGENT_MAKERS; i++) {
+        uint64_t *maker = &agent_parameters.making[i], nobody = 0;
+        if (__atomic_compare_exchange_n(maker, &nobody, key, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) ||
+            nobody == key)
+            return;
+    }
+}
+
+static void end_making(uint64_t key)
+{
+    for (unsigned i = 0; i < WIRE_AGENT_MAKERS; i++) {
+        uint64_t *maker = &agent_parameters.making[i], own = key;
+        __atomic_compare_exchange_n(maker, &own, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+    }
+}
+
+/* A handler that interrupts this, and finds the record half made, leaves it and the list as they are. */
 static struct agent_thread *make_record(uint64_t key, const struct agent_frame *frame)
 {
-    __atomic_add_fetch(&agent_parameters.making, 1, __ATOMIC_SEQ_CST);
+    begin_making(key);
     struct agent_thread *thread = try_make(key, frame);
-    __atomic_sub_fetch(&agent_parameters.making, 1, __ATOMIC_SEQ_CST);
+    if (thread != NULL || agent_record_find(key, NULL) == NULL)
+        end_making(key);
     return thread;
 }
 
@@ -232,11 +254,12 @@ struct agent_thread *agent_thread_interrupt(uint64_t thread_pointer, uint64_t sp
     struct agent_thread *thread = complete_record(thread_pointer);
     if (thread == NULL) {
         bool claimed = false;
-        __atomic_add_fetch(&agent_parameters.making, 1, __ATOMIC_SEQ_CST);
+        begin_making(thread_pointer);
         thread = thread_pointer != 0 ? agent_record_find(thread_pointer, &claimed) : NULL;
         if (claimed)
             complete(thread, thread_pointer);
-        __atomic_sub_fetch(&agent_parameters.making, 1, __ATOMIC_SEQ_CST);
+        if (claimed || thread == NULL)
+            end_making(thread_pointer);
     }
     return enter_at(thread, thread_pointer, sp);
 }

@@ -160,12 +160,6 @@ enum wire_agent_state {
     WIRE_AGENT_LEFT, /* set by tally: hooks are to go straight to the body, because the agent is being taken out */
 };
 
-/* process.silent: nobody asks tally any more. */
-enum wire_agent_silence {
-    WIRE_AGENT_SILENT = 1, /* tally did not answer, or was stopped: what was loaded since may unwind unseen */
-    WIRE_AGENT_SILENT_FOR_GOOD, /* a filter of system calls forbids to wait */
-};
-
 /* process.timing */
 enum wire_agent_timing {
     WIRE_AGENT_UNTIMED = 0,
@@ -331,7 +325,7 @@ struct wire_agent_process {
      * it read into answer_sequence and wakes that futex (shared). Who waits waits for his sequence; others
      * may come meanwhile. */
     uint32_t request, request_sequence, answer_sequence;
-    uint32_t silent; /* enum wire_agent_silence */
+    uint32_t silent; /* the agent's: tally did not answer once, or was stopped; never ask again */
     uint32_t
         unrecorded; /* threads with agent frames on their stacks that threads[].inside does not tell of */
 
@@ -807,6 +801,8 @@ static inline uint64_t wire_agent_first(const struct wire_agent_layout *layout, 
     }
 }
 
+#define WIRE_AGENT_MAKERS 32
+
 /* --- what the loader writes at the symbol agent_parameters of the image, before the first hook --- */
 struct wire_agent_parameters {
     uint64_t control; /* run-time address of the file's first page */
@@ -823,8 +819,9 @@ struct wire_agent_parameters {
     uint32_t looked;                  /* the agent's: records that were looked at (agent_record.c) */
     uint32_t rests[WIRE_AGENT_PARTS]; /* the agent's: 0, or 1 + events until a refused part is tried again */
     uint64_t known_key, known_start, known_end; /* the agent's: a fork child's stack (agent_thread.c) */
-    uint32_t
-        making; /* the agent's: threads that make their record, and have none that says they are inside */
+    uint64_t
+        making[WIRE_AGENT_MAKERS]; /* the agent's: thread pointers of those that make their record; 0: free */
+    uint32_t zero;
     uint32_t unclaimed; /* the agent's: events until a record is looked for again, where none was free */
 };
 enum wire_agent_parameter_flag {

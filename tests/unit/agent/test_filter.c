@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -11,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -215,32 +218,89 @@ static void *make_record_slowly(void *argument)
 {
     (void)argument;
     usleep(30000);
-    __atomic_store_n(&rig.parameters->making, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&rig.parameters->making[7], 0, __ATOMIC_SEQ_CST);
     return NULL;
 }
 
-/* A thread that has no record yet makes calls to have one: who sets a filter for all threads waits for it, not for ever. */
+/* A thread that has no record yet makes calls to have one: who sets a filter for all threads waits for it,
+ * not for ever, and not for itself. */
 static void test_records_that_are_made(void **state)
 {
-    (void)state;
     static const int calls[] = {SYS_futex, SYS_mremap};
     struct program program;
     make(&program, calls, 2, SECCOMP_RET_KILL_PROCESS);
     for (int round = 0; round < 2; round++) {
         pthread_t thread;
-        rig.parameters->making = 1;
+        rig.parameters->making[7] = 4096;
         if (round == 0)
             assert_int_equal(pthread_create(&thread, NULL, make_record_slowly, NULL), 0);
         hooked_syscall(SECCOMP, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, (long)&program.head);
         check(WIRE_AGENT_CALL_FUTEX | WIRE_AGENT_CALL_GROW, 2);
-        assert_int_equal(rig.parameters->making, round);
+        assert_int_equal(rig.parameters->making[7], round == 0 ? 0 : 4096);
         if (round == 0)
             pthread_join(thread, NULL);
         tear_down(state);
         set_up(state);
     }
-    free(allocate(1));
-    assert_int_equal(rig.parameters->making, 0);
+}
+
+static unsigned makers(void)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < WIRE_AGENT_MAKERS; i++)
+        count += __atomic_load_n(&rig.parameters->making[i], __ATOMIC_SEQ_CST) ==
+                 (uint64_t)(uintptr_t)__builtin_thread_pointer();
+    return count;
+}
+
+static volatile unsigned listed, traps;
+static sigjmp_buf away;
+static bool jumps;
+
+/* Of the agent's gettid: in the midst of making the record. */
+static void on_trap(int signal, siginfo_t *info, void *context)
+{
+    (void)signal;
+    (void)info;
+    listed = makers();
+    if (traps++ == 0 && jumps)
+        siglongjmp(away, 1);
+    ((ucontext_t *)context)->uc_mcontext.gregs[REG_RAX] = 1;
+}
+
+/* In a child, whose gettid is trapped. Its status: what went wrong. */
+static int make_trapped(void)
+{
+    static const int calls[] = {SYS_gettid};
+    struct program program;
+    struct sigaction action = {.sa_sigaction = on_trap, .sa_flags = SA_SIGINFO | SA_NODEFER};
+    make(&program, calls, 1, SECCOMP_RET_TRAP);
+    sigaction(SIGSYS, &action, NULL);
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program.head))
+        return 2;
+    if (sigsetjmp(away, 1) == 0)
+        free(allocate(1));
+    if (traps != 1 || listed != 1)
+        return 3;
+    if (makers() != (jumps ? 1 : 0))
+        return 4;
+    free(allocate(1)); /* makes it anew where the handler jumped */
+    return traps != (jumps ? 2 : 1) || listed != 1 || makers() != 0 ? 5 : 0;
+}
+
+static void test_makers_are_listed(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        int status = 0;
+        jumps = round == 1;
+        pid_t child = fork();
+        if (child == 0)
+            _exit(make_trapped());
+        waitpid(child, &status, 0);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 0);
+    }
 }
 
 int main(void)
@@ -255,6 +315,7 @@ int main(void)
         TEST(test_stacks),
         TEST(test_strict),
         TEST(test_records_that_are_made),
+        TEST(test_makers_are_listed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
