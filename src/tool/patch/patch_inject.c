@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "patch_step.h"
 #include "patch_target.h"
 #include "patch_x86_64_call.h"
 
@@ -217,37 +218,19 @@ static bool is_own_sigsys(const struct patch_inject *inject, int status)
            info.si_code > 0 && (uint64_t)(uintptr_t)info.si_call_addr == inject->syscall_at + 2;
 }
 
-/* Signals that come faster than the thread can be let run are blocked until it stands on the call's entry. Not those
- * that an instruction raises: one that is blocked ends the process. A thread inside sigsuspend or ppoll has its own
- * mask from then on, and takes the call's again as the call is restarted. */
-static void block_signals(struct patch_inject *inject)
-{
-    static const int raised[] = {SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS};
-    uint64_t all = UINT64_MAX;
-    for (size_t i = 0; i < sizeof raised / sizeof *raised; i++)
-        all &= ~(UINT64_C(1) << (raised[i] - 1));
-    inject->blocked = !ptrace(PTRACE_GETSIGMASK, inject->tid, (void *)sizeof inject->mask, &inject->mask) &&
-                      !ptrace(PTRACE_SETSIGMASK, inject->tid, (void *)sizeof all, &all);
-}
-
-static void unblock_signals(struct patch_inject *inject)
-{
-    for (int i = 0; i < TRIES && inject->blocked; i++)
-        inject->blocked = ptrace(PTRACE_SETSIGMASK, inject->tid, (void *)sizeof inject->mask, &inject->mask);
-    inject->blocked = false; /* gone */
-}
-
-/* The next stop that is not a trap's that was pending. */
-static int run_to_entry(struct patch_inject *inject, struct patch_stop_thread *thread, bool storm,
+/* The next stop that is not a trap's that was pending. `storm`: signals come faster than the thread can be let
+ * run; they are blocked until it stands on the call's entry. */
+static int run_to_entry(const struct patch_inject *inject, struct patch_stop_thread *thread, bool storm,
                         int *status, struct base_error *error)
 {
+    uint64_t mask;
     int result = BASE_OK;
-    if (storm)
-        block_signals(inject);
+    bool blocked = storm && !patch_step_block_signals(inject->tid, &mask);
     do
         result = request(thread, PTRACE_SYSCALL, 0, status, error);
     while (result == BASE_OK && is_trap(*status));
-    unblock_signals(inject);
+    if (blocked)
+        patch_step_put_back_signals(inject->tid, mask);
     return result;
 }
 

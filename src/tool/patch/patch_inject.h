@@ -51,8 +51,6 @@ struct patch_inject {
     bool chained; /* calls follow one another: the thread stays at the exit of the last one */
     bool inside;  /* it stands there, and was at `place` */
     struct patch_inject_place place;
-    uint64_t mask; /* the thread's, while `blocked` */
-    bool blocked;  /* all signals are, until the thread stands on the entry */
 };
 
 /* Chooses the thread (one inside a system call if there is one) and the instruction. BASE_EBUSY: all threads

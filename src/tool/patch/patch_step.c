@@ -71,20 +71,30 @@ static int step_while_inside(struct patch_stop *stop, struct patch_stop_thread *
     return inside;
 }
 
+int patch_step_block_signals(pid_t tid, uint64_t *before)
+{
+    if (ptrace(PTRACE_GETSIGMASK, tid, (void *)sizeof *before, before))
+        return -1;
+    uint64_t blocked = ~(NEVER_BLOCKED & ~*before);
+    return ptrace(PTRACE_SETSIGMASK, tid, (void *)sizeof blocked, &blocked) ? -1 : 0;
+}
+
+void patch_step_put_back_signals(pid_t tid, uint64_t before)
+{
+    for (int i = 0; i < TRIES && ptrace(PTRACE_SETSIGMASK, tid, (void *)sizeof before, &before); i++)
+        ;
+}
+
 int patch_step_out(struct patch_stop *stop, pid_t tid, const struct patch_step_range *ranges, size_t count,
                    struct base_error *error)
 {
-    uint64_t before, blocked;
+    uint64_t before;
     int result = judge(stop, tid, ranges, count, error);
     if (result <= 0)
         return result;
-    if (ptrace(PTRACE_GETSIGMASK, tid, (void *)sizeof before, &before))
-        return base_fail_errno(error, errno, "signals of thread %d cannot be blocked", tid);
-    blocked = (before | ~0ull) & ~(NEVER_BLOCKED & ~before);
-    if (ptrace(PTRACE_SETSIGMASK, tid, (void *)sizeof blocked, &blocked))
+    if (patch_step_block_signals(tid, &before))
         return base_fail_errno(error, errno, "signals of thread %d cannot be blocked", tid);
     result = step_while_inside(stop, patch_stop_find(stop, tid), ranges, count, error);
-    for (int i = 0; i < TRIES && ptrace(PTRACE_SETSIGMASK, tid, (void *)sizeof before, &before); i++)
-        ;
+    patch_step_put_back_signals(tid, before);
     return result;
 }

@@ -29,4 +29,10 @@ bool patch_step_is_within(const struct patch_step_range *ranges, size_t count, u
 int patch_step_out(struct patch_stop *stop, pid_t tid, const struct patch_step_range *ranges, size_t count,
                    struct base_error *error);
 
+/* Signals of a standing thread are blocked until they are put back, but for those that an instruction raises
+ * and that the thread does not block itself. 0, or -1 with errno, and then its mask is as it was. A thread
+ * inside sigsuspend or ppoll has its own mask from then on, and the call's again when that is restarted. */
+int patch_step_block_signals(pid_t tid, uint64_t *before);
+void patch_step_put_back_signals(pid_t tid, uint64_t before);
+
 #endif
