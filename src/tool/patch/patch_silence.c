@@ -7,6 +7,7 @@
 
 #define MILLISECOND UINT64_C(1000000)
 #define LOOK_NS     (5 * MILLISECOND) /* between two looks; a request that is younger needs none */
+#define COUNTED_NS  (4 * LOOK_NS)     /* at most, of the time between two looks, against tally */
 #define NS          INT64_C(1000000000)
 
 void patch_silence_begin(struct patch_silence *silence, pid_t tally)
@@ -36,10 +37,12 @@ static bool has_worked(struct patch_silence *silence)
 static uint64_t look(struct patch_silence *silence, uint64_t asked, uint64_t now)
 {
     const uint64_t patience = PATCH_HELPER_PATIENCE_MS * MILLISECOND;
-    bool first = now - silence->looked_ns > 4 * LOOK_NS; /* nothing is known of the time between */
+    uint64_t gap = now - silence->looked_ns;
     silence->looked_ns = now;
-    if (has_worked(silence) || first)
+    if (has_worked(silence))
         silence->worked_ns = now;
+    else if (gap > COUNTED_NS) /* the helper itself, or the machine, stood still */
+        silence->worked_ns += gap - COUNTED_NS;
     uint64_t last = asked > silence->worked_ns ? asked : silence->worked_ns;
     /* One that works between two looks was not stopped all the time: under strace it stops at each call. */
     uint64_t idle =
