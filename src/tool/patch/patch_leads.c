@@ -122,7 +122,8 @@ static bool explains_more(const struct search *search, const struct stretch *tex
 static bool is_part_of_another(const struct search *search, const struct stretch *text, const uint8_t *file,
                                size_t at, size_t end)
 {
-    if (end < text->size && filled_leads_to_ours(search, text, end))
+    if (end < text->size &&
+        (filled_leads_to_ours(search, text, end) || probed_leads_to_ours(search, text, file, end)))
         return false;
     for (size_t other = at + 1; other < end; other++)
         if (explains_more(search, text, file, other, end))
