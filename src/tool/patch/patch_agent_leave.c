@@ -68,9 +68,11 @@ struct leaving {
     uint64_t *functions; /* that are or were hooked */
     size_t function_count, function_capacity;
     uint64_t region, region_size;
-    uint32_t timer_signals[2];  /* the timers' and what they may have moved to; 0: none */
-    uint32_t own_signal;        /* which of them the process has now */
-    uint64_t timers;            /* run-time address of the process's timers; 0: it has no region */
+    uint32_t timer_signals[2]; /* the timers' and what they may have moved to; 0: none */
+    uint32_t own_signal;       /* which of them the process has now */
+    uint64_t timers;           /* run-time address of the process's timers; 0: it has no region */
+    uint64_t *suspects;        /* where neither we nor the file explain what lies there */
+    size_t suspect_count, suspect_capacity;
     struct changes first, last; /* last: of hooks that others need as long as return addresses are replaced */
     bool held, remains;         /* remains: only what nobody has any more */
     bool (*busy)(void *context);
@@ -249,19 +251,36 @@ struct hooked {
     uint8_t live[PATCH_X86_64_WRAP_JUMP];
 };
 
+static int add_change(struct leaving *leaving, const struct hooked *hooked)
+{
+    struct changes *list = unwinds(hooked->wrap) ? &leaving->last : &leaving->first;
+    if (!base_array_room(list->items, list->count, list->capacity))
+        return no_memory(leaving->error);
+    list->items[list->count++] = hooked->change;
+    return BASE_OK;
+}
+
+static int add_suspect(struct leaving *leaving, uint64_t address)
+{
+    if (!base_array_room(leaving->suspects, leaving->suspect_count, leaving->suspect_capacity))
+        return no_memory(leaving->error);
+    leaving->suspects[leaving->suspect_count++] = address;
+    return BASE_OK;
+}
+
 /* What is still ours of the bytes that lead from the function to the slot. */
-static bool spare_others(struct leaving *leaving, const struct elf_maps *maps, struct hooked *hooked)
+static int add_altered(struct leaving *leaving, const struct elf_maps *maps, struct hooked *hooked)
 {
     const size_t jump = PATCH_X86_64_WRAP_JUMP;
     struct patch_memory_change *change = &hooked->change;
-    if (!patch_memory_spare(hooked->live, change->before, change->after, jump)) {
-        leaving->left->skipped +=
-            !shows_file(maps, leaving->access.pid, change->address, hooked->live, hooked->wrap->old, jump);
-        return false;
-    }
-    bool ours = memcmp(change->before, change->after, jump) != 0;
-    leaving->left->probed += ours;
-    return ours;
+    if (!patch_memory_spare(hooked->live, change->before, change->after, jump))
+        return shows_file(maps, leaving->access.pid, change->address, hooked->live, hooked->wrap->old, jump)
+                   ? BASE_OK
+                   : add_suspect(leaving, change->address);
+    if (memcmp(change->before, change->after, jump) == 0)
+        return BASE_OK;
+    leaving->left->probed++;
+    return add_change(leaving, hooked);
 }
 
 static bool overlaps(const struct changes *changes, uint64_t address)
@@ -277,15 +296,6 @@ static bool overlaps(const struct changes *changes, uint64_t address)
 static bool is_known(const struct leaving *leaving, uint64_t address)
 {
     return overlaps(&leaving->first, address) || overlaps(&leaving->last, address);
-}
-
-static int add_change(struct leaving *leaving, const struct hooked *hooked)
-{
-    struct changes *list = unwinds(hooked->wrap) ? &leaving->last : &leaving->first;
-    if (!base_array_room(list->items, list->count, list->capacity))
-        return no_memory(leaving->error);
-    list->items[list->count++] = hooked->change;
-    return BASE_OK;
 }
 
 static int add_function(struct leaving *leaving, const struct patch_x86_64_wrap *wrap)
@@ -310,9 +320,9 @@ static int take_slot(struct leaving *leaving, const struct elf_maps *maps,
         patch_agent_read(&leaving->access, wrap->hook.function, hooked.live, jump) < 0 ||
         altered != (memcmp(hooked.live, hooked.change.before, jump) != 0))
         return result;
-    if (altered && (is_known(leaving, wrap->hook.function) || !spare_others(leaving, maps, &hooked)))
-        return BASE_OK;
-    return add_change(leaving, &hooked);
+    if (!altered)
+        return add_change(leaving, &hooked);
+    return is_known(leaving, wrap->hook.function) ? BASE_OK : add_altered(leaving, maps, &hooked);
 }
 
 /* The last ones first: of two in one place the later one is there. */
@@ -382,6 +392,13 @@ static int find(struct leaving *leaving,
             result = take(leaving, &maps, &maps.items[i]);
     elf_maps_free(&maps);
     return result;
+}
+
+/* One that was looked at before what explains it is no stranger's. */
+static void count_suspects(struct leaving *leaving)
+{
+    for (size_t i = 0; i < leaving->suspect_count; i++)
+        leaving->left->skipped += !is_known(leaving, leaving->suspects[i]);
 }
 
 static int put_back(struct leaving *leaving, const struct changes *changes)
@@ -609,6 +626,7 @@ static int leave_standing(struct leaving *leaving)
     int used = 1, ended = BASE_OK, result = find(leaving, take_mapping);
     if (result == BASE_OK) /* all that are as we made them are known now */
         result = find(leaving, take_altered);
+    count_suspects(leaving);
     if (result == BASE_OK)
         result = find_counts(leaving);
     if (result == BASE_OK)
@@ -651,6 +669,7 @@ static int leave(struct leaving *leaving, struct patch_helper *helper, pid_t pid
     free(leaving->first.items);
     free(leaving->last.items);
     free(leaving->functions);
+    free(leaving->suspects);
     patch_agent_returns_free(&leaving->returns);
     return result;
 }
