@@ -10,7 +10,14 @@
 #include "patch_trace.h"
 #include "patch_unmap.h"
 
-enum { ATTEMPTS = 20, REST_NS = 2000000, STACK_MOST = 256 << 10, STACK_FEW = 64 << 10, THREADS_MANY = 100 };
+enum {
+    ATTEMPTS = 20,
+    REST_NS = 2000000,
+    STACK_MOST = 256 << 10,
+    STACK_FEW = 64 << 10,
+    THREADS_MANY = 100,
+    WORDS_TOLD = 3
+};
 
 bool collect_calls_ranges_add(struct collect_calls_ranges *ranges, const struct patch_range *range)
 {
@@ -48,15 +55,6 @@ static bool returns_within(pid_t pid, const struct collect_calls_ranges *ranges,
     return code_at(ranges, address - sizeof call) && code_at(ranges, address + (uint64_t)(int64_t)distance);
 }
 
-/* In a signal frame eflags follow the pc, and the segments, of which the first is a code segment of user mode
- * (rt_sigframe of arch/x86/include/asm/sigframe.h). `words` are so many from the pc on. */
-static bool is_interrupted(const uint64_t *words, size_t count)
-{
-    enum { EFLAGS_ALWAYS = 2, EFLAGS_END = 1 << 22, SEGMENT = 0xffff, USER = 3 };
-    return count < 3 ||
-           ((words[1] & EFLAGS_ALWAYS) && words[1] < EFLAGS_END && (words[2] & SEGMENT & USER) == USER);
-}
-
 /* Stacks are looked through from the thread's sp up. A word that only looks like an address of ours keeps
  * memory mapped, which harms nobody; so does a stack that cannot be read. */
 static bool stack_leads_here(pid_t pid, const struct collect_calls_ranges *ranges, uint64_t sp,
@@ -65,7 +63,8 @@ static bool stack_leads_here(pid_t pid, const struct collect_calls_ranges *range
     size_t count = patch_target_stack(pid, sp, words, size);
     for (size_t i = 0; i < count; i++)
         if (is_code(pid, ranges, words[i]) &&
-            (is_interrupted(words + i, count - i) || !returns_within(pid, ranges, words[i])))
+            (count - i < WORDS_TOLD || patch_target_is_frame_pc(words + i, count - i) ||
+             !returns_within(pid, ranges, words[i])))
             return true;
     return count == 0;
 }

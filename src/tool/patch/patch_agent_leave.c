@@ -37,12 +37,7 @@ enum {
     SLOTS_MOST = 1 << 20,
     FUNCTION_NEAR = 256, /* bytes of a function */
     WORDS_NEAR = 16,
-    SIGNAL_PC =
-        22 /* words from the start of struct rt_sigframe to its saved rip (arch/x86/include/asm/sigframe.h) */
 };
-
-/* mov $15, %rax; syscall: what libraries make of rt_sigreturn */
-static const uint8_t sigreturn_code[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
 
 struct found {
     struct patch_agent_range *items; /* what is to be unmapped */
@@ -525,17 +520,6 @@ static int end_timers(struct leaving *leaving)
 
 /* --- 4. wait --- */
 
-/* Is the word a pc that a signal's frame keeps? The frame begins with the address of the code that ends the
- * handler. */
-static bool is_in_signal_frame(const struct leaving *leaving, const uint64_t *words, size_t at)
-{
-    uint8_t code[sizeof sigreturn_code];
-    if (at < SIGNAL_PC)
-        return false;
-    return patch_target_read(leaving->access.pid, words[at - SIGNAL_PC], code, sizeof code) == sizeof code &&
-           memcmp(code, sigreturn_code, sizeof code) == 0;
-}
-
 /* A thread in execve is not counted while it is in there, for nothing can take the count back if it does not
  * return. */
 static bool is_in_hooked(const struct leaving *leaving, uint64_t pc)
@@ -553,7 +537,8 @@ static bool stack_leads_here(const struct leaving *leaving, const struct patch_s
     size_t near = counted && is_in_hooked(leaving, thread->pc) ? WORDS_NEAR : 0;
     size_t count = patch_target_stack(leaving->access.pid, thread->sp, words, size);
     for (size_t i = 0; i < count; i++)
-        if (is_ours(leaving, words[i]) && (!counted || i < near || is_in_signal_frame(leaving, words, i)))
+        if (is_ours(leaving, words[i]) &&
+            (!counted || i < near || patch_target_is_frame_pc(words + i, count - i)))
             return true;
     return count == 0;
 }

@@ -246,6 +246,12 @@ size_t patch_target_stack(pid_t pid, uint64_t sp, uint64_t *words, size_t size)
     return got / sizeof *words;
 }
 
+bool patch_target_is_frame_pc(const uint64_t *words, size_t count)
+{
+    enum { EFLAGS_ALWAYS = 2, EFLAGS_END = 1 << 22, USER = 3 };
+    return count >= 3 && (words[1] & EFLAGS_ALWAYS) && words[1] < EFLAGS_END && (words[2] & USER) == USER;
+}
+
 /* --- refusals --- */
 
 static int refuse_traced(pid_t pid, pid_t tracer, struct base_error *error)
