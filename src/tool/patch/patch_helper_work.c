@@ -6,13 +6,13 @@
 #include "patch_gap.h"
 #include "patch_helper.h"
 #include "patch_inject.h"
+#include "patch_jumps.h"
 #include "patch_loose.h"
 #include "patch_target.h"
 #include "patch_trace.h"
 
 #define READ_MOST (64u << 20)
 #define LINGER_NS UINT64_C(5000000000)
-#define JUMP      0xe9 /* with 32 bits */
 
 /* All that a piece of work may need. */
 struct work {
@@ -146,76 +146,10 @@ static int do_stage(struct work *work, struct base_error *error)
     return BASE_OK;
 }
 
-/* A thread, and where it stood before any of them was moved. */
-struct standing {
-    uint64_t pc;
-    pid_t tid;
-};
-
-static int by_pc(const void *one, const void *other)
-{
-    const struct standing *a = one, *b = other;
-    return (a->pc > b->pc) - (a->pc < b->pc);
-}
-
-static size_t list_standing(const struct patch_stop *stop, struct standing *threads)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < stop->count; i++)
-        if (stop->threads[i].state == PATCH_STOP_STOPPED && stop->threads[i].pc)
-            threads[count++] = (struct standing){stop->threads[i].pc, stop->threads[i].tid};
-    qsort(threads, count, sizeof *threads, by_pc);
-    return count;
-}
-
-static size_t first_from(const struct standing *threads, size_t count, uint64_t address)
-{
-    size_t low = 0, high = count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (threads[middle].pc < address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* Those that stand on a jump that this change takes away make the jump. */
-static int step_over(struct patch_stop *stop, const struct standing *threads, size_t count,
-                     const struct patch_memory_change *change, bool on, struct base_error *error)
-{
-    const uint8_t *from = on ? change->before : change->after, *to = on ? change->after : change->before;
-    int result = BASE_OK;
-    for (size_t i = first_from(threads, count, change->address);
-         i < count && threads[i].pc - change->address < change->length && result >= 0; i++) {
-        const struct patch_step_range jump = {threads[i].pc, threads[i].pc + 1};
-        size_t at = (size_t)(threads[i].pc - change->address);
-        if (from[at] == JUMP && to[at] != JUMP)
-            result = patch_step_out(stop, threads[i].tid, &jump, 1, error);
-    }
-    return result;
-}
-
-/* A thread may stand on the jump of an island (patch_plan.h): in padding, which it would run through into
- * what lies behind it. */
-static int leave_jumps(struct patch_follow_space *space, bool on, struct base_error *error)
-{
-    struct standing *threads = calloc(space->stop.count + 1, sizeof *threads);
-    if (!threads)
-        return no_memory(error);
-    size_t count = list_standing(&space->stop, threads);
-    int result = BASE_OK;
-    for (size_t i = 0; i < space->staged.count && count && result >= 0; i++)
-        result = step_over(&space->stop, threads, count, &space->staged.changes[i], on, error);
-    free(threads);
-    return result < 0 ? result : BASE_OK;
-}
-
 static int change(struct patch_follow_space *space, bool on, struct base_error *error)
 {
     struct patch_staged *staged = &space->staged;
-    int result = leave_jumps(space, on, error);
+    int result = patch_jumps_leave(&space->stop, &space->memory, staged->changes, staged->count, on, error);
     if (result < 0)
         return result;
     if (on)

@@ -1,0 +1,157 @@
+#include "patch_jumps.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base_array.h"
+#include "patch_target.h"
+
+#define JUMP 0xe9 /* and 32 bits of distance from its end */
+
+enum { LENGTH = 5, STACK_MOST = 256 << 10, STACK_FEW = 64 << 10, THREADS_MANY = 100 };
+
+struct jump {
+    uint64_t address, destination;
+};
+
+struct jumps {
+    struct jump *items; /* by address */
+    size_t count, capacity;
+};
+
+/* --- what goes --- */
+
+static int add_jump(struct jumps *jumps, uint64_t address, const uint8_t *bytes, struct base_error *error)
+{
+    int32_t distance;
+    if (!base_array_room(jumps->items, jumps->count, jumps->capacity))
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    memcpy(&distance, bytes + 1, sizeof distance);
+    jumps->items[jumps->count++] = (struct jump){address, address + LENGTH + (uint64_t)(int64_t)distance};
+    return BASE_OK;
+}
+
+/* A byte within another instruction may look like a jump; no pc leads there. What lies behind the change is read from memory. */
+static int find_in_change(struct jumps *jumps, struct patch_memory *memory,
+                          const struct patch_memory_change *change, bool on, struct base_error *error)
+{
+    const uint8_t *from = on ? change->before : change->after, *to = on ? change->after : change->before;
+    uint8_t bytes[LENGTH];
+    int result = BASE_OK;
+    for (size_t at = 0; at < change->length && result == BASE_OK; at++) {
+        if (from[at] != JUMP || to[at] == JUMP)
+            continue;
+        size_t held = change->length - at < LENGTH ? (size_t)change->length - at : LENGTH;
+        memcpy(bytes, from + at, held);
+        if (held == LENGTH || patch_memory_read(memory, change->address + change->length, bytes + held,
+                                                LENGTH - held, NULL) == BASE_OK)
+            result = add_jump(jumps, change->address + at, bytes, error);
+    }
+    return result;
+}
+
+static int by_address(const void *one, const void *other)
+{
+    const struct jump *a = one, *b = other;
+    return (a->address > b->address) - (a->address < b->address);
+}
+
+static int find_jumps(struct jumps *jumps, struct patch_memory *memory,
+                      const struct patch_memory_change *changes, size_t count, bool on,
+                      struct base_error *error)
+{
+    int result = BASE_OK;
+    for (size_t i = 0; i < count && result == BASE_OK; i++)
+        result = find_in_change(jumps, memory, &changes[i], on, error);
+    if (jumps->count)
+        qsort(jumps->items, jumps->count, sizeof *jumps->items, by_address);
+    return result;
+}
+
+/* Most words of a stack are outside of all of them. */
+static const struct jump *jump_at(const struct jumps *jumps, uint64_t address)
+{
+    const struct jump key = {address, 0};
+    if (address < jumps->items[0].address || address > jumps->items[jumps->count - 1].address)
+        return NULL;
+    return bsearch(&key, jumps->items, jumps->count, sizeof key, by_address);
+}
+
+/* --- who is there --- */
+
+/* A thread inside a system call comes back behind the instruction of the call, where no padding is; and were its pc moved, the kernel
+ * could not restart the call, which it does by going back from there. */
+static int move_thread(struct patch_stop *stop, const struct patch_stop_thread *thread, uint64_t destination,
+                       struct base_error *error)
+{
+    struct user_regs_struct registers;
+    int result = thread->in_call ? BASE_OK : patch_stop_read(stop, thread->tid, &registers, error);
+    if (thread->in_call || result < 0)
+        return result;
+    registers.rip = destination;
+    return patch_stop_write(stop, thread->tid, &registers, error);
+}
+
+static int move_frames(const struct jumps *jumps, struct patch_memory *memory,
+                       const struct patch_stop_thread *thread, uint64_t sp, uint64_t *words, size_t size,
+                       struct base_error *error)
+{
+    size_t count = patch_target_stack(thread->process, sp, words, size);
+    int result = BASE_OK;
+    for (size_t i = 0; i < count && result == BASE_OK; i++) {
+        const struct jump *jump = jump_at(jumps, words[i]);
+        if (jump && patch_target_is_frame_pc(words + i, count - i))
+            result = patch_memory_write(memory, (sp & ~UINT64_C(7)) + i * sizeof *words, &jump->destination,
+                                        sizeof jump->destination, error);
+    }
+    return result;
+}
+
+static int leave_standing(struct patch_stop *stop, const struct patch_stop_thread *thread,
+                          const struct jumps *jumps, struct base_error *error)
+{
+    const struct jump *jump = jump_at(jumps, thread->pc);
+    return jump ? move_thread(stop, thread, jump->destination, error) : BASE_OK;
+}
+
+/* It waits for the page that it stands on, say, and has no registers to write. */
+static int leave_asleep(const struct patch_stop_thread *thread, const struct patch_target_call *call,
+                        const struct jumps *jumps, struct base_error *error)
+{
+    if (call->number >= 0 || !jump_at(jumps, call->pc))
+        return BASE_OK;
+    return base_fail(error, BASE_EBUSY, "thread %d sleeps inside the kernel and cannot be moved",
+                     thread->tid);
+}
+
+static int leave_thread(struct patch_stop *stop, const struct patch_stop_thread *thread,
+                        struct patch_memory *memory, const struct jumps *jumps, uint64_t *words, size_t size,
+                        struct base_error *error)
+{
+    struct patch_target_call call = {.sp = thread->sp};
+    int result;
+    if (thread->state == PATCH_STOP_STOPPED)
+        result = leave_standing(stop, thread, jumps, error);
+    else if (thread->state == PATCH_STOP_KERNEL && !patch_target_call(thread->process, thread->tid, &call))
+        result = leave_asleep(thread, &call, jumps, error);
+    else
+        return BASE_OK;
+    return result < 0 ? result : move_frames(jumps, memory, thread, call.sp, words, size, error);
+}
+
+int patch_jumps_leave(struct patch_stop *stop, struct patch_memory *memory,
+                      const struct patch_memory_change *changes, size_t count, bool on,
+                      struct base_error *error)
+{
+    struct jumps jumps = {0};
+    size_t size = stop->count > THREADS_MANY ? STACK_FEW : STACK_MOST;
+    int result = find_jumps(&jumps, memory, changes, count, on, error);
+    uint64_t *words = result == BASE_OK && jumps.count ? malloc(size) : NULL;
+    if (result == BASE_OK && jumps.count && !words)
+        result = base_fail(error, BASE_ENOMEM, "out of memory");
+    for (size_t i = 0; i < stop->count && words && result == BASE_OK; i++)
+        result = leave_thread(stop, &stop->threads[i], memory, &jumps, words, size, error);
+    free(words);
+    free(jumps.items);
+    return result;
+}
