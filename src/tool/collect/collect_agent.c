@@ -613,7 +613,7 @@ static void leave_process(struct collect_agent *agent, pid_t pid)
         held = agent->options.host && collect_agent_members_is_told_by_host(agent, pid);
         result = held ? patch_trace_hold(agent->helper, pid, NULL, &why) : BASE_OK;
         if (result == BASE_OK) {
-            result = patch_agent_leave(agent->helper, pid, held, NULL, NULL, &left, &why);
+            result = patch_agent_leave(agent->helper, pid, held, &left, &why);
             if (held)
                 patch_trace_release(agent->helper, pid, NULL, NULL);
         }

@@ -35,7 +35,7 @@ static int remove_agent(pid_t pid, struct collect_calls_cleaned *cleaned, struct
     int result = patch_helper_begin(&helper, error);
     if (result < 0)
         return result;
-    result = patch_agent_leave(&helper, pid, false, NULL, NULL, &left, error);
+    result = patch_agent_leave(&helper, pid, false, &left, error);
     patch_helper_end(&helper);
     cleaned->mappings += left.mappings;
     cleaned->places += left.places;

@@ -162,11 +162,11 @@ struct patch_agent_left {
 
 /* Puts functions back, tells the agent (WIRE_AGENT_LEFT), gives copied pages of text back; then, as soon as
  * no thread is inside or may come back, unmaps everything; else it stays, inert. Who is inside the region
- * tells (wire_agent.h); `busy` (may be NULL) is asked too. For any process with an agent, whoever put it
+ * tells (wire_agent.h). For any process with an agent, whoever put it
  * there; without one, nothing is left and nothing done. BASE_EBUSY: another tally that runs did, and records
  * it. */
-int patch_agent_leave(struct patch_helper *helper, pid_t pid, bool held, bool (*busy)(void *context),
-                      void *context, struct patch_agent_left *left, struct base_error *error);
+int patch_agent_leave(struct patch_helper *helper, pid_t pid, bool held, struct patch_agent_left *left,
+                      struct base_error *error);
 
 /* --- exec: a thread rang before its execve, and waits --- */
 

@@ -4,15 +4,11 @@
  *   2. put back   every function whose first bytes still lead to its slot: nobody new comes in
  *   3. timers     of the threads go (agent_timer.c), and the signal they used is as it was: nobody new comes
  *                 in there either
- *   4. wait       until no thread is inside, and no return address leads to us (patch_agent_returns.h).
- *                 Between looks the process runs
- *   5. unmap      where patch_unmap.h proves that nothing leads there
- *
- * Inside is who has its pc in our code; who was there when a signal came, which the pc in the signal's frame
- * tells; and who has a frame of ours on its stack. The last the agent counts itself, in the region
- * (wire_agent_thread.inside) or as `busy` says. Without such a count any word on a stack that points into our
- * code is taken for a frame: stacks are full of old ones, so memory stays for nothing, at times, which harms
- * nobody. */
+ *   4. wait       until each thread has been outside once (patch_agent_users.h), and no return address leads to us
+ *                 (patch_agent_returns.h). Between looks the process runs
+ *   5. put back   the hooks of unwinders, which others need as long as return addresses are replaced; wait again
+ *   6. unmap      where patch_unmap.h proves that nothing leads there
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +20,7 @@
 #include "base_array.h"
 #include "patch_agent_inside.h"
 #include "patch_agent_returns.h"
+#include "patch_agent_users.h"
 #include "patch_target.h"
 #include "patch_unmap.h"
 #include "wire_agent.h"
@@ -31,23 +28,12 @@
 enum {
     ATTEMPTS = 40,
     REST_NS = 1000000, /* and so much more each time: 0.8 s in all */
-    STACK_MOST = 1 << 20,
-    STACK_FEW = 64 << 10,
-    THREADS_MANY = 64,
     SLOTS_MOST = 1 << 20,
-    FUNCTION_NEAR = 256, /* bytes of a function */
-    WORDS_NEAR = 16,
 };
 
 struct found {
     struct patch_agent_range *items; /* what is to be unmapped */
     size_t count, capacity;
-};
-
-/* The agent's own count of who is inside. */
-struct counts {
-    uint64_t process; /* run-time address of the process's region; 0: there is none */
-    uint64_t threads; /* and of its thread records */
 };
 
 struct changes {
@@ -58,7 +44,7 @@ struct changes {
 struct leaving {
     struct patch_agent_access access;
     struct found ours;
-    struct counts counts;
+    struct patch_agent_users users;
     struct patch_agent_returns returns;
     uint64_t *functions; /* that are or were hooked */
     size_t function_count, function_capacity;
@@ -70,8 +56,6 @@ struct leaving {
     size_t suspect_count, suspect_capacity;
     struct changes first, last; /* last: of hooks that others need as long as return addresses are replaced */
     bool held, remains;         /* remains: only what nobody has any more */
-    bool (*busy)(void *context);
-    void *context;
     struct patch_agent_left *left;
     struct base_error *error;
 };
@@ -162,7 +146,8 @@ static int find_counts(struct leaving *leaving)
     if (fits && patch_agent_read(&leaving->access, at, &process, sizeof process) == BASE_OK &&
         process.magic == WIRE_AGENT_MAGIC && process.pid == (uint32_t)leaving->access.pid &&
         process.state != WIRE_AGENT_FREE) {
-        leaving->counts = (struct counts){at, at + wire_agent_part_offset(&layout, WIRE_AGENT_PART_THREADS)};
+        leaving->users.process = at;
+        leaving->users.records = at + wire_agent_part_offset(&layout, WIRE_AGENT_PART_THREADS);
         leaving->timers = at + layout.timers;
         leaving->own_signal = process.timer_signal;
     }
@@ -176,30 +161,10 @@ static int find_counts(struct leaving *leaving)
 static void tell(struct leaving *leaving)
 {
     const uint32_t state = WIRE_AGENT_LEFT;
-    if (leaving->counts.process)
+    if (leaving->users.process)
         patch_trace_write(leaving->access.helper, leaving->access.trace,
-                          leaving->counts.process + offsetof(struct wire_agent_process, state), &state,
+                          leaving->users.process + offsetof(struct wire_agent_process, state), &state,
                           sizeof state, NULL);
-}
-
-/* Numbers that were given out may have no record (agent_thread.c): what cannot be read is none. The records
- * are read after the process, which tells whether it can be read at all. */
-static bool counts_somebody(const struct leaving *leaving)
-{
-    struct wire_agent_process process;
-    struct wire_agent_thread thread;
-    pid_t pid = leaving->access.pid;
-    if (leaving->counts.process == 0)
-        return false;
-    bool inside =
-        patch_target_read(pid, leaving->counts.process, &process, sizeof process) != sizeof process ||
-        process.unrecorded != 0;
-    for (uint64_t i = 0; i < process.thread_count && i < WIRE_AGENT_THREADS && !inside; i++) {
-        uint64_t at = leaving->counts.threads + i * WIRE_AGENT_THREAD_BYTES;
-        inside = patch_target_read(pid, at, &thread, sizeof thread) == sizeof thread && thread.key != 0 &&
-                 thread.inside != 0;
-    }
-    return inside;
 }
 
 /* --- 2. put back --- */
@@ -493,8 +458,8 @@ static int restore_signal(struct leaving *leaving, uint32_t signal)
 {
     const uint64_t size = sizeof(uint64_t); /* of the kernel's signal sets */
     uint64_t found = leaving->region + offsetof(struct wire_agent_control, found), handler = 0;
-    uint64_t before = leaving->counts.process && signal == leaving->own_signal
-                          ? leaving->counts.process + offsetof(struct wire_agent_process, before)
+    uint64_t before = leaving->users.process && signal == leaving->own_signal
+                          ? leaving->users.process + offsetof(struct wire_agent_process, before)
                           : leaving->region + offsetof(struct wire_agent_control, none);
     struct patch_trace_call ask = {SYS_rt_sigaction, {signal, 0, found, size}, 0, "rt_sigaction"};
     struct patch_trace_call set = {SYS_rt_sigaction, {signal, before, 0, size}, 0, "rt_sigaction"};
@@ -520,50 +485,17 @@ static int end_timers(struct leaving *leaving)
 
 /* --- 4. wait --- */
 
-/* A thread in execve is not counted while it is in there, for nothing can take the count back if it does not
- * return. */
-static bool is_in_hooked(const struct leaving *leaving, uint64_t pc)
+/* Hooks have been put back: nobody comes in by them from now on. */
+static int begin_waiting(struct leaving *leaving)
 {
-    for (size_t i = 0; i < leaving->function_count; i++)
-        if (pc - leaving->functions[i] < FUNCTION_NEAR)
-            return true;
-    return false;
-}
-
-static bool stack_leads_here(const struct leaving *leaving, const struct patch_stop_thread *thread,
-                             uint64_t *words, size_t size)
-{
-    bool counted = leaving->counts.process || leaving->busy != NULL;
-    size_t near = counted && is_in_hooked(leaving, thread->pc) ? WORDS_NEAR : 0;
-    size_t count = patch_target_stack(leaving->access.pid, thread->sp, words, size);
-    for (size_t i = 0; i < count; i++)
-        if (is_ours(leaving, words[i]) &&
-            (!counted || i < near || patch_target_is_frame_pc(words + i, count - i)))
-            return true;
-    return count == 0;
-}
-
-/* 1: somebody is inside, or may come back; 0: nobody. */
-static int look_for_users(struct leaving *leaving)
-{
-    struct patch_stop_thread *threads;
-    size_t count;
-    int result =
-        patch_trace_threads(leaving->access.helper, leaving->access.trace, &threads, &count, leaving->error);
-    if (result < 0)
-        return result;
-    size_t size = count > THREADS_MANY ? STACK_FEW : STACK_MOST;
-    uint64_t *words = malloc(size);
-    bool used = !patch_agent_returns_put_back(&leaving->returns, &leaving->access, threads, count) ||
-                words == NULL || counts_somebody(leaving) ||
-                (leaving->busy != NULL && leaving->busy(leaving->context));
-    for (size_t i = 0; i < count && !used; i++)
-        used = threads[i].state != PATCH_STOP_GONE &&
-               (threads[i].state != PATCH_STOP_STOPPED || is_ours(leaving, threads[i].pc) ||
-                stack_leads_here(leaving, &threads[i], words, size));
-    free(words);
-    free(threads);
-    return used;
+    struct patch_agent_users *users = &leaving->users;
+    users->access = &leaving->access;
+    users->ranges = leaving->ours.items;
+    users->range_count = leaving->ours.count;
+    users->functions = leaving->functions;
+    users->function_count = leaving->function_count;
+    users->returns = &leaving->returns;
+    return patch_agent_users_begin(users, leaving->error);
 }
 
 static int rest(struct leaving *leaving, int attempt)
@@ -583,7 +515,35 @@ static int rest(struct leaving *leaving, int attempt)
     return result;
 }
 
-/* --- 5. unmap --- */
+/* As long as a handler is set, its code stays, and what leads to it. */
+static int put_unwinders_back(struct leaving *leaving)
+{
+    int ended = end_timers(leaving); /* who was in the agent's start of a thread may have made one more */
+    int result = ended == BASE_OK ? put_back(leaving, &leaving->last) : ended;
+    if (result < 0)
+        return result;
+    give_pages_back(leaving, &leaving->last);
+    return begin_waiting(leaving);
+}
+
+/* 1: somebody is inside still; 0: nobody, and nobody can come in. */
+static int wait_for_users(struct leaving *leaving)
+{
+    bool unwinders = true;
+    int used = begin_waiting(leaving) < 0 ? BASE_ENOMEM : 1;
+    for (int i = 0; i < ATTEMPTS && used > 0; i++) {
+        int result = i ? rest(leaving, i) : BASE_OK;
+        used = result < 0 ? result : patch_agent_users_look(&leaving->users, leaving->error);
+        if (used == 0 && unwinders) {
+            result = put_unwinders_back(leaving);
+            unwinders = false;
+            used = result < 0 ? result : patch_agent_users_look(&leaving->users, leaving->error);
+        }
+    }
+    return used;
+}
+
+/* --- 6. unmap --- */
 
 static int unmap(struct leaving *leaving, bool used)
 {
@@ -606,9 +566,10 @@ static int unmap(struct leaving *leaving, bool used)
     return result;
 }
 
-static int leave_standing(struct leaving *leaving)
+/* Steps 1 to 3. */
+static int close_entries(struct leaving *leaving)
 {
-    int used = 1, ended = BASE_OK, result = find(leaving, take_mapping);
+    int result = find(leaving, take_mapping);
     if (result == BASE_OK) /* all that are as we made them are known now */
         result = find(leaving, take_altered);
     count_suspects(leaving);
@@ -616,31 +577,24 @@ static int leave_standing(struct leaving *leaving)
         result = find_counts(leaving);
     if (result == BASE_OK)
         result = put_back(leaving, &leaving->first);
-    if (result == BASE_OK) {
-        give_pages_back(leaving, &leaving->first);
-        tell(leaving);
-        ended = end_timers(leaving);
-    }
-    for (int i = 0; i < ATTEMPTS && used > 0 && result == BASE_OK; i++) {
-        result = i ? rest(leaving, i) : BASE_OK;
-        used = result < 0 ? result : look_for_users(leaving);
-    }
-    if (used == 0 &&
-        result == BASE_OK) { /* who was in the agent's start of a thread may have made one more */
-        ended = end_timers(leaving);
-        used = look_for_users(leaving);
-    }
-    if (result < 0 || used < 0)
-        return result < 0 ? result : used;
-    if (used == 0 && ended == BASE_OK) {
-        result = put_back(leaving, &leaving->last);
-        if (result < 0)
-            return result;
-        give_pages_back(leaving, &leaving->last);
-    }
-    /* As long as a handler is set, its code stays; so does what a stranger may have made of our jump. */
-    result = unmap(leaving, used > 0 || ended < 0 || leaving->left->skipped);
-    return ended < 0 ? ended : result;
+    if (result < 0)
+        return result;
+    give_pages_back(leaving, &leaving->first);
+    tell(leaving);
+    end_timers(leaving); /* once more when nobody can make one; an error is one then */
+    base_error_clear(leaving->error);
+    return BASE_OK;
+}
+
+static int leave_standing(struct leaving *leaving)
+{
+    int result = close_entries(leaving);
+    if (result < 0)
+        return result;
+    int used = wait_for_users(leaving);
+    /* What a stranger may have made of our jump leads to our code, too. */
+    result = unmap(leaving, used != 0 || leaving->left->skipped);
+    return used < 0 ? used : result;
 }
 
 static int leave(struct leaving *leaving, struct patch_helper *helper, pid_t pid)
@@ -656,13 +610,14 @@ static int leave(struct leaving *leaving, struct patch_helper *helper, pid_t pid
     free(leaving->functions);
     free(leaving->suspects);
     patch_agent_returns_free(&leaving->returns);
+    patch_agent_users_free(&leaving->users);
     return result;
 }
 
-int patch_agent_leave(struct patch_helper *helper, pid_t pid, bool held, bool (*busy)(void *context),
-                      void *context, struct patch_agent_left *left, struct base_error *error)
+int patch_agent_leave(struct patch_helper *helper, pid_t pid, bool held, struct patch_agent_left *left,
+                      struct base_error *error)
 {
-    struct leaving leaving = {.held = held, .busy = busy, .context = context, .left = left, .error = error};
+    struct leaving leaving = {.held = held, .left = left, .error = error};
     return leave(&leaving, helper, pid);
 }
 

@@ -189,11 +189,10 @@ bool patch_agent_returns_put_back(struct patch_agent_returns *returns, struct pa
     for (size_t i = 0; i < count; i++) {
         if (threads[i].state == PATCH_STOP_GONE)
             continue;
-        if (threads[i].state != PATCH_STOP_STOPPED) {
-            putting.failed = true;
-            continue;
-        }
-        put_registers(&putting, &threads[i]);
+        if (threads[i].state == PATCH_STOP_STOPPED)
+            put_registers(&putting, &threads[i]);
+        else
+            putting.failed |= threads[i].sp == 0;
         put_stack(&putting, threads[i].sp, count > THREADS_MANY ? CHUNK : STACK_MOST);
     }
     free(putting.words);

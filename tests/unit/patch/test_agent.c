@@ -469,7 +469,7 @@ static void wait_for_more(const struct tally *tally)
 static void must_leave(struct tally *tally, pid_t pid, struct patch_agent_left *left)
 {
     struct base_error error = {0};
-    must(patch_agent_leave(&tally->helper, pid, false, NULL, NULL, left, &error), &error);
+    must(patch_agent_leave(&tally->helper, pid, false, left, &error), &error);
 }
 
 static void test_a_running_program_is_entered_and_left_many_times(void **state)
@@ -694,7 +694,7 @@ static _Noreturn void load_and_leave_for_ever(struct tally *tally, atomic_uint *
         const struct patch_agent_options options = options_of(tally);
         patch_agent_load(&tally->helper, tally->pid, false, &options, &agent, NULL);
         patch_agent_free(agent);
-        patch_agent_leave(&tally->helper, tally->pid, false, NULL, NULL, &left, NULL);
+        patch_agent_leave(&tally->helper, tally->pid, false, &left, NULL);
         atomic_fetch_add(rounds, 1);
     }
 }
@@ -956,7 +956,7 @@ static void test_liars_harm_nobody(void **state)
     for (int i = 0; i < 5; i++) {
         struct patch_agent_left left;
         struct patch_child child = patch_child_start(run_liar, 0);
-        must(patch_agent_leave(&helper, child.pid, false, NULL, NULL, &left, &error), &error);
+        must(patch_agent_leave(&helper, child.pid, false, &left, &error), &error);
         assert_true(left.mappings >= 9);
         assert_int_equal(left.places, 0);
         assert_int_equal(patch_child_finish(&child), 0);

@@ -1,0 +1,173 @@
+#include "patch_agent_users.h"
+
+#include <stdlib.h>
+
+#include "patch_target.h"
+#include "patch_trace.h"
+#include "wire_agent.h"
+
+enum {
+    STACK_MOST = 1 << 20,
+    STACK_FEW = 64 << 10,
+    THREADS_MANY = 64,
+    FUNCTION_NEAR = 256, /* bytes of a function */
+    WORDS_NEAR = 16,
+};
+
+/* --- by the agent's own count --- */
+
+/* A record counts somebody as long as he who had it when that began has not been seen to leave. A new owner comes from
+ * outside, or was made by who is inside. Numbers that were given out may have no record (agent_thread.c): what
+ * cannot be read is none. */
+static bool record_counts(struct patch_agent_users *users, uint64_t number)
+{
+    struct wire_agent_thread record;
+    uint64_t at = users->records + number * WIRE_AGENT_THREAD_BYTES;
+    if (patch_target_read(users->access->pid, at, &record, sizeof record) != sizeof record || record.key == 0)
+        return false;
+    if (record.inside == 0)
+        users->record_owners[number] = record.tid;
+    return record.inside != 0 && (record.tid == 0 || record.tid != users->record_owners[number]);
+}
+
+/* The records are read after the process, which tells whether it can be read at all. All are looked at, whatever one says. */
+static bool counts_somebody(struct patch_agent_users *users)
+{
+    struct wire_agent_process process;
+    if (users->process == 0)
+        return false;
+    if (patch_target_read(users->access->pid, users->process, &process, sizeof process) != sizeof process)
+        return true;
+    users->unrecorded_outside |= process.unrecorded == 0;
+    bool inside = !users->unrecorded_outside;
+    for (uint64_t i = 0; i < process.thread_count && i < WIRE_AGENT_THREADS; i++)
+        inside |= record_counts(users, i);
+    return inside;
+}
+
+/* --- by pc and stack --- */
+
+static bool is_ours(const struct patch_agent_users *users, uint64_t address)
+{
+    for (size_t i = 0; i < users->range_count; i++)
+        if (users->ranges[i].code && address - users->ranges[i].address < users->ranges[i].size)
+            return true;
+    return false;
+}
+
+/* A thread in execve is not counted while it is in there, for nothing can take the count back if it does not
+ * return. */
+static bool is_in_hooked(const struct patch_agent_users *users, uint64_t pc)
+{
+    for (size_t i = 0; i < users->function_count; i++)
+        if (pc - users->functions[i] < FUNCTION_NEAR)
+            return true;
+    return false;
+}
+
+static bool stack_leads_here(const struct patch_agent_users *users, const struct patch_stop_thread *thread,
+                             uint64_t *words, size_t size)
+{
+    bool counted = users->process != 0;
+    size_t near = counted && is_in_hooked(users, thread->pc) ? WORDS_NEAR : 0;
+    size_t count = patch_target_stack(users->access->pid, thread->sp, words, size);
+    for (size_t i = 0; i < count; i++)
+        if (is_ours(users, words[i]) &&
+            (!counted || i < near || patch_target_is_frame_pc(words + i, count - i)))
+            return true;
+    return count == 0;
+}
+
+/* Of one that sleeps inside a system call the kernel tells where it comes back. */
+static void find_place(struct patch_stop_thread *thread)
+{
+    struct patch_target_call call;
+    if (thread->state != PATCH_STOP_KERNEL || patch_target_call(thread->process, thread->tid, &call) < 0 ||
+        call.number < 0)
+        return;
+    thread->pc = call.pc;
+    thread->sp = call.sp;
+}
+
+static bool is_inside(const struct patch_agent_users *users, const struct patch_stop_thread *thread,
+                      uint64_t *words, size_t size)
+{
+    return thread->pc == 0 || is_ours(users, thread->pc) || stack_leads_here(users, thread, words, size);
+}
+
+/* --- each by itself --- */
+
+static int by_number(const void *one, const void *other)
+{
+    const pid_t *a = one, *b = other;
+    return (*a > *b) - (*a < *b);
+}
+
+static bool was_outside(const struct patch_agent_users *users, pid_t tid)
+{
+    return users->outside_count &&
+           bsearch(&tid, users->outside, users->outside_count, sizeof tid, by_number) != NULL;
+}
+
+/* Those that have ended are forgotten, since their numbers may come again. 1: some thread has not been outside yet. */
+static int look_at_threads(struct patch_agent_users *users, const struct patch_stop_thread *threads,
+                           size_t count, struct base_error *error)
+{
+    size_t size = count > THREADS_MANY ? STACK_FEW : STACK_MOST, found = 0;
+    uint64_t *words = malloc(size);
+    pid_t *outside = calloc(count + 1, sizeof *outside);
+    if (!words || !outside) {
+        free(words);
+        free(outside);
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    }
+    bool inside = false;
+    for (size_t i = 0; i < count; i++) {
+        if (threads[i].state == PATCH_STOP_GONE)
+            continue;
+        if (was_outside(users, threads[i].tid) || !is_inside(users, &threads[i], words, size))
+            outside[found++] = threads[i].tid;
+        else
+            inside = true;
+    }
+    free(words);
+    free(users->outside);
+    users->outside = outside;
+    users->outside_count = found;
+    qsort(outside, found, sizeof *outside, by_number);
+    return inside;
+}
+
+int patch_agent_users_look(struct patch_agent_users *users, struct base_error *error)
+{
+    struct patch_agent_access *access = users->access;
+    struct patch_stop_thread *threads;
+    size_t count;
+    int result = patch_trace_threads(access->helper, access->trace, &threads, &count, error);
+    if (result < 0)
+        return result;
+    for (size_t i = 0; i < count; i++)
+        find_place(&threads[i]);
+    bool replaced = !patch_agent_returns_put_back(users->returns, access, threads, count);
+    bool counted = counts_somebody(users);
+    result = look_at_threads(users, threads, count, error);
+    free(threads);
+    return result < 0 ? result : result || counted || replaced;
+}
+
+int patch_agent_users_begin(struct patch_agent_users *users, struct base_error *error)
+{
+    patch_agent_users_free(users);
+    users->record_owners = calloc(WIRE_AGENT_THREADS, sizeof *users->record_owners);
+    return users->record_owners ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
+}
+
+void patch_agent_users_free(struct patch_agent_users *users)
+{
+    free(users->outside);
+    free(users->record_owners);
+    users->outside = NULL;
+    users->record_owners = NULL;
+    users->outside_count = 0;
+    users->unrecorded_outside = false;
+}

@@ -1,0 +1,48 @@
+/* patch_agent_users.h - which threads of a process are inside an agent that is taken out, or may come back into it.
+ *
+ * Inside is who has its pc in code of ours; who was there when a signal came, which the pc in the signal's frame tells; and who has a frame
+ * of ours on its stack. The last the agent counts itself, in the region (wire_agent_thread.inside). Without such a count any word on a stack
+ * that points into our code is taken for a frame: stacks are full of old ones, so memory stays for nothing, at times, which harms nobody.
+ *
+ * Each thread is waited for by itself. Of many that are busy, on a machine with few processors, at any moment some are
+ * inside; so it is not asked when none is, but whether each has been outside once, since nobody comes in any more by
+ * the hooks that have been put back. What it does later, by hooks that are there still, does not count.
+ *
+ * For patch_agent_leave.c alone. Context: tool. */
+#ifndef PATCH_AGENT_USERS_H
+#define PATCH_AGENT_USERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "patch_agent_inside.h"
+#include "patch_agent_returns.h"
+
+struct patch_agent_users {
+    struct patch_agent_access *access; /* borrowed, as all up to `returns` */
+    const struct patch_agent_range *ranges;
+    size_t range_count;
+    const uint64_t *functions; /* that are or were hooked */
+    size_t function_count;
+    struct patch_agent_returns *returns;
+    uint64_t process; /* run-time address of the process's region; 0: there is none that counts */
+    uint64_t records; /* and of its thread records */
+    /* Who has been outside. */
+    pid_t *outside; /* threads that live, by number */
+    size_t outside_count;
+    uint32_t *record_owners; /* whose record it was when it counted nobody; 0: of none */
+    bool unrecorded_outside; /* threads without a record */
+};
+
+/* Puts replaced return addresses back, and looks at the threads. The process stands. 0: each thread has been outside since _begin, and
+ * no return address leads to us. 1: not yet. Negative: an error, and nothing is known. */
+int patch_agent_users_look(struct patch_agent_users *users, struct base_error *error);
+
+/* Nobody is known to have been outside: hooks have been put back just now. BASE_ENOMEM. */
+int patch_agent_users_begin(struct patch_agent_users *users, struct base_error *error);
+
+void patch_agent_users_free(struct patch_agent_users *users);
+
+#endif

@@ -1,0 +1,224 @@
+/* Who is inside an agent: threads and records as told by the test, look after look. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "patch_agent_users.h"
+#include "patch_target.h"
+#include "patch_trace.h"
+#include "wire_agent.h"
+
+enum { CODE = 0x100000, ELSEWHERE = 0x700000, STACK = 0x900000, PROCESS = 0x2000000, RECORDS = 0x3000000 };
+enum { MOST = 4 };
+
+/* What a look finds. */
+static struct {
+    struct patch_stop_thread threads[MOST];
+    size_t count;
+    struct wire_agent_process process;
+    struct wire_agent_thread records[MOST];
+    uint64_t word;                   /* on each stack; behind it a signal's frame */
+    struct patch_target_call asleep; /* where those in the kernel are */
+    bool put_back;
+} world;
+
+int __wrap_patch_trace_threads(struct patch_helper *helper, pid_t pid, struct patch_stop_thread **threads,
+                               size_t *count, struct base_error *error);
+bool __wrap_patch_agent_returns_put_back(struct patch_agent_returns *returns,
+                                         struct patch_agent_access *access,
+                                         const struct patch_stop_thread *threads, size_t count);
+size_t __wrap_patch_target_read(pid_t pid, uint64_t address, void *bytes, size_t size);
+size_t __wrap_patch_target_stack(pid_t pid, uint64_t sp, uint64_t *words, size_t size);
+int __wrap_patch_target_call(pid_t pid, pid_t tid, struct patch_target_call *call);
+
+int __wrap_patch_trace_threads(struct patch_helper *helper, pid_t pid, struct patch_stop_thread **threads,
+                               size_t *count, struct base_error *error)
+{
+    (void)helper, (void)pid, (void)error;
+    *threads = malloc(sizeof world.threads);
+    assert_non_null(*threads);
+    memcpy(*threads, world.threads, sizeof world.threads);
+    *count = world.count;
+    return BASE_OK;
+}
+
+bool __wrap_patch_agent_returns_put_back(struct patch_agent_returns *returns,
+                                         struct patch_agent_access *access,
+                                         const struct patch_stop_thread *threads, size_t count)
+{
+    (void)returns, (void)access, (void)threads, (void)count;
+    return world.put_back;
+}
+
+size_t __wrap_patch_target_read(pid_t pid, uint64_t address, void *bytes, size_t size)
+{
+    (void)pid;
+    uint64_t number = (address - RECORDS) / WIRE_AGENT_THREAD_BYTES;
+    const void *from = address == PROCESS ? (void *)&world.process : NULL;
+    if (address >= RECORDS && number < MOST)
+        from = &world.records[number];
+    if (!from)
+        return 0;
+    memcpy(bytes, from, size);
+    return size;
+}
+
+size_t __wrap_patch_target_stack(pid_t pid, uint64_t sp, uint64_t *words, size_t size)
+{
+    (void)pid, (void)size;
+    const uint64_t stack[] = {1, world.word, 0x246, 0x33, 0, 0};
+    if (sp != STACK)
+        return 0;
+    memcpy(words, stack, sizeof stack);
+    return sizeof stack / sizeof *stack;
+}
+
+int __wrap_patch_target_call(pid_t pid, pid_t tid, struct patch_target_call *call)
+{
+    (void)pid, (void)tid;
+    *call = world.asleep;
+    return BASE_OK;
+}
+
+/* --- */
+
+static struct patch_agent_access reached;
+static const struct patch_agent_range code = {CODE, 0x1000, 1, 0};
+
+static struct patch_agent_users begin(bool counted)
+{
+    struct patch_agent_users users = {.access = &reached, .ranges = &code, .range_count = 1};
+    memset(&world, 0, sizeof world);
+    world.put_back = true;
+    users.process = counted ? PROCESS : 0;
+    users.records = RECORDS;
+    assert_int_equal(patch_agent_users_begin(&users, NULL), BASE_OK);
+    return users;
+}
+
+static void stands(pid_t tid, uint64_t pc)
+{
+    world.threads[world.count++] =
+        (struct patch_stop_thread){.tid = tid, .state = PATCH_STOP_STOPPED, .pc = pc, .sp = STACK};
+}
+
+static void expect(struct patch_agent_users *users, int wanted)
+{
+    assert_int_equal(patch_agent_users_look(users, NULL), wanted);
+    world.count = 0;
+}
+
+static void each_is_waited_for_by_itself(void **state)
+{
+    (void)state;
+    struct patch_agent_users users = begin(false);
+    stands(1, CODE);
+    stands(2, ELSEWHERE);
+    expect(&users, 1);
+    stands(1, ELSEWHERE);
+    stands(2, CODE + 0xfff);
+    expect(&users, 0);
+    assert_int_equal(patch_agent_users_begin(&users, NULL), BASE_OK);
+    stands(1, ELSEWHERE);
+    stands(2, CODE);
+    expect(&users, 1);
+    patch_agent_users_free(&users);
+}
+
+static void one_that_is_new_is_waited_for(void **state)
+{
+    (void)state;
+    struct patch_agent_users users = begin(false);
+    stands(1, ELSEWHERE);
+    expect(&users, 0);
+    stands(1, CODE);
+    stands(7, CODE);
+    expect(&users, 1);
+    stands(1, CODE);
+    expect(&users, 0);
+    stands(1, CODE);
+    stands(7, CODE); /* another one of that number */
+    expect(&users, 1);
+    patch_agent_users_free(&users);
+}
+
+static void a_signals_frame_leads_back(void **state)
+{
+    (void)state;
+    struct patch_agent_users users = begin(true);
+    world.word = CODE + 8;
+    stands(1, ELSEWHERE);
+    expect(&users, 1);
+    world.word = ELSEWHERE;
+    stands(1, ELSEWHERE);
+    expect(&users, 0);
+    patch_agent_users_free(&users);
+}
+
+static void one_asleep_in_a_call_is_where_the_kernel_says(void **state)
+{
+    (void)state;
+    const struct patch_stop_thread asleep = {.tid = 3, .state = PATCH_STOP_KERNEL};
+    struct patch_agent_users users = begin(false);
+    world.asleep = (struct patch_target_call){.number = 58, .pc = CODE, .sp = STACK};
+    world.threads[world.count++] = asleep;
+    expect(&users, 1);
+    world.asleep.pc = ELSEWHERE;
+    world.asleep.number = -1; /* it may be about to do anything */
+    world.threads[world.count++] = asleep;
+    expect(&users, 1);
+    world.asleep.number = 58;
+    world.threads[world.count++] = asleep;
+    expect(&users, 0);
+    patch_agent_users_free(&users);
+}
+
+static void a_record_counts_until_its_owner_has_left(void **state)
+{
+    (void)state;
+    struct patch_agent_users users = begin(true);
+    world.process.thread_count = 2;
+    world.records[1] = (struct wire_agent_thread){.key = 1, .tid = 5, .inside = 1};
+    expect(&users, 1);
+    world.records[1].inside = 0;
+    expect(&users, 0);
+    world.records[1].inside = 1; /* by a hook that is there still */
+    expect(&users, 0);
+    world.records[1].tid = 6; /* made by somebody inside */
+    expect(&users, 1);
+    world.records[1].tid = 0; /* not known whose */
+    expect(&users, 1);
+    world.records[1].key = 0;
+    expect(&users, 0);
+    patch_agent_users_free(&users);
+}
+
+static void threads_without_a_record_count(void **state)
+{
+    (void)state;
+    struct patch_agent_users users = begin(true);
+    world.process.unrecorded = 2;
+    expect(&users, 1);
+    world.process.unrecorded = 0;
+    expect(&users, 0);
+    world.put_back = false;
+    expect(&users, 1);
+    patch_agent_users_free(&users);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_is_waited_for_by_itself),
+        cmocka_unit_test(one_that_is_new_is_waited_for),
+        cmocka_unit_test(a_signals_frame_leads_back),
+        cmocka_unit_test(one_asleep_in_a_call_is_where_the_kernel_says),
+        cmocka_unit_test(a_record_counts_until_its_owner_has_left),
+        cmocka_unit_test(threads_without_a_record_count),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
