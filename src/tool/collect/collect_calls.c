@@ -603,6 +603,17 @@ static void on_birth(struct collect_calls *calls, const struct patch_trace_event
         note(calls, "counters for more threads", &why);
 }
 
+/* One that was on its way out of the kernel's exit as the process was held may have ended since: it needs none. */
+static int assign_unless_ended(struct collect_calls *calls, struct collect_calls_space *space,
+                               const struct patch_stop_thread *thread, struct base_error *error)
+{
+    int result = collect_calls_threads_assign(space, &calls->rig, thread->process, thread->tid, error);
+    if (result != BASE_ENOTFOUND)
+        return result;
+    base_error_clear(error);
+    return BASE_OK;
+}
+
 /* All threads but the one that is to be born get a block. */
 static int assign_all(struct collect_calls *calls, struct collect_calls_space *space, pid_t unborn,
                       struct base_error *error)
@@ -615,8 +626,7 @@ static int assign_all(struct collect_calls *calls, struct collect_calls_space *s
     result = collect_calls_threads_begin(space, &calls->rig, count, error);
     for (size_t i = 0; i < count && result == BASE_OK; i++)
         if (threads[i].tid != unborn && threads[i].state != PATCH_STOP_GONE)
-            result =
-                collect_calls_threads_assign(space, &calls->rig, threads[i].process, threads[i].tid, error);
+            result = assign_unless_ended(calls, space, &threads[i], error);
     free(threads);
     return result;
 }
