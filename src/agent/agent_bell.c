@@ -4,8 +4,9 @@
 
 #include <sys/syscall.h>
 
-#define STEP_MS  10
-#define NS_OF_MS 1000000
+#define STEP_MS    10
+#define COUNTED_MS (2 * STEP_MS) /* at most, of a step, against tally */
+#define NS_OF_MS   1000000
 
 /* Returns after the word is no longer `old`, or STEP_MS, or a signal. */
 static void wait_step(const uint32_t *word, uint32_t old)
@@ -35,19 +36,21 @@ static bool nobody_answers(const struct wire_agent_control *control)
 }
 
 /* Tally's clock goes on while it lives, also when the answer takes it long: a large object, a busy
- * machine. */
+ * machine. While this thread itself does not run, tally may not either: little of that time counts. */
 static bool wait_for_answer(const struct wire_agent_process *process, uint32_t sequence)
 {
     const struct wire_agent_control *control = agent_control();
-    uint64_t begun = now_ms(), alive = begun, clock = 0;
+    uint64_t begun = now_ms(), looked = begun, still = 0, clock = 0;
     for (;;) {
         uint32_t answered = __atomic_load_n(&process->answer_sequence, __ATOMIC_ACQUIRE);
         if ((int32_t)(answered - sequence) >= 0)
             return true;
         uint64_t now = now_ms(), seen = __atomic_load_n(&control->now_ns, __ATOMIC_RELAXED);
-        alive = seen != clock ? now : alive;
+        uint64_t step = now - looked < COUNTED_MS ? now - looked : COUNTED_MS;
+        still = seen != clock ? 0 : still + step;
+        looked = now;
         clock = seen;
-        if (now - alive >= control->patience_ms ||
+        if (still >= control->patience_ms ||
             now - begun >= (uint64_t)control->patience_ms * WIRE_AGENT_PATIENCE_MOST ||
             nobody_answers(control))
             return false;

@@ -81,7 +81,7 @@
 #define WIRE_AGENT_DESCRIPTORS                                                                               \
     (1u << 20) /* numbers of descriptors that are followed: the kernel's usual limit */
 #define WIRE_AGENT_PATIENCE_MOST                                                                             \
-    10 /* times patience_ms that a request waits in all: as long as the bells of exact calls */
+    50 /* times patience_ms that a request waits in all: as long as the bells of exact calls */
 
 /* One root per collector and group of threads. */
 enum wire_agent_collector {

@@ -38,7 +38,7 @@ struct patch_bell {
 };
 _Static_assert(sizeof(struct patch_bell) == 24, "shared layout");
 
-#define PATCH_BELL_TIMEOUT 100 /* milliseconds of one round */
+#define PATCH_BELL_TIMEOUT 50 /* milliseconds of one round */
 #define PATCH_BELL_ROUNDS  5
 #define PATCH_BELL_BEAT    50    /* milliseconds */
 #define PATCH_BELL_LONGEST 10000 /* milliseconds of beats for one answer */

@@ -16,10 +16,14 @@ void patch_silence_begin(struct patch_silence *silence, pid_t tally)
     silence->has_clock = clock_getcpuclockid(tally, &silence->clock) == 0;
 }
 
-static bool is_stopped(pid_t tally)
+/* How long it may use no processor, as it is now. */
+static uint64_t idle_ns(pid_t tally)
 {
     struct patch_target_facts facts;
-    return patch_target_facts(tally, tally, &facts) == BASE_OK && (facts.state == 'T' || facts.state == 't');
+    char state = patch_target_facts(tally, tally, &facts) == BASE_OK ? facts.state : 0;
+    if (state == 'T')
+        return PATCH_SILENCE_STOPPED_MS * MILLISECOND;
+    return (state == 't' ? PATCH_SILENCE_TRACED_MS : PATCH_SILENCE_IDLE_MS) * MILLISECOND;
 }
 
 /* Without its clock it is taken to work, and the longest patience is the only one. */
@@ -45,8 +49,7 @@ static uint64_t look(struct patch_silence *silence, uint64_t asked, uint64_t now
         silence->worked_ns += gap - COUNTED_NS;
     uint64_t last = asked > silence->worked_ns ? asked : silence->worked_ns;
     /* One that works between two looks was not stopped all the time: under strace it stops at each call. */
-    uint64_t idle =
-        MILLISECOND * (is_stopped(silence->tally) ? PATCH_SILENCE_STOPPED_MS : PATCH_SILENCE_IDLE_MS);
+    uint64_t idle = idle_ns(silence->tally);
     if (now - last >= idle)
         return now - idle;
     return now - asked >= patience ? now - patience : 0;

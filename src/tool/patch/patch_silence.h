@@ -1,10 +1,11 @@
 /* patch_silence.h - how long the helper lets a target wait for tally: not at all while tally can do nothing, and
  * not for long while it does nothing.
  *
- * Tally is *silent* when it has used no processor for PATCH_SILENCE_STOPPED_MS and is stopped (^Z, SIGSTOP, a
- * debugger), which /proc tells: who continues it at once loses nothing, nor does who traces its calls; when it
- * has used none for PATCH_SILENCE_IDLE_MS (a frozen control group, no processor left for it, a file that does
- * not come); or when it asks for nothing for PATCH_HELPER_PATIENCE_MS, however busy. What waits for it then goes on.
+ * Tally is *silent* when it has used no processor for
+ *   PATCH_SILENCE_STOPPED_MS   and is stopped by a signal (^Z, SIGSTOP), which /proc tells
+ *   PATCH_SILENCE_TRACED_MS    and is stopped by a tracer: strace stops it at each call, and may itself be late
+ *   PATCH_SILENCE_IDLE_MS      in a frozen control group, with no processor left for it, or no file that comes
+ * or when it asks for nothing for PATCH_HELPER_PATIENCE_MS, however busy. What waits for it then goes on.
  * From there until its next request nothing waits for it any more. Context: helper, one thread. Source:
  * clock_getcpuclockid(3). */
 #ifndef PATCH_SILENCE_H
@@ -16,7 +17,8 @@
 #include <time.h>
 
 #define PATCH_SILENCE_IDLE_MS    500
-#define PATCH_SILENCE_STOPPED_MS 200
+#define PATCH_SILENCE_TRACED_MS  200
+#define PATCH_SILENCE_STOPPED_MS 100
 
 struct patch_silence {
     pid_t tally;

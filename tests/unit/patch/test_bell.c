@@ -98,7 +98,7 @@ static const char expected[] = "50                      ; push rax\n"
                                "5f 5e 5d 5b 5a 59       ; pop rdi, rsi, rbp, rbx, rdx, rcx\n"
                                "e9 49 ff ff ff          ; jmp 0x40012\n"
                                "00 00 00 00 00 00 00 00 ; 0 s\n"
-                               "00 e1 f5 05 00 00 00 00 ; 100,000,000 ns\n";
+                               "80 f0 fa 02 00 00 00 00 ; 50,000,000 ns\n";
 
 static void the_bell_is_these_bytes(void **state)
 {

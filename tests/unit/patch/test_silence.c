@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,7 +18,7 @@
 
 #define MS UINT64_C(1000000)
 
-enum { LOOK_MS = 6, LOOKS = 100 };
+enum { LOOK_MS = 6, LOOKS = 100, LATE_MS = 35, GAP_MS = 20, TRIES = 10 };
 
 static void nap_ms(long ms)
 {
@@ -26,9 +27,9 @@ static void nap_ms(long ms)
 
 static pid_t start(bool works)
 {
-    pid_t child = fork();
-    if (child == 0)
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    pid_t test = getpid(), child = fork();
+    if (child == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != test)) /* it has ended already */
+        _exit(1);
     while (child == 0)
         if (!works)
             pause();
@@ -50,6 +51,20 @@ static void end(pid_t child)
     assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
+static void trace(pid_t child)
+{
+    assert_int_equal(ptrace(PTRACE_SEIZE, child, 0, 0), 0);
+}
+
+/* As a debugger does, which does not let it go on. */
+static void stop_as_tracer(pid_t child)
+{
+    int status;
+    assert_int_equal(ptrace(PTRACE_INTERRUPT, child, 0, 0), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSTOPPED(status));
+}
+
 /* Looks until something is to go on; ns from the beginning. 0: nothing was, in all looks. The watcher itself is late on a loaded
  * machine: then nothing is known of the time between. */
 static uint64_t look(struct patch_silence *silence, pid_t child, bool stops_at_each)
@@ -57,10 +72,10 @@ static uint64_t look(struct patch_silence *silence, pid_t child, bool stops_at_e
     uint64_t began = patch_target_now(), deadline = 0;
     for (int i = 0; i < LOOKS && !deadline; i++) {
         if (stops_at_each)
-            stop(child);
+            stop_as_tracer(child);
         deadline = patch_silence_deadline(silence, began);
         if (stops_at_each)
-            kill(child, SIGCONT);
+            ptrace(PTRACE_CONT, child, 0, 0);
         nap_ms(LOOK_MS);
     }
     return deadline ? patch_target_now() - began : 0;
@@ -88,6 +103,7 @@ static void who_works_between_stops_is_waited_for(void **state)
 {
     (void)state;
     pid_t child = start(true);
+    trace(child);
     struct patch_silence silence = watch(child);
     assert_int_equal(look(&silence, child, true), 0);
     end(child);
@@ -101,6 +117,47 @@ static void who_is_stopped_is_not(void **state)
     struct patch_silence silence = watch(child);
     uint64_t waited = look(&silence, child, false);
     assert_in_range(waited, PATCH_SILENCE_STOPPED_MS * MS, PATCH_HELPER_PATIENCE_MS * MS);
+    end(child);
+}
+
+static void who_is_stopped_by_a_tracer_is_waited_for_longer(void **state)
+{
+    (void)state;
+    pid_t child = start(true);
+    trace(child);
+    stop_as_tracer(child);
+    struct patch_silence silence = watch(child);
+    uint64_t waited = look(&silence, child, false);
+    assert_in_range(waited, PATCH_SILENCE_TRACED_MS * MS, PATCH_HELPER_PATIENCE_MS * MS);
+    end(child);
+}
+
+/* How many looks there are until something is to go on, each so late that its gap counts in part. 0: the machine was
+ * so late itself that tally was silent by the longest patience. */
+static unsigned count_late_looks(pid_t child)
+{
+    struct patch_silence silence = watch(child);
+    uint64_t asked = patch_target_now() - LOOK_MS * MS, deadline = 0;
+    unsigned looks = 0;
+    for (; !deadline; looks++) {
+        if (looks)
+            nap_ms(LATE_MS);
+        deadline = patch_silence_deadline(&silence, asked);
+    }
+    return patch_target_now() - asked < PATCH_HELPER_PATIENCE_MS * MS ? looks : 0;
+}
+
+/* Of the gap between two looks 20 ms count against tally: neither all of it, nor nothing. */
+static void a_late_look_counts_in_part(void **state)
+{
+    (void)state;
+    pid_t child = start(false);
+    trace(child);
+    stop_as_tracer(child);
+    unsigned looks = 0;
+    for (int i = 0; i < TRIES && !looks; i++)
+        looks = count_late_looks(child);
+    assert_int_equal(looks, 1 + PATCH_SILENCE_TRACED_MS / GAP_MS);
     end(child);
 }
 
@@ -130,8 +187,12 @@ static void who_asks_is_heard(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_works_is_waited_for), cmocka_unit_test(who_works_between_stops_is_waited_for),
-        cmocka_unit_test(who_is_stopped_is_not),   cmocka_unit_test(who_sleeps_is_waited_for_longer),
+        cmocka_unit_test(who_works_is_waited_for),
+        cmocka_unit_test(who_works_between_stops_is_waited_for),
+        cmocka_unit_test(who_is_stopped_is_not),
+        cmocka_unit_test(who_is_stopped_by_a_tracer_is_waited_for_longer),
+        cmocka_unit_test(a_late_look_counts_in_part),
+        cmocka_unit_test(who_sleeps_is_waited_for_longer),
         cmocka_unit_test(who_asks_is_heard),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
