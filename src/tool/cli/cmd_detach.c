@@ -66,6 +66,11 @@ static void print_words(pid_t pid, const struct collect_calls_cleaned *cleaned)
     if (cleaned->unreadable)
         printf("; %llu files cannot be read any more, so that %llu kB of memory stay\n",
                (unsigned long long)cleaned->unreadable, (unsigned long long)cleaned->bytes_left / 1024);
+    else if (cleaned->bytes_left && cleaned->bytes_left <= cleaned->bytes_kept)
+        printf(
+            "; %llu kB of memory stay until it ends or executes a program, since something else has changed "
+            "code that led there\n",
+            (unsigned long long)cleaned->bytes_left / 1024);
     else if (cleaned->bytes_left)
         printf("; %llu kB of memory stay, since a thread may still come back there; try again later\n",
                (unsigned long long)cleaned->bytes_left / 1024);

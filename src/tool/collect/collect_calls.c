@@ -1002,8 +1002,8 @@ static int clean(struct collect_calls *calls, pid_t pid, struct base_error *erro
 {
     struct collect_calls_cleaned cleaned;
     int result = collect_calls_clean(&calls->rig.helper, pid, &cleaned, error);
-    if (result == BASE_OK && cleaned.bytes_left)
-        collect_left_add(&calls->left, pid, cleaned.bytes_left, true);
+    if (result == BASE_OK && cleaned.bytes_left > cleaned.bytes_kept)
+        collect_left_add(&calls->left, pid, cleaned.bytes_left - cleaned.bytes_kept, true);
     return result;
 }
 

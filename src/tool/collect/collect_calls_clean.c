@@ -6,6 +6,7 @@
 #include "collect_calls_block.h"
 #include "collect_calls_leave.h"
 #include "elf_maps.h"
+#include "patch_kept.h"
 #include "patch_leads.h"
 #include "patch_trace.h"
 
@@ -93,6 +94,7 @@ int collect_calls_clean(struct patch_helper *helper, pid_t pid, struct collect_c
     cleaned->mappings = cleaning.ours.count;
     if (result == BASE_OK && cleaning.ours.count)
         result = hold_and_clean(&cleaning, cleaned, error);
+    cleaned->bytes_kept = cleaned->bytes_left ? patch_kept_bytes(pid) : 0;
     elf_maps_free(&cleaning.maps);
     free(cleaning.ours.items);
     patch_leads_free(&cleaning.leads);

@@ -20,6 +20,7 @@ struct collect_calls_cleaned {
     uint64_t places;     /* put back */
     uint64_t mappings;   /* of ours that were found */
     uint64_t bytes_left; /* of ours that stay mapped: somebody may come back there */
+    uint64_t bytes_kept; /* of these: for good (patch_kept.h) */
     uint64_t unreadable; /* files that could not be compared with */
 };
 

@@ -8,6 +8,7 @@
 #include "collect_calls_leave.h"
 #include "collect_calls_text.h"
 #include "elf_maps.h"
+#include "patch_kept.h"
 
 #define AT_ONCE     64 /* changes that are undone together when there is no memory for all */
 #define LOOK_ROUNDS 4  /* breakpoints come and go also while the process is held */
@@ -202,6 +203,14 @@ static uint64_t bytes_of(const struct collect_calls_ranges *ranges)
     return bytes;
 }
 
+/* Without a note of it the memory stays as well, until somebody detaches the process. */
+static void keep_memory(const struct collect_calls_space *space, struct collect_calls_rig *rig,
+                        const struct collect_calls_ranges *ranges, struct collect_calls_remains *remains)
+{
+    remains->memory_bytes = bytes_of(ranges);
+    patch_kept_note(&rig->helper, space->pid, space->pid, ranges->items, ranges->count, NULL);
+}
+
 int collect_calls_detach(struct collect_calls_space *space, struct collect_calls_rig *rig, bool held,
                          struct collect_calls_remains *remains, struct base_error *error)
 {
@@ -222,7 +231,7 @@ int collect_calls_detach(struct collect_calls_space *space, struct collect_calls
     if (result == BASE_OK && !room) /* the text is as it was; what is mapped stays */
         result = base_fail(error, BASE_ENOMEM, "out of memory");
     if (result == BASE_OK && remains->changes) /* whoever it was may have kept our bytes elsewhere */
-        remains->memory_bytes = bytes_of(&ranges);
+        keep_memory(space, rig, &ranges, remains);
     else if (result == BASE_OK)
         result = collect_calls_leave_memory(&rig->helper, space->pid, &ranges, space->gs_offset, held,
                                             &remains->memory_bytes, error);

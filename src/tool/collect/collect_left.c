@@ -33,6 +33,7 @@ static bool is_clean(struct collect_left_process *process, struct collect_left_p
 {
     struct collect_calls_cleaned cleaned;
     int result = collect_remains_remove(process->pid, &cleaned, NULL);
+    cleaned.bytes_left -= cleaned.bytes_kept < cleaned.bytes_left ? cleaned.bytes_kept : cleaned.bytes_left;
     if (cleaned.bytes_left && twin)
         twin->bytes = twin->bytes < cleaned.bytes_left ? twin->bytes : cleaned.bytes_left;
     if (cleaned.bytes_left)

@@ -6,6 +6,7 @@
 
 #include "elf_maps.h"
 #include "patch_agent.h"
+#include "patch_kept.h"
 #include "patch_leads.h"
 #include "patch_target.h"
 
@@ -69,7 +70,9 @@ int collect_remains_remove(pid_t pid, struct collect_calls_cleaned *cleaned, str
         mappings = cleaned->mappings > mappings ? cleaned->mappings : mappings;
         /* Once more at least, however long the first time took: stubs of calls may have led to the agent. */
         end = end ? end : patch_target_now() + PATIENCE_NS;
-        if (result < 0 || !cleaned->bytes_left || cleaned->unreadable || patch_target_now() >= end)
+        cleaned->bytes_kept = cleaned->bytes_left ? patch_kept_bytes(pid) : 0;
+        if (result < 0 || cleaned->bytes_left <= cleaned->bytes_kept || cleaned->unreadable ||
+            patch_target_now() >= end)
             break;
         nanosleep(&moment, NULL);
         result = has_remains(pid, error);

@@ -580,10 +580,10 @@ static int remove_remains(const struct collect_session *session, pid_t pid, stru
     if (!session->agent && !session->calls)
         return BASE_OK;
     int result = collect_remains_remove(pid, &cleaned, error);
-    if (cleaned.bytes_left)
+    if (cleaned.bytes_left > cleaned.bytes_kept) /* what stays for good its own tally has told */
         collect_left_add(session->agent ? collect_agent_left(session->agent)
                                         : collect_calls_left(session->calls),
-                         pid, cleaned.bytes_left, true);
+                         pid, cleaned.bytes_left - cleaned.bytes_kept, true);
     return result;
 }
 

@@ -21,6 +21,7 @@
 #include "patch_agent_inside.h"
 #include "patch_agent_returns.h"
 #include "patch_agent_users.h"
+#include "patch_kept.h"
 #include "patch_target.h"
 #include "patch_unmap.h"
 #include "wire_agent.h"
@@ -562,6 +563,8 @@ static int unmap(struct leaving *leaving, bool used)
     int result = used ? BASE_OK
                       : patch_unmap(access->helper, access->trace, access->pid, ranges, leaving->ours.count,
                                     &leaving->left->bytes_left, leaving->error);
+    if (leaving->left->skipped)
+        patch_kept_note(access->helper, access->trace, access->pid, ranges, leaving->ours.count, NULL);
     free(ranges);
     return result;
 }

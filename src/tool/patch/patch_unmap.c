@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "patch_kept.h"
 #include "patch_target.h"
 #include "patch_trace.h"
 
@@ -47,8 +48,8 @@ static int is_led_to(pid_t pid, const struct patch_range *ranges, size_t count, 
     return result < 0 ? result : led;
 }
 
-int patch_unmap(struct patch_helper *helper, pid_t trace, pid_t pid, const struct patch_range *ranges,
-                size_t count, uint64_t *left, struct base_error *error)
+static int unmap_unused(struct patch_helper *helper, pid_t trace, pid_t pid, const struct patch_range *ranges,
+                        size_t count, uint64_t *left, struct base_error *error)
 {
     int used = is_inside(helper, trace, ranges, count, error);
     if (used == 0)
@@ -59,4 +60,38 @@ int patch_unmap(struct patch_helper *helper, pid_t trace, pid_t pid, const struc
         if (used || patch_trace_unmap(helper, trace, ranges[i].address, ranges[i].size, NULL) < 0)
             *left += ranges[i].size;
     return BASE_OK;
+}
+
+/* Those that do not stay for good; how many. */
+static size_t choose(const struct patch_kept *kept, const struct patch_range *ranges, size_t count,
+                     struct patch_range *chosen, uint64_t *left)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++)
+        if (patch_kept_has(kept, &ranges[i]))
+            *left += ranges[i].size;
+        else
+            chosen[found++] = ranges[i];
+    return found;
+}
+
+int patch_unmap(struct patch_helper *helper, pid_t trace, pid_t pid, const struct patch_range *ranges,
+                size_t count, uint64_t *left, struct base_error *error)
+{
+    struct elf_maps maps = {0};
+    struct patch_kept kept = {0};
+    struct patch_range *chosen = calloc(count + 1, sizeof *chosen);
+    uint64_t stays = 0;
+    int result = chosen ? elf_maps_read(pid, &maps, error) : base_fail(error, BASE_ENOMEM, "out of memory");
+    if (result == BASE_OK)
+        result = patch_kept_read(pid, &maps, &kept, error);
+    if (result == BASE_OK) {
+        size_t found = choose(&kept, ranges, count, chosen, &stays);
+        result = found ? unmap_unused(helper, trace, pid, chosen, found, left, error) : BASE_OK;
+    }
+    *left += result == BASE_OK ? stays : 0;
+    free(chosen);
+    patch_kept_free(&kept);
+    elf_maps_free(&maps);
+    return result;
 }

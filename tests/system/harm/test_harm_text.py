@@ -99,4 +99,49 @@ def left_out_by_calls_image(context):
     context.equal((result.status, result.output), (0, alone.output), f"outcome ({result.text()})")
 
 
+# --- somebody else's hooks ---
+
+
+def say(process, letter):
+    """What it answers; nothing when it has died."""
+    if process.poll() is not None:
+        return b""
+    process.stdin.write(letter)
+    process.stdin.flush()
+    return process.stdout.readline().strip()
+
+
+def kept_for_good(function, mode):
+    def run(context):
+        """Another hook went over ours and kept the way to it: that memory stays, also when all looks as it was and somebody asks for its
+        removal, or records again. The program goes that way each time."""
+        row = harm.Row("overlaid", source="overlaid.c", compile="gcc -O1 -g -fcf-protection=none -o {program} {source}")
+        process = tally.start(context, [*row.prepare(context), function], stdin=subprocess.PIPE)
+        pid = process.pid
+        one = tally.start(context, [context.tally, "record", mode, "--no-time", "-o", context.path("first"), "-p", str(pid)])
+        context.check(tally.wait_for(lambda: say(process, b"o") == b"taken" or one.poll() is not None), "no hook was taken over")
+        one.send_signal(signal.SIGINT)
+        result = tally.finish(one)
+        context.check(result.status == 2 and b"which stays" in result.errors, f"what stays is told: {result.text()}")
+        kept = harm.ours(pid)
+        context.equal(say(process, b"b"), b"done", "answer when the hook is gone")
+        for _ in range(2):
+            result = tally.run(context, [context.tally, "detach", "-p", str(pid)])
+            context.equal(result.status, 1, f"status of detach ({result.text()})")
+            context.check(b"something else has changed" in result.output, f"detach says {result.output}")
+            context.equal(say(process, b"c"), b"done", "answer after detach")
+        result = tally.run(context, [context.tally, "record", "--calls", "--no-time", "-o", context.path("second"), "--duration", "0.3", "-p", str(pid)])
+        context.equal(result.status, 0, f"status of the second recording ({result.text()})")
+        context.equal(say(process, b"c"), b"done", "answer after another recording")
+        context.equal(harm.ours(pid), kept, "what stays")
+        process.communicate()
+        context.equal(process.returncode, 0, "status of the program")
+    run.__name__ = f"kept_for_good_{mode.strip('-')}"
+    tap.case(run)
+
+
+for what, how in (("work", "--calls"), ("malloc", "--heap")):
+    kept_for_good(what, how)
+
+
 harm.run()

@@ -25,6 +25,7 @@
 
 #include "collect_calls_block.h"
 #include "collect_calls_clean.h"
+#include "patch_kept.h"
 #include "patch_trace.h"
 
 #define PAGE  4096u
@@ -381,6 +382,44 @@ static void expect_gone(void (*child)(void))
     finish(pid);
 }
 
+/* Somebody else changed a place that led to code, when it was left: from then on code stays, whoever looks. */
+static void note_code(pid_t pid)
+{
+    struct patch_helper helper;
+    const struct patch_range code = {shared->code, OURS, true, false};
+    assert_int_equal(patch_helper_begin(&helper, NULL), BASE_OK);
+    assert_int_equal(patch_trace_follow(&helper, pid, NULL), BASE_OK);
+    assert_int_equal(patch_trace_hold(&helper, pid, NULL, NULL), BASE_OK);
+    for (int i = 0; i < 2; i++) /* the second time there is nothing to note */
+        assert_int_equal(patch_kept_note(&helper, pid, pid, &code, 1, NULL), BASE_OK);
+    patch_trace_release(&helper, pid, NULL, NULL);
+    patch_trace_leave(&helper, pid, NULL);
+    patch_helper_end(&helper);
+}
+
+static void what_was_noted_stays_for_good(void **state)
+{
+    struct collect_calls_cleaned cleaned;
+    static uint8_t after[SIZE], expected[SIZE];
+    (void)state;
+    pid_t pid = start(live_changed);
+    note_code(pid);
+    assert_int_equal(mappings_of(pid, "tally-kept"), 1);
+    assert_int_equal(patch_kept_bytes(pid), OURS);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(collect_calls_clean_process(pid, &cleaned, NULL), BASE_OK);
+        assert_int_equal(cleaned.mappings, 2 - i); /* the data has gone */
+        assert_int_equal(cleaned.bytes_left, OURS);
+        assert_int_equal(cleaned.bytes_kept, OURS);
+        assert_int_equal(mappings_of(pid, "tally"), 1);
+        assert_int_equal(mappings_of(pid, "tally-kept"), 1);
+    }
+    read_child(pid, after);
+    expect_text(expected);
+    compare_text(after, expected);
+    finish(pid);
+}
+
 /* A number on a stack that would be an address in our memory, of which nothing is code there: small programs'
  * numbers are, where code that was reserved and never written lies low. */
 static void live_with_numbers(void)
@@ -546,6 +585,7 @@ int main(void)
         cmocka_unit_test(our_changes_go_and_others_stay),
         cmocka_unit_test(a_process_without_us_is_left_alone),
         cmocka_unit_test(memory_stays_for_whoever_comes_back),
+        cmocka_unit_test(what_was_noted_stays_for_good),
         cmocka_unit_test(a_number_keeps_no_memory),
         cmocka_unit_test(what_hooks_left_on_a_stack_keeps_no_memory),
         cmocka_unit_test(memory_stays_for_who_was_interrupted_there),
