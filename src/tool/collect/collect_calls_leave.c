@@ -16,7 +16,8 @@ enum {
     STACK_MOST = 256 << 10,
     STACK_FEW = 64 << 10,
     THREADS_MANY = 100,
-    WORDS_TOLD = 3
+    NEAR_CALL = 5, /* bytes */
+    LONGEST_CALL = 7,
 };
 
 bool collect_calls_ranges_add(struct collect_calls_ranges *ranges, const struct patch_range *range)
@@ -42,17 +43,29 @@ static bool is_code(pid_t pid, const struct collect_calls_ranges *ranges, uint64
            (patch_target_read(pid, address, &bytes, sizeof bytes) != sizeof bytes || bytes);
 }
 
-/* After a call from our code to our code: hooks call the recorder, births their bell. Whoever is in there has
- * a pc, or a signal frame's, in our code; the return addresses of all who were lie about on stacks, in frames
- * that never wrote there. */
-static bool returns_within(pid_t pid, const struct collect_calls_ranges *ranges, uint64_t address)
+/* Stubs jump; whom they call, the recorder and the bell, is code of ours. Who is in there has a pc in our code, or a signal's frame says
+ * so; the return addresses of all who were lie about on stacks, in frames that never wrote there. */
+static bool calls_ours(const struct collect_calls_ranges *ranges, const uint8_t *call, uint64_t next)
 {
-    uint8_t call[5];
     int32_t distance;
-    if (patch_target_read(pid, address - sizeof call, call, sizeof call) != sizeof call || call[0] != 0xe8)
-        return false;
     memcpy(&distance, call + 1, sizeof distance);
-    return code_at(ranges, address - sizeof call) && code_at(ranges, address + (uint64_t)(int64_t)distance);
+    return code_at(ranges, next - NEAR_CALL) && code_at(ranges, next + (uint64_t)(int64_t)distance);
+}
+
+/* Is it the address behind a call, of whoever is not ours? A number that a program has (of an inode, say) may look like an address of our
+ * code; it seldom looks like this one. */
+static bool returns_here(pid_t pid, const struct collect_calls_ranges *ranges, uint64_t address)
+{
+    uint8_t before[LONGEST_CALL];
+    if (patch_target_read(pid, address - sizeof before, before, sizeof before) != sizeof before)
+        return true;
+    const uint8_t *near = before + LONGEST_CALL - NEAR_CALL;
+    if (near[0] == 0xe8 && !calls_ours(ranges, near, address))
+        return true;
+    for (size_t at = 0; at + 2 <= LONGEST_CALL; at++)
+        if (before[at] == 0xff && (before[at + 1] >> 3 & 7) == 2) /* ff /2: through a register or memory */
+            return true;
+    return false;
 }
 
 /* Stacks are looked through from the thread's sp up. A word that only looks like an address of ours keeps
@@ -63,8 +76,7 @@ static bool stack_leads_here(pid_t pid, const struct collect_calls_ranges *range
     size_t count = patch_target_stack(pid, sp, words, size);
     for (size_t i = 0; i < count; i++)
         if (is_code(pid, ranges, words[i]) &&
-            (count - i < WORDS_TOLD || patch_target_is_frame_pc(words + i, count - i) ||
-             !returns_within(pid, ranges, words[i])))
+            (patch_target_is_frame_pc(words + i, count - i) || returns_here(pid, ranges, words[i])))
             return true;
     return count == 0;
 }
@@ -84,6 +96,7 @@ static int look_for_users(struct patch_helper *helper, pid_t pid, const struct c
     for (size_t i = 0; i < count && !used; i++) {
         if (threads[i].state == PATCH_STOP_GONE)
             continue;
+        patch_stop_locate(&threads[i]);
         used = !threads[i].pc || code_at(ranges, threads[i].pc) ||
                stack_leads_here(pid, ranges, threads[i].sp, words, size);
     }

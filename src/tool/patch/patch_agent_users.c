@@ -78,17 +78,6 @@ static bool stack_leads_here(const struct patch_agent_users *users, const struct
     return count == 0;
 }
 
-/* Of one that sleeps inside a system call the kernel tells where it comes back. */
-static void find_place(struct patch_stop_thread *thread)
-{
-    struct patch_target_call call;
-    if (thread->state != PATCH_STOP_KERNEL || patch_target_call(thread->process, thread->tid, &call) < 0 ||
-        call.number < 0)
-        return;
-    thread->pc = call.pc;
-    thread->sp = call.sp;
-}
-
 static bool is_inside(const struct patch_agent_users *users, const struct patch_stop_thread *thread,
                       uint64_t *words, size_t size)
 {
@@ -147,7 +136,7 @@ int patch_agent_users_look(struct patch_agent_users *users, struct base_error *e
     if (result < 0)
         return result;
     for (size_t i = 0; i < count; i++)
-        find_place(&threads[i]);
+        patch_stop_locate(&threads[i]);
     bool replaced = !patch_agent_returns_put_back(users->returns, access, threads, count);
     bool counted = counts_somebody(users);
     result = look_at_threads(users, threads, count, error);

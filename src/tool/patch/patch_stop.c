@@ -693,6 +693,16 @@ size_t patch_stop_end(struct patch_stop *stop)
 
 /* --- one thread --- */
 
+void patch_stop_locate(struct patch_stop_thread *thread)
+{
+    struct patch_target_call call;
+    if (thread->state != PATCH_STOP_KERNEL || patch_target_call(thread->process, thread->tid, &call) < 0 ||
+        call.number < 0)
+        return;
+    thread->pc = call.pc;
+    thread->sp = call.sp;
+}
+
 static int find_stopped(const struct patch_stop *stop, pid_t tid, struct base_error *error)
 {
     const struct patch_stop_thread *thread = patch_stop_find(stop, tid);

@@ -147,6 +147,9 @@ void patch_stop_detach(struct patch_stop_thread *thread);
  * end a call with EINTR which nobody but us has cut? Then it goes on without it. */
 bool patch_stop_drops_signal(pid_t tid, const struct user_regs_struct *registers);
 
+/* Of a KERNEL thread, which may be a copy, pc and sp become known if it sleeps inside a system call: /proc tells them. For any process. */
+void patch_stop_locate(struct patch_stop_thread *thread);
+
 /* --- one thread, while all are stopped --- */
 
 struct patch_stop_thread *patch_stop_find(const struct patch_stop *stop, pid_t tid);
