@@ -228,7 +228,6 @@ struct agent_searches {
 
 struct agent_thread {
     struct wire_agent_thread shared;
-    uint64_t entered_sp;                   /* of the outermost entry that is inside */
     uint64_t readable_start, readable_end; /* the pages of its stack that were found readable */
     uint64_t known_start, known_end;       /* ... when it was last to be found out (agent_stack_survey) */
     int64_t batch;                         /* of live bytes, not yet in process.live */
@@ -305,16 +304,14 @@ static inline struct agent_thread *agent_thread_quick(uint64_t thread_pointer)
 
 /* The thread's record, claimed if need be, whoever is inside; NULL: there is no room. */
 struct agent_thread *agent_thread_of(uint64_t thread_pointer);
-/* wire_agent_thread.inside. Alone: the entry calls nothing of the program's. */
-enum agent_inside { AGENT_OUTSIDE = 0, AGENT_INSIDE = 1, AGENT_INSIDE_ALONE = 2 };
 /* An entry at sp is inside from now on. A handler that comes before both are written may enter itself, and
  * leaves its own behind; one that comes later does not. */
-void agent_thread_go_inside(struct agent_thread *thread, uint64_t sp, enum agent_inside how);
+void agent_thread_go_inside(struct agent_thread *thread, uint64_t sp, enum wire_agent_inside how);
 /* At a return to `sp`: the thread's record if it has one and is not inside. */
 struct agent_thread *agent_thread_come_back(uint64_t thread_pointer, uint64_t sp);
 static inline void agent_thread_leave(struct agent_thread *thread)
 {
-    __atomic_store_n(&thread->shared.inside, AGENT_OUTSIDE, __ATOMIC_RELEASE);
+    __atomic_store_n(&thread->shared.inside, WIRE_AGENT_OUTSIDE, __ATOMIC_RELEASE);
 }
 
 /* For a handler that interrupted the thread where its stack pointer was `sp`: the same, unless a hook is

@@ -93,7 +93,7 @@ static bool come_in(struct visit *visit, uint64_t thread_pointer, uint64_t sp)
     path->busy = sp;
     path->inner.count = path->inner.over = 0;
     if (visit->inside == 0)
-        agent_thread_go_inside(thread, sp, AGENT_INSIDE_ALONE);
+        agent_thread_go_inside(thread, sp, WIRE_AGENT_INSIDE_ALONE);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     return true;
 }

@@ -137,7 +137,7 @@ static bool has_ended(const struct agent_thread *thread, uint64_t key)
 static void forget_owner(struct agent_thread *thread)
 {
     agent_function_forget(thread);
-    thread->entered_sp = 0;
+    thread->shared.entered_sp = 0;
     thread->readable_start = thread->readable_end = thread->known_start = thread->known_end = 0;
     thread->last_block = thread->spent = thread->working = 0;
     thread->put_back = (struct agent_put_back){0, 0, 0};
@@ -148,7 +148,7 @@ static void forget_owner(struct agent_thread *thread)
     thread->path.passed = thread->path.passed_site = 0;
     thread->path.calls.count = thread->path.calls.over = 0;
     thread->path.inner.count = thread->path.inner.over = 0;
-    __atomic_store_n(&thread->shared.inside, AGENT_OUTSIDE, __ATOMIC_RELEASE);
+    __atomic_store_n(&thread->shared.inside, WIRE_AGENT_OUTSIDE, __ATOMIC_RELEASE);
 }
 
 /* A free record, or one whose thread has ended. */

@@ -100,17 +100,17 @@ static void complete(struct agent_thread *thread, uint64_t key)
 
 static bool was_left(const struct agent_thread *thread, uint64_t sp)
 {
-    return sp >= thread->entered_sp && sp < thread->readable_end;
+    return sp >= thread->shared.entered_sp && sp < thread->readable_end;
 }
 
-void agent_thread_go_inside(struct agent_thread *thread, uint64_t sp, enum agent_inside how)
+void agent_thread_go_inside(struct agent_thread *thread, uint64_t sp, enum wire_agent_inside how)
 {
     do {
-        __atomic_store_n(&thread->entered_sp, sp, __ATOMIC_RELAXED);
+        __atomic_store_n(&thread->shared.entered_sp, sp, __ATOMIC_RELAXED);
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
         __atomic_store_n(&thread->shared.inside, how, __ATOMIC_RELAXED);
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    } while (__builtin_expect(__atomic_load_n(&thread->entered_sp, __ATOMIC_RELAXED) != sp ||
+    } while (__builtin_expect(__atomic_load_n(&thread->shared.entered_sp, __ATOMIC_RELAXED) != sp ||
                                   __atomic_load_n(&thread->shared.inside, __ATOMIC_RELAXED) != how,
                               0));
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -189,10 +189,10 @@ struct agent_thread *agent_thread_of(uint64_t thread_pointer)
 }
 
 /* Wrappers that end before the function itself begins. */
-static enum agent_inside inside_of(uint64_t entry)
+static enum wire_agent_inside inside_of(uint64_t entry)
 {
     bool alone = entry == WIRE_AGENT_ENTRY_FUNCTION || entry == WIRE_AGENT_ENTRY_UNWIND;
-    return alone ? AGENT_INSIDE_ALONE : AGENT_INSIDE;
+    return alone ? WIRE_AGENT_INSIDE_ALONE : WIRE_AGENT_INSIDE;
 }
 
 /* Was the entry made by a signal's handler that interrupted the one that is inside? Only a function that a
@@ -200,9 +200,9 @@ static enum agent_inside inside_of(uint64_t entry)
  * that is asked again and again. */
 static enum agent_beneath beneath(const struct agent_thread *thread, const struct agent_frame *frame)
 {
-    return thread->shared.inside == AGENT_INSIDE_ALONE  ? AGENT_BENEATH_HANDLER
-           : agent_heap_is_inner(frame->return_address) ? AGENT_BENEATH_HOOK
-                                                        : agent_stack_beneath(frame);
+    return thread->shared.inside == WIRE_AGENT_INSIDE_ALONE ? AGENT_BENEATH_HANDLER
+           : agent_heap_is_inner(frame->return_address)     ? AGENT_BENEATH_HOOK
+                                                            : agent_stack_beneath(frame);
 }
 
 /* Somebody is inside. True: who was, has left by a jump that its stack pointer did not tell of. Else the
@@ -239,7 +239,7 @@ static struct agent_thread *enter_at(struct agent_thread *thread, uint64_t key, 
 {
     if (thread == NULL || !is_complete(thread, key) || (thread->shared.inside != 0 && !was_left(thread, sp)))
         return NULL;
-    agent_thread_go_inside(thread, sp, AGENT_INSIDE_ALONE);
+    agent_thread_go_inside(thread, sp, WIRE_AGENT_INSIDE_ALONE);
     return thread;
 }
 

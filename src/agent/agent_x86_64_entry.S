@@ -110,7 +110,7 @@ enter_or_answer:
     .cfi_endproc
     .size   enter_or_answer, . - enter_or_answer
 
-/* `always`: also in a process that is not counted. */
+/* `always`: 1: also in a process that is not counted; 2: in any state. */
     .macro  entry name, way=enter, always=0
     .globl  agent_entry_\name
     .hidden agent_entry_\name
@@ -118,6 +118,10 @@ enter_or_answer:
     .p2align 4
 agent_entry_\name:
     .cfi_startproc
+    .if     \always == 2
+    leaq    agent_wrap_\name(%rip), %r10
+    jmp     \way
+    .else
     movq    agent_parameters+PROCESS(%rip), %r10
     cmpl    $STATE_RUNNING, STATE(%r10)
     leaq    agent_wrap_\name(%rip), %r10
@@ -129,6 +133,7 @@ agent_entry_\name:
     je      \way
     .endif
     jmpq    *HOOK_BODY(%r11)
+    .endif
     .cfi_endproc
     .size   agent_entry_\name, . - agent_entry_\name
     .endm
@@ -165,6 +170,8 @@ agent_entry_\name:
     entry   stack, enter_or_answer
     entry   syscall, enter_or_answer, 1
     entry   ring, enter_or_answer
+    entry   object, enter_or_answer, 2 /* as long as the agent is on a stack */
+    entry   headers, enter_or_answer, 2
 
 /* Stacks are read as far as they were found readable. What another thread maps, protects or unmaps may have
  * been such a stack; so that is said before (agent_stack.c), and the body jumped to. */

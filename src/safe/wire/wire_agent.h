@@ -589,9 +589,19 @@ static inline uint64_t wire_agent_return(uint64_t start, const uint64_t *returns
 struct wire_agent_thread {
     uint64_t key;    /* the thread pointer; 0: free; one more: being made */
     uint32_t tid;    /* of the thread that it was claimed by last */
-    uint32_t inside; /* the agent's; not 0 while a thread may have agent frames on its stack */
+    uint32_t inside; /* the agent's: enum wire_agent_inside */
     uint32_t zero[12];
+    uint64_t entered_sp; /* the agent's: of the outermost entry that is inside */
 };
+/* While a thread may have agent frames on its stack. What an entry calls of the program's finds, not far below entered_sp, its return
+ * address into the agent, and two words above that, in a frame of the usual form, the word that lies right below entered_sp: the caller's
+ * return address. Without these, who was inside has left by a jump or an exception. */
+enum wire_agent_inside {
+    WIRE_AGENT_OUTSIDE = 0,
+    WIRE_AGENT_INSIDE = 1,
+    WIRE_AGENT_INSIDE_ALONE = 2 /* the entry calls nothing of the program's */
+};
+#define WIRE_AGENT_ENTRY_WORDS  32
 #define WIRE_AGENT_THREAD_BYTES (512 * 1024)
 /* The part `places` finds a record by its thread pointer: a word is the pointer's 48 bits << 16 | the number
  * of the record; 0: none yet. The agent's own. */
@@ -873,7 +883,9 @@ enum wire_agent_parameter_flag {
     X(PRCTL, "agent_entry_prctl")     /* (option, ...) */                                                    \
     X(STACK, "agent_entry_stack")     /* (stack, old): sigaltstack */                                        \
     X(RING, "agent_entry_ring")       /* any: makes an io_uring */                                           \
-    X(SYSCALL, "agent_entry_syscall") /* (number, ...): of libc, for any system call */
+    X(SYSCALL, "agent_entry_syscall") /* (number, ...): of libc, for any system call */                      \
+    X(OBJECT, "agent_entry_object")   /* (address, found): _dl_find_object */                                \
+    X(HEADERS, "agent_entry_headers") /* (callback, data): dl_iterate_phdr */
 
 enum wire_agent_entry {
 #define X(name, symbol) WIRE_AGENT_ENTRY_##name,

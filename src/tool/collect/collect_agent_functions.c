@@ -262,10 +262,11 @@ static const char *const unwinders[] = {
 static const struct {
     const char *name;
     enum wire_agent_unwinder how;
-    unsigned answers; /* enum patch_image_unwinder */
+    unsigned answers;            /* enum patch_image_unwinder */
+    enum wire_agent_entry entry; /* that tells them of the agent */
 } finders[] = {
-    {"dl_iterate_phdr", WIRE_AGENT_BY_HEADERS, PATCH_IMAGE_BY_HEADERS},
-    {"_dl_find_object", WIRE_AGENT_BY_OBJECT, PATCH_IMAGE_BY_OBJECT},
+    {"dl_iterate_phdr", WIRE_AGENT_BY_HEADERS, PATCH_IMAGE_BY_HEADERS, WIRE_AGENT_ENTRY_HEADERS},
+    {"_dl_find_object", WIRE_AGENT_BY_OBJECT, PATCH_IMAGE_BY_OBJECT, WIRE_AGENT_ENTRY_OBJECT},
 };
 
 /* What loads an unwinder when it is first called, perhaps unseen: tally may be gone by then. The stack is to
@@ -412,6 +413,29 @@ static void add_unwinder(struct collect_agent_functions *functions, const struct
     function->cookie = WIRE_AGENT_COOKIE(WIRE_AGENT_ENTRY_UNWIND, how);
 }
 
+/* Functions that allocate or map call on with the agent on the stack. */
+static bool stands_on_stack(const struct collect_agent_functions_wish *wish)
+{
+    return wish->heap || wish->maps;
+}
+
+/* Beneath those that put return addresses back. */
+static void add_tellers(struct collect_agent_functions *functions, const struct patch_agent_image *image)
+{
+    for (size_t i = 0; i < FINDERS; i++)
+        add(functions, image, finders[i].name, NULL, finders[i].entry);
+}
+
+static void add_finders(struct collect_agent_functions *functions, const struct patch_agent_image *image,
+                        bool over)
+{
+    size_t first = functions->count;
+    for (size_t i = 0; i < FINDERS; i++)
+        add_unwinder(functions, image, finders[i].name, NULL, finders[i].how);
+    for (size_t i = first; i < functions->count; i++)
+        functions->items[i].wish.over = over;
+}
+
 static void add_descriptors(struct collect_agent_functions *functions, const struct patch_agent_image *image,
                             bool hosted)
 {
@@ -449,8 +473,8 @@ static void add_timed(struct collect_agent_functions *functions, const struct pa
     bool replaces = wish->timed_count || wish->descriptors;
     for (size_t i = 0; i < UNWINDERS && replaces; i++)
         add_unwinder(functions, image, unwinders[i], NULL, WIRE_AGENT_UNWINDER);
-    for (size_t i = 0; i < FINDERS && replaces; i++)
-        add_unwinder(functions, image, finders[i].name, NULL, finders[i].how);
+    if (replaces)
+        add_finders(functions, image, stands_on_stack(wish));
     if (wish->descriptors)
         add_descriptors(functions, image, wish->hosted);
     for (size_t i = 0; i < ODD && wish->timed_count; i++)
@@ -468,6 +492,12 @@ static void add_timed(struct collect_agent_functions *functions, const struct pa
     }
     for (size_t i = 0; i < LOADS_UNWINDER && replaces; i++)
         add_unwinder(functions, image, loads_unwinder[i], "@(libc.so*|libc-[0-9]*)", WIRE_AGENT_UNWINDER);
+}
+
+bool collect_agent_functions_tells(const struct patch_agent_function *function)
+{
+    uint64_t entry = function->cookie & 255;
+    return entry == WIRE_AGENT_ENTRY_OBJECT || entry == WIRE_AGENT_ENTRY_HEADERS;
 }
 
 bool collect_agent_functions_unwinds(const struct collect_agent_functions *functions, size_t function)
@@ -525,7 +555,7 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
 {
     *functions = (struct collect_agent_functions){
         .items = calloc(named_count(wish) + ALLOCATORS + OPERATORS * REPLACING + THROWERS + MAPPERS +
-                            UNMAPPERS + FILTERS + TIMERS + OTHERS + ENDERS + SIZES + UNWINDERS + FINDERS +
+                            UNMAPPERS + FILTERS + TIMERS + OTHERS + ENDERS + SIZES + UNWINDERS + 2 * FINDERS +
                             LOADS_UNWINDER + 1 + ODD + DESCRIPTORS + INSTRUMENTED + wish->timed_count,
                         sizeof *functions->items)};
     if (!functions->items)
@@ -553,6 +583,8 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
         add(functions, image, others[i].name, others[i].image, others[i].entry);
     for (size_t i = 0; i < ENDERS && wish->ends; i++)
         add(functions, image, enders[i], NOT_LOADER, WIRE_AGENT_ENTRY_END);
+    if (stands_on_stack(wish))
+        add_tellers(functions, image);
     for (size_t i = 0; i < SIZES && wish->sizes; i++)
         if (sizes[i])
             add_only_found(functions, sizes[i]);

@@ -42,6 +42,9 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
                                  const struct patch_agent_image *image,
                                  const struct collect_agent_functions_wish *wish, struct base_error *error);
 
+/* Does it tell unwinders of the agent? It counts nothing. */
+bool collect_agent_functions_tells(const struct patch_agent_function *function);
+
 /* Must this one be hooked, where return addresses are replaced? And which unwinders without a name does it
  * answer (enum patch_image_unwinder)? */
 bool collect_agent_functions_unwinds(const struct collect_agent_functions *functions, size_t function);

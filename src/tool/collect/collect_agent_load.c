@@ -131,7 +131,8 @@ static void look_at_hooks(struct collect_agent *agent, struct collect_agent_memb
         if (hooks[i].state != PATCH_AGENT_REFUSED)
             continue;
         member->unwatchable |= hooks[i].function - agent->functions.first_timer < agent->functions.timers;
-        profile_lose(agent->profile, timed ? WIRE_LOSS_FUNCTION_REFUSED : WIRE_LOSS_AGENT_REFUSED, 1);
+        if (!collect_agent_functions_tells(&agent->functions.items[hooks[i].function]))
+            profile_lose(agent->profile, timed ? WIRE_LOSS_FUNCTION_REFUSED : WIRE_LOSS_AGENT_REFUSED, 1);
         base_fail(&why, BASE_EUNSUPPORTED, "%s of %s: %s", hooks[i].name, hooks[i].path,
                   patch_reason_text(hooks[i].reason));
         collect_agent_note(agent, "not hooked", &why);

@@ -181,6 +181,13 @@ static bool unwinds(const struct patch_x86_64_wrap *wrap)
     return is_whole(wrap) && (wrap->hook.cookie & 255) == WIRE_AGENT_ENTRY_UNWIND;
 }
 
+/* They answer as long as the agent may be on a stack. */
+static bool tells_unwinders(const struct patch_x86_64_wrap *wrap)
+{
+    uint64_t entry = wrap->hook.cookie & 255;
+    return entry == WIRE_AGENT_ENTRY_OBJECT || entry == WIRE_AGENT_ENTRY_HEADERS;
+}
+
 /* Is nothing there that somebody made of our jump? What was mapped since over what we had hooked shows its file, or is none's. Who changes
  * text may map it without the right to execute for that moment: it is told by its file, which has the function's `old` bytes there. Data of
  * another file differs from it by right. */
@@ -214,7 +221,8 @@ struct hooked {
 
 static int add_change(struct leaving *leaving, const struct hooked *hooked)
 {
-    struct changes *list = unwinds(hooked->wrap) ? &leaving->last : &leaving->first;
+    struct changes *list =
+        unwinds(hooked->wrap) || tells_unwinders(hooked->wrap) ? &leaving->last : &leaving->first;
     if (!base_array_room(list->items, list->count, list->capacity))
         return no_memory(leaving->error);
     list->items[list->count++] = hooked->change;

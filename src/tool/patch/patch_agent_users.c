@@ -16,6 +16,31 @@ enum {
 
 /* --- by the agent's own count --- */
 
+static bool is_ours(const struct patch_agent_users *users, uint64_t address)
+{
+    for (size_t i = 0; i < users->range_count; i++)
+        if (users->ranges[i].code && address - users->ranges[i].address < users->ranges[i].size)
+            return true;
+    return false;
+}
+
+/* Who left by a jump or an exception, and came to no hook since, is counted still. */
+static bool may_return(const struct patch_agent_users *users, const struct wire_agent_thread *record)
+{
+    enum { LAST = WIRE_AGENT_ENTRY_WORDS - 1, LINK = 2 };
+    uint64_t words[LAST + 1];
+    if (record->inside != WIRE_AGENT_INSIDE)
+        return record->inside != WIRE_AGENT_OUTSIDE;
+    if (patch_target_read(users->access->pid, record->entered_sp - sizeof words, words, sizeof words) !=
+        sizeof words)
+        return true;
+    bool replaced = is_ours(users, words[LAST]), found = false;
+    for (size_t i = 0; i + LINK < LAST && !found; i++)
+        found = is_ours(users, words[i]) &&
+                (replaced || words[i + LINK] == words[LAST] || is_ours(users, words[i + LINK]));
+    return found;
+}
+
 /* A record counts somebody as long as he who had it when that began has not been seen to leave. A new owner comes from
  * outside, or was made by who is inside. Numbers that were given out may have no record (agent_thread.c): what
  * cannot be read is none. */
@@ -25,9 +50,10 @@ static bool record_counts(struct patch_agent_users *users, uint64_t number)
     uint64_t at = users->records + number * WIRE_AGENT_THREAD_BYTES;
     if (patch_target_read(users->access->pid, at, &record, sizeof record) != sizeof record || record.key == 0)
         return false;
-    if (record.inside == 0)
+    bool inside = may_return(users, &record);
+    if (!inside)
         users->record_owners[number] = record.tid;
-    return record.inside != 0 && (record.tid == 0 || record.tid != users->record_owners[number]);
+    return inside && (record.tid == 0 || record.tid != users->record_owners[number]);
 }
 
 /* The records are read after the process, which tells whether it can be read at all. All are looked at, whatever one says. */
@@ -46,14 +72,6 @@ static bool counts_somebody(struct patch_agent_users *users)
 }
 
 /* --- by pc and stack --- */
-
-static bool is_ours(const struct patch_agent_users *users, uint64_t address)
-{
-    for (size_t i = 0; i < users->range_count; i++)
-        if (users->ranges[i].code && address - users->ranges[i].address < users->ranges[i].size)
-            return true;
-    return false;
-}
 
 /* A thread in execve is not counted while it is in there, for nothing can take the count back if it does not
  * return. */

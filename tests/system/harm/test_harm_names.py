@@ -1,6 +1,8 @@
 """A name is a guess: functions that share only their names with the C library's, which hooks must leave alone or pass on untouched;
 and functions that know who called them, or by which one a block was given."""
 import ctypes.util
+import os
+import subprocess
 
 import harm
 import tap
@@ -45,4 +47,23 @@ for allocator in ("tcmalloc_debug", "tcmalloc", "jemalloc", "mimalloc"):
 for name, build in (("leak", "gcc -O1 -g -fsanitize=leak -o {program} {source}"),
                     ("address", "gcc -O1 -g -fsanitize=address -o {program} {source}")):
     harm.row(f"suppressed_{name}", source="suppressed.c", compile=build, status=0, modes=harm.AGENT, short=["heap", "fds", "function"])
+
+# Who walks the stack inside of a hooked function comes to its callers: by the C library's own unwinder, by one that is linked into the
+# program, and by libunwind.
+WALKS = {**harm.CALLS, **harm.AGENT, "timed": ["--function", "timed"], "calls+heap": ["--calls", "--heap"],
+         "heap+function": ["--heap", "--function", "malloc", "--function", "timed"], "sampled": ["--heap=sample:64"],
+         "everything": ["--calls", "--heap", "--fds", "--throws", "--function", "timed"]}
+READERS = "gcc -O2 -g -rdynamic -pthread {flags} -o {{program}} {{source}}"
+for name, flags in (("shared", ""), ("linked", "-static-libgcc"), ("stripped", "-static-libgcc -s")):
+    harm.row(f"readers_{name}", source="readers.c", compile=READERS.format(flags=flags), command=["{program}", "on"], status=0, modes=WALKS,
+             short=["heap", "timed", "sampled", "everything"], ways=["launched", "attached"])
+
+if subprocess.run(["gcc", "-E", "-include", "libunwind.h", "-x", "c", "/dev/null"], check=False, capture_output=True).returncode == 0:
+    harm.row("readers_libunwind", source="readers.c", compile=READERS.format(flags="-DLIBUNWIND") + " -lunwind", command=["{program}", "on"],
+             status=0, modes=WALKS, short=["heap", "everything"], ways=["launched", "attached"])
+
+THROWN = ["--heap", "--alloc-functions=" + os.path.join(harm.PROGRAMS, "throwing.names")]
+harm.row("throwing", source="throwing.cpp", compile="g++ -O1 -g -o {program} {source}", command=["{program}", "on"], status=0,
+         modes={"heap": THROWN, "sampled": ["--heap=sample:64", *THROWN[1:]], "all": ["--calls", "--fds", "--throws", "--function", "main", *THROWN]},
+         ways=["launched", "attached"])
 harm.run()

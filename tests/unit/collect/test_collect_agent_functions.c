@@ -15,6 +15,7 @@ enum {
     FILTERS = 2,   /* what sees the program forbid itself something, beside exact calls */
     UNMAPPERS = 5, /* what takes memory away that may have been a stack */
     UNCOUNTED = 1, /* of them, beside those that are counted */
+    TELLERS = 2,   /* what tells unwinders of the agent, where that stands on the stack */
     ALWAYS = FILTERS + UNMAPPERS
 };
 
@@ -54,7 +55,7 @@ static void test_what_was_asked_for(void **state)
         assert_int_equal(collect_agent_functions_make(&functions, image, &wish, NULL), BASE_OK);
         assert_int_equal(functions.allocators > 0, wish.heap);
         assert_int_equal(functions.throwers, wish.throws ? 3 : 0);
-        size_t needed = functions.allocators + functions.throwers + ALWAYS;
+        size_t needed = functions.allocators + functions.throwers + ALWAYS + (wish.heap ? TELLERS : 0);
         for (size_t k = functions.allocators; k < functions.count; k++)
             assert_int_equal(functions.items[k].only_found, k >= needed);
         assert_true(functions.count >= needed + wish.heap); /* what tells allocators that remember */
@@ -64,7 +65,7 @@ static void test_what_was_asked_for(void **state)
     const struct collect_agent_functions_wish maps = {.maps = true, .hosted = true};
     struct collect_agent_functions functions;
     assert_int_equal(collect_agent_functions_make(&functions, image, &maps, NULL), BASE_OK);
-    assert_int_equal(functions.count, 6 + UNCOUNTED + FILTERS);
+    assert_int_equal(functions.count, 6 + UNCOUNTED + FILTERS + TELLERS);
     assert_int_equal(functions.allocators + functions.throwers, 0);
     free(functions.items);
     const struct collect_agent_functions_wish ends = {.ends = true, .hosted = true};
@@ -109,6 +110,36 @@ static void test_timed_functions(void **state)
     }
     assert_true(collect_agent_functions_is_odd("setjmp") && !collect_agent_functions_is_odd("read"));
     free(functions.items);
+}
+
+/* What unwinders ask tells them of the agent, and where return addresses are replaced as well they are put back before that. */
+static void test_what_unwinders_ask(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        const struct collect_agent_functions_wish wish = {
+            .heap = i & 1, .descriptors = i >> 1 & 1, .hosted = true};
+        struct collect_agent_functions functions;
+        size_t telling = 0, over = 0, alone = 0;
+        assert_int_equal(collect_agent_functions_make(&functions, image, &wish, NULL), BASE_OK);
+        for (size_t k = 0; k < functions.count; k++) {
+            const struct patch_agent_function *function = &functions.items[k];
+            if (strcmp(function->wish.name, "_dl_find_object") &&
+                strcmp(function->wish.name, "dl_iterate_phdr"))
+                continue;
+            bool tells = collect_agent_functions_tells(function);
+            assert_int_equal(function->whole, !tells);
+            assert_true(!tells ||
+                        (over == 0 && !function->alone && !function->wish.over)); /* it is the first */
+            telling += tells;
+            over += function->wish.over;
+            alone += function->alone;
+        }
+        assert_int_equal(telling, wish.heap ? 2 : 0);
+        assert_int_equal(alone, wish.descriptors ? 2 : 0);
+        assert_int_equal(over, wish.heap && wish.descriptors ? 2 : 0);
+        free(functions.items);
+    }
 }
 
 /* The user's come first, and are of a family of their own; without --heap they are not hooked. */
@@ -230,6 +261,7 @@ int main(void)
         cmocka_unit_test(test_the_loaders_own_malloc_is_left_alone),
         cmocka_unit_test(test_objects_are_told_of_by_the_loader_or_the_host),
         cmocka_unit_test(test_operators_only_of_allocators),
+        cmocka_unit_test(test_what_unwinders_ask),
         cmocka_unit_test(test_named),
         cmocka_unit_test(test_what_was_asked_for),
         cmocka_unit_test(test_timed_functions),

@@ -12,7 +12,14 @@
 #include "patch_trace.h"
 #include "wire_agent.h"
 
-enum { CODE = 0x100000, ELSEWHERE = 0x700000, STACK = 0x900000, PROCESS = 0x2000000, RECORDS = 0x3000000 };
+enum {
+    CODE = 0x100000,
+    ELSEWHERE = 0x700000,
+    STACK = 0x900000,
+    ENTERED = 0xa00000,
+    PROCESS = 0x2000000,
+    RECORDS = 0x3000000
+};
 enum { MOST = 4 };
 
 /* What a look finds. */
@@ -21,8 +28,9 @@ static struct {
     size_t count;
     struct wire_agent_process process;
     struct wire_agent_thread records[MOST];
-    uint64_t word;                   /* on each stack; behind it a signal's frame */
-    struct patch_target_call asleep; /* where those in the kernel are */
+    uint64_t word;                          /* on each stack; behind it a signal's frame */
+    struct patch_target_call asleep;        /* where those in the kernel are */
+    uint64_t entry[WIRE_AGENT_ENTRY_WORDS]; /* below ENTERED */
     bool put_back;
 } world;
 
@@ -61,6 +69,8 @@ size_t __wrap_patch_target_read(pid_t pid, uint64_t address, void *bytes, size_t
     const void *from = address == PROCESS ? (void *)&world.process : NULL;
     if (address >= RECORDS && number < MOST)
         from = &world.records[number];
+    if (address == ENTERED - sizeof world.entry)
+        from = world.entry;
     if (!from)
         return 0;
     memcpy(bytes, from, size);
@@ -197,6 +207,39 @@ static void a_record_counts_until_its_owner_has_left(void **state)
     patch_agent_users_free(&users);
 }
 
+static void put_entry(uint64_t called, uint64_t linked, uint64_t caller)
+{
+    memset(world.entry, 0, sizeof world.entry);
+    world.entry[12] = called;
+    world.entry[14] = linked;
+    world.entry[WIRE_AGENT_ENTRY_WORDS - 1] = caller;
+}
+
+/* By an exception: the words of the entry are not there any more, or are those of another one's. */
+static void who_left_is_not_counted(void **state)
+{
+    (void)state;
+    struct patch_agent_users users = begin(true);
+    world.process.thread_count = 1;
+    world.records[0] =
+        (struct wire_agent_thread){.key = 1, .tid = 5, .inside = WIRE_AGENT_INSIDE, .entered_sp = ENTERED};
+    put_entry(CODE + 8, ELSEWHERE, ELSEWHERE);
+    expect(&users, 1);
+    put_entry(CODE + 8, ELSEWHERE, CODE + 16); /* the return address was replaced, or will be */
+    expect(&users, 1);
+    put_entry(CODE + 8, CODE + 16, ELSEWHERE);
+    expect(&users, 1);
+    world.records[0].inside = WIRE_AGENT_INSIDE_ALONE;
+    put_entry(ELSEWHERE, ELSEWHERE, ELSEWHERE);
+    expect(&users, 1);
+    world.records[0].inside = WIRE_AGENT_INSIDE;
+    expect(&users, 0);
+    assert_int_equal(patch_agent_users_begin(&users, NULL), BASE_OK);
+    put_entry(CODE + 8, ELSEWHERE + 4, ELSEWHERE); /* of somebody who was called there later */
+    expect(&users, 0);
+    patch_agent_users_free(&users);
+}
+
 static void threads_without_a_record_count(void **state)
 {
     (void)state;
@@ -218,6 +261,7 @@ int main(void)
         cmocka_unit_test(a_signals_frame_leads_back),
         cmocka_unit_test(one_asleep_in_a_call_is_where_the_kernel_says),
         cmocka_unit_test(a_record_counts_until_its_owner_has_left),
+        cmocka_unit_test(who_left_is_not_counted),
         cmocka_unit_test(threads_without_a_record_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
