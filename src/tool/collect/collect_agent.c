@@ -12,6 +12,7 @@
 #include "collect_agent_inside.h"
 #include "collect_agent_proc.h"
 #include "collect_agent_timer.h"
+#include "collect_agent_uprobe.h"
 #include "collect_privileges.h"
 #include "collect_record.h"
 #include "collect_remains.h"
@@ -581,6 +582,7 @@ int collect_agent_step(struct collect_agent *agent, struct base_error *error)
     end_the_dead(agent);
     for (size_t i = 0; i < agent->member_count; i++)
         collect_agent_load_move(agent, &agent->members[i]);
+    collect_agent_uprobe_tend(agent);
     return result;
 }
 

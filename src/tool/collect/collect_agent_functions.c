@@ -409,7 +409,7 @@ static void add_unwinder(struct collect_agent_functions *functions, const struct
     struct patch_agent_function *function = add(functions, image, name, where, WIRE_AGENT_ENTRY_UNWIND);
     if (!function)
         return;
-    function->whole = function->alone = true;
+    function->whole = function->alone = function->stays = true;
     function->cookie = WIRE_AGENT_COOKIE(WIRE_AGENT_ENTRY_UNWIND, how);
 }
 

@@ -91,6 +91,7 @@ struct collect_agent {
     struct pollfd *watched;
     size_t watched_capacity;
     uint64_t told_ns, tell_cost_ns;
+    uint64_t probes_ns;       /* when breakpoints are looked for next */
     uint64_t memory_most;     /* bytes of tables of one family */
     struct collect_left left; /* processes in which something stayed */
     uint64_t spent_ns;        /* of members that were dropped: collect_agent_timed */

@@ -54,6 +54,7 @@ struct patch_agent_function {
     bool only_found;  /* it is not hooked: where it is, is told (PATCH_AGENT_FOUND) */
     bool whole;       /* wire_hook.h */
     bool alone;       /* none that goes over others goes over this one (patch_function_wish.over) */
+    bool stays;       /* its hook makes way for nobody (patch_agent_lift): others rely on it */
     uint32_t
         twin; /* one more than the index of a function without which, at another address of the image, this one is refused; 0: none */
 };
@@ -135,7 +136,8 @@ enum patch_agent_state {
     PATCH_AGENT_HOOKED,
     PATCH_AGENT_FOUND,
     PATCH_AGENT_REFUSED, /* reason */
-    PATCH_AGENT_GONE     /* its object was unmapped */
+    PATCH_AGENT_GONE,    /* its object was unmapped */
+    PATCH_AGENT_LIFTED   /* it made way for a breakpoint of somebody else's */
 };
 
 struct patch_agent_hook {
@@ -147,6 +149,14 @@ struct patch_agent_hook {
     const char *name, *path; /* the symbol; the object's path */
 };
 size_t patch_agent_hooks(const struct patch_agent *agent, const struct patch_agent_hook **hooks);
+
+/* A uprobe's breakpoint that comes over the first byte of a hook has the file's first instruction executed, and then what lies behind it;
+ * when it goes, the kernel writes the file's byte. Both are right only where the bytes behind it are the file's again: such hooks make way.
+ * Does one have to? Nothing is stopped for the question. */
+bool patch_agent_is_probed(const struct patch_agent *agent);
+/* Returns how many functions have made way; their hooks are PATCH_AGENT_LIFTED. What it cannot do now is left for the next time. */
+int patch_agent_lift(struct patch_agent *agent, struct patch_helper *helper, bool held,
+                     struct base_error *error);
 
 /* --- leaving --- */
 

@@ -21,6 +21,8 @@ LIBRARIES = {"malloc": "libc.so", "free": "libc.so", "open": "libc.so", "__cxa_t
 BELLS = ["_Fork", "_dl_debug_state"]  # functions that tell exact calls of births, and of objects
 PROBED = [name for name in LIBRARIES if name not in BELLS]
 FIRSTS = ["push_first", "sub_first", "lea_first"]
+AGENT_HOOKS = [("heap", "malloc"), ("fds", "open"), ("function", "push_first"), ("all", "free"), ("heap", "free"), ("throws", "__cxa_throw"),
+               ("function", "sub_first"), ("function", "lea_first"), ("all", "open"), ("all", "sub_first")]
 ALTERED = 68  # doc/losses.md
 
 
@@ -260,6 +262,34 @@ def come_to_bells_and_gone(context):
         context.check(losses(profile) > 0, f"nothing is told of {symbol}")
         before.same(context, process.pid, f"after a probe of {symbol}")
     end(context, process, "with probes that came to bells")
+
+
+@tap.case
+def come_to_agent_hooks(context):
+    """A probe comes over an agent's hook, while nobody calls the function: the hook makes way, however long the first instruction is. It is
+    hit then, and goes while tally records, or after it has left."""
+    _, probe, process, before = begin_alone(context)
+    for mode, symbol in AGENT_HOOKS if harm.LONG else AGENT_HOOKS[:4]:
+        path = file_of(context, symbol)
+        for gone_first in (True, False):
+            what = f"{symbol} in mode {mode}, gone {'first' if gone_first else 'last'}"
+            one = start_record(context, mode, process.pid)
+            context.check(not is_file(process.pid, path, symbol), f"there is no hook of {what}")
+            process.send_signal(signal.SIGUSR2)
+            time.sleep(0.1)
+            tool = Probe(context, probe, [symbol])
+            context.check(tally.wait_for(lambda: is_file(process.pid, path, symbol), 10), f"the hook did not make way: {what}")
+            hits = tool.end() if gone_first else None
+            process.send_signal(signal.SIGUSR2)
+            time.sleep(0.3)
+            profile = end_record(context, one, mode)
+            context.check(losses(profile) > 0, f"nothing is told: {what}")
+            context.equal(harm.ours(process.pid), [], f"memory: {what}")
+            context.check(gone_first or tool.end() > 0, f"it was not hit ({hits}): {what}")
+            if not context.check(process.poll() is None, f"it ended: {process.poll()}, {what}"):
+                return
+            before.same(context, process.pid, f"after {what}")
+    end(context, process, "with probes that came to an agent's hooks")
 
 
 def is_file(pid, program, symbol):

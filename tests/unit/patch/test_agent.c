@@ -680,6 +680,60 @@ static void test_what_others_made_of_a_hook_keeps_our_memory(void **state)
     }
 }
 
+static void change_text(const struct tally *tally, uint64_t address, uint8_t *bytes, size_t size, bool writes)
+{
+    struct base_error error = {0};
+    struct patch_memory memory;
+    must(patch_memory_open(&memory, tally->pid, &error), &error);
+    must(writes ? patch_memory_write(&memory, address, bytes, size, &error)
+                : patch_memory_read(&memory, address, bytes, size, &error),
+         &error);
+    patch_memory_close(&memory);
+}
+
+/* Behind a breakpoint the bytes of the file are again, and of other functions nothing changes; what stays, stays. */
+static void test_hooks_make_way_for_breakpoints(void **state)
+{
+    (void)state;
+    for (int stays = 0; stays < 2; stays++) {
+        struct base_error error = {0};
+        struct patch_agent_left left;
+        uint8_t before[5], hooked[5], live[5], breakpoint = 0xcc;
+        struct tally tally = begin("probe_wrap");
+        for (size_t i = 0; i < tally.function_count; i++)
+            tally.functions[i].stays = stays;
+        plan(&tally);
+        begin_loop(&tally, targets[0], "sleep", "3600000");
+        must(load(&tally, tally.pid, false, &error), &error);
+        const struct patch_agent_hook *hook = hook_of(&tally, "target_label");
+        must_leave(&tally, tally.pid, &left);
+        change_text(&tally, hook->address, before, sizeof before, false);
+        must(load(&tally, tally.pid, false, &error), &error);
+        hook = hook_of(&tally, "target_label");
+        change_text(&tally, hook->address, hooked, sizeof hooked, false);
+        assert_int_equal(hooked[0], 0xe9);
+        assert_false(patch_agent_is_probed(tally.agent));
+        assert_int_equal(patch_agent_lift(tally.agent, &tally.helper, false, &error), 0);
+        change_text(&tally, hook->address, &breakpoint, 1, true);
+        assert_int_equal(patch_agent_is_probed(tally.agent), !stays);
+        assert_int_equal(patch_agent_lift(tally.agent, &tally.helper, false, &error), !stays);
+        change_text(&tally, hook->address, live, sizeof live, false);
+        assert_int_equal(live[0], 0xcc);
+        assert_memory_equal(live + 1, stays ? hooked + 1 : before + 1, sizeof live - 1);
+        assert_int_equal(hook->state, stays ? PATCH_AGENT_HOOKED : PATCH_AGENT_LIFTED);
+        assert_int_equal(hook_of(&tally, "target_sum")->state, PATCH_AGENT_HOOKED);
+        assert_false(patch_agent_is_probed(tally.agent) && !stays);
+        change_text(&tally, hook->address, before, 1, true); /* as the kernel does */
+        must_leave(&tally, tally.pid, &left);
+        assert_int_equal(left.skipped, 0);
+        change_text(&tally, hook->address, live, sizeof live, false);
+        assert_memory_equal(live, before, sizeof live);
+        assert_int_equal(kill(tally.pid, SIGKILL), 0);
+        assert_int_equal(waitpid(tally.pid, &tally.status, 0), tally.pid);
+        finish(&tally);
+    }
+}
+
 /* --- a tally that is killed --- */
 
 /* In another process; `rounds` is shared. */
@@ -976,6 +1030,7 @@ static int run_all(void)
         cmocka_unit_test(test_a_child_is_left_by_itself),
         cmocka_unit_test(test_who_sleeps_inside_is_waited_for),
         cmocka_unit_test(test_what_others_made_of_a_hook_keeps_our_memory),
+        cmocka_unit_test(test_hooks_make_way_for_breakpoints),
         cmocka_unit_test(test_tally_may_die_at_any_moment),
         cmocka_unit_test(test_what_a_program_forbids_is_said),
         cmocka_unit_test(test_forbidding_writable_code_is_no_hindrance),

@@ -1,0 +1,118 @@
+/* Hooks that make way for breakpoints of others (patch_agent.h). The breakpoint stays, and so does the slot: threads may be in it. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "patch_agent_inside.h"
+
+enum { AT_ONCE = 512, FOUND_MOST = 64 };
+
+struct look {
+    const struct patch_agent *agent;
+    size_t places[AT_ONCE]; /* indices of hooks */
+    size_t count;
+    size_t found[FOUND_MOST];
+    size_t found_count;
+};
+
+/* One byte of each place, in one call; where something is not mapped any more it ends there. */
+static void look_at(struct look *look)
+{
+    const struct patch_agent *agent = look->agent;
+    uint8_t bytes[AT_ONCE];
+    struct iovec here = {bytes, look->count}, there[AT_ONCE];
+    for (size_t i = 0; i < look->count; i++)
+        there[i] = (struct iovec){(void *)(uintptr_t)agent->hooks[look->places[i]].address, 1};
+    ssize_t got = look->count ? process_vm_readv(agent->pid, &here, 1, there, look->count, 0) : 0;
+    for (ssize_t i = 0; i < got && look->found_count < FOUND_MOST; i++)
+        if (bytes[i] == PATCH_MEMORY_BREAKPOINT)
+            look->found[look->found_count++] = look->places[i];
+    look->count = 0;
+}
+
+static bool stays(const struct patch_agent *agent, uint64_t address)
+{
+    for (size_t i = 0; i < agent->hook_count; i++)
+        if (agent->hooks[i].address == address && agent->plans->functions[agent->hooks[i].function].stays)
+            return true;
+    return false;
+}
+
+/* Of two hooks of one function the outer one, to which the jump leads, comes behind the other. */
+static bool leads(const struct patch_agent *agent, size_t index)
+{
+    const struct patch_agent_hook *hook = &agent->hooks[index];
+    return hook->state == PATCH_AGENT_HOOKED &&
+           !(index + 1 < agent->hook_count && agent->hooks[index + 1].address == hook->address &&
+             agent->hooks[index + 1].state == PATCH_AGENT_HOOKED);
+}
+
+static void look_at_all(struct look *look)
+{
+    for (size_t i = 0; i < look->agent->hook_count; i++) {
+        if (!leads(look->agent, i))
+            continue;
+        look->places[look->count++] = i;
+        if (look->count == AT_ONCE)
+            look_at(look);
+    }
+    look_at(look);
+    size_t kept = 0;
+    for (size_t i = 0; i < look->found_count; i++)
+        if (!stays(look->agent, look->agent->hooks[look->found[i]].address))
+            look->found[kept++] = look->found[i];
+    look->found_count = kept;
+}
+
+bool patch_agent_is_probed(const struct patch_agent *agent)
+{
+    struct look look = {.agent = agent};
+    look_at_all(&look);
+    return look.found_count > 0;
+}
+
+/* False: it is not ours to change, or the breakpoint has gone again. */
+static bool plan(struct patch_agent_access *access, const struct patch_agent_hook *hook,
+                 struct patch_memory_change *change)
+{
+    uint8_t live[PATCH_X86_64_WRAP_JUMP];
+    struct patch_x86_64_wrap wrap;
+    *change = (struct patch_memory_change){.address = hook->address, .length = sizeof live};
+    if (patch_agent_read(access, hook->slot, &wrap, sizeof wrap) < 0 ||
+        patch_agent_read(access, hook->address, live, sizeof live) < 0 || live[0] != PATCH_MEMORY_BREAKPOINT)
+        return false;
+    patch_x86_64_wrap_jump(hook->address, hook->slot, change->before);
+    memcpy(change->after, wrap.old, sizeof live);
+    return patch_memory_spare(live, change->before, change->after, sizeof live);
+}
+
+static void mark(struct patch_agent *agent, uint64_t address)
+{
+    for (size_t i = 0; i < agent->hook_count; i++)
+        if (agent->hooks[i].address == address && agent->hooks[i].state == PATCH_AGENT_HOOKED)
+            agent->hooks[i].state = PATCH_AGENT_LIFTED;
+}
+
+static int lift(void *context, struct patch_agent *agent, struct base_error *error)
+{
+    struct look look = {.agent = agent};
+    struct patch_agent_access *access = agent->loading;
+    struct patch_memory_change changes[FOUND_MOST];
+    size_t count = 0;
+    (void)context;
+    look_at_all(&look);
+    for (size_t i = 0; i < look.found_count; i++)
+        count += plan(access, &agent->hooks[look.found[i]], &changes[count]);
+    int result = count ? patch_trace_stage(access->helper, access->trace, changes, count, error) : BASE_OK;
+    if (count && result == BASE_OK)
+        result = patch_trace_apply(access->helper, access->trace, error);
+    for (size_t i = 0; i < count && result == BASE_OK; i++)
+        mark(agent, changes[i].address);
+    return result < 0 ? result : (int)count;
+}
+
+int patch_agent_lift(struct patch_agent *agent, struct patch_helper *helper, bool held,
+                     struct base_error *error)
+{
+    return patch_agent_visit(agent, helper, held, lift, NULL, error);
+}
