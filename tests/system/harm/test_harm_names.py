@@ -2,6 +2,7 @@
 and functions that know who called them, or by which one a block was given."""
 import ctypes.util
 import os
+import re
 import subprocess
 
 import harm
@@ -61,6 +62,13 @@ for name, flags in (("shared", ""), ("linked", "-static-libgcc"), ("stripped", "
 if subprocess.run(["gcc", "-E", "-include", "libunwind.h", "-x", "c", "/dev/null"], check=False, capture_output=True).returncode == 0:
     harm.row("readers_libunwind", source="readers.c", compile=READERS.format(flags="-DLIBUNWIND") + " -lunwind", command=["{program}", "on"],
              status=0, modes=WALKS, short=["heap", "everything"], ways=["launched", "attached"])
+
+# What reads its return address sees the program's where its library is left out (tally-record(1)), and where memory is not counted.
+LEFT_OUT = ["--skip-image", "libc_malloc_debug.so*"]
+harm.row("traced", source="traced.c", compile="gcc -O1 -g -no-pie -o {program} {source}", status=0, files=["trace"],
+         command=["env", "LD_PRELOAD=libc_malloc_debug.so.0", "MALLOC_TRACE={folder}/trace", "{program}"],
+         modes={"heap": ["--heap", *LEFT_OUT], "calls+heap": ["--calls", "--heap", *LEFT_OUT], "calls": ["--calls"], "fds": ["--fds"],
+                "function": ["--function", "main"]}, clean=lambda text: re.sub(rb"0x[0-9a-f]{6,}", b"", text))
 
 THROWN = ["--heap", "--alloc-functions=" + os.path.join(harm.PROGRAMS, "throwing.names")]
 harm.row("throwing", source="throwing.cpp", compile="g++ -O1 -g -o {program} {source}", command=["{program}", "on"], status=0,
