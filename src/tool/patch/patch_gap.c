@@ -50,26 +50,48 @@ static uint64_t distance(uint64_t address, const struct patch_gap_wish *wish)
     return address >= wish->high ? address - wish->high : wish->low - address - wish->size;
 }
 
+struct search {
+    const struct patch_gap_wish *wish;
+    struct range reach;
+    uint64_t free_from, address;
+    bool found;
+};
+
+/* The ranges come by their starts. */
+static void pass(struct search *search, struct range used)
+{
+    struct range gap = {search->free_from, used.start};
+    uint64_t candidate;
+    if (gap.end > gap.start && place(gap, &search->reach, search->wish, &candidate) &&
+        (!search->found || distance(candidate, search->wish) < distance(search->address, search->wish))) {
+        search->address = candidate;
+        search->found = true;
+    }
+    search->free_from = used.end > search->free_from ? used.end : search->free_from;
+}
+
+/* A heap that has not grown yet has no mapping, and is to have its room. */
 static bool find(const struct elf_maps *maps, const struct patch_gap_wish *wish, bool generous,
                  uint64_t *address)
 {
-    struct range reach = {minus(wish->high, REACH, LOWEST), wish->low + REACH};
-    uint64_t free_from = LOWEST, candidate;
-    bool found = false;
-    if (reach.end > HIGHEST)
-        reach.end = HIGHEST;
+    struct range heap = {wish->heap, wish->heap + (generous ? HEAP_ROOM : LITTLE_ROOM)};
+    struct search search = {
+        .wish = wish, .reach = {minus(wish->high, REACH, LOWEST), wish->low + REACH}, .free_from = LOWEST};
+    bool passed = wish->heap == 0;
+    if (search.reach.end > HIGHEST)
+        search.reach.end = HIGHEST;
     for (size_t i = 0; i <= maps->count; i++) {
         struct range used =
             i < maps->count ? taken(&maps->items[i], generous) : (struct range){HIGHEST, HIGHEST};
-        struct range gap = {free_from, used.start};
-        if (gap.end > gap.start && place(gap, &reach, wish, &candidate) &&
-            (!found || distance(candidate, wish) < distance(*address, wish))) {
-            *address = candidate;
-            found = true;
+        if (!passed && heap.start <= used.start) {
+            pass(&search, heap);
+            passed = true;
         }
-        free_from = used.end > free_from ? used.end : free_from;
+        pass(&search, used);
     }
-    return found;
+    if (search.found)
+        *address = search.address;
+    return search.found;
 }
 
 int patch_gap_find(const struct elf_maps *maps, const struct patch_gap_wish *wish, uint64_t *address,

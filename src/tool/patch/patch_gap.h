@@ -13,6 +13,7 @@
  * every byte of low..high. */
 struct patch_gap_wish {
     uint64_t low, high, size; /* bytes; size is rounded up to pages */
+    uint64_t heap;            /* where brk begins, whether it has grown yet or not; 0: not known */
 };
 
 /* Finds the free page-aligned range that is nearest to the image, and in *address where it begins. Room for

@@ -230,7 +230,8 @@ static int find_room(const struct patch_inject *inject, const struct patch_helpe
                      uint64_t *address, struct base_error *error)
 {
     struct patch_gap_wish wish = {request->values[0], request->values[1],
-                                  request->values[2] + request->values[4]};
+                                  request->values[2] + request->values[4],
+                                  patch_target_heap(inject->process)};
     *address = wish.low;
     if (wish.high == 0)
         return BASE_OK;

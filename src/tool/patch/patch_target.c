@@ -372,3 +372,14 @@ int patch_target_explain(pid_t pid, int number, struct base_error *error)
         "or is not dumpable; run tally as root with CAP_SYS_PTRACE (in a container: --cap-add SYS_PTRACE)",
         pid);
 }
+
+uint64_t patch_target_heap(pid_t pid)
+{
+    enum { START_BRK = 47, STATE = 3 }; /* fields; the name before them may hold anything */
+    char text[1024], *at;
+    if (patch_target_text(pid, pid, "stat", text, sizeof text) <= 0 || !(at = strrchr(text, ')')))
+        return 0;
+    for (int field = STATE - 1; field < START_BRK && at; field++)
+        at = strchr(at + 1, ' ');
+    return at ? strtoull(at, NULL, 10) : 0;
+}

@@ -111,4 +111,7 @@ bool patch_target_page_present(int pages, uint64_t page);
 /* Monotonic time, ns. */
 uint64_t patch_target_now(void);
 
+/* Where the process's brk begins, mapped or not; 0: it is not told. */
+uint64_t patch_target_heap(pid_t pid);
+
 #endif

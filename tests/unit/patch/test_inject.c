@@ -266,7 +266,7 @@ static uint64_t room_near(const struct held *held, uint64_t size)
 {
     struct base_error error = {0};
     struct elf_maps maps = {0};
-    struct patch_gap_wish wish = {text_start(), text_start() + PAGE, size};
+    struct patch_gap_wish wish = {text_start(), text_start() + PAGE, size, 0};
     uint64_t address = 0;
     must(patch_inject_maps(&held->inject, &maps, &error), &error);
     must(patch_gap_find(&maps, &wish, &address, &error), &error);
@@ -651,19 +651,35 @@ static void gaps_are_found(void **state)
     /* A program without PIE: below it there is little, above it the heap grows. */
     const char *fixed = "00400000-00500000 r-xp 00000000 08:01 1 /bin/x\n"
                         "00600000-00700000 rw-p 00000000 00:00 0 [heap]\n";
-    assert_int_equal(find_gap(fixed, (struct patch_gap_wish){0x400000, 0x500000, 0x100000}, &at), BASE_OK);
+    assert_int_equal(find_gap(fixed, (struct patch_gap_wish){0x400000, 0x500000, 0x100000, 0}, &at), BASE_OK);
     assert_int_equal(at, 0x300000);
-    assert_int_equal(find_gap(fixed, (struct patch_gap_wish){0x400000, 0x500000, 0x3000000}, &at), BASE_OK);
+    assert_int_equal(find_gap(fixed, (struct patch_gap_wish){0x400000, 0x500000, 0x3000000, 0}, &at),
+                     BASE_OK);
     assert_int_equal(at, 0x40700000);
-    assert_int_equal(find_gap(fixed, (struct patch_gap_wish){0x400000, 0x500000, 0x7f000000}, &at), BASE_OK);
+    assert_int_equal(find_gap(fixed, (struct patch_gap_wish){0x400000, 0x500000, 0x7f000000, 0}, &at),
+                     BASE_OK);
     assert_int_equal(at, 0x800000); /* the heap's room, because nothing else is left */
-    assert_int_equal(find_gap(fixed, (struct patch_gap_wish){0x400000, 0x500000, 0x80000000}, &at),
+    assert_int_equal(find_gap(fixed, (struct patch_gap_wish){0x400000, 0x500000, 0x80000000, 0}, &at),
                      BASE_ENOTFOUND);
+    /* Its heap has not grown yet, and begins right behind it, or so far off that there is room in between. */
+    const char *young = "00400000-00500000 r-xp 00000000 08:01 1 /bin/x\n";
+    struct patch_gap_wish above = {0x400000, 0x500000, 0x3000000, 0x500000};
+    assert_int_equal(find_gap(young, above, &at), BASE_OK);
+    assert_int_equal(at, 0x40500000);
+    above.heap = 0x3400123;
+    assert_int_equal(find_gap(young, above, &at), BASE_OK);
+    assert_int_equal(at, 0x43401000);
+    above.heap = 0x3500123;
+    assert_int_equal(find_gap(young, above, &at), BASE_OK);
+    assert_int_equal(at, 0x500000);
+    above.size = 0x7b000000; /* the heap's room, because nothing else is left */
+    assert_int_equal(find_gap(young, above, &at), BASE_OK);
+    assert_int_equal(at, 0x3601000);
     /* A library with neighbours on both sides. */
     const char *crowded = "7f0000000000-7f0000010000 r-xp 00000000 08:01 1 /lib/a\n"
                           "7f0000011000-7f0000100000 r-xp 00000000 08:01 2 /lib/b\n"
                           "7f0000100000-7f0000200000 r-xp 00000000 08:01 3 /lib/c\n";
-    struct patch_gap_wish wish = {0x7f0000011000, 0x7f0000100000, 1};
+    struct patch_gap_wish wish = {0x7f0000011000, 0x7f0000100000, 1, 0};
     assert_int_equal(find_gap(crowded, wish, &at), BASE_OK);
     assert_int_equal(at, 0x7f0000010000);
     wish.size = 0x1001;
@@ -674,7 +690,7 @@ static void gaps_are_found(void **state)
     wish.size = UINT64_MAX;
     assert_int_equal(find_gap(crowded, wish, &at), BASE_EUSAGE);
     const char *full = "00010000-7ffffffff000 rw-p 00000000 00:00 0\n";
-    assert_int_equal(find_gap(full, (struct patch_gap_wish){0x400000, 0x500000, 1}, &at), BASE_ENOTFOUND);
+    assert_int_equal(find_gap(full, (struct patch_gap_wish){0x400000, 0x500000, 1, 0}, &at), BASE_ENOTFOUND);
 }
 
 int main(void)
