@@ -603,34 +603,6 @@ static void on_birth(struct collect_calls *calls, const struct patch_trace_event
         note(calls, "counters for more threads", &why);
 }
 
-/* One that was on its way out of the kernel's exit as the process was held may have ended since: it needs none. */
-static int assign_unless_ended(struct collect_calls *calls, struct collect_calls_space *space,
-                               const struct patch_stop_thread *thread, struct base_error *error)
-{
-    int result = collect_calls_threads_assign(space, &calls->rig, thread->process, thread->tid, error);
-    if (result != BASE_ENOTFOUND)
-        return result;
-    base_error_clear(error);
-    return BASE_OK;
-}
-
-/* All threads but the one that is to be born get a block. */
-static int assign_all(struct collect_calls *calls, struct collect_calls_space *space, pid_t unborn,
-                      struct base_error *error)
-{
-    struct patch_stop_thread *threads;
-    size_t count;
-    int result = patch_trace_threads(&calls->rig.helper, space->pid, &threads, &count, error);
-    if (result < 0)
-        return result;
-    result = collect_calls_threads_begin(space, &calls->rig, count, error);
-    for (size_t i = 0; i < count && result == BASE_OK; i++)
-        if (threads[i].tid != unborn && threads[i].state != PATCH_STOP_GONE)
-            result = assign_unless_ended(calls, space, &threads[i], error);
-    free(threads);
-    return result;
-}
-
 /* Code that is counted may not use gs, any other may not set it. */
 static bool image_uses_gs(struct collect_calls *calls, uint32_t index)
 {
@@ -724,7 +696,7 @@ static int go_threaded(struct collect_calls *calls, struct collect_calls_space *
 {
     if (lock || has_set_gs(calls, space))
         return go_locked(calls, space, error);
-    int result = assign_all(calls, space, unborn, error);
+    int result = collect_calls_threads_assign_all(space, &calls->rig, unborn, error);
     if (result == BASE_OK)
         result = collect_calls_threads_refill(space, &calls->rig, true, error);
     if (result == BASE_OK)
@@ -972,7 +944,7 @@ static int give_blocks(struct collect_calls *calls, struct collect_calls_space *
                        struct base_error *error)
 {
     calls->threaded = true;
-    int result = assign_all(calls, space, 0, error);
+    int result = collect_calls_threads_assign_all(space, &calls->rig, 0, error);
     return result < 0 ? result : collect_calls_threads_refill(space, &calls->rig, true, error);
 }
 

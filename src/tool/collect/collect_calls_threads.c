@@ -152,6 +152,33 @@ int collect_calls_threads_assign(struct collect_calls_space *space, struct colle
                : base_fail(error, BASE_ENOMEM, "out of memory");
 }
 
+/* One that was on its way out of the kernel's exit as the process was held may have ended since: it needs none. */
+static int assign_unless_ended(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                               const struct patch_stop_thread *thread, struct base_error *error)
+{
+    int result = collect_calls_threads_assign(space, rig, thread->process, thread->tid, error);
+    if (result != BASE_ENOTFOUND)
+        return result;
+    base_error_clear(error);
+    return BASE_OK;
+}
+
+int collect_calls_threads_assign_all(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                                     pid_t unborn, struct base_error *error)
+{
+    struct patch_stop_thread *threads;
+    size_t count;
+    int result = patch_trace_threads(&rig->helper, space->pid, &threads, &count, error);
+    if (result < 0)
+        return result;
+    result = collect_calls_threads_begin(space, rig, count, error);
+    for (size_t i = 0; i < count && result == BASE_OK; i++)
+        if (threads[i].tid != unborn && threads[i].state != PATCH_STOP_GONE)
+            result = assign_unless_ended(space, rig, &threads[i], error);
+    free(threads);
+    return result;
+}
+
 int collect_calls_threads_inherit(struct collect_calls_space *child, struct collect_calls_rig *rig,
                                   struct base_error *error)
 {

@@ -17,6 +17,10 @@ int collect_calls_threads_begin(struct collect_calls_space *space, struct collec
 int collect_calls_threads_assign(struct collect_calls_space *space, struct collect_calls_rig *rig,
                                  pid_t process, pid_t tid, struct base_error *error);
 
+/* Begins, and gives all threads of a held process one, but for `unborn` (0: none), which is to be created. */
+int collect_calls_threads_assign_all(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                                     pid_t unborn, struct base_error *error);
+
 /* The only thread of a fork child goes on in its creator's block, which begins anew, whatever became of the
  * creator meanwhile (it may have ended, and another thread have its block). The child is held. */
 int collect_calls_threads_inherit(struct collect_calls_space *child, struct collect_calls_rig *rig,
