@@ -1,5 +1,6 @@
 #include "patch_jumps.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +8,10 @@
 #include "patch_target.h"
 
 #define JUMP 0xe9 /* and 32 bits of distance from its end */
+
+/* Of struct rt_sigframe: words from the saved pc to the pointer to what is saved of the FPU, which has struct _fpx_sw_bytes in its first
+ * 512 bytes (uapi/asm/sigcontext.h). */
+enum { FRAME_FPU = 7, FRAME_MOST = 4096, FPU_MAGIC_AT = 464 };
 
 enum { LENGTH = 5, STACK_MOST = 256 << 10, STACK_FEW = 64 << 10, THREADS_MANY = 100 };
 
@@ -92,6 +97,19 @@ static int move_thread(struct patch_stop *stop, const struct patch_stop_thread *
     return patch_stop_write(stop, thread->tid, &registers, error);
 }
 
+/* What lies behind the end of a stack, or on it, may look like a frame: our own lists of hooks have addresses of jumps, with small numbers
+ * behind them. Only one whose saved registers of the FPU are where it says, a little above, is written. */
+static bool is_frame_pc(pid_t pid, uint64_t address, const uint64_t *words, size_t count)
+{
+    uint32_t magic = 0;
+    if (count <= FRAME_FPU || !patch_target_is_frame_pc(words, count))
+        return false;
+    uint64_t fpu = words[FRAME_FPU];
+    return fpu > address && fpu - address < FRAME_MOST &&
+           patch_target_read(pid, fpu + FPU_MAGIC_AT, &magic, sizeof magic) == sizeof magic &&
+           magic == FP_XSTATE_MAGIC1;
+}
+
 static int move_frames(const struct jumps *jumps, struct patch_memory *memory,
                        const struct patch_stop_thread *thread, uint64_t sp, uint64_t *words, size_t size,
                        struct base_error *error)
@@ -99,10 +117,10 @@ static int move_frames(const struct jumps *jumps, struct patch_memory *memory,
     size_t count = patch_target_stack(thread->process, sp, words, size);
     int result = BASE_OK;
     for (size_t i = 0; i < count && result == BASE_OK; i++) {
+        uint64_t address = (sp & ~UINT64_C(7)) + i * sizeof *words;
         const struct jump *jump = jump_at(jumps, words[i]);
-        if (jump && patch_target_is_frame_pc(words + i, count - i))
-            result = patch_memory_write(memory, (sp & ~UINT64_C(7)) + i * sizeof *words, &jump->destination,
-                                        sizeof jump->destination, error);
+        if (jump && is_frame_pc(thread->process, address, words + i, count - i))
+            result = patch_memory_write(memory, address, &jump->destination, sizeof jump->destination, error);
     }
     return result;
 }
