@@ -1,11 +1,9 @@
 #include "collect_agent_uprobe.h"
 
+#include "patch_probe.h"
 #include "patch_target.h"
 #include "patch_trace.h"
 #include "wire_loss.h"
-
-#define EVERY_NS 50000000
-#define SHARE    100 /* of the time that looking may take */
 
 /* Whom the host follows is held for it. */
 static void make_way(struct collect_agent *agent, struct collect_agent_member *member)
@@ -29,6 +27,5 @@ void collect_agent_uprobe_tend(struct collect_agent *agent)
     for (size_t i = 0; i < agent->member_count; i++)
         if (agent->members[i].agent && patch_agent_is_probed(agent->members[i].agent))
             make_way(agent, &agent->members[i]);
-    uint64_t ended = patch_target_now(), rest = (ended - began) * SHARE;
-    agent->probes_ns = ended + (rest > EVERY_NS ? rest : EVERY_NS);
+    agent->probes_ns = patch_probe_next(began);
 }

@@ -1,18 +1,13 @@
 #include "collect_calls_uprobe.h"
 
-#include <sys/uio.h>
-
 #include "collect_calls_bell.h"
 #include "collect_calls_build.h"
 #include "collect_calls_loose.h"
+#include "patch_probe.h"
 #include "patch_target.h"
 #include "patch_trace.h"
 #include "patch_x86_64_stub.h"
 #include "wire_loss.h"
-
-#define EVERY_NS 50000000
-#define SHARE    100 /* of the time that looking may take */
-enum { AT_ONCE = 512, FOUND_MOST = 64 };
 
 struct place {
     uint64_t address;
@@ -22,7 +17,7 @@ struct place {
 
 struct look {
     pid_t pid;
-    struct place places[AT_ONCE], found[FOUND_MOST];
+    struct place places[PATCH_PROBE_AT_ONCE], found[PATCH_PROBE_MOST];
     size_t count, found_count;
 };
 
@@ -32,15 +27,14 @@ static bool is_new(const struct place *place)
     return !place->object || !collect_calls_build_is_lifted(place->object, place->write);
 }
 
-/* One byte of each place, in one call; where something is not mapped any more it ends there. */
 static void look_at(struct look *look)
 {
-    uint8_t bytes[AT_ONCE];
-    struct iovec here = {bytes, look->count}, there[AT_ONCE];
+    uint64_t addresses[PATCH_PROBE_AT_ONCE];
+    uint8_t bytes[PATCH_PROBE_AT_ONCE];
     for (size_t i = 0; i < look->count; i++)
-        there[i] = (struct iovec){(void *)(uintptr_t)look->places[i].address, 1};
-    ssize_t got = look->count ? process_vm_readv(look->pid, &here, 1, there, look->count, 0) : 0;
-    for (ssize_t i = 0; i < got && look->found_count < FOUND_MOST; i++)
+        addresses[i] = look->places[i].address;
+    size_t got = patch_probe_read(look->pid, addresses, look->count, bytes);
+    for (size_t i = 0; i < got && look->found_count < PATCH_PROBE_MOST; i++)
         if (bytes[i] == PATCH_MEMORY_BREAKPOINT && is_new(&look->places[i]))
             look->found[look->found_count++] = look->places[i];
     look->count = 0;
@@ -61,7 +55,7 @@ static void look_at_object(struct look *look, struct collect_calls_object *objec
         if (!begins_with_ours(slab, &slab->writes[i]))
             continue;
         look->places[look->count++] = (struct place){slab->writes[i].address, object, &slab->writes[i]};
-        if (look->count == AT_ONCE)
+        if (look->count == PATCH_PROBE_AT_ONCE)
             look_at(look);
     }
     look_at(look);
@@ -114,8 +108,7 @@ void collect_calls_uprobe_tend(struct collect_calls_space *space, struct collect
         if (space->objects[i].live && space->objects[i].patch)
             look_at_object(&look, &space->objects[i]);
     look_at_bells(&look, space);
-    uint64_t ended = patch_target_now(), rest = (ended - began) * SHARE;
-    space->probes_ns = ended + (rest > EVERY_NS ? rest : EVERY_NS);
+    space->probes_ns = patch_probe_next(began);
     if (look.found_count)
         make_way(space, rig, &look);
 }

@@ -1,30 +1,26 @@
 /* Hooks that make way for breakpoints of others (patch_agent.h). The breakpoint stays, and so does the slot: threads may be in it. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 
 #include "patch_agent_inside.h"
-
-enum { AT_ONCE = 512, FOUND_MOST = 64 };
+#include "patch_probe.h"
 
 struct look {
     const struct patch_agent *agent;
-    size_t places[AT_ONCE]; /* indices of hooks */
+    size_t places[PATCH_PROBE_AT_ONCE]; /* indices of hooks */
     size_t count;
-    size_t found[FOUND_MOST];
+    size_t found[PATCH_PROBE_MOST];
     size_t found_count;
 };
 
-/* One byte of each place, in one call; where something is not mapped any more it ends there. */
 static void look_at(struct look *look)
 {
-    const struct patch_agent *agent = look->agent;
-    uint8_t bytes[AT_ONCE];
-    struct iovec here = {bytes, look->count}, there[AT_ONCE];
+    uint64_t addresses[PATCH_PROBE_AT_ONCE];
+    uint8_t bytes[PATCH_PROBE_AT_ONCE];
     for (size_t i = 0; i < look->count; i++)
-        there[i] = (struct iovec){(void *)(uintptr_t)agent->hooks[look->places[i]].address, 1};
-    ssize_t got = look->count ? process_vm_readv(agent->pid, &here, 1, there, look->count, 0) : 0;
-    for (ssize_t i = 0; i < got && look->found_count < FOUND_MOST; i++)
+        addresses[i] = look->agent->hooks[look->places[i]].address;
+    size_t got = patch_probe_read(look->agent->pid, addresses, look->count, bytes);
+    for (size_t i = 0; i < got && look->found_count < PATCH_PROBE_MOST; i++)
         if (bytes[i] == PATCH_MEMORY_BREAKPOINT)
             look->found[look->found_count++] = look->places[i];
     look->count = 0;
@@ -53,7 +49,7 @@ static void look_at_all(struct look *look)
         if (!leads(look->agent, i))
             continue;
         look->places[look->count++] = i;
-        if (look->count == AT_ONCE)
+        if (look->count == PATCH_PROBE_AT_ONCE)
             look_at(look);
     }
     look_at(look);
@@ -97,7 +93,7 @@ static int lift(void *context, struct patch_agent *agent, struct base_error *err
 {
     struct look look = {.agent = agent};
     struct patch_agent_access *access = agent->loading;
-    struct patch_memory_change changes[FOUND_MOST];
+    struct patch_memory_change changes[PATCH_PROBE_MOST];
     size_t count = 0;
     (void)context;
     look_at_all(&look);

@@ -1,0 +1,23 @@
+#include "patch_probe.h"
+
+#include <sys/uio.h>
+
+#include "patch_target.h"
+
+#define EVERY_NS 50000000
+#define SHARE    100
+
+size_t patch_probe_read(pid_t pid, const uint64_t *addresses, size_t count, uint8_t *bytes)
+{
+    struct iovec here = {bytes, count}, there[PATCH_PROBE_AT_ONCE];
+    for (size_t i = 0; i < count; i++)
+        there[i] = (struct iovec){(void *)(uintptr_t)addresses[i], 1};
+    ssize_t got = count ? process_vm_readv(pid, &here, 1, there, count, 0) : 0;
+    return got > 0 ? (size_t)got : 0;
+}
+
+uint64_t patch_probe_next(uint64_t began)
+{
+    uint64_t ended = patch_target_now(), rest = (ended - began) * SHARE;
+    return ended + (rest > EVERY_NS ? rest : EVERY_NS);
+}
