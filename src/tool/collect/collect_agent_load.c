@@ -14,6 +14,7 @@
 #include "collect_agent_timer.h"
 #include "collect_translator.h"
 #include "patch_image.h"
+#include "patch_target.h"
 #include "wire_loss.h"
 
 enum { MOVES_MOST = 5 }; /* attempts to give a process's timers the other signal */
@@ -279,7 +280,8 @@ static int prepare(void *context, struct patch_agent *agent, struct base_error *
         family->file.file = -1;
         return result;
     }
-    collect_agent_file_take(&family->file, loading->pid, collect_agent_proc_start(loading->pid));
+    collect_agent_file_take(&family->file, loading->pid,
+                            patch_target_stat(loading->pid, PATCH_TARGET_STARTED));
     family->file.nested = collect_agent_proc_is_nested(loading->pid);
     collect_agent_modules_know(self->processes->images, loading->pid, patch_agent_base(agent));
     result = collect_agent_modules(&family->file, 0, loading->pid, self->processes->images, &self->cookies,

@@ -7,15 +7,6 @@
 
 #include "patch_target.h"
 
-uint64_t collect_agent_proc_start(pid_t pid)
-{
-    char text[1024];
-    const char *at = patch_target_text(pid, pid, "stat", text, sizeof text) > 0 ? strrchr(text, ')') : NULL;
-    for (int field = 2; at && field < 22; field++)
-        at = strchr(at + 1, ' ');
-    return at ? strtoull(at, NULL, 10) : 0;
-}
-
 pid_t collect_agent_proc_of_thread(pid_t tid)
 {
     char path[64], line[256];

@@ -73,7 +73,7 @@ static int loosen_held(struct patch_follow *follow, struct patch_follow_space *s
         return result;
     space->loose = true;
     space->loose_file = file;
-    space->loose_image = patch_loose_image(pid);
+    space->loose_image = patch_target_stat(pid, PATCH_TARGET_STACK);
     space->loose_since = patch_target_now();
     PATCH_FOLLOW_COUNT(follow, pid, loosened, 1);
     detach_all(&space->stop);
@@ -129,7 +129,7 @@ int patch_follow_tighten(struct patch_follow *follow, struct patch_follow_space 
     if (!owner)
         return BASE_OK;
     pid_t pid = owner->pid;
-    int result = patch_loose_image(pid) == space->loose_image ? BASE_OK : BASE_ENOTFOUND;
+    int result = patch_target_stat(pid, PATCH_TARGET_STACK) == space->loose_image ? BASE_OK : BASE_ENOTFOUND;
     if (result == BASE_OK)
         result = retake(follow, &space->stop, pid, error);
     if (result == BASE_ENOTFOUND || (result == BASE_OK && !patch_follow_has_thread(space, pid))) {

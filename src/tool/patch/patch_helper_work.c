@@ -231,7 +231,7 @@ static int find_room(const struct patch_inject *inject, const struct patch_helpe
 {
     struct patch_gap_wish wish = {request->values[0], request->values[1],
                                   request->values[2] + request->values[4],
-                                  patch_target_heap(inject->process)};
+                                  patch_target_stat(inject->process, PATCH_TARGET_HEAP)};
     *address = wish.low;
     if (wish.high == 0)
         return BASE_OK;

@@ -14,8 +14,6 @@ enum {
     STACK_MOST = 256 << 10,
     STACK_FEW = 32 << 10,
     THREADS_MANY = 100,
-    STAT_SIZE = 1024,
-    STACK_FIELD = 26, /* startstack, counted from the state */
 };
 
 /* A return address lies behind a call, never at a range's first byte: that is a pointer to the function, such as the program's entry leaves
@@ -88,19 +86,4 @@ bool patch_loose_may_come_back(pid_t pid)
         return true;
     snprintf(path, sizeof path, "/proc/%d", pid);
     return !yama_forbids() && !stat(path, &status) && status.st_uid == geteuid(); /* root's: not dumpable */
-}
-
-uint64_t patch_loose_image(pid_t pid)
-{
-    char path[64], text[STAT_SIZE] = "";
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    FILE *file = fopen(path, "re");
-    size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
-    if (file)
-        fclose(file);
-    text[size] = '\0';
-    const char *at = strrchr(text, ')'); /* the name may hold anything */
-    for (int field = 0; at && field < STACK_FIELD; field++)
-        at = strchr(at + 1, ' ');
-    return at ? strtoull(at, NULL, 10) : 0;
 }

@@ -25,7 +25,4 @@ int patch_loose_check(const struct patch_follow_space *space, const struct patch
  * or where there is no Yama in the way and the process is dumpable. */
 bool patch_loose_may_come_back(pid_t pid);
 
-/* Where the kernel put the stack of the process's image, which another image has elsewhere. 0: not known. */
-uint64_t patch_loose_image(pid_t pid);
-
 #endif

@@ -74,6 +74,16 @@ ssize_t patch_target_text(pid_t pid, pid_t tid, const char *name, char *text, si
     return got < 0 ? -errno : got;
 }
 
+uint64_t patch_target_stat(pid_t pid, enum patch_target_stat_field field)
+{
+    char text[1024];
+    const char *at = patch_target_text(pid, pid, "stat", text, sizeof text) > 0 ? strrchr(text, ')') : NULL;
+    for (int passed = 2; at && passed < (int)field;
+         passed++) /* the name is the second, and may hold anything */
+        at = strchr(at + 1, ' ');
+    return at ? strtoull(at, NULL, 10) : 0;
+}
+
 /* --- facts --- */
 
 /* "PID (name) S ppid pgrp session tty tpgid flags ... starttime ...": the name may hold anything, so the last ')' ends
@@ -371,15 +381,4 @@ int patch_target_explain(pid_t pid, int number, struct base_error *error)
         "not permitted to trace process %d: it has privileges or a user namespace that tally does not have, "
         "or is not dumpable; run tally as root with CAP_SYS_PTRACE (in a container: --cap-add SYS_PTRACE)",
         pid);
-}
-
-uint64_t patch_target_heap(pid_t pid)
-{
-    enum { START_BRK = 47, STATE = 3 }; /* fields; the name before them may hold anything */
-    char text[1024], *at;
-    if (patch_target_text(pid, pid, "stat", text, sizeof text) <= 0 || !(at = strrchr(text, ')')))
-        return 0;
-    for (int field = STATE - 1; field < START_BRK && at; field++)
-        at = strchr(at + 1, ' ');
-    return at ? strtoull(at, NULL, 10) : 0;
 }

@@ -69,6 +69,15 @@ int patch_target_explain(pid_t pid, int number, struct base_error *error);
 /* A file of /proc/PID/task/TID, its beginning, terminated. Returns its length, or -errno. */
 ssize_t patch_target_text(pid_t pid, pid_t tid, const char *name, char *text, size_t size);
 
+/* A number of /proc/PID/stat; 0 also when it is not told. Source: proc_pid_stat(5). */
+enum patch_target_stat_field {
+    PATCH_TARGET_STARTED = 22, /* clock ticks since boot, as this pid namespace sees it */
+    PATCH_TARGET_STACK =
+        28, /* where the kernel put the stack of the process's image; another image has it elsewhere */
+    PATCH_TARGET_HEAP = 47 /* where its brk begins, whether it has grown yet or not */
+};
+uint64_t patch_target_stat(pid_t pid, enum patch_target_stat_field field);
+
 /* Where a thread that sleeps in the kernel is. */
 struct patch_target_call {
     long number;     /* of the system call; -1: a page fault, say */
@@ -110,8 +119,5 @@ bool patch_target_page_present(int pages, uint64_t page);
 
 /* Monotonic time, ns. */
 uint64_t patch_target_now(void);
-
-/* Where the process's brk begins, mapped or not; 0: it is not told. */
-uint64_t patch_target_heap(pid_t pid);
 
 #endif
