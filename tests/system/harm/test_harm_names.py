@@ -3,7 +3,6 @@ and functions that know who called them, or by which one a block was given."""
 import ctypes.util
 import os
 import re
-import subprocess
 
 import harm
 import tap
@@ -59,9 +58,8 @@ for name, flags in (("shared", ""), ("linked", "-static-libgcc"), ("stripped", "
     harm.row(f"readers_{name}", source="readers.c", compile=READERS.format(flags=flags), command=["{program}", "on"], status=0, modes=WALKS,
              short=["heap", "timed", "sampled", "everything"], ways=["launched", "attached"])
 
-if subprocess.run(["gcc", "-E", "-include", "libunwind.h", "-x", "c", "/dev/null"], check=False, capture_output=True).returncode == 0:
-    harm.row("readers_libunwind", source="readers.c", compile=READERS.format(flags="-DLIBUNWIND") + " -lunwind", command=["{program}", "on"],
-             status=0, modes=WALKS, short=["heap", "everything"], ways=["launched", "attached"])
+harm.row("readers_libunwind", source="readers.c", compile=READERS.format(flags="-DLIBUNWIND") + " -lunwind", command=["{program}", "on"],
+         status=0, modes=WALKS, short=["heap", "everything"], ways=["launched", "attached"], needs=["/usr/include/x86_64-linux-gnu/libunwind.h"])
 
 # What reads its return address sees the program's where its library is left out (tally-record(1)), and where memory is not counted.
 LEFT_OUT = ["--skip-image", "libc_malloc_debug.so*"]
