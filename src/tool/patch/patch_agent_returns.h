@@ -27,8 +27,9 @@ int patch_agent_returns_begin(struct patch_agent_returns *returns, const struct 
                               uint64_t region, struct base_error *error);
 void patch_agent_returns_free(struct patch_agent_returns *returns);
 
-/* The place of a thread that sleeps inside a system call is known or 0; it has no registers, and is about to push nothing. Puts back what is found now: between two looks the process has run, and who was in the agent then may have
- * replaced one more. False: some may be left that nothing tells of, or that could not be written. */
+/* Puts back what is found now: between two looks the process has run, and who was in the agent then may have
+ * replaced one more. A thread that sleeps inside a system call has no registers, and is about to push nothing; its place
+ * is known (patch_stop_locate), or 0. False: some may be left that nothing tells of, or that could not be written. */
 bool patch_agent_returns_put_back(struct patch_agent_returns *returns, struct patch_agent_access *access,
                                   const struct patch_stop_thread *threads, size_t count);
 
