@@ -966,7 +966,19 @@ static int attach_held(struct collect_calls *calls, struct collect_calls_space *
         result = collect_calls_build_place(space, &calls->rig, error);
     if (result == BASE_OK)
         result = collect_calls_bell_prepare(space, &calls->rig, calls->listener, 0, error);
+    if (result > 0) /* where it cannot be written now, it is with the next changes */
+        collect_calls_bell_ring(space, &calls->rig, NULL);
     return result < 0 ? result : BASE_OK;
+}
+
+/* What was loaded before the loader rang may have set gs since: no stub may count by it then, not for a moment.
+ * What is loaded later waits for our answer. 1: there are other objects than before. */
+static int look_again(struct collect_calls *calls, struct collect_calls_space *space,
+                      struct base_error *error)
+{
+    int result = collect_calls_space_survey(space, &calls->rig, error);
+    int kept = result < 0 ? result : keep_off_gs(calls, space, error);
+    return kept < 0 ? kept : result;
 }
 
 /* Never planned on: what a killed tally left is removed first. */
@@ -979,7 +991,7 @@ static int clean(struct collect_calls *calls, pid_t pid, struct base_error *erro
     return result;
 }
 
-/* Stopped twice: for what must be mapped, and for the bytes, those that make the loader ring among them. */
+/* Stopped twice: for what must be mapped and the bytes that make the loader ring, and for all others. */
 static int attach(struct collect_calls *calls, struct collect_calls_space *space, struct base_error *error)
 {
     int result = clean(calls, space->pid, error);
@@ -998,12 +1010,11 @@ static int attach(struct collect_calls *calls, struct collect_calls_space *space
     result = attach_held(calls, space, lock, error);
     patch_trace_release(&calls->rig.helper, space->pid, NULL, NULL);
     if (result == BASE_OK)
+        result = look_again(calls, space, error);
+    if (result >= 0)
         result = collect_calls_build_all(space, &calls->rig, false, error);
-    if (result == BASE_OK) /* what was loaded before anybody rang */
-        result = collect_calls_space_survey(space, &calls->rig, error);
-    int kept = result < 0 ? result : keep_off_gs(calls, space, error);
-    if (kept < 0)
-        return kept;
+    if (result == BASE_OK) /* where nobody rings, or has waited too long */
+        result = look_again(calls, space, error);
     return result > 0 ? collect_calls_build_all(space, &calls->rig, false, error) : result;
 }
 

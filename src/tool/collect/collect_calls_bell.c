@@ -237,15 +237,22 @@ bool collect_calls_bell_lift(struct collect_calls_space *space, struct collect_c
     return true;
 }
 
+int collect_calls_bell_ring(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                            struct base_error *error)
+{
+    int result = patch_trace_stage(&rig->helper, space->pid, &space->bell_change, 1, error);
+    if (result == BASE_OK)
+        result = patch_trace_apply(&rig->helper, space->pid, error);
+    space->bell_set = result == BASE_OK;
+    return result;
+}
+
 int collect_calls_bell_install(struct collect_calls_space *space, struct collect_calls_rig *rig,
                                struct collect_listen *listen, uint64_t code_ahead, struct base_error *error)
 {
     int prepared = collect_calls_bell_prepare(space, rig, listen, code_ahead, error);
     if (prepared <= 0)
         return prepared;
-    int result = patch_trace_stage(&rig->helper, space->pid, &space->bell_change, 1, error);
-    if (result == BASE_OK)
-        result = patch_trace_apply(&rig->helper, space->pid, error);
-    space->bell_set = result == BASE_OK;
+    int result = collect_calls_bell_ring(space, rig, error);
     return result < 0 ? result : prepared;
 }

@@ -17,6 +17,9 @@ int collect_calls_bell_install(struct collect_calls_space *space, struct collect
  * of the text. */
 int collect_calls_bell_prepare(struct collect_calls_space *space, struct collect_calls_rig *rig,
                                struct collect_listen *listen, uint64_t code_ahead, struct base_error *error);
+/* The loader rings from now on. The space is held, and its bell prepared. On failure it is as before. */
+int collect_calls_bell_ring(struct collect_calls_space *space, struct collect_calls_rig *rig,
+                            struct base_error *error);
 /* Somebody else has changed the place where the loader rings: what is still ours there is undone, and the loader rings no more. The space
  * is held. False: it is as we left it. */
 bool collect_calls_bell_lift(struct collect_calls_space *space, struct collect_calls_rig *rig);

@@ -125,6 +125,20 @@ harm.row("late_gs_early", source="late_gs.c", compile=LATE_GS, command=["{progra
 
 
 @tap.case
+def late_gs_at_once(context):
+    """An object that is loaded while Tally comes in sets gs at once, and stubs are there in a moment."""
+    row = harm.Row("late_gs_at_once", source="late_gs.c", compile=LATE_GS, command=["{program}", "{folder}/object.so", "at_once"])
+    command = row.prepare(context)
+    for number in range(100 if harm.LONG else 20):
+        process = tally.start(context, command, stdin=subprocess.PIPE)
+        process.stdout.readline()
+        result = tally.run(context, [context.tally, "record", "--calls", "--no-time", "--duration", "0.2", "-o", context.path("profile"), "-p", str(process.pid)])
+        output, errors = process.communicate()
+        context.equal((process.returncode, output, errors), (4, b"wrong 0\nwrong in the end 0\n", b""), f"outcome {number} ({result.text()})")
+        context.equal(result.status, 0, f"status of tally ({result.text()})")
+
+
+@tap.case
 def late_gs_big_image(context):
     """A large image that is not counted is searched for code that sets gs before the process is stopped, not while it is."""
     with open(context.path("big.S"), "w", encoding="utf-8") as file:

@@ -4,7 +4,9 @@
  *
  * late_gs OBJECT on - says that it has begun. Once Tally counts in it, or its input ends, the object is loaded and sets gs, and a thread is
  * created that has it from its creator; the object is unloaded. When its input ends it says in how many threads gs is not what it was.
- * late_gs OBJECT early - the same, but the object is loaded as soon as Tally has memory in the process. */
+ * late_gs OBJECT early - the same, but the object is loaded as soon as Tally has memory in the process.
+ * late_gs OBJECT at_once - then it sets gs at once, too, and calls functions, as long as Tally is there; the object is unloaded. Says whether
+ * gs stayed the object's. */
 #define _GNU_SOURCE
 #include <asm/prctl.h>
 #include <dlfcn.h>
@@ -119,12 +121,38 @@ static int stay_on(const char *path, int early)
     return 4;
 }
 
+static int work_at_once(const char *path)
+{
+    int maps = open("/proc/self/maps", O_RDONLY);
+    long wrong_there = 0;
+    puts("begun");
+    fflush(stdout);
+    while (!is_counted(maps) && !input_ends(0))
+        ;
+    void *object = dlopen(path, RTLD_NOW);
+    long (*work)(long (*)(long), long) =
+        object ? (long (*)(long (*)(long), long))dlsym(object, "late_gs_work") : NULL;
+    if (!work)
+        return 8;
+    do /* nearly all the time */
+        for (int i = 0; i < 200; i++)
+            wrong_there += work(leaf, 20000);
+    while (is_counted(maps) && !input_ends(0));
+    if (dlclose(object))
+        return 7;
+    input_ends(-1);
+    printf("wrong %ld\n", wrong_there);
+    return 4;
+}
+
 int main(int argc, char **argv)
 {
     pthread_t thread;
     if (argc < 2 || pthread_create(&thread, NULL, thread_work, NULL))
         return 9;
-    int status = argc > 2 ? stay_on(argv[1], !strcmp(argv[2], "early")) : load(argv[1]);
+    int status = argc <= 2                    ? load(argv[1])
+                 : strcmp(argv[2], "at_once") ? stay_on(argv[1], !strcmp(argv[2], "early"))
+                                              : work_at_once(argv[1]);
     over = 1;
     pthread_join(thread, NULL);
     printf("wrong in the end %d\n", wrong);
