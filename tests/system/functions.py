@@ -47,6 +47,7 @@ def visited(context, rounds, *options):
         if b"did not stop within" in result.errors:
             continue  # a busy machine: tally left before it began
         context.equal(result.status, 0, f"status of round {number} ({result.text()})")
+        context.check(b"changed by somebody else" not in result.errors, f"our own hooks are nobody else's ({result.text()})")
         done += 1
     output, _ = target.communicate(timeout=60)
     context.equal((target.returncode, output), (0, b"ended 1\n"), "the program's end")

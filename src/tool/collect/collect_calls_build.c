@@ -789,7 +789,7 @@ static bool is_in_force(const struct collect_calls_object *object, const struct 
     return false;
 }
 
-/* Fresh writes to places that are not as in the file; *hooked: those that the agent has hooked. Both lists are by address. */
+/* Fresh writes to places that are not as in the file; *hooked: those of them within a hook of the agent. Both lists are by address. */
 static size_t leave_out_fresh(const struct collect_calls_space *space, struct collect_calls_object *object,
                               const struct elf_maps *maps, size_t *hooked)
 {
@@ -801,7 +801,7 @@ static size_t leave_out_fresh(const struct collect_calls_space *space, struct co
         if (is_in_force(object, write, &from) || collect_calls_text_holds(space->pid, &change, change.before))
             continue;
         leave_out(object, write);
-        *hooked += collect_calls_text_is_hooked(space->pid, maps, write->address);
+        *hooked += collect_calls_text_has_hook(space->pid, maps, write->address, write->length);
         found++;
     }
     return found;

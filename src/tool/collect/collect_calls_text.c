@@ -7,6 +7,8 @@
 #include "patch_target.h"
 #include "patch_trace.h"
 
+enum { JUMP = 5 }; /* the bytes of jmp with a displacement of 32 bits */
+
 bool collect_calls_text_holds(pid_t pid, const struct patch_memory_change *change, const uint8_t *bytes)
 {
     uint8_t found[PATCH_MEMORY_BYTES];
@@ -35,17 +37,31 @@ enum collect_calls_undo collect_calls_text_lift(struct patch_helper *helper, pid
     return failed ? COLLECT_CALLS_UNDO_ALL : undo;
 }
 
-bool collect_calls_text_is_hooked(pid_t pid, const struct elf_maps *maps, uint64_t address)
+static bool leads_to_agent(const struct elf_maps *maps, uint64_t address, const uint8_t jump[JUMP])
 {
-    uint8_t jump[5];
     int32_t displacement;
-    if (patch_target_read(pid, address, jump, sizeof jump) != sizeof jump || jump[0] != 0xe9)
-        return false;
     memcpy(&displacement, jump + 1, sizeof displacement);
-    uint64_t to = address + sizeof jump + (uint64_t)(int64_t)displacement;
+    uint64_t to = address + JUMP + (uint64_t)(int64_t)displacement;
+    if (jump[0] != 0xe9)
+        return false;
     for (size_t i = 0; i < maps->count; i++)
         if (to >= maps->items[i].start && to < maps->items[i].end)
             return !strcmp(maps->items[i].path, PATCH_AGENT_PATH);
+    return false;
+}
+
+bool collect_calls_text_is_hooked(pid_t pid, const struct elf_maps *maps, uint64_t address)
+{
+    uint8_t jump[JUMP];
+    return patch_target_read(pid, address, jump, sizeof jump) == sizeof jump &&
+           leads_to_agent(maps, address, jump);
+}
+
+bool collect_calls_text_has_hook(pid_t pid, const struct elf_maps *maps, uint64_t address, size_t length)
+{
+    for (uint64_t at = address - (JUMP - 1); at < address + length; at++)
+        if (collect_calls_text_is_hooked(pid, maps, at))
+            return true;
     return false;
 }
 

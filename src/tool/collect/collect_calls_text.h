@@ -33,6 +33,8 @@ enum collect_calls_undo collect_calls_text_lift(struct patch_helper *helper, pid
 
 /* Does a jump stand there that leads into the agent's memory: its hook? `maps` are the process's. */
 bool collect_calls_text_is_hooked(pid_t pid, const struct elf_maps *maps, uint64_t address);
+/* Does such a jump cover any of these bytes? */
+bool collect_calls_text_has_hook(pid_t pid, const struct elf_maps *maps, uint64_t address, size_t length);
 
 /* start..end-1 is mapped from `image` at `bias`. *own: pages of its own that the process has there. False:
  * one of them differs from the file, or cannot be compared. */
