@@ -191,8 +191,9 @@ struct agent_thread *agent_thread_of(uint64_t thread_pointer)
 /* Wrappers that end before the function itself begins. */
 static enum wire_agent_inside inside_of(uint64_t entry)
 {
-    bool alone = entry == WIRE_AGENT_ENTRY_FUNCTION || entry == WIRE_AGENT_ENTRY_UNWIND;
-    return alone ? WIRE_AGENT_INSIDE_ALONE : WIRE_AGENT_INSIDE;
+    return entry == WIRE_AGENT_ENTRY_FUNCTION ? WIRE_AGENT_INSIDE_ALONE
+           : entry == WIRE_AGENT_ENTRY_UNWIND ? WIRE_AGENT_INSIDE_UNWINDING
+                                              : WIRE_AGENT_INSIDE;
 }
 
 /* Was the entry made by a signal's handler that interrupted the one that is inside? Only a function that a
@@ -200,9 +201,9 @@ static enum wire_agent_inside inside_of(uint64_t entry)
  * that is asked again and again. */
 static enum agent_beneath beneath(const struct agent_thread *thread, const struct agent_frame *frame)
 {
-    return thread->shared.inside == WIRE_AGENT_INSIDE_ALONE ? AGENT_BENEATH_HANDLER
-           : agent_heap_is_inner(frame->return_address)     ? AGENT_BENEATH_HOOK
-                                                            : agent_stack_beneath(frame);
+    return thread->shared.inside != WIRE_AGENT_INSIDE   ? AGENT_BENEATH_HANDLER
+           : agent_heap_is_inner(frame->return_address) ? AGENT_BENEATH_HOOK
+                                                        : agent_stack_beneath(frame);
 }
 
 /* Somebody is inside. True: who was, has left by a jump that its stack pointer did not tell of. Else the

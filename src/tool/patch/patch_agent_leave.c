@@ -27,8 +27,9 @@
 #include "wire_agent.h"
 
 enum {
-    ATTEMPTS = 40,
-    REST_NS = 1000000, /* and so much more each time: 0.8 s in all */
+    REST_NS = 1000000,    /* and so much more each time */
+    ATTEMPTS = 40,        /* 0.8 s in all, where all threads sleep */
+    ATTEMPTS_AWAKE = 100, /* 5 s: who is inside may wait for a processor, and goes on once it has one */
     SLOTS_MOST = 1 << 20,
 };
 
@@ -494,8 +495,8 @@ static int end_timers(struct leaving *leaving)
 
 /* --- 4. wait --- */
 
-/* Hooks have been put back: nobody comes in by them from now on. */
-static int begin_waiting(struct leaving *leaving)
+/* Hooks have been put back, all or all but those of `unwinders`: nobody comes in by them from now on. */
+static int begin_waiting(struct leaving *leaving, bool unwinders)
 {
     struct patch_agent_users *users = &leaving->users;
     users->access = &leaving->access;
@@ -504,7 +505,7 @@ static int begin_waiting(struct leaving *leaving)
     users->functions = leaving->functions;
     users->function_count = leaving->function_count;
     users->returns = &leaving->returns;
-    return patch_agent_users_begin(users, leaving->error);
+    return patch_agent_users_begin(users, unwinders, leaving->error);
 }
 
 static int rest(struct leaving *leaving, int attempt)
@@ -532,15 +533,15 @@ static int put_unwinders_back(struct leaving *leaving)
     if (result < 0)
         return result;
     give_pages_back(leaving, &leaving->last);
-    return begin_waiting(leaving);
+    return begin_waiting(leaving, false);
 }
 
 /* 1: somebody is inside still; 0: nobody, and nobody can come in. */
 static int wait_for_users(struct leaving *leaving)
 {
     bool unwinders = true;
-    int used = begin_waiting(leaving) < 0 ? BASE_ENOMEM : 1;
-    for (int i = 0; i < ATTEMPTS && used > 0; i++) {
+    int used = begin_waiting(leaving, unwinders) < 0 ? BASE_ENOMEM : 1;
+    for (int i = 0; i < (leaving->users.awake ? ATTEMPTS_AWAKE : ATTEMPTS) && used > 0; i++) {
         int result = i ? rest(leaving, i) : BASE_OK;
         used = result < 0 ? result : patch_agent_users_look(&leaving->users, leaving->error);
         if (used == 0 && unwinders) {

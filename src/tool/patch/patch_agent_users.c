@@ -50,7 +50,10 @@ static bool record_counts(struct patch_agent_users *users, uint64_t number)
     uint64_t at = users->records + number * WIRE_AGENT_THREAD_BYTES;
     if (patch_target_read(users->access->pid, at, &record, sizeof record) != sizeof record || record.key == 0)
         return false;
-    bool inside = may_return(users, &record);
+    bool unwinding = users->unwinders && record.inside == WIRE_AGENT_INSIDE_UNWINDING;
+    bool inside = !unwinding && may_return(users, &record);
+    if (unwinding)
+        users->unwinding[users->unwinding_count++] = record.key;
     if (!inside)
         users->record_owners[number] = record.tid;
     return inside && (record.tid == 0 || record.tid != users->record_owners[number]);
@@ -64,6 +67,7 @@ static bool counts_somebody(struct patch_agent_users *users)
         return false;
     if (patch_target_read(users->access->pid, users->process, &process, sizeof process) != sizeof process)
         return true;
+    users->unwinding_count = 0;
     users->unrecorded_outside |= process.unrecorded == 0;
     bool inside = !users->unrecorded_outside;
     for (uint64_t i = 0; i < process.thread_count && i < WIRE_AGENT_THREADS; i++)
@@ -91,15 +95,30 @@ static bool stack_leads_here(const struct patch_agent_users *users, const struct
     size_t count = patch_target_stack(users->access->pid, thread->sp, words, size);
     for (size_t i = 0; i < count; i++)
         if (is_ours(users, words[i]) &&
-            (!counted || i < near || patch_target_is_frame_pc(words + i, count - i)))
+            (!counted || i < near || patch_target_is_frame_pc(thread->sp & ~UINT64_C(7), words, count, i)))
             return true;
     return count == 0;
+}
+
+/* Its record is found as the agent finds it, by the thread pointer: numbers of threads are others in another pid namespace. */
+static bool is_unwinding(const struct patch_agent_users *users, const struct patch_stop_thread *thread)
+{
+    struct user_regs_struct registers;
+    if (users->unwinding_count == 0 || thread->state != PATCH_STOP_STOPPED ||
+        patch_trace_read_registers(users->access->helper, users->access->trace, thread->tid, &registers,
+                                   NULL) < 0)
+        return false;
+    for (size_t i = 0; i < users->unwinding_count; i++)
+        if (users->unwinding[i] == registers.fs_base)
+            return true;
+    return false;
 }
 
 static bool is_inside(const struct patch_agent_users *users, const struct patch_stop_thread *thread,
                       uint64_t *words, size_t size)
 {
-    return thread->pc == 0 || is_ours(users, thread->pc) || stack_leads_here(users, thread, words, size);
+    return thread->pc == 0 || (is_ours(users, thread->pc) && !is_unwinding(users, thread)) ||
+           stack_leads_here(users, thread, words, size);
 }
 
 /* --- each by itself --- */
@@ -129,9 +148,11 @@ static int look_at_threads(struct patch_agent_users *users, const struct patch_s
         return base_fail(error, BASE_ENOMEM, "out of memory");
     }
     bool inside = false;
+    users->awake = false;
     for (size_t i = 0; i < count; i++) {
         if (threads[i].state == PATCH_STOP_GONE)
             continue;
+        users->awake |= threads[i].state == PATCH_STOP_STOPPED && !threads[i].in_call;
         if (was_outside(users, threads[i].tid) || !is_inside(users, &threads[i], words, size))
             outside[found++] = threads[i].tid;
         else
@@ -162,19 +183,24 @@ int patch_agent_users_look(struct patch_agent_users *users, struct base_error *e
     return result < 0 ? result : result || counted || replaced;
 }
 
-int patch_agent_users_begin(struct patch_agent_users *users, struct base_error *error)
+int patch_agent_users_begin(struct patch_agent_users *users, bool unwinders, struct base_error *error)
 {
     patch_agent_users_free(users);
+    users->unwinders = unwinders;
     users->record_owners = calloc(WIRE_AGENT_THREADS, sizeof *users->record_owners);
-    return users->record_owners ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
+    users->unwinding = calloc(WIRE_AGENT_THREADS, sizeof *users->unwinding);
+    return users->record_owners && users->unwinding ? BASE_OK
+                                                    : base_fail(error, BASE_ENOMEM, "out of memory");
 }
 
 void patch_agent_users_free(struct patch_agent_users *users)
 {
     free(users->outside);
     free(users->record_owners);
+    free(users->unwinding);
     users->outside = NULL;
     users->record_owners = NULL;
-    users->outside_count = 0;
+    users->unwinding = NULL;
+    users->outside_count = users->unwinding_count = 0;
     users->unrecorded_outside = false;
 }

@@ -6,7 +6,9 @@
  *
  * Each thread is waited for by itself. Of many that are busy, on a machine with few processors, at any moment some are
  * inside; so it is not asked when none is, but whether each has been outside once, since nobody comes in any more by
- * the hooks that have been put back. What it does later, by hooks that are there still, does not count.
+ * the hooks that have been put back. What it does later, by hooks that are there still, does not count. Those of
+ * functions that unwind go last, and a program that throws all the time is in them most of the time: as long as they
+ * are there, who is in one of them, as its record says, is outside.
  *
  * For patch_agent_leave.c alone. Context: tool. */
 #ifndef PATCH_AGENT_USERS_H
@@ -29,19 +31,24 @@ struct patch_agent_users {
     struct patch_agent_returns *returns;
     uint64_t process; /* run-time address of the process's region; 0: there is none that counts */
     uint64_t records; /* and of its thread records */
+    bool unwinders;   /* hooks of functions that unwind are there still */
     /* Who has been outside. */
     pid_t *outside; /* threads that live, by number */
     size_t outside_count;
     uint32_t *record_owners; /* whose record it was when it counted nobody; 0: of none */
     bool unrecorded_outside; /* threads without a record */
+    bool awake;              /* at the last look some thread did not sleep */
+    uint64_t *unwinding;     /* thread pointers of those that are in such a hook now */
+    size_t unwinding_count;
 };
 
 /* Puts replaced return addresses back, and looks at the threads. The process stands. 0: each thread has been outside since _begin, and
  * no return address leads to us. 1: not yet. Negative: an error, and nothing is known. */
 int patch_agent_users_look(struct patch_agent_users *users, struct base_error *error);
 
-/* Nobody is known to have been outside: hooks have been put back just now. BASE_ENOMEM. */
-int patch_agent_users_begin(struct patch_agent_users *users, struct base_error *error);
+/* Nobody is known to have been outside: hooks have been put back just now; `unwinders`: but those of functions that unwind.
+ * BASE_ENOMEM. */
+int patch_agent_users_begin(struct patch_agent_users *users, bool unwinders, struct base_error *error);
 
 void patch_agent_users_free(struct patch_agent_users *users);
 

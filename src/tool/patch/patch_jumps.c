@@ -11,7 +11,7 @@
 
 /* Of struct rt_sigframe: words from the saved pc to the pointer to what is saved of the FPU, which has struct _fpx_sw_bytes in its first
  * 512 bytes (uapi/asm/sigcontext.h). */
-enum { FRAME_FPU = 7, FRAME_MOST = 4096, FPU_MAGIC_AT = 464 };
+enum { FRAME_FPU = 7, FPU_MAGIC_AT = 464 };
 
 enum { LENGTH = 5, STACK_MOST = 256 << 10, STACK_FEW = 64 << 10, THREADS_MANY = 100 };
 
@@ -97,16 +97,14 @@ static int move_thread(struct patch_stop *stop, const struct patch_stop_thread *
     return patch_stop_write(stop, thread->tid, &registers, error);
 }
 
-/* What lies behind the end of a stack, or on it, may look like a frame: our own lists of hooks have addresses of jumps, with small numbers
- * behind them. Only one whose saved registers of the FPU are where it says, a little above, is written. */
-static bool is_frame_pc(pid_t pid, uint64_t address, const uint64_t *words, size_t count)
+/* What lies behind the end of a stack may look like a frame; and of a frame whose handler has returned, words may be left. Only one whose
+ * saved registers of the FPU are where it says is written. */
+static bool is_frame_pc(pid_t pid, uint64_t sp, const uint64_t *words, size_t count, size_t at)
 {
     uint32_t magic = 0;
-    if (count <= FRAME_FPU || !patch_target_is_frame_pc(words, count))
-        return false;
-    uint64_t fpu = words[FRAME_FPU];
-    return fpu > address && fpu - address < FRAME_MOST &&
-           patch_target_read(pid, fpu + FPU_MAGIC_AT, &magic, sizeof magic) == sizeof magic &&
+    return patch_target_is_frame_pc(sp, words, count, at) &&
+           patch_target_read(pid, words[at + FRAME_FPU] + FPU_MAGIC_AT, &magic, sizeof magic) ==
+               sizeof magic &&
            magic == FP_XSTATE_MAGIC1;
 }
 
@@ -116,11 +114,12 @@ static int move_frames(const struct jumps *jumps, struct patch_memory *memory,
 {
     size_t count = patch_target_stack(thread->process, sp, words, size);
     int result = BASE_OK;
+    sp &= ~UINT64_C(7);
     for (size_t i = 0; i < count && result == BASE_OK; i++) {
-        uint64_t address = (sp & ~UINT64_C(7)) + i * sizeof *words;
         const struct jump *jump = jump_at(jumps, words[i]);
-        if (jump && is_frame_pc(thread->process, address, words + i, count - i))
-            result = patch_memory_write(memory, address, &jump->destination, sizeof jump->destination, error);
+        if (jump && is_frame_pc(thread->process, sp, words, count, i))
+            result = patch_memory_write(memory, sp + i * sizeof *words, &jump->destination,
+                                        sizeof jump->destination, error);
     }
     return result;
 }

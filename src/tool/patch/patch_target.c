@@ -256,10 +256,27 @@ size_t patch_target_stack(pid_t pid, uint64_t sp, uint64_t *words, size_t size)
     return got / sizeof *words;
 }
 
-bool patch_target_is_frame_pc(const uint64_t *words, size_t count)
+/* Words of struct ucontext, by their distance from the saved pc; those of it that no program has a reason to change. */
+enum { FRAME_FLAGS = -21, FRAME_EFLAGS = 1, FRAME_SEGMENTS = 2, FRAME_TRAP = 4, FRAME_FPU = 7 };
+
+bool patch_target_is_frame_pc(uint64_t sp, const uint64_t *words, size_t count, size_t at)
 {
-    enum { EFLAGS_ALWAYS = 2, EFLAGS_END = 1 << 22, USER = 3 };
-    return count >= 3 && (words[1] & EFLAGS_ALWAYS) && words[1] < EFLAGS_END && (words[2] & USER) == USER;
+    enum {
+        FLAGS_END = 256,
+        EFLAGS_ALWAYS = 0x202,
+        EFLAGS_END = 1 << 22,
+        CODE_SEGMENT = 0x33,
+        TRAPS = 256,
+        FPU_NEAR = 4096
+    };
+    const uint64_t *pc = words + at;
+    if (at < -FRAME_FLAGS || count - at <= FRAME_FPU)
+        return false;
+    uint64_t above = pc[FRAME_FPU] - (sp + at * sizeof *words);
+    return pc[FRAME_FLAGS] < FLAGS_END && pc[FRAME_EFLAGS] < EFLAGS_END &&
+           (pc[FRAME_EFLAGS] & EFLAGS_ALWAYS) == EFLAGS_ALWAYS &&
+           (pc[FRAME_SEGMENTS] & 0xffff) == CODE_SEGMENT && pc[FRAME_TRAP] < TRAPS &&
+           (pc[FRAME_FPU] == 0 || above < FPU_NEAR);
 }
 
 /* --- refusals --- */

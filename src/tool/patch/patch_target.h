@@ -102,10 +102,11 @@ size_t patch_target_read(pid_t pid, uint64_t address, void *bytes, size_t size);
  * page) go. Returns how many words; 0: there is no stack there, or it may not be read. */
 size_t patch_target_stack(pid_t pid, uint64_t sp, uint64_t *words, size_t size);
 
-/* Of `count` words of a stack, is the first the pc that a signal's frame keeps? Behind it are eflags and the segments, of which the first
- * is a code segment of user mode. False where too few words are there to tell. Source: struct rt_sigframe, arch/x86/include/asm/sigframe.h
- * and uapi/asm/sigcontext.h. */
-bool patch_target_is_frame_pc(const uint64_t *words, size_t count);
+/* `count` words of a stack from `sp` up: is word `at` the pc that a signal's frame keeps? What the kernel writes around it, the same in every
+ * frame, is looked at, so that no numbers of a program pass for one. False where too few words are there to tell: of a frame whose
+ * handler runs, or has returned, no word lies below sp but its first. Source: struct rt_sigframe, arch/x86/include/asm/sigframe.h,
+ * uapi/asm/sigcontext.h and uapi/asm/ucontext.h. */
+bool patch_target_is_frame_pc(uint64_t sp, const uint64_t *words, size_t count, size_t at);
 
 #define PATCH_TARGET_PAGE 4096u
 

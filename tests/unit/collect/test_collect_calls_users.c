@@ -18,7 +18,7 @@ static struct {
     struct patch_stop_thread thread;
     struct patch_target_call asleep;
     uint8_t code[SIZE]; /* zeros from FILLED on */
-    uint64_t stack[4];
+    uint64_t stack[29];
     unsigned unmapped;
 } world;
 
@@ -125,10 +125,11 @@ static void a_number_keeps_nothing(void **state)
 static void a_signals_frame_keeps(void **state)
 {
     (void)state;
-    const uint64_t frame[] = {CODE + AT, 0x246, 0x2b000000000033, 0};
+    enum { PC = 21, COUNT = PC + 8 };
+    const uint64_t frame[COUNT] = {[PC] = CODE + AT, 0x246, 0x2b000000000033};
     memcpy(world.stack, frame, sizeof frame);
     assert_false(is_unmapped());
-    world.stack[0] = CODE + FILLED + 16; /* nothing was ever written there */
+    world.stack[PC] = CODE + FILLED + 16; /* nothing was ever written there */
     assert_true(is_unmapped());
 }
 

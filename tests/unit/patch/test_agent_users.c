@@ -28,7 +28,9 @@ static struct {
     size_t count;
     struct wire_agent_process process;
     struct wire_agent_thread records[MOST];
-    uint64_t word;                          /* on each stack; behind it a signal's frame */
+    uint64_t word;                          /* on each stack, where a signal's frame has its pc */
+    uint64_t flags;                         /* behind it: eflags, if it is one */
+    uint64_t thread_pointers[MOST];         /* by number of the thread */
     struct patch_target_call asleep;        /* where those in the kernel are */
     uint64_t entry[WIRE_AGENT_ENTRY_WORDS]; /* below ENTERED */
     bool put_back;
@@ -42,6 +44,8 @@ bool __wrap_patch_agent_returns_put_back(struct patch_agent_returns *returns,
 size_t __wrap_patch_target_read(pid_t pid, uint64_t address, void *bytes, size_t size);
 size_t __wrap_patch_target_stack(pid_t pid, uint64_t sp, uint64_t *words, size_t size);
 int __wrap_patch_target_call(pid_t pid, pid_t tid, struct patch_target_call *call);
+int __wrap_patch_trace_read_registers(struct patch_helper *helper, pid_t pid, pid_t tid,
+                                      struct user_regs_struct *registers, struct base_error *error);
 
 int __wrap_patch_trace_threads(struct patch_helper *helper, pid_t pid, struct patch_stop_thread **threads,
                                size_t *count, struct base_error *error)
@@ -80,17 +84,28 @@ size_t __wrap_patch_target_read(pid_t pid, uint64_t address, void *bytes, size_t
 size_t __wrap_patch_target_stack(pid_t pid, uint64_t sp, uint64_t *words, size_t size)
 {
     (void)pid, (void)size;
-    const uint64_t stack[] = {1, world.word, 0x246, 0x33, 0, 0};
+    enum { PC = 22, COUNT = 40 };
     if (sp != STACK)
         return 0;
-    memcpy(words, stack, sizeof stack);
-    return sizeof stack / sizeof *stack;
+    memset(words, 0, COUNT * sizeof *words);
+    words[PC] = world.word;
+    words[PC + 1] = world.flags;
+    words[PC + 2] = 0x33;
+    return COUNT;
 }
 
 int __wrap_patch_target_call(pid_t pid, pid_t tid, struct patch_target_call *call)
 {
     (void)pid, (void)tid;
     *call = world.asleep;
+    return BASE_OK;
+}
+
+int __wrap_patch_trace_read_registers(struct patch_helper *helper, pid_t pid, pid_t tid,
+                                      struct user_regs_struct *registers, struct base_error *error)
+{
+    (void)helper, (void)pid, (void)error;
+    *registers = (struct user_regs_struct){.fs_base = world.thread_pointers[tid]};
     return BASE_OK;
 }
 
@@ -106,7 +121,7 @@ static struct patch_agent_users begin(bool counted)
     world.put_back = true;
     users.process = counted ? PROCESS : 0;
     users.records = RECORDS;
-    assert_int_equal(patch_agent_users_begin(&users, NULL), BASE_OK);
+    assert_int_equal(patch_agent_users_begin(&users, false, NULL), BASE_OK);
     return users;
 }
 
@@ -132,7 +147,7 @@ static void each_is_waited_for_by_itself(void **state)
     stands(1, ELSEWHERE);
     stands(2, CODE + 0xfff);
     expect(&users, 0);
-    assert_int_equal(patch_agent_users_begin(&users, NULL), BASE_OK);
+    assert_int_equal(patch_agent_users_begin(&users, false, NULL), BASE_OK);
     stands(1, ELSEWHERE);
     stands(2, CODE);
     expect(&users, 1);
@@ -161,11 +176,78 @@ static void a_signals_frame_leads_back(void **state)
     (void)state;
     struct patch_agent_users users = begin(true);
     world.word = CODE + 8;
+    world.flags = 0x246;
     stands(1, ELSEWHERE);
     expect(&users, 1);
     world.word = ELSEWHERE;
     stands(1, ELSEWHERE);
     expect(&users, 0);
+    patch_agent_users_free(&users);
+}
+
+/* The numbers behind it are a program's own. */
+static void an_old_return_address_leads_nowhere(void **state)
+{
+    (void)state;
+    struct patch_agent_users users = begin(true);
+    world.word = CODE + 8;
+    world.flags = 0x3b;
+    stands(1, ELSEWHERE);
+    expect(&users, 0);
+    patch_agent_users_free(&users);
+}
+
+/* As long as they are hooked, who is in a function that unwinds is in nothing else. */
+static void who_unwinds_is_outside_of_the_rest(void **state)
+{
+    (void)state;
+    struct patch_agent_users users = begin(true);
+    assert_int_equal(patch_agent_users_begin(&users, true, NULL), BASE_OK);
+    world.process.thread_count = 2;
+    world.thread_pointers[1] = 0x7100;
+    world.thread_pointers[2] = 0x7200;
+    world.records[0] =
+        (struct wire_agent_thread){.key = 0x7100, .tid = 31, .inside = WIRE_AGENT_INSIDE_ALONE};
+    stands(1, CODE + 4);
+    expect(&users, 1);
+    world.records[0].inside = WIRE_AGENT_INSIDE_UNWINDING;
+    stands(1, CODE + 4);
+    stands(2, CODE + 4); /* has no record: it is just coming in, or going out */
+    expect(&users, 1);
+    world.word = CODE + 8; /* a handler interrupted it in a hook, and unwinds */
+    world.flags = 0x246;
+    world.records[1] =
+        (struct wire_agent_thread){.key = 0x7200, .tid = 32, .inside = WIRE_AGENT_INSIDE_UNWINDING};
+    stands(1, CODE + 4);
+    stands(2, CODE + 4);
+    expect(&users, 1);
+    world.word = 0;
+    stands(1, CODE + 4);
+    stands(2, CODE + 4);
+    expect(&users, 0);
+    assert_int_equal(patch_agent_users_begin(&users, false, NULL), BASE_OK); /* now those are put back, too */
+    stands(1, CODE + 4);
+    expect(&users, 1);
+    world.records[0].inside = world.records[1].inside = WIRE_AGENT_OUTSIDE;
+    stands(1, CODE + 4);
+    expect(&users, 1);
+    stands(1, ELSEWHERE);
+    expect(&users, 0);
+    patch_agent_users_free(&users);
+}
+
+/* Whoever has a processor may go on. */
+static void who_does_not_sleep_is_told(void **state)
+{
+    (void)state;
+    struct patch_agent_users users = begin(false);
+    stands(1, CODE);
+    expect(&users, 1);
+    assert_true(users.awake);
+    stands(1, CODE);
+    world.threads[0].in_call = true;
+    expect(&users, 1);
+    assert_false(users.awake);
     patch_agent_users_free(&users);
 }
 
@@ -234,7 +316,7 @@ static void who_left_is_not_counted(void **state)
     expect(&users, 1);
     world.records[0].inside = WIRE_AGENT_INSIDE;
     expect(&users, 0);
-    assert_int_equal(patch_agent_users_begin(&users, NULL), BASE_OK);
+    assert_int_equal(patch_agent_users_begin(&users, false, NULL), BASE_OK);
     put_entry(CODE + 8, ELSEWHERE + 4, ELSEWHERE); /* of somebody who was called there later */
     expect(&users, 0);
     patch_agent_users_free(&users);
@@ -259,6 +341,9 @@ int main(void)
         cmocka_unit_test(each_is_waited_for_by_itself),
         cmocka_unit_test(one_that_is_new_is_waited_for),
         cmocka_unit_test(a_signals_frame_leads_back),
+        cmocka_unit_test(an_old_return_address_leads_nowhere),
+        cmocka_unit_test(who_unwinds_is_outside_of_the_rest),
+        cmocka_unit_test(who_does_not_sleep_is_told),
         cmocka_unit_test(one_asleep_in_a_call_is_where_the_kernel_says),
         cmocka_unit_test(a_record_counts_until_its_owner_has_left),
         cmocka_unit_test(who_left_is_not_counted),

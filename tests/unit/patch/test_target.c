@@ -13,6 +13,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/ucontext.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -219,6 +220,82 @@ static void credentials_are_read(void **state)
     assert_int_equal(patch_privileges_of(0), PATCH_PRIVILEGES_KEPT);
 }
 
+/* --- signals' frames --- */
+
+enum { STACK_BYTES = 64 << 10 };
+
+static struct {
+    uint64_t pcs[4]; /* what was found between a handler and the end of its caller's frame */
+    size_t count;
+    uint64_t saved;
+    void *above;
+} framed;
+
+static void find_frames(uint64_t sp, uint64_t end)
+{
+    static uint64_t words[STACK_BYTES / 8];
+    size_t size = end - sp < sizeof words ? (size_t)(end - sp) : sizeof words;
+    size_t count = patch_target_read(getpid(), sp & ~UINT64_C(7), words, size) / sizeof *words;
+    framed.count = 0;
+    for (size_t i = 0; i < count; i++)
+        if (patch_target_is_frame_pc(sp & ~UINT64_C(7), words, count, i) && framed.count < 4)
+            framed.pcs[framed.count++] = words[i];
+}
+
+static void look_at_frames(int signal, siginfo_t *info, void *context)
+{
+    (void)signal, (void)info;
+    const ucontext_t *here = context;
+    framed.saved = (uint64_t)here->uc_mcontext.gregs[REG_RIP];
+    uint64_t end = framed.above ? (uint64_t)framed.above : (uint64_t)here->uc_mcontext.gregs[REG_RSP];
+    find_frames((uint64_t)__builtin_frame_address(0), end);
+}
+
+static void raise_with(int flags)
+{
+    struct sigaction action = {.sa_sigaction = look_at_frames, .sa_flags = SA_SIGINFO | flags}, before;
+    assert_int_equal(sigaction(SIGUSR1, &action, &before), 0);
+    raise(SIGUSR1);
+    sigaction(SIGUSR1, &before, NULL);
+    assert_int_equal(framed.count, 1);
+    assert_int_equal(framed.pcs[0], framed.saved);
+}
+
+static void frames_of_signals_are_known(void **state)
+{
+    (void)state;
+    static char other[STACK_BYTES];
+    framed.above = NULL;
+    raise_with(0);
+    const stack_t stack = {.ss_sp = other, .ss_size = sizeof other}, none = {.ss_flags = SS_DISABLE};
+    assert_int_equal(sigaltstack(&stack, NULL), 0);
+    framed.above = other + sizeof other;
+    raise_with(SA_ONSTACK);
+    sigaltstack(&none, NULL);
+}
+
+/* Small odd numbers behind an address, as on stacks of unwinders, are none; nor is a frame that is cut. */
+static void numbers_are_no_frames(void **state)
+{
+    (void)state;
+    enum { PC = 21, COUNT = 29, SP = 0x1000 };
+    uint64_t words[COUNT] = {[0] = 7, [PC] = 0x401000, 0x246, 0x2b000000000033, 0, 1, 0, 0, SP + 0x200};
+    assert_true(patch_target_is_frame_pc(SP, words, COUNT, PC));
+    assert_false(patch_target_is_frame_pc(SP, words, COUNT - 1, PC));
+    assert_false(patch_target_is_frame_pc(SP, words + 1, COUNT - 1, PC - 1));
+    const struct {
+        size_t at;
+        uint64_t word;
+    } others[] = {{0, 0x7fff0000}, {PC + 1, 0x3b}, {PC + 1, 0x402246},    {PC + 2, 3},
+                  {PC + 2, 0x2b},  {PC + 4, 300},  {PC + 7, SP + 0x2000}, {PC + 7, SP}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        uint64_t before = words[others[i].at];
+        words[others[i].at] = others[i].word;
+        assert_false(patch_target_is_frame_pc(SP, words, COUNT, PC));
+        words[others[i].at] = before;
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +307,8 @@ int main(void)
         cmocka_unit_test(threads_are_counted),
         cmocka_unit_test(capabilities_of_a_file_are_read),
         cmocka_unit_test(credentials_are_read),
+        cmocka_unit_test(frames_of_signals_are_known),
+        cmocka_unit_test(numbers_are_no_frames),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
