@@ -600,7 +600,7 @@ enum wire_agent_inside {
     WIRE_AGENT_OUTSIDE = 0,
     WIRE_AGENT_INSIDE = 1,
     WIRE_AGENT_INSIDE_ALONE = 2,    /* the entry calls nothing of the program's */
-    WIRE_AGENT_INSIDE_UNWINDING = 3 /* neither, and replaces no return address: WIRE_AGENT_ENTRY_UNWIND */
+    WIRE_AGENT_INSIDE_UNWINDING = 3 /* the same, and it replaces no return address: WIRE_AGENT_ENTRY_UNWIND */
 };
 #define WIRE_AGENT_ENTRY_WORDS  32
 #define WIRE_AGENT_THREAD_BYTES (512 * 1024)

@@ -75,8 +75,8 @@ static bool stack_leads_here(pid_t pid, const struct collect_calls_ranges *range
 {
     size_t count = patch_target_stack(pid, sp, words, size);
     for (size_t i = 0; i < count; i++)
-        if (is_code(pid, ranges, words[i]) && (patch_target_is_frame_pc(sp & ~UINT64_C(7), words, count, i) ||
-                                               returns_here(pid, ranges, words[i])))
+        if (is_code(pid, ranges, words[i]) &&
+            (patch_target_is_frame_pc(words, count, i) || returns_here(pid, ranges, words[i])))
             return true;
     return count == 0;
 }

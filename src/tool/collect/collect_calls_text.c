@@ -6,8 +6,7 @@
 #include "patch_agent.h"
 #include "patch_target.h"
 #include "patch_trace.h"
-
-enum { JUMP = 5 }; /* the bytes of jmp with a displacement of 32 bits */
+#include "patch_x86_64_wrap.h"
 
 bool collect_calls_text_holds(pid_t pid, const struct patch_memory_change *change, const uint8_t *bytes)
 {
@@ -37,11 +36,12 @@ enum collect_calls_undo collect_calls_text_lift(struct patch_helper *helper, pid
     return failed ? COLLECT_CALLS_UNDO_ALL : undo;
 }
 
-static bool leads_to_agent(const struct elf_maps *maps, uint64_t address, const uint8_t jump[JUMP])
+static bool leads_to_agent(const struct elf_maps *maps, uint64_t address,
+                           const uint8_t jump[PATCH_X86_64_WRAP_JUMP])
 {
     int32_t displacement;
     memcpy(&displacement, jump + 1, sizeof displacement);
-    uint64_t to = address + JUMP + (uint64_t)(int64_t)displacement;
+    uint64_t to = address + PATCH_X86_64_WRAP_JUMP + (uint64_t)(int64_t)displacement;
     if (jump[0] != 0xe9)
         return false;
     for (size_t i = 0; i < maps->count; i++)
@@ -52,14 +52,14 @@ static bool leads_to_agent(const struct elf_maps *maps, uint64_t address, const 
 
 bool collect_calls_text_is_hooked(pid_t pid, const struct elf_maps *maps, uint64_t address)
 {
-    uint8_t jump[JUMP];
+    uint8_t jump[PATCH_X86_64_WRAP_JUMP];
     return patch_target_read(pid, address, jump, sizeof jump) == sizeof jump &&
            leads_to_agent(maps, address, jump);
 }
 
 bool collect_calls_text_has_hook(pid_t pid, const struct elf_maps *maps, uint64_t address, size_t length)
 {
-    for (uint64_t at = address - (JUMP - 1); at < address + length; at++)
+    for (uint64_t at = address - (PATCH_X86_64_WRAP_JUMP - 1); at < address + length; at++)
         if (collect_calls_text_is_hooked(pid, maps, at))
             return true;
     return false;

@@ -63,11 +63,11 @@ static bool record_counts(struct patch_agent_users *users, uint64_t number)
 static bool counts_somebody(struct patch_agent_users *users)
 {
     struct wire_agent_process process;
+    users->unwinding_count = 0;
     if (users->process == 0)
         return false;
     if (patch_target_read(users->access->pid, users->process, &process, sizeof process) != sizeof process)
         return true;
-    users->unwinding_count = 0;
     users->unrecorded_outside |= process.unrecorded == 0;
     bool inside = !users->unrecorded_outside;
     for (uint64_t i = 0; i < process.thread_count && i < WIRE_AGENT_THREADS; i++)
@@ -94,8 +94,7 @@ static bool stack_leads_here(const struct patch_agent_users *users, const struct
     size_t near = counted && is_in_hooked(users, thread->pc) ? WORDS_NEAR : 0;
     size_t count = patch_target_stack(users->access->pid, thread->sp, words, size);
     for (size_t i = 0; i < count; i++)
-        if (is_ours(users, words[i]) &&
-            (!counted || i < near || patch_target_is_frame_pc(thread->sp & ~UINT64_C(7), words, count, i)))
+        if (is_ours(users, words[i]) && (!counted || i < near || patch_target_is_frame_pc(words, count, i)))
             return true;
     return count == 0;
 }

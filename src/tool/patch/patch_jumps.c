@@ -11,7 +11,7 @@
 
 /* Of struct rt_sigframe: words from the saved pc to the pointer to what is saved of the FPU, which has struct _fpx_sw_bytes in its first
  * 512 bytes (uapi/asm/sigcontext.h). */
-enum { FRAME_FPU = 7, FPU_MAGIC_AT = 464 };
+enum { FRAME_FPU = 7, FRAME_MOST = 4096, FPU_MAGIC_AT = 464 };
 
 enum { LENGTH = 5, STACK_MOST = 256 << 10, STACK_FEW = 64 << 10, THREADS_MANY = 100 };
 
@@ -98,13 +98,15 @@ static int move_thread(struct patch_stop *stop, const struct patch_stop_thread *
 }
 
 /* What lies behind the end of a stack may look like a frame; and of a frame whose handler has returned, words may be left. Only one whose
- * saved registers of the FPU are where it says is written. */
+ * saved registers of the FPU are where it says, a little above, is written. */
 static bool is_frame_pc(pid_t pid, uint64_t sp, const uint64_t *words, size_t count, size_t at)
 {
     uint32_t magic = 0;
-    return patch_target_is_frame_pc(sp, words, count, at) &&
-           patch_target_read(pid, words[at + FRAME_FPU] + FPU_MAGIC_AT, &magic, sizeof magic) ==
-               sizeof magic &&
+    if (count - at <= FRAME_FPU || !patch_target_is_frame_pc(words, count, at))
+        return false;
+    uint64_t fpu = words[at + FRAME_FPU], distance = fpu - (sp + at * sizeof *words);
+    return distance < FRAME_MOST &&
+           patch_target_read(pid, fpu + FPU_MAGIC_AT, &magic, sizeof magic) == sizeof magic &&
            magic == FP_XSTATE_MAGIC1;
 }
 

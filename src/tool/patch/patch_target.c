@@ -256,27 +256,21 @@ size_t patch_target_stack(pid_t pid, uint64_t sp, uint64_t *words, size_t size)
     return got / sizeof *words;
 }
 
-/* Words of struct ucontext, by their distance from the saved pc; those of it that no program has a reason to change. */
-enum { FRAME_FLAGS = -21, FRAME_EFLAGS = 1, FRAME_SEGMENTS = 2, FRAME_TRAP = 4, FRAME_FPU = 7 };
-
-bool patch_target_is_frame_pc(uint64_t sp, const uint64_t *words, size_t count, size_t at)
+bool patch_target_is_frame_pc(const uint64_t *words, size_t count, size_t at)
 {
+    /* Words of struct ucontext, by their distance from the saved pc. */
+    enum { FLAGS = 21, EFLAGS = 1, SEGMENTS = 2, TRAP = 4 };
     enum {
         FLAGS_END = 256,
         EFLAGS_ALWAYS = 0x202,
         EFLAGS_END = 1 << 22,
         CODE_SEGMENT = 0x33,
-        TRAPS = 256,
-        FPU_NEAR = 4096
+        TRAP_END = 256
     };
     const uint64_t *pc = words + at;
-    if (at < -FRAME_FLAGS || count - at <= FRAME_FPU)
-        return false;
-    uint64_t above = pc[FRAME_FPU] - (sp + at * sizeof *words);
-    return pc[FRAME_FLAGS] < FLAGS_END && pc[FRAME_EFLAGS] < EFLAGS_END &&
-           (pc[FRAME_EFLAGS] & EFLAGS_ALWAYS) == EFLAGS_ALWAYS &&
-           (pc[FRAME_SEGMENTS] & 0xffff) == CODE_SEGMENT && pc[FRAME_TRAP] < TRAPS &&
-           (pc[FRAME_FPU] == 0 || above < FPU_NEAR);
+    return at >= FLAGS && count - at > TRAP && pc[-FLAGS] < FLAGS_END && pc[EFLAGS] < EFLAGS_END &&
+           (pc[EFLAGS] & EFLAGS_ALWAYS) == EFLAGS_ALWAYS && (pc[SEGMENTS] & 0xffff) == CODE_SEGMENT &&
+           pc[TRAP] < TRAP_END;
 }
 
 /* --- refusals --- */

@@ -102,11 +102,11 @@ size_t patch_target_read(pid_t pid, uint64_t address, void *bytes, size_t size);
  * page) go. Returns how many words; 0: there is no stack there, or it may not be read. */
 size_t patch_target_stack(pid_t pid, uint64_t sp, uint64_t *words, size_t size);
 
-/* `count` words of a stack from `sp` up: is word `at` the pc that a signal's frame keeps? What the kernel writes around it, the same in every
- * frame, is looked at, so that no numbers of a program pass for one. False where too few words are there to tell: of a frame whose
- * handler runs, or has returned, no word lies below sp but its first. Source: struct rt_sigframe, arch/x86/include/asm/sigframe.h,
- * uapi/asm/sigcontext.h and uapi/asm/ucontext.h. */
-bool patch_target_is_frame_pc(uint64_t sp, const uint64_t *words, size_t count, size_t at);
+/* `count` words of a stack from sp up: is word `at` the pc that a signal's frame keeps? Looked at is what the kernel writes around it into
+ * every frame, and no handler has a reason to change, so that hardly any numbers of a program pass for one. False where too few
+ * words are there to tell: of a frame whose handler runs, no word lies below sp. Source: struct rt_sigframe,
+ * arch/x86/include/asm/sigframe.h, uapi/asm/sigcontext.h and uapi/asm/ucontext.h. */
+bool patch_target_is_frame_pc(const uint64_t *words, size_t count, size_t at);
 
 #define PATCH_TARGET_PAGE 4096u
 

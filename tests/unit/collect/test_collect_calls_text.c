@@ -10,10 +10,12 @@
 
 #include "collect_calls_text.h"
 #include "patch_agent.h"
+#include "patch_x86_64_wrap.h"
 
-enum { HOOK = 32, JUMP = 5, DISTANCE = 0x100000 };
+enum { HOOK = 32, JUMP = PATCH_X86_64_WRAP_JUMP, DISTANCE = 0x100000 };
 
 static uint8_t text[64];
+static char agent_path[] = PATCH_AGENT_PATH, other_path[] = "/usr/lib/libother.so";
 
 static void hook(void)
 {
@@ -37,7 +39,7 @@ static bool has_hook(const struct elf_maps *maps, size_t at, size_t length)
 static void test_a_hook_is_known_by_where_it_leads(void **state)
 {
     (void)state;
-    struct elf_mapping agent = memory(PATCH_AGENT_PATH), other = memory("/usr/lib/libother.so");
+    struct elf_mapping agent = memory(agent_path), other = memory(other_path);
     const struct elf_maps maps = {.items = &agent, .count = 1}, others = {.items = &other, .count = 1};
     hook();
     assert_true(collect_calls_text_is_hooked(getpid(), &maps, (uintptr_t)text + HOOK));
@@ -52,7 +54,7 @@ static void test_a_hook_is_known_by_where_it_leads(void **state)
 static void test_a_hook_covers_five_bytes(void **state)
 {
     (void)state;
-    struct elf_mapping agent = memory(PATCH_AGENT_PATH);
+    struct elf_mapping agent = memory(agent_path);
     const struct elf_maps maps = {.items = &agent, .count = 1};
     hook();
     for (size_t length = 1; length <= 8; length++)
