@@ -1,11 +1,13 @@
-/* tiny - functions that are little but prologue and epilogue: most samples land between two changes of the
+/* tiny - functions that are little but prologue and epilogue: many samples land between two changes of the
  * frame. */
 #include "truth.h"
 
+/* A division, so that on every processor some samples land here: an interrupt that is due is often taken where the
+ * processor waits, and little else here makes it wait. */
 TRUTH_FUNCTION long tiny_leaf(long a, long b)
 {
     __asm__ volatile("" : "+r"(a));
-    return a + b;
+    return a / (b | 1) + b;
 }
 
 /* Each keeps four values over its call, so it saves and restores four registers. */
