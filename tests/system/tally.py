@@ -63,7 +63,7 @@ def start(context, arguments, **options):
 
 def start_busy(context, program="threads", *arguments, **options):
     """A program that works until it is killed, begun when this returns."""
-    arguments = arguments or ("2", "--together", "--forever")
+    arguments = arguments or (("2", "--together", "--forever") if program == "threads" else ())
     process = start(context, [context.program(program), *arguments], **options)
     line = process.stdout.readline()
     if not line:

@@ -175,6 +175,18 @@ def attached_and_left(context):
     end(context, process, truth)
 
 
+@tap.case
+def own_timer_stays(context):
+    """Threads are born all the time, and some are about to note their timer as tally leaves: none of ours stays, and the program's does."""
+    for _ in range(6):
+        process = tally.start_busy(context, "own_timer", stdin=subprocess.PIPE)
+        before = left(process)
+        for number in range(12):
+            result = tally.run(context, [context.tally, "record", *AGENT, "--duration", "0.05", "-o", context.path("born"), "-p", str(process.pid)])
+            context.equal((result.status, left(process)), (0, before), f"what is left after visit {number} ({result.text()})")
+        end(context, process, "there 1 interval 1000\n")
+
+
 def catches(process, number):
     with open(f"/proc/{process.pid}/status", encoding="utf-8") as status:
         return any(int(line.split()[1], 16) >> (number - 1) & 1 for line in status if line.startswith("SigCgt"))

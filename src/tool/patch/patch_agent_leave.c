@@ -439,7 +439,8 @@ static int call(struct leaving *leaving, struct patch_trace_call *calls, size_t 
     return patch_trace_call(access->helper, access->trace, access->pid, calls, count, leaving->error);
 }
 
-/* Some may have no tid: the table was cleared while their thread was about to note them. */
+/* Some may have no tid: the table was cleared while their thread was about to note them. Numbers stay in it: that thread may have noted its
+ * own, and a 0 in its place would be the program's first timer. */
 static int delete_timers(struct leaving *leaving)
 {
     size_t size = WIRE_AGENT_TIMERS * sizeof(struct wire_agent_timer), count = 0;
@@ -453,8 +454,9 @@ static int delete_timers(struct leaving *leaving)
             calls[count++] = (struct patch_trace_call){SYS_timer_delete, {timers[i].id}, 0, "timer_delete"};
     if (result == BASE_OK && count)
         result = call(leaving, calls, count);
-    memset(timers, 0, timers == NULL ? 0 : size);
-    if (result == BASE_OK && count) /* their numbers may be somebody else's from now on */
+    for (size_t i = 0; timers != NULL && i < WIRE_AGENT_TIMERS; i++)
+        timers[i] = (struct wire_agent_timer){.id = timers[i].id};
+    if (result == BASE_OK && count) /* no thread has one from now on */
         result = patch_trace_write(leaving->access.helper, leaving->access.trace, leaving->timers, timers,
                                    size, leaving->error);
     free(timers);
