@@ -83,6 +83,9 @@ static inline bool agent_room(enum wire_agent_part part, uint64_t bytes)
     return __builtin_expect(__atomic_load_n(&agent_parameters.rooms[part], __ATOMIC_ACQUIRE) >= bytes, 1) ||
            agent_room_grow(part, bytes);
 }
+/* Lets other threads run that make room: a tenth of a millisecond, or not at all where the program may not make
+ * the call. */
+void agent_room_wait(void);
 /* In a fork's child, before anything is counted: shows region `number` in the place of the parent's, as
  * little of it as there is at first. False: that may not be, and the parent's head is still there. */
 bool agent_room_show(uint32_t number);

@@ -80,7 +80,7 @@ static void tell(uint64_t *room, uint64_t size)
 }
 
 /* Whoever has the kernel's answer is often put aside at once for those who waited for the kernel. */
-static void wait_for_others(void)
+void agent_room_wait(void)
 {
     const int64_t moment[2] = {0, WAIT_NS};
     uint32_t word = 0; /* nobody wakes: it ends by itself */
@@ -113,7 +113,7 @@ static bool grow(enum wire_agent_part part, uint64_t bytes, const struct wire_ag
             continue;
         if (waits++ == most_waits)
             return false;
-        wait_for_others();
+        agent_room_wait();
     }
     return true;
 }
