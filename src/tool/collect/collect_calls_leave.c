@@ -6,6 +6,7 @@
 
 #include "base_array.h"
 #include "collect_calls_block.h"
+#include "patch_frames.h"
 #include "patch_target.h"
 #include "patch_trace.h"
 #include "patch_unmap.h"
@@ -13,9 +14,6 @@
 enum {
     ATTEMPTS = 20,
     REST_NS = 2000000,
-    STACK_MOST = 256 << 10,
-    STACK_FEW = 64 << 10,
-    THREADS_MANY = 100,
     NEAR_CALL = 5, /* bytes */
     LONGEST_CALL = 7,
 };
@@ -90,7 +88,7 @@ static int look_for_users(struct patch_helper *helper, pid_t pid, const struct c
     int result = patch_trace_threads(helper, pid, &threads, &count, error);
     if (result < 0)
         return result;
-    size_t size = count > THREADS_MANY ? STACK_FEW : STACK_MOST;
+    size_t size = patch_frames_size(count);
     uint64_t *words = malloc(size);
     bool used = !words;
     for (size_t i = 0; i < count && !used; i++) {

@@ -13,6 +13,7 @@
 
 #include "base_array.h"
 #include "patch_agent_inside.h"
+#include "patch_frames.h"
 #include "patch_target.h"
 
 #define STEP_ROUNDS 4
@@ -306,6 +307,45 @@ static bool clear_thread(struct setting *setting, const struct patch_stop_thread
     return true;
 }
 
+/* A handler's thread comes back among the bytes when the handler is over. */
+static int drop_interrupted(void *context, const struct patch_frame *frame, struct base_error *error)
+{
+    struct setting *setting = context;
+    struct pending *pending = around(setting, frame->pc);
+    (void)error;
+    if (pending != NULL)
+        drop(setting, pending, PATCH_REASON_ENTRY_OCCUPIED);
+    return BASE_OK;
+}
+
+static void clear_frames(struct setting *setting, struct patch_stop_thread *thread, uint64_t *words,
+                         size_t size)
+{
+    uint64_t low = UINT64_MAX, high = 0;
+    for (size_t i = 0; i < setting->count; i++) {
+        const struct pending *pending = &setting->items[i];
+        uint64_t start = pending->change.address, end = start + pending->length;
+        low = pending->dropped || start > low ? low : start;
+        high = pending->dropped || end < high ? high : end;
+    }
+    patch_stop_locate(thread);
+    if (thread->state != PATCH_STOP_GONE && low < high)
+        patch_frames_each(thread->process, thread->sp, low, high, words, size, drop_interrupted, setting,
+                          NULL);
+}
+
+/* True: as above, for one of them at least. */
+static bool clear_threads(struct setting *setting, struct patch_stop_thread *threads, size_t count,
+                          uint64_t *words, size_t size)
+{
+    bool moved = false;
+    for (size_t i = 0; i < count; i++) {
+        clear_frames(setting, &threads[i], words, size);
+        moved |= clear_thread(setting, &threads[i]);
+    }
+    return moved;
+}
+
 static int clear(struct setting *setting)
 {
     struct patch_agent_access *access = setting->access;
@@ -316,10 +356,16 @@ static int clear(struct setting *setting)
         int result = patch_trace_threads(access->helper, access->trace, &threads, &count, setting->error);
         if (result < 0)
             return result;
-        moved = false;
-        for (size_t i = 0; i < count; i++)
-            moved |= clear_thread(setting, &threads[i]);
+        size_t size = patch_frames_size(count);
+        uint64_t *words = malloc(size);
+        if (words != NULL)
+            moved = clear_threads(setting, threads, count, words, size);
+        else
+            result = base_fail(setting->error, BASE_ENOMEM, "out of memory");
+        free(words);
         free(threads);
+        if (result < 0)
+            return result;
     }
     return moved
                ? base_fail(setting->error, BASE_EBUSY, "a thread cannot be brought out of what is to change")

@@ -2,14 +2,12 @@
 
 #include <stdlib.h>
 
+#include "patch_frames.h"
 #include "patch_target.h"
 #include "patch_trace.h"
 #include "wire_agent.h"
 
 enum {
-    STACK_MOST = 1 << 20,
-    STACK_FEW = 64 << 10,
-    THREADS_MANY = 64,
     FUNCTION_NEAR = 256, /* bytes of a function */
     WORDS_NEAR = 16,
 };
@@ -138,7 +136,7 @@ static bool was_outside(const struct patch_agent_users *users, pid_t tid)
 static int look_at_threads(struct patch_agent_users *users, const struct patch_stop_thread *threads,
                            size_t count, struct base_error *error)
 {
-    size_t size = count > THREADS_MANY ? STACK_FEW : STACK_MOST, found = 0;
+    size_t size = patch_frames_size(count), found = 0;
     uint64_t *words = malloc(size);
     pid_t *outside = calloc(count + 1, sizeof *outside);
     if (!words || !outside) {

@@ -5,15 +5,15 @@
 #include <string.h>
 
 #include "base_array.h"
+#include "patch_frames.h"
 #include "patch_target.h"
 
 #define JUMP 0xe9 /* and 32 bits of distance from its end */
 
-/* Of struct rt_sigframe: words from the saved pc to the pointer to what is saved of the FPU, which has struct _fpx_sw_bytes in its first
- * 512 bytes (uapi/asm/sigcontext.h). */
-enum { FRAME_FPU = 7, FRAME_MOST = 4096, FPU_MAGIC_AT = 464 };
+/* Of what a signal's frame points to as saved of the FPU: struct _fpx_sw_bytes, in its first 512 bytes (uapi/asm/sigcontext.h). */
+enum { FRAME_MOST = 4096, FPU_MAGIC_AT = 464 };
 
-enum { LENGTH = 5, STACK_MOST = 256 << 10, STACK_FEW = 64 << 10, THREADS_MANY = 100 };
+enum { LENGTH = 5 };
 
 struct jump {
     uint64_t address, destination;
@@ -97,33 +97,35 @@ static int move_thread(struct patch_stop *stop, const struct patch_stop_thread *
     return patch_stop_write(stop, thread->tid, &registers, error);
 }
 
+/* Who looks for frames to move. */
+struct moving {
+    const struct jumps *jumps;
+    struct patch_memory *memory;
+    pid_t pid;
+};
+
 /* What lies behind the end of a stack may look like a frame; and of a frame whose handler has returned, words may be left. Only one whose
  * saved registers of the FPU are where it says, a little above, is written. */
-static bool is_frame_pc(pid_t pid, uint64_t sp, const uint64_t *words, size_t count, size_t at)
+static int move_frame(void *context, const struct patch_frame *frame, struct base_error *error)
 {
+    const struct moving *moving = context;
+    const struct jump *jump = jump_at(moving->jumps, frame->pc);
     uint32_t magic = 0;
-    if (count - at <= FRAME_FPU || !patch_target_is_frame_pc(words, count, at))
-        return false;
-    uint64_t fpu = words[at + FRAME_FPU], distance = fpu - (sp + at * sizeof *words);
-    return distance < FRAME_MOST &&
-           patch_target_read(pid, fpu + FPU_MAGIC_AT, &magic, sizeof magic) == sizeof magic &&
-           magic == FP_XSTATE_MAGIC1;
+    if (!jump || frame->fpu - frame->at >= FRAME_MOST ||
+        patch_target_read(moving->pid, frame->fpu + FPU_MAGIC_AT, &magic, sizeof magic) != sizeof magic ||
+        magic != FP_XSTATE_MAGIC1)
+        return BASE_OK;
+    return patch_memory_write(moving->memory, frame->at, &jump->destination, sizeof jump->destination, error);
 }
 
 static int move_frames(const struct jumps *jumps, struct patch_memory *memory,
                        const struct patch_stop_thread *thread, uint64_t sp, uint64_t *words, size_t size,
                        struct base_error *error)
 {
-    size_t count = patch_target_stack(thread->process, sp, words, size);
-    int result = BASE_OK;
-    sp &= ~UINT64_C(7);
-    for (size_t i = 0; i < count && result == BASE_OK; i++) {
-        const struct jump *jump = jump_at(jumps, words[i]);
-        if (jump && is_frame_pc(thread->process, sp, words, count, i))
-            result = patch_memory_write(memory, sp + i * sizeof *words, &jump->destination,
-                                        sizeof jump->destination, error);
-    }
-    return result;
+    struct moving moving = {jumps, memory, thread->process};
+    return patch_frames_each(thread->process, sp, jumps->items[0].address,
+                             jumps->items[jumps->count - 1].address + 1, words, size, move_frame, &moving,
+                             error);
 }
 
 static int leave_standing(struct patch_stop *stop, const struct patch_stop_thread *thread,
@@ -163,7 +165,7 @@ int patch_jumps_leave(struct patch_stop *stop, struct patch_memory *memory,
                       struct base_error *error)
 {
     struct jumps jumps = {0};
-    size_t size = stop->count > THREADS_MANY ? STACK_FEW : STACK_MOST;
+    size_t size = patch_frames_size(stop->count);
     int result = find_jumps(&jumps, memory, changes, count, on, error);
     uint64_t *words = result == BASE_OK && jumps.count ? malloc(size) : NULL;
     if (result == BASE_OK && jumps.count && !words)

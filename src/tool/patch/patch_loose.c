@@ -8,13 +8,8 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "patch_frames.h"
 #include "patch_target.h"
-
-enum {
-    STACK_MOST = 256 << 10,
-    STACK_FEW = 32 << 10,
-    THREADS_MANY = 100,
-};
 
 /* A return address lies behind a call, never at a range's first byte: that is a pointer to the function, such as the program's entry leaves
  * on the stack. */
@@ -45,7 +40,7 @@ static int check_thread(const struct patch_stop_thread *thread, const struct pat
 int patch_loose_check(const struct patch_follow_space *space, const struct patch_step_range *ranges,
                       size_t count, struct base_error *error)
 {
-    size_t size = space->stop.count > THREADS_MANY ? STACK_FEW : STACK_MOST;
+    size_t size = patch_frames_size(space->stop.count);
     uint64_t *words = malloc(size);
     int result = words ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
     for (size_t i = 0; i < space->stop.count && result == BASE_OK; i++)

@@ -59,6 +59,30 @@ def loaded_where_it_was(context):
     context.equal(process.wait(20), 0, "status")
 
 
+# --- handlers that come back to what a jump covers ---
+
+
+def interrupted(what, mode, options):
+    """A handler waits while tally attaches, and then its function goes on behind its first instruction."""
+    def run(context):
+        process = tally.start_busy(context, "interrupted", *what, stdin=subprocess.PIPE)
+        recorder = tally.start(context, [context.tally, "record", "--no-time", *options, "-o", context.path("profile"), "-p", str(process.pid)])
+        context.check(tally.wait_for(lambda: harm.ours(process.pid) or recorder.poll() is not None), "tally did not begin")
+        time.sleep(0.5)
+        output, _ = process.communicate(b"", timeout=20)
+        result = tally.finish(recorder)
+        context.equal((process.returncode, output), (0, b"met 1 result 13\n" if "malloc" in what else b"met 1 result 16\n"), "the program")
+        context.equal(result.status, 0, f"status of tally ({result.text()})")
+    run.__name__ = "_".join(["interrupted", *what, mode])
+    tap.case(run)
+
+
+for mode, options in {"calls": ["--calls"], "heap": ["--heap"], "function": ["--function", "own", "--function", "malloc"],
+                      "all": ["--calls", "--heap", "--fds", "--function", "own"]}.items():
+    for what in (["malloc"], ["own"], ["malloc", "other"], ["own", "other"]):
+        interrupted(what, mode, options)
+
+
 # --- text that is summed ---
 
 

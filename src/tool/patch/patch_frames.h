@@ -1,0 +1,34 @@
+/* patch_frames.h - where threads go on when their signals' handlers return: the pcs that the kernel has saved on their stacks.
+ *
+ * Whoever changes or takes away code looks at these as at the threads' own pcs. Frames are told by what the kernel writes around a pc
+ * (patch_target_is_frame_pc); what is left of a handler that has returned may look the same. A handler may run on another stack than what
+ * it has interrupted, which its frame tells of; that one is looked through as well.
+ *
+ * Limits: the part of a stack that is read (patch_frames_size); stacks that no thread has now (coroutines left inside a handler).
+ * Context: tool and helper; the thread is stopped. */
+#ifndef PATCH_FRAMES_H
+#define PATCH_FRAMES_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base_error.h"
+
+struct patch_frame {
+    uint64_t pc, sp; /* as they were interrupted */
+    uint64_t at;     /* the address of the saved pc */
+    uint64_t fpu;    /* of what is saved of the FPU; 0: not known */
+};
+
+/* Bytes of each stack that are read where so many threads are looked at; all that look at stacks have the same, so that none goes by what
+ * another has not seen. */
+size_t patch_frames_size(size_t thread_count);
+
+/* BASE_OK to go on; what else it says ends the search, and is its result. */
+typedef int patch_frames_take(void *context, const struct patch_frame *frame, struct base_error *error);
+
+/* Calls `take` for each frame with a pc in [low, high) on the stack that has its end at `sp`. `words`: `size` bytes to read to. */
+int patch_frames_each(pid_t pid, uint64_t sp, uint64_t low, uint64_t high, uint64_t *words, size_t size,
+                      patch_frames_take *take, void *context, struct base_error *error);
+
+#endif
