@@ -388,8 +388,9 @@ static inline uint64_t agent_return_real(uint64_t word)
 uint64_t agent_return_block(uint64_t address);
 /* In a fork's child: its region has what its parent's had. */
 void agent_return_tell(void);
+#define AGENT_STACK_MOST (UINT64_C(64) << 20) /* the largest stack that is looked through for them */
 /* Puts the real ones back, the frame's own and those in the stack of its caller; to what address it was done.
- * `most`: the highest slot that is known of in this thread, 0: none. `thread`: as above. */
+ * `most`: the highest slot that is known of on this stack, 0: none. `thread`: as above. */
 uint64_t agent_return_put_back(struct agent_thread *thread, const struct agent_frame *frame, uint64_t most);
 
 /* --- agent_function.c: calls whose return is to be seen --- */

@@ -41,7 +41,7 @@ static bool wait_for_answer(const struct wire_agent_process *process, uint32_t s
 {
     const struct wire_agent_control *control = agent_control();
     uint64_t begun = now_ms(), looked = begun, still = 0, clock = 0;
-    for (;;) {
+    while (agent_may(WIRE_AGENT_CALL_FUTEX | WIRE_AGENT_CALL_CLOCK)) { /* a filter may come meanwhile */
         uint32_t answered = __atomic_load_n(&process->answer_sequence, __ATOMIC_ACQUIRE);
         if ((int32_t)(answered - sequence) >= 0)
             return true;
@@ -56,6 +56,7 @@ static bool wait_for_answer(const struct wire_agent_process *process, uint32_t s
             return false;
         wait_step(&process->answer_sequence, answered);
     }
+    return false;
 }
 
 /* Nothing comes to know of an answer where a filter forbids to wait. */

@@ -11,9 +11,11 @@
  *   a filter       the calls that it forbids; the timers end if one of theirs is among them
  *   strict mode    all, and the clock: the kernel takes that away as well
  *   PR_SET_TSC     the clock: calls are counted, not timed
+ *   dispatch       of system calls to the program (PR_SET_SYSCALL_USER_DISPATCH): all, which it would get
  *
  * Another thread may be about to make a call that has just been forbidden. So who sets a filter for all
- * threads waits first, a fifth of a second at most, until nobody else is inside or makes its record. A filter
+ * threads waits first, a fifth of a second at most, until nobody else is inside, makes its record or its
+ * timer, or is in the timers' handler. A filter
  * that is set by an instruction of the program's own is not seen. A vfork's child that sets one has it set for
  * its parent too, as far as the agent is concerned.
  *
@@ -28,6 +30,8 @@
 #define GET_TSC       25 /* PR_GET_TSC, and what it tells */
 #define SET_TSC       26
 #define TSC_FORBIDDEN 2
+#define SET_DISPATCH  59 /* PR_SET_SYSCALL_USER_DISPATCH, and what turns it off */
+#define DISPATCH_OFF  0
 #define SET_SECCOMP   22 /* PR_SET_SECCOMP and its modes */
 #define MODE_STRICT   1
 #define MODE_FILTER   2
@@ -152,6 +156,8 @@ static void judge(uint64_t address)
 
 static bool somebody_is_inside(uint64_t thread_pointer)
 {
+    if (__atomic_load_n(&agent_process()->unrecorded, __ATOMIC_SEQ_CST) != 0)
+        return true;
     for (unsigned i = 0; i < WIRE_AGENT_MAKERS; i++) {
         uint64_t maker = __atomic_load_n(&agent_parameters.making[i], __ATOMIC_SEQ_CST);
         if (maker != 0 && maker != thread_pointer)
@@ -200,6 +206,8 @@ static void on_prctl(uint64_t option, uint64_t first, uint64_t second)
         forbid(WIRE_AGENT_CALLS_ALL);
     if ((uint32_t)option == SET_SECCOMP && first == MODE_FILTER)
         judge(second);
+    if ((uint32_t)option == SET_DISPATCH && first != DISPATCH_OFF)
+        forbid(WIRE_AGENT_CALLS_ALL & ~(uint32_t)WIRE_AGENT_CALL_TICKS);
     if ((uint32_t)option == SET_TSC && (uint32_t)first == TSC_FORBIDDEN)
         forbid(WIRE_AGENT_CALL_TICKS);
 }

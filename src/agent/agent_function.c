@@ -40,24 +40,56 @@
 
 #define NEAR   (UINT64_C(256) << 10) /* distance of slots on one stack, mostly */
 #define CHAIN  16                    /* pending calls at one slot: functions that left by tail calls */
-#define PROBES 16
+#define PROBES 64
 
 /* --- the list of pending calls --- */
 
+/* NULL: there is no room for another page. */
+static struct wire_agent_strays *strays_of(struct wire_agent_known *known, uint64_t page)
+{
+    uint32_t at = (uint32_t)(page * UINT64_C(0x9e3779b97f4a7c15) >> 48) % WIRE_AGENT_STRAYS;
+    for (unsigned i = 0; i < PROBES; i++, at = (at + 1) % WIRE_AGENT_STRAYS) {
+        struct wire_agent_strays *strays = &known->strays[at];
+        uint64_t there = __atomic_load_n(&strays->page, __ATOMIC_RELAXED);
+        if (there == page ||
+            (there == 0 && (__atomic_compare_exchange_n(&strays->page, &there, page, false, __ATOMIC_RELAXED,
+                                                        __ATOMIC_RELAXED) ||
+                            there == page)))
+            return strays;
+    }
+    return NULL;
+}
+
+/* Never taken away: that nothing of ours stands there could only be told by reading stacks of others. So they
+ * are kept by page, and a program that leaves calls at every depth of its stack comes to as many as that has
+ * pages. */
 static void add_stray(uint64_t slot)
 {
-    struct wire_agent_own *own = agent_own();
-    uint64_t *strays = own->known.strays;
-    uint32_t at = (uint32_t)(slot * UINT64_C(0x9e3779b97f4a7c15) >> 48) % WIRE_AGENT_STRAYS;
-    for (unsigned i = 0; i < PROBES; i++, at = (at + 1) % WIRE_AGENT_STRAYS) {
-        uint64_t there = __atomic_load_n(&strays[at], __ATOMIC_RELAXED);
-        if (there == slot ||
-            (there == 0 && (__atomic_compare_exchange_n(&strays[at], &there, slot, false, __ATOMIC_RELAXED,
-                                                        __ATOMIC_RELAXED) ||
-                            there == slot)))
-            return;
+    struct wire_agent_known *known = &agent_own()->known;
+    uint64_t offset = slot % WIRE_AGENT_STRAY_PAGE;
+    struct wire_agent_strays *strays = slot % 8 == 0 ? strays_of(known, slot - offset) : NULL;
+    if (strays == NULL)
+        __atomic_store_n(&known->strays_lost, 1, __ATOMIC_RELAXED);
+    else
+        __atomic_fetch_or(&strays->slots[offset / 512], UINT64_C(1) << offset / 8 % 64, __ATOMIC_RELAXED);
+}
+
+/* In a process that is not counted, whose parent's words stand on its stacks, and which nothing describes: the
+ * highest slot above `low` where there may be one; 0: there is none. */
+static uint64_t highest_stray(uint64_t low)
+{
+    const struct wire_agent_own *own = agent_own();
+    uint64_t highest = 0;
+    if (own == NULL)
+        return 0;
+    if (own->known.strays_lost)
+        return low + AGENT_STACK_MOST - WIRE_AGENT_STRAY_PAGE;
+    for (uint32_t i = 0; i < WIRE_AGENT_STRAYS; i++) {
+        uint64_t last = own->known.strays[i].page + WIRE_AGENT_STRAY_PAGE - 8;
+        if (last >= low && last - low < AGENT_STACK_MOST && last > highest)
+            highest = last;
     }
-    __atomic_store_n(&own->known.strays_lost, 1, __ATOMIC_RELAXED);
+    return highest;
 }
 
 void agent_function_inherit(void)
@@ -190,7 +222,8 @@ static void settle_put_back(struct agent_thread *thread)
 static void put_back(struct agent_thread *thread, bool inside, const struct agent_frame *frame)
 {
     const struct wire_agent_calls *calls = thread != NULL ? thread->calls : NULL;
-    uint64_t low = (uint64_t)&frame->return_address, most = 0;
+    uint64_t low = (uint64_t)&frame->return_address;
+    uint64_t most = agent_process()->state == WIRE_AGENT_FREE ? highest_stray(low) : 0;
     for (uint32_t i = 0; calls != NULL && i < calls->count; i++)
         if (calls->items[i].slot > most)
             most = calls->items[i].slot;

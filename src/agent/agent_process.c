@@ -152,6 +152,7 @@ bool agent_process_set_up_child(uint32_t *alive)
         __atomic_store_n(&agent_process()->state, WIRE_AGENT_RUNNING, __ATOMIC_RELEASE);
         agent_bell_ring(WIRE_AGENT_FORKED, false);
     } else {
+        agent_function_inherit();
         agent_parameters.process = (uint64_t)agent_process_inert;
     }
     __atomic_store_n(alive, AGENT_ALIVE, __ATOMIC_RELEASE);

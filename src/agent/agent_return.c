@@ -8,7 +8,6 @@
 #define PROBES    32
 #define CALL_MOST 7 /* bytes of a call */
 #define PAGE      UINT64_C(4096)
-#define FAR       (UINT64_C(64) << 20) /* the largest stack that is looked through */
 
 __attribute__((visibility("hidden"))) uint64_t agent_returns[WIRE_AGENT_RETURNS];
 
@@ -90,10 +89,8 @@ uint64_t agent_return_put_back(struct agent_thread *thread, const struct agent_f
 {
     struct agent_window window;
     bool whole = agent_stack_window(thread, frame, &window);
-    if (agent_process()->state ==
-        WIRE_AGENT_FREE) /* a fork's child that is not counted: nothing describes its code */
-        most = window.low + FAR - PAGE;
-    while (!whole && most >= window.high && most - window.low < FAR && agent_stack_is_readable(window.high))
+    while (!whole && most >= window.high && most - window.low < AGENT_STACK_MOST &&
+           agent_stack_is_readable(window.high))
         window.high += PAGE;
     put_back_word((uint64_t *)(uint64_t)&frame->return_address);
     for (uint64_t at = (window.low + 7) & ~UINT64_C(7); at + 8 <= window.high; at += 8)

@@ -131,14 +131,35 @@ static struct wire_agent_timer *find(uint32_t tid)
     return NULL;
 }
 
+/* Number and state at once: a number that is read alone may be none yet, and 0 is a timer of the program's. */
+static uint64_t *id_and_state(struct wire_agent_timer *timer)
+{
+    return (uint64_t *)(void *)&timer->id;
+}
+
+static uint64_t word_of(uint32_t id, enum wire_agent_timer_state state)
+{
+    return (uint64_t)state << 32 | id;
+}
+
 static void forget(struct wire_agent_process *process, struct wire_agent_timer *timer)
 {
-    uint32_t id = timer->id; /* first: tally clears the table when it leaves */
-    uint32_t state = __atomic_exchange_n(&timer->state, WIRE_AGENT_TIMER_NONE, __ATOMIC_ACQ_REL);
-    if (state != WIRE_AGENT_TIMER_NONE)
-        call(SYS_timer_delete, id, 0, 0, 0);
-    if (state == WIRE_AGENT_TIMER_IDLE)
+    uint64_t word = __atomic_load_n(id_and_state(timer), __ATOMIC_ACQUIRE);
+    do {
+        if (word >> 32 == WIRE_AGENT_TIMER_NONE)
+            return;
+    } while (!__atomic_compare_exchange_n(id_and_state(timer), &word,
+                                          word_of((uint32_t)word, WIRE_AGENT_TIMER_NONE), false,
+                                          __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+    call(SYS_timer_delete, (uint32_t)word, 0, 0, 0);
+    if (word >> 32 == WIRE_AGENT_TIMER_IDLE)
         __atomic_fetch_sub(&process->idle, 1, __ATOMIC_RELAXED);
+}
+
+/* False: it is in another state now, since somebody ended all timers. */
+static bool change_state(struct wire_agent_timer *timer, uint32_t from, uint32_t to)
+{
+    return __atomic_compare_exchange_n(&timer->state, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
 /* A place of its own for this thread: a free one, or that of a thread that has ended, whose timer goes. */
@@ -338,11 +359,10 @@ void agent_timer_begin(void)
         __atomic_fetch_add(&process->untimed, 1, __ATOMIC_RELAXED);
         return;
     }
-    timer->id = id;
     timer->random = timer->alone_ns = 0;
     bool blocked = blocks();
-    __atomic_store_n(&timer->state, blocked ? WIRE_AGENT_TIMER_IDLE : WIRE_AGENT_TIMER_ARMED,
-                     __ATOMIC_RELEASE);
+    __atomic_store_n(id_and_state(timer),
+                     word_of(id, blocked ? WIRE_AGENT_TIMER_IDLE : WIRE_AGENT_TIMER_ARMED), __ATOMIC_RELEASE);
     if (blocked)
         __atomic_fetch_add(&process->idle, 1, __ATOMIC_RELAXED);
     else
@@ -355,12 +375,12 @@ void agent_timer_stop(void)
 {
     struct wire_agent_process *process = agent_process();
     struct wire_agent_timer *timer = find(own_tid());
-    if (timer == NULL || (timer->state != WIRE_AGENT_TIMER_ARMED && timer->state != WIRE_AGENT_TIMER_IDLE))
+    bool idle = timer != NULL && change_state(timer, WIRE_AGENT_TIMER_IDLE, WIRE_AGENT_TIMER_ENDED);
+    if (idle)
+        __atomic_fetch_sub(&process->idle, 1, __ATOMIC_RELAXED);
+    else if (timer == NULL || !change_state(timer, WIRE_AGENT_TIMER_ARMED, WIRE_AGENT_TIMER_ENDED))
         return;
     set(timer, 0);
-    if (timer->state == WIRE_AGENT_TIMER_IDLE)
-        __atomic_fetch_sub(&process->idle, 1, __ATOMIC_RELAXED);
-    timer->state = WIRE_AGENT_TIMER_ENDED;
     __atomic_fetch_add(&process->untimed, 1, __ATOMIC_RELAXED);
 }
 
@@ -372,12 +392,10 @@ void agent_timer_rest(bool blocked)
     struct wire_agent_timer *timer = find(own_tid());
     if (timer == NULL)
         return;
-    if (blocked && timer->state == WIRE_AGENT_TIMER_ARMED) {
-        timer->state = WIRE_AGENT_TIMER_IDLE;
+    if (blocked && change_state(timer, WIRE_AGENT_TIMER_ARMED, WIRE_AGENT_TIMER_IDLE)) {
         __atomic_fetch_add(&process->idle, 1, __ATOMIC_RELAXED);
         set(timer, 0);
-    } else if (!blocked && timer->state == WIRE_AGENT_TIMER_IDLE) {
-        timer->state = WIRE_AGENT_TIMER_ARMED;
+    } else if (!blocked && change_state(timer, WIRE_AGENT_TIMER_IDLE, WIRE_AGENT_TIMER_ARMED)) {
         __atomic_fetch_sub(&process->idle, 1, __ATOMIC_RELAXED);
         set(timer, draw_first(timer));
     }
@@ -424,11 +442,9 @@ static void sample(struct wire_agent_timer *timer, const void *context)
 
 /* Somebody else's signal would have been dropped without us, and interrupted nobody: the program has a use
  * for it. */
-void agent_timer_handler(int signal, const struct timer_info *info, void *context)
+static void handle(const struct timer_info *info, void *context)
 {
     uint64_t index = info->value - WIRE_AGENT_TIMER_VALUE(0);
-    if (!is_timed(agent_process()) || (uint32_t)signal != own_signal()) /* late, of timers that ended */
-        return;
     if (info->code != SI_TIMER || index >= WIRE_AGENT_TIMERS) {
         agent_timer_end_all(WIRE_AGENT_CLAIMED, false);
         return;
@@ -437,14 +453,28 @@ void agent_timer_handler(int signal, const struct timer_info *info, void *contex
     if (timer->tid != own_tid() || timer->state != WIRE_AGENT_TIMER_ARMED)
         return;
     agent_call_settle(context);
-    if (agent_call_was_ended(context)) {
-        timer->state = WIRE_AGENT_TIMER_ENDED;
-        __atomic_fetch_add(&agent_process()->untimed, 1, __ATOMIC_RELAXED);
-        agent_timer_stay();
+    if (!agent_call_was_ended(context)) {
+        sample(timer, context);
         return;
     }
-    sample(timer, context);
-    agent_call_let_in(context);
+    if (change_state(timer, WIRE_AGENT_TIMER_ARMED, WIRE_AGENT_TIMER_ENDED))
+        __atomic_fetch_add(&agent_process()->untimed, 1, __ATOMIC_RELAXED);
+    agent_timer_stay();
+}
+
+/* Counted while it makes system calls: who forbids them for all threads waits for it (agent_filter.c). The
+ * program's handlers that are let in at the end may jump out, and are not. */
+void agent_timer_handler(int signal, const struct timer_info *info, void *context)
+{
+    struct wire_agent_process *process = agent_process();
+    if (!is_timed(process) || (uint32_t)signal != own_signal()) /* late, of timers that ended */
+        return;
+    __atomic_fetch_add(&process->unrecorded, 1, __ATOMIC_SEQ_CST);
+    if (agent_may(WIRE_AGENT_CALL_TIMERS))
+        handle(info, context);
+    __atomic_fetch_sub(&process->unrecorded, 1, __ATOMIC_RELEASE);
+    if (agent_may(WIRE_AGENT_CALL_TIMERS))
+        agent_call_let_in(context);
 }
 
 /* --- new threads --- */

@@ -105,10 +105,13 @@ static struct agent_answer reset(const struct agent_frame *frame, uint64_t signa
         return go_on;
     }
     const struct wire_agent_action before = process->before;
+    struct wire_agent_action found = before;
     uint64_t result = call_body(frame, signal, action, old);
     if ((uint32_t)result == 0) {
-        arch_host_syscall(SYS_rt_sigaction, signal, (uint64_t)&agent_control()->action,
-                          (uint64_t)&process->before, 8, 0, 0);
+        arch_host_syscall(SYS_rt_sigaction, signal, (uint64_t)&agent_control()->action, (uint64_t)&found, 8,
+                          0, 0);
+        if (found.handler != agent_control()->action.handler) /* else another thread was first */
+            process->before = found;
         if (!is_ours(signal)) /* somebody else took it meanwhile */
             arch_host_syscall(SYS_rt_sigaction, signal, (uint64_t)&process->before, 0, 8, 0, 0);
         tell(old, &before);
@@ -177,10 +180,11 @@ struct agent_answer agent_wrap_ring(const struct agent_frame *frame)
 struct agent_answer agent_wrap_syscall(const struct agent_frame *frame, uint64_t number, uint64_t first,
                                        uint64_t second, uint64_t third)
 {
-    (void)frame;
     agent_filter_call(number, first, second, third);
     if (number == CALL_RING)
         agent_timer_end_for_good();
+    if (number == SYS_sigaltstack)
+        return agent_wrap_stack(frame, first);
     if (number != SYS_rt_sigaction || second == 0)
         return go_on;
     if (is_other(first))

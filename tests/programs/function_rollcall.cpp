@@ -576,6 +576,27 @@ static void *keep_jumping(void *)
     }
     return nullptr;
 }
+TIMED void timed_jump_out(jmp_buf here)
+{
+    longjmp(here, 1);
+}
+static __attribute__((noinline)) void leave_below(jmp_buf here, size_t bytes)
+{
+    auto *room = static_cast<volatile char *>(__builtin_alloca(bytes));
+    room[0] = 1;
+    timed_jump_out(here);
+    room[0] = 2;
+}
+/* From thousands of depths, each of which may be one where a call is still open. */
+static void *keep_leaving(void *)
+{
+    jmp_buf here;
+    while (!over)
+        for (volatile size_t depth = 12000; depth > 0 && !over; depth = depth - 1)
+            if (setjmp(here) == 0)
+                leave_below(here, depth * 16);
+    return nullptr;
+}
 static void *keep_switching(void *)
 {
     while (!over) {
@@ -595,10 +616,11 @@ static void *keep_switching(void *)
 }
 static void forever()
 {
-    void *(*const kinds[])(void *) = {keep_deep, keep_throwing, keep_jumping, keep_switching};
-    pthread_t threads[4];
+    void *(*const kinds[])(void *) = {keep_deep, keep_throwing, keep_jumping, keep_leaving, keep_switching};
+    constexpr int count = sizeof kinds / sizeof *kinds;
+    pthread_t threads[count];
     char byte;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < count; i++)
         pthread_create(&threads[i], nullptr, kinds[i], nullptr);
     printf("ready\n");
     while (read(0, &byte, 1) > 0) {

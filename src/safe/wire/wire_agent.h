@@ -58,7 +58,7 @@
 #include "wire_latency.h"
 
 #define WIRE_AGENT_MAGIC   UINT64_C(0x544e4741594c4c54) /* "TLLYAGNT" */
-#define WIRE_AGENT_VERSION 13
+#define WIRE_AGENT_VERSION 14
 
 #define WIRE_AGENT_REGIONS 1024  /* processes of a family of forks, at most */
 #define WIRE_AGENT_MODULES 4096  /* in one table */
@@ -70,7 +70,7 @@
 #define WIRE_AGENT_RETURNS 8192 /* return addresses that can be replaced: places that call functions */
 #define WIRE_AGENT_PENDING 1023 /* calls of hooked functions that a thread can be in at once */
 #define WIRE_AGENT_PATH    512 /* instrumented functions in a path; those further in are counted at its end */
-#define WIRE_AGENT_STRAYS  4096 /* see agent_function.c */
+#define WIRE_AGENT_STRAYS  2048 /* pages of stacks with strays (agent_function.c) */
 #define WIRE_AGENT_LATENCIES                                                                                 \
     1024 /* histograms of a process, and the places (numbers, 0: free) where the agent looks for them */
 #define WIRE_AGENT_LATENCY_SLOTS 4096
@@ -537,12 +537,18 @@ struct wire_agent_calls {
     struct wire_agent_pending items[WIRE_AGENT_PENDING];
 };
 
-/* Slots where words of ours may still stand, though no call is pending there. */
+/* Slots of one page where words of ours may still stand, though no call is pending there. */
+#define WIRE_AGENT_STRAY_PAGE UINT64_C(4096)
+struct wire_agent_strays {
+    uint64_t page;                                  /* its address; 0: free */
+    uint64_t slots[WIRE_AGENT_STRAY_PAGE / 8 / 64]; /* a bit for each word */
+};
+
 struct wire_agent_known {
     uint64_t used[WIRE_AGENT_THREADS / 64]; /* a bit for each record: its calls were used */
     uint32_t strays_lost;                   /* not 0: there may be some where nothing tells of */
     uint32_t zero[15];
-    uint64_t strays[WIRE_AGENT_STRAYS]; /* 0: free */
+    struct wire_agent_strays strays[WIRE_AGENT_STRAYS];
 };
 
 /* Where replaced return addresses stand: in memory of the process's own, mapped privately, not in its region. So a
@@ -623,17 +629,20 @@ _Static_assert(WIRE_AGENT_CHANGES * sizeof(struct wire_agent_change) % 4096 == 0
 
 /* A thread's timer. Tally makes those of threads that run already; `call` is what its system calls read. */
 struct wire_agent_timer {
-    uint32_t tid;   /* 0: free. A thread that ended leaves it to be taken over */
-    uint32_t id;    /* the kernel's number; in the states but NONE */
-    uint32_t state; /* enum wire_agent_timer_state */
+    uint32_t tid; /* 0: free. A thread that ended leaves it to be taken over */
     uint32_t zero;
-    uint64_t last_ns;           /* of the thread's clock, when the last sample was taken; 0: not known */
-    uint64_t random;            /* 0: not drawn yet */
+    uint32_t id;      /* the kernel's number; in the states but NONE, together with which it is written */
+    uint32_t state;   /* enum wire_agent_timer_state */
+    uint64_t last_ns; /* of the thread's clock, when the last sample was taken; 0: not known */
+    uint64_t random;  /* 0: not drawn yet */
     uint64_t seen_ns, alone_ns; /* control.now_ns as it was last seen, and how long it has not changed */
     uint64_t call[8];           /* struct sigevent, or struct itimerspec */
     uint64_t unused[2];
 };
 _Static_assert(sizeof(struct wire_agent_timer) == 128, "shared layout");
+_Static_assert(offsetof(struct wire_agent_timer, id) % 8 == 0 &&
+                   offsetof(struct wire_agent_timer, state) == offsetof(struct wire_agent_timer, id) + 4,
+               "id and state are one word");
 enum wire_agent_timer_state {
     WIRE_AGENT_TIMER_NONE = 0,
     WIRE_AGENT_TIMER_IDLE, /* its thread blocks the signal */

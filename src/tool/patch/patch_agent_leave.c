@@ -69,11 +69,13 @@ static int no_memory(struct base_error *error)
 
 /* --- 1. find --- */
 
-static bool is_mapped(const struct elf_maps *maps, const struct patch_agent_range *range)
+/* `named`: with our name. */
+static bool is_mapped(const struct elf_maps *maps, const struct patch_agent_range *range, bool named)
 {
     uint64_t at = range->address;
     for (size_t i = 0; i < maps->count && at < range->address + range->size; i++)
-        if (maps->items[i].start <= at && maps->items[i].end > at)
+        if (maps->items[i].start <= at && maps->items[i].end > at &&
+            (!named || strcmp(maps->items[i].path, PATCH_AGENT_PATH) == 0))
             at = maps->items[i].end;
     return at >= range->address + range->size;
 }
@@ -101,13 +103,13 @@ static int take_home(struct leaving *leaving, const struct elf_maps *maps, uint6
         home.version != PATCH_AGENT_VERSION || home.count < 2 || home.count > PATCH_AGENT_RANGES ||
         home.ranges[0].address != address)
         return BASE_OK;
-    const struct patch_agent_range data = {home.ranges[1].address, home.ranges[1].size, 0, 0};
+    const struct patch_agent_range data = {home.ranges[1].address, home.ranges[1].size, 0, 1};
     if (home.count > 2) {
         leaving->region = home.ranges[2].address;
         leaving->region_size = home.ranges[2].size;
     }
     if (data.address != address + home.ranges[0].size || data.size == 0 || data.size > 1u << 30 ||
-        data.address % PATCH_AGENT_PAGE || data.size % PATCH_AGENT_PAGE || !is_mapped(maps, &data))
+        data.address % PATCH_AGENT_PAGE || data.size % PATCH_AGENT_PAGE || !is_mapped(maps, &data, false))
         return BASE_OK;
     return add_range(leaving, &data);
 }
@@ -128,33 +130,50 @@ static int refuse_living(const struct leaving *leaving, const struct wire_agent_
                      leaving->access.pid, tally);
 }
 
+/* False: there is none. */
+static bool read_control(struct leaving *leaving, struct wire_agent_control *control)
+{
+    return leaving->region_size != 0 &&
+           patch_agent_read(&leaving->access, leaving->region, control, sizeof *control) == BASE_OK &&
+           control->magic == WIRE_AGENT_MAGIC && control->version == WIRE_AGENT_VERSION &&
+           control->memory <= 1ull << 40;
+}
+
+static bool has_regions(const struct leaving *leaving, const struct wire_agent_control *control)
+{
+    uint64_t size = leaving->region_size;
+    return control->region_size >= wire_agent_layout(control->memory).size && control->region_size <= size &&
+           control->regions_offset <= size - control->region_size;
+}
+
 /* The process's own region, which it shows at the place of the first one (wire_agent.h); a child that is not
  * counted has its parent's there. */
+static void find_process(struct leaving *leaving, const struct wire_agent_control *control)
+{
+    struct wire_agent_process process;
+    struct wire_agent_layout layout = wire_agent_layout(control->memory);
+    uint64_t at = leaving->region + control->regions_offset;
+    if (!has_regions(leaving, control) ||
+        patch_agent_read(&leaving->access, at, &process, sizeof process) < 0 ||
+        process.magic != WIRE_AGENT_MAGIC || process.pid != (uint32_t)leaving->access.pid ||
+        process.state == WIRE_AGENT_FREE)
+        return;
+    leaving->users.process = at;
+    leaving->users.records = at + wire_agent_part_offset(&layout, WIRE_AGENT_PART_THREADS);
+    leaving->timers = at + layout.timers;
+    leaving->own_signal = process.timer_signal;
+}
+
 static int find_counts(struct leaving *leaving)
 {
     struct wire_agent_control control;
-    struct wire_agent_process process;
-    uint64_t size = leaving->region_size;
-    if (size == 0 || patch_agent_read(&leaving->access, leaving->region, &control, sizeof control) < 0 ||
-        control.magic != WIRE_AGENT_MAGIC || control.version != WIRE_AGENT_VERSION ||
-        control.memory > 1ull << 40)
+    if (!read_control(leaving, &control))
         return BASE_OK;
-    struct wire_agent_layout layout = wire_agent_layout(control.memory);
     leaving->timer_signals[0] = control.timer_signal <= 64 ? control.timer_signal : 0;
     leaving->timer_signals[1] = control.timer_other <= 64 ? control.timer_other : 0;
-    bool fits = control.region_size >= layout.size && control.region_size <= size &&
-                control.regions_offset <= size - control.region_size;
-    uint64_t at = leaving->region + control.regions_offset;
-    if (fits && patch_agent_read(&leaving->access, at, &process, sizeof process) == BASE_OK &&
-        process.magic == WIRE_AGENT_MAGIC && process.pid == (uint32_t)leaving->access.pid &&
-        process.state != WIRE_AGENT_FREE) {
-        leaving->users.process = at;
-        leaving->users.records = at + wire_agent_part_offset(&layout, WIRE_AGENT_PART_THREADS);
-        leaving->timers = at + layout.timers;
-        leaving->own_signal = process.timer_signal;
-    }
+    find_process(leaving, &control);
     int result = refuse_living(leaving, &control);
-    if (result == BASE_OK && fits)
+    if (result == BASE_OK && has_regions(leaving, &control))
         result = patch_agent_returns_begin(&leaving->returns, &control, leaving->region, leaving->error);
     return result;
 }
@@ -439,8 +458,7 @@ static int call(struct leaving *leaving, struct patch_trace_call *calls, size_t 
     return patch_trace_call(access->helper, access->trace, access->pid, calls, count, leaving->error);
 }
 
-/* Some may have no tid: the table was cleared while their thread was about to note them. Numbers stay in it: that thread may have noted its
- * own, and a 0 in its place would be the program's first timer. */
+/* All else stays: a thread that has a place may be about to note the number of its timer there. */
 static int delete_timers(struct leaving *leaving)
 {
     size_t size = WIRE_AGENT_TIMERS * sizeof(struct wire_agent_timer), count = 0;
@@ -449,19 +467,30 @@ static int delete_timers(struct leaving *leaving)
     int result = timers == NULL || calls == NULL ? no_memory(leaving->error) : BASE_OK;
     if (result == BASE_OK && patch_target_read(leaving->access.pid, leaving->timers, timers, size) != size)
         result = base_fail(leaving->error, BASE_EIO, "the agent's timers cannot be read");
-    for (size_t i = 0; i < WIRE_AGENT_TIMERS && result == BASE_OK; i++)
-        if (timers[i].state != WIRE_AGENT_TIMER_NONE)
-            calls[count++] = (struct patch_trace_call){SYS_timer_delete, {timers[i].id}, 0, "timer_delete"};
+    for (size_t i = 0; i < WIRE_AGENT_TIMERS && result == BASE_OK; i++) {
+        if (timers[i].state == WIRE_AGENT_TIMER_NONE)
+            continue;
+        calls[count++] = (struct patch_trace_call){SYS_timer_delete, {timers[i].id}, 0, "timer_delete"};
+        timers[i].state = WIRE_AGENT_TIMER_NONE;
+    }
     if (result == BASE_OK && count)
         result = call(leaving, calls, count);
-    for (size_t i = 0; timers != NULL && i < WIRE_AGENT_TIMERS; i++)
-        timers[i] = (struct wire_agent_timer){.id = timers[i].id};
-    if (result == BASE_OK && count) /* no thread has one from now on */
+    if (result == BASE_OK && count) /* their numbers may be somebody else's from now on */
         result = patch_trace_write(leaving->access.helper, leaving->access.trace, leaving->timers, timers,
                                    size, leaving->error);
     free(timers);
     free(calls);
     return result;
+}
+
+/* What the program had set before. Two threads that reset it at once may have taken our handler for that. */
+static uint64_t action_before(struct leaving *leaving, uint32_t signal)
+{
+    uint64_t before = leaving->users.process + offsetof(struct wire_agent_process, before), handler;
+    bool own = leaving->users.process && signal == leaving->own_signal &&
+               patch_agent_read(&leaving->access, before, &handler, sizeof handler) == BASE_OK &&
+               !is_ours(leaving, handler);
+    return own ? before : leaving->region + offsetof(struct wire_agent_control, none);
 }
 
 /* Only if the handler is ours: a fork's child has it too. What waits for it in a thread that blocks the
@@ -470,9 +499,7 @@ static int restore_signal(struct leaving *leaving, uint32_t signal)
 {
     const uint64_t size = sizeof(uint64_t); /* of the kernel's signal sets */
     uint64_t found = leaving->region + offsetof(struct wire_agent_control, found), handler = 0;
-    uint64_t before = leaving->users.process && signal == leaving->own_signal
-                          ? leaving->users.process + offsetof(struct wire_agent_process, before)
-                          : leaving->region + offsetof(struct wire_agent_control, none);
+    uint64_t before = action_before(leaving, signal);
     struct patch_trace_call ask = {SYS_rt_sigaction, {signal, 0, found, size}, 0, "rt_sigaction"};
     struct patch_trace_call set = {SYS_rt_sigaction, {signal, before, 0, size}, 0, "rt_sigaction"};
     int result = call(leaving, &ask, 1);
@@ -527,10 +554,15 @@ static int rest(struct leaving *leaving, int attempt)
     return result;
 }
 
-/* As long as a handler is set, its code stays, and what leads to it. */
+/* As long as a handler is set, its code stays, and what leads to it. Who was in the agent's start of a thread may have
+ * made one more timer, and a fork's child have come to its region. */
 static int put_unwinders_back(struct leaving *leaving)
 {
-    int ended = end_timers(leaving); /* who was in the agent's start of a thread may have made one more */
+    struct wire_agent_control control;
+    if (read_control(leaving, &control))
+        find_process(leaving, &control);
+    tell(leaving);
+    int ended = end_timers(leaving);
     int result = ended == BASE_OK ? put_back(leaving, &leaving->last) : ended;
     if (result < 0)
         return result;
@@ -557,10 +589,29 @@ static int wait_for_users(struct leaving *leaving)
 
 /* --- 6. unmap --- */
 
+/* While the process ran the agent may have grown its tables, and given back what it needed for a moment: there the
+ * program's own may lie now. */
+static int find_again(struct leaving *leaving)
+{
+    struct elf_maps maps = {0};
+    size_t kept = 0;
+    int result = find(leaving, add_mapping);
+    if (result == BASE_OK)
+        result = elf_maps_read(leaving->access.pid, &maps, leaving->error);
+    for (size_t i = 0; i < leaving->ours.count && result == BASE_OK; i++) {
+        const struct patch_agent_range *range = &leaving->ours.items[i];
+        if (is_mapped(&maps, range, !range->data))
+            leaving->ours.items[kept++] = *range;
+    }
+    leaving->ours.count = result == BASE_OK ? kept : leaving->ours.count;
+    elf_maps_free(&maps);
+    return result;
+}
+
 static int unmap(struct leaving *leaving, bool used)
 {
     struct patch_agent_access *access = &leaving->access;
-    int found = find(leaving, add_mapping); /* the agent may have grown its tables while the process ran */
+    int found = find_again(leaving);
     if (found < 0)
         return found;
     struct patch_range *ranges = calloc(leaving->ours.count + 1, sizeof *ranges);

@@ -17,7 +17,8 @@
 
 struct patch_agent_range {
     uint64_t address, size;
-    uint32_t code, zero; /* code: a thread's pc may lie in it */
+    uint32_t code; /* a thread's pc may lie in it */
+    uint32_t data; /* 0 in the target; patch_agent_leave.c: private memory, which does not bear our name */
 };
 
 enum { PATCH_AGENT_RANGES = 4 };

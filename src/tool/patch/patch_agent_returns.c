@@ -4,10 +4,10 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "patch_frames.h"
+
 enum {
     CHUNK = 64 << 10,
-    STACK_MOST = 1 << 20, /* bytes of a stack that are looked through for what was forgotten */
-    THREADS_MANY = 64,
     RED_ZONE = 128,
 };
 
@@ -117,6 +117,16 @@ static void put_calls(struct putting *putting, uint64_t number)
         put_slot(putting, calls->items[i].slot);
 }
 
+static void put_strays(struct putting *putting, const struct wire_agent_strays *strays)
+{
+    const size_t count = WIRE_AGENT_STRAY_PAGE / 8;
+    if (strays->page == 0 || !read_words(putting->access, strays->page, putting->words, count))
+        return; /* its stack is gone */
+    for (size_t i = 0; i < count; i++)
+        if (strays->slots[i / 64] >> i % 64 & 1)
+            put_word(putting, strays->page + i * 8, putting->words[i]);
+}
+
 /* What the process's own memory tells of. A fork's child that is not counted has it from its parent. */
 static void put_known(struct putting *putting)
 {
@@ -133,7 +143,7 @@ static void put_known(struct putting *putting)
         if (known->used[i / 64] >> i % 64 & 1)
             put_calls(putting, i);
     for (size_t i = 0; i < WIRE_AGENT_STRAYS; i++)
-        put_slot(putting, known->strays[i]);
+        put_strays(putting, &known->strays[i]);
     free(known);
 }
 
@@ -193,7 +203,7 @@ bool patch_agent_returns_put_back(struct patch_agent_returns *returns, struct pa
             put_registers(&putting, &threads[i]);
         else
             putting.failed |= threads[i].sp == 0;
-        put_stack(&putting, threads[i].sp, count > THREADS_MANY ? CHUNK : STACK_MOST);
+        put_stack(&putting, threads[i].sp, patch_frames_size(count));
     }
     free(putting.words);
     return !putting.failed;

@@ -169,6 +169,17 @@ static void test_clock(void **state)
     check(WIRE_AGENT_CALL_TICKS, 0); /* each call that is not timed counts */
 }
 
+/* System calls that are dispatched to the program would be, if they were ours. */
+static void test_dispatch(void **state)
+{
+    (void)state;
+    const uint32_t calls = WIRE_AGENT_CALLS_ALL & ~(uint32_t)(WIRE_AGENT_CALL_TICKS | WIRE_AGENT_CALL_TIMERS);
+    hooked_prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0, 0);
+    check(0, 0);
+    hooked_syscall(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, 0);
+    check(calls, (unsigned)__builtin_popcount(calls));
+}
+
 static uint64_t frames_of(void *block)
 {
     uint64_t frames = 0;
@@ -312,6 +323,7 @@ int main(void)
         TEST(test_what_shows_a_region),
         TEST(test_nothing_forbidden),
         TEST(test_clock),
+        TEST(test_dispatch),
         TEST(test_stacks),
         TEST(test_strict),
         TEST(test_records_that_are_made),

@@ -18,7 +18,7 @@
 
 #define AWAY __attribute__((noinline, noclone))
 
-enum { CALLS = 1000, THREADS = 8, NEAR_BYTES = 512 };
+enum { CALLS = 1000, THREADS = 8, NEAR_BYTES = 512, DEPTHS = 12000 };
 enum { MANY_THREADS = 80, GROUPS = 64 }; /* so many threads have histograms of their own */
 
 typedef long timed_function(long depth);
@@ -349,6 +349,35 @@ static void test_left_by_a_jump(void **state)
     no_losses();
 }
 
+static AWAY void leave_below(size_t bytes)
+{
+    volatile char *room = __builtin_alloca(bytes);
+    room[0] = 1;
+    caller(2);
+    room[0] = 2;
+}
+
+static unsigned count_strays(void)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < WIRE_AGENT_STRAYS; i++)
+        for (unsigned k = 0; k < sizeof rig.own->known.strays[i].slots / 8; k++)
+            count += (unsigned)__builtin_popcountll(rig.own->known.strays[i].slots[k]);
+    return count;
+}
+
+/* Each slot is known, and where the agent leaves all of them are looked at. */
+static void test_left_at_every_depth(void **state)
+{
+    (void)state;
+    for (volatile size_t depth = DEPTHS; depth > 0; depth--)
+        if (setjmp(jump) == 0)
+            leave_below(depth * 16);
+    assert_int_equal(calls_of(rig.process), DEPTHS);
+    assert_int_equal(count_strays(), DEPTHS - 1); /* the last is still pending */
+    assert_int_equal(rig.own->known.strays_lost, 0);
+}
+
 static void test_recursion(void **state)
 {
     (void)state;
@@ -405,9 +434,11 @@ static AWAY void be_suspended(void)
 
 static bool is_stray(uint64_t slot)
 {
-    for (unsigned i = 0; i < WIRE_AGENT_STRAYS; i++)
-        if (rig.own->known.strays[i] == slot)
-            return true;
+    for (unsigned i = 0; i < WIRE_AGENT_STRAYS; i++) {
+        const struct wire_agent_strays *strays = &rig.own->known.strays[i];
+        if (slot >= 4096 && strays->page == slot / 4096 * 4096)
+            return strays->slots[slot % 4096 / 512] >> slot / 8 % 64 & 1;
+    }
     return false;
 }
 
@@ -769,6 +800,7 @@ int main(void)
         TEST(test_generated_caller),
         TEST(test_not_timed),
         TEST(test_left_by_a_jump),
+        TEST(test_left_at_every_depth),
         TEST(test_recursion),
         TEST(test_fork),
         TEST(test_fork_that_is_not_counted),
