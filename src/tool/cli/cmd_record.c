@@ -997,24 +997,29 @@ static int say_what_stays(const struct recorder *recorder, struct base_error *er
     return CLI_FAILED;
 }
 
+/* The profile cannot be written any more: what runs goes on as if nothing had been. */
+static int give_up(struct recorder *recorder, struct base_error *error)
+{
+    clear_line(recorder);
+    cli_fail(error);
+    collect_session_leave(recorder->session);
+    say_what_stays(recorder, error);
+    wait_for_child(recorder);
+    return exit_status(recorder, CLI_FAILED);
+}
+
 static int record(struct recorder *recorder, struct base_error *error)
 {
     char text[128];
     int result = record_until_over(recorder, error);
-    if (result < 0) {
-        clear_line(recorder);
-        cli_fail(error);
-        wait_for_child(recorder);
-        return exit_status(recorder, CLI_FAILED);
-    }
+    if (result < 0)
+        return give_up(recorder, error);
     const char *became =
         recorder->child_ended ? describe_status(recorder->child_status, text, sizeof text) : NULL;
     result = collect_session_finish(recorder->session, became, draw_names, recorder, error);
+    if (result < 0)
+        return give_up(recorder, error);
     clear_line(recorder);
-    if (result < 0) {
-        cli_fail(error);
-        return exit_status(recorder, CLI_FAILED);
-    }
     say_result(recorder);
     return exit_status(recorder, say_what_stays(recorder, error));
 }

@@ -95,6 +95,7 @@ struct collect_session {
     struct collect_agent_timers timers; /* signal 0: the agent samples no time */
     bool perf_refused;                  /* that is why */
     bool calls_noticed, agent_noticed;  /* their notices were passed on */
+    bool has_left;
     struct base_map image_of_profile;   /* profile image -> index in images */
     struct pollfd *polled;              /* the caller's wake_fd, the calls', pidfds, then the rings' events */
     size_t polled_count, polled_capacity, first_ring_poll, rings_polled;
@@ -534,8 +535,11 @@ static void look_for_left(struct collect_session *session)
 /* The agent first: as long as calls are counted, who loads an object waits until it is hooked. The words of
  * the agent's own on stacks must not meet one that unwinds, and is not, and they stand there until the agent
  * has left. */
-static void leave_targets(struct collect_session *session)
+void collect_session_leave(struct collect_session *session)
 {
+    if (session->has_left)
+        return;
+    session->has_left = true;
     if (session->calls && session->agent)
         collect_calls_invite(session->calls,
                              &(struct collect_calls_guest){.real = real_return, .context = session->agent});
@@ -546,13 +550,6 @@ static void leave_targets(struct collect_session *session)
     if (session->calls)
         collect_calls_leave(session->calls, NULL);
     look_for_left(session);
-}
-
-/* One could not be: the others are as they were before, too. */
-static int leave_attached(struct collect_session *session, int result)
-{
-    leave_targets(session);
-    return result;
 }
 
 /* Later they may go; a number that is nobody's from the start is a mistake. */
@@ -626,8 +623,10 @@ static int open_running(struct collect_session *session, struct base_error *erro
         result = writes && !is_meant(session, options->pids[i])
                      ? base_fail(error, BASE_ENOTFOUND, "process %d has ended", (int)options->pids[i])
                      : attach(session, options->pids[i], error);
-        if (result < 0)
-            return leave_attached(session, result);
+        if (result < 0) { /* the others are as they were before, too */
+            collect_session_leave(session);
+            return result;
+        }
     }
     return BASE_OK;
 }
@@ -1159,7 +1158,7 @@ int collect_session_finish(struct collect_session *session, const char *exit_sta
         collect_waits_look(session->waits);
         collect_waits_finish(session->waits);
     }
-    leave_targets(session);
+    collect_session_leave(session);
     if (session->agent)
         pass_notice(session, collect_agent_notice(session->agent), &session->agent_noticed);
     collect_rings_refresh(&session->rings);

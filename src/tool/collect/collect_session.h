@@ -77,7 +77,7 @@ struct collect_status {
     bool target_gone; /* launched or attached processes have all ended */
     size_t
         left; /* after collect_session_finish, of COLLECT_LAUNCH: processes that it heard of, and that go on without it */
-    pid_t stays; /* after collect_session_finish: a process in which what was put into it stays; 0: none */
+    pid_t stays; /* after collect_session_leave: a process in which what was put into it stays; 0: none */
     bool stays_for_good; /* somebody else may lead there: not to be removed later either */
     char notice[256];    /* one line worth telling while it runs ("" none); cleared by whoever shows it */
 };
@@ -100,6 +100,10 @@ void collect_session_resume(struct collect_session *session);
 
 const struct collect_status *collect_session_status(struct collect_session *session);
 void collect_session_clear_notice(struct collect_session *session);
+
+/* Takes out of all processes what was put into them; what cannot be had is told by `stays`. For who gives up after an error:
+ * collect_session_finish does it too, and a second time nothing is done. Can take seconds. */
+void collect_session_leave(struct collect_session *session);
 
 /* progress(done, total): while names are looked up; may be NULL. `exit_status` is for the profile's header:
  * what became of the target, in words, or NULL. */

@@ -317,5 +317,53 @@ def number_used_again(context):
         if not any(replaced_while_attaching(context, mode) for _ in range(20)):
             raise tap.Skip("no number could be used again in time")
 
+# --- tally that cannot go on ---
+
+INSIDE = {"heap": ["--heap"], "calls": ["--calls"], "agent": ["--engine=agent", "--heap"], "all": ["--calls", "--heap", "--function", "timed_*"]}
+FULL = 'mount -t tmpfs -o size=400k tally-test "$1" || exit 77; shift; exec "$@"'
+
+
+def left_whole(context, process, result, mode, why):
+    context.check(result.status == 2 and why in result.errors, f"mode {mode}: nothing says why it ended ({result.text()})")
+    context.equal(harm.ours(process.pid), [], f"memory that stays in mode {mode}")
+    context.equal(calls.changed_text(process.pid), [], f"changed text in mode {mode}")
+    context.equal((process.communicate(b"", timeout=60)[0], process.returncode), (b"ended 1\n", 0), f"the program in mode {mode}")
+
+
+def begun(context):
+    process = tally.start(context, [context.program("function_rollcall"), "forever"], stdin=subprocess.PIPE)
+    process.stdout.readline()
+    return process
+
+
+@tap.case
+def disk_full_inside(context):
+    """The profile cannot be written any more: all that was put into the program goes."""
+    tap.need_root()
+    tap.need("unshare", "mount")
+    os.makedirs(context.path("disk"), exist_ok=True)
+    for mode in ("heap", "calls", "all"):
+        process = begun(context)
+        command = [context.tally, "record", *INSIDE[mode], "-F", "5000", "--duration", "60", "-o", context.path("disk/profile"), "-p", str(process.pid)]
+        result = tally.run(context, ["unshare", "-m", "--propagation", "private", "sh", "-c", FULL, "sh", context.path("disk"), *command])
+        if result.status == 77:
+            process.communicate(b"")
+            raise tap.Skip("no tmpfs can be mounted: " + result.errors.decode().strip())
+        left_whole(context, process, result, mode, b"no space left")
+
+
+@tap.case
+def helper_killed_inside(context):
+    """So it is where the process that traces for tally is killed."""
+    for mode, options in INSIDE.items():
+        process = begun(context)
+        recorder = tally.start(context, [context.tally, "record", *options, "-o", context.path("profile"), "-p", str(process.pid)])
+        context.check(tally.wait_for(lambda: harm.ours(process.pid) or recorder.poll() is not None), "tally did not begin")
+        time.sleep(0.5)
+        with open(f"/proc/{recorder.pid}/task/{recorder.pid}/children", encoding="utf-8") as children:
+            for child in children.read().split():
+                os.kill(int(child), signal.SIGKILL)
+        left_whole(context, process, tally.finish(recorder), mode, b"has ended")
+
 
 harm.run()
