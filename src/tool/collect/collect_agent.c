@@ -615,6 +615,8 @@ static void leave_process(struct collect_agent *agent, pid_t pid)
     do {
         why = (struct base_error){0};
         held = agent->options.host && collect_agent_members_is_told_by_host(agent, pid);
+        if (!agent->options.host) /* its exec may have come after the last events were read */
+            patch_agent_let_go(agent->helper, pid);
         result = held ? patch_trace_hold(agent->helper, pid, NULL, &why) : BASE_OK;
         if (result == BASE_OK) {
             result = patch_agent_leave(agent->helper, pid, held, &left, &why);
@@ -686,6 +688,7 @@ int collect_agent_leave(struct collect_agent *agent, struct base_error *error)
     }
     leave_unheard(agent, &left);
     base_map_free(&left);
+    patch_helper_end(&agent->own); /* who stands for an exec that nobody reads of goes on */
     look_for_hooked(agent, WIRE_AGENT_THROWS, agent->throws, "no exceptions are counted",
                     "__cxa_throw was found in the program");
     look_for_hooked(agent, WIRE_AGENT_INSTRUMENTED, agent->instrumented, "nothing to count",

@@ -1,6 +1,5 @@
 #include "collect_agent_file.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,9 +9,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "base_array.h"
 #include "collect_listen.h"
-#include "elf_maps.h"
+#include "collect_users.h"
 
 enum {
     CONTROL_BYTES = 4096,
@@ -179,41 +177,24 @@ void collect_agent_file_end(struct collect_agent_file *file)
     *file = (struct collect_agent_file){.file = -1};
 }
 
-static bool is_mapped_by(pid_t pid, const struct stat *file)
+static bool is_of_file(const void *context, const struct elf_mapping *mapping)
 {
-    struct elf_maps maps = {0};
-    bool found = false;
-    if (elf_maps_read(pid, &maps, NULL) < 0)
-        return false;
-    for (size_t i = 0; i < maps.count && !found; i++)
-        found = maps.items[i].inode == file->st_ino && maps.items[i].shared &&
-                makedev(maps.items[i].device_major, maps.items[i].device_minor) == file->st_dev;
-    elf_maps_free(&maps);
-    return found;
+    const struct stat *file = context;
+    return mapping->inode == file->st_ino && mapping->shared &&
+           makedev(mapping->device_major, mapping->device_minor) == file->st_dev;
 }
 
 bool collect_agent_file_is_users(const struct collect_agent_file *file, pid_t pid)
 {
     struct stat status;
-    return !fstat(file->file, &status) && is_mapped_by(pid, &status);
+    return !fstat(file->file, &status) && collect_users_is(pid, is_of_file, &status);
 }
 
 size_t collect_agent_file_users(const struct collect_agent_file *file, pid_t **pids)
 {
     struct stat status;
-    size_t count = 0, capacity = 0;
-    DIR *all = fstat(file->file, &status) ? NULL : opendir("/proc");
-    const struct dirent *entry;
     *pids = NULL;
-    while (all && (entry = readdir(all))) {
-        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        if (pid > 0 && pid != getpid() && is_mapped_by(pid, &status) &&
-            base_array_room(*pids, count, capacity))
-            (*pids)[count++] = pid;
-    }
-    if (all)
-        closedir(all);
-    return count;
+    return fstat(file->file, &status) ? 0 : collect_users_list(is_of_file, &status, pids);
 }
 
 /* --- rows and modules --- */

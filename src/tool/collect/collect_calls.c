@@ -20,6 +20,7 @@
 #include "collect_calls_loose.h"
 #include "collect_calls_threads.h"
 #include "collect_calls_totals.h"
+#include "collect_calls_unheard.h"
 #include "collect_calls_uprobe.h"
 #include "collect_left.h"
 #include "collect_privileges.h"
@@ -1105,6 +1106,9 @@ int collect_calls_leave(struct collect_calls *calls, struct base_error *error)
     while (calls->member_count)
         remove_member(calls, calls->members[0].pid);
     describe(calls);
+    patch_helper_end(
+        &calls->rig.helper); /* who stands at a birth that nobody reads of goes on, and can be left */
+    collect_calls_unheard_leave(&calls->left, calls->rig.profile);
     return result;
 }
 

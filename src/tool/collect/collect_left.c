@@ -28,6 +28,11 @@ void collect_left_add(struct collect_left *left, pid_t pid, uint64_t bytes, bool
     }
 }
 
+bool collect_left_knows(const struct collect_left *left, pid_t pid)
+{
+    return find(left, pid) != NULL;
+}
+
 /* `twin` is the same process in the other list, or NULL: what stays is told once. */
 static bool is_clean(struct collect_left_process *process, struct collect_left_process *twin)
 {

@@ -28,6 +28,7 @@ struct collect_left {
 /* Something stayed; of a process that was added before, the more, and for good where either does. Where there is no memory to remember
  * it, it is not tried again. */
 void collect_left_add(struct collect_left *left, pid_t pid, uint64_t bytes, bool retry);
+bool collect_left_knows(const struct collect_left *left, pid_t pid);
 /* Tries the processes of both lists again, each for up to a second, and all for up to five. A try removes what either list tells of: what
  * stays for good by one of them is not tried for the other. Who is clean, or has ended, is forgotten. */
 void collect_left_retry(struct collect_left *left, struct collect_left *other);

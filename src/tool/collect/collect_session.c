@@ -96,8 +96,8 @@ struct collect_session {
     bool perf_refused;                  /* that is why */
     bool calls_noticed, agent_noticed;  /* their notices were passed on */
     bool has_left;
-    struct base_map image_of_profile;   /* profile image -> index in images */
-    struct pollfd *polled;              /* the caller's wake_fd, the calls', pidfds, then the rings' events */
+    struct base_map image_of_profile; /* profile image -> index in images */
+    struct pollfd *polled;            /* the caller's wake_fd, the calls', pidfds, then the rings' events */
     size_t polled_count, polled_capacity, first_ring_poll, rings_polled;
     struct collect_ended *targets; /* as many as there are polled before first_ring_poll, in that order */
     size_t target_count, target_capacity, living_targets;

@@ -1,4 +1,5 @@
 """Tally beside a program that comes, goes, forbids and is held: nothing waits for a tally that cannot answer, and each ends by itself."""
+import ctypes
 import json
 import os
 import signal
@@ -364,6 +365,63 @@ def helper_killed_inside(context):
             for child in children.read().split():
                 os.kill(int(child), signal.SIGKILL)
         left_whole(context, process, tally.finish(recorder), mode, b"has ended")
+
+# --- children that nobody tells of ---
+
+
+class Tracer:
+    """Another tracer of a process, by ptrace(2), that passes signals on."""
+
+    SEIZE, INTERRUPT, CONT, DETACH = 0x4206, 0x4207, 7, 17
+    WALL = 0x40000000
+
+    def __init__(self, pid):
+        self.pid = pid
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+        if self.libc.ptrace(self.SEIZE, pid, None, None):
+            raise tap.Skip("no process can be traced")
+
+    def signal(self, number):
+        os.kill(self.pid, number)
+        passed = 0
+        while passed != number:
+            _, status = os.waitpid(self.pid, self.WALL)
+            passed = os.WSTOPSIG(status)
+            self.libc.ptrace(self.CONT, self.pid, None, ctypes.c_void_p(passed))
+
+    def end(self):
+        self.libc.ptrace(self.INTERRUPT, self.pid, None, None)
+        os.waitpid(self.pid, self.WALL)
+        self.libc.ptrace(self.DETACH, self.pid, None, None)
+
+
+def is_traced(pid):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as status:
+        return any(line.startswith("TracerPid:") and line.split()[1] != "0" for line in status)
+
+
+@tap.case
+def child_behind_another_tracer(context):
+    """Somebody else traces the program as it forks: the child has what was put into its parent, until tally leaves, too."""
+    process = tally.start(context, [build(context, "forker")])
+    process.stdout.readline()
+    recorder = tally.start(context, [context.tally, "record", "--no-time", "--calls", "-o", context.path("profile"), "-p", str(process.pid)])
+    begun = tally.wait_for(lambda: recorder.poll() is not None or (harm.ours(process.pid) and not is_traced(process.pid)))
+    context.check(begun and recorder.poll() is None, "tally did not begin, or did not let go")
+    tracer = Tracer(process.pid)
+    tracer.signal(signal.SIGUSR1)
+    child = int(process.stdout.readline())
+    tracer.end()
+    context.check(harm.ours(child) != [], "the child has nothing: the test proves nothing")
+    recorder.send_signal(signal.SIGINT)
+    result = tally.finish(recorder)
+    left = {pid: (harm.ours(pid), calls.changed_text(pid), os.kill(pid, 0)) for pid in (process.pid, child)}
+    os.kill(child, signal.SIGKILL)
+    process.kill()
+    context.equal(result.status, 0, f"status of tally ({result.text()})")
+    context.equal(left, {process.pid: ([], [], None), child: ([], [], None)}, "what stays in the program and its child")
+    context.check(tally.Profile(context, context.path("profile")).losses().get(27, 0) > 0, "no loss tells of the child")
 
 
 harm.run()

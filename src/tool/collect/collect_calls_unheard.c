@@ -1,0 +1,97 @@
+#include "collect_calls_unheard.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base_array.h"
+#include "collect_remains.h"
+#include "collect_users.h"
+#include "patch_leads.h"
+#include "wire_loss.h"
+
+/* A child may have a child while it is looked at. */
+enum { ROUNDS = 4 };
+
+/* What tally shares with targets. */
+struct file {
+    uint64_t inode;
+    uint32_t device_major, device_minor;
+};
+
+struct files {
+    struct file *items;
+    size_t count, capacity;
+};
+
+/* The agent has its own (collect_agent_file.h). */
+static bool is_shared(const struct elf_mapping *mapping)
+{
+    return mapping->shared && strcmp(mapping->path, PATCH_LEADS_OURS) == 0;
+}
+
+static bool is_known(const void *context, const struct elf_mapping *mapping)
+{
+    const struct files *files = context;
+    bool found = false;
+    for (size_t i = 0; i < files->count && !found && is_shared(mapping); i++)
+        found = files->items[i].inode == mapping->inode &&
+                files->items[i].device_major == mapping->device_major &&
+                files->items[i].device_minor == mapping->device_minor;
+    return found;
+}
+
+static void note_own(struct files *files)
+{
+    struct elf_maps maps = {0};
+    elf_maps_read(getpid(), &maps, NULL);
+    for (size_t i = 0; i < maps.count; i++) {
+        const struct elf_mapping *mapping = &maps.items[i];
+        if (is_shared(mapping) && !is_known(files, mapping) &&
+            base_array_room(files->items, files->count, files->capacity))
+            files->items[files->count++] =
+                (struct file){mapping->inode, mapping->device_major, mapping->device_minor};
+    }
+    elf_maps_free(&maps);
+}
+
+static void leave(pid_t pid, struct collect_left *left)
+{
+    struct collect_calls_cleaned cleaned;
+    uint64_t began = 0;
+    int result;
+    do {
+        result = collect_remains_remove(pid, &cleaned, NULL);
+    } while (result < 0 && collect_remains_again(result, &began));
+    uint64_t stays = cleaned.bytes_left - cleaned.bytes_kept;
+    if ((result < 0 && result != BASE_ENOTFOUND) || stays != 0)
+        collect_left_add(left, pid, stays, true);
+}
+
+/* How many there were that nobody knew of. */
+static size_t leave_once(const struct files *files, struct collect_left *left)
+{
+    pid_t *pids;
+    size_t found = 0, count = collect_users_list(is_known, files, &pids);
+    for (size_t i = 0; i < count; i++) {
+        if (collect_left_knows(left, pids[i]))
+            continue;
+        leave(pids[i], left);
+        found++;
+    }
+    free(pids);
+    return found;
+}
+
+void collect_calls_unheard_leave(struct collect_left *left, struct profile *profile)
+{
+    struct files files = {0};
+    note_own(&files);
+    size_t found = files.count;
+    for (unsigned i = 0; i < ROUNDS && found != 0; i++) {
+        found = leave_once(&files, left);
+        if (found != 0)
+            profile_lose(profile, WIRE_LOSS_CALLS_UNSEEN, found);
+    }
+    free(files.items);
+}

@@ -1,0 +1,36 @@
+#include "collect_users.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base_array.h"
+
+bool collect_users_is(pid_t pid, collect_users_wanted *wanted, const void *context)
+{
+    struct elf_maps maps = {0};
+    bool found = false;
+    if (elf_maps_read(pid, &maps, NULL) < 0)
+        return false;
+    for (size_t i = 0; i < maps.count && !found; i++)
+        found = wanted(context, &maps.items[i]);
+    elf_maps_free(&maps);
+    return found;
+}
+
+size_t collect_users_list(collect_users_wanted *wanted, const void *context, pid_t **pids)
+{
+    size_t count = 0, capacity = 0;
+    DIR *all = opendir("/proc");
+    const struct dirent *entry;
+    *pids = NULL;
+    while (all && (entry = readdir(all))) {
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (pid > 0 && pid != getpid() && collect_users_is(pid, wanted, context) &&
+            base_array_room(*pids, count, capacity))
+            (*pids)[count++] = pid;
+    }
+    if (all)
+        closedir(all);
+    return count;
+}
