@@ -12,6 +12,7 @@
  *                     stops too; a SIGCONT (fg) wakes both
  *   SIGCHLD           the target stopped or ended                       -
  */
+#include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -601,16 +602,23 @@ struct recorder {
     bool live;         /* standard error is a terminal that can redraw */
 };
 
+/* A terminal that is stopped (Ctrl-S), or whose other end does not read, would stop us, and processes wait for our answers. */
+static bool may_draw(void)
+{
+    struct pollfd terminal = {.fd = STDERR_FILENO, .events = POLLOUT};
+    return poll(&terminal, 1, 0) > 0 && (terminal.revents & POLLOUT) != 0;
+}
+
 static void clear_line(struct recorder *recorder)
 {
-    if (recorder->drawn)
+    if (recorder->drawn && may_draw())
         dprintf(STDERR_FILENO, "\r%*s\r", STATUS_COLUMNS, "");
     recorder->drawn = false;
 }
 
 static void draw_line(struct recorder *recorder, const char *text)
 {
-    if (!recorder->live || !base_terminal_foreground(STDERR_FILENO))
+    if (!recorder->live || !base_terminal_foreground(STDERR_FILENO) || !may_draw())
         return;
     recorder->drawn = true;
     dprintf(STDERR_FILENO, "\r%-*.*s", STATUS_COLUMNS, STATUS_COLUMNS, text);

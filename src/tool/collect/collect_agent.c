@@ -609,7 +609,6 @@ static void leave_process(struct collect_agent *agent, pid_t pid)
 {
     struct patch_agent_left left = {0};
     struct base_error why;
-    uint64_t began = 0;
     bool held;
     int result;
     do {
@@ -623,7 +622,7 @@ static void leave_process(struct collect_agent *agent, pid_t pid)
             if (held)
                 patch_trace_release(agent->helper, pid, NULL, NULL);
         }
-    } while (result < 0 && collect_remains_again(result, &began));
+    } while (result < 0 && collect_remains_again(result, &agent->leaving_ns));
     if (result < 0 && result != BASE_ENOTFOUND) {
         collect_agent_note(agent, "leaving", &why);
     }
@@ -655,7 +654,7 @@ static void leave_unheard(struct collect_agent *agent, const struct base_map *le
         pid_t *pids;
         size_t count = collect_agent_file_users(&agent->families[i]->file, &pids);
         for (size_t j = 0; j < count; j++)
-            if (base_map_find(left, (uint64_t)pids[j]) == BASE_MAP_NONE)
+            if (base_map_find(left, (uint64_t)pids[j]) == BASE_MAP_NONE && !patch_target_lender(pids[j]))
                 leave_process(agent, pids[j]);
         free(pids);
     }

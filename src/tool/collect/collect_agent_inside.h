@@ -94,6 +94,7 @@ struct collect_agent {
     uint64_t probes_ns;       /* when breakpoints are looked for next */
     uint64_t memory_most;     /* bytes of tables of one family */
     struct collect_left left; /* processes in which something stayed */
+    uint64_t leaving_ns;      /* since when processes that cannot be had are waited for; 0: none was */
     uint64_t spent_ns;        /* of members that were dropped: collect_agent_timed */
     char notice[256];
 };

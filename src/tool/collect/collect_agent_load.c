@@ -297,6 +297,14 @@ static int prepare(void *context, struct patch_agent *agent, struct base_error *
     return result < 0 ? result : write_parameters(self, family, agent, error);
 }
 
+/* It was loaded, and there is no memory to know of it. */
+static void take_out(struct collect_agent *agent, pid_t pid, bool held)
+{
+    struct patch_agent_left left = {0};
+    if (patch_agent_leave(agent->helper, pid, held, &left, NULL) < 0 || left.bytes_left)
+        collect_left_add(&agent->left, pid, left.bytes_left, !left.skipped);
+}
+
 int collect_agent_load(struct collect_agent *agent, pid_t pid, bool held, struct base_error *error)
 {
     struct loading loading = {agent, calloc(1, sizeof *loading.family), pid};
@@ -323,6 +331,8 @@ int collect_agent_load(struct collect_agent *agent, pid_t pid, bool held, struct
     if (result >= 0 && !member)
         result = base_fail(error, BASE_ENOMEM, "out of memory");
     if (result < 0) {
+        if (loaded)
+            take_out(agent, pid, held);
         patch_agent_free(loaded);
         collect_agent_members_free_family(agent, loading.family);
         return result;

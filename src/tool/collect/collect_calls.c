@@ -66,6 +66,7 @@ struct collect_calls {
     size_t ended_count, ended_capacity;
     uint64_t memory_most;     /* bytes of ours that were in use in one target */
     struct collect_left left; /* processes in which something of ours stayed */
+    uint64_t leaving_ns;      /* since when processes that cannot be had are waited for; 0: none was */
     uint64_t places_left;     /* in their code that somebody else had changed: they stayed as they were */
     uint64_t stub_samples;
     uint64_t setup_ns;     /* of planning, placing and patching, all processes together */
@@ -269,12 +270,11 @@ static void leave_space(struct collect_calls *calls, struct collect_calls_space 
 {
     struct collect_calls_remains remains = {0};
     struct base_error why = {0};
-    uint64_t began = 0;
     int result;
     do {
         why = (struct base_error){0};
         result = collect_calls_detach(space, &calls->rig, false, &remains, &why);
-    } while (patient && result < 0 && collect_remains_again(result, &began));
+    } while (patient && result < 0 && collect_remains_again(result, &calls->leaving_ns));
     if (result < 0 && result != BASE_ENOTFOUND) {
         note(calls, "leaving", &why);
         collect_left_add(&calls->left, space->pid, 0, !remains.changes);
@@ -291,6 +291,8 @@ static void give_up(struct collect_calls *calls, pid_t pid, const struct base_er
     note(calls, what, why);
     if (space && space->processes == 1)
         leave_space(calls, space, false);
+    else if (space && space->pid == pid) /* a vfork's child runs in it */
+        collect_left_add(&calls->left, pid, 0, true);
     profile_lose(calls->rig.profile, WIRE_LOSS_CALLS_UNSEEN, 1);
     if (calls->guest.left)
         calls->guest.left(calls->guest.context, pid);

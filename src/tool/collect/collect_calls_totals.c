@@ -20,13 +20,14 @@ static uint32_t profile_thread_of(const struct telling *telling, pid_t pid, pid_
 }
 
 /* All that is not a thread's own: what was counted while there was one, and by whoever has no block. */
-static void read_shared(const struct collect_calls_space *space, struct collect_calls_sheet *sheet)
+static int read_shared(const struct collect_calls_space *space, struct collect_calls_sheet *sheet)
 {
     int result = BASE_OK;
     for (size_t i = 0; i < space->arena_count && result == BASE_OK; i++)
         result = collect_calls_read_block(space, &space->arenas[i].block, sheet, NULL);
     if (space->gs_offset && result == BASE_OK)
-        collect_calls_read_block(space, &space->fallback, sheet, NULL);
+        result = collect_calls_read_block(space, &space->fallback, sheet, NULL);
+    return result;
 }
 
 void collect_calls_totals_read(const struct collect_calls_space *space, struct collect_calls_sheet *sheet)
@@ -35,6 +36,12 @@ void collect_calls_totals_read(const struct collect_calls_space *space, struct c
     for (size_t i = 0; i < space->thread_count; i++)
         if (space->threads[i].state == COLLECT_CALLS_USED)
             collect_calls_read_block(space, &space->threads[i].block, sheet, NULL);
+}
+
+static void tell_failure(const struct telling *telling, int result)
+{
+    if (result < 0)
+        profile_lose(telling->rig->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
 }
 
 /* Running totals take the place of earlier ones, unless they are of one among many threads that nobody tells
@@ -47,8 +54,7 @@ static void tell_sheet(const struct telling *telling, struct collect_calls_sheet
                                             .thread = thread,
                                             .final = final,
                                             .replace = thread || telling->space->form == PATCH_LOCK};
-    if (collect_calls_read(&reading, sheet, NULL) < 0)
-        profile_lose(telling->rig->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
+    tell_failure(telling, collect_calls_read(&reading, sheet, NULL));
     collect_calls_sheet_free(sheet);
 }
 
@@ -57,7 +63,7 @@ static void tell_thread(const struct telling *telling, const struct collect_call
 {
     struct collect_calls_sheet sheet = {0};
     uint32_t number = own ? profile_thread_of(telling, thread->process, thread->tid) : 0;
-    collect_calls_read_block(telling->space, &thread->block, &sheet, NULL);
+    tell_failure(telling, collect_calls_read_block(telling->space, &thread->block, &sheet, NULL));
     tell_sheet(telling, &sheet, number, final);
 }
 
@@ -92,12 +98,12 @@ static void tell_first(const struct telling *telling, bool final)
     const struct collect_calls_space *space = telling->space;
     struct collect_calls_sheet sheet = {0};
     bool shared = space->form == PATCH_LOCK;
-    read_shared(space, &sheet);
+    tell_failure(telling, read_shared(space, &sheet));
     for (size_t i = 0; i < space->thread_count; i++) {
         const struct collect_calls_thread *thread = &space->threads[i];
         if (thread->tid == space->first_tid &&
             (thread->state == COLLECT_CALLS_USED || thread->state == COLLECT_CALLS_ENDED))
-            collect_calls_read_block(space, &thread->block, &sheet, NULL);
+            tell_failure(telling, collect_calls_read_block(space, &thread->block, &sheet, NULL));
     }
     tell_sheet(telling, &sheet, shared ? 0 : profile_thread_of(telling, space->pid, space->first_tid), final);
 }

@@ -8,6 +8,7 @@
 #include "collect_remains.h"
 #include "collect_users.h"
 #include "patch_leads.h"
+#include "patch_target.h"
 #include "wire_loss.h"
 
 /* A child may have a child while it is looked at. */
@@ -55,28 +56,27 @@ static void note_own(struct files *files)
     elf_maps_free(&maps);
 }
 
-static void leave(pid_t pid, struct collect_left *left)
+static void leave(pid_t pid, struct collect_left *left, uint64_t *began)
 {
     struct collect_calls_cleaned cleaned;
-    uint64_t began = 0;
     int result;
     do {
         result = collect_remains_remove(pid, &cleaned, NULL);
-    } while (result < 0 && collect_remains_again(result, &began));
+    } while (result < 0 && collect_remains_again(result, began));
     uint64_t stays = cleaned.bytes_left - cleaned.bytes_kept;
     if ((result < 0 && result != BASE_ENOTFOUND) || stays != 0)
         collect_left_add(left, pid, stays, true);
 }
 
 /* How many there were that nobody knew of. */
-static size_t leave_once(const struct files *files, struct collect_left *left)
+static size_t leave_once(const struct files *files, struct collect_left *left, uint64_t *began)
 {
     pid_t *pids;
     size_t found = 0, count = collect_users_list(is_known, files, &pids);
     for (size_t i = 0; i < count; i++) {
-        if (collect_left_knows(left, pids[i]))
+        if (collect_left_knows(left, pids[i]) || patch_target_lender(pids[i]))
             continue;
-        leave(pids[i], left);
+        leave(pids[i], left, began);
         found++;
     }
     free(pids);
@@ -88,8 +88,9 @@ void collect_calls_unheard_leave(struct collect_left *left, struct profile *prof
     struct files files = {0};
     note_own(&files);
     size_t found = files.count;
+    uint64_t began = 0;
     for (unsigned i = 0; i < ROUNDS && found != 0; i++) {
-        found = leave_once(&files, left);
+        found = leave_once(&files, left, &began);
         if (found != 0)
             profile_lose(profile, WIRE_LOSS_CALLS_UNSEEN, found);
     }

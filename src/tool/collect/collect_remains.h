@@ -14,11 +14,11 @@
 #include "base_error.h"
 #include "collect_calls_clean.h"
 
-/* BASE_EBUSY: a living tally, or another tracer, has it. bytes_left: something stays. */
+/* BASE_EBUSY: a living tally, or another tracer, has it, or it is a vfork's child in its parent's memory. bytes_left: something stays. */
 int collect_remains_remove(pid_t pid, struct collect_calls_cleaned *cleaned, struct base_error *error);
 
 /* Leaving failed: is it to be tried again? After a moment, and only where somebody is in the way who may go (BASE_EBUSY: a
- * debugger), for some seconds from the first time on; *began is 0 before. */
+ * debugger), for some seconds from the first time on; *began is 0 before. Of many processes all have the same. */
 bool collect_remains_again(int result, uint64_t *began);
 
 #endif

@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <linux/kcmp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -419,11 +418,6 @@ static int wait_for_all(struct patch_stop *stop, struct base_error *error)
 
 /* --- children that run in the same memory --- */
 
-static bool shares_memory(pid_t process, pid_t child)
-{
-    return syscall(SYS_kcmp, process, child, KCMP_VM, 0, 0) == 0;
-}
-
 /* Children of one sleeping thread. Kernels without CONFIG_PROC_CHILDREN do not tell: then a vfork child runs
  * on. */
 static int seize_children(struct patch_stop *stop, const struct patch_stop_thread *parent,
@@ -437,7 +431,7 @@ static int seize_children(struct patch_stop *stop, const struct patch_stop_threa
     if (!file)
         return 0;
     while (taken >= 0 && fscanf(file, "%d", &child) == 1) {
-        if (!shares_memory(process, child))
+        if (!patch_target_shares_memory(process, child))
             continue;
         int result = seize_strangers(stop, child, error);
         taken = result < 0 ? result : taken + result;

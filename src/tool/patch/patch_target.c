@@ -5,9 +5,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/kcmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -170,6 +172,18 @@ bool patch_target_name(pid_t pid, pid_t tid, char *name, size_t size)
         text[got - 1] = '\0';
     snprintf(name, size, "%s", text);
     return true;
+}
+
+bool patch_target_shares_memory(pid_t pid, pid_t other)
+{
+    return syscall(SYS_kcmp, pid, other, KCMP_VM, 0, 0) == 0;
+}
+
+pid_t patch_target_lender(pid_t pid)
+{
+    struct patch_target_facts facts;
+    bool known = patch_target_facts(pid, pid, &facts) == BASE_OK && facts.parent > 0;
+    return known && patch_target_shares_memory(facts.parent, pid) ? facts.parent : 0;
 }
 
 bool patch_target_has_thread(pid_t pid, pid_t tid)

@@ -1,10 +1,13 @@
 """Tally beside a program that comes, goes, forbids and is held: nothing waits for a tally that cannot answer, and each ends by itself."""
 import ctypes
+import fcntl
 import json
 import os
+import pty
 import signal
 import struct
 import subprocess
+import termios
 import time
 
 import harm
@@ -81,6 +84,50 @@ for births in ("thread", "fork", "exec", "object"):
     for name in (MODES if harm.LONG else ["calls", "heap"]):
         stopped(births, name, signal.SIGSTOP, {"heap": 0.8, "calls": 0.45 if births == "object" else 0.18}.get(name, 0.8))
         stopped(births, name, signal.SIGTSTP, 0.15)
+
+
+class Terminal:
+    """A terminal of its own for a program, which its other end can stop."""
+
+    def __init__(self, command):
+        self.end, inside = pty.openpty()
+
+        def begin():
+            os.setsid()
+            fcntl.ioctl(inside, termios.TIOCSCTTY, 0)
+        self.process = subprocess.Popen(command, stdin=inside, stdout=inside, stderr=inside, preexec_fn=begin)
+        os.close(inside)
+
+    def write(self, keys):
+        os.write(self.end, keys)
+
+    def read_all(self):
+        output = b""
+        try:
+            while chunk := os.read(self.end, 4096):
+                output += chunk
+        except OSError:
+            pass  # the program has ended
+        return output
+
+
+@tap.case
+def terminal_that_is_stopped(context):
+    """Ctrl-S, or a connection that stands: the status line waits, and the program's births do not."""
+    for mode in ("heap", "calls"):
+        program = Births(context, "exec")
+        terminal = Terminal([context.tally, "record", *MODES[mode], "-o", context.path("profile"), "-p", str(program.process.pid)])
+        context.check(tally.wait_for(lambda: harm.ours(program.process.pid)), "tally did not begin")
+        time.sleep(1)
+        terminal.write(b"\x13")
+        pause = program.longest_pause(4)
+        terminal.write(b"\x11\x03")
+        output = terminal.read_all()
+        context.equal(terminal.process.wait(20), 0, f"status of tally, {mode} ({output!r})")
+        context.check(b" samples" in output, f"no status line was drawn: {output!r}")
+        context.check(pause < 0.5, f"no birth for {pause:.2f} s while the terminal was stopped, {mode}")
+        program.process.stdin.close()
+        context.equal(program.process.wait(20), 0, "status of the program")
 
 
 # --- system calls that are refused ---
