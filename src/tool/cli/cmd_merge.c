@@ -1,9 +1,11 @@
 /* tally merge: several recordings, hosts or ranks in one profile. */
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base_json.h"
+#include "base_path.h"
 #include "base_text.h"
 #include "cli.h"
 #include "cli_output.h"
@@ -59,6 +61,29 @@ static bool is_same_file(const char *one, const char *other)
     return !stat(one, &a) && !stat(other, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
+/* Where there is an older result it becomes FILE.old, and what was called so goes: that must be none of the
+ * parts either. */
+static int check_old(const char *output, const struct base_options_rest *rest, struct base_error *error)
+{
+    struct stat there;
+    struct base_text old = {0};
+    char *real = NULL;
+    int result = base_path_resolve(output, &real, error);
+    if (result == BASE_OK && !stat(real, &there) && there.st_size) {
+        base_text_addf(&old, "%s" PROFILE_STORE_OLD, real);
+        for (int i = 0; i < rest->count && result == BASE_OK; i++)
+            if (is_same_file(base_text_string(&old), rest->arguments[i]))
+                result = base_fail(error, BASE_EUSAGE,
+                                   "merge: %s is to be merged, and would be replaced by the older %s",
+                                   rest->arguments[i], output);
+        if (old.failed)
+            result = base_fail(error, BASE_ENOMEM, "out of memory");
+    }
+    base_text_free(&old);
+    free(real);
+    return result;
+}
+
 /* The result replaces what has its name: that must be none of the parts. */
 static int check(const struct merge_wish *wish, const struct base_options_rest *rest,
                  struct base_error *error)
@@ -74,7 +99,7 @@ static int check(const struct merge_wish *wish, const struct base_options_rest *
                 return base_fail(error, BASE_EUSAGE, "merge: %s and %s are the same profile",
                                  rest->arguments[j], rest->arguments[i]);
     }
-    return BASE_OK;
+    return check_old(wish->output, rest, error);
 }
 
 /* Names are looked for now: where the merged profile is read, files may be others. */

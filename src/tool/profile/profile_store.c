@@ -6,7 +6,8 @@
  * forgotten after the commit alone. The recorder holds a flock on the file as long as it records: it dies
  * with the process, and SQLite's own locks are of another kind. An older profile is moved aside under that
  * same lock, and only after a journal that its killed recorder left has been rolled back: the journal belongs
- * to the name, not to the file, and would be lost with the name. */
+ * to the name, not to the file, and would be lost with the name. What has the name that it gets goes only when
+ * the new profile is closed; until then it waits under a third name. */
 #include "profile_store.h"
 
 #include <errno.h>
@@ -80,8 +81,11 @@ static const char *const SQL[STATEMENTS] = {
 
 struct profile_store {
     char *path, *old_path, *journal;
-    int moved; /* enum existing: what had to make room */
-    int lock;  /* descriptor that holds the flock */
+    char *spare;          /* where what was at old_path waits */
+    bool spared;          /* something does */
+    int moved;            /* enum existing: what had to make room */
+    struct stat old_file; /* of an older profile that was moved */
+    int lock;             /* descriptor that holds the flock */
     sqlite3 *db;
     sqlite3_stmt *statements[STATEMENTS];
     size_t strings; /* written */
@@ -174,17 +178,57 @@ static void finish_older(const char *path)
         sqlite3_close(db);
 }
 
+/* To a name that nobody has, which mkostemp makes sure of. */
+static int move_to_spare(struct profile_store *store, struct base_error *error)
+{
+    int fd = mkostemp(store->spare, O_CLOEXEC);
+    if (fd < 0)
+        return base_fail_errno(error, errno, "%s", store->spare);
+    close(fd);
+    if (rename(store->old_path, store->spare)) {
+        int number = errno;
+        unlink(store->spare);
+        return base_fail_errno(error, number, "cannot rename %s to %s", store->old_path, store->spare);
+    }
+    store->spared = true;
+    return BASE_OK;
+}
+
+/* What has the name that an older profile gets is looked at as what has the profile's: it may be somebody's
+ * file. */
+static int spare_old(struct profile_store *store, struct base_error *error)
+{
+    int fd, existing = look_at_existing(store->old_path, &fd, error);
+    if (existing < 0)
+        return base_fail_context(error, existing, "%s cannot become %s", store->path, store->old_path);
+    if (existing == OLDER_PROFILE)
+        finish_older(store->old_path);
+    int result = existing == NOTHING_THERE ? BASE_OK : move_to_spare(store, error);
+    if (fd >= 0)
+        close(fd);
+    return result;
+}
+
+static int move_older(struct profile_store *store, struct base_error *error)
+{
+    finish_older(store->path);
+    int result = spare_old(store, error);
+    if (result < 0)
+        return result;
+    if (stat(store->path, &store->old_file) || rename(store->path, store->old_path))
+        return base_fail_errno(error, errno, "cannot rename %s to %s", store->path, store->old_path);
+    return BASE_OK;
+}
+
 /* Out of the way with what is there; an empty file is worth no name of its own. */
 static int move_aside(struct profile_store *store, int existing, struct base_error *error)
 {
-    if (existing == OLDER_PROFILE)
-        finish_older(store->path);
-    if (existing == OLDER_PROFILE && rename(store->path, store->old_path))
-        return base_fail_errno(error, errno, "cannot rename %s to %s", store->path, store->old_path);
+    int result = existing == OLDER_PROFILE ? move_older(store, error) : BASE_OK;
     if (existing == EMPTY_FILE && unlink(store->path))
-        return base_fail_errno(error, errno, "%s", store->path);
-    store->moved = existing;
-    return BASE_OK;
+        result = base_fail_errno(error, errno, "%s", store->path);
+    if (result == BASE_OK)
+        store->moved = existing;
+    return result;
 }
 
 /* The schema, the version and who records: in one transaction, so that there is never half of a profile. */
@@ -240,7 +284,19 @@ static void free_store(struct profile_store *store)
     free(store->path);
     free(store->old_path);
     free(store->journal);
+    free(store->spare);
     free(store);
+}
+
+/* Whoever records to FILE.old meanwhile has moved it on: then it is no longer ours to move. */
+static void take_back_older(struct profile_store *store)
+{
+    struct stat there;
+    if (store->moved == OLDER_PROFILE && !stat(store->old_path, &there) &&
+        there.st_ino == store->old_file.st_ino && there.st_dev == store->old_file.st_dev)
+        rename(store->old_path, store->path);
+    if (store->spared && lstat(store->old_path, &there) && errno == ENOENT)
+        rename(store->spare, store->old_path);
 }
 
 /* The way back: the new file goes, what was there returns. */
@@ -251,13 +307,21 @@ static void take_back(struct profile_store *store)
         unlink(store->path);
         unlink(store->journal);
     }
-    if (store->moved == OLDER_PROFILE)
-        rename(store->old_path, store->path);
+    take_back_older(store);
     if (store->moved == EMPTY_FILE) {
         int fd = open(store->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         if (fd >= 0)
             close(fd);
     }
+}
+
+static char *with_ending(const char *path, const char *ending)
+{
+    size_t size = strlen(path) + strlen(ending) + 1;
+    char *whole = malloc(size);
+    if (whole)
+        snprintf(whole, size, "%s%s", path, ending);
+    return whole;
 }
 
 static struct profile_store *new_store(const char *path)
@@ -266,16 +330,14 @@ static struct profile_store *new_store(const char *path)
     if (!store)
         return NULL;
     store->lock = -1;
-    size_t length = strlen(path);
     store->path = strdup(path);
-    store->old_path = malloc(length + sizeof ".old");
-    store->journal = malloc(length + sizeof "-journal");
-    if (!store->path || !store->old_path || !store->journal) {
+    store->old_path = with_ending(path, PROFILE_STORE_OLD);
+    store->journal = with_ending(path, "-journal");
+    store->spare = with_ending(path, PROFILE_STORE_OLD ".XXXXXX");
+    if (!store->path || !store->old_path || !store->journal || !store->spare) {
         free_store(store);
         return NULL;
     }
-    snprintf(store->old_path, length + sizeof ".old", "%s.old", path);
-    snprintf(store->journal, length + sizeof "-journal", "%s-journal", path);
     return store;
 }
 
@@ -636,6 +698,8 @@ int profile_store_close(struct profile_store *store, struct profile *profile, bo
         take_back(store);
     else
         remove_journal(store);
+    if (!discard && store->spared)
+        unlink(store->spare);
     free_store(store);
     return result;
 }

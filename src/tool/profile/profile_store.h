@@ -13,12 +13,16 @@
  * read. */
 #define PROFILE_STORE_VERSION 6
 
+/* The ending of the name that a profile gets to make room for a new one. */
+#define PROFILE_STORE_OLD ".old"
+
 struct profile_store;
 
 /* Makes the file, mode 0600. An existing profile (or any existing file that is a Tally profile) becomes
  * PATH.old; a file that is not a Tally profile is refused, so that `-o` never destroys something else. One
- * that is being recorded is refused with BASE_EBUSY and the pid in the message. Nothing is touched on
- * failure. */
+ * that is being recorded is refused with BASE_EBUSY and the pid in the message. What would have to make room
+ * at PATH.old is held to the same, and waits as PATH.old.XXXXXX until the new profile is closed. Nothing is
+ * touched on failure. */
 int profile_store_create(const char *path, struct profile_store **store, struct base_error *error);
 
 /* Writes what changed since the last flush, in one transaction (journal_mode=TRUNCATE, synchronous=OFF). On
@@ -26,7 +30,7 @@ int profile_store_create(const char *path, struct profile_store **store, struct 
 int profile_store_flush(struct profile_store *store, struct profile *profile, struct base_error *error);
 
 /* Last flush, marks the recording complete, unlocks, closes. With `discard` the file is removed instead (the
- * old one comes back). */
+ * old one comes back, and the one that was PATH.old before). */
 int profile_store_close(struct profile_store *store, struct profile *profile, bool discard,
                         struct base_error *error);
 

@@ -1,5 +1,6 @@
 /* What is written is what is read: a random model through flushes, folding and loading, against totals kept
  * by hand; and who may write where. */
+#include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -345,6 +346,102 @@ static void an_empty_file_may_be_named(void **state)
     profile_free(world.profile);
 }
 
+static void write_samples(int count)
+{
+    struct world world = new_world(0);
+    struct profile_store *store;
+    add_samples(&world, count);
+    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
+    assert_int_equal(profile_store_close(store, world.profile, false, NULL), BASE_OK);
+    profile_free(world.profile);
+}
+
+static void assert_samples(const char *file, uint64_t count)
+{
+    struct profile *loaded;
+    assert_int_equal(profile_load(file, &loaded, NULL), BASE_OK);
+    assert_int_equal(total_samples(loaded), count);
+    profile_free(loaded);
+}
+
+/* Journals aside. */
+static int files_in_folder(void)
+{
+    int count = 0;
+    DIR *folder = opendir(profile_folder);
+    for (struct dirent *entry; (entry = readdir(folder));)
+        count += entry->d_name[0] != '.' && !strstr(entry->d_name, "-journal");
+    closedir(folder);
+    return count;
+}
+
+/* Also of what was called .old before: it goes when the new profile is closed, and comes back when it is
+ * discarded. */
+static void discarding_takes_all_back(void **state)
+{
+    (void)state;
+    struct profile_store *store;
+    struct world world = new_world(0);
+    write_samples(10);
+    write_samples(20);
+    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
+    assert_samples(old_path, 20);
+    assert_int_equal(files_in_folder(), 3);
+    assert_int_equal(profile_store_close(store, world.profile, true, NULL), BASE_OK);
+    assert_samples(path, 20);
+    assert_samples(old_path, 10);
+    assert_int_equal(files_in_folder(), 2);
+    write_samples(30);
+    assert_samples(path, 30);
+    assert_samples(old_path, 20);
+    assert_int_equal(files_in_folder(), 2);
+    profile_free(world.profile);
+}
+
+/* A recording to FILE.old has moved the older profile on: it is not taken back over that. */
+static void discarding_leaves_a_later_old_alone(void **state)
+{
+    (void)state;
+    struct profile_store *store, *later;
+    struct world world = new_world(0);
+    write_samples(10);
+    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
+    assert_int_equal(profile_store_create(old_path, &later, NULL), BASE_OK);
+    assert_int_equal(profile_store_close(store, world.profile, true, NULL), BASE_OK);
+    assert_int_not_equal(access(path, F_OK), 0);
+    assert_int_equal(profile_store_close(later, world.profile, true, NULL), BASE_OK);
+    assert_samples(old_path, 10);
+    assert_int_equal(files_in_folder(), 1);
+    profile_free(world.profile);
+}
+
+/* What has the name that the older profile would get is no profile, or one that is being recorded. */
+static void others_old_files_are_left_alone(void **state)
+{
+    (void)state;
+    struct profile_store *store, *busy;
+    struct stat status;
+    struct base_error error = {0};
+    struct world world = new_world(0);
+    write_samples(10);
+    FILE *file = fopen(old_path, "w");
+    fputs("my notes", file);
+    fclose(file);
+    assert_int_equal(profile_store_create(path, &store, &error), BASE_EUSAGE);
+    assert_non_null(strstr(error.text, old_path));
+    assert_int_equal(stat(old_path, &status), 0);
+    assert_int_equal(status.st_size, 8);
+    unlink(old_path);
+    base_error_clear(&error);
+    assert_int_equal(profile_store_create(old_path, &busy, NULL), BASE_OK);
+    assert_int_equal(profile_store_create(path, &store, &error), BASE_EBUSY);
+    assert_int_equal(profile_store_close(busy, world.profile, false, NULL), BASE_OK);
+    assert_samples(path, 10);
+    assert_samples(old_path, 0);
+    assert_int_equal(files_in_folder(), 2);
+    profile_free(world.profile);
+}
+
 /* Where no profile can be made the older one stays what it was. */
 static void failing_to_begin_touches_nothing(void **state)
 {
@@ -578,6 +675,9 @@ int main(void)
         cmocka_unit_test_teardown(killed_recorders_leave_a_profile, profile_folder_clean),
         cmocka_unit_test_teardown(recording_again_finishes_the_killed_one, profile_folder_clean),
         cmocka_unit_test_teardown(an_empty_file_may_be_named, profile_folder_clean),
+        cmocka_unit_test_teardown(discarding_takes_all_back, profile_folder_clean),
+        cmocka_unit_test_teardown(discarding_leaves_a_later_old_alone, profile_folder_clean),
+        cmocka_unit_test_teardown(others_old_files_are_left_alone, profile_folder_clean),
         cmocka_unit_test_teardown(failing_to_begin_touches_nothing, profile_folder_clean),
         cmocka_unit_test_teardown(tables_that_are_none_are_refused, profile_folder_clean),
         cmocka_unit_test_teardown(a_full_disk_keeps_the_last_state, profile_folder_clean),
