@@ -93,7 +93,14 @@ def a_file_without_an_end(context):
     path = imported(context, write(context, "killed.data", story().bytes(ended=False)))
     figures = flat(context, path)
     context.equal({name: row for name, row in figures.items() if name != "cpu-clock"}, WANTED, "figures")
-    context.check("cut off, or perf did not end it" in report(context, path)["meta"]["import_notice"], "that is said")
+    shown = report(context, path)
+    context.check("cut off, or perf did not end it" in shown["meta"]["import_notice"], "that is said")
+    context.equal(shown["complete"], False, "complete")
+    text = tally.run(context, [context.tally, "report", path]).output.decode()
+    context.check("unfinished: the file is not whole; this is what it has" in text, text)
+    context.check("lost: nothing" not in text, text)
+    whole = report(context, imported(context, write(context, "whole.data", story().bytes())))
+    context.equal(whole["complete"], True, "the whole file")
 
 
 @case

@@ -55,7 +55,8 @@ int import_profile(const uint8_t *bytes, size_t size, const struct import_option
     profile_set_meta(fresh, "imported", formats[format].name);
     profile_set_meta(fresh, "mode", "import");
     profile_set_metaf(fresh, "engine", "%s%s", imported_from, formats[format].shown);
-    profile_set_meta(fresh, "complete", "1");
+    if (!profile_meta(fresh, "import_partial"))
+        profile_set_meta(fresh, "complete", "1");
     if (result == BASE_OK && fresh->losses[WIRE_LOSS_OUT_OF_MEMORY]) /* the half of a file is of no use */
         result = base_fail(error, BASE_ENOMEM, "out of memory");
     if (result == BASE_OK)

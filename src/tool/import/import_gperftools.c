@@ -218,9 +218,11 @@ static int import_all(struct gperftools *gperftools, struct base_error *error)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     profile_set_metaf(gperftools->profile, "rate_hz", "%.6g", 1e6 / (double)gperftools->period_us);
     import_images_tell(&gperftools->images);
-    if (!gperftools->maps)
+    if (!gperftools->maps) {
         import_stack_notice(gperftools->profile, "the file is cut off: there are the samples before, and no "
                                                  "mappings that tell what they are in");
+        import_stack_partial(gperftools->profile, "the file is not whole");
+    }
     return BASE_OK;
 }
 

@@ -289,6 +289,8 @@ static void tell(const struct replay *replay)
     if (replay->unread)
         import_stack_notice(profile, "%llu samples do not fit what the file says of them, and were left out",
                             (unsigned long long)replay->unread);
+    if (perf->cut || perf->damaged || perf->too_large || replay->unread)
+        import_stack_partial(profile, "the file is not whole");
     if (replay->foreign)
         import_stack_notice(profile, "recorded on %s: copies of stacks cannot be unwound here",
                             perf->machine);

@@ -169,3 +169,9 @@ void import_stack_notice(struct profile *profile, const char *format, ...)
         profile_lose(profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
     base_text_free(&text);
 }
+
+void import_stack_partial(struct profile *profile, const char *why)
+{
+    if (!profile_meta(profile, "import_partial"))
+        profile_set_meta(profile, "import_partial", why);
+}

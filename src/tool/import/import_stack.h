@@ -58,4 +58,8 @@ uint32_t import_stack_name(struct profile *profile, uint32_t address,
 void import_stack_notice(struct profile *profile, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The file does not have all that there was: sets meta import_partial to `why`, a sentence without its end, and
+ * the profile will not be called complete. The first to say so is believed. */
+void import_stack_partial(struct profile *profile, const char *why);
+
 #endif

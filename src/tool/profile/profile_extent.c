@@ -237,6 +237,8 @@ struct profile_extent profile_extent_of(const struct profile *profile, uint32_t 
     extent.anywhere = extent.anywhere || some;
     if (extent.degree == PROFILE_EXTENT_ALL && (extent.unfinished || some))
         extent.degree = PROFILE_EXTENT_PART;
+    if (extent.unfinished)
+        extent.why = profile_meta(profile, "import_partial");
     if ((extent.programs || whole) && kinds & (AGENT | PROFILE_EXTENT_CALLS))
         extent.why = profile_meta(profile, kinds & PROFILE_EXTENT_CALLS ? "calls_notice" : "agent_notice");
     if (kinds && nothing_counted(&extent, profile, kinds, whole, &extent.why))
@@ -331,7 +333,8 @@ void profile_extent_lost(const struct profile *profile, struct base_text *out)
                            profile_text(profile, profile->counters[i].name));
     }
     if (out->length == before && !profile_meta(profile, "complete"))
-        base_text_add(out, "what came later");
+        base_text_add(out, profile_meta(profile, "import_partial") ? "what the file does not have"
+                                                                   : "what came later");
     else if (out->length == before)
         base_text_add(out, part ? "what some recordings did not count" : "nothing");
 }

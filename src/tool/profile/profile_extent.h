@@ -60,7 +60,8 @@ struct profile_extent {
     uint64_t programs; /* processes and programs that were lost as a whole */
     unsigned loss;     /* the first loss that stands against the sums; 0: none */
     uint64_t count;    /* of that one */
-    const char *why;   /* the collector's words, where programs were lost; or NULL. Lives in the profile */
+    const char *why;   /* the collector's words, where programs were lost, the importer's, where the file was
+                          not whole; or NULL. Lives in the profile */
 };
 
 /* Of counter 0 (it is not there): NONE. Time: the cells of the profile, at most. */

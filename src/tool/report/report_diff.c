@@ -312,10 +312,11 @@ void report_diff_notes(struct report_diff *diff, void (*each)(struct report_diff
         note_extents(diff, each);
     for (size_t run = 0; run < diff->run_count; run++) {
         struct base_text note = {0};
+        const char *partial = profile_meta(diff->runs[run].profile, "import_partial");
         if (profile_meta(diff->runs[run].profile, "complete"))
             continue;
-        base_text_addf(&note, "%s is unfinished: its recording did not come to its end",
-                       diff->runs[run].file);
+        base_text_addf(&note, "%s is unfinished: %s", diff->runs[run].file,
+                       partial ? partial : "its recording did not come to its end");
         each(diff, base_text_string(&note));
         diff->out->failed |= note.failed;
         base_text_free(&note);

@@ -549,9 +549,11 @@ static void add_end(struct flow *flow, struct base_text *part)
 {
     const struct profile *profile = flow->context->profile;
     const char *status = profile_meta(profile, "exit_status");
+    const char *partial = profile_meta(profile, "import_partial");
     if (!profile_meta(profile, "complete")) {
-        base_text_add(part,
-                      "unfinished: the recording did not come to its end; this is what was saved until then");
+        base_text_addf(part, "unfinished: %s; %s",
+                       partial ? partial : "the recording did not come to its end",
+                       partial ? "this is what it has" : "this is what was saved until then");
         add_text(flow, part, REPORT_BOLD);
     } else if (status && *status && strcmp(status, "0") && strcmp(status, "success")) {
         base_text_addf(part, "the target ended with %s", status);
