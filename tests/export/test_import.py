@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import shutil
+import sqlite3
 import struct
 import sys
 
@@ -117,6 +118,10 @@ def pprof_comes_back(context):
         for counter, _, exact in wanted:
             if counter == "calls":
                 context.equal(rows(context, back, "--edges"), rows(context, source, "--edges"), f"{name}: edges")
+                shown = report(context, back, "--flat")
+                context.check(not any(row.get("calls_complete") for row in shown["rows"]), f"{name}: which are all is not known")
+                text = tally.run(context, [context.tally, "report", "--losses", back]).output.decode()
+                context.check("Every call is counted" not in text, text)
                 continue
             if counter == "heap.peak":
                 continue  # of these profiles it is a counter of its own making, which combines as no peak of the heap does
@@ -128,6 +133,22 @@ def pprof_comes_back(context):
         for options in ((), ("--marks", "--threads")):
             got, right = (sorted(read(export(context, "folded", path, *options)).splitlines()) for path in (back, source))
             context.equal(got, right, f"{name}: folded {options}")
+
+
+@case
+def pprof_of_an_unfinished_recording(context):
+    profiles(context)
+    source = context.path("plain.tally")
+    with sqlite3.connect(source) as database:
+        database.execute("DELETE FROM data_meta WHERE key = 'complete'")
+    database.close()
+    back = imported(context, export(context, "pprof", source))
+    for path, words in ((source, "this is what was saved"), (back, "unfinished: the recording did not come to its end")):
+        context.equal(report(context, path)["complete"], False, path)
+        text = tally.run(context, [context.tally, "report", path]).output.decode()
+        context.check(words in text and "lost: nothing" not in text, text)
+    again = imported(context, export(context, "pprof", back), name="again.tally")
+    context.equal(report(context, again)["complete"], False, "twice")
 
 
 def canonical(some):

@@ -561,7 +561,7 @@ static void send_recording(struct pprof *pprof)
         "command",          "hostname", "kernel", "engine", "mode", "target_cpu_ns", "overhead_tool_cpu_ns",
         "no_samples_reason"};
     const struct profile *profile = pprof->job->profile;
-    const char *rate = profile_meta(profile, "rate_hz");
+    const char *rate = profile_meta(profile, "rate_hz"), *partial = profile_meta(profile, "import_partial");
     uint64_t start = number_of(profile, "start_time");
     double period_ns = rate ? 1e9 / strtod(rate, NULL) : 0;
     send_number(pprof, TIME_NANOS, start < UINT64_MAX / 1000000000 ? start * 1000000000 : 0);
@@ -574,6 +574,8 @@ static void send_recording(struct pprof *pprof)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (profile_meta(profile, keys[i]))
             send_comment(pprof, keys[i], profile_meta(profile, keys[i]));
+    if (!profile_meta(profile, "complete"))
+        send_comment(pprof, "unfinished", partial ? partial : "the recording did not come to its end");
     send_losses(pprof);
 }
 

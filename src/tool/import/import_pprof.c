@@ -782,6 +782,8 @@ static void take_comment(struct pprof *pprof, const char *comment)
         return;
     if (!strncmp(comment, "lost: ", 6))
         take_loss(pprof, colon + 2);
+    if (!strncmp(comment, "unfinished: ", 12))
+        import_stack_partial(pprof->profile, colon + 2);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strlen(keys[i]) == (size_t)(colon - comment) && !strncmp(comment, keys[i], strlen(keys[i])))
             profile_set_meta(pprof->profile, keys[i], colon + 2);
@@ -822,9 +824,11 @@ static void tell_left_out(struct pprof *pprof)
         import_stack_notice(pprof->profile,
                             "the file does not say how many samples are behind %s: no intervals",
                             base_text_string(&text));
-    if (profile_counts_calls(pprof->profile))
+    if (profile_counts_calls(pprof->profile)) {
         import_stack_notice(pprof->profile,
                             "the file does not say of which functions all calls were counted");
+        profile_set_meta(pprof->profile, "calls_partial", "1");
+    }
     if (*string_of(pprof, pprof->drop) || *string_of(pprof, pprof->keep))
         import_stack_notice(pprof->profile, "drop_frames and keep_frames were not applied");
     base_text_free(&text);

@@ -293,6 +293,8 @@ void profile_extent_reason(const struct profile_extent *extent, struct base_text
         add_loss_words(extent, out);
     else if (extent->unfinished && !extent->why)
         base_text_add(out, "the recording is unfinished");
+    else if (extent->anywhere && !extent->why)
+        base_text_add(out, "calls of some images or recordings may be missing");
     if (extent->why)
         base_text_addf(out, "%s%s", out->length > before ? ": " : "", extent->why);
 }

@@ -225,7 +225,8 @@ static void unfinished_and_partial(void **state)
     (void)state;
     struct profile *profile = profile_of_nothing();
     profile_set_meta(profile, "calls_partial", "1");
-    expect_words(profile, PROFILE_CALLS, "exact for what was counted", "");
+    expect_words(profile, PROFILE_CALLS, "exact for what was counted",
+                 "calls of some images or recordings may be missing");
     assert_true(profile_extent_named(profile, PROFILE_CALLS).anywhere);
     expect_lost(profile, "what some recordings did not count");
     profile_free(profile);
