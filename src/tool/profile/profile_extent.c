@@ -1,5 +1,6 @@
 #include "profile_extent.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "profile_loss.h"
@@ -222,6 +223,15 @@ static bool nothing_counted(const struct profile_extent *extent, const struct pr
     return true;
 }
 
+/* What a merged profile says of a counter that not all recordings had; or NULL. */
+static const char *partial_of(const struct profile *profile, uint32_t counter)
+{
+    char key[256];
+    snprintf(key, sizeof key, PROFILE_EXTENT_PARTIAL "%s",
+             profile_text(profile, profile->counters[counter].name));
+    return profile_meta(profile, key);
+}
+
 struct profile_extent profile_extent_of(const struct profile *profile, uint32_t counter)
 {
     struct profile_extent extent = {.degree = PROFILE_EXTENT_ALL};
@@ -234,10 +244,14 @@ struct profile_extent profile_extent_of(const struct profile *profile, uint32_t 
     extent.unfinished = !profile_meta(profile, "complete");
     bool whole = kinds && add_losses(&extent, profile, kinds);
     bool some = kinds & PROFILE_EXTENT_CALLS && profile_meta(profile, "calls_partial");
+    const char *partial = partial_of(profile, counter);
     extent.anywhere = extent.anywhere || some;
-    if (extent.degree == PROFILE_EXTENT_ALL && (extent.unfinished || some))
+    extent.partial = some || partial;
+    if (extent.degree == PROFILE_EXTENT_ALL && (extent.unfinished || extent.partial))
         extent.degree = PROFILE_EXTENT_PART;
-    if (extent.unfinished)
+    if (!extent.loss)
+        extent.why = partial;
+    if (extent.unfinished && !extent.why)
         extent.why = profile_meta(profile, "import_partial");
     if ((extent.programs || whole) && kinds & (AGENT | PROFILE_EXTENT_CALLS))
         extent.why = profile_meta(profile, kinds & PROFILE_EXTENT_CALLS ? "calls_notice" : "agent_notice");
@@ -293,7 +307,7 @@ void profile_extent_reason(const struct profile_extent *extent, struct base_text
         add_loss_words(extent, out);
     else if (extent->unfinished && !extent->why)
         base_text_add(out, "the recording is unfinished");
-    else if (extent->anywhere && !extent->why)
+    else if (extent->partial && !extent->why)
         base_text_add(out, "calls of some images or recordings may be missing");
     if (extent->why)
         base_text_addf(out, "%s%s", out->length > before ? ": " : "", extent->why);
@@ -319,7 +333,7 @@ void profile_extent_not_counted_briefly(const struct profile_extent *extent, str
 
 void profile_extent_caveat(const struct profile_extent *extent, struct base_text *out)
 {
-    if (extent->loss)
+    if (extent->loss || extent->partial)
         base_text_add(out, "; not all was counted");
 }
 

@@ -5,7 +5,8 @@
  *
  *   all    no loss stands against the counter's sums. Stacks may have been cut and names be missing: the
  *          figures are there, under another place of the tree
- *   part   something is missing, or is unsure, by the losses; or the recording did not come to its end
+ *   part   something is missing, or is unsure, by the losses; or the recording did not come to its end, or not all recordings
+ *          that were merged had the counter
  *   none   nothing was counted, and that is why the sum is 0: every process that the profile knows was lost,
  *          no image's calls were counted, or no function was found that tells of what was to be counted
  *
@@ -18,6 +19,10 @@
 
 #include "base_text.h"
 #include "profile.h"
+
+/* With a counter's name behind it: the meta value that says how many of the recordings of a merged profile had
+ * that counter, if not all. */
+#define PROFILE_EXTENT_PARTIAL "partial."
 
 /* What losses stand against; a counter may be of several. */
 enum profile_extent_kind {
@@ -57,6 +62,7 @@ struct profile_extent {
     bool sampled;    /* the counter is not exact even for what was counted */
     bool unfinished; /* the recording did not come to its end */
     bool anywhere; /* what is missing may be of any image, and not only of those of which coverage tells it */
+    bool partial;  /* recordings or images, of several, did not count it */
     uint64_t programs; /* processes and programs that were lost as a whole */
     unsigned loss;     /* the first loss that stands against the sums; 0: none */
     uint64_t count;    /* of that one */
@@ -84,7 +90,7 @@ void profile_extent_not_counted(const struct profile_extent *extent, struct base
 /* The same where the collector's words stand near by: "not counted (1 program lost)". */
 void profile_extent_not_counted_briefly(const struct profile_extent *extent, struct base_text *out);
 
-/* Appends "; not all was counted" where losses stand against the sums. */
+/* Appends "; not all was counted" where losses or recordings that did not count stand against the sums. */
 void profile_extent_caveat(const struct profile_extent *extent, struct base_text *out);
 
 /* Of a profile without a numbered loss, what was lost all the same: "nothing" only if all of everything was

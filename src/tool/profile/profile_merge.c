@@ -6,6 +6,7 @@
 
 #include "base_array.h"
 #include "base_text.h"
+#include "profile_extent.h"
 #include "profile_heap.h"
 #include "profile_latency.h"
 #include "profile_private.h"
@@ -526,6 +527,24 @@ static void set_origin_meta(struct merge *merge, uint32_t origin, const char *ke
     profile_set_meta(merge->into, name, value);
 }
 
+/* Which counters a recording had: of those that it had not, a sum of 0 says nothing of it. Exceptions that
+ * could not be counted were not. */
+static void set_counters(struct merge *merge)
+{
+    struct base_text names = {0};
+    bool no_throws = profile_meta(merge->from, "throws_absent");
+    for (uint32_t i = 1; i < merge->from->counter_count; i++) {
+        bool absent = no_throws && profile_extent_kinds(merge->from, i) == PROFILE_EXTENT_THROWS;
+        if (!absent)
+            base_text_addf(&names, " %s", text_of(merge, merge->from->counters[i].name));
+    }
+    base_text_add(&names, " ");
+    set_origin_meta(merge, merge->first_origin, "counters", base_text_string(&names));
+    if (names.failed)
+        profile_lose(merge->into, WIRE_LOSS_OUT_OF_MEMORY, 1);
+    base_text_free(&names);
+}
+
 /* Of a merged profile its origins' values; its own can be made again from them. */
 static bool add_meta(struct merge *merge, const char *file)
 {
@@ -540,8 +559,10 @@ static bool add_meta(struct merge *merge, const char *file)
         else if (!merged && strcmp(key, "recorder_pid"))
             set_origin_meta(merge, merge->first_origin, key, value);
     }
-    if (!merged)
+    if (!merged) {
         set_origin_meta(merge, merge->first_origin, "file", file);
+        set_counters(merge);
+    }
     if (!merged && profile_counts_calls(merge->from))
         set_origin_meta(merge, merge->first_origin, "calls_counted", "1");
     profile_set_metaf(merge->into, "origins", "%u", merge->first_origin + merge->origins - 1);
@@ -714,6 +735,15 @@ static void join(struct finish *finish, const char *key)
     base_text_free(&text);
 }
 
+/* Whoever did count has no such words: then the sum is one of something. */
+static void settle_absent(struct finish *finish, const char *key)
+{
+    for (uint32_t i = 1; i <= finish->origins; i++)
+        if (!value_of(finish, i, key))
+            return;
+    join(finish, key);
+}
+
 static void keep_if_alike(struct finish *finish, const char *key)
 {
     const char *first = value_of(finish, 1, key);
@@ -742,7 +772,8 @@ static void settle(struct finish *finish, const char *key)
 {
     size_t length = strlen(key);
     bool needs_all;
-    if (!strcmp(key, "file") || !strcmp(key, "name") || !strcmp(key, "calls_counted"))
+    static const char *const never[] = {"file", "name", "calls_counted", "counters"};
+    if (is_in(never, sizeof never / sizeof *never, key))
         return;
     if (is_sum(key, &needs_all))
         sum_up(finish, key, needs_all);
@@ -750,6 +781,8 @@ static void settle(struct finish *finish, const char *key)
         find_start(finish, key);
     else if (!strcmp(key, "heap_overhead") || !strcmp(key, "empty_pages"))
         settle_kind(finish, key);
+    else if (!strcmp(key, "throws_absent"))
+        settle_absent(finish, key);
     else if (length > 7 && !strcmp(key + length - 7, "_notice"))
         join(finish, key);
     else
@@ -825,6 +858,32 @@ static void note_calls(struct finish *finish)
                           finish->origins, notice ? "; " : "", notice ? notice : "");
 }
 
+static bool has_counter(struct finish *finish, uint32_t origin, const char *name)
+{
+    const char *list = value_of(finish, origin, "counters");
+    size_t length = strlen(name);
+    for (const char *at = list; at && (at = strstr(at, name)); at += length)
+        if (at > list && at[-1] == ' ' && at[length] == ' ')
+            return true;
+    return !list; /* merged by a version that did not keep them: nothing is known */
+}
+
+/* Of calls note_calls tells. Where no recording had one it is the losses that say so. */
+static void note_counters(struct finish *finish)
+{
+    struct profile *into = finish->into;
+    for (uint32_t i = 1; i < into->counter_count; i++) {
+        const char *name = profile_text(into, into->counters[i].name);
+        uint32_t having = 0;
+        char key[256];
+        for (uint32_t origin = 1; origin <= finish->origins && *name; origin++)
+            having += has_counter(finish, origin, name);
+        snprintf(key, sizeof key, PROFILE_EXTENT_PARTIAL "%s", name);
+        if (having && having < finish->origins && i != profile_counts_calls(into))
+            profile_set_metaf(into, key, "counted in %u of %u recordings", having, finish->origins);
+    }
+}
+
 static void settle_all(struct finish *finish)
 {
     struct profile *into = finish->into;
@@ -838,6 +897,7 @@ static void settle_all(struct finish *finish)
         settle(finish, profile_text(into, string));
     }
     note_calls(finish);
+    note_counters(finish);
 }
 
 int profile_merge_finish(struct profile *into, struct base_error *error)

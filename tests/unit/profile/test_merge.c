@@ -11,6 +11,7 @@
 
 #include "failing.h"
 #include "profile.h"
+#include "profile_extent.h"
 #include "profile_heap.h"
 #include "profile_merge.h"
 #include "profile_store.h"
@@ -482,6 +483,49 @@ static void calls_of_some_are_told(void **state)
     profile_free(all);
 }
 
+static struct profile *with_counter(const char *name, const char *counter, const char *throws_absent)
+{
+    struct recording a = begin(name);
+    if (counter)
+        profile_counter(a.profile, counter, "bytes", true, PROFILE_SUM);
+    if (throws_absent)
+        profile_set_meta(a.profile, "throws_absent", throws_absent);
+    profile_set_meta(a.profile, "complete", "1");
+    return stored(a.profile, name);
+}
+
+static void extent_is(const struct profile *profile, const char *counter, enum profile_extent_degree degree,
+                      const char *reason)
+{
+    struct profile_extent extent = profile_extent_named(profile, counter);
+    struct base_text text = {0};
+    profile_extent_reason(&extent, &text);
+    assert_int_equal(extent.degree, degree);
+    assert_string_equal(base_text_string(&text), reason);
+    base_text_free(&text);
+}
+
+/* A counter that stands at 0 says nothing of a recording that did not have it. */
+static void counters_of_some_are_told(void **state)
+{
+    (void)state;
+    struct profile *all = merged(with_counter("a", "heap.live", NULL), with_counter("b", NULL, NULL));
+    extent_is(all, "heap.live", PROFILE_EXTENT_PART, "counted in 1 of 2 recordings");
+    extent_is(all, "time.cpu", PROFILE_EXTENT_ALL, "");
+    struct profile *again = merged(stored(all, "a"), with_counter("b", "heap.live.else", NULL));
+    extent_is(again, "heap.live", PROFILE_EXTENT_PART, "counted in 1 of 3 recordings");
+    profile_free(again);
+    all = merged(with_counter("a", "fd.left", NULL), with_counter("b", "fd.left", NULL));
+    extent_is(all, "fd.left", PROFILE_EXTENT_ALL, "");
+    profile_free(all);
+    all = merged(with_counter("a", "throw.count", NULL), with_counter("b", "throw.count", "not here"));
+    extent_is(all, "throw.count", PROFILE_EXTENT_PART, "counted in 1 of 2 recordings");
+    profile_free(all);
+    all = merged(with_counter("a", "throw.count", "nor there"), with_counter("b", "throw.count", "not here"));
+    extent_is(all, "throw.count", PROFILE_EXTENT_NONE, "a: nor there; b: not here");
+    profile_free(all);
+}
+
 /* Both count calls: all of them, of other names, or of another image. */
 static const char *partial_of(const char *names, bool covered)
 {
@@ -590,6 +634,7 @@ int main(void)
         cmocka_unit_test(origins_have_names_of_their_own),
         cmocka_unit_test(merging_what_was_merged),
         cmocka_unit_test(calls_of_some_are_told),
+        cmocka_unit_test(counters_of_some_are_told),
         cmocka_unit_test(calls_of_the_same_are_complete),
         cmocka_unit_test(coverage_survives),
         cmocka_unit_test(every_allocation),
