@@ -513,11 +513,13 @@ static struct origin_key read_key(const char *key)
     return (struct origin_key){(uint32_t)number, end + 1};
 }
 
+/* Each origin has meta values: a number above theirs is none that merging has written, and would be counted
+ * to for ever. */
 static uint32_t count_origins(const struct profile *profile)
 {
     const char *text = profile_meta(profile, "origins");
     unsigned long count = text ? strtoul(text, NULL, 10) : 0;
-    return count < INT32_MAX ? (uint32_t)count : 0;
+    return count <= profile->meta_count ? (uint32_t)count : 0;
 }
 
 static void set_origin_meta(struct merge *merge, uint32_t origin, const char *key, const char *value)

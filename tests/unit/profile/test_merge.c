@@ -526,6 +526,19 @@ static void counters_of_some_are_told(void **state)
     profile_free(all);
 }
 
+/* A number that no origin's values stand behind: the profile is taken as one recording. */
+static void forged_numbers_of_origins(void **state)
+{
+    (void)state;
+    struct recording a = begin("a"), b = begin("b");
+    profile_set_meta(a.profile, "origins", "2000000000");
+    profile_set_meta(b.profile, "origins", "18446744073709551615");
+    struct profile *all = merged(stored(a.profile, "a"), stored(b.profile, "b"));
+    assert_string_equal(meta_of(all, "origins"), "2");
+    assert_string_equal(profile_origin(all, 2, "name"), "b");
+    profile_free(all);
+}
+
 /* Both count calls: all of them, of other names, or of another image. */
 static const char *partial_of(const char *names, bool covered)
 {
@@ -635,6 +648,7 @@ int main(void)
         cmocka_unit_test(merging_what_was_merged),
         cmocka_unit_test(calls_of_some_are_told),
         cmocka_unit_test(counters_of_some_are_told),
+        cmocka_unit_test(forged_numbers_of_origins),
         cmocka_unit_test(calls_of_the_same_are_complete),
         cmocka_unit_test(coverage_survives),
         cmocka_unit_test(every_allocation),
