@@ -238,15 +238,21 @@ static bool read_fold(struct timeline_reader *reader, const unsigned char *at, c
     return true;
 }
 
+/* How a query without further rows ended: a page that cannot be read is no end. */
+static int ending(int code)
+{
+    return code == SQLITE_DONE ? BASE_OK : (code & 0xff) == SQLITE_NOMEM ? BASE_ENOMEM : BASE_EFORMAT;
+}
+
 static int step_over(sqlite3 *db, const char *sql, int64_t after, struct timeline_reader *reader, bool fold,
                      bool *stop)
 {
     sqlite3_stmt *query;
-    int result = BASE_OK;
+    int result = BASE_OK, code = SQLITE_ROW;
     if (sqlite3_prepare_v2(db, sql, -1, &query, NULL) != SQLITE_OK)
         return BASE_EFORMAT;
     sqlite3_bind_int64(query, 1, after);
-    while (result == BASE_OK && !*stop && sqlite3_step(query) == SQLITE_ROW) {
+    while (result == BASE_OK && !*stop && (code = sqlite3_step(query)) == SQLITE_ROW) {
         size_t size;
         unsigned char *text = unpack(sqlite3_column_blob(query, 0), sqlite3_column_bytes(query, 0), &size);
         bool good = text && (fold ? read_fold(reader, text, text + size)
@@ -255,7 +261,7 @@ static int step_over(sqlite3 *db, const char *sql, int64_t after, struct timelin
         result = good ? BASE_OK : BASE_EFORMAT;
     }
     sqlite3_finalize(query);
-    return result;
+    return result == BASE_OK && !*stop ? ending(code) : result;
 }
 
 static int read_epoch(sqlite3 *db, int64_t epoch, struct timeline_reader *reader, bool *stop)
@@ -295,7 +301,7 @@ int profile_timeline_each(const char *path,
     sqlite3 *db;
     sqlite3_stmt *epochs = NULL;
     bool stop = false;
-    int result = profile_open_read(path, &db, error);
+    int code = SQLITE_ROW, result = profile_open_read(path, &db, error);
     if (result < 0)
         return result;
     sqlite3_exec(db, "BEGIN", NULL, NULL, NULL); /* one state of a file that is being recorded */
@@ -303,8 +309,12 @@ int profile_timeline_each(const char *path,
     if (sqlite3_prepare_v2(db, "SELECT DISTINCT epoch FROM data_timeline WHERE fold = 0 ORDER BY epoch", -1,
                            &epochs, NULL))
         result = base_fail(error, BASE_EFORMAT, "%s: %s", path, sqlite3_errmsg(db));
-    while (result == BASE_OK && !stop && sqlite3_step(epochs) == SQLITE_ROW)
+    while (result == BASE_OK && !stop && (code = sqlite3_step(epochs)) == SQLITE_ROW)
         result = read_epoch(db, sqlite3_column_int64(epochs, 0), &reader, &stop);
+    if (result == BASE_OK && !stop)
+        result = ending(code);
+    if (result == BASE_ENOMEM)
+        base_fail(error, BASE_ENOMEM, "out of memory for the timeline");
     if (result == BASE_EFORMAT)
         base_fail(error, BASE_EFORMAT, "%s: its timeline is damaged", path);
     sqlite3_finalize(epochs);

@@ -169,6 +169,51 @@ static void timeline_survives_folding(void **state)
     profile_free(world.profile);
 }
 
+static void write_timeline(void)
+{
+    struct world world = new_world(0);
+    struct profile_store *store;
+    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
+    for (uint64_t i = 0; i < 8000; i++) {
+        uint32_t node = profile_node(world.profile, 0, world.addresses[base_hash(i) % 40], 0);
+        profile_count(world.profile, node, world.thread, 0, world.counter, 1, 1);
+        profile_timeline_add(world.profile, base_hash(i) >> 20, world.thread, node, 0, world.counter);
+        if (i % 500 == 499)
+            assert_int_equal(profile_store_flush(store, world.profile, NULL), BASE_OK);
+    }
+    assert_int_equal(profile_store_close(store, world.profile, false, NULL), BASE_OK);
+    profile_free(world.profile);
+}
+
+/* Whatever page cannot be read: an error, or all of the samples, and never some of them. */
+static void a_damaged_timeline_is_no_shorter_one(void **state)
+{
+    (void)state;
+    struct profile *loaded;
+    struct stat status;
+    char page[4096], nothing[4096] = {0};
+    int refused = 0;
+    write_timeline();
+    assert_int_equal(profile_load(path, &loaded, NULL), BASE_OK);
+    assert_int_equal(stat(path, &status), 0);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    for (off_t at = sizeof page; at < status.st_size; at += (off_t)sizeof page) {
+        struct timeline_totals totals = {.profile = loaded, .good = true};
+        struct base_error error = {0};
+        assert_int_equal(pread(fd, page, sizeof page, at), sizeof page);
+        assert_int_equal(pwrite(fd, nothing, sizeof nothing, at), sizeof nothing);
+        int result = profile_timeline_each(path, add_to_totals, &totals, &error);
+        assert_int_equal(pwrite(fd, page, sizeof page, at), sizeof page);
+        if (result == BASE_OK && totals.samples != 8000)
+            fail_msg("page %lld: %llu samples", (long long)(at / 4096), (unsigned long long)totals.samples);
+        assert_int_equal(result == BASE_OK, error.text[0] == '\0');
+        refused += result != BASE_OK;
+    }
+    assert_true(refused > 10);
+    close(fd);
+    profile_free(loaded);
+}
+
 static void others_files_are_left_alone(void **state)
 {
     (void)state;
@@ -671,6 +716,7 @@ int main(void)
         cmocka_unit_test_teardown(what_is_written_is_read, profile_folder_clean),
         cmocka_unit_test_teardown(folding_keeps_every_sample, profile_folder_clean),
         cmocka_unit_test_teardown(timeline_survives_folding, profile_folder_clean),
+        cmocka_unit_test_teardown(a_damaged_timeline_is_no_shorter_one, profile_folder_clean),
         cmocka_unit_test_teardown(others_files_are_left_alone, profile_folder_clean),
         cmocka_unit_test_teardown(killed_recorders_leave_a_profile, profile_folder_clean),
         cmocka_unit_test_teardown(recording_again_finishes_the_killed_one, profile_folder_clean),
