@@ -8,10 +8,12 @@
  *                     caller
  *   covered.tally     the same, and how it was counted: what of three images was covered, and what it cost
  *   unfinished.tally  one whose recording was killed
+ *   killed.tally      one whose recording was killed before there was a sample
  *   empty.tally       one without a sample
  *   only-calls.tally  calls without a sample: time was not recorded
  *   heap.tally        whole.tally with memory counted in two processes: all counters of it, and peaks
  *   no-leaks.tally    memory alone, all of it released
+ *   sampled-heap.tally  memory that was sampled, and none of it in a sample
  *   fds.tally         descriptors alone, of every origin
  *   no-fds.tally      descriptors alone, all of them closed
  *   everything.tally  covered.tally and heap.tally in one
@@ -564,6 +566,24 @@ static void write_without_calls(const char *folder, const char *name, unsigned c
     write_profile(folder, name, profile);
 }
 
+/* Counters without a figure: memory that was sampled, and time when the recorder was killed at once. */
+static void write_without_samples(const char *folder)
+{
+    struct profile *profile = profile_new();
+    describe(profile, "true");
+    describe_time(profile);
+    profile_set_meta(profile, "complete", "1");
+    profile_counter(profile, "time.cpu", "ns", false, PROFILE_SUM);
+    profile_counter(profile, profile_heap_name(PROFILE_HEAP_LIVE), "bytes", false, PROFILE_LIVE);
+    write_profile(folder, "sampled-heap", profile);
+
+    profile = profile_new();
+    describe(profile, "true");
+    describe_time(profile);
+    profile_counter(profile, "time.cpu", "ns", false, PROFILE_SUM);
+    write_profile(folder, "killed", profile);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2)
@@ -602,6 +622,7 @@ int main(int argc, char **argv)
     profile_counter(profile, "function.calls", "calls", true, PROFILE_SUM);
     profile_counter(profile, "function.time", "ns", true, PROFILE_SUM);
     write_profile(argv[1], "untimed", profile);
+    write_without_samples(argv[1]);
     write_part(argv[1]);
     write_lost(argv[1]);
     write_without_calls(argv[1], "no-calls", SAMPLES, 2);

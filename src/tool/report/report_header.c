@@ -597,35 +597,49 @@ static void add_calls_instead(const struct report_context *context, struct base_
     }
 }
 
+/* Only what is known: how much time the target used says nothing of a recording that lacks a part of it. */
+static void add_why_no_samples(const struct report_context *context, struct base_text *part)
+{
+    const char *reason = profile_meta(context->profile, "no_samples_reason");
+    struct profile_extent extent = profile_extent_of(context->profile, context->selection.counter);
+    double target;
+    bool known = meta_number(context, "target_cpu_ns", &target) && target >= 0 && target < 9e18;
+    size_t before = part->length;
+    if (time_is_absent(context))
+        base_text_add(part, "time was not recorded");
+    else if (context->selection.counter && extent.degree == PROFILE_EXTENT_NONE)
+        profile_extent_not_counted(&extent, part);
+    else if (reason && *reason)
+        base_text_add(part, reason);
+    else if (extent.degree == PROFILE_EXTENT_PART)
+        profile_extent_reason(&extent, part);
+    else if (known && target > 0) {
+        base_text_add(part, "the target used only ");
+        report_text_time(part, (int64_t)target, context->options->ascii);
+        base_text_add(part, " of CPU time");
+    } else if (known)
+        base_text_add(part, "the target used no CPU time while it was recorded");
+    if (part->length == before)
+        base_text_add(part, "the profile does not say why");
+}
+
 bool report_header_nothing(struct report_context *context)
 {
     const struct report_selection *selection = &context->selection;
-    const char *reason = profile_meta(context->profile, "no_samples_reason");
     struct flow flow = {.context = context};
     struct base_text part = {0};
-    double target;
-    struct profile_extent extent = profile_extent_of(context->profile, selection->counter);
-    bool counted = selection->exact && selection->counter;
+    bool counted = selection->counter && (selection->exact || !report_select_is_time(selection->name));
+    bool any = selection->all.samples || selection->all.value;
     if (counted ? selection->taken.value || selection->taken.samples : context->nodes.count != 0)
         return false;
     if (!counted)
         base_text_add(&part, "No samples: ");
-    if (counted && !selection->all.samples && !selection->all.value)
+    if (counted && !any)
         report_held_nothing(context, &part);
-    else if (selection->all.samples || selection->all.value)
+    else if (any)
         base_text_add(&part, "the filters leave none");
-    else if (time_is_absent(context))
-        base_text_add(&part, "time was not recorded");
-    else if (selection->counter && extent.degree == PROFILE_EXTENT_NONE)
-        profile_extent_not_counted(&extent, &part);
-    else if (reason && *reason)
-        base_text_add(&part, reason);
-    else if (meta_number(context, "target_cpu_ns", &target) && target > 0 && target < 9e18) {
-        base_text_add(&part, "the target used only ");
-        report_text_time(&part, (int64_t)target, context->options->ascii);
-        base_text_add(&part, " of CPU time");
-    } else
-        base_text_add(&part, "the target used no CPU time while it was recorded");
+    else
+        add_why_no_samples(context, &part);
     if (!counted)
         add_calls_instead(context, &part);
     add_text(&flow, &part, REPORT_BOLD);

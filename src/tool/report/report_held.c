@@ -32,7 +32,7 @@ static const char *meaning(const char *counter)
 void report_held_nothing(const struct report_context *context, struct base_text *out)
 {
     struct profile_extent extent = profile_extent_of(context->profile, context->selection.counter);
-    if (extent.degree == PROFILE_EXTENT_ALL) {
+    if (extent.degree == PROFILE_EXTENT_ALL && !extent.sampled) {
         base_text_add(out, meaning(context->selection.name));
         return;
     }
@@ -41,7 +41,10 @@ void report_held_nothing(const struct report_context *context, struct base_text 
         profile_extent_not_counted(&extent, out);
         return;
     }
-    base_text_add(out, "0 in what was counted, which is not all (");
+    base_text_addf(out, "0 in what was %s", extent.sampled ? "sampled" : "counted");
+    if (extent.degree == PROFILE_EXTENT_ALL)
+        return;
+    base_text_add(out, ", which is not all (");
     profile_extent_reason(&extent, out);
     base_text_add(out, ")");
 }
