@@ -368,10 +368,13 @@ static void load_meta(struct loader *loader, sqlite3_stmt *row, size_t id)
         profile_set_meta(loader->profile, key, value);
 }
 
+/* Numbers that a later version gave are no reason to say that nothing was lost: those past the end share the
+ * last one, which nobody has. */
 static void load_loss(struct loader *loader, sqlite3_stmt *row, size_t id)
 {
-    if (id < PROFILE_LOSSES)
-        loader->profile->losses[id] = (uint64_t)sqlite3_column_int64(row, 1);
+    uint64_t *loss = &loader->profile->losses[id < PROFILE_LOSSES ? id : PROFILE_LOSSES - 1];
+    if (__builtin_add_overflow(*loss, (uint64_t)sqlite3_column_int64(row, 1), loss))
+        *loss = UINT64_MAX;
 }
 
 static void load_edge(struct loader *loader, sqlite3_stmt *row, size_t id)

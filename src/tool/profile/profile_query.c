@@ -29,6 +29,20 @@ static int only_reading(void *context, int action, const char *first, const char
 
 /* --- output --- */
 
+/* For a terminal: what must not reach one as it is, and what would end the value, has an escape. */
+static void print_plain(FILE *out, const char *text)
+{
+    for (size_t length; *text; text += length) {
+        uint32_t character = base_utf8_next(text, &length);
+        if (character == BASE_UTF8_INVALID)
+            fputc('?', out);
+        else if (base_utf8_printable(character))
+            fwrite(text, 1, length, out);
+        else
+            fprintf(out, character < 0x100 ? "\\x%02x" : "\\u%04x", (unsigned)character);
+    }
+}
+
 static void print_csv(FILE *out, const char *text)
 {
     if (!strpbrk(text, ",\"\r\n")) {
@@ -90,7 +104,7 @@ static void print_row(FILE *out, sqlite3_stmt *row, enum profile_query_format fo
         } else if (format == PROFILE_QUERY_CSV) {
             print_csv(out, text ? text : "");
         } else {
-            fputs(text ? text : "", out);
+            print_plain(out, text ? text : "");
         }
     }
     fputs(format == PROFILE_QUERY_JSON ? "}" : "\n", out);
@@ -99,9 +113,13 @@ static void print_row(FILE *out, sqlite3_stmt *row, enum profile_query_format fo
 static void print_names(FILE *out, sqlite3_stmt *statement, enum profile_query_format format)
 {
     for (int i = 0; i < sqlite3_column_count(statement); i++) {
+        const char *name = sqlite3_column_name(statement, i);
         if (i)
             fputc(format == PROFILE_QUERY_CSV ? ',' : '\t', out);
-        print_csv(out, sqlite3_column_name(statement, i));
+        if (format == PROFILE_QUERY_CSV)
+            print_csv(out, name);
+        else
+            print_plain(out, name);
     }
     fputc('\n', out);
 }

@@ -634,6 +634,31 @@ static void a_missing_end_is_noticed(void **state)
     }
 }
 
+/* A later version's losses are losses. */
+static void losses_of_later_versions_count(void **state)
+{
+    (void)state;
+    struct world world = new_world(0);
+    struct profile_store *store;
+    struct profile *loaded;
+    sqlite3 *db;
+    assert_int_equal(profile_store_create(path, &store, NULL), BASE_OK);
+    profile_lose(world.profile, 3, 7);
+    assert_int_equal(profile_store_close(store, world.profile, false, NULL), BASE_OK);
+    profile_free(world.profile);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db,
+                                  "INSERT INTO data_losses VALUES(96, 'new', 2), (300, 'newer', 3),"
+                                  " (9000000000, 'newest', 4)",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    sqlite3_close(db);
+    assert_int_equal(profile_load(path, &loaded, NULL), BASE_OK);
+    assert_int_equal(loaded->losses[3], 7);
+    assert_int_equal(loaded->losses[PROFILE_LOSSES - 1], 9);
+    profile_free(loaded);
+}
+
 static void query_gives_json_whatever_the_text(void **state)
 {
     (void)state;
@@ -729,6 +754,7 @@ int main(void)
         cmocka_unit_test_teardown(a_full_disk_keeps_the_last_state, profile_folder_clean),
         cmocka_unit_test_teardown(hostile_files_give_errors_only, profile_folder_clean),
         cmocka_unit_test_teardown(a_missing_end_is_noticed, profile_folder_clean),
+        cmocka_unit_test_teardown(losses_of_later_versions_count, profile_folder_clean),
         cmocka_unit_test_teardown(query_gives_json_whatever_the_text, profile_folder_clean),
         cmocka_unit_test(wilson_is_wilson),
         cmocka_unit_test_teardown(loading_is_watched, profile_folder_clean),
