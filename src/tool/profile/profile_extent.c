@@ -249,8 +249,7 @@ struct profile_extent profile_extent_of(const struct profile *profile, uint32_t 
     extent.partial = some || partial;
     if (extent.degree == PROFILE_EXTENT_ALL && (extent.unfinished || extent.partial))
         extent.degree = PROFILE_EXTENT_PART;
-    if (!extent.loss)
-        extent.why = partial;
+    extent.why = partial;
     if (extent.unfinished && !extent.why)
         extent.why = profile_meta(profile, "import_partial");
     if ((extent.programs || whole) && kinds & (AGENT | PROFILE_EXTENT_CALLS))
@@ -303,7 +302,7 @@ void profile_extent_reason(const struct profile_extent *extent, struct base_text
     if (extent->programs)
         base_text_addf(out, "%llu %s lost", (unsigned long long)extent->programs,
                        extent->programs == 1 ? "program" : "programs");
-    else if (extent->loss)
+    else if (extent->loss && !(extent->partial && extent->why)) /* a whole recording is more than a loss */
         add_loss_words(extent, out);
     else if (extent->unfinished && !extent->why)
         base_text_add(out, "the recording is unfinished");

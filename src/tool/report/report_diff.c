@@ -287,13 +287,15 @@ bool report_diff_all_counted(const struct report_diff *diff)
     return all;
 }
 
-/* Where a loss stands against the figures, they may differ by it alone. */
+/* Where a loss stands against the figures, or some recordings of a merged one did not count, they may differ
+ * by that alone. Of samples, a loss is as likely in any place. */
 static void note_extents(struct report_diff *diff, void (*each)(struct report_diff *, const char *))
 {
     for (size_t run = 0; run < diff->run_count; run++) {
         struct profile_extent extent = extent_of(diff, run);
         struct base_text note = {0};
-        if (!extent.loss && extent.degree != PROFILE_EXTENT_NONE)
+        bool lost = extent.loss || extent.degree == PROFILE_EXTENT_NONE;
+        if (!extent.partial && !(lost && diff->exact))
             continue;
         base_text_addf(&note, "%s has not all of %s: ", diff->runs[run].file, diff->counter);
         profile_extent_reason(&extent, &note);
@@ -308,8 +310,7 @@ void report_diff_notes(struct report_diff *diff, void (*each)(struct report_diff
     note_programs(diff, each);
     note_images(diff, each);
     note_coverage(diff, each);
-    if (diff->exact)
-        note_extents(diff, each);
+    note_extents(diff, each);
     for (size_t run = 0; run < diff->run_count; run++) {
         struct base_text note = {0};
         const char *partial = profile_meta(diff->runs[run].profile, "import_partial");
