@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "collect_calls_text.h"
+#include "collect_owner.h"
 #include "elf_maps.h"
 #include "patch_select.h"
 #include "patch_target.h"
@@ -267,6 +268,8 @@ static int let_go(struct collect_calls_space *space, struct collect_calls_rig *r
 {
     struct collect_calls_loose *loose = &space->loose;
     const struct collect_calls_code *code = space->bell_code;
+    if (!loose->is_owned) /* whom the session has from the beginning it has locked itself */
+        loose->is_owned = collect_owner_take(space->pid, &loose->owner, NULL) == BASE_OK && loose->owner >= 0;
     loose->ranges[loose->count] = (struct patch_step_range){code->address, code->address + code->size};
     set_door(space, rig, true); /* first: who has passed it before is in one of the ranges */
     return patch_trace_loosen(&rig->helper, space->pid, loose->ranges, loose->count + 1, NULL);

@@ -182,6 +182,8 @@ void collect_calls_space_free(struct collect_calls_space *space)
 {
     if (!space)
         return;
+    if (space->loose.is_owned)
+        close(space->loose.owner);
     for (size_t i = 0; i < space->object_count; i++)
         free_object(&space->objects[i]);
     for (size_t i = 0; i < space->arena_count; i++)

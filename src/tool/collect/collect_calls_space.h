@@ -151,6 +151,8 @@ struct collect_calls_loose {
     unsigned rings;      /* at which it had to be taken again */
     bool
         open; /* the births' door is, unless who waited too long has closed it; the process may not be traced */
+    int owner; /* if is_owned: a lock on the process (collect_owner.h), since no tracer tells others of us */
+    bool is_owned;
     uint64_t bell; /* run-time address of the births' bell in bell_code; 0: there is none yet */
     size_t count;  /* functions that ring */
     struct patch_memory_change changes[COLLECT_CALLS_BELLS];

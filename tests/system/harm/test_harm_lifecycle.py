@@ -449,6 +449,31 @@ def is_traced(pid):
 
 
 @tap.case
+def child_that_is_recorded(context):
+    """A child that was followed from its birth is its tally's, also while nothing traces it."""
+    process = tally.start(context, [build(context, "forker")])
+    process.stdout.readline()
+    recorder = tally.start(context, [context.tally, "record", "--no-time", "--calls", "-o", context.path("profile"), "-p", str(process.pid)])
+    context.check(tally.wait_for(lambda: harm.ours(process.pid) or recorder.poll() is not None), "tally did not begin")
+    time.sleep(0.5)
+    process.send_signal(signal.SIGUSR1)
+    child = int(process.stdout.readline())
+    context.check(tally.wait_for(lambda: harm.ours(child) and not is_traced(child)), "the child is not let go")
+    detached = tally.run(context, [context.tally, "detach", "-p", str(child)])
+    second = tally.run(context, [context.tally, "record", "--calls", "--duration", "0.1", "-o", context.path("second"), "-p", str(child)])
+    for result in (detached, second):
+        context.check(result.status == 2 and f"tally {recorder.pid}".encode() in result.errors, f"it is not told whose it is ({result.text()})")
+    recorder.send_signal(signal.SIGINT)
+    result = tally.finish(recorder)
+    left = {pid: (harm.ours(pid), calls.changed_text(pid)) for pid in (process.pid, child)}
+    os.kill(child, signal.SIGKILL)
+    process.kill()
+    context.equal(result.status, 0, f"status of tally ({result.text()})")
+    context.equal(left, {process.pid: ([], []), child: ([], [])}, "what stays in the program and its child")
+    context.equal(tally.Profile(context, context.path("profile")).losses(), {}, "losses")
+
+
+@tap.case
 def child_behind_another_tracer(context):
     """Somebody else traces the program as it forks: the child has what was put into its parent, until tally leaves, too."""
     process = tally.start(context, [build(context, "forker")])
