@@ -7,6 +7,7 @@ export interface Counter {
   exact: boolean; // not sampled
   counted: boolean; // false: nothing of it was counted
   said: string; // what may be said of its figures: "exact", "exact for what was counted", "sampled", "not counted"
+  why?: string; // what stands against their being all that there was; may be ""
   taken: boolean; // did the export take it? (--counter)
   combine: "sum" | "peak" | "live" | "";
 }

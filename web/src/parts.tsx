@@ -57,6 +57,11 @@ export function Missing(props: { title: string; children: ComponentChildren }) {
   );
 }
 
+/** Beside sums that are not of all there was; `why` is undefined where they are. */
+export function NotAll(props: { why: string | undefined }) {
+  return props.why === undefined ? null : <p class="quiet">Not all was counted{props.why && ": " + props.why}.</p>;
+}
+
 /** What tally report says of a function; of a part it was not asked. */
 export function rowOf(context: Context, fn: number) {
   return isWhole(context.part) ? context.model.row(fn) : undefined;

@@ -99,6 +99,17 @@ static bool add_title(struct browse_screen *screen, const struct browse_model *m
     return !failed && end_line(model, line);
 }
 
+/* As reports have it: a sum of what was counted is not a sum of all. */
+static void add_extent(struct base_text *line, const struct browse_model *model)
+{
+    const struct profile *profile = model->data.context.profile;
+    const struct report_selection *selection = &model->data.context.selection;
+    struct profile_extent extent = profile_extent_of(profile, selection->counter);
+    bool imported = selection->exact && profile_meta(profile, "imported");
+    if (extent.degree == PROFILE_EXTENT_NONE || selection->exact || selection->peak)
+        base_text_addf(line, ", %s", imported ? "as imported" : profile_extent_words(&extent));
+}
+
 static bool add_counter(struct browse_screen *screen, const struct browse_model *model)
 {
     const struct report_selection *selection = &model->data.context.selection;
@@ -112,6 +123,7 @@ static bool add_counter(struct browse_screen *screen, const struct browse_model 
         report_text_count(line, selection->taken.samples);
         base_text_add(line, selection->taken.samples == 1 ? " sample" : " samples");
     }
+    add_extent(line, model);
     struct profile_extent extent = profile_extent_named(model->data.context.profile, PROFILE_CALLS);
     if (model->data.calls.counted)
         base_text_addf(line, "; calls are %s", profile_extent_words(&extent));

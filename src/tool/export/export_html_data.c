@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base_array.h"
+#include "base_text.h"
 #include "export_html.h"
 #include "export_timeline.h"
 #include "export_tree.h"
@@ -173,13 +174,20 @@ static void write_meta(struct data *data)
     text(data, "},\n");
 }
 
-/* "said": what may be said of its figures. */
+/* "said": what may be said of its figures; "why": what stands against their being all. */
 static void write_extent(struct data *data, struct profile_extent extent)
 {
     text(data, extent.degree == PROFILE_EXTENT_NONE ? ",\"counted\":false" : ",\"counted\":true");
     text(data, ",\"said\":\"");
     text(data, profile_extent_words(&extent));
     text(data, "\"");
+    if (extent.degree != PROFILE_EXTENT_ALL) {
+        struct base_text reason = {0};
+        profile_extent_reason(&extent, &reason);
+        text(data, ",\"why\":");
+        export_output_name(data->output, base_text_string(&reason), EXPORT_ESCAPE_JSON);
+        base_text_free(&reason);
+    }
 }
 
 static void write_counters(struct data *data)

@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "base_array.h"
+#include "base_text.h"
 #include "export_formats.h"
 #include "export_tree.h"
+#include "profile_extent.h"
 #include "profile_heap.h"
 
 enum { LEAST = 1000 }; /* a place has at least that part of everything */
@@ -242,6 +244,21 @@ static bool write_picture(struct massif *massif, unsigned number, uint64_t time_
     return write_sites(massif);
 }
 
+/* Behind what the pictures are of: how far that is all that there was. */
+static void write_extent(struct massif *massif)
+{
+    struct profile_extent extent =
+        profile_extent_of(massif->job->profile, profile_heap_find(massif->job->profile, PROFILE_HEAP_LIVE));
+    struct base_text reason = {0};
+    profile_extent_reason(&extent, &reason);
+    if (extent.degree != PROFILE_EXTENT_ALL) {
+        text(massif, extent.degree == PROFILE_EXTENT_NONE ? "; not counted" : "; not all was counted");
+        text(massif, reason.length ? ": " : "");
+        export_output_name(massif->job->output, base_text_string(&reason), EXPORT_ESCAPE_LINE);
+    }
+    base_text_free(&reason);
+}
+
 static bool write_pictures(struct massif *massif)
 {
     const struct profile *profile = massif->job->profile;
@@ -253,6 +270,7 @@ static bool write_pictures(struct massif *massif)
     struct export_figure *self = calloc(massif->tree->count, sizeof *self);
     text(massif, "desc: heap.peak and heap.live of ");
     export_output_name(massif->job->output, massif->job->options->file, EXPORT_ESCAPE_LINE);
+    write_extent(massif);
     text(massif, "\ncmd: ");
     export_output_name(massif->job->output, command && *command ? command : massif->job->options->file,
                        EXPORT_ESCAPE_LINE);

@@ -12,6 +12,7 @@
 #include "base_utf8.h"
 #include "browse_screen.h"
 #include "sample_profile.h"
+#include "wire_loss.h"
 
 struct seat {
     struct sample_profile sample;
@@ -317,6 +318,30 @@ static void counters(void **state)
 }
 
 /* Numbers of calls that are wider than their column, recursive ones among them, stay in it. */
+/* A sum of an exact counter is one of all only where all was counted. */
+static void sums_of_what_was_counted(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"exact", "exact for what was counted"};
+    for (int lost = 0; lost < 2; lost++) {
+        struct seat seat;
+        struct sample_profile sample = sample_profile_counted();
+        uint32_t held = profile_counter(sample.profile, "heap.live", "bytes", true, PROFILE_LIVE);
+        profile_set_meta(sample.profile, "complete", "1");
+        profile_count(sample.profile, 1, 1, 0, (uint16_t)held, 4096, 1);
+        if (lost)
+            profile_lose(sample.profile, WIRE_LOSS_AGENT_INTERRUPTED, 1);
+        sit(&seat, sample);
+        browse_model_resize(&seat.model, 120, 24);
+        for (int i = 0; i < 8 && strcmp(seat.model.data.context.selection.name, "heap.live") != 0; i++)
+            press(&seat, "c");
+        char wanted[64];
+        snprintf(wanted, sizeof wanted, "heap.live: 4.00 KiB, %s; calls", words[lost]);
+        assert_shows(&seat, wanted);
+        leave(&seat);
+    }
+}
+
 static void many_calls(void **state)
 {
     (void)state;
@@ -402,6 +427,7 @@ int main(void)
         cmocka_unit_test(searching),
         cmocka_unit_test(searching_the_tree),
         cmocka_unit_test(counters),
+        cmocka_unit_test(sums_of_what_was_counted),
         cmocka_unit_test(many_calls),
         cmocka_unit_test(nothing_to_see),
         cmocka_unit_test(annotating),

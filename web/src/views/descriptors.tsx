@@ -3,7 +3,7 @@ import { useMemo } from "preact/hooks";
 import { type Context, linkNamed } from "../context";
 import type { Descriptor, DescriptorsDocument } from "../data";
 import { amount, whole } from "../format";
-import { Bar, Figure, Missing } from "../parts";
+import { Bar, Figure, Missing, NotAll } from "../parts";
 import { change, link, useWords } from "../state";
 import { type Column, Table } from "../table";
 
@@ -110,6 +110,7 @@ export function DescriptorsView(props: { context: Context }) {
         <Figure title="stacks that left some open" note={<a href={link(place, "flame", { counter: "fd.live" })}>flame graph</a>}>{whole(groups.length)}</Figure>
         {rest.length > 0 && <Figure title="not opened here" note="open before, or inherited">{whole(rest.length)}</Figure>}
       </dl>
+      <NotAll why={context.model.data.counters.find((it) => it.name === "fd.live")?.why} />
       {groups.length > 0 && <Table name="Descriptors by stack" columns={columns.groups} rows={groups} by="count" short marked={(it) => it === chosen} />}
       {chosen && <Stack context={context} stack={fds.stacks[chosen.stack] ?? []} />}
       <h2>{chosen ? "What that stack left open" : "Each of them"}</h2>

@@ -5,7 +5,7 @@ import type { Context } from "../context";
 import { search } from "../flame";
 import { amount, percent, whole } from "../format";
 import type { FunctionSums, Sums } from "../model";
-import { Bar, Figure, FunctionLink, Missing } from "../parts";
+import { Bar, Figure, FunctionLink, Missing, NotAll } from "../parts";
 import { change, link, useWords } from "../state";
 import { type Column, Table } from "../table";
 
@@ -62,7 +62,7 @@ export function HeapView(props: { context: Context }) {
   if (!measures.length)
     return <Missing title="Memory"><p>Allocations were not counted. <code>tally record --heap -- COMMAND</code> counts every block that is
       allocated and released, by stack: totals, the peak, and what was never released.</p></Missing>;
-  const sampled = !model.counter(measures[0].counter).exact;
+  const { exact, why } = model.counter(measures[0].counter), sampled = !exact;
   return (
     <div class="view">
       <h1>Memory</h1>
@@ -71,6 +71,7 @@ export function HeapView(props: { context: Context }) {
           <Figure key={it.name} title={it.title} note={<a href={link(place, "flame", { counter: it.name })}>flame graph</a>}>{text(it.sums.all, it.unit)}</Figure>
         ))}
       </dl>
+      <NotAll why={why} />
       {sampled && <p class="quiet">Blocks were sampled, some bytes apart: figures are estimates.</p>}
       <div class="bar-of-tools">
         <input id="search" type="search" placeholder="Search (/)" aria-label="Search functions" value={words}
