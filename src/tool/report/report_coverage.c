@@ -272,6 +272,24 @@ static void add_no_coverage(const struct report_context *context, struct base_te
     base_text_free(&reason);
 }
 
+/* Coverage is of the code that was planned: what was lost beside it is told here. */
+static void add_functions(const struct coverage *self, struct base_text *words)
+{
+    struct profile_extent extent = profile_extent_named(self->context->profile, PROFILE_CALLS);
+    struct base_text reason = {0};
+    add_part(words, &self->all.parts[PROFILE_COVERAGE_FUNCTIONS], " Every call is counted of ", " of ",
+             "functions");
+    if (extent.anywhere || extent.unfinished) {
+        base_text_add(words, " in what was counted, which is not all (");
+        profile_extent_reason(&extent, &reason);
+        report_text_clean(words, base_text_string(&reason), self->context->options->ascii);
+        base_text_add(words, ")");
+    }
+    base_text_add(words, ".");
+    words->failed |= reason.failed;
+    base_text_free(&reason);
+}
+
 static void add_sums(struct coverage *self, struct base_text *words)
 {
     const struct part *parts = self->all.parts;
@@ -285,11 +303,8 @@ static void add_sums(struct coverage *self, struct base_text *words)
     if (parts[PROFILE_COVERAGE_INDIRECT].found)
         add_part(words, &parts[PROFILE_COVERAGE_INDIRECT], ", ", " of ", "indirect ones");
     base_text_add(words, parts[PROFILE_COVERAGE_SITES].found ? "." : "");
-    if (parts[PROFILE_COVERAGE_FUNCTIONS].found) {
-        add_part(words, &parts[PROFILE_COVERAGE_FUNCTIONS], " Every call is counted of ", " of ",
-                 "functions");
-        base_text_add(words, ".");
-    }
+    if (parts[PROFILE_COVERAGE_FUNCTIONS].found)
+        add_functions(self, words);
     const char *names = profile_meta(self->context->profile, "calls_names");
     if (names && *names) {
         base_text_add(words, " Only calls from or to ");

@@ -1,6 +1,6 @@
 import { type Context } from "../context";
 import { amount, percent, whole } from "../format";
-import { Figure, Top, valueOf } from "../parts";
+import { Figure, NotAll, Top, valueOf } from "../parts";
 import { link } from "../state";
 
 function cost(context: Context): { text: string; note: string } | null {
@@ -43,7 +43,8 @@ function Losses(props: { context: Context }) {
 }
 
 function Coverage(props: { context: Context }) {
-  const { losses } = props.context, it = losses?.coverage;
+  const { losses, model } = props.context, it = losses?.coverage;
+  const why = model.callsCounter ? model.counter(model.callsCounter).why : undefined;
   if (!losses?.calls_counted || !it)
     return (
       <section>
@@ -55,13 +56,14 @@ function Coverage(props: { context: Context }) {
   const share = (part: { found: number; counted: number }) => (part.found ? percent(part.counted / part.found) : "–");
   const rows: [string, { found: number; counted: number }][] = [
     ["calls and jumps to other functions", it.sites], ["of these through a register or memory", it.indirect],
-    ["functions whose every call is counted", it.functions], ["functions called by address", it.taken]];
+    ["functions whose every call is counted" + (why === undefined ? "" : ", in what was counted"), it.functions], ["functions called by address", it.taken]];
   const left = it.images.flatMap((image) => image.left.map((why) => ({ ...why, image: image.image })))
     .sort((a, b) => b.count - a.count);
   return (
     <section>
       <h2>Exact calls</h2>
       <p>{whole(losses.calls ?? 0)} calls were counted, {whole(losses.indirect_calls ?? 0)} of them indirect.</p>
+      <NotAll why={why} />
       <table class="plain">
         <thead><tr><th scope="col" class="left">in the program's code</th><th scope="col" class="right">found</th>
           <th scope="col" class="right">counted</th><th scope="col" class="right">share</th></tr></thead>
