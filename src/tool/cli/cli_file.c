@@ -29,6 +29,15 @@ static bool is_profile(const char *path)
            !memcmp(header + 68, "TALY", 4);
 }
 
+/* /dev/stdout behind `>> file`, or the file's own name there: replacing it would take away what others have
+ * written, and what they write after us. */
+static bool is_standard_output(const struct stat *status)
+{
+    struct stat output;
+    return !fstat(STDOUT_FILENO, &output) && output.st_dev == status->st_dev &&
+           output.st_ino == status->st_ino;
+}
+
 /* What is there already: may it go, must it be written to as it is? */
 static int look(const char *path, const char *profile, bool *as_it_is, struct base_error *error)
 {
@@ -40,9 +49,9 @@ static int look(const char *path, const char *profile, bool *as_it_is, struct ba
         return base_fail(error, BASE_EUSAGE, "%s is a folder", path);
     if (is_same_file(&status, profile))
         return base_fail(error, BASE_EUSAGE, "%s is the profile itself", path);
-    *as_it_is = !S_ISREG(status.st_mode);
-    if (!*as_it_is && is_profile(path))
+    if (S_ISREG(status.st_mode) && is_profile(path))
         return base_fail(error, BASE_EUSAGE, "%s is a Tally profile; it is left alone", path);
+    *as_it_is = !S_ISREG(status.st_mode) || is_standard_output(&status);
     return BASE_OK;
 }
 
@@ -66,6 +75,15 @@ static int open_temporary(struct cli_file *file, struct base_error *error)
     return BASE_OK;
 }
 
+/* Standard output has a place in its file, which another descriptor would not have. */
+static int open_as_it_is(const char *path)
+{
+    struct stat status;
+    return !stat(path, &status) && is_standard_output(&status)
+               ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
+               : open(path, O_WRONLY | O_CLOEXEC);
+}
+
 int cli_file_begin(struct cli_file *file, const char *path, const char *profile, struct base_error *error)
 {
     bool as_it_is;
@@ -78,7 +96,7 @@ int cli_file_begin(struct cli_file *file, const char *path, const char *profile,
         result = result < 0 ? result : open_temporary(file, error);
     } else {
         file->path = strdup(path);
-        file->descriptor = file->path ? open(path, O_WRONLY | O_CLOEXEC) : -1;
+        file->descriptor = file->path ? open_as_it_is(path) : -1;
         if (file->descriptor < 0)
             result = base_fail_errno(error, errno, "%s", path);
     }

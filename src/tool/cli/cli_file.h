@@ -1,6 +1,6 @@
 /* cli_file.h - a file that appears whole or not at all: it is written under another name beside the one it is
- * to have, and renamed when all of it is there. What is no regular file (a pipe, /dev/null) is written to as
- * it is. Context: tool. */
+ * to have, and renamed when all of it is there. What is no regular file (a pipe, /dev/null), and what
+ * standard output is, is written to as it is. Context: tool. */
 #ifndef CLI_FILE_H
 #define CLI_FILE_H
 
