@@ -186,6 +186,7 @@ static void write_extent(struct data *data, struct profile_extent extent)
         profile_extent_reason(&extent, &reason);
         text(data, ",\"why\":");
         export_output_name(data->output, base_text_string(&reason), EXPORT_ESCAPE_JSON);
+        data->output->no_memory |= reason.failed;
         base_text_free(&reason);
     }
 }

@@ -256,6 +256,7 @@ static void write_extent(struct massif *massif)
         text(massif, reason.length ? ": " : "");
         export_output_name(massif->job->output, base_text_string(&reason), EXPORT_ESCAPE_LINE);
     }
+    massif->job->output->no_memory |= reason.failed;
     base_text_free(&reason);
 }
 

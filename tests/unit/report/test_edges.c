@@ -69,7 +69,7 @@ static void empty_profiles(void **state)
                         "  then\n"
                         "lost: what came later\n"
                         "\n"
-                        "No samples: the target used no CPU time while it was recorded\n");
+                        "No samples: the profile does not say why\n");
     free(text);
     profile_set_meta(profile, "target_cpu_ns", "300000");
     text = sample_profile_report(profile, &options);
