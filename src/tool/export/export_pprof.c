@@ -546,20 +546,41 @@ static void send_losses(struct pprof *pprof)
         struct base_text text = {0};
         const char *words = profile_loss_text(i);
         uint64_t count = pprof->job->profile->losses[i];
-        if (!words || !count)
+        if (!count)
             continue;
-        base_text_addf(&text, "%llu %s", (unsigned long long)count, words);
+        base_text_addf(&text, "%llu ", (unsigned long long)count);
+        if (words)
+            base_text_add(&text, words);
+        else /* of a later version */
+            base_text_addf(&text, "loss %u", i);
         send_comment(pprof, "lost", base_text_string(&text));
         pprof->failed |= text.failed;
         base_text_free(&text);
     }
 }
 
+/* Counters that not all recordings of a merged profile had. */
+static void send_partial(struct pprof *pprof)
+{
+    const struct profile *profile = pprof->job->profile;
+    for (size_t i = 0; i < profile->meta_count; i++) {
+        const char *key = profile_text(profile, profile->meta[i].key);
+        if (!strncmp(key, PROFILE_EXTENT_PARTIAL, strlen(PROFILE_EXTENT_PARTIAL)))
+            send_comment(pprof, key, profile_text(profile, profile->meta[i].value));
+    }
+}
+
 static void send_recording(struct pprof *pprof)
 {
-    static const char *const keys[] = {
-        "command",          "hostname", "kernel", "engine", "mode", "target_cpu_ns", "overhead_tool_cpu_ns",
-        "no_samples_reason"};
+    static const char *const keys[] = {"command",
+                                       "hostname",
+                                       "kernel",
+                                       "engine",
+                                       "mode",
+                                       "target_cpu_ns",
+                                       "overhead_tool_cpu_ns",
+                                       "no_samples_reason",
+                                       "throws_absent"};
     const struct profile *profile = pprof->job->profile;
     const char *rate = profile_meta(profile, "rate_hz"), *partial = profile_meta(profile, "import_partial");
     uint64_t start = number_of(profile, "start_time");
@@ -576,6 +597,7 @@ static void send_recording(struct pprof *pprof)
             send_comment(pprof, keys[i], profile_meta(profile, keys[i]));
     if (!profile_meta(profile, "complete"))
         send_comment(pprof, "unfinished", partial ? partial : "the recording did not come to its end");
+    send_partial(pprof);
     send_losses(pprof);
 }
 

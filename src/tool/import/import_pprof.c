@@ -25,6 +25,7 @@
 #include "import_images.h"
 #include "import_proto.h"
 #include "import_stack.h"
+#include "profile_extent.h"
 #include "profile_heap.h"
 #include "profile_loss.h"
 #include "wire_loss.h"
@@ -756,14 +757,15 @@ static void note_comment(struct pprof *pprof, const char *what, const char *comm
     pprof->comment_count++;
 }
 
-/* "NUMBER SENTENCE" of a loss */
+/* "NUMBER SENTENCE" of a loss, or "NUMBER loss NUMBER" of one that had no sentence where it was exported */
 static void take_loss(struct pprof *pprof, const char *text)
 {
-    char *end;
+    char *end, later[32];
     uint64_t count = strtoull(text, &end, 10);
     for (unsigned i = 0; i < PROFILE_LOSSES; i++) {
         const char *known = profile_loss_text(i);
-        if (!known || *end != ' ' || strcmp(end + 1, known) != 0)
+        snprintf(later, sizeof later, "loss %u", i);
+        if (*end != ' ' || (strcmp(end + 1, later) != 0 && (!known || strcmp(end + 1, known) != 0)))
             continue;
         if (i == WIRE_LOSS_OUT_OF_MEMORY) /* here that would say that the import failed */
             note_comment(pprof, "lost when it was recorded", text);
@@ -772,11 +774,24 @@ static void take_loss(struct pprof *pprof, const char *text)
     }
 }
 
+/* Of counters that are there: a file may have any number of others. */
+static void take_partial(struct pprof *pprof, const char *comment, const char *colon)
+{
+    struct base_text key = {0};
+    base_text_add_bytes(&key, comment, (size_t)(colon - comment));
+    if (key.failed)
+        profile_lose(pprof->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
+    else if (profile_counter_named(pprof->profile, base_text_string(&key) + strlen(PROFILE_EXTENT_PARTIAL)))
+        profile_set_meta(pprof->profile, base_text_string(&key), colon + 2);
+    base_text_free(&key);
+}
+
 /* "KEY: VALUE", as Tally's exports have it */
 static void take_comment(struct pprof *pprof, const char *comment)
 {
     static const char *const keys[] = {
-        "command", "hostname", "kernel", "target_cpu_ns", "overhead_tool_cpu_ns", "no_samples_reason"};
+        "command",           "hostname",     "kernel", "target_cpu_ns", "overhead_tool_cpu_ns",
+        "no_samples_reason", "throws_absent"};
     const char *colon = strstr(comment, ": ");
     if (!colon)
         return;
@@ -784,6 +799,8 @@ static void take_comment(struct pprof *pprof, const char *comment)
         take_loss(pprof, colon + 2);
     if (!strncmp(comment, "unfinished: ", 12))
         import_stack_partial(pprof->profile, colon + 2);
+    if (!strncmp(comment, PROFILE_EXTENT_PARTIAL, strlen(PROFILE_EXTENT_PARTIAL)))
+        take_partial(pprof, comment, colon);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strlen(keys[i]) == (size_t)(colon - comment) && !strncmp(comment, keys[i], strlen(keys[i])))
             profile_set_meta(pprof->profile, keys[i], colon + 2);
