@@ -441,25 +441,26 @@ static void sample(struct wire_agent_timer *timer, const void *context)
 }
 
 /* Somebody else's signal would have been dropped without us, and interrupted nobody: the program has a use
- * for it. */
-static void handle(const struct timer_info *info, void *context)
+ * for it. True: it was a timer's, and a sample was taken. */
+static bool handle(const struct timer_info *info, void *context)
 {
     uint64_t index = info->value - WIRE_AGENT_TIMER_VALUE(0);
     if (info->code != SI_TIMER || index >= WIRE_AGENT_TIMERS) {
         agent_timer_end_all(WIRE_AGENT_CLAIMED, false);
-        return;
+        return false;
     }
     struct wire_agent_timer *timer = &timers()[index];
     if (timer->tid != own_tid() || timer->state != WIRE_AGENT_TIMER_ARMED)
-        return;
+        return false;
     agent_call_settle(context);
     if (!agent_call_was_ended(context)) {
         sample(timer, context);
-        return;
+        return true;
     }
     if (change_state(timer, WIRE_AGENT_TIMER_ARMED, WIRE_AGENT_TIMER_ENDED))
         __atomic_fetch_add(&agent_process()->untimed, 1, __ATOMIC_RELAXED);
     agent_timer_stay();
+    return false;
 }
 
 /* Counted while it makes system calls: who forbids them for all threads waits for it (agent_filter.c). The
@@ -470,10 +471,9 @@ void agent_timer_handler(int signal, const struct timer_info *info, void *contex
     if (!is_timed(process) || (uint32_t)signal != own_signal()) /* late, of timers that ended */
         return;
     __atomic_fetch_add(&process->unrecorded, 1, __ATOMIC_SEQ_CST);
-    if (agent_may(WIRE_AGENT_CALL_TIMERS))
-        handle(info, context);
+    bool sampled = agent_may(WIRE_AGENT_CALL_TIMERS) && handle(info, context);
     __atomic_fetch_sub(&process->unrecorded, 1, __ATOMIC_RELEASE);
-    if (agent_may(WIRE_AGENT_CALL_TIMERS))
+    if (sampled && agent_may(WIRE_AGENT_CALL_TIMERS))
         agent_call_let_in(context);
 }
 

@@ -654,7 +654,8 @@ static void leave_unheard(struct collect_agent *agent, const struct base_map *le
         pid_t *pids;
         size_t count = collect_agent_file_users(&agent->families[i]->file, &pids);
         for (size_t j = 0; j < count; j++)
-            if (base_map_find(left, (uint64_t)pids[j]) == BASE_MAP_NONE && !patch_target_lender(pids[j]))
+            if (base_map_find(left, (uint64_t)pids[j]) == BASE_MAP_NONE &&
+                !patch_target_vfork_parent(pids[j]))
                 leave_process(agent, pids[j]);
         free(pids);
     }

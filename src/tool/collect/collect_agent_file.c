@@ -194,7 +194,7 @@ size_t collect_agent_file_users(const struct collect_agent_file *file, pid_t **p
 {
     struct stat status;
     *pids = NULL;
-    return fstat(file->file, &status) ? 0 : collect_users_list(is_of_file, &status, pids);
+    return fstat(file->file, &status) ? 0 : collect_users_list(is_of_file, &status, false, pids);
 }
 
 /* --- rows and modules --- */

@@ -737,77 +737,63 @@ static bool clear_thread(struct collect_calls_space *space, struct collect_calls
     return false;
 }
 
-/* A handler's thread comes back among the bytes when the handler is over: BASE_EBUSY where they are left out. At the first of them the
- * change itself is. */
-static int leave_out_frame(void *context, const struct patch_frame *frame, struct base_error *error)
+/* What stands against the changes of a hold. */
+struct clearing {
+    struct collect_calls_space *space;
+    struct collect_calls_rig *rig;
+    bool left_out; /* places */
+    bool moved;    /* a thread, which should be looked at once more */
+};
+
+static struct collect_calls_object *object_to_change(const struct collect_calls_space *space, uint64_t pc)
 {
-    struct collect_calls_space *space = context;
-    (void)error;
     for (size_t i = 0; i < space->object_count; i++) {
         struct collect_calls_object *object = &space->objects[i];
-        const struct patch_write *write = object->next && frame->pc >= object->low && frame->pc < object->high
-                                              ? patch_slab_write_around(&object->next->slab, frame->pc)
-                                              : NULL;
-        if (!write || write->address == frame->pc)
-            continue;
+        if (object->next && pc >= object->low && pc < object->high)
+            return object;
+    }
+    return NULL;
+}
+
+/* A handler's thread comes back among the bytes when the handler is over. At the first of them the change itself is. */
+static int clear_frame(void *context, const struct patch_frame *frame, struct base_error *error)
+{
+    struct clearing *clearing = context;
+    struct collect_calls_object *object = object_to_change(clearing->space, frame->pc);
+    const struct patch_write *write = object ? patch_slab_write_around(&object->next->slab, frame->pc) : NULL;
+    (void)error;
+    if (write && write->address != frame->pc) {
         leave_out(object, write);
-        return BASE_EBUSY;
+        clearing->left_out = true;
     }
     return BASE_OK;
 }
 
-static int clear_frames(struct collect_calls_space *space, struct patch_stop_thread *thread, uint64_t *words,
-                        size_t size)
-{
-    uint64_t low = UINT64_MAX, high = 0;
-    for (size_t i = 0; i < space->object_count; i++) {
-        const struct collect_calls_object *object = &space->objects[i];
-        low = object->next && object->low < low ? object->low : low;
-        high = object->next && object->high > high ? object->high : high;
-    }
-    patch_stop_locate(thread);
-    return low < high && thread->state != PATCH_STOP_GONE
-               ? patch_frames_each(thread->process, thread->sp, low, high, words, size, leave_out_frame,
-                                   space, NULL)
-               : BASE_OK;
-}
-
-static int clear_pc(struct collect_calls_space *space, struct collect_calls_rig *rig,
-                    const struct patch_stop_thread *thread)
+static void clear_pc(struct clearing *clearing, const struct patch_stop_thread *thread)
 {
     uint64_t other;
-    int result = BASE_OK;
-    for (size_t i = 0; i < space->object_count; i++) {
-        struct collect_calls_object *object = &space->objects[i];
-        if (!object->next || thread->pc < object->low || thread->pc >= object->high ||
-            patch_slab_place(&object->next->slab, thread->pc, &other) == PATCH_SLAB_FREE)
-            continue;
-        result = clear_thread(space, rig, object, thread) && result >= 0 ? 1 : BASE_EBUSY;
-    }
-    return result;
+    struct collect_calls_object *object = object_to_change(clearing->space, thread->pc);
+    if (!object || patch_slab_place(&object->next->slab, thread->pc, &other) == PATCH_SLAB_FREE)
+        return;
+    clearing->moved = true;
+    clearing->left_out |= !clear_thread(clearing->space, clearing->rig, object, thread);
 }
 
 /* BASE_EBUSY: something was left out. 1: a thread was moved, and should be looked at once more. */
 static int clear_once(struct collect_calls_space *space, struct collect_calls_rig *rig,
                       struct base_error *error)
 {
+    struct clearing clearing = {space, rig, false, false};
     struct patch_stop_thread *threads;
     size_t count;
-    bool left_out = false, moved = false;
     int result = patch_trace_threads(&rig->helper, space->pid, &threads, &count, error);
     if (result < 0)
         return result;
-    size_t size = patch_frames_size(count);
-    uint64_t *words = malloc(size);
-    for (size_t i = 0; i < count && words; i++) {
-        int cleared = clear_pc(space, rig, &threads[i]);
-        moved |= cleared > 0;
-        left_out |= cleared < 0 || clear_frames(space, &threads[i], words, size) < 0;
-    }
-    result = words ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
-    free(words);
+    for (size_t i = 0; i < count; i++)
+        clear_pc(&clearing, &threads[i]);
+    result = patch_frames_each(threads, count, clear_frame, &clearing, error);
     free(threads);
-    return result < 0 ? result : left_out ? BASE_EBUSY : moved;
+    return result < 0 ? result : clearing.left_out ? BASE_EBUSY : clearing.moved;
 }
 
 static int clear_threads(struct collect_calls_space *space, struct collect_calls_rig *rig,

@@ -63,18 +63,18 @@ static void leave(pid_t pid, struct collect_left *left, uint64_t *began)
     do {
         result = collect_remains_remove(pid, &cleaned, NULL);
     } while (result < 0 && collect_remains_again(result, began));
-    uint64_t stays = cleaned.bytes_left - cleaned.bytes_kept;
-    if ((result < 0 && result != BASE_ENOTFOUND) || stays != 0)
-        collect_left_add(left, pid, stays, true);
+    if ((result < 0 && result != BASE_ENOTFOUND) || cleaned.bytes_left != 0)
+        collect_left_add(left, pid, cleaned.bytes_left,
+                         result < 0 || cleaned.bytes_left > cleaned.bytes_kept);
 }
 
 /* How many there were that nobody knew of. */
 static size_t leave_once(const struct files *files, struct collect_left *left, uint64_t *began)
 {
     pid_t *pids;
-    size_t found = 0, count = collect_users_list(is_known, files, &pids);
+    size_t found = 0, count = collect_users_list(is_known, files, true, &pids);
     for (size_t i = 0; i < count; i++) {
-        if (collect_left_knows(left, pids[i]) || patch_target_lender(pids[i]))
+        if (collect_left_knows(left, pids[i]) || patch_target_vfork_parent(pids[i]))
             continue;
         leave(pids[i], left, began);
         found++;

@@ -64,11 +64,11 @@ int collect_remains_remove(pid_t pid, struct collect_calls_cleaned *cleaned, str
     uint64_t end = 0, mappings = 0;
     *cleaned = (struct collect_calls_cleaned){0};
     int result = has_remains(pid, error);
-    pid_t lender = result > 0 ? patch_target_lender(pid) : 0;
-    if (lender)
+    pid_t parent = result > 0 ? patch_target_vfork_parent(pid) : 0;
+    if (parent)
         return base_fail(error, BASE_EBUSY,
                          "process %d runs in the memory of process %d, which made it: leave that one",
-                         (int)pid, (int)lender);
+                         (int)pid, (int)parent);
     while (result > 0) {
         cleaned->mappings = 0;
         result = remove_both(pid, cleaned, error);

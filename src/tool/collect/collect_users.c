@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base_array.h"
+#include "patch_target.h"
 
 bool collect_users_is(pid_t pid, collect_users_wanted *wanted, const void *context)
 {
@@ -18,16 +19,24 @@ bool collect_users_is(pid_t pid, collect_users_wanted *wanted, const void *conte
     return found;
 }
 
-size_t collect_users_list(collect_users_wanted *wanted, const void *context, pid_t **pids)
+/* Clock ticks since boot; 0: it is gone. */
+static uint64_t birth_of(pid_t pid)
 {
+    struct patch_target_facts facts;
+    return patch_target_facts(pid, pid, &facts) == BASE_OK ? facts.started : 0;
+}
+
+size_t collect_users_list(collect_users_wanted *wanted, const void *context, bool born, pid_t **pids)
+{
+    uint64_t since = born ? birth_of(getpid()) : 0;
     size_t count = 0, capacity = 0;
     DIR *all = opendir("/proc");
     const struct dirent *entry;
     *pids = NULL;
     while (all && (entry = readdir(all))) {
         pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        if (pid > 0 && pid != getpid() && collect_users_is(pid, wanted, context) &&
-            base_array_room(*pids, count, capacity))
+        if (pid > 0 && pid != getpid() && (!born || birth_of(pid) >= since) &&
+            collect_users_is(pid, wanted, context) && base_array_room(*pids, count, capacity))
             (*pids)[count++] = pid;
     }
     if (all)

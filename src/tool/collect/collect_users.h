@@ -12,7 +12,7 @@ typedef bool collect_users_wanted(const void *context, const struct elf_mapping 
 
 bool collect_users_is(pid_t pid, collect_users_wanted *wanted, const void *context);
 
-/* Without ourselves; *pids is the caller's. */
-size_t collect_users_list(collect_users_wanted *wanted, const void *context, pid_t **pids);
+/* Without ourselves; `born`: only those that were born after us, which is told without their mappings. *pids is the caller's. */
+size_t collect_users_list(collect_users_wanted *wanted, const void *context, bool born, pid_t **pids);
 
 #endif

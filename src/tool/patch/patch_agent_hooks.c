@@ -318,34 +318,6 @@ static int drop_interrupted(void *context, const struct patch_frame *frame, stru
     return BASE_OK;
 }
 
-static void clear_frames(struct setting *setting, struct patch_stop_thread *thread, uint64_t *words,
-                         size_t size)
-{
-    uint64_t low = UINT64_MAX, high = 0;
-    for (size_t i = 0; i < setting->count; i++) {
-        const struct pending *pending = &setting->items[i];
-        uint64_t start = pending->change.address, end = start + pending->length;
-        low = pending->dropped || start > low ? low : start;
-        high = pending->dropped || end < high ? high : end;
-    }
-    patch_stop_locate(thread);
-    if (thread->state != PATCH_STOP_GONE && low < high)
-        patch_frames_each(thread->process, thread->sp, low, high, words, size, drop_interrupted, setting,
-                          NULL);
-}
-
-/* True: as above, for one of them at least. */
-static bool clear_threads(struct setting *setting, struct patch_stop_thread *threads, size_t count,
-                          uint64_t *words, size_t size)
-{
-    bool moved = false;
-    for (size_t i = 0; i < count; i++) {
-        clear_frames(setting, &threads[i], words, size);
-        moved |= clear_thread(setting, &threads[i]);
-    }
-    return moved;
-}
-
 static int clear(struct setting *setting)
 {
     struct patch_agent_access *access = setting->access;
@@ -356,13 +328,10 @@ static int clear(struct setting *setting)
         int result = patch_trace_threads(access->helper, access->trace, &threads, &count, setting->error);
         if (result < 0)
             return result;
-        size_t size = patch_frames_size(count);
-        uint64_t *words = malloc(size);
-        if (words != NULL)
-            moved = clear_threads(setting, threads, count, words, size);
-        else
-            result = base_fail(setting->error, BASE_ENOMEM, "out of memory");
-        free(words);
+        result = patch_frames_each(threads, count, drop_interrupted, setting, setting->error);
+        moved = false;
+        for (size_t i = 0; i < count && result == BASE_OK; i++)
+            moved |= clear_thread(setting, &threads[i]);
         free(threads);
         if (result < 0)
             return result;

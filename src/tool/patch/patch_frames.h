@@ -5,14 +5,15 @@
  * it has interrupted, which its frame tells of; that one is looked through as well.
  *
  * Limits: the part of a stack that is read (patch_frames_size); stacks that no thread has now (coroutines left inside a handler).
- * Context: tool and helper; the thread is stopped. */
+ * Context: tool and helper; the threads are stopped. */
 #ifndef PATCH_FRAMES_H
 #define PATCH_FRAMES_H
 
+#include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "base_error.h"
+#include "patch_stop.h"
 
 struct patch_frame {
     uint64_t pc, sp; /* as they were interrupted */
@@ -27,8 +28,8 @@ size_t patch_frames_size(size_t thread_count);
 /* BASE_OK to go on; what else it says ends the search, and is its result. */
 typedef int patch_frames_take(void *context, const struct patch_frame *frame, struct base_error *error);
 
-/* Calls `take` for each frame with a pc in [low, high) on the stack that has its end at `sp`. `words`: `size` bytes to read to. */
-int patch_frames_each(pid_t pid, uint64_t sp, uint64_t low, uint64_t high, uint64_t *words, size_t size,
-                      patch_frames_take *take, void *context, struct base_error *error);
+/* Calls `take` for each frame on the stacks of these threads, which are of one memory. BASE_ENOMEM. */
+int patch_frames_each(const struct patch_stop_thread *threads, size_t count, patch_frames_take *take,
+                      void *context, struct base_error *error);
 
 #endif

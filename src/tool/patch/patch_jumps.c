@@ -118,16 +118,6 @@ static int move_frame(void *context, const struct patch_frame *frame, struct bas
     return patch_memory_write(moving->memory, frame->at, &jump->destination, sizeof jump->destination, error);
 }
 
-static int move_frames(const struct jumps *jumps, struct patch_memory *memory,
-                       const struct patch_stop_thread *thread, uint64_t sp, uint64_t *words, size_t size,
-                       struct base_error *error)
-{
-    struct moving moving = {jumps, memory, thread->process};
-    return patch_frames_each(thread->process, sp, jumps->items[0].address,
-                             jumps->items[jumps->count - 1].address + 1, words, size, move_frame, &moving,
-                             error);
-}
-
 static int leave_standing(struct patch_stop *stop, const struct patch_stop_thread *thread,
                           const struct jumps *jumps, struct base_error *error)
 {
@@ -146,18 +136,14 @@ static int leave_asleep(const struct patch_stop_thread *thread, const struct pat
 }
 
 static int leave_thread(struct patch_stop *stop, const struct patch_stop_thread *thread,
-                        struct patch_memory *memory, const struct jumps *jumps, uint64_t *words, size_t size,
-                        struct base_error *error)
+                        const struct jumps *jumps, struct base_error *error)
 {
-    struct patch_target_call call = {.sp = thread->sp};
-    int result;
+    struct patch_target_call call;
     if (thread->state == PATCH_STOP_STOPPED)
-        result = leave_standing(stop, thread, jumps, error);
-    else if (thread->state == PATCH_STOP_KERNEL && !patch_target_call(thread->process, thread->tid, &call))
-        result = leave_asleep(thread, &call, jumps, error);
-    else
-        return BASE_OK;
-    return result < 0 ? result : move_frames(jumps, memory, thread, call.sp, words, size, error);
+        return leave_standing(stop, thread, jumps, error);
+    bool asleep =
+        thread->state == PATCH_STOP_KERNEL && !patch_target_call(thread->process, thread->tid, &call);
+    return asleep ? leave_asleep(thread, &call, jumps, error) : BASE_OK;
 }
 
 int patch_jumps_leave(struct patch_stop *stop, struct patch_memory *memory,
@@ -165,14 +151,13 @@ int patch_jumps_leave(struct patch_stop *stop, struct patch_memory *memory,
                       struct base_error *error)
 {
     struct jumps jumps = {0};
-    size_t size = patch_frames_size(stop->count);
     int result = find_jumps(&jumps, memory, changes, count, on, error);
-    uint64_t *words = result == BASE_OK && jumps.count ? malloc(size) : NULL;
-    if (result == BASE_OK && jumps.count && !words)
-        result = base_fail(error, BASE_ENOMEM, "out of memory");
-    for (size_t i = 0; i < stop->count && words && result == BASE_OK; i++)
-        result = leave_thread(stop, &stop->threads[i], memory, &jumps, words, size, error);
-    free(words);
+    bool some = jumps.count != 0;
+    for (size_t i = 0; i < stop->count && some && result == BASE_OK; i++)
+        result = leave_thread(stop, &stop->threads[i], &jumps, error);
+    if (some && result == BASE_OK)
+        result = patch_frames_each(stop->threads, stop->count, move_frame,
+                                   &(struct moving){&jumps, memory, stop->pid}, error);
     free(jumps.items);
     return result;
 }

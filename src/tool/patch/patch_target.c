@@ -179,7 +179,7 @@ bool patch_target_shares_memory(pid_t pid, pid_t other)
     return syscall(SYS_kcmp, pid, other, KCMP_VM, 0, 0) == 0;
 }
 
-pid_t patch_target_lender(pid_t pid)
+pid_t patch_target_vfork_parent(pid_t pid)
 {
     struct patch_target_facts facts;
     bool known = patch_target_facts(pid, pid, &facts) == BASE_OK && facts.parent > 0;

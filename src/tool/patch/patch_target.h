@@ -60,7 +60,7 @@ bool patch_target_lives(pid_t pid);
 /* Do two processes run in the same memory? False too where the kernel does not tell (no CONFIG_KCMP). */
 bool patch_target_shares_memory(pid_t pid, pid_t other);
 /* The parent in whose memory the process runs (vfork): whatever is done there is done to both. 0: none. */
-pid_t patch_target_lender(pid_t pid);
+pid_t patch_target_vfork_parent(pid_t pid);
 
 /* Is the process one that can be stopped and patched: there, alive, no kernel thread, 64-bit x86, not this
  * very process and without a tracer? Permission is the kernel's to judge, when it is tried. BASE_OK or a

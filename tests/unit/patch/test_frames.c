@@ -32,21 +32,21 @@ static int take(void *context, const struct patch_frame *frame, struct base_erro
     return framed.stop ? STOP : BASE_OK;
 }
 
-static void look(uint64_t low, uint64_t high)
+static void look(void)
 {
-    size_t size = patch_frames_size(1);
-    uint64_t *words = malloc(size);
+    const struct patch_stop_thread here = {.process = getpid(),
+                                           .tid = getpid(),
+                                           .state = PATCH_STOP_STOPPED,
+                                           .sp = (uint64_t)__builtin_frame_address(0)};
     framed.count = 0;
-    framed.result = patch_frames_each(getpid(), (uint64_t)__builtin_frame_address(0), low, high, words, size,
-                                      take, NULL, NULL);
-    free(words);
+    framed.result = patch_frames_each(&here, 1, take, NULL, NULL);
 }
 
 static void innermost(int signal, siginfo_t *info, void *context)
 {
     (void)signal, (void)info;
     framed.saved[framed.depth++] = (uint64_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
-    look(0, UINT64_MAX);
+    look();
 }
 
 static void outer(int signal, siginfo_t *info, void *context)
@@ -99,29 +99,43 @@ static void on_another_stack(void **state)
     check(2);
 }
 
-static void look_at_range(int signal, siginfo_t *info, void *context)
+static void stop_at_once(int signal, siginfo_t *info, void *context)
 {
-    (void)signal, (void)info;
-    uint64_t pc = (uint64_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
-    look(pc, pc + 1);
-    assert_int_equal(framed.count, 1);
-    look(pc + 1, UINT64_MAX);
-    for (size_t i = 0; i < framed.count; i++)
-        assert_true(framed.found[i] > pc);
-    look(pc - 16, pc);
-    assert_int_equal(framed.count, 0);
+    (void)signal, (void)info, (void)context;
     framed.stop = true;
-    look(0, UINT64_MAX);
+    look();
     framed.stop = false;
 }
 
-static void only_in_the_range_and_until_told(void **state)
+static void until_told(void **state)
 {
     (void)state;
-    set(SIGUSR2, look_at_range, 0);
-    raise(SIGUSR2);
+    set(SIGUSR2, stop_at_once, 0);
+    set(SIGUSR1, outer, 0);
+    raise(SIGUSR1);
     assert_int_equal(framed.result, STOP);
     assert_int_equal(framed.count, 1);
+    framed.depth = 0;
+}
+
+static void look_at_one_that_is_gone(int signal, siginfo_t *info, void *context)
+{
+    (void)signal, (void)info, (void)context;
+    const struct patch_stop_thread gone = {.process = getpid(),
+                                           .tid = getpid(),
+                                           .state = PATCH_STOP_GONE,
+                                           .sp = (uint64_t)__builtin_frame_address(0)};
+    framed.count = 0;
+    framed.result = patch_frames_each(&gone, 1, take, NULL, NULL);
+}
+
+static void threads_that_are_gone(void **state)
+{
+    (void)state;
+    set(SIGUSR2, look_at_one_that_is_gone, 0);
+    raise(SIGUSR2);
+    assert_int_equal(framed.result, BASE_OK);
+    assert_int_equal(framed.count, 0);
 }
 
 int main(void)
@@ -129,7 +143,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_and_two),
         cmocka_unit_test(on_another_stack),
-        cmocka_unit_test(only_in_the_range_and_until_told),
+        cmocka_unit_test(until_told),
+        cmocka_unit_test(threads_that_are_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -220,6 +220,52 @@ static void credentials_are_read(void **state)
     assert_int_equal(patch_privileges_of(0), PATCH_PRIVILEGES_KEPT);
 }
 
+/* --- memory that is shared --- */
+
+static int told[2], asked[2]; /* pipes */
+
+/* Its thread stands until the child has ended, the others go on. */
+static void *make_vfork_child(void *unused)
+{
+    char byte = 0;
+    pid_t child = vfork();
+    if (child == 0) {
+        child = getpid();
+        _exit(write(told[1], &child, sizeof child) == sizeof child && read(asked[0], &byte, 1) == 1 ? 0 : 1);
+    }
+    waitpid(child, NULL, 0);
+    return unused;
+}
+
+static void a_vfork_child_runs_in_its_parent(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    pid_t child;
+    assert_int_equal(pipe(told) | pipe(asked), 0);
+    assert_int_equal(pthread_create(&thread, NULL, make_vfork_child, NULL), 0);
+    assert_int_equal(read(told[0], &child, sizeof child), sizeof child);
+    pid_t parent = patch_target_vfork_parent(child);
+    assert_int_equal(write(asked[1], "", 1), 1);
+    pthread_join(thread, NULL);
+    assert_int_equal(parent, getpid());
+    assert_int_equal(patch_target_vfork_parent(getpid()), 0);
+}
+
+static void a_fork_child_runs_in_its_own(void **state)
+{
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    pid_t parent = patch_target_vfork_parent(child);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    assert_int_equal(parent, 0);
+}
+
 /* --- signals' frames --- */
 
 enum { STACK_BYTES = 64 << 10 };
@@ -307,6 +353,8 @@ int main(void)
         cmocka_unit_test(threads_are_counted),
         cmocka_unit_test(capabilities_of_a_file_are_read),
         cmocka_unit_test(credentials_are_read),
+        cmocka_unit_test(a_vfork_child_runs_in_its_parent),
+        cmocka_unit_test(a_fork_child_runs_in_its_own),
         cmocka_unit_test(frames_of_signals_are_known),
         cmocka_unit_test(numbers_are_no_frames),
     };
