@@ -1087,8 +1087,9 @@ void collect_calls_before_agent(struct collect_calls *calls)
     struct base_error why = {0};
     for (size_t i = 0; i < calls->member_count; i++) {
         struct collect_calls_space *space = calls->members[i].space;
-        if (space && space->pid == calls->members[i].pid &&
-            collect_calls_loose_end(space, &calls->rig, &why) < 0)
+        bool first = space && space->pid == calls->members[i].pid;
+        int result = first ? collect_calls_loose_end(space, &calls->rig, &why) : BASE_OK;
+        if (result < 0 && result != BASE_ENOTFOUND) /* else it has ended */
             note(calls, "leaving", &why);
     }
 }
