@@ -18,7 +18,13 @@
 
 #define AWAY __attribute__((noinline, noclone))
 
-enum { CALLS = 1000, THREADS = 8, NEAR_BYTES = 512, DEPTHS = 12000 };
+enum {
+    CALLS = 1000,
+    THREADS = 8,
+    NEAR_BYTES = 512,
+    DEPTHS = 12000,
+    DEPTH_BYTES = 32 /* AddressSanitizer's step of alloca() */
+};
 enum { MANY_THREADS = 80, GROUPS = 64 }; /* so many threads have histograms of their own */
 
 typedef long timed_function(long depth);
@@ -372,7 +378,7 @@ static void test_left_at_every_depth(void **state)
     (void)state;
     for (volatile size_t depth = DEPTHS; depth > 0; depth--)
         if (setjmp(jump) == 0)
-            leave_below(depth * 16);
+            leave_below(depth * DEPTH_BYTES);
     assert_int_equal(calls_of(rig.process), DEPTHS);
     assert_int_equal(count_strays(), DEPTHS - 1); /* the last is still pending */
     assert_int_equal(rig.own->known.strays_lost, 0);
