@@ -278,6 +278,10 @@ uint32_t agent_record_tid_offset(uint64_t key, uint32_t tid);
 
 /* The thread's record when this is its outermost entry; NULL: the event is not counted, no leave is due. */
 struct agent_thread *agent_thread_enter(const struct agent_frame *frame);
+/* For a wrapper that calls the function without a record, in a process that is counted: true where it has
+ * said so, since no record does, and is due to say when it has come back. */
+bool agent_thread_begin_unrecorded(const struct agent_frame *frame);
+void agent_thread_end_unrecorded(void);
 /* Where the number of the record is looked for first. */
 static inline uint32_t agent_thread_home(uint64_t key)
 {

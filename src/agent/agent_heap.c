@@ -28,14 +28,30 @@ static inline struct agent_thread *enter(const struct agent_frame *frame)
     return thread;
 }
 
-static inline uint64_t call(struct agent_thread *thread, uint64_t body, struct arguments given)
+static __attribute__((noinline)) uint64_t call_uncounted(const struct agent_frame *frame,
+                                                         struct arguments given)
 {
-    if (thread != NULL)
-        agent_function_rest(thread);
-    uint64_t result = ((body_function *)body)(given.a, given.b, given.c, 0);
-    if (thread != NULL)
-        agent_function_work(thread);
+    bool unrecorded = agent_thread_begin_unrecorded(frame);
+    uint64_t result = ((body_function *)frame->hook->body)(given.a, given.b, given.c, 0);
+    if (unrecorded)
+        agent_thread_end_unrecorded();
     return result;
+}
+
+static inline uint64_t call_plainly(struct agent_thread *thread, uint64_t body, struct arguments given)
+{
+    agent_function_rest(thread);
+    uint64_t result = ((body_function *)body)(given.a, given.b, given.c, 0);
+    agent_function_work(thread);
+    return result;
+}
+
+/* `thread` NULL: nothing is counted. */
+static inline uint64_t call(struct agent_thread *thread, const struct agent_frame *frame,
+                            struct arguments given)
+{
+    return __builtin_expect(thread != NULL, 1) ? call_plainly(thread, frame->hook->body, given)
+                                               : call_uncounted(frame, given);
 }
 
 static inline void leave(struct agent_thread *thread)
@@ -267,28 +283,26 @@ static uint64_t finish_fresh(struct agent_thread *thread, const struct agent_fra
 uint64_t agent_wrap_malloc(const struct agent_frame *frame, uint64_t size, uint64_t b, uint64_t c)
 {
     struct agent_thread *thread = enter(frame);
-    return finish_fresh(thread, frame, call(thread, frame->hook->body, (struct arguments){size, b, c}), size);
+    return finish_fresh(thread, frame, call(thread, frame, (struct arguments){size, b, c}), size);
 }
 
 uint64_t agent_wrap_calloc(const struct agent_frame *frame, uint64_t count, uint64_t size)
 {
     struct agent_thread *thread = enter(frame);
-    return finish(thread, frame, call(thread, frame->hook->body, (struct arguments){count, size, 0}),
-                  count * size);
+    return finish(thread, frame, call(thread, frame, (struct arguments){count, size, 0}), count * size);
 }
 
 uint64_t agent_wrap_aligned(const struct agent_frame *frame, uint64_t alignment, uint64_t size, uint64_t c)
 {
     struct agent_thread *thread = enter(frame);
-    return finish_fresh(thread, frame,
-                        call(thread, frame->hook->body, (struct arguments){alignment, size, c}), size);
+    return finish_fresh(thread, frame, call(thread, frame, (struct arguments){alignment, size, c}), size);
 }
 
 uint64_t agent_wrap_posix_memalign(const struct agent_frame *frame, uint64_t result, uint64_t alignment,
                                    uint64_t size)
 {
     struct agent_thread *thread = enter(frame);
-    uint64_t failed = call(thread, frame->hook->body, (struct arguments){result, alignment, size});
+    uint64_t failed = call(thread, frame, (struct arguments){result, alignment, size});
     finish_fresh(thread, frame, (uint32_t)failed == 0 ? *(const uint64_t *)result : 0, size);
     return failed;
 }
@@ -310,12 +324,12 @@ static uint64_t reallocate(const struct agent_frame *frame, struct arguments giv
 {
     struct agent_thread *thread = enter(frame);
     if (thread == NULL)
-        return call(NULL, frame->hook->body, given);
+        return call(NULL, frame, given);
     uint64_t last = thread->last_block, kept = kept_size(frame, block);
     struct release release = {{0, 0, 0}, 0, false, false};
     if (block != 0)
         release = released(thread, block);
-    uint64_t result = call(thread, frame->hook->body, given);
+    uint64_t result = call(thread, frame, given);
     if (result == 0 && size != 0) {
         take_back(thread, block, &release);
         thread->last_block = last;
@@ -344,7 +358,7 @@ static uint64_t release_by(const struct agent_frame *frame, struct arguments giv
     struct agent_thread *thread = enter(frame);
     if (thread != NULL && block != 0)
         released(thread, block);
-    uint64_t result = call(thread, frame->hook->body, given);
+    uint64_t result = call(thread, frame, given);
     if (thread != NULL)
         leave(thread);
     return result;
@@ -359,8 +373,7 @@ uint64_t agent_wrap_free(const struct agent_frame *frame, uint64_t block, uint64
 uint64_t agent_wrap_pool_calloc(const struct agent_frame *frame, uint64_t pool, uint64_t count, uint64_t size)
 {
     struct agent_thread *thread = enter(frame);
-    return finish(thread, frame, call(thread, frame->hook->body, (struct arguments){pool, count, size}),
-                  count * size);
+    return finish(thread, frame, call(thread, frame, (struct arguments){pool, count, size}), count * size);
 }
 
 uint64_t agent_wrap_pool_realloc(const struct agent_frame *frame, uint64_t pool, uint64_t block,
@@ -380,6 +393,6 @@ uint64_t agent_wrap_new(const struct agent_frame *frame, uint64_t size, uint64_t
     const struct wire_agent_layer *layer = thread != NULL ? layer_of(frame) : NULL;
     uint64_t plain_new = layer != NULL ? __atomic_load_n(&layer->plain_new, __ATOMIC_RELAXED) : 0, block = 0;
     if (plain_new != 0)
-        block = call(thread, plain_new, (struct arguments){size, b, c});
+        block = call_plainly(thread, plain_new, (struct arguments){size, b, c});
     return finish_fresh(thread, frame, block, size);
 }

@@ -54,27 +54,28 @@ struct visit {
     struct agent_thread *thread; /* NULL: not counted */
     uint64_t number;             /* before anything was unmapped */
     uint64_t end;                /* of the program's data (brk), before */
+    bool unrecorded;
 };
 
 static struct visit enter(struct agent_frame *frame)
 {
-    struct visit visit = {NULL, 0, 0};
+    struct visit visit = {NULL, 0, 0, false};
     frame->thread = agent_thread_pointer();
     if (frame->thread != 0)
         visit.thread = agent_thread_enter(frame);
-    else if (agent_process_is_counted())
-        __atomic_fetch_add(&agent_process()->unrecorded, 1, __ATOMIC_RELAXED);
     if (visit.thread != NULL)
         visit.number = agent_range_number();
+    else
+        visit.unrecorded = agent_thread_begin_unrecorded(frame);
     return visit;
 }
 
-static uint64_t leave(const struct agent_frame *frame, const struct visit *visit, uint64_t result)
+static uint64_t leave(const struct visit *visit, uint64_t result)
 {
     if (visit->thread != NULL)
         agent_thread_leave(visit->thread);
-    else if (frame->thread == 0 && agent_process_is_counted())
-        __atomic_fetch_sub(&agent_process()->unrecorded, 1, __ATOMIC_RELEASE);
+    else if (visit->unrecorded)
+        agent_thread_end_unrecorded();
     return result;
 }
 
@@ -107,7 +108,7 @@ uint64_t agent_wrap_mmap(struct agent_frame *frame, uint64_t address, uint64_t s
     uint64_t result = body_of(frame)(address, size, protection, flags, file, frame->sixth);
     if (visit.thread != NULL && result != FAILED)
         add(&visit, frame, result, result + round_up(size, page_of(flags)));
-    return leave(frame, &visit, result);
+    return leave(&visit, result);
 }
 
 uint64_t agent_wrap_munmap(struct agent_frame *frame, uint64_t address, uint64_t size)
@@ -117,7 +118,7 @@ uint64_t agent_wrap_munmap(struct agent_frame *frame, uint64_t address, uint64_t
     uint64_t result = body_of(frame)(address, size, 0, 0, 0, 0);
     if (visit.thread != NULL && (uint32_t)result == 0)
         agent_range_remove(address, address + round_up(size, PAGE), visit.number);
-    return leave(frame, &visit, result);
+    return leave(&visit, result);
 }
 
 uint64_t agent_wrap_mremap(struct agent_frame *frame, uint64_t old, uint64_t old_size, uint64_t size,
@@ -131,7 +132,7 @@ uint64_t agent_wrap_mremap(struct agent_frame *frame, uint64_t old, uint64_t old
             agent_range_remove(old, old + round_up(old_size, PAGE), visit.number);
         add(&visit, frame, result, result + round_up(size, PAGE));
     }
-    return leave(frame, &visit, result);
+    return leave(&visit, result);
 }
 
 /* --- the end of the program's data --- */
@@ -156,7 +157,7 @@ static uint64_t leave_data(const struct agent_frame *frame, const struct visit *
         add(visit, frame, visit->end, end);
     else if (end < visit->end)
         agent_range_remove(end, visit->end, visit->number);
-    return leave(frame, visit, result);
+    return leave(visit, result);
 }
 
 uint64_t agent_wrap_brk(struct agent_frame *frame, uint64_t address)

@@ -11,6 +11,9 @@
  * which cannot be while that one is still running: so it is taken over. Where the stack is not known yet, it
  * is taken over by an entry on whose stack nothing of ours is.
  *
+ * Without a record, where no more fit, a thread is not counted, and its wrappers that call the function say
+ * in the process's `unrecorded` that they are inside.
+ *
  * Between any two instructions here a signal's handler may come to a hook. Until a record is complete its key
  * has a bit too many, by which the handler knows it for its own thread's; and who enters looks once more
  * whether what is written is still there. */
@@ -130,7 +133,6 @@ static struct agent_thread *try_make(uint64_t key, const struct agent_frame *fra
     struct agent_thread *thread = key != 0 ? agent_record_find(key, &claimed) : NULL;
     if (thread == NULL) {
         agent_lose(WIRE_AGENT_LOSS_NO_RECORD);
-        __atomic_store_n(&agent_process()->unrecorded, UINT32_MAX / 2, __ATOMIC_RELAXED); /* for good */
         return NULL;
     }
     if (is_complete(thread, key))
@@ -234,6 +236,20 @@ struct agent_thread *agent_thread_enter(const struct agent_frame *frame)
         return NULL;
     agent_thread_go_inside(thread, sp, inside_of(frame->hook->cookie & 255));
     return thread;
+}
+
+/* Who leaves the function by a jump is counted for good: nothing tells of it. */
+bool agent_thread_begin_unrecorded(const struct agent_frame *frame)
+{
+    if (!agent_process_is_counted() || complete_record(frame->thread) != NULL)
+        return false;
+    __atomic_fetch_add(&agent_process()->unrecorded, 1, __ATOMIC_ACQ_REL);
+    return true;
+}
+
+void agent_thread_end_unrecorded(void)
+{
+    __atomic_fetch_sub(&agent_process()->unrecorded, 1, __ATOMIC_RELEASE);
 }
 
 static struct agent_thread *enter_at(struct agent_thread *thread, uint64_t key, uint64_t sp)

@@ -16,6 +16,7 @@ harm.row("addresses", source="limits.c", command=["{program}", "addresses"], mod
 harm.row("addresses_later", source="limits.c", command=["{program}", "addresses", "later"], modes=MODES, ways=["attached"])
 harm.row("locked", source="limits.c", command=["{program}", "locked"], modes=MODES, status=0, root=True)
 harm.row("writable", source="limits.c", command=["{program}", "writable"], modes=MODES, status=0)
+harm.row("no_record", source="no_record.c", modes=MODES, ways=["attached"], seconds="0.8", status=0)
 # Where addresses are not randomised, a program without PIE has its heap, which is to grow, right behind it.
 harm.row("grows", source="grows.c", compile="gcc -O1 -g -no-pie -o {program} {source}", command=["setarch", "-R", "{program}"], status=0, needs=["setarch"])
 harm.row("shell_limit", command=["bash", "-c", SHELL], modes=MODES, status=0, needs=["bash"])

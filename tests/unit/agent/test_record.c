@@ -196,6 +196,14 @@ static void *have_the_record(void *argument)
     return argument;
 }
 
+static uint32_t inside;
+
+static void *look_inside(size_t size)
+{
+    inside = rig.process->unrecorded;
+    return malloc(size);
+}
+
 /* Who gets no record looks for one now and then, not at each event; and finds it when there is one. */
 static void test_no_record(void **state)
 {
@@ -214,6 +222,12 @@ static void test_no_record(void **state)
         work(NULL);
     assert_int_equal(rig.process->losses[WIRE_AGENT_LOSS_NO_RECORD], EVENTS);
     assert_in_range(rig.parameters->looked - looked, 2, EVENTS / 128);
+    malloc_function *looking =
+        (malloc_function *)agent_rig_hook(&rig, "agent_entry_malloc", (void *)look_inside);
+    assert_int_equal(rig.process->unrecorded, 0);
+    hooked_free(looking(1)); /* tally may not take the agent out meanwhile */
+    assert_int_equal(inside, 1);
+    assert_int_equal(rig.process->unrecorded, 0);
     pthread_barrier_wait(&together);
     pthread_join(owner, NULL);
     pthread_barrier_destroy(&together);
@@ -221,6 +235,8 @@ static void test_no_record(void **state)
         work(NULL);
     assert_in_range(agent_rig_read(&rig, rig.process, 0, 0).count, ROUNDS / 2 * BLOCKS,
                     (ROUNDS + 1) * BLOCKS);
+    free(looking(1));
+    assert_int_equal(inside, 0); /* its record tells */
     munmap(behind, PAGE);
 }
 
