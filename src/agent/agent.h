@@ -126,6 +126,7 @@ static inline bool agent_process_is_counted(void)
 #define AGENT_FUTEX_WAIT_OWN 128 /* of memory that no other process has */
 #define AGENT_FUTEX_COMPARE  132 /* FUTEX_CMP_REQUEUE_PRIVATE of nobody: is the word what is said? */
 #define AGENT_NO_SIGNAL      65
+#define AGENT_MAKE_PAGES     23 /* MADV_POPULATE_WRITE, which old headers lack */
 
 /* Is none of these (enum wire_agent_call) forbidden? Asked before each. */
 static inline bool agent_may(uint32_t calls)

@@ -82,6 +82,7 @@ static const struct asked {
     {WIRE_AGENT_CALL_SHOW, SYS_munmap, {PAGE, PAGE}},
     {WIRE_AGENT_CALL_SHOW, SYS_remap_file_pages, {PAGE, PAGE, 0, 0}},
     {WIRE_AGENT_CALL_SHOW, SYS_madvise, {PAGE, PAGE, 16}}, /* MADV_DONTDUMP */
+    {WIRE_AGENT_CALL_COMMIT, SYS_madvise, {PAGE, PAGE, AGENT_MAKE_PAGES}},
 };
 
 #define OF_TIMERS                                                                                            \
@@ -103,6 +104,8 @@ static void forbid(uint32_t calls)
     bool counted = agent_process_is_counted(); /* a child's own region, while it can be asked for */
     if (agent_control()->timer_signal == 0)
         calls &= ~(uint32_t)WIRE_AGENT_CALL_TIMERS;
+    if ((agent_control()->flags & WIRE_AGENT_COMMIT) == 0)
+        calls &= ~(uint32_t)WIRE_AGENT_CALL_COMMIT;
     if ((calls & OF_TIMERS) != 0)
         agent_timer_end_for_good();
     if (counted && (calls & OF_LOOKS) == OF_LOOKS)

@@ -17,13 +17,19 @@
  *             know: they are waited for, two milliseconds at most, but not where the part was refused the
  *             last time, too.
  *
+ *   committed  Where the kernel commits no more memory than it has (WIRE_AGENT_COMMIT), the first touch of a
+ *             page may be a SIGBUS. There all pages of what is to be mapped are made first, through a second
+ *             view of the file that nobody else knows; a failure is as if the part could not grow. Those of
+ *             the private part, which can have no second view, are made once it has grown, before anybody is
+ *             told. What is mapped at first tally makes.
+ *
  * A fork's child has its parent's mappings. What it shows instead is its own region, at the same addresses,
  * by remap_file_pages: the only call that maps another place of a file that nobody has open. (The kernel has
  * kept the call, and for shared memory it is one mmap; MAP_NONBLOCK, or all of it were made at once. The new
  * mapping has lost what madvise said of the old one. Once since it was started the kernel prints a line in
  * its log: the program "uses deprecated remap_file_pages() syscall".)
  *
- * Source: mremap(2), remap_file_pages(2), madvise(2), mm/mremap.c, mm/mmap.c. */
+ * Source: mremap(2), Documentation/mm/overcommit-accounting, remap_file_pages(2), madvise(2), mm/mremap.c, mm/mmap.c. */
 #include "agent.h"
 
 #include <sys/mman.h>
@@ -51,7 +57,7 @@ static struct wire_agent_place place_of(enum wire_agent_part part, uint32_t regi
     return wire_agent_place(control, &layout, part, region);
 }
 
-/* --- growing --- */
+/* --- sizes --- */
 
 /* Tables of blocks, and indices of nodes, are as large as all before them. */
 static uint64_t more_of(enum wire_agent_part part, uint64_t size)
@@ -88,13 +94,59 @@ void agent_room_wait(void)
         arch_host_syscall(SYS_futex, (uint64_t)&word, AGENT_FUTEX_WAIT_OWN, 0, (uint64_t)moment, 0, 0);
 }
 
+/* --- making pages --- */
+
+static bool is_committed(void)
+{
+    return (agent_control()->flags & WIRE_AGENT_COMMIT) != 0;
+}
+
+static bool make_pages(uint64_t address, uint64_t bytes)
+{
+    return agent_may(WIRE_AGENT_CALL_COMMIT) &&
+           arch_host_syscall(SYS_madvise, address, bytes, AGENT_MAKE_PAGES, 0, 0, 0) == 0;
+}
+
+static void *view_of(uint64_t address, uint64_t bytes)
+{
+    int64_t view = arch_host_syscall(SYS_mremap, address, 0, bytes, MAY_MOVE, 0, 0);
+    return view > 0 ? (void *)view : NULL;
+}
+
+/* Those of `bytes` of the file, from what `address` shows on, or (`file` not 0) from `file` on. */
+static bool make_unseen(uint64_t address, uint64_t file, uint64_t bytes)
+{
+    void *view = agent_may(WIRE_AGENT_CALL_SHOW) ? view_of(address, bytes) : NULL;
+    if (view == NULL)
+        return false;
+    bool shown = file == 0 || arch_host_syscall(SYS_remap_file_pages, (uint64_t)view, bytes, 0, file / PAGE,
+                                                MAP_NONBLOCK, 0) == 0;
+    bool made = shown && make_pages((uint64_t)view, bytes);
+    arch_host_syscall(SYS_munmap, (uint64_t)view, bytes, 0, 0, 0, 0);
+    return made;
+}
+
+/* --- growing a part --- */
+
+/* `known`: what may be used so far. A part has the size `size` only where all pages below it are made, but for
+ * the private one, where somebody may be about to make those behind `known`. */
+static bool grow_from(enum wire_agent_part part, uint64_t address, uint64_t known, uint64_t size,
+                      uint64_t next)
+{
+    bool private = part == WIRE_AGENT_PART_OWN, committed = is_committed();
+    if (committed && !private && !make_unseen(address + size - PAGE, 0, next - size + PAGE))
+        return false;
+    return (uint64_t)arch_host_syscall(SYS_mremap, address, size, next, 0, 0, 0) == address &&
+           (!committed || !private || make_pages(address + known, next - known));
+}
+
 /* From the size that is known, or from one of those behind it. */
 static bool grow_once(enum wire_agent_part part, uint64_t size, const struct wire_agent_place *place)
 {
-    uint64_t address = agent_parameters.control + place->address;
+    uint64_t address = agent_parameters.control + place->address, known = size;
     for (unsigned i = 0; i < BEHIND && size < place->most && agent_may(WIRE_AGENT_CALL_GROW); i++) {
         uint64_t next = next_size(part, size, place->most);
-        if ((uint64_t)arch_host_syscall(SYS_mremap, address, size, next, 0, 0, 0) == address) {
+        if (grow_from(part, address, known, size, next)) {
             tell(&agent_parameters.rooms[part], next);
             return true;
         }
@@ -161,6 +213,8 @@ static bool show(enum wire_agent_part part, uint32_t number)
     struct wire_agent_place place = place_of(part, number);
     uint64_t address = agent_parameters.control + place.address;
     shrink(part, address);
+    if (is_committed() && !make_unseen(address, place.file, agent_parameters.rooms[part]))
+        return false;
     if (arch_host_syscall(SYS_remap_file_pages, address, agent_parameters.rooms[part], 0, place.file / PAGE,
                           MAP_NONBLOCK, 0) != 0)
         return false;
@@ -185,8 +239,7 @@ bool agent_room_show(uint32_t number)
 const void *agent_room_view(enum wire_agent_part part, uint64_t bytes)
 {
     uint64_t address = agent_parameters.control + place_of(part, 0).address;
-    int64_t view = arch_host_syscall(SYS_mremap, address, 0, round_up(bytes, PAGE), MAY_MOVE, 0, 0);
-    return view > 0 ? (const void *)view : NULL;
+    return view_of(address, round_up(bytes, PAGE));
 }
 
 void agent_room_end_view(const void *view, uint64_t bytes)

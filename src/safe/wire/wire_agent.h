@@ -111,6 +111,7 @@ enum wire_agent_control_flag {
         8, /* pages of blocks are looked at before their release: those of zeros count (--empty) */
     WIRE_AGENT_FILL = 16,   /* blocks are filled with the pattern first (--empty=init) */
     WIRE_AGENT_UNUSED = 32, /* ... and pages count that still hold it (--empty=unused) */
+    WIRE_AGENT_COMMIT = 64, /* pages are made before they are touched (collect_commit.h) */
 };
 
 struct wire_agent_control {
@@ -225,7 +226,8 @@ enum wire_agent_loss {
     X(TICKS, "rdtsc") /* no system call */                                                                   \
     X(PENDING, "rt_sigpending")                                                                              \
     X(GROW, "mremap")                                                                                        \
-    X(SHOW, "remap_file_pages")
+    X(SHOW, "remap_file_pages")                                                                              \
+    X(COMMIT, "madvise")
 
 enum wire_agent_call_number {
 #define X(name, text) WIRE_AGENT_CALL_NUMBER_##name,

@@ -9,6 +9,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "collect_commit.h"
 #include "collect_listen.h"
 #include "collect_users.h"
 
@@ -132,6 +133,23 @@ static bool map(struct collect_agent_file *file, int how)
     return file->bytes;
 }
 
+/* What a process maps at first, and the beginning of each region: tally reads that of one whose process has
+ * not made its pages yet. */
+static int commit_first(const struct collect_agent_file *file, const struct collect_agent_wish *wish,
+                        struct base_error *error)
+{
+    struct collect_agent_file_pieces pieces;
+    collect_agent_file_pieces(wish, &pieces);
+    int result = BASE_OK;
+    for (size_t i = 0; i < pieces.count && result == BASE_OK; i++) {
+        const struct patch_inject_piece *piece = &pieces.items[i];
+        result = collect_commit_pages(file->file, piece->offset, piece->size, error);
+    }
+    for (uint32_t i = 1; i < file->region_count && result == BASE_OK; i++)
+        result = collect_commit_pages(file->file, collect_agent_file_region(file, i), CONTROL_BYTES, error);
+    return result;
+}
+
 int collect_agent_file_begin(struct collect_agent_file *file, int descriptor,
                              const struct collect_agent_wish *wish, struct base_error *error)
 {
@@ -146,6 +164,9 @@ int collect_agent_file_begin(struct collect_agent_file *file, int descriptor,
     struct stat status;
     if (fstat(descriptor, &status) || (uint64_t)status.st_size < collect_agent_file_size(wish))
         return base_fail(error, BASE_EIO, "the agent's memory is smaller than was asked for");
+    file->committed = wish->flags & WIRE_AGENT_COMMIT;
+    if (file->committed && commit_first(file, wish, error) < 0)
+        return BASE_EIO;
     if (fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
         return base_fail_errno(error, errno, "the agent's memory cannot be sealed");
     file->modules = calloc(WIRE_AGENT_MODULES, sizeof *file->modules);
@@ -205,6 +226,8 @@ int collect_agent_file_rows(struct collect_agent_file *file, const void *blob, u
     if (size > file->rows_size - file->rows_used)
         return base_fail(error, BASE_ENOMEM, "no room for more call-frame information in the agent's memory");
     *offset = file->rows_used;
+    if (file->committed && collect_commit_pages(file->file, file->rows_offset + *offset, size, error) < 0)
+        return BASE_ENOMEM;
     memcpy(file->bytes + file->rows_offset + *offset, blob, size);
     uint64_t used = file->rows_used + (size + ROWS_UNIT - 1) / ROWS_UNIT * ROWS_UNIT;
     file->rows_used = used < file->rows_size ? used : file->rows_size;

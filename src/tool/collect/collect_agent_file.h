@@ -45,7 +45,8 @@ struct collect_agent_file {
     uint64_t rows_offset, rows_size, rows_used, regions_offset;
     struct wire_agent_layout layout;
     uint32_t region_count;
-    bool nested; /* the processes tell of themselves by numbers of another PID namespace than ours */
+    bool committed; /* pages are made before they are touched */
+    bool nested;    /* the processes tell of themselves by numbers of another PID namespace than ours */
     struct wire_agent_module *modules; /* the table that is being made: WIRE_AGENT_MODULES */
     uint32_t module_count;
 };

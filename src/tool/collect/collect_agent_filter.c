@@ -91,7 +91,8 @@ static uint32_t forbidden_calls(struct patch_agent *agent)
         {WIRE_AGENT_CALL_GROW, SYS_mremap, control, PAGE, PAGE, 0}, /* as it is */
         {WIRE_AGENT_CALL_SHOW, SYS_munmap, 0, PAGE, 0, 0},          /* nothing is there */
         {WIRE_AGENT_CALL_SHOW, SYS_remap_file_pages, 0, PAGE, 0, 0},
-        {WIRE_AGENT_CALL_SHOW, SYS_madvise, control, PAGE, MADV_DONTDUMP, 0}, /* as it is */
+        {WIRE_AGENT_CALL_SHOW, SYS_madvise, control, PAGE, MADV_DONTDUMP, 0},         /* as it is */
+        {WIRE_AGENT_CALL_COMMIT, SYS_madvise, control, PAGE, MADV_POPULATE_WRITE, 0}, /* is made */
     };
     uint32_t forbidden = 0;
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
@@ -118,6 +119,8 @@ uint32_t collect_agent_filter_try(struct collect_agent_file *file, struct patch_
     uint32_t calls = filters == NO_FILTER ? 0
                      : filters == ONE_SET ? forbidden_calls(agent)
                                           : WIRE_AGENT_CALLS_ALL & ~(uint32_t)WIRE_AGENT_CALL_TICKS;
+    if (!file->committed)
+        calls &= ~(uint32_t)WIRE_AGENT_CALL_COMMIT;
     process->losses[WIRE_AGENT_LOSS_FORBIDDEN] += (uint64_t)__builtin_popcount(calls);
     if (ticks && !(calls & WIRE_AGENT_CALL_PRCTL) && is_clock_forbidden(file, agent))
         calls |= WIRE_AGENT_CALL_TICKS;

@@ -22,6 +22,7 @@
 #include "collect_calls_totals.h"
 #include "collect_calls_unheard.h"
 #include "collect_calls_uprobe.h"
+#include "collect_commit.h"
 #include "collect_left.h"
 #include "collect_privileges.h"
 #include "collect_record.h"
@@ -104,6 +105,7 @@ int collect_calls_new(const struct collect_calls_options *options, struct collec
     calls->options = *options;
     calls->processes = processes;
     calls->rig.profile = processes->profile;
+    calls->rig.committed = collect_commit_is_strict();
     calls->rig.helper.socket = -1;
     int result = patch_helper_begin(&calls->rig.helper, error);
     if (result == BASE_OK)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base_array.h"
+#include "collect_commit.h"
 
 #define FIRST_ENTRIES 4096u
 #define TABLES_MOST   9 /* 1,048,576 entries the last */
@@ -32,11 +33,35 @@ static int write_all(const struct collect_calls_block *block, uint64_t at, const
     return base_fail_errno(error, errno, "memory for counters");
 }
 
+static int commit_table(const struct collect_calls_block *block, unsigned generation,
+                        struct base_error *error)
+{
+    uint64_t size = sizeof(struct patch_table) + table_entries(generation) * sizeof(struct patch_table_entry);
+    return collect_commit_pages(block->file, block->offset + table_at(generation), size, error);
+}
+
+int collect_calls_block_commit(struct collect_calls_block *block, uint32_t word_end, struct base_error *error)
+{
+    int result = BASE_OK;
+    if (word_end <= block->committed)
+        return BASE_OK;
+    for (unsigned i = block->first_table; !block->committed && i < block->tables && result == BASE_OK; i++)
+        result = commit_table(block, i, error);
+    if (result == BASE_OK)
+        result = collect_commit_pages(block->file, block->offset + 8ull * block->committed,
+                                      8ull * (word_end - block->committed), error);
+    if (result == BASE_OK)
+        block->committed = word_end;
+    return result;
+}
+
 static int make_table(struct collect_calls_block *block, struct base_error *error)
 {
     struct patch_table table = {.mask = table_entries(block->tables) - 1};
     uint64_t at = table_at(block->tables), address = block->address + at;
-    int result = write_all(block, at, &table, sizeof table, error);
+    int result = block->committed ? commit_table(block, block->tables, error) : BASE_OK;
+    if (result == BASE_OK)
+        result = write_all(block, at, &table, sizeof table, error);
     if (result == BASE_OK)
         result = write_all(block, offsetof(struct patch_block, table), &address, sizeof address, error);
     if (result == BASE_OK)
@@ -63,6 +88,7 @@ int collect_calls_block_clear(struct collect_calls_block *block, struct base_err
     if (fallocate(block->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)block->offset,
                   (off_t)COLLECT_BLOCK_SIZE))
         return base_fail_errno(error, errno, "memory for counters");
+    block->committed = 0;
     return collect_calls_block_init(block, error);
 }
 

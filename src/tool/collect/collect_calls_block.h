@@ -31,6 +31,7 @@ struct collect_calls_block {
     uint64_t offset;              /* in the file */
     uint64_t address;             /* in the target */
     unsigned first_table, tables; /* made so far: these numbers, the second one exclusive */
+    uint32_t committed; /* words whose pages are made, as those of each table are; 0: holes are left */
 };
 
 /* One pair that a hook saw. `word` is the first one of the hook. */
@@ -52,6 +53,11 @@ struct collect_calls_sheet {
 struct collect_calls_hooks {
     uint32_t first, count; /* `count` hooks of PATCH_HOOK_WORDS words each */
 };
+
+/* Makes the pages of the header, of counters below `word_end`, and of the tables, now and as they come
+ * (collect_commit.h). On failure the block is not to be used by stubs of counters that it has no pages for. */
+int collect_calls_block_commit(struct collect_calls_block *block, uint32_t word_end,
+                               struct base_error *error);
 
 /* Header and first table; the range must be zeros. */
 int collect_calls_block_init(struct collect_calls_block *block, struct base_error *error);

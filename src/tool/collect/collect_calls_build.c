@@ -141,7 +141,7 @@ static bool spare_serves(const struct collect_calls_space *space, const struct c
 static bool take_room_in(struct collect_calls_object *object, struct collect_calls_code *code)
 {
     uint64_t at = place_patch(code, object, object->planned->slab_size);
-    if (at == UINT64_MAX)
+    if (at == UINT64_MAX || collect_calls_code_commit(code, at, object->planned->slab_size, NULL) < 0)
         return false;
     object->room = code;
     object->room_at = at;
@@ -244,6 +244,18 @@ static int give_rooms(struct collect_calls_space *space, struct collect_calls_ri
     return result;
 }
 
+static int begin_block(const struct collect_calls_space *space, struct collect_calls_block *block,
+                       struct base_error *error)
+{
+    collect_calls_block_expect(block, collect_calls_space_pairs(space));
+    int result = collect_calls_block_init(block, error);
+    if (result == BASE_OK)
+        result = collect_calls_space_commit_block(space, block, error);
+    if (result < 0)
+        block->tables = 0; /* not begun: the next object tries again */
+    return result;
+}
+
 static int place_object(struct collect_calls_space *space, struct collect_calls_rig *rig,
                         struct collect_calls_object *object, struct base_error *error)
 {
@@ -258,8 +270,9 @@ static int place_object(struct collect_calls_space *space, struct collect_calls_
     object->arena = (uint32_t)arena;
     struct collect_calls_block *block = &space->arenas[arena].block;
     if (!block->tables) {
-        collect_calls_block_expect(block, collect_calls_space_pairs(space));
-        result = collect_calls_block_init(block, error);
+        result = begin_block(space, block, error);
+        if (result < 0)
+            return without_room(space, rig, object, false, result);
     }
     if (result == BASE_OK)
         result = collect_calls_window_place(space, rig, object, error);

@@ -94,7 +94,8 @@ static void guess(struct collect_calls_space *space, const struct candidate *can
     if (!object->guesses)
         object->guesses = calloc(PATCH_SLAB_GUESSES, sizeof *object->guesses);
     if (!object->guesses || object->guess_count == PATCH_SLAB_GUESSES ||
-        space->word_end == COLLECT_BLOCK_WORDS)
+        space->word_end == COLLECT_BLOCK_WORDS ||
+        collect_calls_space_commit(space, space->word_end + 1, NULL) < 0)
         return;
     size_t at = base_search_below(object->guesses, object->guess_count, site, candidate->site);
     memmove(&object->guesses[at + 1], &object->guesses[at],

@@ -14,6 +14,7 @@
 #include "collect_calls_export.h"
 #include "collect_calls_read.h"
 #include "collect_calls_threads.h"
+#include "collect_commit.h"
 #include "elf_maps.h"
 #include "patch_inject.h"
 #include "patch_target.h"
@@ -43,7 +44,8 @@ int collect_calls_space_code(struct collect_calls_rig *rig, pid_t pid, struct pa
     if (!code)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     room.protection = PROT_READ | PROT_EXEC;
-    *code = (struct collect_calls_code){.owners = 1, .file = -1, .size = room.size, .top = room.size};
+    *code = (struct collect_calls_code){
+        .owners = 1, .file = -1, .size = room.size, .top = room.size, .committed = rig->committed};
     int result = patch_trace_share(&rig->helper, pid, &room, &code->address, &code->file, error);
     if (result < 0) {
         free(code);
@@ -98,11 +100,18 @@ struct collect_calls_code *collect_calls_code_split(struct collect_calls_code *c
         free(head);
         return NULL;
     }
+    code->offset += size;
     code->address += size;
     code->size -= size;
     code->top -= size;
     code->bytes += size;
     return head;
+}
+
+int collect_calls_code_commit(const struct collect_calls_code *code, uint64_t at, uint64_t size,
+                              struct base_error *error)
+{
+    return code->committed ? collect_commit_pages(code->file, code->offset + at, size, error) : BASE_OK;
 }
 
 void collect_calls_code_release(struct collect_calls_code *code)
@@ -150,6 +159,7 @@ struct collect_calls_space *collect_calls_space_new(struct collect_calls_rig *ri
                                               .number = ++rig->spaces,
                                               .born_ns = patch_target_now(),
                                               .form = PATCH_PLAIN,
+                                              .committed = rig->committed,
                                               .word_end = PATCH_BLOCK_WORDS};
     return space;
 }
@@ -291,6 +301,38 @@ static struct collect_calls_object *find_object(struct collect_calls_space *spac
     return NULL;
 }
 
+/* --- counters --- */
+
+int collect_calls_space_commit_block(const struct collect_calls_space *space,
+                                     struct collect_calls_block *block, struct base_error *error)
+{
+    return space->committed ? collect_calls_block_commit(block, space->word_end, error) : BASE_OK;
+}
+
+static int commit_shared(struct collect_calls_space *space, uint32_t word_end, struct base_error *error)
+{
+    int result = space->gs_offset ? collect_calls_block_commit(&space->fallback, word_end, error) : BASE_OK;
+    for (size_t i = 0; i < space->arena_count && result == BASE_OK; i++)
+        if (space->arenas[i].block.tables)
+            result = collect_calls_block_commit(&space->arenas[i].block, word_end, error);
+    return result;
+}
+
+int collect_calls_space_commit(struct collect_calls_space *space, uint32_t word_end, struct base_error *error)
+{
+    if (!space->committed)
+        return BASE_OK;
+    int result = commit_shared(space, word_end, error);
+    for (size_t i = 0; i < space->thread_count && result == BASE_OK; i++) {
+        enum collect_calls_thread_state state = space->threads[i].state;
+        if (state == COLLECT_CALLS_USED || state == COLLECT_CALLS_POOLED)
+            result = collect_calls_block_commit(&space->threads[i].block, word_end, error);
+    }
+    return result;
+}
+
+/* --- objects --- */
+
 /* 1: a new object; 0: not wanted, or no numbers are left. */
 static int add_object(struct collect_calls_space *space, struct collect_calls_rig *rig,
                       const struct collect_calls_mapping *mapping)
@@ -301,7 +343,8 @@ static int add_object(struct collect_calls_space *space, struct collect_calls_ri
     if (image->state != COLLECT_CALLS_PLANNED)
         return 0;
     uint32_t words = patch_plan_words(&image->plan);
-    if (words > COLLECT_BLOCK_WORDS - space->word_end) {
+    if (words > COLLECT_BLOCK_WORDS - space->word_end ||
+        collect_calls_space_commit(space, space->word_end + words, NULL) < 0) {
         if (!image->told_full)
             profile_lose(rig->profile, WIRE_LOSS_NOT_PLANNED, 1);
         image->told_full = true;
@@ -500,6 +543,13 @@ int collect_calls_space_bell(struct collect_calls_space *space, struct base_erro
     if (!space->bell_words)
         return BASE_OK;
     const struct collect_calls_memory *memory = collect_calls_space_memory_at(space, space->bell_words);
+    int result =
+        memory && space->committed
+            ? collect_commit_pages(memory->file, memory->offset + (space->bell_words - memory->address),
+                                   sizeof *space->bell, error)
+            : BASE_OK;
+    if (result < 0)
+        return result;
     void *words = !memory ? MAP_FAILED
                           : mmap(NULL, sizeof *space->bell, PROT_READ | PROT_WRITE, MAP_SHARED, memory->file,
                                  (off_t)(memory->offset + (space->bell_words - memory->address)));
@@ -538,6 +588,14 @@ static void forget_missing_blocks(struct collect_calls_space *child)
     child->thread_count = kept;
 }
 
+static int begin_block(struct collect_calls_space *child, struct collect_calls_block *block,
+                       struct base_error *error)
+{
+    block->committed = 0;
+    int result = collect_calls_block_init(block, error);
+    return result == BASE_OK ? collect_calls_space_commit_block(child, block, error) : result;
+}
+
 /* Shared blocks that are in use begin again; those of threads are zeros, and are begun when they are given
  * out: of all threads only the one that forked lives on in the child. */
 static int begin_blocks(struct collect_calls_space *child, struct base_error *error)
@@ -547,16 +605,17 @@ static int begin_blocks(struct collect_calls_space *child, struct base_error *er
         struct collect_calls_block *block = &child->arenas[i].block;
         move_block(child, block);
         if (block->tables)
-            result = collect_calls_block_init(block, error);
+            result = begin_block(child, block, error);
     }
     if (child->gs_offset && result == BASE_OK) {
         move_block(child, &child->fallback);
-        result = collect_calls_block_init(&child->fallback, error);
+        result = begin_block(child, &child->fallback, error);
     }
     for (size_t i = 0; i < child->thread_count; i++) {
         struct collect_calls_thread *thread = &child->threads[i];
         move_block(child, &thread->block);
         thread->state = COLLECT_CALLS_FREE;
+        thread->block.committed = 0;
         thread->tid = thread->process = 0;
         thread->told = false;
     }

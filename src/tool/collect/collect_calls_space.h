@@ -53,6 +53,7 @@ struct collect_calls_rig {
     uint64_t (*real)(void *context, pid_t pid,
                      uint64_t address); /* of return addresses (collect_calls_guest); NULL: they are */
     void *real_context;
+    bool committed;                  /* pages are made before they are touched (collect_commit.h) */
     uint64_t spaces;                 /* made so far */
     uint64_t stub_bytes, stub_sites; /* of all objects' first stubs, and how many there are */
 };
@@ -61,10 +62,12 @@ struct collect_calls_rig {
 struct collect_calls_code {
     unsigned owners;
     int file;
+    uint64_t offset; /* in the file */
     uint64_t address, size;
     uint64_t used, top; /* taken from the beginning, and from `top` on; free between */
     uint8_t *bytes;     /* our own mapping of it */
     bool spare;         /* mapped because an arena's was full */
+    bool committed;     /* as in the rig */
 };
 
 /* Shared memory with counters. */
@@ -185,6 +188,7 @@ struct collect_calls_space {
     struct collect_calls_memory *memories; /* all that counters lie in */
     size_t memory_count, memory_capacity;
     uint32_t word_end;  /* numbers of counters given out so far */
+    bool committed;     /* as in the rig */
     uint64_t gs_offset; /* PATCH_BLOCK's WORD; 0: there are no blocks of threads */
     struct collect_calls_block fallback;
     struct collect_calls_thread *threads;
@@ -252,6 +256,14 @@ int collect_calls_space_code(struct collect_calls_rig *rig, pid_t pid, struct pa
 int collect_calls_space_both(struct collect_calls_space *space, struct collect_calls_rig *rig,
                              struct patch_helper_room room, struct collect_calls_code **code,
                              struct collect_calls_memory *memory, struct base_error *error);
+/* Makes the pages of a part of it that is about to be written, where that is to be done. */
+int collect_calls_code_commit(const struct collect_calls_code *code, uint64_t at, uint64_t size,
+                              struct base_error *error);
+/* The same of counters below `word_end` in all blocks that are in use, or in one that will be. */
+int collect_calls_space_commit(struct collect_calls_space *space, uint32_t word_end,
+                               struct base_error *error);
+int collect_calls_space_commit_block(const struct collect_calls_space *space,
+                                     struct collect_calls_block *block, struct base_error *error);
 /* Makes two of one: the first `size` bytes, and the others, which stay *code. NULL: out of memory. */
 struct collect_calls_code *collect_calls_code_split(struct collect_calls_code *code, uint64_t size);
 /* The memory for counters at an address; NULL: none. */

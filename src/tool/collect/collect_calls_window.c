@@ -62,8 +62,11 @@ static int map_group(struct collect_calls_space *space, struct collect_calls_rig
         return BASE_OK;
     if (!base_array_room(space->windows, space->window_count, space->window_capacity))
         return base_fail(error, BASE_ENOMEM, "out of memory");
-    if (collect_calls_space_code(rig, space->pid, room, &space->windows[space->window_count], NULL) < 0)
+    struct collect_calls_code **code = &space->windows[space->window_count];
+    if (collect_calls_space_code(rig, space->pid, room, code, NULL) < 0)
         return BASE_OK;
+    if (collect_calls_code_commit(*code, 0, room.size, NULL) < 0)
+        (*code)->used = (*code)->size; /* mapped, and none of it is used */
     space->window_count++;
     object->window_count++;
     return BASE_OK;

@@ -21,6 +21,7 @@ Ways:
 
 With TALLY_LONG in the environment rows run in all modes they have; without it in `short` ones where the row names some.
 """
+import contextlib
 import os
 import re
 import shlex
@@ -51,12 +52,14 @@ class Row:
     """One entry of a table; see the module's text."""
 
     def __init__(self, name, source=None, compile=COMPILE, command=("{program}",), modes=None, short=None, ways=("launched",), env=None,
-                 before=None, needs=(), root=False, clean=None, check=None, status=None, options=("--no-time",), seconds="0.4", files=(), restless=False):
+                 before=None, needs=(), root=False, clean=None, check=None, status=None, options=("--no-time",), seconds="0.4", files=(), restless=False,
+                 around=contextlib.nullcontext):
         self.name, self.source, self.compile, self.command = name, source, compile, list(command)
         self.modes, self.ways, self.env, self.before = dict(modes or MODES), ways, env or {}, before
         self.short, self.needs, self.root = short, needs, root
         self.clean, self.check, self.status = clean or (lambda text: text), check, status
         self.options, self.seconds, self.files, self.restless = list(options), seconds, files, restless
+        self.around = around  # what is done before and after, as a context manager
 
     def chosen(self):
         """(mode, options) of the modes to run in."""
@@ -270,7 +273,9 @@ def row(name, **options):
     entry = Row(name, **options)
     for way in entry.ways:
         def run_way(context, way=way):
-            WAYS[way](entry, context, entry.prepare(context))
+            command = entry.prepare(context)
+            with entry.around():
+                WAYS[way](entry, context, command)
         run_way.__name__ = f"{name}_{way}"
         tap.case(run_way)
 

@@ -129,6 +129,18 @@ static void test_more_and_more(void **state)
     check(WIRE_AGENT_CALL_GETPID | WIRE_AGENT_CALL_MASK, 2);
 }
 
+/* Making pages is asked for where it is done. */
+static void test_what_makes_pages(void **state)
+{
+    (void)state;
+    static const int calls[] = {SYS_madvise};
+    struct program program;
+    rig.control->flags |= WIRE_AGENT_COMMIT;
+    make(&program, calls, 1, SECCOMP_RET_KILL_PROCESS);
+    hooked_prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, (long)&program.head, 0);
+    check(WIRE_AGENT_CALL_SHOW | WIRE_AGENT_CALL_COMMIT, 2);
+}
+
 /* All that a fork's child needs for its region is one thing. */
 static void test_what_shows_a_region(void **state)
 {
@@ -173,7 +185,8 @@ static void test_clock(void **state)
 static void test_dispatch(void **state)
 {
     (void)state;
-    const uint32_t calls = WIRE_AGENT_CALLS_ALL & ~(uint32_t)(WIRE_AGENT_CALL_TICKS | WIRE_AGENT_CALL_TIMERS);
+    const uint32_t calls = WIRE_AGENT_CALLS_ALL & ~(uint32_t)(WIRE_AGENT_CALL_TICKS | WIRE_AGENT_CALL_TIMERS |
+                                                              WIRE_AGENT_CALL_COMMIT);
     hooked_prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0, 0);
     check(0, 0);
     hooked_syscall(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, 0);
@@ -321,6 +334,7 @@ int main(void)
         TEST(test_each_way),
         TEST(test_more_and_more),
         TEST(test_what_shows_a_region),
+        TEST(test_what_makes_pages),
         TEST(test_nothing_forbidden),
         TEST(test_clock),
         TEST(test_dispatch),

@@ -220,6 +220,52 @@ static void test_what_was_not_told_is_found(void **state)
     release(blocks[0], BLOCKS);
 }
 
+/* Are all pages made that the process may touch? */
+static bool is_made(enum wire_agent_part part)
+{
+    static unsigned char there[1 << 20];
+    uint64_t pages = rig.parameters->rooms[part] / PAGE;
+    bool made = pages <= sizeof there && mincore((void *)place_of(part), pages * PAGE, there) == 0;
+    for (uint64_t i = 0; i < pages && made; i++)
+        made = there[i] & 1;
+    return made;
+}
+
+/* Where the kernel may refuse a touch, nothing grows but by pages that are made: so are those that nobody has
+ * used yet. */
+static void test_grows_by_made_pages(void **state)
+{
+    (void)state;
+    uint64_t room = rig.parameters->rooms[WIRE_AGENT_PART_BLOCKS];
+    rig.control->flags |= WIRE_AGENT_COMMIT;
+    rig.parameters->forbidden = WIRE_AGENT_CALL_COMMIT;
+    keep(blocks[0], BLOCKS);
+    assert_int_equal(rig.parameters->rooms[WIRE_AGENT_PART_BLOCKS], room);
+    assert_true(loss(WIRE_AGENT_LOSS_NO_ROOM) > 0);
+    rig.parameters->forbidden = 0;
+    memset(rig.parameters->rests, 0, sizeof rig.parameters->rests);
+    keep(blocks[1], BLOCKS);
+    assert_true(rig.parameters->rooms[WIRE_AGENT_PART_BLOCKS] > room);
+    assert_true(is_made(WIRE_AGENT_PART_BLOCKS));
+    release(blocks[0], BLOCKS);
+    release(blocks[1], BLOCKS);
+}
+
+static void test_grows_by_holes_elsewhere(void **state)
+{
+    (void)state;
+    keep(blocks[0], BLOCKS);
+    assert_false(is_made(WIRE_AGENT_PART_BLOCKS));
+    release(blocks[0], BLOCKS);
+}
+
+static void test_made_pages_under_many_threads(void **state)
+{
+    rig.control->flags |= WIRE_AGENT_COMMIT;
+    test_grows_under_many_threads(state);
+    assert_true(is_made(WIRE_AGENT_PART_BLOCKS));
+}
+
 static bool in_child(bool (*check)(void))
 {
     int status = 0;
@@ -269,6 +315,35 @@ static void test_a_child_has_its_own(void **state)
     assert_int_equal(loss(WIRE_AGENT_LOSS_UNKNOWN_FREE), 0);
 }
 
+static bool counts_nothing(void)
+{
+    hooked_free(hooked_malloc(7));
+    return true;
+}
+
+static bool has_made_pages(void)
+{
+    bool made = counts_alone();
+    for (unsigned part = WIRE_AGENT_PART_HEAD; part <= WIRE_AGENT_PART_THREADS; part++)
+        made &= rig.parameters->rooms[part] == 0 || is_made(part);
+    return made;
+}
+
+/* What it shows at first is made before it is shown. */
+static void test_a_child_has_made_pages(void **state)
+{
+    (void)state;
+    keep(blocks[0], BLOCKS);
+    rig.control->flags |= WIRE_AGENT_COMMIT;
+    assert_true(in_child(has_made_pages));
+    assert_int_equal(all(agent_rig_process(&rig, 1)).count, BLOCKS);
+    rig.parameters->forbidden = WIRE_AGENT_CALL_COMMIT;
+    assert_true(in_child(counts_nothing));
+    assert_int_equal(loss(WIRE_AGENT_LOSS_INERT), 1);
+    rig.parameters->forbidden = 0;
+    release(blocks[0], BLOCKS);
+}
+
 /* Has the mapping of the address this among its VmFlags? */
 static bool is_flagged(uint64_t address, const char *flag)
 {
@@ -302,12 +377,6 @@ static void test_a_child_dumps_as_little(void **state)
     (void)state;
     assert_true(is_flagged(place_of(WIRE_AGENT_PART_HEAD), " dd"));
     assert_true(in_child(is_in_no_dump));
-}
-
-static bool counts_nothing(void)
-{
-    hooked_free(hooked_malloc(7));
-    return true;
 }
 
 /* A filter forbids to show another region: the child is not counted, and its parent not disturbed. */
@@ -363,6 +432,8 @@ int main(void)
         TEST(test_refused_again_and_again),      TEST(test_what_was_not_told_is_found),
         TEST(test_a_child_has_its_own),          TEST(test_a_child_that_may_not),
         TEST(test_a_child_that_cannot),          TEST(test_a_child_dumps_as_little),
+        TEST(test_grows_by_made_pages),          TEST(test_made_pages_under_many_threads),
+        TEST(test_a_child_has_made_pages),       TEST(test_grows_by_holes_elsewhere),
     };
     return cmocka_run_group_tests_name("agent_room", tests, NULL, NULL);
 }

@@ -527,6 +527,75 @@ static void a_hostile_header_leads_nowhere(void **state)
     assert_int_equal(word_at(block, 0), block->address);
 }
 
+/* --- pages that are made beforehand --- */
+
+/* Of [from, end) of the block, which are looked at by touching them: those that were not are made by that.
+ * -1: some were, and some were not. */
+static int are_made(const struct collect_calls_block *block, uint64_t from, uint64_t end)
+{
+    uint64_t first = from / PAGE, count = (end + PAGE - 1) / PAGE - first;
+    blkcnt_t before = real_memory(block->file);
+    const volatile uint8_t *pages =
+        mmap(NULL, count * PAGE, PROT_READ, MAP_SHARED, block->file, (off_t)(block->offset + first * PAGE));
+    assert_ptr_not_equal(pages, MAP_FAILED);
+    for (uint64_t i = 0; i < count; i++)
+        (void)pages[i * PAGE];
+    munmap((void *)(uintptr_t)pages, count * PAGE);
+    uint64_t fresh = (uint64_t)(real_memory(block->file) - before) * 512 / PAGE;
+    return fresh == 0 ? 1 : fresh == count ? 0 : -1;
+}
+
+static uint64_t table_end(uint64_t table, uint64_t entries)
+{
+    return table + sizeof(struct patch_table) + entries * sizeof(struct patch_table_entry);
+}
+
+static void pages_are_made_as_words_are_given(void **state)
+{
+    struct fixture *fixture = *state;
+    struct collect_calls_block *block = &fixture->block;
+    const uint32_t first = 5000, second = 90001;
+    uint64_t table = table_of(block);
+    assert_int_equal(collect_calls_block_commit(block, first, NULL), BASE_OK);
+    assert_int_equal(are_made(block, 0, 8ull * first), 1);
+    assert_int_equal(are_made(block, table, table_end(table, ENTRIES)), 1);
+    assert_int_equal(collect_calls_block_commit(block, second, NULL), BASE_OK);
+    assert_int_equal(are_made(block, 0, 8ull * second), 1);
+    assert_int_equal(are_made(block, 8ull * second + PAGE, 8ull * second + 9 * PAGE), 0);
+    assert_int_equal(are_made(&fixture->other, PAGE, 8ull * first), 0);
+    assert_int_equal(are_made(&fixture->other, table, table_end(table, ENTRIES)), -1);
+    read_block(fixture, block, second, NULL, 0);
+}
+
+static void pages_of_the_next_table_are_made_first(void **state)
+{
+    struct fixture *fixture = *state;
+    struct collect_calls_block *block = &fixture->block;
+    uint64_t old = table_of(block);
+    assert_int_equal(collect_calls_block_commit(block, 100, NULL), BASE_OK);
+    for (uint64_t i = 0; i <= ENTRIES / 2; i++)
+        set_entry(block, i, 0x1000 + i, 8, 1);
+    struct collect_calls_block closed = *block;
+    closed.file = -1;
+    assert_true(collect_calls_block_commit(&closed, 200, NULL) < 0);
+    assert_int_equal(closed.committed, 100);
+    assert_int_equal(collect_calls_block_tend(block, NULL), BASE_OK);
+    assert_int_not_equal(table_of(block), old);
+    assert_int_equal(are_made(block, table_of(block), table_end(table_of(block), 2 * ENTRIES)), 1);
+}
+
+static void pages_are_given_back_with_the_block(void **state)
+{
+    struct fixture *fixture = *state;
+    struct collect_calls_block *block = &fixture->block;
+    assert_int_equal(collect_calls_block_commit(block, 50000, NULL), BASE_OK);
+    assert_int_equal(collect_calls_block_clear(block, NULL), BASE_OK);
+    assert_int_equal(block->committed, 0);
+    assert_int_equal(are_made(block, PAGE, 8ull * 50000), 0);
+    assert_int_equal(collect_calls_block_commit(block, 50000, NULL), BASE_OK);
+    assert_int_equal(are_made(block, 0, 8ull * 50000), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -546,6 +615,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(return_addresses_of_a_range_get_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(any_words_are_only_numbers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_hostile_header_leads_nowhere, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(pages_are_made_as_words_are_given, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(pages_of_the_next_table_are_made_first, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(pages_are_given_back_with_the_block, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
