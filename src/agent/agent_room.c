@@ -239,7 +239,11 @@ bool agent_room_show(uint32_t number)
 const void *agent_room_view(enum wire_agent_part part, uint64_t bytes)
 {
     uint64_t address = agent_parameters.control + place_of(part, 0).address;
-    return view_of(address, round_up(bytes, PAGE));
+    void *view = view_of(address, round_up(bytes, PAGE));
+    if (view == NULL || !is_committed() || make_pages((uint64_t)view, round_up(bytes, PAGE)))
+        return view;
+    agent_room_end_view(view, bytes); /* of a parent that has ended, tally has given pages back */
+    return NULL;
 }
 
 void agent_room_end_view(const void *view, uint64_t bytes)
