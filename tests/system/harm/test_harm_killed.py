@@ -87,7 +87,7 @@ def rounds(context, pid, alive, seed, restless=False):
     """Each pair of a seeded list; the counts of what had to be left."""
     source, steps = random.Random(seed), Steps(context)
     before = harm.Footprint(pid, restless)
-    left = 0
+    left, slowest = 0, 0
     for number in range(ROUNDS):
         killed = kill_in_round(context, pid, source, number, steps)
         second = source.choice(NEXT)
@@ -98,14 +98,17 @@ def rounds(context, pid, alive, seed, restless=False):
         if not context.check(alive(), f"{what}: it died of the kill"):
             return
         left += bool(harm.ours(pid))
+        began = time.monotonic()
         result = follow_up(context, second, pid)
+        if second == "detach":
+            slowest = max(slowest, time.monotonic() - began)
         context.equal(result.status, 0, f"{what}: status ({result.text()})")
         if not context.check(alive(), f"{what}: it died of what came next"):
             return
         before.same(context, pid, f"after {what}")
         if context.failures:
             return
-    context.note(f"{ROUNDS} rounds, {left} in which something was left; steps: {steps.most}")
+    context.note(f"{ROUNDS} rounds, {left} in which something was left; detach took {slowest:.2f} s at most; steps: {steps.most}")
     context.check(left > 0 or ROUNDS < 5, "no kill came while something was there")
 
 
