@@ -13,10 +13,10 @@
 #include "collect_agent_proc.h"
 #include "collect_agent_timer.h"
 #include "collect_agent_uprobe.h"
-#include "collect_commit.h"
 #include "collect_privileges.h"
 #include "collect_record.h"
 #include "collect_remains.h"
+#include "patch_commit.h"
 #include "patch_target.h"
 #include "wire_loss.h"
 
@@ -116,7 +116,7 @@ static uint32_t flags_of(const struct collect_agent_options *options, const stru
     return empty->flags | (options->follow ? WIRE_AGENT_FOLLOW : 0u) |
            (options->overhead == PROFILE_HEAP_INCLUDE ? WIRE_AGENT_INCLUDE : 0u) |
            (options->overhead == PROFILE_HEAP_DELTA ? WIRE_AGENT_DELTA : 0u) |
-           (collect_commit_is_strict() ? WIRE_AGENT_COMMIT : 0u);
+           (patch_commit_is_strict() ? WIRE_AGENT_COMMIT : 0u);
 }
 
 /* What is not used is not mapped. */

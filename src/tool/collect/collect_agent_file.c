@@ -9,9 +9,9 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "collect_commit.h"
 #include "collect_listen.h"
 #include "collect_users.h"
+#include "patch_commit.h"
 
 enum {
     CONTROL_BYTES = 4096,
@@ -143,10 +143,10 @@ static int commit_first(const struct collect_agent_file *file, const struct coll
     int result = BASE_OK;
     for (size_t i = 0; i < pieces.count && result == BASE_OK; i++) {
         const struct patch_inject_piece *piece = &pieces.items[i];
-        result = collect_commit_pages(file->file, piece->offset, piece->size, error);
+        result = patch_commit_pages(file->file, piece->offset, piece->size, error);
     }
     for (uint32_t i = 1; i < file->region_count && result == BASE_OK; i++)
-        result = collect_commit_pages(file->file, collect_agent_file_region(file, i), CONTROL_BYTES, error);
+        result = patch_commit_pages(file->file, collect_agent_file_region(file, i), CONTROL_BYTES, error);
     return result;
 }
 
@@ -226,7 +226,7 @@ int collect_agent_file_rows(struct collect_agent_file *file, const void *blob, u
     if (size > file->rows_size - file->rows_used)
         return base_fail(error, BASE_ENOMEM, "no room for more call-frame information in the agent's memory");
     *offset = file->rows_used;
-    if (file->committed && collect_commit_pages(file->file, file->rows_offset + *offset, size, error) < 0)
+    if (file->committed && patch_commit_pages(file->file, file->rows_offset + *offset, size, error) < 0)
         return BASE_ENOMEM;
     memcpy(file->bytes + file->rows_offset + *offset, blob, size);
     uint64_t used = file->rows_used + (size + ROWS_UNIT - 1) / ROWS_UNIT * ROWS_UNIT;

@@ -22,12 +22,12 @@
 #include "collect_calls_totals.h"
 #include "collect_calls_unheard.h"
 #include "collect_calls_uprobe.h"
-#include "collect_commit.h"
 #include "collect_left.h"
 #include "collect_privileges.h"
 #include "collect_record.h"
 #include "collect_remains.h"
 #include "collect_translator.h"
+#include "patch_commit.h"
 #include "patch_gs.h"
 #include "patch_slab_frame.h"
 #include "patch_target.h"
@@ -105,7 +105,7 @@ int collect_calls_new(const struct collect_calls_options *options, struct collec
     calls->options = *options;
     calls->processes = processes;
     calls->rig.profile = processes->profile;
-    calls->rig.committed = collect_commit_is_strict();
+    calls->rig.committed = patch_commit_is_strict();
     calls->rig.helper.socket = -1;
     int result = patch_helper_begin(&calls->rig.helper, error);
     if (result == BASE_OK)

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base_array.h"
-#include "collect_commit.h"
+#include "patch_commit.h"
 
 #define FIRST_ENTRIES 4096u
 #define TABLES_MOST   9 /* 1,048,576 entries the last */
@@ -37,7 +37,7 @@ static int commit_table(const struct collect_calls_block *block, unsigned genera
                         struct base_error *error)
 {
     uint64_t size = sizeof(struct patch_table) + table_entries(generation) * sizeof(struct patch_table_entry);
-    return collect_commit_pages(block->file, block->offset + table_at(generation), size, error);
+    return patch_commit_pages(block->file, block->offset + table_at(generation), size, error);
 }
 
 int collect_calls_block_commit(struct collect_calls_block *block, uint32_t word_end, struct base_error *error)
@@ -48,8 +48,8 @@ int collect_calls_block_commit(struct collect_calls_block *block, uint32_t word_
     for (unsigned i = block->first_table; !block->committed && i < block->tables && result == BASE_OK; i++)
         result = commit_table(block, i, error);
     if (result == BASE_OK)
-        result = collect_commit_pages(block->file, block->offset + 8ull * block->committed,
-                                      8ull * (word_end - block->committed), error);
+        result = patch_commit_pages(block->file, block->offset + 8ull * block->committed,
+                                    8ull * (word_end - block->committed), error);
     if (result == BASE_OK)
         block->committed = word_end;
     return result;

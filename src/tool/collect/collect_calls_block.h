@@ -55,7 +55,7 @@ struct collect_calls_hooks {
 };
 
 /* Makes the pages of the header, of counters below `word_end`, and of the tables, now and as they come
- * (collect_commit.h). On failure the block is not to be used by stubs of counters that it has no pages for. */
+ * (patch_commit.h). On failure the block is not to be used by stubs of counters that it has no pages for. */
 int collect_calls_block_commit(struct collect_calls_block *block, uint32_t word_end,
                                struct base_error *error);
 

@@ -14,8 +14,8 @@
 #include "collect_calls_export.h"
 #include "collect_calls_read.h"
 #include "collect_calls_threads.h"
-#include "collect_commit.h"
 #include "elf_maps.h"
+#include "patch_commit.h"
 #include "patch_inject.h"
 #include "patch_target.h"
 #include "patch_trace.h"
@@ -111,7 +111,7 @@ struct collect_calls_code *collect_calls_code_split(struct collect_calls_code *c
 int collect_calls_code_commit(const struct collect_calls_code *code, uint64_t at, uint64_t size,
                               struct base_error *error)
 {
-    return code->committed ? collect_commit_pages(code->file, code->offset + at, size, error) : BASE_OK;
+    return code->committed ? patch_commit_pages(code->file, code->offset + at, size, error) : BASE_OK;
 }
 
 void collect_calls_code_release(struct collect_calls_code *code)
@@ -545,8 +545,8 @@ int collect_calls_space_bell(struct collect_calls_space *space, struct base_erro
     const struct collect_calls_memory *memory = collect_calls_space_memory_at(space, space->bell_words);
     int result =
         memory && space->committed
-            ? collect_commit_pages(memory->file, memory->offset + (space->bell_words - memory->address),
-                                   sizeof *space->bell, error)
+            ? patch_commit_pages(memory->file, memory->offset + (space->bell_words - memory->address),
+                                 sizeof *space->bell, error)
             : BASE_OK;
     if (result < 0)
         return result;

@@ -53,7 +53,7 @@ struct collect_calls_rig {
     uint64_t (*real)(void *context, pid_t pid,
                      uint64_t address); /* of return addresses (collect_calls_guest); NULL: they are */
     void *real_context;
-    bool committed;                  /* pages are made before they are touched (collect_commit.h) */
+    bool committed;                  /* pages are made before they are touched (patch_commit.h) */
     uint64_t spaces;                 /* made so far */
     uint64_t stub_bytes, stub_sites; /* of all objects' first stubs, and how many there are */
 };

@@ -1,6 +1,7 @@
 /* Loading: the order is plan, stop, map, fill, hook, go; what fails undoes what went before. */
 #include "patch_agent.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -162,7 +163,16 @@ static int explain_refused(struct patch_agent_access *access, const struct patch
 
 /* --- mapping --- */
 
-static void fill_home(const struct patch_agent *agent, uint8_t *home)
+static int write_at(int file, const void *bytes, uint64_t size, uint64_t offset, struct base_error *error)
+{
+    if (pwrite(file, bytes, size, (off_t)offset) == (ssize_t)size)
+        return BASE_OK;
+    return base_fail_errno(error, errno, "the agent's memory cannot be written");
+}
+
+/* By calls, which may be refused where there is no memory; a mapping of ours would be touched in vain then. */
+static int write_home(const struct patch_agent *agent, const uint8_t *bytes, int file,
+                      struct base_error *error)
 {
     struct patch_agent_home head = {
         .magic = PATCH_AGENT_HOME,
@@ -173,19 +183,9 @@ static void fill_home(const struct patch_agent *agent, uint8_t *home)
     if (agent->tables != NULL)
         head.ranges[head.count++] =
             (struct patch_agent_range){agent->tables->address, agent->tables->span, 0, 0};
-    memcpy(home, &head, sizeof head);
-}
-
-static int write_home(const struct patch_agent *agent, const uint8_t *bytes, int file,
-                      struct base_error *error)
-{
-    uint8_t *home = mmap(NULL, agent->home_size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (home == MAP_FAILED)
-        return base_fail(error, BASE_ENOMEM, "the agent's memory cannot be mapped");
-    fill_home(agent, home);
-    memcpy(home + PATCH_AGENT_PAGE, bytes, agent->home_size - PATCH_AGENT_PAGE);
-    munmap(home, agent->home_size);
-    return BASE_OK;
+    int result = write_at(file, &head, sizeof head, 0, error);
+    return result < 0 ? result
+                      : write_at(file, bytes, agent->home_size - PATCH_AGENT_PAGE, PATCH_AGENT_PAGE, error);
 }
 
 static int map_home(struct patch_agent *agent, struct patch_agent_access *access, const uint8_t *bytes,

@@ -5,6 +5,7 @@
 
 #include "base_array.h"
 #include "patch_agent_inside.h"
+#include "patch_commit.h"
 
 #define REACH      0x7fff0000ull /* of a 32-bit displacement, with room for the ends */
 #define SIZE_LEAST 65536ull
@@ -55,6 +56,9 @@ static int map_ours(struct patch_agent_slab *slab, struct base_error *error)
     if (place == MAP_FAILED)
         return base_fail(error, BASE_ENOMEM, "memory for hooks cannot be mapped");
     slab->slots = place;
+    int result = patch_commit_pages(slab->file, 0, slab->size, error); /* few, so always */
+    if (result < 0)
+        return result;
     *head_of(slab) = (struct patch_agent_slab_head){.magic = PATCH_AGENT_SLAB,
                                                     .version = PATCH_AGENT_VERSION,
                                                     .used = 1,

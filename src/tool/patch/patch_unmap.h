@@ -8,7 +8,8 @@
  *   5. what the kernel keeps: a signal's handler, a timer
  *   6. data that code of ours goes through: gs bases, words of blocks
  *   7. code of somebody else who changed a place that led to us, and may have kept our bytes: nothing shows it
- * So memory is unmapped by patch_unmap alone (and by who mapped it a moment ago, in the same stop, before any of 1 to 6 was made), and
+ * So memory is unmapped by patch_unmap alone (and by who mapped it a moment ago, in the same stop, before any of 1 to 6 was made; the
+ * agent itself unmaps data, never code: views that only it knows, and in a fork's child what its only thread has no use for), and
  * only in this order: nobody new comes in (3, 5 and 6 are undone by who leads there), then nobody is inside (2: what a word on a stack
  * means is known to the collectors; collect_calls_leave.h, patch_agent_leave.c), then, here, 1, 3 and 4 are proved by what the process
  * is at that moment, whatever was undone before and whoever left it. Where a proof fails all of it stays, and is said. Of 7 there is no

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "collect_commit.h"
+#include "patch_commit.h"
 
 #define PAGE UINT64_C(4096)
 #define SIZE (UINT64_C(16) << 20)
@@ -47,10 +47,10 @@ static void those_of_a_range(void **state)
 {
     (void)state;
     int file = memory_file();
-    assert_int_equal(collect_commit_pages(file, 0, 0, NULL), BASE_OK);
+    assert_int_equal(patch_commit_pages(file, 0, 0, NULL), BASE_OK);
     assert_int_equal(made_bytes(file), 0);
     const uint64_t from = PAGE + 100, size = 3 * (UINT64_C(1) << 20) + 5, end = from + size;
-    assert_int_equal(collect_commit_pages(file, from, size, NULL), BASE_OK);
+    assert_int_equal(patch_commit_pages(file, from, size, NULL), BASE_OK);
     assert_int_equal(made_bytes(file), (end + PAGE - 1) / PAGE * PAGE - from / PAGE * PAGE);
     assert_false(is_made(file, 0));
     for (uint64_t at = from; at < end; at += PAGE)
@@ -66,7 +66,7 @@ static void what_is_there_stays(void **state)
     int file = memory_file();
     char text[8] = "";
     assert_int_equal(pwrite(file, "content", 8, PAGE), 8);
-    assert_int_equal(collect_commit_pages(file, 0, 4 * PAGE, NULL), BASE_OK);
+    assert_int_equal(patch_commit_pages(file, 0, 4 * PAGE, NULL), BASE_OK);
     assert_int_equal(pread(file, text, 8, PAGE), 8);
     assert_string_equal(text, "content");
     assert_int_equal(made_bytes(file), 4 * PAGE);
@@ -79,7 +79,7 @@ static void what_cannot_be_made(void **state)
     struct base_error error = {0};
     int file = memory_file();
     close(file);
-    assert_true(collect_commit_pages(file, 0, PAGE, &error) < 0);
+    assert_true(patch_commit_pages(file, 0, PAGE, &error) < 0);
     assert_non_null(strstr(error.text, "shared memory"));
 }
 
@@ -92,7 +92,7 @@ static void the_setting(void **state)
     assert_non_null(setting);
     assert_int_equal(fscanf(setting, "%d", &mode), 1);
     fclose(setting);
-    assert_int_equal(collect_commit_is_strict(), mode == 2);
+    assert_int_equal(patch_commit_is_strict(), mode == 2);
 }
 
 int main(void)
@@ -103,5 +103,5 @@ int main(void)
         cmocka_unit_test(what_cannot_be_made),
         cmocka_unit_test(the_setting),
     };
-    return cmocka_run_group_tests_name("collect_commit", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("patch_commit", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-#include "collect_commit.h"
+#include "patch_commit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #define PIECE  (1ull << 20) /* a signal undoes what one call has made so far */
 #define TRIES  100
 
-bool collect_commit_is_strict(void)
+bool patch_commit_is_strict(void)
 {
     int mode = 0;
     FILE *setting = fopen("/proc/sys/vm/overcommit_memory", "re");
@@ -28,7 +28,7 @@ static int make_piece(int file, uint64_t offset, uint64_t size)
     return result;
 }
 
-int collect_commit_pages(int file, uint64_t offset, uint64_t size, struct base_error *error)
+int patch_commit_pages(int file, uint64_t offset, uint64_t size, struct base_error *error)
 {
     for (uint64_t done = 0; done < size; done += PIECE)
         if (make_piece(file, offset + done, size - done < PIECE ? size - done : PIECE))

@@ -1,4 +1,4 @@
-/* collect_commit.h - pages of memory files, made before anybody touches them.
+/* patch_commit.h - pages of memory files, made before anybody touches them.
  *
  * The memory that we share with a target is in files that are mostly holes, and a page is made as it is first
  * touched. Where the kernel commits no more than it has (vm.overcommit_memory=2), that may be refused, and a
@@ -8,8 +8,8 @@
  *
  * Source: Documentation/mm/overcommit-accounting; mm/shmem.c (shmem_inode_acct_blocks); fallocate(2).
  * Context: tool, any thread. */
-#ifndef COLLECT_COMMIT_H
-#define COLLECT_COMMIT_H
+#ifndef PATCH_COMMIT_H
+#define PATCH_COMMIT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,9 +17,9 @@
 #include "base_error.h"
 
 /* Is a touch refused where a limit is reached? */
-bool collect_commit_is_strict(void);
+bool patch_commit_is_strict(void);
 
 /* Makes the pages of [offset, offset + size) of a memory file. On failure some may have been made. */
-int collect_commit_pages(int file, uint64_t offset, uint64_t size, struct base_error *error);
+int patch_commit_pages(int file, uint64_t offset, uint64_t size, struct base_error *error);
 
 #endif
