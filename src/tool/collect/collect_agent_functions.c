@@ -389,10 +389,25 @@ static struct patch_agent_function *add(struct collect_agent_functions *function
     return function;
 }
 
+/* Of the C library: another function of that name may have other arguments and results. The rings' are liburing's. */
+static struct patch_agent_function *add_own(struct collect_agent_functions *functions,
+                                            const struct patch_agent_image *image, const char *name,
+                                            const char *where, enum wire_agent_entry entry)
+{
+    struct patch_agent_function *function = add(functions, image, name, where, entry);
+    if (function)
+        function->wish.own = strncmp(name, "io_uring_", 9) != 0;
+    return function;
+}
+
 static void add_allocators(struct collect_agent_functions *functions, const struct patch_agent_image *image)
 {
-    for (size_t i = 0; i < ALLOCATORS; i++)
-        add(functions, image, allocators[i].name, allocators[i].image, allocators[i].entry);
+    for (size_t i = 0; i < ALLOCATORS; i++) {
+        struct patch_agent_function *function =
+            add(functions, image, allocators[i].name, allocators[i].image, allocators[i].entry);
+        if (function && function->wish.interposes && i > 0) /* who stands in for memalign does for malloc */
+            function->wish.beside = allocators[0].name;
+    }
     for (size_t i = 0; i < REPLACING; i++)
         for (size_t j = 0; j < OPERATORS; j++) {
             struct patch_agent_function *function =
@@ -442,7 +457,7 @@ static void add_descriptors(struct collect_agent_functions *functions, const str
     for (size_t i = 0; i < (hosted ? DESCRIPTORS_HOSTED : DESCRIPTORS); i++) {
         struct patch_agent_function *function = &functions->items[functions->count];
         *function = (struct patch_agent_function){
-            .wish = {descriptors[i].name, NOT_LOADER, .interposes = true},
+            .wish = {descriptors[i].name, NOT_LOADER, .interposes = true, .own = true},
             .cookie = WIRE_AGENT_COOKIE(descriptors[i].entry, descriptors[i].how),
             .whole = descriptors[i].entry == WIRE_AGENT_ENTRY_DESCRIPTOR};
         functions->count +=
@@ -570,19 +585,19 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
         add(functions, image, throwers[i], NULL, WIRE_AGENT_ENTRY_THROW);
     functions->throwers = functions->count - functions->allocators;
     for (size_t i = 0; i < MAPPERS && wish->maps; i++)
-        add(functions, image, mappers[i].name, NOT_LOADER, mappers[i].entry);
+        add_own(functions, image, mappers[i].name, NOT_LOADER, mappers[i].entry);
     for (size_t i = wish->maps ? UNMAPPERS_COUNTED : 0; i < UNMAPPERS; i++)
-        add(functions, image, unmappers[i].name, NOT_LOADER, unmappers[i].entry);
+        add_own(functions, image, unmappers[i].name, NOT_LOADER, unmappers[i].entry);
     functions->first_timer = functions->count;
     for (size_t i = 0; i < FILTERS; i++)
-        add(functions, image, filters[i].name, NOT_LOADER, filters[i].entry);
+        add_own(functions, image, filters[i].name, NOT_LOADER, filters[i].entry);
     for (size_t i = 0; i < TIMERS && wish->timers; i++)
-        add(functions, image, timers[i].name, NOT_LOADER, timers[i].entry);
+        add_own(functions, image, timers[i].name, NOT_LOADER, timers[i].entry);
     functions->timers = wish->timers ? functions->count - functions->first_timer : 0;
     for (size_t i = 0; i < OTHERS && !wish->hosted; i++)
-        add(functions, image, others[i].name, others[i].image, others[i].entry);
+        (others[i].image ? add : add_own)(functions, image, others[i].name, others[i].image, others[i].entry);
     for (size_t i = 0; i < ENDERS && wish->ends; i++)
-        add(functions, image, enders[i], NOT_LOADER, WIRE_AGENT_ENTRY_END);
+        add_own(functions, image, enders[i], NOT_LOADER, WIRE_AGENT_ENTRY_END);
     if (stands_on_stack(wish))
         add_tellers(functions, image);
     for (size_t i = 0; i < SIZES && wish->sizes; i++)

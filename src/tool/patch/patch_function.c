@@ -24,6 +24,9 @@ struct search {
     uint8_t *concerned; /* of each wish */
     bool is_static;     /* no other image binds to its names */
     bool is_libc;
+    bool asks_own;   /* some wish is for the C library's own */
+    uint64_t *gates; /* of a static program: what the C library makes system calls by */
+    size_t gate_count, gate_capacity;
     struct patch_functions *found;
     struct base_error *error;
 };
@@ -60,6 +63,12 @@ bool patch_function_means(const struct patch_function_wish *wish, const char *na
     return means;
 }
 
+/* May a symbol be what is wished for, but for what its code does? */
+static bool may_be(const struct search *search, const struct patch_function_wish *wish, bool bound)
+{
+    return wish->own ? bound && (search->is_libc || search->is_static) : bound || !wish->interposes;
+}
+
 /* The first wish that means the name, of those that go over others, or of the rest; PATCH_NONE. `bound`: calls of that name may come
  * to the symbol. */
 static uint32_t wish_of(const struct search *search, const char *name, bool bound, bool over)
@@ -69,7 +78,7 @@ static uint32_t wish_of(const struct search *search, const char *name, bool boun
     symbol_name_begin(&named, name, false);
     for (size_t i = 0; i < search->wish_count && wish == PATCH_NONE; i++)
         if (search->concerned[i] && search->wishes[i].over == over &&
-            (bound || !search->wishes[i].interposes) && matches(&search->wishes[i], &named))
+            may_be(search, &search->wishes[i], bound) && matches(&search->wishes[i], &named))
             wish = (uint32_t)i;
     symbol_name_end(&named);
     return wish;
@@ -288,6 +297,93 @@ static int find_slots(const struct elf_image *image, struct patch_functions *fou
     return BASE_OK;
 }
 
+/* --- the C library's own --- */
+
+static void note_reserved(const struct search *search, uint64_t address)
+{
+    for (size_t i = 0; i < search->found->count; i++)
+        if (search->found->items[i].address == address)
+            search->found->items[i].reserved = true;
+}
+
+/* What the C library makes system calls by: musl's __syscall_ret, __syscall_cp and, for fork, _Fork; glibc's __syscall_cancel; dietlibc's
+ * __unified_syscall. */
+static bool is_gates_name(const char *name)
+{
+    return (strncmp(name, "__", 2) == 0 && strstr(name, "syscall") != NULL) || strcmp(name, "_Fork") == 0;
+}
+
+static int look_at_reserved(void *context, const struct seen *seen)
+{
+    struct search *search = context;
+    if (strncmp(seen->name, "__", 2) == 0)
+        note_reserved(search, seen->symbol->st_value);
+    if (!is_gates_name(seen->name))
+        return BASE_OK;
+    if (!base_array_room(search->gates, search->gate_count, search->gate_capacity))
+        return no_memory(search->error);
+    search->gates[search->gate_count++] = seen->symbol->st_value;
+    return BASE_OK;
+}
+
+static bool is_gate(const struct search *search, uint64_t address)
+{
+    for (size_t i = 0; i < search->gate_count; i++)
+        if (search->gates[i] == address)
+            return true;
+    return false;
+}
+
+/* 1, 0, or BASE_ENOMEM. What cannot be decoded as a whole is not hooked anyway. */
+static int makes_system_call(const struct search *search, const struct patch_draft *draft, uint64_t address)
+{
+    struct code_instructions code = {0};
+    uint32_t index = code_functions_find(draft->functions, address);
+    uint64_t where;
+    bool makes = false;
+    if (index == CODE_NONE)
+        return 0;
+    int result = code_instructions_decode(&draft->survey->text, address, draft->functions->items[index].end,
+                                          &code, &where);
+    for (size_t i = 0; i < code.count && !makes; i++)
+        makes = code.items[i].flow == CODE_SYSTEM || is_gate(search, code.items[i].target);
+    code_instructions_free(&code);
+    return result < 0 ? no_memory(search->error) : makes;
+}
+
+static int is_wished(const struct search *search, const struct patch_draft *draft,
+                     const struct patch_function *function)
+{
+    if (!search->is_static || !search->wishes[function->wish].own || function->reserved)
+        return 1;
+    return makes_system_call(search, draft, function->address);
+}
+
+/* A program's own functions are left alone, but for who goes over whatever has the name. */
+static int drop_programs(struct search *search, const struct patch_draft *draft)
+{
+    struct patch_functions *found = search->found;
+    size_t kept = 0;
+    int result = BASE_OK;
+    for (size_t i = 0; i < found->count; i++) {
+        struct patch_function *function = &found->items[i];
+        int wished = result < 0 ? 1 : is_wished(search, draft, function);
+        result = wished < 0 ? wished : result;
+        if (wished == 0 && function->over == 0) {
+            free(function->name);
+            free(function->slots);
+            continue;
+        }
+        if (wished == 0) {
+            function->wish = function->over - 1;
+            function->over = 0;
+        }
+        found->items[kept++] = *function;
+    }
+    found->count = kept;
+    return result;
+}
+
 /* --- hooks --- */
 
 /* A function that does nothing but return, as _dl_debug_state, with unused bytes behind it, though nobody
@@ -342,6 +438,8 @@ static int plan_all(struct search *search, const struct elf_image *mini)
     int result = mini != NULL ? code_bounds_add_symbols(&basis.bounds, mini, search->error) : BASE_OK;
     if (result == BASE_OK)
         result = patch_draft_begin(&draft, &basis, search->image, &options, search->error);
+    if (result == BASE_OK && search->asks_own)
+        result = drop_programs(search, &draft);
     for (size_t i = 0; i < found->count && result == BASE_OK; i++)
         plan_one(&draft, &found->items[i]);
     patch_draft_end(&draft, &basis);
@@ -365,6 +463,7 @@ static bool note_concerned(struct search *search, const char *path)
         }
         search->concerned[i] = concerned && (wish->beside == NULL || defined);
         any |= search->concerned[i] != 0;
+        search->asks_own |= search->concerned[i] && wish->own;
     }
     return any;
 }
@@ -378,6 +477,8 @@ static int search_all(struct search *search, const struct patch_function_given *
     if (result == BASE_OK)
         result = add_given(search, given, given_count);
     drop_aliases(search);
+    if (result == BASE_OK && search->is_static && search->asks_own && search->found->count)
+        result = look_through(search->image, look_at_reserved, search);
     if (result == BASE_OK)
         result = find_slots(search->image, search->found, search->error);
     if (result == BASE_OK && search->found->count)
@@ -409,6 +510,7 @@ int patch_function_plan(const struct elf_image *image, const char *path,
     else if (note_concerned(&search, path) || given_count)
         result = search_all(&search, given, given_count);
     free(search.concerned);
+    free(search.gates);
     if (result < 0)
         patch_functions_free(functions);
     return result;

@@ -8,6 +8,10 @@
  * A name alone is a guess: any program may have a function `free` of its own. Who wants the function that calls of that name come to
  * asks for one that `interposes`: in an image that is linked dynamically a symbol that it exports, or any of the C library's; in a static
  * program a global one, or one that was hidden (after the symbols of all files), which with a reserved name is the C library's.
+ * That is for allocators, which others stand in for. Who knows what a function does by the C library alone, down to its arguments, asks for
+ * its `own`: in an image that is linked dynamically only the C library's (who stands before it calls it); in a static program one of those
+ * above that has a reserved name beside (__libc_accept), or whose code makes a system call, itself or by the C library's function for that
+ * (__syscall_ret). A program's own `accept` has neither.
  *
  * What is replaced and moved is decided as for the hooks of exact calls (patch_hooks.c), but always five
  * bytes with an endbr64 among the moved ones, and without call-frame information when a symbol bounds the
@@ -33,6 +37,7 @@ struct patch_function_wish {
     bool written;       /* the name may also be as it is written in C++ and Rust (symbol_name.h) */
     bool
         interposes; /* only a function to which other images' calls of that name are bound, or the C library's own */
+    bool own; /* only the C library's own */
 };
 
 struct patch_function_given { /* a function that is known by its address */
@@ -47,7 +52,7 @@ struct patch_function {
     uint8_t reason; /* enum patch_reason; PATCH_FINE: it can be hooked */
     uint8_t length; /* bytes that move; five are replaced */
     bool resolver;  /* of an IFUNC; not to be hooked, reason ENTRY_RESOLVER */
-    uint8_t zero;
+    bool reserved;  /* in a static program: it has a reserved name, too */
     uint8_t old[PATCH_PLAN_HOOK_MAX + 1];
     char *name;      /* the symbol */
     uint64_t *slots; /* of a resolver: image addresses of words that hold what it chose */

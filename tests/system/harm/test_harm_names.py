@@ -23,6 +23,40 @@ def none_counted(context, profile, mode, result):
 for name, build in (("dynamic", DYNAMIC), ("static", STATIC), ("static_pie", STATIC_PIE)):
     harm.row(f"arena_{name}", source="names_arena.c", compile=build, status=0, short=SHORT, check=none_counted)
     harm.row(f"one_by_one_{name}", source="names_one_by_one.c", compile=build, status=0, short=SHORT)
+
+
+def opened(origin):
+    """Only the C library's functions give descriptors and take them: one was opened, and is open. musl's fopen has a system call of its
+    own, which is not seen."""
+    def check(context, profile, mode, result):
+        if "--fds" not in harm.MODES[mode]:
+            return
+        found = profile.rows("select number, origin, stack like '%main;%' from descriptors where number > 2")
+        context.equal(found, [(3, origin, 1 if origin == "opened" else None)], f"open in mode {mode} ({result.text()})")
+        used = [(frames, value) for frames, value in profile.stacks("fd.used") if "main" in frames]
+        context.equal(sum(value for _, value in used), int(origin == "opened"), f"opened in mode {mode}: {used}")
+    return check
+
+
+for own in ("static", ""):
+    for name, build in (("dynamic", DYNAMIC), ("static", STATIC), ("static_pie", STATIC_PIE)):
+        harm.row(f"descriptors_{'local' if own else 'global'}_{name}", source="names_descriptors.c", compile=f"{build} -DOWN={own}", status=0,
+                 short=["fds", "all"], check=opened("opened"))
+
+
+def none_mapped(context, profile, mode, result):
+    if "--heap" in harm.MODES[mode]:
+        mapped = [(frames, value) for frames, value in profile.stacks("map.total") if "main" in frames]
+        context.equal(mapped, [], f"mapped in mode {mode} ({result.text()})")
+
+
+for name, build in (("dynamic", DYNAMIC), ("static", STATIC + " -DLINKED"), ("static_pie", STATIC_PIE + " -DLINKED"),
+                    ("musl", "musl-gcc -w -O1 -g -fno-builtin -static -DLINKED -o {program} {source}")):
+    harm.row(f"calls_{name}", source="names_calls.c", compile=build, status=3, short=["calls", "heap", "fds", "agent", "all"],
+             needs=["musl-gcc"] if name == "musl" else [], check=none_mapped)
+MUSL = "musl-gcc -w -O1 -g -fno-builtin -static -DOWN= -o {program} {source}"
+harm.row("descriptors_global_musl", source="names_descriptors.c", compile=MUSL, status=0, short=["fds"], needs=["musl-gcc"], check=opened("unseen"))
+
 harm.row("wrapped", source="names_arena.c", compile="gcc -w -O1 -g -fno-builtin -Wl,--wrap=malloc -o {program} {source}", status=0, short=SHORT)
 
 

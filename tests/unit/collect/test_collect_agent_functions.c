@@ -80,8 +80,8 @@ static void test_what_was_asked_for(void **state)
 static void test_timed_functions(void **state)
 {
     (void)state;
-    static const struct patch_function_wish timed[] = {{"work", "program", NULL, false, false, false},
-                                                       {"*", NULL, NULL, false, false, false}};
+    static const struct patch_function_wish timed[] = {{"work", "program", NULL, false, false, false, false},
+                                                       {"*", NULL, NULL, false, false, false, false}};
     const struct collect_agent_functions_wish wish = {.timed = timed, .timed_count = 2, .hosted = true};
     struct collect_agent_functions functions;
     size_t unwinders = 0, untouched = 0;
@@ -147,8 +147,8 @@ static void test_named(void **state)
 {
     (void)state;
     struct collect_agent_named_function items[2] = {
-        {{"malloc", "libx*", NULL, false, false, false}, WIRE_AGENT_ENTRY_FREE, 1, "names"},
-        {{"put", NULL, NULL, false, false, false}, WIRE_AGENT_ENTRY_POOL_FREE, 2, "names"}};
+        {{"malloc", "libx*", NULL, false, false, false, false}, WIRE_AGENT_ENTRY_FREE, 1, "names"},
+        {{"put", NULL, NULL, false, false, false, false}, WIRE_AGENT_ENTRY_POOL_FREE, 2, "names"}};
     const struct collect_agent_named named = {items, 2, 2};
     for (unsigned heap = 0; heap < 2; heap++) {
         const struct collect_agent_functions_wish wish = {
@@ -212,9 +212,34 @@ static void test_the_loaders_own_malloc_is_left_alone(void **state)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         for (size_t j = 0; j < sizeof loaders / sizeof *loaders; j++)
             assert_int_equal(concerned(names[i], loaders[j], false), 0);
+        const char *beside = i > 0 && i < 5 ? "malloc" : NULL; /* other allocators' only with that */
         for (size_t j = 0; j < sizeof others / sizeof *others; j++)
-            assert_int_equal(concerned(names[i], others[j], false), 1);
+            assert_int_equal(concerned_beside(names[i], others[j], false, beside), 1);
     }
+}
+
+/* Allocators stand in for the C library's; what is hooked for its effects is nobody else's, but for liburing's. */
+static void test_whose_functions(void **state)
+{
+    (void)state;
+    const struct collect_agent_functions_wish wish = {
+        .heap = true, .maps = true, .timers = true, .descriptors = true, .ends = true};
+    struct collect_agent_functions functions;
+    assert_int_equal(collect_agent_functions_make(&functions, image, &wish, NULL), BASE_OK);
+    size_t own = 0;
+    for (size_t i = 0; i < functions.count; i++) {
+        const struct patch_function_wish *it = &functions.items[i].wish;
+        bool library = !strcmp(it->name, "mmap") || !strcmp(it->name, "brk") || !strcmp(it->name, "execve") ||
+                       !strcmp(it->name, "prctl") || !strcmp(it->name, "sigaction") ||
+                       !strcmp(it->name, "fork") || !strcmp(it->name, "accept") || !strcmp(it->name, "_exit");
+        bool others = !strcmp(it->name, "malloc") || !strcmp(it->name, "memalign") ||
+                      !strcmp(it->name, "io_uring_setup") || !strcmp(it->name, "_dl_debug_state");
+        assert_true(!library || it->own);
+        assert_true(!others || !it->own);
+        own += library;
+    }
+    assert_true(own >= 8);
+    free(functions.items);
 }
 
 static void test_objects_are_told_of_by_the_loader_or_the_host(void **state)
@@ -259,6 +284,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_loaders_own_malloc_is_left_alone),
+        cmocka_unit_test(test_whose_functions),
         cmocka_unit_test(test_objects_are_told_of_by_the_loader_or_the_host),
         cmocka_unit_test(test_operators_only_of_allocators),
         cmocka_unit_test(test_what_unwinders_ask),

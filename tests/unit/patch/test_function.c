@@ -1,6 +1,6 @@
 /* Single functions: found by name, judged, and hooked in this very process, where they must answer as before.
  *
- *     test_function FIXTURE (fixture_wrap.S) */
+ *     test_function FIXTURE (fixture_wrap.S) STATIC (fixture_own.S) */
 #include <dlfcn.h>
 #include <link.h>
 #include <setjmp.h>
@@ -17,18 +17,24 @@
 #include "patch_function.h"
 #include "patch_x86_64_wrap.h"
 
-static const char *fixture;
+static const char *fixture, *static_fixture;
 
-static int plan(const struct patch_function_wish *wishes, size_t count, struct patch_functions *functions)
+static int plan_of(const char *path, const struct patch_function_wish *wishes, size_t count,
+                   struct patch_functions *functions)
 {
     struct base_error error = {0};
     struct elf_image *image;
-    assert_int_equal(elf_image_open(fixture, &image, &error), BASE_OK);
-    int result = patch_function_plan(image, fixture, wishes, count, NULL, 0, functions, &error);
+    assert_int_equal(elf_image_open(path, &image, &error), BASE_OK);
+    int result = patch_function_plan(image, path, wishes, count, NULL, 0, functions, &error);
     elf_image_close(image);
     if (result < 0)
         print_message("# %s\n", error.text);
     return result;
+}
+
+static int plan(const struct patch_function_wish *wishes, size_t count, struct patch_functions *functions)
+{
+    return plan_of(fixture, wishes, count, functions);
 }
 
 static const struct patch_function *find(const struct patch_functions *functions, const char *name)
@@ -45,15 +51,15 @@ static void test_names_aliases_and_globs(void **state)
 {
     (void)state;
     static const struct patch_function_wish wishes[] = {
-        {"wrap_plain", NULL, NULL, false, false, false},
-        {"wrap_alias", NULL, NULL, false, false, false},
-        {"wrap_en?br", "*fixture_wrap*", NULL, false, false, false},
-        {"wrap_branch", "/nowhere*", NULL, false, false, false},
-        {"wrap::mang", NULL, NULL, false, true, false},
-        {"wrap_missing", NULL, NULL, false, false, false},
-        {"wrap_tail", "libother.so", NULL, false, false, false},
-        {"wrap_calling[x]*", NULL, NULL, false, false, false},
-        {"*", "no image has this name", NULL, false, false, false}};
+        {"wrap_plain", NULL, NULL, false, false, false, false},
+        {"wrap_alias", NULL, NULL, false, false, false, false},
+        {"wrap_en?br", "*fixture_wrap*", NULL, false, false, false, false},
+        {"wrap_branch", "/nowhere*", NULL, false, false, false, false},
+        {"wrap::mang", NULL, NULL, false, true, false, false},
+        {"wrap_missing", NULL, NULL, false, false, false, false},
+        {"wrap_tail", "libother.so", NULL, false, false, false, false},
+        {"wrap_calling[x]*", NULL, NULL, false, false, false, false},
+        {"*", "no image has this name", NULL, false, false, false, false}};
     struct patch_functions found;
     assert_int_equal(plan(wishes, sizeof wishes / sizeof *wishes, &found), BASE_OK);
     assert_int_equal(found.count, 3);
@@ -73,11 +79,13 @@ static void test_names_aliases_and_globs(void **state)
 static void test_over(void **state)
 {
     (void)state;
-    const struct patch_function_wish wishes[] = {
-        {"wrap_plain", NULL, NULL, false, false, false}, {"wrap_endbr", NULL, NULL, false, false, false},
-        {"wrap_e*", NULL, NULL, false, false, false},    {"wrap_tail", NULL, NULL, true, false, false},
-        {"wrap_alias", NULL, NULL, true, false, false},  {"wrap_??d*", NULL, NULL, true, false, false},
-        {"wrap_[et]*", NULL, NULL, true, false, false}};
+    const struct patch_function_wish wishes[] = {{"wrap_plain", NULL, NULL, false, false, false, false},
+                                                 {"wrap_endbr", NULL, NULL, false, false, false, false},
+                                                 {"wrap_e*", NULL, NULL, false, false, false, false},
+                                                 {"wrap_tail", NULL, NULL, true, false, false, false},
+                                                 {"wrap_alias", NULL, NULL, true, false, false, false},
+                                                 {"wrap_??d*", NULL, NULL, true, false, false, false},
+                                                 {"wrap_[et]*", NULL, NULL, true, false, false, false}};
     struct patch_functions found;
     assert_int_equal(plan(wishes, sizeof wishes / sizeof *wishes, &found), BASE_OK);
     assert_int_equal(find(&found, "wrap_plain")->wish, 0);
@@ -96,16 +104,46 @@ static void test_beside(void **state)
 {
     (void)state;
     const struct patch_function_wish wishes[] = {
-        {"wrap_plain", NULL, "wrap_endbr", false, false, false},
-        {"wrap_tail", NULL, "wrap_nobody_has_this", false, false, false},
-        {"wrap_branch", NULL, "abort", false, false, false},
-        {"wrap_next", "/nowhere*", "wrap_endbr", false, false, false},
-        {"wrap_calling", NULL, "wrap_endbr", false, false, false}};
+        {"wrap_plain", NULL, "wrap_endbr", false, false, false, false},
+        {"wrap_tail", NULL, "wrap_nobody_has_this", false, false, false, false},
+        {"wrap_branch", NULL, "abort", false, false, false, false},
+        {"wrap_next", "/nowhere*", "wrap_endbr", false, false, false, false},
+        {"wrap_calling", NULL, "wrap_endbr", false, false, false, false}};
     struct patch_functions found;
     assert_int_equal(plan(wishes, sizeof wishes / sizeof *wishes, &found), BASE_OK);
     assert_int_equal(found.count, 2);
     assert_int_equal(find(&found, "wrap_plain")->wish, 0);
     assert_int_equal(find(&found, "wrap_calling")->wish, 4);
+    patch_functions_free(&found);
+}
+
+/* What is wished for as the C library's own: not what a program has under such a name. */
+static void test_own(void **state)
+{
+    (void)state;
+    const struct patch_function_wish wishes[] = {
+        {"accept", NULL, NULL, false, false, true, true}, {"pipe", NULL, NULL, false, false, true, true},
+        {"socket", NULL, NULL, false, false, true, true}, {"dup", NULL, NULL, false, false, true, true},
+        {"creat", NULL, NULL, false, false, true, true},  {"pi*", NULL, NULL, true, false, false, false},
+        {"s*t", NULL, NULL, true, false, false, false}};
+    struct patch_functions found;
+    assert_int_equal(plan_of(static_fixture, wishes, sizeof wishes / sizeof *wishes, &found), BASE_OK);
+    assert_int_equal(found.count, 4);
+    assert_null(find(&found, "accept"));
+    assert_int_equal(find(&found, "pipe")->wish, 5); /* only who goes over it means the program's */
+    assert_int_equal(find(&found, "pipe")->over, 0);
+    assert_int_equal(find(&found, "socket")->wish, 2);
+    assert_int_equal(find(&found, "socket")->over, 6 + 1);
+    assert_int_equal(find(&found, "dup")->wish, 3);
+    assert_int_equal(find(&found, "creat")->wish, 4);
+    for (size_t i = 0; i < found.count; i++)
+        assert_int_equal(found.items[i].reason, PATCH_FINE);
+    patch_functions_free(&found);
+    const struct patch_function_wish shared[] = {{"wrap_plain", NULL, NULL, false, false, false, true},
+                                                 {"wrap_tail", NULL, NULL, false, false, true, false}};
+    assert_int_equal(plan(shared, sizeof shared / sizeof *shared, &found), BASE_OK);
+    assert_int_equal(found.count, 1); /* a library that is not the C library */
+    assert_non_null(find(&found, "wrap_tail"));
     patch_functions_free(&found);
 }
 
@@ -132,7 +170,7 @@ static void test_reasons(void **state)
         {"wrap_short", PATCH_REASON_ENTRY_SHORT},
         {"wrap_chosen", PATCH_REASON_ENTRY_RESOLVER},
     };
-    const struct patch_function_wish all[] = {{"*wrap*", NULL, NULL, false, false, false}};
+    const struct patch_function_wish all[] = {{"*wrap*", NULL, NULL, false, false, false, false}};
     struct patch_functions found;
     assert_int_equal(plan(all, 1, &found), BASE_OK);
     assert_int_equal(found.count, sizeof wanted / sizeof *wanted);
@@ -240,7 +278,7 @@ static void call_all(void *handle)
 static void test_hooked_functions_answer_as_before(void **state)
 {
     (void)state;
-    const struct patch_function_wish all[] = {{"*wrap*", NULL, NULL, false, false, false}};
+    const struct patch_function_wish all[] = {{"*wrap*", NULL, NULL, false, false, false, false}};
     struct patch_functions found;
     struct link_map *map;
     void *handle = dlopen(fixture, RTLD_NOW | RTLD_LOCAL);
@@ -275,7 +313,7 @@ static void test_hooked_functions_answer_as_before(void **state)
 static void test_two_collectors_on_one_entry(void **state)
 {
     (void)state;
-    const struct patch_function_wish one[] = {{"wrap_calling", NULL, NULL, false, false, false}};
+    const struct patch_function_wish one[] = {{"wrap_calling", NULL, NULL, false, false, false, false}};
     volatile uint64_t first = 0, second = 0;
     struct patch_functions found;
     struct link_map *map;
@@ -301,7 +339,7 @@ static void test_two_collectors_on_one_entry(void **state)
 static void test_two_hooks_on_one_entry(void **state)
 {
     (void)state;
-    const struct patch_function_wish one[] = {{"wrap_calling", NULL, NULL, false, false, false}};
+    const struct patch_function_wish one[] = {{"wrap_calling", NULL, NULL, false, false, false, false}};
     volatile uint64_t beneath = 0, over = 0;
     struct patch_functions found;
     struct link_map *map;
@@ -387,6 +425,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_names_aliases_and_globs),
         cmocka_unit_test(test_over),
         cmocka_unit_test(test_beside),
+        cmocka_unit_test(test_own),
         cmocka_unit_test(test_reasons),
         cmocka_unit_test(test_hooked_functions_answer_as_before),
         cmocka_unit_test(test_two_collectors_on_one_entry),
@@ -394,8 +433,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_out_of_reach_and_too_short),
         cmocka_unit_test(test_no_image_is_refused_and_none_crashes),
     };
-    if (argc != 2)
+    if (argc != 3)
         return 2;
     fixture = argv[1];
+    static_fixture = argv[2];
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
