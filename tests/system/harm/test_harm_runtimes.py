@@ -27,6 +27,38 @@ harm.row("valgrind", source="plain.c", command=["valgrind", "-q", "{program}"], 
          short=["calls", "heap", "function", "agent", "all"])
 
 
+def attached_to(name, command):
+    def run(context):
+        """A program that runs under a translator: attaching is refused, with the reason, and there is nothing for `tally detach`."""
+        row = harm.Row("plain", source="plain.c", command=[*command, "{program}", "on"], needs=command[:1])
+        arguments = row.prepare(context)
+        process, line = harm.begin(row, context, arguments)
+        alone = harm.end(row, context, process, line)
+        process, line = harm.begin(row, context, arguments)
+        for mode, options in row.chosen():
+            result = tally.run(context, harm.record_command(row, context, options, mode, process.pid, "--duration", "0.2"))
+            said = b"it is run by " + name in result.errors
+            context.equal((result.status, said), (2, True) if options else (0, False), f"mode {mode} ({result.text()})")
+            result = tally.run(context, [context.tally, "detach", "-p", str(process.pid)])
+            context.equal(result.status, 0, f"status of detach after mode {mode} ({result.text()})")
+            context.equal((harm.ours(process.pid), calls.tracers(process.pid)), ([], {}), f"what is in it after mode {mode}")
+        row.compare(context, "(all)", harm.end(row, context, process, line), alone)
+    run.__name__ = f"attached_to_{command[0].replace('-', '_')}"
+    tap.case(run)
+
+
+attached_to(b"Valgrind", ["valgrind", "-q"])
+attached_to(b"QEMU", ["qemu-x86_64"])
+
+
+def says_qemu(context, _profile, mode, result):
+    context.check(mode == "time" or b"it is run by QEMU" in result.errors, f"mode {mode} does not say why: {result.errors!r}")
+
+
+harm.row("qemu", source="plain.c", command=["qemu-x86_64", "{program}"], needs=("qemu-x86_64",), status=3, check=says_qemu,
+         short=["calls", "heap", "agent", "all"])
+
+
 @tap.case
 def only_process_lost(context):
     """A translator that is started without its launcher: nothing is counted at all, and no view takes its 0 for a figure."""
@@ -58,7 +90,7 @@ for level in ("-O0", "-O1", "-O2", "-O2 -fomit-frame-pointer -mavx2"):
     harm.row("reads_calls" + level.replace(" ", "").replace("-", "_"), source="reads_calls.c", compile=f"gcc {level} -g -o {{program}} {{source}}",
              status=0, check=counts_readers, short=["calls", "all"])
 harm.row("reads_calls_attached", source="reads_calls.c", compile="gcc -O2 -g -o {program} {source}", command=["{program}", "waits"],
-         status=0, ways=["attached", "killed"], short=["calls"])
+         status=0, ways=["attached", "killed", "again"], short=["calls"])
 
 
 @tap.case
@@ -105,7 +137,7 @@ THROUGH = {"function": ["--function", "qsort"], "function+fds": ["--function", "
 HIDDEN = "g++ -O2 -pthread -static-libgcc -static-libstdc++ -o {program} {source}\nstrip {program}"
 harm.row("hidden_unwinder", source="hidden_unwinder.cpp", compile=HIDDEN, modes=THROUGH, short=["function", "all"], status=0, check=is_timed)
 harm.row("hidden_unwinder_attached", source="hidden_unwinder.cpp", compile=HIDDEN, command=["{program}", "waits"], modes=THROUGH,
-         short=["function"], status=0, ways=["attached", "killed"])
+         short=["function"], status=0, ways=["attached", "killed", "again"])
 harm.row("remembering", source="remembering.c", modes=THROUGH, short=["function"], status=0, check=is_not_timed,
          compile="gcc -O1 -no-pie -o {program} {source} -l:libunwind.a -llzma\nstrip {program}", needs=("/usr/include/x86_64-linux-gnu/libunwind.h",))
 
