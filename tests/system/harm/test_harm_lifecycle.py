@@ -200,68 +200,137 @@ def counted_without_pidfd(context):
 # --- two tallies, and a debugger ---
 
 
-def twice(first, second):
+ONE = {**harm.CALLS, **harm.AGENT, "function": ["--function", "own_work"]}
+del ONE["throws"]  # the program throws nothing
+
+
+def told(profile, mode):
+    """How often own_work() and what is in it were done, as a mode counted it; of time sampled whether any was."""
+    if mode == "calls":
+        return profile.rows("select sum(calls) from edges where caller = 'main' and callee = 'own_work'")[0][0]
+    counter = {"heap": "heap.count", "fds": "fd.used", "function": "function.calls", "agent": "time.cpu"}[mode]
+    number = sum(value for frames, value in profile.stacks(counter) if ("own_burn" if mode == "agent" else "own_work") in frames)
+    return number > 0 if mode == "agent" else number
+
+
+def record_of(context, mode, name, pid, *more):
+    alone = [] if mode == "agent" else ["--no-time"]
+    return [context.tally, "record", *ONE[mode], *alone, *more, "-o", context.path(name), "-p", str(pid)]
+
+
+def twice(first):
     def run(context):
-        """A process has one tally that changes it, also while that one is stopped; a second is refused, and so is its removal."""
-        process = tally.start(context, [build(context, "plain"), "on"], stdin=subprocess.PIPE)
+        """A process has one tally that changes it, also while that one is stopped; a second in whatever mode is refused, and so is its
+        removal. The first one's figures are right."""
+        process = tally.start(context, [build(context, "told")], stdin=subprocess.PIPE)
         process.stdout.readline()
         pid = process.pid
-        one = tally.start(context, [context.tally, "record", *MODES[first], "--no-time", "-o", context.path("first"), "-p", str(pid)])
+        one = tally.start(context, record_of(context, first, "first", pid))
         context.check(tally.wait_for(lambda: harm.ours(pid) or one.poll() is not None), "tally did not begin")
+        time.sleep(0.5)
+        say(process)
         for stop in (False, True):
             if stop:
                 one.send_signal(signal.SIGSTOP)
-            for command in (["record", *MODES[second], "--no-time", "-o", context.path("second"), "--duration", "0.2"], ["detach"]):
-                result = tally.run(context, [context.tally, *command, "-p", str(pid)])
-                context.equal(result.status, 2, f"status of {command[0]} ({result.text()})")
+            others = [record_of(context, mode, "second", pid, "--duration", "0.2") for mode in ONE]
+            for command in [*others, [context.tally, "detach", "-p", str(pid)]]:
+                result = tally.run(context, command)
+                context.equal(result.status, 2, f"status of {command[1:3]} ({result.text()})")
                 context.check(b"is being recorded by tally" in result.errors, f"the reason is not told: {result.text()}")
+            say(process)
         one.send_signal(signal.SIGCONT)
+        say(process)
         one.send_signal(signal.SIGINT)
-        context.equal(tally.finish(one).status, 0, "status of the first")
+        result = tally.finish(one)
+        context.equal(result.status, 0, f"status of the first ({result.text()})")
         context.check(not harm.ours(pid), "something stays in the program")
+        context.equal(told(tally.Profile(context, context.path("first")), first), True if first == "agent" else 4000, "what the first counted")
         process.communicate()
         context.equal(process.returncode, 3, "status of the program")
-    run.__name__ = f"twice_{first}_{second}"
+    run.__name__ = f"twice_{first}"
     tap.case(run)
 
 
-for pair in (("calls", "calls"), ("heap", "calls"), ("calls", "heap")):
-    twice(*pair)
+def say(process):
+    """Has the program do its work once more."""
+    process.stdin.write(b"x")
+    process.stdin.flush()
+    return process.stdout.readline()
 
 
-def left_under_debugger(seconds):
+for name in ONE:
+    twice(name)
+
+
+class Debugged:
+    """A program that a debugger holds as tally leaves it."""
+
+    def __init__(self, context, mode):
+        self.context, self.mode = context, mode
+        name = "told" if mode == "calls" else "plain"  # tally holds what is never quiet
+        self.process = tally.start(context, [build(context, name), "on"], stdin=subprocess.PIPE)
+        self.process.stdout.readline()
+        self.pid = self.process.pid
+        options = ["--function", "main"] if mode == "function" else ONE[mode]
+        alone = [] if mode == "agent" else ["--no-time"]
+        self.tally = tally.start(context, [context.tally, "record", *options, *alone, "-o", context.path(mode), "-p", str(self.pid)])
+        context.check(tally.wait_for(lambda: harm.ours(self.pid) or self.tally.poll() is not None), f"tally did not begin, {mode}")
+
+    def hold(self, debugger):
+        """By one that lets it run (strace) or not (gdb), once tally lets go of it."""
+        tally.wait_for(lambda: not calls.tracers(self.pid), 5)
+        self.other = tally.start(self.context, [*debugger, "-p", str(self.pid)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        held = tally.wait_for(lambda: set(calls.tracers(self.pid).values()) == {self.other.pid} or self.other.poll() is not None, 10)
+        return held and self.other.poll() is None
+
+    def let_go(self):
+        if "gdb" in self.other.args:
+            self.other.communicate(b"detach\nquit\n", timeout=20)
+        else:
+            self.other.send_signal(signal.SIGINT)
+            self.other.wait(20)
+
+    def end(self, stays):
+        """The debugger goes, before tally gives up or behind it."""
+        context = self.context
+        if stays:
+            self.tally.wait(20)
+        self.let_go()
+        result = tally.finish(self.tally)
+        context.equal(result.status, 2 if stays else 0, f"status of tally, {self.mode} ({result.text()})")
+        context.equal(b"tally detach -p" in result.errors, stays, f"it is said how to remove it, {self.mode}")
+        if stays:
+            context.equal(tally.run(context, [context.tally, "detach", "-p", str(self.pid)]).status, 0, f"status of detach, {self.mode}")
+        context.check(not harm.ours(self.pid), f"something stays in the program, {self.mode}")
+        self.process.communicate()
+        context.equal(self.process.returncode, 3, f"status of the program, {self.mode}")
+
+
+DEBUGGERS = {"strace": ["strace", "-f", "-q", "-o", "/dev/null"], "gdb": ["gdb", "-q", "-nx"]}
+
+
+def left_under_debugger(name, seconds):
     def run(context):
         """Who traces the program as tally leaves is waited for; or it is said what stays, and how it is removed."""
-        tap.need("strace")
-        process = tally.start(context, [build(context, "plain"), "on"], stdin=subprocess.PIPE)
-        process.stdout.readline()
-        pid = process.pid
-        one = tally.start(context, [context.tally, "record", "--heap", "--no-time", "-o", context.path("profile"), "-p", str(pid)])
-        context.check(tally.wait_for(lambda: harm.ours(pid) or one.poll() is not None), "tally did not begin")
+        tap.need(name)
+        programs = [Debugged(context, mode) for mode in ONE]
         time.sleep(0.3)
-        other = tally.start(context, ["strace", "-f", "-q", "-o", "/dev/null", "-p", str(pid)], stderr=subprocess.DEVNULL)
-        context.check(tally.wait_for(lambda: calls.tracers(pid)), "strace did not begin")
-        one.send_signal(signal.SIGINT)
-        time.sleep(seconds)
-        stays = seconds > 5
-        if stays:
-            one.wait(20)
-        other.send_signal(signal.SIGINT)
-        other.wait(20)
-        result = tally.finish(one)
-        context.equal(result.status, 2 if stays else 0, f"status of tally ({result.text()})")
-        context.equal(b"tally detach -p" in result.errors, stays, "it is said how to remove it")
-        if stays:
-            context.equal(tally.run(context, [context.tally, "detach", "-p", str(pid)]).status, 0, "status of detach")
-        context.check(not harm.ours(pid), "something stays in the program")
-        process.communicate()
-        context.equal(process.returncode, 3, "status of the program")
-    run.__name__ = f"left_under_debugger_{'long' if seconds > 5 else 'short'}"
+        for program in programs:
+            context.check(program.hold(DEBUGGERS[name]), f"{name} did not begin, {program.mode}")
+            program.tally.send_signal(signal.SIGINT)
+            if seconds < 5:
+                time.sleep(seconds)
+                program.end(False)
+        time.sleep(max(0, seconds - 5))
+        for program in programs if seconds > 5 else []:
+            program.end(True)
+    run.__name__ = f"left_under_{name}_{'long' if seconds > 5 else 'short'}"
     tap.case(run)
 
 
-for held in (1, 8):
-    left_under_debugger(held)
+for who in DEBUGGERS:
+    for held in (1, 8):
+        left_under_debugger(who, held)
 
 
 # --- many threads at once ---
