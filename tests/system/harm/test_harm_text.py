@@ -12,6 +12,7 @@ import tap
 ALTERED = 68  # doc/losses.md
 
 MODES = {"calls": ["--calls"], "heap": ["--heap"], "function": ["--function", "step_fn"], "all": ["--calls", "--heap", "--function", "leaf_fn"]}
+MOVED = 1.1  # seconds after its beginning: by then programs/remap.c has moved it
 COMPILE = "gcc -O1 -g -no-pie -Wl,--section-start=.hot_text=0x10000 -o {program} {source}"
 
 
@@ -33,6 +34,50 @@ def visited_while_it_moves(how, mode):
 for way in ("1", "2"):
     for name in MODES:
         visited_while_it_moves(way, name)
+
+
+def killed_as_it_moves(how, mode, delay):
+    def run(context):
+        """Tally is killed before its text moves, or after; what is left is removed, or stays and is said to."""
+        row = harm.Row("remap", source="remap.c", compile=COMPILE, command=["{program}", how])
+        process, line = harm.begin(row, context, row.prepare(context))
+        one = tally.start(context, harm.record_command(row, context, MODES[mode], "profile", process.pid))
+        context.check(tally.wait_for(lambda: harm.inside(process.pid) or one.poll() is not None), "tally did not begin")
+        tally.wait_for(lambda: process.poll() is not None, delay)
+        one.kill()
+        one.communicate()
+        tally.wait_for(lambda: process.poll() is not None, MOVED - delay)
+        result = tally.run(context, [context.tally, "detach", "-p", str(process.pid)])
+        context.check(result.status == 0 or result.status in (1, 2) and harm.ours(process.pid), f"status of detach ({result.text()})")
+        tally.wait_for(lambda: process.poll() is not None, 0.2)
+        status, output, errors, _ = harm.end(row, context, process, line)
+        context.equal((status, output, errors), (0, b"begun\nmoved\n", b""), f"outcome ({result.text()})")
+    run.__name__ = f"moved_by_{how}_{mode}_killed_{'before' if delay < 0.5 else 'after'}"
+    tap.case(run)
+
+
+def followed_no_child(how, mode, when):
+    def run(context):
+        """A child that is not followed moves its text, too, or was forked when it had been moved: neither is harmed."""
+        row = harm.Row("remap", source="remap.c", compile=COMPILE, command=["{program}", how, when])
+        process, line = harm.begin(row, context, row.prepare(context))
+        command = harm.record_command(row, context, MODES[mode], "profile", process.pid, "--no-follow", "--duration", "1.2")
+        result = tally.run(context, command)
+        stays = result.status == 2 and mode == "all" and b"could not be left whole" in result.errors
+        context.check(result.status == 0 or stays, f"status of tally ({result.text()})")
+        tally.wait_for(lambda: process.poll() is not None, 0.2)
+        status, output, errors, _ = harm.end(row, context, process, line)
+        context.equal((status, output, errors), (0, b"begun\nmoved\nchild 0\n", b""), "outcome")
+    run.__name__ = f"moved_by_{how}_{mode}_child_{when}"
+    tap.case(run)
+
+
+for way in ("1", "2"):
+    for name in MODES if harm.LONG else ["calls", "heap", "function"]:
+        for after in (0.1, MOVED - 0.2):
+            killed_as_it_moves(way, name, after)
+        for fork in ("before", "after"):
+            followed_no_child(way, name, fork)
 
 
 @tap.case
@@ -100,7 +145,7 @@ def nothing_inside(context, profile, mode, result):
     context.equal(profile.losses().get(70, 0) > 0, mode in ("function", "all"), f"the function is told in mode {mode} ({result.text()})")
 
 
-harm.row("self_sum", source="self_sum.c", modes=skipped_modes(["--skip-image", "self_sum"]), ways=["launched", "attached"], status=0,
+harm.row("self_sum", source="self_sum.c", modes=skipped_modes(["--skip-image", "self_sum"]), ways=["launched", "attached", "killed", "again"], status=0,
          command=["{program}", "on"], check=nothing_inside)
 
 

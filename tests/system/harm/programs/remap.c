@@ -1,5 +1,6 @@
 /* Its hot text goes to anonymous memory at the same address while it runs, by mremap (1) or by a new mapping that is filled (2), as
- * runtimes do that want huge pages. Built with .hot_text in a segment of its own. */
+ * runtimes do that want huge pages. Built with .hot_text in a segment of its own. With `before` or `after` it forks a child before or after
+ * that, which goes on as it does, and says at the end how that ended. */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <stdint.h>
@@ -7,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -39,22 +41,41 @@ __attribute__((noinline)) static void remap(char *from, size_t size, int how)
     mprotect(from, size, PROT_READ | PROT_EXEC);
 }
 
+enum { FORK_BEFORE = 400, MOVE = 600, FORK_AFTER = 800 }; /* milliseconds after the beginning */
+
+/* Milliseconds since the first call. */
+static long passed(void)
+{
+    static struct timespec begun;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (begun.tv_sec == 0)
+        begun = now;
+    return (now.tv_sec - begun.tv_sec) * 1000 + (now.tv_nsec - begun.tv_nsec) / 1000000;
+}
+
 int main(int count, char **arguments)
 {
-    struct timespec now, begun;
-    int how = count > 1 ? atoi(arguments[1]) : 0, done = 0;
+    int how = count > 1 ? atoi(arguments[1]) : 0, done = 0, status = -1;
+    long fork_at = count > 2 ? (strcmp(arguments[2], "before") == 0 ? FORK_BEFORE : FORK_AFTER) : 1000000;
+    pid_t child = -1;
     struct pollfd input = {.fd = 0, .events = POLLIN};
+    passed();
     puts("begun");
     fflush(stdout);
-    clock_gettime(CLOCK_MONOTONIC, &begun);
     do {
         step_fn();
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        if (!done && (now.tv_sec - begun.tv_sec) * 1000 + (now.tv_nsec - begun.tv_nsec) / 1000000 > 600) {
+        if (child < 0 && passed() > fork_at)
+            child = fork();
+        if (!done && passed() > MOVE) {
             remap((char *)((uintptr_t)&leaf_fn & ~(uintptr_t)4095), 4096, how);
             done = 1;
         }
     } while (poll(&input, 1, 1) == 0);
+    if (child == 0)
+        _exit(!done);
     puts(done ? "moved" : "not moved");
+    if (child > 0 && waitpid(child, &status, 0) == child)
+        printf("child %d\n", status);
     return 0;
 }
