@@ -44,6 +44,7 @@ TIME = {"time": []}
 CALLS = {"calls": ["--calls"]}
 AGENT = {"heap": ["--heap"], "fds": ["--fds"], "throws": ["--throws"], "function": ["--function", "main"], "agent": ["--engine=agent"]}
 BOTH = {"calls+heap": ["--calls", "--heap"], "calls+function": ["--calls", "--function", "main"], "calls+fds": ["--calls", "--fds"],
+        "heap+fds": ["--heap", "--fds"], "heap+agent": ["--heap", "--engine=agent"],
         "all": ["--calls", "--heap", "--fds", "--throws", "--function", "main"]}
 MODES = {**TIME, **CALLS, **AGENT, **BOTH}
 

@@ -65,7 +65,7 @@ def library_row(name, library):
     found = ctypes.util.find_library(library)
     if found:
         harm.row(name, source="allocators.cpp", compile=f"g++ -std=c++17 -O1 -g -o {{program}} {{source}} -l:{found}", status=0,
-                 short=["heap", "all"], ways=["launched", "attached"])
+                 short=["heap", "all"], ways=["launched", "attached", *(["killed", "again"] if name == "tcmalloc_debug" else [])])
         return
 
     def missing(context):
@@ -91,6 +91,8 @@ READERS = "gcc -O2 -g -rdynamic -pthread {flags} -o {{program}} {{source}}"
 for name, flags in (("shared", ""), ("linked", "-static-libgcc"), ("stripped", "-static-libgcc -s")):
     harm.row(f"readers_{name}", source="readers.c", compile=READERS.format(flags=flags), command=["{program}", "on"], status=0, modes=WALKS,
              short=["heap", "timed", "sampled", "everything"], ways=["launched", "attached"])
+harm.row("readers_killed", source="readers.c", compile=READERS.format(flags=""), command=["{program}", "on"], status=0, modes=WALKS,
+         short=["heap", "timed", "everything"], ways=["killed", "again"])
 
 harm.row("readers_libunwind", source="readers.c", compile=READERS.format(flags="-DLIBUNWIND") + " -lunwind", command=["{program}", "on"],
          status=0, modes=WALKS, short=["heap", "everything"], ways=["launched", "attached"], needs=["/usr/include/x86_64-linux-gnu/libunwind.h"])
@@ -105,5 +107,5 @@ harm.row("traced", source="traced.c", compile="gcc -O1 -g -no-pie -o {program} {
 THROWN = ["--heap", "--alloc-functions=" + os.path.join(harm.PROGRAMS, "throwing.names")]
 harm.row("throwing", source="throwing.cpp", compile="g++ -O1 -g -o {program} {source}", command=["{program}", "on"], status=0,
          modes={"heap": THROWN, "sampled": ["--heap=sample:64", *THROWN[1:]], "all": ["--calls", "--fds", "--throws", "--function", "main", *THROWN]},
-         ways=["launched", "attached"])
+         ways=["launched", "attached", "killed", "again"])
 harm.run()

@@ -12,7 +12,7 @@ def small_stack(kilobytes):
 harm.row("plain", source="plain.c", status=3)
 harm.row("busy", source="plain.c", command=["{program}", "on"], ways=["attached", "killed", "again"], restless=True,
          short=["time", "calls", "heap", "fds", "function", "all"])
-harm.row("polls", source="polls.c", ways=["attached"], restless=True, short=["time", "calls", "heap", "function", "agent", "all"], status=0)
+harm.row("polls", source="polls.c", ways=["attached", "killed", "again"], restless=True, short=["time", "calls", "heap", "function", "agent", "all"], status=0)
 harm.row("shell", command=["sh", "-c", "for i in 1 2 3; do ls / | sort | head -3; done; exit 5"], status=5, short=["calls", "heap", "fds", "all"])
 for size in (160, 64):
     harm.row(f"stack_{size}", command=["sh", "-c", "ulimit -s; ulimit -Hs; ls /; exit 5"], status=5, before=small_stack(size),
