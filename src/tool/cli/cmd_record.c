@@ -26,6 +26,7 @@
 #include "base_terminal.h"
 #include "base_text.h"
 #include "cli.h"
+#include "base_wait.h"
 #include "cli_pids.h"
 #include "collect_agent_functions.h"
 #include "collect_session.h"
@@ -714,7 +715,7 @@ static void look_at_child(struct recorder *recorder)
 {
     int status;
     while (!recorder->child_ended &&
-           waitpid(recorder->child, &status, WNOHANG | WUNTRACED) == recorder->child) {
+           base_wait(recorder->child, &status, WNOHANG | WUNTRACED) == recorder->child) {
         if (!WIFSTOPPED(status)) {
             recorder->child_ended = true;
             recorder->child_status = status;

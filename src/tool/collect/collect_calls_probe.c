@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base_wait.h"
 #include "collect_namespace.h"
 #include "patch_helper.h"
 #include "patch_trace.h"
@@ -64,7 +65,7 @@ int collect_calls_probe(struct base_error *error)
     patch_helper_end(&helper);
     if (pid > 0) {
         kill(pid, SIGKILL);
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        while (base_wait(pid, NULL, 0) < 0 && errno == EINTR)
             ;
     }
     return result;

@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base_wait.h"
+
 static _Noreturn void run_child(int go, int failed, char *const *argv,
                                 const struct collect_launch_legacy *legacy)
 {
@@ -63,7 +65,7 @@ int collect_launch_prepare(struct collect_launch *launch, char *const *argv,
 
 static void reap(pid_t pid)
 {
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+    while (base_wait(pid, NULL, 0) < 0 && errno == EINTR)
         ;
 }
 

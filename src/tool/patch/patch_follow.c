@@ -1,3 +1,4 @@
+#include "base_wait.h"
 #include "patch_follow_inside.h"
 
 #include <errno.h>
@@ -829,7 +830,7 @@ static size_t look_at_leaving(struct patch_follow *follow, const struct patch_fo
         if (i >= space->stop.count || thread->process != pid || thread->state == PATCH_STOP_GONE)
             continue;
         left++;
-        if (waitpid(thread->tid, &status, __WALL | WNOHANG) > 0)
+        if (base_wait(thread->tid, &status, __WALL | WNOHANG) > 0)
             patch_follow_take(follow, space->stop.threads[i].tid, status);
     }
     return left;

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base_wait.h"
 #include "patch_helper_ask.h"
 #include "patch_helper_wire.h"
 #include "patch_trace.h"
@@ -37,7 +38,7 @@ void patch_helper_end(struct patch_helper *helper)
         close(helper->socket);
     }
     if (helper->pid > 0)
-        while (waitpid(helper->pid, NULL, 0) < 0 && errno == EINTR)
+        while (base_wait(helper->pid, NULL, 0) < 0 && errno == EINTR)
             ;
     free(helper->events);
     *helper = (struct patch_helper){.socket = -1};

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <sys/wait.h>
 
+#include "base_wait.h"
 #include "patch_target.h"
 
 #define CHEAP_NS UINT64_C(20000) /* a look at all is made each time */
@@ -25,7 +26,7 @@ static pid_t ask_heard(struct patch_helper_wait *wait, int *status)
     unsigned asked = 0;
     for (unsigned i = 0; i < PATCH_HELPER_WAIT_HEARD; i++) {
         pid_t *heard = &wait->heard[(wait->first + i) % PATCH_HELPER_WAIT_HEARD];
-        pid_t tid = *heard ? waitpid(*heard, status, __WALL | WNOHANG) : 0;
+        pid_t tid = *heard ? base_wait(*heard, status, __WALL | WNOHANG) : 0;
         if (tid > 0) {
             wait->first += i + 1; /* who has just told something is asked last */
             return tid;
@@ -55,7 +56,7 @@ static uint64_t rests_until(const struct patch_helper_wait *wait)
 
 static pid_t ask_all(struct patch_helper_wait *wait, uint64_t now, int *status)
 {
-    pid_t tid = waitpid(-1, status, __WALL | WNOHANG);
+    pid_t tid = base_wait(-1, status, __WALL | WNOHANG);
     wait->row = 0;
     if (tid > 0)
         return tid;

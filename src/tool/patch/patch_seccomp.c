@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base_wait.h"
 #include "filter.h"
 #include "patch_target.h"
 
@@ -137,12 +138,12 @@ static bool dies_of(const struct seccomp_data *data)
     if (child < 0)
         return true;
     for (int i = 0; i < PROBE_LOOKS; i++) {
-        if (waitpid(child, &status, WNOHANG) == child)
+        if (base_wait(child, &status, WNOHANG) == child)
             return WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS;
         nanosleep(&(struct timespec){0, PROBE_REST_NS}, NULL);
     }
     kill(child, SIGKILL); /* somebody else is asked, who does not answer */
-    waitpid(child, NULL, 0);
+    base_wait(child, NULL, 0);
     return true;
 }
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base_array.h"
+#include "base_wait.h"
 #include "patch_target.h"
 #include "patch_x86_64_call.h"
 #include "wire_agent.h"
@@ -314,7 +315,7 @@ static int take_status(struct patch_stop *stop, pid_t tid, int status)
 static int look_once(struct patch_stop *stop, pid_t tid)
 {
     int status;
-    pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
+    pid_t got = base_wait(tid, &status, __WALL | WNOHANG);
     if (got == 0 || (got < 0 && errno != ECHILD))
         return 0;
     if (got < 0)
@@ -737,7 +738,7 @@ int patch_stop_step(struct patch_stop_thread *thread, int request, int signal, i
     if (ptrace((enum __ptrace_request)request, thread->tid, 0, signal))
         return base_fail_errno(error, errno, "thread %d cannot be continued", thread->tid);
     for (;;) {
-        if (waitpid(thread->tid, status, __WALL) >= 0)
+        if (base_wait(thread->tid, status, __WALL) >= 0)
             break;
         if (errno == EINTR)
             continue;
