@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "arch.h"
+#include "patch_target.h"
 #include "wire_loss.h"
 
 int collect_sampler_init(struct collect_sampler *sampler, struct collect_processes *processes,
@@ -77,8 +77,7 @@ static bool read_late(void *context, uint64_t address, uint64_t *word)
     walk->copy_short |= above;
     if (walk->sampler->processes->replayed)
         return false;
-    struct iovec local = {word, sizeof *word}, remote = {(void *)(uintptr_t)address, sizeof *word};
-    if (process_vm_readv(walk->process->pid, &local, 1, &remote, 1, 0) != (ssize_t)sizeof *word)
+    if (patch_target_read(walk->process->pid, address, word, sizeof *word) != sizeof *word)
         return false;
     walk->read_late = true;
     return true;

@@ -96,7 +96,7 @@ static size_t read_stack(struct collect_waits *waits, pid_t pid, uint64_t sp)
         left -= size;
     }
     ssize_t got = process_vm_readv(pid, &local, 1, remote, parts, 0);
-    return got > 0 ? (size_t)got : 0;
+    return got > 0 ? (size_t)got : patch_target_read(pid, sp, waits->stack, sizeof waits->stack);
 }
 
 /* As a perf sample has them. */

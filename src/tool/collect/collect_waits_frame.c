@@ -1,9 +1,9 @@
 #include "collect_waits_frame.h"
 
 #include <string.h>
-#include <sys/uio.h>
 
 #include "arch.h"
+#include "patch_target.h"
 
 enum {
     DEPTH_MOST = 64,    /* frames that leave the frame pointer alone */
@@ -134,10 +134,7 @@ static uint64_t linked(const struct search *search, uint64_t target)
     int32_t distance;
     memcpy(&distance, code + at + 2, sizeof distance);
     uint64_t word = 0, slot = target + at + 6 + (uint64_t)(int64_t)distance;
-    struct iovec local = {&word, sizeof word}, remote = {(void *)(uintptr_t)slot, sizeof word};
-    if (process_vm_readv(search->process->pid, &local, 1, &remote, 1, 0) != (ssize_t)sizeof word)
-        return 0;
-    return word;
+    return patch_target_read(search->process->pid, slot, &word, sizeof word) == sizeof word ? word : 0;
 }
 
 /* FF /2 with 2 to 7 bytes, before `end`. */

@@ -2,9 +2,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 
 #include "patch_frames.h"
+#include "patch_target.h"
 
 enum {
     CHUNK = 64 << 10,
@@ -15,8 +15,7 @@ static bool read_words(const struct patch_agent_access *access, uint64_t address
                        size_t count)
 {
     size_t size = count * sizeof *words;
-    struct iovec local = {words, size}, remote = {(void *)(uintptr_t)address, size};
-    return process_vm_readv(access->pid, &local, 1, &remote, 1, 0) == (ssize_t)size;
+    return patch_target_read(access->pid, address, words, size) == size;
 }
 
 /* --- find --- */
@@ -25,8 +24,7 @@ static void merge(struct patch_agent_returns *returns, const struct patch_agent_
                   uint64_t *table)
 {
     struct wire_agent_process process;
-    struct iovec local = {&process, sizeof process}, remote = {(void *)(uintptr_t)at, sizeof process};
-    if (process_vm_readv(access->pid, &local, 1, &remote, 1, 0) != (ssize_t)sizeof process ||
+    if (patch_target_read(access->pid, at, &process, sizeof process) != sizeof process ||
         process.magic != WIRE_AGENT_MAGIC || process.returns_start == 0 ||
         !read_words(access, at + returns->layout.returns, table, WIRE_AGENT_RETURNS))
         return;
@@ -151,12 +149,11 @@ static void put_known(struct putting *putting)
 static void put_stack(struct putting *putting, uint64_t sp, uint64_t most)
 {
     uint64_t start = (sp - RED_ZONE) & ~UINT64_C(7);
-    ssize_t got = CHUNK;
+    size_t got = CHUNK;
     for (uint64_t done = 0; done < most && got == CHUNK; done += CHUNK) {
-        struct iovec local = {putting->words, CHUNK}, remote = {(void *)(uintptr_t)(start + done), CHUNK};
-        got = process_vm_readv(putting->access->pid, &local, 1, &remote, 1, 0);
-        for (ssize_t i = 0; i < got / 8; i++)
-            put_word(putting, start + done + (uint64_t)i * 8, putting->words[i]);
+        got = patch_target_read(putting->access->pid, start + done, putting->words, CHUNK);
+        for (size_t i = 0; i < got / 8; i++)
+            put_word(putting, start + done + i * 8, putting->words[i]);
     }
 }
 

@@ -13,7 +13,12 @@ size_t patch_probe_read(pid_t pid, const uint64_t *addresses, size_t count, uint
     for (size_t i = 0; i < count; i++)
         there[i] = (struct iovec){(void *)(uintptr_t)addresses[i], 1};
     ssize_t got = count ? process_vm_readv(pid, &here, 1, there, count, 0) : 0;
-    return got > 0 ? (size_t)got : 0;
+    if (got >= 0)
+        return (size_t)got;
+    size_t one_by_one = 0;
+    while (one_by_one < count && patch_target_read(pid, addresses[one_by_one], &bytes[one_by_one], 1))
+        one_by_one++;
+    return one_by_one;
 }
 
 uint64_t patch_probe_next(uint64_t began)

@@ -51,6 +51,9 @@ int patch_target_credentials(pid_t pid, struct patch_target_credentials *credent
  * False: it is gone, and `name` is as it was. */
 bool patch_target_name(pid_t pid, pid_t tid, char *name, size_t size);
 
+/* The caller's, where getppid may be refused; 0: it is not told. */
+pid_t patch_target_own_parent(void);
+
 /* Has the process a thread of that number? */
 bool patch_target_has_thread(pid_t pid, pid_t tid);
 

@@ -2,15 +2,20 @@
 #include "patch_privileges.h"
 #include "patch_target.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/ucontext.h>
@@ -342,6 +347,84 @@ static void numbers_are_no_frames(void **state)
     }
 }
 
+/* --- memory --- */
+
+/* Answers a call with EPERM from now on, as filters of containers do. */
+static bool forbid(unsigned call)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof *code, code};
+    return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+/* Whole, to the page that is missing, and none; of ourselves. False: something is wrong. */
+static bool reads_memory(void)
+{
+    static char copy[8192];
+    char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(pages, 'x', 8192);
+    bool whole = patch_target_read(getpid(), (uint64_t)(uintptr_t)pages, copy, 8192) == 8192 &&
+                 !memcmp(copy, pages, 8192);
+    munmap(pages + 4096, 4096);
+    memset(copy, 0, sizeof copy);
+    bool cut = patch_target_read(getpid(), (uint64_t)(uintptr_t)pages + 96, copy, 8000) == 4000 &&
+               !memcmp(copy, pages, 4000) && !copy[4000];
+    bool none = patch_target_read(getpid(), (uint64_t)(uintptr_t)pages + 4096, copy, 8) == 0;
+    munmap(pages, 4096);
+    return whole && cut && none;
+}
+
+/* A process of two threads whose first one has ended. */
+static void *outlive(void *unused)
+{
+    static char word[8] = "outlives";
+    char copy[8] = "";
+    struct patch_target_facts facts = {0};
+    while (patch_target_facts(getpid(), getpid(), &facts) == BASE_OK && facts.state != 'Z')
+        usleep(1000);
+    size_t got = patch_target_read(getpid(), (uint64_t)(uintptr_t)word, copy, sizeof copy);
+    _exit(got != sizeof copy || memcmp(copy, word, sizeof copy) ? 1 : 0);
+    return unused;
+}
+
+static int status_of(void (*work)(void))
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        work();
+        _exit(9);
+    }
+    waitpid(child, &status, 0);
+    return status;
+}
+
+static void read_refused(void)
+{
+    _exit(!forbid(SYS_process_vm_readv) || !reads_memory());
+}
+
+static void outlive_refused(void)
+{
+    pthread_t thread;
+    if (!forbid(SYS_process_vm_readv) || pthread_create(&thread, NULL, outlive, NULL))
+        _exit(2);
+    pthread_exit(NULL);
+}
+
+static void memory_is_read_by_either_way(void **state)
+{
+    (void)state;
+    assert_true(reads_memory());
+    assert_int_equal(status_of(read_refused), 0);
+    assert_int_equal(status_of(outlive_refused), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,6 +440,7 @@ int main(void)
         cmocka_unit_test(a_fork_child_runs_in_its_own),
         cmocka_unit_test(frames_of_signals_are_known),
         cmocka_unit_test(numbers_are_no_frames),
+        cmocka_unit_test(memory_is_read_by_either_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
