@@ -12,12 +12,34 @@
 #include "patch_helper_wire.h"
 #include "patch_trace.h"
 
+/* A filter that refuses messages would have the helper end without a word. */
+static int try_messages(int socket)
+{
+    char byte;
+    if (patch_helper_wire_put(socket, "", 0, 0) < 0)
+        return -1;
+    return patch_helper_wire_get(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno != EAGAIN ? -1 : 0;
+}
+
+static int make_ends(int ends[2], struct base_error *error)
+{
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
+        return base_fail_errno(error, errno, "socketpair");
+    if (!try_messages(ends[0]))
+        return BASE_OK;
+    int number = errno;
+    close(ends[0]);
+    close(ends[1]);
+    return base_fail_errno(error, number, "sendmsg or recvmsg, to the helper process of tally");
+}
+
 int patch_helper_begin(struct patch_helper *helper, struct base_error *error)
 {
     int ends[2];
     *helper = (struct patch_helper){.socket = -1};
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
-        return base_fail_errno(error, errno, "socketpair");
+    int result = make_ends(ends, error);
+    if (result < 0)
+        return result;
     pid_t pid = fork();
     if (pid == 0)
         patch_helper_serve(ends[1]);

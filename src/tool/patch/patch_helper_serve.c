@@ -1,7 +1,9 @@
 /* The helper's side: a loop that looks at what happened to the threads, tells tally, reads a request, does
  * it, and answers. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -71,8 +73,8 @@ static bool append(struct loop *loop, const void *bytes, size_t size)
 static bool send_unsent(struct loop *loop, bool wait)
 {
     while (loop->sent < loop->unsent_size) {
-        ssize_t sent = send(loop->server.socket, loop->unsent + loop->sent, loop->unsent_size - loop->sent,
-                            MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT));
+        ssize_t sent = patch_helper_wire_put(loop->server.socket, loop->unsent + loop->sent,
+                                             loop->unsent_size - loop->sent, wait ? 0 : MSG_DONTWAIT);
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0)
@@ -192,11 +194,15 @@ static void drain(struct loop *loop)
 static int wait_for(struct loop *loop, struct pollfd *files, nfds_t count, bool more, bool watch)
 {
     uint64_t rest = patch_helper_wait_rest(&loop->wait), watched = WATCH_MS * UINT64_C(1000000);
-    bool blind = loop->signals < 0; /* signalfd may be refused */
+    bool blind = loop->signals < 0;
     uint64_t longest = watch || blind ? watched : UINT64_MAX;
     longest = more ? 0 : rest && rest < longest ? rest : longest;
     struct timespec most = {(time_t)(longest / SECOND_NS), (long)(longest % SECOND_NS)};
-    return ppoll(files, count, longest == UINT64_MAX ? NULL : &most, NULL);
+    int ready = ppoll(files, count, longest == UINT64_MAX ? NULL : &most, NULL);
+    if (ready >= 0 || errno == EINTR)
+        return ready;
+    return poll(files, count,
+                longest == UINT64_MAX ? -1 : (int)(longest / 1000000)); /* refused by a filter */
 }
 
 /* False: tally is gone. */
@@ -233,6 +239,27 @@ static void hurry(void)
         setpriority(PRIO_PROCESS, 0, -20); /* without the privilege, none of it */
 }
 
+/* Of the numbers from..to; one by one where close_range is refused. */
+static void close_between(int from, int to)
+{
+    const struct dirent *entry;
+    DIR *all = from <= to && close_range((unsigned)from, (unsigned)to, 0) ? opendir("/proc/self/fd") : NULL;
+    while (all && (entry = readdir(all))) {
+        int file = (int)strtol(entry->d_name, NULL, 10);
+        if (entry->d_name[0] != '.' && file >= from && file <= to && file != dirfd(all))
+            close(file);
+    }
+    if (all)
+        closedir(all);
+}
+
+/* The other end of the socket is among them: who keeps that never hears that tally has ended. */
+static void close_others(int socket)
+{
+    close_between(SOCKET, socket - 1);
+    close_between(socket + 1, INT_MAX);
+}
+
 /* A terminal's signals, tally's descriptors, tally's folder: nothing of it is ours. */
 static void leave_home(int *socket)
 {
@@ -249,8 +276,7 @@ static void leave_home(int *socket)
     int null = open("/dev/null", O_RDWR);
     for (int file = 0; file <= 2 && null >= 0; file++)
         dup2(null, file);
-    if (*socket == SOCKET)
-        close_range(SOCKET + 1, ~0u, 0);
+    close_others(*socket);
     /* A message that stops half way (tally stopped in the middle of it) must not keep the target stopped. */
     struct timeval patience = {PATCH_HELPER_PATIENCE_MS / 1000, 0};
     setsockopt(*socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
@@ -266,8 +292,10 @@ static void begin(struct loop *loop, int socket)
     sigaddset(&children, SIGCHLD);
     loop->server.socket = socket;
     loop->server.once.memory.file = -1;
-    patch_silence_begin(&loop->silence, getppid());
-    loop->signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
+    patch_silence_begin(&loop->silence, patch_target_own_parent());
+    /* Either may be refused, and a signalfd hears nothing of signals that are not blocked. */
+    loop->signals =
+        sigprocmask(SIG_BLOCK, &children, NULL) ? -1 : signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
     patch_follow_begin(&loop->server.follow);
 }
 

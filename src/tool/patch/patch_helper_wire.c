@@ -6,11 +6,26 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* By the calls that messages with files need in any case: a filter can refuse no others. */
+ssize_t patch_helper_wire_put(int socket, const void *bytes, size_t size, int flags)
+{
+    struct iovec part = {(void *)(uintptr_t)bytes, size};
+    struct msghdr head = {.msg_iov = &part, .msg_iovlen = 1};
+    return sendmsg(socket, &head, flags | MSG_NOSIGNAL);
+}
+
+ssize_t patch_helper_wire_get(int socket, void *bytes, size_t size, int flags)
+{
+    struct iovec part = {bytes, size};
+    struct msghdr head = {.msg_iov = &part, .msg_iovlen = 1};
+    return recvmsg(socket, &head, flags);
+}
+
 static int send_all(int socket, const void *bytes, size_t size)
 {
     size_t done = 0;
     while (done < size) {
-        ssize_t sent = send(socket, (const char *)bytes + done, size - done, MSG_NOSIGNAL);
+        ssize_t sent = patch_helper_wire_put(socket, (const char *)bytes + done, size - done, 0);
         if (sent < 0 && errno != EINTR)
             return -1;
         done += sent > 0 ? (size_t)sent : 0;
@@ -46,7 +61,7 @@ static int receive_all(int socket, void *bytes, size_t size)
 {
     size_t done = 0;
     while (done < size) {
-        ssize_t got = recv(socket, (char *)bytes + done, size - done, 0);
+        ssize_t got = patch_helper_wire_get(socket, (char *)bytes + done, size - done, 0);
         if (got == 0 || (got < 0 && errno != EINTR))
             return -1;
         done += got > 0 ? (size_t)got : 0;

@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base_error.h"
 
@@ -78,6 +79,10 @@ int patch_helper_wire_send(int socket, const struct patch_helper_message *messag
  * *file a descriptor or -1. `file` may be NULL. 0; -1: the other end is gone; 1: there was no memory for the
  * bytes, which are gone: the next message can be received. */
 int patch_helper_wire_receive(int socket, struct patch_helper_message *message, void **bytes, int *file);
+
+/* send(2) and recv(2), without a signal where the other end is gone. */
+ssize_t patch_helper_wire_put(int socket, const void *bytes, size_t size, int flags);
+ssize_t patch_helper_wire_get(int socket, void *bytes, size_t size, int flags);
 
 /* The helper's life, from its birth to _exit. */
 _Noreturn void patch_helper_serve(int socket);

@@ -71,8 +71,9 @@ static int filters_of(pid_t pid, pid_t tid)
 static bool descends_from_us(pid_t pid)
 {
     struct patch_target_facts facts;
+    const pid_t tally = patch_target_own_parent();
     for (int i = 0; i < MOST_ANCESTORS && pid > 1; i++, pid = facts.parent) {
-        if (pid == getpid() || pid == getppid())
+        if (pid == getpid() || pid == tally)
             return true;
         if (patch_target_facts(pid, pid, &facts) < 0)
             return false;

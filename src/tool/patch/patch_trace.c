@@ -2,10 +2,10 @@
 #include "patch_trace.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "patch_helper_ask.h"
@@ -68,10 +68,11 @@ bool patch_trace_pending(const struct patch_helper *helper)
 int patch_trace_next(struct patch_helper *helper, struct patch_trace_event *event, struct base_error *error)
 {
     while (!patch_trace_pending(helper)) {
-        struct pollfd socket = {helper->socket, POLLIN, 0};
         struct patch_helper_reply reply;
-        int ready = helper->socket < 0 ? 1 : poll(&socket, 1, 0);
-        if (ready == 0 || (ready < 0 && errno == EINTR))
+        char byte;
+        ssize_t ready =
+            helper->socket < 0 ? 0 : patch_helper_wire_get(helper->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+        if (ready < 0 && (errno == EAGAIN || errno == EINTR))
             return 0;
         int result = patch_helper_ask_receive(helper, &reply, error);
         if (result < 0)

@@ -1,6 +1,8 @@
 /* The helper: steps over a socket, and what is left when tally dies between any two of them, in any of them,
  * or when a ptrace request fails (the linker sends those here: -Wl,--wrap=ptrace). */
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -418,6 +421,66 @@ static void tally_dies_at_random_moments(void **state)
     assert_int_equal(patch_child_finish(&child), 0);
 }
 
+/* --- calls are refused --- */
+
+/* Answers a call with EPERM from now on, as filters of containers do. */
+static bool forbid(unsigned call)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof *code, code};
+    return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+/* The helper's number, of a tally that ends at once; 0: it has none. */
+static pid_t helper_without(unsigned call, const char *why)
+{
+    pid_t helper_pid = 0;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t tally = fork();
+    if (tally == 0) {
+        struct patch_helper helper;
+        struct base_error error = {0};
+        bool forbidden = forbid(call), begun = patch_helper_begin(&helper, &error) == BASE_OK;
+        if (begun && write(ends[1], &helper.pid, sizeof helper.pid) < 0)
+            _exit(1);
+        _exit(!forbidden || begun != !why || (why && !strstr(error.text, why)));
+    }
+    int status;
+    close(ends[1]);
+    waitpid(tally, &status, 0);
+    assert_int_equal(status, 0);
+    assert_int_equal(read(ends[0], &helper_pid, sizeof helper_pid), why ? 0 : (int)sizeof helper_pid);
+    close(ends[0]);
+    return helper_pid;
+}
+
+/* It hears that tally has ended though it could not close the other end by one call. */
+static void a_helper_ends_where_calls_are_refused(void **state)
+{
+    (void)state;
+    const unsigned calls[] = {SYS_close_range, SYS_dup2,  SYS_setsid, SYS_signalfd4, SYS_rt_sigprocmask,
+                              SYS_ppoll,       SYS_wait4, SYS_chdir,  SYS_setsockopt};
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        pid_t pid = helper_without(calls[i], NULL);
+        for (int k = 0; k < 5000 && patch_target_lives(pid); k++)
+            nap_us(1000);
+        assert_false(patch_target_lives(pid));
+    }
+}
+
+static void a_helper_without_messages_is_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(helper_without(SYS_sendmsg, "sendmsg"), 0);
+    assert_int_equal(helper_without(SYS_recvmsg, "recvmsg"), 0);
+}
+
 /* --- ptrace fails --- */
 
 /* 0 or the first error; the steps go on after it, as a tally that cleans up would. */
@@ -533,6 +596,8 @@ int main(void)
         cmocka_unit_test(a_tally_that_is_about_to_stop_lets_go),
         cmocka_unit_test(tally_dies_at_every_step),
         cmocka_unit_test(tally_dies_at_random_moments),
+        cmocka_unit_test(a_helper_ends_where_calls_are_refused),
+        cmocka_unit_test(a_helper_without_messages_is_refused),
         cmocka_unit_test(every_request_fails_once),
         cmocka_unit_test(who_dies_while_memory_is_shared_ends_nobody_else),
         cmocka_unit_test(figures),
