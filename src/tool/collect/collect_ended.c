@@ -13,9 +13,22 @@ static uint64_t start_of(pid_t pid)
     return patch_target_facts(pid, pid, &facts) == BASE_OK ? facts.started : 0;
 }
 
+/* -1: there is none, or none that may be polled. */
+static int open_pidfd(pid_t pid)
+{
+    struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+    if (end.fd >= 0 && poll(&end, 1, 0) < 0) {
+        int number = errno;
+        close(end.fd);
+        errno = number;
+        return -1;
+    }
+    return end.fd;
+}
+
 bool collect_ended_begin(struct collect_ended *ended, pid_t pid)
 {
-    *ended = (struct collect_ended){.pid = pid, .file = (int)syscall(SYS_pidfd_open, pid, 0)};
+    *ended = (struct collect_ended){.pid = pid, .file = open_pidfd(pid)};
     if (ended->file < 0 && errno == ESRCH)
         return false;
     ended->started = start_of(pid);

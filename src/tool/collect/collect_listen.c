@@ -40,6 +40,7 @@ struct collect_listen {
     struct heard *items;
     size_t count, capacity;
     bool ending;
+    bool unwoken;     /* to wake who waits is refused */
     clockid_t helper; /* its time on processors; 0: it has none that is known */
     uint64_t beaten_ns,
         spent_ns;     /* the last beat, and what tally's other threads and the helper had used by then */
@@ -123,7 +124,7 @@ static void look(struct collect_listen *listen, struct waiting *waiting)
 {
     bool rung = false;
     waiting->count = 0;
-    waiting->limit_ns = 0;
+    waiting->limit_ns = listen->unwoken ? LOOK_NS : 0;
     pthread_mutex_lock(&listen->lock);
     uint64_t look_ns = patch_target_now();
     bool worked = has_worked(listen, look_ns);
@@ -167,6 +168,16 @@ static void *run(void *context)
     return NULL;
 }
 
+static long wake(uint32_t *word, int most)
+{
+    return syscall(SYS_futex, word, FUTEX_WAKE, most, NULL, NULL, 0);
+}
+
+void collect_listen_wake(uint32_t *word)
+{
+    wake(word, INT_MAX);
+}
+
 void collect_listen_helper(struct collect_listen *listen, pid_t helper)
 {
     clockid_t clock;
@@ -188,6 +199,7 @@ int collect_listen_new(uint64_t start_ns, struct collect_listen **made, struct b
     if (!listen)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     listen->start_ns = start_ns;
+    listen->unwoken = wake(&listen->changed, 0) < 0;
     listen->file = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&listen->lock, NULL);
     int number = listen->file < 0 ? errno : base_stack_thread(&listen->thread, run, listen);
@@ -199,11 +211,6 @@ int collect_listen_new(uint64_t start_ns, struct collect_listen **made, struct b
         close(listen->file);
     free(listen);
     return base_fail_errno(error, number, "a thread that hears of loaded objects");
-}
-
-void collect_listen_wake(uint32_t *word)
-{
-    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 static void change_list(struct collect_listen *listen)

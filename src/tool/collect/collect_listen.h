@@ -2,8 +2,8 @@
  *
  * A bell is a word in memory that is shared with a target: it rings by adding one to the word and waking who
  * waits for it. poll knows nothing of that: this thread waits for all bells with one futex call, and makes a
- * descriptor readable. Kernels before 5.16 cannot wait for several words, and none for more than 128: then it
- * looks every millisecond. It can also write the time next to a bell, every 10 ms, for those who have no
+ * descriptor readable. Kernels before 5.16 cannot wait for several words, and none for more than 128; a filter
+ * may refuse that, or to wake: then it looks every millisecond. It can also write the time next to a bell, every 10 ms, for those who have no
  * clock, and advance a bell's beats (patch_bell.h) while the bell has no answer and tally works on it: while
  * tally's other threads or its helper use a processor. Context: tool; every function from one thread. Source: futex(2),
  * Documentation/userspace-api/futex2.rst. */

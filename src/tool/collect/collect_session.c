@@ -55,7 +55,8 @@ enum {
     HORIZON_NS = 5000000,      /* no interrupt takes longer from its time stamp to its record */
     HORIZON_FULL_NS = 1000000, /* nor often longer than this: good enough when a ring runs full */
     OWN_NICE = -20, /* where allowed: a machine full of busy threads must not starve who empties the rings */
-    HOLDS_NS = 2000000, /* a step of calls or the agent that takes longer has held who waited for it */
+    HOLDS_NS = 2000000,  /* a step of calls or the agent that takes longer has held who waited for it */
+    BLIND_NS = 10000000, /* a step without poll */
     LATE_STEP_MS = 2,
     LATE_FOR_NS = 100000000,
     FULL_COPY_STEP_MS = 4,
@@ -976,8 +977,9 @@ void collect_session_resume(struct collect_session *session)
 int collect_session_step(struct collect_session *session, int timeout_ms, struct base_error *error)
 {
     poll_rings(session);
-    if (poll(session->polled, session->polled_count, step_timeout(session, timeout_ms)) >= 0)
-        look_at_polls(session); /* also of what cannot be polled */
+    if (poll(session->polled, session->polled_count, step_timeout(session, timeout_ms)) < 0 && errno != EINTR)
+        nanosleep(&(struct timespec){.tv_nsec = BLIND_NS}, NULL); /* a filter refuses it */
+    look_at_polls(session);                                       /* also of what cannot be polled */
     uint64_t stepped = patch_target_now();
     int result = session->calls ? step_calls(session, error) : BASE_OK;
     if (session->agent && result >= 0)
