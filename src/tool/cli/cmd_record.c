@@ -1,7 +1,7 @@
 /* tally record: run or attach, sample, leave one profile file.
  *
  * Signals are blocked and read from a signalfd, so that nothing of how they are handled changes for a
- * launched program.
+ * launched program. Where signalfd is refused they are asked for at every step.
  *
  *   signal            a program was launched                            processes were attached to
  *   SIGINT, SIGQUIT   from the terminal the target has it already, as   stop recording
@@ -12,6 +12,7 @@
  *                     stops too; a SIGCONT (fg) wakes both
  *   SIGCHLD           the target stopped or ended                       -
  */
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
@@ -25,8 +26,8 @@
 #include "base_options.h"
 #include "base_terminal.h"
 #include "base_text.h"
-#include "cli.h"
 #include "base_wait.h"
+#include "cli.h"
 #include "cli_pids.h"
 #include "collect_agent_functions.h"
 #include "collect_session.h"
@@ -595,7 +596,7 @@ static struct collect_options session_options(const struct record_wish *wish,
 struct recorder {
     const struct record_wish *wish;
     struct collect_session *session;
-    int signals; /* signalfd */
+    int signals; /* signalfd; -1: refused */
     pid_t child;
     int child_status; /* as from waitpid */
     bool child_ended, stop, drawn;
@@ -689,17 +690,25 @@ static void draw_names(void *context, size_t done, size_t total)
 static const int TAKEN[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGTSTP, SIGCHLD};
 static const int BLOCKED_ONLY[] = {SIGPIPE, SIGTTOU, SIGXFSZ}; /* writes then fail with an error instead */
 
-static int take_signals(sigset_t *before)
+static sigset_t taken_signals(void)
 {
-    sigset_t taken, blocked;
+    sigset_t taken;
     sigemptyset(&taken);
     for (size_t i = 0; i < sizeof TAKEN / sizeof *TAKEN; i++)
         sigaddset(&taken, TAKEN[i]);
-    blocked = taken;
+    return taken;
+}
+
+/* Who cannot block them would end at once by one of them, with the program half left. */
+static int take_signals(sigset_t *before, int *file, struct base_error *error)
+{
+    sigset_t taken = taken_signals(), blocked = taken;
     for (size_t i = 0; i < sizeof BLOCKED_ONLY / sizeof *BLOCKED_ONLY; i++)
         sigaddset(&blocked, BLOCKED_ONLY[i]);
-    sigprocmask(SIG_BLOCK, &blocked, before);
-    return signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (sigprocmask(SIG_BLOCK, &blocked, before))
+        return base_fail_errno(error, errno, "signals cannot be blocked: rt_sigprocmask");
+    *file = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
+    return BASE_OK;
 }
 
 /* Stops Tally itself as the default action would, until SIGCONT; nothing that is recorded waits for it meanwhile. */
@@ -726,9 +735,8 @@ static void look_at_child(struct recorder *recorder)
     }
 }
 
-static void on_signal(struct recorder *recorder, const struct signalfd_siginfo *info)
+static void on_signal(struct recorder *recorder, int number, int code)
 {
-    int number = (int)info->ssi_signo;
     bool launched = recorder->child > 0;
     if (number == SIGCHLD)
         return; /* looked at after every step */
@@ -741,16 +749,25 @@ static void on_signal(struct recorder *recorder, const struct signalfd_siginfo *
         recorder->stop = true;
         return;
     }
-    bool from_terminal = (number == SIGINT || number == SIGQUIT) && info->ssi_code > 0;
+    bool from_terminal = (number == SIGINT || number == SIGQUIT) && code > 0;
     if (!from_terminal && !recorder->child_ended)
         kill(recorder->child, number);
 }
 
+static void read_signals(struct recorder *recorder)
+{
+    const sigset_t taken = taken_signals();
+    struct signalfd_siginfo info;
+    siginfo_t waits;
+    while (read(recorder->signals, &info, sizeof info) == (ssize_t)sizeof info)
+        on_signal(recorder, (int)info.ssi_signo, info.ssi_code);
+    while (recorder->signals < 0 && sigtimedwait(&taken, &waits, &(struct timespec){0}) > 0)
+        on_signal(recorder, waits.si_signo, waits.si_code);
+}
+
 static void look_at_signals(struct recorder *recorder)
 {
-    struct signalfd_siginfo info;
-    while (read(recorder->signals, &info, sizeof info) == (ssize_t)sizeof info)
-        on_signal(recorder, &info);
+    read_signals(recorder);
     if (recorder->child > 0)
         look_at_child(recorder);
 }
@@ -795,14 +812,12 @@ static int record_until_over(struct recorder *recorder, struct base_error *error
 static void wait_for_child(struct recorder *recorder)
 {
     while (recorder->child > 0 && !recorder->child_ended) {
-        struct signalfd_siginfo info;
         sigset_t child;
         sigemptyset(&child);
         sigaddset(&child, SIGCHLD);
         struct timespec tenth = {.tv_nsec = 100000000};
         sigtimedwait(&child, NULL, &tenth);
-        while (read(recorder->signals, &info, sizeof info) == (ssize_t)sizeof info)
-            on_signal(recorder, &info);
+        read_signals(recorder);
         look_at_child(recorder);
     }
 }
@@ -999,8 +1014,8 @@ static int say_what_stays(const struct recorder *recorder, struct base_error *er
         base_fail(
             error, BASE_EBUSY,
             "process %d could not be left whole (a debugger holds it, a thread stays in code of tally's, "
-            "or the program moved its "
-            "text): tally detach -p %d tries again",
+            "the program moved its text, or a filter lets it unmap no memory): tally detach -p %d tries "
+            "again",
             pid, pid);
     cli_fail(error);
     return CLI_FAILED;
@@ -1081,8 +1096,13 @@ int cmd_record(int argc, char **argv)
     describe_target(&wish, rest.arguments, rest.count, &line);
     struct collect_options wanted = session_options(&wish, &rest, base_text_string(&line));
     struct recorder recorder = {.wish = &wish, .live = base_terminal_redraws(STDERR_FILENO)};
-    recorder.signals = wanted.wake_fd = take_signals(&wanted.target_signals);
-    status = record_session(&recorder, &wanted);
+    if (take_signals(&wanted.target_signals, &recorder.signals, &error) == BASE_OK) {
+        wanted.wake_fd = recorder.signals;
+        status = record_session(&recorder, &wanted);
+    } else {
+        cli_fail(&error);
+        status = wanted.mode == COLLECT_LAUNCH ? NOT_STARTED : CLI_FAILED;
+    }
     collect_agent_named_free(&wish.named);
     base_text_free(&line);
     return status;
