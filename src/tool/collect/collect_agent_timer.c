@@ -4,6 +4,7 @@
 #include "collect_agent_timer.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -219,6 +220,18 @@ static uint64_t at(const struct beginning *beginning, size_t offset)
     return beginning->control_at + offset;
 }
 
+/* As a filter answers; none of those that are tried does otherwise. */
+static int refuse_refused(const struct beginning *beginning)
+{
+    for (size_t i = 0; i < beginning->call_count; i++) {
+        const struct patch_trace_call *call = &beginning->calls[i];
+        if (call->answer == -EPERM || call->answer == -EACCES || call->answer == -ENOSYS)
+            return base_fail_errno(beginning->error, (int)-call->answer, "%s in process %d", call->name,
+                                   (int)beginning->place->pid);
+    }
+    return BASE_OK;
+}
+
 /* What the agent calls, and what the signal's action is. */
 static int try_all(struct beginning *beginning)
 {
@@ -240,6 +253,8 @@ static int try_all(struct beginning *beginning)
     add_call(beginning, "rt_sigaction", SYS_rt_sigaction, beginning->signal, 0,
              at(beginning, offsetof(struct wire_agent_control, found)), SET_SIZE);
     int result = make_calls(beginning);
+    if (result == BASE_OK)
+        result = refuse_refused(beginning);
     if (result < 0)
         return result;
     if (beginning->calls[beginning->call_count - 1].answer || control->found.handler)
