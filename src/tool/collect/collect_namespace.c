@@ -1,5 +1,6 @@
 #include "collect_namespace.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,17 @@ enum collect_namespace collect_namespace_look(void)
     return has_own_children() ? COLLECT_NAMESPACE_OWN : COLLECT_NAMESPACE_STRANGE_CHILDREN;
 }
 
+/* What a filter refuses here looks like another namespace. */
+static int refuse_refused(struct base_error *error)
+{
+    char self[32];
+    if (getpid() < 0)
+        return base_fail(error, BASE_EPERMISSION, "getpid: Operation not permitted");
+    if (readlink("/proc/self", self, sizeof self) < 0 && (errno == EPERM || errno == ENOSYS))
+        return base_fail_errno(error, errno, "readlink of /proc/self");
+    return BASE_OK;
+}
+
 int collect_namespace_check(struct base_error *error)
 {
     static const char *const faults[] = {
@@ -56,7 +68,7 @@ int collect_namespace_check(struct base_error *error)
         [COLLECT_NAMESPACE_STRANGE_CHILDREN] =
             "what is started here is born into another PID namespace: start tally there (unshare "
             "--pid --fork)"};
-    enum collect_namespace found = collect_namespace_look();
-    return found == COLLECT_NAMESPACE_OWN ? BASE_OK
-                                          : base_fail(error, BASE_EUNSUPPORTED, "%s", faults[found]);
+    int result = refuse_refused(error);
+    enum collect_namespace found = result < 0 ? COLLECT_NAMESPACE_OWN : collect_namespace_look();
+    return found == COLLECT_NAMESPACE_OWN ? result : base_fail(error, BASE_EUNSUPPORTED, "%s", faults[found]);
 }

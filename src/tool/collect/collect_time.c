@@ -341,6 +341,7 @@ static int list_threads(pid_t pid, struct tid_list *tids, struct base_error *err
     if (!folder)
         return base_fail(error, BASE_ENOTFOUND, "no process %d", (int)pid);
     int result = BASE_OK;
+    errno = 0;
     for (struct dirent *entry; result == BASE_OK && (entry = readdir(folder));) {
         pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
         if (tid <= 0)
@@ -350,6 +351,8 @@ static int list_threads(pid_t pid, struct tid_list *tids, struct base_error *err
         else
             tids->items[tids->count++] = tid;
     }
+    if (result == BASE_OK && (errno == EPERM || errno == ENOSYS))
+        result = base_fail_errno(error, errno, "%s cannot be read", path);
     closedir(folder);
     return result;
 }

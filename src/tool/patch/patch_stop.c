@@ -171,7 +171,8 @@ static int seize_listed(struct patch_stop *stop, pid_t process, long *listed, st
     *listed = 0;
     if (!folder)
         return process == stop->pid ? base_fail(error, BASE_ENOTFOUND, "process %d is gone", process) : 0;
-    for (struct dirent *entry; (entry = readdir(folder));) {
+    errno = 0;
+    for (struct dirent *entry; (entry = readdir(folder)); errno = 0) {
         pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
         *listed += tid > 0;
         if (tid <= 0 || patch_stop_find(stop, tid))
@@ -183,6 +184,9 @@ static int seize_listed(struct patch_stop *stop, pid_t process, long *listed, st
         }
         taken += result;
     }
+    bool refused = errno == EPERM || errno == ENOSYS;
+    if (refused)
+        taken = base_fail_errno(error, errno, "%s cannot be read", path);
     closedir(folder);
     return taken;
 }
