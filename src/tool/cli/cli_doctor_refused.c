@@ -17,6 +17,8 @@
 
 #include "cli_doctor.h"
 
+#define PAGE ((size_t)4096)
+
 #ifndef SYS_futex_waitv
 #define SYS_futex_waitv 449
 #endif
@@ -83,6 +85,49 @@ static bool try_waitv(void)
     return syscall(SYS_futex_waitv, NULL, 0, 0, NULL, 0) < 0 && errno == EINVAL;
 }
 
+/* With two pages of memory. */
+static bool try_memory(int kind, bool (*passes)(char *pages))
+{
+    const size_t size = 2 * PAGE;
+    char *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, kind | MAP_ANONYMOUS, -1, 0);
+    bool done = pages != MAP_FAILED && passes(pages);
+    int number = errno;
+    if (pages != MAP_FAILED)
+        munmap(pages, size);
+    errno = number;
+    return done;
+}
+
+static bool wipe(char *pages)
+{
+    return madvise(pages, PAGE, MADV_WIPEONFORK) == 0;
+}
+
+static bool show(char *pages)
+{
+    return remap_file_pages(pages, PAGE, 0, 1, 0) == 0;
+}
+
+static bool grow(char *pages)
+{
+    return mremap(pages, PAGE, PAGE, 0) != MAP_FAILED;
+}
+
+static bool try_wipe(void)
+{
+    return try_memory(MAP_PRIVATE, wipe);
+}
+
+static bool try_show(void)
+{
+    return try_memory(MAP_SHARED, show);
+}
+
+static bool try_grow(void)
+{
+    return try_memory(MAP_SHARED, grow);
+}
+
 static bool try_timer(void)
 {
     struct sigevent none = {.sigev_notify = SIGEV_NONE};
@@ -98,11 +143,16 @@ static const struct call {
     {"memfd_create", try_memfd, "no --calls, --heap, --fds, --throws, --function, --engine=agent"},
     {"eventfd2", try_eventfd, "no --calls, --heap, --fds, --throws, --function, --engine=agent"},
     {"socketpair", try_sockets, "no --calls, --heap, --fds, --throws, --function, --engine=agent"},
+    {"madvise", try_wipe, "no --heap, --fds, --throws, --function, --engine=agent"},
+    {"remap_file_pages", try_show, "children of fork are not counted by --heap, --fds, --throws, --function"},
+    {"mremap", try_grow,
+     "children of fork are not counted by --heap, --fds, --throws, --function, and of long recordings what "
+     "its "
+     "first tables cannot hold"},
     {"timer_create", try_timer, "no time by --engine=agent"},
-    {"process_vm_readv", try_read,
-     "stacks that are deeper than what the kernel copies are cut, and those of who waits (--time=real) not "
-     "seen"},
-    {"signalfd4", try_signalfd, "Ctrl-C does not end a recording"},
+    {"process_vm_readv", try_read, "memory of programs is read by /proc, which takes longer"},
+    {"signalfd4", try_signalfd,
+     "Ctrl-C is looked for at every step of a recording, not told; no tally view, no tally browse"},
     {"pidfd_open", try_pidfd,
      "ends of processes are looked for, not told; exact calls keep tracing programs in which no thread "
      "begins"},
