@@ -1,5 +1,7 @@
 #include "base_terminal.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -64,6 +66,15 @@ bool base_terminal_utf8(void)
             return strcasestr(locale, "UTF-8") || strcasestr(locale, "utf8");
     }
     return true;
+}
+
+int base_terminal_open(int descriptor)
+{
+    char path[64];
+    if (!base_terminal_is(descriptor))
+        return -1;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+    return open(path, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
 }
 
 bool base_terminal_foreground(int descriptor)

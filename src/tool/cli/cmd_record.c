@@ -601,29 +601,31 @@ struct recorder {
     int child_status; /* as from waitpid */
     bool child_ended, stop, drawn;
     uint64_t drawn_ns; /* when the status line was, since the start */
-    bool live;         /* standard error is a terminal that can redraw */
+    int terminal; /* an open file of our own of standard error, where that can redraw; -1: no status line */
 };
 
-/* A terminal that is stopped (Ctrl-S), or whose other end does not read, would stop us, and processes wait for our answers. */
-static bool may_draw(void)
+/* A terminal that is stopped (Ctrl-S), or whose other end does not read, would stop us, and processes wait for our answers. What
+ * cannot be polled is written to. */
+static bool may_say(void)
 {
-    struct pollfd terminal = {.fd = STDERR_FILENO, .events = POLLOUT};
-    return poll(&terminal, 1, 0) > 0 && (terminal.revents & POLLOUT) != 0;
+    struct pollfd file = {.fd = STDERR_FILENO, .events = POLLOUT};
+    int ready = poll(&file, 1, 0);
+    return ready < 0 || (ready > 0 && (file.revents & POLLOUT) != 0);
 }
 
 static void clear_line(struct recorder *recorder)
 {
-    if (recorder->drawn && may_draw())
-        dprintf(STDERR_FILENO, "\r%*s\r", STATUS_COLUMNS, "");
+    if (recorder->drawn)
+        dprintf(recorder->terminal, "\r%*s\r", STATUS_COLUMNS, "");
     recorder->drawn = false;
 }
 
 static void draw_line(struct recorder *recorder, const char *text)
 {
-    if (!recorder->live || !base_terminal_foreground(STDERR_FILENO) || !may_draw())
+    if (recorder->terminal < 0 || !base_terminal_foreground(STDERR_FILENO))
         return;
     recorder->drawn = true;
-    dprintf(STDERR_FILENO, "\r%-*.*s", STATUS_COLUMNS, STATUS_COLUMNS, text);
+    dprintf(recorder->terminal, "\r%-*.*s", STATUS_COLUMNS, STATUS_COLUMNS, text);
 }
 
 /* By the losses from `first` to `last`; frames that were found by frame pointer are not lost. */
@@ -801,7 +803,8 @@ static int record_until_over(struct recorder *recorder, struct base_error *error
         look_at_signals(recorder);
         if (result < 0)
             return result;
-        say_notice(recorder);
+        if (may_say())
+            say_notice(recorder);
         if (!is_over(recorder))
             draw_status(recorder);
     }
@@ -1095,7 +1098,9 @@ int cmd_record(int argc, char **argv)
     struct base_text line = {0};
     describe_target(&wish, rest.arguments, rest.count, &line);
     struct collect_options wanted = session_options(&wish, &rest, base_text_string(&line));
-    struct recorder recorder = {.wish = &wish, .live = base_terminal_redraws(STDERR_FILENO)};
+    struct recorder recorder = {
+        .wish = &wish,
+        .terminal = base_terminal_redraws(STDERR_FILENO) ? base_terminal_open(STDERR_FILENO) : -1};
     if (take_signals(&wanted.target_signals, &recorder.signals, &error) == BASE_OK) {
         wanted.wake_fd = recorder.signals;
         status = record_session(&recorder, &wanted);
@@ -1103,6 +1108,8 @@ int cmd_record(int argc, char **argv)
         cli_fail(&error);
         status = wanted.mode == COLLECT_LAUNCH ? NOT_STARTED : CLI_FAILED;
     }
+    if (recorder.terminal >= 0)
+        close(recorder.terminal);
     collect_agent_named_free(&wish.named);
     base_text_free(&line);
     return status;

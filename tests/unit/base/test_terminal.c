@@ -1,4 +1,5 @@
 /* base_terminal on a pseudo-terminal, a pipe and nothing, in every environment that matters. */
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -6,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -99,6 +101,29 @@ static void redrawing(void **state)
     assert_false(base_terminal_foreground(ends->terminal)); /* not our controlling terminal */
 }
 
+/* A stopped terminal keeps nobody who writes by a file of his own, and others' files are as they were. */
+static void stopped(void **state)
+{
+    struct ends *ends = *state;
+    char text[8];
+    int own = base_terminal_open(ends->terminal);
+    assert_true(own >= 0);
+    assert_int_equal(write(own, "a", 1), 1);
+    assert_int_equal(read(ends->master, text, sizeof text), 1);
+    assert_int_equal(tcflow(ends->terminal, TCOOFF), 0);
+    assert_int_equal(write(own, "b", 1), -1);
+    assert_int_equal(errno, EAGAIN);
+    assert_int_equal(tcflow(ends->terminal, TCOON), 0);
+    assert_int_equal(write(own, "c", 1), 1);
+    assert_int_equal(read(ends->master, text, sizeof text), 1);
+    assert_int_equal(text[0], 'c');
+    assert_int_equal(fcntl(ends->terminal, F_GETFL) & O_NONBLOCK, 0);
+    assert_int_equal(fcntl(own, F_GETFD), FD_CLOEXEC);
+    close(own);
+    assert_int_equal(base_terminal_open(ends->pipe[1]), -1);
+    assert_int_equal(base_terminal_open(-1), -1);
+}
+
 static void locales(void **state)
 {
     (void)state;
@@ -122,10 +147,8 @@ static void locales(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(widths),
-        cmocka_unit_test(colors),
-        cmocka_unit_test(redrawing),
-        cmocka_unit_test(locales),
+        cmocka_unit_test(widths),  cmocka_unit_test(colors),  cmocka_unit_test(redrawing),
+        cmocka_unit_test(stopped), cmocka_unit_test(locales),
     };
     return cmocka_run_group_tests(tests, open_ends, close_ends);
 }
