@@ -466,15 +466,15 @@ static void answer_thread(struct collect_agent *agent, struct collect_agent_memb
 
 static void answer(struct collect_agent *agent, struct collect_agent_member *member)
 {
-    uint32_t sequence;
+    uint32_t sequence, asked;
     struct collect_agent_asks asks;
-    uint32_t asked = collect_agent_file_request(&member->family->file, member->region, &sequence, &asks);
+    if (!collect_agent_file_request(&member->family->file, member->region, &asked, &sequence, &asks))
+        return;
     if (asked & WIRE_AGENT_OBJECTS)
         collect_agent_load_objects(agent, member);
     for (uint32_t i = 0; i < asks.count; i++)
         answer_thread(agent, member, &asks.items[i]);
-    if (asked)
-        collect_agent_file_answer(&member->family->file, member->region, sequence);
+    collect_agent_file_answer(&member->family->file, member->region, sequence);
 }
 
 static void answer_all(struct collect_agent *agent)

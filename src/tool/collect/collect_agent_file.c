@@ -297,17 +297,17 @@ static void take_asks(struct wire_agent_process *process, struct collect_agent_a
     qsort(asks->items, asks->count, sizeof *asks->items, failed_first);
 }
 
-uint32_t collect_agent_file_request(const struct collect_agent_file *file, uint32_t region,
-                                    uint32_t *sequence, struct collect_agent_asks *asks)
+bool collect_agent_file_request(const struct collect_agent_file *file, uint32_t region, uint32_t *asked,
+                                uint32_t *sequence, struct collect_agent_asks *asks)
 {
     struct wire_agent_process *process = collect_agent_file_process(file, region);
-    asks->count = 0;
+    asks->count = *asked = 0;
     *sequence = __atomic_load_n(&process->request_sequence, __ATOMIC_ACQUIRE);
     if (*sequence == __atomic_load_n(&process->answer_sequence, __ATOMIC_ACQUIRE))
-        return 0;
-    uint32_t asked = __atomic_exchange_n(&process->request, 0, __ATOMIC_ACQ_REL);
+        return false;
+    *asked = __atomic_exchange_n(&process->request, 0, __ATOMIC_ACQ_REL);
     take_asks(process, asks);
-    return asked;
+    return true;
 }
 
 void collect_agent_file_answer(struct collect_agent_file *file, uint32_t region, uint32_t sequence)

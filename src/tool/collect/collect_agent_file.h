@@ -112,10 +112,11 @@ struct collect_agent_asks {
     } items[WIRE_AGENT_ASKS];
     uint32_t count;
 };
-/* Takes what is asked: bits of enum wire_agent_request, 0 for nothing; *sequence for the answer, *asks who
- * asks. */
-uint32_t collect_agent_file_request(const struct collect_agent_file *file, uint32_t region,
-                                    uint32_t *sequence, struct collect_agent_asks *asks);
+/* Takes what is asked: *asked bits of enum wire_agent_request, *asks who asks. False: nothing has been since the last answer. True: an
+ * answer is due, with *sequence, also where nothing is left to do: who asks says what before it counts itself, so it may have been done
+ * with the one before. */
+bool collect_agent_file_request(const struct collect_agent_file *file, uint32_t region, uint32_t *asked,
+                                uint32_t *sequence, struct collect_agent_asks *asks);
 void collect_agent_file_answer(struct collect_agent_file *file, uint32_t region, uint32_t sequence);
 
 /* The region's process has ended, and everything is told: its tables give their memory back. Nobody takes it

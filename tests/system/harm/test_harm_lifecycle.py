@@ -86,6 +86,29 @@ for births in ("thread", "fork", "exec", "object"):
         stopped(births, name, signal.SIGTSTP, 0.15)
 
 
+def recorded_births(births):
+    def run(context):
+        """Nothing is wrong with Tally, and no birth waits longer than it takes: not for an answer that another one was given."""
+        for mode in ("heap", "calls", "calls+heap"):
+            program = Births(context, births)
+            one = tally.start(context, [context.tally, "record", *harm.MODES[mode], "--no-time", "-o", context.path("profile"), "-p",
+                                        str(program.process.pid)])
+            context.check(tally.wait_for(lambda: harm.ours(program.process.pid)), "tally did not begin")
+            time.sleep(0.3)
+            pause = program.longest_pause(3)
+            context.check(pause < 0.8, f"no birth for {pause:.2f} s, {mode}")
+            one.send_signal(signal.SIGINT)
+            context.equal(tally.finish(one).status, 0, f"status of tally, {mode}")
+            program.process.stdin.close()
+            context.equal(program.process.wait(20), 0, "status of the program")
+    run.__name__ = f"births_recorded_{births}"
+    tap.case(run)
+
+
+for births in ("thread", "fork", "exec", "object"):
+    recorded_births(births)
+
+
 class Terminal:
     """A terminal of its own for a program, which its other end can stop."""
 

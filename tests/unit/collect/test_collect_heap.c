@@ -470,23 +470,37 @@ static void modules_and_requests(void **state)
         assert_int_equal(process->module_count[process->generation & 1], round + 1);
         assert_int_equal(table[0].start, 1000 - round); /* sorted */
     }
-    uint32_t sequence;
+    uint32_t sequence, asked;
     struct collect_agent_asks asks;
-    assert_int_equal(collect_agent_file_request(file, 0, &sequence, &asks), 0);
+    assert_false(collect_agent_file_request(file, 0, &asked, &sequence, &asks));
     process->request = WIRE_AGENT_OBJECTS | WIRE_AGENT_EXEC;
     process->asks[0] = UINT64_C(43) << 32 | WIRE_AGENT_EXEC;
     process->asks[9] = UINT64_C(44) << 32 | WIRE_AGENT_EXEC;
     process->asks[WIRE_AGENT_ASKS - 1] = UINT64_C(43) << 32 | WIRE_AGENT_EXEC_FAILED;
     process->request_sequence = 5;
-    assert_int_equal(collect_agent_file_request(file, 0, &sequence, &asks),
-                     WIRE_AGENT_OBJECTS | WIRE_AGENT_EXEC);
+    assert_true(collect_agent_file_request(file, 0, &asked, &sequence, &asks));
+    assert_int_equal(asked, WIRE_AGENT_OBJECTS | WIRE_AGENT_EXEC);
     assert_int_equal(asks.count, 3);
     assert_int_equal(asks.items[0].tid, 43);
     assert_int_equal(asks.items[0].what, WIRE_AGENT_EXEC_FAILED);
     assert_int_equal(asks.items[1].tid + asks.items[2].tid, 43 + 44);
     collect_agent_file_answer(file, 0, sequence);
-    assert_int_equal(collect_agent_file_request(file, 0, &sequence, &asks), 0);
+    assert_false(collect_agent_file_request(file, 0, &asked, &sequence, &asks));
     assert_int_equal(process->asks[9], 0);
+    /* Who asks has said what, and not yet counted itself, as another one is answered: its own answer is due. */
+    process->request = WIRE_AGENT_EXEC;
+    process->request_sequence = 6;
+    process->asks[0] = UINT64_C(43) << 32 | WIRE_AGENT_EXEC;
+    assert_true(collect_agent_file_request(file, 0, &asked, &sequence, &asks));
+    assert_int_equal(asked, WIRE_AGENT_EXEC);
+    collect_agent_file_answer(file, 0, sequence);
+    process->request_sequence = 7;
+    assert_true(collect_agent_file_request(file, 0, &asked, &sequence, &asks));
+    assert_int_equal(asked, 0);
+    assert_int_equal(asks.count, 0);
+    assert_int_equal(sequence, 7);
+    collect_agent_file_answer(file, 0, sequence);
+    assert_false(collect_agent_file_request(file, 0, &asked, &sequence, &asks));
     collect_agent_file_control(file)->next_region = UINT32_MAX;
     assert_int_equal(collect_agent_file_regions(file), file->region_count);
     assert_int_equal(ftruncate(file->file, 4096), -1); /* sealed */

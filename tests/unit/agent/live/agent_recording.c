@@ -134,9 +134,9 @@ static void adopt(struct agent_recording *recording, struct agent_recording_load
 static void answer(struct agent_recording *recording, struct agent_recording_load *load, uint32_t region)
 {
     struct collect_agent_asks asks;
-    uint32_t sequence, asked = collect_agent_file_request(&load->file, region, &sequence, &asks);
+    uint32_t sequence, asked;
     pid_t pid = (pid_t)collect_agent_file_process(&load->file, region)->pid;
-    if (asked == 0)
+    if (!collect_agent_file_request(&load->file, region, &asked, &sequence, &asks))
         return;
     if (asked & WIRE_AGENT_FORKED)
         adopt(recording, load, region);
