@@ -324,7 +324,7 @@ static uint64_t reallocate(const struct agent_frame *frame, struct arguments giv
 {
     struct agent_thread *thread = enter(frame);
     if (thread == NULL)
-        return call(NULL, frame, given);
+        return call_uncounted(frame, given);
     uint64_t last = thread->last_block, kept = kept_size(frame, block);
     struct release release = {{0, 0, 0}, 0, false, false};
     if (block != 0)

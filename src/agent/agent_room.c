@@ -29,7 +29,8 @@
  * mapping has lost what madvise said of the old one. Once since it was started the kernel prints a line in
  * its log: the program "uses deprecated remap_file_pages() syscall".)
  *
- * Source: mremap(2), Documentation/mm/overcommit-accounting, remap_file_pages(2), madvise(2), mm/mremap.c, mm/mmap.c. */
+ * Source: mremap(2), remap_file_pages(2), madvise(2), mm/mremap.c, mm/mmap.c;
+ * Documentation/mm/overcommit-accounting. */
 #include "agent.h"
 
 #include <sys/mman.h>

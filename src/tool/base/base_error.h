@@ -7,6 +7,8 @@
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 
+#include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 enum base_code {
@@ -41,5 +43,11 @@ int base_fail_context(struct base_error *error, int code, const char *format, ..
     __attribute__((format(printf, 3, 4)));
 
 void base_error_clear(struct base_error *error);
+
+/* Is it the errno with which a seccomp filter refuses a call, as those of containers and services do? */
+static inline bool base_error_is_refusal(int number)
+{
+    return number == EPERM || number == ENOSYS;
+}
 
 #endif

@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <sys/wait.h>
 
+#include "base_error.h"
+
 /* As waitpid puts it together; of a tracee's stop si_status has the event, too. */
 static int status_of(const siginfo_t *info)
 {
@@ -23,7 +25,7 @@ pid_t base_wait(pid_t pid, int *status, int options)
 {
     siginfo_t info = {0};
     pid_t got = waitpid(pid, status, options);
-    if (got >= 0 || (errno != EPERM && errno != ENOSYS))
+    if (got >= 0 || !base_error_is_refusal(errno))
         return got;
     if (waitid(pid < 0 ? P_ALL : P_PID, pid < 0 ? 0 : (id_t)pid, &info, options | WEXITED))
         return -1;

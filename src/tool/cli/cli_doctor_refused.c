@@ -147,8 +147,7 @@ static const struct call {
     {"remap_file_pages", try_show, "children of fork are not counted by --heap, --fds, --throws, --function"},
     {"mremap", try_grow,
      "children of fork are not counted by --heap, --fds, --throws, --function, and of long recordings what "
-     "its "
-     "first tables cannot hold"},
+     "its first tables cannot hold"},
     {"timer_create", try_timer, "no time by --engine=agent"},
     {"process_vm_readv", try_read, "memory of programs is read by /proc, which takes longer"},
     {"signalfd4", try_signalfd,

@@ -65,8 +65,7 @@ static bool is_forbidden(struct patch_agent *agent, const char *name, uint64_t n
 {
     struct patch_trace_call call = {.number = number, .arguments = {a, b, c, d}};
     snprintf(call.name, sizeof call.name, "%s", name);
-    return patch_agent_call(agent, &call, 1, NULL) < 0 || call.answer == -EPERM || call.answer == -EACCES ||
-           call.answer == -ENOSYS;
+    return patch_agent_call(agent, &call, 1, NULL) < 0 || patch_trace_is_refused(&call);
 }
 
 static uint32_t forbidden_calls(struct patch_agent *agent)

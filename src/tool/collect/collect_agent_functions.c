@@ -148,17 +148,13 @@ static const struct {
     const char *name;
     enum wire_agent_entry entry;
 } timers[] = {
-    {"sigaction", WIRE_AGENT_ENTRY_ACTION},
-    {"pthread_sigmask", WIRE_AGENT_ENTRY_MASK},
-    {"sigprocmask", WIRE_AGENT_ENTRY_MASK},
-    {"pthread_create", WIRE_AGENT_ENTRY_THREAD},
-    {"fork", WIRE_AGENT_ENTRY_BIRTH},
-    {"sigaltstack", WIRE_AGENT_ENTRY_STACK},
-    {"io_uring_setup", WIRE_AGENT_ENTRY_RING},
-    {"io_uring_queue_init", WIRE_AGENT_ENTRY_RING},
-    {"io_uring_queue_init_params", WIRE_AGENT_ENTRY_RING},
-    {"io_uring_queue_init_mem", WIRE_AGENT_ENTRY_RING},
+    {"sigaction", WIRE_AGENT_ENTRY_ACTION}, {"pthread_sigmask", WIRE_AGENT_ENTRY_MASK},
+    {"sigprocmask", WIRE_AGENT_ENTRY_MASK}, {"pthread_create", WIRE_AGENT_ENTRY_THREAD},
+    {"fork", WIRE_AGENT_ENTRY_BIRTH},       {"sigaltstack", WIRE_AGENT_ENTRY_STACK},
 };
+/* Of liburing: what begins a ring, whose threads have timers as others do. */
+static const char *const rings[] = {"io_uring_setup", "io_uring_queue_init", "io_uring_queue_init_params",
+                                    "io_uring_queue_init_mem"};
 
 /* Of every copy of the C++ runtime; the last is std::rethrow_exception, which throws by itself. */
 static const char *const throwers[] = {"__cxa_throw", "__cxa_rethrow",
@@ -335,6 +331,7 @@ enum {
     UNMAPPERS_COUNTED = 4,
     FILTERS = sizeof filters / sizeof *filters,
     TIMERS = sizeof timers / sizeof *timers,
+    RINGS = sizeof rings / sizeof *rings,
     THROWERS = sizeof throwers / sizeof *throwers,
     OTHERS = sizeof others / sizeof *others,
     INSTRUMENTED = sizeof instrumented / sizeof *instrumented,
@@ -389,14 +386,14 @@ static struct patch_agent_function *add(struct collect_agent_functions *function
     return function;
 }
 
-/* Of the C library: another function of that name may have other arguments and results. The rings' are liburing's. */
+/* Of the C library: another function of that name may have other arguments and results. */
 static struct patch_agent_function *add_own(struct collect_agent_functions *functions,
                                             const struct patch_agent_image *image, const char *name,
                                             const char *where, enum wire_agent_entry entry)
 {
     struct patch_agent_function *function = add(functions, image, name, where, entry);
     if (function)
-        function->wish.own = strncmp(name, "io_uring_", 9) != 0;
+        function->wish.own = true;
     return function;
 }
 
@@ -569,10 +566,11 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
                                  const struct collect_agent_functions_wish *wish, struct base_error *error)
 {
     *functions = (struct collect_agent_functions){
-        .items = calloc(named_count(wish) + ALLOCATORS + OPERATORS * REPLACING + THROWERS + MAPPERS +
-                            UNMAPPERS + FILTERS + TIMERS + OTHERS + ENDERS + SIZES + UNWINDERS + 2 * FINDERS +
-                            LOADS_UNWINDER + 1 + ODD + DESCRIPTORS + INSTRUMENTED + wish->timed_count,
-                        sizeof *functions->items)};
+        .items =
+            calloc(named_count(wish) + ALLOCATORS + OPERATORS * REPLACING + THROWERS + MAPPERS + UNMAPPERS +
+                       FILTERS + TIMERS + RINGS + OTHERS + ENDERS + SIZES + UNWINDERS + 2 * FINDERS +
+                       LOADS_UNWINDER + 1 + ODD + DESCRIPTORS + INSTRUMENTED + wish->timed_count,
+                   sizeof *functions->items)};
     if (!functions->items)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     add_named(functions, image, wish);
@@ -593,6 +591,8 @@ int collect_agent_functions_make(struct collect_agent_functions *functions,
         add_own(functions, image, filters[i].name, NOT_LOADER, filters[i].entry);
     for (size_t i = 0; i < TIMERS && wish->timers; i++)
         add_own(functions, image, timers[i].name, NOT_LOADER, timers[i].entry);
+    for (size_t i = 0; i < RINGS && wish->timers; i++)
+        add(functions, image, rings[i], NOT_LOADER, WIRE_AGENT_ENTRY_RING);
     functions->timers = wish->timers ? functions->count - functions->first_timer : 0;
     for (size_t i = 0; i < OTHERS && !wish->hosted; i++)
         (others[i].image ? add : add_own)(functions, image, others[i].name, others[i].image, others[i].entry);

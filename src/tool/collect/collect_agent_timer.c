@@ -220,12 +220,11 @@ static uint64_t at(const struct beginning *beginning, size_t offset)
     return beginning->control_at + offset;
 }
 
-/* As a filter answers; none of those that are tried does otherwise. */
-static int refuse_refused(const struct beginning *beginning)
+static int check_refused(const struct beginning *beginning)
 {
     for (size_t i = 0; i < beginning->call_count; i++) {
         const struct patch_trace_call *call = &beginning->calls[i];
-        if (call->answer == -EPERM || call->answer == -EACCES || call->answer == -ENOSYS)
+        if (patch_trace_is_refused(call))
             return base_fail_errno(beginning->error, (int)-call->answer, "%s in process %d", call->name,
                                    (int)beginning->place->pid);
     }
@@ -254,7 +253,7 @@ static int try_all(struct beginning *beginning)
              at(beginning, offsetof(struct wire_agent_control, found)), SET_SIZE);
     int result = make_calls(beginning);
     if (result == BASE_OK)
-        result = refuse_refused(beginning);
+        result = check_refused(beginning);
     if (result < 0)
         return result;
     if (beginning->calls[beginning->call_count - 1].answer || control->found.handler)

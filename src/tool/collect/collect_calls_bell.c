@@ -184,7 +184,7 @@ static int make_code(const struct collect_calls_space *space, struct base_error 
     patch_x86_64_bell(&code, &bell);
     if (code.refused != PATCH_FINE || code.size > space->bell_code->size)
         return base_fail(error, BASE_EUNSUPPORTED, "the loader's bell does not fit");
-    int result = collect_calls_code_commit(space->bell_code, 0, space->bell_code->size, error);
+    int result = collect_calls_space_commit_code(space, space->bell_code, 0, space->bell_code->size, error);
     if (result < 0)
         return result;
     memcpy(space->bell_code->bytes, code.bytes, code.size);

@@ -76,20 +76,26 @@ void collect_calls_block_expect(struct collect_calls_block *block, uint64_t pair
         block->first_table++;
 }
 
-int collect_calls_block_init(struct collect_calls_block *block, struct base_error *error)
+int collect_calls_block_init(struct collect_calls_block *block, uint32_t made, struct base_error *error)
 {
     block->tables = block->first_table;
+    block->committed = 0;
     int result = write_all(block, 0, &block->address, sizeof block->address, error);
-    return result < 0 ? result : make_table(block, error);
+    if (result == BASE_OK)
+        result = make_table(block, error);
+    if (result == BASE_OK)
+        result = collect_calls_block_commit(block, made, error);
+    if (result < 0)
+        block->tables = 0;
+    return result;
 }
 
-int collect_calls_block_clear(struct collect_calls_block *block, struct base_error *error)
+int collect_calls_block_clear(struct collect_calls_block *block, uint32_t made, struct base_error *error)
 {
     if (fallocate(block->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)block->offset,
                   (off_t)COLLECT_BLOCK_SIZE))
         return base_fail_errno(error, errno, "memory for counters");
-    block->committed = 0;
-    return collect_calls_block_init(block, error);
+    return collect_calls_block_init(block, made, error);
 }
 
 /* --- reading --- */

@@ -55,17 +55,18 @@ struct collect_calls_hooks {
 };
 
 /* Makes the pages of the header, of counters below `word_end`, and of the tables, now and as they come
- * (patch_commit.h). On failure the block is not to be used by stubs of counters that it has no pages for. */
+ * (patch_commit.h), in a block that has begun. On failure the block is not to be used by stubs of counters that it has no pages for. */
 int collect_calls_block_commit(struct collect_calls_block *block, uint32_t word_end,
                                struct base_error *error);
 
-/* Header and first table; the range must be zeros. */
-int collect_calls_block_init(struct collect_calls_block *block, struct base_error *error);
+/* Header and first table; the range must be zeros. `made`: the pages of counters below it are made, and those of tables; 0: holes are
+ * left. On failure it is not begun: there are no tables. */
+int collect_calls_block_init(struct collect_calls_block *block, uint32_t made, struct base_error *error);
 /* Before: so many pairs are expected in its table. */
 void collect_calls_block_expect(struct collect_calls_block *block, uint64_t pairs);
 
 /* Gives the memory back and begins anew: for a block whose thread has ended. */
-int collect_calls_block_clear(struct collect_calls_block *block, struct base_error *error);
+int collect_calls_block_clear(struct collect_calls_block *block, uint32_t made, struct base_error *error);
 
 /* Makes a table twice as large when the last one is more than half full; later callers go there. */
 int collect_calls_block_tend(struct collect_calls_block *block, struct base_error *error);

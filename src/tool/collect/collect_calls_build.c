@@ -138,10 +138,11 @@ static bool spare_serves(const struct collect_calls_space *space, const struct c
            reaches(block->address, block->address + COLLECT_BLOCK_SIZE, code->address, end);
 }
 
-static bool take_room_in(struct collect_calls_object *object, struct collect_calls_code *code)
+static bool take_room_in(const struct collect_calls_space *space, struct collect_calls_object *object,
+                         struct collect_calls_code *code)
 {
-    uint64_t at = place_patch(code, object, object->planned->slab_size);
-    if (at == UINT64_MAX || collect_calls_code_commit(code, at, object->planned->slab_size, NULL) < 0)
+    uint64_t size = object->planned->slab_size, at = place_patch(code, object, size);
+    if (at == UINT64_MAX || collect_calls_space_commit_code(space, code, at, size, NULL) < 0)
         return false;
     object->room = code;
     object->room_at = at;
@@ -151,9 +152,10 @@ static bool take_room_in(struct collect_calls_object *object, struct collect_cal
 /* False: all that is mapped is full. */
 static bool take_room(struct collect_calls_space *space, struct collect_calls_object *object)
 {
-    bool taken = object->room || take_room_in(object, space->arenas[object->arena].code);
+    bool taken = object->room || take_room_in(space, object, space->arenas[object->arena].code);
     for (size_t i = 0; i < space->window_count && !taken; i++)
-        taken = spare_serves(space, space->windows[i], object) && take_room_in(object, space->windows[i]);
+        taken =
+            spare_serves(space, space->windows[i], object) && take_room_in(space, object, space->windows[i]);
     return taken;
 }
 
@@ -244,18 +246,6 @@ static int give_rooms(struct collect_calls_space *space, struct collect_calls_ri
     return result;
 }
 
-static int begin_block(const struct collect_calls_space *space, struct collect_calls_block *block,
-                       struct base_error *error)
-{
-    collect_calls_block_expect(block, collect_calls_space_pairs(space));
-    int result = collect_calls_block_init(block, error);
-    if (result == BASE_OK)
-        result = collect_calls_space_commit_block(space, block, error);
-    if (result < 0)
-        block->tables = 0; /* not begun: the next object tries again */
-    return result;
-}
-
 static int place_object(struct collect_calls_space *space, struct collect_calls_rig *rig,
                         struct collect_calls_object *object, struct base_error *error)
 {
@@ -270,12 +260,12 @@ static int place_object(struct collect_calls_space *space, struct collect_calls_
     object->arena = (uint32_t)arena;
     struct collect_calls_block *block = &space->arenas[arena].block;
     if (!block->tables) {
-        result = begin_block(space, block, error);
-        if (result < 0)
-            return without_room(space, rig, object, false, result);
+        collect_calls_block_expect(block, collect_calls_space_pairs(space));
+        result = collect_calls_block_init(block, collect_calls_space_made(space), error);
     }
-    if (result == BASE_OK)
-        result = collect_calls_window_place(space, rig, object, error);
+    if (result < 0)
+        return without_room(space, rig, object, false, result);
+    result = collect_calls_window_place(space, rig, object, error);
     object->placed = result == BASE_OK;
     return result == BASE_OK ? give_room(space, rig, object, false, error) : result;
 }

@@ -44,8 +44,7 @@ int collect_calls_space_code(struct collect_calls_rig *rig, pid_t pid, struct pa
     if (!code)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     room.protection = PROT_READ | PROT_EXEC;
-    *code = (struct collect_calls_code){
-        .owners = 1, .file = -1, .size = room.size, .top = room.size, .committed = rig->committed};
+    *code = (struct collect_calls_code){.owners = 1, .file = -1, .size = room.size, .top = room.size};
     int result = patch_trace_share(&rig->helper, pid, &room, &code->address, &code->file, error);
     if (result < 0) {
         free(code);
@@ -106,12 +105,6 @@ struct collect_calls_code *collect_calls_code_split(struct collect_calls_code *c
     code->top -= size;
     code->bytes += size;
     return head;
-}
-
-int collect_calls_code_commit(const struct collect_calls_code *code, uint64_t at, uint64_t size,
-                              struct base_error *error)
-{
-    return code->committed ? patch_commit_pages(code->file, code->offset + at, size, error) : BASE_OK;
 }
 
 void collect_calls_code_release(struct collect_calls_code *code)
@@ -303,10 +296,11 @@ static struct collect_calls_object *find_object(struct collect_calls_space *spac
 
 /* --- counters --- */
 
-int collect_calls_space_commit_block(const struct collect_calls_space *space,
-                                     struct collect_calls_block *block, struct base_error *error)
+int collect_calls_space_commit_code(const struct collect_calls_space *space,
+                                    const struct collect_calls_code *code, uint64_t at, uint64_t size,
+                                    struct base_error *error)
 {
-    return space->committed ? collect_calls_block_commit(block, space->word_end, error) : BASE_OK;
+    return space->committed ? patch_commit_pages(code->file, code->offset + at, size, error) : BASE_OK;
 }
 
 static int commit_shared(struct collect_calls_space *space, uint32_t word_end, struct base_error *error)
@@ -588,14 +582,6 @@ static void forget_missing_blocks(struct collect_calls_space *child)
     child->thread_count = kept;
 }
 
-static int begin_block(struct collect_calls_space *child, struct collect_calls_block *block,
-                       struct base_error *error)
-{
-    block->committed = 0;
-    int result = collect_calls_block_init(block, error);
-    return result == BASE_OK ? collect_calls_space_commit_block(child, block, error) : result;
-}
-
 /* Shared blocks that are in use begin again; those of threads are zeros, and are begun when they are given
  * out: of all threads only the one that forked lives on in the child. */
 static int begin_blocks(struct collect_calls_space *child, struct base_error *error)
@@ -605,17 +591,16 @@ static int begin_blocks(struct collect_calls_space *child, struct base_error *er
         struct collect_calls_block *block = &child->arenas[i].block;
         move_block(child, block);
         if (block->tables)
-            result = begin_block(child, block, error);
+            result = collect_calls_block_init(block, collect_calls_space_made(child), error);
     }
     if (child->gs_offset && result == BASE_OK) {
         move_block(child, &child->fallback);
-        result = begin_block(child, &child->fallback, error);
+        result = collect_calls_block_init(&child->fallback, collect_calls_space_made(child), error);
     }
     for (size_t i = 0; i < child->thread_count; i++) {
         struct collect_calls_thread *thread = &child->threads[i];
         move_block(child, &thread->block);
         thread->state = COLLECT_CALLS_FREE;
-        thread->block.committed = 0;
         thread->tid = thread->process = 0;
         thread->told = false;
     }

@@ -67,7 +67,6 @@ struct collect_calls_code {
     uint64_t used, top; /* taken from the beginning, and from `top` on; free between */
     uint8_t *bytes;     /* our own mapping of it */
     bool spare;         /* mapped because an arena's was full */
-    bool committed;     /* as in the rig */
 };
 
 /* Shared memory with counters. */
@@ -257,13 +256,17 @@ int collect_calls_space_both(struct collect_calls_space *space, struct collect_c
                              struct patch_helper_room room, struct collect_calls_code **code,
                              struct collect_calls_memory *memory, struct base_error *error);
 /* Makes the pages of a part of it that is about to be written, where that is to be done. */
-int collect_calls_code_commit(const struct collect_calls_code *code, uint64_t at, uint64_t size,
-                              struct base_error *error);
-/* The same of counters below `word_end` in all blocks that are in use, or in one that will be. */
+int collect_calls_space_commit_code(const struct collect_calls_space *space,
+                                    const struct collect_calls_code *code, uint64_t at, uint64_t size,
+                                    struct base_error *error);
+/* The same of counters below `word_end` in all blocks that are in use. */
 int collect_calls_space_commit(struct collect_calls_space *space, uint32_t word_end,
                                struct base_error *error);
-int collect_calls_space_commit_block(const struct collect_calls_space *space,
-                                     struct collect_calls_block *block, struct base_error *error);
+/* Of how many counters the pages of a block that begins now are to be made. */
+static inline uint32_t collect_calls_space_made(const struct collect_calls_space *space)
+{
+    return space->committed ? space->word_end : 0;
+}
 /* Makes two of one: the first `size` bytes, and the others, which stay *code. NULL: out of memory. */
 struct collect_calls_code *collect_calls_code_split(struct collect_calls_code *code, uint64_t size);
 /* The memory for counters at an address; NULL: none. */

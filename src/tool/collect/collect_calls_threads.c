@@ -49,9 +49,7 @@ static int map_fallback(struct collect_calls_space *space, struct collect_calls_
     if (result < 0)
         return result;
     space->fallback = (struct collect_calls_block){.file = memory.file, .address = memory.address};
-    result = collect_calls_block_init(&space->fallback, error);
-    if (result == BASE_OK)
-        result = collect_calls_space_commit_block(space, &space->fallback, error);
+    result = collect_calls_block_init(&space->fallback, collect_calls_space_made(space), error);
     if (result == BASE_OK)
         space->gs_offset = memory.address;
     return result;
@@ -131,10 +129,8 @@ static struct collect_calls_thread *take_free(struct collect_calls_space *space,
         if (thread->state != COLLECT_CALLS_FREE)
             continue;
         collect_calls_block_expect(&thread->block, collect_calls_space_pairs(space));
-        return collect_calls_block_clear(&thread->block, error) == BASE_OK &&
-                       collect_calls_space_commit_block(space, &thread->block, error) == BASE_OK
-                   ? thread
-                   : NULL;
+        int result = collect_calls_block_clear(&thread->block, collect_calls_space_made(space), error);
+        return result == BASE_OK ? thread : NULL;
     }
     base_fail(error, BASE_ENOTFOUND, "no counters are free");
     return NULL;
@@ -196,8 +192,7 @@ int collect_calls_threads_inherit(struct collect_calls_space *child, struct coll
         return patch_trace_set_gs(&rig->helper, child->pid, 0, error);
     collect_calls_threads_set(child, thread, COLLECT_CALLS_USED);
     thread->process = thread->tid = child->pid;
-    int begun = collect_calls_block_init(&thread->block, error);
-    return begun == BASE_OK ? collect_calls_space_commit_block(child, &thread->block, error) : begun;
+    return collect_calls_block_init(&thread->block, collect_calls_space_made(child), error);
 }
 
 static size_t pool_size(const struct collect_calls_space *space)

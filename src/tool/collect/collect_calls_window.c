@@ -65,7 +65,7 @@ static int map_group(struct collect_calls_space *space, struct collect_calls_rig
     struct collect_calls_code **code = &space->windows[space->window_count];
     if (collect_calls_space_code(rig, space->pid, room, code, NULL) < 0)
         return BASE_OK;
-    if (collect_calls_code_commit(*code, 0, room.size, NULL) < 0)
+    if (collect_calls_space_commit_code(space, *code, 0, room.size, NULL) < 0)
         (*code)->used = (*code)->size; /* mapped, and none of it is used */
     space->window_count++;
     object->window_count++;

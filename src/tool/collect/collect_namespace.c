@@ -48,12 +48,12 @@ enum collect_namespace collect_namespace_look(void)
 }
 
 /* What a filter refuses here looks like another namespace. */
-static int refuse_refused(struct base_error *error)
+static int check_refused(struct base_error *error)
 {
     char self[32];
     if (getpid() < 0)
         return base_fail(error, BASE_EPERMISSION, "getpid: Operation not permitted");
-    if (readlink("/proc/self", self, sizeof self) < 0 && (errno == EPERM || errno == ENOSYS))
+    if (readlink("/proc/self", self, sizeof self) < 0 && base_error_is_refusal(errno))
         return base_fail_errno(error, errno, "readlink of /proc/self");
     return BASE_OK;
 }
@@ -68,7 +68,7 @@ int collect_namespace_check(struct base_error *error)
         [COLLECT_NAMESPACE_STRANGE_CHILDREN] =
             "what is started here is born into another PID namespace: start tally there (unshare "
             "--pid --fork)"};
-    int result = refuse_refused(error);
+    int result = check_refused(error);
     enum collect_namespace found = result < 0 ? COLLECT_NAMESPACE_OWN : collect_namespace_look();
     return found == COLLECT_NAMESPACE_OWN ? result : base_fail(error, BASE_EUNSUPPORTED, "%s", faults[found]);
 }

@@ -351,7 +351,7 @@ static int list_threads(pid_t pid, struct tid_list *tids, struct base_error *err
         else
             tids->items[tids->count++] = tid;
     }
-    if (result == BASE_OK && (errno == EPERM || errno == ENOSYS))
+    if (result == BASE_OK && base_error_is_refusal(errno))
         result = base_fail_errno(error, errno, "%s cannot be read", path);
     closedir(folder);
     return result;

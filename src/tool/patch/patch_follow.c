@@ -1,4 +1,3 @@
-#include "base_wait.h"
 #include "patch_follow_inside.h"
 
 #include <errno.h>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "base_array.h"
+#include "base_wait.h"
 #include "patch_privileges.h"
 #include "patch_target.h"
 

@@ -184,8 +184,7 @@ static int seize_listed(struct patch_stop *stop, pid_t process, long *listed, st
         }
         taken += result;
     }
-    bool refused = errno == EPERM || errno == ENOSYS;
-    if (refused)
+    if (base_error_is_refusal(errno))
         taken = base_fail_errno(error, errno, "%s cannot be read", path);
     closedir(folder);
     return taken;

@@ -255,7 +255,7 @@ static ssize_t read_by(pid_t tid, uint64_t address, void *bytes, size_t size)
 {
     struct iovec local = {bytes, size}, remote = {(void *)(uintptr_t)address, size};
     ssize_t got = process_vm_readv(tid, &local, 1, &remote, 1, 0);
-    return got < 0 && (errno == EPERM || errno == ENOSYS) ? read_by_file(tid, address, bytes, size) : got;
+    return got < 0 && base_error_is_refusal(errno) ? read_by_file(tid, address, bytes, size) : got;
 }
 
 /* A thread that has ended has no memory, though its process has. */

@@ -233,6 +233,11 @@ struct patch_trace_call {
 };
 int patch_trace_call(struct patch_helper *helper, pid_t pid, pid_t process, struct patch_trace_call *calls,
                      size_t count, struct base_error *error);
+/* Is its answer a filter's, of a call that does not answer so by itself? */
+static inline bool patch_trace_is_refused(const struct patch_trace_call *call)
+{
+    return call->answer == -EACCES || call->answer == -EPERM || call->answer == -ENOSYS;
+}
 
 /* --- ends and costs --- */
 

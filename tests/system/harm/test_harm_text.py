@@ -16,17 +16,26 @@ MOVED = 1.1  # seconds after its beginning: by then programs/remap.c has moved i
 COMPILE = "gcc -O1 -g -no-pie -Wl,--section-start=.hot_text=0x10000 -o {program} {source}"
 
 
+def check_end(row, context, process, line, result, said=b""):
+    """It has moved its text, and ends as one that nobody visited."""
+    tally.wait_for(lambda: process.poll() is not None, 0.2)
+    status, output, errors, _ = harm.end(row, context, process, line)
+    context.equal((status, output, errors), (0, b"begun\nmoved\n" + said, b""), f"outcome ({result.text()})")
+
+
+def check_left(context, mode, result):
+    stays = result.status == 2 and mode == "all" and b"could not be left whole" in result.errors  # the moved text leads through both
+    context.check(result.status == 0 or stays, f"status of tally ({result.text()})")
+
+
 def visited_while_it_moves(how, mode):
     def run(context):
         """Its text moves while it is recorded: leaving must not take it away."""
         row = harm.Row("remap", source="remap.c", compile=COMPILE, command=["{program}", how], seconds="1.1")
         process, line = harm.begin(row, context, row.prepare(context))
         result = tally.run(context, harm.record_command(row, context, MODES[mode], "profile", process.pid, "--duration", row.seconds))
-        stays = result.status == 2 and mode == "all" and b"could not be left whole" in result.errors  # the moved text leads through both
-        context.check(result.status == 0 or stays, f"status of tally ({result.text()})")
-        tally.wait_for(lambda: process.poll() is not None, 0.2)
-        status, output, errors, _ = harm.end(row, context, process, line)
-        context.equal((status, output, errors), (0, b"begun\nmoved\n", b""), "outcome")
+        check_left(context, mode, result)
+        check_end(row, context, process, line, result)
     run.__name__ = f"moved_by_{how}_{mode}"
     tap.case(run)
 
@@ -49,9 +58,7 @@ def killed_as_it_moves(how, mode, delay):
         tally.wait_for(lambda: process.poll() is not None, MOVED - delay)
         result = tally.run(context, [context.tally, "detach", "-p", str(process.pid)])
         context.check(result.status == 0 or result.status in (1, 2) and harm.ours(process.pid), f"status of detach ({result.text()})")
-        tally.wait_for(lambda: process.poll() is not None, 0.2)
-        status, output, errors, _ = harm.end(row, context, process, line)
-        context.equal((status, output, errors), (0, b"begun\nmoved\n", b""), f"outcome ({result.text()})")
+        check_end(row, context, process, line, result)
     run.__name__ = f"moved_by_{how}_{mode}_killed_{'before' if delay < 0.5 else 'after'}"
     tap.case(run)
 
@@ -63,11 +70,8 @@ def followed_no_child(how, mode, when):
         process, line = harm.begin(row, context, row.prepare(context))
         command = harm.record_command(row, context, MODES[mode], "profile", process.pid, "--no-follow", "--duration", "1.2")
         result = tally.run(context, command)
-        stays = result.status == 2 and mode == "all" and b"could not be left whole" in result.errors
-        context.check(result.status == 0 or stays, f"status of tally ({result.text()})")
-        tally.wait_for(lambda: process.poll() is not None, 0.2)
-        status, output, errors, _ = harm.end(row, context, process, line)
-        context.equal((status, output, errors), (0, b"begun\nmoved\nchild 0\n", b""), "outcome")
+        check_left(context, mode, result)
+        check_end(row, context, process, line, result, b"child 0\n")
     run.__name__ = f"moved_by_{how}_{mode}_child_{when}"
     tap.case(run)
 

@@ -91,7 +91,7 @@ static int add_arena(struct calls_space *calls, uint64_t near)
     space->arenas[0].code = code;
     space->arenas[0].block =
         (struct collect_calls_block){.file = calls->file, .address = near - (512u << 20)};
-    return collect_calls_block_init(&space->arenas[0].block, NULL);
+    return collect_calls_block_init(&space->arenas[0].block, 0, NULL);
 }
 
 int calls_space_build(struct calls_space *calls, struct base_error *error)

@@ -33,8 +33,8 @@ static int set_up(void **state)
     fixture->other = (struct collect_calls_block){.file = fixture->file, .address = ADDRESS};
     fixture->block = (struct collect_calls_block){
         .file = fixture->file, .offset = COLLECT_BLOCK_SIZE, .address = ADDRESS + COLLECT_BLOCK_SIZE};
-    assert_int_equal(collect_calls_block_init(&fixture->other, NULL), BASE_OK);
-    assert_int_equal(collect_calls_block_init(&fixture->block, NULL), BASE_OK);
+    assert_int_equal(collect_calls_block_init(&fixture->other, 0, NULL), BASE_OK);
+    assert_int_equal(collect_calls_block_init(&fixture->block, 0, NULL), BASE_OK);
     *state = fixture;
     return 0;
 }
@@ -141,7 +141,7 @@ static void a_first_table_may_be_a_larger_one(void **state)
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         struct collect_calls_block *block = &fixture->block;
         collect_calls_block_expect(block, wanted[i].pairs);
-        assert_int_equal(collect_calls_block_clear(block, NULL), BASE_OK);
+        assert_int_equal(collect_calls_block_clear(block, 0, NULL), BASE_OK);
         uint64_t table = table_of(block), entries = word_at(block, table) + 1;
         assert_int_equal(entries, wanted[i].entries);
         assert_int_equal(table % PAGE, 0);
@@ -374,7 +374,7 @@ static void a_cleared_block_begins_anew(void **state)
     set_word(&fixture->other, 101, 8);
     set_word(&fixture->other, COLLECT_BLOCK_SIZE / 8 - 1, 77);
     fixture->block.tables = 5;
-    assert_int_equal(collect_calls_block_clear(&fixture->block, NULL), BASE_OK);
+    assert_int_equal(collect_calls_block_clear(&fixture->block, 0, NULL), BASE_OK);
     assert_int_equal(word_at(&fixture->block, 0), fixture->block.address);
     assert_int_equal(table_of(&fixture->block), COLLECT_BLOCK_TABLES);
     assert_int_equal(fixture->block.tables, 1);
@@ -393,9 +393,10 @@ static void what_cannot_be_written_is_told(void **state)
     struct fixture *fixture = *state;
     struct base_error error = {0};
     struct collect_calls_block nowhere = {.file = -1, .address = ADDRESS};
-    assert_true(collect_calls_block_init(&nowhere, &error) < 0);
+    assert_true(collect_calls_block_init(&nowhere, 0, &error) < 0);
+    assert_int_equal(nowhere.tables, 0);
     assert_string_not_equal(error.text, "");
-    assert_true(collect_calls_block_clear(&nowhere, &error) < 0);
+    assert_true(collect_calls_block_clear(&nowhere, 0, &error) < 0);
     assert_int_equal(nowhere.tables, 0);
     assert_int_equal(collect_calls_sheet_add(&fixture->sheet, &nowhere, 1000, NULL, 0, NULL), BASE_OK);
     for (size_t i = 0; i < fixture->sheet.word_count; i++)
@@ -523,7 +524,7 @@ static void a_hostile_header_leads_nowhere(void **state)
     assert_int_equal(word_at(&fixture->other, COLLECT_BLOCK_SIZE - 8), UINT64_MAX);
     assert_int_equal(collect_calls_block_tend(block, NULL), BASE_OK);
     assert_int_equal(block->tables, 1); /* 2,047 of 4,096 */
-    assert_int_equal(collect_calls_block_clear(block, NULL), BASE_OK);
+    assert_int_equal(collect_calls_block_clear(block, 0, NULL), BASE_OK);
     assert_int_equal(word_at(block, 0), block->address);
 }
 
@@ -589,11 +590,13 @@ static void pages_are_given_back_with_the_block(void **state)
     struct fixture *fixture = *state;
     struct collect_calls_block *block = &fixture->block;
     assert_int_equal(collect_calls_block_commit(block, 50000, NULL), BASE_OK);
-    assert_int_equal(collect_calls_block_clear(block, NULL), BASE_OK);
+    assert_int_equal(collect_calls_block_clear(block, 0, NULL), BASE_OK);
     assert_int_equal(block->committed, 0);
     assert_int_equal(are_made(block, PAGE, 8ull * 50000), 0);
-    assert_int_equal(collect_calls_block_commit(block, 50000, NULL), BASE_OK);
+    assert_int_equal(collect_calls_block_clear(block, 50000, NULL), BASE_OK);
+    assert_int_equal(block->committed, 50000);
     assert_int_equal(are_made(block, 0, 8ull * 50000), 1);
+    assert_int_equal(are_made(block, table_of(block), table_end(table_of(block), ENTRIES)), 1);
 }
 
 int main(void)

@@ -5,9 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
-#include <linux/filter.h>
 #include <linux/futex.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -17,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -29,6 +26,7 @@
 #include "patch_bytes.h"
 #include "patch_elf.h"
 #include "patch_harness.h"
+#include "patch_refuse.h"
 #include "patch_x86_64_bell.h"
 
 #define THREADS 8
@@ -632,20 +630,6 @@ static void signals_do_not_hold_for_ever(void **state)
     assert_int_equal(words->waiting, 0);
 }
 
-static void forbid_futex(unsigned with)
-{
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_futex, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | with),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0)
-        _exit(77);
-}
-
 /* A futex that fails ends the waiting at its first call: the patience of a million rounds would show. */
 static void a_forbidden_futex_does_not_spin(void **state)
 {
@@ -655,7 +639,8 @@ static void a_forbidden_futex_does_not_spin(void **state)
         put_bell(place, 1, (1 << 19) - 1);
         pid_t child = fork();
         if (child == 0) {
-            forbid_futex(errors[i]);
+            if (!patch_refuse(SYS_futex, errors[i]))
+                _exit(77);
             alarm(20);
             ring();
             _exit(0);

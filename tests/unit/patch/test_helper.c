@@ -1,8 +1,6 @@
 /* The helper: steps over a socket, and what is left when tally dies between any two of them, in any of them,
  * or when a ptrace request fails (the linker sends those here: -Wl,--wrap=ptrace). */
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -23,6 +20,7 @@
 #include "patch_child.h"
 #include "patch_helper.h"
 #include "patch_helper_wire.h"
+#include "patch_refuse.h"
 #include "patch_silence.h"
 #include "patch_target.h"
 #include "patch_trace.h"
@@ -423,19 +421,6 @@ static void tally_dies_at_random_moments(void **state)
 
 /* --- calls are refused --- */
 
-/* Answers a call with EPERM from now on, as filters of containers do. */
-static bool forbid(unsigned call)
-{
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {sizeof code / sizeof *code, code};
-    return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
-}
-
 /* The helper's number, of a tally that ends at once; 0: it has none. */
 static pid_t helper_without(unsigned call, const char *why)
 {
@@ -446,7 +431,7 @@ static pid_t helper_without(unsigned call, const char *why)
     if (tally == 0) {
         struct patch_helper helper;
         struct base_error error = {0};
-        bool forbidden = forbid(call), begun = patch_helper_begin(&helper, &error) == BASE_OK;
+        bool forbidden = patch_refuse(call, EPERM), begun = patch_helper_begin(&helper, &error) == BASE_OK;
         if (begun && write(ends[1], &helper.pid, sizeof helper.pid) < 0)
             _exit(1);
         _exit(!forbidden || begun != !why || (why && !strstr(error.text, why)));

@@ -1,12 +1,11 @@
 /* What /proc tells of threads: lines of it, ourselves, and a child. */
 #include "patch_privileges.h"
+#include "patch_refuse.h"
 #include "patch_target.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -349,19 +348,6 @@ static void numbers_are_no_frames(void **state)
 
 /* --- memory --- */
 
-/* Answers a call with EPERM from now on, as filters of containers do. */
-static bool forbid(unsigned call)
-{
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {sizeof code / sizeof *code, code};
-    return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
-}
-
 /* Whole, to the page that is missing, and none; of ourselves. False: something is wrong. */
 static bool reads_memory(void)
 {
@@ -406,13 +392,13 @@ static int status_of(void (*work)(void))
 
 static void read_refused(void)
 {
-    _exit(!forbid(SYS_process_vm_readv) || !reads_memory());
+    _exit(!patch_refuse(SYS_process_vm_readv, EPERM) || !reads_memory());
 }
 
 static void outlive_refused(void)
 {
     pthread_t thread;
-    if (!forbid(SYS_process_vm_readv) || pthread_create(&thread, NULL, outlive, NULL))
+    if (!patch_refuse(SYS_process_vm_readv, EPERM) || pthread_create(&thread, NULL, outlive, NULL))
         _exit(2);
     pthread_exit(NULL);
 }
