@@ -29,9 +29,9 @@
 #include "base_wait.h"
 #include "cli.h"
 #include "cli_pids.h"
-#include "collect_agent_functions.h"
-#include "collect_session.h"
+#include "probe_functions.h"
 #include "profile_extent.h"
+#include "record_session.h"
 #include "report_calls.h"
 #include "report_counted.h"
 #include "report_heap.h"
@@ -64,15 +64,15 @@ struct record_wish {
     double rate_hz; /* 0: not said */
     uint64_t duration_ns, max_nodes;
     int time_kind; /* enum time_kind */
-    int engine;    /* enum collect_engine */
-    int stacks;    /* enum collect_stacks */
+    int engine;    /* enum record_engine */
+    int stacks;    /* enum perf_stacks */
     int overhead;  /* enum profile_heap_overhead */
     int empty;     /* enum profile_heap_empty */
-    struct collect_agent_named named;
+    struct probe_named named;
     bool system, kernel, follow, debuginfod, verbose, calls, no_time, heap, throws, fds, instrumented;
     uint64_t heap_sample_bytes, agent_memory;
     uint64_t timeline_bytes; /* 0: no timeline */
-    struct patch_function_wish functions[GLOBS_MAX];
+    struct plan_function_wish functions[GLOBS_MAX];
     size_t function_count;
     struct record_globs call_names, call_images;
     struct cli_pids pids;
@@ -182,14 +182,14 @@ static int read_function(const struct base_option *option, const char *argument,
         *image++ = '\0';
     if (!*copy || *copy == '-' || (image && !*image)) /* as of `--function -- COMMAND`, which lacks it */
         return base_fail(error, BASE_EUSAGE, "'%s': NAME, or NAME@IMAGE", argument);
-    if (collect_agent_functions_is_odd(copy))
+    if (probe_functions_is_odd(copy))
         return base_fail(error, BASE_EUSAGE,
                          "%s cannot be timed: it keeps its return address, or looks for its caller by it",
                          copy);
     if (wish->function_count == GLOBS_MAX)
         return base_fail(error, BASE_EUSAGE, "more than %d functions", GLOBS_MAX);
     wish->functions[wish->function_count++] =
-        (struct patch_function_wish){.name = copy, .image = image, .written = true};
+        (struct plan_function_wish){.name = copy, .image = image, .written = true};
     return BASE_OK;
 }
 
@@ -197,7 +197,7 @@ static int read_alloc_functions(const struct base_option *option, const char *ar
                                 struct base_error *error)
 {
     (void)option;
-    return collect_agent_named_read(&((struct record_wish *)target)->named, argument, error);
+    return probe_named_read(&((struct record_wish *)target)->named, argument, error);
 }
 
 static int read_empty(const struct base_option *option, const char *argument, void *target,
@@ -486,7 +486,7 @@ static int check_wish(const struct record_wish *wish, int words, struct base_err
     if (wish->function_count && (wish->system || wish->cgroup))
         return base_fail(error, BASE_EUSAGE,
                          "--function needs a COMMAND or -p PID: it changes the programs it counts in");
-    if (wish->agent_memory && !has_agent(wish) && wish->engine != COLLECT_ENGINE_AGENT)
+    if (wish->agent_memory && !has_agent(wish) && wish->engine != RECORD_ENGINE_AGENT)
         return base_fail(error, BASE_EUSAGE,
                          "--agent-memory goes with --heap, --throws, --fds, --function or --instrumented");
     if (wish->named.count && !wish->heap)
@@ -501,10 +501,10 @@ static int check_wish(const struct record_wish *wish, int words, struct base_err
     if (wish->no_time && of_time)
         return base_fail(error, BASE_EUSAGE, "%s is about samples of CPU time, and --no-time asks for none",
                          of_time);
-    if (wish->engine == COLLECT_ENGINE_AGENT && (wish->system || wish->cgroup))
+    if (wish->engine == RECORD_ENGINE_AGENT && (wish->system || wish->cgroup))
         return base_fail(error, BASE_EUSAGE,
                          "--engine=agent needs a COMMAND or -p PID: it changes the programs it samples");
-    if (wish->engine == COLLECT_ENGINE_AGENT && not_by_agent(wish))
+    if (wish->engine == RECORD_ENGINE_AGENT && not_by_agent(wish))
         return base_fail(error, BASE_EUSAGE, "%s does not go with --engine=agent", not_by_agent(wish));
     if (wish->time_kind == TIME_REAL && (wish->system || wish->cgroup))
         return base_fail(error, BASE_EUSAGE,
@@ -545,16 +545,16 @@ static void describe_target(const struct record_wish *wish, char *const *words, 
                        (int)wish->pids.items[i]);
 }
 
-static struct collect_options session_options(const struct record_wish *wish,
-                                              const struct base_options_rest *rest, const char *line)
+static struct record_options session_options(const struct record_wish *wish,
+                                             const struct base_options_rest *rest, const char *line)
 {
-    enum collect_mode mode = wish->pids.count ? COLLECT_ATTACH
-                             : wish->system   ? COLLECT_SYSTEM
-                             : wish->cgroup   ? COLLECT_CGROUP
-                                              : COLLECT_LAUNCH;
-    return (struct collect_options){
+    enum record_mode mode = wish->pids.count ? RECORD_ATTACH
+                            : wish->system   ? RECORD_SYSTEM
+                            : wish->cgroup   ? RECORD_CGROUP
+                                             : RECORD_LAUNCH;
+    return (struct record_options){
         .mode = mode,
-        .engine = (enum collect_engine)wish->engine,
+        .engine = (enum record_engine)wish->engine,
         .command = rest->arguments,
         .pids = wish->pids.items,
         .pid_count = wish->pids.count,
@@ -587,7 +587,7 @@ static struct collect_options session_options(const struct record_wish *wish,
         .debuginfod = wish->debuginfod,
         .cpus = wish->cpus,
         .max_nodes = (uint32_t)wish->max_nodes,
-        .stacks = (enum collect_stacks)wish->stacks,
+        .stacks = (enum perf_stacks)wish->stacks,
     };
 }
 
@@ -595,7 +595,7 @@ static struct collect_options session_options(const struct record_wish *wish,
 
 struct recorder {
     const struct record_wish *wish;
-    struct collect_session *session;
+    struct record_session *session;
     int signals; /* signalfd; -1: refused */
     pid_t child;
     int child_status; /* as from waitpid */
@@ -643,41 +643,41 @@ static uint64_t lost_stacks(const struct profile *profile)
     return lost_between(profile, WIRE_LOSS_STACK_CUT, WIRE_LOSS_TOO_DEEP);
 }
 
-static double own_percent(const struct collect_status *status)
+static double own_percent(const struct record_status *status)
 {
     return status->elapsed_ns ? 100.0 * (double)status->tool_cpu_ns / (double)status->elapsed_ns : 0;
 }
 
 static void draw_status(struct recorder *recorder)
 {
-    const struct collect_status *status = collect_session_status(recorder->session);
+    const struct record_status *status = record_session_status(recorder->session);
     char text[256];
     if (recorder->drawn && status->elapsed_ns - recorder->drawn_ns < STEP_MS * 1000000ull)
         return;
     recorder->drawn_ns = status->elapsed_ns;
-    snprintf(
-        text, sizeof text, "tally: %.0f s, %llu samples, %llu lost, %llu stacks incomplete, own CPU %.1f %%",
-        (double)status->elapsed_ns / 1e9, (unsigned long long)status->samples,
-        (unsigned long long)status->lost,
-        (unsigned long long)lost_stacks(collect_session_profile(recorder->session)), own_percent(status));
+    snprintf(text, sizeof text,
+             "tally: %.0f s, %llu samples, %llu lost, %llu stacks incomplete, own CPU %.1f %%",
+             (double)status->elapsed_ns / 1e9, (unsigned long long)status->samples,
+             (unsigned long long)status->lost,
+             (unsigned long long)lost_stacks(record_session_profile(recorder->session)), own_percent(status));
     draw_line(recorder, text);
 }
 
 static void say_notice(struct recorder *recorder)
 {
-    const struct collect_status *status = collect_session_status(recorder->session);
+    const struct record_status *status = record_session_status(recorder->session);
     if (!status->notice[0])
         return;
     clear_line(recorder);
     cli_say("%s", status->notice);
-    collect_session_clear_notice(recorder->session);
+    record_session_clear_notice(recorder->session);
 }
 
 static void draw_names(void *context, size_t done, size_t total)
 {
     static const char bar[] = "##############################";
     struct recorder *recorder = context;
-    const struct collect_status *status = collect_session_status(recorder->session);
+    const struct record_status *status = record_session_status(recorder->session);
     char text[256];
     if (status->naming_ns < 500000000u)
         return;
@@ -717,9 +717,9 @@ static int take_signals(sigset_t *before, int *file, struct base_error *error)
 static void stop_self(struct recorder *recorder)
 {
     clear_line(recorder);
-    collect_session_suspend(recorder->session);
+    record_session_suspend(recorder->session);
     kill(getpid(), SIGSTOP);
-    collect_session_resume(recorder->session);
+    record_session_resume(recorder->session);
 }
 
 static void look_at_child(struct recorder *recorder)
@@ -778,7 +778,7 @@ static void look_at_signals(struct recorder *recorder)
 
 static bool is_over(const struct recorder *recorder)
 {
-    const struct collect_status *status = collect_session_status(recorder->session);
+    const struct record_status *status = record_session_status(recorder->session);
     if (recorder->stop || (recorder->child > 0 ? recorder->child_ended : status->target_gone))
         return true;
     return recorder->wish->duration_ns && status->elapsed_ns >= recorder->wish->duration_ns;
@@ -788,7 +788,7 @@ static int step_length(const struct recorder *recorder)
 {
     if (!recorder->wish->duration_ns)
         return STEP_MS;
-    uint64_t elapsed = collect_session_status(recorder->session)->elapsed_ns;
+    uint64_t elapsed = record_session_status(recorder->session)->elapsed_ns;
     uint64_t left_ms =
         elapsed < recorder->wish->duration_ns ? (recorder->wish->duration_ns - elapsed) / 1000000 + 1 : 0;
     return left_ms < STEP_MS ? (int)left_ms : STEP_MS;
@@ -799,7 +799,7 @@ static int record_until_over(struct recorder *recorder, struct base_error *error
     int result = BASE_OK;
     look_at_signals(recorder);
     while (!is_over(recorder)) {
-        result = collect_session_step(recorder->session, step_length(recorder), error);
+        result = record_session_step(recorder->session, step_length(recorder), error);
         look_at_signals(recorder);
         if (result < 0)
             return result;
@@ -843,7 +843,7 @@ static void add_figure(struct base_text *line, const char *before, uint64_t figu
     base_text_add(line, unit);
 }
 
-static void say_heap(const struct profile *profile, const struct collect_status *status)
+static void say_heap(const struct profile *profile, const struct record_status *status)
 {
     struct report_heap heap;
     struct base_text line = {0};
@@ -913,7 +913,7 @@ static void say_lost_counts(const struct profile *profile)
     base_text_free(&line);
 }
 
-static void say_lost(const struct profile *profile, const struct collect_status *status)
+static void say_lost(const struct profile *profile, const struct record_status *status)
 {
     uint64_t stacks = lost_stacks(profile);
     uint64_t allocations = lost_between(profile, WIRE_LOSS_AGENT_NO_ROWS, WIRE_LOSS_AGENT_TOO_DEEP);
@@ -962,8 +962,8 @@ static void add_calls(struct base_text *figures, const struct profile *profile)
 
 static void say_result(struct recorder *recorder)
 {
-    const struct collect_status *status = collect_session_status(recorder->session);
-    const struct profile *profile = collect_session_profile(recorder->session);
+    const struct record_status *status = record_session_status(recorder->session);
+    const struct profile *profile = record_session_profile(recorder->session);
     const char *why = profile_meta(profile, "no_samples_reason");
     const char *kernel = profile_meta(profile, "kernel_notice");
     const char *privileges = profile_meta(profile, "privileges_notice");
@@ -1003,7 +1003,7 @@ static int exit_status(const struct recorder *recorder, int otherwise)
 /* Nothing of ours should be in a process when tally has ended. */
 static int say_what_stays(const struct recorder *recorder, struct base_error *error)
 {
-    const struct collect_status *status = collect_session_status(recorder->session);
+    const struct record_status *status = record_session_status(recorder->session);
     int pid = (int)status->stays;
     if (!pid)
         return CLI_OK;
@@ -1029,7 +1029,7 @@ static int give_up(struct recorder *recorder, struct base_error *error)
 {
     clear_line(recorder);
     cli_fail(error);
-    collect_session_leave(recorder->session);
+    record_session_leave(recorder->session);
     say_what_stays(recorder, error);
     wait_for_child(recorder);
     return exit_status(recorder, CLI_FAILED);
@@ -1043,7 +1043,7 @@ static int record(struct recorder *recorder, struct base_error *error)
         return give_up(recorder, error);
     const char *became =
         recorder->child_ended ? describe_status(recorder->child_status, text, sizeof text) : NULL;
-    result = collect_session_finish(recorder->session, became, draw_names, recorder, error);
+    result = record_session_finish(recorder->session, became, draw_names, recorder, error);
     if (result < 0)
         return give_up(recorder, error);
     clear_line(recorder);
@@ -1058,28 +1058,28 @@ static int start_failure(bool launch, bool command_failed, int code)
     return !command_failed ? NOT_STARTED : code == BASE_ENOTFOUND ? NOT_FOUND : NOT_EXECUTABLE;
 }
 
-static int record_session(struct recorder *recorder, const struct collect_options *wanted)
+static int record_session(struct recorder *recorder, const struct record_options *wanted)
 {
     struct base_error error = {0};
     bool command_failed = false;
-    int result = collect_session_new(wanted, &recorder->session, &error);
+    int result = record_session_new(wanted, &recorder->session, &error);
     if (result >= 0)
-        result = collect_session_start(recorder->session, &command_failed, &error);
+        result = record_session_start(recorder->session, &command_failed, &error);
     int status;
     if (result < 0) {
         cli_fail(&error);
         if (recorder->session)
             say_what_stays(recorder, &error);
-        status = start_failure(wanted->mode == COLLECT_LAUNCH, command_failed, result);
+        status = start_failure(wanted->mode == RECORD_LAUNCH, command_failed, result);
     } else {
-        recorder->child = collect_session_status(recorder->session)->child;
+        recorder->child = record_session_status(recorder->session)->child;
         say_notice(recorder);
         if (recorder->wish->verbose && !recorder->wish->no_time)
-            cli_say("%s; sampling: %s", profile_meta(collect_session_profile(recorder->session), "engine"),
-                    profile_meta(collect_session_profile(recorder->session), "sampling"));
+            cli_say("%s; sampling: %s", profile_meta(record_session_profile(recorder->session), "engine"),
+                    profile_meta(record_session_profile(recorder->session), "sampling"));
         status = record(recorder, &error);
     }
-    collect_session_free(recorder->session);
+    record_session_free(recorder->session);
     return status;
 }
 
@@ -1092,12 +1092,12 @@ int cmd_record(int argc, char **argv)
     if (!cli_parse(&record_command, argc, argv, &wish, &rest, &status))
         return status;
     if (check_wish(&wish, rest.count, &error) < 0) {
-        collect_agent_named_free(&wish.named);
+        probe_named_free(&wish.named);
         return cli_fail_command(record_command.name, &error);
     }
     struct base_text line = {0};
     describe_target(&wish, rest.arguments, rest.count, &line);
-    struct collect_options wanted = session_options(&wish, &rest, base_text_string(&line));
+    struct record_options wanted = session_options(&wish, &rest, base_text_string(&line));
     struct recorder recorder = {
         .wish = &wish,
         .terminal = base_terminal_redraws(STDERR_FILENO) ? base_terminal_open(STDERR_FILENO) : -1};
@@ -1106,11 +1106,11 @@ int cmd_record(int argc, char **argv)
         status = record_session(&recorder, &wanted);
     } else {
         cli_fail(&error);
-        status = wanted.mode == COLLECT_LAUNCH ? NOT_STARTED : CLI_FAILED;
+        status = wanted.mode == RECORD_LAUNCH ? NOT_STARTED : CLI_FAILED;
     }
     if (recorder.terminal >= 0)
         close(recorder.terminal);
-    collect_agent_named_free(&wish.named);
+    probe_named_free(&wish.named);
     base_text_free(&line);
     return status;
 }

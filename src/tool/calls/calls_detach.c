@@ -1,0 +1,369 @@
+#include "calls_detach.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan_select.h"
+#include "proc_maps.h"
+#include "proc_owner.h"
+#include "proc_target.h"
+#include "space_text.h"
+#include "stub_x86_64_doorbell.h"
+#include "wire_loss.h"
+
+#define SECOND UINT64_C(1000000000)
+
+enum {
+    QUIET_RINGS = 5, /* so often a second of quiet is enough */
+    LONGEST_WAIT = 60,
+    LOOKED_AT_ONCE_NS = 20000000 /* images' births, before the others wait for the next time */
+};
+
+void calls_detach_stir(struct space *space)
+{
+    space->loose.stirred_ns = proc_target_now();
+}
+
+static uint64_t wait_of(unsigned times)
+{
+    uint64_t seconds = times < 6 ? UINT64_C(1) << times : LONGEST_WAIT;
+    return SECOND * (seconds < LONGEST_WAIT ? seconds : LONGEST_WAIT);
+}
+
+static bool is_time(const struct space *space)
+{
+    const struct space_loose *loose = &space->loose;
+    uint64_t now = proc_target_now();
+    uint64_t quiet = now - (loose->stirred_ns ? loose->stirred_ns : space->born_ns);
+    return quiet >= wait_of(loose->rings > QUIET_RINGS ? loose->rings - QUIET_RINGS : 0) &&
+           (!loose->failures || now - loose->failed_ns >= wait_of(loose->failures - 1));
+}
+
+/* Where it was closed by who had waited too long, what was created meanwhile was not seen: a loss. */
+static void set_door(struct space *space, struct space_rig *rig, bool open)
+{
+    bool was_open = __atomic_exchange_n(&space->bell->births, open, __ATOMIC_ACQ_REL) != 0;
+    if (space->loose.open && !was_open)
+        profile_lose(rig->profile, WIRE_LOSS_CALLS_UNSEEN, 1);
+    space->loose.open = open;
+}
+
+/* --- where births come from --- */
+
+static int stay_held(struct space_rig *rig, const char *path, const char *why)
+{
+    const char *name = strrchr(path, '/');
+    profile_set_metaf(rig->profile, "calls_held", "%.120s %s", name ? name + 1 : path, why);
+    return BASE_EUNSUPPORTED;
+}
+
+/* BASE_OK when they are known; BASE_EBUSY: that took long, the others later. */
+static int look_at_image(const struct sample_image *image, struct space_image *known, struct space_rig *rig,
+                         uint64_t began)
+{
+    if (known->births_known)
+        return BASE_OK;
+    if (proc_target_now() - began > LOOKED_AT_ONCE_NS)
+        return BASE_EBUSY;
+    if (plan_creation_find(image->elf, &known->births, NULL) < 0)
+        return stay_held(rig, image->path, "cannot be read");
+    known->births_known = true;
+    return BASE_OK;
+}
+
+/* Of a mapping; *births are its image's. */
+static int look_at_mapping(const struct space *space, struct space_rig *rig,
+                           const struct space_mapping *mapping, uint64_t began,
+                           const struct plan_creations **births)
+{
+    const struct sample_image *image = &rig->images.images->items[mapping->image];
+    struct space_image *known = image->elf ? space_images_get(&rig->images, mapping->image) : NULL;
+    if (!known)
+        return stay_held(rig, image->path, "cannot be read");
+    int result = look_at_image(image, known, rig, began);
+    if (result < 0)
+        return result;
+    *births = &known->births;
+    if (known->births.count && plan_select_leaves_out(plan_select_image_name(image->elf, image->path),
+                                                      rig->images.wish.images, rig->images.wish.image_count))
+        return stay_held(rig, image->path, "is to be left as it is, and makes threads or processes");
+    if (known->births.is_bare)
+        return stay_held(rig, image->path, "makes system calls that no bell can tell of");
+    if (known->births.count && space_object(space, mapping->start))
+        return stay_held(rig, image->path, "makes threads or processes, and its calls are counted");
+    return BASE_OK;
+}
+
+/* --- bells --- */
+
+static void forget(struct space_loose *loose, size_t at)
+{
+    loose->count--;
+    loose->changes[at] = loose->changes[loose->count];
+    loose->ranges[at] = loose->ranges[loose->count];
+}
+
+/* What stands no more where it was put, because an object was closed, is forgotten. */
+static void forget_gone(struct space *space)
+{
+    struct space_loose *loose = &space->loose;
+    for (size_t i = loose->count; i-- > 0;) {
+        struct trace_memory_change ours = loose->changes[i];
+        if (space_text_undo(space->pid, &ours) == SPACE_UNDO_GONE ||
+            memcmp(ours.before, ours.after, ours.length) == 0)
+            forget(loose, i);
+    }
+}
+
+static bool has_bell(const struct space_loose *loose, size_t count, uint64_t function)
+{
+    for (size_t i = 0; i < count; i++)
+        if (loose->changes[i].address == function)
+            return true;
+    return false;
+}
+
+/* Code is only added to what is there, so it may be while the process runs. */
+static int add_code(struct space *space, const struct stub_x86_64_code *code, uint64_t *address)
+{
+    struct space_code *memory = space->bell_code;
+    if (code->refused != STUB_FINE || code->size > memory->size - memory->used)
+        return BASE_EUNSUPPORTED;
+    memcpy(memory->bytes + memory->used, code->bytes, code->size);
+    *address = memory->address + memory->used;
+    memory->used += code->size;
+    return BASE_OK;
+}
+
+static int add_bell(struct space *space)
+{
+    struct stub_x86_64_code code;
+    struct stub_x86_64_doorbell bell = {space->bell_words, STUB_DOORBELL_TIMEOUT, STUB_DOORBELL_ROUNDS,
+                                        offsetof(struct stub_doorbell, births)};
+    if (space->loose.bell)
+        return BASE_OK;
+    stub_x86_64_code_begin(&code, space->bell_code->address + space->bell_code->used);
+    stub_x86_64_doorbell(&code, &bell);
+    return add_code(space, &code, &space->loose.bell);
+}
+
+/* An agent's hook is there: five bytes of a jump take the place of the first instructions in what the bell moves (the rest of them has
+ * moved into the hook). True: `live` holds it. */
+static bool is_hooked(const struct space *space, uint64_t function, uint8_t live[STUB_X86_64_DOORBELL_JUMP])
+{
+    struct proc_maps maps = {0};
+    bool hooked = proc_target_read(space->pid, function, live, STUB_X86_64_DOORBELL_JUMP) ==
+                      STUB_X86_64_DOORBELL_JUMP &&
+                  live[0] == 0xe9 && proc_maps_read(space->pid, &maps, NULL) == BASE_OK &&
+                  space_text_is_hooked(space->pid, &maps, function);
+    proc_maps_free(&maps);
+    return hooked;
+}
+
+/* The change at one function, `at` in the lists; its text is as in the file, or an agent's hook is there. */
+static int prepare(struct space *space, const struct elf_image *image, uint64_t bias,
+                   const struct plan_creation *birth, size_t at)
+{
+    struct trace_memory_change *change = &space->loose.changes[at];
+    struct stub_x86_64_code code;
+    uint8_t live[STUB_X86_64_DOORBELL_JUMP];
+    uint64_t function = birth->start + bias, stub;
+    size_t available;
+    const uint8_t *bytes = elf_image_at(image, birth->start, &available);
+    *change = (struct trace_memory_change){.address = function, .length = STUB_X86_64_DOORBELL_JUMP};
+    if (!bytes || available < birth->length)
+        return BASE_EUNSUPPORTED;
+    bool hooked = is_hooked(space, function, live);
+    memcpy(change->before, hooked ? live : bytes, change->length);
+    struct stub_x86_64_creation wish = {function,
+                                        space->loose.bell,
+                                        hooked ? live : bytes,
+                                        hooked ? STUB_X86_64_DOORBELL_JUMP : birth->length,
+                                        birth->argument,
+                                        plan_creation_numbers,
+                                        PLAN_CREATION_NUMBERS};
+    stub_x86_64_code_begin(&code, space->bell_code->address + space->bell_code->used);
+    stub_x86_64_doorbell_stub(&code, &wish);
+    int result = add_code(space, &code, &stub);
+    if (result == BASE_OK && !stub_x86_64_doorbell_site(function, stub, change->after))
+        result = BASE_EUNSUPPORTED;
+    space->loose.ranges[at] = (struct trace_step_range){function, birth->past + bias};
+    return result;
+}
+
+/* Prepares bells that are missing, behind those that are there. Returns how many there are then, or an
+ * error. */
+static int prepare_all(struct space *space, struct space_rig *rig)
+{
+    uint64_t began = proc_target_now();
+    size_t count = space->loose.count;
+    int result = BASE_OK;
+    for (size_t i = 0; i < space->mapping_count; i++) {
+        const struct space_mapping *mapping = &space->mappings[i];
+        const struct sample_image *image = &rig->images.images->items[mapping->image];
+        const struct plan_creations *births = NULL;
+        result = look_at_mapping(space, rig, mapping, began, &births);
+        for (size_t j = 0; result == BASE_OK && j < births->count; j++) {
+            uint64_t function = births->items[j].start + mapping->bias;
+            if (function < mapping->start || function >= mapping->end ||
+                has_bell(&space->loose, count, function))
+                continue;
+            if (count == SPACE_BELLS ||
+                prepare(space, image->elf, mapping->bias, &births->items[j], count) < 0)
+                return stay_held(rig, image->path, "has a place where no bell fits");
+            const struct trace_memory_change *change = &space->loose.changes[count];
+            if (!space_text_holds(space->pid, change, change->before))
+                return stay_held(rig, image->path,
+                                 "makes threads or processes by a function that somebody else has changed");
+            count++;
+        }
+        if (result < 0)
+            return result;
+    }
+    return (int)count;
+}
+
+/* The space is held. Nobody may be, or come back, among the instructions that move. */
+static int apply_held(struct space *space, struct space_rig *rig, size_t count)
+{
+    struct space_loose *loose = &space->loose;
+    struct trace_step_range moved[SPACE_BELLS];
+    size_t fresh = count - loose->count;
+    for (size_t i = 0; i < fresh; i++) {
+        const struct trace_memory_change *change = &loose->changes[loose->count + i];
+        moved[i] = (struct trace_step_range){change->address + 1, change->address + change->length};
+    }
+    int result = helper_trace_clear(&rig->helper, space->pid, moved, fresh, NULL);
+    if (result == BASE_OK)
+        result = helper_trace_stage(&rig->helper, space->pid, &loose->changes[loose->count], fresh, NULL);
+    if (result == BASE_OK)
+        result = helper_trace_apply(&rig->helper, space->pid, NULL);
+    if (result == BASE_OK)
+        loose->count = count;
+    return result;
+}
+
+static int install(struct space *space, struct space_rig *rig)
+{
+    forget_gone(space);
+    int result = add_bell(space);
+    int count = result < 0 ? result : prepare_all(space, rig);
+    if (count < 0 || (size_t)count == space->loose.count)
+        return count < 0 ? count : BASE_OK;
+    result = helper_trace_hold(&rig->helper, space->pid, NULL, NULL);
+    if (result < 0)
+        return result;
+    result = apply_held(space, rig, (size_t)count);
+    helper_trace_release(&rig->helper, space->pid, NULL, NULL);
+    return result;
+}
+
+/* --- letting go --- */
+
+static int let_go(struct space *space, struct space_rig *rig)
+{
+    struct space_loose *loose = &space->loose;
+    const struct space_code *code = space->bell_code;
+    if (!loose->is_owned) /* whom the session has from the beginning it has locked itself */
+        loose->is_owned = proc_owner_take(space->pid, &loose->owner, NULL) == BASE_OK && loose->owner >= 0;
+    loose->ranges[loose->count] = (struct trace_step_range){code->address, code->address + code->size};
+    set_door(space, rig, true); /* first: who has passed it before is in one of the ranges */
+    return helper_trace_loosen(&rig->helper, space->pid, loose->ranges, loose->count + 1, NULL);
+}
+
+void calls_detach_tend(struct space *space, struct space_rig *rig)
+{
+    if (!space->bell || !space->bell_code || !space->bell_set) {
+        if (space->bell_words == 0 && is_time(space))
+            profile_set_meta(rig->profile, "calls_held", "a program without a loader's bell");
+        return;
+    }
+    if (space->processes != 1 || !is_time(space))
+        return;
+    int result = space->loose.open ? BASE_OK : install(space, rig);
+    if (result == BASE_OK)
+        result = let_go(space, rig);
+    if (result == BASE_OK) {
+        space->loose.failures = 0;
+        return;
+    }
+    if (result == BASE_EPERMISSION)
+        profile_set_meta(rig->profile, "calls_held", "it could not be traced again by this user");
+    set_door(space, rig, false);
+    space->loose.failed_ns = proc_target_now();
+    space->loose.failures++;
+}
+
+/* What is ours to undo, less breakpoints of others, as it is now: the list stays as it was, for where that fails and they go. Returns how
+ * many; `stays`: that one is not ours any more. */
+static size_t list_ours(const struct space *space, struct trace_memory_change ours[SPACE_BELLS],
+                        bool stays[SPACE_BELLS])
+{
+    const struct space_loose *loose = &space->loose;
+    size_t count = 0;
+    for (size_t i = 0; i < loose->count; i++) {
+        ours[count] = loose->changes[i];
+        stays[i] = space_text_undo(space->pid, &ours[count]) == SPACE_UNDO_OTHERS;
+        count += !stays[i];
+    }
+    return count;
+}
+
+int calls_detach_end(struct space *space, struct space_rig *rig, struct base_error *error)
+{
+    struct space_loose *loose = &space->loose;
+    struct trace_memory_change ours[SPACE_BELLS];
+    bool stays[SPACE_BELLS];
+    if (!loose->count)
+        return BASE_OK;
+    int result = helper_trace_hold(&rig->helper, space->pid, NULL, error);
+    if (result < 0)
+        return result;
+    set_door(space, rig, false);
+    forget_gone(space);
+    size_t count = list_ours(space, ours, stays);
+    result = helper_trace_stage(&rig->helper, space->pid, ours, count, error);
+    if (result == BASE_OK)
+        result = helper_trace_undo(&rig->helper, space->pid, error);
+    for (size_t i = loose->count; result == BASE_OK && i-- > 0;)
+        if (!stays[i])
+            forget(loose, i);
+    helper_trace_release(&rig->helper, space->pid, NULL, NULL);
+    return result;
+}
+
+bool calls_detach_lift(struct space *space, struct space_rig *rig, uint64_t address)
+{
+    struct space_loose *loose = &space->loose;
+    size_t at = 0;
+    while (at < loose->count && loose->changes[at].address != address)
+        at++;
+    if (at == loose->count)
+        return false;
+    struct trace_memory_change ours = loose->changes[at];
+    enum space_undo undo = space_text_lift(&rig->helper, space->pid, &ours);
+    if (undo == SPACE_UNDO_ALL)
+        return false;
+    space->taken += undo == SPACE_UNDO_OTHERS;
+    forget(loose, at);
+    calls_detach_close(space, rig);
+    return true;
+}
+
+void calls_detach_close(struct space *space, struct space_rig *rig)
+{
+    calls_detach_stir(space);
+    set_door(space, rig, false);
+}
+
+int calls_detach_take(struct space *space, struct space_rig *rig, struct base_error *error)
+{
+    calls_detach_stir(space);
+    if (!space->loose.open)
+        return BASE_OK;
+    int result = helper_trace_tighten(&rig->helper, space->pid, error);
+    set_door(space, rig, false);
+    space->loose.rings++;
+    return result;
+}

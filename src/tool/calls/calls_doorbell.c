@@ -1,0 +1,258 @@
+#include "calls_doorbell.h"
+
+#include <link.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base_array.h"
+#include "plan_select.h"
+#include "proc_maps.h"
+#include "proc_target.h"
+#include "space_text.h"
+#include "stub_x86_64_doorbell.h"
+
+#define PAGE    4096u
+#define REACH   (1ull << 30)  /* of the jump to the bell, and more */
+#define STRETCH (16ull << 20) /* see lead_of */
+
+/* --- a bell --- */
+
+int calls_doorbell_listen(struct space *space, struct loader_listen *listen, struct base_error *error)
+{
+    int result = space->bell ? loader_listen_add_bell(listen, space->bell, error) : BASE_OK;
+    if (space->bell && result == BASE_OK)
+        __atomic_store_n(&space->bell->active, 1, __ATOMIC_RELEASE);
+    return result;
+}
+
+void calls_doorbell_forget(const struct space *space, struct loader_listen *listen)
+{
+    if (space->bell)
+        loader_listen_forget(listen, &space->bell->rung);
+}
+
+bool calls_doorbell_rings(const struct space *space, uint32_t *rung)
+{
+    if (!space->bell)
+        return false;
+    *rung = __atomic_load_n(&space->bell->rung, __ATOMIC_ACQUIRE);
+    return *rung != space->bell->answered;
+}
+
+bool calls_doorbell_reopen(struct space *space)
+{
+    return !__atomic_exchange_n(&space->bell->active, 1, __ATOMIC_ACQ_REL);
+}
+
+void calls_doorbell_answer(struct space *space, uint32_t rung)
+{
+    __atomic_store_n(&space->bell->answered, rung, __ATOMIC_RELEASE);
+    loader_listen_wake(&space->bell->answered);
+}
+
+void calls_doorbell_silence(struct space *space)
+{
+    if (!space->bell)
+        return;
+    __atomic_store_n(&space->bell->active, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&space->bell->births, 0, __ATOMIC_RELEASE);
+    loader_listen_wake(&space->bell->answered);
+}
+
+bool calls_doorbell_settled(const struct space *space)
+{
+    struct r_debug list;
+    return !space->object_list ||
+           proc_target_read(space->pid, space->object_list, &list, sizeof list) != sizeof list ||
+           list.r_state == RT_CONSISTENT;
+}
+
+/* --- installing --- */
+
+/* The mapping of ld.so that holds the function it calls, and the function's run-time address. */
+static const struct space_mapping *find_function(struct space *space, const struct space_images *set,
+                                                 uint64_t *function)
+{
+    const struct sample_images *images = set->images;
+    for (size_t i = 0; i < space->mapping_count; i++) {
+        const struct sample_image *image = &images->items[space->mappings[i].image];
+        const char *name = strrchr(image->path, '/');
+        uint64_t address;
+        if (!name || strncmp(name, "/ld", 3) || !image->elf || !stub_doorbell_find(image->elf, &address))
+            continue;
+        if (plan_select_leaves_out(plan_select_image_name(image->elf, image->path), set->wish.images,
+                                   set->wish.image_count))
+            continue;
+        *function = address + space->mappings[i].bias;
+        if (stub_doorbell_list(image->elf, &address))
+            space->object_list = address + space->mappings[i].bias;
+        return space_mapping(space, *function);
+    }
+    return NULL;
+}
+
+/* Where the arena for what the loader will load is made along with the bell, it lies between the bell's code
+ * and its words. */
+static int take_arena(struct space *space, struct space_code *code, const struct space_memory *memory,
+                      struct base_error *error)
+{
+    if (!base_array_room(space->arenas, space->arena_count, space->arena_capacity) ||
+        !(space->bell_code = space_code_split(code, PAGE)))
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    space->arenas[space->arena_count++] = (struct space_arena){
+        code, {.file = memory->file, .offset = memory->offset, .address = memory->address}};
+    space->bell_words = memory->address + SLAB_BLOCK_SIZE;
+    return BASE_OK;
+}
+
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+    return a < b ? b - a : a - b;
+}
+
+/* An arena that nothing lies in yet and that the loader reaches has room for the bell too: nothing more need
+ * be mapped. */
+static bool share_arena(struct space *space, uint64_t near)
+{
+    for (size_t i = 0; i < space->arena_count && !space->bell_code; i++) {
+        const struct space_arena *arena = &space->arenas[i];
+        struct space_code *code = arena->code;
+        if (code->used || code->top < code->size || code->owners > 1 || distance(code->address, near) > REACH)
+            continue;
+        space->bell_code = space_code_split(code, PAGE);
+        space->bell_words = arena->block.address + SLAB_BLOCK_SIZE;
+    }
+    return space->bell_code != NULL;
+}
+
+/* The loader will map libraries right below the arena, and stubs fill it from its beginning: branches between
+ * the two are quickest where the addresses differ in the low 24 bits alone (space_build.c,
+ * place_patch). How many bytes it must be longer, so that it begins in the middle of such a stretch: `size`
+ * bytes end where the mappings around `near` begin. */
+static uint64_t lead_of(pid_t pid, uint64_t near, uint64_t size)
+{
+    struct proc_maps maps;
+    uint64_t end = near;
+    if (proc_maps_read(pid, &maps, NULL) < 0)
+        return 0;
+    for (size_t i = maps.count; i-- > 0;) {
+        const struct proc_mapping *mapping = &maps.items[i];
+        if (mapping->start < end && mapping->end + size + STRETCH <= end)
+            break;
+        end = mapping->start < end ? mapping->start : end;
+    }
+    proc_maps_free(&maps);
+    return (end - size - STRETCH / 2) % STRETCH;
+}
+
+static int map_bell(struct space *space, struct space_rig *rig, uint64_t near, uint64_t code_ahead,
+                    struct base_error *error)
+{
+    struct space_code *code;
+    struct space_memory memory;
+    struct helper_room room = {.low = near,
+                               .high = near + PAGE,
+                               .size = PAGE + code_ahead,
+                               .data = code_ahead ? SPACE_ARENA_DATA : PAGE};
+    if (!code_ahead && share_arena(space, near))
+        return BASE_OK;
+    if (code_ahead)
+        room.size += lead_of(space->pid, near, room.size + room.data);
+    int result = space_both(space, rig, room, &code, &memory, error);
+    if (result < 0)
+        return result;
+    if (!code_ahead) {
+        space->bell_code = code;
+        space->bell_words = memory.address;
+        return result;
+    }
+    result = take_arena(space, code, &memory, error);
+    if (result < 0) {
+        helper_trace_unmap(&rig->helper, space->pid, code->address, code->size, NULL);
+        space_code_release(code); /* its memory goes with the space */
+    }
+    return result;
+}
+
+static int make_code(const struct space *space, struct base_error *error)
+{
+    struct stub_x86_64_doorbell bell = {space->bell_words, STUB_DOORBELL_TIMEOUT, STUB_DOORBELL_ROUNDS,
+                                        offsetof(struct stub_doorbell, active)};
+    struct stub_x86_64_code code;
+    stub_x86_64_code_begin(&code, space->bell_code->address);
+    stub_x86_64_doorbell(&code, &bell);
+    if (code.refused != STUB_FINE || code.size > space->bell_code->size)
+        return base_fail(error, BASE_EUNSUPPORTED, "the loader's bell does not fit");
+    int result = space_commit_code(space, space->bell_code, 0, space->bell_code->size, error);
+    if (result < 0)
+        return result;
+    memcpy(space->bell_code->bytes, code.bytes, code.size);
+    space->bell_code->used = code.size;
+    return BASE_OK;
+}
+
+/* The jump that makes the loader ring, as a change that is still to be made. */
+static int plan_ring(struct space *space, struct space_rig *rig, uint64_t function, struct base_error *error)
+{
+    struct trace_memory_change change = {.address = function, .length = STUB_X86_64_DOORBELL_JUMP};
+    int result = helper_trace_read(&rig->helper, space->pid, function, change.before, change.length, error);
+    if (result == BASE_OK && !stub_x86_64_doorbell_site(function, space->bell_code->address, change.after))
+        result = base_fail(error, BASE_EUNSUPPORTED, "the loader is out of reach");
+    if (result == BASE_OK)
+        space->bell_change = change;
+    return result;
+}
+
+int calls_doorbell_prepare(struct space *space, struct space_rig *rig, struct loader_listen *listen,
+                           uint64_t code_ahead, struct base_error *error)
+{
+    uint64_t function;
+    uint8_t old[STUB_X86_64_DOORBELL_LOOK];
+    const struct space_mapping *mapping = find_function(space, &rig->images, &function);
+    if (!mapping || helper_trace_read(&rig->helper, space->pid, function, old, sizeof old, NULL) < 0 ||
+        !stub_x86_64_doorbell_fits(old, sizeof old))
+        return 0;
+    int result = map_bell(space, rig, function, code_ahead, error);
+    if (result == BASE_OK)
+        result = space_bell(space, error);
+    if (result == BASE_OK)
+        result = make_code(space, error);
+    if (result == BASE_OK)
+        result = calls_doorbell_listen(space, listen, error);
+    if (result == BASE_OK)
+        result = plan_ring(space, rig, function, error);
+    if (result == BASE_OK)
+        result = helper_trace_farewell(&rig->helper, space->pid, space->bell_words, 0, error);
+    return result < 0 ? result : 1;
+}
+
+bool calls_doorbell_lift(struct space *space, struct space_rig *rig)
+{
+    struct trace_memory_change ours = space->bell_change;
+    enum space_undo undo = space_text_lift(&rig->helper, space->pid, &ours);
+    if (undo == SPACE_UNDO_ALL)
+        return false;
+    space->taken += undo == SPACE_UNDO_OTHERS;
+    space->bell_change.length = 0;
+    space->bell_set = false;
+    return true;
+}
+
+int calls_doorbell_ring(struct space *space, struct space_rig *rig, struct base_error *error)
+{
+    int result = helper_trace_stage(&rig->helper, space->pid, &space->bell_change, 1, error);
+    if (result == BASE_OK)
+        result = helper_trace_apply(&rig->helper, space->pid, error);
+    space->bell_set = result == BASE_OK;
+    return result;
+}
+
+int calls_doorbell_install(struct space *space, struct space_rig *rig, struct loader_listen *listen,
+                           uint64_t code_ahead, struct base_error *error)
+{
+    int prepared = calls_doorbell_prepare(space, rig, listen, code_ahead, error);
+    if (prepared <= 0)
+        return prepared;
+    int result = calls_doorbell_ring(space, rig, error);
+    return result < 0 ? result : prepared;
+}

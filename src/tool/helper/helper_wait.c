@@ -1,0 +1,85 @@
+#include "helper_wait.h"
+
+#include <stddef.h>
+#include <sys/wait.h>
+
+#include "base_wait.h"
+#include "proc_target.h"
+
+#define CHEAP_NS UINT64_C(20000) /* a look at all is made each time */
+#define RESTS    4               /* times what the look has cost */
+/* But no longer than this: a look that took long may have waited for a processor, and it is not worth seconds in which nobody is heard. */
+#define REST_MOST_NS UINT64_C(20000000)
+#define ROW_MOST     32 /* of those heard of, one after the other, while others may have something to tell */
+
+void helper_wait_hear(struct helper_wait *wait, pid_t tid)
+{
+    for (unsigned i = 0; i < HELPER_WAIT_HEARD; i++)
+        if (!tid || wait->heard[i] == tid)
+            return;
+    wait->heard[wait->next++ % HELPER_WAIT_HEARD] = tid;
+}
+
+static pid_t ask_heard(struct helper_wait *wait, int *status)
+{
+    uint64_t began = proc_target_now();
+    unsigned asked = 0;
+    for (unsigned i = 0; i < HELPER_WAIT_HEARD; i++) {
+        pid_t *heard = &wait->heard[(wait->first + i) % HELPER_WAIT_HEARD];
+        pid_t tid = *heard ? base_wait(*heard, status, __WALL | WNOHANG) : 0;
+        if (tid > 0) {
+            wait->first += i + 1; /* who has just told something is asked last */
+            return tid;
+        }
+        asked += *heard != 0;
+        *heard = tid < 0 ? 0 : *heard;
+    }
+    uint64_t each = asked ? (proc_target_now() - began) / asked : 0;
+    if (each && (!wait->heard_cost || each < wait->heard_cost))
+        wait->heard_cost = each;
+    return 0;
+}
+
+/* An older kernel looks through all for one. */
+static bool is_worth_asking(const struct helper_wait *wait)
+{
+    return wait->cost > CHEAP_NS && wait->heard_cost * HELPER_WAIT_HEARD < wait->cost;
+}
+
+/* Until when none but those that were heard of are asked for. */
+static uint64_t rests_until(const struct helper_wait *wait)
+{
+    if (!is_worth_asking(wait))
+        return 0;
+    return wait->looked + (wait->cost < REST_MOST_NS / RESTS ? RESTS * wait->cost : REST_MOST_NS);
+}
+
+static pid_t ask_all(struct helper_wait *wait, uint64_t now, int *status)
+{
+    pid_t tid = base_wait(-1, status, __WALL | WNOHANG);
+    wait->row = 0;
+    if (tid > 0)
+        return tid;
+    wait->looked = proc_target_now();
+    wait->cost = wait->looked - now;
+    return 0;
+}
+
+pid_t helper_wait_next(struct helper_wait *wait, int *status)
+{
+    bool rests = proc_target_now() < rests_until(wait);
+    pid_t tid = is_worth_asking(wait) && (rests || wait->row < ROW_MOST) ? ask_heard(wait, status) : 0;
+    if (tid > 0) {
+        wait->row++;
+        return tid;
+    }
+    uint64_t now = proc_target_now();
+    wait->missed = now < rests_until(wait);
+    return wait->missed ? 0 : ask_all(wait, now, status);
+}
+
+uint64_t helper_wait_rest(const struct helper_wait *wait)
+{
+    uint64_t now = proc_target_now(), until = rests_until(wait);
+    return !wait->missed ? 0 : until > now ? until - now : 1;
+}

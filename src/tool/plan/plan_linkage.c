@@ -1,0 +1,146 @@
+#include "plan_linkage.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base_array.h"
+#include "plan_slots.h"
+
+static const char SUFFIX[] = "@plt";
+
+static const uint8_t ENDBR64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+
+enum {
+    STEP = 8,    /* stubs begin at multiples of it */
+    OPCODES = 2, /* of jmp [rip+disp32], before the displacement */
+    BND = 0xf2
+};
+
+struct search {
+    const struct plan_function_wish *wishes;
+    size_t wish_count;
+    const char *path;
+    struct plan_slots slots;
+    struct plan_functions found;
+};
+
+/* --- who is asked for --- */
+
+/* Is the wish one for the stub of `name`? */
+static bool means(const struct plan_function_wish *wish, const char *name)
+{
+    size_t length = strlen(name);
+    return !strncmp(wish->name, name, length) && !strcmp(wish->name + length, SUFFIX);
+}
+
+static uint32_t wish_of(const struct search *search, const char *name)
+{
+    for (size_t i = 0; i < search->wish_count; i++)
+        if (*name && means(&search->wishes[i], name) &&
+            plan_function_concerns(&search->wishes[i], search->path))
+            return (uint32_t)i;
+    return PLAN_NONE;
+}
+
+static bool asks_for_any(const struct plan_function_wish *wishes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t length = strlen(wishes[i].name);
+        if (length >= sizeof SUFFIX && !strcmp(wishes[i].name + length - (sizeof SUFFIX - 1), SUFFIX))
+            return true;
+    }
+    return false;
+}
+
+/* --- stubs --- */
+
+/* Bytes of the stub that begins there, with *slot, through which it jumps; 0: none does. */
+static uint8_t stub_at(const struct elf_section *section, size_t at, uint64_t *slot)
+{
+    const uint8_t *bytes = section->bytes + at;
+    size_t left = section->size - at, length = 0;
+    int32_t displacement;
+    if (left >= sizeof ENDBR64 && !memcmp(bytes, ENDBR64, sizeof ENDBR64))
+        length = sizeof ENDBR64;
+    if (length < left && bytes[length] == BND)
+        length++;
+    if (left < length + OPCODES + sizeof displacement || bytes[length] != 0xff || bytes[length + 1] != 0x25)
+        return 0;
+    memcpy(&displacement, bytes + length + OPCODES, sizeof displacement);
+    length += OPCODES + sizeof displacement;
+    *slot = section->address + at + length + (uint64_t)(int64_t)displacement;
+    return (uint8_t)length;
+}
+
+static bool take(struct search *search, const struct elf_section *section, size_t at)
+{
+    uint64_t slot;
+    uint8_t length = stub_at(section, at, &slot);
+    const char *name = length ? plan_slots_name(&search->slots, slot) : NULL;
+    uint32_t wish = name ? wish_of(search, name) : PLAN_NONE;
+    if (wish == PLAN_NONE)
+        return true;
+    if (!base_array_room(search->found.items, search->found.count, search->found.capacity))
+        return false;
+    struct plan_hookable *function = &search->found.items[search->found.count];
+    *function = (struct plan_hookable){.address = section->address + at,
+                                       .wish = wish,
+                                       .length = length,
+                                       .name = strdup(search->wishes[wish].name)};
+    memcpy(function->old, section->bytes + at, length);
+    search->found.count += function->name != NULL;
+    return function->name != NULL;
+}
+
+static bool take_all(struct search *search, const struct elf_image *image)
+{
+    for (size_t i = 0; i < elf_image_section_count(image); i++) {
+        struct elf_section section;
+        if (!elf_image_section_header(image, i, &section) || strncmp(section.name, ".plt", 4) != 0 ||
+            !elf_image_section_at(image, i, &section) || section.bytes == NULL)
+            continue;
+        for (size_t at = 0; at < section.size; at += STEP)
+            if (!take(search, &section, at))
+                return false;
+    }
+    return true;
+}
+
+/* --- all --- */
+
+static int order(const void *left, const void *right)
+{
+    const struct plan_hookable *a = left, *b = right;
+    return (a->address > b->address) - (a->address < b->address);
+}
+
+static bool append(struct plan_functions *functions, const struct plan_functions *found)
+{
+    for (size_t i = 0; i < found->count; i++)
+        if (!base_array_room(functions->items, functions->count + i, functions->capacity))
+            return false;
+    if (found->count == 0)
+        return true;
+    memcpy(functions->items + functions->count, found->items, found->count * sizeof *found->items);
+    functions->count += found->count;
+    qsort(functions->items, functions->count, sizeof *functions->items, order);
+    return true;
+}
+
+int plan_linkage_add(const struct elf_image *image, const char *path, const struct plan_function_wish *wishes,
+                     size_t wish_count, struct plan_functions *functions, struct base_error *error)
+{
+    struct search search = {.wishes = wishes, .wish_count = wish_count, .path = path};
+    if (!asks_for_any(wishes, wish_count))
+        return BASE_OK;
+    int result = plan_slots_make(image, &search.slots, error);
+    if (result < 0)
+        return result;
+    bool good = take_all(&search, image) && append(functions, &search.found);
+    plan_slots_free(&search.slots);
+    if (good)
+        free(search.found.items);
+    else
+        plan_functions_free(&search.found);
+    return good ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
+}

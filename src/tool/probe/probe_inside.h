@@ -1,0 +1,163 @@
+/* probe_inside.h - the tables of the collector inside the target, for probe.c,
+ * probe_members.c and probe_load.c alone. Context: tool, one thread. */
+#ifndef PROBE_INSIDE_H
+#define PROBE_INSIDE_H
+
+#include <poll.h>
+
+#include "base_map.h"
+#include "loader.h"
+#include "loader_listen.h"
+#include "probe.h"
+#include "probe_functions.h"
+#include "probe_named_found.h"
+#include "probe_timing.h"
+#include "probe_undiscovered.h"
+#include "proc_ended.h"
+#include "remains_left.h"
+#include "shared_counts.h"
+#include "shared_descriptors.h"
+#include "shared_empty.h"
+#include "shared_file.h"
+#include "shared_heap.h"
+#include "shared_latency.h"
+#include "shared_modules.h"
+
+struct probe_family {
+    struct shared_file file;
+    struct shared_stacks stacks;
+    struct base_map rows; /* image -> where its rows are */
+    size_t members; /* that have not ended. 0: somebody lives who has not allocated yet, as far as is known */
+    struct loader_agent *last; /* of the member that ended last: a child that comes later has the same */
+    uint64_t looked_ns;
+    uint8_t joined[WIRE_AGENT_REGIONS / 8];
+};
+
+struct probe_member {
+    pid_t pid;
+    struct proc_ended end;
+    struct probe_family *family;
+    uint32_t region;
+    struct loader_agent *agent; /* NULL: nothing more is to be done to it */
+    uint32_t process, thread;   /* of the profile */
+    struct shared_heap_told told;
+    struct shared_counts_told counted;
+    struct shared_empty_told empty;
+    struct shared_latency_told latencies;
+    struct shared_descriptors_told opened;
+    size_t hooks;          /* that were looked at */
+    bool allocates, opens; /* functions were hooked that do so */
+    bool watched[3];       /* by hooks: enum probe_watched */
+    bool unwatchable;      /* what would have to be watched cannot be hooked */
+    bool timed;            /* its threads have timers, or it was tried */
+    uint32_t moves;        /* how often it was tried to give its timers the other signal */
+    uint64_t begun_ns,
+        clock_ns; /* CPU time of the process when they got them, and when it was looked at last */
+    bool
+        blind; /* objects that it loads are not told, or could not be hooked: no return address is to be replaced */
+};
+
+/* Without these functions nothing is known of what the program does with the signal. */
+enum probe_watched { PROBE_WATCHED_ACTION, PROBE_WATCHED_MASK, PROBE_WATCHED_OTHER };
+
+struct probe {
+    struct probe_options options;
+    struct shared_wish wish;
+    struct sample_processes *processes;
+    struct profile *profile;
+    struct helper own, *helper; /* ours, or the host's */
+    struct loader_image *image;
+    struct probe_functions functions;
+    struct loader_plans *plans;
+    struct loader_listen *listener;
+    struct shared_cookies cookies;
+    struct shared_heap heap;
+    struct shared_counts counts;
+    struct shared_descriptors descriptors;
+    struct probe_timing timing;
+    struct probe_named_found found;
+    struct shared_empty empty;
+    bool throws;       /* a function that throws was hooked somewhere */
+    bool instrumented; /* what instrumented functions call was hooked somewhere */
+    struct probe_family **families;
+    size_t family_count, family_capacity;
+    struct probe_member *members;
+    size_t member_count, member_capacity;
+    struct probe_undiscovered unheard;
+    struct pollfd *watched;
+    size_t watched_capacity;
+    uint64_t told_ns, tell_cost_ns;
+    uint64_t probes_ns;       /* when breakpoints are looked for next */
+    uint64_t memory_most;     /* bytes of tables of one family */
+    struct remains_left left; /* processes in which something stayed */
+    uint64_t leaving_ns;      /* since when processes that cannot be had are waited for; 0: none was */
+    uint64_t spent_ns;        /* of members that were dropped: probe_timed */
+    char notice[256];
+};
+
+static inline bool probe_does(const struct probe *agent, enum wire_agent_collector collector)
+{
+    return agent->options.collectors >> collector & 1;
+}
+
+/* Are return addresses replaced? */
+static inline bool probe_replaces(const struct probe *agent)
+{
+    return agent->options.function_count || probe_does(agent, WIRE_AGENT_FDS);
+}
+
+/* Are there times in ticks? */
+static inline bool probe_times(const struct probe *agent)
+{
+    return agent->options.function_count || probe_does(agent, WIRE_AGENT_INSTRUMENTED);
+}
+
+/* Is malloc_usable_size to be asked? What is behind the bytes of a resized block, and is not to be filled,
+ * tells nothing else. */
+static inline bool probe_asks_sizes(const struct probe *agent)
+{
+    return agent->options.overhead != PROFILE_HEAP_REQUESTED || agent->empty.flags & WIRE_AGENT_FILL;
+}
+
+/* --- probe.c --- */
+
+/* The first one is what tally says; `what` is not done, because of `why`. */
+void probe_note(struct probe *agent, const char *what, const struct base_error *why);
+
+/* --- probe_members.c: who is counted --- */
+
+/* Hears the family's bell. */
+int probe_members_listen(struct probe *agent, struct probe_family *family, struct base_error *error);
+/* Which may be in the list of families, or not. */
+void probe_members_free_family(struct probe *agent, struct probe_family *family);
+/* All that were heard of have ended: the family is freed, unless somebody has its tables mapped. */
+void probe_members_look_at_family(struct probe *agent, struct probe_family *family);
+
+struct probe_member *probe_members_find(struct probe *agent, pid_t pid);
+/* `parent` 0: none that is counted. NULL: out of memory. Members move when one is added or dropped. */
+struct probe_member *probe_members_add(struct probe *agent, struct probe_family *family, uint32_t region,
+                                       pid_t pid, pid_t parent, bool ended);
+/* The member's place is taken by the last one. */
+void probe_members_drop(struct probe *agent, size_t index);
+/* Children of all families that have come to a hook since become members. */
+void probe_members_join(struct probe *agent);
+/* What it loads from now on is not hooked: none of its functions is timed any more. */
+void probe_members_make_blind(struct probe_member *member);
+/* A child that the host could not follow loads objects without our knowing. */
+bool probe_members_is_told_by_host(const struct probe *agent, pid_t pid);
+
+/* --- probe_load.c: what is put into a process --- */
+
+/* The agent, and a family that begins with the process. `held`: it is traced and stopped. */
+int probe_load(struct probe *agent, pid_t pid, bool held, struct base_error *error);
+/* Who waits in the host's bell, or in ours, has mapped what nobody runs yet. The host follows the process:
+ * then it is held. */
+int probe_load_hooks(struct probe *agent, struct loader_agent *where, struct base_error *error);
+/* The member has loaded objects: they are told to it and hooked. A failure is noted. */
+void probe_load_objects(struct probe *agent, struct probe_member *member);
+/* The program took the signal of its timers: may they have the other one, as far as is known? */
+bool probe_load_may_move(const struct probe *agent, const struct probe_member *member);
+/* Makes them anew with that, if so and if nothing is under way in the program; else later, some times. */
+void probe_load_move(struct probe *agent, struct probe_member *member);
+
+#endif

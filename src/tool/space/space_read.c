@@ -1,0 +1,532 @@
+#include "space_read.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base_array.h"
+#include "elf_export.h"
+#include "symbol.h"
+#include "wire_loss.h"
+
+struct telling {
+    const struct space_reading *reading;
+    struct space *space;
+    struct profile *profile;
+    struct slab_sheet *sheet;
+    uint64_t *matched;        /* by word of a site: arrivals that are its calls */
+    uint64_t *strays;         /* by first word of a hook: arrivals that came through tail jumps */
+    uint64_t *callees;        /* by word of a site: a callee that hooks named, run-time */
+    struct space_told *fresh; /* with replace: totals of this telling */
+    size_t fresh_count, fresh_capacity;
+    struct base_map fresh_of; /* edge -> index in fresh */
+    uint32_t unknown;         /* address that stands for any callee */
+};
+
+/* --- addresses --- */
+
+/* A run-time address in the profile; 0: in nothing that is known. */
+static uint32_t address_at(const struct telling *telling, uint64_t address)
+{
+    const struct space_mapping *mapping = space_mapping(telling->space, address);
+    if (!mapping)
+        return 0;
+    const struct sample_image *image = &telling->reading->rig->images.images->items[mapping->image];
+    return profile_address(telling->profile, image->profile_image, address - mapping->bias);
+}
+
+static uint32_t address_in(const struct telling *telling, const struct space_object *object, uint64_t address)
+{
+    const struct sample_image *image = &telling->reading->rig->images.images->items[object->image];
+    return profile_address(telling->profile, image->profile_image, address);
+}
+
+/* Objects are in the order of their words. */
+static const struct space_object *object_of_word(const struct space *space, uint32_t word)
+{
+    size_t low = 0, high = space->object_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (space->objects[middle].base <= word)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low ? &space->objects[low - 1] : NULL;
+}
+
+/* --- telling --- */
+
+static void tell_fresh(struct telling *telling, uint32_t edge, uint64_t calls)
+{
+    uint32_t index = base_map_find(&telling->fresh_of, edge);
+    if (index != BASE_MAP_NONE) {
+        telling->fresh[index].calls += calls;
+        return;
+    }
+    if (!base_array_room(telling->fresh, telling->fresh_count, telling->fresh_capacity) ||
+        !base_map_set(&telling->fresh_of, edge, (uint32_t)telling->fresh_count)) {
+        profile_lose(telling->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
+        return;
+    }
+    telling->fresh[telling->fresh_count++] = (struct space_told){edge, calls};
+}
+
+static void tell(struct telling *telling, uint32_t site, uint32_t callee, enum profile_call_kind kind,
+                 uint64_t calls)
+{
+    if (!calls)
+        return;
+    uint32_t edge = profile_edge(telling->profile, site, callee ? callee : telling->unknown,
+                                 telling->reading->thread, kind);
+    if (telling->reading->replace)
+        tell_fresh(telling, edge, calls);
+    else
+        profile_add_calls(telling->profile, edge, calls);
+}
+
+static void set_told(struct telling *telling, uint32_t edge, uint64_t calls)
+{
+    struct space *space = telling->space;
+    uint32_t index = base_map_find(&space->told_of, edge);
+    if (index == BASE_MAP_NONE) {
+        if (!base_array_room(space->told, space->told_count, space->told_capacity) ||
+            !base_map_set(&space->told_of, edge, (uint32_t)space->told_count)) {
+            profile_lose(telling->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
+            return;
+        }
+        index = (uint32_t)space->told_count++;
+        space->told[index] = (struct space_told){edge, 0};
+    }
+    uint64_t others = telling->profile->edges[edge].calls - space->told[index].calls;
+    profile_set_calls(telling->profile, edge, others + calls);
+    space->told[index].calls = calls;
+}
+
+/* The totals of this thread's edges take the place of those of the last time. */
+static void commit(struct telling *telling)
+{
+    struct space *space = telling->space;
+    for (size_t i = 0; i < space->told_count; i++) {
+        uint32_t edge = space->told[i].edge;
+        if (telling->profile->edges[edge].thread == telling->reading->thread &&
+            base_map_find(&telling->fresh_of, edge) == BASE_MAP_NONE)
+            set_told(telling, edge, 0);
+    }
+    for (size_t i = 0; i < telling->fresh_count; i++)
+        set_told(telling, telling->fresh[i].edge, telling->fresh[i].calls);
+}
+
+/* --- sites --- */
+
+static enum profile_call_kind kind_of(const struct plan_site *site)
+{
+    switch ((enum stub_kind)site->kind) {
+    case STUB_CALL:
+        return PROFILE_CALL_DIRECT;
+    case STUB_CALL_INDIRECT:
+    case STUB_CALL_GROUP:
+        return site->slot ? PROFILE_CALL_DIRECT : PROFILE_CALL_INDIRECT;
+    default:
+        return PROFILE_CALL_TAIL;
+    }
+}
+
+/* Where the site's calls end, as far as it is fixed; run-time. 0: anywhere. */
+static uint64_t callee_of(const struct space_object *object, const struct plan_site *site)
+{
+    const struct space_image *image = object->planned;
+    if (!site->slot)
+        return site->target ? site->target + object->bias : 0;
+    size_t at = space_image_slot(image, site->slot);
+    uint64_t value = at == SIZE_MAX ? 0 : object->slots[at], inside = value - object->bias;
+    return inside >= image->linkage_low && inside < image->linkage_high ? 0 : value;
+}
+
+/* A slot that was not filled when it was last looked at (a short life, a late first call): whom ld.so would
+ * have filled it with, by name. Good enough for a report; nothing that runs depends on it. 0: nobody is
+ * known. */
+static uint64_t callee_by_name(const struct telling *telling, const struct space_object *object,
+                               const struct plan_site *site)
+{
+    const struct space *space = telling->space;
+    const struct sample_images *images = telling->reading->rig->images.images;
+    const char *name = plan_slots_name(&object->planned->names, site->slot);
+    for (size_t i = 0; name && name[0] && i < space->mapping_count; i++) {
+        const struct elf_image *elf = images->items[space->mappings[i].image].elf;
+        uint64_t address;
+        if (elf && elf_export_find(elf, name, &address))
+            return address + space->mappings[i].bias;
+    }
+    return 0;
+}
+
+/* The callee of a site in the profile. Where an object that is gone called itself, somebody else may be
+ * now. */
+static uint32_t callee_address(const struct telling *telling, const struct space_object *object,
+                               const struct plan_site *site, uint64_t callee)
+{
+    if (!site->slot)
+        return address_in(telling, object, site->target);
+    bool own = !object->live && callee >= object->low && callee < object->high;
+    return own ? address_in(telling, object, callee - object->bias) : address_at(telling, callee);
+}
+
+static uint32_t site_address(const struct telling *telling, const struct space_object *object,
+                             const struct plan_site *site)
+{
+    return address_in(telling, object, site->address + site->length - 1);
+}
+
+/* --- arrivals --- */
+
+/* From code where no site is counted (any more); `from` is the object, if it is one, `site` what a mark
+ * names. */
+static void tell_foreign(struct telling *telling, const struct space_object *from, uint32_t site,
+                         const struct slab_arrival *arrival, uint32_t callee)
+{
+    enum profile_call_kind kind = PROFILE_CALL_INDIRECT;
+    uint32_t address = 0;
+    if (stub_block_is_mark(arrival->return_address)) {
+        const struct plan_site *jump = site == PLAN_NONE ? NULL : &from->planned->plan.sites[site];
+        address = jump ? site_address(telling, from, jump) : 0;
+        kind = PROFILE_CALL_TAIL;
+    } else if (from) {
+        address = address_in(telling, from, arrival->return_address - 1 - from->bias);
+    } else {
+        address = address_at(telling, arrival->return_address - 1);
+    }
+    tell(telling, address, callee, address ? kind : PROFILE_CALL_ENTRY, arrival->calls);
+}
+
+static bool is_named(const struct space_object *object, uint64_t address)
+{
+    const struct space_image *image = object->planned;
+    uint32_t function = plan_function_at(&image->plan, address - object->bias);
+    return !image->named || (function != PLAN_NONE && image->named[function]);
+}
+
+/* With names asked for, hooks see more than was wanted: those of an image with a matching caller are all
+ * there. */
+static bool is_wanted(const struct space_object *from, uint64_t caller, const struct space_object *at,
+                      uint64_t entry)
+{
+    return is_named(at, entry) || (from && is_named(from, caller));
+}
+
+const struct space_object *space_read_origin(const struct space *space, uint64_t *return_address,
+                                             uint32_t *site)
+{
+    const struct space_object *from;
+    *site = PLAN_NONE;
+    if (!stub_block_is_mark(*return_address)) {
+        from = space_closed(space, return_address);
+        if (!from)
+            from = space_object(space, *return_address - 1);
+        if (from && from->patch)
+            *site = plan_site_ending(&from->planned->plan, *return_address - from->bias);
+        return from;
+    }
+    uint64_t word = stub_block_mark_index(*return_address);
+    from = word < space->word_end ? object_of_word(space, (uint32_t)word) : NULL;
+    if (from && from->patch && word - from->base < from->planned->plan.header->site_count)
+        *site = (uint32_t)word - from->base;
+    return from;
+}
+
+const struct space_object *space_read_hook(const struct space *space, uint32_t word, uint32_t *hook)
+{
+    const struct space_object *at = object_of_word(space, word);
+    const struct plan_header *header = at ? at->planned->plan.header : NULL;
+    *hook = PLAN_NONE;
+    if (at && word - at->base >= header->site_count)
+        *hook = (word - at->base - header->site_count) / STUB_HOOK_WORDS;
+    if (at && *hook >= header->hook_count)
+        *hook = PLAN_NONE;
+    return at;
+}
+
+/* The address that the caller is known by. */
+static uint64_t caller_of(const struct space_object *from, uint32_t site, uint64_t return_address)
+{
+    return stub_block_is_mark(return_address) && site != PLAN_NONE
+               ? from->planned->plan.sites[site].address + from->bias
+               : return_address - 1;
+}
+
+/* Stubs of direct sites go to the function's body at once: who arrives at its hook with such a site's return
+ * address has jumped there from what that site called. */
+static bool goes_past_hooks(const struct plan_site *site)
+{
+    return stub_x86_64_site_is_direct((enum stub_kind)site->kind) && !site->slot;
+}
+
+/* A function whose return address the agent has replaced jumped to one that is hooked. */
+static uint64_t real_return(const struct telling *telling, uint64_t word)
+{
+    const struct space_rig *rig = telling->reading->rig;
+    return rig->real && !stub_block_is_mark(word) ? rig->real(rig->real_context, telling->space->pid, word)
+                                                  : word;
+}
+
+static void match(struct telling *telling, const struct slab_arrival *arrival)
+{
+    uint32_t site, hook;
+    const struct space_object *at = space_read_hook(telling->space, arrival->word, &hook);
+    uint64_t return_address = real_return(telling, arrival->return_address);
+    const struct space_object *from = space_read_origin(telling->space, &return_address, &site);
+    if (hook == PLAN_NONE || arrival->word >= telling->sheet->word_count)
+        return;
+    const struct plan *plan = &at->planned->plan;
+    uint64_t entry = plan->hooks[hook].address;
+    if (!is_wanted(from, caller_of(from, site, return_address), at, entry + at->bias))
+        return;
+    uint32_t callee = address_in(telling, at, entry);
+    if (site == PLAN_NONE || !from->patch->slab.stubs[site]) {
+        tell_foreign(telling, from, site, &(struct slab_arrival){return_address, 0, arrival->calls}, callee);
+        return;
+    }
+    const struct plan_site *planned = &from->planned->plan.sites[site];
+    uint32_t word = from->base + plan_site_word(site);
+    uint64_t known = callee_of(from, planned), here = entry + at->bias;
+    if (known && (known != here || goes_past_hooks(planned))) {
+        telling->strays[arrival->word] += arrival->calls;
+        return;
+    }
+    telling->matched[word] += arrival->calls;
+    if (!known && planned->slot)
+        telling->callees[word] = here;
+    else if (!known)
+        tell(telling, site_address(telling, from, planned), callee, kind_of(planned), arrival->calls);
+}
+
+/* A jump to a function whose hook saw it come: the arrival bears a return address that has nothing to do with
+ * it. */
+static void forgive_stray(struct telling *telling, uint64_t callee, uint64_t calls)
+{
+    const struct space_object *at = space_object(telling->space, callee);
+    uint32_t function = at ? plan_function_at(&at->planned->plan, callee - at->bias) : PLAN_NONE;
+    uint32_t hook = function == PLAN_NONE ? PLAN_NONE : at->planned->plan.functions[function].hook;
+    if (hook == PLAN_NONE)
+        return;
+    uint32_t word = at->base + plan_hook_word(&at->planned->plan, hook);
+    if (word >= telling->sheet->word_count)
+        return;
+    uint64_t *strays = &telling->strays[word];
+    *strays -= calls < *strays ? calls : *strays;
+}
+
+static void tell_site(struct telling *telling, const struct space_object *object, uint32_t index)
+{
+    const struct plan_site *site = &object->planned->plan.sites[index];
+    uint32_t word = object->base + plan_site_word(index);
+    uint64_t calls = telling->sheet->words[word], callee = callee_of(object, site);
+    enum profile_call_kind kind = kind_of(site);
+    if (!callee && site->slot)
+        callee = telling->callees[word];
+    if (!callee && site->slot && telling->reading->final)
+        callee = callee_by_name(telling, object, site);
+    if (callee) {
+        tell(telling, site_address(telling, object, site), callee_address(telling, object, site, callee),
+             kind, calls);
+        if (kind == PROFILE_CALL_TAIL && site->slot && !(object->patch && object->patch->past[index]))
+            forgive_stray(telling, callee,
+                          calls - (telling->matched[word] < calls ? telling->matched[word] : calls));
+    } else if (telling->reading->final && calls > telling->matched[word]) {
+        uint32_t stub = site->target ? address_in(telling, object, site->target) : 0;
+        tell(telling, site_address(telling, object, site), stub, kind, calls - telling->matched[word]);
+    }
+}
+
+static void tell_hook(struct telling *telling, const struct space_object *object, uint32_t hook)
+{
+    uint32_t word = object->base + plan_hook_word(&object->planned->plan, hook);
+    uint64_t entry = object->planned->plan.hooks[hook].address;
+    uint32_t callee = address_in(telling, object, entry);
+    if (!is_named(object, entry + object->bias))
+        return;
+    uint32_t overflow = word + (uint32_t)(offsetof(struct stub_hook_words, overflow) / 8);
+    if (telling->reading->final)
+        tell(telling, 0, callee, PROFILE_CALL_TAIL, telling->strays[word]);
+    tell(telling, 0, callee, PROFILE_CALL_ENTRY, telling->sheet->words[overflow]);
+}
+
+static void tell_object(struct telling *telling, const struct space_object *object, bool hooks)
+{
+    const struct plan_header *header = object->planned->plan.header;
+    if (object->base + plan_words(&object->planned->plan) > telling->sheet->word_count)
+        return;
+    for (uint32_t i = 0; !hooks && i < header->site_count; i++)
+        if (telling->sheet->words[object->base + plan_site_word(i)])
+            tell_site(telling, object, i);
+    for (uint32_t i = 0; hooks && i < header->hook_count; i++)
+        tell_hook(telling, object, i);
+}
+
+static void tell_all(struct telling *telling)
+{
+    const struct space *space = telling->space;
+    for (size_t i = 0; i < telling->sheet->arrival_count; i++)
+        match(telling, &telling->sheet->arrivals[i]);
+    for (int hooks = 0; hooks < 2; hooks++) /* sites first: they explain strays */
+        for (size_t i = 0; i < space->object_count; i++)
+            tell_object(telling, &space->objects[i], hooks);
+    if (telling->reading->replace)
+        commit(telling);
+}
+
+/* --- guesses --- */
+
+/* As its arrivals are known by. */
+static uint64_t name_of_site(const struct space *space, size_t index, uint32_t site)
+{
+    const struct space_object *object = &space->objects[index];
+    const struct plan_site *planned = &object->planned->plan.sites[site];
+    uint64_t end = planned->address + planned->length;
+    if (stub_x86_64_site_is_jump((enum stub_kind)planned->kind))
+        return ~(uint64_t)(object->base + plan_site_word(site));
+    return object->live ? end + object->bias : space_closed_name(index, end);
+}
+
+/* What a guess has counted becomes what site and hook would have counted without it. False: no memory. */
+static bool fold_guess(const struct telling *telling, size_t index, const struct slab_guess *guess)
+{
+    const struct space_object *object = &telling->space->objects[index];
+    struct slab_sheet *sheet = telling->sheet;
+    uint32_t word = object->base + guess->word;
+    uint64_t calls = word < sheet->word_count ? sheet->words[word] : 0;
+    if (!calls)
+        return true;
+    if (!base_array_room(sheet->arrivals, sheet->arrival_count, sheet->arrival_capacity))
+        return false;
+    sheet->arrivals[sheet->arrival_count++] =
+        (struct slab_arrival){.return_address = name_of_site(telling->space, index, (uint32_t)guess->site),
+                              .word = object->base + plan_hook_word(&object->planned->plan, guess->hook),
+                              .calls = calls};
+    sheet->words[object->base + plan_site_word((uint32_t)guess->site)] += calls;
+    sheet->words[word] = 0;
+    return true;
+}
+
+static bool fold_guesses(const struct telling *telling)
+{
+    const struct space *space = telling->space;
+    bool room = true;
+    for (size_t i = 0; i < space->object_count; i++)
+        for (size_t j = 0; j < space->objects[i].guess_count && room; j++)
+            room = fold_guess(telling, i, &space->objects[i].guesses[j]);
+    return room;
+}
+
+int space_read(const struct space_reading *reading, struct slab_sheet *sheet, struct base_error *error)
+{
+    struct profile *profile = reading->rig->profile;
+    struct telling telling = {
+        .reading = reading, .space = reading->space, .profile = profile, .sheet = sheet};
+    telling.matched = calloc(sheet->word_count + 1, sizeof *telling.matched);
+    telling.strays = calloc(sheet->word_count + 1, sizeof *telling.strays);
+    telling.callees = calloc(sheet->word_count + 1, sizeof *telling.callees);
+    uint32_t special = profile_image(profile, PROFILE_IMAGE_SPECIAL, "(unknown)", "", 0);
+    telling.unknown = profile_address(profile, special, 0);
+    bool room = telling.matched && telling.strays && telling.callees && fold_guesses(&telling);
+    if (room) {
+        slab_sheet_sort(sheet);
+        tell_all(&telling);
+    }
+    free(telling.matched);
+    free(telling.strays);
+    free(telling.callees);
+    free(telling.fresh);
+    base_map_free(&telling.fresh_of);
+    return room ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
+}
+
+/* --- blocks --- */
+
+static struct slab_hook_range *list_hooks(const struct space *space)
+{
+    struct slab_hook_range *hooks = malloc((space->object_count + 1) * sizeof *hooks);
+    for (size_t i = 0; hooks && i < space->object_count; i++) {
+        const struct plan *plan = &space->objects[i].planned->plan;
+        hooks[i] = (struct slab_hook_range){space->objects[i].base + plan_hook_word(plan, 0),
+                                            plan->header->hook_count};
+    }
+    return hooks;
+}
+
+int space_read_block(const struct space *space, const struct slab_block *block, struct slab_sheet *sheet,
+                     struct base_error *error)
+{
+    struct slab_hook_range *hooks = list_hooks(space);
+    if (!hooks)
+        return base_fail(error, BASE_ENOMEM, "out of memory");
+    int result = slab_sheet_add(sheet, block, space->word_end, hooks, space->object_count, error);
+    free(hooks);
+    return result;
+}
+
+/* What cannot be renamed is told as if it came from what is there later: no more can be done. */
+void space_read_close(const struct space *space, size_t index)
+{
+    const struct space_object *object = &space->objects[index];
+    struct slab_renaming renaming = {.low = object->low,
+                                     .high = object->high,
+                                     .first = space_closed_name(index, object->low - object->bias)};
+    struct slab_hook_range *hooks = list_hooks(space);
+    for (size_t i = 0; hooks && i < space->arena_count; i++)
+        slab_block_rename(&space->arenas[i].block, space->word_end, hooks, space->object_count, &renaming,
+                          NULL);
+    if (hooks && space->gs_offset)
+        slab_block_rename(&space->fallback, space->word_end, hooks, space->object_count, &renaming, NULL);
+    for (size_t i = 0; hooks && i < space->thread_count; i++)
+        if (space->threads[i].state == SPACE_USED || space->threads[i].state == SPACE_ENDED)
+            slab_block_rename(&space->threads[i].block, space->word_end, hooks, space->object_count,
+                              &renaming, NULL);
+    free(hooks);
+}
+
+/* --- coverage --- */
+
+static void tell_uncovered(struct space_rig *rig, uint32_t image, const struct plan *plan)
+{
+    for (uint32_t i = 0; i < plan->header->function_count; i++) {
+        const struct plan_function *function = &plan->functions[i];
+        if (!(function->facts & PLAN_FUNCTION_CALLABLE) || function->facts & PLAN_FUNCTION_COVERED)
+            continue;
+        const char *raw = plan_function_name(plan, i);
+        char *name = symbol_demangle(raw);
+        profile_set_uncovered(rig->profile, image, function->start, name ? name : raw,
+                              stub_reason_text((enum stub_reason)function->reason));
+        free(name);
+    }
+}
+
+static void tell_plan(struct space_rig *rig, uint32_t image, const struct space_object *object)
+{
+    const struct plan *plan = &object->planned->plan;
+    const struct plan_header *header = plan->header;
+    struct profile *profile = rig->profile;
+    uint64_t differing = object->differing < header->planned ? object->differing : header->planned;
+    profile_set_coverage(profile, image, PROFILE_COVERAGE_SITES, header->found, header->planned - differing);
+    profile_set_coverage(profile, image, PROFILE_COVERAGE_INDIRECT, header->indirect_found,
+                         header->indirect_planned);
+    profile_set_coverage(profile, image, PROFILE_COVERAGE_FUNCTIONS, header->callable, header->covered);
+    profile_set_coverage(profile, image, PROFILE_COVERAGE_TAKEN, header->taken, header->hooked);
+    for (unsigned i = 1; i < STUB_REASON_END; i++) {
+        uint64_t count = header->reasons[i] + (object->patch ? object->patch->slab.reasons[i] : 0);
+        if (i == STUB_REASON_TEXT_DIFFERS)
+            count += differing;
+        if (count)
+            profile_set_left(profile, image, i, stub_reason_text((enum stub_reason)i), count);
+    }
+    tell_uncovered(rig, image, plan);
+}
+
+void space_read_coverage(const struct space *space, struct space_rig *rig)
+{
+    for (size_t i = 0; i < space->object_count; i++) {
+        const struct space_object *object = &space->objects[i];
+        uint32_t image = rig->images.images->items[object->image].profile_image;
+        if (image && object->patch)
+            tell_plan(rig, image, object);
+    }
+}

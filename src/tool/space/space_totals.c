@@ -1,0 +1,140 @@
+#include "space_totals.h"
+
+#include "proc_target.h"
+#include "space_read.h"
+#include "space_threads.h"
+#include "wire_loss.h"
+
+#define OWN_THREADS 256 /* of a process, whose calls are told apart */
+
+struct telling {
+    struct space *space;
+    struct space_rig *rig;
+    struct sample_processes *processes;
+};
+
+static uint32_t profile_thread_of(const struct telling *telling, pid_t pid, pid_t tid)
+{
+    struct sample_process *process = sample_processes_latest(telling->processes, pid, proc_target_now());
+    return process ? sample_processes_thread(telling->processes, process, tid) : 0;
+}
+
+/* All that is not a thread's own: what was counted while there was one, and by whoever has no block. */
+static int read_shared(const struct space *space, struct slab_sheet *sheet)
+{
+    int result = BASE_OK;
+    for (size_t i = 0; i < space->arena_count && result == BASE_OK; i++)
+        result = space_read_block(space, &space->arenas[i].block, sheet, NULL);
+    if (space->gs_offset && result == BASE_OK)
+        result = space_read_block(space, &space->fallback, sheet, NULL);
+    return result;
+}
+
+void space_totals_read(const struct space *space, struct slab_sheet *sheet)
+{
+    read_shared(space, sheet);
+    for (size_t i = 0; i < space->thread_count; i++)
+        if (space->threads[i].state == SPACE_USED)
+            space_read_block(space, &space->threads[i].block, sheet, NULL);
+}
+
+static void tell_failure(const struct telling *telling, int result)
+{
+    if (result < 0)
+        profile_lose(telling->rig->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
+}
+
+/* Running totals take the place of earlier ones, unless they are of one among many threads that nobody tells
+ * apart. */
+static void tell_sheet(const struct telling *telling, struct slab_sheet *sheet, uint32_t thread, bool final)
+{
+    struct space_reading reading = {.space = telling->space,
+                                    .rig = telling->rig,
+                                    .thread = thread,
+                                    .final = final,
+                                    .replace = thread || telling->space->form == STUB_LOCK};
+    tell_failure(telling, space_read(&reading, sheet, NULL));
+    slab_sheet_free(sheet);
+}
+
+static void tell_thread(const struct telling *telling, const struct space_thread *thread, bool own,
+                        bool final)
+{
+    struct slab_sheet sheet = {0};
+    uint32_t number = own ? profile_thread_of(telling, thread->process, thread->tid) : 0;
+    tell_failure(telling, space_read_block(telling->space, &thread->block, &sheet, NULL));
+    tell_sheet(telling, &sheet, number, final);
+}
+
+/* One of which running totals were told under its own number keeps that: they would be counted twice. */
+static bool is_own(const struct space *space, const struct space_thread *thread)
+{
+    return thread->told || space->told_threads < OWN_THREADS;
+}
+
+/* A thread that is no more: its counts are told for good, and its block is free. */
+static void tell_ended(const struct telling *telling, struct space_thread *thread)
+{
+    bool own = is_own(telling->space, thread);
+    telling->space->told_threads++;
+    tell_thread(telling, thread, own, true);
+    space_threads_recycle(telling->space, thread);
+}
+
+static void tell_all_ended(const struct telling *telling, uint64_t until)
+{
+    struct space *space = telling->space;
+    for (size_t i = 0; i < space->thread_count; i++) {
+        struct space_thread *thread = &space->threads[i];
+        if (thread->state == SPACE_ENDED && thread->ended_ns <= until && thread->tid != space->first_tid)
+            tell_ended(telling, thread);
+    }
+}
+
+static void tell_first(const struct telling *telling, bool final)
+{
+    const struct space *space = telling->space;
+    struct slab_sheet sheet = {0};
+    bool shared = space->form == STUB_LOCK;
+    tell_failure(telling, read_shared(space, &sheet));
+    for (size_t i = 0; i < space->thread_count; i++) {
+        const struct space_thread *thread = &space->threads[i];
+        if (thread->tid == space->first_tid && (thread->state == SPACE_USED || thread->state == SPACE_ENDED))
+            tell_failure(telling, space_read_block(space, &thread->block, &sheet, NULL));
+    }
+    tell_sheet(telling, &sheet, shared ? 0 : profile_thread_of(telling, space->pid, space->first_tid), final);
+}
+
+static void tell_others(const struct telling *telling, bool final)
+{
+    struct space *space = telling->space;
+    for (size_t i = 0; i < space->thread_count; i++) {
+        struct space_thread *thread = &space->threads[i];
+        if (thread->state != SPACE_USED || thread->tid == space->first_tid)
+            continue;
+        if (final) {
+            tell_ended(telling, thread);
+        } else if (is_own(space, thread)) {
+            thread->told = true;
+            tell_thread(telling, thread, true, false);
+        }
+    }
+}
+
+void space_totals_tell_ended(struct space *space, struct space_rig *rig, struct sample_processes *processes,
+                             uint64_t until)
+{
+    tell_all_ended(&(struct telling){space, rig, processes}, until);
+}
+
+void space_totals_tell(struct space *space, struct space_rig *rig, struct sample_processes *processes,
+                       bool final)
+{
+    const struct telling telling = {space, rig, processes};
+    if (final)
+        tell_all_ended(&telling, UINT64_MAX);
+    tell_first(&telling, final);
+    tell_others(&telling, final);
+    if (final)
+        space_read_coverage(space, rig);
+}

@@ -1,0 +1,391 @@
+/* Bells that ring in many places at once: whoever rings is heard, and answered, whatever the number of bells.
+ * Those who ring are threads and forked children that write the shared words as the bell's code does
+ * (stub_x86_64_doorbell.h). */
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "calls_doorbell.h"
+
+enum { MANY = 200, THREADS = 6, RINGS = 300, PATIENCE_MS = 20000 };
+
+static struct stub_doorbell *bells; /* shared, MANY of them */
+static struct space spaces[MANY];
+static struct loader_listen *listener;
+
+static int set_up(void **state)
+{
+    (void)state;
+    bells = mmap(NULL, MANY * sizeof *bells, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(bells, MAP_FAILED);
+    for (unsigned i = 0; i < MANY; i++) {
+        bells[i].active = 1;
+        spaces[i] = (struct space){.pid = getpid(), .bell = &bells[i]};
+    }
+    return loader_listen_new(0, &listener, NULL);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    loader_listen_free(listener);
+    return munmap(bells, MANY * sizeof *bells);
+}
+
+static void listen_to(unsigned first, unsigned count)
+{
+    for (unsigned i = first; i < first + count; i++)
+        assert_int_equal(calls_doorbell_listen(&spaces[i], listener, NULL), BASE_OK);
+}
+
+/* --- who rings --- */
+
+static long futex(uint32_t *word, int operation, uint32_t value)
+{
+    const struct timespec round = {.tv_nsec = STUB_DOORBELL_TIMEOUT * 1000000l};
+    return syscall(SYS_futex, word, operation, value, operation == FUTEX_WAIT ? &round : NULL, NULL, 0);
+}
+
+/* False: nobody answered within 20 s. */
+static bool ring(struct stub_doorbell *bell)
+{
+    if (!__atomic_load_n(&bell->active, __ATOMIC_SEQ_CST))
+        return true;
+    uint32_t mine = __atomic_add_fetch(&bell->rung, 1, __ATOMIC_SEQ_CST);
+    futex(&bell->rung, FUTEX_WAKE, 1);
+    for (unsigned i = 0; i < PATIENCE_MS / STUB_DOORBELL_TIMEOUT; i++) {
+        uint32_t answered = __atomic_load_n(&bell->answered, __ATOMIC_SEQ_CST);
+        if ((int32_t)(answered - mine) >= 0 || !__atomic_load_n(&bell->active, __ATOMIC_SEQ_CST))
+            return true;
+        futex(&bell->answered, FUTEX_WAIT, answered);
+    }
+    return false;
+}
+
+/* --- who listens: as a session does --- */
+
+static bool heard(int ms)
+{
+    struct pollfd file = {loader_listen_file(listener), POLLIN, 0};
+    eventfd_t value;
+    int result;
+    while ((result = poll(&file, 1, ms)) < 0 && errno == EINTR)
+        ;
+    return result == 1 && eventfd_read(file.fd, &value) == 0;
+}
+
+/* Answers what rings; returns how many bells did. */
+static unsigned answer_all(void)
+{
+    unsigned count = 0;
+    uint32_t rung;
+    for (unsigned i = 0; i < MANY; i++)
+        if (calls_doorbell_rings(&spaces[i], &rung)) {
+            calls_doorbell_answer(&spaces[i], rung);
+            count++;
+        }
+    return count;
+}
+
+static uint64_t rung_in_all(void)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < MANY; i++)
+        sum += bells[i].rung;
+    return sum;
+}
+
+/* Until `rings` were heard and every one has its answer. */
+static void serve(uint64_t rings)
+{
+    while (rung_in_all() < rings) {
+        assert_true(heard(PATIENCE_MS));
+        answer_all();
+    }
+    for (int i = 0; i < 100 && answer_all(); i++)
+        ;
+    for (unsigned i = 0; i < MANY; i++)
+        assert_int_equal(bells[i].answered, bells[i].rung);
+}
+
+static pid_t fork_ringer(unsigned first, unsigned step, unsigned rings)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        bool answered = true;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (unsigned i = 0; i < rings; i++)
+            answered &= ring(&bells[(first + i * step) % MANY]);
+        _exit(answered ? 0 : 1);
+    }
+    return pid;
+}
+
+static void assert_answered(pid_t pid)
+{
+    int status = -1;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* --- the tests --- */
+
+static void one_ring_is_heard_once(void **state)
+{
+    (void)state;
+    uint32_t rung = 77;
+    listen_to(0, 1);
+    assert_false(heard(0));
+    assert_false(calls_doorbell_rings(&spaces[0], &rung));
+    pid_t pid = fork_ringer(0, 0, 1);
+    assert_true(heard(PATIENCE_MS));
+    assert_true(calls_doorbell_rings(&spaces[0], &rung));
+    assert_int_equal(rung, 1);
+    assert_true(calls_doorbell_rings(&spaces[0], &rung)); /* until it is answered */
+    calls_doorbell_answer(&spaces[0], rung);
+    assert_false(calls_doorbell_rings(&spaces[0], &rung));
+    assert_answered(pid);
+    assert_false(heard(20));
+}
+
+/* Rung once more after the listener looked, before the answer: that ring is not answered by it. */
+static void a_later_ring_is_not_answered_by_an_earlier_answer(void **state)
+{
+    (void)state;
+    uint32_t first, second;
+    bells[0].rung = bells[0].answered = UINT32_MAX; /* counts wrap around */
+    listen_to(0, 1);
+    assert_true(heard(PATIENCE_MS)); /* it has rung before */
+    assert_false(calls_doorbell_rings(&spaces[0], &first));
+    pid_t pid = fork_ringer(0, 0, 1);
+    assert_true(heard(PATIENCE_MS));
+    assert_true(calls_doorbell_rings(&spaces[0], &first));
+    assert_int_equal(first, 0);
+    pid_t other = fork_ringer(0, 0, 1);
+    assert_true(heard(PATIENCE_MS));
+    calls_doorbell_answer(&spaces[0], first);
+    assert_answered(pid);
+    assert_true(calls_doorbell_rings(&spaces[0], &second));
+    assert_int_equal(second, 1);
+    assert_int_equal(waitpid(other, NULL, WNOHANG), 0);
+    calls_doorbell_answer(&spaces[0], second);
+    assert_answered(other);
+}
+
+static void many_bells_are_heard(void **state)
+{
+    (void)state;
+    pid_t children[4];
+    listen_to(0, MANY);
+    for (unsigned i = 0; i < MANY; i += 7) { /* each alone, beyond what one call can wait for, too */
+        pid_t pid = fork_ringer(i, 0, 1);
+        assert_true(heard(PATIENCE_MS));
+        assert_int_equal(answer_all(), 1);
+        assert_answered(pid);
+    }
+    assert_true(calls_doorbell_rings(&spaces[0], &(uint32_t){0}) == false);
+    uint64_t before = rung_in_all();
+    for (unsigned i = 0; i < 4; i++)
+        children[i] = fork_ringer(i * 50, 3 + 2 * i, RINGS);
+    serve(before + 4 * RINGS);
+    for (unsigned i = 0; i < 4; i++)
+        assert_answered(children[i]);
+    assert_int_equal(rung_in_all(), before + 4 * RINGS);
+}
+
+static void *ring_often(void *context)
+{
+    bool answered = true;
+    for (unsigned i = 0; i < RINGS; i++)
+        answered &= ring(context);
+    return answered ? context : NULL;
+}
+
+static void threads_share_a_bell(void **state)
+{
+    (void)state;
+    pthread_t threads[THREADS];
+    listen_to(0, 3);
+    for (unsigned i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, ring_often, &bells[i % 3]), 0);
+    serve((uint64_t)THREADS * RINGS);
+    for (unsigned i = 0; i < THREADS; i++) {
+        void *answered = NULL;
+        pthread_join(threads[i], &answered);
+        assert_ptr_equal(answered, &bells[i % 3]);
+    }
+}
+
+static void bells_come_and_go_meanwhile(void **state)
+{
+    (void)state;
+    pid_t pid = fork_ringer(0, 0, RINGS);
+    listen_to(0, 1); /* it may have rung before: nobody is forgotten */
+    for (unsigned i = 0; i < 50; i++) {
+        unsigned other = 1 + i % 100;
+        if (heard(1))
+            answer_all();
+        listen_to(other, 20);
+        answer_all();
+        for (unsigned j = other; j < other + 20; j++)
+            calls_doorbell_forget(&spaces[j], listener);
+    }
+    serve(RINGS);
+    assert_answered(pid);
+}
+
+static void a_forgotten_bell_is_not_looked_at(void **state)
+{
+    (void)state;
+    listen_to(0, 2);
+    calls_doorbell_forget(&spaces[0], listener);
+    calls_doorbell_forget(&spaces[0], listener); /* it is none of them any more */
+    bells[0].rung++;
+    futex(&bells[0].rung, FUTEX_WAKE, INT_MAX);
+    assert_false(heard(20));
+    struct stub_doorbell *gone = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct space space = {.bell = gone};
+    assert_int_equal(calls_doorbell_listen(&space, listener, NULL), BASE_OK);
+    calls_doorbell_forget(&space, listener);
+    munmap(gone, 4096);
+    pid_t pid = fork_ringer(1, 0, 1);
+    assert_true(heard(PATIENCE_MS));
+    assert_int_equal(answer_all(), 2);
+    assert_answered(pid);
+}
+
+/* Beside a bell that nobody rings, and one without a clock. */
+static void a_clock_goes_on_until_its_bell_is_forgotten(void **state)
+{
+    (void)state;
+    uint64_t clock = 0, last;
+    listen_to(1, 1);
+    assert_int_equal(loader_listen_add(listener, &bells[0].rung, &clock, NULL), BASE_OK);
+    for (int i = 0; i < 3; i++) {
+        last = __atomic_load_n(&clock, __ATOMIC_RELAXED);
+        assert_int_not_equal(last, 0);
+        for (int j = 0; j < PATIENCE_MS && __atomic_load_n(&clock, __ATOMIC_RELAXED) == last; j++)
+            assert_false(heard(1));
+        assert_true(__atomic_load_n(&clock, __ATOMIC_RELAXED) > last);
+    }
+    loader_listen_forget(listener, &bells[0].rung);
+    clock = 1;
+    assert_false(heard(30));
+    assert_int_equal(clock, 1);
+}
+
+static void use_a_processor(uint64_t ns)
+{
+    struct timespec begin, now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+    do
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    while ((uint64_t)(now.tv_sec - begin.tv_sec) * 1000000000 + (uint64_t)now.tv_nsec -
+               (uint64_t)begin.tv_nsec <
+           ns);
+}
+
+static uint32_t beats_of(unsigned bell)
+{
+    return __atomic_load_n(&bells[bell].beats, __ATOMIC_SEQ_CST);
+}
+
+/* While its ring has no answer and this thread works; the other bell, which nobody rings, has none. */
+static void a_bell_has_beats_while_tally_works_on_it(void **state)
+{
+    (void)state;
+    listen_to(0, 2);
+    use_a_processor(2 * STUB_DOORBELL_BEAT * 1000000);
+    assert_int_equal(beats_of(0), 0); /* nobody has rung */
+    pid_t pid = fork_ringer(0, 0, 1);
+    assert_true(heard(PATIENCE_MS));
+    for (uint32_t beats = 0; beats < 3;) {
+        use_a_processor(STUB_DOORBELL_BEAT * 1000000);
+        beats = beats_of(0);
+    }
+    nanosleep(&(struct timespec){.tv_nsec = 3 * STUB_DOORBELL_BEAT * 1000000l},
+              NULL); /* until it has seen the last of that work */
+    uint32_t before = beats_of(0);
+    nanosleep(&(struct timespec){.tv_nsec = 5 * STUB_DOORBELL_BEAT * 1000000l}, NULL);
+    assert_int_equal(beats_of(0), before); /* a tally that waits for a file, say */
+    assert_int_equal(answer_all(), 1);
+    assert_answered(pid);
+    before = beats_of(0);
+    use_a_processor(4 * STUB_DOORBELL_BEAT * 1000000);
+    assert_true(beats_of(0) - before <= 1); /* the one under way */
+    assert_int_equal(beats_of(1), 0);
+}
+
+static void a_bell_that_was_closed_is_opened_again(void **state)
+{
+    (void)state;
+    listen_to(0, 1);
+    assert_false(calls_doorbell_reopen(&spaces[0]));
+    bells[0].active = 0;
+    assert_true(calls_doorbell_reopen(&spaces[0]));
+    assert_int_equal(bells[0].active, 1);
+}
+
+static void a_silenced_bell_lets_everybody_go(void **state)
+{
+    (void)state;
+    uint32_t rung;
+    listen_to(0, 1);
+    pid_t pid = fork_ringer(0, 0, 1);
+    assert_true(heard(PATIENCE_MS));
+    calls_doorbell_silence(&spaces[0]);
+    assert_answered(pid);
+    assert_answered(fork_ringer(0, 0, RINGS)); /* nor does anyone wait later */
+    assert_true(calls_doorbell_rings(&spaces[0], &rung));
+    assert_int_equal(rung, 1);
+}
+
+static void a_space_without_a_bell_is_quiet(void **state)
+{
+    (void)state;
+    uint32_t rung;
+    struct space space = {.pid = getpid()};
+    assert_int_equal(calls_doorbell_listen(&space, listener, NULL), BASE_OK);
+    assert_false(calls_doorbell_rings(&space, &rung));
+    calls_doorbell_silence(&space);
+    assert_true(calls_doorbell_settled(&space));
+    calls_doorbell_forget(&space, listener);
+    assert_false(heard(5));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(one_ring_is_heard_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_later_ring_is_not_answered_by_an_earlier_answer, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(many_bells_are_heard, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(threads_share_a_bell, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(bells_come_and_go_meanwhile, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_forgotten_bell_is_not_looked_at, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_clock_goes_on_until_its_bell_is_forgotten, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_bell_has_beats_while_tally_works_on_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_bell_that_was_closed_is_opened_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_silenced_bell_lets_everybody_go, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_space_without_a_bell_is_quiet, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

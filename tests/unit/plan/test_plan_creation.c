@@ -1,0 +1,177 @@
+/* test_plan_creation.c - which functions lead to births: of an assembled library, of this machine's libc, of others.
+ *
+ *     test_births FIXTURE ENTERED NAMELESS COMPATIBLE */
+#include <dlfcn.h>
+#include <link.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "plan_creation.h"
+
+enum { FIXTURE = 1, ENTERED, NAMELESS, COMPATIBLE, ARGUMENTS };
+
+static char **paths;
+
+struct found {
+    struct elf_image *image;
+    struct plan_creations births;
+};
+
+static struct found find(const char *path)
+{
+    struct found found = {0};
+    struct base_error error = {0};
+    if (elf_image_open(path, &found.image, &error) < 0 ||
+        plan_creation_find(found.image, &found.births, &error) < 0)
+        fail_msg("%s: %s", path, error.text);
+    return found;
+}
+
+static void forget(struct found *found)
+{
+    plan_creation_free(&found->births);
+    elf_image_close(found->image);
+}
+
+/* The one at a function's address; NULL: it leads to none. */
+static const struct plan_creation *at(const struct found *found, uint64_t address)
+{
+    for (size_t i = 0; i < found->births.count; i++)
+        if (found->births.items[i].start == address)
+            return &found->births.items[i];
+    return NULL;
+}
+
+static uint64_t symbol(void *library, const char *name)
+{
+    Dl_info info;
+    void *address = dlsym(library, name);
+    if (!address || !dladdr(address, &info))
+        return 0;
+    return (uint64_t)((const char *)address - (const char *)info.dli_fbase);
+}
+
+static void every_form_is_understood(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int argument;  /* -1: harmless */
+        unsigned past; /* from its start; 0: its end */
+        unsigned length;
+    } forms[] = {
+        {"births_plain", PLAN_CREATION_ALWAYS, 7, 5},
+        {"births_harmless", -1, 0, 0},
+        {"births_zero", -1, 0, 0},
+        {"births_hoisted", -1, 0, 0},
+        {"births_hoisted_clone", PLAN_CREATION_ALWAYS, 15, 6},
+        {"births_two_ways", PLAN_CREATION_ALWAYS, 18, 9},
+        {"births_by_first", PLAN_CREATION_BY_RDI, 11, 6},
+        {"births_by_second", PLAN_CREATION_BY_RSI, 8, 6},
+        {"births_from_memory", PLAN_CREATION_ALWAYS, 8, 6},
+        {"births_immediate", -1, 0, 0},
+        {"births_unwound", PLAN_CREATION_ALWAYS, 12, 5},
+    };
+    struct found found = find(paths[FIXTURE]);
+    void *library = dlopen(paths[FIXTURE], RTLD_NOW);
+    assert_non_null(library);
+    assert_false(found.births.is_bare);
+    unsigned births = 1; /* births_loops */
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        uint64_t start = symbol(library, forms[i].name);
+        const struct plan_creation *birth = at(&found, start);
+        assert_true(start);
+        if ((birth != NULL) != (forms[i].argument >= 0))
+            fail_msg("%s: %s", forms[i].name, birth ? "it leads to no birth" : "not found");
+        if (!birth)
+            continue;
+        if (birth->argument != forms[i].argument || birth->past - start != forms[i].past ||
+            birth->length != forms[i].length)
+            fail_msg("%s: argument %u, past %llu, length %u", forms[i].name, birth->argument,
+                     (unsigned long long)(birth->past - start), birth->length);
+        births++;
+    }
+    const struct plan_creation *loops = at(&found, symbol(library, "births_loops"));
+    assert_non_null(loops);
+    assert_true(loops->past == loops->end && loops->end > loops->start);
+    assert_int_equal(found.births.count, births);
+    dlclose(library);
+    forget(&found);
+}
+
+static void what_no_bell_can_tell_of_is_bare(void **state)
+{
+    (void)state;
+    for (int i = ENTERED; i < ARGUMENTS; i++) {
+        struct found found = find(paths[i]);
+        if (!found.births.is_bare)
+            fail_msg("%s has a bare door", paths[i]);
+        assert_true(found.births.bare > 0);
+        assert_true(found.births.count >= 8); /* the others are found all the same */
+        forget(&found);
+    }
+}
+
+static void the_libc_of_this_process_can_have_bells(void **state)
+{
+    (void)state;
+    static const char *const births[] = {"clone", "vfork", "execve", "execveat", "fexecve", "syscall"};
+    static const char *const harmless[] = {
+        "read",           "write", "getpid",    "nanosleep",          "sched_yield", "pthread_create",
+        "posix_memalign", "kill",  "futimesat", "pthread_mutex_lock", "exit",        "malloc"};
+    Dl_info info;
+    void *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+    if (!libc || !dladdr((void *)(uintptr_t)dlsym(libc, "execve"), &info))
+        skip();
+    struct found found = find(info.dli_fname);
+    if (found.births.is_bare)
+        fail_msg("%s has a bare door at 0x%llx", info.dli_fname, (unsigned long long)found.births.bare);
+    for (size_t i = 0; i < sizeof births / sizeof *births; i++) {
+        const struct plan_creation *birth = at(&found, symbol(libc, births[i]));
+        if (!birth)
+            fail_msg("%s is not among them", births[i]);
+        assert_int_equal(birth->argument,
+                         strcmp(births[i], "syscall") ? PLAN_CREATION_ALWAYS : PLAN_CREATION_BY_RDI);
+        assert_true(birth->past > birth->start && birth->past <= birth->end && birth->length >= 5);
+    }
+    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
+        if (at(&found, symbol(libc, harmless[i])))
+            fail_msg("%s is among them", harmless[i]);
+    assert_true(found.births.count < 20);
+    forget(&found);
+}
+
+static void others_are_looked_at(void **state)
+{
+    (void)state;
+    static const char musl[] = "/lib/ld-musl-x86_64.so.1";
+    struct found own = find("/proc/self/exe"); /* has none, or is sanitised: then those of the sanitiser */
+    forget(&own);
+    if (access(musl, R_OK) != 0)
+        skip();
+    struct found found = find(musl);
+    assert_true(found.births.count >= 4); /* some of its doors have no name */
+    forget(&found);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_form_is_understood),
+        cmocka_unit_test(what_no_bell_can_tell_of_is_bare),
+        cmocka_unit_test(the_libc_of_this_process_can_have_bells),
+        cmocka_unit_test(others_are_looked_at),
+    };
+    if (argc != ARGUMENTS)
+        return 2;
+    paths = argv;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
