@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base_array.h"
+#include "base_clock.h"
 #include "base_text.h"
 #include "calls_detach.h"
 #include "calls_doorbell.h"
@@ -233,7 +234,7 @@ static void end_space(struct calls *calls, struct space *space)
     calls_doorbell_forget(space, calls->listener);
     calls_doorbell_silence(space);
     if (base_array_room(calls->ended, calls->ended_count, calls->ended_capacity)) {
-        calls->ended[calls->ended_count++] = (struct ended){space, space->pid, proc_target_now()};
+        calls->ended[calls->ended_count++] = (struct ended){space, space->pid, base_clock_now()};
         return;
     }
     profile_lose(calls->rig.profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
@@ -319,7 +320,7 @@ static void tend_blocks(struct space *space)
  * sites were seen to call. */
 static void rebind(struct calls *calls, struct space *space)
 {
-    uint64_t age = proc_target_now() - space->born_ns;
+    uint64_t age = base_clock_now() - space->born_ns;
     if (space->rebinds >= REBINDS || age < (space->rebinds ? REBIND_AGAIN_NS : REBIND_FIRST_NS))
         return;
     bool guessed = space->rebinds++ && space_guess_mark(space);
@@ -333,7 +334,7 @@ static void guess(struct calls *calls)
     for (size_t i = 0; i < calls->member_count; i++) {
         struct space *space = calls->members[i].space;
         if (!space || space->pid != calls->members[i].pid || space->guessed ||
-            proc_target_now() - space->born_ns < GUESS_NS)
+            base_clock_now() - space->born_ns < GUESS_NS)
             continue;
         space->guessed = true;
         if (space->thread_count <= OFTEN_THREADS && space_guess_mark(space))
@@ -491,7 +492,7 @@ static int begin_image(struct calls *calls, pid_t pid, struct base_error *error)
 static void on_exec(struct calls *calls, const struct trace_event *event)
 {
     struct base_error why = {0};
-    uint64_t began = proc_target_now();
+    uint64_t began = base_clock_now();
     remove_member(calls, event->pid);
     if (trace_event_lost_privileges(event))
         sample_privileges_lost(calls->rig.profile, event->pid, event->flags & TRACE_FLAG_PRIVILEGES_LOST);
@@ -501,7 +502,7 @@ static void on_exec(struct calls *calls, const struct trace_event *event)
         give_up(calls, event->pid, &why);
     else
         helper_trace_release(&calls->rig.helper, event->pid, NULL, NULL);
-    calls->setup_ns += proc_target_now() - began;
+    calls->setup_ns += base_clock_now() - began;
 }
 
 /* Threads keep their gs: counters are locked. */
@@ -731,7 +732,7 @@ static void on_death(struct calls *calls, const struct trace_event *event)
     if (!thread || thread->state != SPACE_USED)
         return;
     space_threads_set(space, thread, SPACE_ENDED);
-    thread->ended_ns = proc_target_now();
+    thread->ended_ns = base_clock_now();
 }
 
 /* What ld.so has bound since the slots were last read. */
@@ -759,7 +760,7 @@ static void tell_processes(struct calls *calls, const struct trace_event *event)
                              .tid = (uint32_t)(event->tid ? event->tid : event->pid),
                              .parent_pid = (uint32_t)event->parent,
                              .parent_tid = (uint32_t)event->parent,
-                             .time = proc_target_now()};
+                             .time = base_clock_now()};
     struct perf_comm comm = {(uint32_t)event->pid, (uint32_t)event->pid, true, name};
     switch ((enum trace_event_kind)event->kind) {
     case TRACE_FORK:
@@ -829,7 +830,7 @@ static void on_event(struct calls *calls, const struct trace_event *event)
 static void answer_bell(struct calls *calls, struct space *space, uint32_t rung, bool missed)
 {
     struct base_error why = {0};
-    uint64_t began = proc_target_now();
+    uint64_t began = base_clock_now();
     int result = calls_detach_take(space, &calls->rig, &why);
     if (result < 0 && result != BASE_ENOTFOUND) {
         note(calls, "births are not seen", &why);
@@ -861,7 +862,7 @@ static void answer_bell(struct calls *calls, struct space *space, uint32_t rung,
         profile_lose(calls->rig.profile, WIRE_LOSS_NOT_PLANNED, 1);
     }
     calls_doorbell_answer(space, rung);
-    calls->setup_ns += proc_target_now() - began;
+    calls->setup_ns += base_clock_now() - began;
 }
 
 static void answer_bells(struct calls *calls)
@@ -897,7 +898,7 @@ int calls_step(struct calls *calls, struct base_error *error)
     answer_bells(calls);
     look_for_probes(calls);
     guess(calls);
-    settle(calls, proc_target_now() - SETTLE_NS);
+    settle(calls, base_clock_now() - SETTLE_NS);
     return result;
 }
 
@@ -1018,9 +1019,9 @@ int calls_attach(struct calls *calls, pid_t pid, struct base_error *error)
         helper_trace_leave(&calls->rig.helper, pid, NULL);
         return base_fail(error, BASE_ENOMEM, "out of memory");
     }
-    uint64_t began = proc_target_now();
+    uint64_t began = base_clock_now();
     result = attach(calls, space, error);
-    calls->setup_ns += proc_target_now() - began;
+    calls->setup_ns += base_clock_now() - began;
     struct trace_cost cost;
     if (helper_trace_cost(&calls->rig.helper, pid, &cost, NULL) == BASE_OK)
         calls->attach_ns += cost.stopped_ns;

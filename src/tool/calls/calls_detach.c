@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base_clock.h"
 #include "plan_select.h"
 #include "proc_maps.h"
 #include "proc_owner.h"
@@ -22,7 +23,7 @@ enum {
 
 void calls_detach_stir(struct space *space)
 {
-    space->loose.stirred_ns = proc_target_now();
+    space->loose.stirred_ns = base_clock_now();
 }
 
 static uint64_t wait_of(unsigned times)
@@ -34,7 +35,7 @@ static uint64_t wait_of(unsigned times)
 static bool is_time(const struct space *space)
 {
     const struct space_loose *loose = &space->loose;
-    uint64_t now = proc_target_now();
+    uint64_t now = base_clock_now();
     uint64_t quiet = now - (loose->stirred_ns ? loose->stirred_ns : space->born_ns);
     return quiet >= wait_of(loose->rings > QUIET_RINGS ? loose->rings - QUIET_RINGS : 0) &&
            (!loose->failures || now - loose->failed_ns >= wait_of(loose->failures - 1));
@@ -64,7 +65,7 @@ static int look_at_image(const struct sample_image *image, struct space_image *k
 {
     if (known->births_known)
         return BASE_OK;
-    if (proc_target_now() - began > LOOKED_AT_ONCE_NS)
+    if (base_clock_now() - began > LOOKED_AT_ONCE_NS)
         return BASE_EBUSY;
     if (plan_creation_find(image->elf, &known->births, NULL) < 0)
         return stay_held(rig, image->path, "cannot be read");
@@ -196,7 +197,7 @@ static int prepare(struct space *space, const struct elf_image *image, uint64_t 
  * error. */
 static int prepare_all(struct space *space, struct space_rig *rig)
 {
-    uint64_t began = proc_target_now();
+    uint64_t began = base_clock_now();
     size_t count = space->loose.count;
     int result = BASE_OK;
     for (size_t i = 0; i < space->mapping_count; i++) {
@@ -291,7 +292,7 @@ void calls_detach_tend(struct space *space, struct space_rig *rig)
     if (result == BASE_EPERMISSION)
         profile_set_meta(rig->profile, "calls_held", "it could not be traced again by this user");
     set_door(space, rig, false);
-    space->loose.failed_ns = proc_target_now();
+    space->loose.failed_ns = base_clock_now();
     space->loose.failures++;
 }
 

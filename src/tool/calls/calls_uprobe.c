@@ -1,9 +1,9 @@
 #include "calls_uprobe.h"
 
+#include "base_clock.h"
 #include "calls_detach.h"
 #include "calls_doorbell.h"
 #include "helper_trace.h"
-#include "proc_target.h"
 #include "proc_uprobe.h"
 #include "space_build.h"
 #include "stub_x86_64_site.h"
@@ -100,7 +100,7 @@ static void make_way(struct space *space, struct space_rig *rig, const struct lo
 void calls_uprobe_tend(struct space *space, struct space_rig *rig)
 {
     struct look look = {.pid = space->pid};
-    uint64_t began = proc_target_now();
+    uint64_t began = base_clock_now();
     if (began < space->probes_ns)
         return;
     for (size_t i = 0; i < space->object_count; i++)

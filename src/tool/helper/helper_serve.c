@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base_clock.h"
 #include "helper.h"
 #include "helper_silence.h"
 #include "helper_wait.h"
@@ -101,7 +102,7 @@ static bool send_events(struct loop *loop, bool wait)
 static bool is_due(struct loop *loop)
 {
     const struct trace_follow *follow = &loop->server.follow;
-    uint64_t now = follow->event_count ? proc_target_now() : 0;
+    uint64_t now = follow->event_count ? base_clock_now() : 0;
     loop->since = loop->since ? loop->since : now;
     return follow->urgent || follow->event_count >= EVENTS_HELD || loop->unsent_size ||
            now - loop->since >= WATCH_MS * 1000000ull;
@@ -139,7 +140,7 @@ static bool serve(struct loop *loop)
     free(bytes);
     if (file >= 0)
         close(file);
-    loop->asked = proc_target_now();
+    loop->asked = base_clock_now();
     helper_silence_end(&loop->silence);
     if (loop->server.suspended)
         helper_silence_found(&loop->silence);
@@ -303,9 +304,9 @@ static void begin(struct loop *loop, int socket)
 static void see_off(struct helper_server *server)
 {
     struct helper_wait wait = {0};
-    uint64_t began = proc_target_now();
+    uint64_t began = base_clock_now();
     while ((trace_stop_awaits(&server->once.stop) || trace_follow_awaits(&server->follow)) &&
-           proc_target_now() - began < SEE_OFF_NS)
+           base_clock_now() - began < SEE_OFF_NS)
         if (!take_stops(server, &wait))
             nanosleep(&(struct timespec){0, SEE_OFF_LOOK_NS}, NULL);
 }

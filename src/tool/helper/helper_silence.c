@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "base_clock.h"
 #include "helper.h"
 #include "proc_target.h"
 
@@ -57,7 +58,7 @@ static uint64_t look(struct helper_silence *silence, uint64_t asked, uint64_t no
 
 uint64_t helper_silence_deadline(struct helper_silence *silence, uint64_t asked)
 {
-    uint64_t now = proc_target_now();
+    uint64_t now = base_clock_now();
     if (silence->alone)
         return now;
     if (!silence->watched || now - asked < LOOK_NS || now - silence->looked_ns < LOOK_NS)

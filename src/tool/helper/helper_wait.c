@@ -3,8 +3,8 @@
 #include <stddef.h>
 #include <sys/wait.h>
 
+#include "base_clock.h"
 #include "base_wait.h"
-#include "proc_target.h"
 
 #define CHEAP_NS UINT64_C(20000) /* a look at all is made each time */
 #define RESTS    4               /* times what the look has cost */
@@ -22,7 +22,7 @@ void helper_wait_hear(struct helper_wait *wait, pid_t tid)
 
 static pid_t ask_heard(struct helper_wait *wait, int *status)
 {
-    uint64_t began = proc_target_now();
+    uint64_t began = base_clock_now();
     unsigned asked = 0;
     for (unsigned i = 0; i < HELPER_WAIT_HEARD; i++) {
         pid_t *heard = &wait->heard[(wait->first + i) % HELPER_WAIT_HEARD];
@@ -34,7 +34,7 @@ static pid_t ask_heard(struct helper_wait *wait, int *status)
         asked += *heard != 0;
         *heard = tid < 0 ? 0 : *heard;
     }
-    uint64_t each = asked ? (proc_target_now() - began) / asked : 0;
+    uint64_t each = asked ? (base_clock_now() - began) / asked : 0;
     if (each && (!wait->heard_cost || each < wait->heard_cost))
         wait->heard_cost = each;
     return 0;
@@ -60,26 +60,26 @@ static pid_t ask_all(struct helper_wait *wait, uint64_t now, int *status)
     wait->row = 0;
     if (tid > 0)
         return tid;
-    wait->looked = proc_target_now();
+    wait->looked = base_clock_now();
     wait->cost = wait->looked - now;
     return 0;
 }
 
 pid_t helper_wait_next(struct helper_wait *wait, int *status)
 {
-    bool rests = proc_target_now() < rests_until(wait);
+    bool rests = base_clock_now() < rests_until(wait);
     pid_t tid = is_worth_asking(wait) && (rests || wait->row < ROW_MOST) ? ask_heard(wait, status) : 0;
     if (tid > 0) {
         wait->row++;
         return tid;
     }
-    uint64_t now = proc_target_now();
+    uint64_t now = base_clock_now();
     wait->missed = now < rests_until(wait);
     return wait->missed ? 0 : ask_all(wait, now, status);
 }
 
 uint64_t helper_wait_rest(const struct helper_wait *wait)
 {
-    uint64_t now = proc_target_now(), until = rests_until(wait);
+    uint64_t now = base_clock_now(), until = rests_until(wait);
     return !wait->missed ? 0 : until > now ? until - now : 1;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base_clock.h"
 #include "helper.h"
 #include "helper_trace.h"
 #include "proc_gap.h"
@@ -66,7 +67,7 @@ static void end(struct trace_follow_space *once, struct helper_answer *answer)
     count(&once->stop, answer);
     trace_memory_close(&once->memory);
     answer->message.values[3] = trace_stop_end(&once->stop);
-    answer->message.values[2] = proc_target_now() - began;
+    answer->message.values[2] = base_clock_now() - began;
 }
 
 void helper_work_let_go(struct helper_server *server)
@@ -80,10 +81,10 @@ void helper_work_let_go(struct helper_server *server)
  * machine that takes a while, and nobody can seize them before. */
 static int wait_for_the_left(struct trace_follow *follow, pid_t pid, struct base_error *error)
 {
-    uint64_t began = proc_target_now();
+    uint64_t began = base_clock_now();
     const struct trace_follow_process *process;
     while ((process = trace_follow_process(follow, pid)) && process->leaving) {
-        if (proc_target_now() - began > LINGER_NS)
+        if (base_clock_now() - began > LINGER_NS)
             return base_fail(
                 error, BASE_EBUSY,
                 "a thread of process %d sleeps in the kernel, and cannot be let go before it wakes", pid);
@@ -343,7 +344,7 @@ static int do_release(struct work *work, struct base_error *error)
 {
     (void)error;
     count(&work->space->stop, work->answer);
-    work->answer->message.values[2] = proc_target_now() - work->space->stop.began;
+    work->answer->message.values[2] = base_clock_now() - work->space->stop.began;
     trace_follow_release(&work->server->follow, work->space);
     for (size_t i = 0; i < work->space->stop.count; i++)
         work->answer->message.values[3] += work->space->stop.threads[i].state == TRACE_STOP_KERNEL;

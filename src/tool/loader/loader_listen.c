@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base_array.h"
+#include "base_clock.h"
 #include "base_stack.h"
-#include "proc_target.h"
 
 enum {
     WAITED_MOST = FUTEX_WAITV_MAX, /* words in one call, ours among them */
@@ -60,7 +60,7 @@ struct waiting {
 static uint64_t time_of(const struct loader_listen *listen)
 {
     uint64_t start = __atomic_load_n(&listen->start_ns, __ATOMIC_ACQUIRE); /* before the clock is read */
-    return proc_target_now() - start;
+    return base_clock_now() - start;
 }
 
 static void tell_time(const struct loader_listen *listen, const struct heard *heard)
@@ -74,13 +74,6 @@ static void add_word(struct waiting *waiting, const uint32_t *word, uint32_t val
     waiting->words[waiting->count++] = (struct futex_waitv){value, (uintptr_t)word, FUTEX_32, 0};
 }
 
-static uint64_t time_on_processors(clockid_t clock)
-{
-    struct timespec time = {0};
-    clock_gettime(clock, &time);
-    return (uint64_t)time.tv_sec * SECOND + (uint64_t)time.tv_nsec;
-}
-
 /* Is it time for a beat? A tally that waits for something else than an answer's own work has none. */
 static bool has_worked(struct loader_listen *listen, uint64_t now)
 {
@@ -88,10 +81,9 @@ static bool has_worked(struct loader_listen *listen, uint64_t now)
         return false;
     uint64_t before = listen->spent_ns;
     listen->beaten_ns = now;
-    listen->spent_ns =
-        time_on_processors(CLOCK_PROCESS_CPUTIME_ID) - time_on_processors(CLOCK_THREAD_CPUTIME_ID);
+    listen->spent_ns = base_clock_of(CLOCK_PROCESS_CPUTIME_ID) - base_clock_of(CLOCK_THREAD_CPUTIME_ID);
     if (listen->helper)
-        listen->spent_ns += time_on_processors(listen->helper);
+        listen->spent_ns += base_clock_of(listen->helper);
     return listen->spent_ns >
            before + WORKED_NS; /* two clocks: without any work it may be less than before */
 }
@@ -126,7 +118,7 @@ static void look(struct loader_listen *listen, struct waiting *waiting)
     waiting->count = 0;
     waiting->limit_ns = listen->unwoken ? LOOK_NS : 0;
     pthread_mutex_lock(&listen->lock);
-    uint64_t look_ns = proc_target_now();
+    uint64_t look_ns = base_clock_now();
     bool worked = has_worked(listen, look_ns);
     add_word(waiting, &listen->changed, __atomic_load_n(&listen->changed, __ATOMIC_ACQUIRE));
     for (size_t i = 0; i < listen->count; i++) {
@@ -152,7 +144,7 @@ static void look(struct loader_listen *listen, struct waiting *waiting)
 
 static void wait_for_all(const struct waiting *waiting)
 {
-    uint64_t until = proc_target_now() + waiting->limit_ns;
+    uint64_t until = base_clock_now() + waiting->limit_ns;
     struct timespec limit = {(time_t)(until / SECOND), (long)(until % SECOND)};
     long result = syscall(SYS_futex_waitv, waiting->words, waiting->count, 0,
                           waiting->limit_ns ? &limit : NULL, CLOCK_MONOTONIC);

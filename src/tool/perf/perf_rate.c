@@ -5,15 +5,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "proc_target.h"
+#include "base_clock.h"
 
 enum { SPIN_NS = 4000000, TEST_HZ = 10000, TRIALS = 3 };
 
 /* Work done in SPIN_NS of wall time. */
 static uint64_t spin(void)
 {
-    uint64_t turns = 0, end = proc_target_now() + SPIN_NS;
-    while (proc_target_now() < end)
+    uint64_t turns = 0, end = base_clock_now() + SPIN_NS;
+    while (base_clock_now() < end)
         turns++;
     return turns;
 }

@@ -8,6 +8,7 @@
 
 #include "agent_blob.h"
 #include "base_array.h"
+#include "base_clock.h"
 #include "perf_record.h"
 #include "probe_filter.h"
 #include "probe_inside.h"
@@ -42,7 +43,7 @@ static void take_note(void *agent, const char *what, const struct base_error *wh
 
 static uint64_t since_start(const struct probe *agent)
 {
-    uint64_t now = proc_target_now(), start = agent->processes->start_ns;
+    uint64_t now = base_clock_now(), start = agent->processes->start_ns;
     return now > start ? now - start : 0;
 }
 
@@ -149,7 +150,7 @@ int probe_new(const struct probe_options *options, struct sample_processes *proc
     agent->wish = (struct shared_wish){.memory = options->memory ? options->memory : PROBE_MEMORY,
                                        .flags = flags_of(options, &agent->empty),
                                        .sample_bytes = options->sample_bytes,
-                                       .seed = proc_target_now(),
+                                       .seed = base_clock_now(),
                                        .patience_ms = PATIENCE_MS,
                                        .parts = parts_of(agent),
                                        .timers = options->timers};
@@ -328,14 +329,14 @@ static void tell_member(struct probe *agent, struct probe_member *member, bool f
 
 void probe_tell(struct probe *agent)
 {
-    uint64_t now = proc_target_now();
+    uint64_t now = base_clock_now();
     if (now - agent->told_ns < agent->tell_cost_ns * TELL_SHARE)
         return;
     for (size_t i = 0; i < agent->member_count; i++) {
         look_at_descriptors(agent, &agent->members[i], SHARED_DESCRIPTORS_NAMES);
         tell_member(agent, &agent->members[i], false);
     }
-    agent->told_ns = proc_target_now();
+    agent->told_ns = base_clock_now();
     agent->tell_cost_ns = agent->told_ns - now;
 }
 
@@ -393,7 +394,7 @@ static void end_member(struct probe *agent, size_t index)
 {
     struct probe_member *member = &agent->members[index];
     struct perf_task task = {
-        .pid = (uint32_t)member->pid, .tid = (uint32_t)member->pid, .time = proc_target_now()};
+        .pid = (uint32_t)member->pid, .tid = (uint32_t)member->pid, .time = base_clock_now()};
     look_at_end(agent, member);
     tell_member(agent, member, true);
     shared_file_forget(&member->family->file, member->region);
@@ -417,7 +418,7 @@ static void end_the_dead(struct probe *agent)
                                            : i < polled && agent->watched[i].revents)
             end_member(agent, i);
     for (size_t i = agent->family_count; i-- > 0;)
-        if (!agent->families[i]->members && proc_target_now() - agent->families[i]->looked_ns >= LOOK_NS)
+        if (!agent->families[i]->members && base_clock_now() - agent->families[i]->looked_ns >= LOOK_NS)
             probe_members_look_at_family(agent, agent->families[i]);
 }
 
@@ -488,7 +489,7 @@ static void tell_exec(struct probe *agent, pid_t pid)
     char name[32] = "";
     struct perf_comm comm = {(uint32_t)pid, (uint32_t)pid, true, name};
     proc_target_name(pid, pid, name, sizeof name);
-    sample_processes_on_comm(agent->processes, &comm, proc_target_now());
+    sample_processes_on_comm(agent->processes, &comm, base_clock_now());
 }
 
 void probe_exec(struct probe *agent, pid_t pid)

@@ -1,3 +1,4 @@
+#include "base_clock.h"
 #include "probe_inside.h"
 
 #include <stdlib.h>
@@ -6,7 +7,6 @@
 #include "base_array.h"
 #include "perf_record.h"
 #include "probe_timer.h"
-#include "proc_target.h"
 #include "shared_proc.h"
 #include "wire_loss.h"
 
@@ -55,7 +55,7 @@ void probe_members_look_at_family(struct probe *agent, struct probe_family *fami
         join_children(agent, family); /* who came since the last look, and may have ended */
     else
         profile_lose(agent->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
-    family->looked_ns = proc_target_now();
+    family->looked_ns = base_clock_now();
     if (outlives <= 0 && !family->members)
         probe_members_free_family(agent, family);
 }
@@ -101,7 +101,7 @@ static struct sample_process *process_of(struct probe *agent, pid_t pid, pid_t p
                              .tid = (uint32_t)pid,
                              .parent_pid = (uint32_t)parent,
                              .parent_tid = (uint32_t)parent,
-                             .time = proc_target_now()};
+                             .time = base_clock_now()};
     if (ended && base_map_find(&agent->processes->by_pid, (uint64_t)pid) != BASE_MAP_NONE)
         return sample_processes_latest(agent->processes, pid, task.time);
     if (parent && !sample_processes_knows(agent->processes, pid))

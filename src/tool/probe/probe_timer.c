@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base_array.h"
+#include "base_clock.h"
 #include "base_map.h"
 #include "proc_target.h"
 
@@ -75,10 +76,7 @@ static uint64_t clock_of(pid_t id, uint32_t clock, bool thread)
 
 uint64_t probe_timer_clock(pid_t pid, uint32_t clock)
 {
-    struct timespec time;
-    if (clock_gettime((clockid_t)clock_of(pid, clock, false), &time))
-        return 0;
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+    return base_clock_of((clockid_t)clock_of(pid, clock, false));
 }
 
 /* --- the threads that there are --- */

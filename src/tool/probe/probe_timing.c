@@ -7,7 +7,7 @@
 
 #include "arch.h"
 #include "base_array.h"
-#include "proc_target.h"
+#include "base_clock.h"
 
 enum {
     KEPT_MOST = 64, /* tables of processes that have ended */
@@ -30,7 +30,7 @@ static struct probe_timing_moment read_clocks(void)
     struct probe_timing_moment best = {0, 0};
     uint64_t least = UINT64_MAX;
     for (int i = 0; i < TRIES; i++) {
-        uint64_t before = arch_host_ticks(), ns = proc_target_now(), width = arch_host_ticks() - before;
+        uint64_t before = arch_host_ticks(), ns = base_clock_now(), width = arch_host_ticks() - before;
         if (width >= least)
             continue;
         least = width;
@@ -81,7 +81,7 @@ double probe_timing_ns(const struct probe_timing *timing)
 
 uint64_t probe_timing_fixed(const struct probe_timing *timing)
 {
-    uint64_t passed = proc_target_now() - timing->start.ns;
+    uint64_t passed = base_clock_now() - timing->start.ns;
     struct timespec rest = {.tv_nsec = passed < FIXED_NS ? (long)(FIXED_NS - passed) : 0};
     if (rest.tv_nsec)
         nanosleep(&rest, NULL); /* what it lacks when a signal comes is a little precision */

@@ -1,7 +1,7 @@
 #include "probe_uprobe.h"
 
+#include "base_clock.h"
 #include "helper_trace.h"
-#include "proc_target.h"
 #include "proc_uprobe.h"
 #include "wire_loss.h"
 
@@ -21,7 +21,7 @@ static void make_way(struct probe *agent, struct probe_member *member)
 
 void probe_uprobe_tend(struct probe *agent)
 {
-    uint64_t began = proc_target_now();
+    uint64_t began = base_clock_now();
     if (began < agent->probes_ns)
         return;
     for (size_t i = 0; i < agent->member_count; i++)

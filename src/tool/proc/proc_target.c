@@ -19,13 +19,6 @@
 #define PAGE_PRESENT  (3ull << 62) /* in a word of pagemap: in memory or swapped */
 #define PAGE_FILE     (1ull << 61)
 
-uint64_t proc_target_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 int proc_target_pages(pid_t pid)
 {
     char path[64];

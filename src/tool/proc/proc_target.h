@@ -126,7 +126,4 @@ bool proc_target_page_written(int pages, uint64_t page);
 /* Is there memory, or may there be, behind the page's address? */
 bool proc_target_page_present(int pages, uint64_t page);
 
-/* Monotonic time, ns. */
-uint64_t proc_target_now(void);
-
 #endif

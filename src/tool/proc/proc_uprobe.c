@@ -2,6 +2,7 @@
 
 #include <sys/uio.h>
 
+#include "base_clock.h"
 #include "proc_target.h"
 
 #define EVERY_NS 50000000
@@ -23,6 +24,6 @@ size_t proc_uprobe_read(pid_t pid, const uint64_t *addresses, size_t count, uint
 
 uint64_t proc_uprobe_next(uint64_t began)
 {
-    uint64_t ended = proc_target_now(), rest = (ended - began) * SHARE;
+    uint64_t ended = base_clock_now(), rest = (ended - began) * SHARE;
     return ended + (rest > EVERY_NS ? rest : EVERY_NS);
 }

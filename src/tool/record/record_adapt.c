@@ -1,5 +1,6 @@
 /* How a session samples, changed while it runs: larger copies of stacks where they are deep, events of whole CPUs
  * where threads and processes live too shortly for inherited ones. */
+#include "base_clock.h"
 #include "record_inside.h"
 
 #include <errno.h>
@@ -10,7 +11,6 @@
 #include "perf_filter.h"
 #include "perf_ring.h"
 #include "perf_time.h"
-#include "proc_target.h"
 #include "sample_stream.h"
 
 enum {
@@ -43,7 +43,7 @@ static size_t list_living(void *context, pid_t **pids)
 {
     struct record_session *session = context;
     const struct timespec horizon = {.tv_nsec = HORIZON_FULL_NS};
-    uint64_t called = proc_target_now();
+    uint64_t called = base_clock_now();
     nanosleep(&horizon, NULL);
     perf_rings_refresh(&session->rings);
     record_work_until(session, called);

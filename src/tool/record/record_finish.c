@@ -1,5 +1,6 @@
 /* The end of a session: events stop, rings are drained without a horizon, functions are named, what was not seen is
  * counted, and the file is closed. */
+#include "base_clock.h"
 #include "record_inside.h"
 
 #include <stdio.h>
@@ -172,7 +173,7 @@ int record_session_finish(struct record_session *session, const char *exit_statu
         calls_finish(session->calls);
         record_pass_notice(session, calls_notice(session->calls), &session->calls_noticed);
     }
-    session->last_flush = proc_target_now();
+    session->last_flush = base_clock_now();
     session->status.recorded_ns = session->last_flush - session->start_ns;
     profile_set_metaf(session->profile, "duration_ns", "%llu",
                       (unsigned long long)session->status.recorded_ns);

@@ -9,6 +9,7 @@
  *           record before it has been published on every ring  3. now and then: enlarge the stack copy, write
  *           what changed
  *   finish  events stop, rings are drained without a horizon, functions are named, the file is closed */
+#include "base_clock.h"
 #include "record_inside.h"
 
 #include <errno.h>
@@ -25,7 +26,6 @@
 #include "perf_time.h"
 #include "probe.h"
 #include "proc_ended.h"
-#include "proc_target.h"
 #include "profile_store.h"
 #include "remains_left.h"
 #include "sample_stream.h"
@@ -182,7 +182,7 @@ static int longest_step(struct record_session *session, uint64_t now)
 
 static int step_timeout(struct record_session *session, int timeout_ms)
 {
-    uint64_t now = proc_target_now();
+    uint64_t now = base_clock_now();
     timeout_ms = least(timeout_ms, longest_step(session, now));
     if (session->redraw_at && now >= session->redraw_at) {
         perf_time_redraw(&session->time);
@@ -238,21 +238,21 @@ int record_session_step(struct record_session *session, int timeout_ms, struct b
     if (poll(session->polled, session->polled_count, step_timeout(session, timeout_ms)) < 0 && errno != EINTR)
         nanosleep(&(struct timespec){.tv_nsec = BLIND_NS}, NULL); /* a filter refuses it */
     record_look_at_polls(session);                                /* also of what cannot be polled */
-    uint64_t stepped = proc_target_now();
+    uint64_t stepped = base_clock_now();
     int result = session->calls ? step_calls(session, error) : BASE_OK;
     if (session->agent && result >= 0)
         result = step_agent(session, error);
     if (result < 0)
         return result;
-    if (session->waits && proc_target_now() - stepped > HOLDS_NS)
+    if (session->waits && base_clock_now() - stepped > HOLDS_NS)
         waits_busy(session->waits);
-    bool late = proc_target_now() < session->late_until;
+    bool late = base_clock_now() < session->late_until;
     bool full = perf_rings_refresh(&session->rings);
     for (int rounds = 0; rounds == 0 || (full && rounds < ROUNDS_MAX); rounds++) {
-        record_work_until(session, proc_target_now() - (full || late ? HORIZON_FULL_NS : HORIZON_NS));
+        record_work_until(session, base_clock_now() - (full || late ? HORIZON_FULL_NS : HORIZON_NS));
         full = perf_rings_refresh(&session->rings);
     }
-    uint64_t now = proc_target_now();
+    uint64_t now = base_clock_now();
     if (session->waits && now >= waits_due(session->waits))
         waits_look(session->waits);
     record_adapt_to_creation(session);
@@ -262,7 +262,7 @@ int record_session_step(struct record_session *session, int timeout_ms, struct b
 
 const struct record_status *record_session_status(struct record_session *session)
 {
-    session->status.elapsed_ns = proc_target_now() - session->start_ns;
+    session->status.elapsed_ns = base_clock_now() - session->start_ns;
     session->status.tool_cpu_ns = record_cpu_ns(RUSAGE_SELF);
     if (session->timers.signal)
         session->stream.samples = probe_timed(session->agent).samples;

@@ -1,4 +1,5 @@
 /* What a session is made of: who samples time and at what rate, and which collectors there are beside it. */
+#include "base_clock.h"
 #include "record_inside.h"
 
 #include <math.h>
@@ -14,7 +15,6 @@
 #include "probe.h"
 #include "probe_timer.h"
 #include "proc_namespace.h"
-#include "proc_target.h"
 #include "sample_stream.h"
 #include "waits.h"
 #include "wire_loss.h"
@@ -302,7 +302,7 @@ int record_setup(struct record_session *session, struct base_error *error)
         return result;
     session->nice = getpriority(PRIO_PROCESS, 0);
     setpriority(PRIO_PROCESS, 0, OWN_NICE);
-    session->start_ns = session->last_flush = session->last_second = proc_target_now();
+    session->start_ns = session->last_flush = session->last_second = base_clock_now();
     describe_host(session);
     session->stream.profile = session->profile;
     session->stream.form = &session->time.form;

@@ -1,5 +1,6 @@
 /* The start of a session. Processes that run are read from /proc after their events were opened, so that no mapping
  * falls between; a launched program is let run last. */
+#include "base_clock.h"
 #include "record_inside.h"
 
 #include <errno.h>
@@ -14,7 +15,6 @@
 #include "proc_cgroup.h"
 #include "proc_ended.h"
 #include "proc_owner.h"
-#include "proc_target.h"
 #include "profile_store.h"
 #include "record_launch.h"
 #include "remains.h"
@@ -112,7 +112,7 @@ static int open_running(struct record_session *session, struct base_error *error
         result = perf_time_open_processes(&session->time, list_wanted, session, error);
     if (result < 0)
         return result;
-    uint64_t now = proc_target_now();
+    uint64_t now = base_clock_now();
     for (size_t i = 0; i < options->pid_count; i++) {
         bool writes = session->agent || session->calls;
         sample_processes_get(&session->stream.processes, options->pids[i], now);
@@ -158,7 +158,7 @@ static int start_child(struct record_session *session, bool *command_failed, str
         result = calls_launch(session->calls, launch.pid, error);
     else if (result >= 0 && session->agent)
         result = probe_launch(session->agent, launch.pid, error);
-    if (result >= 0 && !sample_processes_expect(&session->stream.processes, launch.pid, proc_target_now()))
+    if (result >= 0 && !sample_processes_expect(&session->stream.processes, launch.pid, base_clock_now()))
         result = base_fail(error, BASE_ENOMEM, "out of memory");
     if (result < 0) {
         record_launch_abandon(&launch);
@@ -167,7 +167,7 @@ static int start_child(struct record_session *session, bool *command_failed, str
     record_describe_events(session);
     record_poll_process(session, launch.pid);
     if (session->waits)
-        waits_begin(session->waits, proc_target_now());
+        waits_begin(session->waits, base_clock_now());
     result = record_launch_go(&launch, session->options.command[0], error);
     *command_failed = result < 0;
     session->status.child = result < 0 ? 0 : launch.pid;
@@ -207,7 +207,7 @@ int record_session_start(struct record_session *session, bool *command_failed, s
     if (result < 0)
         return result;
     profile_lose(session->profile, WIRE_LOSS_THREAD_UNSEEN, session->time.unseen);
-    uint64_t now = proc_target_now();
+    uint64_t now = base_clock_now();
     if (session->waits)
         waits_look(session->waits);
     if (session->options.mode != RECORD_LAUNCH)

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base_clock.h"
 #include "loader.h"
 #include "loader_kept.h"
 #include "loader_leads.h"
@@ -74,10 +75,10 @@ int remains_remove(pid_t pid, struct remains_cleaned *cleaned, struct base_error
         result = remove_both(pid, cleaned, error);
         mappings = cleaned->mappings > mappings ? cleaned->mappings : mappings;
         /* Once more at least, however long the first time took: stubs of calls may have led to the agent. */
-        end = end ? end : proc_target_now() + PATIENCE_NS;
+        end = end ? end : base_clock_now() + PATIENCE_NS;
         cleaned->bytes_kept = cleaned->bytes_left ? loader_kept_bytes(pid) : 0;
         if (result < 0 || cleaned->bytes_left <= cleaned->bytes_kept || cleaned->unreadable ||
-            proc_target_now() >= end)
+            base_clock_now() >= end)
             break;
         nanosleep(&moment, NULL);
         result = has_remains(pid, error);
@@ -88,7 +89,7 @@ int remains_remove(pid_t pid, struct remains_cleaned *cleaned, struct base_error
 
 bool remains_again(int result, uint64_t *began)
 {
-    uint64_t now = proc_target_now();
+    uint64_t now = base_clock_now();
     *began = *began ? *began : now;
     if (result != BASE_EBUSY || now - *began >= LEAVE_NS)
         return false;

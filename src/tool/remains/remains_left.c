@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base_array.h"
-#include "proc_target.h"
+#include "base_clock.h"
 #include "remains.h"
 
 #define TRY_NS      UINT64_C(1000000000) /* what one takes: remains_remove */
@@ -49,10 +49,10 @@ static bool is_clean(struct remains_left_process *process, struct remains_left_p
 void remains_left_retry(struct remains_left *left, struct remains_left *other)
 {
     struct remains_left *const lists[] = {left, other};
-    uint64_t end = proc_target_now() + PATIENCE_NS;
+    uint64_t end = base_clock_now() + PATIENCE_NS;
     for (size_t i = 0; i < 2; i++) {
         struct remains_left *list = lists[i], *others = lists[1 - i];
-        for (size_t j = list->count; j-- > 0 && proc_target_now() + TRY_NS <= end;) {
+        for (size_t j = list->count; j-- > 0 && base_clock_now() + TRY_NS <= end;) {
             struct remains_left_process *twin = find(others, list->items[j].pid);
             bool tried = twin && i == 1; /* with the first list */
             if (tried || !list->items[j].retry || (twin && !twin->retry) || !is_clean(&list->items[j], twin))

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base_clock.h"
 #include "symbol.h"
 #include "wire_loss.h"
 
@@ -23,13 +24,6 @@ struct resolver {
     bool kernel_tried;
 };
 
-static uint64_t cpu_now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static void tell(const struct resolver *resolver)
 {
     if (resolver->options->progress)
@@ -42,7 +36,7 @@ static bool out_of_time(struct resolver *resolver)
     if (++resolver->done % CLOCK_EVERY)
         return false;
     tell(resolver);
-    return resolver->deadline && cpu_now_ns() > resolver->deadline;
+    return resolver->deadline && base_clock_of(CLOCK_PROCESS_CPUTIME_ID) > resolver->deadline;
 }
 
 /* --- what is to be done --- */
@@ -279,7 +273,7 @@ int sample_resolve(struct profile *profile, const struct sample_resolve_options 
     int result = resolve_work(&resolver, error);
     if (result < 0)
         return result;
-    resolver.deadline = options->limit_ns ? cpu_now_ns() + options->limit_ns : 0;
+    resolver.deadline = options->limit_ns ? base_clock_of(CLOCK_PROCESS_CPUTIME_ID) + options->limit_ns : 0;
     resolve_all(&resolver);
     count_what_is_left(profile);
     if (resolver.kernel)

@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include "base_array.h"
+#include "base_clock.h"
 #include "base_search.h"
 #include "helper_trace.h"
 #include "proc_commit.h"
 #include "proc_maps.h"
-#include "proc_target.h"
 #include "space_build.h"
 #include "space_export.h"
 #include "space_read.h"
@@ -148,7 +148,7 @@ struct space *space_new(struct space_rig *rig, pid_t pid)
                                 .first_tid = pid,
                                 .processes = 1,
                                 .number = ++rig->spaces,
-                                .born_ns = proc_target_now(),
+                                .born_ns = base_clock_now(),
                                 .form = STUB_PLAIN,
                                 .committed = rig->committed,
                                 .word_end = STUB_BLOCK_WORDS};

@@ -1,6 +1,6 @@
 #include "space_totals.h"
 
-#include "proc_target.h"
+#include "base_clock.h"
 #include "space_read.h"
 #include "space_threads.h"
 #include "wire_loss.h"
@@ -15,7 +15,7 @@ struct telling {
 
 static uint32_t profile_thread_of(const struct telling *telling, pid_t pid, pid_t tid)
 {
-    struct sample_process *process = sample_processes_latest(telling->processes, pid, proc_target_now());
+    struct sample_process *process = sample_processes_latest(telling->processes, pid, base_clock_now());
     return process ? sample_processes_thread(telling->processes, process, tid) : 0;
 }
 

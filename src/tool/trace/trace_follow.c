@@ -1,3 +1,4 @@
+#include "base_clock.h"
 #include "trace_follow_inside.h"
 
 #include <errno.h>
@@ -153,7 +154,7 @@ static void need(struct trace_follow *follow, struct trace_follow_space *space,
 {
     struct trace_stop_thread *creator = trace_stop_find(&space->stop, thread->creator);
     thread->life |= TRACE_FOLLOW_NEEDS;
-    space->need_since = proc_target_now();
+    space->need_since = base_clock_now();
     if (creator && creator->state != TRACE_STOP_GONE)
         stand(creator, TRACE_FOLLOW_WAITS);
     trace_follow_emit_thread(follow, TRACE_NEED, thread, parent_of(follow, thread));
@@ -265,7 +266,7 @@ static void hold_new(struct trace_follow_space *space)
 {
     space->stop.holding = true;
     space->stop.attempts = 1;
-    space->held_since = space->stop.began = proc_target_now();
+    space->held_since = space->stop.began = base_clock_now();
 }
 
 /* Who forked goes on. */
@@ -453,7 +454,7 @@ static void keep_orphan(struct trace_follow *follow, pid_t tid, int status)
         follow->broken = true;
         return;
     }
-    follow->orphans[follow->orphan_count++] = (struct trace_follow_orphan){tid, status, proc_target_now()};
+    follow->orphans[follow->orphan_count++] = (struct trace_follow_orphan){tid, status, base_clock_now()};
 }
 
 /* Nobody announced it: /proc tells whose it is. */
@@ -479,7 +480,7 @@ static void adopt(struct trace_follow *follow, pid_t tid)
 
 static void adopt_orphans(struct trace_follow *follow)
 {
-    uint64_t now = proc_target_now();
+    uint64_t now = base_clock_now();
     for (size_t i = follow->orphan_count; i-- > 0;)
         if (i < follow->orphan_count && now - follow->orphans[i].since > ORPHAN_NS)
             adopt(follow, follow->orphans[i].tid);
@@ -567,14 +568,14 @@ static void about_to_end(struct trace_follow *follow, const struct trace_follow_
         leave_life(thread->tid);
         return;
     }
-    process->ending_since = proc_target_now();
+    process->ending_since = base_clock_now();
     trace_follow_emit_thread(follow, TRACE_ENDING, thread, 0);
 }
 
 /* Returns whether one waits still. */
 static bool let_end_late(struct trace_follow *follow, uint64_t deadline, bool *ended)
 {
-    uint64_t now = proc_target_now();
+    uint64_t now = base_clock_now();
     bool waits = false;
     for (size_t i = 0; i < follow->process_count; i++) {
         struct trace_follow_process *process = &follow->processes[i];
@@ -899,12 +900,12 @@ static void accept_vfork_parents(struct trace_follow_space *space)
 /* Vfork children that were let go run the same text, and cannot be stopped. */
 static int await_freed(struct trace_follow_space *space, struct base_error *error)
 {
-    uint64_t began = proc_target_now();
+    uint64_t began = base_clock_now();
     for (size_t i = 0; i < space->stop.count; i++) {
         struct trace_stop_thread *thread = &space->stop.threads[i];
         while (thread->freed && thread->state != TRACE_STOP_GONE &&
                shares_memory(thread->tid, thread->freed, PTRACE_EVENT_VFORK)) {
-            if (proc_target_now() - began > FREED_NS)
+            if (base_clock_now() - began > FREED_NS)
                 return base_fail(error, BASE_EBUSY, "process %d, which is not followed, runs in its memory",
                                  thread->freed);
             nanosleep(&(struct timespec){0, FREED_LOOK_NS}, NULL);
@@ -924,7 +925,7 @@ int trace_follow_hold(struct trace_follow *follow, struct trace_follow_space *sp
     if (result == BASE_OK && !space->stop.holding) {
         accept_vfork_parents(space);
         result = trace_stop_begin(&space->stop, space->stop.pid, error);
-        space->held_since = proc_target_now();
+        space->held_since = base_clock_now();
     }
     if (result < 0)
         return result;
@@ -938,7 +939,7 @@ int trace_follow_hold(struct trace_follow *follow, struct trace_follow_space *sp
 void trace_follow_release(struct trace_follow *follow, struct trace_follow_space *space)
 {
     trace_memory_close(&space->memory);
-    TRACE_FOLLOW_COUNT(follow, space->stop.pid, stopped_ns, proc_target_now() - space->stop.began);
+    TRACE_FOLLOW_COUNT(follow, space->stop.pid, stopped_ns, base_clock_now() - space->stop.began);
     resume(follow, &space->stop);
 }
 
@@ -951,7 +952,7 @@ void trace_follow_free_children(struct trace_follow_process *process)
 
 static void add_running(const struct trace_follow_process *process, struct trace_cost *cost)
 {
-    uint64_t now = proc_target_now();
+    uint64_t now = base_clock_now();
     cost->followed_ns += now - process->since;
     if (process->space->loose)
         cost->loose_ns += now - process->space->loose_since;

@@ -4,13 +4,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base_clock.h"
 #include "proc_target.h"
 #include "trace_detach.h"
 #include "trace_follow_inside.h"
 
 void trace_follow_end_looseness(struct trace_follow *follow, struct trace_follow_space *space)
 {
-    uint64_t spent = space->loose ? proc_target_now() - space->loose_since : 0;
+    uint64_t spent = space->loose ? base_clock_now() - space->loose_since : 0;
     if (!space->loose)
         return;
     for (size_t i = 0; i < follow->process_count; i++)
@@ -74,7 +75,7 @@ static int loosen_held(struct trace_follow *follow, struct trace_follow_space *s
     space->loose = true;
     space->loose_file = file;
     space->loose_image = proc_target_stat(pid, PROC_TARGET_STACK);
-    space->loose_since = proc_target_now();
+    space->loose_since = base_clock_now();
     TRACE_FOLLOW_COUNT(follow, pid, loosened, 1);
     detach_all(&space->stop);
     return BASE_OK;

@@ -1,4 +1,5 @@
 /* Who is followed, in which memory, and what is told of them. */
+#include "base_clock.h"
 #include "trace_follow_inside.h"
 
 #include <stdlib.h>
@@ -35,14 +36,14 @@ struct trace_follow_process *trace_follow_add_process(struct trace_follow *follo
     if (!base_array_room(follow->processes, follow->process_count, follow->process_capacity))
         return NULL;
     struct trace_follow_process *process = &follow->processes[follow->process_count++];
-    *process = (struct trace_follow_process){.pid = pid, .space = space, .since = proc_target_now()};
+    *process = (struct trace_follow_process){.pid = pid, .space = space, .since = base_clock_now()};
     return process;
 }
 
 void trace_follow_drop_process(struct trace_follow *follow, struct trace_follow_process *process)
 {
     trace_follow_end_looseness(follow, process->space);
-    follow->total.followed_ns += proc_target_now() - process->since;
+    follow->total.followed_ns += base_clock_now() - process->since;
     *process = follow->processes[--follow->process_count];
 }
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base_array.h"
+#include "base_clock.h"
 #include "base_wait.h"
 #include "proc_target.h"
 #include "trace_x86_64_call.h"
@@ -404,12 +405,12 @@ static int refuse_missing(const struct trace_stop *stop, struct base_error *erro
 /* Waits until every known thread stands. BASE_EBUSY without a message: some do not. */
 static int wait_for_all(struct trace_stop *stop, struct base_error *error)
 {
-    uint64_t began = proc_target_now(), looked = began;
+    uint64_t began = base_clock_now(), looked = began;
     for (;;) {
         int missing = look_at_all(stop, error);
         if (missing <= 0)
             return missing;
-        uint64_t now = proc_target_now();
+        uint64_t now = base_clock_now();
         if (now - began > KERNEL_AFTER && now - looked > 5 * MILLISECOND) {
             accept_sleepers(stop);
             looked = now;
@@ -512,7 +513,7 @@ static int gather(struct trace_stop *stop, struct base_error *error)
             return stop->count ? BASE_OK
                                : base_fail(error, BASE_ENOTFOUND, "process %d has ended", stop->pid);
         if (!stop->began)
-            stop->began = proc_target_now();
+            stop->began = base_clock_now();
         interrupt_all(stop);
         int result = wait_for_all(stop, error);
         if (result < 0)

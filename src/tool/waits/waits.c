@@ -10,6 +10,7 @@
 
 #include "arch.h"
 #include "base_array.h"
+#include "base_clock.h"
 #include "base_map.h"
 #include "proc_target.h"
 #include "waits_frame.h"
@@ -119,7 +120,7 @@ static uint32_t walk(struct waits *waits, struct sample_process *process, const 
     uint64_t has = UINT64_C(1) << arch->pc | UINT64_C(1) << arch->sp | (known ? UINT64_C(1) << arch->fp : 0);
     set_registers(registers, stack, pointer);
     struct perf_sample sample = {.ip = stack->pc,
-                                 .time = proc_target_now(),
+                                 .time = base_clock_now(),
                                  .registers = registers,
                                  .unknown = ~has,
                                  .stack = stack->bytes,
@@ -147,7 +148,7 @@ static uint32_t find_node(struct waits *waits, struct sample_process *process,
                           const struct waits_stack *stack, bool *cut)
 {
     struct sample_stacks *sampler = waits->options.sampler;
-    uint64_t before = sampler->profile->losses[WIRE_LOSS_NO_MAPPING], now = proc_target_now();
+    uint64_t before = sampler->profile->losses[WIRE_LOSS_NO_MAPPING], now = base_clock_now();
     if (waits->options.stacks == PERF_STACKS_NONE)
         return 0;
     uint32_t node = walk(waits, process, stack);
@@ -315,7 +316,7 @@ static void look_at_thread(struct waits *waits, struct sample_process *process, 
         return;
     if (are_stale(waits))
         forget_places(waits, NULL);
-    uint64_t now = proc_target_now();
+    uint64_t now = base_clock_now();
     struct waiter *waiter = begin(waits, process->pid, tid, &account, now);
     if (!waiter) {
         profile_lose(waits->options.sampler->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
@@ -352,7 +353,7 @@ static void look_at_process(struct waits *waits, pid_t pid)
         pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
         struct sample_processes *processes = waits->options.sampler->processes;
         struct sample_process *process =
-            tid > 0 ? sample_processes_get(processes, pid, proc_target_now()) : NULL;
+            tid > 0 ? sample_processes_get(processes, pid, base_clock_now()) : NULL;
         if (process)
             look_at_thread(waits, process, tid);
     }
@@ -484,7 +485,7 @@ static void schedule(struct waits *waits, uint64_t begun, uint64_t ended)
 void waits_look(struct waits *waits)
 {
     pid_t *pids = NULL;
-    uint64_t begun = proc_target_now();
+    uint64_t begun = base_clock_now();
     size_t count = sample_processes_living(waits->options.sampler->processes, &pids);
     waits->round++;
     for (size_t i = 0; i < count; i++)
@@ -493,7 +494,7 @@ void waits_look(struct waits *waits)
     waits->busy = false;
     end_the_gone(waits, begun);
     end_the_short(waits, begun);
-    schedule(waits, begun, proc_target_now());
+    schedule(waits, begun, base_clock_now());
 }
 
 void waits_busy(struct waits *waits)

@@ -19,8 +19,8 @@
 static uint64_t now, refused_until;
 static unsigned asked, taken;
 
-uint64_t __wrap_proc_target_now(void);
-uint64_t __wrap_proc_target_now(void)
+uint64_t __wrap_base_clock_now(void);
+uint64_t __wrap_base_clock_now(void)
 {
     return now;
 }

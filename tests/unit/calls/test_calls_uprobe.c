@@ -30,8 +30,8 @@ static unsigned holds;
 static struct trace_memory_change staged[PLACES];
 static size_t staged_count;
 
-uint64_t __wrap_proc_target_now(void);
-uint64_t __wrap_proc_target_now(void)
+uint64_t __wrap_base_clock_now(void);
+uint64_t __wrap_base_clock_now(void)
 {
     return now;
 }

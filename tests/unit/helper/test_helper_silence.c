@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "base_clock.h"
 #include "helper.h"
 #include "helper_silence.h"
 #include "proc_target.h"
@@ -69,7 +70,7 @@ static void stop_as_tracer(pid_t child)
  * machine: then nothing is known of the time between. */
 static uint64_t look(struct helper_silence *silence, pid_t child, bool stops_at_each)
 {
-    uint64_t began = proc_target_now(), deadline = 0;
+    uint64_t began = base_clock_now(), deadline = 0;
     for (int i = 0; i < LOOKS && !deadline; i++) {
         if (stops_at_each)
             stop_as_tracer(child);
@@ -78,7 +79,7 @@ static uint64_t look(struct helper_silence *silence, pid_t child, bool stops_at_
             ptrace(PTRACE_CONT, child, 0, 0);
         nap_ms(LOOK_MS);
     }
-    return deadline ? proc_target_now() - began : 0;
+    return deadline ? base_clock_now() - began : 0;
 }
 
 static struct helper_silence watch(pid_t child)
@@ -137,14 +138,14 @@ static void who_is_stopped_by_a_tracer_is_waited_for_longer(void **state)
 static unsigned count_late_looks(pid_t child)
 {
     struct helper_silence silence = watch(child);
-    uint64_t asked = proc_target_now() - LOOK_MS * MS, deadline = 0;
+    uint64_t asked = base_clock_now() - LOOK_MS * MS, deadline = 0;
     unsigned looks = 0;
     for (; !deadline; looks++) {
         if (looks)
             nap_ms(LATE_MS);
         deadline = helper_silence_deadline(&silence, asked);
     }
-    return proc_target_now() - asked < HELPER_PATIENCE_MS * MS ? looks : 0;
+    return base_clock_now() - asked < HELPER_PATIENCE_MS * MS ? looks : 0;
 }
 
 /* Of the gap between two looks 20 ms count against tally: neither all of it, nor nothing. */
@@ -178,9 +179,9 @@ static void who_asks_is_heard(void **state)
     pid_t child = start(false);
     struct helper_silence silence = watch(child);
     helper_silence_found(&silence);
-    assert_true(helper_silence_deadline(&silence, proc_target_now()) > 0);
+    assert_true(helper_silence_deadline(&silence, base_clock_now()) > 0);
     helper_silence_end(&silence);
-    assert_int_equal(helper_silence_deadline(&silence, proc_target_now()), 0);
+    assert_int_equal(helper_silence_deadline(&silence, base_clock_now()), 0);
     end(child);
 }
 

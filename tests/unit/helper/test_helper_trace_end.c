@@ -25,6 +25,7 @@
 
 #include <cmocka.h>
 
+#include "base_clock.h"
 #include "helper_session.h"
 #include "proc_target.h"
 #include "trace_child.h"
@@ -321,8 +322,8 @@ static void children_of_the_killed_go_on(void **state)
         pid_t pid = helper_session_start(&tally, fork_for_ever, 0);
         while (!atomic_load(&helper_session_truth->beats))
             helper_session_work(&tally, 1);
-        uint64_t until = proc_target_now() + (uint64_t)(rand_r(&seed) % 3000) * 1000;
-        while (proc_target_now() < until)
+        uint64_t until = base_clock_now() + (uint64_t)(rand_r(&seed) % 3000) * 1000;
+        while (base_clock_now() < until)
             helper_session_work(&tally, 0);
         kill(pid, SIGKILL);
         int left = 3000;
@@ -641,8 +642,8 @@ static void meddle_with(pid_t pid, unsigned *refused)
     }
     helper_session_prepare(&tally, pid, 4);
     atomic_store(&helper_session_truth->go, true);
-    uint64_t until = proc_target_now() + 30000000000u;
-    for (int i = 0; proc_target_now() < until && tally.ended != pid; i++) {
+    uint64_t until = base_clock_now() + 30000000000u;
+    for (int i = 0; base_clock_now() < until && tally.ended != pid; i++) {
         helper_session_work(&tally, 5);
         if (i % 8 == 0 && helper_trace_hold(&tally.helper, pid, NULL, NULL) == BASE_OK)
             helper_trace_release(&tally.helper, pid, NULL, NULL);
@@ -692,36 +693,36 @@ static int by_size(const void *left, const void *right)
 
 static int start_threads(void)
 {
-    uint64_t began = proc_target_now();
+    uint64_t began = base_clock_now();
     for (int i = 0; i < 2000; i++) {
         pthread_t thread;
         if (pthread_create(&thread, NULL, sum_up, NULL) || pthread_join(thread, NULL))
             return 1;
     }
-    atomic_store(&helper_session_truth->value, (proc_target_now() - began) / 2000);
+    atomic_store(&helper_session_truth->value, (base_clock_now() - began) / 2000);
     return 0;
 }
 
 static int start_processes(void)
 {
-    uint64_t began = proc_target_now();
+    uint64_t began = base_clock_now();
     for (int i = 0; i < 300; i++) {
         pid_t pid = fork();
         if (pid == 0)
             _exit(0);
         waitpid(pid, NULL, 0);
     }
-    atomic_store(&helper_session_truth->value, (proc_target_now() - began) / 300);
+    atomic_store(&helper_session_truth->value, (base_clock_now() - began) / 300);
     return 0;
 }
 
 static int raise_signals(void)
 {
     signal(SIGUSR1, on_timer);
-    uint64_t began = proc_target_now();
+    uint64_t began = base_clock_now();
     for (int i = 0; i < 5000; i++)
         raise(SIGUSR1);
-    atomic_store(&helper_session_truth->value, (proc_target_now() - began) / 5000);
+    atomic_store(&helper_session_truth->value, (base_clock_now() - began) / 5000);
     return 0;
 }
 
@@ -759,9 +760,9 @@ static void time_holds(unsigned threads)
     struct trace_child child = trace_child_start(trace_child_busy, threads);
     helper_session_follow(&tally, child.pid);
     for (int i = 0; i < TIMES; i++) {
-        uint64_t began = proc_target_now();
+        uint64_t began = base_clock_now();
         helper_session_hold(&tally, child.pid);
-        waits[i] = (proc_target_now() - began) / 1000;
+        waits[i] = (base_clock_now() - began) / 1000;
         assert_int_equal(helper_trace_release(&tally.helper, child.pid, &stopped, NULL), BASE_OK);
         times[i] = stopped.stopped_ns / 1000;
         helper_session_nap_us(3000);

@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "base_clock.h"
 #include "helper_session.h"
 #include "proc_target.h"
 #include "trace_child.h"
@@ -53,7 +54,7 @@ static void signals_pass(void **state)
     pid_t pid = helper_session_start(&tally, receive_signals, 0);
     while (!atomic_load(&helper_session_truth->beats))
         helper_session_work(&tally, 1);
-    uint64_t began = proc_target_now();
+    uint64_t began = base_clock_now();
     for (int i = 0; i < SIGNALS;) {
         if (sigqueue(pid, SIGRTMIN, (union sigval){.sival_int = i}))
             helper_session_nap_us(1000);
@@ -63,7 +64,7 @@ static void signals_pass(void **state)
             helper_session_hold(&tally, pid);
             helper_session_release(&tally, pid);
         }
-        while (proc_target_now() < began + (uint64_t)i * 100000)
+        while (base_clock_now() < began + (uint64_t)i * 100000)
             ;
     }
     for (int i = 0; i < 5000 && atomic_load(&helper_session_truth->signals) < SIGNALS; i++)

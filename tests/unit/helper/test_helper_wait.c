@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base_clock.h"
 #include "helper_wait.h"
 #include "proc_target.h"
 
@@ -29,7 +30,7 @@ static pid_t make_ended(void)
 /* A look at all has cost a quarter of an hour, and ended in the future: the rest lasts, however slow the machine is. */
 static struct helper_wait resting(void)
 {
-    return (struct helper_wait){.cost = HOUR_NS / 4, .looked = proc_target_now() + HOUR_NS};
+    return (struct helper_wait){.cost = HOUR_NS / 4, .looked = base_clock_now() + HOUR_NS};
 }
 
 static struct helper_wait rested(void)
@@ -74,7 +75,7 @@ static void a_rest_is_short_however_dear_the_look(void **state)
     (void)state;
     static const uint64_t costs[] = {HOUR_NS / 4, REST_MOST_NS / 4, REST_MOST_NS / 4 + 1, UINT64_MAX / 2};
     for (size_t i = 0; i < sizeof costs / sizeof *costs; i++) {
-        struct helper_wait wait = {.cost = costs[i], .looked = proc_target_now(), .missed = true};
+        struct helper_wait wait = {.cost = costs[i], .looked = base_clock_now(), .missed = true};
         assert_in_range(helper_wait_rest(&wait), 1, REST_MOST_NS);
     }
 }

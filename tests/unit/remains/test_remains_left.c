@@ -18,8 +18,8 @@ static unsigned tries[PROCESSES];
 static uint64_t stays[PROCESSES]; /* bytes that a try leaves */
 static int fails[PROCESSES];
 
-uint64_t __wrap_proc_target_now(void);
-uint64_t __wrap_proc_target_now(void)
+uint64_t __wrap_base_clock_now(void);
+uint64_t __wrap_base_clock_now(void)
 {
     return now;
 }

@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "base_clock.h"
 #include "proc_target.h"
 #include "trace_child.h"
 #include "trace_inject.h"
@@ -150,10 +151,10 @@ static void apply_and_undo(struct held *held, uint64_t from, uint64_t step, size
         if (way == 1)
             continue; /* on text it only fails over to the next */
         held->memory.way = way;
-        uint64_t began = proc_target_now();
+        uint64_t began = base_clock_now();
         must(trace_memory_apply(&held->memory, changes, count, NULL, &error), &error);
         printf("# %zu changes, %llu bytes apart, written in %llu us%s\n", count, (unsigned long long)step,
-               (unsigned long long)(proc_target_now() - began) / 1000, way ? " word by word" : "");
+               (unsigned long long)(base_clock_now() - began) / 1000, way ? " word by word" : "");
         check_changes(&held->memory, changes, count, true);
         assert_int_equal(trace_memory_apply(&held->memory, changes, count, NULL, NULL), BASE_EBUSY);
         must(trace_memory_undo(&held->memory, changes, count, NULL, &error), &error);

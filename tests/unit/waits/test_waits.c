@@ -1,4 +1,5 @@
 /* Threads that wait, looked at from outside: frames by their prologues, and a child that waits. */
+#include "base_clock.h"
 #include "waits.h"
 
 #include <setjmp.h>
@@ -58,7 +59,7 @@ static int set_up(void **state)
     struct fixture *fixture = calloc(1, sizeof *fixture);
     fixture->profile = profile_new();
     sample_images_init(&fixture->images, fixture->profile, NULL);
-    sample_processes_init(&fixture->processes, &fixture->images, proc_target_now());
+    sample_processes_init(&fixture->processes, &fixture->images, base_clock_now());
     sample_stacks_init(&fixture->sampler, &fixture->processes, NULL);
     fixture->counter = (uint16_t)profile_counter(fixture->profile, "time.real", "ns", false, PROFILE_SUM);
     struct waits_options options = {
@@ -110,19 +111,19 @@ static void test_child(void **state)
     struct fixture *fixture = *state;
     const struct timespec moment = {.tv_nsec = 20000000};
     wait_for_child(fixture);
-    assert_non_null(sample_processes_get(&fixture->processes, fixture->child, proc_target_now()));
-    uint64_t before = proc_target_now();
+    assert_non_null(sample_processes_get(&fixture->processes, fixture->child, base_clock_now()));
+    uint64_t before = base_clock_now();
     waits_look(fixture->waits);
-    uint64_t begun = proc_target_now();
+    uint64_t begun = base_clock_now();
     assert_int_equal(told(fixture), 0);
     for (int i = 0; i < 3; i++) {
         nanosleep(&moment, NULL);
-        uint64_t least = proc_target_now() - begun;
+        uint64_t least = base_clock_now() - begun;
         waits_look(fixture->waits);
-        assert_in_range(told(fixture), least, proc_target_now() - before);
+        assert_in_range(told(fixture), least, base_clock_now() - before);
     }
     assert_int_equal(waits_samples(fixture->waits), 3);
-    assert_true(waits_due(fixture->waits) > proc_target_now() - 1000000000);
+    assert_true(waits_due(fixture->waits) > base_clock_now() - 1000000000);
 }
 
 /* What a child that ends did since the last look is a loss. */
@@ -131,7 +132,7 @@ static void test_end(void **state)
     struct fixture *fixture = *state;
     const struct timespec moment = {.tv_nsec = 5000000};
     wait_for_child(fixture);
-    sample_processes_get(&fixture->processes, fixture->child, proc_target_now());
+    sample_processes_get(&fixture->processes, fixture->child, base_clock_now());
     waits_look(fixture->waits);
     nanosleep(&moment, NULL);
     kill(fixture->child, SIGKILL);
@@ -147,8 +148,8 @@ static void test_begin(void **state)
 {
     struct fixture *fixture = *state;
     wait_for_child(fixture);
-    sample_processes_get(&fixture->processes, fixture->child, proc_target_now());
-    waits_begin(fixture->waits, proc_target_now() - 1000000000);
+    sample_processes_get(&fixture->processes, fixture->child, base_clock_now());
+    waits_begin(fixture->waits, base_clock_now() - 1000000000);
     waits_look(fixture->waits);
     waits_finish(fixture->waits);
     assert_in_range(fixture->profile->losses[WIRE_LOSS_WAIT_UNSEEN], 100, 1000000);
@@ -188,16 +189,16 @@ static void test_folded(void **state)
     const struct timespec moment = {.tv_nsec = 20000000};
     wait_for_child(fixture);
     fixture->profile->max_nodes = 100;
-    sample_processes_get(&fixture->processes, fixture->child, proc_target_now());
+    sample_processes_get(&fixture->processes, fixture->child, base_clock_now());
     waits_look(fixture->waits);
     nanosleep(&moment, NULL);
     waits_look(fixture->waits);
     uint32_t node = warmest_node(fixture);
     flood(fixture, node);
-    uint64_t begun = proc_target_now();
+    uint64_t begun = base_clock_now();
     int64_t before = told(fixture);
     nanosleep(&moment, NULL);
-    uint64_t least = proc_target_now() - begun;
+    uint64_t least = base_clock_now() - begun;
     waits_look(fixture->waits);
     assert_true(told(fixture) - before >= (int64_t)least);
     for (size_t i = 0; i < fixture->profile->cell_count; i++)
@@ -213,9 +214,9 @@ static void test_births(void **state)
     const struct timespec moment = {.tv_nsec = 5000000};
     enum { SHORT = 3000001, NOBODY = 1 << 22 }; /* no thread has such a number */
     wait_for_child(fixture);
-    sample_processes_get(&fixture->processes, fixture->child, proc_target_now());
+    sample_processes_get(&fixture->processes, fixture->child, base_clock_now());
     waits_look(fixture->waits);
-    uint64_t now = proc_target_now();
+    uint64_t now = base_clock_now();
     for (int i = 0; i < 100; i++) {
         waits_born(fixture->waits, NOBODY + i, now - SHORT);
         waits_ended(fixture->waits, NOBODY + i, now);
@@ -226,7 +227,7 @@ static void test_births(void **state)
     waits_born(fixture->waits, NOBODY, now);
     nanosleep(&moment, NULL);
     waits_look(fixture->waits);
-    uint64_t looked = proc_target_now();
+    uint64_t looked = base_clock_now();
     nanosleep(&moment, NULL);
     waits_look(fixture->waits);
     waits_finish(fixture->waits);
@@ -241,18 +242,18 @@ static void test_late_births(void **state)
     struct fixture *fixture = *state;
     enum { LATER = 20000000, LONG = 7000000, NOBODY = 1 << 22 };
     wait_for_child(fixture);
-    sample_processes_get(&fixture->processes, fixture->child, proc_target_now());
+    sample_processes_get(&fixture->processes, fixture->child, base_clock_now());
     waits_look(fixture->waits);
-    uint64_t later = proc_target_now() + LATER;
+    uint64_t later = base_clock_now() + LATER;
     waits_born(fixture->waits, NOBODY, later);
     waits_ended(fixture->waits, NOBODY, later + LONG);
     waits_born(fixture->waits, NOBODY + 1, later);
     waits_look(fixture->waits);
     waits_look(fixture->waits);
-    while (proc_target_now() < later + LONG)
+    while (base_clock_now() < later + LONG)
         ;
     waits_look(fixture->waits); /* did not find the other */
-    uint64_t looked = proc_target_now();
+    uint64_t looked = base_clock_now();
     waits_look(fixture->waits);
     waits_born(fixture->waits, NOBODY + 2, looked);
     waits_ended(fixture->waits, NOBODY + 2, looked + LONG); /* nobody looks again */
@@ -267,14 +268,14 @@ static void test_late_end(void **state)
     struct fixture *fixture = *state;
     enum { BEFORE = 50000000 };
     wait_for_child(fixture);
-    sample_processes_get(&fixture->processes, fixture->child, proc_target_now());
+    sample_processes_get(&fixture->processes, fixture->child, base_clock_now());
     waits_look(fixture->waits);
-    uint64_t looked = proc_target_now();
+    uint64_t looked = base_clock_now();
     waits_born(fixture->waits, fixture->child, looked - BEFORE);
     waits_ended(fixture->waits, fixture->child, looked + 1000000);
     kill(fixture->child, SIGKILL);
     waitpid(fixture->child, NULL, 0);
-    while (proc_target_now() < looked + 2000000)
+    while (base_clock_now() < looked + 2000000)
         ;
     waits_look(fixture->waits);
     waits_finish(fixture->waits);
@@ -287,10 +288,10 @@ static void test_ended(void **state)
     struct fixture *fixture = *state;
     const struct timespec moment = {.tv_nsec = 50000000};
     wait_for_child(fixture);
-    sample_processes_get(&fixture->processes, fixture->child, proc_target_now());
-    uint64_t begun = proc_target_now();
+    sample_processes_get(&fixture->processes, fixture->child, base_clock_now());
+    uint64_t begun = base_clock_now();
     waits_look(fixture->waits);
-    uint64_t looked = proc_target_now();
+    uint64_t looked = base_clock_now();
     waits_ended(fixture->waits, fixture->child, looked + 2000000);
     kill(fixture->child, SIGKILL);
     waitpid(fixture->child, NULL, 0);
