@@ -61,7 +61,7 @@ struct calls {
     struct calls_options options;
     struct sample_processes *processes;
     struct loader_listen *listener;
-    struct calls_guest guest; /* all 0: there is none */
+    struct calls_client client; /* all 0: there is none */
     struct member *members;
     size_t member_count, member_capacity;
     struct ended *ended;
@@ -87,11 +87,11 @@ static void note(struct calls *calls, const char *what, const struct base_error 
 /* --- making and freeing --- */
 
 /* A report must know that calls of other functions were not all counted. */
-static void tell_names(struct profile *profile, const struct space_wish *wish)
+static void publish_names(struct profile *profile, const struct space_request *request)
 {
     struct base_text names = {0};
-    for (size_t i = 0; i < wish->name_count; i++)
-        base_text_addf(&names, "%s%s", i ? "," : "", wish->names[i]);
+    for (size_t i = 0; i < request->name_count; i++)
+        base_text_addf(&names, "%s%s", i ? "," : "", request->names[i]);
     if (names.length && !names.failed)
         profile_set_meta(profile, "calls_names", base_text_string(&names));
     base_text_free(&names);
@@ -110,9 +110,9 @@ int calls_new(const struct calls_options *options, struct sample_processes *proc
     calls->rig.helper.socket = -1;
     int result = helper_begin(&calls->rig.helper, error);
     if (result == BASE_OK)
-        result = helper_trace_tell_endings(&calls->rig.helper, error);
+        result = helper_trace_report_endings(&calls->rig.helper, error);
     if (result == BASE_OK)
-        result = space_images_init(&calls->rig.images, processes->images, &options->wish, error);
+        result = space_images_init(&calls->rig.images, processes->images, &options->request, error);
     if (result == BASE_OK)
         result = loader_listen_new(processes->start_ns, &calls->listener, error);
     if (result == BASE_OK)
@@ -123,7 +123,7 @@ int calls_new(const struct calls_options *options, struct sample_processes *proc
         calls_free(calls);
         return result;
     }
-    tell_names(processes->profile, &options->wish);
+    publish_names(processes->profile, &options->request);
     *made = calls;
     return BASE_OK;
 }
@@ -162,11 +162,11 @@ struct helper *calls_share(struct calls *calls)
     return &calls->rig.helper;
 }
 
-void calls_invite(struct calls *calls, const struct calls_guest *guest)
+void calls_register(struct calls *calls, const struct calls_client *client)
 {
-    calls->guest = *guest;
-    calls->rig.real = guest->real;
-    calls->rig.real_context = guest->context;
+    calls->client = *client;
+    calls->rig.real = client->real;
+    calls->rig.real_context = client->context;
 }
 
 void calls_files(const struct calls *calls, int files[2])
@@ -259,13 +259,13 @@ static void remove_member(struct calls *calls, pid_t pid)
             space->pid = calls->members[i].pid;
 }
 
-static void tell_remains(struct calls *calls, pid_t pid, const struct calls_remains *remains)
+static void publish_remains(struct calls *calls, pid_t pid, const struct calls_remains *remains)
 {
     if (remains->memory_bytes)
         remains_left_add(&calls->left, pid, remains->memory_bytes, !remains->changes);
     calls->places_left += remains->changes;
     profile_lose(calls->rig.profile, WIRE_LOSS_TEXT_ALTERED,
-                 remains->changes - remains->told + remains->probed);
+                 remains->changes - remains->published + remains->probed);
 }
 
 /* What stays is told, and tried again at the end. `patient`: nobody waits for us meanwhile, and who is in the way may go. */
@@ -282,7 +282,7 @@ static void leave_space(struct calls *calls, struct space *space, bool patient)
         note(calls, "leaving", &why);
         remains_left_add(&calls->left, space->pid, 0, !remains.changes);
     }
-    tell_remains(calls, space->pid, &remains);
+    publish_remains(calls, space->pid, &remains);
 }
 
 /* The process goes on, uncounted, as it was before us. */
@@ -297,8 +297,8 @@ static void give_up(struct calls *calls, pid_t pid, const struct base_error *why
     else if (space && space->pid == pid) /* a vfork's child runs in it */
         remains_left_add(&calls->left, pid, 0, true);
     profile_lose(calls->rig.profile, WIRE_LOSS_CALLS_UNSEEN, 1);
-    if (calls->guest.left)
-        calls->guest.left(calls->guest.context, pid);
+    if (calls->client.left)
+        calls->client.left(calls->client.context, pid);
     helper_trace_leave(&calls->rig.helper, pid, NULL);
     remove_member(calls, pid);
 }
@@ -320,7 +320,7 @@ static void tend_blocks(struct space *space)
  * sites were seen to call. */
 static void rebind(struct calls *calls, struct space *space)
 {
-    uint64_t age = base_clock_now() - space->born_ns;
+    uint64_t age = base_clock_now() - space->created_ns;
     if (space->rebinds >= REBINDS || age < (space->rebinds ? REBIND_AGAIN_NS : REBIND_FIRST_NS))
         return;
     bool guessed = space->rebinds++ && space_guess_mark(space);
@@ -334,7 +334,7 @@ static void guess(struct calls *calls)
     for (size_t i = 0; i < calls->member_count; i++) {
         struct space *space = calls->members[i].space;
         if (!space || space->pid != calls->members[i].pid || space->guessed ||
-            base_clock_now() - space->born_ns < GUESS_NS)
+            base_clock_now() - space->created_ns < GUESS_NS)
             continue;
         space->guessed = true;
         if (space->thread_count <= OFTEN_THREADS && space_guess_mark(space))
@@ -342,7 +342,7 @@ static void guess(struct calls *calls)
     }
 }
 
-void calls_tell(struct calls *calls)
+void calls_publish(struct calls *calls)
 {
     for (size_t i = 0; i < calls->member_count; i++) {
         struct space *space = calls->members[i].space;
@@ -351,7 +351,7 @@ void calls_tell(struct calls *calls)
         if (space->thread_count <= OFTEN_THREADS) {
             tend_blocks(space);
             space_build_read_slots(space);
-            space_totals_tell(space, &calls->rig, calls->processes, false);
+            space_totals_publish(space, &calls->rig, calls->processes, false);
             rebind(calls, space);
         }
         calls_detach_tend(space, &calls->rig); /* last: what needs a hold has had it */
@@ -367,13 +367,13 @@ static void settle(struct calls *calls, uint64_t until)
             calls->ended[kept++] = ended;
             continue;
         }
-        space_totals_tell(ended.space, &calls->rig, calls->processes, true);
+        space_totals_publish(ended.space, &calls->rig, calls->processes, true);
         space_free(ended.space);
     }
     calls->ended_count = kept;
     for (size_t i = 0; i < calls->member_count; i++)
         if (calls->members[i].space && calls->members[i].space->pid == calls->members[i].pid)
-            space_totals_tell_ended(calls->members[i].space, &calls->rig, calls->processes, until);
+            space_totals_publish_ended(calls->members[i].space, &calls->rig, calls->processes, until);
 }
 
 /* --- what happens --- */
@@ -430,7 +430,7 @@ static int free_traced(struct calls *calls, const struct space *space, struct ba
                : BASE_OK;
 }
 
-static void tell_freed(struct calls *calls, pid_t parent)
+static void publish_freed(struct calls *calls, pid_t parent)
 {
     struct base_error why = {0};
     char what[80], name[32] = "";
@@ -480,8 +480,8 @@ static int begin_image(struct calls *calls, pid_t pid, struct base_error *error)
         space_build_ahead(space, &calls->rig);
         return result;
     }
-    if (result == 0 && loads && calls->guest.left) /* nobody will ring */
-        calls->guest.left(calls->guest.context, pid);
+    if (result == 0 && loads && calls->client.left) /* nobody will ring */
+        calls->client.left(calls->client.context, pid);
     if (result == 0)
         result = space_survey(space, &calls->rig, error);
     if (result >= 0)
@@ -496,8 +496,8 @@ static void on_exec(struct calls *calls, const struct trace_event *event)
     remove_member(calls, event->pid);
     if (trace_event_lost_privileges(event))
         sample_privileges_lost(calls->rig.profile, event->pid, event->flags & TRACE_FLAG_PRIVILEGES_LOST);
-    if (calls->guest.exec)
-        calls->guest.exec(calls->guest.context, event->pid);
+    if (calls->client.exec)
+        calls->client.exec(calls->client.context, event->pid);
     if (begin_image(calls, event->pid, &why) < 0)
         give_up(calls, event->pid, &why);
     else
@@ -540,13 +540,13 @@ static void clean_fork(struct calls *calls, const struct space *parent, pid_t pi
     struct space child = *parent;
     struct calls_remains remains;
     child.pid = pid;
-    child.bell = NULL; /* the parent's words: they are not to be touched */
+    child.doorbell = NULL; /* the parent's words: they are not to be touched */
     int result = calls_remove(&child, &calls->rig, true, &remains, NULL);
     if (result == BASE_EBUSY) /* it did not wait for a silent tally */
         result = calls_remove(&child, &calls->rig, false, &remains, NULL);
     if (result < 0 && result != BASE_ENOTFOUND)
         remains_left_add(&calls->left, pid, 0, !remains.changes);
-    tell_remains(calls, pid, &remains);
+    publish_remains(calls, pid, &remains);
 }
 
 static void on_fork(struct calls *calls, const struct trace_event *event)
@@ -556,7 +556,7 @@ static void on_fork(struct calls *calls, const struct trace_event *event)
     bool freed = (event->flags & TRACE_FLAG_FREED) != 0;
     if (!calls->options.follow || !parent || freed) {
         if (freed)
-            tell_freed(calls, event->parent);
+            publish_freed(calls, event->parent);
         if (parent)
             clean_fork(calls, parent, event->pid);
         helper_trace_leave(&calls->rig.helper, event->pid, NULL);
@@ -574,12 +574,12 @@ static void on_vfork(struct calls *calls, const struct trace_event *event)
 {
     struct space *space = space_of(calls, event->parent);
     if (event->flags & TRACE_FLAG_FREED)
-        tell_freed(calls, event->parent);
+        publish_freed(calls, event->parent);
     else if (space && add_member(calls, event->pid, space))
         space->processes++;
 }
 
-static void on_birth(struct calls *calls, const struct trace_event *event)
+static void on_creation(struct calls *calls, const struct trace_event *event)
 {
     struct space *space = space_of(calls, event->pid);
     if (!space && event->pid != event->parent) {
@@ -744,7 +744,7 @@ static void on_ending(struct calls *calls, const struct trace_event *event)
     helper_trace_let_end(&calls->rig.helper, event->pid, NULL);
 }
 
-static void on_stranger(struct calls *calls, const struct trace_event *event)
+static void on_found(struct calls *calls, const struct trace_event *event)
 {
     struct space *space = space_of(calls, event->pid);
     if (space && space->form == STUB_THREAD)
@@ -753,7 +753,7 @@ static void on_stranger(struct calls *calls, const struct trace_event *event)
 }
 
 /* Where no event of the kernel's tells the table of processes what happened. */
-static void tell_processes(struct calls *calls, const struct trace_event *event)
+static void publish_processes(struct calls *calls, const struct trace_event *event)
 {
     char name[32] = "";
     struct perf_task task = {.pid = (uint32_t)event->pid,
@@ -791,8 +791,8 @@ static void stir(struct calls *calls, const struct trace_event *event)
 static void on_event(struct calls *calls, const struct trace_event *event)
 {
     stir(calls, event);
-    if (calls->options.untold)
-        tell_processes(calls, event);
+    if (calls->options.unpublished)
+        publish_processes(calls, event);
     switch ((enum trace_event_kind)event->kind) {
     case TRACE_EXEC:
         on_exec(calls, event);
@@ -804,7 +804,7 @@ static void on_event(struct calls *calls, const struct trace_event *event)
         on_vfork(calls, event);
         break;
     case TRACE_CREATED:
-        on_birth(calls, event);
+        on_creation(calls, event);
         break;
     case TRACE_NEED:
         on_need(calls, event);
@@ -813,7 +813,7 @@ static void on_event(struct calls *calls, const struct trace_event *event)
         on_death(calls, event);
         break;
     case TRACE_FOUND:
-        on_stranger(calls, event);
+        on_found(calls, event);
         break;
     case TRACE_ENDING:
         on_ending(calls, event);
@@ -827,7 +827,7 @@ static void on_event(struct calls *calls, const struct trace_event *event)
 /* --- objects that come and go --- */
 
 /* `missed`: nobody waited for an answer, so what has been loaded since was not counted from its beginning. */
-static void answer_bell(struct calls *calls, struct space *space, uint32_t rung, bool missed)
+static void answer_doorbell(struct calls *calls, struct space *space, uint32_t notified, bool missed)
 {
     struct base_error why = {0};
     uint64_t began = base_clock_now();
@@ -840,8 +840,8 @@ static void answer_bell(struct calls *calls, struct space *space, uint32_t rung,
         profile_lose(calls->rig.profile, WIRE_LOSS_NOT_PLANNED, 1);
     result = BASE_OK;
     space_build_read_slots(space); /* of objects that may be about to go */
-    if (calls->guest.objects)
-        calls->guest.objects(calls->guest.context, space->pid);
+    if (calls->client.objects)
+        calls->client.objects(calls->client.context, space->pid);
     bool settled = calls_doorbell_settled(space);
     if (settled)
         result = space_survey(space, &calls->rig, &why);
@@ -861,20 +861,20 @@ static void answer_bell(struct calls *calls, struct space *space, uint32_t rung,
         note(calls, "objects that were loaded are not counted", &why);
         profile_lose(calls->rig.profile, WIRE_LOSS_NOT_PLANNED, 1);
     }
-    calls_doorbell_answer(space, rung);
+    calls_doorbell_answer(space, notified);
     calls->setup_ns += base_clock_now() - began;
 }
 
-static void answer_bells(struct calls *calls)
+static void answer_doorbells(struct calls *calls)
 {
     uint64_t ignored;
-    uint32_t rung;
+    uint32_t notified;
     if (read(loader_listen_file(calls->listener), &ignored, sizeof ignored) < 0)
         return;
     for (size_t i = calls->member_count; i-- > 0;) { /* one that is given up is replaced by the last */
         struct space *space = calls->members[i].space;
-        if (space && calls_doorbell_rings(space, &rung))
-            answer_bell(calls, space, rung, false);
+        if (space && calls_doorbell_notifications(space, &notified))
+            answer_doorbell(calls, space, notified, false);
     }
 }
 
@@ -893,9 +893,9 @@ int calls_step(struct calls *calls, struct base_error *error)
     int result;
     while ((result = helper_trace_next(&calls->rig.helper, &event, error)) > 0) {
         on_event(calls, &event);
-        answer_bells(calls);
+        answer_doorbells(calls);
     }
-    answer_bells(calls);
+    answer_doorbells(calls);
     look_for_probes(calls);
     guess(calls);
     settle(calls, base_clock_now() - SETTLE_NS);
@@ -909,7 +909,7 @@ void calls_suspend(struct calls *calls)
 {
     for (size_t i = 0; i < calls->member_count; i++) {
         struct space *space = calls->members[i].space;
-        if (!space || space->pid != calls->members[i].pid || !space->bell)
+        if (!space || space->pid != calls->members[i].pid || !space->doorbell)
             continue;
         calls_detach_take(space, &calls->rig, NULL);
         calls_doorbell_silence(space);
@@ -921,8 +921,9 @@ void calls_resume(struct calls *calls)
 {
     for (size_t i = calls->member_count; i-- > 0;) { /* one that is given up is replaced by the last */
         struct space *space = calls->members[i].space;
-        if (space && space->pid == calls->members[i].pid && space->bell)
-            answer_bell(calls, space, __atomic_load_n(&space->bell->rung, __ATOMIC_ACQUIRE), true);
+        if (space && space->pid == calls->members[i].pid && space->doorbell)
+            answer_doorbell(calls, space, __atomic_load_n(&space->doorbell->notified, __ATOMIC_ACQUIRE),
+                            true);
     }
 }
 
@@ -958,7 +959,7 @@ static int attach_held(struct calls *calls, struct space *space, bool lock, stru
     if (result == BASE_OK)
         result = calls_doorbell_prepare(space, &calls->rig, calls->listener, 0, error);
     if (result > 0) /* where it cannot be written now, it is with the next changes */
-        calls_doorbell_ring(space, &calls->rig, NULL);
+        calls_doorbell_notification(space, &calls->rig, NULL);
     return result < 0 ? result : BASE_OK;
 }
 
@@ -1054,11 +1055,11 @@ static void describe(struct calls *calls)
         return;
     profile_set_metaf(profile, "overhead_signals", "%llu", (unsigned long long)cost.signals);
     profile_set_metaf(profile, "overhead_births", "%llu",
-                      (unsigned long long)(cost.births + cost.forks + cost.execs));
+                      (unsigned long long)(cost.creations + cost.forks + cost.execs));
     profile_set_metaf(profile, "overhead_stopped_ns", "%llu", (unsigned long long)cost.stopped_ns);
     profile_set_metaf(profile, "overhead_followed_ns", "%llu", (unsigned long long)cost.followed_ns);
     profile_set_metaf(profile, "overhead_traced_ns", "%llu",
-                      (unsigned long long)(cost.followed_ns - cost.loose_ns));
+                      (unsigned long long)(cost.followed_ns - cost.detached_ns));
 }
 
 /* The helper answers after it has sent what it knew. */
@@ -1103,16 +1104,16 @@ int calls_leave(struct calls *calls, struct base_error *error)
 
 /* The first name that no image has which is counted: there is one notice. Where nothing is counted, nothing
  * is known. */
-static void tell_absent(struct calls *calls)
+static void explain_absent(struct calls *calls)
 {
     const struct space_images *set = &calls->rig.images;
     struct symbol_near near = {0};
     struct base_error why = {0};
     size_t absent = 0;
     bool counted = false;
-    while (absent < set->wish.name_count && set->found[absent])
+    while (absent < set->request.name_count && set->found[absent])
         absent++;
-    if (absent == set->wish.name_count)
+    if (absent == set->request.name_count)
         return;
     for (size_t i = 0; i < set->capacity; i++) {
         if (!set->items[i] || set->items[i]->state != SPACE_PLANNED)
@@ -1120,7 +1121,7 @@ static void tell_absent(struct calls *calls)
         sample_image_visit(&set->images->items[i], plan_absent_look, &near);
         counted = true;
     }
-    plan_absent_tell(&near, set->wish.names[absent], "what is counted of the program", "", &why);
+    plan_absent_explain(&near, set->request.names[absent], "what is counted of the program", "", &why);
     if (counted)
         note(calls, "not counted", &why);
     symbol_near_free(&near);
@@ -1129,7 +1130,7 @@ static void tell_absent(struct calls *calls)
 void calls_finish(struct calls *calls)
 {
     settle(calls, UINT64_MAX);
-    tell_absent(calls);
+    explain_absent(calls);
 }
 
 /* --- stubs in sampled stacks --- */

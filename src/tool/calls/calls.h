@@ -6,7 +6,7 @@
  *   calls_attach   a process that runs
  *   calls_step     whatever happened since: births, forks, execs, loaded objects, ends. Never waits
  *                          for the target
- *   calls_tell     running totals into the profile
+ *   calls_publish     running totals into the profile
  *   calls_finish   living processes are left as they were found, and everything is told
  *
  * What happens to a process follows from a few rules. One thread alone counts without locks and without gs
@@ -32,10 +32,10 @@
 struct calls;
 
 struct calls_options {
-    struct space_wish wish; /* borrowed */
-    bool follow;            /* children by fork */
+    struct space_request request; /* borrowed */
+    bool follow;                  /* children by fork */
     bool
-        untold; /* nothing else tells the processes' table of births, execs and ends: they are told from here */
+        unpublished; /* nothing else tells the processes' table of births, execs and ends: they are told from here */
 };
 
 /* The helper's process is calls_helper_pid's: for prctl(PR_SET_PTRACER). */
@@ -45,8 +45,8 @@ pid_t calls_helper(const struct calls *calls);
 /* Its helper, for another collector in the same processes, who is told before calls are set up: `exec`, the
  * process is held in a new image; `objects`, the process has mapped objects, and who did waits; `left`,
  * nothing of it is told any more; and who is asked what a return address really is that a hook found
- * (`real`). `guest` is copied; whoever is 0 is not told. */
-struct calls_guest {
+ * (`real`). `client` is copied; whoever is 0 is not told. */
+struct calls_client {
     void (*exec)(void *context, pid_t pid);
     void (*objects)(void *context, pid_t pid);
     void (*left)(void *context, pid_t pid);
@@ -54,7 +54,7 @@ struct calls_guest {
     void *context;
 };
 struct helper *calls_share(struct calls *calls);
-void calls_invite(struct calls *calls, const struct calls_guest *guest);
+void calls_register(struct calls *calls, const struct calls_client *client);
 int calls_launch(struct calls *calls, pid_t pid, struct base_error *error);
 int calls_attach(struct calls *calls, pid_t pid, struct base_error *error);
 
@@ -65,7 +65,7 @@ int calls_step(struct calls *calls, struct base_error *error);
 /* Around a stop of tally: nothing waits for it. What was loaded meanwhile is a loss, and counted from resume on. */
 void calls_suspend(struct calls *calls);
 void calls_resume(struct calls *calls);
-void calls_tell(struct calls *calls);
+void calls_publish(struct calls *calls);
 
 /* Before an agent that is a guest leaves its processes: what lies over its hooks goes. */
 void calls_before_agent(struct calls *calls);

@@ -16,14 +16,14 @@
 #define SECOND UINT64_C(1000000000)
 
 enum {
-    QUIET_RINGS = 5, /* so often a second of quiet is enough */
+    QUIET_NOTIFICATIONS = 5, /* so often a second of quiet is enough */
     LONGEST_WAIT = 60,
     LOOKED_AT_ONCE_NS = 20000000 /* images' births, before the others wait for the next time */
 };
 
 void calls_detach_stir(struct space *space)
 {
-    space->loose.stirred_ns = base_clock_now();
+    space->detached.stirred_ns = base_clock_now();
 }
 
 static uint64_t wait_of(unsigned times)
@@ -34,20 +34,21 @@ static uint64_t wait_of(unsigned times)
 
 static bool is_time(const struct space *space)
 {
-    const struct space_loose *loose = &space->loose;
+    const struct space_detached *detached = &space->detached;
     uint64_t now = base_clock_now();
-    uint64_t quiet = now - (loose->stirred_ns ? loose->stirred_ns : space->born_ns);
-    return quiet >= wait_of(loose->rings > QUIET_RINGS ? loose->rings - QUIET_RINGS : 0) &&
-           (!loose->failures || now - loose->failed_ns >= wait_of(loose->failures - 1));
+    uint64_t quiet = now - (detached->stirred_ns ? detached->stirred_ns : space->created_ns);
+    return quiet >=
+               wait_of(detached->rings > QUIET_NOTIFICATIONS ? detached->rings - QUIET_NOTIFICATIONS : 0) &&
+           (!detached->failures || now - detached->failed_ns >= wait_of(detached->failures - 1));
 }
 
 /* Where it was closed by who had waited too long, what was created meanwhile was not seen: a loss. */
-static void set_door(struct space *space, struct space_rig *rig, bool open)
+static void set_entry(struct space *space, struct space_rig *rig, bool open)
 {
-    bool was_open = __atomic_exchange_n(&space->bell->births, open, __ATOMIC_ACQ_REL) != 0;
-    if (space->loose.open && !was_open)
+    bool was_open = __atomic_exchange_n(&space->doorbell->creations, open, __ATOMIC_ACQ_REL) != 0;
+    if (space->detached.open && !was_open)
         profile_lose(rig->profile, WIRE_LOSS_CALLS_UNSEEN, 1);
-    space->loose.open = open;
+    space->detached.open = open;
 }
 
 /* --- where births come from --- */
@@ -63,20 +64,20 @@ static int stay_held(struct space_rig *rig, const char *path, const char *why)
 static int look_at_image(const struct sample_image *image, struct space_image *known, struct space_rig *rig,
                          uint64_t began)
 {
-    if (known->births_known)
+    if (known->creations_known)
         return BASE_OK;
     if (base_clock_now() - began > LOOKED_AT_ONCE_NS)
         return BASE_EBUSY;
-    if (plan_creation_find(image->elf, &known->births, NULL) < 0)
+    if (plan_creation_find(image->elf, &known->creations, NULL) < 0)
         return stay_held(rig, image->path, "cannot be read");
-    known->births_known = true;
+    known->creations_known = true;
     return BASE_OK;
 }
 
 /* Of a mapping; *births are its image's. */
 static int look_at_mapping(const struct space *space, struct space_rig *rig,
                            const struct space_mapping *mapping, uint64_t began,
-                           const struct plan_creations **births)
+                           const struct plan_creations **creations)
 {
     const struct sample_image *image = &rig->images.images->items[mapping->image];
     struct space_image *known = image->elf ? space_images_get(&rig->images, mapping->image) : NULL;
@@ -85,42 +86,43 @@ static int look_at_mapping(const struct space *space, struct space_rig *rig,
     int result = look_at_image(image, known, rig, began);
     if (result < 0)
         return result;
-    *births = &known->births;
-    if (known->births.count && plan_select_leaves_out(plan_select_image_name(image->elf, image->path),
-                                                      rig->images.wish.images, rig->images.wish.image_count))
+    *creations = &known->creations;
+    if (known->creations.count &&
+        plan_select_leaves_out(plan_select_image_name(image->elf, image->path), rig->images.request.images,
+                               rig->images.request.image_count))
         return stay_held(rig, image->path, "is to be left as it is, and makes threads or processes");
-    if (known->births.is_bare)
+    if (known->creations.is_raw)
         return stay_held(rig, image->path, "makes system calls that no bell can tell of");
-    if (known->births.count && space_object(space, mapping->start))
+    if (known->creations.count && space_object(space, mapping->start))
         return stay_held(rig, image->path, "makes threads or processes, and its calls are counted");
     return BASE_OK;
 }
 
 /* --- bells --- */
 
-static void forget(struct space_loose *loose, size_t at)
+static void forget(struct space_detached *detached, size_t at)
 {
-    loose->count--;
-    loose->changes[at] = loose->changes[loose->count];
-    loose->ranges[at] = loose->ranges[loose->count];
+    detached->count--;
+    detached->changes[at] = detached->changes[detached->count];
+    detached->ranges[at] = detached->ranges[detached->count];
 }
 
 /* What stands no more where it was put, because an object was closed, is forgotten. */
 static void forget_gone(struct space *space)
 {
-    struct space_loose *loose = &space->loose;
-    for (size_t i = loose->count; i-- > 0;) {
-        struct trace_memory_change ours = loose->changes[i];
+    struct space_detached *detached = &space->detached;
+    for (size_t i = detached->count; i-- > 0;) {
+        struct trace_memory_change ours = detached->changes[i];
         if (space_text_undo(space->pid, &ours) == SPACE_UNDO_GONE ||
             memcmp(ours.before, ours.after, ours.length) == 0)
-            forget(loose, i);
+            forget(detached, i);
     }
 }
 
-static bool has_bell(const struct space_loose *loose, size_t count, uint64_t function)
+static bool has_doorbell(const struct space_detached *detached, size_t count, uint64_t function)
 {
     for (size_t i = 0; i < count; i++)
-        if (loose->changes[i].address == function)
+        if (detached->changes[i].address == function)
             return true;
     return false;
 }
@@ -128,7 +130,7 @@ static bool has_bell(const struct space_loose *loose, size_t count, uint64_t fun
 /* Code is only added to what is there, so it may be while the process runs. */
 static int add_code(struct space *space, const struct stub_x86_64_code *code, uint64_t *address)
 {
-    struct space_code *memory = space->bell_code;
+    struct space_code *memory = space->doorbell_code;
     if (code->refused != STUB_FINE || code->size > memory->size - memory->used)
         return BASE_EUNSUPPORTED;
     memcpy(memory->bytes + memory->used, code->bytes, code->size);
@@ -137,16 +139,16 @@ static int add_code(struct space *space, const struct stub_x86_64_code *code, ui
     return BASE_OK;
 }
 
-static int add_bell(struct space *space)
+static int add_doorbell(struct space *space)
 {
     struct stub_x86_64_code code;
-    struct stub_x86_64_doorbell bell = {space->bell_words, STUB_DOORBELL_TIMEOUT, STUB_DOORBELL_ROUNDS,
-                                        offsetof(struct stub_doorbell, births)};
-    if (space->loose.bell)
+    struct stub_x86_64_doorbell doorbell = {space->doorbell_words, STUB_DOORBELL_TIMEOUT,
+                                            STUB_DOORBELL_ROUNDS, offsetof(struct stub_doorbell, creations)};
+    if (space->detached.doorbell)
         return BASE_OK;
-    stub_x86_64_code_begin(&code, space->bell_code->address + space->bell_code->used);
-    stub_x86_64_doorbell(&code, &bell);
-    return add_code(space, &code, &space->loose.bell);
+    stub_x86_64_code_begin(&code, space->doorbell_code->address + space->doorbell_code->used);
+    stub_x86_64_doorbell(&code, &doorbell);
+    return add_code(space, &code, &space->detached.doorbell);
 }
 
 /* An agent's hook is there: five bytes of a jump take the place of the first instructions in what the bell moves (the rest of them has
@@ -164,32 +166,32 @@ static bool is_hooked(const struct space *space, uint64_t function, uint8_t live
 
 /* The change at one function, `at` in the lists; its text is as in the file, or an agent's hook is there. */
 static int prepare(struct space *space, const struct elf_image *image, uint64_t bias,
-                   const struct plan_creation *birth, size_t at)
+                   const struct plan_creation *creation, size_t at)
 {
-    struct trace_memory_change *change = &space->loose.changes[at];
+    struct trace_memory_change *change = &space->detached.changes[at];
     struct stub_x86_64_code code;
     uint8_t live[STUB_X86_64_DOORBELL_JUMP];
-    uint64_t function = birth->start + bias, stub;
+    uint64_t function = creation->start + bias, stub;
     size_t available;
-    const uint8_t *bytes = elf_image_at(image, birth->start, &available);
+    const uint8_t *bytes = elf_image_at(image, creation->start, &available);
     *change = (struct trace_memory_change){.address = function, .length = STUB_X86_64_DOORBELL_JUMP};
-    if (!bytes || available < birth->length)
+    if (!bytes || available < creation->length)
         return BASE_EUNSUPPORTED;
     bool hooked = is_hooked(space, function, live);
     memcpy(change->before, hooked ? live : bytes, change->length);
-    struct stub_x86_64_creation wish = {function,
-                                        space->loose.bell,
-                                        hooked ? live : bytes,
-                                        hooked ? STUB_X86_64_DOORBELL_JUMP : birth->length,
-                                        birth->argument,
-                                        plan_creation_numbers,
-                                        PLAN_CREATION_NUMBERS};
-    stub_x86_64_code_begin(&code, space->bell_code->address + space->bell_code->used);
-    stub_x86_64_doorbell_stub(&code, &wish);
+    struct stub_x86_64_creation request = {function,
+                                           space->detached.doorbell,
+                                           hooked ? live : bytes,
+                                           hooked ? STUB_X86_64_DOORBELL_JUMP : creation->length,
+                                           creation->argument,
+                                           plan_creation_numbers,
+                                           PLAN_CREATION_NUMBERS};
+    stub_x86_64_code_begin(&code, space->doorbell_code->address + space->doorbell_code->used);
+    stub_x86_64_doorbell_stub(&code, &request);
     int result = add_code(space, &code, &stub);
     if (result == BASE_OK && !stub_x86_64_doorbell_site(function, stub, change->after))
         result = BASE_EUNSUPPORTED;
-    space->loose.ranges[at] = (struct trace_step_range){function, birth->past + bias};
+    space->detached.ranges[at] = (struct trace_step_range){function, creation->past + bias};
     return result;
 }
 
@@ -198,22 +200,22 @@ static int prepare(struct space *space, const struct elf_image *image, uint64_t 
 static int prepare_all(struct space *space, struct space_rig *rig)
 {
     uint64_t began = base_clock_now();
-    size_t count = space->loose.count;
+    size_t count = space->detached.count;
     int result = BASE_OK;
     for (size_t i = 0; i < space->mapping_count; i++) {
         const struct space_mapping *mapping = &space->mappings[i];
         const struct sample_image *image = &rig->images.images->items[mapping->image];
-        const struct plan_creations *births = NULL;
-        result = look_at_mapping(space, rig, mapping, began, &births);
-        for (size_t j = 0; result == BASE_OK && j < births->count; j++) {
-            uint64_t function = births->items[j].start + mapping->bias;
+        const struct plan_creations *creations = NULL;
+        result = look_at_mapping(space, rig, mapping, began, &creations);
+        for (size_t j = 0; result == BASE_OK && j < creations->count; j++) {
+            uint64_t function = creations->items[j].start + mapping->bias;
             if (function < mapping->start || function >= mapping->end ||
-                has_bell(&space->loose, count, function))
+                has_doorbell(&space->detached, count, function))
                 continue;
-            if (count == SPACE_BELLS ||
-                prepare(space, image->elf, mapping->bias, &births->items[j], count) < 0)
+            if (count == SPACE_DOORBELLS ||
+                prepare(space, image->elf, mapping->bias, &creations->items[j], count) < 0)
                 return stay_held(rig, image->path, "has a place where no bell fits");
-            const struct trace_memory_change *change = &space->loose.changes[count];
+            const struct trace_memory_change *change = &space->detached.changes[count];
             if (!space_text_holds(space->pid, change, change->before))
                 return stay_held(rig, image->path,
                                  "makes threads or processes by a function that somebody else has changed");
@@ -228,29 +230,30 @@ static int prepare_all(struct space *space, struct space_rig *rig)
 /* The space is held. Nobody may be, or come back, among the instructions that move. */
 static int apply_held(struct space *space, struct space_rig *rig, size_t count)
 {
-    struct space_loose *loose = &space->loose;
-    struct trace_step_range moved[SPACE_BELLS];
-    size_t fresh = count - loose->count;
+    struct space_detached *detached = &space->detached;
+    struct trace_step_range moved[SPACE_DOORBELLS];
+    size_t fresh = count - detached->count;
     for (size_t i = 0; i < fresh; i++) {
-        const struct trace_memory_change *change = &loose->changes[loose->count + i];
+        const struct trace_memory_change *change = &detached->changes[detached->count + i];
         moved[i] = (struct trace_step_range){change->address + 1, change->address + change->length};
     }
     int result = helper_trace_clear(&rig->helper, space->pid, moved, fresh, NULL);
     if (result == BASE_OK)
-        result = helper_trace_stage(&rig->helper, space->pid, &loose->changes[loose->count], fresh, NULL);
+        result =
+            helper_trace_stage(&rig->helper, space->pid, &detached->changes[detached->count], fresh, NULL);
     if (result == BASE_OK)
         result = helper_trace_apply(&rig->helper, space->pid, NULL);
     if (result == BASE_OK)
-        loose->count = count;
+        detached->count = count;
     return result;
 }
 
 static int install(struct space *space, struct space_rig *rig)
 {
     forget_gone(space);
-    int result = add_bell(space);
+    int result = add_doorbell(space);
     int count = result < 0 ? result : prepare_all(space, rig);
-    if (count < 0 || (size_t)count == space->loose.count)
+    if (count < 0 || (size_t)count == space->detached.count)
         return count < 0 ? count : BASE_OK;
     result = helper_trace_hold(&rig->helper, space->pid, NULL, NULL);
     if (result < 0)
@@ -264,47 +267,48 @@ static int install(struct space *space, struct space_rig *rig)
 
 static int let_go(struct space *space, struct space_rig *rig)
 {
-    struct space_loose *loose = &space->loose;
-    const struct space_code *code = space->bell_code;
-    if (!loose->is_owned) /* whom the session has from the beginning it has locked itself */
-        loose->is_owned = proc_owner_take(space->pid, &loose->owner, NULL) == BASE_OK && loose->owner >= 0;
-    loose->ranges[loose->count] = (struct trace_step_range){code->address, code->address + code->size};
-    set_door(space, rig, true); /* first: who has passed it before is in one of the ranges */
-    return helper_trace_loosen(&rig->helper, space->pid, loose->ranges, loose->count + 1, NULL);
+    struct space_detached *detached = &space->detached;
+    const struct space_code *code = space->doorbell_code;
+    if (!detached->is_owned) /* whom the session has from the beginning it has locked itself */
+        detached->is_owned =
+            proc_owner_take(space->pid, &detached->owner, NULL) == BASE_OK && detached->owner >= 0;
+    detached->ranges[detached->count] = (struct trace_step_range){code->address, code->address + code->size};
+    set_entry(space, rig, true); /* first: who has passed it before is in one of the ranges */
+    return helper_trace_detach(&rig->helper, space->pid, detached->ranges, detached->count + 1, NULL);
 }
 
 void calls_detach_tend(struct space *space, struct space_rig *rig)
 {
-    if (!space->bell || !space->bell_code || !space->bell_set) {
-        if (space->bell_words == 0 && is_time(space))
+    if (!space->doorbell || !space->doorbell_code || !space->doorbell_set) {
+        if (space->doorbell_words == 0 && is_time(space))
             profile_set_meta(rig->profile, "calls_held", "a program without a loader's bell");
         return;
     }
     if (space->processes != 1 || !is_time(space))
         return;
-    int result = space->loose.open ? BASE_OK : install(space, rig);
+    int result = space->detached.open ? BASE_OK : install(space, rig);
     if (result == BASE_OK)
         result = let_go(space, rig);
     if (result == BASE_OK) {
-        space->loose.failures = 0;
+        space->detached.failures = 0;
         return;
     }
     if (result == BASE_EPERMISSION)
         profile_set_meta(rig->profile, "calls_held", "it could not be traced again by this user");
-    set_door(space, rig, false);
-    space->loose.failed_ns = base_clock_now();
-    space->loose.failures++;
+    set_entry(space, rig, false);
+    space->detached.failed_ns = base_clock_now();
+    space->detached.failures++;
 }
 
 /* What is ours to undo, less breakpoints of others, as it is now: the list stays as it was, for where that fails and they go. Returns how
  * many; `stays`: that one is not ours any more. */
-static size_t list_ours(const struct space *space, struct trace_memory_change ours[SPACE_BELLS],
-                        bool stays[SPACE_BELLS])
+static size_t list_ours(const struct space *space, struct trace_memory_change ours[SPACE_DOORBELLS],
+                        bool stays[SPACE_DOORBELLS])
 {
-    const struct space_loose *loose = &space->loose;
+    const struct space_detached *detached = &space->detached;
     size_t count = 0;
-    for (size_t i = 0; i < loose->count; i++) {
-        ours[count] = loose->changes[i];
+    for (size_t i = 0; i < detached->count; i++) {
+        ours[count] = detached->changes[i];
         stays[i] = space_text_undo(space->pid, &ours[count]) == SPACE_UNDO_OTHERS;
         count += !stays[i];
     }
@@ -313,41 +317,41 @@ static size_t list_ours(const struct space *space, struct trace_memory_change ou
 
 int calls_detach_end(struct space *space, struct space_rig *rig, struct base_error *error)
 {
-    struct space_loose *loose = &space->loose;
-    struct trace_memory_change ours[SPACE_BELLS];
-    bool stays[SPACE_BELLS];
-    if (!loose->count)
+    struct space_detached *detached = &space->detached;
+    struct trace_memory_change ours[SPACE_DOORBELLS];
+    bool stays[SPACE_DOORBELLS];
+    if (!detached->count)
         return BASE_OK;
     int result = helper_trace_hold(&rig->helper, space->pid, NULL, error);
     if (result < 0)
         return result;
-    set_door(space, rig, false);
+    set_entry(space, rig, false);
     forget_gone(space);
     size_t count = list_ours(space, ours, stays);
     result = helper_trace_stage(&rig->helper, space->pid, ours, count, error);
     if (result == BASE_OK)
         result = helper_trace_undo(&rig->helper, space->pid, error);
-    for (size_t i = loose->count; result == BASE_OK && i-- > 0;)
+    for (size_t i = detached->count; result == BASE_OK && i-- > 0;)
         if (!stays[i])
-            forget(loose, i);
+            forget(detached, i);
     helper_trace_release(&rig->helper, space->pid, NULL, NULL);
     return result;
 }
 
 bool calls_detach_lift(struct space *space, struct space_rig *rig, uint64_t address)
 {
-    struct space_loose *loose = &space->loose;
+    struct space_detached *detached = &space->detached;
     size_t at = 0;
-    while (at < loose->count && loose->changes[at].address != address)
+    while (at < detached->count && detached->changes[at].address != address)
         at++;
-    if (at == loose->count)
+    if (at == detached->count)
         return false;
-    struct trace_memory_change ours = loose->changes[at];
+    struct trace_memory_change ours = detached->changes[at];
     enum space_undo undo = space_text_lift(&rig->helper, space->pid, &ours);
     if (undo == SPACE_UNDO_ALL)
         return false;
     space->taken += undo == SPACE_UNDO_OTHERS;
-    forget(loose, at);
+    forget(detached, at);
     calls_detach_close(space, rig);
     return true;
 }
@@ -355,16 +359,16 @@ bool calls_detach_lift(struct space *space, struct space_rig *rig, uint64_t addr
 void calls_detach_close(struct space *space, struct space_rig *rig)
 {
     calls_detach_stir(space);
-    set_door(space, rig, false);
+    set_entry(space, rig, false);
 }
 
 int calls_detach_take(struct space *space, struct space_rig *rig, struct base_error *error)
 {
     calls_detach_stir(space);
-    if (!space->loose.open)
+    if (!space->detached.open)
         return BASE_OK;
-    int result = helper_trace_tighten(&rig->helper, space->pid, error);
-    set_door(space, rig, false);
-    space->loose.rings++;
+    int result = helper_trace_reattach(&rig->helper, space->pid, error);
+    set_entry(space, rig, false);
+    space->detached.rings++;
     return result;
 }

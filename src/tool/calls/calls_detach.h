@@ -1,7 +1,7 @@
 /* calls_detach.h - letting a process go while nothing is born in it, so that its signals cost nothing.
  *
  * A process that was quiet for a second - no birth, fork, exec, no bell - gets bells on the functions that
- * births come from (plan_creation.h), the first time, and is let go (helper_trace_loosen). A bell that rings
+ * births come from (plan_creation.h), the first time, and is let go (helper_trace_detach). A bell that rings
  * has it taken again, and is answered only then: the birth happens under ptrace, as it did before. When that
  * has happened often, the quiet must last longer: 2, 4, 8 ... 60 seconds. A process stays held when one of
  * its images makes such calls and can have no bell there, when that image is one whose calls are counted (its

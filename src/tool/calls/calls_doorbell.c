@@ -19,44 +19,44 @@
 
 int calls_doorbell_listen(struct space *space, struct loader_listen *listen, struct base_error *error)
 {
-    int result = space->bell ? loader_listen_add_bell(listen, space->bell, error) : BASE_OK;
-    if (space->bell && result == BASE_OK)
-        __atomic_store_n(&space->bell->active, 1, __ATOMIC_RELEASE);
+    int result = space->doorbell ? loader_listen_add_doorbell(listen, space->doorbell, error) : BASE_OK;
+    if (space->doorbell && result == BASE_OK)
+        __atomic_store_n(&space->doorbell->active, 1, __ATOMIC_RELEASE);
     return result;
 }
 
 void calls_doorbell_forget(const struct space *space, struct loader_listen *listen)
 {
-    if (space->bell)
-        loader_listen_forget(listen, &space->bell->rung);
+    if (space->doorbell)
+        loader_listen_forget(listen, &space->doorbell->notified);
 }
 
-bool calls_doorbell_rings(const struct space *space, uint32_t *rung)
+bool calls_doorbell_notifications(const struct space *space, uint32_t *notified)
 {
-    if (!space->bell)
+    if (!space->doorbell)
         return false;
-    *rung = __atomic_load_n(&space->bell->rung, __ATOMIC_ACQUIRE);
-    return *rung != space->bell->answered;
+    *notified = __atomic_load_n(&space->doorbell->notified, __ATOMIC_ACQUIRE);
+    return *notified != space->doorbell->answered;
 }
 
 bool calls_doorbell_reopen(struct space *space)
 {
-    return !__atomic_exchange_n(&space->bell->active, 1, __ATOMIC_ACQ_REL);
+    return !__atomic_exchange_n(&space->doorbell->active, 1, __ATOMIC_ACQ_REL);
 }
 
-void calls_doorbell_answer(struct space *space, uint32_t rung)
+void calls_doorbell_answer(struct space *space, uint32_t notified)
 {
-    __atomic_store_n(&space->bell->answered, rung, __ATOMIC_RELEASE);
-    loader_listen_wake(&space->bell->answered);
+    __atomic_store_n(&space->doorbell->answered, notified, __ATOMIC_RELEASE);
+    loader_listen_wake(&space->doorbell->answered);
 }
 
 void calls_doorbell_silence(struct space *space)
 {
-    if (!space->bell)
+    if (!space->doorbell)
         return;
-    __atomic_store_n(&space->bell->active, 0, __ATOMIC_RELEASE);
-    __atomic_store_n(&space->bell->births, 0, __ATOMIC_RELEASE);
-    loader_listen_wake(&space->bell->answered);
+    __atomic_store_n(&space->doorbell->active, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&space->doorbell->creations, 0, __ATOMIC_RELEASE);
+    loader_listen_wake(&space->doorbell->answered);
 }
 
 bool calls_doorbell_settled(const struct space *space)
@@ -80,8 +80,8 @@ static const struct space_mapping *find_function(struct space *space, const stru
         uint64_t address;
         if (!name || strncmp(name, "/ld", 3) || !image->elf || !stub_doorbell_find(image->elf, &address))
             continue;
-        if (plan_select_leaves_out(plan_select_image_name(image->elf, image->path), set->wish.images,
-                                   set->wish.image_count))
+        if (plan_select_leaves_out(plan_select_image_name(image->elf, image->path), set->request.images,
+                                   set->request.image_count))
             continue;
         *function = address + space->mappings[i].bias;
         if (stub_doorbell_list(image->elf, &address))
@@ -97,11 +97,11 @@ static int take_arena(struct space *space, struct space_code *code, const struct
                       struct base_error *error)
 {
     if (!base_array_room(space->arenas, space->arena_count, space->arena_capacity) ||
-        !(space->bell_code = space_code_split(code, PAGE)))
+        !(space->doorbell_code = space_code_split(code, PAGE)))
         return base_fail(error, BASE_ENOMEM, "out of memory");
     space->arenas[space->arena_count++] = (struct space_arena){
         code, {.file = memory->file, .offset = memory->offset, .address = memory->address}};
-    space->bell_words = memory->address + SLAB_BLOCK_SIZE;
+    space->doorbell_words = memory->address + SLAB_BLOCK_SIZE;
     return BASE_OK;
 }
 
@@ -114,15 +114,15 @@ static uint64_t distance(uint64_t a, uint64_t b)
  * be mapped. */
 static bool share_arena(struct space *space, uint64_t near)
 {
-    for (size_t i = 0; i < space->arena_count && !space->bell_code; i++) {
+    for (size_t i = 0; i < space->arena_count && !space->doorbell_code; i++) {
         const struct space_arena *arena = &space->arenas[i];
         struct space_code *code = arena->code;
         if (code->used || code->top < code->size || code->owners > 1 || distance(code->address, near) > REACH)
             continue;
-        space->bell_code = space_code_split(code, PAGE);
-        space->bell_words = arena->block.address + SLAB_BLOCK_SIZE;
+        space->doorbell_code = space_code_split(code, PAGE);
+        space->doorbell_words = arena->block.address + SLAB_BLOCK_SIZE;
     }
-    return space->bell_code != NULL;
+    return space->doorbell_code != NULL;
 }
 
 /* The loader will map libraries right below the arena, and stubs fill it from its beginning: branches between
@@ -145,8 +145,8 @@ static uint64_t lead_of(pid_t pid, uint64_t near, uint64_t size)
     return (end - size - STRETCH / 2) % STRETCH;
 }
 
-static int map_bell(struct space *space, struct space_rig *rig, uint64_t near, uint64_t code_ahead,
-                    struct base_error *error)
+static int map_doorbell(struct space *space, struct space_rig *rig, uint64_t near, uint64_t code_ahead,
+                        struct base_error *error)
 {
     struct space_code *code;
     struct space_memory memory;
@@ -162,8 +162,8 @@ static int map_bell(struct space *space, struct space_rig *rig, uint64_t near, u
     if (result < 0)
         return result;
     if (!code_ahead) {
-        space->bell_code = code;
-        space->bell_words = memory.address;
+        space->doorbell_code = code;
+        space->doorbell_words = memory.address;
         return result;
     }
     result = take_arena(space, code, &memory, error);
@@ -176,30 +176,32 @@ static int map_bell(struct space *space, struct space_rig *rig, uint64_t near, u
 
 static int make_code(const struct space *space, struct base_error *error)
 {
-    struct stub_x86_64_doorbell bell = {space->bell_words, STUB_DOORBELL_TIMEOUT, STUB_DOORBELL_ROUNDS,
-                                        offsetof(struct stub_doorbell, active)};
+    struct stub_x86_64_doorbell doorbell = {space->doorbell_words, STUB_DOORBELL_TIMEOUT,
+                                            STUB_DOORBELL_ROUNDS, offsetof(struct stub_doorbell, active)};
     struct stub_x86_64_code code;
-    stub_x86_64_code_begin(&code, space->bell_code->address);
-    stub_x86_64_doorbell(&code, &bell);
-    if (code.refused != STUB_FINE || code.size > space->bell_code->size)
+    stub_x86_64_code_begin(&code, space->doorbell_code->address);
+    stub_x86_64_doorbell(&code, &doorbell);
+    if (code.refused != STUB_FINE || code.size > space->doorbell_code->size)
         return base_fail(error, BASE_EUNSUPPORTED, "the loader's bell does not fit");
-    int result = space_commit_code(space, space->bell_code, 0, space->bell_code->size, error);
+    int result = space_commit_code(space, space->doorbell_code, 0, space->doorbell_code->size, error);
     if (result < 0)
         return result;
-    memcpy(space->bell_code->bytes, code.bytes, code.size);
-    space->bell_code->used = code.size;
+    memcpy(space->doorbell_code->bytes, code.bytes, code.size);
+    space->doorbell_code->used = code.size;
     return BASE_OK;
 }
 
 /* The jump that makes the loader ring, as a change that is still to be made. */
-static int plan_ring(struct space *space, struct space_rig *rig, uint64_t function, struct base_error *error)
+static int plan_notification(struct space *space, struct space_rig *rig, uint64_t function,
+                             struct base_error *error)
 {
     struct trace_memory_change change = {.address = function, .length = STUB_X86_64_DOORBELL_JUMP};
     int result = helper_trace_read(&rig->helper, space->pid, function, change.before, change.length, error);
-    if (result == BASE_OK && !stub_x86_64_doorbell_site(function, space->bell_code->address, change.after))
+    if (result == BASE_OK &&
+        !stub_x86_64_doorbell_site(function, space->doorbell_code->address, change.after))
         result = base_fail(error, BASE_EUNSUPPORTED, "the loader is out of reach");
     if (result == BASE_OK)
-        space->bell_change = change;
+        space->doorbell_change = change;
     return result;
 }
 
@@ -212,38 +214,38 @@ int calls_doorbell_prepare(struct space *space, struct space_rig *rig, struct lo
     if (!mapping || helper_trace_read(&rig->helper, space->pid, function, old, sizeof old, NULL) < 0 ||
         !stub_x86_64_doorbell_fits(old, sizeof old))
         return 0;
-    int result = map_bell(space, rig, function, code_ahead, error);
+    int result = map_doorbell(space, rig, function, code_ahead, error);
     if (result == BASE_OK)
-        result = space_bell(space, error);
+        result = space_doorbell(space, error);
     if (result == BASE_OK)
         result = make_code(space, error);
     if (result == BASE_OK)
         result = calls_doorbell_listen(space, listen, error);
     if (result == BASE_OK)
-        result = plan_ring(space, rig, function, error);
+        result = plan_notification(space, rig, function, error);
     if (result == BASE_OK)
-        result = helper_trace_farewell(&rig->helper, space->pid, space->bell_words, 0, error);
+        result = helper_trace_write_at_exit(&rig->helper, space->pid, space->doorbell_words, 0, error);
     return result < 0 ? result : 1;
 }
 
 bool calls_doorbell_lift(struct space *space, struct space_rig *rig)
 {
-    struct trace_memory_change ours = space->bell_change;
+    struct trace_memory_change ours = space->doorbell_change;
     enum space_undo undo = space_text_lift(&rig->helper, space->pid, &ours);
     if (undo == SPACE_UNDO_ALL)
         return false;
     space->taken += undo == SPACE_UNDO_OTHERS;
-    space->bell_change.length = 0;
-    space->bell_set = false;
+    space->doorbell_change.length = 0;
+    space->doorbell_set = false;
     return true;
 }
 
-int calls_doorbell_ring(struct space *space, struct space_rig *rig, struct base_error *error)
+int calls_doorbell_notification(struct space *space, struct space_rig *rig, struct base_error *error)
 {
-    int result = helper_trace_stage(&rig->helper, space->pid, &space->bell_change, 1, error);
+    int result = helper_trace_stage(&rig->helper, space->pid, &space->doorbell_change, 1, error);
     if (result == BASE_OK)
         result = helper_trace_apply(&rig->helper, space->pid, error);
-    space->bell_set = result == BASE_OK;
+    space->doorbell_set = result == BASE_OK;
     return result;
 }
 
@@ -253,6 +255,6 @@ int calls_doorbell_install(struct space *space, struct space_rig *rig, struct lo
     int prepared = calls_doorbell_prepare(space, rig, listen, code_ahead, error);
     if (prepared <= 0)
         return prepared;
-    int result = calls_doorbell_ring(space, rig, error);
+    int result = calls_doorbell_notification(space, rig, error);
     return result < 0 ? result : prepared;
 }

@@ -18,7 +18,7 @@ int calls_doorbell_install(struct space *space, struct space_rig *rig, struct lo
 int calls_doorbell_prepare(struct space *space, struct space_rig *rig, struct loader_listen *listen,
                            uint64_t code_ahead, struct base_error *error);
 /* The loader rings from now on. The space is held, and its bell prepared. On failure it is as before. */
-int calls_doorbell_ring(struct space *space, struct space_rig *rig, struct base_error *error);
+int calls_doorbell_notification(struct space *space, struct space_rig *rig, struct base_error *error);
 /* Somebody else has changed the place where the loader rings: what is still ours there is undone, and the loader rings no more. The space
  * is held. False: it is as we left it. */
 bool calls_doorbell_lift(struct space *space, struct space_rig *rig);
@@ -28,8 +28,8 @@ int calls_doorbell_listen(struct space *space, struct loader_listen *listen, str
 void calls_doorbell_forget(const struct space *space, struct loader_listen *listen);
 
 /* Has it rung since it was last answered? *rung is what to answer. */
-bool calls_doorbell_rings(const struct space *space, uint32_t *rung);
-void calls_doorbell_answer(struct space *space, uint32_t rung);
+bool calls_doorbell_notifications(const struct space *space, uint32_t *notified);
+void calls_doorbell_answer(struct space *space, uint32_t notified);
 /* Who waited for an answer too long has closed the bell (stub_doorbell.h): opens it again, before the objects are looked at. True: it was
  * closed, and calls of objects that were loaded meanwhile went uncounted. */
 bool calls_doorbell_reopen(struct space *space);

@@ -45,10 +45,10 @@ static int list_changes(struct listing *listing)
                 result = list_change(listing, &change);
         }
     }
-    if (space->bell_set && result == BASE_OK)
-        result = list_change(listing, &space->bell_change);
-    for (size_t i = 0; i < space->loose.count && result == BASE_OK; i++)
-        result = list_change(listing, &space->loose.changes[i]);
+    if (space->doorbell_set && result == BASE_OK)
+        result = list_change(listing, &space->doorbell_change);
+    for (size_t i = 0; i < space->detached.count && result == BASE_OK; i++)
+        result = list_change(listing, &space->detached.changes[i]);
     return result;
 }
 
@@ -101,9 +101,9 @@ static int put_back_by_few(struct space *space, struct space_rig *rig, struct ba
             result = undone < 0 ? undone : result;
         }
     }
-    int undone = space->bell_set ? undo_list(space, rig, &space->bell_change, 1, error) : BASE_OK;
+    int undone = space->doorbell_set ? undo_list(space, rig, &space->doorbell_change, 1, error) : BASE_OK;
     result = undone < 0 ? undone : result;
-    undone = undo_list(space, rig, space->loose.changes, space->loose.count, error);
+    undone = undo_list(space, rig, space->detached.changes, space->detached.count, error);
     return undone < 0 ? undone : result;
 }
 
@@ -182,9 +182,9 @@ static bool list_ranges(const struct space *space, struct remains_ranges *ranges
         room =
             remains_ranges_add(ranges, &(struct loader_range){memory->address, memory->size, false, false});
     }
-    if (space->bell_code && room)
-        room = remains_ranges_add(
-            ranges, &(struct loader_range){space->bell_code->address, space->bell_code->size, true, true});
+    if (space->doorbell_code && room)
+        room = remains_ranges_add(ranges, &(struct loader_range){space->doorbell_code->address,
+                                                                 space->doorbell_code->size, true, true});
     return room;
 }
 
@@ -217,7 +217,7 @@ int calls_remove(struct space *space, struct space_rig *rig, bool held, struct c
         result = put_back(space, rig, remains, error);
     if (result != BASE_ENOTFOUND) {
         remains->changes += space->taken;
-        remains->told = space->taken;
+        remains->published = space->taken;
     }
     if (result == BASE_OK)
         share_text_again(space, rig, remains);

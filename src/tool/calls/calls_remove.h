@@ -14,7 +14,7 @@
 struct calls_remains {
     uint64_t
         changes; /* places that could not be put back: somebody else has changed them, and what they led to stays */
-    uint64_t told; /* so many of them were, as losses, when they were found */
+    uint64_t published; /* so many of them were, as losses, when they were found */
     uint64_t
         probed; /* put back but for a breakpoint of somebody else's that came there, or what one had left */
     uint64_t text_pages;   /* of text that are the process's own still */

@@ -62,12 +62,12 @@ static void look_at_object(struct look *look, struct space_object *object)
 }
 
 /* Bells are jumps of five bytes, as hooks are. */
-static void look_at_bells(struct look *look, const struct space *space)
+static void look_at_doorbells(struct look *look, const struct space *space)
 {
-    for (size_t i = 0; i < space->loose.count; i++)
-        look->places[look->count++] = (struct place){.address = space->loose.changes[i].address};
-    if (space->bell_set)
-        look->places[look->count++] = (struct place){.address = space->bell_change.address};
+    for (size_t i = 0; i < space->detached.count; i++)
+        look->places[look->count++] = (struct place){.address = space->detached.changes[i].address};
+    if (space->doorbell_set)
+        look->places[look->count++] = (struct place){.address = space->doorbell_change.address};
     look_at(look);
 }
 
@@ -76,7 +76,7 @@ static bool lift(struct space *space, struct space_rig *rig, const struct place 
 {
     if (place->object)
         return space_build_lift(space, rig, place->object, place->write);
-    if (!space->bell_set || place->address != space->bell_change.address)
+    if (!space->doorbell_set || place->address != space->doorbell_change.address)
         return calls_detach_lift(space, rig, place->address);
     if (!calls_doorbell_lift(space, rig))
         return false;
@@ -106,7 +106,7 @@ void calls_uprobe_tend(struct space *space, struct space_rig *rig)
     for (size_t i = 0; i < space->object_count; i++)
         if (space->objects[i].live && space->objects[i].patch)
             look_at_object(&look, &space->objects[i]);
-    look_at_bells(&look, space);
+    look_at_doorbells(&look, space);
     space->probes_ns = proc_uprobe_next(began);
     if (look.found_count)
         make_way(space, rig, &look);

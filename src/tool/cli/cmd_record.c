@@ -72,7 +72,7 @@ struct record_wish {
     bool system, kernel, follow, debuginfod, verbose, calls, no_time, heap, throws, fds, instrumented;
     uint64_t heap_sample_bytes, agent_memory;
     uint64_t timeline_bytes; /* 0: no timeline */
-    struct plan_function_wish functions[GLOBS_MAX];
+    struct plan_function_request functions[GLOBS_MAX];
     size_t function_count;
     struct record_globs call_names, call_images;
     struct cli_pids pids;
@@ -105,19 +105,19 @@ static int read_globs(struct record_globs *globs, const char *argument, struct b
 static int read_calls(const struct base_option *option, const char *argument, void *target,
                       struct base_error *error)
 {
-    struct record_wish *wish = target;
+    struct record_wish *request = target;
     (void)option;
-    wish->calls = true;
-    return argument ? read_globs(&wish->call_names, argument, error) : BASE_OK;
+    request->calls = true;
+    return argument ? read_globs(&request->call_names, argument, error) : BASE_OK;
 }
 
 static int read_call_images(const struct base_option *option, const char *argument, void *target,
                             struct base_error *error)
 {
-    struct record_wish *wish = target;
+    struct record_wish *request = target;
     (void)option;
-    wish->calls = true;
-    return read_globs(&wish->call_images, argument, error);
+    request->calls = true;
+    return read_globs(&request->call_images, argument, error);
 }
 
 /* As --calls-image '!GLOB', without asking for calls. */
@@ -140,19 +140,20 @@ static int read_skipped_images(const struct base_option *option, const char *arg
 static int read_heap(const struct base_option *option, const char *argument, void *target,
                      struct base_error *error)
 {
-    struct record_wish *wish = target;
+    struct record_wish *request = target;
     (void)option;
-    wish->heap = true;
+    request->heap = true;
     if (!argument)
         return BASE_OK;
     if (!strcmp(argument, "sample")) {
-        wish->heap_sample_bytes = HEAP_SAMPLE_BYTES;
+        request->heap_sample_bytes = HEAP_SAMPLE_BYTES;
         return BASE_OK;
     }
     if (strncmp(argument, "sample:", 7))
         return base_fail(error, BASE_EUSAGE, "--heap=%s: --heap alone, or --heap=sample:BYTES", argument);
-    int result = base_options_read_size(argument + 7, &wish->heap_sample_bytes, error);
-    if (result == BASE_OK && (wish->heap_sample_bytes < 16 || wish->heap_sample_bytes > UINT64_C(1) << 40))
+    int result = base_options_read_size(argument + 7, &request->heap_sample_bytes, error);
+    if (result == BASE_OK &&
+        (request->heap_sample_bytes < 16 || request->heap_sample_bytes > UINT64_C(1) << 40))
         return base_fail(error, BASE_EUSAGE, "%s is no number of bytes from 16 to 1024G", argument + 7);
     return result;
 }
@@ -160,11 +161,11 @@ static int read_heap(const struct base_option *option, const char *argument, voi
 static int read_timeline(const struct base_option *option, const char *argument, void *target,
                          struct base_error *error)
 {
-    struct record_wish *wish = target;
+    struct record_wish *request = target;
     (void)option;
-    wish->timeline_bytes = TIMELINE_BYTES;
-    int result = argument ? base_options_read_size(argument, &wish->timeline_bytes, error) : BASE_OK;
-    if (result == BASE_OK && (wish->timeline_bytes < 4096 || wish->timeline_bytes > UINT64_C(1) << 40))
+    request->timeline_bytes = TIMELINE_BYTES;
+    int result = argument ? base_options_read_size(argument, &request->timeline_bytes, error) : BASE_OK;
+    if (result == BASE_OK && (request->timeline_bytes < 4096 || request->timeline_bytes > UINT64_C(1) << 40))
         return base_fail(error, BASE_EUSAGE, "%s is no number of bytes from 4k to 1024G", argument);
     return result;
 }
@@ -173,7 +174,7 @@ static int read_timeline(const struct base_option *option, const char *argument,
 static int read_function(const struct base_option *option, const char *argument, void *target,
                          struct base_error *error)
 {
-    struct record_wish *wish = target;
+    struct record_wish *request = target;
     char *copy = strdup(argument), *image = copy ? strrchr(copy, '@') : NULL;
     (void)option;
     if (!copy)
@@ -186,10 +187,10 @@ static int read_function(const struct base_option *option, const char *argument,
         return base_fail(error, BASE_EUSAGE,
                          "%s cannot be timed: it keeps its return address, or looks for its caller by it",
                          copy);
-    if (wish->function_count == GLOBS_MAX)
+    if (request->function_count == GLOBS_MAX)
         return base_fail(error, BASE_EUSAGE, "more than %d functions", GLOBS_MAX);
-    wish->functions[wish->function_count++] =
-        (struct plan_function_wish){.name = copy, .image = image, .written = true};
+    request->functions[request->function_count++] =
+        (struct plan_function_request){.name = copy, .image = image, .written = true};
     return BASE_OK;
 }
 
@@ -203,12 +204,12 @@ static int read_alloc_functions(const struct base_option *option, const char *ar
 static int read_empty(const struct base_option *option, const char *argument, void *target,
                       struct base_error *error)
 {
-    struct record_wish *wish = target;
+    struct record_wish *request = target;
     (void)option;
-    wish->heap = true;
-    wish->empty = PROFILE_HEAP_EMPTY_ZERO;
-    while (argument && strcmp(argument, profile_heap_empty_name((enum profile_heap_empty)wish->empty)))
-        if (++wish->empty == PROFILE_HEAP_EMPTY_MIXED)
+    request->heap = true;
+    request->empty = PROFILE_HEAP_EMPTY_ZERO;
+    while (argument && strcmp(argument, profile_heap_empty_name((enum profile_heap_empty)request->empty)))
+        if (++request->empty == PROFILE_HEAP_EMPTY_MIXED)
             return base_fail(error, BASE_EUSAGE, "'%s' is none of zero, init and unused", argument);
     return BASE_OK;
 }
@@ -415,103 +416,104 @@ static const struct base_options_command record_command = {
 /* --- what was asked for --- */
 
 /* The first option given that is only about samples of time; NULL: none. */
-static const char *option_of_time(const struct record_wish *wish)
+static const char *option_of_time(const struct record_wish *request)
 {
-    return wish->rate_hz > 0      ? "-F"
-           : wish->time_kind      ? wish->time_kind == TIME_USER ? "--time=user" : "--time=real"
-           : wish->kernel         ? "--kernel"
-           : wish->stacks         ? "--stacks"
-           : wish->timeline_bytes ? "--timeline"
-           : wish->cpus           ? "--cpu"
-           : wish->engine         ? "--engine"
-                                  : NULL;
+    return request->rate_hz > 0      ? "-F"
+           : request->time_kind      ? request->time_kind == TIME_USER ? "--time=user" : "--time=real"
+           : request->kernel         ? "--kernel"
+           : request->stacks         ? "--stacks"
+           : request->timeline_bytes ? "--timeline"
+           : request->cpus           ? "--cpu"
+           : request->engine         ? "--engine"
+                                     : NULL;
 }
 
 /* What only perf_event gives; NULL: nothing of that was asked for. */
-static const char *not_by_agent(const struct record_wish *wish)
+static const char *not_by_agent(const struct record_wish *request)
 {
-    return wish->kernel           ? "--kernel"
-           : wish->stacks         ? "--stacks"
-           : wish->timeline_bytes ? "--timeline"
-           : wish->cpus           ? "--cpu"
-           : wish->calls          ? "--calls"
-           : wish->function_count ? "--function"
-           : wish->fds            ? "--fds"
-                                  : NULL;
+    return request->kernel           ? "--kernel"
+           : request->stacks         ? "--stacks"
+           : request->timeline_bytes ? "--timeline"
+           : request->cpus           ? "--cpu"
+           : request->calls          ? "--calls"
+           : request->function_count ? "--function"
+           : request->fds            ? "--fds"
+                                     : NULL;
 }
 
 /* What is of samples on CPUs alone; NULL: nothing of that was asked for. */
-static const char *not_of_waits(const struct record_wish *wish)
+static const char *not_of_waits(const struct record_wish *request)
 {
-    return wish->cpus ? "--cpu" : wish->timeline_bytes ? "--timeline" : NULL;
+    return request->cpus ? "--cpu" : request->timeline_bytes ? "--timeline" : NULL;
 }
 
 /* Is anything counted inside the target? */
-static bool has_agent(const struct record_wish *wish)
+static bool has_agent(const struct record_wish *request)
 {
-    return wish->heap || wish->throws || wish->fds || wish->instrumented || wish->function_count;
+    return request->heap || request->throws || request->fds || request->instrumented ||
+           request->function_count;
 }
 
-static int check_wish(const struct record_wish *wish, int words, struct base_error *error)
+static int check_wish(const struct record_wish *request, int words, struct base_error *error)
 {
-    const char *of_time = option_of_time(wish);
-    int ways = (words > 0) + (wish->pids.count > 0) + wish->system + (wish->cgroup != NULL);
+    const char *of_time = option_of_time(request);
+    int ways = (words > 0) + (request->pids.count > 0) + request->system + (request->cgroup != NULL);
     if (ways == 0)
         return base_fail(error, BASE_EUSAGE,
                          "nothing to record: name a COMMAND, or -p PID, -a or --cgroup PATH");
     if (ways > 1)
         return base_fail(error, BASE_EUSAGE, "a COMMAND, -p, -a and --cgroup exclude each other");
-    if (wish->calls && (wish->system || wish->cgroup))
+    if (request->calls && (request->system || request->cgroup))
         return base_fail(error, BASE_EUSAGE,
                          "--calls needs a COMMAND or -p PID: it changes the programs it counts in");
-    if (wish->heap && (wish->system || wish->cgroup))
+    if (request->heap && (request->system || request->cgroup))
         return base_fail(error, BASE_EUSAGE,
                          "%s needs a COMMAND or -p PID: it changes the programs it counts in",
-                         wish->empty ? "--empty" : "--heap");
-    if (wish->empty && wish->heap_sample_bytes)
+                         request->empty ? "--empty" : "--heap");
+    if (request->empty && request->heap_sample_bytes)
         return base_fail(error, BASE_EUSAGE,
                          "--empty looks at every block, and --heap=sample follows only some");
-    if (wish->empty && wish->overhead)
+    if (request->empty && request->overhead)
         return base_fail(error, BASE_EUSAGE,
                          "--empty is about the bytes that were asked for, and --heap-overhead counts others");
-    if (wish->throws && (wish->system || wish->cgroup))
+    if (request->throws && (request->system || request->cgroup))
         return base_fail(error, BASE_EUSAGE,
                          "--throws needs a COMMAND or -p PID: it changes the programs it counts in");
-    if (wish->fds && (wish->system || wish->cgroup))
+    if (request->fds && (request->system || request->cgroup))
         return base_fail(error, BASE_EUSAGE,
                          "--fds needs a COMMAND or -p PID: it changes the programs it counts in");
-    if (wish->instrumented && (wish->system || wish->cgroup))
+    if (request->instrumented && (request->system || request->cgroup))
         return base_fail(error, BASE_EUSAGE,
                          "--instrumented needs a COMMAND or -p PID: it changes the programs it counts in");
-    if (wish->function_count && (wish->system || wish->cgroup))
+    if (request->function_count && (request->system || request->cgroup))
         return base_fail(error, BASE_EUSAGE,
                          "--function needs a COMMAND or -p PID: it changes the programs it counts in");
-    if (wish->agent_memory && !has_agent(wish) && wish->engine != RECORD_ENGINE_AGENT)
+    if (request->agent_memory && !has_agent(request) && request->engine != RECORD_ENGINE_AGENT)
         return base_fail(error, BASE_EUSAGE,
                          "--agent-memory goes with --heap, --throws, --fds, --function or --instrumented");
-    if (wish->named.count && !wish->heap)
+    if (request->named.count && !request->heap)
         return base_fail(error, BASE_EUSAGE, "--alloc-functions goes with --heap or --empty");
-    if (wish->overhead && !wish->heap)
+    if (request->overhead && !request->heap)
         return base_fail(error, BASE_EUSAGE, "--heap-overhead goes with --heap");
-    if (wish->no_time && !wish->calls && !has_agent(wish))
+    if (request->no_time && !request->calls && !has_agent(request))
         return base_fail(
             error, BASE_EUSAGE,
             "--no-time leaves nothing to record; --calls, --heap, --throws, --fds, --function or "
             "--instrumented would be something");
-    if (wish->no_time && of_time)
+    if (request->no_time && of_time)
         return base_fail(error, BASE_EUSAGE, "%s is about samples of CPU time, and --no-time asks for none",
                          of_time);
-    if (wish->engine == RECORD_ENGINE_AGENT && (wish->system || wish->cgroup))
+    if (request->engine == RECORD_ENGINE_AGENT && (request->system || request->cgroup))
         return base_fail(error, BASE_EUSAGE,
                          "--engine=agent needs a COMMAND or -p PID: it changes the programs it samples");
-    if (wish->engine == RECORD_ENGINE_AGENT && not_by_agent(wish))
-        return base_fail(error, BASE_EUSAGE, "%s does not go with --engine=agent", not_by_agent(wish));
-    if (wish->time_kind == TIME_REAL && (wish->system || wish->cgroup))
+    if (request->engine == RECORD_ENGINE_AGENT && not_by_agent(request))
+        return base_fail(error, BASE_EUSAGE, "%s does not go with --engine=agent", not_by_agent(request));
+    if (request->time_kind == TIME_REAL && (request->system || request->cgroup))
         return base_fail(error, BASE_EUSAGE,
                          "--time=real needs a COMMAND or -p PID: it looks at each thread");
-    if (wish->time_kind == TIME_REAL && not_of_waits(wish))
-        return base_fail(error, BASE_EUSAGE, "%s does not go with --time=real", not_of_waits(wish));
-    if (wish->kernel && wish->time_kind)
+    if (request->time_kind == TIME_REAL && not_of_waits(request))
+        return base_fail(error, BASE_EUSAGE, "%s does not go with --time=real", not_of_waits(request));
+    if (request->kernel && request->time_kind)
         return base_fail(error, BASE_EUSAGE, "--kernel needs --time=cpu");
     return BASE_OK;
 }
@@ -528,73 +530,73 @@ static void add_quoted(struct base_text *line, const char *word)
     base_text_add(line, plain ? "" : "'");
 }
 
-static void describe_target(const struct record_wish *wish, char *const *words, int count,
+static void describe_target(const struct record_wish *request, char *const *words, int count,
                             struct base_text *line)
 {
     for (int i = 0; i < count; i++)
         add_quoted(line, words[i]);
-    if (wish->system)
+    if (request->system)
         base_text_add(line, "the whole machine");
-    if (wish->cgroup)
-        base_text_addf(line, "cgroup %s", wish->cgroup);
-    for (size_t i = 0; i < wish->pids.count; i++)
+    if (request->cgroup)
+        base_text_addf(line, "cgroup %s", request->cgroup);
+    for (size_t i = 0; i < request->pids.count; i++)
         base_text_addf(line, "%s%d",
-                       i                      ? ","
-                       : wish->pids.count > 1 ? "processes "
-                                              : "process ",
-                       (int)wish->pids.items[i]);
+                       i                         ? ","
+                       : request->pids.count > 1 ? "processes "
+                                                 : "process ",
+                       (int)request->pids.items[i]);
 }
 
-static struct record_options session_options(const struct record_wish *wish,
+static struct record_options session_options(const struct record_wish *request,
                                              const struct base_options_rest *rest, const char *line)
 {
-    enum record_mode mode = wish->pids.count ? RECORD_ATTACH
-                            : wish->system   ? RECORD_SYSTEM
-                            : wish->cgroup   ? RECORD_CGROUP
-                                             : RECORD_LAUNCH;
+    enum record_mode mode = request->pids.count ? RECORD_ATTACH
+                            : request->system   ? RECORD_SYSTEM
+                            : request->cgroup   ? RECORD_CGROUP
+                                                : RECORD_LAUNCH;
     return (struct record_options){
         .mode = mode,
-        .engine = (enum record_engine)wish->engine,
+        .engine = (enum record_engine)request->engine,
         .command = rest->arguments,
-        .pids = wish->pids.items,
-        .pid_count = wish->pids.count,
-        .cgroup = wish->cgroup,
-        .output = wish->output,
+        .pids = request->pids.items,
+        .pid_count = request->pids.count,
+        .cgroup = request->cgroup,
+        .output = request->output,
         .command_line = line,
-        .no_time = wish->no_time,
-        .calls = wish->calls,
-        .wish = {.names = wish->call_names.items,
-                 .images = wish->call_images.items,
-                 .name_count = wish->call_names.count,
-                 .image_count = wish->call_images.count},
-        .heap = wish->heap,
-        .throws = wish->throws,
-        .fds = wish->fds,
-        .instrumented = wish->instrumented,
-        .heap_sample_bytes = wish->heap_sample_bytes,
-        .heap_overhead = (enum profile_heap_overhead)wish->overhead,
-        .functions = wish->functions,
-        .function_count = wish->function_count,
-        .empty = (enum profile_heap_empty)wish->empty,
-        .named = &wish->named,
-        .agent_memory = (wish->agent_memory + MEGABYTE - 1) / MEGABYTE * MEGABYTE,
-        .rate_hz = wish->rate_hz > 0 ? wish->rate_hz : RATE_HZ,
-        .user_only = wish->time_kind == TIME_USER,
-        .waits = wish->time_kind == TIME_REAL,
-        .kernel_frames = wish->kernel,
-        .follow = wish->follow,
-        .timeline_bytes = wish->timeline_bytes,
-        .debuginfod = wish->debuginfod,
-        .cpus = wish->cpus,
-        .max_nodes = (uint32_t)wish->max_nodes,
-        .stacks = (enum perf_stacks)wish->stacks,
+        .no_time = request->no_time,
+        .calls = request->calls,
+        .request = {.names = request->call_names.items,
+                    .images = request->call_images.items,
+                    .name_count = request->call_names.count,
+                    .image_count = request->call_images.count},
+        .heap = request->heap,
+        .throws = request->throws,
+        .fds = request->fds,
+        .instrumented = request->instrumented,
+        .heap_sample_bytes = request->heap_sample_bytes,
+        .heap_overhead = (enum profile_heap_overhead)request->overhead,
+        .functions = request->functions,
+        .function_count = request->function_count,
+        .empty = (enum profile_heap_empty)request->empty,
+        .named = &request->named,
+        .agent_memory = (request->agent_memory + MEGABYTE - 1) / MEGABYTE * MEGABYTE,
+        .rate_hz = request->rate_hz > 0 ? request->rate_hz : RATE_HZ,
+        .user_only = request->time_kind == TIME_USER,
+        .waits = request->time_kind == TIME_REAL,
+        .kernel_frames = request->kernel,
+        .follow = request->follow,
+        .timeline_bytes = request->timeline_bytes,
+        .debuginfod = request->debuginfod,
+        .cpus = request->cpus,
+        .max_nodes = (uint32_t)request->max_nodes,
+        .stacks = (enum perf_stacks)request->stacks,
     };
 }
 
 /* --- the status line --- */
 
 struct recorder {
-    const struct record_wish *wish;
+    const struct record_wish *request;
     struct record_session *session;
     int signals; /* signalfd; -1: refused */
     pid_t child;
@@ -781,16 +783,17 @@ static bool is_over(const struct recorder *recorder)
     const struct record_status *status = record_session_status(recorder->session);
     if (recorder->stop || (recorder->child > 0 ? recorder->child_ended : status->target_gone))
         return true;
-    return recorder->wish->duration_ns && status->elapsed_ns >= recorder->wish->duration_ns;
+    return recorder->request->duration_ns && status->elapsed_ns >= recorder->request->duration_ns;
 }
 
 static int step_length(const struct recorder *recorder)
 {
-    if (!recorder->wish->duration_ns)
+    if (!recorder->request->duration_ns)
         return STEP_MS;
     uint64_t elapsed = record_session_status(recorder->session)->elapsed_ns;
-    uint64_t left_ms =
-        elapsed < recorder->wish->duration_ns ? (recorder->wish->duration_ns - elapsed) / 1000000 + 1 : 0;
+    uint64_t left_ms = elapsed < recorder->request->duration_ns
+                           ? (recorder->request->duration_ns - elapsed) / 1000000 + 1
+                           : 0;
     return left_ms < STEP_MS ? (int)left_ms : STEP_MS;
 }
 
@@ -968,13 +971,14 @@ static void say_result(struct recorder *recorder)
     const char *kernel = profile_meta(profile, "kernel_notice");
     const char *privileges = profile_meta(profile, "privileges_notice");
     struct base_text figures = {0};
-    if (!recorder->wish->no_time)
+    if (!recorder->request->no_time)
         add_figure(&figures, ", ", status->samples, " samples");
-    if (recorder->wish->calls) {
+    if (recorder->request->calls) {
         add_calls(&figures, profile);
     }
     cli_say("%.2f s%s -> %s (%llu kB); own CPU %.1f %%", (double)status->recorded_ns / 1e9,
-            base_text_string(&figures), recorder->wish->output, (unsigned long long)status->file_bytes / 1000,
+            base_text_string(&figures), recorder->request->output,
+            (unsigned long long)status->file_bytes / 1000,
             status->recorded_ns ? 100.0 * (double)status->tool_cpu_ns / (double)status->recorded_ns : 0);
     base_text_free(&figures);
     say_timeline(profile);
@@ -1074,7 +1078,7 @@ static int record_session(struct recorder *recorder, const struct record_options
     } else {
         recorder->child = record_session_status(recorder->session)->child;
         say_notice(recorder);
-        if (recorder->wish->verbose && !recorder->wish->no_time)
+        if (recorder->request->verbose && !recorder->request->no_time)
             cli_say("%s; sampling: %s", profile_meta(record_session_profile(recorder->session), "engine"),
                     profile_meta(record_session_profile(recorder->session), "sampling"));
         status = record(recorder, &error);
@@ -1085,21 +1089,21 @@ static int record_session(struct recorder *recorder, const struct record_options
 
 int cmd_record(int argc, char **argv)
 {
-    struct record_wish wish = {.output = "tally.out", .follow = true};
+    struct record_wish request = {.output = "tally.out", .follow = true};
     struct base_options_rest rest;
     struct base_error error = {0};
     int status;
-    if (!cli_parse(&record_command, argc, argv, &wish, &rest, &status))
+    if (!cli_parse(&record_command, argc, argv, &request, &rest, &status))
         return status;
-    if (check_wish(&wish, rest.count, &error) < 0) {
-        probe_named_free(&wish.named);
+    if (check_wish(&request, rest.count, &error) < 0) {
+        probe_named_free(&request.named);
         return cli_fail_command(record_command.name, &error);
     }
     struct base_text line = {0};
-    describe_target(&wish, rest.arguments, rest.count, &line);
-    struct record_options wanted = session_options(&wish, &rest, base_text_string(&line));
+    describe_target(&request, rest.arguments, rest.count, &line);
+    struct record_options wanted = session_options(&request, &rest, base_text_string(&line));
     struct recorder recorder = {
-        .wish = &wish,
+        .request = &request,
         .terminal = base_terminal_redraws(STDERR_FILENO) ? base_terminal_open(STDERR_FILENO) : -1};
     if (take_signals(&wanted.target_signals, &recorder.signals, &error) == BASE_OK) {
         wanted.wake_fd = recorder.signals;
@@ -1110,7 +1114,7 @@ int cmd_record(int argc, char **argv)
     }
     if (recorder.terminal >= 0)
         close(recorder.terminal);
-    probe_named_free(&wish.named);
+    probe_named_free(&request.named);
     base_text_free(&line);
     return status;
 }

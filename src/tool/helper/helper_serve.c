@@ -194,8 +194,8 @@ static void drain(struct loop *loop)
 static int wait_for(struct loop *loop, struct pollfd *files, nfds_t count, bool more, bool watch)
 {
     uint64_t rest = helper_wait_rest(&loop->wait), watched = WATCH_MS * UINT64_C(1000000);
-    bool blind = loop->signals < 0;
-    uint64_t longest = watch || blind ? watched : UINT64_MAX;
+    bool unobserved = loop->signals < 0;
+    uint64_t longest = watch || unobserved ? watched : UINT64_MAX;
     longest = more ? 0 : rest && rest < longest ? rest : longest;
     struct timespec most = {(time_t)(longest / SECOND_NS), (long)(longest % SECOND_NS)};
     int ready = ppoll(files, count, longest == UINT64_MAX ? NULL : &most, NULL);
@@ -232,7 +232,7 @@ static bool turn(struct loop *loop)
 
 /* Beside a busy target on few processors, who stops it must not wait for its turn: while it waits, some
  * threads stand. */
-static void hurry(void)
+static void raise_priority(void)
 {
     struct sched_param least = {.sched_priority = 1};
     if (sched_setscheduler(0, SCHED_FIFO, &least))
@@ -270,7 +270,7 @@ static void leave_home(int *socket)
     setsid();
     prctl(PR_SET_NAME, "tally-helper");
     prctl(PR_SET_TIMERSLACK, 1000);
-    hurry();
+    raise_priority();
     if (*socket != SOCKET && dup2(*socket, SOCKET) == SOCKET)
         *socket = SOCKET;
     int null = open("/dev/null", O_RDWR);

@@ -36,7 +36,7 @@ int helper_trace_follow(struct helper *helper, pid_t pid, struct base_error *err
     return order(helper, HELPER_FOLLOW, pid, 0, 0, error);
 }
 
-static bool is_told_over(const struct trace_event *event, pid_t pid)
+static bool is_replaced_by(const struct trace_event *event, pid_t pid)
 {
     return event->pid == pid && (event->kind == TRACE_EXEC || event->kind == TRACE_END);
 }
@@ -126,7 +126,7 @@ int helper_trace_hold(struct helper *helper, pid_t pid, struct helper_stopped *r
     if (code < 0)
         return code;
     for (size_t i = helper->event_first; i < helper->event_count; i++)
-        if (is_told_over(&helper->events[i], pid))
+        if (is_replaced_by(&helper->events[i], pid))
             return base_fail(error, BASE_ENOTFOUND, "process %d is not what it was any more", pid);
     helper_ask_stopped(&message, result);
     return code;
@@ -155,9 +155,9 @@ int helper_trace_suspend(struct helper *helper, struct base_error *error)
 
 /* --- endings --- */
 
-int helper_trace_tell_endings(struct helper *helper, struct base_error *error)
+int helper_trace_report_endings(struct helper *helper, struct base_error *error)
 {
-    return order(helper, HELPER_TELL_ENDINGS, 0, 0, 0, error);
+    return order(helper, HELPER_REPORT_ENDINGS, 0, 0, 0, error);
 }
 
 int helper_trace_let_end(struct helper *helper, pid_t pid, struct base_error *error)
@@ -167,10 +167,10 @@ int helper_trace_let_end(struct helper *helper, pid_t pid, struct base_error *er
 
 /* --- loose --- */
 
-int helper_trace_loosen(struct helper *helper, pid_t pid, const struct trace_step_range *ranges, size_t count,
+int helper_trace_detach(struct helper *helper, pid_t pid, const struct trace_step_range *ranges, size_t count,
                         struct base_error *error)
 {
-    return order_ranges(helper, HELPER_LOOSEN, pid, 0, ranges, count, error);
+    return order_ranges(helper, HELPER_DETACH, pid, 0, ranges, count, error);
 }
 
 int helper_trace_clear(struct helper *helper, pid_t pid, const struct trace_step_range *ranges, size_t count,
@@ -179,9 +179,9 @@ int helper_trace_clear(struct helper *helper, pid_t pid, const struct trace_step
     return order_ranges(helper, HELPER_CLEAR, pid, 0, ranges, count, error);
 }
 
-int helper_trace_tighten(struct helper *helper, pid_t pid, struct base_error *error)
+int helper_trace_reattach(struct helper *helper, pid_t pid, struct base_error *error)
 {
-    return order(helper, HELPER_TIGHTEN, pid, 0, 0, error);
+    return order(helper, HELPER_REATTACH, pid, 0, 0, error);
 }
 
 /* --- changes --- */
@@ -407,10 +407,10 @@ int helper_trace_call(struct helper *helper, pid_t pid, pid_t process, struct he
 
 /* --- ends and costs --- */
 
-int helper_trace_farewell(struct helper *helper, pid_t pid, uint64_t address, uint64_t value,
-                          struct base_error *error)
+int helper_trace_write_at_exit(struct helper *helper, pid_t pid, uint64_t address, uint64_t value,
+                               struct base_error *error)
 {
-    return order(helper, HELPER_FAREWELL, pid, address, value, error);
+    return order(helper, HELPER_WRITE_AT_EXIT, pid, address, value, error);
 }
 
 int helper_trace_cost(struct helper *helper, pid_t pid, struct trace_cost *cost, struct base_error *error)

@@ -21,7 +21,7 @@
  *
  * Cost: nothing while nothing happens; a signal is a stop of some 45 us for its receiver; figures in
  * helper_trace_cost. Where the caller hears of births in another way (plan_creation.h) it can have a process
- * let go until then: helper_trace_loosen. What a traced program can notice: TracerPid; a set-uid program loses
+ * let go until then: helper_trace_detach. What a traced program can notice: TracerPid; a set-uid program loses
  * its privileges under a tracer without CAP_SYS_PTRACE.
  *
  * Every function but next and pending returns BASE_OK or what the helper reported; BASE_EIO: it has ended.
@@ -73,7 +73,7 @@ int helper_trace_suspend(struct helper *helper, struct base_error *error);
 /* --- endings --- */
 
 /* ENDINGs are told of processes that are followed or born from now on. */
-int helper_trace_tell_endings(struct helper *helper, struct base_error *error);
+int helper_trace_report_endings(struct helper *helper, struct base_error *error);
 /* After an ENDING. */
 int helper_trace_let_end(struct helper *helper, pid_t pid, struct base_error *error);
 
@@ -85,7 +85,7 @@ int helper_trace_let_end(struct helper *helper, pid_t pid, struct base_error *er
  * kernel, or something is being born; BASE_EPERMISSION: it could not be traced again. The ranges are all code
  * from which a birth may come without the caller's knowing it before. One that is loose already: at once.
  * Every hold takes the process again, and it stays so until it is loosened anew. */
-int helper_trace_loosen(struct helper *helper, pid_t pid, const struct trace_step_range *ranges, size_t count,
+int helper_trace_detach(struct helper *helper, pid_t pid, const struct trace_step_range *ranges, size_t count,
                         struct base_error *error);
 
 /* Of a process that is held: no thread is in one of the ranges, nor has a word on its stack that leads there.
@@ -96,7 +96,7 @@ int helper_trace_clear(struct helper *helper, pid_t pid, const struct trace_step
 /* Takes it again without stopping it; threads that ended meanwhile are DEATHs. BASE_ENOTFOUND: it has ended,
  * or runs an image that nobody told of (DEATHs and END). Other errors, as of trace_stop_begin: it stays
  * loose. */
-int helper_trace_tighten(struct helper *helper, pid_t pid, struct base_error *error);
+int helper_trace_reattach(struct helper *helper, pid_t pid, struct base_error *error);
 
 /* --- gs bases --- */
 
@@ -208,8 +208,8 @@ static inline bool helper_trace_is_refused(const struct helper_trace_call *call)
 /* When the helper ends, for whatever reason but a SIGKILL of its own, it writes the eight bytes of `value` to
  * `address` of the process before it lets it go. One for each memory: the last call counts; address 0: none.
  * A fork child inherits it, an exec ends it, and so does helper_trace_leave. */
-int helper_trace_farewell(struct helper *helper, pid_t pid, uint64_t address, uint64_t value,
-                          struct base_error *error);
+int helper_trace_write_at_exit(struct helper *helper, pid_t pid, uint64_t address, uint64_t value,
+                               struct base_error *error);
 
 /* Since it was first followed; pid 0: the sum of all processes, of those that ended too. */
 int helper_trace_cost(struct helper *helper, pid_t pid, struct trace_cost *cost, struct base_error *error);

@@ -14,36 +14,36 @@
 
 void helper_wait_hear(struct helper_wait *wait, pid_t tid)
 {
-    for (unsigned i = 0; i < HELPER_WAIT_HEARD; i++)
-        if (!tid || wait->heard[i] == tid)
+    for (unsigned i = 0; i < HELPER_WAIT_ANSWERED; i++)
+        if (!tid || wait->answered[i] == tid)
             return;
-    wait->heard[wait->next++ % HELPER_WAIT_HEARD] = tid;
+    wait->answered[wait->next++ % HELPER_WAIT_ANSWERED] = tid;
 }
 
-static pid_t ask_heard(struct helper_wait *wait, int *status)
+static pid_t ask_answered(struct helper_wait *wait, int *status)
 {
     uint64_t began = base_clock_now();
     unsigned asked = 0;
-    for (unsigned i = 0; i < HELPER_WAIT_HEARD; i++) {
-        pid_t *heard = &wait->heard[(wait->first + i) % HELPER_WAIT_HEARD];
-        pid_t tid = *heard ? base_wait(*heard, status, __WALL | WNOHANG) : 0;
+    for (unsigned i = 0; i < HELPER_WAIT_ANSWERED; i++) {
+        pid_t *answered = &wait->answered[(wait->first + i) % HELPER_WAIT_ANSWERED];
+        pid_t tid = *answered ? base_wait(*answered, status, __WALL | WNOHANG) : 0;
         if (tid > 0) {
             wait->first += i + 1; /* who has just told something is asked last */
             return tid;
         }
-        asked += *heard != 0;
-        *heard = tid < 0 ? 0 : *heard;
+        asked += *answered != 0;
+        *answered = tid < 0 ? 0 : *answered;
     }
     uint64_t each = asked ? (base_clock_now() - began) / asked : 0;
-    if (each && (!wait->heard_cost || each < wait->heard_cost))
-        wait->heard_cost = each;
+    if (each && (!wait->answered_cost || each < wait->answered_cost))
+        wait->answered_cost = each;
     return 0;
 }
 
 /* An older kernel looks through all for one. */
 static bool is_worth_asking(const struct helper_wait *wait)
 {
-    return wait->cost > CHEAP_NS && wait->heard_cost * HELPER_WAIT_HEARD < wait->cost;
+    return wait->cost > CHEAP_NS && wait->answered_cost * HELPER_WAIT_ANSWERED < wait->cost;
 }
 
 /* Until when none but those that were heard of are asked for. */
@@ -68,7 +68,7 @@ static pid_t ask_all(struct helper_wait *wait, uint64_t now, int *status)
 pid_t helper_wait_next(struct helper_wait *wait, int *status)
 {
     bool rests = base_clock_now() < rests_until(wait);
-    pid_t tid = is_worth_asking(wait) && (rests || wait->row < ROW_MOST) ? ask_heard(wait, status) : 0;
+    pid_t tid = is_worth_asking(wait) && (rests || wait->row < ROW_MOST) ? ask_answered(wait, status) : 0;
     if (tid > 0) {
         wait->row++;
         return tid;

@@ -15,17 +15,17 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { HELPER_WAIT_HEARD = 8 };
+enum { HELPER_WAIT_ANSWERED = 8 };
 
 struct helper_wait { /* {0} at first */
-    pid_t heard[HELPER_WAIT_HEARD];
-    unsigned next;       /* in `heard`: whose place the next one takes */
-    unsigned first;      /* in `heard`: who is asked for first */
-    unsigned row;        /* how many of `heard` were told since the last look at all */
-    uint64_t cost;       /* ns of the last look at all that found nothing */
-    uint64_t looked;     /* when it ended; CLOCK_MONOTONIC */
-    uint64_t heard_cost; /* ns of asking for one, at best; 0: not known */
-    bool missed;         /* nobody was found, and not all were looked at */
+    pid_t answered[HELPER_WAIT_ANSWERED];
+    unsigned next;          /* in `answered`: whose place the next one takes */
+    unsigned first;         /* in `answered`: who is asked for first */
+    unsigned row;           /* how many of `answered` were told since the last look at all */
+    uint64_t cost;          /* ns of the last look at all that found nothing */
+    uint64_t looked;        /* when it ended; CLOCK_MONOTONIC */
+    uint64_t answered_cost; /* ns of asking for one, at best; 0: not known */
+    bool missed;            /* nobody was found, and not all were looked at */
 };
 
 /* The thread is likely to have something to tell; 0: nobody. */

@@ -39,16 +39,16 @@ enum helper_command {
     HELPER_SET_GS, /* tid, gs */
     HELPER_HOLD,
     HELPER_RELEASE,
-    HELPER_REMAP,    /* address, 0, size, protection; struct trace_inject_word[] */
-    HELPER_STEP_OUT, /* tid; bytes: ranges */
-    HELPER_FAREWELL, /* address, value */
+    HELPER_REMAP,         /* address, 0, size, protection; struct trace_inject_word[] */
+    HELPER_STEP_OUT,      /* tid; bytes: ranges */
+    HELPER_WRITE_AT_EXIT, /* address, value */
     HELPER_COST,
     HELPER_GIVE_BACK, /* address, size */
     HELPER_WIPE,      /* address, size */
-    HELPER_LOOSEN,    /* bytes: ranges */
-    HELPER_TIGHTEN,
+    HELPER_DETACH,    /* bytes: ranges */
+    HELPER_REATTACH,
     HELPER_CLEAR, /* bytes: ranges */
-    HELPER_TELL_ENDINGS,
+    HELPER_REPORT_ENDINGS,
     HELPER_LET_END,
     HELPER_CALL, /* process; bytes: calls, and so is the answer */
     HELPER_FREE_CHILDREN,

@@ -230,13 +230,13 @@ static int do_write(struct work *work, struct base_error *error)
 static int find_room(const struct trace_inject *inject, const struct helper_message *request,
                      uint64_t *address, struct base_error *error)
 {
-    struct proc_gap_wish wish = {request->values[0], request->values[1],
-                                 request->values[2] + request->values[4],
-                                 proc_target_stat(inject->process, PROC_TARGET_HEAP)};
-    *address = wish.low;
-    if (wish.high == 0)
+    struct proc_gap_request gap = {request->values[0], request->values[1],
+                                   request->values[2] + request->values[4],
+                                   proc_target_stat(inject->process, PROC_TARGET_HEAP)};
+    *address = gap.low;
+    if (gap.high == 0)
         return BASE_OK;
-    return proc_gap_find(&inject->maps, &wish, address, error); /* nobody has mapped anything since */
+    return proc_gap_find(&inject->maps, &gap, address, error); /* nobody has mapped anything since */
 }
 
 /* All that ends with a mapping at an address. */
@@ -384,25 +384,25 @@ static int do_step_out(struct work *work, struct base_error *error)
                           work->request->size / sizeof *ranges, error);
 }
 
-static int do_farewell(struct work *work, struct base_error *error)
+static int do_write_at_exit(struct work *work, struct base_error *error)
 {
     (void)error;
-    work->space->farewell = work->request->values[0];
-    work->space->farewell_value = work->request->values[1];
+    work->space->exit_write = work->request->values[0];
+    work->space->exit_value = work->request->values[1];
     return BASE_OK;
 }
 
-static int do_loosen(struct work *work, struct base_error *error)
+static int do_detach(struct work *work, struct base_error *error)
 {
     const struct trace_step_range *ranges = work->bytes;
-    return trace_follow_loosen(&work->server->follow, work->space, ranges,
+    return trace_follow_detach(&work->server->follow, work->space, ranges,
                                work->request->size / sizeof *ranges, error);
 }
 
-static int do_tell_endings(struct work *work, struct base_error *error)
+static int do_report_endings(struct work *work, struct base_error *error)
 {
     (void)error;
-    trace_follow_tell_endings(&work->server->follow);
+    trace_follow_report_endings(&work->server->follow);
     return BASE_OK;
 }
 
@@ -433,9 +433,9 @@ static int do_clear(struct work *work, struct base_error *error)
     return trace_detach_check(work->space, ranges, work->request->size / sizeof *ranges, error);
 }
 
-static int do_tighten(struct work *work, struct base_error *error)
+static int do_reattach(struct work *work, struct base_error *error)
 {
-    return trace_follow_tighten(&work->server->follow, work->space, error);
+    return trace_follow_reattach(&work->server->follow, work->space, error);
 }
 
 static int do_cost(struct work *work, struct base_error *error)
@@ -485,12 +485,12 @@ static const struct {
     [HELPER_RELEASE] = {do_release, STANDING},
     [HELPER_REMAP] = {do_mapping, STANDING},
     [HELPER_STEP_OUT] = {do_step_out, STANDING},
-    [HELPER_FAREWELL] = {do_farewell, FOLLOWED},
+    [HELPER_WRITE_AT_EXIT] = {do_write_at_exit, FOLLOWED},
     [HELPER_COST] = {do_cost, NOTHING},
-    [HELPER_LOOSEN] = {do_loosen, FOLLOWED},
-    [HELPER_TIGHTEN] = {do_tighten, FOLLOWED},
+    [HELPER_DETACH] = {do_detach, FOLLOWED},
+    [HELPER_REATTACH] = {do_reattach, FOLLOWED},
     [HELPER_CLEAR] = {do_clear, STANDING},
-    [HELPER_TELL_ENDINGS] = {do_tell_endings, NOTHING},
+    [HELPER_REPORT_ENDINGS] = {do_report_endings, NOTHING},
     [HELPER_CALL] = {do_call, STANDING},
     [HELPER_LET_END] = {do_let_end, FOLLOWED},
     [HELPER_FREE_CHILDREN] = {do_free_children, FOLLOWED},

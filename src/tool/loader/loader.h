@@ -48,12 +48,12 @@
 /* --- what is to be hooked, in every process of a recording --- */
 
 struct loader_function {
-    struct plan_function_wish wish;
+    struct plan_function_request request;
     uint64_t handler; /* offset in the agent's image */
     uint64_t cookie;  /* wire_hook.cookie */
     bool only_found;  /* it is not hooked: where it is, is told (LOADER_FOUND) */
     bool whole;       /* wire_hook.h */
-    bool alone;       /* none that goes over others goes over this one (plan_function_wish.over) */
+    bool alone;       /* none that goes over others goes over this one (plan_function_request.over) */
     bool stays;       /* its hook makes way for nobody (loader_lift): others rely on it */
     uint32_t
         twin; /* one more than the index of a function without which, at another address of the image, this one is refused; 0: none */

@@ -177,8 +177,8 @@ static int ask(struct setting *setting, const struct loader_object *object,
                const struct plan_hookable *function, struct loader_hook *hook, struct layers *layers)
 {
     const struct loader_function *functions = setting->agent->plans->functions;
-    bool has_over = function->over != 0 && !functions[function->wish].alone;
-    const uint32_t asked[LAYERS] = {function->wish, function->over - 1};
+    bool has_over = function->over != 0 && !functions[function->request].alone;
+    const uint32_t asked[LAYERS] = {function->request, function->over - 1};
     int result = BASE_OK;
     for (size_t i = 0; i < 1u + has_over && result == BASE_OK; i++) {
         const struct layers one = {{asked[i]}, 1};

@@ -22,8 +22,8 @@ struct loader_file {
 struct loader_plans {
     const struct loader_function *functions;
     size_t function_count;
-    struct plan_function_wish *wishes; /* the functions' */
-    const char *const *globs;          /* of images that are left as they are */
+    struct plan_function_request *requests; /* the functions' */
+    const char *const *globs;               /* of images that are left as they are */
     size_t glob_count;
     struct loader_file **files;
     size_t count, capacity;

@@ -177,7 +177,7 @@ static int find_counts(struct leaving *leaving)
 }
 
 /* New calls go past the agent from now on. */
-static void tell(struct leaving *leaving)
+static void publish(struct leaving *leaving)
 {
     const uint32_t state = WIRE_AGENT_LEFT;
     if (leaving->users.process)
@@ -200,7 +200,7 @@ static bool unwinds(const struct loader_x86_64_wrap *wrap)
 }
 
 /* They answer as long as the agent may be on a stack. */
-static bool tells_unwinders(const struct loader_x86_64_wrap *wrap)
+static bool publishes_to_unwinders(const struct loader_x86_64_wrap *wrap)
 {
     uint64_t entry = wrap->hook.cookie & 255;
     return entry == WIRE_AGENT_ENTRY_OBJECT || entry == WIRE_AGENT_ENTRY_HEADERS;
@@ -240,7 +240,7 @@ struct hooked {
 static int add_change(struct leaving *leaving, const struct hooked *hooked)
 {
     struct changes *list =
-        unwinds(hooked->wrap) || tells_unwinders(hooked->wrap) ? &leaving->last : &leaving->first;
+        unwinds(hooked->wrap) || publishes_to_unwinders(hooked->wrap) ? &leaving->last : &leaving->first;
     if (!base_array_room(list->items, list->count, list->capacity))
         return no_memory(leaving->error);
     list->items[list->count++] = hooked->change;
@@ -557,7 +557,7 @@ static int put_unwinders_back(struct leaving *leaving)
     struct wire_agent_control control;
     if (read_control(leaving, &control))
         find_process(leaving, &control);
-    tell(leaving);
+    publish(leaving);
     int ended = end_timers(leaving);
     int result = ended == BASE_OK ? put_back(leaving, &leaving->last) : ended;
     if (result < 0)
@@ -641,7 +641,7 @@ static int close_entries(struct leaving *leaving)
     if (result < 0)
         return result;
     give_pages_back(leaving, &leaving->first);
-    tell(leaving);
+    publish(leaving);
     end_timers(leaving); /* once more when nobody can make one; an error is one then */
     base_error_clear(leaving->error);
     return BASE_OK;

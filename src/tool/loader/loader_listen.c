@@ -25,8 +25,8 @@ enum {
 
 #define SECOND UINT64_C(1000000000)
 
-struct heard {
-    const uint32_t *bell;
+struct watched {
+    const uint32_t *doorbell;
     uint64_t *clock;
     struct stub_doorbell *waits; /* for an answer; NULL: nobody does */
     bool pending;                /* a ring has no answer */
@@ -37,7 +37,7 @@ struct heard {
 struct loader_listen {
     pthread_t thread;
     pthread_mutex_t lock; /* of what follows */
-    struct heard *items;
+    struct watched *items;
     size_t count, capacity;
     bool ending;
     bool unwoken;     /* to wake who waits is refused */
@@ -63,10 +63,10 @@ static uint64_t time_of(const struct loader_listen *listen)
     return base_clock_now() - start;
 }
 
-static void tell_time(const struct loader_listen *listen, const struct heard *heard)
+static void publish_time(const struct loader_listen *listen, const struct watched *watched)
 {
-    if (heard->clock)
-        __atomic_store_n(heard->clock, time_of(listen), __ATOMIC_RELAXED);
+    if (watched->clock)
+        __atomic_store_n(watched->clock, time_of(listen), __ATOMIC_RELAXED);
 }
 
 static void add_word(struct waiting *waiting, const uint32_t *word, uint32_t value)
@@ -89,19 +89,19 @@ static bool has_worked(struct loader_listen *listen, uint64_t now)
 }
 
 /* False: nobody waits for an answer. */
-static bool beat(struct heard *heard, uint64_t now, bool worked)
+static bool beat(struct watched *watched, uint64_t now, bool worked)
 {
-    if (!heard->waits)
+    if (!watched->waits)
         return false;
-    uint32_t answered = __atomic_load_n(&heard->waits->answered, __ATOMIC_ACQUIRE);
-    if (!heard->pending || answered != heard->answered)
-        heard->since_ns = now;
-    heard->pending = answered != heard->seen;
-    heard->answered = answered;
-    if (!heard->pending)
+    uint32_t answered = __atomic_load_n(&watched->waits->answered, __ATOMIC_ACQUIRE);
+    if (!watched->pending || answered != watched->answered)
+        watched->since_ns = now;
+    watched->pending = answered != watched->seen;
+    watched->answered = answered;
+    if (!watched->pending)
         return false;
-    if (worked && now - heard->since_ns < STUB_DOORBELL_LONGEST * UINT64_C(1000000))
-        __atomic_add_fetch(&heard->waits->beats, 1, __ATOMIC_RELEASE);
+    if (worked && now - watched->since_ns < STUB_DOORBELL_LONGEST * UINT64_C(1000000))
+        __atomic_add_fetch(&watched->waits->beats, 1, __ATOMIC_RELEASE);
     return true;
 }
 
@@ -114,7 +114,7 @@ static void limit_to(struct waiting *waiting, uint64_t limit_ns)
 /* Looks at all bells. The first word to wait for is our own. */
 static void look(struct loader_listen *listen, struct waiting *waiting)
 {
-    bool rung = false;
+    bool notified = false;
     waiting->count = 0;
     waiting->limit_ns = listen->unwoken ? LOOK_NS : 0;
     pthread_mutex_lock(&listen->lock);
@@ -122,23 +122,23 @@ static void look(struct loader_listen *listen, struct waiting *waiting)
     bool worked = has_worked(listen, look_ns);
     add_word(waiting, &listen->changed, __atomic_load_n(&listen->changed, __ATOMIC_ACQUIRE));
     for (size_t i = 0; i < listen->count; i++) {
-        struct heard *heard = &listen->items[i];
-        uint32_t now = __atomic_load_n(heard->bell, __ATOMIC_ACQUIRE);
-        tell_time(listen, heard);
-        rung |= now != heard->seen;
-        heard->seen = now;
-        if (beat(heard, look_ns, worked))
+        struct watched *watched = &listen->items[i];
+        uint32_t now = __atomic_load_n(watched->doorbell, __ATOMIC_ACQUIRE);
+        publish_time(listen, watched);
+        notified |= now != watched->seen;
+        watched->seen = now;
+        if (beat(watched, look_ns, worked))
             limit_to(waiting, BEAT_NS);
-        if (heard->clock)
+        if (watched->clock)
             limit_to(waiting, TICK_NS);
         if (waiting->count < WAITED_MOST)
-            add_word(waiting, heard->bell, now);
+            add_word(waiting, watched->doorbell, now);
         else
             limit_to(waiting, LOOK_NS);
     }
     waiting->ending = listen->ending;
     pthread_mutex_unlock(&listen->lock);
-    if (rung)
+    if (notified)
         eventfd_write(listen->file, 1);
 }
 
@@ -231,35 +231,36 @@ int loader_listen_file(const struct loader_listen *listen)
     return listen->file;
 }
 
-static int add(struct loader_listen *listen, struct heard heard, struct base_error *error)
+static int add(struct loader_listen *listen, struct watched watched, struct base_error *error)
 {
     pthread_mutex_lock(&listen->lock);
     bool room = base_array_room(listen->items, listen->count, listen->capacity);
     if (room)
-        listen->items[listen->count++] = heard;
-    tell_time(listen, &heard);
+        listen->items[listen->count++] = watched;
+    publish_time(listen, &watched);
     pthread_mutex_unlock(&listen->lock);
     change_list(listen);
     return room ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
 }
 
-int loader_listen_add(struct loader_listen *listen, const uint32_t *bell, uint64_t *clock,
+int loader_listen_add(struct loader_listen *listen, const uint32_t *doorbell, uint64_t *clock,
                       struct base_error *error)
 {
-    return add(listen, (struct heard){.bell = bell, .clock = clock}, error);
+    return add(listen, (struct watched){.doorbell = doorbell, .clock = clock}, error);
 }
 
-int loader_listen_add_bell(struct loader_listen *listen, struct stub_doorbell *bell, struct base_error *error)
+int loader_listen_add_doorbell(struct loader_listen *listen, struct stub_doorbell *doorbell,
+                               struct base_error *error)
 {
-    return add(listen, (struct heard){.bell = &bell->rung, .waits = bell}, error);
+    return add(listen, (struct watched){.doorbell = &doorbell->notified, .waits = doorbell}, error);
 }
 
 /* A futex call on a page that goes away just fails. */
-void loader_listen_forget(struct loader_listen *listen, const uint32_t *bell)
+void loader_listen_forget(struct loader_listen *listen, const uint32_t *doorbell)
 {
     pthread_mutex_lock(&listen->lock);
     for (size_t i = 0; i < listen->count; i++)
-        if (listen->items[i].bell == bell)
+        if (listen->items[i].doorbell == doorbell)
             listen->items[i] = listen->items[--listen->count];
     pthread_mutex_unlock(&listen->lock);
     change_list(listen);

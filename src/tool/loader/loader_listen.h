@@ -31,13 +31,13 @@ int loader_listen_file(const struct loader_listen *listen);
 
 /* From now on; a bell that is not 0 rings at once. Until ..._forget its page must stay mapped. `clock`: gets
  * the time, ns; NULL: none. */
-int loader_listen_add(struct loader_listen *listen, const uint32_t *bell, uint64_t *clock,
+int loader_listen_add(struct loader_listen *listen, const uint32_t *doorbell, uint64_t *clock,
                       struct base_error *error);
 /* The same for a bell whose ringers wait for an answer: its beats are advanced. */
-int loader_listen_add_bell(struct loader_listen *listen, struct stub_doorbell *bell,
-                           struct base_error *error);
+int loader_listen_add_doorbell(struct loader_listen *listen, struct stub_doorbell *doorbell,
+                               struct base_error *error);
 /* After this neither is looked at any more. One that was never added is no error. */
-void loader_listen_forget(struct loader_listen *listen, const uint32_t *bell);
+void loader_listen_forget(struct loader_listen *listen, const uint32_t *doorbell);
 
 /* Wakes all who wait for a word, in any process. */
 void loader_listen_wake(uint32_t *word);

@@ -21,15 +21,15 @@ static int no_memory(struct base_error *error)
 struct loader_plans *loader_plans_new(const struct loader_function *functions, size_t count)
 {
     struct loader_plans *plans = calloc(1, sizeof *plans);
-    struct plan_function_wish *wishes = calloc(count + 1, sizeof *wishes);
-    if (plans == NULL || wishes == NULL) {
+    struct plan_function_request *requests = calloc(count + 1, sizeof *requests);
+    if (plans == NULL || requests == NULL) {
         free(plans);
-        free(wishes);
+        free(requests);
         return NULL;
     }
     for (size_t i = 0; i < count; i++)
-        wishes[i] = functions[i].wish;
-    *plans = (struct loader_plans){.functions = functions, .function_count = count, .wishes = wishes};
+        requests[i] = functions[i].request;
+    *plans = (struct loader_plans){.functions = functions, .function_count = count, .requests = requests};
     return plans;
 }
 
@@ -53,7 +53,7 @@ void loader_plans_free(struct loader_plans *plans)
     for (size_t i = 0; i < plans->count; i++)
         free_file(plans->files[i]);
     free(plans->files);
-    free(plans->wishes);
+    free(plans->requests);
     free(plans);
 }
 
@@ -85,10 +85,10 @@ static int keep_segments(struct loader_file *file, const struct elf_image *image
 static void refuse_same(const struct loader_plans *plans, struct plan_functions *found)
 {
     for (size_t i = 0; i < found->count; i++) {
-        uint32_t twin = plans->functions[found->items[i].wish].twin;
+        uint32_t twin = plans->functions[found->items[i].request].twin;
         bool has_twin = twin == 0;
         for (size_t j = 0; j < found->count && !has_twin; j++)
-            has_twin = found->items[j].wish == twin - 1;
+            has_twin = found->items[j].request == twin - 1;
         if (!has_twin)
             found->items[i].reason = STUB_REASON_ENTRY_SAME;
     }
@@ -111,11 +111,12 @@ static int look_at(struct loader_plans *plans, struct loader_file *file, int des
     if (result == BASE_OK)
         result = keep_segments(file, image, error);
     if (result == BASE_OK)
-        result = plan_function_plan(image, path, plans->wishes, plans->function_count, NULL, 0,
+        result = plan_function_plan(image, path, plans->requests, plans->function_count, NULL, 0,
                                     &file->functions, error);
     refuse_same(plans, &file->functions);
     if (result == BASE_OK)
-        result = plan_linkage_add(image, path, plans->wishes, plans->function_count, &file->functions, error);
+        result =
+            plan_linkage_add(image, path, plans->requests, plans->function_count, &file->functions, error);
     if (result == BASE_OK)
         refuse_left_out(plans, image, path, &file->functions);
     if (result == BASE_OK && file->functions.count)

@@ -114,14 +114,14 @@ static void put_calls(struct putting *putting, uint64_t number)
         put_slot(putting, calls->items[i].slot);
 }
 
-static void put_strays(struct putting *putting, const struct wire_agent_strays *strays)
+static void put_stale_slots(struct putting *putting, const struct wire_agent_strays *stale_slots)
 {
     const size_t count = WIRE_AGENT_STRAY_PAGE / 8;
-    if (strays->page == 0 || !read_words(putting->access, strays->page, putting->words, count))
+    if (stale_slots->page == 0 || !read_words(putting->access, stale_slots->page, putting->words, count))
         return; /* its stack is gone */
     for (size_t i = 0; i < count; i++)
-        if (strays->slots[i / 64] >> i % 64 & 1)
-            put_word(putting, strays->page + i * 8, putting->words[i]);
+        if (stale_slots->slots[i / 64] >> i % 64 & 1)
+            put_word(putting, stale_slots->page + i * 8, putting->words[i]);
 }
 
 /* What the process's own memory tells of. A fork's child that is not counted has it from its parent. */
@@ -140,7 +140,7 @@ static void put_known(struct putting *putting)
         if (known->used[i / 64] >> i % 64 & 1)
             put_calls(putting, i);
     for (size_t i = 0; i < WIRE_AGENT_STRAYS; i++)
-        put_strays(putting, &known->strays[i]);
+        put_stale_slots(putting, &known->strays[i]);
     free(known);
 }
 

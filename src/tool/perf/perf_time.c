@@ -335,12 +335,12 @@ static int list_threads(pid_t pid, struct tid_list *tids, struct base_error *err
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    DIR *folder = opendir(path);
-    if (!folder)
+    DIR *directory = opendir(path);
+    if (!directory)
         return base_fail(error, BASE_ENOTFOUND, "no process %d", (int)pid);
     int result = BASE_OK;
     errno = 0;
-    for (struct dirent *entry; result == BASE_OK && (entry = readdir(folder));) {
+    for (struct dirent *entry; result == BASE_OK && (entry = readdir(directory));) {
         pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
         if (tid <= 0)
             continue;
@@ -351,7 +351,7 @@ static int list_threads(pid_t pid, struct tid_list *tids, struct base_error *err
     }
     if (result == BASE_OK && base_error_is_refusal(errno))
         result = base_fail_errno(error, errno, "%s cannot be read", path);
-    closedir(folder);
+    closedir(directory);
     return result;
 }
 

@@ -12,8 +12,8 @@ void plan_absent_look(void *near, const struct elf_image *elf)
     plan_function_names(elf, add_name, near);
 }
 
-void plan_absent_tell(const struct symbol_near *near, const char *name, const char *where, const char *place,
-                      struct base_error *why)
+void plan_absent_explain(const struct symbol_near *near, const char *name, const char *where,
+                         const char *place, struct base_error *why)
 {
     const char *nearest = symbol_near_find(near, name);
     base_fail(why, BASE_ENOTFOUND, "%sno function %s was found in %s%s%s%s", place, name, where,

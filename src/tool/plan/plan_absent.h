@@ -13,7 +13,7 @@
 void plan_absent_look(void *near, const struct elf_image *elf);
 
 /* `where` is what was looked through; `place` goes before the sentence: "", or "FILE:LINE: ". */
-void plan_absent_tell(const struct symbol_near *near, const char *name, const char *where, const char *place,
-                      struct base_error *why);
+void plan_absent_explain(const struct symbol_near *near, const char *name, const char *where,
+                         const char *place, struct base_error *why);
 
 #endif

@@ -20,7 +20,7 @@
 /* clone, fork, vfork, execve, execveat, clone3 */
 const uint32_t plan_creation_numbers[PLAN_CREATION_NUMBERS] = {56, 57, 58, 59, 322, 435};
 
-enum verdict { HARMLESS, BY_RSI = PLAN_CREATION_BY_RSI, BY_RDI = PLAN_CREATION_BY_RDI, BIRTH };
+enum verdict { HARMLESS, BY_RSI = PLAN_CREATION_BY_RSI, BY_RDI = PLAN_CREATION_BY_RDI, CREATION };
 
 struct search {
     const struct elf_image *image;
@@ -31,10 +31,10 @@ struct search {
     struct code_functions functions;
     struct code_instructions instructions; /* of the function that is looked at */
     ZydisDecoder decoder;
-    struct plan_creations *births;
+    struct plan_creations *creations;
 };
 
-static bool is_birth(uint64_t number)
+static bool is_creation(uint64_t number)
 {
     for (unsigned i = 0; i < PLAN_CREATION_NUMBERS; i++)
         if (number == plan_creation_numbers[i])
@@ -42,11 +42,11 @@ static bool is_birth(uint64_t number)
     return false;
 }
 
-static void set_bare(struct search *search, uint64_t address)
+static void set_raw(struct search *search, uint64_t address)
 {
-    if (!search->births->is_bare)
-        search->births->bare = address;
-    search->births->is_bare = true;
+    if (!search->creations->is_raw)
+        search->creations->raw = address;
+    search->creations->is_raw = true;
 }
 
 /* --- what is in a register --- */
@@ -155,12 +155,12 @@ static bool is_entered(const struct code_instructions *list, uint64_t first, uin
     return false;
 }
 
-static bool holds_birth_number(const struct search *search)
+static bool holds_creation_number(const struct search *search)
 {
     struct decoded decoded;
     for (size_t i = 0; i < search->instructions.count; i++)
         if (search->instructions.items[i].immediate_size >= 4 &&
-            is_birth(search->instructions.items[i].immediate) && decode(search, i, &decoded) &&
+            is_creation(search->instructions.items[i].immediate) && decode(search, i, &decoded) &&
             is_move(&decoded))
             return true;
     return false;
@@ -168,18 +168,18 @@ static bool holds_birth_number(const struct search *search)
 
 /* mov eax, number or mov rax, number just before: the kernel's way back from a signal handler has no function
  * that decodes. */
-static bool is_told_before(const struct search *search, uint64_t door)
+static bool is_recorded_before(const struct search *search, uint64_t site)
 {
     static const uint8_t moves[2][3] = {{0xb8}, {0x48, 0xc7, 0xc0}};
     static const size_t sizes[2] = {1, 3};
     for (unsigned i = 0; i < 2; i++) {
         size_t available;
         uint32_t number;
-        const uint8_t *bytes = code_text_at(&search->text, door - sizes[i] - 4, &available);
+        const uint8_t *bytes = code_text_at(&search->text, site - sizes[i] - 4, &available);
         if (!bytes || available < sizes[i] + 4 || memcmp(bytes, moves[i], sizes[i]))
             continue;
         memcpy(&number, bytes + sizes[i], sizeof number);
-        return !is_birth(number);
+        return !is_creation(number);
     }
     return false;
 }
@@ -201,20 +201,20 @@ static enum verdict judge(const struct search *search, size_t index)
     const struct code_instructions *list = &search->instructions;
     ZydisRegister reg = ZYDIS_REGISTER_RAX;
     size_t from = SIZE_MAX;
-    uint64_t number, door = list->items[index].address;
-    if (is_told_before(search, door) && !is_entered(list, door - 1, door))
+    uint64_t number, site = list->items[index].address;
+    if (is_recorded_before(search, site) && !is_entered(list, site - 1, site))
         return HARMLESS;
     bool known = constant_before(search, index, &reg, &from, &number);
     if (!known && from == SIZE_MAX && (reg == ZYDIS_REGISTER_RDI || reg == ZYDIS_REGISTER_RSI))
         return reg == ZYDIS_REGISTER_RDI ? BY_RDI : BY_RSI;
     if (!known)
-        return reg != ZYDIS_REGISTER_RAX && is_kept_constant(search, reg) && !holds_birth_number(search)
+        return reg != ZYDIS_REGISTER_RAX && is_kept_constant(search, reg) && !holds_creation_number(search)
                    ? HARMLESS
-                   : BIRTH;
-    if (is_birth(number))
-        return BIRTH;
-    bool sure = !is_entered(list, list->items[from].address, door);
-    return sure || !holds_birth_number(search) ? HARMLESS : BIRTH;
+                   : CREATION;
+    if (is_creation(number))
+        return CREATION;
+    bool sure = !is_entered(list, list->items[from].address, site);
+    return sure || !holds_creation_number(search) ? HARMLESS : CREATION;
 }
 
 /* Behind the last of them, unless something from there leads back. */
@@ -251,7 +251,7 @@ static bool is_meant(const struct search *search, uint64_t address)
     return false;
 }
 
-static bool can_ring(const struct search *search, const struct code_function *function, unsigned *length)
+static bool can_notify(const struct search *search, const struct code_function *function, unsigned *length)
 {
     size_t available;
     enum stub_reason reason;
@@ -267,12 +267,12 @@ static bool can_ring(const struct search *search, const struct code_function *fu
     return *length && !is_entered(&search->instructions, function->start, function->start + *length - 1);
 }
 
-static int add(struct search *search, const struct plan_creation *birth)
+static int add(struct search *search, const struct plan_creation *creation)
 {
-    struct plan_creations *births = search->births;
-    if (!base_array_room(births->items, births->count, births->capacity))
+    struct plan_creations *creations = search->creations;
+    if (!base_array_room(creations->items, creations->count, creations->capacity))
         return BASE_ENOMEM;
-    births->items[births->count++] = *birth;
+    creations->items[creations->count++] = *creation;
     return BASE_OK;
 }
 
@@ -281,7 +281,7 @@ static bool is_syscall(const struct code_instruction *in)
     return in->opcode_map == 1 && in->opcode == 0x05;
 }
 
-static bool is_door(const struct code_instruction *in)
+static bool is_site(const struct code_instruction *in)
 {
     bool other_interrupt =
         in->opcode_map == 0 && in->opcode == 0xcd && in->immediate != (uint64_t)(int8_t)0x80;
@@ -292,58 +292,58 @@ static bool is_door(const struct code_instruction *in)
 static int look_at_decoded(struct search *search, const struct code_function *function)
 {
     const struct code_instructions *list = &search->instructions;
-    struct plan_creation birth = {.start = function->start, .end = function->end};
+    struct plan_creation creation = {.start = function->start, .end = function->end};
     size_t last = SIZE_MAX;
     bool same = true;
     for (size_t i = 0; i < list->count; i++) {
-        bool door = is_door(&list->items[i]);
-        enum verdict found = door ? judge(search, i) : HARMLESS;
-        if (door && !is_syscall(&list->items[i])) /* other numbers */
-            set_bare(search, list->items[i].address);
+        bool site = is_site(&list->items[i]);
+        enum verdict found = site ? judge(search, i) : HARMLESS;
+        if (site && !is_syscall(&list->items[i])) /* other numbers */
+            set_raw(search, list->items[i].address);
         if (found == HARMLESS)
             continue;
-        same = same && (last == SIZE_MAX || birth.argument == found);
-        birth.argument = (uint8_t)found;
+        same = same && (last == SIZE_MAX || creation.argument == found);
+        creation.argument = (uint8_t)found;
         last = i;
     }
     if (last == SIZE_MAX)
         return BASE_OK;
-    birth.argument = same && birth.argument != BIRTH ? birth.argument : PLAN_CREATION_ALWAYS;
-    birth.past = find_past(list, last, function->end);
-    if (can_ring(search, function, &birth.length))
-        return add(search, &birth);
-    set_bare(search, list->items[last].address);
+    creation.argument = same && creation.argument != CREATION ? creation.argument : PLAN_CREATION_ALWAYS;
+    creation.past = find_past(list, last, function->end);
+    if (can_notify(search, function, &creation.length))
+        return add(search, &creation);
+    set_raw(search, list->items[last].address);
     return BASE_OK;
 }
 
-static int look_at_function(struct search *search, const struct code_function *function, uint64_t door)
+static int look_at_function(struct search *search, const struct code_function *function, uint64_t site)
 {
     uint64_t where;
     int verdict = code_instructions_decode(&search->text, function->start, function->end,
                                            &search->instructions, &where);
     if (verdict == CODE_VERDICT_FINE)
         return look_at_decoded(search, function);
-    if (verdict > 0 && !is_told_before(search, door))
-        set_bare(search, door);
+    if (verdict > 0 && !is_recorded_before(search, site))
+        set_raw(search, site);
     return verdict < 0 ? verdict : BASE_OK;
 }
 
 /* --- between functions --- */
 
-/* Does the code from `from` on lead to `door`, instruction by instruction, and go on behind it? */
-static bool decodes_to(const struct search *search, uint64_t from, uint64_t door)
+/* Does the code from `from` on lead to `site`, instruction by instruction, and go on behind it? */
+static bool decodes_to(const struct search *search, uint64_t from, uint64_t site)
 {
     struct code_instruction in;
     bool met = false;
-    for (uint64_t at = from; at <= door + AFTER; at += in.length) {
+    for (uint64_t at = from; at <= site + AFTER; at += in.length) {
         size_t available;
         const uint8_t *bytes = code_text_at(&search->text, at, &available);
-        met = met || at == door;
+        met = met || at == site;
         if (!bytes)
             return met; /* the end of the text */
         if (!code_instruction_decode(bytes, available, at, &in))
             return false;
-        if (at < door && at + in.length > door)
+        if (at < site && at + in.length > site)
             return false;
     }
     return met;
@@ -373,51 +373,51 @@ static bool section_of(const struct search *search, uint64_t address, uint64_t *
 }
 
 /* What stands in no function is its predecessor's, or data, or a door that nobody has a name for. */
-static int look_between(struct search *search, uint64_t door)
+static int look_between(struct search *search, uint64_t site)
 {
-    const struct code_function *before = function_before(&search->functions, door);
+    const struct code_function *before = function_before(&search->functions, site);
     uint64_t where, from;
-    if (!section_of(search, door, &from) || is_told_before(search, door))
+    if (!section_of(search, site, &from) || is_recorded_before(search, site))
         return BASE_OK;
     bool own = before && before->end > from; /* section's, and its last one so far */
     from = own ? before->end : from;
-    if (door - from <= GAP_MOST && !decodes_to(search, from, door))
+    if (site - from <= GAP_MOST && !decodes_to(search, from, site))
         return BASE_OK;
-    if (!own || door - from > AFTER) {
-        set_bare(search, door);
+    if (!own || site - from > AFTER) {
+        set_raw(search, site);
         return BASE_OK;
     }
     struct code_function longer = *before;
-    longer.end = door + 2;
+    longer.end = site + 2;
     int verdict =
         code_instructions_decode(&search->text, longer.start, longer.end, &search->instructions, &where);
     if (verdict == CODE_VERDICT_FINE)
         return look_at_decoded(search, &longer);
-    set_bare(search, door);
+    set_raw(search, site);
     return verdict < 0 ? verdict : BASE_OK;
 }
 
 /* --- an image --- */
 
-static bool looks_like_door(const uint8_t *bytes)
+static bool looks_like_site(const uint8_t *bytes)
 {
     return (bytes[0] == 0x0f && (bytes[1] == 0x05 || bytes[1] == 0x34)) ||
            (bytes[0] == 0xcd && bytes[1] == 0x80);
 }
 
 /* In order of address; NULL: no more in this piece. */
-static const uint8_t *next_door(const struct code_piece *piece, const uint8_t *at)
+static const uint8_t *next_site(const struct code_piece *piece, const uint8_t *at)
 {
     for (const uint8_t *end = piece->bytes + piece->size; at + 1 < end; at++)
-        if (looks_like_door(at))
+        if (looks_like_site(at))
             return at;
     return NULL;
 }
 
-static bool has_door(const struct code_text *text)
+static bool has_site(const struct code_text *text)
 {
     for (size_t i = 0; i < text->count; i++)
-        if (next_door(&text->pieces[i], text->pieces[i].bytes))
+        if (next_site(&text->pieces[i], text->pieces[i].bytes))
             return true;
     return false;
 }
@@ -441,7 +441,7 @@ static int look_at_piece(struct search *search, const struct code_piece *piece)
 {
     uint32_t done = CODE_NONE;
     int result = BASE_OK;
-    for (const uint8_t *at = piece->bytes; result == BASE_OK && (at = next_door(piece, at)); at++) {
+    for (const uint8_t *at = piece->bytes; result == BASE_OK && (at = next_site(piece, at)); at++) {
         uint64_t address = piece->address + (uint64_t)(at - piece->bytes);
         uint32_t index = code_functions_find(&search->functions, address);
         if (index == CODE_NONE)
@@ -453,13 +453,14 @@ static int look_at_piece(struct search *search, const struct code_piece *piece)
     return result;
 }
 
-int plan_creation_find(const struct elf_image *image, struct plan_creations *births, struct base_error *error)
+int plan_creation_find(const struct elf_image *image, struct plan_creations *creations,
+                       struct base_error *error)
 {
-    struct search search = {.image = image, .births = births};
-    *births = (struct plan_creations){0};
+    struct search search = {.image = image, .creations = creations};
+    *creations = (struct plan_creations){0};
     ZydisDecoderInit(&search.decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
     int result = code_text_of_image(image, &search.text, error);
-    if (result == BASE_OK && has_door(&search.text)) {
+    if (result == BASE_OK && has_site(&search.text)) {
         result = gather(&search, error);
         for (size_t i = 0; i < search.text.count && result == BASE_OK; i++) {
             result = look_at_piece(&search, &search.text.pieces[i]);
@@ -475,8 +476,8 @@ int plan_creation_find(const struct elf_image *image, struct plan_creations *bir
     return result;
 }
 
-void plan_creation_free(struct plan_creations *births)
+void plan_creation_free(struct plan_creations *creations)
 {
-    free(births->items);
-    *births = (struct plan_creations){0};
+    free(creations->items);
+    *creations = (struct plan_creations){0};
 }

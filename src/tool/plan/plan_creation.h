@@ -43,13 +43,13 @@ struct plan_creation {
 struct plan_creations {
     struct plan_creation *items; /* by address */
     size_t count, capacity;
-    bool is_bare;
-    uint64_t bare; /* the first system call that no bell can tell of */
+    bool is_raw;
+    uint64_t raw; /* the first system call that no bell can tell of */
 };
 
 /* Fills *births ({0}); free it also after an error. */
-int plan_creation_find(const struct elf_image *image, struct plan_creations *births,
+int plan_creation_find(const struct elf_image *image, struct plan_creations *creations,
                        struct base_error *error);
-void plan_creation_free(struct plan_creations *births);
+void plan_creation_free(struct plan_creations *creations);
 
 #endif

@@ -19,8 +19,8 @@
 /* All that one look at an image needs. */
 struct search {
     const struct elf_image *image;
-    const struct plan_function_wish *wishes;
-    size_t wish_count;
+    const struct plan_function_request *requests;
+    size_t request_count;
     uint8_t *concerned; /* of each wish */
     bool is_static;     /* no other image binds to its names */
     bool is_libc;
@@ -38,50 +38,50 @@ static int no_memory(struct base_error *error)
 
 /* --- who is meant --- */
 
-bool plan_function_concerns(const struct plan_function_wish *wish, const char *path)
+bool plan_function_concerns(const struct plan_function_request *request, const char *path)
 {
     const char *last = strrchr(path, '/');
-    if (wish->image == NULL)
+    if (request->image == NULL)
         return true;
-    return fnmatch(wish->image, strchr(wish->image, '/') == NULL && last != NULL ? last + 1 : path,
+    return fnmatch(request->image, strchr(request->image, '/') == NULL && last != NULL ? last + 1 : path,
                    FNM_EXTMATCH) == 0;
 }
 
-static bool matches(const struct plan_function_wish *wish, struct symbol_name *name)
+static bool matches(const struct plan_function_request *request, struct symbol_name *name)
 {
-    if (wish->written)
-        return symbol_name_means(name, wish->name);
-    return strcmp(wish->name, name->text) == 0 || fnmatch(wish->name, name->text, 0) == 0;
+    if (request->written)
+        return symbol_name_means(name, request->name);
+    return strcmp(request->name, name->text) == 0 || fnmatch(request->name, name->text, 0) == 0;
 }
 
-bool plan_function_means(const struct plan_function_wish *wish, const char *name)
+bool plan_function_means(const struct plan_function_request *request, const char *name)
 {
     struct symbol_name named;
     symbol_name_begin(&named, name, false);
-    bool means = matches(wish, &named);
+    bool means = matches(request, &named);
     symbol_name_end(&named);
     return means;
 }
 
 /* May a symbol be what is wished for, but for what its code does? */
-static bool may_be(const struct search *search, const struct plan_function_wish *wish, bool bound)
+static bool may_be(const struct search *search, const struct plan_function_request *request, bool bound)
 {
-    return wish->own ? bound && (search->is_libc || search->is_static) : bound || !wish->interposes;
+    return request->own ? bound && (search->is_libc || search->is_static) : bound || !request->interposes;
 }
 
 /* The first wish that means the name, of those that go over others, or of the rest; PLAN_NONE. `bound`: calls of that name may come
  * to the symbol. */
-static uint32_t wish_of(const struct search *search, const char *name, bool bound, bool over)
+static uint32_t request_of(const struct search *search, const char *name, bool bound, bool over)
 {
     struct symbol_name named;
-    uint32_t wish = PLAN_NONE;
+    uint32_t request = PLAN_NONE;
     symbol_name_begin(&named, name, false);
-    for (size_t i = 0; i < search->wish_count && wish == PLAN_NONE; i++)
-        if (search->concerned[i] && search->wishes[i].over == over &&
-            may_be(search, &search->wishes[i], bound) && matches(&search->wishes[i], &named))
-            wish = (uint32_t)i;
+    for (size_t i = 0; i < search->request_count && request == PLAN_NONE; i++)
+        if (search->concerned[i] && search->requests[i].over == over &&
+            may_be(search, &search->requests[i], bound) && matches(&search->requests[i], &named))
+            request = (uint32_t)i;
     symbol_name_end(&named);
-    return wish;
+    return request;
 }
 
 /* --- symbols --- */
@@ -149,9 +149,9 @@ static int look_at(void *context, const struct seen *seen)
     int result = BASE_OK;
     for (int over = 0; over < 2 && result == BASE_OK; over++) {
         struct plan_hookable function = {.address = symbol->st_value,
-                                         .wish = wish_of(search, name, bound, over != 0),
+                                         .request = request_of(search, name, bound, over != 0),
                                          .resolver = ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC};
-        if (function.wish != PLAN_NONE && !code_function_is_fragment(name))
+        if (function.request != PLAN_NONE && !code_function_is_fragment(name))
             result = add(search, &function, name);
     }
     return result;
@@ -192,24 +192,24 @@ static int look_through(const struct elf_image *from, look *at_name, void *conte
 }
 
 struct telling {
-    plan_function_tell *tell;
+    plan_function_visit *publish;
     void *context;
 };
 
-static int tell_name(void *context, const struct seen *seen)
+static int visit_name(void *context, const struct seen *seen)
 {
     const struct telling *telling = context;
-    telling->tell(telling->context, seen->name);
+    telling->publish(telling->context, seen->name);
     return BASE_OK;
 }
 
-void plan_function_names(const struct elf_image *image, plan_function_tell *tell, void *context)
+void plan_function_names(const struct elf_image *image, plan_function_visit *publish, void *context)
 {
-    struct telling telling = {tell, context};
+    struct telling telling = {publish, context};
     struct elf_image *mini = symbol_debug_mini(image);
-    look_through(image, tell_name, &telling);
+    look_through(image, visit_name, &telling);
     if (mini != NULL) {
-        look_through(mini, tell_name, &telling);
+        look_through(mini, visit_name, &telling);
         elf_image_close(mini);
     }
 }
@@ -219,8 +219,9 @@ static int add_given(struct search *search, const struct plan_function_given *gi
 {
     int result = BASE_OK;
     for (size_t i = 0; i < count && result == BASE_OK; i++)
-        result = add(search, &(struct plan_hookable){.address = given[i].address, .wish = given[i].wish},
-                     search->wishes[given[i].wish].name);
+        result =
+            add(search, &(struct plan_hookable){.address = given[i].address, .request = given[i].request},
+                search->requests[given[i].request].name);
     return result;
 }
 
@@ -229,7 +230,7 @@ static int order(const void *left, const void *right)
     const struct plan_hookable *a = left, *b = right;
     if (a->address != b->address)
         return a->address < b->address ? -1 : 1;
-    return a->wish < b->wish ? -1 : a->wish > b->wish;
+    return a->request < b->request ? -1 : a->request > b->request;
 }
 
 /* The same function once more, for a later wish. */
@@ -237,8 +238,9 @@ static void merge(const struct search *search, struct plan_hookable *function,
                   const struct plan_hookable *alias)
 {
     function->resolver |= alias->resolver;
-    if (function->over == 0 && !search->wishes[function->wish].over && search->wishes[alias->wish].over)
-        function->over = alias->wish + 1;
+    if (function->over == 0 && !search->requests[function->request].over &&
+        search->requests[alias->request].over)
+        function->over = alias->request + 1;
 }
 
 /* One function for each address: that of the first wish, and of the first that goes over it. */
@@ -351,10 +353,10 @@ static int makes_system_call(const struct search *search, const struct plan_draf
     return result < 0 ? no_memory(search->error) : makes;
 }
 
-static int is_wished(const struct search *search, const struct plan_draft *draft,
-                     const struct plan_hookable *function)
+static int is_requested(const struct search *search, const struct plan_draft *draft,
+                        const struct plan_hookable *function)
 {
-    if (!search->is_static || !search->wishes[function->wish].own || function->reserved)
+    if (!search->is_static || !search->requests[function->request].own || function->reserved)
         return 1;
     return makes_system_call(search, draft, function->address);
 }
@@ -367,15 +369,15 @@ static int drop_programs(struct search *search, const struct plan_draft *draft)
     int result = BASE_OK;
     for (size_t i = 0; i < found->count; i++) {
         struct plan_hookable *function = &found->items[i];
-        int wished = result < 0 ? 1 : is_wished(search, draft, function);
-        result = wished < 0 ? wished : result;
-        if (wished == 0 && function->over == 0) {
+        int requested = result < 0 ? 1 : is_requested(search, draft, function);
+        result = requested < 0 ? requested : result;
+        if (requested == 0 && function->over == 0) {
             free(function->name);
             free(function->slots);
             continue;
         }
-        if (wished == 0) {
-            function->wish = function->over - 1;
+        if (requested == 0) {
+            function->request = function->over - 1;
             function->over = 0;
         }
         found->items[kept++] = *function;
@@ -453,16 +455,16 @@ static bool note_concerned(struct search *search, const char *path)
 {
     const char *asked = NULL;
     bool any = false, defined = true;
-    for (size_t i = 0; i < search->wish_count; i++) {
-        const struct plan_function_wish *wish = &search->wishes[i];
-        bool concerned = plan_function_concerns(wish, path);
-        if (concerned && wish->beside != NULL && wish->beside != asked) {
-            asked = wish->beside;
+    for (size_t i = 0; i < search->request_count; i++) {
+        const struct plan_function_request *request = &search->requests[i];
+        bool concerned = plan_function_concerns(request, path);
+        if (concerned && request->beside != NULL && request->beside != asked) {
+            asked = request->beside;
             defined = plan_image_defines(search->image, (const char *const[]){asked, NULL});
         }
-        search->concerned[i] = concerned && (wish->beside == NULL || defined);
+        search->concerned[i] = concerned && (request->beside == NULL || defined);
         any |= search->concerned[i] != 0;
-        search->asks_own |= search->concerned[i] && wish->own;
+        search->asks_own |= search->concerned[i] && request->own;
     }
     return any;
 }
@@ -488,14 +490,14 @@ static int search_all(struct search *search, const struct plan_function_given *g
 }
 
 int plan_function_plan(const struct elf_image *image, const char *path,
-                       const struct plan_function_wish *wishes, size_t wish_count,
+                       const struct plan_function_request *requests, size_t request_count,
                        const struct plan_function_given *given, size_t given_count,
                        struct plan_functions *functions, struct base_error *error)
 {
     struct search search = {.image = image,
-                            .wishes = wishes,
-                            .wish_count = wish_count,
-                            .concerned = calloc(wish_count + 1, 1),
+                            .requests = requests,
+                            .request_count = request_count,
+                            .concerned = calloc(request_count + 1, 1),
                             .is_static = plan_image_is_static(image),
                             .is_libc = plan_image_is_libc(image),
                             .found = functions,

@@ -28,7 +28,7 @@
 #include "elf_image.h"
 #include "plan.h"
 
-struct plan_function_wish {
+struct plan_function_request {
     const char *name; /* as in the file, or a glob of fnmatch(3) */
     const char *
         image; /* a glob for the image's path, or for its last part when it has no slash, with !(a|b) too; NULL: any */
@@ -42,17 +42,17 @@ struct plan_function_wish {
 
 struct plan_function_given { /* a function that is known by its address */
     uint64_t address;
-    uint32_t wish;
+    uint32_t request;
 };
 
 struct plan_hookable {
     uint64_t address;
-    uint32_t wish;  /* index of who asked */
-    uint32_t over;  /* one more than the index of who goes over that; 0: nobody */
-    uint8_t reason; /* enum stub_reason; STUB_FINE: it can be hooked */
-    uint8_t length; /* bytes that move; five are replaced */
-    bool resolver;  /* of an IFUNC; not to be hooked, reason ENTRY_RESOLVER */
-    bool reserved;  /* in a static program: it has a reserved name, too */
+    uint32_t request; /* index of who asked */
+    uint32_t over;    /* one more than the index of who goes over that; 0: nobody */
+    uint8_t reason;   /* enum stub_reason; STUB_FINE: it can be hooked */
+    uint8_t length;   /* bytes that move; five are replaced */
+    bool resolver;    /* of an IFUNC; not to be hooked, reason ENTRY_RESOLVER */
+    bool reserved;    /* in a static program: it has a reserved name, too */
     uint8_t old[PLAN_HOOK_MAX + 1];
     char *name;      /* the symbol */
     uint64_t *slots; /* of a resolver: image addresses of words that hold what it chose */
@@ -65,19 +65,19 @@ struct plan_functions { /* by address */
 };
 
 /* Does the wish concern an image of this path? */
-bool plan_function_concerns(const struct plan_function_wish *wish, const char *path);
+bool plan_function_concerns(const struct plan_function_request *request, const char *path);
 
 /* Does it mean a symbol of this name? */
-bool plan_function_means(const struct plan_function_wish *wish, const char *name);
+bool plan_function_means(const struct plan_function_request *request, const char *name);
 
 /* Tells the names of all functions that wishes may mean, as in the file; of one at several addresses or in
  * several tables each time. */
-typedef void plan_function_tell(void *context, const char *name);
-void plan_function_names(const struct elf_image *image, plan_function_tell *tell, void *context);
+typedef void plan_function_visit(void *context, const char *name);
+void plan_function_names(const struct elf_image *image, plan_function_visit *publish, void *context);
 
 /* `path` is the image's, for the wishes. */
 int plan_function_plan(const struct elf_image *image, const char *path,
-                       const struct plan_function_wish *wishes, size_t wish_count,
+                       const struct plan_function_request *requests, size_t request_count,
                        const struct plan_function_given *given, size_t given_count,
                        struct plan_functions *functions, struct base_error *error);
 void plan_functions_free(struct plan_functions *functions);

@@ -17,8 +17,8 @@ enum {
 };
 
 struct search {
-    const struct plan_function_wish *wishes;
-    size_t wish_count;
+    const struct plan_function_request *requests;
+    size_t request_count;
     const char *path;
     struct plan_slots slots;
     struct plan_functions found;
@@ -27,26 +27,26 @@ struct search {
 /* --- who is asked for --- */
 
 /* Is the wish one for the stub of `name`? */
-static bool means(const struct plan_function_wish *wish, const char *name)
+static bool means(const struct plan_function_request *request, const char *name)
 {
     size_t length = strlen(name);
-    return !strncmp(wish->name, name, length) && !strcmp(wish->name + length, SUFFIX);
+    return !strncmp(request->name, name, length) && !strcmp(request->name + length, SUFFIX);
 }
 
-static uint32_t wish_of(const struct search *search, const char *name)
+static uint32_t request_of(const struct search *search, const char *name)
 {
-    for (size_t i = 0; i < search->wish_count; i++)
-        if (*name && means(&search->wishes[i], name) &&
-            plan_function_concerns(&search->wishes[i], search->path))
+    for (size_t i = 0; i < search->request_count; i++)
+        if (*name && means(&search->requests[i], name) &&
+            plan_function_concerns(&search->requests[i], search->path))
             return (uint32_t)i;
     return PLAN_NONE;
 }
 
-static bool asks_for_any(const struct plan_function_wish *wishes, size_t count)
+static bool asks_for_any(const struct plan_function_request *requests, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        size_t length = strlen(wishes[i].name);
-        if (length >= sizeof SUFFIX && !strcmp(wishes[i].name + length - (sizeof SUFFIX - 1), SUFFIX))
+        size_t length = strlen(requests[i].name);
+        if (length >= sizeof SUFFIX && !strcmp(requests[i].name + length - (sizeof SUFFIX - 1), SUFFIX))
             return true;
     }
     return false;
@@ -77,16 +77,16 @@ static bool take(struct search *search, const struct elf_section *section, size_
     uint64_t slot;
     uint8_t length = stub_at(section, at, &slot);
     const char *name = length ? plan_slots_name(&search->slots, slot) : NULL;
-    uint32_t wish = name ? wish_of(search, name) : PLAN_NONE;
-    if (wish == PLAN_NONE)
+    uint32_t request = name ? request_of(search, name) : PLAN_NONE;
+    if (request == PLAN_NONE)
         return true;
     if (!base_array_room(search->found.items, search->found.count, search->found.capacity))
         return false;
     struct plan_hookable *function = &search->found.items[search->found.count];
     *function = (struct plan_hookable){.address = section->address + at,
-                                       .wish = wish,
+                                       .request = request,
                                        .length = length,
-                                       .name = strdup(search->wishes[wish].name)};
+                                       .name = strdup(search->requests[request].name)};
     memcpy(function->old, section->bytes + at, length);
     search->found.count += function->name != NULL;
     return function->name != NULL;
@@ -127,11 +127,12 @@ static bool append(struct plan_functions *functions, const struct plan_functions
     return true;
 }
 
-int plan_linkage_add(const struct elf_image *image, const char *path, const struct plan_function_wish *wishes,
-                     size_t wish_count, struct plan_functions *functions, struct base_error *error)
+int plan_linkage_add(const struct elf_image *image, const char *path,
+                     const struct plan_function_request *requests, size_t request_count,
+                     struct plan_functions *functions, struct base_error *error)
 {
-    struct search search = {.wishes = wishes, .wish_count = wish_count, .path = path};
-    if (!asks_for_any(wishes, wish_count))
+    struct search search = {.requests = requests, .request_count = request_count, .path = path};
+    if (!asks_for_any(requests, request_count))
         return BASE_OK;
     int result = plan_slots_make(image, &search.slots, error);
     if (result < 0)

@@ -13,7 +13,8 @@
 
 /* Adds the stubs that the wishes ask for, which keeps the order by address; what is in `functions` is left as
  * it is on failure. */
-int plan_linkage_add(const struct elf_image *image, const char *path, const struct plan_function_wish *wishes,
-                     size_t wish_count, struct plan_functions *functions, struct base_error *error);
+int plan_linkage_add(const struct elf_image *image, const char *path,
+                     const struct plan_function_request *requests, size_t request_count,
+                     struct plan_functions *functions, struct base_error *error);
 
 #endif

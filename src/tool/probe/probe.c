@@ -23,9 +23,9 @@
 
 enum {
     PATIENCE_MS =
-        200,         /* tally's clock is told every 10 ms; beside 16 runnable threads on two processors it was
+        200, /* tally's clock is told every 10 ms; beside 16 runnable threads on two processors it was
                           late by 115 ms */
-    TELL_SHARE = 20, /* telling may take one part in so many of the time */
+    PUBLISH_SHARE = 20,   /* telling may take one part in so many of the time */
     LOOK_NS = 1000000000, /* for who is left of a family */
 };
 
@@ -51,7 +51,7 @@ static uint64_t since_start(const struct probe *agent)
 
 static int make_plans(struct probe *agent, struct base_error *error)
 {
-    const struct probe_functions_wish wish = {
+    const struct probe_functions_request request = {
         .heap = probe_does(agent, WIRE_AGENT_HEAP),
         .passes = agent->options.sample_bytes && !probe_asks_sizes(agent),
         .maps = probe_does(agent, WIRE_AGENT_MAP),
@@ -62,12 +62,12 @@ static int make_plans(struct probe *agent, struct base_error *error)
         .timed = agent->options.functions,
         .timed_count = agent->options.function_count,
         .timers = probe_does(agent, WIRE_AGENT_TIME),
-        .hosted = agent->options.host != NULL,
+        .shared = agent->options.host != NULL,
         .ends = agent->empty.flags != 0 || probe_does(agent, WIRE_AGENT_FDS),
         .sizes = probe_asks_sizes(agent)};
     int result = loader_image_open(agent_blob, agent_blob_size, &agent->image, error);
     if (result == BASE_OK)
-        result = probe_functions_make(&agent->functions, agent->image, &wish, error);
+        result = probe_functions_make(&agent->functions, agent->image, &request, error);
     if (result < 0)
         return result;
     agent->plans = loader_plans_new(agent->functions.items, agent->functions.count);
@@ -93,7 +93,7 @@ static int begin_timing(struct probe *agent, struct base_error *error)
         return BASE_OK;
     int result = probe_timing_begin(&agent->timing, probe_times(agent), error);
     if (result == BASE_OK)
-        agent->wish.ns_of_ticks = probe_timing_fixed(&agent->timing);
+        agent->request.ns_of_ticks = probe_timing_fixed(&agent->timing);
     return result;
 }
 
@@ -147,13 +147,13 @@ int probe_new(const struct probe_options *options, struct sample_processes *proc
     agent->own.socket = -1;
     agent->helper = options->host ? options->host : &agent->own;
     int result = init_figures(agent, error);
-    agent->wish = (struct shared_wish){.memory = options->memory ? options->memory : PROBE_MEMORY,
-                                       .flags = flags_of(options, &agent->empty),
-                                       .sample_bytes = options->sample_bytes,
-                                       .seed = base_clock_now(),
-                                       .patience_ms = PATIENCE_MS,
-                                       .parts = parts_of(agent),
-                                       .timers = options->timers};
+    agent->request = (struct shared_request){.memory = options->memory ? options->memory : PROBE_MEMORY,
+                                             .flags = flags_of(options, &agent->empty),
+                                             .sample_bytes = options->sample_bytes,
+                                             .seed = base_clock_now(),
+                                             .patience_ms = PATIENCE_MS,
+                                             .parts = parts_of(agent),
+                                             .timers = options->timers};
     if (result == BASE_OK && !options->host)
         result = helper_begin(&agent->own, error);
     if (result == BASE_OK)
@@ -181,7 +181,7 @@ void probe_free(struct probe *agent)
         probe_members_drop(agent, agent->member_count - 1);
     while (agent->family_count)
         probe_members_free_family(agent, agent->families[0]);
-    probe_undiscovered_free(&agent->unheard);
+    probe_undiscovered_free(&agent->undiscovered);
     loader_listen_free(agent->listener);
     loader_plans_free(agent->plans);
     loader_image_close(agent->image);
@@ -236,8 +236,8 @@ static void look_at_descriptors(struct probe *agent, struct probe_member *member
     shared_descriptors_look(&agent->descriptors, &place, &member->opened, which);
 }
 
-static int tell_counts(struct probe *agent, const struct shared_tree *tree, struct probe_member *member,
-                       bool final, struct base_error *error)
+static int publish_counts(struct probe *agent, const struct shared_tree *tree, struct probe_member *member,
+                          bool final, struct base_error *error)
 {
     const struct shared_descriptors_place place = place_of(member);
     const struct shared_descriptors_whose whose = {member->process, member->thread, since_start(agent),
@@ -247,14 +247,15 @@ static int tell_counts(struct probe *agent, const struct shared_tree *tree, stru
                                  .cookies = agent->cookies.items,
                                  .cookie_count = agent->cookies.count,
                                  .special_unknown = agent->heap.special_unknown};
-    int result = shared_counts_tell(&agent->counts, &nodes, &member->counted, member->thread, error);
+    int result = shared_counts_publish(&agent->counts, &nodes, &member->counted, member->thread, error);
     if (result == BASE_OK && agent->options.function_count)
-        result =
-            shared_latency_tell(&nodes, &member->latencies, member->process, agent->counts.ns_of_tick, error);
+        result = shared_latency_publish(&nodes, &member->latencies, member->process, agent->counts.ns_of_tick,
+                                        error);
     if (result == BASE_OK)
-        result = shared_descriptors_tell(&agent->descriptors, &place, &nodes, &member->opened, &whose, error);
+        result =
+            shared_descriptors_publish(&agent->descriptors, &place, &nodes, &member->opened, &whose, error);
     return result == BASE_OK
-               ? shared_empty_tell(&agent->empty, &nodes, &member->empty, member->thread, final, error)
+               ? shared_empty_publish(&agent->empty, &nodes, &member->empty, member->thread, final, error)
                : result;
 }
 
@@ -287,7 +288,7 @@ static void look_at_claims(struct probe *agent, struct probe_member *member, boo
 {
     struct base_error why = {0};
     const struct wire_agent_process *process = shared_file_process(&member->family->file, member->region);
-    if (probe_filter_tell(process, member->pid, &why))
+    if (probe_filter_publish(process, member->pid, &why))
         probe_note(agent, "not all is seen", &why);
     uint32_t timing = __atomic_load_n(&process->timing, __ATOMIC_RELAXED);
     if (timing <= WIRE_AGENT_TIMED ||
@@ -301,7 +302,7 @@ static void look_at_claims(struct probe *agent, struct probe_member *member, boo
     probe_note(agent, "time", &why);
 }
 
-static void tell_member(struct probe *agent, struct probe_member *member, bool final)
+static void publish_member(struct probe *agent, struct probe_member *member, bool final)
 {
     struct shared_tree tree;
     struct base_error why = {0};
@@ -317,27 +318,27 @@ static void tell_member(struct probe *agent, struct probe_member *member, bool f
     if (result == BASE_OK) {
         look_at_claims(agent, member, final);
         look_at_clock(agent, member);
-        result = shared_heap_tell(&agent->heap, &tree, &member->told, member->process, member->thread,
-                                  since_start(agent), final, &why);
+        result = shared_heap_publish(&agent->heap, &tree, &member->published, member->process, member->thread,
+                                     since_start(agent), final, &why);
         if (result == BASE_OK)
-            result = tell_counts(agent, &tree, member, final, &why);
+            result = publish_counts(agent, &tree, member, final, &why);
         shared_tree_free(&tree);
     }
     if (result < 0)
         profile_lose(agent->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
 }
 
-void probe_tell(struct probe *agent)
+void probe_publish(struct probe *agent)
 {
     uint64_t now = base_clock_now();
-    if (now - agent->told_ns < agent->tell_cost_ns * TELL_SHARE)
+    if (now - agent->published_ns < agent->publish_cost_ns * PUBLISH_SHARE)
         return;
     for (size_t i = 0; i < agent->member_count; i++) {
         look_at_descriptors(agent, &agent->members[i], SHARED_DESCRIPTORS_NAMES);
-        tell_member(agent, &agent->members[i], false);
+        publish_member(agent, &agent->members[i], false);
     }
-    agent->told_ns = base_clock_now();
-    agent->tell_cost_ns = agent->told_ns - now;
+    agent->published_ns = base_clock_now();
+    agent->publish_cost_ns = agent->published_ns - now;
 }
 
 int probe_attach(struct probe *agent, pid_t pid, struct base_error *error)
@@ -364,8 +365,8 @@ static void look_at_timers(struct probe *agent, const struct probe_member *membe
     probe_note(agent, "time is not sampled", &why);
 }
 
-static void tell_unhooked(struct probe *agent, const struct probe_member *member, const char *what,
-                          const char *does)
+static void publish_unhooked(struct probe *agent, const struct probe_member *member, const char *what,
+                             const char *does)
 {
     struct base_error why = {0};
     const struct profile_process *process = &agent->profile->processes[member->process];
@@ -385,9 +386,9 @@ static void look_at_end(struct probe *agent, struct probe_member *member)
         return;
     profile_lose(agent->profile, WIRE_LOSS_AGENT_ABSENT, 1);
     if (blocks)
-        tell_unhooked(agent, member, "memory is not counted", "allocates");
+        publish_unhooked(agent, member, "memory is not counted", "allocates");
     else
-        tell_unhooked(agent, member, "descriptors are not counted", "opens descriptors");
+        publish_unhooked(agent, member, "descriptors are not counted", "opens descriptors");
 }
 
 static void end_member(struct probe *agent, size_t index)
@@ -396,9 +397,9 @@ static void end_member(struct probe *agent, size_t index)
     struct perf_task task = {
         .pid = (uint32_t)member->pid, .tid = (uint32_t)member->pid, .time = base_clock_now()};
     look_at_end(agent, member);
-    tell_member(agent, member, true);
+    publish_member(agent, member, true);
     shared_file_forget(&member->family->file, member->region);
-    if (agent->options.untold)
+    if (agent->options.unpublished)
         sample_processes_on_exit(agent->processes, &task);
     probe_members_drop(agent, index);
 }
@@ -484,7 +485,7 @@ static void answer_all(struct probe *agent)
 
 /* --- execs --- */
 
-static void tell_exec(struct probe *agent, pid_t pid)
+static void publish_exec(struct probe *agent, pid_t pid)
 {
     char name[32] = "";
     struct perf_comm comm = {(uint32_t)pid, (uint32_t)pid, true, name};
@@ -498,25 +499,25 @@ void probe_exec(struct probe *agent, pid_t pid)
     /* Who execs may be a child that nothing was heard of: joined later, it would be taken for its new
      * program. */
     probe_members_join(agent);
-    struct shared_descriptors_told opened = {0};
+    struct shared_descriptors_published opened = {0};
     struct probe_member *old = probe_members_find(agent, pid);
     if (old) {
         look_at_end(agent, old);
         look_at_descriptors(agent, old, SHARED_DESCRIPTORS_EXECED);
-        tell_member(agent, old, true);
+        publish_member(agent, old, true);
         shared_descriptors_carry(&opened, &old->opened);
         shared_file_forget(&old->family->file, old->region);
         probe_members_drop(agent, (size_t)(old - agent->members));
     }
-    if (agent->options.untold)
-        tell_exec(agent, pid);
+    if (agent->options.unpublished)
+        publish_exec(agent, pid);
     if (probe_load(agent, pid, true, &why) < 0) {
         profile_lose(agent->profile, WIRE_LOSS_AGENT_ABSENT, 1);
         probe_note(agent, "a program that was started is not counted", &why);
     } else if ((old = probe_members_find(agent, pid))) {
         shared_descriptors_carry(&old->opened, &opened);
     }
-    shared_descriptors_told_free(&opened);
+    shared_descriptors_published_free(&opened);
 }
 
 /* Whose agent a child goes on with that has not come to a hook yet; NULL: it is none of ours. */
@@ -531,14 +532,14 @@ static const struct loader_agent *parent_of(const struct probe *agent, pid_t pid
     return NULL;
 }
 
-static void update_unheard(struct probe *agent, pid_t pid)
+static void update_undiscovered(struct probe *agent, pid_t pid)
 {
     struct base_error why = {0};
-    struct loader_agent *there = probe_undiscovered_find(&agent->unheard, pid);
+    struct loader_agent *there = probe_undiscovered_find(&agent->undiscovered, pid);
     const struct loader_agent *parent = there ? NULL : parent_of(agent, pid);
     int result = BASE_OK;
     if (parent)
-        result = probe_undiscovered_add(&agent->unheard, parent, pid, &there, &why);
+        result = probe_undiscovered_add(&agent->undiscovered, parent, pid, &there, &why);
     if (result == BASE_OK && there)
         result = probe_load_hooks(agent, there, &why);
     if (result < 0)
@@ -552,15 +553,15 @@ void probe_objects(struct probe *agent, pid_t pid)
     if (member)
         probe_load_objects(agent, member);
     else
-        update_unheard(agent, pid);
+        update_undiscovered(agent, pid);
 }
 
-void probe_unhosted(struct probe *agent, pid_t pid)
+void probe_left_by_owner(struct probe *agent, pid_t pid)
 {
     probe_members_join(agent);
     struct probe_member *member = probe_members_find(agent, pid);
     if (member)
-        probe_members_make_blind(member);
+        probe_members_stop_observing(member);
 }
 
 int probe_step(struct probe *agent, struct base_error *error)
@@ -611,7 +612,7 @@ static void leave_process(struct probe *agent, pid_t pid)
     int result;
     do {
         why = (struct base_error){0};
-        held = agent->options.host && probe_members_is_told_by_host(agent, pid);
+        held = agent->options.host && probe_members_is_published_by_owner(agent, pid);
         if (!agent->options.host) /* its exec may have come after the last events were read */
             loader_let_go(agent->helper, pid);
         result = held ? helper_trace_hold(agent->helper, pid, NULL, &why) : BASE_OK;
@@ -646,7 +647,7 @@ static void look_for_hooked(struct probe *agent, enum wire_agent_collector colle
 
 /* Who still has a family's memory mapped: those that `left` knows, where a part had to stay, and children
  * that were never heard of. */
-static void leave_unheard(struct probe *agent, const struct base_map *left)
+static void leave_undiscovered(struct probe *agent, const struct base_map *left)
 {
     for (size_t i = 0; i < agent->family_count; i++) {
         pid_t *pids;
@@ -680,17 +681,17 @@ int probe_leave(struct probe *agent, struct base_error *error)
         look_at_end(agent, member);
         if (!member->empty.looked)
             look_at_blocks(agent, member, member->pid);
-        tell_member(agent, member, true);
+        publish_member(agent, member, true);
         probe_members_drop(agent, agent->member_count - 1);
     }
-    leave_unheard(agent, &left);
+    leave_undiscovered(agent, &left);
     base_map_free(&left);
     helper_end(&agent->own); /* who stands for an exec that nobody reads of goes on */
     look_for_hooked(agent, WIRE_AGENT_THROWS, agent->throws, "no exceptions are counted",
                     "__cxa_throw was found in the program");
     look_for_hooked(agent, WIRE_AGENT_INSTRUMENTED, agent->instrumented, "nothing to count",
                     "function of the program was built with -finstrument-functions");
-    probe_named_found_tell(&agent->found);
+    probe_named_found_publish(&agent->found);
     profile_set_metaf(agent->profile, "agent_memory", "%llu", (unsigned long long)agent->memory_most);
     return result;
 }

@@ -7,7 +7,7 @@
  *   probe_attach   a process that runs
  *   probe_step     answers requests: objects that were loaded, execs, forks. Never waits for the
  *                          target
- *   probe_tell     running totals into the profile
+ *   probe_publish     running totals into the profile
  *   probe_leave    living processes are left as they were found, and everything is told
  *
  * Processes are traced only while something is put into them: at an exec, that a hook of the agent's has
@@ -43,7 +43,7 @@ struct probe_options {
     enum profile_heap_overhead overhead;
     const struct probe_named
         *named; /* more functions that allocate or release; outlives the collector. NULL: none */
-    const struct plan_function_wish *functions; /* to be timed; they outlive the collector */
+    const struct plan_function_request *functions; /* to be timed; they outlive the collector */
     size_t function_count;
     const char *const *images; /* globs: what those after '!' match is left as it is (plan_select.h) */
     size_t image_count;
@@ -55,7 +55,7 @@ struct probe_options {
     struct helper
         *host; /* NULL, or the helper of who follows the processes and tells of execs and loaded objects */
     bool
-        untold; /* nothing else tells the processes' table of forks, execs and ends: they are told from here */
+        unpublished; /* nothing else tells the processes' table of forks, execs and ends: they are told from here */
 };
 #define PROBE_MEMORY (UINT64_C(256) << 20)
 
@@ -71,7 +71,7 @@ int probe_attach(struct probe *agent, pid_t pid, struct base_error *error);
 void probe_exec(struct probe *agent, pid_t pid);
 void probe_objects(struct probe *agent, pid_t pid);
 /* Of the host: what `pid` maps is not told (any more). */
-void probe_unhosted(struct probe *agent, pid_t pid);
+void probe_left_by_owner(struct probe *agent, pid_t pid);
 
 /* Readable when there is something to do; two of them, -1: none. */
 void probe_files(const struct probe *agent, int files[2]);
@@ -82,7 +82,7 @@ int probe_step(struct probe *agent, struct base_error *error);
 /* Around a stop of tally: nobody waits for it. A process that asked meanwhile never asks again. */
 void probe_suspend(struct probe *agent);
 void probe_resume(struct probe *agent);
-void probe_tell(struct probe *agent);
+void probe_publish(struct probe *agent);
 int probe_leave(struct probe *agent, struct base_error *error);
 void probe_free(struct probe *agent);
 

@@ -129,7 +129,7 @@ uint32_t probe_filter_try(struct shared_file *file, struct loader_agent *agent, 
 
 /* --- telling --- */
 
-bool probe_filter_tell(const struct wire_agent_process *process, pid_t pid, struct base_error *why)
+bool probe_filter_publish(const struct wire_agent_process *process, pid_t pid, struct base_error *why)
 {
     uint32_t forbidden = __atomic_load_n(&process->forbidden, __ATOMIC_RELAXED);
     char names[160] = "";

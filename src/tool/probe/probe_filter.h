@@ -20,6 +20,6 @@
 uint32_t probe_filter_try(struct shared_file *file, struct loader_agent *agent, bool ticks);
 
 /* False: nothing is forbidden. Else *why has what, in words. */
-bool probe_filter_tell(const struct wire_agent_process *process, pid_t pid, struct base_error *why);
+bool probe_filter_publish(const struct wire_agent_process *process, pid_t pid, struct base_error *why);
 
 #endif

@@ -310,7 +310,7 @@ static const char *const odd[] = {
 bool probe_functions_is_odd(const char *name)
 {
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
-        if (plan_function_means(&(struct plan_function_wish){.name = odd[i]}, name))
+        if (plan_function_means(&(struct plan_function_request){.name = odd[i]}, name))
             return true;
     return false;
 }
@@ -337,7 +337,7 @@ enum {
     INSTRUMENTED = sizeof instrumented / sizeof *instrumented,
     ENDERS = sizeof enders / sizeof *enders,
     DESCRIPTORS = sizeof descriptors / sizeof *descriptors,
-    DESCRIPTORS_HOSTED = DESCRIPTORS - 1,
+    DESCRIPTORS_SHARED = DESCRIPTORS - 1,
     SIZES = sizeof sizes / sizeof *sizes,
     UNWINDERS = sizeof unwinders / sizeof *unwinders,
     FINDERS = sizeof finders / sizeof *finders,
@@ -377,7 +377,7 @@ static struct loader_function *add(struct probe_functions *functions, const stru
                                    const char *name, const char *where, enum wire_agent_entry entry)
 {
     struct loader_function *function = &functions->items[functions->count];
-    *function = (struct loader_function){.wish = {name, where, .interposes = interposes(name)},
+    *function = (struct loader_function){.request = {name, where, .interposes = interposes(name)},
                                          .cookie = WIRE_AGENT_COOKIE(entry, family_of(name))};
     if (!loader_image_symbol(image, entries[entry], &function->handler))
         return NULL;
@@ -391,7 +391,7 @@ static struct loader_function *add_own(struct probe_functions *functions, const 
 {
     struct loader_function *function = add(functions, image, name, where, entry);
     if (function)
-        function->wish.own = true;
+        function->request.own = true;
     return function;
 }
 
@@ -400,15 +400,16 @@ static void add_allocators(struct probe_functions *functions, const struct loade
     for (size_t i = 0; i < ALLOCATORS; i++) {
         struct loader_function *function =
             add(functions, image, allocators[i].name, allocators[i].image, allocators[i].entry);
-        if (function && function->wish.interposes && i > 0) /* who stands in for memalign does for malloc */
-            function->wish.beside = allocators[0].name;
+        if (function && function->request.interposes &&
+            i > 0) /* who stands in for memalign does for malloc */
+            function->request.beside = allocators[0].name;
     }
     for (size_t i = 0; i < REPLACING; i++)
         for (size_t j = 0; j < OPERATORS; j++) {
             struct loader_function *function =
                 add(functions, image, operators[j].name, replacing[i].image, operators[j].entry);
             if (function)
-                function->wish.beside = replacing[i].beside;
+                function->request.beside = replacing[i].beside;
         }
 }
 
@@ -424,9 +425,9 @@ static void add_unwinder(struct probe_functions *functions, const struct loader_
 }
 
 /* Functions that allocate or map call on with the agent on the stack. */
-static bool stands_on_stack(const struct probe_functions_wish *wish)
+static bool stands_on_stack(const struct probe_functions_request *request)
 {
-    return wish->heap || wish->maps;
+    return request->heap || request->maps;
 }
 
 /* Beneath those that put return addresses back. */
@@ -442,15 +443,15 @@ static void add_finders(struct probe_functions *functions, const struct loader_i
     for (size_t i = 0; i < FINDERS; i++)
         add_unwinder(functions, image, finders[i].name, NULL, finders[i].how);
     for (size_t i = first; i < functions->count; i++)
-        functions->items[i].wish.over = over;
+        functions->items[i].request.over = over;
 }
 
-static void add_descriptors(struct probe_functions *functions, const struct loader_image *image, bool hosted)
+static void add_descriptors(struct probe_functions *functions, const struct loader_image *image, bool shared)
 {
-    for (size_t i = 0; i < (hosted ? DESCRIPTORS_HOSTED : DESCRIPTORS); i++) {
+    for (size_t i = 0; i < (shared ? DESCRIPTORS_SHARED : DESCRIPTORS); i++) {
         struct loader_function *function = &functions->items[functions->count];
         *function = (struct loader_function){
-            .wish = {descriptors[i].name, NOT_LOADER, .interposes = true, .own = true},
+            .request = {descriptors[i].name, NOT_LOADER, .interposes = true, .own = true},
             .cookie = WIRE_AGENT_COOKIE(descriptors[i].entry, descriptors[i].how),
             .whole = descriptors[i].entry == WIRE_AGENT_ENTRY_DESCRIPTOR};
         functions->count += loader_image_symbol(image, entries[descriptors[i].entry], &function->handler);
@@ -475,33 +476,33 @@ static void add_instrumented(struct probe_functions *functions, const struct loa
 /* The functions that are timed, behind those that must be hooked for it and those that must not be. What is
  * hooked for something else is timed as well: that hook is over the other. */
 static void add_timed(struct probe_functions *functions, const struct loader_image *image,
-                      const struct probe_functions_wish *wish)
+                      const struct probe_functions_request *request)
 {
-    bool replaces = wish->timed_count || wish->descriptors;
+    bool replaces = request->timed_count || request->descriptors;
     for (size_t i = 0; i < UNWINDERS && replaces; i++)
         add_unwinder(functions, image, unwinders[i], NULL, WIRE_AGENT_UNWINDER);
     if (replaces)
-        add_finders(functions, image, stands_on_stack(wish));
-    if (wish->descriptors)
-        add_descriptors(functions, image, wish->hosted);
-    for (size_t i = 0; i < ODD && wish->timed_count; i++)
+        add_finders(functions, image, stands_on_stack(request));
+    if (request->descriptors)
+        add_descriptors(functions, image, request->shared);
+    for (size_t i = 0; i < ODD && request->timed_count; i++)
         functions->items[functions->count++] =
-            (struct loader_function){.wish = {odd[i], NULL}, .only_found = true, .alone = true};
+            (struct loader_function){.request = {odd[i], NULL}, .only_found = true, .alone = true};
     functions->timed = functions->count;
-    for (size_t i = 0; i < wish->timed_count; i++) {
+    for (size_t i = 0; i < request->timed_count; i++) {
         struct loader_function *function =
-            add(functions, image, wish->timed[i].name, wish->timed[i].image, WIRE_AGENT_ENTRY_FUNCTION);
+            add(functions, image, request->timed[i].name, request->timed[i].image, WIRE_AGENT_ENTRY_FUNCTION);
         if (!function)
             continue;
-        function->wish.interposes = false; /* whoever wrote the name means any function that has it */
-        function->whole = function->wish.over = true;
-        function->wish.written = wish->timed[i].written;
+        function->request.interposes = false; /* whoever wrote the name means any function that has it */
+        function->whole = function->request.over = true;
+        function->request.written = request->timed[i].written;
     }
     for (size_t i = 0; i < LOADS_UNWINDER && replaces; i++)
         add_unwinder(functions, image, loads_unwinder[i], "@(libc.so*|libc-[0-9]*)", WIRE_AGENT_UNWINDER);
 }
 
-bool probe_functions_tells(const struct loader_function *function)
+bool probe_functions_reports(const struct loader_function *function)
 {
     uint64_t entry = function->cookie & 255;
     return entry == WIRE_AGENT_ENTRY_OBJECT || entry == WIRE_AGENT_ENTRY_HEADERS;
@@ -521,19 +522,19 @@ unsigned probe_functions_answers(const struct probe_functions *functions, size_t
     return 0;
 }
 
-static size_t named_count(const struct probe_functions_wish *wish)
+static size_t named_count(const struct probe_functions_request *request)
 {
-    return wish->heap && wish->named ? wish->named->count : 0;
+    return request->heap && request->named ? request->named->count : 0;
 }
 
 /* Before all others: who names a function says what it is. */
 static void add_named(struct probe_functions *functions, const struct loader_image *image,
-                      const struct probe_functions_wish *wish)
+                      const struct probe_functions_request *request)
 {
-    for (size_t i = 0; i < named_count(wish); i++) {
-        const struct probe_named_function *named = &wish->named->items[i];
+    for (size_t i = 0; i < named_count(request); i++) {
+        const struct probe_named_function *named = &request->named->items[i];
         struct loader_function *function = &functions->items[functions->count++];
-        *function = (struct loader_function){.wish = named->wish,
+        *function = (struct loader_function){.request = named->request,
                                              .cookie = WIRE_AGENT_COOKIE(named->entry, WIRE_AGENT_NAMED)};
         loader_image_symbol(image, entries[named->entry], &function->handler);
     }
@@ -543,7 +544,7 @@ static void add_named(struct probe_functions *functions, const struct loader_ima
 static void add_only_found(struct probe_functions *functions, const char *name)
 {
     functions->items[functions->count++] =
-        (struct loader_function){.wish = {name, NULL, .interposes = interposes(name)}, .only_found = true};
+        (struct loader_function){.request = {name, NULL, .interposes = interposes(name)}, .only_found = true};
 }
 
 /* Allocators' functions by their quick entries. */
@@ -557,50 +558,50 @@ static void let_pass(struct probe_functions *functions, const struct loader_imag
 }
 
 int probe_functions_make(struct probe_functions *functions, const struct loader_image *image,
-                         const struct probe_functions_wish *wish, struct base_error *error)
+                         const struct probe_functions_request *request, struct base_error *error)
 {
     *functions = (struct probe_functions){
-        .items =
-            calloc(named_count(wish) + ALLOCATORS + OPERATORS * REPLACING + THROWERS + MAPPERS + UNMAPPERS +
-                       FILTERS + TIMERS + RINGS + OTHERS + ENDERS + SIZES + UNWINDERS + 2 * FINDERS +
-                       LOADS_UNWINDER + 1 + ODD + DESCRIPTORS + INSTRUMENTED + wish->timed_count,
-                   sizeof *functions->items)};
+        .items = calloc(named_count(request) + ALLOCATORS + OPERATORS * REPLACING + THROWERS + MAPPERS +
+                            UNMAPPERS + FILTERS + TIMERS + RINGS + OTHERS + ENDERS + SIZES + UNWINDERS +
+                            2 * FINDERS + LOADS_UNWINDER + 1 + ODD + DESCRIPTORS + INSTRUMENTED +
+                            request->timed_count,
+                        sizeof *functions->items)};
     if (!functions->items)
         return base_fail(error, BASE_ENOMEM, "out of memory");
-    add_named(functions, image, wish);
-    if (wish->heap)
+    add_named(functions, image, request);
+    if (request->heap)
         add_allocators(functions, image);
     functions->allocators = functions->count;
-    if (wish->passes)
+    if (request->passes)
         let_pass(functions, image);
-    for (size_t i = 0; i < THROWERS && wish->throws; i++)
+    for (size_t i = 0; i < THROWERS && request->throws; i++)
         add(functions, image, throwers[i], NULL, WIRE_AGENT_ENTRY_THROW);
     functions->throwers = functions->count - functions->allocators;
-    for (size_t i = 0; i < MAPPERS && wish->maps; i++)
+    for (size_t i = 0; i < MAPPERS && request->maps; i++)
         add_own(functions, image, mappers[i].name, NOT_LOADER, mappers[i].entry);
-    for (size_t i = wish->maps ? UNMAPPERS_COUNTED : 0; i < UNMAPPERS; i++)
+    for (size_t i = request->maps ? UNMAPPERS_COUNTED : 0; i < UNMAPPERS; i++)
         add_own(functions, image, unmappers[i].name, NOT_LOADER, unmappers[i].entry);
     functions->first_timer = functions->count;
     for (size_t i = 0; i < FILTERS; i++)
         add_own(functions, image, filters[i].name, NOT_LOADER, filters[i].entry);
-    for (size_t i = 0; i < TIMERS && wish->timers; i++)
+    for (size_t i = 0; i < TIMERS && request->timers; i++)
         add_own(functions, image, timers[i].name, NOT_LOADER, timers[i].entry);
-    for (size_t i = 0; i < RINGS && wish->timers; i++)
+    for (size_t i = 0; i < RINGS && request->timers; i++)
         add(functions, image, rings[i], NOT_LOADER, WIRE_AGENT_ENTRY_RING);
-    functions->timers = wish->timers ? functions->count - functions->first_timer : 0;
-    for (size_t i = 0; i < OTHERS && !wish->hosted; i++)
+    functions->timers = request->timers ? functions->count - functions->first_timer : 0;
+    for (size_t i = 0; i < OTHERS && !request->shared; i++)
         (others[i].image ? add : add_own)(functions, image, others[i].name, others[i].image, others[i].entry);
-    for (size_t i = 0; i < ENDERS && wish->ends; i++)
+    for (size_t i = 0; i < ENDERS && request->ends; i++)
         add_own(functions, image, enders[i], NOT_LOADER, WIRE_AGENT_ENTRY_END);
-    if (stands_on_stack(wish))
+    if (stands_on_stack(request))
         add_tellers(functions, image);
-    for (size_t i = 0; i < SIZES && wish->sizes; i++)
+    for (size_t i = 0; i < SIZES && request->sizes; i++)
         if (sizes[i])
             add_only_found(functions, sizes[i]);
-    if (wish->heap)
+    if (request->heap)
         add_only_found(functions, PROBE_REMEMBERS);
-    if (wish->instrumented)
+    if (request->instrumented)
         add_instrumented(functions, image);
-    add_timed(functions, image, wish);
+    add_timed(functions, image, request);
     return BASE_OK;
 }

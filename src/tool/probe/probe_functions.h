@@ -12,19 +12,19 @@
 #include "probe_named.h"
 #include "wire_agent.h"
 
-struct probe_functions_wish {
+struct probe_functions_request {
     bool heap;         /* functions that allocate or release */
     bool passes;       /* most blocks only pass: they are sampled by what was asked for */
     bool maps;         /* functions that map memory or unmap it */
     bool throws;       /* functions that throw C++ exceptions */
     bool descriptors;  /* functions that open descriptors or close them */
     bool instrumented; /* what functions call that tell of themselves */
-    const struct plan_function_wish *timed; /* functions that are; outlive the result */
+    const struct plan_function_request *timed; /* functions that are; outlive the result */
     size_t timed_count;
     const struct probe_named
         *named;  /* functions that allocate or release too; outlives the result. NULL: none */
     bool timers; /* functions that concern the timers of threads */
-    bool hosted; /* somebody else tells of objects that are loaded */
+    bool shared; /* somebody else tells of objects that are loaded */
     bool ends;   /* functions that end the process */
     bool sizes;  /* what blocks really take is asked for: malloc_usable_size and its kin are to be found */
 };
@@ -39,10 +39,10 @@ struct probe_functions {
     size_t first_timer, timers; /* the first of those for timers, and how many */
 };
 int probe_functions_make(struct probe_functions *functions, const struct loader_image *image,
-                         const struct probe_functions_wish *wish, struct base_error *error);
+                         const struct probe_functions_request *request, struct base_error *error);
 
 /* Does it tell unwinders of the agent? It counts nothing. */
-bool probe_functions_tells(const struct loader_function *function);
+bool probe_functions_reports(const struct loader_function *function);
 
 /* Must this one be hooked, where return addresses are replaced? And which unwinders without a name does it
  * answer (enum plan_image_unwinder)? */

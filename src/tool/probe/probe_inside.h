@@ -40,11 +40,11 @@ struct probe_member {
     uint32_t region;
     struct loader_agent *agent; /* NULL: nothing more is to be done to it */
     uint32_t process, thread;   /* of the profile */
-    struct shared_heap_told told;
-    struct shared_counts_told counted;
-    struct shared_empty_told empty;
-    struct shared_latency_told latencies;
-    struct shared_descriptors_told opened;
+    struct shared_heap_published published;
+    struct shared_counts_published counted;
+    struct shared_empty_published empty;
+    struct shared_latency_published latencies;
+    struct shared_descriptors_published opened;
     size_t hooks;          /* that were looked at */
     bool allocates, opens; /* functions were hooked that do so */
     bool watched[3];       /* by hooks: enum probe_watched */
@@ -54,7 +54,7 @@ struct probe_member {
     uint64_t begun_ns,
         clock_ns; /* CPU time of the process when they got them, and when it was looked at last */
     bool
-        blind; /* objects that it loads are not told, or could not be hooked: no return address is to be replaced */
+        unobserved; /* objects that it loads are not told, or could not be hooked: no return address is to be replaced */
 };
 
 /* Without these functions nothing is known of what the program does with the signal. */
@@ -62,7 +62,7 @@ enum probe_watched { PROBE_WATCHED_ACTION, PROBE_WATCHED_MASK, PROBE_WATCHED_OTH
 
 struct probe {
     struct probe_options options;
-    struct shared_wish wish;
+    struct shared_request request;
     struct sample_processes *processes;
     struct profile *profile;
     struct helper own, *helper; /* ours, or the host's */
@@ -83,10 +83,10 @@ struct probe {
     size_t family_count, family_capacity;
     struct probe_member *members;
     size_t member_count, member_capacity;
-    struct probe_undiscovered unheard;
+    struct probe_undiscovered undiscovered;
     struct pollfd *watched;
     size_t watched_capacity;
-    uint64_t told_ns, tell_cost_ns;
+    uint64_t published_ns, publish_cost_ns;
     uint64_t probes_ns;       /* when breakpoints are looked for next */
     uint64_t memory_most;     /* bytes of tables of one family */
     struct remains_left left; /* processes in which something stayed */
@@ -142,9 +142,9 @@ void probe_members_drop(struct probe *agent, size_t index);
 /* Children of all families that have come to a hook since become members. */
 void probe_members_join(struct probe *agent);
 /* What it loads from now on is not hooked: none of its functions is timed any more. */
-void probe_members_make_blind(struct probe_member *member);
+void probe_members_stop_observing(struct probe_member *member);
 /* A child that the host could not follow loads objects without our knowing. */
-bool probe_members_is_told_by_host(const struct probe *agent, pid_t pid);
+bool probe_members_is_published_by_owner(const struct probe *agent, pid_t pid);
 
 /* --- probe_load.c: what is put into a process --- */
 

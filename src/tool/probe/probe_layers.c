@@ -14,17 +14,17 @@ enum {
 struct view {
     const struct loader_hook *hooks;
     size_t count;
-    const struct probe_layers_wish *wish;
+    const struct probe_layers_request *request;
 };
 
 static bool allocates(const struct view *view, const struct loader_hook *hook)
 {
-    return hook->state != LOADER_GONE && hook->function < view->wish->allocators;
+    return hook->state != LOADER_GONE && hook->function < view->request->allocators;
 }
 
 static uint32_t family_of(const struct view *view, const struct loader_hook *hook)
 {
-    return wire_agent_cookie_family(view->wish->functions[hook->function].cookie);
+    return wire_agent_cookie_family(view->request->functions[hook->function].cookie);
 }
 
 /* malloc, je_malloc ... but not aligned_malloc. */
@@ -137,7 +137,7 @@ static void fill(const struct view *view, pid_t pid, const struct loader_hook *h
     if (allocator == NULL || layer->family == WIRE_AGENT_NAMED) /* whose blocks are no allocator's we know */
         return;
     layer->plain_new = plain_new(view, pid, hook, allocator);
-    if (!view->wish->sizes)
+    if (!view->request->sizes)
         return;
     const char *name = probe_functions_usable_size(family_of(view, allocator));
     layer->usable_size = found(view, hook->path, name);
@@ -197,10 +197,10 @@ static uint32_t add_layer(struct wire_agent_process *process, uint32_t count,
 }
 
 const char *probe_layers(const struct shared_file *file, uint32_t region, pid_t pid,
-                         const struct loader_agent *agent, const struct probe_layers_wish *wish)
+                         const struct loader_agent *agent, const struct probe_layers_request *request)
 {
     struct wire_agent_process *process = shared_file_process(file, region);
-    struct view view = {.wish = wish};
+    struct view view = {.request = request};
     const char *unknown = NULL;
     view.count = loader_hooks(agent, &view.hooks);
     uint32_t count = process->layer_count < WIRE_AGENT_LAYERS ? process->layer_count : WIRE_AGENT_LAYERS;
@@ -212,7 +212,7 @@ const char *probe_layers(const struct shared_file *file, uint32_t region, pid_t 
             continue;
         struct wire_agent_layer layer = {.start = module->start, .end = module->end};
         fill(&view, pid, hook, &layer);
-        if (wish->sizes && layer.usable_size == 0)
+        if (request->sizes && layer.usable_size == 0)
             unknown = hook->path;
         struct wire_agent_layer *there = layer_at(process, count, hook->address, layer.family);
         if (there == NULL || !keep(there, &layer))

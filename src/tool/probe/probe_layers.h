@@ -15,7 +15,7 @@
 #include "loader.h"
 #include "shared_file.h"
 
-struct probe_layers_wish {
+struct probe_layers_request {
     const struct loader_function *functions; /* the agent's; the first `allocators` allocate or release */
     size_t allocators;
     bool sizes; /* what blocks really take is to be known */
@@ -24,6 +24,6 @@ struct probe_layers_wish {
 /* Tells region `region`, of process `pid`, whose modules were published last (shared_modules), what
  * allocators were hooked in it. The path of one whose blocks' sizes cannot be known, or NULL. */
 const char *probe_layers(const struct shared_file *file, uint32_t region, pid_t pid,
-                         const struct loader_agent *agent, const struct probe_layers_wish *wish);
+                         const struct loader_agent *agent, const struct probe_layers_request *request);
 
 #endif

@@ -23,11 +23,11 @@ enum { MOVES_MOST = 5 }; /* attempts to give a process's timers the other signal
 
 static void look_at_layers(struct probe *agent, struct probe_member *member)
 {
-    const struct probe_layers_wish wish = {agent->functions.items, agent->functions.allocators,
-                                           probe_asks_sizes(agent)};
+    const struct probe_layers_request request = {agent->functions.items, agent->functions.allocators,
+                                                 probe_asks_sizes(agent)};
     struct base_error why = {0};
     const char *unknown =
-        probe_layers(&member->family->file, member->region, member->pid, member->agent, &wish);
+        probe_layers(&member->family->file, member->region, member->pid, member->agent, &request);
     if (!unknown)
         return;
     base_fail(&why, BASE_ENOTFOUND, "%s has no malloc_usable_size", unknown);
@@ -80,10 +80,10 @@ static void look_at_unwinders(struct probe *agent, const struct probe_member *me
         base_fail(&why, BASE_EUNSUPPORTED, "%s of %s cannot be hooked", hooks[i].name, hooks[i].path);
     }
     timed = timed && probe_timing_allows(member->pid, &why) == BASE_OK;
-    if (member->blind)
+    if (member->unobserved)
         base_fail(&why, BASE_EUNSUPPORTED, "what process %d loads may unwind, and is not hooked",
                   (int)member->pid);
-    timed = timed && !member->blind;
+    timed = timed && !member->unobserved;
     if (why.text[0])
         probe_note(agent,
                    agent->options.function_count ? "functions are counted, not timed"
@@ -130,7 +130,7 @@ static void look_at_hooks(struct probe *agent, struct probe_member *member)
         if (hooks[i].state != LOADER_REFUSED)
             continue;
         member->unwatchable |= hooks[i].function - agent->functions.first_timer < agent->functions.timers;
-        if (!probe_functions_tells(&agent->functions.items[hooks[i].function]))
+        if (!probe_functions_reports(&agent->functions.items[hooks[i].function]))
             profile_lose(agent->profile, timed ? WIRE_LOSS_FUNCTION_REFUSED : WIRE_LOSS_AGENT_REFUSED, 1);
         base_fail(&why, BASE_EUNSUPPORTED, "%s of %s: %s", hooks[i].name, hooks[i].path,
                   stub_reason_text(hooks[i].reason));
@@ -214,7 +214,7 @@ void probe_load_objects(struct probe *agent, struct probe_member *member)
     if (result < 0 && result != BASE_ENOTFOUND) {
         probe_note(agent, "objects that were loaded are not hooked", &why);
         profile_lose(agent->profile, WIRE_LOSS_AGENT_REFUSED, 1);
-        probe_members_make_blind(member);
+        probe_members_stop_observing(member);
     }
 }
 
@@ -237,15 +237,15 @@ static int write_parameters(struct probe *self, const struct probe_family *famil
         .code = loader_base(agent),
         .code_end = loader_base(agent) + loader_image_fixed(self->image),
         .forbidden = shared_file_process(&family->file, 0)->forbidden};
-    shared_file_parameters(&family->file, &self->wish, loader_region(agent), &parameters);
+    shared_file_parameters(&family->file, &self->request, loader_region(agent), &parameters);
     if (!loader_image_symbol(self->image, "agent_parameters", &place))
         return base_fail(error, BASE_EFORMAT, "the agent takes no parameters");
     return loader_write(agent, place, &parameters, sizeof parameters, error);
 }
 
 /* Where the agent's blocks are, in the region: for samples, and for who takes the agent out. */
-static int tell_blocks(const struct probe *self, const struct probe_family *family,
-                       const struct loader_agent *agent, struct base_error *error)
+static int publish_blocks(const struct probe *self, const struct probe_family *family,
+                          const struct loader_agent *agent, struct base_error *error)
 {
     uint64_t place;
     struct wire_agent_parameters parameters;
@@ -253,7 +253,7 @@ static int tell_blocks(const struct probe *self, const struct probe_family *fami
         return base_fail(error, BASE_EFORMAT, "the agent times no functions");
     struct wire_agent_process *process = shared_file_process(&family->file, 0);
     process->returns_start = loader_base(agent) + place;
-    shared_file_parameters(&family->file, &self->wish, loader_region(agent), &parameters);
+    shared_file_parameters(&family->file, &self->request, loader_region(agent), &parameters);
     process->own_start = parameters.own;
     return BASE_OK;
 }
@@ -266,7 +266,7 @@ static int prepare(void *context, struct loader_agent *agent, struct base_error 
     int file = fcntl(loader_region_file(agent), F_DUPFD_CLOEXEC, 0);
     if (file < 0)
         return base_fail_errno(error, errno, "the agent's memory");
-    int result = shared_file_begin(&family->file, file, &self->wish, error);
+    int result = shared_file_begin(&family->file, file, &self->request, error);
     if (result < 0) {
         close(file);
         family->file.file = -1;
@@ -278,7 +278,7 @@ static int prepare(void *context, struct loader_agent *agent, struct base_error 
     result = shared_modules(&family->file, 0, loading->pid, self->processes->images, &self->cookies,
                             &family->rows, stacks_of(self, family), error);
     if (result == BASE_OK && probe_replaces(self))
-        result = tell_blocks(self, family, agent, error);
+        result = publish_blocks(self, family, agent, error);
     if (result == BASE_OK && probe_does(self, WIRE_AGENT_FDS))
         shared_descriptors_begin(&(struct shared_descriptors_place){&family->file, 0, loading->pid});
     probe_filter_try(&family->file, agent, probe_times(self));
@@ -299,10 +299,10 @@ int probe_load(struct probe *agent, pid_t pid, bool held, struct base_error *err
 {
     struct loading loading = {agent, calloc(1, sizeof *loading.family), pid};
     struct shared_file_pieces pieces;
-    shared_file_pieces(&agent->wish, &pieces);
+    shared_file_pieces(&agent->request, &pieces);
     struct loader_options options = {.image = agent->image,
                                      .plans = agent->plans,
-                                     .file_size = shared_file_size(&agent->wish),
+                                     .file_size = shared_file_size(&agent->request),
                                      .span = pieces.span,
                                      .pieces = pieces.items,
                                      .piece_count = pieces.count,

@@ -18,7 +18,7 @@ int probe_members_listen(struct probe *agent, struct probe_family *family, struc
     return loader_listen_add(agent->listener, &control->bell, &control->now_ns, error);
 }
 
-static void forget_bell(struct probe *agent, const struct probe_family *family)
+static void forget_doorbell(struct probe *agent, const struct probe_family *family)
 {
     if (family->file.bytes)
         loader_listen_forget(agent->listener, &shared_file_control(&family->file)->bell);
@@ -30,7 +30,7 @@ void probe_members_free_family(struct probe *agent, struct probe_family *family)
     for (size_t i = 0; i < agent->family_count; i++)
         if (agent->families[i] == family)
             agent->families[i] = agent->families[--agent->family_count];
-    forget_bell(agent, family);
+    forget_doorbell(agent, family);
     probe_timing_keep(&agent->timing, &family->file);
     shared_file_end(&family->file);
     if (file >= 0)
@@ -47,7 +47,7 @@ static void join_children(struct probe *agent, struct probe_family *family);
 void probe_members_look_at_family(struct probe *agent, struct probe_family *family)
 {
     struct base_error why = {0};
-    forget_bell(agent, family);
+    forget_doorbell(agent, family);
     int outlives = shared_file_outlives(&family->file, &why);
     if (outlives > 0 && probe_members_listen(agent, family, &why) < 0)
         outlives = BASE_ENOMEM;
@@ -75,11 +75,11 @@ void probe_members_drop(struct probe *agent, size_t index)
         family->last = member->agent;
     }
     proc_ended_close(&member->end);
-    shared_heap_told_free(&member->told);
-    shared_counts_told_free(&member->counted);
-    shared_empty_told_free(&member->empty);
-    shared_latency_told_free(&member->latencies);
-    shared_descriptors_told_free(&member->opened);
+    shared_heap_published_free(&member->published);
+    shared_counts_published_free(&member->counted);
+    shared_empty_published_free(&member->empty);
+    shared_latency_published_free(&member->latencies);
+    shared_descriptors_published_free(&member->opened);
     *member = agent->members[--agent->member_count];
     if (--family->members == 0)
         probe_members_look_at_family(agent, family);
@@ -146,14 +146,14 @@ struct probe_timed probe_timed(const struct probe *agent)
 
 /* --- joining --- */
 
-void probe_members_make_blind(struct probe_member *member)
+void probe_members_stop_observing(struct probe_member *member)
 {
     struct wire_agent_process *process = shared_file_process(&member->family->file, member->region);
-    member->blind = true;
+    member->unobserved = true;
     __atomic_store_n(&process->timed, 0, __ATOMIC_RELEASE);
 }
 
-bool probe_members_is_told_by_host(const struct probe *agent, pid_t pid)
+bool probe_members_is_published_by_owner(const struct probe *agent, pid_t pid)
 {
     struct trace_cost cost;
     return !agent->options.host || helper_trace_cost(agent->helper, pid, &cost, NULL) == BASE_OK;
@@ -179,12 +179,13 @@ static void join(struct probe *agent, struct probe_family *family, uint32_t regi
         profile_lose(agent->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
         return;
     }
-    member->agent = probe_undiscovered_take(&agent->unheard, pid);
+    member->agent = probe_undiscovered_take(&agent->undiscovered, pid);
     bool loaded = member->agent;
     if (!loaded && like && member->end.started)
         loader_adopt(like, pid, &member->agent, &why);
-    if (probe_replaces(agent) && ((parent && parent->blind) || !probe_members_is_told_by_host(agent, pid)))
-        probe_members_make_blind(member);
+    if (probe_replaces(agent) &&
+        ((parent && parent->unobserved) || !probe_members_is_published_by_owner(agent, pid)))
+        probe_members_stop_observing(member);
     if (loaded)
         probe_load_objects(agent, member);
 }

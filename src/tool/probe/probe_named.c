@@ -130,7 +130,7 @@ static int read_all(struct reading *reading, FILE *file)
 static void forget_from(struct probe_named *named, size_t count)
 {
     while (named->count > count)
-        free((char *)(uintptr_t)named->items[--named->count].wish.name);
+        free((char *)(uintptr_t)named->items[--named->count].request.name);
 }
 
 int probe_named_read(struct probe_named *named, const char *path, struct base_error *error)

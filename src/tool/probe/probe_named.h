@@ -18,7 +18,7 @@
 #include "wire_agent.h"
 
 struct probe_named_function {
-    struct plan_function_wish wish; /* strings are the list's */
+    struct plan_function_request request; /* strings are the list's */
     enum wire_agent_entry entry;
     unsigned line;
     const char *file; /* whose line it is: the caller's, as it was given */

@@ -36,37 +36,38 @@ void probe_named_found_taken(struct probe_named_found *found, const char *name, 
     }
 }
 
-static void tell_absent(const struct probe_named_found *found, const struct plan_function_wish *wish,
-                        const char *place, struct base_error *why)
+static void explain_absent(const struct probe_named_found *found, const struct plan_function_request *request,
+                           const char *place, struct base_error *why)
 {
     struct symbol_near near = {0};
     for (size_t i = 0; i < found->images->count; i++)
-        if (plan_function_concerns(wish, found->images->items[i].path))
+        if (plan_function_concerns(request, found->images->items[i].path))
             sample_image_visit(&found->images->items[i], plan_absent_look, &near);
-    plan_absent_tell(&near, wish->name, wish->image ? wish->image : "any image of the program", place, why);
+    plan_absent_explain(&near, request->name, request->image ? request->image : "any image of the program",
+                        place, why);
     symbol_near_free(&near);
 }
 
 /* Of several the first is named: there is one notice, and to look through large programs for each takes
  * seconds. */
-static bool tell_timed(const struct probe_named_found *found)
+static bool publish_timed(const struct probe_named_found *found)
 {
-    bool told = false;
+    bool published = false;
     for (size_t i = 0; i < found->timed_count; i++) {
         struct base_error why = {0};
         if (found->is_timed_found[i])
             continue;
         profile_lose(found->profile, WIRE_LOSS_FUNCTION_ABSENT, 1);
-        if (told)
+        if (published)
             continue;
-        tell_absent(found, &found->timed[i], "", &why);
+        explain_absent(found, &found->timed[i], "", &why);
         found->note(found->context, "not timed", &why);
-        told = true;
+        published = true;
     }
-    return told;
+    return published;
 }
 
-static void tell_named(const struct probe_named_found *found, bool told)
+static void publish_named(const struct probe_named_found *found, bool published)
 {
     for (size_t i = 0; i < found->named_count; i++) {
         const struct probe_named_function *named = &found->named[i];
@@ -75,16 +76,16 @@ static void tell_named(const struct probe_named_found *found, bool told)
         if (found->is_named_found[i])
             continue;
         profile_lose(found->profile, WIRE_LOSS_AGENT_NAME_ABSENT, 1);
-        if (told)
+        if (published)
             continue;
         snprintf(place, sizeof place, "%s:%u: ", named->file, named->line);
-        tell_absent(found, &named->wish, place, &why);
+        explain_absent(found, &named->request, place, &why);
         found->note(found->context, "not counted", &why);
-        told = true;
+        published = true;
     }
 }
 
-void probe_named_found_tell(const struct probe_named_found *found)
+void probe_named_found_publish(const struct probe_named_found *found)
 {
-    tell_named(found, tell_timed(found));
+    publish_named(found, publish_timed(found));
 }

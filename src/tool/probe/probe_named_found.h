@@ -18,7 +18,7 @@
 struct probe_named_found {
     const struct probe_named_function *named; /* all borrowed; the caller fills them in */
     size_t named_count;
-    const struct plan_function_wish *timed;
+    const struct plan_function_request *timed;
     size_t timed_count;
     const struct sample_images *images;
     struct profile *profile; /* losses are told there */
@@ -35,6 +35,6 @@ void probe_named_found_end(struct probe_named_found *found);
  * to be. */
 void probe_named_found_taken(struct probe_named_found *found, const char *name, const char *path);
 /* At the end: those that no process had. */
-void probe_named_found_tell(const struct probe_named_found *found);
+void probe_named_found_publish(const struct probe_named_found *found);
 
 #endif

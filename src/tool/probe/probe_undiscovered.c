@@ -13,50 +13,50 @@ struct probe_undiscovered_child {
 };
 
 /* The last one takes its place. */
-static struct loader_agent *take_out(struct probe_undiscovered *unheard, size_t index)
+static struct loader_agent *take_out(struct probe_undiscovered *undiscovered, size_t index)
 {
-    struct loader_agent *agent = unheard->items[index].agent;
-    proc_ended_close(&unheard->items[index].end);
-    unheard->items[index] = unheard->items[--unheard->count];
+    struct loader_agent *agent = undiscovered->items[index].agent;
+    proc_ended_close(&undiscovered->items[index].end);
+    undiscovered->items[index] = undiscovered->items[--undiscovered->count];
     return agent;
 }
 
-void probe_undiscovered_free(struct probe_undiscovered *unheard)
+void probe_undiscovered_free(struct probe_undiscovered *undiscovered)
 {
-    while (unheard->count)
-        loader_free(take_out(unheard, unheard->count - 1));
-    free(unheard->items);
-    *unheard = (struct probe_undiscovered){0};
+    while (undiscovered->count)
+        loader_free(take_out(undiscovered, undiscovered->count - 1));
+    free(undiscovered->items);
+    *undiscovered = (struct probe_undiscovered){0};
 }
 
 /* Who has ended is forgotten first: the number may be another's by now. False: not here. */
-static bool find(struct probe_undiscovered *unheard, pid_t pid, size_t *index)
+static bool find(struct probe_undiscovered *undiscovered, pid_t pid, size_t *index)
 {
-    for (size_t i = unheard->count; i-- > 0;)
-        if (proc_ended_is(&unheard->items[i].end))
-            loader_free(take_out(unheard, i));
-    for (*index = 0; *index < unheard->count; ++*index)
-        if (unheard->items[*index].pid == pid)
+    for (size_t i = undiscovered->count; i-- > 0;)
+        if (proc_ended_is(&undiscovered->items[i].end))
+            loader_free(take_out(undiscovered, i));
+    for (*index = 0; *index < undiscovered->count; ++*index)
+        if (undiscovered->items[*index].pid == pid)
             return true;
     return false;
 }
 
-struct loader_agent *probe_undiscovered_find(struct probe_undiscovered *unheard, pid_t pid)
+struct loader_agent *probe_undiscovered_find(struct probe_undiscovered *undiscovered, pid_t pid)
 {
     size_t index;
-    return find(unheard, pid, &index) ? unheard->items[index].agent : NULL;
+    return find(undiscovered, pid, &index) ? undiscovered->items[index].agent : NULL;
 }
 
-struct loader_agent *probe_undiscovered_take(struct probe_undiscovered *unheard, pid_t pid)
+struct loader_agent *probe_undiscovered_take(struct probe_undiscovered *undiscovered, pid_t pid)
 {
     size_t index;
-    return find(unheard, pid, &index) ? take_out(unheard, index) : NULL;
+    return find(undiscovered, pid, &index) ? take_out(undiscovered, index) : NULL;
 }
 
-int probe_undiscovered_add(struct probe_undiscovered *unheard, const struct loader_agent *parent, pid_t pid,
-                           struct loader_agent **agent, struct base_error *error)
+int probe_undiscovered_add(struct probe_undiscovered *undiscovered, const struct loader_agent *parent,
+                           pid_t pid, struct loader_agent **agent, struct base_error *error)
 {
-    if (!base_array_room(unheard->items, unheard->count, unheard->capacity))
+    if (!base_array_room(undiscovered->items, undiscovered->count, undiscovered->capacity))
         return base_fail(error, BASE_ENOMEM, "out of memory");
     struct proc_ended end;
     if (!proc_ended_begin(&end, pid))
@@ -66,6 +66,6 @@ int probe_undiscovered_add(struct probe_undiscovered *unheard, const struct load
         proc_ended_close(&end);
         return result;
     }
-    unheard->items[unheard->count++] = (struct probe_undiscovered_child){pid, end, *agent};
+    undiscovered->items[undiscovered->count++] = (struct probe_undiscovered_child){pid, end, *agent};
     return BASE_OK;
 }

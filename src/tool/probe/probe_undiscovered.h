@@ -18,14 +18,14 @@ struct probe_undiscovered {
     size_t count, capacity;
 };
 
-void probe_undiscovered_free(struct probe_undiscovered *unheard);
+void probe_undiscovered_free(struct probe_undiscovered *undiscovered);
 
 /* The agent of process `pid`, which stays here; NULL: it is not here. */
-struct loader_agent *probe_undiscovered_find(struct probe_undiscovered *unheard, pid_t pid);
+struct loader_agent *probe_undiscovered_find(struct probe_undiscovered *undiscovered, pid_t pid);
 /* The same, and it becomes the caller's. */
-struct loader_agent *probe_undiscovered_take(struct probe_undiscovered *unheard, pid_t pid);
+struct loader_agent *probe_undiscovered_take(struct probe_undiscovered *undiscovered, pid_t pid);
 /* BASE_ENOTFOUND: the process has ended. */
-int probe_undiscovered_add(struct probe_undiscovered *unheard, const struct loader_agent *parent, pid_t pid,
-                           struct loader_agent **agent, struct base_error *error);
+int probe_undiscovered_add(struct probe_undiscovered *undiscovered, const struct loader_agent *parent,
+                           pid_t pid, struct loader_agent **agent, struct base_error *error);
 
 #endif

@@ -9,11 +9,11 @@
 static void make_way(struct probe *agent, struct probe_member *member)
 {
     struct base_error why = {0};
-    bool hosted = agent->options.host != NULL;
-    if (hosted && helper_trace_hold(agent->helper, member->pid, NULL, &why) < 0)
+    bool shared = agent->options.host != NULL;
+    if (shared && helper_trace_hold(agent->helper, member->pid, NULL, &why) < 0)
         return;
-    int lifted = loader_lift(member->agent, agent->helper, hosted, &why);
-    if (hosted)
+    int lifted = loader_lift(member->agent, agent->helper, shared, &why);
+    if (shared)
         helper_trace_release(agent->helper, member->pid, NULL, NULL);
     if (lifted > 0)
         profile_lose(agent->profile, WIRE_LOSS_TEXT_ALTERED, (uint64_t)lifted);

@@ -23,25 +23,25 @@ bool proc_cgroup_mount(const char *root, char *place, size_t size)
 }
 
 /* Every group has this file, and no other folder. */
-static bool is_group(const char *folder)
+static bool is_group(const char *directory)
 {
     char path[4200];
-    snprintf(path, sizeof path, "%s/cgroup.procs", folder);
+    snprintf(path, sizeof path, "%s/cgroup.procs", directory);
     return access(path, R_OK) == 0;
 }
 
 int proc_cgroup_open(const char *path, int *descriptor, struct base_error *error)
 {
-    char mounted[512], folder[4096];
+    char mounted[512], directory[4096];
     bool there = proc_cgroup_mount("", mounted, sizeof mounted);
     const char *const roots[] = {"", mounted, "/sys/fs/cgroup/perf_event" /* version 1 */};
     *descriptor = -1;
     for (size_t i = 0; i < sizeof roots / sizeof *roots && *descriptor < 0; i++) {
         if (roots[i] == mounted ? !there : !roots[i][0] && path[0] != '/')
             continue;
-        snprintf(folder, sizeof folder, "%s%s%s", roots[i], path[0] == '/' ? "" : "/", path);
-        if (is_group(folder))
-            *descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        snprintf(directory, sizeof directory, "%s%s%s", roots[i], path[0] == '/' ? "" : "/", path);
+        if (is_group(directory))
+            *descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     }
     if (*descriptor >= 0)
         return BASE_OK;

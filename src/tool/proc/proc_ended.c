@@ -42,7 +42,7 @@ bool proc_ended_is(const struct proc_ended *ended)
     struct pollfd end = {.fd = ended->file, .events = POLLIN};
     if (ended->file >= 0)
         return poll(&end, 1, 0) > 0;
-    return !ended->started || start_of(ended->pid) != ended->started || !proc_target_lives(ended->pid);
+    return !ended->started || start_of(ended->pid) != ended->started || !proc_target_is_alive(ended->pid);
 }
 
 void proc_ended_close(struct proc_ended *ended)

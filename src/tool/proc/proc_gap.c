@@ -32,26 +32,26 @@ static struct range taken(const struct proc_mapping *mapping, bool generous)
 }
 
 /* Where in the gap the mapping comes nearest to the image. False: it is too small, or out of reach. */
-static bool place(struct range gap, const struct range *reach, const struct proc_gap_wish *wish,
+static bool place(struct range gap, const struct range *reach, const struct proc_gap_request *request,
                   uint64_t *address)
 {
     uint64_t start = gap.start > reach->start ? gap.start : reach->start;
     uint64_t end = gap.end < reach->end ? gap.end : reach->end;
     start = (start + PAGE - 1) & ~(uint64_t)(PAGE - 1);
     end &= ~(uint64_t)(PAGE - 1);
-    if (end <= start || end - start < wish->size)
+    if (end <= start || end - start < request->size)
         return false;
-    *address = start >= wish->high ? start : end - wish->size;
+    *address = start >= request->high ? start : end - request->size;
     return true;
 }
 
-static uint64_t distance(uint64_t address, const struct proc_gap_wish *wish)
+static uint64_t distance(uint64_t address, const struct proc_gap_request *request)
 {
-    return address >= wish->high ? address - wish->high : wish->low - address - wish->size;
+    return address >= request->high ? address - request->high : request->low - address - request->size;
 }
 
 struct search {
-    const struct proc_gap_wish *wish;
+    const struct proc_gap_request *request;
     struct range reach;
     uint64_t free_from, address;
     bool found;
@@ -62,8 +62,9 @@ static void pass(struct search *search, struct range used)
 {
     struct range gap = {search->free_from, used.start};
     uint64_t candidate;
-    if (gap.end > gap.start && place(gap, &search->reach, search->wish, &candidate) &&
-        (!search->found || distance(candidate, search->wish) < distance(search->address, search->wish))) {
+    if (gap.end > gap.start && place(gap, &search->reach, search->request, &candidate) &&
+        (!search->found ||
+         distance(candidate, search->request) < distance(search->address, search->request))) {
         search->address = candidate;
         search->found = true;
     }
@@ -71,13 +72,14 @@ static void pass(struct search *search, struct range used)
 }
 
 /* A heap that has not grown yet has no mapping, and is to have its room. */
-static bool find(const struct proc_maps *maps, const struct proc_gap_wish *wish, bool generous,
+static bool find(const struct proc_maps *maps, const struct proc_gap_request *request, bool generous,
                  uint64_t *address)
 {
-    struct range heap = {wish->heap, wish->heap + (generous ? HEAP_ROOM : LITTLE_ROOM)};
-    struct search search = {
-        .wish = wish, .reach = {minus(wish->high, REACH, LOWEST), wish->low + REACH}, .free_from = LOWEST};
-    bool passed = wish->heap == 0;
+    struct range heap = {request->heap, request->heap + (generous ? HEAP_ROOM : LITTLE_ROOM)};
+    struct search search = {.request = request,
+                            .reach = {minus(request->high, REACH, LOWEST), request->low + REACH},
+                            .free_from = LOWEST};
+    bool passed = request->heap == 0;
     if (search.reach.end > HIGHEST)
         search.reach.end = HIGHEST;
     for (size_t i = 0; i <= maps->count; i++) {
@@ -94,17 +96,17 @@ static bool find(const struct proc_maps *maps, const struct proc_gap_wish *wish,
     return search.found;
 }
 
-int proc_gap_find(const struct proc_maps *maps, const struct proc_gap_wish *wish, uint64_t *address,
+int proc_gap_find(const struct proc_maps *maps, const struct proc_gap_request *request, uint64_t *address,
                   struct base_error *error)
 {
-    struct proc_gap_wish whole = *wish;
-    whole.size = (wish->size + PAGE - 1) & ~(uint64_t)(PAGE - 1);
-    if (whole.high < whole.low || whole.size == 0 || whole.size < wish->size)
+    struct proc_gap_request whole = *request;
+    whole.size = (request->size + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+    if (whole.high < whole.low || whole.size == 0 || whole.size < request->size)
         return base_fail(error, BASE_EUSAGE,
                          "no memory is asked for, or an image that ends before it begins");
     if (find(maps, &whole, true, address) || find(maps, &whole, false, address))
         return BASE_OK;
     return base_fail(error, BASE_ENOTFOUND,
                      "%llu bytes are not free within 2 GiB of the code at 0x%llx, which a jump could reach",
-                     (unsigned long long)whole.size, (unsigned long long)wish->low);
+                     (unsigned long long)whole.size, (unsigned long long)request->low);
 }

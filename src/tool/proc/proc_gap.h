@@ -11,7 +11,7 @@
 
 /* What must reach and be reached: every byte of the new mapping is within a signed 32-bit displacement of
  * every byte of low..high. */
-struct proc_gap_wish {
+struct proc_gap_request {
     uint64_t low, high, size; /* bytes; size is rounded up to pages */
     uint64_t heap;            /* where brk begins, whether it has grown yet or not; 0: not known */
 };
@@ -20,7 +20,7 @@ struct proc_gap_wish {
  * the heap to grow (1 GiB) and for stacks (128 MiB) is left alone unless nothing else is free.
  * BASE_ENOTFOUND: there is none, and the message says what that means. `maps` as the kernel gives them, by
  * address. */
-int proc_gap_find(const struct proc_maps *maps, const struct proc_gap_wish *wish, uint64_t *address,
+int proc_gap_find(const struct proc_maps *maps, const struct proc_gap_request *request, uint64_t *address,
                   struct base_error *error);
 
 #endif

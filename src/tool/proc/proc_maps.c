@@ -118,13 +118,13 @@ static void read_others(pid_t pid, struct base_text *text)
 {
     char path[320];
     snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    DIR *folder = opendir(path);
-    for (struct dirent *entry; folder && !text->length && (entry = readdir(folder));) {
+    DIR *directory = opendir(path);
+    for (struct dirent *entry; directory && !text->length && (entry = readdir(directory));) {
         snprintf(path, sizeof path, "/proc/%d/task/%s/maps", (int)pid, entry->d_name);
         read_file(path, pid, text, NULL);
     }
-    if (folder)
-        closedir(folder);
+    if (directory)
+        closedir(directory);
 }
 
 int proc_maps_read(pid_t pid, struct proc_maps *maps, struct base_error *error)

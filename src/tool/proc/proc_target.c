@@ -257,14 +257,14 @@ static ssize_t read_by_others(pid_t pid, uint64_t address, void *bytes, size_t s
     char path[64];
     ssize_t got = -1;
     snprintf(path, sizeof path, "/proc/%d/task", pid);
-    DIR *folder = opendir(path);
-    for (struct dirent *entry; folder && got < 0 && (entry = readdir(folder));) {
+    DIR *directory = opendir(path);
+    for (struct dirent *entry; directory && got < 0 && (entry = readdir(directory));) {
         pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
         if (tid > 0 && tid != pid)
             got = read_by(tid, address, bytes, size);
     }
-    if (folder)
-        closedir(folder);
+    if (directory)
+        closedir(directory);
     return got;
 }
 
@@ -319,19 +319,19 @@ static bool is_over(char state)
 }
 
 /* A first thread that has ended is a zombie as long as others live. */
-bool proc_target_lives(pid_t pid)
+bool proc_target_is_alive(pid_t pid)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/task", pid);
-    DIR *folder = opendir(path);
+    DIR *directory = opendir(path);
     bool found = false;
-    for (struct dirent *entry; folder && !found && (entry = readdir(folder));) {
+    for (struct dirent *entry; directory && !found && (entry = readdir(directory));) {
         struct proc_target_facts facts;
         pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
         found = tid > 0 && proc_target_facts(pid, tid, &facts) == BASE_OK && !is_over(facts.state);
     }
-    if (folder)
-        closedir(folder);
+    if (directory)
+        closedir(directory);
     return found;
 }
 
@@ -371,7 +371,7 @@ int proc_target_check(pid_t pid, struct base_error *error)
                          "process %d (%s) is a thread of the kernel and has no program", pid, facts.name);
     if (facts.tracer)
         return refuse_traced(pid, facts.tracer, error);
-    if (is_over(facts.state) && !proc_target_lives(pid))
+    if (is_over(facts.state) && !proc_target_is_alive(pid))
         return base_fail(error, BASE_ENOTFOUND,
                          "process %d (%s) has ended: only its exit status is left for its parent", pid,
                          facts.name);

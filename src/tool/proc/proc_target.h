@@ -58,7 +58,7 @@ pid_t proc_target_own_parent(void);
 bool proc_target_has_thread(pid_t pid, pid_t tid);
 
 /* Has the process a thread that has not ended? False too when there is none of that number. */
-bool proc_target_lives(pid_t pid);
+bool proc_target_is_alive(pid_t pid);
 
 /* Do two processes run in the same memory? False too where the kernel does not tell (no CONFIG_KCMP). */
 bool proc_target_shares_memory(pid_t pid, pid_t other);

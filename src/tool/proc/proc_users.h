@@ -12,7 +12,7 @@ typedef bool proc_users_wanted(const void *context, const struct proc_mapping *m
 
 bool proc_users_is(pid_t pid, proc_users_wanted *wanted, const void *context);
 
-/* Without ourselves; `born`: only those that were born after us, which is told without their mappings. *pids is the caller's. */
-size_t proc_users_list(proc_users_wanted *wanted, const void *context, bool born, pid_t **pids);
+/* Without ourselves; `created`: only those that were born after us, which is told without their mappings. *pids is the caller's. */
+size_t proc_users_list(proc_users_wanted *wanted, const void *context, bool created, pid_t **pids);
 
 #endif

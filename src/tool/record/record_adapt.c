@@ -15,7 +15,7 @@
 
 enum {
     SHORT_PER_THOUSAND = 2, /* short copies of a process in a second that call for larger ones */
-    BIRTHS_MANY = 8,        /* threads and processes born in a second that call for events of whole CPUs */
+    CREATIONS_MANY = 8,     /* threads and processes born in a second that call for events of whole CPUs */
     ENTER_ROUNDS = 100,     /* of looking for processes that were born meanwhile */
 };
 
@@ -65,7 +65,7 @@ static void grow_copy(struct record_session *session)
 
 /* All processes that live go into the filter's table. Whoever is born of one that is in it is entered by the
  * kernel; whoever was born before that is on the next list. */
-static bool enter_living(void *context)
+static bool add_living(void *context)
 {
     struct record_session *session = context;
     struct base_map entered = {0};
@@ -92,10 +92,10 @@ static int sample_by_cpu(struct record_session *session, struct base_error *erro
     int result = perf_filter_open(&session->filter, session->options.follow, error);
     if (result < 0)
         return result;
-    session->stream.strangers = true;
-    result = perf_time_switch_to_cpus(&session->time, &session->filter, enter_living, session, error);
+    session->stream.others = true;
+    result = perf_time_switch_to_cpus(&session->time, &session->filter, add_living, session, error);
     if (result < 0) {
-        session->stream.strangers = false;
+        session->stream.others = false;
         perf_filter_close(&session->filter);
     }
     return result;
@@ -105,7 +105,8 @@ static int sample_by_cpu(struct record_session *session, struct base_error *erro
 void record_adapt_to_creation(struct record_session *session)
 {
     struct base_error reason = {0};
-    if (session->sampled != BY_THREAD || session->stream.births - session->last_births <= BIRTHS_MANY)
+    if (session->sampled != BY_THREAD ||
+        session->stream.creations - session->last_creations <= CREATIONS_MANY)
         return;
     session->sampled = sample_by_cpu(session, &reason) == BASE_OK ? BY_CPU : BY_THREAD_FOR_GOOD;
     record_describe_events(session);
@@ -127,7 +128,7 @@ static void forget_the_dead(struct record_session *session)
         if (!process->alive || !session->profile->processes[process->profile_process].end_ns ||
             !kill(process->pid, 0) || errno != ESRCH)
             continue;
-        if (session->stream.strangers)
+        if (session->stream.others)
             perf_filter_remove(&session->filter, process->pid);
         sample_processes_forget(processes, process->pid);
     }
@@ -146,7 +147,7 @@ void record_adapt_copies(struct record_session *session, uint64_t now)
     }
     if (over) {
         session->last_second = now;
-        session->last_births = session->stream.births;
+        session->last_creations = session->stream.creations;
         forget_the_dead(session);
     }
     if (deep && session->time.form.stack_copy < SAMPLE_COPY_LARGEST)

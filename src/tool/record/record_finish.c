@@ -50,7 +50,7 @@ static void index_images(struct record_session *session)
 
 /* What the kernel's account of the target's CPU time has more than the samples stand for. Only where nothing
  * else can be the reason, and beyond what chance explains. */
-static void count_short_lives(struct record_session *session)
+static void count_short_lifetimes(struct record_session *session)
 {
     const struct record_options *options = &session->options;
     struct rusage usage;
@@ -100,7 +100,7 @@ static void describe_end(struct record_session *session, const char *exit_status
         count_untimed(session);
     uint64_t target_ns = target_cpu_ns(session);
     profile_set_metaf(profile, "target_cpu_ns", "%llu", (unsigned long long)target_ns);
-    count_short_lives(session);
+    count_short_lifetimes(session);
     if (exit_status)
         profile_set_meta(profile, "exit_status", exit_status);
     bool waited = session->waits && waits_samples(session->waits);
@@ -122,7 +122,7 @@ static size_t count_left(const struct record_session *session)
                        ? sample_processes_living(&session->stream.processes, &pids)
                        : 0;
     for (size_t i = 0; i < count; i++)
-        left += proc_target_lives(pids[i]);
+        left += proc_target_is_alive(pids[i]);
     free(pids);
     return left;
 }

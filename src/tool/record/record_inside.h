@@ -67,7 +67,7 @@ struct record_session {
     uint64_t late_until;              /* till when steps are short */
     uint64_t full_copies, full_until; /* likewise, of stacks as large as their copy */
     uint64_t redraw_at;               /* when the periods are drawn anew; 0: done */
-    uint64_t last_births;             /* counted when the current second began */
+    uint64_t last_creations;          /* counted when the current second began */
     struct perf_filter filter;
     enum { BY_THREAD, BY_CPU, BY_THREAD_FOR_GOOD } sampled;
     int cgroup;

@@ -39,11 +39,11 @@ enum {
     LATE_FOR_NS = 100000000,
     FULL_COPY_STEP_MS = 4,
     FULL_COPY_FOR_NS = 1000000000,
-    ROUNDS_MAX = 16,             /* of work before the rest of a step has its turn */
-    FLUSH_NS = 500000000,        /* SIGKILL loses at most this, the horizon and one step */
-    BIRTHS_EARLY_NS = 300000000, /* programs make their threads at first: then one looks often */
-    BIRTHS_EARLY_STEP_MS = 10,
-    BIRTHS_STEP_MS = 50,
+    ROUNDS_MAX = 16,                /* of work before the rest of a step has its turn */
+    FLUSH_NS = 500000000,           /* SIGKILL loses at most this, the horizon and one step */
+    CREATIONS_EARLY_NS = 300000000, /* programs make their threads at first: then one looks often */
+    CREATIONS_EARLY_STEP_MS = 10,
+    CREATIONS_STEP_MS = 50,
 };
 
 /* --- the engine: perf_event, or the agent's timers --- */
@@ -124,8 +124,8 @@ void record_session_leave(struct record_session *session)
         return;
     session->has_left = true;
     if (session->calls && session->agent)
-        calls_invite(session->calls,
-                     &(struct calls_guest){.real = record_original_return, .context = session->agent});
+        calls_register(session->calls,
+                       &(struct calls_client){.real = record_original_return, .context = session->agent});
     if (session->calls && session->agent)
         calls_before_agent(session->calls);
     if (session->agent)
@@ -144,9 +144,9 @@ static int flush(struct record_session *session, uint64_t now, struct base_error
                       (unsigned long long)record_cpu_ns(RUSAGE_SELF));
     session->last_flush = now;
     if (session->calls)
-        calls_tell(session->calls);
+        calls_publish(session->calls);
     if (session->agent)
-        probe_tell(session->agent);
+        probe_publish(session->agent);
     return profile_store_flush(session->store, session->profile, error);
 }
 
@@ -172,9 +172,9 @@ static int longest_step(struct record_session *session, uint64_t now)
         session->full_until = now + FULL_COPY_FOR_NS;
     session->late_reads = late;
     session->full_copies = full;
-    int longest = session->sampled != BY_THREAD               ? INT_MAX
-                  : now - session->start_ns < BIRTHS_EARLY_NS ? BIRTHS_EARLY_STEP_MS
-                                                              : BIRTHS_STEP_MS;
+    int longest = session->sampled != BY_THREAD                  ? INT_MAX
+                  : now - session->start_ns < CREATIONS_EARLY_NS ? CREATIONS_EARLY_STEP_MS
+                                                                 : CREATIONS_STEP_MS;
     if (now < session->full_until)
         longest = least(longest, FULL_COPY_STEP_MS);
     return now < session->late_until ? LATE_STEP_MS : longest;

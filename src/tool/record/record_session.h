@@ -39,17 +39,17 @@ struct record_options {
     const char *output;
     const char *command_line; /* as typed, for the header */
     double rate_hz;
-    bool no_time;               /* no samples: there are other collectors */
-    bool calls;                 /* count calls; of RECORD_LAUNCH and RECORD_ATTACH */
-    struct space_wish wish;     /* which */
-    bool heap;                  /* count memory; of the same two */
-    bool throws;                /* count exceptions; likewise */
-    bool fds;                   /* count descriptors; likewise */
-    bool instrumented;          /* count and time functions that tell of themselves; likewise */
-    uint64_t heap_sample_bytes; /* 0: every block */
+    bool no_time;                 /* no samples: there are other collectors */
+    bool calls;                   /* count calls; of RECORD_LAUNCH and RECORD_ATTACH */
+    struct space_request request; /* which */
+    bool heap;                    /* count memory; of the same two */
+    bool throws;                  /* count exceptions; likewise */
+    bool fds;                     /* count descriptors; likewise */
+    bool instrumented;            /* count and time functions that tell of themselves; likewise */
+    uint64_t heap_sample_bytes;   /* 0: every block */
     enum profile_heap_overhead heap_overhead;
-    const struct probe_named *named;            /* more functions that allocate; NULL: none */
-    const struct plan_function_wish *functions; /* to be counted and timed; of the same two */
+    const struct probe_named *named;               /* more functions that allocate; NULL: none */
+    const struct plan_function_request *functions; /* to be counted and timed; of the same two */
     size_t function_count;
     enum profile_heap_empty empty;
     uint64_t agent_memory; /* of a process, bytes; 0: the default */

@@ -178,7 +178,7 @@ static bool leave_stub(void *calls, pid_t pid, uint64_t *pc, uint64_t *sp, sampl
 
 static void thread_created(void *waits, pid_t tid, uint64_t time_ns)
 {
-    waits_born(waits, tid, time_ns);
+    waits_created(waits, tid, time_ns);
 }
 
 static void thread_ended(void *waits, pid_t tid, uint64_t time_ns)
@@ -189,11 +189,11 @@ static void thread_ended(void *waits, pid_t tid, uint64_t time_ns)
 static int set_up_calls(struct record_session *session, struct base_error *error)
 {
     const struct record_options *options = &session->options;
-    struct calls_options wish = {
-        .wish = options->wish, .follow = options->follow, .untold = options->no_time};
+    struct calls_options request = {
+        .request = options->request, .follow = options->follow, .unpublished = options->no_time};
     if (!options->calls)
         return BASE_OK;
-    int result = calls_new(&wish, &session->stream.processes, &session->calls, error);
+    int result = calls_new(&request, &session->stream.processes, &session->calls, error);
     if (session->calls) {
         session->stream.sampler.changed.calls = session->calls;
         session->stream.sampler.changed.leave_stub = leave_stub;
@@ -213,7 +213,7 @@ static void on_objects(void *agent, pid_t pid)
 
 static void on_left(void *agent, pid_t pid)
 {
-    probe_unhosted(agent, pid);
+    probe_left_by_owner(agent, pid);
 }
 
 uint64_t record_original_return(void *agent, pid_t pid, uint64_t address)
@@ -224,41 +224,41 @@ uint64_t record_original_return(void *agent, pid_t pid, uint64_t address)
 static int set_up_agent(struct record_session *session, struct base_error *error)
 {
     const struct record_options *options = &session->options;
-    struct probe_options wish = {.collectors =
-                                     (options->heap ? 1u << WIRE_AGENT_HEAP | 1u << WIRE_AGENT_MAP : 0) |
-                                     (options->throws ? 1u << WIRE_AGENT_THROWS : 0) |
-                                     (options->fds ? 1u << WIRE_AGENT_FDS : 0) |
-                                     (options->instrumented ? 1u << WIRE_AGENT_INSTRUMENTED : 0) |
-                                     (options->function_count ? 1u << WIRE_AGENT_FUNCTION : 0) |
-                                     (session->timers.signal ? 1u << WIRE_AGENT_TIME : 0),
-                                 .functions = options->functions,
-                                 .function_count = options->function_count,
-                                 .images = options->wish.images,
-                                 .image_count = options->wish.image_count,
-                                 .time = options->waits       ? SHARED_REAL_TIME
-                                         : options->user_only ? SHARED_USER_TIME
-                                                              : SHARED_TIME,
-                                 .timers = session->timers,
-                                 .memory = options->agent_memory,
-                                 .sample_bytes = options->heap_sample_bytes,
-                                 .overhead = options->heap_overhead,
-                                 .empty = options->empty,
-                                 .named = options->named,
-                                 .follow = options->follow,
-                                 .untold = options->no_time};
+    struct probe_options request = {.collectors =
+                                        (options->heap ? 1u << WIRE_AGENT_HEAP | 1u << WIRE_AGENT_MAP : 0) |
+                                        (options->throws ? 1u << WIRE_AGENT_THROWS : 0) |
+                                        (options->fds ? 1u << WIRE_AGENT_FDS : 0) |
+                                        (options->instrumented ? 1u << WIRE_AGENT_INSTRUMENTED : 0) |
+                                        (options->function_count ? 1u << WIRE_AGENT_FUNCTION : 0) |
+                                        (session->timers.signal ? 1u << WIRE_AGENT_TIME : 0),
+                                    .functions = options->functions,
+                                    .function_count = options->function_count,
+                                    .images = options->request.images,
+                                    .image_count = options->request.image_count,
+                                    .time = options->waits       ? SHARED_REAL_TIME
+                                            : options->user_only ? SHARED_USER_TIME
+                                                                 : SHARED_TIME,
+                                    .timers = session->timers,
+                                    .memory = options->agent_memory,
+                                    .sample_bytes = options->heap_sample_bytes,
+                                    .overhead = options->heap_overhead,
+                                    .empty = options->empty,
+                                    .named = options->named,
+                                    .follow = options->follow,
+                                    .unpublished = options->no_time};
     if (session->calls) {
-        wish.host = calls_share(session->calls);
-        wish.untold = false; /* they tell */
+        request.host = calls_share(session->calls);
+        request.unpublished = false; /* they tell */
     }
-    int result =
-        wish.collectors ? probe_new(&wish, &session->stream.processes, &session->agent, error) : BASE_OK;
+    int result = request.collectors ? probe_new(&request, &session->stream.processes, &session->agent, error)
+                                    : BASE_OK;
     if (session->agent) {
         session->stream.sampler.changed.probe = session->agent;
         session->stream.sampler.changed.original = record_original_return;
     }
-    const struct calls_guest guest = {on_exec, on_objects, on_left, record_original_return, session->agent};
+    const struct calls_client client = {on_exec, on_objects, on_left, record_original_return, session->agent};
     if (session->calls && session->agent)
-        calls_invite(session->calls, &guest);
+        calls_register(session->calls, &client);
     return result;
 }
 
@@ -269,12 +269,12 @@ static const char *time_counter(const struct record_session *session)
 
 static int set_up_waits(struct record_session *session, struct base_error *error)
 {
-    struct waits_options wish = {.sampler = &session->stream.sampler, .stacks = session->options.stacks};
+    struct waits_options request = {.sampler = &session->stream.sampler, .stacks = session->options.stacks};
     if (!session->options.waits)
         return BASE_OK;
-    wish.counter =
+    request.counter =
         (uint16_t)profile_counter(session->profile, time_counter(session), "ns", false, PROFILE_SUM);
-    int result = waits_new(&wish, &session->waits, error);
+    int result = waits_new(&request, &session->waits, error);
     if (session->waits)
         session->stream.watcher = (struct sample_watcher){thread_created, thread_ended, session->waits};
     return result;

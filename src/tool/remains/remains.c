@@ -25,8 +25,8 @@ static int has_remains(pid_t pid, struct base_error *error)
         found = !strncmp(maps.items[i].path, LOADER_LEADS_OURS, strlen(LOADER_LEADS_OURS));
     proc_maps_free(&maps);
     if (result < 0)
-        return proc_target_lives(pid) ? base_fail(error, result, "%s", why.text)
-                                      : proc_target_check(pid, error);
+        return proc_target_is_alive(pid) ? base_fail(error, result, "%s", why.text)
+                                         : proc_target_check(pid, error);
     return found;
 }
 

@@ -300,21 +300,21 @@ uint32_t sample_processes_thread(struct sample_processes *processes, struct samp
     return thread;
 }
 
-enum { SAME_BIRTH_NS = 100000 };
+enum { SAME_START_NS = 100000 };
 
 /* Two may tell of one birth: while events are replaced, and when somebody else had heard of the process
  * before its event was read. Then it is older than it was thought. */
-static bool is_known_birth(struct sample_processes *processes, const struct perf_task *event)
+static bool is_known_creation(struct sample_processes *processes, const struct perf_task *event)
 {
     const struct sample_process *child = living(processes, (pid_t)event->pid);
     if (!child)
         return false;
     struct profile_process value = processes->profile->processes[child->profile_process];
-    uint64_t born = value.start_ns + processes->start_ns;
+    uint64_t created = value.start_ns + processes->start_ns;
     if (value.end_ns)
         return false;
-    if (event->time >= born)
-        return value.parent_pid == (int32_t)event->parent_pid && event->time - born < SAME_BIRTH_NS;
+    if (event->time >= created)
+        return value.parent_pid == (int32_t)event->parent_pid && event->time - created < SAME_START_NS;
     value.start_ns = event->time > processes->start_ns ? event->time - processes->start_ns : 0;
     value.parent_pid = (int32_t)event->parent_pid;
     profile_set_process(processes->profile, child->profile_process, &value);
@@ -327,7 +327,7 @@ void sample_processes_on_fork(struct sample_processes *processes, const struct p
         base_map_set(&processes->thread_of, event->tid, 0);
         return;
     }
-    if (is_known_birth(processes, event))
+    if (is_known_creation(processes, event))
         return;
     struct sample_process *parent = sample_processes_get(processes, (pid_t)event->parent_pid, event->time);
     uint32_t parent_index = parent ? (uint32_t)(parent - processes->items) : BASE_MAP_NONE;

@@ -24,7 +24,7 @@ struct resolver {
     bool kernel_tried;
 };
 
-static void tell(const struct resolver *resolver)
+static void publish(const struct resolver *resolver)
 {
     if (resolver->options->progress)
         resolver->options->progress(resolver->options->context, resolver->done, 2 * resolver->order_count);
@@ -35,7 +35,7 @@ static bool out_of_time(struct resolver *resolver)
 {
     if (++resolver->done % CLOCK_EVERY)
         return false;
-    tell(resolver);
+    publish(resolver);
     return resolver->deadline && base_clock_of(CLOCK_PROCESS_CPUTIME_ID) > resolver->deadline;
 }
 
@@ -241,7 +241,7 @@ static void resolve_all(struct resolver *resolver)
             end++;
         struct source source;
         open_source(resolver, image, &source);
-        tell(resolver); /* a large file's tables alone may take their time */
+        publish(resolver); /* a large file's tables alone may take their time */
         in_time = work_on_image(resolver, &source, first, end, name_address);
         if (in_time && wants_lines(resolver, &source, image))
             in_time = work_on_image(resolver, &source, first, end, find_lines);

@@ -24,15 +24,15 @@ void sample_stream_free(struct sample_stream *stream)
     sample_images_free(&stream->images);
 }
 
-static bool is_stranger(const struct sample_stream *stream, uint32_t pid)
+static bool is_other(const struct sample_stream *stream, uint32_t pid)
 {
-    return stream->strangers && !sample_processes_knows(&stream->processes, (pid_t)pid);
+    return stream->others && !sample_processes_knows(&stream->processes, (pid_t)pid);
 }
 
 void sample_stream_sample(struct sample_stream *stream, const struct perf_sample *sample)
 {
     const struct perf_event_form *form = stream->form;
-    if (is_stranger(stream, sample->pid))
+    if (is_other(stream, sample->pid))
         return;
     if (stream->time && perf_time_is_double(stream->time, (pid_t)sample->tid, sample->id))
         return;
@@ -69,12 +69,12 @@ void sample_stream_task(struct sample_stream *stream, const struct perf_task *ta
         return;
     }
     bool child = task->pid != task->parent_pid;
-    if (is_stranger(stream, task->parent_pid) || (child && !stream->follow)) {
+    if (is_other(stream, task->parent_pid) || (child && !stream->follow)) {
         if (child)
             sample_processes_forget(&stream->processes, (pid_t)task->pid);
         return;
     }
-    stream->births++;
+    stream->creations++;
     if (stream->watcher.created)
         stream->watcher.created(stream->watcher.context, (pid_t)task->tid, task->time);
     sample_processes_on_fork(&stream->processes, task);
@@ -110,11 +110,11 @@ void sample_stream_record(struct sample_stream *stream, const struct perf_event_
             sample_stream_sample(stream, &sample);
         break;
     case PERF_RECORD_MMAP2:
-        if (perf_record_mmap(header, &mapping) && !is_stranger(stream, mapping.pid))
+        if (perf_record_mmap(header, &mapping) && !is_other(stream, mapping.pid))
             sample_processes_on_mmap(&stream->processes, &mapping, time);
         break;
     case PERF_RECORD_COMM:
-        if (perf_record_comm(header, &comm) && !is_stranger(stream, comm.pid))
+        if (perf_record_comm(header, &comm) && !is_other(stream, comm.pid))
             sample_processes_on_comm(&stream->processes, &comm, time);
         break;
     case PERF_RECORD_FORK:

@@ -32,13 +32,13 @@ struct sample_stream {
     struct perf_time *time;             /* told of new threads; NULL when nothing is recorded live */
     struct sample_watcher watcher;      /* told of new threads and of ends */
     bool follow, timeline;
-    bool replayed;  /* records of another time: nothing is asked of processes that live now */
-    bool strangers; /* records of other processes come in as well: they are to be left out */
+    bool replayed; /* records of another time: nothing is asked of processes that live now */
+    bool others;   /* records of other processes come in as well: they are to be left out */
     uint16_t counter;
     int64_t sample_value; /* ns that one sample stands for */
     uint64_t start_ns, last_time, last_reread;
     uint64_t samples, lost;
-    uint64_t births;      /* of threads and processes */
+    uint64_t creations;   /* of threads and processes */
     uint64_t full_copies; /* of stacks: these go on above, or their memory does */
     struct sample_images images;
     struct sample_processes processes;

@@ -37,22 +37,23 @@ int shared_counts_init(struct shared_counts *counts, struct profile *profile, ui
     return BASE_OK;
 }
 
-void shared_counts_told_free(struct shared_counts_told *told)
+void shared_counts_published_free(struct shared_counts_published *published)
 {
-    free(told->cells);
-    *told = (struct shared_counts_told){0};
+    free(published->cells);
+    *published = (struct shared_counts_published){0};
 }
 
-static bool make_room(struct shared_counts_told *told, size_t cells)
+static bool make_room(struct shared_counts_published *published, size_t cells)
 {
-    if (cells <= told->cell_count)
+    if (cells <= published->cell_count)
         return true;
-    void *more = realloc(told->cells, cells * sizeof *told->cells);
+    void *more = realloc(published->cells, cells * sizeof *published->cells);
     if (!more)
         return false;
-    told->cells = more;
-    memset(told->cells + told->cell_count, 0, (cells - told->cell_count) * sizeof *told->cells);
-    told->cell_count = cells;
+    published->cells = more;
+    memset(published->cells + published->cell_count, 0,
+           (cells - published->cell_count) * sizeof *published->cells);
+    published->cell_count = cells;
     return true;
 }
 
@@ -78,39 +79,40 @@ static int64_t figure(const struct shared_counts *counts, const struct wire_agen
 
 /* So many more than were told stand for the difference. */
 static uint64_t samples_of(struct shared_counts *counts, enum shared_count which,
-                           const struct wire_agent_cell *cell, int64_t more, int64_t *told)
+                           const struct wire_agent_cell *cell, int64_t more, int64_t *published)
 {
     if (is_count(which) && more > 0)
         return (uint64_t)more;
     if (!kinds[which].sampled)
         return more > 0;
     int64_t count = shared_tree_figure(cell->count);
-    uint64_t samples = count > *told ? (uint64_t)(count - *told) : 0;
-    *told = count;
+    uint64_t samples = count > *published ? (uint64_t)(count - *published) : 0;
+    *published = count;
     counts->samples += samples;
     counts->sampled_ns += more > 0 ? (uint64_t)more : 0;
     return samples;
 }
 
-static void tell_cell(struct shared_counts *counts, struct shared_nodes *nodes,
-                      const struct wire_agent_cell *cell, int64_t *told, uint32_t thread)
+static void publish_cell(struct shared_counts *counts, struct shared_nodes *nodes,
+                         const struct wire_agent_cell *cell, int64_t *published, uint32_t thread)
 {
     for (int i = 0; i < SHARED_COUNTS; i++) {
         int64_t now = figure(counts, cell, (enum shared_count)i);
-        if (!counts->counters[i] || now == told[i])
+        if (!counts->counters[i] || now == published[i])
             continue;
         uint32_t node = shared_nodes_find(nodes, cell->node, kinds[i].collector);
         if (!node)
             continue;
-        int64_t more = now - told[i];
-        uint64_t samples = samples_of(counts, (enum shared_count)i, cell, more, &told[SHARED_COUNTS]);
+        int64_t more = now - published[i];
+        uint64_t samples = samples_of(counts, (enum shared_count)i, cell, more, &published[SHARED_COUNTS]);
         profile_count(counts->profile, node, thread, PROFILE_NO_CPU, counts->counters[i], more, samples);
-        told[i] = now;
+        published[i] = now;
     }
 }
 
-int shared_counts_tell(struct shared_counts *counts, struct shared_nodes *nodes,
-                       struct shared_counts_told *told, uint32_t thread, struct base_error *error)
+int shared_counts_publish(struct shared_counts *counts, struct shared_nodes *nodes,
+                          struct shared_counts_published *published, uint32_t thread,
+                          struct base_error *error)
 {
     const struct shared_tree *tree = nodes->tree;
     bool wanted = false;
@@ -118,11 +120,11 @@ int shared_counts_tell(struct shared_counts *counts, struct shared_nodes *nodes,
         wanted |= counts->counters[i] != 0;
     if (!wanted)
         return BASE_OK;
-    if (!make_room(told, (size_t)tree->cell_count + 1) || !shared_nodes_begin(nodes))
+    if (!make_room(published, (size_t)tree->cell_count + 1) || !shared_nodes_begin(nodes))
         return base_fail(error, BASE_ENOMEM, "out of memory for what the agent counted");
     for (uint32_t i = 1; i <= tree->cell_count; i++)
         if (tree->cells[i].count)
-            tell_cell(counts, nodes, &tree->cells[i], told->cells[i], thread);
+            publish_cell(counts, nodes, &tree->cells[i], published->cells[i], thread);
     shared_nodes_end(nodes);
     return BASE_OK;
 }

@@ -40,7 +40,7 @@ struct shared_counts {
 };
 
 /* What was told of a process so far. Zero it first. */
-struct shared_counts_told {
+struct shared_counts_published {
     int64_t (*cells)[SHARED_COUNTS + 1]; /* by the number of the agent's cell; the last is how many samples */
     size_t cell_count;
 };
@@ -51,8 +51,9 @@ int shared_counts_init(struct shared_counts *counts, struct profile *profile, ui
                        enum shared_count time, struct base_error *error);
 /* Adds what the nodes' tree has more than was told; `thread` is the profile's for all threads of the
  * process. */
-int shared_counts_tell(struct shared_counts *counts, struct shared_nodes *nodes,
-                       struct shared_counts_told *told, uint32_t thread, struct base_error *error);
-void shared_counts_told_free(struct shared_counts_told *told);
+int shared_counts_publish(struct shared_counts *counts, struct shared_nodes *nodes,
+                          struct shared_counts_published *published, uint32_t thread,
+                          struct base_error *error);
+void shared_counts_published_free(struct shared_counts_published *published);
 
 #endif

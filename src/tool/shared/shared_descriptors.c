@@ -42,13 +42,13 @@ int shared_descriptors_init(struct shared_descriptors *descriptors, struct profi
     return descriptors->used && descriptors->live ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
 }
 
-void shared_descriptors_told_free(struct shared_descriptors_told *told)
+void shared_descriptors_published_free(struct shared_descriptors_published *published)
 {
-    free(told->known);
-    free(told->used);
-    free(told->live);
-    free(told->rows);
-    *told = (struct shared_descriptors_told){0};
+    free(published->known);
+    free(published->used);
+    free(published->live);
+    free(published->rows);
+    *published = (struct shared_descriptors_published){0};
 }
 
 /* --- the table --- */
@@ -71,17 +71,17 @@ static uint64_t word_of(const struct shared_descriptors_place *place, uint32_t n
     return number < end_of(place) ? __atomic_load_n(&table_of(place)[number].word, __ATOMIC_ACQUIRE) : 0;
 }
 
-static bool room_for(struct shared_descriptors_told *told, size_t count)
+static bool room_for(struct shared_descriptors_published *published, size_t count)
 {
-    if (count <= told->known_count)
+    if (count <= published->known_count)
         return true;
-    count = count < 2 * told->known_count ? 2 * told->known_count : count;
-    struct shared_descriptors_known *more = realloc(told->known, count * sizeof *more);
+    count = count < 2 * published->known_count ? 2 * published->known_count : count;
+    struct shared_descriptors_known *more = realloc(published->known, count * sizeof *more);
     if (!more)
         return false;
-    memset(more + told->known_count, 0, (count - told->known_count) * sizeof *more);
-    told->known = more;
-    told->known_count = count;
+    memset(more + published->known_count, 0, (count - published->known_count) * sizeof *more);
+    published->known = more;
+    published->known_count = count;
     return true;
 }
 
@@ -173,7 +173,7 @@ const char *shared_descriptors_kind(const char *link, char *name, size_t size, u
 struct looking {
     const struct shared_descriptors *descriptors;
     const struct shared_descriptors_place *place;
-    struct shared_descriptors_told *told;
+    struct shared_descriptors_published *published;
     struct proc_sockets sockets;
     bool sockets_read;
 };
@@ -189,7 +189,7 @@ static const struct proc_socket *socket_of(struct looking *looking, uint64_t ino
 /* False: it is not open any more, or changed meanwhile. */
 static bool name_one(struct looking *looking, uint32_t number)
 {
-    struct shared_descriptors_known *known = &looking->told->known[number];
+    struct shared_descriptors_known *known = &looking->published->known[number];
     struct profile *profile = looking->descriptors->profile;
     char link[NAME_MOST], name[NAME_MOST];
     uint64_t inode, word = word_of(looking->place, number);
@@ -207,8 +207,8 @@ static bool name_one(struct looking *looking, uint32_t number)
 static void name_the_nameless(struct looking *looking)
 {
     uint32_t end = end_of(looking->place);
-    for (uint32_t i = 0; i < end && room_for(looking->told, end); i++) {
-        const struct shared_descriptors_known *known = &looking->told->known[i];
+    for (uint32_t i = 0; i < end && room_for(looking->published, end); i++) {
+        const struct shared_descriptors_known *known = &looking->published->known[i];
         uint64_t word = word_of(looking->place, i);
         if (wire_agent_word_cell(word) && (known->word != word || !known->named))
             name_one(looking, i);
@@ -237,25 +237,25 @@ static void compare(struct looking *looking)
     DIR *list = open_list(looking->place->pid);
     uint32_t number;
     bool unseen = false;
-    if (!list || !room_for(looking->told, end_of(looking->place)))
+    if (!list || !room_for(looking->published, end_of(looking->place)))
         goto out;
-    for (uint32_t i = 0; i < looking->told->known_count; i++) {
-        struct shared_descriptors_known *known = &looking->told->known[i];
+    for (uint32_t i = 0; i < looking->published->known_count; i++) {
+        struct shared_descriptors_known *known = &looking->published->known[i];
         uint64_t word = word_of(looking->place, i);
         known->named &= known->word == word;
         known->word = word;
         known->open = false;
     }
-    while (next_number(list, &number) && room_for(looking->told, number + 1)) {
-        looking->told->known[number].open = name_one(looking, number);
-        unseen |= is_unseen(&looking->told->known[number]);
+    while (next_number(list, &number) && room_for(looking->published, number + 1)) {
+        looking->published->known[number].open = name_one(looking, number);
+        unseen |= is_unseen(&looking->published->known[number]);
     }
     if (unseen)
         nanosleep(&(struct timespec){.tv_nsec = REST_NS}, NULL);
-    for (uint32_t i = 0; unseen && i < looking->told->known_count; i++)
-        if (is_unseen(&looking->told->known[i]))
-            looking->told->known[i].open = name_one(looking, i);
-    looking->told->compared = has_program(looking->place->pid);
+    for (uint32_t i = 0; unseen && i < looking->published->known_count; i++)
+        if (is_unseen(&looking->published->known[i]))
+            looking->published->known[i].open = name_one(looking, i);
+    looking->published->compared = has_program(looking->place->pid);
 out:
     if (list)
         closedir(list);
@@ -263,16 +263,17 @@ out:
 
 void shared_descriptors_look(const struct shared_descriptors *descriptors,
                              const struct shared_descriptors_place *place,
-                             struct shared_descriptors_told *told, enum shared_descriptors_look which)
+                             struct shared_descriptors_published *published,
+                             enum shared_descriptors_look which)
 {
-    struct looking looking = {.descriptors = descriptors, .place = place, .told = told};
+    struct looking looking = {.descriptors = descriptors, .place = place, .published = published};
     if (!descriptors->used)
         return;
     if (which == SHARED_DESCRIPTORS_NAMES)
         name_the_nameless(&looking);
     else
         compare(&looking);
-    told->by_exec = which == SHARED_DESCRIPTORS_EXECED;
+    published->by_exec = which == SHARED_DESCRIPTORS_EXECED;
     proc_sockets_free(&looking.sockets);
 }
 
@@ -282,7 +283,7 @@ struct telling {
     struct shared_descriptors *descriptors;
     const struct shared_descriptors_place *place;
     struct shared_nodes *nodes;
-    struct shared_descriptors_told *told;
+    struct shared_descriptors_published *published;
     const struct shared_descriptors_whose *whose;
     int64_t *live; /* by cell */
     uint64_t closed, unseen;
@@ -292,18 +293,20 @@ struct telling {
 static const struct shared_descriptors_known *seen(const struct telling *telling, uint32_t number,
                                                    uint64_t word)
 {
-    const struct shared_descriptors_told *told = telling->told;
-    return number < told->known_count && told->known[number].word == word ? &told->known[number] : NULL;
+    const struct shared_descriptors_published *published = telling->published;
+    return number < published->known_count && published->known[number].word == word
+               ? &published->known[number]
+               : NULL;
 }
 
 /* Is it in the table, but was not open? */
 static bool is_gone(const struct telling *telling, uint32_t number, uint64_t word)
 {
-    const struct shared_descriptors_told *told = telling->told;
-    if (!told->compared || !telling->whose->final)
+    const struct shared_descriptors_published *published = telling->published;
+    if (!published->compared || !telling->whose->final)
         return false;
-    if (told->by_exec) /* nothing changes any more: the table is the old program's */
-        return number >= told->known_count || !told->known[number].open;
+    if (published->by_exec) /* nothing changes any more: the table is the old program's */
+        return number >= published->known_count || !published->known[number].open;
     const struct shared_descriptors_known *known = seen(telling, number, word);
     return known && !known->open;
 }
@@ -330,22 +333,24 @@ static struct profile_descriptor describe(const struct telling *telling, uint32_
         .name = named ? known->name : 0};
 }
 
-static bool is_carried(const struct shared_descriptors_told *told, uint32_t number)
+static bool is_carried(const struct shared_descriptors_published *published, uint32_t number)
 {
-    for (size_t i = 0; i < told->row_count; i++)
-        if (told->rows[i].number == number)
+    for (size_t i = 0; i < published->row_count; i++)
+        if (published->rows[i].number == number)
             return true;
     return false;
 }
 
 static void keep_row(struct telling *telling, uint32_t number, uint32_t row)
 {
-    struct shared_descriptors_told *told = telling->told;
-    if (row && told->by_exec && base_array_room(told->rows, told->row_count, told->row_capacity))
-        told->rows[told->row_count++] = (struct shared_descriptors_row){number, row, telling->whose->thread};
+    struct shared_descriptors_published *published = telling->published;
+    if (row && published->by_exec &&
+        base_array_room(published->rows, published->row_count, published->row_capacity))
+        published->rows[published->row_count++] =
+            (struct shared_descriptors_row){number, row, telling->whose->thread};
 }
 
-static void tell_opened(struct telling *telling, uint32_t number, uint64_t word)
+static void publish_opened(struct telling *telling, uint32_t number, uint64_t word)
 {
     const struct shared_tree *tree = telling->nodes->tree;
     struct profile *profile = telling->descriptors->profile;
@@ -358,7 +363,7 @@ static void tell_opened(struct telling *telling, uint32_t number, uint64_t word)
     keep_row(telling, number, profile_add_descriptor(profile, &it));
 }
 
-static void tell_other(struct telling *telling, uint32_t number, uint64_t word)
+static void publish_other(struct telling *telling, uint32_t number, uint64_t word)
 {
     static const uint32_t origins[WIRE_AGENT_HOWS] = {
         PROFILE_DESCRIPTOR_UNSEEN, [WIRE_AGENT_BEFORE] = PROFILE_DESCRIPTOR_BEFORE,
@@ -367,24 +372,24 @@ static void tell_other(struct telling *telling, uint32_t number, uint64_t word)
     const struct shared_descriptors_known *known = seen(telling, number, word);
     uint32_t how = wire_agent_word_how(word);
     struct profile_descriptor it = describe(telling, number, word);
-    if (!known || !known->open || !telling->told->compared || is_carried(telling->told, number))
+    if (!known || !known->open || !telling->published->compared || is_carried(telling->published, number))
         return;
     it.origin = how < WIRE_AGENT_HOWS ? origins[how] : 0;
     telling->unseen += it.origin == PROFILE_DESCRIPTOR_UNSEEN;
-    if (it.origin != PROFILE_DESCRIPTOR_UNSEEN && telling->told->by_exec)
+    if (it.origin != PROFILE_DESCRIPTOR_UNSEEN && telling->published->by_exec)
         return; /* the new program has it */
     if (it.origin && descriptors->others < OTHERS_MOST)
         descriptors->others += profile_add_descriptor(descriptors->profile, &it) != 0;
 }
 
 /* What an earlier program of the process left open: closed meanwhile, or older now. */
-static void tell_carried(struct telling *telling)
+static void publish_carried(struct telling *telling)
 {
     struct profile *profile = telling->descriptors->profile;
-    struct shared_descriptors_told *told = telling->told;
+    struct shared_descriptors_published *published = telling->published;
     size_t kept = 0;
-    for (size_t i = 0; i < told->row_count; i++) {
-        struct shared_descriptors_row row = told->rows[i];
+    for (size_t i = 0; i < published->row_count; i++) {
+        struct shared_descriptors_row row = published->rows[i];
         struct profile_descriptor it = profile->descriptors[row.row];
         uint64_t word = word_of(telling->place, row.number);
         bool open = word == WIRE_AGENT_WORD(0, WIRE_AGENT_BEFORE, 0) && !is_gone(telling, row.number, word);
@@ -393,25 +398,25 @@ static void tell_carried(struct telling *telling)
         it.process = telling->whose->process;
         profile_set_descriptor(profile, row.row, &it);
         if (open)
-            told->rows[kept++] = row;
+            published->rows[kept++] = row;
         else
             profile_count(profile, it.node, row.thread, PROFILE_NO_CPU, telling->descriptors->live, -1, 0);
     }
-    told->row_count = kept;
+    published->row_count = kept;
 }
 
-static void tell_rows(struct telling *telling)
+static void publish_rows(struct telling *telling)
 {
     uint32_t end = end_of(telling->place);
-    size_t known = telling->told->known_count;
-    tell_carried(telling);
+    size_t known = telling->published->known_count;
+    publish_carried(telling);
     for (uint32_t i = 0; i < (known > end ? known : end); i++) {
         uint64_t word = word_of(telling->place, i);
         uint32_t cell = wire_agent_word_cell(word);
         if (!cell)
-            tell_other(telling, i, word);
+            publish_other(telling, i, word);
         else if (cell <= telling->nodes->tree->cell_count && !is_gone(telling, i, word))
-            tell_opened(telling, i, word);
+            publish_opened(telling, i, word);
     }
     profile_lose(telling->descriptors->profile, WIRE_LOSS_DESCRIPTOR_UNSEEN, telling->unseen);
     profile_lose(telling->descriptors->profile, WIRE_LOSS_DESCRIPTOR_CLOSED, telling->closed);
@@ -428,23 +433,23 @@ static void add_up(struct telling *telling)
         if (!is_gone(telling, i, word))
             telling->live[cell]++;
         else
-            telling->closed += !telling->told->by_exec;
+            telling->closed += !telling->published->by_exec;
     }
 }
 
-static void tell_cells(struct telling *telling)
+static void publish_cells(struct telling *telling)
 {
     const struct shared_descriptors *descriptors = telling->descriptors;
     const struct shared_tree *tree = telling->nodes->tree;
-    struct shared_descriptors_told *told = telling->told;
+    struct shared_descriptors_published *published = telling->published;
     for (uint32_t i = 1; i <= tree->cell_count; i++) {
         int64_t used = shared_tree_figure(tree->cells[i].count);
-        int64_t more = used - told->used[i], longer = telling->live[i] - told->live[i];
+        int64_t more = used - published->used[i], longer = telling->live[i] - published->live[i];
         if (!more && !longer)
             continue;
         uint32_t node = shared_nodes_find(telling->nodes, tree->cells[i].node, WIRE_AGENT_FDS);
-        told->used[i] = used;
-        told->live[i] = telling->live[i];
+        published->used[i] = used;
+        published->live[i] = telling->live[i];
         if (node && more)
             profile_count(descriptors->profile, node, telling->whose->thread, PROFILE_NO_CPU,
                           descriptors->used, more, more > 0 ? (uint64_t)more : 0);
@@ -466,38 +471,40 @@ static bool grow(int64_t **figures, size_t from, size_t to)
 
 static bool make_room(struct telling *telling)
 {
-    struct shared_descriptors_told *told = telling->told;
+    struct shared_descriptors_published *published = telling->published;
     size_t cells = (size_t)telling->nodes->tree->cell_count + 1;
-    if (cells > told->cell_count) {
-        if (!grow(&told->used, told->cell_count, cells) || !grow(&told->live, told->cell_count, cells))
+    if (cells > published->cell_count) {
+        if (!grow(&published->used, published->cell_count, cells) ||
+            !grow(&published->live, published->cell_count, cells))
             return false;
-        told->cell_count = cells;
+        published->cell_count = cells;
     }
     telling->live = calloc(cells, sizeof *telling->live);
     return telling->live && shared_nodes_begin(telling->nodes);
 }
 
-int shared_descriptors_tell(struct shared_descriptors *descriptors,
-                            const struct shared_descriptors_place *place, struct shared_nodes *nodes,
-                            struct shared_descriptors_told *told,
-                            const struct shared_descriptors_whose *whose, struct base_error *error)
+int shared_descriptors_publish(struct shared_descriptors *descriptors,
+                               const struct shared_descriptors_place *place, struct shared_nodes *nodes,
+                               struct shared_descriptors_published *published,
+                               const struct shared_descriptors_whose *whose, struct base_error *error)
 {
-    struct telling telling = {descriptors, place, nodes, told, whose, NULL, 0, 0};
+    struct telling telling = {descriptors, place, nodes, published, whose, NULL, 0, 0};
     if (!descriptors->used)
         return BASE_OK;
     bool room = make_room(&telling);
     if (room) {
         add_up(&telling);
-        tell_cells(&telling);
+        publish_cells(&telling);
         if (whose->final)
-            tell_rows(&telling);
+            publish_rows(&telling);
     }
     shared_nodes_end(nodes);
     free(telling.live);
     return room ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory for what the agent counted");
 }
 
-void shared_descriptors_carry(struct shared_descriptors_told *to, struct shared_descriptors_told *from)
+void shared_descriptors_carry(struct shared_descriptors_published *to,
+                              struct shared_descriptors_published *from)
 {
     free(to->rows);
     to->rows = from->rows;

@@ -33,7 +33,7 @@ struct shared_descriptors_known;
 struct shared_descriptors_row;
 
 /* What is known of a process, and was told. Zero it first. */
-struct shared_descriptors_told {
+struct shared_descriptors_published {
     struct shared_descriptors_known *known; /* by number */
     size_t known_count;
     int64_t *used, *live; /* by the number of the agent's cell */
@@ -65,7 +65,8 @@ void shared_descriptors_begin(const struct shared_descriptors_place *place);
 /* Does nothing when the process is gone. */
 void shared_descriptors_look(const struct shared_descriptors *descriptors,
                              const struct shared_descriptors_place *place,
-                             struct shared_descriptors_told *told, enum shared_descriptors_look which);
+                             struct shared_descriptors_published *published,
+                             enum shared_descriptors_look which);
 
 struct shared_descriptors_whose {
     uint32_t process, thread; /* of the profile; the thread is that of all */
@@ -73,14 +74,15 @@ struct shared_descriptors_whose {
     bool final;
 };
 /* Adds what is more than was told; at last, the rows. BASE_ENOMEM. */
-int shared_descriptors_tell(struct shared_descriptors *descriptors,
-                            const struct shared_descriptors_place *place, struct shared_nodes *nodes,
-                            struct shared_descriptors_told *told,
-                            const struct shared_descriptors_whose *whose, struct base_error *error);
+int shared_descriptors_publish(struct shared_descriptors *descriptors,
+                               const struct shared_descriptors_place *place, struct shared_nodes *nodes,
+                               struct shared_descriptors_published *published,
+                               const struct shared_descriptors_whose *whose, struct base_error *error);
 /* The process has a new program: what of the old one is still open goes on there. `from` is then to be freed,
  * nevertheless. */
-void shared_descriptors_carry(struct shared_descriptors_told *to, struct shared_descriptors_told *from);
-void shared_descriptors_told_free(struct shared_descriptors_told *told);
+void shared_descriptors_carry(struct shared_descriptors_published *to,
+                              struct shared_descriptors_published *from);
+void shared_descriptors_published_free(struct shared_descriptors_published *published);
 
 /* What a link of /proc/PID/fd says: the kind, a constant or in `name`, and the name in it. Of a socket
  * *inode. Pure. */

@@ -27,11 +27,11 @@ int shared_empty_init(struct shared_empty *empty, struct profile *profile, enum 
     return empty->counter ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory");
 }
 
-void shared_empty_told_free(struct shared_empty_told *told)
+void shared_empty_published_free(struct shared_empty_published *published)
 {
-    free(told->told);
-    free(told->live);
-    *told = (struct shared_empty_told){0};
+    free(published->published);
+    free(published->live);
+    *published = (struct shared_empty_published){0};
 }
 
 /* --- live blocks --- */
@@ -40,7 +40,7 @@ struct walk {
     pid_t pid; /* 0: it has ended */
     uint64_t word;
     uint64_t budget; /* bytes that may still be looked at */
-    struct shared_empty_told *told;
+    struct shared_empty_published *published;
     uint64_t *window;
     uint64_t lost;
 };
@@ -99,12 +99,12 @@ static void look_at_block(struct walk *walk, const struct wire_agent_slot *slot)
     uint64_t start = wire_agent_slot_address(slot), size = wire_agent_slot_size(slot), empty = 0;
     uint64_t from = (start + PAGE - 1) / PAGE * PAGE, to = (start + size) / PAGE * PAGE;
     uint32_t cell = wire_agent_slot_cell(slot);
-    if (!slot->key || !slot->value || from >= to || cell >= walk->told->live_count)
+    if (!slot->key || !slot->value || from >= to || cell >= walk->published->live_count)
         return;
     bool looked = walk->pid && to - from <= walk->budget && look_at_pages(walk, from, to, &empty);
     if (looked) {
         walk->budget -= to - from;
-        walk->told->live[cell] += weighted(slot, empty);
+        walk->published->live[cell] += weighted(slot, empty);
     } else {
         walk->lost++;
     }
@@ -129,41 +129,41 @@ static void walk_tables(struct walk *walk, const struct shared_file *file, uint3
 }
 
 void shared_empty_look(const struct shared_empty *empty, const struct shared_file *file, uint32_t region,
-                       pid_t pid, struct shared_empty_told *told)
+                       pid_t pid, struct shared_empty_published *published)
 {
     if (!empty->counter)
         return;
     uint64_t cells = shared_file_process(file, region)->cell_count;
-    told->live_count = (cells < file->layout.cell_count ? cells : file->layout.cell_count - 1) + 1;
-    free(told->live);
-    told->live = calloc(told->live_count, sizeof *told->live);
+    published->live_count = (cells < file->layout.cell_count ? cells : file->layout.cell_count - 1) + 1;
+    free(published->live);
+    published->live = calloc(published->live_count, sizeof *published->live);
     struct walk walk = {.pid = pid,
                         .word = wire_agent_empty_word(empty->flags),
                         .budget = pid ? memory_of(pid) : 0,
-                        .told = told,
+                        .published = published,
                         .window = malloc(WINDOW)};
-    if (told->live && walk.window)
+    if (published->live && walk.window)
         walk_tables(&walk, file, region);
     else
         profile_lose(empty->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
-    told->live_count = told->live ? told->live_count : 0;
-    told->lost = walk.lost;
-    told->looked = true;
+    published->live_count = published->live ? published->live_count : 0;
+    published->lost = walk.lost;
+    published->looked = true;
     free(walk.window);
 }
 
 /* --- telling --- */
 
-static bool make_room(struct shared_empty_told *told, size_t cells)
+static bool make_room(struct shared_empty_published *published, size_t cells)
 {
-    if (cells <= told->count)
+    if (cells <= published->count)
         return true;
-    int64_t *more = realloc(told->told, cells * sizeof *more);
+    int64_t *more = realloc(published->published, cells * sizeof *more);
     if (!more)
         return false;
-    memset(more + told->count, 0, (cells - told->count) * sizeof *more);
-    told->told = more;
-    told->count = cells;
+    memset(more + published->count, 0, (cells - published->count) * sizeof *more);
+    published->published = more;
+    published->count = cells;
     return true;
 }
 
@@ -174,29 +174,31 @@ static int64_t figure(const struct wire_agent_cell *cell, uint64_t live)
     return over || sum > INT64_MAX ? INT64_MAX : (int64_t)sum;
 }
 
-int shared_empty_tell(const struct shared_empty *empty, struct shared_nodes *nodes,
-                      struct shared_empty_told *told, uint32_t thread, bool final, struct base_error *error)
+int shared_empty_publish(const struct shared_empty *empty, struct shared_nodes *nodes,
+                         struct shared_empty_published *published, uint32_t thread, bool final,
+                         struct base_error *error)
 {
     const struct shared_tree *tree = nodes->tree;
     if (!empty->counter)
         return BASE_OK;
-    if (!make_room(told, (size_t)tree->cell_count + 1) || !shared_nodes_begin(nodes))
+    if (!make_room(published, (size_t)tree->cell_count + 1) || !shared_nodes_begin(nodes))
         return base_fail(error, BASE_ENOMEM, "out of memory for what the agent counted");
     for (uint32_t i = 1; i <= tree->cell_count; i++) {
-        int64_t now = figure(&tree->cells[i], final && i < told->live_count ? told->live[i] : 0);
-        uint32_t node =
-            now != told->told[i] ? shared_nodes_find(nodes, tree->cells[i].node, WIRE_AGENT_HEAP) : 0;
+        int64_t now = figure(&tree->cells[i], final && i < published->live_count ? published->live[i] : 0);
+        uint32_t node = now != published->published[i]
+                            ? shared_nodes_find(nodes, tree->cells[i].node, WIRE_AGENT_HEAP)
+                            : 0;
         if (!node)
             continue;
-        int64_t more = now - told->told[i];
+        int64_t more = now - published->published[i];
         profile_count(empty->profile, node, thread, PROFILE_NO_CPU, empty->counter, more,
                       more > 0 ? (uint64_t)more / PAGE : 0);
-        told->told[i] = now;
+        published->published[i] = now;
     }
     if (tree->process.level)
         profile_set_sampled(empty->profile, empty->counter);
-    if (final && told->lost)
-        profile_lose(empty->profile, WIRE_LOSS_AGENT_EMPTY_UNSEEN, told->lost);
+    if (final && published->lost)
+        profile_lose(empty->profile, WIRE_LOSS_AGENT_EMPTY_UNSEEN, published->lost);
     shared_nodes_end(nodes);
     return BASE_OK;
 }

@@ -25,9 +25,9 @@ struct shared_empty {
 };
 
 /* Of a process. Zero it first. */
-struct shared_empty_told {
-    int64_t *told;  /* by the number of the agent's cell: what was added of it */
-    uint64_t *live; /* bytes in live blocks, when they were looked at last */
+struct shared_empty_published {
+    int64_t *published; /* by the number of the agent's cell: what was added of it */
+    uint64_t *live;     /* bytes in live blocks, when they were looked at last */
     size_t count, live_count;
     uint64_t lost; /* blocks that could not be looked at then */
     bool looked;
@@ -39,11 +39,12 @@ int shared_empty_init(struct shared_empty *empty, struct profile *profile, enum 
 /* Looks at the live blocks of region `region`, of process `pid`; what was seen before is forgotten. pid 0: it
  * has ended. */
 void shared_empty_look(const struct shared_empty *empty, const struct shared_file *file, uint32_t region,
-                       pid_t pid, struct shared_empty_told *told);
+                       pid_t pid, struct shared_empty_published *published);
 
 /* Adds what the nodes' tree has more than was told, and when it is `final` what live blocks had. */
-int shared_empty_tell(const struct shared_empty *empty, struct shared_nodes *nodes,
-                      struct shared_empty_told *told, uint32_t thread, bool final, struct base_error *error);
-void shared_empty_told_free(struct shared_empty_told *told);
+int shared_empty_publish(const struct shared_empty *empty, struct shared_nodes *nodes,
+                         struct shared_empty_published *published, uint32_t thread, bool final,
+                         struct base_error *error);
+void shared_empty_published_free(struct shared_empty_published *published);
 
 #endif

@@ -25,27 +25,27 @@ static const uint64_t ROWS_BYTES = UINT64_C(512) << 20;
 
 /* A region is never used again, and a shell forks for each command. They cost us
  * addresses, of which there are 128 TiB. */
-static uint32_t regions_of(const struct shared_wish *wish)
+static uint32_t regions_of(const struct shared_request *request)
 {
-    uint64_t fit = (UINT64_C(1) << 40) / wire_agent_layout(wish->memory).size;
+    uint64_t fit = (UINT64_C(1) << 40) / wire_agent_layout(request->memory).size;
     return fit < REGIONS_LEAST        ? REGIONS_LEAST
            : fit < WIRE_AGENT_REGIONS ? (uint32_t)fit
                                       : WIRE_AGENT_REGIONS;
 }
 
-static uint64_t threads_offset(const struct shared_wish *wish)
+static uint64_t threads_offset(const struct shared_request *request)
 {
-    return CONTROL_BYTES + ROWS_BYTES + regions_of(wish) * wire_agent_layout(wish->memory).size;
+    return CONTROL_BYTES + ROWS_BYTES + regions_of(request) * wire_agent_layout(request->memory).size;
 }
 
-static uint64_t own_offset(const struct shared_wish *wish)
+static uint64_t own_offset(const struct shared_request *request)
 {
-    return threads_offset(wish) + regions_of(wish) * WIRE_AGENT_RECORDS_BYTES;
+    return threads_offset(request) + regions_of(request) * WIRE_AGENT_RECORDS_BYTES;
 }
 
-uint64_t shared_file_size(const struct shared_wish *wish)
+uint64_t shared_file_size(const struct shared_request *request)
 {
-    return own_offset(wish) + WIRE_AGENT_OWN_BYTES;
+    return own_offset(request) + WIRE_AGENT_OWN_BYTES;
 }
 
 struct wire_agent_control *shared_file_control(const struct shared_file *file)
@@ -63,63 +63,63 @@ struct wire_agent_process *shared_file_process(const struct shared_file *file, u
     return (struct wire_agent_process *)(void *)(file->bytes + shared_file_region(file, index));
 }
 
-static struct wire_agent_control control_of(const struct shared_wish *wish)
+static struct wire_agent_control control_of(const struct shared_request *request)
 {
     return (struct wire_agent_control){
         .magic = WIRE_AGENT_MAGIC,
         .version = WIRE_AGENT_VERSION,
-        .flags = wish->flags,
-        .file_size = shared_file_size(wish),
+        .flags = request->flags,
+        .file_size = shared_file_size(request),
         .rows_offset = CONTROL_BYTES,
         .rows_size = ROWS_BYTES,
         .regions_offset = CONTROL_BYTES + ROWS_BYTES,
-        .region_size = wire_agent_layout(wish->memory).size,
-        .threads_offset = threads_offset(wish),
-        .own_offset = own_offset(wish),
-        .memory = wish->memory,
-        .region_count = regions_of(wish),
+        .region_size = wire_agent_layout(request->memory).size,
+        .threads_offset = threads_offset(request),
+        .own_offset = own_offset(request),
+        .memory = request->memory,
+        .region_count = regions_of(request),
         .next_region = 1,
-        .sample_bytes = wish->sample_bytes,
-        .sample_seed = wish->seed,
+        .sample_bytes = request->sample_bytes,
+        .sample_seed = request->seed,
         .tally_pid = (uint32_t)getpid(),
-        .patience_ms = wish->patience_ms,
-        .ns_of_ticks = wish->ns_of_ticks,
-        .timer_least_ns = wish->timers.least_ns,
-        .timer_spread_ns = wish->timers.spread_ns,
-        .timer_mean_ns = wish->timers.mean_ns,
-        .timer_tick_ns = wish->timers.tick_ns,
-        .timer_signal = wish->timers.signal,
-        .timer_other = wish->timers.other,
-        .timer_clock = wish->timers.clock,
+        .patience_ms = request->patience_ms,
+        .ns_of_ticks = request->ns_of_ticks,
+        .timer_least_ns = request->timers.least_ns,
+        .timer_spread_ns = request->timers.spread_ns,
+        .timer_mean_ns = request->timers.mean_ns,
+        .timer_tick_ns = request->timers.tick_ns,
+        .timer_signal = request->timers.signal,
+        .timer_other = request->timers.other,
+        .timer_clock = request->timers.clock,
     };
 }
 
-void shared_file_pieces(const struct shared_wish *wish, struct shared_file_pieces *pieces)
+void shared_file_pieces(const struct shared_request *request, struct shared_file_pieces *pieces)
 {
-    const struct wire_agent_control control = control_of(wish);
-    const struct wire_agent_layout layout = wire_agent_layout(wish->memory);
+    const struct wire_agent_control control = control_of(request);
+    const struct wire_agent_layout layout = wire_agent_layout(request->memory);
     *pieces = (struct shared_file_pieces){.span = wire_agent_span(&control, &layout)};
     for (unsigned part = 0; part < WIRE_AGENT_PARTS; part++) {
         const struct wire_agent_place place = wire_agent_place(&control, &layout, part, 0);
-        if (wish->parts >> part & 1)
+        if (request->parts >> part & 1)
             pieces->items[pieces->count++] = (struct trace_inject_piece){
                 place.address, place.file, wire_agent_first(&layout, part), part == WIRE_AGENT_PART_OWN};
     }
 }
 
-void shared_file_parameters(const struct shared_file *file, const struct shared_wish *wish, uint64_t control,
-                            struct wire_agent_parameters *parameters)
+void shared_file_parameters(const struct shared_file *file, const struct shared_request *request,
+                            uint64_t control, struct wire_agent_parameters *parameters)
 {
-    const struct wire_agent_control made = control_of(wish), *page = &made;
+    const struct wire_agent_control made = control_of(request), *page = &made;
     const struct wire_agent_layout *layout = &file->layout;
     parameters->control = control;
     parameters->process = control + file->regions_offset;
     parameters->threads = control + wire_agent_place(page, layout, WIRE_AGENT_PART_THREADS, 0).address;
-    parameters->own = wish->parts >> WIRE_AGENT_PART_OWN & 1
+    parameters->own = request->parts >> WIRE_AGENT_PART_OWN & 1
                           ? control + wire_agent_place(page, layout, WIRE_AGENT_PART_OWN, 0).address
                           : 0;
     for (unsigned part = 0; part < WIRE_AGENT_PARTS; part++)
-        parameters->rooms[part] = wish->parts >> part & 1 ? wire_agent_first(layout, part) : 0;
+        parameters->rooms[part] = request->parts >> part & 1 ? wire_agent_first(layout, part) : 0;
 }
 
 static bool map(struct shared_file *file, int how)
@@ -133,11 +133,11 @@ static bool map(struct shared_file *file, int how)
 
 /* What a process maps at first, and the beginning of each region: tally reads that of one whose process has
  * not made its pages yet. */
-static int commit_first(const struct shared_file *file, const struct shared_wish *wish,
+static int commit_first(const struct shared_file *file, const struct shared_request *request,
                         struct base_error *error)
 {
     struct shared_file_pieces pieces;
-    shared_file_pieces(wish, &pieces);
+    shared_file_pieces(request, &pieces);
     int result = BASE_OK;
     for (size_t i = 0; i < pieces.count && result == BASE_OK; i++) {
         const struct trace_inject_piece *piece = &pieces.items[i];
@@ -148,22 +148,22 @@ static int commit_first(const struct shared_file *file, const struct shared_wish
     return result;
 }
 
-int shared_file_begin(struct shared_file *file, int descriptor, const struct shared_wish *wish,
+int shared_file_begin(struct shared_file *file, int descriptor, const struct shared_request *request,
                       struct base_error *error)
 {
     *file = (struct shared_file){.file = descriptor,
-                                 .size = threads_offset(wish),
+                                 .size = threads_offset(request),
                                  .rows_offset = CONTROL_BYTES,
                                  .rows_size = ROWS_BYTES,
                                  .rows_used = ROWS_UNIT,
                                  .regions_offset = CONTROL_BYTES + ROWS_BYTES,
-                                 .layout = wire_agent_layout(wish->memory),
-                                 .region_count = regions_of(wish)};
+                                 .layout = wire_agent_layout(request->memory),
+                                 .region_count = regions_of(request)};
     struct stat status;
-    if (fstat(descriptor, &status) || (uint64_t)status.st_size < shared_file_size(wish))
+    if (fstat(descriptor, &status) || (uint64_t)status.st_size < shared_file_size(request))
         return base_fail(error, BASE_EIO, "the agent's memory is smaller than was asked for");
-    file->committed = wish->flags & WIRE_AGENT_COMMIT;
-    if (file->committed && commit_first(file, wish, error) < 0)
+    file->committed = request->flags & WIRE_AGENT_COMMIT;
+    if (file->committed && commit_first(file, request, error) < 0)
         return BASE_EIO;
     if (fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
         return base_fail_errno(error, errno, "the agent's memory cannot be sealed");
@@ -173,7 +173,7 @@ int shared_file_begin(struct shared_file *file, int descriptor, const struct sha
         file->modules = NULL;
         return base_fail(error, BASE_ENOMEM, "no room for the agent's memory");
     }
-    *shared_file_control(file) = control_of(wish);
+    *shared_file_control(file) = control_of(request);
     return BASE_OK;
 }
 

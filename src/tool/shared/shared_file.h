@@ -22,7 +22,7 @@
 #include "trace_inject.h"
 #include "wire_agent.h"
 
-struct shared_wish {
+struct shared_request {
     uint64_t memory;       /* of a process, bytes: a multiple of 1 MiB */
     uint32_t flags;        /* enum wire_agent_control_flag */
     uint64_t sample_bytes; /* 0: every block */
@@ -52,7 +52,7 @@ struct shared_file {
 };
 
 /* How many bytes such a file has; most of them are never written and cost nothing. */
-uint64_t shared_file_size(const struct shared_wish *wish);
+uint64_t shared_file_size(const struct shared_request *request);
 
 /* What a process maps of it at first (wire_agent.h): pieces, and how many bytes of addresses from the first one
  * to the end of all that they may become. */
@@ -61,13 +61,13 @@ struct shared_file_pieces {
     size_t count;
     uint64_t span;
 };
-void shared_file_pieces(const struct shared_wish *wish, struct shared_file_pieces *pieces);
+void shared_file_pieces(const struct shared_request *request, struct shared_file_pieces *pieces);
 /* What the agent is told of them; `control`: run-time address of the first one. */
-void shared_file_parameters(const struct shared_file *file, const struct shared_wish *wish, uint64_t control,
-                            struct wire_agent_parameters *parameters);
+void shared_file_parameters(const struct shared_file *file, const struct shared_request *request,
+                            uint64_t control, struct wire_agent_parameters *parameters);
 
 /* `file` has that size and stays open until ..._end. */
-int shared_file_begin(struct shared_file *file, int descriptor, const struct shared_wish *wish,
+int shared_file_begin(struct shared_file *file, int descriptor, const struct shared_request *request,
                       struct base_error *error);
 void shared_file_end(struct shared_file *file);
 

@@ -33,16 +33,16 @@ int shared_heap_init(struct shared_heap *heap, struct profile *profile, uint64_t
     return result;
 }
 
-void shared_heap_told_free(struct shared_heap_told *told)
+void shared_heap_published_free(struct shared_heap_published *published)
 {
-    free(told->cells);
-    *told = (struct shared_heap_told){0};
+    free(published->cells);
+    *published = (struct shared_heap_published){0};
 }
 
 struct telling {
     struct shared_heap *heap;
     const struct shared_tree *tree;
-    struct shared_heap_told *told;
+    struct shared_heap_published *published;
     uint32_t process, thread;
     uint64_t now_ns;
     bool final;
@@ -133,7 +133,7 @@ static int64_t sum_of_groups(struct telling *telling, uint32_t node, int64_t mos
     return *sum;
 }
 
-static void tell_maxima(struct telling *telling, uint32_t node, const int64_t *sums)
+static void publish_maxima(struct telling *telling, uint32_t node, const int64_t *sums)
 {
     if (sums[PROFILE_HEAP_MAX])
         count(telling, node, PROFILE_HEAP_MAX, sum_of_groups(telling, node, sums[PROFILE_HEAP_MAX]), 1);
@@ -150,7 +150,7 @@ static bool is_estimate(int which)
            which == PROFILE_HEAP_MAX || which == PROFILE_HEAP_TEMPORARY;
 }
 
-static void tell_level(const struct telling *telling)
+static void publish_level(const struct telling *telling)
 {
     for (int i = 0; i < PROFILE_HEAP_COUNTERS && telling->tree->process.level; i++)
         if (is_estimate(i))
@@ -177,23 +177,23 @@ static uint64_t weight_of(const struct telling *telling, const struct wire_agent
     return samples_of(telling, sums[PROFILE_HEAP_TOTAL], cell->variance);
 }
 
-static void tell_sums(struct telling *telling, uint32_t node, const struct wire_agent_cell *cell,
-                      struct shared_heap_cell *told, const int64_t *sums)
+static void publish_sums(struct telling *telling, uint32_t node, const struct wire_agent_cell *cell,
+                         struct shared_heap_cell *published, const int64_t *sums)
 {
     for (int i = 0; i < PROFILE_HEAP_COUNTERS; i++) {
         if (is_maximum(i))
             continue;
         uint64_t weight = weight_of(telling, cell, i, sums);
-        uint64_t more = weight > told->samples[i] ? weight - told->samples[i] : 0;
-        if (sums[i] == told->sums[i] && !more)
+        uint64_t more = weight > published->samples[i] ? weight - published->samples[i] : 0;
+        if (sums[i] == published->sums[i] && !more)
             continue;
-        count(telling, node, i, sums[i] - told->sums[i], more);
-        told->sums[i] = sums[i];
-        told->samples[i] += more;
+        count(telling, node, i, sums[i] - published->sums[i], more);
+        published->sums[i] = sums[i];
+        published->samples[i] += more;
     }
 }
 
-static void tell_cell(struct telling *telling, uint32_t number)
+static void publish_cell(struct telling *telling, uint32_t number)
 {
     const struct wire_agent_cell *cell = &telling->tree->cells[number];
     int64_t sums[PROFILE_HEAP_COUNTERS] = {0};
@@ -201,9 +201,9 @@ static void tell_cell(struct telling *telling, uint32_t number)
     if (!node)
         return;
     read_cell(telling, cell, sums);
-    tell_sums(telling, node, cell, &telling->told->cells[number], sums);
+    publish_sums(telling, node, cell, &telling->published->cells[number], sums);
     if (telling->final)
-        tell_maxima(telling, node, sums);
+        publish_maxima(telling, node, sums);
 }
 
 /* --- losses --- */
@@ -223,7 +223,7 @@ static uint64_t lost_now(const struct telling *telling, int number)
     return number == WIRE_AGENT_LOSS_NO_RANGE ? losses + unmade_changes(telling) : losses;
 }
 
-static void tell_losses(struct telling *telling)
+static void publish_losses(struct telling *telling)
 {
     static const unsigned reasons[WIRE_AGENT_LOSSES] = {
         [WIRE_AGENT_LOSS_INTERRUPTED] = WIRE_LOSS_AGENT_INTERRUPTED,
@@ -264,11 +264,11 @@ static void tell_losses(struct telling *telling)
         [WIRE_AGENT_LOSS_FRAME_POINTER] = WIRE_LOSS_FRAME_POINTER,
     };
     for (int i = 0; i < WIRE_AGENT_LOSSES; i++) {
-        uint64_t now = lost_now(telling, i), *told = &telling->told->losses[i];
+        uint64_t now = lost_now(telling, i), *published = &telling->published->losses[i];
         unsigned reason = telling->heap->samples_only && of_samples[i] ? of_samples[i] : (unsigned)reasons[i];
-        if (reason && now > *told)
-            profile_lose(telling->heap->profile, reason, now - *told);
-        *told = now > *told ? now : *told;
+        if (reason && now > *published)
+            profile_lose(telling->heap->profile, reason, now - *published);
+        *published = now > *published ? now : *published;
     }
 }
 
@@ -276,21 +276,21 @@ static void tell_losses(struct telling *telling)
 
 static bool make_room(struct telling *telling)
 {
-    struct shared_heap_told *told = telling->told;
+    struct shared_heap_published *published = telling->published;
     size_t cells = (size_t)telling->tree->cell_count + 1;
-    if (cells > told->cell_count) {
-        struct shared_heap_cell *more = realloc(told->cells, cells * sizeof *more);
+    if (cells > published->cell_count) {
+        struct shared_heap_cell *more = realloc(published->cells, cells * sizeof *more);
         if (!more)
             return false;
-        memset(more + told->cell_count, 0, (cells - told->cell_count) * sizeof *more);
-        told->cells = more;
-        told->cell_count = cells;
+        memset(more + published->cell_count, 0, (cells - published->cell_count) * sizeof *more);
+        published->cells = more;
+        published->cell_count = cells;
     }
     telling->peak_sums = telling->final ? calloc(cells, sizeof *telling->peak_sums) : NULL;
     return shared_nodes_begin(&telling->nodes) && (telling->peak_sums || !telling->final);
 }
 
-static void tell_peak(const struct telling *telling)
+static void publish_peak(const struct telling *telling)
 {
     const struct wire_agent_process *process = &telling->tree->process;
     uint64_t when =
@@ -300,12 +300,13 @@ static void tell_peak(const struct telling *telling)
                          process->peak, when);
 }
 
-int shared_heap_tell(struct shared_heap *heap, const struct shared_tree *tree, struct shared_heap_told *told,
-                     uint32_t process, uint32_t thread, uint64_t now_ns, bool final, struct base_error *error)
+int shared_heap_publish(struct shared_heap *heap, const struct shared_tree *tree,
+                        struct shared_heap_published *published, uint32_t process, uint32_t thread,
+                        uint64_t now_ns, bool final, struct base_error *error)
 {
     struct telling telling = {.heap = heap,
                               .tree = tree,
-                              .told = told,
+                              .published = published,
                               .process = process,
                               .thread = thread,
                               .now_ns = now_ns,
@@ -317,13 +318,13 @@ int shared_heap_tell(struct shared_heap *heap, const struct shared_tree *tree, s
                                         .special_unknown = heap->special_unknown}};
     bool counted = heap->counters[PROFILE_HEAP_TOTAL] != 0, room = !counted || make_room(&telling);
     for (uint32_t i = 1; counted && room && i <= tree->cell_count; i++)
-        tell_cell(&telling, i);
+        publish_cell(&telling, i);
     if (counted && room) {
-        tell_level(&telling);
-        tell_peak(&telling);
+        publish_level(&telling);
+        publish_peak(&telling);
     }
     if (room)
-        tell_losses(&telling);
+        publish_losses(&telling);
     shared_nodes_end(&telling.nodes);
     free(telling.peak_sums);
     base_map_free(&telling.peaks);

@@ -29,7 +29,7 @@ struct shared_heap {
 };
 
 /* What was told of a process so far. Zero it first. */
-struct shared_heap_told {
+struct shared_heap_published {
     struct shared_heap_cell *cells; /* by the number of the agent's cell */
     size_t cell_count;
     uint64_t losses[WIRE_AGENT_LOSSES];
@@ -43,9 +43,9 @@ int shared_heap_init_idle(struct shared_heap *heap, struct profile *profile, str
 
 /* Adds what a tree has more than was told. `thread` is the profile's number for all threads of the process,
  * `process` the process's, `now_ns` since the start of the recording. */
-int shared_heap_tell(struct shared_heap *heap, const struct shared_tree *tree, struct shared_heap_told *told,
-                     uint32_t process, uint32_t thread, uint64_t now_ns, bool final,
-                     struct base_error *error);
-void shared_heap_told_free(struct shared_heap_told *told);
+int shared_heap_publish(struct shared_heap *heap, const struct shared_tree *tree,
+                        struct shared_heap_published *published, uint32_t process, uint32_t thread,
+                        uint64_t now_ns, bool final, struct base_error *error);
+void shared_heap_published_free(struct shared_heap_published *published);
 
 #endif

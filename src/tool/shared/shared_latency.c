@@ -10,22 +10,22 @@ struct shared_latency_item {
     uint64_t buckets[WIRE_LATENCY_BUCKETS];
 };
 
-void shared_latency_told_free(struct shared_latency_told *told)
+void shared_latency_published_free(struct shared_latency_published *published)
 {
-    free(told->items);
-    *told = (struct shared_latency_told){0};
+    free(published->items);
+    *published = (struct shared_latency_published){0};
 }
 
-static bool make_room(struct shared_latency_told *told, size_t count)
+static bool make_room(struct shared_latency_published *published, size_t count)
 {
-    if (count <= told->count)
+    if (count <= published->count)
         return true;
-    struct shared_latency_item *more = realloc(told->items, count * sizeof *more);
+    struct shared_latency_item *more = realloc(published->items, count * sizeof *more);
     if (!more)
         return false;
-    memset(more + told->count, 0, (count - told->count) * sizeof *more);
-    told->items = more;
-    told->count = count;
+    memset(more + published->count, 0, (count - published->count) * sizeof *more);
+    published->items = more;
+    published->count = count;
     return true;
 }
 
@@ -40,34 +40,35 @@ static uint64_t sum_of(const struct wire_agent_latency *it, double ns_of_tick)
     return ns < 9e18 ? (uint64_t)(ns + 0.5) : INT64_MAX;
 }
 
-static bool tell(struct profile *profile, uint32_t latency, const struct wire_agent_latency *it,
-                 struct shared_latency_item *told, double ns_of_tick)
+static bool publish(struct profile *profile, uint32_t latency, const struct wire_agent_latency *it,
+                    struct shared_latency_item *published, double ns_of_tick)
 {
     uint64_t sum = sum_of(it, ns_of_tick);
     for (uint32_t i = 0; i < WIRE_LATENCY_BUCKETS; i++) {
-        if (it->buckets[i] <= told->buckets[i])
+        if (it->buckets[i] <= published->buckets[i])
             continue;
-        if (!profile_add_latency_calls(profile, latency, i, it->buckets[i] - told->buckets[i]))
+        if (!profile_add_latency_calls(profile, latency, i, it->buckets[i] - published->buckets[i]))
             return false;
-        told->buckets[i] = it->buckets[i];
+        published->buckets[i] = it->buckets[i];
     }
-    profile_add_latency(profile, latency, sum > told->sum_ns ? sum - told->sum_ns : 0, ~it->least, it->most);
-    told->sum_ns = sum > told->sum_ns ? sum : told->sum_ns;
+    profile_add_latency(profile, latency, sum > published->sum_ns ? sum - published->sum_ns : 0, ~it->least,
+                        it->most);
+    published->sum_ns = sum > published->sum_ns ? sum : published->sum_ns;
     return true;
 }
 
-int shared_latency_tell(struct shared_nodes *nodes, struct shared_latency_told *told, uint32_t process,
-                        double ns_of_tick, struct base_error *error)
+int shared_latency_publish(struct shared_nodes *nodes, struct shared_latency_published *published,
+                           uint32_t process, double ns_of_tick, struct base_error *error)
 {
     const struct shared_tree *tree = nodes->tree;
-    bool good = make_room(told, (size_t)tree->latency_count + 1);
+    bool good = make_room(published, (size_t)tree->latency_count + 1);
     for (uint32_t i = 1; good && i <= tree->latency_count; i++) {
         const struct wire_agent_latency *it = &tree->latencies[i];
         if (!it->least || ~it->least > it->most || it->most > INT64_MAX)
             continue;
         uint32_t address = shared_nodes_address(nodes, it->cookie, it->function),
                  latency = profile_latency(nodes->profile, process, address);
-        good = latency && tell(nodes->profile, latency, it, &told->items[i], ns_of_tick);
+        good = latency && publish(nodes->profile, latency, it, &published->items[i], ns_of_tick);
     }
     return good ? BASE_OK : base_fail(error, BASE_ENOMEM, "out of memory for how long calls took");
 }

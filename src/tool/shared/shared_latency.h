@@ -10,14 +10,14 @@
 #include "shared_nodes.h"
 
 /* What was told of a process so far. Zero it first. */
-struct shared_latency_told {
+struct shared_latency_published {
     struct shared_latency_item *items; /* by the number of the agent's histogram */
     size_t count;
 };
 
 /* Adds what the nodes' tree has more than was told; `process` is the profile's. */
-int shared_latency_tell(struct shared_nodes *nodes, struct shared_latency_told *told, uint32_t process,
-                        double ns_of_tick, struct base_error *error);
-void shared_latency_told_free(struct shared_latency_told *told);
+int shared_latency_publish(struct shared_nodes *nodes, struct shared_latency_published *published,
+                           uint32_t process, double ns_of_tick, struct base_error *error);
+void shared_latency_published_free(struct shared_latency_published *published);
 
 #endif

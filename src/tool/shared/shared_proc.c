@@ -57,13 +57,13 @@ static bool has_thread(pid_t pid, pid_t inside)
     char path[64];
     bool found = false;
     snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    DIR *folder = opendir(path);
-    for (const struct dirent *entry; folder && !found && (entry = readdir(folder));) {
+    DIR *directory = opendir(path);
+    for (const struct dirent *entry; directory && !found && (entry = readdir(directory));) {
         pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
         found = tid > 0 && shared_proc_inside(pid, tid) == inside;
     }
-    if (folder)
-        closedir(folder);
+    if (directory)
+        closedir(directory);
     return found;
 }
 

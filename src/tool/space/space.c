@@ -148,7 +148,7 @@ struct space *space_new(struct space_rig *rig, pid_t pid)
                                 .first_tid = pid,
                                 .processes = 1,
                                 .number = ++rig->spaces,
-                                .born_ns = base_clock_now(),
+                                .created_ns = base_clock_now(),
                                 .form = STUB_PLAIN,
                                 .committed = rig->committed,
                                 .word_end = STUB_BLOCK_WORDS};
@@ -183,19 +183,19 @@ void space_free(struct space *space)
 {
     if (!space)
         return;
-    if (space->loose.is_owned)
-        close(space->loose.owner);
+    if (space->detached.is_owned)
+        close(space->detached.owner);
     for (size_t i = 0; i < space->object_count; i++)
         free_object(&space->objects[i]);
     for (size_t i = 0; i < space->arena_count; i++)
         space_code_release(space->arenas[i].code);
     for (size_t i = 0; i < space->window_count; i++)
         space_code_release(space->windows[i]);
-    if (space->bell)
-        munmap(space->bell, sizeof *space->bell);
+    if (space->doorbell)
+        munmap(space->doorbell, sizeof *space->doorbell);
     for (size_t i = 0; i < space->memory_count; i++)
         close(space->memories[i].file);
-    space_code_release(space->bell_code);
+    space_code_release(space->doorbell_code);
     free(space->mappings);
     free(space->objects);
     free(space->arenas);
@@ -204,8 +204,8 @@ void space_free(struct space *space)
     free(space->threads);
     base_map_free(&space->thread_blocks);
     base_map_free(&space->thread_assigned);
-    base_map_free(&space->told_of);
-    free(space->told);
+    base_map_free(&space->published_of);
+    free(space->published);
     free(space);
 }
 
@@ -331,9 +331,9 @@ static int add_object(struct space *space, struct space_rig *rig, const struct s
     uint32_t words = plan_words(&image->plan);
     if (words > SLAB_BLOCK_WORDS - space->word_end ||
         space_commit(space, space->word_end + words, NULL) < 0) {
-        if (!image->told_full)
+        if (!image->published_full)
             profile_lose(rig->profile, WIRE_LOSS_NOT_PLANNED, 1);
-        image->told_full = true;
+        image->published_full = true;
         return 0;
     }
     struct space_object object = {.image = mapping->image,
@@ -505,9 +505,9 @@ static bool copy_arrays(const struct space *parent, struct space *child)
     child->thread_count = child->thread_capacity = child->threads ? parent->thread_count : 0;
     child->memories = calloc(parent->memory_count + 1, sizeof *child->memories);
     child->memory_capacity = parent->memory_count + 1;
-    child->bell_code = parent->bell_code;
-    if (child->bell_code)
-        child->bell_code->owners++;
+    child->doorbell_code = parent->doorbell_code;
+    if (child->doorbell_code)
+        child->doorbell_code->owners++;
     return child->mappings && child->arenas && child->windows && child->threads && child->memories &&
            copy_objects(parent, child);
 }
@@ -520,24 +520,26 @@ const struct space_memory *space_memory_at(const struct space *space, uint64_t a
     return NULL;
 }
 
-int space_bell(struct space *space, struct base_error *error)
+int space_doorbell(struct space *space, struct base_error *error)
 {
-    space->bell = NULL;
-    if (!space->bell_words)
+    space->doorbell = NULL;
+    if (!space->doorbell_words)
         return BASE_OK;
-    const struct space_memory *memory = space_memory_at(space, space->bell_words);
-    int result = memory && space->committed
-                     ? proc_commit_pages(memory->file, memory->offset + (space->bell_words - memory->address),
-                                         sizeof *space->bell, error)
-                     : BASE_OK;
+    const struct space_memory *memory = space_memory_at(space, space->doorbell_words);
+    int result =
+        memory && space->committed
+            ? proc_commit_pages(memory->file, memory->offset + (space->doorbell_words - memory->address),
+                                sizeof *space->doorbell, error)
+            : BASE_OK;
     if (result < 0)
         return result;
-    void *words = !memory ? MAP_FAILED
-                          : mmap(NULL, sizeof *space->bell, PROT_READ | PROT_WRITE, MAP_SHARED, memory->file,
-                                 (off_t)(memory->offset + (space->bell_words - memory->address)));
+    void *words = !memory
+                      ? MAP_FAILED
+                      : mmap(NULL, sizeof *space->doorbell, PROT_READ | PROT_WRITE, MAP_SHARED, memory->file,
+                             (off_t)(memory->offset + (space->doorbell_words - memory->address)));
     if (words == MAP_FAILED)
         return base_fail(error, BASE_ENOMEM, "out of memory");
-    space->bell = words;
+    space->doorbell = words;
     return BASE_OK;
 }
 
@@ -553,7 +555,7 @@ static void move_block(const struct space *child, struct slab_block *block)
  * of after it: it has them not, and its only thread counts in an older one. */
 static bool has_threads_alone(const struct space *space, const struct space_memory *memory)
 {
-    bool others = space->bell_words - memory->address < memory->size ||
+    bool others = space->doorbell_words - memory->address < memory->size ||
                   (space->gs_offset && space->fallback.address - memory->address < memory->size);
     for (size_t i = 0; i < space->arena_count && !others; i++)
         others = space->arenas[i].block.address - memory->address < memory->size;
@@ -589,7 +591,7 @@ static int begin_blocks(struct space *child, struct base_error *error)
         move_block(child, &thread->block);
         thread->state = SPACE_FREE;
         thread->tid = thread->process = 0;
-        thread->told = false;
+        thread->published = false;
     }
     return result == BASE_OK ? space_threads_index(child, error) : result;
 }
@@ -671,7 +673,7 @@ int space_fork(const struct space *parent, struct space_rig *rig, pid_t pid, str
     uint64_t number = child->number;
     *child = *parent;
     child->pid = child->first_tid = pid;
-    child->told_threads = 0;
+    child->published_threads = 0;
     child->processes = 1;
     child->number = number;
     child->mappings = NULL;
@@ -682,18 +684,18 @@ int space_fork(const struct space *parent, struct space_rig *rig, pid_t pid, str
     child->threads = NULL;
     child->mapping_count = child->object_count = child->arena_count = child->window_count =
         child->memory_count = child->thread_count = 0;
-    child->bell = NULL;
-    child->bell_code = NULL;
-    child->told_of = child->thread_blocks = child->thread_assigned = (struct base_map){0};
-    child->told = NULL;
-    child->told_count = child->told_capacity = 0;
-    child->loose.stirred_ns = child->loose.failed_ns = 0;
-    child->loose.rings = child->loose.failures = 0;
-    child->loose.open = false;
+    child->doorbell = NULL;
+    child->doorbell_code = NULL;
+    child->published_of = child->thread_blocks = child->thread_assigned = (struct base_map){0};
+    child->published = NULL;
+    child->published_count = child->published_capacity = 0;
+    child->detached.stirred_ns = child->detached.failed_ns = 0;
+    child->detached.rings = child->detached.failures = 0;
+    child->detached.open = false;
     int result = copy_arrays(parent, child) ? replace_memories(parent, rig, child, error)
                                             : base_fail(error, BASE_ENOMEM, "out of memory");
     if (result == BASE_OK)
-        result = space_bell(child, error);
+        result = space_doorbell(child, error);
     if (result < 0) {
         space_free(child);
         return result;

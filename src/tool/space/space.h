@@ -40,7 +40,7 @@
 #include "trace_step.h"
 
 /* What of an edge's calls in the profile came from one space. */
-struct space_told {
+struct space_published {
     uint32_t edge;
     uint64_t calls;
 };
@@ -51,7 +51,7 @@ struct space_rig {
     struct space_images images;
     struct profile *profile;
     uint64_t (*real)(void *context, pid_t pid,
-                     uint64_t address); /* of return addresses (calls_guest); NULL: they are */
+                     uint64_t address); /* of return addresses (calls_client); NULL: they are */
     void *real_context;
     bool committed;                  /* pages are made before they are touched (proc_commit.h) */
     uint64_t spaces;                 /* made so far */
@@ -139,14 +139,14 @@ struct space_thread {
     struct slab_block block;
     enum space_thread_state state; /* set by space_threads_set */
     pid_t process, tid;
-    bool told;         /* running totals were, under its own number */
+    bool published;    /* running totals were, under its own number */
     uint64_t ended_ns; /* CLOCK_MONOTONIC */
 };
 
-enum { SPACE_BELLS = 32 };
+enum { SPACE_DOORBELLS = 32 };
 
 /* Letting the process go while nothing is born in it: calls_detach.h. */
-struct space_loose {
+struct space_detached {
     uint64_t stirred_ns; /* when something was last born; CLOCK_MONOTONIC */
     uint64_t failed_ns;  /* when letting go was last refused; 0: it was not */
     unsigned failures;   /* in a row */
@@ -155,24 +155,24 @@ struct space_loose {
         open; /* the births' door is, unless who waited too long has closed it; the process may not be traced */
     int owner; /* if is_owned: a lock on the process (proc_owner.h), since no tracer tells others of us */
     bool is_owned;
-    uint64_t bell; /* run-time address of the births' bell in bell_code; 0: there is none yet */
-    size_t count;  /* functions that ring */
-    struct trace_memory_change changes[SPACE_BELLS];
-    struct trace_step_range ranges[SPACE_BELLS + 1]; /* where births come from; the last one: our code */
+    uint64_t doorbell; /* run-time address of the births' bell in bell_code; 0: there is none yet */
+    size_t count;      /* functions that ring */
+    struct trace_memory_change changes[SPACE_DOORBELLS];
+    struct trace_step_range ranges[SPACE_DOORBELLS + 1]; /* where births come from; the last one: our code */
 };
 
 struct space {
-    pid_t pid;             /* a process in it, by which the helper knows it */
-    pid_t first_tid;       /* the thread that was alone at first */
-    unsigned told_threads; /* threads that were told, and have ended */
+    pid_t pid;                  /* a process in it, by which the helper knows it */
+    pid_t first_tid;            /* the thread that was alone at first */
+    unsigned published_threads; /* threads that were told, and have ended */
     unsigned processes;
-    uint64_t number;    /* in the session */
-    uint64_t taken;     /* places of ours that others have overwritten, and that are in no list any more */
-    uint64_t born_ns;   /* CLOCK_MONOTONIC */
-    bool launched;      /* seen from its first instruction on */
-    uint64_t probes_ns; /* when hooks are looked at next, for breakpoints of others; CLOCK_MONOTONIC */
-    unsigned rebinds;   /* how often stubs were made anew for what was bound since */
-    bool guessed;       /* or it was looked at whether guesses are worth that */
+    uint64_t number;     /* in the session */
+    uint64_t taken;      /* places of ours that others have overwritten, and that are in no list any more */
+    uint64_t created_ns; /* CLOCK_MONOTONIC */
+    bool launched;       /* seen from its first instruction on */
+    uint64_t probes_ns;  /* when hooks are looked at next, for breakpoints of others; CLOCK_MONOTONIC */
+    unsigned rebinds;    /* how often stubs were made anew for what was bound since */
+    bool guessed;        /* or it was looked at whether guesses are worth that */
     enum stub_form form;
     struct space_mapping *mappings; /* executable ones of files, by address */
     size_t mapping_count, mapping_capacity;
@@ -195,16 +195,16 @@ struct space {
     size_t first_free;                         /* none before it is free */
     struct base_map thread_blocks;             /* address of a block -> index in threads */
     struct base_map thread_assigned; /* tid -> index: that it was given before its birth was told, once */
-    struct base_map told_of;         /* edge -> index in told */
-    struct space_told *told;
-    size_t told_count, told_capacity;
-    struct space_code *bell_code;
-    struct stub_doorbell *bell;             /* our mapping of its words; NULL: none */
-    uint64_t bell_words;                    /* in the target */
-    uint64_t object_list;                   /* its struct r_debug; 0: not known */
-    struct trace_memory_change bell_change; /* length 0: none is planned */
-    bool bell_set;                          /* it is made */
-    struct space_loose loose;
+    struct base_map published_of;    /* edge -> index in told */
+    struct space_published *published;
+    size_t published_count, published_capacity;
+    struct space_code *doorbell_code;
+    struct stub_doorbell *doorbell;             /* our mapping of its words; NULL: none */
+    uint64_t doorbell_words;                    /* in the target */
+    uint64_t object_list;                       /* its struct r_debug; 0: not known */
+    struct trace_memory_change doorbell_change; /* length 0: none is planned */
+    bool doorbell_set;                          /* it is made */
+    struct space_detached detached;
 };
 
 /* A new space of process `pid`, empty. NULL: out of memory. */
@@ -263,7 +263,7 @@ struct space_code *space_code_split(struct space_code *code, uint64_t size);
 /* The memory for counters at an address; NULL: none. */
 const struct space_memory *space_memory_at(const struct space *space, uint64_t address);
 /* The words of its bell (space->bell_words), for us; no bell without them. */
-int space_bell(struct space *space, struct base_error *error);
+int space_doorbell(struct space *space, struct base_error *error);
 int space_memory(struct space *space, struct space_rig *rig, struct helper_room room,
                  struct space_memory *memory, struct base_error *error);
 void space_code_release(struct space_code *code);

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 
 #include "base_array.h"
-#include "base_crew.h"
+#include "base_pool.h"
 #include "proc_maps.h"
 #include "proc_target.h"
 #include "space_prepared.h"
@@ -523,10 +523,10 @@ static void bind_one(void *context, size_t number)
 }
 
 /* On several processors when there is much to do. BASE_OK, or the first failure. */
-static int do_all(struct makings *makings, base_crew_job *job, struct base_error *error)
+static int do_all(struct makings *makings, base_pool_job *job, struct base_error *error)
 {
     if (makings->sites >= WORTH_THREADS)
-        base_crew(makings->count, job, makings);
+        base_pool(makings->count, job, makings);
     else
         for (size_t i = 0; i < makings->count; i++)
             job(makings, i);
@@ -604,8 +604,8 @@ struct joined {
 };
 
 /* The first `length` bytes become a change. */
-static int tell_joined(struct joined *joined, size_t length, struct trace_stage *stage,
-                       struct base_error *error)
+static int publish_joined(struct joined *joined, size_t length, struct trace_stage *stage,
+                          struct base_error *error)
 {
     struct trace_memory_change change = {.address = joined->address, .length = (uint8_t)length};
     memcpy(change.before, joined->before, length);
@@ -626,7 +626,7 @@ static int join(struct joined *joined, const struct slab_write *write, bool in_f
                                                                   : joined->length;
     int result = BASE_OK;
     if (at == joined->length || at + write->length > TRACE_MEMORY_BYTES) {
-        result = tell_joined(joined, at, stage, error);
+        result = publish_joined(joined, at, stage, error);
         at = 0;
     }
     if (!joined->length)
@@ -662,13 +662,13 @@ static int list_changes(const struct space_object *object, struct trace_stage *s
             result = join(&joined, in_force ? old : fresh, in_force, stage, error);
         *(in_force ? &i : &j) += 1;
     }
-    return result == BASE_OK ? tell_joined(&joined, joined.length, stage, error) : result;
+    return result == BASE_OK ? publish_joined(&joined, joined.length, stage, error) : result;
 }
 
 /* Has the bell been prepared, and does nobody ring it yet? */
-static bool is_to_ring(const struct space *space)
+static bool is_to_notify(const struct space *space)
 {
-    return space->bell_change.length && !space->bell_set;
+    return space->doorbell_change.length && !space->doorbell_set;
 }
 
 /* Needs no hold, and makes it short. Where objects lie by address, so do their changes. */
@@ -679,8 +679,8 @@ static int hand_over(const struct space *space, struct space_rig *rig, struct ba
     for (size_t i = 0; i < space->object_count && result == BASE_OK; i++)
         if (space->objects[i].next)
             result = list_changes(&space->objects[i], &stage, error);
-    if (result == BASE_OK && is_to_ring(space))
-        result = trace_stage_add(&stage, &space->bell_change, error);
+    if (result == BASE_OK && is_to_notify(space))
+        result = trace_stage_add(&stage, &space->doorbell_change, error);
     if (result == BASE_OK)
         result = helper_trace_stage_list(&rig->helper, space->pid, &stage, error);
     trace_stage_free(&stage);
@@ -894,7 +894,7 @@ static void note_stubs(struct space_rig *rig, const struct slab *slab)
 
 static void put_in_force(struct space *space, struct space_rig *rig)
 {
-    space->bell_set |= is_to_ring(space);
+    space->doorbell_set |= is_to_notify(space);
     for (size_t i = 0; i < space->object_count; i++) {
         struct space_object *object = &space->objects[i];
         if (!object->next)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base_crew.h"
+#include "base_pool.h"
 #include "base_search.h"
 #include "base_stack.h"
 #include "cfi.h"
@@ -20,13 +20,13 @@
 #define SLOTS_LISTED  512          /* kept at a time */
 #define WORTH_THREADS (256u << 10) /* bytes of files: to plan them takes longer than to begin a thread */
 
-int space_images_init(struct space_images *set, struct sample_images *images, const struct space_wish *wish,
-                      struct base_error *error)
+int space_images_init(struct space_images *set, struct sample_images *images,
+                      const struct space_request *request, struct base_error *error)
 {
     *set = (struct space_images){
-        .images = images, .wish = *wish, .preparations = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+        .images = images, .request = *request, .preparations = {.lock = PTHREAD_MUTEX_INITIALIZER}};
     struct base_error reason = {0};
-    set->found = calloc(wish->name_count + 1, sizeof *set->found);
+    set->found = calloc(request->name_count + 1, sizeof *set->found);
     if (!set->found)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     char *directory = cfi_cache_default_directory();
@@ -53,7 +53,7 @@ static void free_image(struct space_image *image)
     free(image->quiet);
     free(image->imports.hashes);
     free(image->offers.items);
-    plan_creation_free(&image->births);
+    plan_creation_free(&image->creations);
     free(image);
 }
 
@@ -78,16 +78,16 @@ static void *keep(void *context)
     return NULL;
 }
 
-static void stop_keeping(struct space_images *set)
+static void end_insertion(struct space_images *set)
 {
-    if (set->keeping)
+    if (set->insertion)
         pthread_join(set->keeper, NULL);
-    set->keeping = false;
+    set->insertion = false;
 }
 
 /* Writes fresh plans to the cache while the target goes on already: of a large library that takes longer than
  * counting what it has to wait for. */
-static void begin_keeping(struct space_images *set)
+static void begin_insertion(struct space_images *set)
 {
     struct kept *kept = malloc(sizeof *kept + set->capacity * sizeof kept->items[0]);
     if (!kept)
@@ -102,9 +102,9 @@ static void begin_keeping(struct space_images *set)
         kept->items[kept->count].elf = set->images->items[i].elf;
         kept->items[kept->count++].plan = &image->plan;
     }
-    stop_keeping(set);
-    set->keeping = kept->count && !base_stack_thread(&set->keeper, keep, kept);
-    if (!set->keeping)
+    end_insertion(set);
+    set->insertion = kept->count && !base_stack_thread(&set->keeper, keep, kept);
+    if (!set->insertion)
         keep(kept);
 }
 
@@ -122,7 +122,7 @@ static void end_early(struct space_early *early)
 
 void space_images_free(struct space_images *set)
 {
-    stop_keeping(set);
+    end_insertion(set);
     end_early(&set->early);
     space_prepared_end(&set->preparations);
     for (size_t i = 0; i < set->capacity; i++)
@@ -144,12 +144,12 @@ static const char *slot_name(void *context, uint64_t slot)
 static int choose(const struct space_images *set, struct space_image *image)
 {
     const struct plan_header *header = image->plan.header;
-    struct plan_select_names names = {.globs = set->wish.names,
-                                      .glob_count = set->wish.name_count,
+    struct plan_select_names names = {.globs = set->request.names,
+                                      .glob_count = set->request.name_count,
                                       .found = set->found,
                                       .slot_name = slot_name,
                                       .context = &image->names};
-    if (!set->wish.name_count)
+    if (!set->request.name_count)
         return BASE_OK;
     image->wanted = calloc((size_t)header->site_count + header->hook_count + 1, 1);
     image->named = calloc(header->function_count + 1u, 1);
@@ -216,7 +216,7 @@ static void list_quiet(const struct space_images *set, struct space_image *image
         const struct plan_slot *slot = plan_slots_at(&image->names, site->slot);
         image->quiet[users->sites[i]] =
             slot && slot->library[0] &&
-            !plan_select_image(slot->library, set->wish.images, set->wish.image_count);
+            !plan_select_image(slot->library, set->request.images, set->request.image_count);
     }
 }
 
@@ -290,7 +290,8 @@ static bool take_early(struct space_early *early, uint32_t index, struct plan *p
 static bool is_wanted(const struct space_images *set, const struct sample_image *image)
 {
     const char *name = plan_select_image_name(image->elf, image->path);
-    return strcmp(image->path, "[vdso]") && plan_select_image(name, set->wish.images, set->wish.image_count);
+    return strcmp(image->path, "[vdso]") &&
+           plan_select_image(name, set->request.images, set->request.image_count);
 }
 
 static enum space_image_state plan(struct space_images *set, uint32_t index, struct space_image *image)
@@ -380,7 +381,7 @@ struct space_image *space_images_get(struct space_images *set, uint32_t index)
         return NULL;
     add(set, index, image);
     if (image->fresh)
-        begin_keeping(set);
+        begin_insertion(set);
     return image;
 }
 
@@ -469,7 +470,7 @@ static void add_all(const struct ahead *ahead)
         fresh |= image && image->fresh;
     }
     if (fresh)
-        begin_keeping(ahead->set);
+        begin_insertion(ahead->set);
 }
 
 /* The largest first. Where names are asked for, one image comes after the other: demangling is not made for
@@ -479,11 +480,11 @@ void space_images_ahead(struct space_images *set, const uint32_t *indices, size_
     uint32_t last = 0;
     for (size_t i = 0; i < count; i++)
         last = indices[i] > last ? indices[i] : last;
-    if (set->wish.name_count || !count || !reserve(set, last))
+    if (set->request.name_count || !count || !reserve(set, last))
         return;
     struct ahead ahead = {.set = set, .items = calloc(count, sizeof *ahead.items)};
     if (ahead.items && list_candidates(&ahead, indices, count) > WORTH_THREADS) {
-        base_crew(ahead.count, prepare_one, &ahead);
+        base_pool(ahead.count, prepare_one, &ahead);
         add_all(&ahead);
     }
     free(ahead.items);

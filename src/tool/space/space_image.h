@@ -18,7 +18,7 @@
 #include "sample_image.h"
 #include "slab_cache.h"
 
-struct space_wish {
+struct space_request {
     const char *const *names;  /* globs of callers or callees; none: all */
     const char *const *images; /* globs of images, "all", or none: all but the runtimes */
     size_t name_count, image_count;
@@ -55,7 +55,7 @@ struct space_image {
     struct space_offers offers;
     struct plan plan;
     bool gs_looked, sets_gs; /* of one without a plan: plan_gs.h */
-    bool told_full;          /* no numbers of counters were left for it, which has been told */
+    bool published_full;     /* no numbers of counters were left for it, which has been told */
     size_t slab_size;        /* slab_size of it, which is a walk through all sites */
     uint8_t *wanted;         /* of each site, then each hook; NULL: everything */
     uint8_t *named;          /* of each function: it matches the names that were asked for; NULL: all do */
@@ -64,8 +64,8 @@ struct space_image {
     uint64_t *slots;         /* distinct image addresses that sites go through, ascending */
     size_t slot_count;
     uint64_t linkage_low, linkage_high; /* its linkage stubs lie there: where unbound slots point */
-    bool births_known;                  /* calls_detach.c has looked for them */
-    struct plan_creations births;
+    bool creations_known;               /* calls_detach.c has looked for them */
+    struct plan_creations creations;
 };
 
 /* A plan that is made beside everything else, of an image that is certain to be asked for. */
@@ -94,16 +94,16 @@ struct space_images {
     size_t capacity;
     struct sample_images *images;
     struct slab_cache *cache;
-    struct space_wish wish;
+    struct space_request request;
     bool *found;      /* of each name of the wish: some image has it */
     pthread_t keeper; /* writes plans to the cache while the target goes on already */
-    bool keeping;     /* it was begun, and is still to be joined */
+    bool insertion;   /* it was begun, and is still to be joined */
     struct space_early early;
     struct space_preparations preparations;
 };
 
-int space_images_init(struct space_images *set, struct sample_images *images, const struct space_wish *wish,
-                      struct base_error *error);
+int space_images_init(struct space_images *set, struct sample_images *images,
+                      const struct space_request *request, struct base_error *error);
 void space_images_free(struct space_images *set);
 
 /* The image at `index` of sample_images, which is open. Planned at the first call. NULL: out of memory. */

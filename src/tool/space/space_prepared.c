@@ -33,7 +33,7 @@ static bool place(const struct space_object *object, const struct slab_prepared_
     return placed;
 }
 
-bool space_prepared_place(const struct space_object *object, bool wished)
+bool space_prepared_place(const struct space_object *object, bool requested)
 {
     const struct space_image *image = object->planned;
     struct slab *slab = &object->next->slab;
@@ -44,7 +44,7 @@ bool space_prepared_place(const struct space_object *object, bool wished)
     bool known = ways && slab_prepared_ways(slab, image->slots, image->slot_count, ways);
     struct slab_prepared_input input = input_of(slab, ways, image->slot_count);
     bool placed = known && place(object, &input, slab);
-    if (known && !placed && wished)
+    if (known && !placed && requested)
         object->next->ways = ways;
     else
         free(ways);

@@ -10,9 +10,9 @@
 #include "space.h"
 
 /* Fills object->next's slab, whose `resolve` says what slots lead to now, in place of slab_make. False:
- * nothing that fits is kept; if `wished`, what is needed to prepare it is noted in object->next. Any thread,
+ * nothing that fits is kept; if `requested`, what is needed to prepare it is noted in object->next. Any thread,
  * objects side by side. */
-bool space_prepared_place(const struct space_object *object, bool wished);
+bool space_prepared_place(const struct space_object *object, bool requested);
 
 /* Begins to prepare all that was noted of the space's objects. For the collector's thread. */
 void space_prepared_begin(struct space *space, struct space_rig *rig);

@@ -13,10 +13,10 @@ struct telling {
     struct space *space;
     struct profile *profile;
     struct slab_sheet *sheet;
-    uint64_t *matched;        /* by word of a site: arrivals that are its calls */
-    uint64_t *strays;         /* by first word of a hook: arrivals that came through tail jumps */
-    uint64_t *callees;        /* by word of a site: a callee that hooks named, run-time */
-    struct space_told *fresh; /* with replace: totals of this telling */
+    uint64_t *matched;             /* by word of a site: arrivals that are its calls */
+    uint64_t *stale_slots;         /* by first word of a hook: arrivals that came through tail jumps */
+    uint64_t *callees;             /* by word of a site: a callee that hooks named, run-time */
+    struct space_published *fresh; /* with replace: totals of this telling */
     size_t fresh_count, fresh_capacity;
     struct base_map fresh_of; /* edge -> index in fresh */
     uint32_t unknown;         /* address that stands for any callee */
@@ -56,7 +56,7 @@ static const struct space_object *object_of_word(const struct space *space, uint
 
 /* --- telling --- */
 
-static void tell_fresh(struct telling *telling, uint32_t edge, uint64_t calls)
+static void publish_fresh(struct telling *telling, uint32_t edge, uint64_t calls)
 {
     uint32_t index = base_map_find(&telling->fresh_of, edge);
     if (index != BASE_MAP_NONE) {
@@ -68,52 +68,52 @@ static void tell_fresh(struct telling *telling, uint32_t edge, uint64_t calls)
         profile_lose(telling->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
         return;
     }
-    telling->fresh[telling->fresh_count++] = (struct space_told){edge, calls};
+    telling->fresh[telling->fresh_count++] = (struct space_published){edge, calls};
 }
 
-static void tell(struct telling *telling, uint32_t site, uint32_t callee, enum profile_call_kind kind,
-                 uint64_t calls)
+static void publish(struct telling *telling, uint32_t site, uint32_t callee, enum profile_call_kind kind,
+                    uint64_t calls)
 {
     if (!calls)
         return;
     uint32_t edge = profile_edge(telling->profile, site, callee ? callee : telling->unknown,
                                  telling->reading->thread, kind);
     if (telling->reading->replace)
-        tell_fresh(telling, edge, calls);
+        publish_fresh(telling, edge, calls);
     else
         profile_add_calls(telling->profile, edge, calls);
 }
 
-static void set_told(struct telling *telling, uint32_t edge, uint64_t calls)
+static void set_published(struct telling *telling, uint32_t edge, uint64_t calls)
 {
     struct space *space = telling->space;
-    uint32_t index = base_map_find(&space->told_of, edge);
+    uint32_t index = base_map_find(&space->published_of, edge);
     if (index == BASE_MAP_NONE) {
-        if (!base_array_room(space->told, space->told_count, space->told_capacity) ||
-            !base_map_set(&space->told_of, edge, (uint32_t)space->told_count)) {
+        if (!base_array_room(space->published, space->published_count, space->published_capacity) ||
+            !base_map_set(&space->published_of, edge, (uint32_t)space->published_count)) {
             profile_lose(telling->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
             return;
         }
-        index = (uint32_t)space->told_count++;
-        space->told[index] = (struct space_told){edge, 0};
+        index = (uint32_t)space->published_count++;
+        space->published[index] = (struct space_published){edge, 0};
     }
-    uint64_t others = telling->profile->edges[edge].calls - space->told[index].calls;
+    uint64_t others = telling->profile->edges[edge].calls - space->published[index].calls;
     profile_set_calls(telling->profile, edge, others + calls);
-    space->told[index].calls = calls;
+    space->published[index].calls = calls;
 }
 
 /* The totals of this thread's edges take the place of those of the last time. */
 static void commit(struct telling *telling)
 {
     struct space *space = telling->space;
-    for (size_t i = 0; i < space->told_count; i++) {
-        uint32_t edge = space->told[i].edge;
+    for (size_t i = 0; i < space->published_count; i++) {
+        uint32_t edge = space->published[i].edge;
         if (telling->profile->edges[edge].thread == telling->reading->thread &&
             base_map_find(&telling->fresh_of, edge) == BASE_MAP_NONE)
-            set_told(telling, edge, 0);
+            set_published(telling, edge, 0);
     }
     for (size_t i = 0; i < telling->fresh_count; i++)
-        set_told(telling, telling->fresh[i].edge, telling->fresh[i].calls);
+        set_published(telling, telling->fresh[i].edge, telling->fresh[i].calls);
 }
 
 /* --- sites --- */
@@ -181,8 +181,8 @@ static uint32_t site_address(const struct telling *telling, const struct space_o
 
 /* From code where no site is counted (any more); `from` is the object, if it is one, `site` what a mark
  * names. */
-static void tell_foreign(struct telling *telling, const struct space_object *from, uint32_t site,
-                         const struct slab_arrival *arrival, uint32_t callee)
+static void publish_foreign(struct telling *telling, const struct space_object *from, uint32_t site,
+                            const struct slab_arrival *arrival, uint32_t callee)
 {
     enum profile_call_kind kind = PROFILE_CALL_INDIRECT;
     uint32_t address = 0;
@@ -195,7 +195,7 @@ static void tell_foreign(struct telling *telling, const struct space_object *fro
     } else {
         address = address_at(telling, arrival->return_address - 1);
     }
-    tell(telling, address, callee, address ? kind : PROFILE_CALL_ENTRY, arrival->calls);
+    publish(telling, address, callee, address ? kind : PROFILE_CALL_ENTRY, arrival->calls);
 }
 
 static bool is_named(const struct space_object *object, uint64_t address)
@@ -282,26 +282,27 @@ static void match(struct telling *telling, const struct slab_arrival *arrival)
         return;
     uint32_t callee = address_in(telling, at, entry);
     if (site == PLAN_NONE || !from->patch->slab.stubs[site]) {
-        tell_foreign(telling, from, site, &(struct slab_arrival){return_address, 0, arrival->calls}, callee);
+        publish_foreign(telling, from, site, &(struct slab_arrival){return_address, 0, arrival->calls},
+                        callee);
         return;
     }
     const struct plan_site *planned = &from->planned->plan.sites[site];
     uint32_t word = from->base + plan_site_word(site);
     uint64_t known = callee_of(from, planned), here = entry + at->bias;
     if (known && (known != here || goes_past_hooks(planned))) {
-        telling->strays[arrival->word] += arrival->calls;
+        telling->stale_slots[arrival->word] += arrival->calls;
         return;
     }
     telling->matched[word] += arrival->calls;
     if (!known && planned->slot)
         telling->callees[word] = here;
     else if (!known)
-        tell(telling, site_address(telling, from, planned), callee, kind_of(planned), arrival->calls);
+        publish(telling, site_address(telling, from, planned), callee, kind_of(planned), arrival->calls);
 }
 
 /* A jump to a function whose hook saw it come: the arrival bears a return address that has nothing to do with
  * it. */
-static void forgive_stray(struct telling *telling, uint64_t callee, uint64_t calls)
+static void excuse_stray(struct telling *telling, uint64_t callee, uint64_t calls)
 {
     const struct space_object *at = space_object(telling->space, callee);
     uint32_t function = at ? plan_function_at(&at->planned->plan, callee - at->bias) : PLAN_NONE;
@@ -311,11 +312,11 @@ static void forgive_stray(struct telling *telling, uint64_t callee, uint64_t cal
     uint32_t word = at->base + plan_hook_word(&at->planned->plan, hook);
     if (word >= telling->sheet->word_count)
         return;
-    uint64_t *strays = &telling->strays[word];
-    *strays -= calls < *strays ? calls : *strays;
+    uint64_t *stale_slots = &telling->stale_slots[word];
+    *stale_slots -= calls < *stale_slots ? calls : *stale_slots;
 }
 
-static void tell_site(struct telling *telling, const struct space_object *object, uint32_t index)
+static void publish_site(struct telling *telling, const struct space_object *object, uint32_t index)
 {
     const struct plan_site *site = &object->planned->plan.sites[index];
     uint32_t word = object->base + plan_site_word(index);
@@ -326,18 +327,18 @@ static void tell_site(struct telling *telling, const struct space_object *object
     if (!callee && site->slot && telling->reading->final)
         callee = callee_by_name(telling, object, site);
     if (callee) {
-        tell(telling, site_address(telling, object, site), callee_address(telling, object, site, callee),
-             kind, calls);
+        publish(telling, site_address(telling, object, site), callee_address(telling, object, site, callee),
+                kind, calls);
         if (kind == PROFILE_CALL_TAIL && site->slot && !(object->patch && object->patch->past[index]))
-            forgive_stray(telling, callee,
-                          calls - (telling->matched[word] < calls ? telling->matched[word] : calls));
+            excuse_stray(telling, callee,
+                         calls - (telling->matched[word] < calls ? telling->matched[word] : calls));
     } else if (telling->reading->final && calls > telling->matched[word]) {
         uint32_t stub = site->target ? address_in(telling, object, site->target) : 0;
-        tell(telling, site_address(telling, object, site), stub, kind, calls - telling->matched[word]);
+        publish(telling, site_address(telling, object, site), stub, kind, calls - telling->matched[word]);
     }
 }
 
-static void tell_hook(struct telling *telling, const struct space_object *object, uint32_t hook)
+static void publish_hook(struct telling *telling, const struct space_object *object, uint32_t hook)
 {
     uint32_t word = object->base + plan_hook_word(&object->planned->plan, hook);
     uint64_t entry = object->planned->plan.hooks[hook].address;
@@ -346,30 +347,30 @@ static void tell_hook(struct telling *telling, const struct space_object *object
         return;
     uint32_t overflow = word + (uint32_t)(offsetof(struct stub_hook_words, overflow) / 8);
     if (telling->reading->final)
-        tell(telling, 0, callee, PROFILE_CALL_TAIL, telling->strays[word]);
-    tell(telling, 0, callee, PROFILE_CALL_ENTRY, telling->sheet->words[overflow]);
+        publish(telling, 0, callee, PROFILE_CALL_TAIL, telling->stale_slots[word]);
+    publish(telling, 0, callee, PROFILE_CALL_ENTRY, telling->sheet->words[overflow]);
 }
 
-static void tell_object(struct telling *telling, const struct space_object *object, bool hooks)
+static void publish_object(struct telling *telling, const struct space_object *object, bool hooks)
 {
     const struct plan_header *header = object->planned->plan.header;
     if (object->base + plan_words(&object->planned->plan) > telling->sheet->word_count)
         return;
     for (uint32_t i = 0; !hooks && i < header->site_count; i++)
         if (telling->sheet->words[object->base + plan_site_word(i)])
-            tell_site(telling, object, i);
+            publish_site(telling, object, i);
     for (uint32_t i = 0; hooks && i < header->hook_count; i++)
-        tell_hook(telling, object, i);
+        publish_hook(telling, object, i);
 }
 
-static void tell_all(struct telling *telling)
+static void publish_all(struct telling *telling)
 {
     const struct space *space = telling->space;
     for (size_t i = 0; i < telling->sheet->arrival_count; i++)
         match(telling, &telling->sheet->arrivals[i]);
     for (int hooks = 0; hooks < 2; hooks++) /* sites first: they explain strays */
         for (size_t i = 0; i < space->object_count; i++)
-            tell_object(telling, &space->objects[i], hooks);
+            publish_object(telling, &space->objects[i], hooks);
     if (telling->reading->replace)
         commit(telling);
 }
@@ -423,17 +424,17 @@ int space_read(const struct space_reading *reading, struct slab_sheet *sheet, st
     struct telling telling = {
         .reading = reading, .space = reading->space, .profile = profile, .sheet = sheet};
     telling.matched = calloc(sheet->word_count + 1, sizeof *telling.matched);
-    telling.strays = calloc(sheet->word_count + 1, sizeof *telling.strays);
+    telling.stale_slots = calloc(sheet->word_count + 1, sizeof *telling.stale_slots);
     telling.callees = calloc(sheet->word_count + 1, sizeof *telling.callees);
     uint32_t special = profile_image(profile, PROFILE_IMAGE_SPECIAL, "(unknown)", "", 0);
     telling.unknown = profile_address(profile, special, 0);
-    bool room = telling.matched && telling.strays && telling.callees && fold_guesses(&telling);
+    bool room = telling.matched && telling.stale_slots && telling.callees && fold_guesses(&telling);
     if (room) {
         slab_sheet_sort(sheet);
-        tell_all(&telling);
+        publish_all(&telling);
     }
     free(telling.matched);
-    free(telling.strays);
+    free(telling.stale_slots);
     free(telling.callees);
     free(telling.fresh);
     base_map_free(&telling.fresh_of);
@@ -486,7 +487,7 @@ void space_read_close(const struct space *space, size_t index)
 
 /* --- coverage --- */
 
-static void tell_uncovered(struct space_rig *rig, uint32_t image, const struct plan *plan)
+static void publish_uncovered(struct space_rig *rig, uint32_t image, const struct plan *plan)
 {
     for (uint32_t i = 0; i < plan->header->function_count; i++) {
         const struct plan_function *function = &plan->functions[i];
@@ -500,7 +501,7 @@ static void tell_uncovered(struct space_rig *rig, uint32_t image, const struct p
     }
 }
 
-static void tell_plan(struct space_rig *rig, uint32_t image, const struct space_object *object)
+static void publish_plan(struct space_rig *rig, uint32_t image, const struct space_object *object)
 {
     const struct plan *plan = &object->planned->plan;
     const struct plan_header *header = plan->header;
@@ -518,7 +519,7 @@ static void tell_plan(struct space_rig *rig, uint32_t image, const struct space_
         if (count)
             profile_set_left(profile, image, i, stub_reason_text((enum stub_reason)i), count);
     }
-    tell_uncovered(rig, image, plan);
+    publish_uncovered(rig, image, plan);
 }
 
 void space_read_coverage(const struct space *space, struct space_rig *rig)
@@ -527,6 +528,6 @@ void space_read_coverage(const struct space *space, struct space_rig *rig)
         const struct space_object *object = &space->objects[i];
         uint32_t image = rig->images.images->items[object->image].profile_image;
         if (image && object->patch)
-            tell_plan(rig, image, object);
+            publish_plan(rig, image, object);
     }
 }

@@ -248,5 +248,5 @@ void space_threads_recycle(struct space *space, struct space_thread *thread)
 {
     space_threads_set(space, thread, SPACE_FREE);
     thread->tid = thread->process = 0;
-    thread->told = false;
+    thread->published = false;
 }

@@ -38,7 +38,7 @@ void space_totals_read(const struct space *space, struct slab_sheet *sheet)
             space_read_block(space, &space->threads[i].block, sheet, NULL);
 }
 
-static void tell_failure(const struct telling *telling, int result)
+static void note_failure(const struct telling *telling, int result)
 {
     if (result < 0)
         profile_lose(telling->rig->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
@@ -46,66 +46,68 @@ static void tell_failure(const struct telling *telling, int result)
 
 /* Running totals take the place of earlier ones, unless they are of one among many threads that nobody tells
  * apart. */
-static void tell_sheet(const struct telling *telling, struct slab_sheet *sheet, uint32_t thread, bool final)
+static void publish_sheet(const struct telling *telling, struct slab_sheet *sheet, uint32_t thread,
+                          bool final)
 {
     struct space_reading reading = {.space = telling->space,
                                     .rig = telling->rig,
                                     .thread = thread,
                                     .final = final,
                                     .replace = thread || telling->space->form == STUB_LOCK};
-    tell_failure(telling, space_read(&reading, sheet, NULL));
+    note_failure(telling, space_read(&reading, sheet, NULL));
     slab_sheet_free(sheet);
 }
 
-static void tell_thread(const struct telling *telling, const struct space_thread *thread, bool own,
-                        bool final)
+static void publish_thread(const struct telling *telling, const struct space_thread *thread, bool own,
+                           bool final)
 {
     struct slab_sheet sheet = {0};
     uint32_t number = own ? profile_thread_of(telling, thread->process, thread->tid) : 0;
-    tell_failure(telling, space_read_block(telling->space, &thread->block, &sheet, NULL));
-    tell_sheet(telling, &sheet, number, final);
+    note_failure(telling, space_read_block(telling->space, &thread->block, &sheet, NULL));
+    publish_sheet(telling, &sheet, number, final);
 }
 
 /* One of which running totals were told under its own number keeps that: they would be counted twice. */
 static bool is_own(const struct space *space, const struct space_thread *thread)
 {
-    return thread->told || space->told_threads < OWN_THREADS;
+    return thread->published || space->published_threads < OWN_THREADS;
 }
 
 /* A thread that is no more: its counts are told for good, and its block is free. */
-static void tell_ended(const struct telling *telling, struct space_thread *thread)
+static void publish_ended(const struct telling *telling, struct space_thread *thread)
 {
     bool own = is_own(telling->space, thread);
-    telling->space->told_threads++;
-    tell_thread(telling, thread, own, true);
+    telling->space->published_threads++;
+    publish_thread(telling, thread, own, true);
     space_threads_recycle(telling->space, thread);
 }
 
-static void tell_all_ended(const struct telling *telling, uint64_t until)
+static void publish_all_ended(const struct telling *telling, uint64_t until)
 {
     struct space *space = telling->space;
     for (size_t i = 0; i < space->thread_count; i++) {
         struct space_thread *thread = &space->threads[i];
         if (thread->state == SPACE_ENDED && thread->ended_ns <= until && thread->tid != space->first_tid)
-            tell_ended(telling, thread);
+            publish_ended(telling, thread);
     }
 }
 
-static void tell_first(const struct telling *telling, bool final)
+static void publish_first(const struct telling *telling, bool final)
 {
     const struct space *space = telling->space;
     struct slab_sheet sheet = {0};
     bool shared = space->form == STUB_LOCK;
-    tell_failure(telling, read_shared(space, &sheet));
+    note_failure(telling, read_shared(space, &sheet));
     for (size_t i = 0; i < space->thread_count; i++) {
         const struct space_thread *thread = &space->threads[i];
         if (thread->tid == space->first_tid && (thread->state == SPACE_USED || thread->state == SPACE_ENDED))
-            tell_failure(telling, space_read_block(space, &thread->block, &sheet, NULL));
+            note_failure(telling, space_read_block(space, &thread->block, &sheet, NULL));
     }
-    tell_sheet(telling, &sheet, shared ? 0 : profile_thread_of(telling, space->pid, space->first_tid), final);
+    publish_sheet(telling, &sheet, shared ? 0 : profile_thread_of(telling, space->pid, space->first_tid),
+                  final);
 }
 
-static void tell_others(const struct telling *telling, bool final)
+static void publish_others(const struct telling *telling, bool final)
 {
     struct space *space = telling->space;
     for (size_t i = 0; i < space->thread_count; i++) {
@@ -113,28 +115,28 @@ static void tell_others(const struct telling *telling, bool final)
         if (thread->state != SPACE_USED || thread->tid == space->first_tid)
             continue;
         if (final) {
-            tell_ended(telling, thread);
+            publish_ended(telling, thread);
         } else if (is_own(space, thread)) {
-            thread->told = true;
-            tell_thread(telling, thread, true, false);
+            thread->published = true;
+            publish_thread(telling, thread, true, false);
         }
     }
 }
 
-void space_totals_tell_ended(struct space *space, struct space_rig *rig, struct sample_processes *processes,
-                             uint64_t until)
+void space_totals_publish_ended(struct space *space, struct space_rig *rig,
+                                struct sample_processes *processes, uint64_t until)
 {
-    tell_all_ended(&(struct telling){space, rig, processes}, until);
+    publish_all_ended(&(struct telling){space, rig, processes}, until);
 }
 
-void space_totals_tell(struct space *space, struct space_rig *rig, struct sample_processes *processes,
-                       bool final)
+void space_totals_publish(struct space *space, struct space_rig *rig, struct sample_processes *processes,
+                          bool final)
 {
     const struct telling telling = {space, rig, processes};
     if (final)
-        tell_all_ended(&telling, UINT64_MAX);
-    tell_first(&telling, final);
-    tell_others(&telling, final);
+        publish_all_ended(&telling, UINT64_MAX);
+    publish_first(&telling, final);
+    publish_others(&telling, final);
     if (final)
         space_read_coverage(space, rig);
 }

@@ -15,11 +15,11 @@
 #include "space.h"
 
 /* Everything; `final`: nothing counts there any more. */
-void space_totals_tell(struct space *space, struct space_rig *rig, struct sample_processes *processes,
-                       bool final);
+void space_totals_publish(struct space *space, struct space_rig *rig, struct sample_processes *processes,
+                          bool final);
 /* The threads that had ended at that time (CLOCK_MONOTONIC), but not the first one. */
-void space_totals_tell_ended(struct space *space, struct space_rig *rig, struct sample_processes *processes,
-                             uint64_t until);
+void space_totals_publish_ended(struct space *space, struct space_rig *rig,
+                                struct sample_processes *processes, uint64_t until);
 
 /* Adds up what all threads that live have counted so far. What cannot be read is left out. */
 void space_totals_read(const struct space *space, struct slab_sheet *sheet);

@@ -7,18 +7,18 @@
  * (stub_x86_64_doorbell.h), which rings and waits for the answer: a new object's calls are counted from its
  * first constructor on, without a tracer.
  *
- * Births have a bell with a door of its own, `births`. The first instructions of the functions that lead to
+ * Births have a bell with a door of its own, `creations`. The first instructions of the functions that lead to
  * one (plan_creation.h) are moved behind a call of it. It is open only while the process is loose
- * (helper_trace_loosen): tally takes the process again, closes the door, and answers; the birth happens under
+ * (helper_trace_detach): tally takes the process again, closes the door, and answers; the birth happens under
  * its eyes.
  *
- * Protocol. The words lie in memory that tally and the process share. Tally sets `active` and watches `rung`
- * (FUTEX_WAIT without PRIVATE, on its own mapping). It reads `rung`, looks at the list of objects, plans and
+ * Protocol. The words lie in memory that tally and the process share. Tally sets `active` and watches `notified`
+ * (FUTEX_WAIT without PRIVATE, on its own mapping). It reads `notified`, looks at the list of objects, plans and
  * patches, stores the value it read into `answered`, and wakes all who wait there. When it leaves, it stores
  * 0 into `active` and wakes them as well. While a ring has no answer and tally works, it adds one to `beats`
  * every STUB_DOORBELL_BEAT milliseconds, for STUB_DOORBELL_LONGEST at most. A thread that rings waits timeout *
  * rounds milliseconds from the last beat it has seen; then tally is taken for dead, stopped, frozen or
- * starved, and the thread itself stores 0 into `active` (or `births`), so that the next one does not wait.
+ * starved, and the thread itself stores 0 into `active` (or `creations`), so that the next one does not wait.
  * All counts wrap around. Context: any; the words are read and written atomically by both sides. */
 #ifndef STUB_DOORBELL_H
 #define STUB_DOORBELL_H
@@ -29,10 +29,11 @@
 #include "elf_image.h"
 
 struct stub_doorbell {
-    uint32_t active;   /* 0: nobody listens; the bell costs a load */
-    uint32_t births;   /* the same of the other door; beside it, so that eight bytes of farewell close both */
-    uint32_t rung;     /* how often; futex of the listener */
-    uint32_t answered; /* the last value of `rung` that was seen to; futex of those who rang */
+    uint32_t active; /* 0: nobody listens; the bell costs a load */
+    uint32_t
+        creations;     /* the same of the other door; beside it, so that eight bytes of farewell close both */
+    uint32_t notified; /* how often; futex of the listener */
+    uint32_t answered; /* the last value of `notified` that was seen to; futex of those who rang */
     uint32_t waiting;  /* threads that wait now (too many when a process was killed in the bell) */
     uint32_t beats;    /* tally works on an answer */
 };

@@ -49,19 +49,19 @@ static void put_futex(struct stub_x86_64_code *code)
 }
 
 /* Nobody listens: back at once. Returns where that is; falls through with rax = words when somebody does. */
-static unsigned put_door(struct stub_x86_64_code *code, const struct stub_x86_64_doorbell *bell)
+static unsigned put_second_entry(struct stub_x86_64_code *code, const struct stub_x86_64_doorbell *doorbell)
 {
     stub_x86_64_code_put(code, 0x50, 0x9c, 0x48, 0xb8); /* push rax; pushfq; mov rax, words */
-    put_64(code, bell->words);
-    stub_x86_64_code_put(code, 0x83, 0x78, bell->door, 0x00); /* cmp dword [rax+door], 0 */
-    unsigned listens = put_short(code, 0x75);                 /* jne ring */
+    put_64(code, doorbell->words);
+    stub_x86_64_code_put(code, 0x83, 0x78, doorbell->site, 0x00); /* cmp dword [rax+door], 0 */
+    unsigned listens = put_short(code, 0x75);                     /* jne ring */
     unsigned quiet = code->size;
     stub_x86_64_code_put(code, 0x9d, 0x58, 0xc3); /* quiet: popfq; pop rax; ret */
     land(code, listens);
     return quiet;
 }
 
-static void put_ring(struct stub_x86_64_code *code)
+static void put_notification(struct stub_x86_64_code *code)
 {
     stub_x86_64_code_put(code, 0x51, 0x52, 0x53, 0x55, 0x56, 0x57); /* push rcx rdx rbx rbp rsi rdi */
     stub_x86_64_code_put(code, 0x41, 0x50, 0x41, 0x51);             /* push r8 r9 */
@@ -70,12 +70,13 @@ static void put_ring(struct stub_x86_64_code *code)
     stub_x86_64_code_put(code, 0xbd);                               /* mov ebp, 1 */
     stub_x86_64_code_32(code, 1);
     stub_x86_64_code_put(code, 0xf0, 0x0f, 0xc1, 0x6b,
-                         offsetof(struct stub_doorbell, rung)); /* lock xadd [rung], ebp */
-    stub_x86_64_code_put(code, 0xff, 0xc5);                     /* inc ebp */
+                         offsetof(struct stub_doorbell, notified)); /* lock xadd [rung], ebp */
+    stub_x86_64_code_put(code, 0xff, 0xc5);                         /* inc ebp */
     stub_x86_64_code_put(code, 0xf0, 0xff, 0x43,
                          offsetof(struct stub_doorbell, waiting)); /* lock inc dword [waiting] */
-    stub_x86_64_code_put(code, 0x48, 0x8d, 0x7b, offsetof(struct stub_doorbell, rung)); /* lea rdi, [rung] */
-    stub_x86_64_code_put(code, 0xbe); /* mov esi, FUTEX_WAKE */
+    stub_x86_64_code_put(code, 0x48, 0x8d, 0x7b,
+                         offsetof(struct stub_doorbell, notified)); /* lea rdi, [rung] */
+    stub_x86_64_code_put(code, 0xbe);                               /* mov esi, FUTEX_WAKE */
     stub_x86_64_code_32(code, FUTEX_WAKE);
     stub_x86_64_code_put(code, 0xba); /* mov edx, 1 */
     stub_x86_64_code_32(code, 1);
@@ -97,27 +98,27 @@ static unsigned put_wait(struct stub_x86_64_code *code)
 }
 
 /* Another beat than before: the patience is whole. */
-static void put_refill(struct stub_x86_64_code *code, const struct stub_x86_64_doorbell *bell)
+static void put_refill(struct stub_x86_64_code *code, const struct stub_x86_64_doorbell *doorbell)
 {
     stub_x86_64_code_put(code, 0x8b, 0x43, offsetof(struct stub_doorbell, beats)); /* mov eax, [beats] */
     stub_x86_64_code_put(code, 0x41, 0x91);                                        /* xchg eax, r9d */
     stub_x86_64_code_put(code, 0x44, 0x39, 0xc8);                                  /* cmp eax, r9d */
     unsigned same = put_short(code, 0x74);                                         /* je same */
     stub_x86_64_code_put(code, 0x41, 0xb8); /* mov r8d, rounds * LATE */
-    stub_x86_64_code_32(code, bell->rounds * LATE);
+    stub_x86_64_code_32(code, doorbell->rounds * LATE);
     land(code, same);
 }
 
 /* The loop; returns where the address of the time-out is missing. */
-static unsigned put_patience(struct stub_x86_64_code *code, const struct stub_x86_64_doorbell *bell)
+static unsigned put_patience(struct stub_x86_64_code *code, const struct stub_x86_64_doorbell *doorbell)
 {
     stub_x86_64_code_put(code, 0x44, 0x8b, 0x4b,
                          offsetof(struct stub_doorbell, beats)); /* mov r9d, [beats] */
     stub_x86_64_code_put(code, 0x41, 0xff, 0xc9);                /* dec r9d: a beat is to be seen at once */
     unsigned again = code->size;
-    stub_x86_64_code_put(code, 0x83, 0x7b, bell->door, 0x00); /* again: cmp dword [door], 0 */
-    unsigned inactive = put_short(code, 0x74);                /* je done */
-    put_refill(code, bell);
+    stub_x86_64_code_put(code, 0x83, 0x7b, doorbell->site, 0x00); /* again: cmp dword [door], 0 */
+    unsigned inactive = put_short(code, 0x74);                    /* je done */
+    put_refill(code, doorbell);
     stub_x86_64_code_put(code, 0x8b, 0x53,
                          offsetof(struct stub_doorbell, answered)); /* mov edx, [answered] */
     stub_x86_64_code_put(code, 0x89, 0xd0, 0x29, 0xe8);             /* mov eax, edx; sub eax, ebp */
@@ -140,7 +141,7 @@ static unsigned put_patience(struct stub_x86_64_code *code, const struct stub_x8
     stub_x86_64_code_32(code, LATE);
     put_back(code, 0xeb, again); /* jmp again */
     land(code, gone);
-    stub_x86_64_code_put(code, 0xc7, 0x43, bell->door); /* gone: mov dword [door], 0 */
+    stub_x86_64_code_put(code, 0xc7, 0x43, doorbell->site); /* gone: mov dword [door], 0 */
     stub_x86_64_code_32(code, 0);
     land(code, inactive);
     land(code, answered);
@@ -148,13 +149,13 @@ static unsigned put_patience(struct stub_x86_64_code *code, const struct stub_x8
     return time;
 }
 
-void stub_x86_64_doorbell(struct stub_x86_64_code *code, const struct stub_x86_64_doorbell *bell)
+void stub_x86_64_doorbell(struct stub_x86_64_code *code, const struct stub_x86_64_doorbell *doorbell)
 {
-    if (bell->rounds >= 1u << 19)
+    if (doorbell->rounds >= 1u << 19)
         stub_x86_64_code_refuse(code, STUB_REASON_TOO_MANY);
-    unsigned quiet = put_door(code, bell);
-    put_ring(code);
-    unsigned time = put_patience(code, bell);
+    unsigned quiet = put_second_entry(code, doorbell);
+    put_notification(code);
+    unsigned time = put_patience(code, doorbell);
     stub_x86_64_code_put(code, 0xf0, 0xff, 0x4b,
                          offsetof(struct stub_doorbell, waiting));  /* done: lock dec dword [waiting] */
     stub_x86_64_code_put(code, 0x41, 0x5b, 0x41, 0x5a);             /* pop r11 r10 */
@@ -163,48 +164,48 @@ void stub_x86_64_doorbell(struct stub_x86_64_code *code, const struct stub_x86_6
     stub_x86_64_code_put(code, 0xe9);                               /* jmp quiet */
     stub_x86_64_code_32(code, quiet - (code->size + 4u));
     code->bytes[time - 4] = (uint8_t)(code->size - time); /* below 256 */
-    put_64(code, bell->timeout / 1000);                   /* time: struct timespec */
-    put_64(code, (uint64_t)(bell->timeout % 1000) * 1000000);
+    put_64(code, doorbell->timeout / 1000);               /* time: struct timespec */
+    put_64(code, (uint64_t)(doorbell->timeout % 1000) * 1000000);
 }
 
 /* Past the bell unless the register has one of the numbers. Returns where the way past it is missing. */
-static unsigned put_choice(struct stub_x86_64_code *code, const struct stub_x86_64_creation *birth)
+static unsigned put_choice(struct stub_x86_64_code *code, const struct stub_x86_64_creation *creation)
 {
     unsigned found[8];
-    if (birth->number_count > sizeof found / sizeof found[0] || birth->argument >= 8)
+    if (creation->number_count > sizeof found / sizeof found[0] || creation->argument >= 8)
         stub_x86_64_code_refuse(code, STUB_REASON_TOO_MANY);
     stub_x86_64_code_put(code, 0x9c); /* pushfq */
-    for (size_t i = 0; i < birth->number_count && i < sizeof found / sizeof found[0]; i++) {
-        stub_x86_64_code_put(code, 0x81, (uint8_t)(0xf8 | birth->argument)); /* cmp reg32, number */
-        stub_x86_64_code_32(code, birth->numbers[i]);
+    for (size_t i = 0; i < creation->number_count && i < sizeof found / sizeof found[0]; i++) {
+        stub_x86_64_code_put(code, 0x81, (uint8_t)(0xf8 | creation->argument)); /* cmp reg32, number */
+        stub_x86_64_code_32(code, creation->numbers[i]);
         found[i] = put_short(code, 0x74); /* je ring */
     }
     stub_x86_64_code_put(code, 0x9d); /* popfq */
     unsigned past = put_short(code, 0xeb);
-    for (size_t i = 0; i < birth->number_count && i < sizeof found / sizeof found[0]; i++)
+    for (size_t i = 0; i < creation->number_count && i < sizeof found / sizeof found[0]; i++)
         land(code, found[i]);
     stub_x86_64_code_put(code, 0x9d); /* ring: popfq */
     return past;
 }
 
-void stub_x86_64_doorbell_stub(struct stub_x86_64_code *code, const struct stub_x86_64_creation *birth)
+void stub_x86_64_doorbell_stub(struct stub_x86_64_code *code, const struct stub_x86_64_creation *creation)
 {
-    struct stub_x86_64_entry entry = {STUB_ENTRY, (uint8_t)birth->length, birth->function, birth->old, 0,
-                                      false};
+    struct stub_x86_64_entry entry = {
+        STUB_ENTRY, (uint8_t)creation->length, creation->function, creation->old, 0, false};
     struct stub_x86_64_hook hook;
-    unsigned past = birth->argument ? put_choice(code, birth) : 0;
+    unsigned past = creation->argument ? put_choice(code, creation) : 0;
     stub_x86_64_code_put(code, 0xe8);
-    stub_x86_64_code_relative(code, birth->bell, 0); /* call bell */
+    stub_x86_64_code_relative(code, creation->doorbell, 0); /* call bell */
     if (past)
         land(code, past);
     stub_x86_64_entry_body(code, &entry, &hook);
 }
 
-bool stub_x86_64_doorbell_site(uint64_t function, uint64_t bell, uint8_t fresh[STUB_X86_64_DOORBELL_JUMP])
+bool stub_x86_64_doorbell_site(uint64_t function, uint64_t doorbell, uint8_t fresh[STUB_X86_64_DOORBELL_JUMP])
 {
     struct stub_x86_64_code code;
     stub_x86_64_code_begin(&code, function);
-    stub_x86_64_code_jump(&code, bell);
+    stub_x86_64_code_jump(&code, doorbell);
     for (unsigned i = 0; i < STUB_X86_64_DOORBELL_JUMP; i++)
         fresh[i] = code.bytes[i];
     return code.refused == STUB_FINE;

@@ -33,26 +33,27 @@ struct stub_x86_64_doorbell {
     uint64_t words;   /* run-time address of the struct stub_doorbell, anywhere */
     uint32_t timeout; /* milliseconds, STUB_DOORBELL_TIMEOUT; not 0 */
     uint32_t rounds;  /* STUB_DOORBELL_ROUNDS, without a beat; below 2^19 */
-    uint8_t door;     /* offset in struct stub_doorbell of the word that lets in: active, births */
+    uint8_t site;     /* offset in struct stub_doorbell of the word that lets in: active, births */
 };
 
 /* Appends the bell to `code`, which lies within 2 GiB of the function. Look at code->refused. */
-void stub_x86_64_doorbell(struct stub_x86_64_code *code, const struct stub_x86_64_doorbell *bell);
+void stub_x86_64_doorbell(struct stub_x86_64_code *code, const struct stub_x86_64_doorbell *doorbell);
 
 /* Appends the stub of a function of births. `argument`: register (x86-64's number, below 8) whose lower half
  * must be one of `numbers`; 0: always. The function's first `length` bytes, whole instructions, are `old`. */
 struct stub_x86_64_creation {
-    uint64_t function, bell; /* run-time addresses */
+    uint64_t function, doorbell; /* run-time addresses */
     const uint8_t *old;
     unsigned length;
     uint8_t argument;
     const uint32_t *numbers;
     size_t number_count;
 };
-void stub_x86_64_doorbell_stub(struct stub_x86_64_code *code, const struct stub_x86_64_creation *birth);
+void stub_x86_64_doorbell_stub(struct stub_x86_64_code *code, const struct stub_x86_64_creation *creation);
 
-/* The bytes at the function that lead to the bell at `bell`; false: out of reach. */
-bool stub_x86_64_doorbell_site(uint64_t function, uint64_t bell, uint8_t fresh[STUB_X86_64_DOORBELL_JUMP]);
+/* The bytes at the function that lead to the bell at `doorbell`; false: out of reach. */
+bool stub_x86_64_doorbell_site(uint64_t function, uint64_t doorbell,
+                               uint8_t fresh[STUB_X86_64_DOORBELL_JUMP]);
 
 /* Is what stands at the function an empty one, five bytes long with its padding: endbr64 and nops, a ret,
  * nops or int3? A nop may reach past the fifth byte, where nothing is changed. False also when a debugger's

@@ -47,12 +47,12 @@ struct trace_event {
 
 /* What following has cost. */
 struct trace_cost {
-    uint64_t signals;              /* that stopped a thread on their way */
-    uint64_t births, forks, execs; /* forks: vforks too */
-    uint64_t stopped_ns;           /* held as a whole; waiting for tally included */
-    uint64_t followed_ns;          /* of each process, from its follow or birth on */
-    uint64_t loose_ns;             /* of these, not traced */
-    uint64_t loosened;             /* how often */
+    uint64_t signals;                 /* that stopped a thread on their way */
+    uint64_t creations, forks, execs; /* forks: vforks too */
+    uint64_t stopped_ns;              /* held as a whole; waiting for tally included */
+    uint64_t followed_ns;             /* of each process, from its follow or birth on */
+    uint64_t detached_ns;             /* of these, not traced */
+    uint64_t detachments;             /* how often */
 };
 
 /* After an exec: has the program lost its privileges because it is traced, or may it have? */

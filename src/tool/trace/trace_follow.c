@@ -280,8 +280,8 @@ static void free_forker(struct trace_follow *follow, pid_t tid)
 }
 
 /* It stands in its first trap, and its creator is known as far as it can be. */
-static void be_born(struct trace_follow *follow, struct trace_follow_space *space,
-                    struct trace_stop_thread *thread)
+static void be_created(struct trace_follow *follow, struct trace_follow_space *space,
+                       struct trace_stop_thread *thread)
 {
     uint64_t gs;
     thread->life &= ~(uint32_t)(TRACE_FOLLOW_NEWBORN | TRACE_FOLLOW_UNANNOUNCED);
@@ -303,7 +303,7 @@ static void be_born(struct trace_follow *follow, struct trace_follow_space *spac
     }
     if (thread->life & (TRACE_FOLLOW_VFORKED | TRACE_FOLLOW_LEAVING))
         return;
-    TRACE_FOLLOW_COUNT(follow, thread->process, births, 1);
+    TRACE_FOLLOW_COUNT(follow, thread->process, creations, 1);
     if (take_gs(space, &gs))
         start_with(follow, thread, gs);
     else
@@ -373,8 +373,8 @@ static void expect_process(struct trace_follow *follow, struct trace_follow_spac
     process->parent = parent;
     life |= shared ? 0 : TRACE_FOLLOW_FORKED | (frees && !leaving ? TRACE_FOLLOW_KEEPS_FORKER : 0);
     if (!shared && space) {
-        own->farewell = space->farewell;
-        own->farewell_value = space->farewell_value;
+        own->exit_write = space->exit_write;
+        own->exit_value = space->exit_value;
     }
     TRACE_FOLLOW_COUNT(follow, parent, forks, 1);
     if (shared && event == PTRACE_EVENT_VFORK) {
@@ -416,7 +416,7 @@ static void announce(struct trace_follow *follow, struct trace_follow_space *spa
         found->life &= ~(uint32_t)TRACE_FOLLOW_UNANNOUNCED;
         found->creator = creator;
         if (waits && found->state == TRACE_STOP_STOPPED) {
-            be_born(follow, space, found);
+            be_created(follow, space, found);
             settle(follow, space, tid);
         }
         return;
@@ -539,7 +539,7 @@ static struct trace_follow_space *become(struct trace_follow *follow, struct tra
 
 /* --- ends --- */
 
-void trace_follow_tell_endings(struct trace_follow *follow)
+void trace_follow_report_endings(struct trace_follow *follow)
 {
     follow->follower.first_options = PTRACE_O_TRACEEXIT;
 }
@@ -620,10 +620,10 @@ static void arrive(struct trace_follow *follow, struct trace_follow_space *space
     if (thread->life & TRACE_FOLLOW_EXECED)
         arrive_in_image(follow, space, thread);
     else if ((thread->life & TRACE_FOLLOW_NEWBORN) && !(thread->life & TRACE_FOLLOW_UNANNOUNCED))
-        be_born(follow, space, thread);
+        be_created(follow, space, thread);
 }
 
-static struct trace_stop *told(void *context, struct trace_stop *stop, pid_t tid, int status)
+static struct trace_stop *published(void *context, struct trace_stop *stop, pid_t tid, int status)
 {
     struct trace_follow *follow = context;
     struct trace_follow_space *space = (struct trace_follow_space *)stop;
@@ -648,9 +648,9 @@ static struct trace_stop *told(void *context, struct trace_stop *stop, pid_t tid
 
 void trace_follow_begin(struct trace_follow *follow)
 {
-    *follow =
-        (struct trace_follow){.follower = {.context = follow, .told = told, .found = found, .resume = resume},
-                              .ends = epoll_create1(EPOLL_CLOEXEC)};
+    *follow = (struct trace_follow){
+        .follower = {.context = follow, .published = published, .found = found, .resume = resume},
+        .ends = epoll_create1(EPOLL_CLOEXEC)};
 }
 
 /* An exec of a process whose first thread had ended before it was followed: the number is new to us. */
@@ -804,7 +804,7 @@ int trace_follow_add(struct trace_follow *follow, pid_t pid, struct base_error *
     struct trace_follow_process *process = trace_follow_process(follow, pid);
     if (process)
         set_leaving(process, false);
-    int result = process ? trace_follow_tighten(follow, process->space, error) : BASE_OK;
+    int result = process ? trace_follow_reattach(follow, process->space, error) : BASE_OK;
     if (result == BASE_OK)
         result = process ? seize_all(process, error) : add_new(follow, pid, error);
     if (result < 0)
@@ -813,11 +813,11 @@ int trace_follow_add(struct trace_follow *follow, pid_t pid, struct base_error *
 }
 
 /* They need no leaving. */
-static void forget_loose(struct trace_follow *follow, struct trace_follow_space *space)
+static void forget_detached(struct trace_follow *follow, struct trace_follow_space *space)
 {
-    trace_follow_end_looseness(follow, space);
+    trace_follow_end_detached(follow, space);
     for (size_t i = 0; i < space->stop.count; i++)
-        if (space->stop.threads[i].state == TRACE_STOP_LOOSE)
+        if (space->stop.threads[i].state == TRACE_STOP_DETACHED)
             space->stop.threads[i].state = TRACE_STOP_GONE;
 }
 
@@ -843,7 +843,7 @@ size_t trace_follow_leave(struct trace_follow *follow, pid_t pid)
     if (!process)
         return 0;
     struct trace_follow_space *space = process->space;
-    forget_loose(follow, space);
+    forget_detached(follow, space);
     trace_follow_let_end(process);
     set_leaving(process, true);
     if (!trace_follow_has_thread(space, pid))
@@ -864,7 +864,7 @@ int trace_follow_open_memory(struct trace_follow_space *space, struct base_error
 }
 
 /* What only this stop found. */
-static void tell_of_strangers(struct trace_follow *follow, struct trace_follow_space *space)
+static void report_found(struct trace_follow *follow, struct trace_follow_space *space)
 {
     for (size_t i = 0; i < space->stop.count; i++) {
         struct trace_stop_thread *thread = &space->stop.threads[i];
@@ -872,7 +872,7 @@ static void tell_of_strangers(struct trace_follow *follow, struct trace_follow_s
             continue;
         if (thread->life & TRACE_FOLLOW_UNANNOUNCED) {
             if (thread->state == TRACE_STOP_STOPPED)
-                be_born(follow, space, thread);
+                be_created(follow, space, thread);
         } else if (!(thread->life & (TRACE_FOLLOW_KNOWN | TRACE_FOLLOW_NEWBORN))) {
             thread->life |= TRACE_FOLLOW_KNOWN;
             trace_follow_emit_thread(follow, TRACE_FOUND, thread, 0);
@@ -919,7 +919,7 @@ int trace_follow_hold(struct trace_follow *follow, struct trace_follow_space *sp
 {
     int result = BASE_OK;
     space->impatient = false;
-    result = trace_follow_tighten(follow, space, error);
+    result = trace_follow_reattach(follow, space, error);
     if (result == BASE_OK && !space->stop.holding)
         result = await_freed(space, error);
     if (result == BASE_OK && !space->stop.holding) {
@@ -929,7 +929,7 @@ int trace_follow_hold(struct trace_follow *follow, struct trace_follow_space *sp
     }
     if (result < 0)
         return result;
-    tell_of_strangers(follow, space);
+    report_found(follow, space);
     result = trace_follow_open_memory(space, error);
     if (result < 0)
         resume(follow, &space->stop);
@@ -954,8 +954,8 @@ static void add_running(const struct trace_follow_process *process, struct trace
 {
     uint64_t now = base_clock_now();
     cost->followed_ns += now - process->since;
-    if (process->space->loose)
-        cost->loose_ns += now - process->space->loose_since;
+    if (process->space->detached)
+        cost->detached_ns += now - process->space->detached_since;
 }
 
 bool trace_follow_cost(const struct trace_follow *follow, pid_t pid, struct trace_cost *cost)
@@ -980,14 +980,14 @@ bool trace_follow_awaits(const struct trace_follow *follow)
     return false;
 }
 
-static void say_farewell(const struct trace_follow_space *space)
+static void write_at_exit(const struct trace_follow_space *space)
 {
     struct trace_memory memory = {.file = -1};
     pid_t tid = trace_follow_living(space);
-    if (!space->farewell || !tid || trace_memory_open(&memory, tid, NULL) < 0)
+    if (!space->exit_write || !tid || trace_memory_open(&memory, tid, NULL) < 0)
         return;
-    for (int i = 0; i < TRIES && trace_memory_write(&memory, space->farewell, &space->farewell_value,
-                                                    sizeof space->farewell_value, NULL) < 0;
+    for (int i = 0; i < TRIES && trace_memory_write(&memory, space->exit_write, &space->exit_value,
+                                                    sizeof space->exit_value, NULL) < 0;
          i++)
         ;
     trace_memory_close(&memory);
@@ -996,13 +996,13 @@ static void say_farewell(const struct trace_follow_space *space)
 void trace_follow_end(struct trace_follow *follow)
 {
     for (size_t i = 0; i < follow->space_count; i++)
-        say_farewell(follow->spaces[i]);
+        write_at_exit(follow->spaces[i]);
     for (size_t i = 0; i < follow->space_count; i++) {
         struct trace_stop *stop = &follow->spaces[i]->stop;
         for (size_t j = 0; j < stop->count; j++)
             if (stop->threads[j].state == TRACE_STOP_STOPPED)
                 trace_stop_detach(&stop->threads[j]);
-        trace_follow_end_looseness(follow, follow->spaces[i]);
+        trace_follow_end_detached(follow, follow->spaces[i]);
         trace_follow_space_free(follow->spaces[i]);
         free(follow->spaces[i]);
     }

@@ -65,13 +65,13 @@ struct trace_follow_space {
     struct trace_staged staged;
     uint64_t *pool; /* gs bases, the next one at `pool_first` */
     size_t pool_first, pool_count, pool_capacity;
-    uint64_t farewell, farewell_value; /* address 0: none */
-    uint64_t held_since, need_since;   /* monotonic ns; need_since 0: none needs */
-    bool impatient;                    /* let go because no step came */
-    bool loose;
-    int loose_file;       /* a pidfd while loose */
-    uint64_t loose_image; /* tells one image of the process from another; 0: not known */
-    uint64_t loose_since; /* monotonic ns */
+    uint64_t exit_write, exit_value; /* address 0: none */
+    uint64_t held_since, need_since; /* monotonic ns; need_since 0: none needs */
+    bool impatient;                  /* let go because no step came */
+    bool detached;
+    int detached_file;       /* a pidfd while loose */
+    uint64_t detached_image; /* tells one image of the process from another; 0: not known */
+    uint64_t detached_since; /* monotonic ns */
 };
 
 struct trace_follow_process {
@@ -138,17 +138,17 @@ void trace_follow_release(struct trace_follow *follow, struct trace_follow_space
 
 /* Holds the space and lets it go, unless a thread is, or comes back, where `ranges` are: BASE_EBUSY, and it
  * runs on. */
-int trace_follow_loosen(struct trace_follow *follow, struct trace_follow_space *space,
+int trace_follow_detach(struct trace_follow *follow, struct trace_follow_space *space,
                         const struct trace_step_range *ranges, size_t count, struct base_error *error);
 /* Takes it again; its threads go on. BASE_ENOTFOUND: it ended, or is another image now; its events are
  * told. */
-int trace_follow_tighten(struct trace_follow *follow, struct trace_follow_space *space,
-                         struct base_error *error);
+int trace_follow_reattach(struct trace_follow *follow, struct trace_follow_space *space,
+                          struct base_error *error);
 /* Tells of loose processes that have ended. To be called when `ends` is readable. */
 void trace_follow_look_for_ends(struct trace_follow *follow);
 
 /* From now on: ends of first threads are told before they happen. */
-void trace_follow_tell_endings(struct trace_follow *follow);
+void trace_follow_report_endings(struct trace_follow *follow);
 void trace_follow_let_end(struct trace_follow_process *process);
 
 /* Children of its present image are let go before their first instruction: those with memory of their own by

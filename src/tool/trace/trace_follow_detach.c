@@ -9,17 +9,17 @@
 #include "trace_detach.h"
 #include "trace_follow_inside.h"
 
-void trace_follow_end_looseness(struct trace_follow *follow, struct trace_follow_space *space)
+void trace_follow_end_detached(struct trace_follow *follow, struct trace_follow_space *space)
 {
-    uint64_t spent = space->loose ? base_clock_now() - space->loose_since : 0;
-    if (!space->loose)
+    uint64_t spent = space->detached ? base_clock_now() - space->detached_since : 0;
+    if (!space->detached)
         return;
     for (size_t i = 0; i < follow->process_count; i++)
         if (follow->processes[i].space == space)
-            follow->processes[i].cost.loose_ns += spent;
-    follow->total.loose_ns += spent;
-    close(space->loose_file);
-    space->loose = false;
+            follow->processes[i].cost.detached_ns += spent;
+    follow->total.detached_ns += spent;
+    close(space->detached_file);
+    space->detached = false;
 }
 
 /* The process that has the space for itself; NULL: there are several. */
@@ -37,7 +37,7 @@ static struct trace_follow_process *owner_of(struct trace_follow *follow,
     return owner;
 }
 
-static void end_loose_process(struct trace_follow *follow, struct trace_follow_process *process)
+static void end_detached_process(struct trace_follow *follow, struct trace_follow_process *process)
 {
     struct trace_stop *stop = &process->space->stop;
     for (size_t i = 0; i < stop->count; i++)
@@ -56,12 +56,12 @@ static void detach_all(struct trace_stop *stop)
             continue;
         trace_stop_detach(thread);
         if (thread->state == TRACE_STOP_GONE)
-            thread->state = TRACE_STOP_LOOSE;
+            thread->state = TRACE_STOP_DETACHED;
     }
 }
 
 /* The space is held. */
-static int loosen_held(struct trace_follow *follow, struct trace_follow_space *space, pid_t pid, int file,
+static int detach_held(struct trace_follow *follow, struct trace_follow_space *space, pid_t pid, int file,
                        const struct trace_step_range *ranges, size_t count, struct base_error *error)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.fd = pid};
@@ -72,20 +72,20 @@ static int loosen_held(struct trace_follow *follow, struct trace_follow_space *s
         result = base_fail_errno(error, errno, "the end of process %d cannot be watched", pid);
     if (result < 0)
         return result;
-    space->loose = true;
-    space->loose_file = file;
-    space->loose_image = proc_target_stat(pid, PROC_TARGET_STACK);
-    space->loose_since = base_clock_now();
-    TRACE_FOLLOW_COUNT(follow, pid, loosened, 1);
+    space->detached = true;
+    space->detached_file = file;
+    space->detached_image = proc_target_stat(pid, PROC_TARGET_STACK);
+    space->detached_since = base_clock_now();
+    TRACE_FOLLOW_COUNT(follow, pid, detachments, 1);
     detach_all(&space->stop);
     return BASE_OK;
 }
 
-int trace_follow_loosen(struct trace_follow *follow, struct trace_follow_space *space,
+int trace_follow_detach(struct trace_follow *follow, struct trace_follow_space *space,
                         const struct trace_step_range *ranges, size_t count, struct base_error *error)
 {
     const struct trace_follow_process *owner = owner_of(follow, space);
-    if (space->loose)
+    if (space->detached)
         return BASE_OK;
     if (!owner || space->stop.holding)
         return base_fail(error, BASE_EBUSY, "process %d %s", space->stop.pid,
@@ -99,7 +99,7 @@ int trace_follow_loosen(struct trace_follow *follow, struct trace_follow_space *
     int result = trace_follow_hold(follow, space, error);
     bool held = result == BASE_OK;
     if (held)
-        result = loosen_held(follow, space, pid, file, ranges, count, error);
+        result = detach_held(follow, space, pid, file, ranges, count, error);
     if (result < 0)
         close(file);
     if (held)
@@ -111,7 +111,7 @@ static int retake(struct trace_follow *follow, struct trace_stop *stop, pid_t pi
 {
     for (size_t i = 0; i < stop->count; i++) {
         struct trace_stop_thread *thread = &stop->threads[i];
-        if (thread->state != TRACE_STOP_LOOSE)
+        if (thread->state != TRACE_STOP_DETACHED)
             continue;
         int result = trace_stop_retake(stop, thread, error);
         if (result < 0)
@@ -123,22 +123,22 @@ static int retake(struct trace_follow *follow, struct trace_stop *stop, pid_t pi
     return result < 0 ? result : BASE_OK;
 }
 
-int trace_follow_tighten(struct trace_follow *follow, struct trace_follow_space *space,
-                         struct base_error *error)
+int trace_follow_reattach(struct trace_follow *follow, struct trace_follow_space *space,
+                          struct base_error *error)
 {
-    struct trace_follow_process *owner = space->loose ? owner_of(follow, space) : NULL;
+    struct trace_follow_process *owner = space->detached ? owner_of(follow, space) : NULL;
     if (!owner)
         return BASE_OK;
     pid_t pid = owner->pid;
-    int result = proc_target_stat(pid, PROC_TARGET_STACK) == space->loose_image ? BASE_OK : BASE_ENOTFOUND;
+    int result = proc_target_stat(pid, PROC_TARGET_STACK) == space->detached_image ? BASE_OK : BASE_ENOTFOUND;
     if (result == BASE_OK)
         result = retake(follow, &space->stop, pid, error);
     if (result == BASE_ENOTFOUND || (result == BASE_OK && !trace_follow_has_thread(space, pid))) {
-        end_loose_process(follow, owner);
+        end_detached_process(follow, owner);
         return base_fail(error, BASE_ENOTFOUND, "process %d is not what it was any more", pid);
     }
     if (result == BASE_OK)
-        trace_follow_end_looseness(follow, space);
+        trace_follow_end_detached(follow, space);
     return result;
 }
 
@@ -147,8 +147,8 @@ void trace_follow_look_for_ends(struct trace_follow *follow)
     struct epoll_event event;
     while (epoll_wait(follow->ends, &event, 1, 0) == 1) {
         struct trace_follow_process *process = trace_follow_process(follow, event.data.fd);
-        if (!process || !process->space->loose)
+        if (!process || !process->space->detached)
             return; /* its file is closed */
-        end_loose_process(follow, process);
+        end_detached_process(follow, process);
     }
 }

@@ -39,6 +39,6 @@ void trace_follow_thread_ended(struct trace_follow *follow, struct trace_stop_th
 /* --- trace_follow_detach.c --- */
 
 /* The space is traced again, or gone: the time that it was loose is noted. */
-void trace_follow_end_looseness(struct trace_follow *follow, struct trace_follow_space *space);
+void trace_follow_end_detached(struct trace_follow *follow, struct trace_follow_space *space);
 
 #endif

@@ -42,7 +42,7 @@ struct trace_follow_process *trace_follow_add_process(struct trace_follow *follo
 
 void trace_follow_drop_process(struct trace_follow *follow, struct trace_follow_process *process)
 {
-    trace_follow_end_looseness(follow, process->space);
+    trace_follow_end_detached(follow, process->space);
     follow->total.followed_ns += base_clock_now() - process->since;
     *process = follow->processes[--follow->process_count];
 }
@@ -96,7 +96,7 @@ pid_t trace_follow_living(const struct trace_follow_space *space)
         if (thread->state == TRACE_STOP_STOPPED)
             return thread->tid;
         if (thread->state != TRACE_STOP_GONE &&
-            (thread->state != TRACE_STOP_LOOSE || proc_target_has_thread(thread->process, thread->tid)))
+            (thread->state != TRACE_STOP_DETACHED || proc_target_has_thread(thread->process, thread->tid)))
             living = thread->tid;
     }
     return living;

@@ -20,7 +20,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base_crew.h"
+#include "base_pool.h"
 
 #define PAGE   4096u
 #define WAYS   3u
@@ -372,7 +372,7 @@ static bool do_together(const struct change *all, part_work *work)
     struct parts parts = {.all = all, .work = work};
     bool fine = all->count >= LONG;
     if (fine)
-        base_crew(PARTS, do_part, &parts);
+        base_pool(PARTS, do_part, &parts);
     for (unsigned i = 0; i < PARTS && fine; i++)
         fine = parts.fine[i];
     return fine;

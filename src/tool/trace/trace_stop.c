@@ -157,7 +157,7 @@ int trace_stop_retake(struct trace_stop *stop, struct trace_stop_thread *thread,
     int result = ptrace(PTRACE_SEIZE, thread->tid, 0, options) ? errno : 0;
     if (result && is_ending(thread->process, thread->tid, &facts))
         return 0;
-    thread->state = result ? TRACE_STOP_LOOSE : TRACE_STOP_RUNNING;
+    thread->state = result ? TRACE_STOP_DETACHED : TRACE_STOP_RUNNING;
     thread->interrupted = false;
     return result ? proc_target_explain(stop->pid, result, error) : 1;
 }
@@ -168,33 +168,33 @@ static int seize_listed(struct trace_stop *stop, pid_t process, long *listed, st
     char path[64];
     int taken = 0;
     snprintf(path, sizeof path, "/proc/%d/task", process);
-    DIR *folder = opendir(path);
+    DIR *directory = opendir(path);
     *listed = 0;
-    if (!folder)
+    if (!directory)
         return process == stop->pid ? base_fail(error, BASE_ENOTFOUND, "process %d is gone", process) : 0;
     errno = 0;
-    for (struct dirent *entry; (entry = readdir(folder)); errno = 0) {
+    for (struct dirent *entry; (entry = readdir(directory)); errno = 0) {
         pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
         *listed += tid > 0;
         if (tid <= 0 || trace_stop_find(stop, tid))
             continue;
         int result = seize(stop, process, tid, error);
         if (result < 0) {
-            closedir(folder);
+            closedir(directory);
             return result;
         }
         taken += result;
     }
     if (base_error_is_refusal(errno))
         taken = base_fail_errno(error, errno, "%s cannot be read", path);
-    closedir(folder);
+    closedir(directory);
     return taken;
 }
 
 /* Seizes threads of `process` that are not known yet, until there are none. Returns how many, or a refusal.
  * A list breaks off (proc_task_readdir) where a thread ends that is just being listed: one that has nothing
  * new and is shorter than the count of threads is read again. */
-static int seize_strangers(struct trace_stop *stop, pid_t process, struct base_error *error)
+static int seize_found(struct trace_stop *stop, pid_t process, struct base_error *error)
 {
     struct proc_target_facts facts;
     long listed;
@@ -307,7 +307,7 @@ static int take_status(struct trace_stop *stop, pid_t tid, int status)
         result = look_at(thread);
     }
     if (stop->follower)
-        stop = stop->follower->told(stop->follower->context, stop, tid, status);
+        stop = stop->follower->published(stop->follower->context, stop, tid, status);
     thread = trace_stop_find(stop, tid);
     if (!WIFSTOPPED(status) || is_trap || !thread || EVENT(status) == PTRACE_EVENT_EXIT)
         return result;
@@ -438,7 +438,7 @@ static int seize_children(struct trace_stop *stop, const struct trace_stop_threa
     while (taken >= 0 && fscanf(file, "%d", &child) == 1) {
         if (!proc_target_shares_memory(process, child))
             continue;
-        int result = seize_strangers(stop, child, error);
+        int result = seize_found(stop, child, error);
         taken = result < 0 ? result : taken + result;
     }
     fclose(file);
@@ -484,7 +484,7 @@ static int seize_of_all(struct trace_stop *stop, struct base_error *error)
         struct trace_stop_thread thread = stop->threads[i];
         if (!is_first_of_process(stop, i))
             continue;
-        int result = seize_strangers(stop, thread.process, error);
+        int result = seize_found(stop, thread.process, error);
         if (result < 0)
             return result;
         taken += result;
@@ -497,9 +497,9 @@ static int seize_new(struct trace_stop *stop, struct base_error *error)
 {
     if (stop->follower)
         return seize_of_all(stop, error);
-    int strangers = seize_strangers(stop, stop->pid, error);
-    int children = strangers < 0 ? 0 : seize_vforked(stop, error);
-    return strangers < 0 ? strangers : children < 0 ? children : strangers + children;
+    int others = seize_found(stop, stop->pid, error);
+    int children = others < 0 ? 0 : seize_vforked(stop, error);
+    return others < 0 ? others : children < 0 ? children : others + children;
 }
 
 static int gather(struct trace_stop *stop, struct base_error *error)
@@ -571,7 +571,7 @@ int trace_stop_begin(struct trace_stop *stop, pid_t pid, struct base_error *erro
 int trace_stop_follow(struct trace_stop *stop, pid_t pid, struct base_error *error)
 {
     int taken, all = 0;
-    while ((taken = seize_strangers(stop, pid, error)) > 0)
+    while ((taken = seize_found(stop, pid, error)) > 0)
         all += taken;
     return taken < 0 ? taken : all;
 }

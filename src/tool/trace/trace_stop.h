@@ -44,7 +44,7 @@ enum trace_stop_state {
     TRACE_STOP_STOPPED, /* stands in the trap */
     TRACE_STOP_KERNEL,  /* asleep in the kernel with the trap pending */
     TRACE_STOP_GONE,    /* ended; forgotten at the next reading of the threads */
-    TRACE_STOP_LOOSE    /* the follower's: let go for a while, not traced and not looked at */
+    TRACE_STOP_DETACHED /* the follower's: let go for a while, not traced and not looked at */
 };
 
 struct trace_stop_thread {
@@ -69,7 +69,7 @@ struct trace_stop_follower {
     /* `status` as waitpid gave it, after the thread's state was set, before it goes on. In a
      * PTRACE_EVENT_EXEC the thread may be moved to another stop: the answer is the one that has it now. It
      * may add threads, and removes none. In a PTRACE_EVENT_EXIT it lets the thread go on itself. */
-    struct trace_stop *(*told)(void *context, struct trace_stop *stop, pid_t tid, int status);
+    struct trace_stop *(*published)(void *context, struct trace_stop *stop, pid_t tid, int status);
     /* A thread that is traced by us, and not in the table: 1 when it was added, 0 when it belongs elsewhere,
      * or an error. */
     int (*found)(void *context, struct trace_stop *stop, pid_t process, pid_t tid);

@@ -192,8 +192,8 @@ static void place(struct waits *waits, struct sample_process *process, struct wa
 
 /* --- how long --- */
 
-static void tell(struct waits *waits, struct sample_process *process, pid_t tid, uint32_t node, uint64_t ns,
-                 unsigned samples)
+static void publish(struct waits *waits, struct sample_process *process, pid_t tid, uint32_t node,
+                    uint64_t ns, unsigned samples)
 {
     struct sample_stacks *sampler = waits->options.sampler;
     uint32_t thread = sample_processes_thread(sampler->processes, process, tid);
@@ -202,12 +202,12 @@ static void tell(struct waits *waits, struct sample_process *process, pid_t tid,
     waits->samples += samples;
 }
 
-static void tell_queued(struct waits *waits, struct sample_process *process, struct waiter *waiter)
+static void publish_queued(struct waits *waits, struct sample_process *process, struct waiter *waiter)
 {
     uint64_t queued = waiter->last.queued_ns - waiter->first.queued_ns;
     if (queued <= waiter->queued_ns)
         return;
-    tell(waits, process, waiter->tid, waits->node_queued, queued - waiter->queued_ns, 1);
+    publish(waits, process, waiter->tid, waits->node_queued, queued - waiter->queued_ns, 1);
     waiter->queued_ns = queued;
 }
 
@@ -218,24 +218,24 @@ static uint64_t take_waited(struct waiter *waiter)
     const struct account *first = &waiter->first, *last = &waiter->last;
     uint64_t passed = waiter->looked_ns - waiter->since_ns;
     uint64_t elsewhere = last->run_ns - first->run_ns + last->queued_ns - first->queued_ns;
-    uint64_t waited = passed > elsewhere ? passed - elsewhere : 0, told = waiter->waited_ns;
-    if (waited <= told)
+    uint64_t waited = passed > elsewhere ? passed - elsewhere : 0, published = waiter->waited_ns;
+    if (waited <= published)
         return 0;
     waiter->waited_ns = waited;
-    return waited - told;
+    return waited - published;
 }
 
 /* `before`: where it waited before it ran, if that was found; half of what is between two looks is of
  * there. */
-static void tell_waited(struct waits *waits, struct sample_process *process, struct waiter *waiter,
-                        const uint32_t *before)
+static void publish_waited(struct waits *waits, struct sample_process *process, struct waiter *waiter,
+                           const uint32_t *before)
 {
     uint64_t waited = take_waited(waiter), half = before ? waited / 2 : 0;
     if (!waited)
         return;
     if (half)
-        tell(waits, process, waiter->tid, *before, half, 0);
-    tell(waits, process, waiter->tid, waiter->node, waited - half, 1);
+        publish(waits, process, waiter->tid, *before, half, 0);
+    publish(waits, process, waiter->tid, waiter->node, waited - half, 1);
     if (waiter->refused)
         waits->refused_ns += waited;
 }
@@ -325,7 +325,7 @@ static void look_at_thread(struct waits *waits, struct sample_process *process, 
     waiter->round = waits->round;
     waiter->looked_ns = now;
     waiter->last = account;
-    tell_queued(waits, process, waiter);
+    publish_queued(waits, process, waiter);
     bool ran = !waiter->placed || waiter->turns != account.turns, found = waiter->found;
     uint32_t before = waiter->node;
     if (ran && waits->busy)
@@ -340,7 +340,7 @@ static void look_at_thread(struct waits *waits, struct sample_process *process, 
         return;
     waiter->found = !waiter->cut; /* else it is told when the mappings have been read */
     if (waiter->found)
-        tell_waited(waits, process, waiter, ran && found ? &before : NULL);
+        publish_waited(waits, process, waiter, ran && found ? &before : NULL);
 }
 
 static void look_at_process(struct waits *waits, pid_t pid)
@@ -371,7 +371,7 @@ static void hear(struct waits *waits, struct life life)
         profile_lose(waits->options.sampler->profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
 }
 
-void waits_born(struct waits *waits, pid_t tid, uint64_t time)
+void waits_created(struct waits *waits, pid_t tid, uint64_t time)
 {
     hear(waits, (struct life){.tid = tid, .from_ns = time});
 }

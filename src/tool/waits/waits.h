@@ -58,7 +58,7 @@ void waits_look(struct waits *waits);
 
 /* A thread, or a process's first one, was born or has ended, at that time (CLOCK_MONOTONIC); in this order.
  * What it may have waited unseen, before it was first looked at and after it was last, is known by that. */
-void waits_born(struct waits *waits, pid_t tid, uint64_t time);
+void waits_created(struct waits *waits, pid_t tid, uint64_t time);
 void waits_ended(struct waits *waits, pid_t tid, uint64_t time);
 
 /* Since the last look Tally has held programs, as it does to load an agent: what threads that ran have waited

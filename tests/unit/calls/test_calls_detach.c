@@ -25,9 +25,9 @@ uint64_t __wrap_base_clock_now(void)
     return now;
 }
 
-int __wrap_helper_trace_loosen(struct helper *helper, pid_t pid, const struct trace_step_range *ranges,
+int __wrap_helper_trace_detach(struct helper *helper, pid_t pid, const struct trace_step_range *ranges,
                                size_t count, struct base_error *error);
-int __wrap_helper_trace_loosen(struct helper *helper, pid_t pid, const struct trace_step_range *ranges,
+int __wrap_helper_trace_detach(struct helper *helper, pid_t pid, const struct trace_step_range *ranges,
                                size_t count, struct base_error *error)
 {
     (void)helper;
@@ -38,8 +38,8 @@ int __wrap_helper_trace_loosen(struct helper *helper, pid_t pid, const struct tr
     return now < refused_until ? base_fail(error, BASE_EBUSY, "a thread sleeps") : BASE_OK;
 }
 
-int __wrap_helper_trace_tighten(struct helper *helper, pid_t pid, struct base_error *error);
-int __wrap_helper_trace_tighten(struct helper *helper, pid_t pid, struct base_error *error)
+int __wrap_helper_trace_reattach(struct helper *helper, pid_t pid, struct base_error *error);
+int __wrap_helper_trace_reattach(struct helper *helper, pid_t pid, struct base_error *error)
 {
     (void)helper;
     (void)pid;
@@ -73,7 +73,7 @@ int __wrap_helper_trace_release(struct helper *helper, pid_t pid, struct helper_
     return BASE_OK;
 }
 
-static struct trace_memory_change staged[SPACE_BELLS];
+static struct trace_memory_change staged[SPACE_DOORBELLS];
 static size_t staged_count;
 static int undoing; /* what it comes to */
 
@@ -110,7 +110,7 @@ struct quiet {
     struct space_rig rig;
     struct space space;
     struct space_code code;
-    struct stub_doorbell bell;
+    struct stub_doorbell doorbell;
     uint8_t bytes[4096];
 };
 
@@ -128,11 +128,11 @@ static int begin(void **state)
         .owners = 1, .file = -1, .address = 0x10000, .size = sizeof quiet->bytes, .bytes = quiet->bytes};
     quiet->space = (struct space){.pid = getpid(),
                                   .processes = 1,
-                                  .born_ns = now,
-                                  .bell_code = &quiet->code,
-                                  .bell = &quiet->bell,
-                                  .bell_set = true,
-                                  .bell_words = 0x20000};
+                                  .created_ns = now,
+                                  .doorbell_code = &quiet->code,
+                                  .doorbell = &quiet->doorbell,
+                                  .doorbell_set = true,
+                                  .doorbell_words = 0x20000};
     *state = quiet;
     return quiet->rig.profile ? 0 : -1;
 }
@@ -166,18 +166,18 @@ static void asks_first_at(struct quiet *quiet, uint64_t time)
 static void ring(struct quiet *quiet)
 {
     unsigned before = taken;
-    assert_int_equal(quiet->bell.births, 1);
+    assert_int_equal(quiet->doorbell.creations, 1);
     assert_int_equal(calls_detach_take(&quiet->space, &quiet->rig, NULL), BASE_OK);
     assert_int_equal(taken, before + 1);
-    assert_int_equal(quiet->bell.births, 0);
+    assert_int_equal(quiet->doorbell.creations, 0);
 }
 
 static void a_second_of_quiet_lets_go(void **state)
 {
     struct quiet *quiet = *state;
     asks_first_at(quiet, now + SECOND);
-    assert_int_equal(quiet->bell.births, 1);
-    assert_int_equal(quiet->bell.active, 0); /* the loader's door is another one */
+    assert_int_equal(quiet->doorbell.creations, 1);
+    assert_int_equal(quiet->doorbell.active, 0); /* the loader's door is another one */
 }
 
 static void a_birth_begins_the_second_anew(void **state)
@@ -218,12 +218,12 @@ static void refusals_are_not_asked_for(void **state)
     refused_until = UINT64_MAX;
     asks_first_at(quiet, now + SECOND);
     for (size_t i = 0; i < sizeof seconds / sizeof *seconds; i++) {
-        assert_int_equal(quiet->bell.births, 0); /* nobody waits at a door of one who is held */
+        assert_int_equal(quiet->doorbell.creations, 0); /* nobody waits at a door of one who is held */
         asks_first_at(quiet, now + seconds[i] * SECOND);
     }
     refused_until = 0;
     asks_first_at(quiet, now + 60 * SECOND);
-    assert_int_equal(quiet->bell.births, 1);
+    assert_int_equal(quiet->doorbell.creations, 1);
     ring(quiet);
     refused_until = UINT64_MAX;
     asks_first_at(quiet, now + SECOND);
@@ -236,16 +236,16 @@ enum { BELLS = 3, JUMP = 5 };
 static void put_bells(struct quiet *quiet, uint8_t text[BELLS][JUMP])
 {
     static const uint8_t file[JUMP] = {0xf3, 0x0f, 0x1e, 0xfa, 0x55}, jump[JUMP] = {0xe9, 1, 2, 3, 4};
-    struct space_loose *loose = &quiet->space.loose;
+    struct space_detached *detached = &quiet->space.detached;
     undoing = BASE_OK;
-    loose->count = BELLS;
+    detached->count = BELLS;
     for (size_t i = 0; i < BELLS; i++) {
-        struct trace_memory_change *change = &loose->changes[i];
+        struct trace_memory_change *change = &detached->changes[i];
         *change = (struct trace_memory_change){.address = (uint64_t)(uintptr_t)text[i], .length = JUMP};
         memcpy(change->before, file, JUMP);
         memcpy(change->after, jump, JUMP);
         memcpy(text[i], jump, JUMP);
-        loose->ranges[i] = (struct trace_step_range){change->address, change->address + JUMP};
+        detached->ranges[i] = (struct trace_step_range){change->address, change->address + JUMP};
     }
 }
 
@@ -254,25 +254,25 @@ static void bells_that_could_not_go_are_undone_later(void **state)
 {
     static uint8_t text[BELLS][JUMP];
     struct quiet *quiet = *state;
-    struct space_loose *loose = &quiet->space.loose;
+    struct space_detached *detached = &quiet->space.detached;
     put_bells(quiet, text);
     struct trace_memory_change kept[BELLS];
-    memcpy(kept, loose->changes, sizeof kept);
+    memcpy(kept, detached->changes, sizeof kept);
     memset(text[0], 0x90, JUMP); /* wholly somebody else's */
     text[1][0] = TRACE_MEMORY_BREAKPOINT;
     undoing = BASE_EIO;
     assert_int_equal(calls_detach_end(&quiet->space, &quiet->rig, NULL), BASE_EIO);
     assert_int_equal(staged_count, 2);
-    assert_int_equal(loose->count, BELLS);
-    assert_memory_equal(loose->changes, kept, sizeof kept);
+    assert_int_equal(detached->count, BELLS);
+    assert_memory_equal(detached->changes, kept, sizeof kept);
     text[1][0] = kept[1].before[0]; /* the kernel writes the file's byte */
     undoing = BASE_OK;
     assert_int_equal(calls_detach_end(&quiet->space, &quiet->rig, NULL), BASE_OK);
     assert_memory_equal(text[1], kept[1].before, JUMP);
     assert_memory_equal(text[2], kept[2].before, JUMP);
-    assert_int_equal(loose->count, 1);
-    assert_memory_equal(loose->changes, kept, sizeof *kept);
-    assert_int_equal(loose->ranges[0].start, kept[0].address);
+    assert_int_equal(detached->count, 1);
+    assert_memory_equal(detached->changes, kept, sizeof *kept);
+    assert_int_equal(detached->ranges[0].start, kept[0].address);
 }
 
 int main(void)

@@ -26,18 +26,19 @@
 
 enum { MANY = 200, THREADS = 6, RINGS = 300, PATIENCE_MS = 20000 };
 
-static struct stub_doorbell *bells; /* shared, MANY of them */
+static struct stub_doorbell *doorbells; /* shared, MANY of them */
 static struct space spaces[MANY];
 static struct loader_listen *listener;
 
 static int set_up(void **state)
 {
     (void)state;
-    bells = mmap(NULL, MANY * sizeof *bells, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(bells, MAP_FAILED);
+    doorbells =
+        mmap(NULL, MANY * sizeof *doorbells, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(doorbells, MAP_FAILED);
     for (unsigned i = 0; i < MANY; i++) {
-        bells[i].active = 1;
-        spaces[i] = (struct space){.pid = getpid(), .bell = &bells[i]};
+        doorbells[i].active = 1;
+        spaces[i] = (struct space){.pid = getpid(), .doorbell = &doorbells[i]};
     }
     return loader_listen_new(0, &listener, NULL);
 }
@@ -46,7 +47,7 @@ static int tear_down(void **state)
 {
     (void)state;
     loader_listen_free(listener);
-    return munmap(bells, MANY * sizeof *bells);
+    return munmap(doorbells, MANY * sizeof *doorbells);
 }
 
 static void listen_to(unsigned first, unsigned count)
@@ -64,24 +65,24 @@ static long futex(uint32_t *word, int operation, uint32_t value)
 }
 
 /* False: nobody answered within 20 s. */
-static bool ring(struct stub_doorbell *bell)
+static bool ring(struct stub_doorbell *doorbell)
 {
-    if (!__atomic_load_n(&bell->active, __ATOMIC_SEQ_CST))
+    if (!__atomic_load_n(&doorbell->active, __ATOMIC_SEQ_CST))
         return true;
-    uint32_t mine = __atomic_add_fetch(&bell->rung, 1, __ATOMIC_SEQ_CST);
-    futex(&bell->rung, FUTEX_WAKE, 1);
+    uint32_t mine = __atomic_add_fetch(&doorbell->notified, 1, __ATOMIC_SEQ_CST);
+    futex(&doorbell->notified, FUTEX_WAKE, 1);
     for (unsigned i = 0; i < PATIENCE_MS / STUB_DOORBELL_TIMEOUT; i++) {
-        uint32_t answered = __atomic_load_n(&bell->answered, __ATOMIC_SEQ_CST);
-        if ((int32_t)(answered - mine) >= 0 || !__atomic_load_n(&bell->active, __ATOMIC_SEQ_CST))
+        uint32_t answered = __atomic_load_n(&doorbell->answered, __ATOMIC_SEQ_CST);
+        if ((int32_t)(answered - mine) >= 0 || !__atomic_load_n(&doorbell->active, __ATOMIC_SEQ_CST))
             return true;
-        futex(&bell->answered, FUTEX_WAIT, answered);
+        futex(&doorbell->answered, FUTEX_WAIT, answered);
     }
     return false;
 }
 
 /* --- who listens: as a session does --- */
 
-static bool heard(int ms)
+static bool answered(int ms)
 {
     struct pollfd file = {loader_listen_file(listener), POLLIN, 0};
     eventfd_t value;
@@ -95,10 +96,10 @@ static bool heard(int ms)
 static unsigned answer_all(void)
 {
     unsigned count = 0;
-    uint32_t rung;
+    uint32_t notified;
     for (unsigned i = 0; i < MANY; i++)
-        if (calls_doorbell_rings(&spaces[i], &rung)) {
-            calls_doorbell_answer(&spaces[i], rung);
+        if (calls_doorbell_notifications(&spaces[i], &notified)) {
+            calls_doorbell_answer(&spaces[i], notified);
             count++;
         }
     return count;
@@ -108,7 +109,7 @@ static uint64_t rung_in_all(void)
 {
     uint64_t sum = 0;
     for (unsigned i = 0; i < MANY; i++)
-        sum += bells[i].rung;
+        sum += doorbells[i].notified;
     return sum;
 }
 
@@ -116,13 +117,13 @@ static uint64_t rung_in_all(void)
 static void serve(uint64_t rings)
 {
     while (rung_in_all() < rings) {
-        assert_true(heard(PATIENCE_MS));
+        assert_true(answered(PATIENCE_MS));
         answer_all();
     }
     for (int i = 0; i < 100 && answer_all(); i++)
         ;
     for (unsigned i = 0; i < MANY; i++)
-        assert_int_equal(bells[i].answered, bells[i].rung);
+        assert_int_equal(doorbells[i].answered, doorbells[i].notified);
 }
 
 static pid_t fork_ringer(unsigned first, unsigned step, unsigned rings)
@@ -132,7 +133,7 @@ static pid_t fork_ringer(unsigned first, unsigned step, unsigned rings)
         bool answered = true;
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         for (unsigned i = 0; i < rings; i++)
-            answered &= ring(&bells[(first + i * step) % MANY]);
+            answered &= ring(&doorbells[(first + i * step) % MANY]);
         _exit(answered ? 0 : 1);
     }
     return pid;
@@ -152,19 +153,19 @@ static void assert_answered(pid_t pid)
 static void one_ring_is_heard_once(void **state)
 {
     (void)state;
-    uint32_t rung = 77;
+    uint32_t notified = 77;
     listen_to(0, 1);
-    assert_false(heard(0));
-    assert_false(calls_doorbell_rings(&spaces[0], &rung));
+    assert_false(answered(0));
+    assert_false(calls_doorbell_notifications(&spaces[0], &notified));
     pid_t pid = fork_ringer(0, 0, 1);
-    assert_true(heard(PATIENCE_MS));
-    assert_true(calls_doorbell_rings(&spaces[0], &rung));
-    assert_int_equal(rung, 1);
-    assert_true(calls_doorbell_rings(&spaces[0], &rung)); /* until it is answered */
-    calls_doorbell_answer(&spaces[0], rung);
-    assert_false(calls_doorbell_rings(&spaces[0], &rung));
+    assert_true(answered(PATIENCE_MS));
+    assert_true(calls_doorbell_notifications(&spaces[0], &notified));
+    assert_int_equal(notified, 1);
+    assert_true(calls_doorbell_notifications(&spaces[0], &notified)); /* until it is answered */
+    calls_doorbell_answer(&spaces[0], notified);
+    assert_false(calls_doorbell_notifications(&spaces[0], &notified));
     assert_answered(pid);
-    assert_false(heard(20));
+    assert_false(answered(20));
 }
 
 /* Rung once more after the listener looked, before the answer: that ring is not answered by it. */
@@ -172,19 +173,19 @@ static void a_later_ring_is_not_answered_by_an_earlier_answer(void **state)
 {
     (void)state;
     uint32_t first, second;
-    bells[0].rung = bells[0].answered = UINT32_MAX; /* counts wrap around */
+    doorbells[0].notified = doorbells[0].answered = UINT32_MAX; /* counts wrap around */
     listen_to(0, 1);
-    assert_true(heard(PATIENCE_MS)); /* it has rung before */
-    assert_false(calls_doorbell_rings(&spaces[0], &first));
+    assert_true(answered(PATIENCE_MS)); /* it has rung before */
+    assert_false(calls_doorbell_notifications(&spaces[0], &first));
     pid_t pid = fork_ringer(0, 0, 1);
-    assert_true(heard(PATIENCE_MS));
-    assert_true(calls_doorbell_rings(&spaces[0], &first));
+    assert_true(answered(PATIENCE_MS));
+    assert_true(calls_doorbell_notifications(&spaces[0], &first));
     assert_int_equal(first, 0);
     pid_t other = fork_ringer(0, 0, 1);
-    assert_true(heard(PATIENCE_MS));
+    assert_true(answered(PATIENCE_MS));
     calls_doorbell_answer(&spaces[0], first);
     assert_answered(pid);
-    assert_true(calls_doorbell_rings(&spaces[0], &second));
+    assert_true(calls_doorbell_notifications(&spaces[0], &second));
     assert_int_equal(second, 1);
     assert_int_equal(waitpid(other, NULL, WNOHANG), 0);
     calls_doorbell_answer(&spaces[0], second);
@@ -198,11 +199,11 @@ static void many_bells_are_heard(void **state)
     listen_to(0, MANY);
     for (unsigned i = 0; i < MANY; i += 7) { /* each alone, beyond what one call can wait for, too */
         pid_t pid = fork_ringer(i, 0, 1);
-        assert_true(heard(PATIENCE_MS));
+        assert_true(answered(PATIENCE_MS));
         assert_int_equal(answer_all(), 1);
         assert_answered(pid);
     }
-    assert_true(calls_doorbell_rings(&spaces[0], &(uint32_t){0}) == false);
+    assert_true(calls_doorbell_notifications(&spaces[0], &(uint32_t){0}) == false);
     uint64_t before = rung_in_all();
     for (unsigned i = 0; i < 4; i++)
         children[i] = fork_ringer(i * 50, 3 + 2 * i, RINGS);
@@ -226,12 +227,12 @@ static void threads_share_a_bell(void **state)
     pthread_t threads[THREADS];
     listen_to(0, 3);
     for (unsigned i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, ring_often, &bells[i % 3]), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, ring_often, &doorbells[i % 3]), 0);
     serve((uint64_t)THREADS * RINGS);
     for (unsigned i = 0; i < THREADS; i++) {
         void *answered = NULL;
         pthread_join(threads[i], &answered);
-        assert_ptr_equal(answered, &bells[i % 3]);
+        assert_ptr_equal(answered, &doorbells[i % 3]);
     }
 }
 
@@ -242,7 +243,7 @@ static void bells_come_and_go_meanwhile(void **state)
     listen_to(0, 1); /* it may have rung before: nobody is forgotten */
     for (unsigned i = 0; i < 50; i++) {
         unsigned other = 1 + i % 100;
-        if (heard(1))
+        if (answered(1))
             answer_all();
         listen_to(other, 20);
         answer_all();
@@ -259,16 +260,16 @@ static void a_forgotten_bell_is_not_looked_at(void **state)
     listen_to(0, 2);
     calls_doorbell_forget(&spaces[0], listener);
     calls_doorbell_forget(&spaces[0], listener); /* it is none of them any more */
-    bells[0].rung++;
-    futex(&bells[0].rung, FUTEX_WAKE, INT_MAX);
-    assert_false(heard(20));
+    doorbells[0].notified++;
+    futex(&doorbells[0].notified, FUTEX_WAKE, INT_MAX);
+    assert_false(answered(20));
     struct stub_doorbell *gone = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    struct space space = {.bell = gone};
+    struct space space = {.doorbell = gone};
     assert_int_equal(calls_doorbell_listen(&space, listener, NULL), BASE_OK);
     calls_doorbell_forget(&space, listener);
     munmap(gone, 4096);
     pid_t pid = fork_ringer(1, 0, 1);
-    assert_true(heard(PATIENCE_MS));
+    assert_true(answered(PATIENCE_MS));
     assert_int_equal(answer_all(), 2);
     assert_answered(pid);
 }
@@ -279,17 +280,17 @@ static void a_clock_goes_on_until_its_bell_is_forgotten(void **state)
     (void)state;
     uint64_t clock = 0, last;
     listen_to(1, 1);
-    assert_int_equal(loader_listen_add(listener, &bells[0].rung, &clock, NULL), BASE_OK);
+    assert_int_equal(loader_listen_add(listener, &doorbells[0].notified, &clock, NULL), BASE_OK);
     for (int i = 0; i < 3; i++) {
         last = __atomic_load_n(&clock, __ATOMIC_RELAXED);
         assert_int_not_equal(last, 0);
         for (int j = 0; j < PATIENCE_MS && __atomic_load_n(&clock, __ATOMIC_RELAXED) == last; j++)
-            assert_false(heard(1));
+            assert_false(answered(1));
         assert_true(__atomic_load_n(&clock, __ATOMIC_RELAXED) > last);
     }
-    loader_listen_forget(listener, &bells[0].rung);
+    loader_listen_forget(listener, &doorbells[0].notified);
     clock = 1;
-    assert_false(heard(30));
+    assert_false(answered(30));
     assert_int_equal(clock, 1);
 }
 
@@ -304,9 +305,9 @@ static void use_a_processor(uint64_t ns)
            ns);
 }
 
-static uint32_t beats_of(unsigned bell)
+static uint32_t beats_of(unsigned doorbell)
 {
-    return __atomic_load_n(&bells[bell].beats, __ATOMIC_SEQ_CST);
+    return __atomic_load_n(&doorbells[doorbell].beats, __ATOMIC_SEQ_CST);
 }
 
 /* While its ring has no answer and this thread works; the other bell, which nobody rings, has none. */
@@ -317,7 +318,7 @@ static void a_bell_has_beats_while_tally_works_on_it(void **state)
     use_a_processor(2 * STUB_DOORBELL_BEAT * 1000000);
     assert_int_equal(beats_of(0), 0); /* nobody has rung */
     pid_t pid = fork_ringer(0, 0, 1);
-    assert_true(heard(PATIENCE_MS));
+    assert_true(answered(PATIENCE_MS));
     for (uint32_t beats = 0; beats < 3;) {
         use_a_processor(STUB_DOORBELL_BEAT * 1000000);
         beats = beats_of(0);
@@ -340,36 +341,36 @@ static void a_bell_that_was_closed_is_opened_again(void **state)
     (void)state;
     listen_to(0, 1);
     assert_false(calls_doorbell_reopen(&spaces[0]));
-    bells[0].active = 0;
+    doorbells[0].active = 0;
     assert_true(calls_doorbell_reopen(&spaces[0]));
-    assert_int_equal(bells[0].active, 1);
+    assert_int_equal(doorbells[0].active, 1);
 }
 
 static void a_silenced_bell_lets_everybody_go(void **state)
 {
     (void)state;
-    uint32_t rung;
+    uint32_t notified;
     listen_to(0, 1);
     pid_t pid = fork_ringer(0, 0, 1);
-    assert_true(heard(PATIENCE_MS));
+    assert_true(answered(PATIENCE_MS));
     calls_doorbell_silence(&spaces[0]);
     assert_answered(pid);
     assert_answered(fork_ringer(0, 0, RINGS)); /* nor does anyone wait later */
-    assert_true(calls_doorbell_rings(&spaces[0], &rung));
-    assert_int_equal(rung, 1);
+    assert_true(calls_doorbell_notifications(&spaces[0], &notified));
+    assert_int_equal(notified, 1);
 }
 
 static void a_space_without_a_bell_is_quiet(void **state)
 {
     (void)state;
-    uint32_t rung;
+    uint32_t notified;
     struct space space = {.pid = getpid()};
     assert_int_equal(calls_doorbell_listen(&space, listener, NULL), BASE_OK);
-    assert_false(calls_doorbell_rings(&space, &rung));
+    assert_false(calls_doorbell_notifications(&space, &notified));
     calls_doorbell_silence(&space);
     assert_true(calls_doorbell_settled(&space));
     calls_doorbell_forget(&space, listener);
-    assert_false(heard(5));
+    assert_false(answered(5));
 }
 
 int main(void)

@@ -82,7 +82,7 @@ static int begin(void **state)
 {
     static const char *const images[] = {"nothing*"};
     const struct calls_options options = {
-        .wish = {.images = images, .image_count = 1}, .follow = true, .untold = true};
+        .request = {.images = images, .image_count = 1}, .follow = true, .unpublished = true};
     struct recording *recording = calloc(1, sizeof *recording);
     int pipes[2];
     if (!recording || pipe(pipes))

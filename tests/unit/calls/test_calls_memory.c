@@ -212,7 +212,7 @@ static int follow(struct sample_processes *processes, pid_t pid)
 {
     static const char *const images[] = {"libfixture_*"};
     const struct calls_options options = {
-        .wish = {.images = images, .image_count = 1}, .follow = true, .untold = true};
+        .request = {.images = images, .image_count = 1}, .follow = true, .unpublished = true};
     struct calls *calls;
     struct base_error error = {0};
     int result = calls_new(&options, processes, &calls, &error);
@@ -224,7 +224,7 @@ static int follow(struct sample_processes *processes, pid_t pid)
     for (int i = 0; i < 3 && result == BASE_OK; i++) {
         nap();
         result = calls_step(calls, &error);
-        calls_tell(calls);
+        calls_publish(calls);
     }
     if (result < 0)
         assert_string_not_equal(error.text, "");

@@ -134,7 +134,7 @@ struct hooked {
     struct space_patch patch;
     struct space_memory memory;
     struct space_code code;
-    struct stub_doorbell bell;
+    struct stub_doorbell doorbell;
     uint8_t wanted[HOOKS];
     struct slab_write writes[HOOKS];
 };
@@ -172,21 +172,21 @@ static int begin(void **state)
     hooked->memory = (struct space_memory){.file = -1, .address = 0x10000, .size = OURS};
     hooked->space = (struct space){.pid = getpid(),
                                    .processes = 1,
-                                   .born_ns = now,
+                                   .created_ns = now,
                                    .objects = &hooked->object,
                                    .object_count = 1,
                                    .memories = &hooked->memory,
                                    .memory_count = 1,
-                                   .bell = &hooked->bell,
-                                   .bell_words = 0x20000,
-                                   .bell_set = true};
-    struct space_loose *loose = &hooked->space.loose;
-    const struct slab_write bell = write_of(BELL), loader = write_of(LOADER);
-    loose->count = 1;
-    loose->open = true;
-    hooked->bell.births = 1;
-    loose->changes[0] = space_build_change(&bell);
-    hooked->space.bell_change = space_build_change(&loader);
+                                   .doorbell = &hooked->doorbell,
+                                   .doorbell_words = 0x20000,
+                                   .doorbell_set = true};
+    struct space_detached *detached = &hooked->space.detached;
+    const struct slab_write doorbell = write_of(BELL), loader = write_of(LOADER);
+    detached->count = 1;
+    detached->open = true;
+    hooked->doorbell.creations = 1;
+    detached->changes[0] = space_build_change(&doorbell);
+    hooked->space.doorbell_change = space_build_change(&loader);
     *state = hooked;
     return hooked->rig.profile ? 0 : -1;
 }
@@ -238,7 +238,7 @@ static void a_hook_makes_way_once(void **state)
     assert_int_equal(lost(hooked, WIRE_LOSS_TEXT_ALTERED), 1);
     assert_int_equal(hooked->wanted[1], 0);
     assert_memory_equal(text[0], jump, JUMP);
-    assert_int_equal(hooked->bell.births, 1);
+    assert_int_equal(hooked->doorbell.creations, 1);
     struct calls_remains remains;
     text[1][0] = file[0]; /* it goes */
     assert_int_equal(calls_remove(&hooked->space, &hooked->rig, true, &remains, NULL), BASE_OK);
@@ -257,10 +257,10 @@ static void a_bell_of_births_makes_way(void **state)
     expect_way(BELL);
     assert_int_equal(holds, 1);
     assert_int_equal(lost(hooked, WIRE_LOSS_TEXT_ALTERED), 1);
-    assert_int_equal(hooked->space.loose.count, 0);
-    assert_int_equal(hooked->bell.births, 0);
-    assert_false(hooked->space.loose.open);
-    assert_true(hooked->space.bell_set);
+    assert_int_equal(hooked->space.detached.count, 0);
+    assert_int_equal(hooked->doorbell.creations, 0);
+    assert_false(hooked->space.detached.open);
+    assert_true(hooked->space.doorbell_set);
 }
 
 /* Objects are loaded unheard from then on: it is never let go again, and nobody tries to set the bell. */
@@ -274,14 +274,14 @@ static void the_loaders_bell_makes_way(void **state)
     assert_int_equal(holds, 1);
     assert_int_equal(lost(hooked, WIRE_LOSS_TEXT_ALTERED), 1);
     assert_int_equal(lost(hooked, WIRE_LOSS_NOT_PLANNED), 1);
-    assert_false(hooked->space.bell_set);
-    assert_int_equal(hooked->space.bell_change.length, 0);
-    assert_int_equal(hooked->bell.births, 0);
+    assert_false(hooked->space.doorbell_set);
+    assert_int_equal(hooked->space.doorbell_change.length, 0);
+    assert_int_equal(hooked->doorbell.creations, 0);
     assert_non_null(profile_meta(hooked->rig.profile, "calls_held"));
-    hooked->space.bell_code = &hooked->code;
+    hooked->space.doorbell_code = &hooked->code;
     now += 1000 * SECOND;
     calls_detach_tend(&hooked->space, &hooked->rig);
-    assert_false(hooked->space.loose.open);
+    assert_false(hooked->space.detached.open);
 }
 
 /* Whoever wrote all of it may have kept our jump elsewhere. It was told when it was found, and the place is in no list any more when the
@@ -301,7 +301,7 @@ static void what_others_took_is_told_once_and_keeps_memory(void **state)
     for (int again = 0; again < 2; again++) {
         assert_int_equal(calls_remove(&hooked->space, &hooked->rig, true, &remains, NULL), BASE_OK);
         assert_int_equal(remains.changes, 3);
-        assert_int_equal(remains.told, 3);
+        assert_int_equal(remains.published, 3);
         assert_int_equal(remains.probed, 0);
         assert_int_equal(remains.memory_bytes, OURS);
         for (size_t i = 0; i < 3; i++)

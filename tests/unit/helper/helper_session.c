@@ -81,7 +81,7 @@ unsigned helper_session_take_own(void)
         helper_session_wrong("no gs base", gs);
     else if (atomic_exchange(&helper_session_truth->owner[number], 1))
         helper_session_wrong("another thread's gs base", gs);
-    atomic_fetch_add(&helper_session_truth->births, 1);
+    atomic_fetch_add(&helper_session_truth->creations, 1);
     return number;
 }
 

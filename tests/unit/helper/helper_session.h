@@ -18,7 +18,7 @@ enum { HELPER_SESSION_PAGE = 4096, HELPER_SESSION_BASES = 60000, HELPER_SESSION_
 
 struct helper_session_truth {
     atomic_int owner[HELPER_SESSION_BASES]; /* the living thread that has the gs base */
-    atomic_uint births, wrong, forks, done, signals;
+    atomic_uint creations, wrong, forks, done, signals;
     atomic_bool go;
     atomic_ullong beats;
     atomic_int pids[8];

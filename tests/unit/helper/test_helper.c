@@ -453,9 +453,9 @@ static void a_helper_ends_where_calls_are_refused(void **state)
                               SYS_ppoll,       SYS_wait4, SYS_chdir,  SYS_setsockopt};
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         pid_t pid = helper_without(calls[i], NULL);
-        for (int k = 0; k < 5000 && proc_target_lives(pid); k++)
+        for (int k = 0; k < 5000 && proc_target_is_alive(pid); k++)
             nap_us(1000);
-        assert_false(proc_target_lives(pid));
+        assert_false(proc_target_is_alive(pid));
     }
 }
 
@@ -469,7 +469,7 @@ static void a_helper_without_messages_is_refused(void **state)
 /* --- ptrace fails --- */
 
 /* 0 or the first error; the steps go on after it, as a tally that cleans up would. */
-static int meddle(pid_t pid, int *told)
+static int meddle(pid_t pid, int *published)
 {
     struct helper helper;
     struct trace_memory_change changes[CHANGES];
@@ -481,7 +481,7 @@ static int meddle(pid_t pid, int *told)
         return -1;
     results[0] = helper_stop(&helper, pid, NULL, NULL);
     if (results[0] < 0) { /* let go and refused: it must work now */
-        (*told)++;
+        (*published)++;
         results[0] = stop(&helper, pid, NULL, NULL);
     }
     results[1] = helper_share(&helper, &room, &mapped[0], &file, NULL);
@@ -490,11 +490,11 @@ static int meddle(pid_t pid, int *told)
     results[4] = helper_undo(&helper, NULL);
     for (int i = 0; i < 2; i++)
         if (results[1 + i] == BASE_OK && helper_unmap(&helper, mapped[i], 2 * PAGE, NULL) < 0) {
-            (*told)++;
+            (*published)++;
             results[5] = helper_unmap(&helper, mapped[i], 2 * PAGE, NULL);
         }
     for (int i = 0; i < 5; i++)
-        *told += results[i] < 0;
+        *published += results[i] < 0;
     helper_resume(&helper, NULL, NULL);
     helper_end(&helper);
     if (file >= 0)
@@ -507,18 +507,18 @@ static void fail_each_request(trace_child_function *function, int number)
     struct trace_child child = trace_child_start(function, 3);
     unsigned mappings = trace_child_mappings(child.pid), descriptors = trace_child_descriptors(child.pid),
              n = 0;
-    int told = 0;
+    int published = 0;
     faults->number = number;
     do {
         atomic_store(&faults->calls, 0);
         atomic_store(&faults->fail_at, ++n);
-        assert_int_equal(meddle(child.pid, &told), BASE_OK);
+        assert_int_equal(meddle(child.pid, &published), BASE_OK);
         assert_int_equal(trace_child_tracers(child.pid), 0);
         assert_int_equal(trace_child_mappings(child.pid), mappings);
         assert_int_equal(trace_child_descriptors(child.pid), descriptors);
     } while (atomic_load(&faults->calls) >= n && n < 2000);
     atomic_store(&faults->fail_at, 0);
-    printf("# %u requests failed one by one, %d steps were told to have failed\n", n - 1, told);
+    printf("# %u requests failed one by one, %d steps were told to have failed\n", n - 1, published);
     assert_true(n > 40);
     assert_int_equal(trace_child_finish(&child), 0);
 }

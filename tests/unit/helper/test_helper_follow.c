@@ -170,8 +170,8 @@ static void who_waits_for_its_child_is_not_let_go(void **state)
     assert_true(take(&family, family.parent));
     if (trace_detach_may_come_back(family.parent)) {
         struct trace_follow_space *space = space_of(&family, family.parent);
-        assert_int_equal(trace_follow_loosen(&family.follow, space, NULL, 0, &error), BASE_EBUSY);
-        assert_false(space->loose);
+        assert_int_equal(trace_follow_detach(&family.follow, space, NULL, 0, &error), BASE_EBUSY);
+        assert_false(space->detached);
         assert_int_equal(atomic_load(&helper_session_truth->done), 0);
     }
     assert_int_equal(finish(&family), 7);

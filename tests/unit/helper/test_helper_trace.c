@@ -108,7 +108,7 @@ static void every_thread_has_a_gs_base_of_its_own(void **state)
            (unsigned long long)(base_clock_now() - began) / 1000);
     assert_int_equal(tally.status, 17 << 8);
     assert_int_equal(helper_session_wait_for(pid), 17 << 8);
-    assert_int_equal(atomic_load(&helper_session_truth->births), 1000);
+    assert_int_equal(atomic_load(&helper_session_truth->creations), 1000);
     assert_int_equal(tally.kinds[TRACE_CREATED], 1000);
     assert_int_equal(tally.kinds[TRACE_EXITED], 1001);
     assert_true(tally.kinds[TRACE_NEED] > 0);
@@ -140,7 +140,7 @@ static void a_thousand_live_at_once(void **state)
     helper_session_release(&tally, pid);
     helper_session_work_until_ended(&tally, pid);
     assert_int_equal(helper_session_wait_for(pid), 0);
-    assert_int_equal(atomic_load(&helper_session_truth->births), 1000);
+    assert_int_equal(atomic_load(&helper_session_truth->creations), 1000);
     assert_int_equal(tally.kinds[TRACE_CREATED], 1000);
     helper_session_finish(&tally);
 }
@@ -163,7 +163,7 @@ static void who_needs_a_gs_base_waits_for_it(void **state)
     pid_t pid = helper_session_start(&tally, one_thread, 0);
     helper_session_work_until(&tally, TRACE_NEED, 1);
     helper_session_nap_us(100000);
-    assert_int_equal(atomic_load(&helper_session_truth->births), 0);
+    assert_int_equal(atomic_load(&helper_session_truth->creations), 0);
     assert_int_equal(tally.last[TRACE_NEED].pid, pid);
     assert_int_not_equal(tally.last[TRACE_NEED].tid, pid);
     assert_int_equal(tally.kinds[TRACE_CREATED], 0);
@@ -171,7 +171,7 @@ static void who_needs_a_gs_base_waits_for_it(void **state)
     helper_session_work_until_ended(&tally, pid);
     assert_int_equal(helper_session_wait_for(pid), 5 << 8);
     assert_int_equal(tally.last[TRACE_CREATED].tid, tally.last[TRACE_NEED].tid);
-    assert_int_equal(atomic_load(&helper_session_truth->births), 1);
+    assert_int_equal(atomic_load(&helper_session_truth->creations), 1);
     helper_session_finish(&tally);
 }
 
@@ -189,7 +189,7 @@ static void need_is_seen_while_held(void **state)
     helper_session_must(helper_trace_left(&tally.helper, pid, &left, &error), &error);
     assert_int_equal(left, 2);
     helper_session_nap_us(20000);
-    assert_int_equal(atomic_load(&helper_session_truth->births), 0); /* given, but held */
+    assert_int_equal(atomic_load(&helper_session_truth->creations), 0); /* given, but held */
     helper_session_release(&tally, pid);
     helper_session_work_until_ended(&tally, pid);
     assert_int_equal(helper_session_wait_for(pid), 5 << 8);
@@ -240,7 +240,7 @@ static void fork_children_are_held(void **state)
     assert_int_equal(tally.kinds[TRACE_EXITED], 31);
     helper_session_must(helper_trace_cost(&tally.helper, 0, &cost, &error), &error);
     assert_int_equal(cost.forks, 30);
-    assert_int_equal(cost.births, 0);
+    assert_int_equal(cost.creations, 0);
     assert_true(cost.stopped_ns > 0);
     helper_session_finish(&tally);
 }

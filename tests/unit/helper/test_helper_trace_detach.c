@@ -26,7 +26,7 @@ static int loosen(struct helper_session *tally, pid_t pid)
     for (int i = 0; i < 50 && result == BASE_EBUSY;
          i++) { /* threads asleep in the kernel do not stop at once */
         base_error_clear(&error);
-        result = helper_trace_loosen(&tally->helper, pid, NULL, 0, &error);
+        result = helper_trace_detach(&tally->helper, pid, NULL, 0, &error);
     }
     helper_session_must(result, &error);
     return result;
@@ -82,19 +82,19 @@ static void threads_keep_their_gs(void **state)
         loosen(&tally, pid);
         assert_int_equal(trace_child_tracers(pid), 0);
         assert_true(helper_session_beats());
-        helper_session_must(helper_trace_tighten(&tally.helper, pid, &error), &error);
+        helper_session_must(helper_trace_reattach(&tally.helper, pid, &error), &error);
         assert_true(trace_child_tracers(pid) > 0);
     }
     loosen(&tally, pid);
-    helper_session_must(helper_trace_loosen(&tally.helper, pid, NULL, 0, &error), &error); /* is so already */
+    helper_session_must(helper_trace_detach(&tally.helper, pid, NULL, 0, &error), &error); /* is so already */
     assert_true(helper_session_beats());
     helper_session_hold(&tally, pid); /* takes it again as well */
     assert_true(trace_child_tracers(pid) > 0);
     helper_session_release(&tally, pid);
     struct trace_cost cost = cost_of(&tally, pid), all = cost_of(&tally, 0);
-    assert_int_equal(cost.loosened, 21);
-    assert_true(cost.loose_ns > 0 && cost.loose_ns < cost.followed_ns);
-    assert_true(all.loose_ns == cost.loose_ns && all.followed_ns >= cost.followed_ns);
+    assert_int_equal(cost.detachments, 21);
+    assert_true(cost.detached_ns > 0 && cost.detached_ns < cost.followed_ns);
+    assert_true(all.detached_ns == cost.detached_ns && all.followed_ns >= cost.followed_ns);
     atomic_store(&helper_session_truth->done, 1);
     helper_session_work_until_ended(&tally, pid);
     assert_int_equal(helper_session_wait_for(pid), 17 << 8);
@@ -134,7 +134,7 @@ static void signals_do_not_stop_it(void **state)
     while (atomic_load(&helper_session_truth->signals) < received + 20)
         helper_session_nap_us(1000);
     assert_int_equal(cost_of(&tally, pid).signals, before);
-    helper_session_must(helper_trace_tighten(&tally.helper, pid, &error), &error);
+    helper_session_must(helper_trace_reattach(&tally.helper, pid, &error), &error);
     received = atomic_load(&helper_session_truth->signals);
     while (atomic_load(&helper_session_truth->signals) < received + 5)
         helper_session_nap_us(1000);
@@ -178,7 +178,7 @@ static void a_thread_that_ended_is_told_of_later(void **state)
     while (atomic_load(&helper_session_truth->value) != 2)
         helper_session_work(&tally, 1);
     assert_int_equal(tally.kinds[TRACE_EXITED], 0);
-    helper_session_must(helper_trace_tighten(&tally.helper, pid, &error), &error);
+    helper_session_must(helper_trace_reattach(&tally.helper, pid, &error), &error);
     helper_session_work_until(&tally, TRACE_EXITED, 1);
     assert_int_equal(tally.kinds[TRACE_EXITED], 1);
     assert_true(helper_session_number_of(tally.last[TRACE_EXITED].gs));
@@ -201,8 +201,8 @@ static void an_end_is_told_at_once(void **state)
     helper_session_work_until_ended(&tally, pid);
     assert_int_equal(tally.kinds[TRACE_EXITED], 3);
     assert_int_equal(helper_session_wait_for(pid), SIGKILL);
-    assert_int_equal(helper_trace_tighten(&tally.helper, pid, &error), BASE_ENOTFOUND);
-    assert_true(cost_of(&tally, 0).loose_ns > 0);
+    assert_int_equal(helper_trace_reattach(&tally.helper, pid, &error), BASE_ENOTFOUND);
+    assert_true(cost_of(&tally, 0).detached_ns > 0);
     helper_session_finish(&tally);
 }
 
@@ -293,16 +293,16 @@ static void nobody_is_let_go_out_of_a_range(void **state)
     pid_t pid = helper_session_start(&tally, stay_here, 8);
     helper_session_nap_us(20000);
     for (int i = 0; i < 10; i++)
-        assert_int_equal(helper_trace_loosen(&tally.helper, pid, ranges, 2, &error), BASE_EBUSY);
+        assert_int_equal(helper_trace_detach(&tally.helper, pid, ranges, 2, &error), BASE_EBUSY);
     assert_true(trace_child_tracers(pid) > 0);
     base_error_clear(&error);
-    helper_session_must(helper_trace_loosen(&tally.helper, pid, ranges, 1, &error), &error);
+    helper_session_must(helper_trace_detach(&tally.helper, pid, ranges, 1, &error), &error);
     assert_int_equal(trace_child_tracers(pid), 0);
-    helper_session_must(helper_trace_tighten(&tally.helper, pid, &error), &error);
+    helper_session_must(helper_trace_reattach(&tally.helper, pid, &error), &error);
     helper_session_hold(&tally, pid);
-    assert_int_equal(helper_trace_loosen(&tally.helper, pid, ranges, 1, &error), BASE_EBUSY);
+    assert_int_equal(helper_trace_detach(&tally.helper, pid, ranges, 1, &error), BASE_EBUSY);
     helper_session_release(&tally, pid);
-    assert_int_equal(helper_trace_loosen(&tally.helper, 1, ranges, 1, &error), BASE_ENOTFOUND);
+    assert_int_equal(helper_trace_detach(&tally.helper, 1, ranges, 1, &error), BASE_ENOTFOUND);
     atomic_store(&helper_session_truth->done, 1);
     helper_session_work_until_ended(&tally, pid);
     assert_int_equal(helper_session_wait_for(pid), 13 << 8);
@@ -346,7 +346,7 @@ static void a_last_word_reaches_the_loose(void **state)
     struct helper_session tally = helper_session_begin();
     struct base_error error = {0};
     pid_t pid = helper_session_start(&tally, wait_for_bye, 8);
-    helper_session_must(helper_trace_farewell(&tally.helper, pid, (uint64_t)(uintptr_t)&bye, 77, &error),
+    helper_session_must(helper_trace_write_at_exit(&tally.helper, pid, (uint64_t)(uintptr_t)&bye, 77, &error),
                         &error);
     loosen(&tally, pid);
     helper_session_nap_us(5000);

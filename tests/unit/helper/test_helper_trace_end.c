@@ -119,7 +119,7 @@ static void a_last_word_reaches_everybody(void **state)
     struct base_error error = {0};
     pid_t pid = helper_session_fork(wait_for_bye);
     helper_session_follow(&tally, pid);
-    helper_session_must(helper_trace_farewell(&tally.helper, pid, (uint64_t)(uintptr_t)&bye, 77, &error),
+    helper_session_must(helper_trace_write_at_exit(&tally.helper, pid, (uint64_t)(uintptr_t)&bye, 77, &error),
                         &error);
     atomic_store(&helper_session_truth->go, true);
     helper_session_work_until(&tally, TRACE_FORK, 1);
@@ -148,7 +148,7 @@ static void an_ending_waits_until_it_was_looked_at(void **state)
     (void)state;
     struct helper_session tally = helper_session_begin();
     struct base_error error = {0};
-    helper_session_must(helper_trace_tell_endings(&tally.helper, &error), &error);
+    helper_session_must(helper_trace_report_endings(&tally.helper, &error), &error);
     pid_t pid = helper_session_start(&tally, ends_at_once, 4);
     helper_session_work_until(&tally, TRACE_ENDING, 1);
     assert_int_equal(tally.last[TRACE_ENDING].pid, pid);
@@ -167,7 +167,7 @@ static void an_ending_does_not_wait_for_ever(void **state)
     (void)state;
     struct helper_session tally = helper_session_begin();
     struct base_error error = {0};
-    helper_session_must(helper_trace_tell_endings(&tally.helper, &error), &error);
+    helper_session_must(helper_trace_report_endings(&tally.helper, &error), &error);
     pid_t pid = helper_session_start(&tally, helper_session_churn, 64);
     helper_session_work_until_ended(&tally, pid);
     assert_int_equal(tally.kinds[TRACE_ENDING], 1);
@@ -187,7 +187,7 @@ static void who_ends_can_be_held_left_and_killed(void **state)
     for (int way = 0; way < 3; way++) {
         struct helper_session tally = helper_session_begin();
         struct base_error error = {0};
-        helper_session_must(helper_trace_tell_endings(&tally.helper, &error), &error);
+        helper_session_must(helper_trace_report_endings(&tally.helper, &error), &error);
         pid_t pid = helper_session_start(&tally, ends_at_once, 4);
         helper_session_work_until(&tally, TRACE_ENDING, 1);
         if (way == 0) {
@@ -208,7 +208,7 @@ static void who_ends_can_be_held_left_and_killed(void **state)
 
 static void *sum_up(void *argument)
 {
-    atomic_fetch_add(&helper_session_truth->births, 1);
+    atomic_fetch_add(&helper_session_truth->creations, 1);
     return argument;
 }
 
@@ -291,7 +291,7 @@ static void tally_is_killed_at_random_moments(void **state)
         kill(tally, SIGKILL);
         helper_session_wait_for(tally);
         assert_int_equal(helper_session_wait_for(pid), 3 << 8);
-        assert_int_equal(atomic_load(&helper_session_truth->births), 108);
+        assert_int_equal(atomic_load(&helper_session_truth->creations), 108);
     }
     printf("# killed %u times before the target ended\n", before_end);
     assert_true(before_end > 20);
@@ -548,13 +548,13 @@ static int follow_exec_of(const char *path, uint64_t wanted)
 static void lost_rights_are_told(void **state)
 {
     (void)state;
-    char folder[] = "/tmp/tally-rights-XXXXXX", path[64];
+    char directory[] = "/tmp/tally-rights-XXXXXX", path[64];
     struct statvfs system;
-    if (geteuid() != 0 || !mkdtemp(folder) || statvfs(folder, &system) ||
+    if (geteuid() != 0 || !mkdtemp(directory) || statvfs(directory, &system) ||
         (system.f_flag & (ST_NOSUID | ST_NOEXEC)))
         skip();
-    snprintf(path, sizeof path, "%s/true", folder);
-    assert_true(chmod(folder, 0755) == 0 && copy_with_rights(path));
+    snprintf(path, sizeof path, "%s/true", directory);
+    assert_true(chmod(directory, 0755) == 0 && copy_with_rights(path));
     const char *const images[] = {path, "/bin/true"};
     for (int i = 0; i < 2; i++) {
         memset(helper_session_truth, 0, sizeof *helper_session_truth);
@@ -567,7 +567,7 @@ static void lost_rights_are_told(void **state)
         assert_int_equal(helper_session_wait_for(pid), 0);
     }
     unlink(path);
-    rmdir(folder);
+    rmdir(directory);
 }
 
 /* --- vfork before anybody looked --- */

@@ -38,15 +38,15 @@ static int end_of(pid_t pid)
 
 /* A process that starts one child, and fails if it cannot trace it, again and again: the child is told of once, as
  * one that was let go, and then no more. */
-static void trace_many(int (*function)(void), enum trace_event_kind birth)
+static void trace_many(int (*function)(void), enum trace_event_kind creation)
 {
     for (int i = 0; i < 50; i++) {
         struct helper_session tally = helper_session_begin();
         pid_t pid = start(&tally, function);
         helper_session_work_until_ended(&tally, pid);
         assert_int_equal(helper_session_wait_for(pid), 0);
-        assert_int_equal(tally.kinds[birth], 1);
-        assert_int_equal(tally.last[birth].flags, TRACE_FLAG_FREED);
+        assert_int_equal(tally.kinds[creation], 1);
+        assert_int_equal(tally.last[creation].flags, TRACE_FLAG_FREED);
         assert_int_equal(tally.kinds[TRACE_EXEC], 0);
         assert_int_equal(tally.kinds[TRACE_END], 1);
         helper_session_finish(&tally);
@@ -60,7 +60,7 @@ static int seize_a_child(void)
     pid_t child = fork();
     if (child == 0) {
         if (helper_session_number_of(helper_session_own_gs()))
-            atomic_fetch_add(&helper_session_truth->births, 1);
+            atomic_fetch_add(&helper_session_truth->creations, 1);
         while (!atomic_load(&helper_session_truth->done))
             helper_session_nap_us(500);
         _exit(21);
@@ -204,7 +204,7 @@ static void threads_stay_followed(void **state)
     helper_session_work_until_ended(&tally, pid);
     assert_int_equal(helper_session_wait_for(pid), 0);
     assert_int_equal(tally.kinds[TRACE_CREATED], 1);
-    assert_int_equal(atomic_load(&helper_session_truth->births), 1);
+    assert_int_equal(atomic_load(&helper_session_truth->creations), 1);
     helper_session_finish(&tally);
 }
 

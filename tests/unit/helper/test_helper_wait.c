@@ -44,8 +44,8 @@ static void all_are_looked_at_where_that_is_cheap(void **state)
     struct helper_wait wait = {0};
     int status;
     pid_t first = make_ended(), second = make_ended();
-    pid_t told = helper_wait_next(&wait, &status), then = helper_wait_next(&wait, &status);
-    assert_true((told == first && then == second) || (told == second && then == first));
+    pid_t published = helper_wait_next(&wait, &status), then = helper_wait_next(&wait, &status);
+    assert_true((published == first && then == second) || (published == second && then == first));
     assert_true(WIFEXITED(status));
     assert_int_equal(helper_wait_next(&wait, &status), 0);
     assert_int_equal(helper_wait_rest(&wait), 0);
@@ -86,13 +86,13 @@ static void the_others_have_their_turn(void **state)
     (void)state;
     struct helper_wait wait = rested();
     int status, before = 0;
-    pid_t other = make_ended(), told = 0;
-    for (; before < 100 && told != other; before++) {
+    pid_t other = make_ended(), published = 0;
+    for (; before < 100 && published != other; before++) {
         helper_wait_hear(&wait, make_ended());
-        told = helper_wait_next(&wait, &status);
-        assert_true(told > 0);
+        published = helper_wait_next(&wait, &status);
+        assert_true(published > 0);
     }
-    assert_int_equal(told, other);
+    assert_int_equal(published, other);
     assert_in_range(before, 2, 99); /* and those that were heard of have theirs */
     while (waitpid(-1, &status, 0) > 0)
         ;
@@ -107,7 +107,7 @@ static void who_was_told_is_asked_last(void **state)
     helper_wait_hear(&wait, first);
     helper_wait_hear(&wait, second);
     assert_int_equal(helper_wait_next(&wait, &status), first);
-    wait.heard[0] = third; /* as if the first had something again */
+    wait.answered[0] = third; /* as if the first had something again */
     assert_int_equal(helper_wait_next(&wait, &status), second);
     assert_int_equal(helper_wait_next(&wait, &status), third);
 }
@@ -119,7 +119,7 @@ static void the_oldest_are_forgotten(void **state)
     int status;
     pid_t child = make_ended();
     helper_wait_hear(&wait, child);
-    for (int i = 0; i < HELPER_WAIT_HEARD; i++)
+    for (int i = 0; i < HELPER_WAIT_ANSWERED; i++)
         helper_wait_hear(&wait, INT32_MAX - i);
     assert_int_equal(helper_wait_next(&wait, &status), 0);
     helper_wait_hear(&wait, 0);
@@ -133,7 +133,7 @@ static void old_kernels_are_known(void **state)
     (void)state;
     struct helper_wait wait = resting();
     int status;
-    wait.heard_cost = wait.cost / 2;
+    wait.answered_cost = wait.cost / 2;
     pid_t child = make_ended();
     assert_int_equal(helper_wait_next(&wait, &status), child);
 }

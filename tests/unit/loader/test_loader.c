@@ -114,7 +114,7 @@ static void want(struct tally *tally, const char *name, const char *image, const
 {
     assert_true(tally->function_count < FUNCTIONS);
     tally->functions[tally->function_count++] = (struct loader_function){
-        .wish = {.name = name, .image = image}, .handler = offset_of(handler), .cookie = cookie};
+        .request = {.name = name, .image = image}, .handler = offset_of(handler), .cookie = cookie};
 }
 
 static struct tally begin(const char *handler)
@@ -275,16 +275,16 @@ static bool has_ended(struct tally *tally)
 }
 
 /* One round of what a recording does all the time. */
-static void answer_bells(struct tally *tally)
+static void answer_doorbells(struct tally *tally)
 {
     struct base_error error = {0};
     if (tally->words == NULL)
         return;
-    uint64_t rung = __atomic_load_n(&tally->words[PROBE_RUNG], __ATOMIC_ACQUIRE);
+    uint64_t notified = __atomic_load_n(&tally->words[PROBE_RUNG], __ATOMIC_ACQUIRE);
     uint64_t execs = __atomic_load_n(&tally->words[PROBE_RUNG + 2], __ATOMIC_ACQUIRE);
-    if (rung != tally->words[PROBE_ANSWERED]) {
+    if (notified != tally->words[PROBE_ANSWERED]) {
         must(loader_update(tally->agent, &tally->helper, false, true, &error), &error);
-        __atomic_store_n(&tally->words[PROBE_ANSWERED], rung, __ATOMIC_RELEASE);
+        __atomic_store_n(&tally->words[PROBE_ANSWERED], notified, __ATOMIC_RELEASE);
     }
     if (execs != tally->words[PROBE_ANSWERED + 2]) {
         pid_t pid = (pid_t)tally->words[PROBE_WHO];
@@ -323,7 +323,7 @@ static void record(struct tally *tally, const char *target, const char *mode, co
     let_it_begin(tally);
     for (int i = 0; i < 60000 && !has_ended(tally); i++) {
         images += take_events(tally);
-        answer_bells(tally);
+        answer_doorbells(tally);
     }
     assert_true(images >= 1);
     assert_int_equal(tally->status, 0);
@@ -570,7 +570,7 @@ static void test_a_child_is_left_by_itself(void **state)
     let_it_begin(&tally);
     for (int i = 0; i < 5000 && !atomic_load(&tally.truth->ready); i++) {
         take_events(&tally);
-        answer_bells(&tally);
+        answer_doorbells(&tally);
     }
     snprintf(path, sizeof path, "/proc/%d/task/%d/children", tally.pid, tally.pid);
     int file = open(path, O_RDONLY);

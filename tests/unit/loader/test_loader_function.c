@@ -19,22 +19,22 @@
 
 static const char *fixture, *static_fixture;
 
-static int plan_of(const char *path, const struct plan_function_wish *wishes, size_t count,
+static int plan_of(const char *path, const struct plan_function_request *requests, size_t count,
                    struct plan_functions *functions)
 {
     struct base_error error = {0};
     struct elf_image *image;
     assert_int_equal(elf_image_open(path, &image, &error), BASE_OK);
-    int result = plan_function_plan(image, path, wishes, count, NULL, 0, functions, &error);
+    int result = plan_function_plan(image, path, requests, count, NULL, 0, functions, &error);
     elf_image_close(image);
     if (result < 0)
         print_message("# %s\n", error.text);
     return result;
 }
 
-static int plan(const struct plan_function_wish *wishes, size_t count, struct plan_functions *functions)
+static int plan(const struct plan_function_request *requests, size_t count, struct plan_functions *functions)
 {
-    return plan_of(fixture, wishes, count, functions);
+    return plan_of(fixture, requests, count, functions);
 }
 
 static const struct plan_hookable *find(const struct plan_functions *functions, const char *name)
@@ -50,7 +50,7 @@ static const struct plan_hookable *find(const struct plan_functions *functions, 
 static void test_names_aliases_and_globs(void **state)
 {
     (void)state;
-    static const struct plan_function_wish wishes[] = {
+    static const struct plan_function_request requests[] = {
         {"wrap_plain", NULL, NULL, false, false, false, false},
         {"wrap_alias", NULL, NULL, false, false, false, false},
         {"wrap_en?br", "*fixture_wrap*", NULL, false, false, false, false},
@@ -61,16 +61,16 @@ static void test_names_aliases_and_globs(void **state)
         {"wrap_calling[x]*", NULL, NULL, false, false, false, false},
         {"*", "no image has this name", NULL, false, false, false, false}};
     struct plan_functions found;
-    assert_int_equal(plan(wishes, sizeof wishes / sizeof *wishes, &found), BASE_OK);
+    assert_int_equal(plan(requests, sizeof requests / sizeof *requests, &found), BASE_OK);
     assert_int_equal(found.count, 3);
-    assert_int_equal(find(&found, "wrap_plain") ? find(&found, "wrap_plain")->wish : 99, 0);
+    assert_int_equal(find(&found, "wrap_plain") ? find(&found, "wrap_plain")->request : 99, 0);
     assert_null(find(&found, "wrap_alias")); /* one function, and it has the first wish's name */
-    assert_int_equal(find(&found, "wrap_endbr")->wish, 2);
-    assert_int_equal(find(&found, "_ZN4wrap4mangEl")->wish, 4);
+    assert_int_equal(find(&found, "wrap_endbr")->request, 2);
+    assert_int_equal(find(&found, "_ZN4wrap4mangEl")->request, 4);
     for (size_t i = 1; i < found.count; i++)
         assert_true(found.items[i - 1].address < found.items[i].address);
     plan_functions_free(&found);
-    assert_int_equal(plan(wishes + 5, 1, &found), BASE_OK);
+    assert_int_equal(plan(requests + 5, 1, &found), BASE_OK);
     assert_int_equal(found.count, 0);
     plan_functions_free(&found);
 }
@@ -79,22 +79,22 @@ static void test_names_aliases_and_globs(void **state)
 static void test_over(void **state)
 {
     (void)state;
-    const struct plan_function_wish wishes[] = {{"wrap_plain", NULL, NULL, false, false, false, false},
-                                                {"wrap_endbr", NULL, NULL, false, false, false, false},
-                                                {"wrap_e*", NULL, NULL, false, false, false, false},
-                                                {"wrap_tail", NULL, NULL, true, false, false, false},
-                                                {"wrap_alias", NULL, NULL, true, false, false, false},
-                                                {"wrap_??d*", NULL, NULL, true, false, false, false},
-                                                {"wrap_[et]*", NULL, NULL, true, false, false, false}};
+    const struct plan_function_request requests[] = {{"wrap_plain", NULL, NULL, false, false, false, false},
+                                                     {"wrap_endbr", NULL, NULL, false, false, false, false},
+                                                     {"wrap_e*", NULL, NULL, false, false, false, false},
+                                                     {"wrap_tail", NULL, NULL, true, false, false, false},
+                                                     {"wrap_alias", NULL, NULL, true, false, false, false},
+                                                     {"wrap_??d*", NULL, NULL, true, false, false, false},
+                                                     {"wrap_[et]*", NULL, NULL, true, false, false, false}};
     struct plan_functions found;
-    assert_int_equal(plan(wishes, sizeof wishes / sizeof *wishes, &found), BASE_OK);
-    assert_int_equal(find(&found, "wrap_plain")->wish, 0);
+    assert_int_equal(plan(requests, sizeof requests / sizeof *requests, &found), BASE_OK);
+    assert_int_equal(find(&found, "wrap_plain")->request, 0);
     assert_int_equal(find(&found, "wrap_plain")->over, 4 + 1);
-    assert_int_equal(find(&found, "wrap_endbr")->wish, 1);
+    assert_int_equal(find(&found, "wrap_endbr")->request, 1);
     assert_int_equal(find(&found, "wrap_endbr")->over, 5 + 1);
-    assert_int_equal(find(&found, "wrap_empty")->wish, 2);
+    assert_int_equal(find(&found, "wrap_empty")->request, 2);
     assert_int_equal(find(&found, "wrap_empty")->over, 6 + 1);
-    assert_int_equal(find(&found, "wrap_tail")->wish, 3);
+    assert_int_equal(find(&found, "wrap_tail")->request, 3);
     assert_int_equal(find(&found, "wrap_tail")->over, 0);
     plan_functions_free(&found);
 }
@@ -103,17 +103,17 @@ static void test_over(void **state)
 static void test_beside(void **state)
 {
     (void)state;
-    const struct plan_function_wish wishes[] = {
+    const struct plan_function_request requests[] = {
         {"wrap_plain", NULL, "wrap_endbr", false, false, false, false},
         {"wrap_tail", NULL, "wrap_nobody_has_this", false, false, false, false},
         {"wrap_branch", NULL, "abort", false, false, false, false},
         {"wrap_next", "/nowhere*", "wrap_endbr", false, false, false, false},
         {"wrap_calling", NULL, "wrap_endbr", false, false, false, false}};
     struct plan_functions found;
-    assert_int_equal(plan(wishes, sizeof wishes / sizeof *wishes, &found), BASE_OK);
+    assert_int_equal(plan(requests, sizeof requests / sizeof *requests, &found), BASE_OK);
     assert_int_equal(found.count, 2);
-    assert_int_equal(find(&found, "wrap_plain")->wish, 0);
-    assert_int_equal(find(&found, "wrap_calling")->wish, 4);
+    assert_int_equal(find(&found, "wrap_plain")->request, 0);
+    assert_int_equal(find(&found, "wrap_calling")->request, 4);
     plan_functions_free(&found);
 }
 
@@ -121,26 +121,26 @@ static void test_beside(void **state)
 static void test_own(void **state)
 {
     (void)state;
-    const struct plan_function_wish wishes[] = {
+    const struct plan_function_request requests[] = {
         {"accept", NULL, NULL, false, false, true, true}, {"pipe", NULL, NULL, false, false, true, true},
         {"socket", NULL, NULL, false, false, true, true}, {"dup", NULL, NULL, false, false, true, true},
         {"creat", NULL, NULL, false, false, true, true},  {"pi*", NULL, NULL, true, false, false, false},
         {"s*t", NULL, NULL, true, false, false, false}};
     struct plan_functions found;
-    assert_int_equal(plan_of(static_fixture, wishes, sizeof wishes / sizeof *wishes, &found), BASE_OK);
+    assert_int_equal(plan_of(static_fixture, requests, sizeof requests / sizeof *requests, &found), BASE_OK);
     assert_int_equal(found.count, 4);
     assert_null(find(&found, "accept"));
-    assert_int_equal(find(&found, "pipe")->wish, 5); /* only who goes over it means the program's */
+    assert_int_equal(find(&found, "pipe")->request, 5); /* only who goes over it means the program's */
     assert_int_equal(find(&found, "pipe")->over, 0);
-    assert_int_equal(find(&found, "socket")->wish, 2);
+    assert_int_equal(find(&found, "socket")->request, 2);
     assert_int_equal(find(&found, "socket")->over, 6 + 1);
-    assert_int_equal(find(&found, "dup")->wish, 3);
-    assert_int_equal(find(&found, "creat")->wish, 4);
+    assert_int_equal(find(&found, "dup")->request, 3);
+    assert_int_equal(find(&found, "creat")->request, 4);
     for (size_t i = 0; i < found.count; i++)
         assert_int_equal(found.items[i].reason, STUB_FINE);
     plan_functions_free(&found);
-    const struct plan_function_wish shared[] = {{"wrap_plain", NULL, NULL, false, false, false, true},
-                                                {"wrap_tail", NULL, NULL, false, false, true, false}};
+    const struct plan_function_request shared[] = {{"wrap_plain", NULL, NULL, false, false, false, true},
+                                                   {"wrap_tail", NULL, NULL, false, false, true, false}};
     assert_int_equal(plan(shared, sizeof shared / sizeof *shared, &found), BASE_OK);
     assert_int_equal(found.count, 1); /* a library that is not the C library */
     assert_non_null(find(&found, "wrap_tail"));
@@ -170,7 +170,7 @@ static void test_reasons(void **state)
         {"wrap_short", STUB_REASON_ENTRY_SHORT},
         {"wrap_chosen", STUB_REASON_ENTRY_RESOLVER},
     };
-    const struct plan_function_wish all[] = {{"*wrap*", NULL, NULL, false, false, false, false}};
+    const struct plan_function_request all[] = {{"*wrap*", NULL, NULL, false, false, false, false}};
     struct plan_functions found;
     assert_int_equal(plan(all, 1, &found), BASE_OK);
     assert_int_equal(found.count, sizeof wanted / sizeof *wanted);
@@ -278,7 +278,7 @@ static void call_all(void *handle)
 static void test_hooked_functions_answer_as_before(void **state)
 {
     (void)state;
-    const struct plan_function_wish all[] = {{"*wrap*", NULL, NULL, false, false, false, false}};
+    const struct plan_function_request all[] = {{"*wrap*", NULL, NULL, false, false, false, false}};
     struct plan_functions found;
     struct link_map *map;
     void *handle = dlopen(fixture, RTLD_NOW | RTLD_LOCAL);
@@ -313,7 +313,7 @@ static void test_hooked_functions_answer_as_before(void **state)
 static void test_two_collectors_on_one_entry(void **state)
 {
     (void)state;
-    const struct plan_function_wish one[] = {{"wrap_calling", NULL, NULL, false, false, false, false}};
+    const struct plan_function_request one[] = {{"wrap_calling", NULL, NULL, false, false, false, false}};
     volatile uint64_t first = 0, second = 0;
     struct plan_functions found;
     struct link_map *map;
@@ -339,7 +339,7 @@ static void test_two_collectors_on_one_entry(void **state)
 static void test_two_hooks_on_one_entry(void **state)
 {
     (void)state;
-    const struct plan_function_wish one[] = {{"wrap_calling", NULL, NULL, false, false, false, false}};
+    const struct plan_function_request one[] = {{"wrap_calling", NULL, NULL, false, false, false, false}};
     volatile uint64_t beneath = 0, over = 0;
     struct plan_functions found;
     struct link_map *map;

@@ -22,7 +22,7 @@ static char **paths;
 
 struct found {
     struct elf_image *image;
-    struct plan_creations births;
+    struct plan_creations creations;
 };
 
 static struct found find(const char *path)
@@ -30,23 +30,23 @@ static struct found find(const char *path)
     struct found found = {0};
     struct base_error error = {0};
     if (elf_image_open(path, &found.image, &error) < 0 ||
-        plan_creation_find(found.image, &found.births, &error) < 0)
+        plan_creation_find(found.image, &found.creations, &error) < 0)
         fail_msg("%s: %s", path, error.text);
     return found;
 }
 
 static void forget(struct found *found)
 {
-    plan_creation_free(&found->births);
+    plan_creation_free(&found->creations);
     elf_image_close(found->image);
 }
 
 /* The one at a function's address; NULL: it leads to none. */
 static const struct plan_creation *at(const struct found *found, uint64_t address)
 {
-    for (size_t i = 0; i < found->births.count; i++)
-        if (found->births.items[i].start == address)
-            return &found->births.items[i];
+    for (size_t i = 0; i < found->creations.count; i++)
+        if (found->creations.items[i].start == address)
+            return &found->creations.items[i];
     return NULL;
 }
 
@@ -83,26 +83,26 @@ static void every_form_is_understood(void **state)
     struct found found = find(paths[FIXTURE]);
     void *library = dlopen(paths[FIXTURE], RTLD_NOW);
     assert_non_null(library);
-    assert_false(found.births.is_bare);
-    unsigned births = 1; /* births_loops */
+    assert_false(found.creations.is_raw);
+    unsigned creations = 1; /* births_loops */
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         uint64_t start = symbol(library, forms[i].name);
-        const struct plan_creation *birth = at(&found, start);
+        const struct plan_creation *creation = at(&found, start);
         assert_true(start);
-        if ((birth != NULL) != (forms[i].argument >= 0))
-            fail_msg("%s: %s", forms[i].name, birth ? "it leads to no birth" : "not found");
-        if (!birth)
+        if ((creation != NULL) != (forms[i].argument >= 0))
+            fail_msg("%s: %s", forms[i].name, creation ? "it leads to no birth" : "not found");
+        if (!creation)
             continue;
-        if (birth->argument != forms[i].argument || birth->past - start != forms[i].past ||
-            birth->length != forms[i].length)
-            fail_msg("%s: argument %u, past %llu, length %u", forms[i].name, birth->argument,
-                     (unsigned long long)(birth->past - start), birth->length);
-        births++;
+        if (creation->argument != forms[i].argument || creation->past - start != forms[i].past ||
+            creation->length != forms[i].length)
+            fail_msg("%s: argument %u, past %llu, length %u", forms[i].name, creation->argument,
+                     (unsigned long long)(creation->past - start), creation->length);
+        creations++;
     }
     const struct plan_creation *loops = at(&found, symbol(library, "births_loops"));
     assert_non_null(loops);
     assert_true(loops->past == loops->end && loops->end > loops->start);
-    assert_int_equal(found.births.count, births);
+    assert_int_equal(found.creations.count, creations);
     dlclose(library);
     forget(&found);
 }
@@ -112,10 +112,10 @@ static void what_no_bell_can_tell_of_is_bare(void **state)
     (void)state;
     for (int i = ENTERED; i < ARGUMENTS; i++) {
         struct found found = find(paths[i]);
-        if (!found.births.is_bare)
+        if (!found.creations.is_raw)
             fail_msg("%s has a bare door", paths[i]);
-        assert_true(found.births.bare > 0);
-        assert_true(found.births.count >= 8); /* the others are found all the same */
+        assert_true(found.creations.raw > 0);
+        assert_true(found.creations.count >= 8); /* the others are found all the same */
         forget(&found);
     }
 }
@@ -123,7 +123,7 @@ static void what_no_bell_can_tell_of_is_bare(void **state)
 static void the_libc_of_this_process_can_have_bells(void **state)
 {
     (void)state;
-    static const char *const births[] = {"clone", "vfork", "execve", "execveat", "fexecve", "syscall"};
+    static const char *const creations[] = {"clone", "vfork", "execve", "execveat", "fexecve", "syscall"};
     static const char *const harmless[] = {
         "read",           "write", "getpid",    "nanosleep",          "sched_yield", "pthread_create",
         "posix_memalign", "kill",  "futimesat", "pthread_mutex_lock", "exit",        "malloc"};
@@ -132,20 +132,21 @@ static void the_libc_of_this_process_can_have_bells(void **state)
     if (!libc || !dladdr((void *)(uintptr_t)dlsym(libc, "execve"), &info))
         skip();
     struct found found = find(info.dli_fname);
-    if (found.births.is_bare)
-        fail_msg("%s has a bare door at 0x%llx", info.dli_fname, (unsigned long long)found.births.bare);
-    for (size_t i = 0; i < sizeof births / sizeof *births; i++) {
-        const struct plan_creation *birth = at(&found, symbol(libc, births[i]));
-        if (!birth)
-            fail_msg("%s is not among them", births[i]);
-        assert_int_equal(birth->argument,
-                         strcmp(births[i], "syscall") ? PLAN_CREATION_ALWAYS : PLAN_CREATION_BY_RDI);
-        assert_true(birth->past > birth->start && birth->past <= birth->end && birth->length >= 5);
+    if (found.creations.is_raw)
+        fail_msg("%s has a bare door at 0x%llx", info.dli_fname, (unsigned long long)found.creations.raw);
+    for (size_t i = 0; i < sizeof creations / sizeof *creations; i++) {
+        const struct plan_creation *creation = at(&found, symbol(libc, creations[i]));
+        if (!creation)
+            fail_msg("%s is not among them", creations[i]);
+        assert_int_equal(creation->argument,
+                         strcmp(creations[i], "syscall") ? PLAN_CREATION_ALWAYS : PLAN_CREATION_BY_RDI);
+        assert_true(creation->past > creation->start && creation->past <= creation->end &&
+                    creation->length >= 5);
     }
     for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
         if (at(&found, symbol(libc, harmless[i])))
             fail_msg("%s is among them", harmless[i]);
-    assert_true(found.births.count < 20);
+    assert_true(found.creations.count < 20);
     forget(&found);
 }
 
@@ -158,7 +159,7 @@ static void others_are_looked_at(void **state)
     if (access(musl, R_OK) != 0)
         skip();
     struct found found = find(musl);
-    assert_true(found.births.count >= 4); /* some of its doors have no name */
+    assert_true(found.creations.count >= 4); /* some of its doors have no name */
     forget(&found);
 }
 

@@ -36,12 +36,12 @@ static const char *slot_of(const struct plan_hookable *stub, const struct plan_s
     return name != NULL ? name : "";
 }
 
-static const struct plan_function_wish wishes[] = {{.name = "linkage_plain@plt"},
-                                                   {.name = "linkage_caller@plt"},
-                                                   {.name = "linkage_plain"},
-                                                   {.name = "linkage_nobody@plt"},
-                                                   {.name = "linkage_ifunc@plt", .image = "/nowhere*"}};
-enum { WISHES = sizeof wishes / sizeof *wishes };
+static const struct plan_function_request requests[] = {{.name = "linkage_plain@plt"},
+                                                        {.name = "linkage_caller@plt"},
+                                                        {.name = "linkage_plain"},
+                                                        {.name = "linkage_nobody@plt"},
+                                                        {.name = "linkage_ifunc@plt", .image = "/nowhere*"}};
+enum { WISHES = sizeof requests / sizeof *requests };
 
 static void check(const char *path, size_t wanted)
 {
@@ -50,7 +50,7 @@ static void check(const char *path, size_t wanted)
     struct plan_slots slots;
     struct base_error error = {0};
     assert_int_equal(plan_slots_make(image, &slots, &error), BASE_OK);
-    assert_int_equal(plan_linkage_add(image, path, wishes, WISHES, &found, &error), BASE_OK);
+    assert_int_equal(plan_linkage_add(image, path, requests, WISHES, &found, &error), BASE_OK);
     assert_int_equal(found.count, wanted);
     for (size_t i = 0; i < found.count; i++) {
         const struct plan_hookable *stub = &found.items[i];
@@ -58,8 +58,8 @@ static void check(const char *path, size_t wanted)
         const uint8_t *bytes = elf_image_at(image, stub->address, &available);
         assert_true(bytes != NULL && available >= stub->length && !memcmp(bytes, stub->old, stub->length));
         assert_int_equal(stub->reason, STUB_FINE);
-        assert_true(stub->wish < 2);
-        assert_string_equal(stub->name, wishes[stub->wish].name);
+        assert_true(stub->request < 2);
+        assert_string_equal(stub->name, requests[stub->request].name);
         const char *name = slot_of(stub, &slots);
         assert_int_equal(strncmp(name, stub->name, strlen(name)), 0);
         assert_string_equal(stub->name + strlen(name), "@plt");
@@ -85,11 +85,11 @@ static void test_no_wish(void **state)
     struct elf_image *image = opened(programs[0]);
     struct plan_functions found = {0};
     struct base_error error = {0};
-    assert_int_equal(plan_linkage_add(image, programs[0], wishes + 2, 1, &found, &error), BASE_OK);
+    assert_int_equal(plan_linkage_add(image, programs[0], requests + 2, 1, &found, &error), BASE_OK);
     assert_int_equal(found.count, 0);
-    assert_int_equal(plan_linkage_add(image, programs[0], wishes, 1, &found, &error), BASE_OK);
+    assert_int_equal(plan_linkage_add(image, programs[0], requests, 1, &found, &error), BASE_OK);
     assert_int_equal(found.count, 1);
-    assert_int_equal(plan_linkage_add(image, programs[0], wishes + 1, 1, &found, &error), BASE_OK);
+    assert_int_equal(plan_linkage_add(image, programs[0], requests + 1, 1, &found, &error), BASE_OK);
     assert_int_equal(found.count, 2);
     plan_functions_free(&found);
     elf_image_close(image);

@@ -22,25 +22,27 @@ enum {
 static struct loader_image *image;
 
 /* How many wishes mean the function in the image, without a condition; or with that. */
-static size_t concerned_beside(const char *name, const char *path, bool hosted, const char *beside)
+static size_t concerned_beside(const char *name, const char *path, bool shared, const char *beside)
 {
-    const struct probe_functions_wish wish = {.heap = true, .maps = true, .throws = true, .hosted = hosted};
+    const struct probe_functions_request request = {
+        .heap = true, .maps = true, .throws = true, .shared = shared};
     struct probe_functions functions;
     size_t found = 0;
-    assert_int_equal(probe_functions_make(&functions, image, &wish, NULL), BASE_OK);
-    assert_true(functions.allocators + functions.throwers < functions.count || hosted);
+    assert_int_equal(probe_functions_make(&functions, image, &request, NULL), BASE_OK);
+    assert_true(functions.allocators + functions.throwers < functions.count || shared);
     for (size_t i = 0; i < functions.count; i++)
-        found += strcmp(functions.items[i].wish.name, name) == 0 &&
-                 plan_function_concerns(&functions.items[i].wish, path) &&
-                 (beside ? functions.items[i].wish.beside && !strcmp(functions.items[i].wish.beside, beside)
-                         : !functions.items[i].wish.beside);
+        found +=
+            strcmp(functions.items[i].request.name, name) == 0 &&
+            plan_function_concerns(&functions.items[i].request, path) &&
+            (beside ? functions.items[i].request.beside && !strcmp(functions.items[i].request.beside, beside)
+                    : !functions.items[i].request.beside);
     free(functions.items);
     return found;
 }
 
-static size_t concerned(const char *name, const char *path, bool hosted)
+static size_t concerned(const char *name, const char *path, bool shared)
 {
-    return concerned_beside(name, path, hosted, NULL);
+    return concerned_beside(name, path, shared, NULL);
 }
 
 /* Only what was asked for is hooked, and what is needed for that. */
@@ -48,29 +50,29 @@ static void test_what_was_asked_for(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < 8; i++) {
-        const struct probe_functions_wish wish = {
-            .heap = i & 1, .throws = i >> 1 & 1, .hosted = true, .sizes = i >> 2 & 1};
+        const struct probe_functions_request request = {
+            .heap = i & 1, .throws = i >> 1 & 1, .shared = true, .sizes = i >> 2 & 1};
         struct probe_functions functions;
-        assert_int_equal(probe_functions_make(&functions, image, &wish, NULL), BASE_OK);
-        assert_int_equal(functions.allocators > 0, wish.heap);
-        assert_int_equal(functions.throwers, wish.throws ? 3 : 0);
-        size_t needed = functions.allocators + functions.throwers + ALWAYS + (wish.heap ? TELLERS : 0);
+        assert_int_equal(probe_functions_make(&functions, image, &request, NULL), BASE_OK);
+        assert_int_equal(functions.allocators > 0, request.heap);
+        assert_int_equal(functions.throwers, request.throws ? 3 : 0);
+        size_t needed = functions.allocators + functions.throwers + ALWAYS + (request.heap ? TELLERS : 0);
         for (size_t k = functions.allocators; k < functions.count; k++)
             assert_int_equal(functions.items[k].only_found, k >= needed);
-        assert_true(functions.count >= needed + wish.heap); /* what tells allocators that remember */
-        assert_int_equal(functions.count > needed + wish.heap, wish.sizes);
+        assert_true(functions.count >= needed + request.heap); /* what tells allocators that remember */
+        assert_int_equal(functions.count > needed + request.heap, request.sizes);
         free(functions.items);
     }
-    const struct probe_functions_wish maps = {.maps = true, .hosted = true};
+    const struct probe_functions_request maps = {.maps = true, .shared = true};
     struct probe_functions functions;
     assert_int_equal(probe_functions_make(&functions, image, &maps, NULL), BASE_OK);
     assert_int_equal(functions.count, 6 + UNCOUNTED + FILTERS + TELLERS);
     assert_int_equal(functions.allocators + functions.throwers, 0);
     free(functions.items);
-    const struct probe_functions_wish ends = {.ends = true, .hosted = true};
+    const struct probe_functions_request ends = {.ends = true, .shared = true};
     assert_int_equal(probe_functions_make(&functions, image, &ends, NULL), BASE_OK);
     assert_int_equal(functions.count, 2 + ALWAYS);
-    assert_string_equal(functions.items[ALWAYS].wish.name, "_exit");
+    assert_string_equal(functions.items[ALWAYS].request.name, "_exit");
     free(functions.items);
 }
 
@@ -79,33 +81,33 @@ static void test_what_was_asked_for(void **state)
 static void test_timed_functions(void **state)
 {
     (void)state;
-    static const struct plan_function_wish timed[] = {{"work", "program", NULL, false, false, false, false},
-                                                      {"*", NULL, NULL, false, false, false, false}};
-    const struct probe_functions_wish wish = {.timed = timed, .timed_count = 2, .hosted = true};
+    static const struct plan_function_request timed[] = {
+        {"work", "program", NULL, false, false, false, false}, {"*", NULL, NULL, false, false, false, false}};
+    const struct probe_functions_request request = {.timed = timed, .timed_count = 2, .shared = true};
     struct probe_functions functions;
     size_t unwinders = 0, untouched = 0;
-    assert_int_equal(probe_functions_make(&functions, image, &wish, NULL), BASE_OK);
+    assert_int_equal(probe_functions_make(&functions, image, &request, NULL), BASE_OK);
     assert_int_equal(functions.timed, functions.count - 4);
-    assert_string_equal(functions.items[functions.timed + 2].wish.name, "backtrace");
-    assert_true(plan_function_concerns(&functions.items[functions.timed + 2].wish, "/lib/libc.so.6"));
-    assert_false(plan_function_concerns(&functions.items[functions.timed + 2].wish, "/bin/program"));
+    assert_string_equal(functions.items[functions.timed + 2].request.name, "backtrace");
+    assert_true(plan_function_concerns(&functions.items[functions.timed + 2].request, "/lib/libc.so.6"));
+    assert_false(plan_function_concerns(&functions.items[functions.timed + 2].request, "/bin/program"));
     for (size_t i = ALWAYS; i < functions.timed; i++) {
         const struct loader_function *function = &functions.items[i];
         bool unwinds = !function->only_found && (function->cookie & 255) == WIRE_AGENT_ENTRY_UNWIND;
         assert_true(unwinds != function->only_found);
         assert_int_equal(function->whole, unwinds);
-        assert_true(function->alone && !function->wish.over);
-        assert_true(!function->only_found || probe_functions_is_odd(function->wish.name));
-        unwinders += unwinds && strncmp(function->wish.name, "_Unwind_", 8) == 0;
+        assert_true(function->alone && !function->request.over);
+        assert_true(!function->only_found || probe_functions_is_odd(function->request.name));
+        unwinders += unwinds && strncmp(function->request.name, "_Unwind_", 8) == 0;
         untouched += function->only_found;
     }
     assert_int_equal(unwinders, 5);
     assert_true(untouched > 20);
     for (size_t i = 0; i < 2; i++) {
         const struct loader_function *function = &functions.items[functions.timed + i];
-        assert_string_equal(function->wish.name, timed[i].name);
+        assert_string_equal(function->request.name, timed[i].name);
         assert_int_equal(function->cookie & 255, WIRE_AGENT_ENTRY_FUNCTION);
-        assert_true(function->whole && !function->only_found && function->wish.over && !function->alone);
+        assert_true(function->whole && !function->only_found && function->request.over && !function->alone);
     }
     assert_true(probe_functions_is_odd("setjmp") && !probe_functions_is_odd("read"));
     free(functions.items);
@@ -116,26 +118,27 @@ static void test_what_unwinders_ask(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < 4; i++) {
-        const struct probe_functions_wish wish = {.heap = i & 1, .descriptors = i >> 1 & 1, .hosted = true};
+        const struct probe_functions_request request = {
+            .heap = i & 1, .descriptors = i >> 1 & 1, .shared = true};
         struct probe_functions functions;
         size_t telling = 0, over = 0, alone = 0;
-        assert_int_equal(probe_functions_make(&functions, image, &wish, NULL), BASE_OK);
+        assert_int_equal(probe_functions_make(&functions, image, &request, NULL), BASE_OK);
         for (size_t k = 0; k < functions.count; k++) {
             const struct loader_function *function = &functions.items[k];
-            if (strcmp(function->wish.name, "_dl_find_object") &&
-                strcmp(function->wish.name, "dl_iterate_phdr"))
+            if (strcmp(function->request.name, "_dl_find_object") &&
+                strcmp(function->request.name, "dl_iterate_phdr"))
                 continue;
-            bool tells = probe_functions_tells(function);
+            bool tells = probe_functions_reports(function);
             assert_int_equal(function->whole, !tells);
             assert_true(!tells ||
-                        (over == 0 && !function->alone && !function->wish.over)); /* it is the first */
+                        (over == 0 && !function->alone && !function->request.over)); /* it is the first */
             telling += tells;
-            over += function->wish.over;
+            over += function->request.over;
             alone += function->alone;
         }
-        assert_int_equal(telling, wish.heap ? 2 : 0);
-        assert_int_equal(alone, wish.descriptors ? 2 : 0);
-        assert_int_equal(over, wish.heap && wish.descriptors ? 2 : 0);
+        assert_int_equal(telling, request.heap ? 2 : 0);
+        assert_int_equal(alone, request.descriptors ? 2 : 0);
+        assert_int_equal(over, request.heap && request.descriptors ? 2 : 0);
         free(functions.items);
     }
 }
@@ -149,19 +152,19 @@ static void test_named(void **state)
         {{"put", NULL, NULL, false, false, false, false}, WIRE_AGENT_ENTRY_POOL_FREE, 2, "names"}};
     const struct probe_named named = {items, 2, 2};
     for (unsigned heap = 0; heap < 2; heap++) {
-        const struct probe_functions_wish wish = {
-            .heap = heap, .named = &named, .hosted = true, .sizes = true};
+        const struct probe_functions_request request = {
+            .heap = heap, .named = &named, .shared = true, .sizes = true};
         struct probe_functions functions;
-        assert_int_equal(probe_functions_make(&functions, image, &wish, NULL), BASE_OK);
+        assert_int_equal(probe_functions_make(&functions, image, &request, NULL), BASE_OK);
         assert_int_equal(functions.named, heap ? 2 : 0);
         for (size_t i = 0; i < functions.named; i++) {
-            assert_string_equal(functions.items[i].wish.name, items[i].wish.name);
+            assert_string_equal(functions.items[i].request.name, items[i].request.name);
             assert_int_equal(functions.items[i].cookie, WIRE_AGENT_COOKIE(items[i].entry, WIRE_AGENT_NAMED));
             assert_int_not_equal(functions.items[i].handler, 0);
         }
         assert_int_equal(functions.allocators > 2, heap);
         for (size_t i = 0; i < functions.count; i++)
-            assert_non_null(functions.items[i].wish.name);
+            assert_non_null(functions.items[i].request.name);
         free(functions.items);
     }
     assert_null(probe_functions_usable_size(WIRE_AGENT_NAMED));
@@ -172,10 +175,10 @@ static void test_named(void **state)
 static void test_descriptors(void **state)
 {
     (void)state;
-    const struct probe_functions_wish wish = {.descriptors = true, .hosted = true};
+    const struct probe_functions_request request = {.descriptors = true, .shared = true};
     struct probe_functions functions;
     size_t opening = 0, closing = 0, unwinders = 0;
-    assert_int_equal(probe_functions_make(&functions, image, &wish, NULL), BASE_OK);
+    assert_int_equal(probe_functions_make(&functions, image, &request, NULL), BASE_OK);
     assert_int_equal(functions.timed, functions.count - 2); /* what loads an unwinder */
     for (size_t i = ALWAYS; i < functions.count; i++) {
         const struct loader_function *function = &functions.items[i];
@@ -190,8 +193,8 @@ static void test_descriptors(void **state)
         assert_int_equal(entry == WIRE_AGENT_ENTRY_DESCRIPTOR,
                          how >= WIRE_AGENT_OPENED && how < WIRE_AGENT_HOWS);
         if (entry != WIRE_AGENT_ENTRY_UNWIND) {
-            assert_false(plan_function_concerns(&function->wish, "/lib64/ld-linux-x86-64.so.2"));
-            assert_true(plan_function_concerns(&function->wish, "/lib/x86_64-linux-gnu/libc.so.6"));
+            assert_false(plan_function_concerns(&function->request, "/lib64/ld-linux-x86-64.so.2"));
+            assert_true(plan_function_concerns(&function->request, "/lib/x86_64-linux-gnu/libc.so.6"));
         }
     }
     assert_true(unwinders > 5 && opening > 40 && closing > 3);
@@ -220,13 +223,13 @@ static void test_the_loaders_own_malloc_is_left_alone(void **state)
 static void test_whose_functions(void **state)
 {
     (void)state;
-    const struct probe_functions_wish wish = {
+    const struct probe_functions_request request = {
         .heap = true, .maps = true, .timers = true, .descriptors = true, .ends = true};
     struct probe_functions functions;
-    assert_int_equal(probe_functions_make(&functions, image, &wish, NULL), BASE_OK);
+    assert_int_equal(probe_functions_make(&functions, image, &request, NULL), BASE_OK);
     size_t own = 0;
     for (size_t i = 0; i < functions.count; i++) {
-        const struct plan_function_wish *it = &functions.items[i].wish;
+        const struct plan_function_request *it = &functions.items[i].request;
         bool library = !strcmp(it->name, "mmap") || !strcmp(it->name, "brk") || !strcmp(it->name, "execve") ||
                        !strcmp(it->name, "prctl") || !strcmp(it->name, "sigaction") ||
                        !strcmp(it->name, "fork") || !strcmp(it->name, "accept") || !strcmp(it->name, "_exit");

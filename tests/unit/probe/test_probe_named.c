@@ -61,10 +61,10 @@ static void test_lines(void **state)
     assert_int_equal(named.count, sizeof expected / sizeof *expected);
     for (size_t i = 0; i < named.count; i++) {
         const struct probe_named_function *item = &named.items[i];
-        assert_string_equal(item->wish.name, expected[i].name);
-        assert_int_equal(item->wish.image == NULL, expected[i].image == NULL);
-        if (item->wish.image != NULL)
-            assert_string_equal(item->wish.image, expected[i].image);
+        assert_string_equal(item->request.name, expected[i].name);
+        assert_int_equal(item->request.image == NULL, expected[i].image == NULL);
+        if (item->request.image != NULL)
+            assert_string_equal(item->request.image, expected[i].image);
         assert_int_equal(item->entry, expected[i].entry);
         assert_int_equal(item->line, expected[i].line);
         assert_ptr_equal(item->file, path);

@@ -21,12 +21,12 @@ static double tick_ns(void)
 
 /* Between least and least + spread, and then half a tick: that is the mean; and the least is not below half a
  * tick. */
-static void check(double wished, bool user)
+static void check(double requested, bool user)
 {
     struct shared_timers timers = {0};
-    double rate = wished, tick = tick_ns(), highest = 1e9 / (2 * tick);
+    double rate = requested, tick = tick_ns(), highest = 1e9 / (2 * tick);
     assert_int_equal(probe_timer_plan(user, &rate, &timers, NULL), BASE_OK);
-    assert_true(fabs(rate - fmin(wished, highest)) < 1e-6 * rate);
+    assert_true(fabs(rate - fmin(requested, highest)) < 1e-6 * rate);
     assert_int_equal(timers.signal, SIGURG);
     assert_int_equal(timers.other, SIGWINCH);
     assert_int_equal(timers.clock, user ? WIRE_AGENT_CLOCK_USER : WIRE_AGENT_CLOCK_CPU);

@@ -128,7 +128,7 @@ static void missing_processes_are_reported(void **state)
 /* --- files --- */
 
 struct mapped {
-    char folder[64], path[160];
+    char directory[64], path[160];
     void *at;
     struct proc_mapping mapping; /* `path` is owned */
 };
@@ -166,9 +166,9 @@ static void look(struct mapped *mapped)
 /* Makes a file, maps its second page, looks it up in our own maps. */
 static void map_file(struct mapped *mapped, const char *name)
 {
-    *mapped = (struct mapped){.folder = "/tmp/tally-maps-XXXXXX"};
-    assert_non_null(mkdtemp(mapped->folder));
-    snprintf(mapped->path, sizeof mapped->path, "%s/%s", mapped->folder, name);
+    *mapped = (struct mapped){.directory = "/tmp/tally-maps-XXXXXX"};
+    assert_non_null(mkdtemp(mapped->directory));
+    snprintf(mapped->path, sizeof mapped->path, "%s/%s", mapped->directory, name);
     write_file(mapped->path, "original");
     int fd = open(mapped->path, O_RDONLY | O_CLOEXEC);
     mapped->at = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 4096);
@@ -181,7 +181,7 @@ static void unmap_file(struct mapped *mapped)
 {
     munmap(mapped->at, 4096);
     unlink(mapped->path);
-    rmdir(mapped->folder);
+    rmdir(mapped->directory);
     free(mapped->mapping.path);
 }
 

@@ -226,7 +226,7 @@ static void credentials_are_read(void **state)
 
 /* --- memory that is shared --- */
 
-static int told[2], asked[2]; /* pipes */
+static int published[2], asked[2]; /* pipes */
 
 /* Its thread stands until the child has ended, the others go on. */
 static void *make_vfork_child(void *unused)
@@ -235,7 +235,8 @@ static void *make_vfork_child(void *unused)
     pid_t child = vfork();
     if (child == 0) {
         child = getpid();
-        _exit(write(told[1], &child, sizeof child) == sizeof child && read(asked[0], &byte, 1) == 1 ? 0 : 1);
+        _exit(write(published[1], &child, sizeof child) == sizeof child && read(asked[0], &byte, 1) == 1 ? 0
+                                                                                                         : 1);
     }
     waitpid(child, NULL, 0);
     return unused;
@@ -246,9 +247,9 @@ static void a_vfork_child_runs_in_its_parent(void **state)
     (void)state;
     pthread_t thread;
     pid_t child;
-    assert_int_equal(pipe(told) | pipe(asked), 0);
+    assert_int_equal(pipe(published) | pipe(asked), 0);
     assert_int_equal(pthread_create(&thread, NULL, make_vfork_child, NULL), 0);
-    assert_int_equal(read(told[0], &child, sizeof child), sizeof child);
+    assert_int_equal(read(published[0], &child, sizeof child), sizeof child);
     pid_t parent = proc_target_vfork_parent(child);
     assert_int_equal(write(asked[1], "", 1), 1);
     pthread_join(thread, NULL);

@@ -143,8 +143,8 @@ static void a_child_has_its_parents_mappings_until_it_execs(void **state)
     uint64_t offsets[PAGES] = {[3] = 7 * PAGE, [4] = 8 * PAGE}, none[PAGES] = {0};
     sample_processes_expect(&fixture->processes, NO_SUCH_PID, 1000);
     map(fixture, NO_SUCH_PID, BASE + 3 * PAGE, 2 * PAGE, 7 * PAGE);
-    struct perf_task birth = task(NO_SUCH_PID + 1, NO_SUCH_PID);
-    sample_processes_on_fork(&fixture->processes, &birth);
+    struct perf_task creation = task(NO_SUCH_PID + 1, NO_SUCH_PID);
+    sample_processes_on_fork(&fixture->processes, &creation);
     struct sample_process *child = sample_processes_get(&fixture->processes, NO_SUCH_PID + 1, 6000);
     check_pages(fixture, child, offsets);
     const struct profile_process *known = &fixture->profile->processes[child->profile_process];
@@ -165,13 +165,13 @@ static void a_birth_may_be_heard_of_late(void **state)
     struct sample_process *child = sample_processes_expect(&fixture->processes, NO_SUCH_PID + 1, 7000);
     uint32_t process = child->profile_process;
     size_t count = fixture->profile->process_count;
-    struct perf_task birth = task(NO_SUCH_PID + 1, NO_SUCH_PID);
-    sample_processes_on_fork(&fixture->processes, &birth);
+    struct perf_task creation = task(NO_SUCH_PID + 1, NO_SUCH_PID);
+    sample_processes_on_fork(&fixture->processes, &creation);
     assert_int_equal(fixture->profile->process_count, count);
     assert_int_equal(fixture->profile->processes[process].start_ns, 4000);
     assert_int_equal(fixture->profile->processes[process].parent_pid, NO_SUCH_PID);
-    birth.time = 8000000; /* and another one, much later, is another one */
-    sample_processes_on_fork(&fixture->processes, &birth);
+    creation.time = 8000000; /* and another one, much later, is another one */
+    sample_processes_on_fork(&fixture->processes, &creation);
     child = sample_processes_get(&fixture->processes, NO_SUCH_PID + 1, 8000000);
     assert_int_not_equal(child->profile_process, process);
 }
@@ -180,16 +180,16 @@ static void a_birth_may_be_heard_of_late(void **state)
 static void numbers_are_used_again(void **state)
 {
     struct fixture *fixture = *state;
-    struct perf_task birth = task(NO_SUCH_PID + 1, NO_SUCH_PID);
+    struct perf_task creation = task(NO_SUCH_PID + 1, NO_SUCH_PID);
     sample_processes_expect(&fixture->processes, NO_SUCH_PID, 1000);
-    sample_processes_on_fork(&fixture->processes, &birth);
+    sample_processes_on_fork(&fixture->processes, &creation);
     struct sample_process *first = sample_processes_get(&fixture->processes, NO_SUCH_PID + 1, 6000);
     uint32_t process = first->profile_process,
              thread = sample_processes_thread(&fixture->processes, first, NO_SUCH_PID + 1);
     assert_int_equal(sample_processes_thread(&fixture->processes, first, NO_SUCH_PID + 1), thread);
-    sample_processes_on_exit(&fixture->processes, &birth);
+    sample_processes_on_exit(&fixture->processes, &creation);
     assert_int_equal(fixture->profile->processes[process].end_ns, 4000);
-    sample_processes_on_fork(&fixture->processes, &birth);
+    sample_processes_on_fork(&fixture->processes, &creation);
     struct sample_process *second = sample_processes_get(&fixture->processes, NO_SUCH_PID + 1, 9000);
     assert_int_not_equal(second->profile_process, process);
     uint32_t again = sample_processes_thread(&fixture->processes, second, NO_SUCH_PID + 1);
@@ -201,13 +201,13 @@ static void living_ones_are_listed_once(void **state)
 {
     struct fixture *fixture = *state;
     sample_processes_expect(&fixture->processes, NO_SUCH_PID, 1000);
-    struct perf_task birth = task(NO_SUCH_PID + 1, NO_SUCH_PID);
+    struct perf_task creation = task(NO_SUCH_PID + 1, NO_SUCH_PID);
     for (int life = 0; life < 3; life++)
-        sample_processes_on_fork(&fixture->processes, &birth);
+        sample_processes_on_fork(&fixture->processes, &creation);
     pid_t *pids;
     assert_int_equal(sample_processes_living(&fixture->processes, &pids), 2);
     free(pids);
-    sample_processes_on_exit(&fixture->processes, &birth);
+    sample_processes_on_exit(&fixture->processes, &creation);
     assert_int_equal(sample_processes_living(&fixture->processes, &pids), 1);
     assert_int_equal(pids[0], NO_SUCH_PID);
     free(pids);
@@ -225,8 +225,8 @@ static void the_forgotten_hold_nothing(void **state)
     assert_null(process->mappings);
     assert_ptr_equal(sample_processes_latest(&fixture->processes, NO_SUCH_PID, 2000), process);
     assert_int_equal(fixture->profile->losses[WIRE_LOSS_PROCESS_GONE], 0);
-    struct perf_task birth = task(NO_SUCH_PID, NO_SUCH_PID + 7);
-    sample_processes_on_fork(&fixture->processes, &birth);
+    struct perf_task creation = task(NO_SUCH_PID, NO_SUCH_PID + 7);
+    sample_processes_on_fork(&fixture->processes, &creation);
     assert_true(sample_processes_knows(&fixture->processes, NO_SUCH_PID)); /* another life */
     assert_ptr_equal(sample_processes_latest(&fixture->processes, NO_SUCH_PID, 3000),
                      sample_processes_get(&fixture->processes, NO_SUCH_PID, 3000));
@@ -237,13 +237,13 @@ static void a_birth_told_twice_is_one(void **state)
 {
     struct fixture *fixture = *state;
     sample_processes_expect(&fixture->processes, NO_SUCH_PID, 1000);
-    struct perf_task birth = task(NO_SUCH_PID + 1, NO_SUCH_PID);
-    sample_processes_on_fork(&fixture->processes, &birth);
-    birth.time += 50;
-    sample_processes_on_fork(&fixture->processes, &birth);
+    struct perf_task creation = task(NO_SUCH_PID + 1, NO_SUCH_PID);
+    sample_processes_on_fork(&fixture->processes, &creation);
+    creation.time += 50;
+    sample_processes_on_fork(&fixture->processes, &creation);
     assert_int_equal(fixture->processes.count, 2);
-    birth.time += 1000000000; /* the number came round */
-    sample_processes_on_fork(&fixture->processes, &birth);
+    creation.time += 1000000000; /* the number came round */
+    sample_processes_on_fork(&fixture->processes, &creation);
     assert_int_equal(fixture->processes.count, 3);
 }
 

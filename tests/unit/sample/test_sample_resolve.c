@@ -14,16 +14,16 @@
 
 enum { ADDRESSES = 200, STEP = 64, BEFORE_THE_CLOCK = 16 };
 
-struct told {
+struct published {
     size_t times, done, total;
 };
 
 static void hear(void *context, size_t done, size_t total)
 {
-    struct told *told = context;
-    told->times++;
-    told->done = done;
-    told->total = total;
+    struct published *published = context;
+    published->times++;
+    published->done = done;
+    published->total = total;
 }
 
 /* Addresses all over the code of this program. */
@@ -57,11 +57,11 @@ static void left_and_found(void **state)
 {
     (void)state;
     struct profile *whole = make_profile(), *cut = make_profile();
-    struct told told = {0};
-    struct sample_resolve_options options = {.lines = true, .progress = hear, .context = &told};
+    struct published published = {0};
+    struct sample_resolve_options options = {.lines = true, .progress = hear, .context = &published};
     assert_int_equal(sample_resolve(whole, &options, NULL), BASE_OK);
-    assert_int_equal(told.times, 1 + 2 * ADDRESSES / BEFORE_THE_CLOCK);
-    assert_int_equal(told.total, 2 * ADDRESSES);
+    assert_int_equal(published.times, 1 + 2 * ADDRESSES / BEFORE_THE_CLOCK);
+    assert_int_equal(published.total, 2 * ADDRESSES);
     assert_int_equal(whole->losses[WIRE_LOSS_NOT_YET_RESOLVED], 0);
     unsigned different = 0;
     for (uint32_t i = 2; i <= ADDRESSES; i++)
@@ -69,10 +69,10 @@ static void left_and_found(void **state)
     assert_true(different > ADDRESSES / 10);
 
     options.limit_ns = 1;
-    told = (struct told){0};
+    published = (struct published){0};
     assert_int_equal(sample_resolve(cut, &options, NULL), BASE_OK);
-    assert_int_equal(told.times, 2);
-    assert_int_equal(told.done, BEFORE_THE_CLOCK);
+    assert_int_equal(published.times, 2);
+    assert_int_equal(published.done, BEFORE_THE_CLOCK);
     assert_int_equal(cut->losses[WIRE_LOSS_NOT_YET_RESOLVED], ADDRESSES - BEFORE_THE_CLOCK);
     assert_int_equal(cut->addresses[BEFORE_THE_CLOCK].resolution,
                      whole->addresses[BEFORE_THE_CLOCK].resolution);

@@ -230,19 +230,19 @@ static void strangers_are_left_out(void **state)
     struct fixture *fixture = *state;
     enum { STRANGER = 0x3fffff00 };
     const struct profile *profile = fixture->stream.profile;
-    fixture->stream.strangers = true;
+    fixture->stream.others = true;
     send_mapping(fixture, STRANGER, TEXT, "/no/stranger", 2000);
     send_comm(fixture, STRANGER, "stranger", PERF_RECORD_MISC_COMM_EXEC, 2001);
     send_sample(fixture, STRANGER, STRANGER, TEXT + 16, 0, 2002);
     send_task(fixture, PERF_RECORD_FORK, STRANGER + 1, STRANGER + 1, STRANGER, 2003);
     assert_int_equal(profile->process_count, 1 + 1);
     assert_int_equal(fixture->stream.samples, 0);
-    assert_int_equal(fixture->stream.births, 0);
+    assert_int_equal(fixture->stream.creations, 0);
     send_task(fixture, PERF_RECORD_FORK, CHILD, CHILD, TARGET, 2004);
     send_sample(fixture, CHILD, CHILD, TEXT + 16, 0, 2005);
     send_task(fixture, PERF_RECORD_EXIT, CHILD, CHILD, TARGET, 2006);
     assert_int_equal(fixture->stream.samples, 1);
-    assert_int_equal(fixture->stream.births, 1);
+    assert_int_equal(fixture->stream.creations, 1);
     send_task(fixture, PERF_RECORD_FORK, CHILD, CHILD, STRANGER, 2007);
     send_sample(fixture, CHILD, CHILD, TEXT + 16, 0, 2008);
     assert_int_equal(fixture->stream.samples, 1);
@@ -255,7 +255,7 @@ static void children_are_left_alone_without_follow(void **state)
     send_task(fixture, PERF_RECORD_FORK, CHILD, CHILD, TARGET, 2001);
     send_task(fixture, PERF_RECORD_FORK, TARGET, TARGET + 5, TARGET, 2002);
     assert_int_equal(fixture->stream.profile->process_count, 1 + 1);
-    assert_int_equal(fixture->stream.births, 1);
+    assert_int_equal(fixture->stream.creations, 1);
 }
 
 static void what_the_kernel_dropped_is_counted(void **state)

@@ -15,7 +15,7 @@ enum { NODES = 8, CELLS = 4 };
 
 static struct profile *profile;
 static struct shared_counts counts;
-static struct shared_counts_told told;
+static struct shared_counts_published published;
 static struct shared_cookie cookie;
 static struct wire_agent_node nodes[NODES + 1];
 static struct wire_agent_cell cells[CELLS + 1];
@@ -30,7 +30,7 @@ static int set_up(void **state)
     profile = profile_new();
     memset(nodes, 0, sizeof nodes);
     memset(cells, 0, sizeof cells);
-    told = (struct shared_counts_told){0};
+    published = (struct shared_counts_published){0};
     thread = profile_thread(profile, profile_process(profile, 7, 0), 0);
     unknown = profile_address(profile, profile_image(profile, PROFILE_IMAGE_SPECIAL, "(unknown)", "", 0), 0);
     cookie.image = profile_image(profile, PROFILE_IMAGE_FILE, "/bin/a", "01", 0);
@@ -48,18 +48,18 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    shared_counts_told_free(&told);
+    shared_counts_published_free(&published);
     profile_free(profile);
     return 0;
 }
 
-static void tell(void)
+static void publish(void)
 {
     const struct shared_tree tree = {
         .nodes = nodes, .cells = cells, .node_count = NODES, .cell_count = CELLS};
     struct shared_nodes view = {
         .profile = profile, .tree = &tree, .cookies = &cookie, .cookie_count = 1, .special_unknown = unknown};
-    assert_int_equal(shared_counts_tell(&counts, &view, &told, thread, NULL), BASE_OK);
+    assert_int_equal(shared_counts_publish(&counts, &view, &published, thread, NULL), BASE_OK);
     assert_int_equal(profile_check(profile, NULL), BASE_OK);
 }
 
@@ -80,14 +80,14 @@ static void test_differences(void **state)
     cells[2].count = 2, cells[2].total = 5 * 4096, cells[2].freed_own = 4096;
     cells[3].count = 100, cells[3].total = 1000;
     for (unsigned i = 0; i < 2; i++) { /* told twice, counted once */
-        tell();
+        publish();
         assert_int_equal(sum_of("throw.count"), 4);
         assert_int_equal(sum_of("map.total"), 5 * 4096);
         assert_int_equal(sum_of("map.live"), 4 * 4096);
     }
     cells[1].count = 6;
     cells[2].freed_own = 5 * 4096;
-    tell();
+    publish();
     assert_int_equal(sum_of("throw.count"), 6);
     assert_int_equal(sum_of("map.total"), 5 * 4096);
     assert_int_equal(sum_of("map.live"), 0);
@@ -100,18 +100,18 @@ static void test_functions(void **state)
     (void)state;
     counts.ns_of_tick = 0.5;
     cells[4].count = 3;
-    tell();
+    publish();
     assert_int_equal(sum_of("function.calls"), 3);
     assert_int_equal(sum_of("function.time"), 0);
     cells[4].total = 3000;
     for (unsigned i = 0; i < 2; i++) {
-        tell();
+        publish();
         assert_int_equal(sum_of("function.calls"), 3);
         assert_int_equal(sum_of("function.time"), 1500);
     }
     counts.ns_of_tick = 1e9;
     cells[4].total = UINT64_MAX;
-    tell();
+    publish();
     assert_int_equal(sum_of("function.time"), INT64_MAX);
 }
 
@@ -123,12 +123,12 @@ static void test_hostile(void **state)
     cells[2].count = 1, cells[2].total = 10, cells[2].freed_own = 11;
     cells[3].count = 1, cells[3].node = UINT64_C(1) << 40;
     nodes[4].parent = 4; /* a circle */
-    tell();
+    publish();
     assert_int_equal(sum_of("throw.count"), INT64_MAX);
     assert_int_equal(sum_of("map.total"), 0);
     nodes[4].parent = 3;
     nodes[4].cookie = 77;
-    tell();
+    publish();
     assert_int_equal(sum_of("map.total"), 10);
     assert_int_equal(sum_of("map.live"), 0);
 }
@@ -155,11 +155,11 @@ static void test_time(void **state)
         nodes[2].flags = WIRE_AGENT_NODE_EXACT;
         cells[1].total = 8000000;
         cells[1].count = 1;
-        tell();
+        publish();
         cells[1].total += 20000000;
         cells[1].count += 2;
-        tell();
-        tell();
+        publish();
+        publish();
         assert_int_equal(sum_of(name), 28000000);
         uint64_t samples = 0;
         for (size_t i = 0; i < profile->cell_count; i++)
@@ -167,7 +167,7 @@ static void test_time(void **state)
         assert_int_equal(samples, 3);
         assert_int_equal(counts.samples, 3);
         assert_int_equal(counts.sampled_ns, 28000000);
-        shared_counts_told_free(&told);
+        shared_counts_published_free(&published);
         profile = before;
         profile_free(fresh);
     }
@@ -180,7 +180,7 @@ static void test_nothing_asked_for(void **state)
     assert_int_equal(shared_counts_init(&counts, empty, 1u << WIRE_AGENT_HEAP, SHARED_TIME, NULL), BASE_OK);
     assert_int_equal(empty->counter_count, 1);
     cells[1].count = 4;
-    tell();
+    publish();
     assert_int_equal(sum_of("throw.count"), 0);
     profile_free(empty);
 }

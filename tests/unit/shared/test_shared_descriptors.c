@@ -22,7 +22,7 @@ enum { FIRST = 400, MEMORY = 1 << 20 };
 
 static struct profile *profile;
 static struct shared_descriptors descriptors;
-static struct shared_descriptors_told told;
+static struct shared_descriptors_published published;
 static struct shared_file file;
 static struct shared_cookie cookie;
 static struct wire_agent_node nodes[3];
@@ -46,7 +46,7 @@ static int set_up(void **state)
     file.bytes =
         mmap(NULL, file.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     assert_ptr_not_equal(file.bytes, MAP_FAILED);
-    told = (struct shared_descriptors_told){0};
+    published = (struct shared_descriptors_published){0};
     target = getpid();
     return shared_descriptors_init(&descriptors, profile, NULL);
 }
@@ -54,7 +54,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    shared_descriptors_told_free(&told);
+    shared_descriptors_published_free(&published);
     profile_free(profile);
     munmap(file.bytes, file.size);
     return 0;
@@ -84,17 +84,17 @@ static void forget(uint32_t number)
 static void look(enum shared_descriptors_look which)
 {
     const struct shared_descriptors_place at = place();
-    shared_descriptors_look(&descriptors, &at, &told, which);
+    shared_descriptors_look(&descriptors, &at, &published, which);
 }
 
-static void tell(bool final)
+static void publish(bool final)
 {
     const struct shared_descriptors_place at = place();
     const struct shared_tree tree = {.nodes = nodes, .cells = cells, .node_count = 2, .cell_count = 1};
     struct shared_nodes view = {
         .profile = profile, .tree = &tree, .cookies = &cookie, .cookie_count = 1, .special_unknown = unknown};
     const struct shared_descriptors_whose whose = {process, thread, 9000, final};
-    assert_int_equal(shared_descriptors_tell(&descriptors, &at, &view, &told, &whose, NULL), BASE_OK);
+    assert_int_equal(shared_descriptors_publish(&descriptors, &at, &view, &published, &whose, NULL), BASE_OK);
     assert_int_equal(profile_check(profile, NULL), BASE_OK);
 }
 
@@ -140,12 +140,12 @@ static void test_each_origin(void **state)
     note(FIRST + 2, WIRE_AGENT_OPENED, 2);
     open_at(FIRST + 3);
     open_at(FIRST + 4), note(FIRST + 4, WIRE_AGENT_OPENED, 3);
-    tell(false);
+    publish(false);
     assert_int_equal(sum_of("fd.live"), 3);
     look(SHARED_DESCRIPTORS_ENDING);
     close(FIRST + 4), forget(FIRST + 4);
     note(FIRST + 5, WIRE_AGENT_SOCKET, 4); /* since then: the table is believed */
-    tell(true);
+    publish(true);
     assert_int_equal(sum_of("fd.used"), 4);
     assert_int_equal(sum_of("fd.live"), 2);
     assert_int_equal(row_of(FIRST)->origin, PROFILE_DESCRIPTOR_BEFORE);
@@ -176,7 +176,7 @@ static void test_killed(void **state)
     look(SHARED_DESCRIPTORS_NAMES);
     close(FIRST);
     note(FIRST + 1, WIRE_AGENT_OPENED, 2);
-    tell(true);
+    publish(true);
     assert_int_equal(sum_of("fd.live"), 2);
     assert_string_equal(profile_text(profile, row_of(FIRST)->name), "/dev/null");
     assert_int_equal(row_of(FIRST + 1)->name, 0);
@@ -196,7 +196,7 @@ static void test_gone(void **state)
     note(FIRST, WIRE_AGENT_OPENED, 1);
     target = child;
     look(SHARED_DESCRIPTORS_ENDING);
-    tell(true);
+    publish(true);
     waitpid(child, NULL, 0);
     assert_int_equal(sum_of("fd.live"), 1);
     assert_int_equal(row_of(FIRST)->origin, PROFILE_DESCRIPTOR_OPENED);
@@ -207,25 +207,25 @@ static void test_gone(void **state)
 static void test_over_an_exec(void **state)
 {
     (void)state;
-    struct shared_descriptors_told next = {0};
+    struct shared_descriptors_published next = {0};
     begin();
     for (int i = 0; i < 2; i++)
         open_at(FIRST + i), note((uint32_t)(FIRST + i), WIRE_AGENT_OPENED, 1 + (uint32_t)i);
     note(FIRST + 2, WIRE_AGENT_OPENED, 3); /* the exec closed it */
     look(SHARED_DESCRIPTORS_EXECED);
-    tell(true);
+    publish(true);
     assert_int_equal(sum_of("fd.live"), 2);
     assert_int_equal(profile->losses[WIRE_LOSS_DESCRIPTOR_CLOSED], 0);
-    shared_descriptors_carry(&next, &told);
-    shared_descriptors_told_free(&told);
-    told = next;
+    shared_descriptors_carry(&next, &published);
+    shared_descriptors_published_free(&published);
+    published = next;
     memset(file.bytes, 0, file.layout.modules[0]);
     madvise(file.bytes, file.size, MADV_DONTNEED);
     cells[1].count = 0;
     begin();
     close(FIRST + 1), forget(FIRST + 1);
     look(SHARED_DESCRIPTORS_ENDING);
-    tell(true);
+    publish(true);
     assert_int_equal(sum_of("fd.live"), 1);
     assert_int_equal(row_of(FIRST)->origin, PROFILE_DESCRIPTOR_OPENED);
     assert_null(row_of(FIRST + 1));
@@ -245,9 +245,9 @@ static void test_hostile(void **state)
     table[FIRST + 1] = (struct wire_agent_descriptor){WIRE_AGENT_WORD(0, 63, 7), 0};
     cells[1].count = UINT64_MAX;
     cells[1].node = UINT64_C(1) << 40;
-    tell(false);
+    publish(false);
     cells[1].node = 2;
-    tell(true);
+    publish(true);
     assert_int_equal(row_of(FIRST)->age_ns, 0);
     assert_null(row_of(WIRE_AGENT_DESCRIPTORS - 1));
 }

@@ -16,12 +16,12 @@
 
 enum { PAGE = 4096, PAGES = 300, CELLS = 2 };
 
-static const struct shared_wish WISH = {.memory = 8 << 20, .patience_ms = 1000};
+static const struct shared_request WISH = {.memory = 8 << 20, .patience_ms = 1000};
 
 static struct shared_file file;
 static struct profile *profile;
 static struct shared_empty empty;
-static struct shared_empty_told told;
+static struct shared_empty_published published;
 static struct shared_cookie cookie;
 static uint32_t thread, unknown;
 static uint8_t *arena;
@@ -81,7 +81,7 @@ static int tear_down(void **state)
 {
     (void)state;
     int memory = file.file;
-    shared_empty_told_free(&told);
+    shared_empty_published_free(&published);
     shared_file_end(&file);
     close(memory);
     munmap(arena, PAGES * PAGE);
@@ -89,13 +89,13 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void tell(bool final)
+static void publish(bool final)
 {
     struct shared_tree tree;
     assert_int_equal(shared_file_read(&file, 0, &tree, NULL), BASE_OK);
     struct shared_nodes nodes = {
         .profile = profile, .tree = &tree, .cookies = &cookie, .cookie_count = 1, .special_unknown = unknown};
-    assert_int_equal(shared_empty_tell(&empty, &nodes, &told, thread, final, NULL), BASE_OK);
+    assert_int_equal(shared_empty_publish(&empty, &nodes, &published, thread, final, NULL), BASE_OK);
     shared_tree_free(&tree);
     assert_int_equal(profile_check(profile, NULL), BASE_OK);
 }
@@ -110,7 +110,7 @@ static int64_t sum(void)
 
 static void look(pid_t pid)
 {
-    shared_empty_look(&empty, &file, 0, pid, &told);
+    shared_empty_look(&empty, &file, 0, pid, &published);
 }
 
 /* Whole pages of each block, of both tables, past a page that may not be read; again, and what was before is
@@ -127,12 +127,12 @@ static void test_live_blocks(void **state)
     put(128, 0, arena + 230 * PAGE, 10 * PAGE, 2); /* of a table that is not there */
     for (unsigned i = 0; i < 2; i++) {
         look(getpid());
-        assert_int_equal(told.live[1], 197 * PAGE);
-        assert_int_equal(told.live[2], 3 * PAGE);
+        assert_int_equal(published.live[1], 197 * PAGE);
+        assert_int_equal(published.live[2], 3 * PAGE);
     }
-    tell(false);
+    publish(false);
     assert_int_equal(sum(), 0);
-    tell(true);
+    publish(true);
     assert_int_equal(sum(), 200 * PAGE);
     assert_int_equal(profile->losses[WIRE_LOSS_AGENT_EMPTY_UNSEEN], 0);
 }
@@ -143,17 +143,17 @@ static void test_samples(void **state)
 {
     (void)state;
     put(0, 0, arena, 4 * PAGE, 1);
-    tell(true);
+    publish(true);
     assert_true(profile->counters[empty.counter].exact);
     slot_at(0, 0)->value |= UINT64_C(1) << 32; /* level 1, and its size is the distance: 1 / (1 - 1/e) */
     shared_file_process(&file, 0)->level = 1;
     look(getpid());
-    assert_int_equal(told.live[1], 25919);
-    tell(true);
+    assert_int_equal(published.live[1], 25919);
+    publish(true);
     assert_false(profile->counters[empty.counter].exact);
     slot_at(0, 0)->value |= UINT64_C(15) << 32;
     look(getpid());
-    assert_in_range(told.live[1], UINT64_C(1) << 42, UINT64_C(1) << 43); /* about its distance */
+    assert_in_range(published.live[1], UINT64_C(1) << 42, UINT64_C(1) << 43); /* about its distance */
 }
 
 /* What the agent found in released blocks, up and, where a release was none after all, down again. */
@@ -165,11 +165,11 @@ static void test_released(void **state)
     static const uint64_t steps[] = {5 * PAGE, 5 * PAGE, 9 * PAGE, 7 * PAGE, 0};
     for (unsigned i = 0; i < sizeof steps / sizeof *steps; i++) {
         cells[1].empty = steps[i];
-        tell(false);
+        publish(false);
         assert_int_equal(sum(), steps[i]);
     }
     cells[2].empty = UINT64_MAX;
-    tell(false);
+    publish(false);
     assert_int_equal(sum(), INT64_MAX);
 }
 
@@ -183,16 +183,16 @@ static void test_hostile(void **state)
         for (unsigned j = 0; j < WIRE_AGENT_SLOTS; j++)
             put(i, j, (void *)(uintptr_t)(8 + i * 4096), huge, 1 + j % 2);
     look(getpid());
-    assert_int_equal(told.lost, 128 * WIRE_AGENT_SLOTS);
+    assert_int_equal(published.lost, 128 * WIRE_AGENT_SLOTS);
     for (unsigned i = 0; i < 128; i++)
         for (unsigned j = 0; j < WIRE_AGENT_SLOTS; j++)
             put(i, j, arena, 2 * PAGE, i % 2 ? 3 : UINT32_MAX); /* cells that there are not */
     shared_file_process(&file, 0)->block_tables = UINT32_MAX;
     look(getpid());
-    assert_int_equal(told.live[1] + told.live[2] + told.lost, 0);
+    assert_int_equal(published.live[1] + published.live[2] + published.lost, 0);
     shared_file_process(&file, 0)->cell_count = UINT32_MAX;
     look(getpid());
-    tell(true);
+    publish(true);
     assert_int_equal(profile->losses[WIRE_LOSS_AGENT_EMPTY_UNSEEN], 0);
 }
 
@@ -207,14 +207,14 @@ static void test_gone(void **state)
     siginfo_t ended;
     assert_int_equal(waitid(P_PID, (id_t)child, &ended, WEXITED | WNOWAIT), 0); /* a zombie has no memory */
     look(child);
-    assert_int_equal(told.lost, 1);
+    assert_int_equal(published.lost, 1);
     waitpid(child, NULL, 0);
     look(0);
-    assert_int_equal(told.lost, 1);
-    assert_int_equal(told.live[1], 0);
-    tell(false);
+    assert_int_equal(published.lost, 1);
+    assert_int_equal(published.live[1], 0);
+    publish(false);
     assert_int_equal(profile->losses[WIRE_LOSS_AGENT_EMPTY_UNSEEN], 0);
-    tell(true);
+    publish(true);
     assert_int_equal(profile->losses[WIRE_LOSS_AGENT_EMPTY_UNSEEN], 1);
     assert_int_equal(sum(), 0);
 }
@@ -225,7 +225,7 @@ static void test_nothing_asked_for(void **state)
     put(0, 0, arena, 200 * PAGE, 1);
     assert_int_equal(shared_empty_init(&empty, profile, PROFILE_HEAP_EMPTY_NONE, NULL), BASE_OK);
     look(getpid());
-    tell(true);
+    publish(true);
     assert_int_equal(sum(), 0);
     assert_int_equal(empty.flags, 0);
 }

@@ -17,13 +17,13 @@
 #include "shared_heap.h"
 #include "wire_loss.h"
 
-static const struct shared_wish WISH = {.memory = 8 << 20, .patience_ms = 1000};
+static const struct shared_request WISH = {.memory = 8 << 20, .patience_ms = 1000};
 
 struct scene {
     struct shared_file file;
     struct profile *profile;
     struct shared_heap heap;
-    struct shared_heap_told told;
+    struct shared_heap_published published;
     struct shared_cookie cookies[2];
     uint32_t process, thread;
 };
@@ -31,12 +31,12 @@ struct scene {
 static void set(struct scene *scene, uint64_t sample_bytes)
 {
     *scene = (struct scene){.profile = profile_new()};
-    struct shared_wish wish = WISH;
-    wish.sample_bytes = sample_bytes;
+    struct shared_request request = WISH;
+    request.sample_bytes = sample_bytes;
     int file = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     assert_true(file >= 0);
-    assert_int_equal(ftruncate(file, (off_t)shared_file_size(&wish)), 0);
-    assert_int_equal(shared_file_begin(&scene->file, file, &wish, NULL), BASE_OK);
+    assert_int_equal(ftruncate(file, (off_t)shared_file_size(&request)), 0);
+    assert_int_equal(shared_file_begin(&scene->file, file, &request, NULL), BASE_OK);
     shared_file_take(&scene->file, 42, 7);
     scene->process = profile_process(scene->profile, 42, 0);
     scene->thread = profile_thread(scene->profile, scene->process, 0);
@@ -54,7 +54,7 @@ static void clear(struct scene *scene)
     int file = scene->file.file;
     shared_file_end(&scene->file);
     close(file);
-    shared_heap_told_free(&scene->told);
+    shared_heap_published_free(&scene->published);
     profile_free(scene->profile);
 }
 
@@ -92,13 +92,13 @@ static void make_tree(struct scene *scene)
     }
 }
 
-static void tell(struct scene *scene, uint64_t now, bool final)
+static void publish(struct scene *scene, uint64_t now, bool final)
 {
     struct shared_tree tree;
     assert_int_equal(shared_file_read(&scene->file, 0, &tree, NULL), BASE_OK);
-    assert_int_equal(
-        shared_heap_tell(&scene->heap, &tree, &scene->told, scene->process, scene->thread, now, final, NULL),
-        BASE_OK);
+    assert_int_equal(shared_heap_publish(&scene->heap, &tree, &scene->published, scene->process,
+                                         scene->thread, now, final, NULL),
+                     BASE_OK);
     shared_tree_free(&tree);
     assert_int_equal(profile_check(scene->profile, NULL), BASE_OK);
 }
@@ -161,7 +161,7 @@ static void figures(void **state)
                                                    .peak_epoch = 3,
                                                    .largest = 60,
                                                    .live_since_ns = 90};
-    tell(&scene, 100, true);
+    publish(&scene, 100, true);
     assert_int_equal(value_of(&scene, 0x20, PROFILE_HEAP_TOTAL), 1060);
     assert_int_equal(find(&scene, 0x20, PROFILE_HEAP_TOTAL)->samples, 11);
     assert_int_equal(value_of(&scene, 0x20, PROFILE_HEAP_COUNT), 11);
@@ -204,10 +204,10 @@ static void in_parts(void **state)
         *cell_at(&often, 1) = *cell_at(&once, 1) = cell;
         shared_file_process(&often.file, 0)->losses[WIRE_AGENT_LOSS_NO_ROWS] = (uint64_t)i;
         if (i % 7 == 0)
-            tell(&often, 10, false);
+            publish(&often, 10, false);
     }
-    tell(&often, 10, true);
-    tell(&once, 10, true);
+    publish(&often, 10, true);
+    publish(&once, 10, true);
     for (int i = 0; i < PROFILE_HEAP_COUNTERS; i++) {
         const struct profile_cell *a = find(&often, 0x20, (enum profile_heap)i),
                                   *b = find(&once, 0x20, (enum profile_heap)i);
@@ -230,7 +230,7 @@ static void past_the_ceiling(void **state)
     make_tree(&scene);
     struct wire_agent_process *process = shared_file_process(&scene.file, 0);
     *cell_at(&scene, 1) = (struct wire_agent_cell){.node = 3, .total = 1000, .count = 100};
-    tell(&scene, 1, false);
+    publish(&scene, 1, false);
     for (int i = 0; i < PROFILE_HEAP_COUNTERS; i++)
         assert_true(scene.profile->counters[scene.heap.counters[i]].exact);
     /* 400 samples of 16 KiB in all that is live: their squares are 400 units */
@@ -241,7 +241,7 @@ static void past_the_ceiling(void **state)
                                                    .freed_own_count = 1000,
                                                    .variance = 400 << 16};
     process->level = 1;
-    tell(&scene, 2, true);
+    publish(&scene, 2, true);
     for (int i = 0; i < PROFILE_HEAP_COUNTERS; i++) {
         bool estimate = i == PROFILE_HEAP_LIVE || i == PROFILE_HEAP_LIVE_COUNT || i == PROFILE_HEAP_PEAK ||
                         i == PROFILE_HEAP_MAX || i == PROFILE_HEAP_TEMPORARY;
@@ -254,7 +254,7 @@ static void past_the_ceiling(void **state)
     cell_at(&scene, 1)->freed_own = -(uint64_t)3;
     cell_at(&scene, 1)->freed_own_count = -(uint64_t)5;
     cell_at(&scene, 1)->freed_other = cell_at(&scene, 1)->freed_other_count = 2;
-    tell(&scene, 3, true);
+    publish(&scene, 3, true);
     assert_int_equal(value_of(&scene, 0x20, PROFILE_HEAP_LIVE), 500 * unit + 1);
     assert_int_equal(value_of(&scene, 0x20, PROFILE_HEAP_LIVE_COUNT), 5003);
     clear(&scene);
@@ -270,7 +270,7 @@ static void no_loss_of_allocations_is_one_of_samples(void **state)
     struct wire_agent_process *process = shared_file_process(&scene.file, 0);
     for (unsigned i = 0; i < WIRE_AGENT_LOSSES; i++)
         process->losses[i] = 100 + i;
-    tell(&scene, 10, true);
+    publish(&scene, 10, true);
     uint64_t sum = 0;
     for (unsigned i = 0; i < PROFILE_LOSSES; i++) {
         assert_true(i >= WIRE_LOSS_AGENT_INTERRUPTED || !scene.profile->losses[i]);
@@ -296,9 +296,9 @@ static void changes_that_wait_at_the_end(void **state)
         struct wire_agent_process *process = shared_file_process(&scene.file, 0);
         process->losses[WIRE_AGENT_LOSS_NO_RANGE] = 5;
         process->range_waiting = waiting[i];
-        tell(&scene, 1, false);
+        publish(&scene, 1, false);
         assert_int_equal(scene.profile->losses[WIRE_LOSS_AGENT_MAPPINGS], 5);
-        tell(&scene, 2, true);
+        publish(&scene, 2, true);
         assert_int_equal(scene.profile->losses[WIRE_LOSS_AGENT_MAPPINGS],
                          5 + (i == 0 ? 3 : WIRE_AGENT_CHANGES));
         clear(&scene);
@@ -360,7 +360,7 @@ static void a_file_may_be_outlived(void **state)
     assert_int_equal(shared_file_users(&scene.file, &users), 0);
     free(users);
     assert_int_equal(shared_file_control(&scene.file)->now_ns, 2);
-    tell(&scene, 10, true);
+    publish(&scene, 10, true);
     assert_int_equal(value_of(&scene, 0x20, PROFILE_HEAP_TOTAL), 500);
     assert_true(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, scene.file.file, 0) == MAP_FAILED);
     clear(&scene);
@@ -380,7 +380,7 @@ static void sampled(void **state)
                                                    .freed_own = 75000,
                                                    .freed_own_count = UINT64_C(75000) * WIRE_AGENT_SCALE,
                                                    .freed_variance = UINT64_C(75) * 65536};
-    tell(&scene, 1, true);
+    publish(&scene, 1, true);
     assert_false(scene.profile->counters[scene.heap.counters[PROFILE_HEAP_TOTAL]].exact);
     assert_int_equal(value_of(&scene, 0x20, PROFILE_HEAP_COUNT), 100000);
     assert_int_equal(find(&scene, 0x20, PROFILE_HEAP_TOTAL)->samples, 100);
@@ -415,9 +415,9 @@ static void hostile(void **state)
     memset(process->losses, 0xff, sizeof process->losses);
     process->peak = INT64_MIN;
     process->scale = 0;
-    tell(&scene, 3, false);
+    publish(&scene, 3, false);
     process->cell_count = process->node_count = UINT32_MAX;
-    tell(&scene, 3, true);
+    publish(&scene, 3, true);
     assert_int_equal(value_of(&scene, 0x20, PROFILE_HEAP_TOTAL), INT64_MAX); /* cut at one stack, */
     assert_int_equal(value_of(&scene, 0, PROFILE_HEAP_TOTAL), 5);            /* and the one in no module */
     assert_int_equal(scene.profile->peak_count, 1);
@@ -436,7 +436,7 @@ static void folded(void **state)
         make_node(&scene, 2 + i, 1, 0x10001 + i, 1);
         *cell_at(&scene, 1 + i) = (struct wire_agent_cell){.node = 2 + i, .total = 10, .count = 2};
     }
-    tell(&scene, 1, true);
+    publish(&scene, 1, true);
     assert_true(profile_folds(scene.profile) > 0);
     assert_int_equal(sum_of(&scene, PROFILE_HEAP_TOTAL), 10000);
     assert_int_equal(sum_of(&scene, PROFILE_HEAP_COUNT), 2000);

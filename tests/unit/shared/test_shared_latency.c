@@ -15,7 +15,7 @@
 enum { LATENCIES = 3 };
 
 static struct profile *profile;
-static struct shared_latency_told told;
+static struct shared_latency_published published;
 static struct shared_cookie cookie;
 static struct wire_agent_latency latencies[LATENCIES + 1];
 static uint32_t process, unknown;
@@ -39,7 +39,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    shared_latency_told_free(&told);
+    shared_latency_published_free(&published);
     profile_free(profile);
     return 0;
 }
@@ -54,12 +54,12 @@ static void call(uint32_t number, uint64_t ns)
     it->buckets[wire_latency_bucket(ns)]++;
 }
 
-static void tell(void)
+static void publish(void)
 {
     const struct shared_tree tree = {.latencies = latencies, .latency_count = LATENCIES};
     struct shared_nodes view = {
         .profile = profile, .tree = &tree, .cookies = &cookie, .cookie_count = 1, .special_unknown = unknown};
-    assert_int_equal(shared_latency_tell(&view, &told, process, 0.5, NULL), BASE_OK);
+    assert_int_equal(shared_latency_publish(&view, &published, process, 0.5, NULL), BASE_OK);
     assert_int_equal(profile_check(profile, NULL), BASE_OK);
 }
 
@@ -79,7 +79,7 @@ static void test_differences(void **state)
     call(1, 7);
     call(2, 90000);
     for (int i = 0; i < 2; i++) { /* told twice, counted once */
-        tell();
+        publish();
         struct profile_latency_sum *sum = only_sum();
         assert_int_equal(profile->addresses[sum->address].address, 0x100);
         assert_int_equal(profile_latency_calls(sum), 3);
@@ -89,7 +89,7 @@ static void test_differences(void **state)
         free(sum);
     }
     call(2, 3);
-    tell();
+    publish();
     struct profile_latency_sum *sum = only_sum();
     assert_int_equal(profile_latency_calls(sum), 4);
     assert_int_equal(sum->sum_ns, 90110);
@@ -103,7 +103,7 @@ static void test_hostile(void **state)
 {
     (void)state;
     call(1, 100);
-    tell();
+    publish();
     latencies[1].buckets[wire_latency_bucket(100)] = 0; /* fewer than before */
     latencies[1].buckets[3] = UINT64_MAX;
     latencies[1].sum = UINT64_MAX;
@@ -112,7 +112,7 @@ static void test_hostile(void **state)
     latencies[3].cookie = 99;
     latencies[3].least = UINT64_MAX;
     latencies[3].most = UINT64_MAX;
-    tell();
+    publish();
     struct profile_latency_sum *sum = only_sum();
     assert_int_equal(sum->buckets[wire_latency_bucket(100)], 1);
     assert_int_equal(sum->buckets[3], INT64_MAX);
@@ -121,7 +121,7 @@ static void test_hostile(void **state)
     free(sum);
     call(3, 0); /* of no mapping that tally named, and its most stays beyond */
     latencies[3].most = 0;
-    tell();
+    publish();
     assert_int_equal(profile->latencies[profile->latency_count - 1].address, unknown);
 }
 
@@ -132,7 +132,7 @@ static void test_sum_is_possible(void **state)
     for (int i = 0; i < 10; i++)
         call(1, 1000);
     latencies[1].sum += 50;
-    tell();
+    publish();
     struct profile_latency_sum *sum = only_sum();
     assert_int_equal(sum->sum_ns, 10000);
     free(sum);

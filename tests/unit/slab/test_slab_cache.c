@@ -14,7 +14,7 @@
 #include "slab_cache.h"
 
 struct place {
-    char root[64], folder[96], file[192];
+    char root[64], directory[96], file[192];
     struct elf_image *image;
 };
 
@@ -27,9 +27,9 @@ static int set_up(void **state)
     strcpy(place->root, "/tmp/test_plans.XXXXXX");
     if (mkdtemp(place->root) == NULL || elf_image_open(subject, &place->image, NULL) != BASE_OK)
         return -1;
-    snprintf(place->folder, sizeof place->folder, "%s/deep/tally", place->root);
+    snprintf(place->directory, sizeof place->directory, "%s/deep/tally", place->root);
     elf_build_id_format(elf_image_build_id(place->image), id);
-    snprintf(place->file, sizeof place->file, "%s/%s.plan", place->folder, id);
+    snprintf(place->file, sizeof place->file, "%s/%s.plan", place->directory, id);
     *state = place;
     return 0;
 }
@@ -50,7 +50,7 @@ static bool comes_from_cache(const struct place *place)
 {
     struct slab_cache *cache;
     struct plan plan, made;
-    assert_int_equal(slab_cache_open(place->folder, 1 << 30, &cache, NULL), BASE_OK);
+    assert_int_equal(slab_cache_open(place->directory, 1 << 30, &cache, NULL), BASE_OK);
     assert_int_equal(slab_cache_plan(cache, place->image, NULL, &plan, NULL), BASE_OK);
     assert_int_equal(plan_make(place->image, NULL, &made, NULL), BASE_OK);
     assert_true(plan.header->site_count > 10);
@@ -152,7 +152,7 @@ static void what_others_may_write_is_not_used(void **state)
     assert_return_code(chmod(place->file, 0666), 0);
     assert_false(comes_from_cache(place)); /* and is replaced */
     assert_true(comes_from_cache(place));
-    assert_return_code(chmod(place->folder, 0777), 0);
+    assert_return_code(chmod(place->directory, 0777), 0);
     assert_false(comes_from_cache(place));
 }
 
@@ -180,7 +180,7 @@ static bool is_kept(const struct place *place, const struct slab_prepared_input 
 {
     struct slab_cache *cache;
     struct slab_prepared found;
-    assert_int_equal(slab_cache_open(place->folder, 1 << 30, &cache, NULL), BASE_OK);
+    assert_int_equal(slab_cache_open(place->directory, 1 << 30, &cache, NULL), BASE_OK);
     bool kept = slab_cache_find_prepared(cache, place->image, input, &found);
     if (kept) {
         assert_true(found.mapped);
@@ -196,7 +196,7 @@ static void keep(const struct place *place, const struct slab_prepared_input *in
                  const struct slab_prepared *made)
 {
     struct slab_cache *cache;
-    assert_int_equal(slab_cache_open(place->folder, 1 << 30, &cache, NULL), BASE_OK);
+    assert_int_equal(slab_cache_open(place->directory, 1 << 30, &cache, NULL), BASE_OK);
     assert_true(slab_cache_keeps(cache, place->image));
     slab_cache_keep_prepared(cache, place->image, input, made);
     slab_cache_close(cache);
@@ -206,7 +206,7 @@ static void keep(const struct place *place, const struct slab_prepared_input *in
 static void find_file(const struct place *place, char path[256])
 {
     char command[256];
-    snprintf(command, sizeof command, "ls '%s'/*.slab", place->folder);
+    snprintf(command, sizeof command, "ls '%s'/*.slab", place->directory);
     FILE *list = popen(command, "r");
     assert_non_null(list);
     assert_non_null(fgets(path, 256, list));
@@ -245,7 +245,7 @@ static void slabs_are_kept_beside_plans(void **state)
     assert_return_code(truncate(path, (off_t)made.size - 1), 0);
     assert_false(is_kept(place, &input, &made));
     keep(place, &input, &made);
-    assert_return_code(chmod(place->folder, 0777), 0);
+    assert_return_code(chmod(place->directory, 0777), 0);
     assert_false(is_kept(place, &input, &made));
     slab_prepared_free(&made);
     plan_free(&plan);

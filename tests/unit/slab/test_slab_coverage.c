@@ -26,7 +26,7 @@ static const char *const programs[] = {
     "/usr/lib/x86_64-linux-gnu/libstdc++.so.6",
 };
 
-static void tell(const char *program, const struct plan_header *header)
+static void publish(const char *program, const struct plan_header *header)
 {
     print_message(
         "# %s: %lu of %lu sites, of them %lu of %lu indirect; %lu of %lu functions by address; %lu of %lu "
@@ -50,7 +50,7 @@ static void programs_are_covered(void **state)
         assert_int_equal(elf_image_open(programs[i], &image, NULL), BASE_OK);
         assert_int_equal(plan_make(image, NULL, &plan, NULL), BASE_OK);
         const struct plan_header *header = plan.header;
-        tell(programs[i], header);
+        publish(programs[i], header);
         uint64_t direct = header->found - header->indirect_found,
                  planned = header->planned - header->indirect_planned;
         assert_true(100 * header->covered >= 99 * header->callable);

@@ -38,17 +38,17 @@ int space_made_end_tests(void **state)
 struct space_made *space_made_new(const char *const *names)
 {
     struct space_made *calls = calloc(1, sizeof *calls);
-    struct space_wish wish = {.names = names, .images = only_fixtures, .image_count = 1};
+    struct space_request request = {.names = names, .images = only_fixtures, .image_count = 1};
     if (!calls)
         return NULL;
-    while (names && names[wish.name_count])
-        wish.name_count++;
+    while (names && names[request.name_count])
+        request.name_count++;
     calls->file = -1;
     calls->profile = profile_new();
     calls->rig.profile = calls->profile;
     calls->rig.helper.socket = -1;
     if (calls->profile && sample_images_init(&calls->images, calls->profile, NULL) == BASE_OK &&
-        space_images_init(&calls->rig.images, &calls->images, &wish, NULL) == BASE_OK &&
+        space_images_init(&calls->rig.images, &calls->images, &request, NULL) == BASE_OK &&
         (calls->space = space_new(&calls->rig, getpid())))
         return calls;
     space_made_free(calls);

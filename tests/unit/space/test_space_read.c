@@ -174,16 +174,16 @@ static uint64_t frame(const struct subject *subject, uint32_t site)
 static void nothing_else(const struct subject *subject)
 {
     const struct profile *profile = subject->calls->profile;
-    unsigned told = 0;
+    unsigned published = 0;
     for (size_t i = 1; i < profile->edge_count; i++) {
-        told += profile->edges[i].calls != 0;
-        if (profile->edges[i].calls && told > subject->calls->checked)
+        published += profile->edges[i].calls != 0;
+        if (profile->edges[i].calls && published > subject->calls->checked)
             print_message("# %lx -> %lx kind %u: %lu\n",
                           (unsigned long)profile->addresses[profile->edges[i].site].address,
                           (unsigned long)profile->addresses[profile->edges[i].callee].address,
                           profile->edges[i].kind, (unsigned long)profile->edges[i].calls);
     }
-    assert_int_equal(told, subject->calls->checked);
+    assert_int_equal(published, subject->calls->checked);
 }
 
 /* --- sites --- */

@@ -102,20 +102,20 @@ static void the_bell_is_these_bytes(void **state)
 {
     (void)state;
     struct stub_x86_64_code code;
-    struct stub_x86_64_doorbell bell = {UINT64_C(0x7f0012345678), STUB_DOORBELL_TIMEOUT, STUB_DOORBELL_ROUNDS,
-                                        offsetof(struct stub_doorbell, active)};
+    struct stub_x86_64_doorbell doorbell = {UINT64_C(0x7f0012345678), STUB_DOORBELL_TIMEOUT,
+                                            STUB_DOORBELL_ROUNDS, offsetof(struct stub_doorbell, active)};
     stub_x86_64_code_begin(&code, 0x40000);
-    stub_x86_64_doorbell(&code, &bell);
+    stub_x86_64_doorbell(&code, &doorbell);
     assert_int_equal(code.refused, STUB_FINE);
     stub_bytes_are(code.bytes, code.size, expected);
-    bell.timeout = 2500;
+    doorbell.timeout = 2500;
     stub_x86_64_code_begin(&code, 0x40000);
-    stub_x86_64_doorbell(&code, &bell);
+    stub_x86_64_doorbell(&code, &doorbell);
     stub_bytes_are(code.bytes + code.size - 16, 16,
                    "02 00 00 00 00 00 00 00 00 65 cd 1d 00 00 00 00 ; 2 s, 500,000,000 ns");
-    bell.rounds = 1 << 19;
+    doorbell.rounds = 1 << 19;
     stub_x86_64_code_begin(&code, 0x40000);
-    stub_x86_64_doorbell(&code, &bell);
+    stub_x86_64_doorbell(&code, &doorbell);
     assert_int_equal(code.refused, STUB_REASON_TOO_MANY);
 }
 
@@ -124,13 +124,13 @@ static void births_have_a_door_of_their_own(void **state)
 {
     (void)state;
     struct stub_x86_64_code code, other;
-    struct stub_x86_64_doorbell bell = {UINT64_C(0x7f0012345678), STUB_DOORBELL_TIMEOUT, STUB_DOORBELL_ROUNDS,
-                                        0};
+    struct stub_x86_64_doorbell doorbell = {UINT64_C(0x7f0012345678), STUB_DOORBELL_TIMEOUT,
+                                            STUB_DOORBELL_ROUNDS, 0};
     stub_x86_64_code_begin(&code, 0x40000);
-    stub_x86_64_doorbell(&code, &bell);
-    bell.door = offsetof(struct stub_doorbell, births);
+    stub_x86_64_doorbell(&code, &doorbell);
+    doorbell.site = offsetof(struct stub_doorbell, creations);
     stub_x86_64_code_begin(&other, 0x40000);
-    stub_x86_64_doorbell(&other, &bell);
+    stub_x86_64_doorbell(&other, &doorbell);
     assert_int_equal(other.refused, STUB_FINE);
     stub_bytes_are(other.bytes + 12, 4, "83 78 04 00 ; cmp dword [rax+4], 0");
     stub_bytes_are(other.bytes + 0x52, 4, "83 7b 04 00 ; cmp dword [rbx+4], 0");
@@ -150,18 +150,18 @@ static void stubs_of_births_are_these_bytes(void **state)
                                              0x48, 0x89, 0xf7}; /* mov rax, rdi; mov rdi, rsi */
     static const uint32_t numbers[] = {56, 435};
     struct stub_x86_64_code code;
-    struct stub_x86_64_creation birth = {0x50000, 0x41000, vfork_begins, sizeof vfork_begins, 0, NULL, 0};
+    struct stub_x86_64_creation creation = {0x50000, 0x41000, vfork_begins, sizeof vfork_begins, 0, NULL, 0};
     stub_x86_64_code_begin(&code, 0x40000);
-    stub_x86_64_doorbell_stub(&code, &birth);
+    stub_x86_64_doorbell_stub(&code, &creation);
     assert_int_equal(code.refused, STUB_FINE);
     stub_bytes_are(code.bytes, code.size,
                    "e8 fb 0f 00 00       ; call 0x41000\n"
                    "5f b8 3a 00 00 00    ; pop rdi; mov eax, 58\n"
                    "e9 f6 ff 00 00       ; jmp 0x50006\n");
-    birth =
+    creation =
         (struct stub_x86_64_creation){0x50000, 0x41000, syscall_begins, sizeof syscall_begins, 7, numbers, 2};
     stub_x86_64_code_begin(&code, 0x40000);
-    stub_x86_64_doorbell_stub(&code, &birth);
+    stub_x86_64_doorbell_stub(&code, &creation);
     assert_int_equal(code.refused, STUB_FINE);
     stub_bytes_are(code.bytes, code.size,
                    "9c                   ; pushfq\n"
@@ -254,10 +254,10 @@ static uint64_t address_of(const void *pointer)
 static void put_bell(uint8_t *at, uint32_t timeout, uint32_t rounds)
 {
     struct stub_x86_64_code code;
-    struct stub_x86_64_doorbell bell = {address_of(words), timeout, rounds,
-                                        offsetof(struct stub_doorbell, active)};
+    struct stub_x86_64_doorbell doorbell = {address_of(words), timeout, rounds,
+                                            offsetof(struct stub_doorbell, active)};
     stub_x86_64_code_begin(&code, address_of(at));
-    stub_x86_64_doorbell(&code, &bell);
+    stub_x86_64_doorbell(&code, &doorbell);
     assert_int_equal(code.refused, STUB_FINE);
     memcpy(at, code.bytes, code.size);
     *words = (struct stub_doorbell){.active = 1};
@@ -283,13 +283,13 @@ static void wake(uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* The partner: answers until `rung` has come to `last`, then leaves as tally does. */
+/* The partner: answers until `notified` has come to `last`, then leaves as tally does. */
 static void answer_until(uint32_t last)
 {
     uint32_t seen = load(&words->answered);
     while (seen != last) {
-        syscall(SYS_futex, &words->rung, FUTEX_WAIT, seen, NULL, NULL, 0);
-        seen = load(&words->rung);
+        syscall(SYS_futex, &words->notified, FUTEX_WAIT, seen, NULL, NULL, 0);
+        seen = load(&words->notified);
         store(&words->answered, seen);
         wake(&words->answered);
     }
@@ -320,7 +320,7 @@ static void *ring_often(void *argument)
 {
     uint32_t *early = argument;
     for (unsigned i = 0; i < RINGS; i++) {
-        uint32_t before = load(&words->rung);
+        uint32_t before = load(&words->notified);
         ring();
         /* Whoever comes back has been answered: at least its own ring. */
         if ((int32_t)(load(&words->answered) - (before + 1)) < 0)
@@ -329,14 +329,14 @@ static void *ring_often(void *argument)
     return NULL;
 }
 
-/* `rung` begins just below its end and wraps around. */
+/* `notified` begins just below its end and wraps around. */
 static void threads_wait_for_the_answer(void **state)
 {
     (void)state;
     pthread_t threads[THREADS];
     uint32_t early[THREADS] = {0}, start = UINT32_MAX - 300;
     put_bell(place, 60000, 10);
-    words->rung = words->answered = start;
+    words->notified = words->answered = start;
     pid_t partner = start_partner(start + THREADS * RINGS);
     for (unsigned i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, ring_often, &early[i]), 0);
@@ -345,8 +345,8 @@ static void threads_wait_for_the_answer(void **state)
     ends_well(partner);
     for (unsigned i = 0; i < THREADS; i++)
         assert_int_equal(early[i], 0);
-    assert_int_equal(words->rung, start + THREADS * RINGS);
-    assert_int_equal(words->answered, words->rung);
+    assert_int_equal(words->notified, start + THREADS * RINGS);
+    assert_int_equal(words->answered, words->notified);
     assert_int_equal(words->waiting, 0);
     assert_int_equal(words->active, 0);
 }
@@ -390,12 +390,12 @@ static void registers_and_flags_come_back(void **state)
     pid_t partner = start_partner(1);
     registers_are_kept_at(place + 0x800);
     ends_well(partner);
-    assert_int_equal(words->rung, 1);
+    assert_int_equal(words->notified, 1);
     registers_are_kept_at(place + 0x800); /* nobody listens: no ring */
-    assert_int_equal(words->rung, 1);
+    assert_int_equal(words->notified, 1);
     put_bell(place, 1, 2); /* and by way of a partner that is dead */
     registers_are_kept_at(place + 0x800);
-    assert_int_equal(words->rung, 1);
+    assert_int_equal(words->notified, 1);
     assert_int_equal(words->active, 0);
 }
 
@@ -408,38 +408,39 @@ static void a_function_of_births_does_what_it_did(void **state)
     static const uint32_t numbers[] = {56, 435};
     uint8_t *function = place + 0x400, *stub = place + 0x600;
     struct stub_x86_64_code code;
-    struct stub_x86_64_doorbell bell = {address_of(words), 60000, 10, offsetof(struct stub_doorbell, births)};
+    struct stub_x86_64_doorbell doorbell = {address_of(words), 60000, 10,
+                                            offsetof(struct stub_doorbell, creations)};
     stub_x86_64_code_begin(&code, address_of(place));
-    stub_x86_64_doorbell(&code, &bell);
+    stub_x86_64_doorbell(&code, &doorbell);
     memcpy(place, code.bytes, code.size);
     memcpy(function, adds, sizeof adds);
-    struct stub_x86_64_creation birth = {address_of(function), address_of(place), adds, 6, 7, numbers, 2};
+    struct stub_x86_64_creation creation = {address_of(function), address_of(place), adds, 6, 7, numbers, 2};
     stub_x86_64_code_begin(&code, address_of(stub));
-    stub_x86_64_doorbell_stub(&code, &birth);
+    stub_x86_64_doorbell_stub(&code, &creation);
     assert_int_equal(code.refused, STUB_FINE);
     memcpy(stub, code.bytes, code.size);
     assert_true(stub_x86_64_doorbell_site(address_of(function), address_of(stub), function));
     uint64_t (*add)(uint64_t, uint64_t) = (uint64_t(*)(uint64_t, uint64_t))(uintptr_t)function;
     *words = (struct stub_doorbell){.active = 1};
     assert_int_equal(add(435, 7), 442); /* the door is shut */
-    assert_int_equal(words->rung, 0);
-    *words = (struct stub_doorbell){.births = 1};
+    assert_int_equal(words->notified, 0);
+    *words = (struct stub_doorbell){.creations = 1};
     assert_int_equal(add(434, 7), 441);
-    assert_int_equal(words->rung, 0);
+    assert_int_equal(words->notified, 0);
     pid_t partner = start_partner(2);
     assert_int_equal(add(435, 8), 443);
-    assert_int_equal(words->rung, 1);
-    words->births = 1;
+    assert_int_equal(words->notified, 1);
+    words->creations = 1;
     assert_int_equal(add(56, UINT64_MAX), 55);
-    assert_int_equal(words->rung, 2);
+    assert_int_equal(words->notified, 2);
     ends_well(partner);
-    bell.timeout = 1, bell.rounds = 2; /* a partner that is dead */
+    doorbell.timeout = 1, doorbell.rounds = 2; /* a partner that is dead */
     stub_x86_64_code_begin(&code, address_of(place));
-    stub_x86_64_doorbell(&code, &bell);
+    stub_x86_64_doorbell(&code, &doorbell);
     memcpy(place, code.bytes, code.size);
-    *words = (struct stub_doorbell){.active = 1, .births = 1};
+    *words = (struct stub_doorbell){.active = 1, .creations = 1};
     assert_int_equal(add(56, 1), 57);
-    assert_int_equal(words->births, 0);
+    assert_int_equal(words->creations, 0);
     assert_int_equal(words->active, 1);
     assert_int_equal(words->waiting, 0);
 }
@@ -452,7 +453,7 @@ static void a_dead_partner_does_not_hold_anybody(void **state)
     ring();
     alarm(0);
     assert_int_equal(words->active, 0);
-    assert_int_equal(words->rung, 1);
+    assert_int_equal(words->notified, 1);
     assert_int_equal(words->waiting, 0);
     put_bell(place, 60000, 0); /* no patience at all */
     ring();
@@ -487,7 +488,7 @@ static _Noreturn void beat(bool answers)
         if (i < BEATS)
             __atomic_add_fetch(&words->beats, 1, __ATOMIC_SEQ_CST);
         else {
-            store(&words->answered, load(&words->rung));
+            store(&words->answered, load(&words->notified));
             wake(&words->answered);
         }
         uint64_t now = now_ms();
@@ -556,7 +557,7 @@ static void leaving_sets_free(void **state)
     ring();
     ends_well(partner);
     assert_int_equal(words->answered, 0);
-    assert_int_equal(words->rung, 1);
+    assert_int_equal(words->notified, 1);
 }
 
 static volatile sig_atomic_t ticks;
@@ -588,7 +589,7 @@ static void signals_are_not_taken_for_death(void **state)
         char byte;
         alarm(60);
         if (read(pipe_ends[0], &byte, 1) == 1) {
-            store(&words->answered, load(&words->rung));
+            store(&words->answered, load(&words->notified));
             wake(&words->answered);
         }
         _exit(0);
@@ -653,7 +654,7 @@ static void a_forbidden_futex_does_not_spin(void **state)
             skip();
         assert_int_equal(status, 0);
         assert_int_equal(words->active, 1); /* it says nothing of the partner */
-        assert_int_equal(words->rung, 1);
+        assert_int_equal(words->notified, 1);
         assert_int_equal(words->waiting, 0);
     }
 }
@@ -752,9 +753,10 @@ static int open_with_bell(void)
     memcpy(at, fresh, sizeof fresh);
     pid_t partner = start_partner(4); /* dlopen and dlclose: each before and after */
     void *handle = dlopen(library, RTLD_NOW);
-    if (handle == NULL || dlsym(handle, "fixture_run") == NULL || words->rung != 2 || words->answered != 2)
+    if (handle == NULL || dlsym(handle, "fixture_run") == NULL || words->notified != 2 ||
+        words->answered != 2)
         return 2;
-    if (dlclose(handle) != 0 || words->rung != 4 || words->answered != 4)
+    if (dlclose(handle) != 0 || words->notified != 4 || words->answered != 4)
         return 3;
     ends_well(partner);
     return words->waiting == 0 ? 0 : 4;

@@ -376,7 +376,7 @@ static void guesses_are_right_or_wrong(void **state)
 static void operands_on_the_stack_mean_the_same(void **state)
 {
     (void)state;
-    uint8_t old[16], bare[64], *at = span + near_by.site;
+    uint8_t old[16], raw[64], *at = span + near_by.site;
     fill_registers();
     EACH_FORM(form)
     {
@@ -395,7 +395,7 @@ static void operands_on_the_stack_mean_the_same(void **state)
         assert_int_equal(stub_harness_out.general[7], stub_harness_in.host_sp - 8);
         stub_harness_out.general[7] = stub_harness_in.general[7];
         registers_are_kept();
-        memcpy(bare, at, site.length);
+        memcpy(raw, at, site.length);
     }
 }
 

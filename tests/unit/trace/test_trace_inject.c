@@ -267,12 +267,12 @@ static uint64_t room_near(const struct held *held, uint64_t size)
 {
     struct base_error error = {0};
     struct proc_maps maps = {0};
-    struct proc_gap_wish wish = {text_start(), text_start() + PAGE, size, 0};
+    struct proc_gap_request request = {text_start(), text_start() + PAGE, size, 0};
     uint64_t address = 0;
     must(trace_inject_maps(&held->inject, &maps, &error), &error);
-    must(proc_gap_find(&maps, &wish, &address, &error), &error);
+    must(proc_gap_find(&maps, &request, &address, &error), &error);
     proc_maps_free(&maps);
-    assert_true(address + size - wish.low < (1ull << 31) || wish.high - address < (1ull << 31));
+    assert_true(address + size - request.low < (1ull << 31) || request.high - address < (1ull << 31));
     return address;
 }
 
@@ -636,11 +636,11 @@ static void sequences_are_aborted(void **state)
 
 /* --- gaps --- */
 
-static int find_gap(const char *text, struct proc_gap_wish wish, uint64_t *address)
+static int find_gap(const char *text, struct proc_gap_request request, uint64_t *address)
 {
     struct proc_maps maps = {0};
     assert_int_equal(proc_maps_parse(text, &maps, NULL), BASE_OK);
-    int result = proc_gap_find(&maps, &wish, address, NULL);
+    int result = proc_gap_find(&maps, &request, address, NULL);
     proc_maps_free(&maps);
     return result;
 }
@@ -652,18 +652,20 @@ static void gaps_are_found(void **state)
     /* A program without PIE: below it there is little, above it the heap grows. */
     const char *fixed = "00400000-00500000 r-xp 00000000 08:01 1 /bin/x\n"
                         "00600000-00700000 rw-p 00000000 00:00 0 [heap]\n";
-    assert_int_equal(find_gap(fixed, (struct proc_gap_wish){0x400000, 0x500000, 0x100000, 0}, &at), BASE_OK);
+    assert_int_equal(find_gap(fixed, (struct proc_gap_request){0x400000, 0x500000, 0x100000, 0}, &at),
+                     BASE_OK);
     assert_int_equal(at, 0x300000);
-    assert_int_equal(find_gap(fixed, (struct proc_gap_wish){0x400000, 0x500000, 0x3000000, 0}, &at), BASE_OK);
+    assert_int_equal(find_gap(fixed, (struct proc_gap_request){0x400000, 0x500000, 0x3000000, 0}, &at),
+                     BASE_OK);
     assert_int_equal(at, 0x40700000);
-    assert_int_equal(find_gap(fixed, (struct proc_gap_wish){0x400000, 0x500000, 0x7f000000, 0}, &at),
+    assert_int_equal(find_gap(fixed, (struct proc_gap_request){0x400000, 0x500000, 0x7f000000, 0}, &at),
                      BASE_OK);
     assert_int_equal(at, 0x800000); /* the heap's room, because nothing else is left */
-    assert_int_equal(find_gap(fixed, (struct proc_gap_wish){0x400000, 0x500000, 0x80000000, 0}, &at),
+    assert_int_equal(find_gap(fixed, (struct proc_gap_request){0x400000, 0x500000, 0x80000000, 0}, &at),
                      BASE_ENOTFOUND);
     /* Its heap has not grown yet, and begins right behind it, or so far off that there is room in between. */
     const char *young = "00400000-00500000 r-xp 00000000 08:01 1 /bin/x\n";
-    struct proc_gap_wish above = {0x400000, 0x500000, 0x3000000, 0x500000};
+    struct proc_gap_request above = {0x400000, 0x500000, 0x3000000, 0x500000};
     assert_int_equal(find_gap(young, above, &at), BASE_OK);
     assert_int_equal(at, 0x40500000);
     above.heap = 0x3400123;
@@ -679,18 +681,19 @@ static void gaps_are_found(void **state)
     const char *crowded = "7f0000000000-7f0000010000 r-xp 00000000 08:01 1 /lib/a\n"
                           "7f0000011000-7f0000100000 r-xp 00000000 08:01 2 /lib/b\n"
                           "7f0000100000-7f0000200000 r-xp 00000000 08:01 3 /lib/c\n";
-    struct proc_gap_wish wish = {0x7f0000011000, 0x7f0000100000, 1, 0};
-    assert_int_equal(find_gap(crowded, wish, &at), BASE_OK);
+    struct proc_gap_request request = {0x7f0000011000, 0x7f0000100000, 1, 0};
+    assert_int_equal(find_gap(crowded, request, &at), BASE_OK);
     assert_int_equal(at, 0x7f0000010000);
-    wish.size = 0x1001;
-    assert_int_equal(find_gap(crowded, wish, &at), BASE_OK);
+    request.size = 0x1001;
+    assert_int_equal(find_gap(crowded, request, &at), BASE_OK);
     assert_int_equal(at, 0x7f0000000000 - 0x2000);
-    wish.size = 0;
-    assert_int_equal(find_gap(crowded, wish, &at), BASE_EUSAGE);
-    wish.size = UINT64_MAX;
-    assert_int_equal(find_gap(crowded, wish, &at), BASE_EUSAGE);
+    request.size = 0;
+    assert_int_equal(find_gap(crowded, request, &at), BASE_EUSAGE);
+    request.size = UINT64_MAX;
+    assert_int_equal(find_gap(crowded, request, &at), BASE_EUSAGE);
     const char *full = "00010000-7ffffffff000 rw-p 00000000 00:00 0\n";
-    assert_int_equal(find_gap(full, (struct proc_gap_wish){0x400000, 0x500000, 1, 0}, &at), BASE_ENOTFOUND);
+    assert_int_equal(find_gap(full, (struct proc_gap_request){0x400000, 0x500000, 1, 0}, &at),
+                     BASE_ENOTFOUND);
 }
 
 int main(void)

@@ -75,11 +75,11 @@ void trace_child_wrong(struct trace_child_shared *shared, const char *what, long
 
 /* --- seen from outside --- */
 
-static long status_field(const char *folder, const char *key, char *text)
+static long status_field(const char *directory, const char *key, char *text)
 {
     char path[320], line[256];
     long value = -1;
-    snprintf(path, sizeof path, "%s/status", folder);
+    snprintf(path, sizeof path, "%s/status", directory);
     FILE *file = fopen(path, "re");
     while (file && fgets(line, sizeof line, file))
         if (!strncmp(line, key, strlen(key))) {
@@ -94,9 +94,9 @@ static long status_field(const char *folder, const char *key, char *text)
 
 char trace_child_state(pid_t pid)
 {
-    char folder[64], state = '?';
-    snprintf(folder, sizeof folder, "/proc/%d", pid);
-    status_field(folder, "State:", &state);
+    char directory[64], state = '?';
+    snprintf(directory, sizeof directory, "/proc/%d", pid);
+    status_field(directory, "State:", &state);
     return state;
 }
 
@@ -105,8 +105,8 @@ static unsigned entries(pid_t pid, const char *name, long (*measure)(const char 
     char path[64], item[320];
     unsigned count = 0;
     snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
-    DIR *folder = opendir(path);
-    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+    DIR *directory = opendir(path);
+    for (struct dirent *entry; directory && (entry = readdir(directory));) {
         if (entry->d_name[0] == '.')
             continue;
         count++;
@@ -114,8 +114,8 @@ static unsigned entries(pid_t pid, const char *name, long (*measure)(const char 
         if (measure)
             *sum += measure(item);
     }
-    if (folder)
-        closedir(folder);
+    if (directory)
+        closedir(directory);
     return count;
 }
 

@@ -96,7 +96,7 @@ static void wait_for_child(const struct fixture *fixture)
         ;
 }
 
-static int64_t told(const struct fixture *fixture)
+static int64_t published(const struct fixture *fixture)
 {
     int64_t sum = 0;
     for (size_t i = 0; i < fixture->profile->cell_count; i++)
@@ -115,12 +115,12 @@ static void test_child(void **state)
     uint64_t before = base_clock_now();
     waits_look(fixture->waits);
     uint64_t begun = base_clock_now();
-    assert_int_equal(told(fixture), 0);
+    assert_int_equal(published(fixture), 0);
     for (int i = 0; i < 3; i++) {
         nanosleep(&moment, NULL);
         uint64_t least = base_clock_now() - begun;
         waits_look(fixture->waits);
-        assert_in_range(told(fixture), least, base_clock_now() - before);
+        assert_in_range(published(fixture), least, base_clock_now() - before);
     }
     assert_int_equal(waits_samples(fixture->waits), 3);
     assert_true(waits_due(fixture->waits) > base_clock_now() - 1000000000);
@@ -140,7 +140,7 @@ static void test_end(void **state)
     waits_look(fixture->waits);
     waits_finish(fixture->waits);
     assert_true(fixture->profile->losses[WIRE_LOSS_WAIT_UNSEEN] >= 5);
-    assert_int_equal(told(fixture), 0);
+    assert_int_equal(published(fixture), 0);
 }
 
 /* What a command waits between being let go and the first look is a loss. */
@@ -196,11 +196,11 @@ static void test_folded(void **state)
     uint32_t node = warmest_node(fixture);
     flood(fixture, node);
     uint64_t begun = base_clock_now();
-    int64_t before = told(fixture);
+    int64_t before = published(fixture);
     nanosleep(&moment, NULL);
     uint64_t least = base_clock_now() - begun;
     waits_look(fixture->waits);
-    assert_true(told(fixture) - before >= (int64_t)least);
+    assert_true(published(fixture) - before >= (int64_t)least);
     for (size_t i = 0; i < fixture->profile->cell_count; i++)
         if (fixture->profile->cells[i].counter == fixture->counter)
             assert_int_not_equal(fixture->profile->cells[i].node, node);
@@ -218,13 +218,13 @@ static void test_births(void **state)
     waits_look(fixture->waits);
     uint64_t now = base_clock_now();
     for (int i = 0; i < 100; i++) {
-        waits_born(fixture->waits, NOBODY + i, now - SHORT);
+        waits_created(fixture->waits, NOBODY + i, now - SHORT);
         waits_ended(fixture->waits, NOBODY + i, now);
     }
-    waits_born(fixture->waits, fixture->child, now); /* it lives */
-    waits_ended(fixture->waits, NOBODY - 1, now);    /* a stranger */
+    waits_created(fixture->waits, fixture->child, now); /* it lives */
+    waits_ended(fixture->waits, NOBODY - 1, now);       /* a stranger */
     waits_look(fixture->waits);
-    waits_born(fixture->waits, NOBODY, now);
+    waits_created(fixture->waits, NOBODY, now);
     nanosleep(&moment, NULL);
     waits_look(fixture->waits);
     uint64_t looked = base_clock_now();
@@ -245,9 +245,9 @@ static void test_late_births(void **state)
     sample_processes_get(&fixture->processes, fixture->child, base_clock_now());
     waits_look(fixture->waits);
     uint64_t later = base_clock_now() + LATER;
-    waits_born(fixture->waits, NOBODY, later);
+    waits_created(fixture->waits, NOBODY, later);
     waits_ended(fixture->waits, NOBODY, later + LONG);
-    waits_born(fixture->waits, NOBODY + 1, later);
+    waits_created(fixture->waits, NOBODY + 1, later);
     waits_look(fixture->waits);
     waits_look(fixture->waits);
     while (base_clock_now() < later + LONG)
@@ -255,7 +255,7 @@ static void test_late_births(void **state)
     waits_look(fixture->waits); /* did not find the other */
     uint64_t looked = base_clock_now();
     waits_look(fixture->waits);
-    waits_born(fixture->waits, NOBODY + 2, looked);
+    waits_created(fixture->waits, NOBODY + 2, looked);
     waits_ended(fixture->waits, NOBODY + 2, looked + LONG); /* nobody looks again */
     waits_finish(fixture->waits);
     uint64_t unseen = fixture->profile->losses[WIRE_LOSS_WAIT_UNSEEN], other = looked - later;
@@ -271,7 +271,7 @@ static void test_late_end(void **state)
     sample_processes_get(&fixture->processes, fixture->child, base_clock_now());
     waits_look(fixture->waits);
     uint64_t looked = base_clock_now();
-    waits_born(fixture->waits, fixture->child, looked - BEFORE);
+    waits_created(fixture->waits, fixture->child, looked - BEFORE);
     waits_ended(fixture->waits, fixture->child, looked + 1000000);
     kill(fixture->child, SIGKILL);
     waitpid(fixture->child, NULL, 0);

@@ -43,7 +43,7 @@ static bool plan(struct agent_recording *recording)
         return fails(recording, "image");
     for (unsigned i = 0; i < count; i++) {
         struct loader_function *function = &recording->functions[i];
-        function->wish.name = wanted[i].name;
+        function->request.name = wanted[i].name;
         if (!loader_image_symbol(recording->image, wanted[i].handler, &function->handler))
             return fails(recording, wanted[i].handler);
     }
@@ -80,7 +80,7 @@ static int prepare(void *context, struct loader_agent *agent, struct base_error 
     struct agent_recording_load *load = preparation->load;
     uint64_t offset;
     int result =
-        shared_file_begin(&load->file, loader_region_file(agent), &preparation->recording->wish, error);
+        shared_file_begin(&load->file, loader_region_file(agent), &preparation->recording->request, error);
     if (result != BASE_OK)
         return result;
     shared_file_take(&load->file, load->pid, 1);
@@ -89,7 +89,7 @@ static int prepare(void *context, struct loader_agent *agent, struct base_error 
         .alive = loader_alive(agent),
         .flags = getauxval(AT_HWCAP2) & 2 ? WIRE_AGENT_FSGSBASE : 0,
     };
-    shared_file_parameters(&load->file, &preparation->recording->wish, loader_region(agent), &parameters);
+    shared_file_parameters(&load->file, &preparation->recording->request, loader_region(agent), &parameters);
     if (!loader_image_symbol(preparation->recording->image, "agent_parameters", &offset))
         return BASE_ENOTFOUND;
     return loader_write(agent, offset, &parameters, sizeof parameters, error);
@@ -100,10 +100,10 @@ static bool load_into(struct agent_recording *recording, pid_t pid)
     struct agent_recording_load *load = calloc(1, sizeof *load);
     struct preparation preparation = {recording, load};
     struct shared_file_pieces pieces;
-    shared_file_pieces(&recording->wish, &pieces);
+    shared_file_pieces(&recording->request, &pieces);
     const struct loader_options options = {.image = recording->image,
                                            .plans = recording->plans,
-                                           .file_size = shared_file_size(&recording->wish),
+                                           .file_size = shared_file_size(&recording->request),
                                            .span = pieces.span,
                                            .pieces = pieces.items,
                                            .piece_count = pieces.count,
@@ -150,7 +150,7 @@ static void answer(struct agent_recording *recording, struct agent_recording_loa
     shared_file_answer(&load->file, region, sequence);
 }
 
-static void answer_bells(struct agent_recording *recording)
+static void answer_doorbells(struct agent_recording *recording)
 {
     for (unsigned i = 0; i < recording->load_count; i++) {
         struct agent_recording_load *load = recording->loads[i];
@@ -219,7 +219,7 @@ bool agent_recording_run(struct agent_recording *recording, char *const argv[])
         return false;
     while (wait4(recording->pid, &recording->status, WNOHANG, &recording->usage) == 0) {
         take_events(recording);
-        answer_bells(recording);
+        answer_doorbells(recording);
     }
     take_events(recording);
     count_hooks(recording);

@@ -25,7 +25,7 @@ struct agent_recording_load {
 };
 
 struct agent_recording {
-    struct shared_wish wish;
+    struct shared_request request;
     struct helper helper;
     struct loader_image *image;
     struct loader_plans *plans;
@@ -39,7 +39,7 @@ struct agent_recording {
     struct base_error error;
 };
 
-/* Runs the command to its end. Zero the structure but for `wish`. False: see `failed` and `error`. */
+/* Runs the command to its end. Zero the structure but for `request`. False: see `failed` and `error`. */
 bool agent_recording_run(struct agent_recording *recording, char *const argv[]);
 void agent_recording_free(struct agent_recording *recording);
 

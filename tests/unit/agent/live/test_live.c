@@ -22,7 +22,7 @@
 #include "heap_sites.h"
 
 static char *dynamic_program, *static_program, *plugin;
-static char folder[] = "/tmp/test-agent-XXXXXX";
+static char directory[] = "/tmp/test-agent-XXXXXX";
 static char truth_path[128];
 
 static struct heap_sites read_truth(const char *ending)
@@ -43,8 +43,8 @@ static void record(struct agent_recording *recording, char *program, const char 
 {
     char *const argv[] = {program, truth_path, (char *)(uintptr_t)mode, (char[]){"20000"}, plugin, NULL};
     memset(recording, 0, sizeof *recording);
-    recording->wish =
-        (struct shared_wish){.memory = 64 << 20, .flags = flags, .patience_ms = 1000, .parts = UINT32_MAX};
+    recording->request =
+        (struct shared_request){.memory = 64 << 20, .flags = flags, .patience_ms = 1000, .parts = UINT32_MAX};
     if (!agent_recording_run(recording, argv))
         print_message("# %s: %s\n", recording->failed, recording->error.text);
     assert_null(recording->failed);
@@ -204,26 +204,26 @@ static void test_shapes(void **state)
 static int set_up(void **state)
 {
     (void)state;
-    if (mkdtemp(folder) == NULL)
+    if (mkdtemp(directory) == NULL)
         return -1;
-    snprintf(truth_path, sizeof truth_path, "%s/truth", folder);
+    snprintf(truth_path, sizeof truth_path, "%s/truth", directory);
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    return rmdir(folder);
+    return rmdir(directory);
 }
 
 static int run_command(char **argv)
 {
     static struct agent_recording recording;
     struct agent_recording_figures figures;
-    recording.wish = (struct shared_wish){
+    recording.request = (struct shared_request){
         .memory = 256 << 20, .flags = WIRE_AGENT_FOLLOW, .patience_ms = 1000, .parts = UINT32_MAX};
     const char *sample = getenv("AGENT_SAMPLE");
-    recording.wish.sample_bytes = sample != NULL ? strtoull(sample, NULL, 10) : 0;
+    recording.request.sample_bytes = sample != NULL ? strtoull(sample, NULL, 10) : 0;
     bool good = agent_recording_run(&recording, argv);
     fprintf(stderr, "%s %s; user %.3f s, system %.3f s, %u hooks\n", good ? "recorded" : recording.failed,
             recording.error.text,

@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "base_crew.h"
+#include "base_pool.h"
 
 enum { JOBS = 500, ROUNDS = 200 };
 
@@ -26,7 +26,7 @@ static void every_job_is_done_once(void **state)
     for (int round = 0; round < ROUNDS; round++)
         for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
             struct tally tally = {0};
-            base_crew(counts[i], count, &tally);
+            base_pool(counts[i], count, &tally);
             for (size_t number = 0; number < JOBS; number++)
                 assert_int_equal(tally.done[number], number < counts[i]);
         }
@@ -36,7 +36,7 @@ static void work_in_work(void *context, size_t number)
 {
     (void)number;
     struct tally inner = {0};
-    base_crew(3, count, &inner);
+    base_pool(3, count, &inner);
     __atomic_add_fetch((unsigned *)context, inner.done[0] + inner.done[1] + inner.done[2], __ATOMIC_RELAXED);
 }
 
@@ -44,7 +44,7 @@ static void a_job_may_have_jobs(void **state)
 {
     (void)state;
     unsigned all = 0;
-    base_crew(10, work_in_work, &all);
+    base_pool(10, work_in_work, &all);
     assert_int_equal(all, 30);
 }
 

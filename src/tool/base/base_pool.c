@@ -1,4 +1,4 @@
-#include "base_crew.h"
+#include "base_pool.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -11,8 +11,8 @@
 
 /* On the heap, because a thread that gets its first turn when all is done still looks at it: on a busy
  * machine that turn comes milliseconds late, and nobody waits for it. */
-struct crew {
-    base_crew_job *job;
+struct pool {
+    base_pool_job *job;
     void *context;
     size_t count, next;
     pthread_mutex_t lock; /* of what follows */
@@ -21,29 +21,29 @@ struct crew {
     unsigned owners;
 };
 
-static void work(struct crew *crew)
+static void work(struct pool *pool)
 {
     size_t number, mine = 0;
-    while ((number = __atomic_fetch_add(&crew->next, 1, __ATOMIC_RELAXED)) < crew->count) {
-        crew->job(crew->context, number);
+    while ((number = __atomic_fetch_add(&pool->next, 1, __ATOMIC_RELAXED)) < pool->count) {
+        pool->job(pool->context, number);
         mine++;
     }
-    pthread_mutex_lock(&crew->lock);
-    crew->done += mine;
-    pthread_cond_signal(&crew->finished);
-    pthread_mutex_unlock(&crew->lock);
+    pthread_mutex_lock(&pool->lock);
+    pool->done += mine;
+    pthread_cond_signal(&pool->finished);
+    pthread_mutex_unlock(&pool->lock);
 }
 
-static void release(struct crew *crew)
+static void release(struct pool *pool)
 {
-    pthread_mutex_lock(&crew->lock);
-    bool last = --crew->owners == 0;
-    pthread_mutex_unlock(&crew->lock);
+    pthread_mutex_lock(&pool->lock);
+    bool last = --pool->owners == 0;
+    pthread_mutex_unlock(&pool->lock);
     if (!last)
         return;
-    pthread_cond_destroy(&crew->finished);
-    pthread_mutex_destroy(&crew->lock);
-    free(crew);
+    pthread_cond_destroy(&pool->finished);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool);
 }
 
 static void *help(void *context)
@@ -61,44 +61,44 @@ static size_t processors(void)
 }
 
 /* False: no further thread can be had. */
-static bool hire(struct crew *crew)
+static bool hire(struct pool *pool)
 {
     pthread_t thread;
-    pthread_mutex_lock(&crew->lock);
-    crew->owners++;
-    pthread_mutex_unlock(&crew->lock);
-    if (!base_stack_thread(&thread, help, crew)) {
+    pthread_mutex_lock(&pool->lock);
+    pool->owners++;
+    pthread_mutex_unlock(&pool->lock);
+    if (!base_stack_thread(&thread, help, pool)) {
         pthread_detach(thread);
         return true;
     }
-    release(crew);
+    release(pool);
     return false;
 }
 
-static void do_together(struct crew *crew)
+static void do_together(struct pool *pool)
 {
     size_t wanted = processors();
-    for (size_t i = 1; i < wanted && i < crew->count && hire(crew); i++)
+    for (size_t i = 1; i < wanted && i < pool->count && hire(pool); i++)
         ;
-    work(crew);
-    pthread_mutex_lock(&crew->lock);
-    while (crew->done < crew->count)
-        pthread_cond_wait(&crew->finished, &crew->lock);
-    pthread_mutex_unlock(&crew->lock);
-    release(crew);
+    work(pool);
+    pthread_mutex_lock(&pool->lock);
+    while (pool->done < pool->count)
+        pthread_cond_wait(&pool->finished, &pool->lock);
+    pthread_mutex_unlock(&pool->lock);
+    release(pool);
 }
 
-void base_crew(size_t count, base_crew_job *job, void *context)
+void base_pool(size_t count, base_pool_job *job, void *context)
 {
-    struct crew *crew = count > 1 && processors() > 1 ? malloc(sizeof *crew) : NULL;
-    if (crew) {
-        *crew = (struct crew){.job = job,
+    struct pool *pool = count > 1 && processors() > 1 ? malloc(sizeof *pool) : NULL;
+    if (pool) {
+        *pool = (struct pool){.job = job,
                               .context = context,
                               .count = count,
                               .lock = PTHREAD_MUTEX_INITIALIZER,
                               .finished = PTHREAD_COND_INITIALIZER,
                               .owners = 1};
-        do_together(crew);
+        do_together(pool);
         return;
     }
     for (size_t i = 0; i < count; i++)
