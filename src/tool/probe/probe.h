@@ -11,9 +11,9 @@
  *   probe_leave    living processes are left as they were found, and everything is told
  *
  * Processes are traced only while something is put into them: at an exec, that a hook of the agent's has
- * announced, and when hooks are set where code may run. A *family* is a program with the children that were
+ * announced, and when hooks are set where code may run. A *group* is a program with the children that were
  * forked from it: they share one file of tables (wire_agent.h), in which each has a region. An exec begins a
- * new family.
+ * new group.
  *
  * A process into which the agent cannot be put goes on uncounted: a counted loss, and a notice that says why.
  * Context: tool, one thread. */
@@ -62,45 +62,45 @@ struct probe_options {
 int probe_new(const struct probe_options *options, struct sample_processes *processes, struct probe **made,
               struct base_error *error);
 /* For prctl(PR_SET_PTRACER). Without a host, as launch is. */
-pid_t probe_helper(const struct probe *agent);
-int probe_launch(struct probe *agent, pid_t pid, struct base_error *error);
-int probe_attach(struct probe *agent, pid_t pid, struct base_error *error);
+pid_t probe_helper(const struct probe *probe);
+int probe_launch(struct probe *probe, pid_t pid, struct base_error *error);
+int probe_attach(struct probe *probe, pid_t pid, struct base_error *error);
 
 /* Of the host: `pid` is held in a new image, in which nothing else was changed yet; `pid` has mapped objects,
  * and who did waits. */
-void probe_exec(struct probe *agent, pid_t pid);
-void probe_objects(struct probe *agent, pid_t pid);
+void probe_exec(struct probe *probe, pid_t pid);
+void probe_objects(struct probe *probe, pid_t pid);
 /* Of the host: what `pid` maps is not told (any more). */
-void probe_left_by_owner(struct probe *agent, pid_t pid);
+void probe_left_by_owner(struct probe *probe, pid_t pid);
 
 /* Readable when there is something to do; two of them, -1: none. */
-void probe_files(const struct probe *agent, int files[2]);
+void probe_files(const struct probe *probe, int files[2]);
 
 /* The recording begins now: processes->start_ns is another one. */
-void probe_restart(struct probe *agent);
-int probe_step(struct probe *agent, struct base_error *error);
+void probe_restart(struct probe *probe);
+int probe_step(struct probe *probe, struct base_error *error);
 /* Around a stop of tally: nobody waits for it. A process that asked meanwhile never asks again. */
-void probe_suspend(struct probe *agent);
-void probe_resume(struct probe *agent);
-void probe_publish(struct probe *agent);
-int probe_leave(struct probe *agent, struct base_error *error);
-void probe_free(struct probe *agent);
+void probe_suspend(struct probe *probe);
+void probe_resume(struct probe *probe);
+void probe_publish(struct probe *probe);
+int probe_leave(struct probe *probe, struct base_error *error);
+void probe_free(struct probe *probe);
 
 /* The return address that `pc`, a word on a stack of process `pid` or where a thread stands, stands for; or
  * `pc`. */
-uint64_t probe_real(const struct probe *agent, pid_t pid, uint64_t pc);
+uint64_t probe_real(const struct probe *probe, pid_t pid, uint64_t pc);
 /* Samples of time, so far. */
 struct probe_timed {
     uint64_t samples, ns;
     uint64_t
         spent_ns; /* CPU time of the processes since they had timers; of those that ended as far as it was seen */
 };
-struct probe_timed probe_timed(const struct probe *agent);
+struct probe_timed probe_timed(const struct probe *probe);
 
 /* One line worth telling, or "". */
-const char *probe_notice(const struct probe *agent);
+const char *probe_notice(const struct probe *probe);
 
 /* After probe_leave: where something stayed; the collector's. */
-struct remains_left *probe_left(struct probe *agent);
+struct remains_left *probe_left(struct probe *probe);
 
 #endif

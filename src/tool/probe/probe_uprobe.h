@@ -7,6 +7,6 @@
 #include "probe_inside.h"
 
 /* When it is time. Stops a process for a moment if something is found there. */
-void probe_uprobe_tend(struct probe *agent);
+void probe_uprobe_tend(struct probe *probe);
 
 #endif

@@ -69,7 +69,7 @@ static void count_short_lifetimes(struct record_session *session)
 /* The same, where each sample has a length of its own. */
 static void count_untimed(struct record_session *session)
 {
-    const struct probe_timed timed = probe_timed(session->agent);
+    const struct probe_timed timed = probe_timed(session->probe);
     uint64_t waited_ns =
         session->options.user_only ? user_ns(RUSAGE_CHILDREN) : record_cpu_ns(RUSAGE_CHILDREN);
     bool whole = session->options.mode == RECORD_LAUNCH && session->options.follow;
@@ -88,7 +88,7 @@ static uint64_t target_cpu_ns(const struct record_session *session)
     uint64_t value = (uint64_t)session->stream.sample_value, sampled_ns = session->stream.samples * value;
     uint64_t waited_ns = session->options.mode == RECORD_LAUNCH ? record_cpu_ns(RUSAGE_CHILDREN) : 0;
     if (session->timers.signal && !waited_ns)
-        return probe_timed(session->agent).spent_ns;
+        return probe_timed(session->probe).spent_ns;
     bool chance = sampled_ns < waited_ns + waited_ns / 4 + UNSEEN_SAMPLES * value;
     return waited_ns && chance ? waited_ns : sampled_ns;
 }
@@ -165,8 +165,8 @@ int record_session_finish(struct record_session *session, const char *exit_statu
         waits_finish(session->waits);
     }
     record_session_leave(session);
-    if (session->agent)
-        record_pass_notice(session, probe_notice(session->agent), &session->agent_noticed);
+    if (session->probe)
+        record_pass_notice(session, probe_notice(session->probe), &session->agent_noticed);
     perf_rings_refresh(&session->rings);
     record_work_until(session, UINT64_MAX - 1);
     if (session->calls) {

@@ -49,7 +49,7 @@ struct record_session {
     struct perf_rings rings;
     struct perf_time time;
     struct calls *calls;               /* NULL: they are not counted */
-    struct probe *agent;               /* NULL: nothing is counted inside */
+    struct probe *probe;               /* NULL: nothing is counted inside */
     struct waits *waits;               /* NULL: time on CPUs is all there is */
     struct shared_timers timers;       /* signal 0: the agent samples no time */
     bool perf_refused;                 /* that is why */

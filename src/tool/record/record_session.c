@@ -85,7 +85,7 @@ void record_session_free(struct record_session *session)
     free(session->owned);
     waits_free(session->waits);
     calls_free(session->calls);
-    probe_free(session->agent);
+    probe_free(session->probe);
     perf_time_free(&session->time);
     perf_filter_close(&session->filter);
     perf_rings_free(&session->rings);
@@ -104,7 +104,7 @@ void record_session_free(struct record_session *session)
 static void look_for_left(struct record_session *session)
 {
     struct remains_left none = {0};
-    struct remains_left *agent = session->agent ? probe_left(session->agent) : &none;
+    struct remains_left *agent = session->probe ? probe_left(session->probe) : &none;
     struct remains_left *calls = session->calls ? calls_left(session->calls) : &none;
     remains_left_retry(agent, calls);
     remains_left_describe(agent, session->profile, "agent_memory_left");
@@ -123,13 +123,13 @@ void record_session_leave(struct record_session *session)
     if (session->has_left)
         return;
     session->has_left = true;
-    if (session->calls && session->agent)
+    if (session->calls && session->probe)
         calls_register(session->calls,
-                       &(struct calls_client){.real = record_original_return, .context = session->agent});
-    if (session->calls && session->agent)
+                       &(struct calls_client){.real = record_original_return, .context = session->probe});
+    if (session->calls && session->probe)
         calls_before_agent(session->calls);
-    if (session->agent)
-        probe_leave(session->agent, NULL);
+    if (session->probe)
+        probe_leave(session->probe, NULL);
     if (session->calls)
         calls_leave(session->calls, NULL);
     look_for_left(session);
@@ -145,8 +145,8 @@ static int flush(struct record_session *session, uint64_t now, struct base_error
     session->last_flush = now;
     if (session->calls)
         calls_publish(session->calls);
-    if (session->agent)
-        probe_publish(session->agent);
+    if (session->probe)
+        probe_publish(session->probe);
     return profile_store_flush(session->store, session->profile, error);
 }
 
@@ -204,8 +204,8 @@ void record_pass_notice(struct record_session *session, const char *notice, bool
 
 static int step_agent(struct record_session *session, struct base_error *error)
 {
-    int result = probe_step(session->agent, error);
-    record_pass_notice(session, probe_notice(session->agent), &session->agent_noticed);
+    int result = probe_step(session->probe, error);
+    record_pass_notice(session, probe_notice(session->probe), &session->agent_noticed);
     return result;
 }
 
@@ -220,14 +220,14 @@ void record_session_suspend(struct record_session *session)
 {
     if (session->calls)
         calls_suspend(session->calls);
-    if (session->agent)
-        probe_suspend(session->agent);
+    if (session->probe)
+        probe_suspend(session->probe);
 }
 
 void record_session_resume(struct record_session *session)
 {
-    if (session->agent) /* first: its hooks are to be there when calls are planned */
-        probe_resume(session->agent);
+    if (session->probe) /* first: its hooks are to be there when calls are planned */
+        probe_resume(session->probe);
     if (session->calls)
         calls_resume(session->calls);
 }
@@ -240,7 +240,7 @@ int record_session_step(struct record_session *session, int timeout_ms, struct b
     record_look_at_polls(session);                                /* also of what cannot be polled */
     uint64_t stepped = base_clock_now();
     int result = session->calls ? step_calls(session, error) : BASE_OK;
-    if (session->agent && result >= 0)
+    if (session->probe && result >= 0)
         result = step_agent(session, error);
     if (result < 0)
         return result;
@@ -265,7 +265,7 @@ const struct record_status *record_session_status(struct record_session *session
     session->status.elapsed_ns = base_clock_now() - session->start_ns;
     session->status.tool_cpu_ns = record_cpu_ns(RUSAGE_SELF);
     if (session->timers.signal)
-        session->stream.samples = probe_timed(session->agent).samples;
+        session->stream.samples = probe_timed(session->probe).samples;
     session->status.samples = session->stream.samples + (session->waits ? waits_samples(session->waits) : 0);
     session->status.lost = session->stream.lost;
     if (session->status.recorded_ns)

@@ -250,14 +250,14 @@ static int set_up_agent(struct record_session *session, struct base_error *error
         request.host = calls_share(session->calls);
         request.unpublished = false; /* they tell */
     }
-    int result = request.collectors ? probe_new(&request, &session->stream.processes, &session->agent, error)
+    int result = request.collectors ? probe_new(&request, &session->stream.processes, &session->probe, error)
                                     : BASE_OK;
-    if (session->agent) {
-        session->stream.sampler.changed.probe = session->agent;
+    if (session->probe) {
+        session->stream.sampler.changed.probe = session->probe;
         session->stream.sampler.changed.original = record_original_return;
     }
-    const struct calls_client client = {on_exec, on_objects, on_left, record_original_return, session->agent};
-    if (session->calls && session->agent)
+    const struct calls_client client = {on_exec, on_objects, on_left, record_original_return, session->probe};
+    if (session->calls && session->probe)
         calls_register(session->calls, &client);
     return result;
 }

@@ -30,7 +30,7 @@ enum {
 /* Where something is put into the process. */
 static int own(struct record_session *session, pid_t pid, struct base_error *error)
 {
-    if (!session->calls && !session->agent)
+    if (!session->calls && !session->probe)
         return BASE_OK;
     if (!base_array_room(session->owned, session->owned_count, session->owned_capacity))
         return base_fail(error, BASE_ENOMEM, "out of memory");
@@ -71,11 +71,11 @@ static bool is_meant(const struct record_session *session, pid_t pid)
 static int remove_remains(const struct record_session *session, pid_t pid, struct base_error *error)
 {
     struct remains_cleaned cleaned = {0};
-    if (!session->agent && !session->calls)
+    if (!session->probe && !session->calls)
         return BASE_OK;
     int result = remains_remove(pid, &cleaned, error);
     if (cleaned.bytes_left > cleaned.bytes_kept) /* what stays for good its own tally has told */
-        remains_left_add(session->agent ? probe_left(session->agent) : calls_left(session->calls), pid,
+        remains_left_add(session->probe ? probe_left(session->probe) : calls_left(session->calls), pid,
                          cleaned.bytes_left - cleaned.bytes_kept, true);
     return result;
 }
@@ -87,11 +87,11 @@ static int attach(struct record_session *session, pid_t pid, struct base_error *
     int result = own(session, pid, error);
     if (result >= 0)
         result = remove_remains(session, pid, error);
-    if (session->agent && result >= 0) /* first: its hooks are to be there when calls are planned */
-        result = probe_attach(session->agent, pid, error);
+    if (session->probe && result >= 0) /* first: its hooks are to be there when calls are planned */
+        result = probe_attach(session->probe, pid, error);
     if (session->calls && result >= 0)
         result = calls_attach(session->calls, pid, error);
-    if (result >= 0 && (session->agent || session->calls) && !is_meant(session, pid))
+    if (result >= 0 && (session->probe || session->calls) && !is_meant(session, pid))
         result = base_fail(error, BASE_ENOTFOUND, "process %d has ended", (int)pid);
     return result;
 }
@@ -114,7 +114,7 @@ static int open_running(struct record_session *session, struct base_error *error
         return result;
     uint64_t now = base_clock_now();
     for (size_t i = 0; i < options->pid_count; i++) {
-        bool writes = session->agent || session->calls;
+        bool writes = session->probe || session->calls;
         sample_processes_get(&session->stream.processes, options->pids[i], now);
         result = writes && !is_meant(session, options->pids[i])
                      ? base_fail(error, BASE_ENOTFOUND, "process %d has ended", (int)options->pids[i])
@@ -145,7 +145,7 @@ static int start_child(struct record_session *session, bool *command_failed, str
     struct record_launch_legacy legacy = {session->time.descriptors, session->options.target_signals,
                                           session->nice,
                                           session->calls   ? calls_helper(session->calls)
-                                          : session->agent ? probe_helper(session->agent)
+                                          : session->probe ? probe_helper(session->probe)
                                                            : 0};
     struct record_launch launch;
     int result = record_launch_prepare(&launch, session->options.command, &legacy, error);
@@ -156,8 +156,8 @@ static int start_child(struct record_session *session, bool *command_failed, str
         result = perf_time_open_child(&session->time, launch.pid, error);
     if (result >= 0 && session->calls)
         result = calls_launch(session->calls, launch.pid, error);
-    else if (result >= 0 && session->agent)
-        result = probe_launch(session->agent, launch.pid, error);
+    else if (result >= 0 && session->probe)
+        result = probe_launch(session->probe, launch.pid, error);
     if (result >= 0 && !sample_processes_expect(&session->stream.processes, launch.pid, base_clock_now()))
         result = base_fail(error, BASE_ENOMEM, "out of memory");
     if (result < 0) {
@@ -178,8 +178,8 @@ static int start_child(struct record_session *session, bool *command_failed, str
 static void restart(struct record_session *session, uint64_t now)
 {
     session->start_ns = session->stream.start_ns = session->stream.processes.start_ns = now;
-    if (session->agent)
-        probe_restart(session->agent);
+    if (session->probe)
+        probe_restart(session->probe);
 }
 
 int record_session_start(struct record_session *session, bool *command_failed, struct base_error *error)
@@ -191,8 +191,8 @@ int record_session_start(struct record_session *session, bool *command_failed, s
     int files[4] = {-1, -1, -1, -1};
     if (session->calls)
         calls_files(session->calls, files);
-    if (session->agent)
-        probe_files(session->agent, files + POLL_AGENT - POLL_CALLS);
+    if (session->probe)
+        probe_files(session->probe, files + POLL_AGENT - POLL_CALLS);
     if (!record_add_poll(session, session->options.wake_fd) || !record_add_poll(session, files[0]) ||
         !record_add_poll(session, files[1]) || !record_add_poll(session, files[2]) ||
         !record_add_poll(session, files[3]))
