@@ -147,8 +147,12 @@ static int moved_at(const struct moved *moved, uint64_t pc, struct slab_frame *f
     while (at < moved->count_to) {
         struct stub_x86_64_code code;
         stub_x86_64_code_begin(&code, to);
-        unsigned length = stub_x86_64_move(&code, moved->old + at, moved->length - at, moved->from + at,
-                                           moved->pushed, moved->hole, moved->hole_end);
+        unsigned length = stub_x86_64_move(&code, &(struct stub_x86_64_move){.bytes = moved->old + at,
+                                                                             .available = moved->length - at,
+                                                                             .from = moved->from + at,
+                                                                             .pushed = moved->pushed,
+                                                                             .hole = moved->hole,
+                                                                             .hole_end = moved->hole_end});
         if (length == 0)
             return -1;
         if (pc < to + code.size) {

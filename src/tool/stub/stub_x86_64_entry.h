@@ -15,8 +15,8 @@
  *                                                        recorder; to done
  *                                               marked:  rcx = the mark, if it is still there; to look
  *
- * In the form THREAD rax is saved too, and holds the block. What is seldom gone through lies last, so that
- * the usual way takes no jump but the two that lead there and back, and touches one register.
+ * In the form THREAD rax is saved too, and holds the block. What seldom runs lies last, so that the usual way
+ * takes no jump but the two that lead there and back, and touches one register.
  *
  * Direct calls of a hooked function that are counted at their sites go to `body`, past the hook, or have the
  * body in their own stub, so that each call is counted once. Arrivals by a tail jump are told from calls by
@@ -55,7 +55,7 @@ struct stub_x86_64_entry {
 /* Where things came to lie. */
 struct stub_x86_64_hook {
     uint64_t body;  /* run-time: what direct calls go to */
-    uint64_t slow;  /* run-time: behind body and jump, what the hook seldom goes through */
+    uint64_t slow;  /* run-time: behind body and jump, what of the hook seldom runs */
     bool copied;    /* the body is the replaced bytes as they were: they do the same at any address */
     unsigned count; /* boundaries among the replaced bytes */
     uint8_t from[STUB_X86_64_ENTRY_MOVED]; /* offset from entry of each moved instruction, from[0] = 0 */

@@ -100,7 +100,7 @@ void stub_x86_64_site_guessing(struct stub_x86_64_code *code, const struct stub_
                                const struct stub_x86_64_counter *counter,
                                const struct stub_x86_64_guess *guess);
 
-/* The bytes that replace site->old, so that it leads to `stub`. BRANCH_INTO etc. are the planner's business;
+/* The bytes that replace site->old, so that it leads to `stub`. BRANCH_INTO etc. are decided by the planner;
  * what can fail here is OUT_OF_REACH. Of kinds with an island these lead there; its own 5 bytes
  * stub_x86_64_site_island gives. */
 enum stub_reason stub_x86_64_site_site(const struct stub_x86_64_request *site, uint64_t stub,

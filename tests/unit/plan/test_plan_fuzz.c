@@ -1,4 +1,5 @@
-/* test_plan_fuzz.c - random programs, whose writer knows every call: what is planned must be what the writer says.
+/* test_plan_fuzz.c - random programs, whose writer knows every call: what is planned must be what the writer
+ * says.
  *
  * A program is a list of functions, each a list of instructions from a small stock, put together at random:
  * arithmetic in several lengths, pushes, jumps forward over a few instructions, direct calls, tail jumps,
@@ -203,7 +204,7 @@ static bool reaches_stack(const struct record *record)
 
 /* The fewest instructions before a short call that make five bytes: all plain, none after the first
  * entered. */
-static struct verdict judge_short(const struct program *program, unsigned index)
+static struct verdict expect_short(const struct program *program, unsigned index)
 {
     const struct record *call = &program->records[index];
     uint64_t end = call->address + call->length;
@@ -225,7 +226,7 @@ static struct verdict judge_short(const struct program *program, unsigned index)
 }
 
 /* With `named`, every function has a symbol and is thereby proven; else only what is called is. */
-static struct verdict judge(const struct program *program, unsigned index, bool named)
+static struct verdict expect_site(const struct program *program, unsigned index, bool named)
 {
     const struct record *record = &program->records[index];
     struct verdict whole = {0, record->address, record->length};
@@ -247,7 +248,7 @@ static struct verdict judge(const struct program *program, unsigned index, bool 
         return whole;
     case SHORT_CALL:
     case SHORT_TAIL:
-        return judge_short(program, index);
+        return expect_short(program, index);
     default:
         return (struct verdict){0};
     }
@@ -259,7 +260,7 @@ static void compare(const struct program *program, const struct plan *plan, bool
     uint64_t found = 0;
     for (unsigned i = 0; i < program->count; i++) {
         const struct record *record = &program->records[i];
-        struct verdict verdict = judge(program, i, named);
+        struct verdict verdict = expect_site(program, i, named);
         found += record->what >= CALL && record->what <= SHORT_TAIL;
         if (verdict.kind == 0)
             continue;
