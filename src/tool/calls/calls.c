@@ -309,10 +309,10 @@ static void give_up(struct calls *calls, pid_t pid, const struct base_error *why
 static void tend_blocks(struct space *space)
 {
     for (size_t i = 0; i < space->arena_count; i++)
-        slab_block_tend(&space->arenas[i].block, NULL);
+        slab_block_grow(&space->arenas[i].block, NULL);
     for (size_t i = 0; i < space->thread_count; i++)
         if (space->threads[i].state == SPACE_USED)
-            slab_block_tend(&space->threads[i].block, NULL);
+            slab_block_grow(&space->threads[i].block, NULL);
 }
 
 /* What ld.so has bound since the stubs were made is gone to at once, past linkage stub and hook: some time

@@ -129,7 +129,7 @@ static uint64_t hash_hooks(uint64_t hash, const struct stub_x86_64_counter *coun
     return hash;
 }
 
-/* A version that makes other stubs has another key. One of each kind tells. */
+/* A version that makes other stubs has another key. One stub of each kind shows it. */
 static uint64_t hash_makers(enum stub_form form)
 {
     static const struct {
@@ -190,7 +190,7 @@ static struct slab_prepared_hook flat_hook(const struct proof *proof, uint32_t i
     return flat;
 }
 
-static void pad(struct base_text *block)
+static void pad_to_8(struct base_text *block)
 {
     static const uint8_t zeros[8];
     base_text_add_bytes(block, zeros, -block->length % sizeof zeros);
@@ -218,9 +218,9 @@ static void add_places(struct base_text *block, const struct proof *proof)
         uint32_t stub = offset_of(proof, proof->slab.stubs[i]);
         base_text_add_bytes(block, &stub, sizeof stub);
     }
-    pad(block);
+    pad_to_8(block);
     base_text_add_bytes(block, proof->slab.inlined, plan->site_count * sizeof *proof->slab.inlined);
-    pad(block);
+    pad_to_8(block);
 }
 
 /* --- words --- */
@@ -302,7 +302,7 @@ static void free_words(struct words *words)
 
 /* --- the block --- */
 
-static struct slab_prepared_header head(const struct proof *proof, const struct words *words)
+static struct slab_prepared_header header_of(const struct proof *proof, const struct words *words)
 {
     struct slab_prepared_header header = {.magic = SLAB_PREPARED_MAGIC,
                                           .version = SLAB_PREPARED_VERSION,
@@ -331,7 +331,7 @@ static struct slab_prepared_header head(const struct proof *proof, const struct 
 
 static bool flatten(const struct proof *proof, const struct words *words, struct base_text *block)
 {
-    struct slab_prepared_header header = head(proof, words);
+    struct slab_prepared_header header = header_of(proof, words);
     bool failed = false;
     base_text_add_bytes(block, &header, sizeof header);
     base_text_add_bytes(block, proof->input->ways, proof->input->way_count * sizeof *proof->input->ways);
@@ -339,11 +339,11 @@ static bool flatten(const struct proof *proof, const struct words *words, struct
     add_places(block, proof);
     for (unsigned i = 0; i < SLAB_PREPARED_SORTS; i++) {
         base_text_add_bytes(block, words->lists[i].data, words->lists[i].length);
-        pad(block);
+        pad_to_8(block);
         failed |= words->lists[i].failed;
     }
     base_text_add_bytes(block, proof->region.bytes, proof->region.used);
-    pad(block);
+    pad_to_8(block);
     if (failed || block->failed)
         return false;
     struct slab_prepared_header *stored = (struct slab_prepared_header *)(void *)block->data;
@@ -352,8 +352,8 @@ static bool flatten(const struct proof *proof, const struct words *words, struct
     return true;
 }
 
-static int wrap(const struct proof *proof, const struct words *words, struct slab_prepared *prepared,
-                struct base_error *error)
+static int open_made(const struct proof *proof, const struct words *words, struct slab_prepared *prepared,
+                     struct base_error *error)
 {
     struct base_text block = {0};
     if (!flatten(proof, words, &block)) {
@@ -458,8 +458,8 @@ static bool holds_elsewhere(const struct slab_prepared *prepared, const struct s
     return holds;
 }
 
-/* A hook over endbr64 must lie in a window of its own; whether the stubs' region is in it too is another
- * place's business. */
+/* A hook over endbr64 must lie in a window of its own; whether the stubs' region is in it too is decided by
+ * the place. */
 static bool has_windows(const struct slab_prepared_input *input)
 {
     const struct plan_header *header = input->plan->header;
@@ -494,7 +494,7 @@ int slab_prepared_make(const struct slab_prepared_input *input, struct slab_prep
         result = base_fail(error, BASE_EUNSUPPORTED, "stubs differ by more than where they lie");
     free_proof(&there);
     if (result == BASE_OK)
-        result = wrap(&here, &words, prepared, error);
+        result = open_made(&here, &words, prepared, error);
     free_words(&words);
     free_proof(&here);
     if (result == BASE_OK && !holds_elsewhere(prepared, input, place)) {

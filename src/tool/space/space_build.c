@@ -417,7 +417,7 @@ static void bind_slab(struct space_patch *patch, struct resolution *resolution)
 {
     patch->slab.resolve = resolve_once;
     patch->slab.context = resolution;
-    slab_bind(&patch->slab);
+    slab_stub_bind(&patch->slab);
     patch->slab.resolve = NULL;
     patch->slab.context = NULL;
 }

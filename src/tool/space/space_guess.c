@@ -54,23 +54,23 @@ static bool may_guess(const struct space_object *from, uint32_t site, const stru
 }
 
 /* Arrivals [first, end) have one caller. False: no memory. */
-static bool look_at_caller(const struct space *space, const struct slab_sheet *sheet, size_t first,
+static bool look_at_caller(const struct space *space, const struct slab_counts *counts, size_t first,
                            size_t end, struct candidates *found)
 {
     size_t most = first;
-    uint64_t calls = 0, caller = sheet->arrivals[first].return_address;
+    uint64_t calls = 0, caller = counts->arrivals[first].return_address;
     uint32_t site, hook;
     for (size_t i = first; i < end; i++) {
-        calls += sheet->arrivals[i].calls;
-        most = sheet->arrivals[i].calls > sheet->arrivals[most].calls ? i : most;
+        calls += counts->arrivals[i].calls;
+        most = counts->arrivals[i].calls > counts->arrivals[most].calls ? i : most;
     }
-    uint64_t right = sheet->arrivals[most].calls;
+    uint64_t right = counts->arrivals[most].calls;
     if (right < LEAST_CALLS || right / 3 < calls / 4)
         return true;
     const struct space_object *from = space_read_origin(space, &caller, &site);
-    const struct space_object *at = space_read_hook(space, sheet->arrivals[most].word, &hook);
+    const struct space_object *at = space_read_hook(space, counts->arrivals[most].word, &hook);
     if (!may_guess(from, site, at, hook) || !has_room(space, from) ||
-        right / 3 < sheet->words[from->base + plan_site_word(site)] / 4) /* other callees have no hook */
+        right / 3 < counts->words[from->base + plan_site_word(site)] / 4) /* other callees have no hook */
         return true;
     if (!base_array_room(found->items, found->count, found->capacity))
         return false;
@@ -119,19 +119,19 @@ static bool guess_all(struct space *space, const struct candidates *found)
 
 bool space_guess_mark(struct space *space)
 {
-    struct slab_sheet sheet = {0};
+    struct slab_counts counts = {0};
     struct candidates found = {0};
     bool room = true;
-    space_totals_read(space, &sheet);
-    slab_sheet_sort(&sheet);
-    for (size_t i = 0, end; i < sheet.arrival_count && room; i = end) {
-        for (end = i + 1; end < sheet.arrival_count &&
-                          sheet.arrivals[end].return_address == sheet.arrivals[i].return_address;)
+    space_totals_read(space, &counts);
+    slab_counts_sort(&counts);
+    for (size_t i = 0, end; i < counts.arrival_count && room; i = end) {
+        for (end = i + 1; end < counts.arrival_count &&
+                          counts.arrivals[end].return_address == counts.arrivals[i].return_address;)
             end++;
-        room = look_at_caller(space, &sheet, i, end, &found);
+        room = look_at_caller(space, &counts, i, end, &found);
     }
     bool guessed = room && found.count && guess_all(space, &found);
     free(found.items);
-    slab_sheet_free(&sheet);
+    slab_counts_free(&counts);
     return guessed;
 }

@@ -12,7 +12,7 @@ struct telling {
     const struct space_reading *reading;
     struct space *space;
     struct profile *profile;
-    struct slab_sheet *sheet;
+    struct slab_counts *counts;
     uint64_t *matched;             /* by word of a site: arrivals that are its calls */
     uint64_t *stale_slots;         /* by first word of a hook: arrivals that came through tail jumps */
     uint64_t *callees;             /* by word of a site: a callee that hooks named, run-time */
@@ -274,7 +274,7 @@ static void match(struct telling *telling, const struct slab_arrival *arrival)
     const struct space_object *at = space_read_hook(telling->space, arrival->word, &hook);
     uint64_t return_address = real_return(telling, arrival->return_address);
     const struct space_object *from = space_read_origin(telling->space, &return_address, &site);
-    if (hook == PLAN_NONE || arrival->word >= telling->sheet->word_count)
+    if (hook == PLAN_NONE || arrival->word >= telling->counts->word_count)
         return;
     const struct plan *plan = &at->planned->plan;
     uint64_t entry = plan->hooks[hook].address;
@@ -310,7 +310,7 @@ static void excuse_stray(struct telling *telling, uint64_t callee, uint64_t call
     if (hook == PLAN_NONE)
         return;
     uint32_t word = at->base + plan_hook_word(&at->planned->plan, hook);
-    if (word >= telling->sheet->word_count)
+    if (word >= telling->counts->word_count)
         return;
     uint64_t *stale_slots = &telling->stale_slots[word];
     *stale_slots -= calls < *stale_slots ? calls : *stale_slots;
@@ -320,7 +320,7 @@ static void publish_site(struct telling *telling, const struct space_object *obj
 {
     const struct plan_site *site = &object->planned->plan.sites[index];
     uint32_t word = object->base + plan_site_word(index);
-    uint64_t calls = telling->sheet->words[word], callee = callee_of(object, site);
+    uint64_t calls = telling->counts->words[word], callee = callee_of(object, site);
     enum profile_call_kind kind = kind_of(site);
     if (!callee && site->slot)
         callee = telling->callees[word];
@@ -348,16 +348,16 @@ static void publish_hook(struct telling *telling, const struct space_object *obj
     uint32_t overflow = word + (uint32_t)(offsetof(struct stub_hook_words, overflow) / 8);
     if (telling->reading->final)
         publish(telling, 0, callee, PROFILE_CALL_TAIL, telling->stale_slots[word]);
-    publish(telling, 0, callee, PROFILE_CALL_ENTRY, telling->sheet->words[overflow]);
+    publish(telling, 0, callee, PROFILE_CALL_ENTRY, telling->counts->words[overflow]);
 }
 
 static void publish_object(struct telling *telling, const struct space_object *object, bool hooks)
 {
     const struct plan_header *header = object->planned->plan.header;
-    if (object->base + plan_words(&object->planned->plan) > telling->sheet->word_count)
+    if (object->base + plan_words(&object->planned->plan) > telling->counts->word_count)
         return;
     for (uint32_t i = 0; !hooks && i < header->site_count; i++)
-        if (telling->sheet->words[object->base + plan_site_word(i)])
+        if (telling->counts->words[object->base + plan_site_word(i)])
             publish_site(telling, object, i);
     for (uint32_t i = 0; hooks && i < header->hook_count; i++)
         publish_hook(telling, object, i);
@@ -366,8 +366,8 @@ static void publish_object(struct telling *telling, const struct space_object *o
 static void publish_all(struct telling *telling)
 {
     const struct space *space = telling->space;
-    for (size_t i = 0; i < telling->sheet->arrival_count; i++)
-        match(telling, &telling->sheet->arrivals[i]);
+    for (size_t i = 0; i < telling->counts->arrival_count; i++)
+        match(telling, &telling->counts->arrivals[i]);
     for (int hooks = 0; hooks < 2; hooks++) /* sites first: they explain strays */
         for (size_t i = 0; i < space->object_count; i++)
             publish_object(telling, &space->objects[i], hooks);
@@ -392,19 +392,19 @@ static uint64_t name_of_site(const struct space *space, size_t index, uint32_t s
 static bool fold_guess(const struct telling *telling, size_t index, const struct slab_guess *guess)
 {
     const struct space_object *object = &telling->space->objects[index];
-    struct slab_sheet *sheet = telling->sheet;
+    struct slab_counts *counts = telling->counts;
     uint32_t word = object->base + guess->word;
-    uint64_t calls = word < sheet->word_count ? sheet->words[word] : 0;
+    uint64_t calls = word < counts->word_count ? counts->words[word] : 0;
     if (!calls)
         return true;
-    if (!base_array_room(sheet->arrivals, sheet->arrival_count, sheet->arrival_capacity))
+    if (!base_array_room(counts->arrivals, counts->arrival_count, counts->arrival_capacity))
         return false;
-    sheet->arrivals[sheet->arrival_count++] =
+    counts->arrivals[counts->arrival_count++] =
         (struct slab_arrival){.return_address = name_of_site(telling->space, index, (uint32_t)guess->site),
                               .word = object->base + plan_hook_word(&object->planned->plan, guess->hook),
                               .calls = calls};
-    sheet->words[object->base + plan_site_word((uint32_t)guess->site)] += calls;
-    sheet->words[word] = 0;
+    counts->words[object->base + plan_site_word((uint32_t)guess->site)] += calls;
+    counts->words[word] = 0;
     return true;
 }
 
@@ -418,19 +418,19 @@ static bool fold_guesses(const struct telling *telling)
     return room;
 }
 
-int space_read(const struct space_reading *reading, struct slab_sheet *sheet, struct base_error *error)
+int space_read(const struct space_reading *reading, struct slab_counts *counts, struct base_error *error)
 {
     struct profile *profile = reading->rig->profile;
     struct telling telling = {
-        .reading = reading, .space = reading->space, .profile = profile, .sheet = sheet};
-    telling.matched = calloc(sheet->word_count + 1, sizeof *telling.matched);
-    telling.stale_slots = calloc(sheet->word_count + 1, sizeof *telling.stale_slots);
-    telling.callees = calloc(sheet->word_count + 1, sizeof *telling.callees);
+        .reading = reading, .space = reading->space, .profile = profile, .counts = counts};
+    telling.matched = calloc(counts->word_count + 1, sizeof *telling.matched);
+    telling.stale_slots = calloc(counts->word_count + 1, sizeof *telling.stale_slots);
+    telling.callees = calloc(counts->word_count + 1, sizeof *telling.callees);
     uint32_t special = profile_image(profile, PROFILE_IMAGE_SPECIAL, "(unknown)", "", 0);
     telling.unknown = profile_address(profile, special, 0);
     bool room = telling.matched && telling.stale_slots && telling.callees && fold_guesses(&telling);
     if (room) {
-        slab_sheet_sort(sheet);
+        slab_counts_sort(counts);
         publish_all(&telling);
     }
     free(telling.matched);
@@ -454,13 +454,13 @@ static struct slab_hook_range *list_hooks(const struct space *space)
     return hooks;
 }
 
-int space_read_block(const struct space *space, const struct slab_block *block, struct slab_sheet *sheet,
+int space_read_block(const struct space *space, const struct slab_block *block, struct slab_counts *counts,
                      struct base_error *error)
 {
     struct slab_hook_range *hooks = list_hooks(space);
     if (!hooks)
         return base_fail(error, BASE_ENOMEM, "out of memory");
-    int result = slab_sheet_add(sheet, block, space->word_end, hooks, space->object_count, error);
+    int result = slab_counts_add(counts, block, space->word_end, hooks, space->object_count, error);
     free(hooks);
     return result;
 }

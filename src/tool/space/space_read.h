@@ -1,7 +1,7 @@
 /* space_read.h - from counters to edges: who called whom, how often.
  *
  * A call may be seen twice: at its site, and by a hook at the callee's entry. A hook also sees callers that
- * no site stands for. What is told, for one sheet of counters:
+ * no site stands for. What is told, for one counts of counters:
  *
  *   a site whose callee is known (a direct call; through a slot, what ld.so put there)
  *                               site -> callee, the site's count; arrivals at that callee from there are the
@@ -29,11 +29,11 @@ struct space_reading {
     bool replace;    /* the counts are running totals, of which some were told before by this space */
 };
 
-/* The sheet is sorted here. What cannot be told for lack of memory is counted as a loss. */
-int space_read(const struct space_reading *reading, struct slab_sheet *sheet, struct base_error *error);
+/* The counts is sorted here. What cannot be told for lack of memory is counted as a loss. */
+int space_read(const struct space_reading *reading, struct slab_counts *counts, struct base_error *error);
 
-/* Adds a block to a sheet. */
-int space_read_block(const struct space *space, const struct slab_block *block, struct slab_sheet *sheet,
+/* Adds a block to a counts. */
+int space_read_block(const struct space *space, const struct slab_block *block, struct slab_counts *counts,
                      struct base_error *error);
 
 /* Object `object` is mapped no more: what is known of its calls stays its own (space_closed_name). */

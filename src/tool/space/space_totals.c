@@ -20,22 +20,22 @@ static uint32_t profile_thread_of(const struct telling *telling, pid_t pid, pid_
 }
 
 /* All that is not a thread's own: what was counted while there was one, and by whoever has no block. */
-static int read_shared(const struct space *space, struct slab_sheet *sheet)
+static int read_shared(const struct space *space, struct slab_counts *counts)
 {
     int result = BASE_OK;
     for (size_t i = 0; i < space->arena_count && result == BASE_OK; i++)
-        result = space_read_block(space, &space->arenas[i].block, sheet, NULL);
+        result = space_read_block(space, &space->arenas[i].block, counts, NULL);
     if (space->gs_offset && result == BASE_OK)
-        result = space_read_block(space, &space->fallback, sheet, NULL);
+        result = space_read_block(space, &space->fallback, counts, NULL);
     return result;
 }
 
-void space_totals_read(const struct space *space, struct slab_sheet *sheet)
+void space_totals_read(const struct space *space, struct slab_counts *counts)
 {
-    read_shared(space, sheet);
+    read_shared(space, counts);
     for (size_t i = 0; i < space->thread_count; i++)
         if (space->threads[i].state == SPACE_USED)
-            space_read_block(space, &space->threads[i].block, sheet, NULL);
+            space_read_block(space, &space->threads[i].block, counts, NULL);
 }
 
 static void note_failure(const struct telling *telling, int result)
@@ -46,25 +46,25 @@ static void note_failure(const struct telling *telling, int result)
 
 /* Running totals take the place of earlier ones, unless they are of one among many threads that nobody tells
  * apart. */
-static void publish_sheet(const struct telling *telling, struct slab_sheet *sheet, uint32_t thread,
-                          bool final)
+static void publish_counts(const struct telling *telling, struct slab_counts *counts, uint32_t thread,
+                           bool final)
 {
     struct space_reading reading = {.space = telling->space,
                                     .rig = telling->rig,
                                     .thread = thread,
                                     .final = final,
                                     .replace = thread || telling->space->form == STUB_LOCK};
-    note_failure(telling, space_read(&reading, sheet, NULL));
-    slab_sheet_free(sheet);
+    note_failure(telling, space_read(&reading, counts, NULL));
+    slab_counts_free(counts);
 }
 
 static void publish_thread(const struct telling *telling, const struct space_thread *thread, bool own,
                            bool final)
 {
-    struct slab_sheet sheet = {0};
+    struct slab_counts counts = {0};
     uint32_t number = own ? profile_thread_of(telling, thread->process, thread->tid) : 0;
-    note_failure(telling, space_read_block(telling->space, &thread->block, &sheet, NULL));
-    publish_sheet(telling, &sheet, number, final);
+    note_failure(telling, space_read_block(telling->space, &thread->block, &counts, NULL));
+    publish_counts(telling, &counts, number, final);
 }
 
 /* One of which running totals were told under its own number keeps that: they would be counted twice. */
@@ -95,16 +95,16 @@ static void publish_all_ended(const struct telling *telling, uint64_t until)
 static void publish_first(const struct telling *telling, bool final)
 {
     const struct space *space = telling->space;
-    struct slab_sheet sheet = {0};
+    struct slab_counts counts = {0};
     bool shared = space->form == STUB_LOCK;
-    note_failure(telling, read_shared(space, &sheet));
+    note_failure(telling, read_shared(space, &counts));
     for (size_t i = 0; i < space->thread_count; i++) {
         const struct space_thread *thread = &space->threads[i];
         if (thread->tid == space->first_tid && (thread->state == SPACE_USED || thread->state == SPACE_ENDED))
-            note_failure(telling, space_read_block(space, &thread->block, &sheet, NULL));
+            note_failure(telling, space_read_block(space, &thread->block, &counts, NULL));
     }
-    publish_sheet(telling, &sheet, shared ? 0 : profile_thread_of(telling, space->pid, space->first_tid),
-                  final);
+    publish_counts(telling, &counts, shared ? 0 : profile_thread_of(telling, space->pid, space->first_tid),
+                   final);
 }
 
 static void publish_others(const struct telling *telling, bool final)

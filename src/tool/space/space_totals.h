@@ -22,6 +22,6 @@ void space_totals_publish_ended(struct space *space, struct space_rig *rig,
                                 struct sample_processes *processes, uint64_t until);
 
 /* Adds up what all threads that live have counted so far. What cannot be read is left out. */
-void space_totals_read(const struct space *space, struct slab_sheet *sheet);
+void space_totals_read(const struct space *space, struct slab_counts *counts);
 
 #endif

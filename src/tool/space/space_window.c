@@ -93,7 +93,7 @@ static int add_hook(struct space *space, struct space_rig *rig, struct space_obj
 {
     uint64_t low, high;
     const struct plan *plan = &object->planned->plan;
-    if (!is_wanted(object, hook) || !slab_window(plan, hook, object->bias, &low, &high))
+    if (!is_wanted(object, hook) || !slab_hook_window(plan, hook, object->bias, &low, &high))
         return BASE_OK;
     struct group *group = &groups[(low - plan->hooks[hook].address - object->bias) >> 24 & (TOPS - 1)];
     if (join(group, low, high))
@@ -109,7 +109,7 @@ bool space_window_needed(const struct space_object *object)
     const struct plan *plan = &object->planned->plan;
     uint64_t low, high;
     for (uint32_t i = 0; i < plan->header->hook_count; i++)
-        if (is_wanted(object, i) && slab_window(plan, i, object->bias, &low, &high))
+        if (is_wanted(object, i) && slab_hook_window(plan, i, object->bias, &low, &high))
             return true;
     return false;
 }

@@ -2,7 +2,7 @@
  *
  * Such a hook replaces four bytes only: the fifth, which stays, is the highest byte of the jump's
  * displacement. So its code must lie in a window of 16 MiB at a distance that the program's bytes dictate
- * (slab_window). Hooks with the same byte share a mapping; compilers begin functions in few ways, so an
+ * (slab_hook_window). Hooks with the same byte share a mapping; compilers begin functions in few ways, so an
  * object needs a dozen or two. Where a window is taken by the program, its hooks are left out: a counted
  * reason. Context: tool, one thread. */
 #ifndef SPACE_WINDOW_H

@@ -43,10 +43,10 @@ static int fill(const struct space_made *calls)
     uint32_t linked = space_made_site(object, "fixture_run", "*");
     uint32_t indirect = space_made_site(object, "through_object", NULL);
     uint32_t one = space_made_hook_word(object, "one");
-    const uint64_t counts[] = {5, 6, 10}, words[] = {direct, linked, indirect};
+    const uint64_t values[] = {5, 6, 10}, words[] = {direct, linked, indirect};
     const uint64_t hook[] = {space_made_return(object, indirect), 7, 4};
     for (unsigned i = 0; i < 3; i++)
-        if (pwrite(calls->file, &counts[i], 8,
+        if (pwrite(calls->file, &values[i], 8,
                    (off_t)(8 * space_made_site_word(object, (uint32_t)words[i]))) != 8)
             return BASE_EIO;
     return pwrite(calls->file, hook, sizeof hook, 8 * (off_t)one) == sizeof hook ? BASE_OK : BASE_EIO;
@@ -54,20 +54,20 @@ static int fill(const struct space_made *calls)
 
 static int read_all(struct space_made *calls)
 {
-    struct slab_sheet sheet = {0};
+    struct slab_counts counts = {0};
     struct base_error error = {0};
     struct space_reading reading = {
         .space = calls->space, .rig = &calls->rig, .final = true, .replace = true};
     int result = fill(calls);
     if (result == BASE_OK)
-        result = space_read_block(calls->space, &calls->space->arenas[0].block, &sheet, &error);
+        result = space_read_block(calls->space, &calls->space->arenas[0].block, &counts, &error);
     if (result == BASE_OK)
-        result = space_read(&reading, &sheet, &error);
+        result = space_read(&reading, &counts, &error);
     if (result == BASE_OK) {
         space_read_coverage(calls->space, &calls->rig);
         space_read_close(calls->space, 0);
     }
-    slab_sheet_free(&sheet);
+    slab_counts_free(&counts);
     return result;
 }
 

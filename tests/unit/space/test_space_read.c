@@ -109,13 +109,13 @@ static uint64_t mark(const struct subject *subject, uint32_t site)
 
 static void read_with(struct subject *subject, struct space_reading reading)
 {
-    struct slab_sheet sheet = {0};
+    struct slab_counts counts = {0};
     struct base_error error = {0};
     reading.space = subject->calls->space;
     reading.rig = &subject->calls->rig;
-    assert_int_equal(space_read_block(reading.space, subject->block, &sheet, &error), BASE_OK);
-    assert_int_equal(space_read(&reading, &sheet, &error), BASE_OK);
-    slab_sheet_free(&sheet);
+    assert_int_equal(space_read_block(reading.space, subject->block, &counts, &error), BASE_OK);
+    assert_int_equal(space_read(&reading, &counts, &error), BASE_OK);
+    slab_counts_free(&counts);
     subject->calls->checked = 0;
 }
 
