@@ -29,7 +29,13 @@
 #include "slab_frame.h"
 #include "space_build.h"
 #include "space_export.h"
+#include "space_fork.h"
 #include "space_guess.h"
+#include "space_imports.h"
+#include "space_memory.h"
+#include "space_place.h"
+#include "space_slots.h"
+#include "space_survey.h"
 #include "space_threads.h"
 #include "space_totals.h"
 #include "wire_loss.h"
@@ -57,7 +63,7 @@ struct ended {
 };
 
 struct calls {
-    struct space_rig rig;
+    struct space_session session;
     struct calls_options options;
     struct sample_processes *processes;
     struct loader_listen *listener;
@@ -81,7 +87,7 @@ static void note(struct calls *calls, const char *what, const struct base_error 
 {
     if (!calls->notice[0])
         snprintf(calls->notice, sizeof calls->notice, "%.64s: %.180s", what, why->text);
-    profile_set_meta(calls->rig.profile, "calls_notice", calls->notice);
+    profile_set_meta(calls->session.profile, "calls_notice", calls->notice);
 }
 
 /* --- making and freeing --- */
@@ -105,18 +111,18 @@ int calls_new(const struct calls_options *options, struct sample_processes *proc
         return base_fail(error, BASE_ENOMEM, "out of memory");
     calls->options = *options;
     calls->processes = processes;
-    calls->rig.profile = processes->profile;
-    calls->rig.committed = proc_commit_is_strict();
-    calls->rig.helper.socket = -1;
-    int result = helper_begin(&calls->rig.helper, error);
+    calls->session.profile = processes->profile;
+    calls->session.committed = proc_commit_is_strict();
+    calls->session.helper.socket = -1;
+    int result = helper_begin(&calls->session.helper, error);
     if (result == BASE_OK)
-        result = helper_trace_report_endings(&calls->rig.helper, error);
+        result = helper_trace_report_endings(&calls->session.helper, error);
     if (result == BASE_OK)
-        result = space_images_init(&calls->rig.images, processes->images, &options->request, error);
+        result = space_images_init(&calls->session.images, processes->images, &options->request, error);
     if (result == BASE_OK)
         result = loader_listen_new(processes->start_ns, &calls->listener, error);
     if (result == BASE_OK)
-        loader_listen_helper(calls->listener, calls->rig.helper.pid);
+        loader_listen_helper(calls->listener, calls->session.helper.pid);
     if (result == BASE_OK && !profile_calls_counter(processes->profile))
         result = base_fail(error, BASE_ENOMEM, "out of memory");
     if (result < 0) {
@@ -138,14 +144,14 @@ void calls_free(struct calls *calls)
 {
     if (!calls)
         return;
-    helper_end(&calls->rig.helper);
+    helper_end(&calls->session.helper);
     for (size_t i = 0; i < calls->member_count; i++)
         if (calls->members[i].space && --calls->members[i].space->processes == 0)
             free_space(calls, calls->members[i].space);
     for (size_t i = 0; i < calls->ended_count; i++)
         free_space(calls, calls->ended[i].space);
     loader_listen_free(calls->listener);
-    space_images_free(&calls->rig.images);
+    space_images_free(&calls->session.images);
     free(calls->members);
     free(calls->ended);
     remains_left_free(&calls->left);
@@ -154,24 +160,24 @@ void calls_free(struct calls *calls)
 
 pid_t calls_helper(const struct calls *calls)
 {
-    return calls->rig.helper.pid;
+    return calls->session.helper.pid;
 }
 
 struct helper *calls_share(struct calls *calls)
 {
-    return &calls->rig.helper;
+    return &calls->session.helper;
 }
 
 void calls_register(struct calls *calls, const struct calls_client *client)
 {
     calls->client = *client;
-    calls->rig.real = client->real;
-    calls->rig.real_context = client->context;
+    calls->session.real = client->real;
+    calls->session.real_context = client->context;
 }
 
 void calls_files(const struct calls *calls, int files[2])
 {
-    files[0] = calls->rig.helper.socket;
+    files[0] = calls->session.helper.socket;
     files[1] = loader_listen_file(calls->listener);
 }
 
@@ -237,7 +243,7 @@ static void end_space(struct calls *calls, struct space *space)
         calls->ended[calls->ended_count++] = (struct ended){space, space->pid, base_clock_now()};
         return;
     }
-    profile_lose(calls->rig.profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
+    profile_lose(calls->session.profile, WIRE_LOSS_OUT_OF_MEMORY, 1);
     space_free(space);
 }
 
@@ -264,7 +270,7 @@ static void publish_remains(struct calls *calls, pid_t pid, const struct calls_r
     if (remains->memory_bytes)
         remains_left_add(&calls->left, pid, remains->memory_bytes, !remains->changes);
     calls->places_left += remains->changes;
-    profile_lose(calls->rig.profile, WIRE_LOSS_TEXT_ALTERED,
+    profile_lose(calls->session.profile, WIRE_LOSS_TEXT_ALTERED,
                  remains->changes - remains->published + remains->probed);
 }
 
@@ -276,7 +282,7 @@ static void leave_space(struct calls *calls, struct space *space, bool patient)
     int result;
     do {
         why = (struct base_error){0};
-        result = calls_remove(space, &calls->rig, false, &remains, &why);
+        result = calls_remove(space, &calls->session, false, &remains, &why);
     } while (patient && result < 0 && remains_again(result, &calls->leaving_ns));
     if (result < 0 && result != BASE_ENOTFOUND) {
         note(calls, "leaving", &why);
@@ -296,10 +302,10 @@ static void give_up(struct calls *calls, pid_t pid, const struct base_error *why
         leave_space(calls, space, false);
     else if (space && space->pid == pid) /* a vfork's child runs in it */
         remains_left_add(&calls->left, pid, 0, true);
-    profile_lose(calls->rig.profile, WIRE_LOSS_CALLS_UNSEEN, 1);
+    profile_lose(calls->session.profile, WIRE_LOSS_CALLS_UNSEEN, 1);
     if (calls->client.left)
         calls->client.left(calls->client.context, pid);
-    helper_trace_leave(&calls->rig.helper, pid, NULL);
+    helper_trace_leave(&calls->session.helper, pid, NULL);
     remove_member(calls, pid);
 }
 
@@ -324,8 +330,8 @@ static void rebind(struct calls *calls, struct space *space)
     if (space->rebinds >= REBINDS || age < (space->rebinds ? REBIND_AGAIN_NS : REBIND_FIRST_NS))
         return;
     bool guessed = space->rebinds++ && space_guess_mark(space);
-    if (space_build_mark_bound(space) || guessed)
-        space_build_all(space, &calls->rig, false, NULL);
+    if (space_slots_mark_bound(space) || guessed)
+        space_build_all(space, &calls->session, false, NULL);
 }
 
 /* The first guesses come early: what calls much does so from the beginning. */
@@ -338,7 +344,7 @@ static void guess(struct calls *calls)
             continue;
         space->guessed = true;
         if (space->thread_count <= OFTEN_THREADS && space_guess_mark(space))
-            space_build_all(space, &calls->rig, false, NULL);
+            space_build_all(space, &calls->session, false, NULL);
     }
 }
 
@@ -350,11 +356,11 @@ void calls_publish(struct calls *calls)
             continue;
         if (space->thread_count <= OFTEN_THREADS) {
             tend_blocks(space);
-            space_build_read_slots(space);
-            space_totals_publish(space, &calls->rig, calls->processes, false);
+            space_slots_read(space);
+            space_totals_publish(space, &calls->session, calls->processes, false);
             rebind(calls, space);
         }
-        calls_detach_tend(space, &calls->rig); /* last: what needs a hold has had it */
+        calls_detach_tend(space, &calls->session); /* last: what needs a hold has had it */
     }
 }
 
@@ -367,13 +373,13 @@ static void settle(struct calls *calls, uint64_t until)
             calls->ended[kept++] = ended;
             continue;
         }
-        space_totals_publish(ended.space, &calls->rig, calls->processes, true);
+        space_totals_publish(ended.space, &calls->session, calls->processes, true);
         space_free(ended.space);
     }
     calls->ended_count = kept;
     for (size_t i = 0; i < calls->member_count; i++)
         if (calls->members[i].space && calls->members[i].space->pid == calls->members[i].pid)
-            space_totals_publish_ended(calls->members[i].space, &calls->rig, calls->processes, until);
+            space_totals_publish_ended(calls->members[i].space, &calls->session, calls->processes, until);
 }
 
 /* --- what happens --- */
@@ -397,7 +403,7 @@ static int refuse_program(struct calls *calls, const struct space *space, struct
     if (result < 0)
         return result;
     for (size_t i = 0; i < space->mapping_count; i++) {
-        const struct space_image *image = space_images_get(&calls->rig.images, space->mappings[i].image);
+        const struct space_image *image = space_images_get(&calls->session.images, space->mappings[i].image);
         if (image && image->checks_leaks && !is_in_environment(space->pid, "detect_leaks=0"))
             return base_fail(error, BASE_EUNSUPPORTED,
                              "its leak sanitizer does not work under a tracer; to count them: "
@@ -424,9 +430,9 @@ static const struct elf_image *program_of(const struct space *space, const struc
 /* What traces, or may, is counted itself; what it starts can have no other tracer. */
 static int free_traced(struct calls *calls, const struct space *space, struct base_error *error)
 {
-    const struct elf_image *program = program_of(space, calls->rig.images.images);
+    const struct elf_image *program = program_of(space, calls->session.images.images);
     return program && space_imports_ptrace(program)
-               ? helper_trace_free_children(&calls->rig.helper, space->pid, error)
+               ? helper_trace_free_children(&calls->session.helper, space->pid, error)
                : BASE_OK;
 }
 
@@ -439,18 +445,18 @@ static void publish_freed(struct calls *calls, pid_t parent)
              name[0] ? " (" : "", name, name[0] ? ")" : "");
     base_fail(&why, BASE_EBUSY, "it may trace them, and each can have one tracer");
     note(calls, what, &why);
-    profile_lose(calls->rig.profile, WIRE_LOSS_CALLS_FREED, 1);
+    profile_lose(calls->session.profile, WIRE_LOSS_CALLS_FREED, 1);
 }
 
 /* The program itself, not its loader. False: it has none. */
-static bool plan_program(const struct space *space, struct space_rig *rig)
+static bool plan_program(const struct space *space, struct space_session *session)
 {
     for (size_t i = 0; i < space->mapping_count; i++) {
         struct elf_section interpreter;
         uint32_t index = space->mappings[i].image;
-        const struct elf_image *image = rig->images.images->items[index].elf;
+        const struct elf_image *image = session->images.images->items[index].elf;
         if (image && elf_image_section(image, ".interp", &interpreter)) {
-            space_images_early(&rig->images, index);
+            space_images_early(&session->images, index);
             return true;
         }
     }
@@ -462,7 +468,7 @@ static bool plan_program(const struct space *space, struct space_rig *rig)
  * stopped for it. */
 static int begin_image(struct calls *calls, pid_t pid, struct base_error *error)
 {
-    struct space *space = space_new(&calls->rig, pid);
+    struct space *space = space_new(&calls->session, pid);
     if (!space || !add_member(calls, pid, space)) {
         free(space);
         return base_fail(error, BASE_ENOMEM, "out of memory");
@@ -470,23 +476,23 @@ static int begin_image(struct calls *calls, pid_t pid, struct base_error *error)
     space->launched = true;
     int result = proc_translator_refuse(pid, error);
     if (result == BASE_OK)
-        result = space_look(space, &calls->rig, error);
-    bool loads = result == BASE_OK && plan_program(space, &calls->rig);
+        result = space_look(space, &calls->session, error);
+    bool loads = result == BASE_OK && plan_program(space, &calls->session);
     if (result == BASE_OK)
         result = free_traced(calls, space, error);
     if (result == BASE_OK)
-        result = calls_doorbell_install(space, &calls->rig, calls->listener, SPACE_CODE_AHEAD, error);
+        result = calls_doorbell_install(space, &calls->session, calls->listener, SPACE_CODE_AHEAD, error);
     if (result > 0) {
-        space_build_ahead(space, &calls->rig);
+        space_place_ahead(space, &calls->session);
         return result;
     }
     if (result == 0 && loads && calls->client.left) /* nobody will ring */
         calls->client.left(calls->client.context, pid);
     if (result == 0)
-        result = space_survey(space, &calls->rig, error);
+        result = space_survey(space, &calls->session, error);
     if (result >= 0)
         result = refuse_program(calls, space, error);
-    return result < 0 ? result : space_build_all(space, &calls->rig, true, error);
+    return result < 0 ? result : space_build_all(space, &calls->session, true, error);
 }
 
 static void on_exec(struct calls *calls, const struct trace_event *event)
@@ -495,13 +501,13 @@ static void on_exec(struct calls *calls, const struct trace_event *event)
     uint64_t began = base_clock_now();
     remove_member(calls, event->pid);
     if (trace_event_lost_privileges(event))
-        sample_privileges_lost(calls->rig.profile, event->pid, event->flags & TRACE_FLAG_PRIVILEGES_LOST);
+        sample_privileges_lost(calls->session.profile, event->pid, event->flags & TRACE_FLAG_PRIVILEGES_LOST);
     if (calls->client.exec)
         calls->client.exec(calls->client.context, event->pid);
     if (begin_image(calls, event->pid, &why) < 0)
         give_up(calls, event->pid, &why);
     else
-        helper_trace_release(&calls->rig.helper, event->pid, NULL, NULL);
+        helper_trace_release(&calls->session.helper, event->pid, NULL, NULL);
     calls->setup_ns += base_clock_now() - began;
 }
 
@@ -510,14 +516,14 @@ static int give_nothing(struct calls *calls, const struct space *space, struct b
 {
     const uint64_t keep = TRACE_GS_KEEP;
     calls->locked = true;
-    return helper_trace_give(&calls->rig.helper, space->pid, &keep, 1, error);
+    return helper_trace_give(&calls->session.helper, space->pid, &keep, 1, error);
 }
 
 static int begin_fork(struct calls *calls, struct space *parent, const struct trace_event *event,
                       struct base_error *error)
 {
     struct space *child;
-    int result = space_fork(parent, &calls->rig, event->pid, &child, error);
+    int result = space_fork(parent, &calls->session, event->pid, &child, error);
     if (result < 0)
         return result;
     if (!add_member(calls, event->pid, child)) {
@@ -525,13 +531,14 @@ static int begin_fork(struct calls *calls, struct space *parent, const struct tr
         return base_fail(error, BASE_ENOMEM, "out of memory");
     }
     child->first_tid = event->pid;
-    result = space_threads_inherit(child, &calls->rig, error);
+    result = space_threads_inherit(child, &calls->session, error);
     if (result == BASE_OK)
         result = calls_doorbell_listen(child, calls->listener, error);
     if (result == BASE_OK && child->form == STUB_LOCK)
         result = give_nothing(calls, child, error);
-    return result < 0 || child->form != STUB_THREAD ? result
-                                                    : space_threads_refill(child, &calls->rig, true, error);
+    return result < 0 || child->form != STUB_THREAD
+               ? result
+               : space_threads_refill(child, &calls->session, true, error);
 }
 
 /* Not followed: the copy becomes what it would have been without us. */
@@ -541,9 +548,9 @@ static void clean_fork(struct calls *calls, const struct space *parent, pid_t pi
     struct calls_remains remains;
     child.pid = pid;
     child.doorbell = NULL; /* the parent's words: they are not to be touched */
-    int result = calls_remove(&child, &calls->rig, true, &remains, NULL);
+    int result = calls_remove(&child, &calls->session, true, &remains, NULL);
     if (result == BASE_EBUSY) /* it did not wait for a silent tally */
-        result = calls_remove(&child, &calls->rig, false, &remains, NULL);
+        result = calls_remove(&child, &calls->session, false, &remains, NULL);
     if (result < 0 && result != BASE_ENOTFOUND)
         remains_left_add(&calls->left, pid, 0, !remains.changes);
     publish_remains(calls, pid, &remains);
@@ -559,11 +566,11 @@ static void on_fork(struct calls *calls, const struct trace_event *event)
             publish_freed(calls, event->parent);
         if (parent)
             clean_fork(calls, parent, event->pid);
-        helper_trace_leave(&calls->rig.helper, event->pid, NULL);
+        helper_trace_leave(&calls->session.helper, event->pid, NULL);
         return;
     }
     if (begin_fork(calls, parent, event, &why) == BASE_OK) {
-        helper_trace_release(&calls->rig.helper, event->pid, NULL, NULL);
+        helper_trace_release(&calls->session.helper, event->pid, NULL, NULL);
         return;
     }
     clean_fork(calls, parent, event->pid);
@@ -588,7 +595,7 @@ static void on_creation(struct calls *calls, const struct trace_event *event)
     }
     struct space_thread *thread = space ? space_threads_find(space, event->gs) : NULL;
     if (space && !event->gs && space->form != STUB_LOCK) /* it did not wait for counters of its own */
-        profile_lose(calls->rig.profile, WIRE_LOSS_CALLS_SHARED, 1);
+        profile_lose(calls->session.profile, WIRE_LOSS_CALLS_SHARED, 1);
     if (!thread)
         return;
     space_threads_withdraw(space, event->tid);
@@ -598,7 +605,7 @@ static void on_creation(struct calls *calls, const struct trace_event *event)
     struct base_error why = {0};
     if (space->form != STUB_THREAD) /* born before gs was given back, told after it */
         return;
-    int result = space_threads_refill(space, &calls->rig, false, &why);
+    int result = space_threads_refill(space, &calls->session, false, &why);
     if (result < 0 && result != BASE_ENOTFOUND)
         note(calls, "counters for more threads", &why);
 }
@@ -606,7 +613,7 @@ static void on_creation(struct calls *calls, const struct trace_event *event)
 /* Code that is counted may not use gs, any other may not set it. */
 static bool image_uses_gs(struct calls *calls, uint32_t index)
 {
-    struct space_image *image = space_images_get(&calls->rig.images, index);
+    struct space_image *image = space_images_get(&calls->session.images, index);
     if (!image || image->state == SPACE_PLANNED)
         return image && image->plan.header->gs_users;
     if (!image->gs_looked)
@@ -629,11 +636,11 @@ static bool has_set_gs(struct calls *calls, const struct space *space)
     struct trace_stop_thread *threads;
     size_t count;
     bool used = false;
-    if (helper_trace_threads(&calls->rig.helper, space->pid, &threads, &count, NULL) < 0)
+    if (helper_trace_threads(&calls->session.helper, space->pid, &threads, &count, NULL) < 0)
         return false;
     for (size_t i = 0; i < count && !used; i++) {
         struct user_regs_struct registers;
-        used = helper_trace_read_registers(&calls->rig.helper, space->pid, threads[i].tid, &registers,
+        used = helper_trace_read_registers(&calls->session.helper, space->pid, threads[i].tid, &registers,
                                            NULL) == BASE_OK &&
                registers.gs_base;
     }
@@ -643,7 +650,7 @@ static bool has_set_gs(struct calls *calls, const struct space *space)
 
 static int go_locked(struct calls *calls, struct space *space, struct base_error *error)
 {
-    int result = space_build_change_form(space, &calls->rig, STUB_LOCK, error);
+    int result = space_build_change_form(space, &calls->session, STUB_LOCK, error);
     return result < 0 ? result : give_nothing(calls, space, error);
 }
 
@@ -655,7 +662,7 @@ static int clear_gs(struct calls *calls, const struct space *space, struct base_
     for (size_t i = 0; i < space->memory_count && room; i++)
         room = remains_ranges_add(&ranges, &(struct loader_range){space->memories[i].address,
                                                                   space->memories[i].size, false, false});
-    int result = room ? remains_drain_gs(&calls->rig.helper, space->pid, &ranges, space->gs_offset, error)
+    int result = room ? remains_drain_gs(&calls->session.helper, space->pid, &ranges, space->gs_offset, error)
                       : base_fail(error, BASE_ENOMEM, "out of memory");
     free(ranges.items);
     return result;
@@ -665,13 +672,13 @@ static int clear_gs(struct calls *calls, const struct space *space, struct base_
  * counts in the fallback. */
 static int give_gs_back(struct calls *calls, struct space *space, struct base_error *error)
 {
-    int result = helper_trace_hold(&calls->rig.helper, space->pid, NULL, error);
+    int result = helper_trace_hold(&calls->session.helper, space->pid, NULL, error);
     if (result < 0)
         return result;
     result = go_locked(calls, space, error);
     if (result == BASE_OK)
         result = clear_gs(calls, space, error);
-    helper_trace_release(&calls->rig.helper, space->pid, NULL, NULL);
+    helper_trace_release(&calls->session.helper, space->pid, NULL, NULL);
     return result;
 }
 
@@ -691,11 +698,11 @@ static int go_threaded(struct calls *calls, struct space *space, bool lock, pid_
 {
     if (lock || has_set_gs(calls, space))
         return go_locked(calls, space, error);
-    int result = space_threads_assign_all(space, &calls->rig, unborn, error);
+    int result = space_threads_assign_all(space, &calls->session, unborn, error);
     if (result == BASE_OK)
-        result = space_threads_refill(space, &calls->rig, true, error);
+        result = space_threads_refill(space, &calls->session, true, error);
     if (result == BASE_OK)
-        result = space_build_change_form(space, &calls->rig, STUB_THREAD, error);
+        result = space_build_change_form(space, &calls->session, STUB_THREAD, error);
     calls->threaded |= result == BASE_OK;
     return result;
 }
@@ -706,18 +713,18 @@ static void on_need(struct calls *calls, const struct trace_event *event)
     struct space *space = space_of(calls, event->parent);
     pid_t pid = event->parent;
     if (!space) {
-        helper_trace_leave(&calls->rig.helper, event->pid, NULL);
+        helper_trace_leave(&calls->session.helper, event->pid, NULL);
         return;
     }
     int result = BASE_OK;
     if (space->form == STUB_THREAD) { /* nobody else need stand, unless more must be mapped */
-        result = space_threads_refill(space, &calls->rig, false, &why);
+        result = space_threads_refill(space, &calls->session, false, &why);
     } else {
         bool lock = code_uses_gs(calls, space); /* which may take a while: nobody need stand for it */
-        result = helper_trace_hold(&calls->rig.helper, pid, NULL, &why);
+        result = helper_trace_hold(&calls->session.helper, pid, NULL, &why);
         if (result == BASE_OK) {
             result = go_threaded(calls, space, lock, event->tid, &why);
-            helper_trace_release(&calls->rig.helper, pid, NULL, NULL);
+            helper_trace_release(&calls->session.helper, pid, NULL, NULL);
         }
     }
     /* It may have ended: the births and deaths that are queued behind this event still count. */
@@ -740,16 +747,16 @@ static void on_ending(struct calls *calls, const struct trace_event *event)
 {
     struct space *space = space_of(calls, event->pid);
     if (space && space->pid == event->pid)
-        space_build_read_slots(space);
-    helper_trace_let_end(&calls->rig.helper, event->pid, NULL);
+        space_slots_read(space);
+    helper_trace_let_end(&calls->session.helper, event->pid, NULL);
 }
 
 static void on_found(struct calls *calls, const struct trace_event *event)
 {
     struct space *space = space_of(calls, event->pid);
     if (space && space->form == STUB_THREAD)
-        space_threads_assign(space, &calls->rig, event->pid, event->tid, NULL);
-    profile_lose(calls->rig.profile, WIRE_LOSS_CALLS_SHARED, 1);
+        space_threads_assign(space, &calls->session, event->pid, event->tid, NULL);
+    profile_lose(calls->session.profile, WIRE_LOSS_CALLS_SHARED, 1);
 }
 
 /* Where no event of the kernel's tells the table of processes what happened. */
@@ -831,20 +838,20 @@ static void answer_doorbell(struct calls *calls, struct space *space, uint32_t n
 {
     struct base_error why = {0};
     uint64_t began = base_clock_now();
-    int result = calls_detach_take(space, &calls->rig, &why);
+    int result = calls_detach_take(space, &calls->session, &why);
     if (result < 0 && result != BASE_ENOTFOUND) {
         note(calls, "births are not seen", &why);
-        profile_lose(calls->rig.profile, WIRE_LOSS_CALLS_UNSEEN, 1);
+        profile_lose(calls->session.profile, WIRE_LOSS_CALLS_UNSEEN, 1);
     }
     if (calls_doorbell_reopen(space) && !missed)
-        profile_lose(calls->rig.profile, WIRE_LOSS_NOT_PLANNED, 1);
+        profile_lose(calls->session.profile, WIRE_LOSS_NOT_PLANNED, 1);
     result = BASE_OK;
-    space_build_read_slots(space); /* of objects that may be about to go */
+    space_slots_read(space); /* of objects that may be about to go */
     if (calls->client.objects)
         calls->client.objects(calls->client.context, space->pid);
     bool settled = calls_doorbell_settled(space);
     if (settled)
-        result = space_survey(space, &calls->rig, &why);
+        result = space_survey(space, &calls->session, &why);
     if (settled && result >= 0 && refuse_program(calls, space, &why) < 0) {
         give_up(calls, space->pid, &why);
         return;
@@ -854,12 +861,12 @@ static void answer_doorbell(struct calls *calls, struct space *space, uint32_t n
         return;
     }
     if (result > 0 && missed)
-        profile_lose(calls->rig.profile, WIRE_LOSS_NOT_PLANNED, 1);
+        profile_lose(calls->session.profile, WIRE_LOSS_NOT_PLANNED, 1);
     if (result > 0)
-        result = space_build_all(space, &calls->rig, false, &why);
+        result = space_build_all(space, &calls->session, false, &why);
     if (result < 0 && result != BASE_ENOTFOUND) {
         note(calls, "objects that were loaded are not counted", &why);
-        profile_lose(calls->rig.profile, WIRE_LOSS_NOT_PLANNED, 1);
+        profile_lose(calls->session.profile, WIRE_LOSS_NOT_PLANNED, 1);
     }
     calls_doorbell_answer(space, notified);
     calls->setup_ns += base_clock_now() - began;
@@ -883,7 +890,7 @@ static void look_for_probes(struct calls *calls)
     for (size_t i = 0; i < calls->member_count; i++) {
         struct space *space = calls->members[i].space;
         if (space && space->pid == calls->members[i].pid)
-            calls_uprobe_tend(space, &calls->rig);
+            calls_uprobe_tend(space, &calls->session);
     }
 }
 
@@ -891,7 +898,7 @@ int calls_step(struct calls *calls, struct base_error *error)
 {
     struct trace_event event;
     int result;
-    while ((result = helper_trace_next(&calls->rig.helper, &event, error)) > 0) {
+    while ((result = helper_trace_next(&calls->session.helper, &event, error)) > 0) {
         on_event(calls, &event);
         answer_doorbells(calls);
     }
@@ -911,10 +918,10 @@ void calls_suspend(struct calls *calls)
         struct space *space = calls->members[i].space;
         if (!space || space->pid != calls->members[i].pid || !space->doorbell)
             continue;
-        calls_detach_take(space, &calls->rig, NULL);
+        calls_detach_take(space, &calls->session, NULL);
         calls_doorbell_silence(space);
     }
-    helper_trace_suspend(&calls->rig.helper, NULL);
+    helper_trace_suspend(&calls->session.helper, NULL);
 }
 
 void calls_resume(struct calls *calls)
@@ -931,21 +938,21 @@ void calls_resume(struct calls *calls)
 
 int calls_launch(struct calls *calls, pid_t pid, struct base_error *error)
 {
-    return helper_trace_follow(&calls->rig.helper, pid, error);
+    return helper_trace_follow(&calls->session.helper, pid, error);
 }
 
 static int give_blocks(struct calls *calls, struct space *space, struct base_error *error)
 {
     calls->threaded = true;
-    int result = space_threads_assign_all(space, &calls->rig, 0, error);
-    return result < 0 ? result : space_threads_refill(space, &calls->rig, true, error);
+    int result = space_threads_assign_all(space, &calls->session, 0, error);
+    return result < 0 ? result : space_threads_refill(space, &calls->session, true, error);
 }
 
 static int attach_held(struct calls *calls, struct space *space, bool lock, struct base_error *error)
 {
     struct trace_stop_thread *threads;
     size_t count;
-    int result = helper_trace_threads(&calls->rig.helper, space->pid, &threads, &count, error);
+    int result = helper_trace_threads(&calls->session.helper, space->pid, &threads, &count, error);
     if (result < 0)
         return result;
     free(threads);
@@ -955,11 +962,11 @@ static int attach_held(struct calls *calls, struct space *space, bool lock, stru
             space->form == STUB_LOCK ? give_nothing(calls, space, error) : give_blocks(calls, space, error);
     }
     if (result == BASE_OK)
-        result = space_build_place(space, &calls->rig, error);
+        result = space_place(space, &calls->session, error);
     if (result == BASE_OK)
-        result = calls_doorbell_prepare(space, &calls->rig, calls->listener, 0, error);
+        result = calls_doorbell_prepare(space, &calls->session, calls->listener, 0, error);
     if (result > 0) /* where it cannot be written now, it is with the next changes */
-        calls_doorbell_notification(space, &calls->rig, NULL);
+        calls_doorbell_notification(space, &calls->session, NULL);
     return result < 0 ? result : BASE_OK;
 }
 
@@ -967,7 +974,7 @@ static int attach_held(struct calls *calls, struct space *space, bool lock, stru
  * What is loaded later waits for our answer. 1: there are other objects than before. */
 static int look_again(struct calls *calls, struct space *space, struct base_error *error)
 {
-    int result = space_survey(space, &calls->rig, error);
+    int result = space_survey(space, &calls->session, error);
     int kept = result < 0 ? result : keep_off_gs(calls, space, error);
     return kept < 0 ? kept : result;
 }
@@ -976,7 +983,7 @@ static int look_again(struct calls *calls, struct space *space, struct base_erro
 static int clean(struct calls *calls, pid_t pid, struct base_error *error)
 {
     struct remains_cleaned cleaned;
-    int result = remains_clean(&calls->rig.helper, pid, &cleaned, error);
+    int result = remains_clean(&calls->session.helper, pid, &cleaned, error);
     if (result == BASE_OK && cleaned.bytes_left > cleaned.bytes_kept)
         remains_left_add(&calls->left, pid, cleaned.bytes_left - cleaned.bytes_kept, true);
     return result;
@@ -987,7 +994,7 @@ static int attach(struct calls *calls, struct space *space, struct base_error *e
 {
     int result = clean(calls, space->pid, error);
     if (result == BASE_OK)
-        result = space_survey(space, &calls->rig, error);
+        result = space_survey(space, &calls->session, error);
     if (result >= 0)
         result = refuse_program(calls, space, error);
     if (result >= 0)
@@ -995,40 +1002,40 @@ static int attach(struct calls *calls, struct space *space, struct base_error *e
     if (result < 0)
         return result;
     bool lock = code_uses_gs(calls, space);
-    result = helper_trace_hold(&calls->rig.helper, space->pid, NULL, error);
+    result = helper_trace_hold(&calls->session.helper, space->pid, NULL, error);
     if (result < 0)
         return result;
     result = attach_held(calls, space, lock, error);
-    helper_trace_release(&calls->rig.helper, space->pid, NULL, NULL);
+    helper_trace_release(&calls->session.helper, space->pid, NULL, NULL);
     if (result == BASE_OK)
         result = look_again(calls, space, error);
     if (result >= 0)
-        result = space_build_all(space, &calls->rig, false, error);
+        result = space_build_all(space, &calls->session, false, error);
     if (result == BASE_OK) /* where nobody rings, or has waited too long */
         result = look_again(calls, space, error);
-    return result > 0 ? space_build_all(space, &calls->rig, false, error) : result;
+    return result > 0 ? space_build_all(space, &calls->session, false, error) : result;
 }
 
 int calls_attach(struct calls *calls, pid_t pid, struct base_error *error)
 {
-    int result = helper_trace_follow(&calls->rig.helper, pid, error);
+    int result = helper_trace_follow(&calls->session.helper, pid, error);
     if (result < 0)
         return result;
-    struct space *space = space_new(&calls->rig, pid);
+    struct space *space = space_new(&calls->session, pid);
     if (!space || !add_member(calls, pid, space)) {
         free(space);
-        helper_trace_leave(&calls->rig.helper, pid, NULL);
+        helper_trace_leave(&calls->session.helper, pid, NULL);
         return base_fail(error, BASE_ENOMEM, "out of memory");
     }
     uint64_t began = base_clock_now();
     result = attach(calls, space, error);
     calls->setup_ns += base_clock_now() - began;
     struct trace_cost cost;
-    if (helper_trace_cost(&calls->rig.helper, pid, &cost, NULL) == BASE_OK)
+    if (helper_trace_cost(&calls->session.helper, pid, &cost, NULL) == BASE_OK)
         calls->attach_ns += cost.stopped_ns;
     if (result < 0) {
         leave_space(calls, space, true);
-        helper_trace_leave(&calls->rig.helper, pid, NULL);
+        helper_trace_leave(&calls->session.helper, pid, NULL);
         remove_member(calls, pid);
     }
     return result;
@@ -1039,19 +1046,19 @@ int calls_attach(struct calls *calls, pid_t pid, struct base_error *error)
 static void describe(struct calls *calls)
 {
     struct trace_cost cost = {0};
-    struct profile *profile = calls->rig.profile;
+    struct profile *profile = calls->session.profile;
     profile_set_meta(profile, "calls_form", calls->locked ? "lock" : calls->threaded ? "thread" : "plain");
     profile_set_metaf(profile, "calls_setup_ns", "%llu", (unsigned long long)calls->setup_ns);
     if (calls->attach_ns)
         profile_set_metaf(profile, "calls_attach_stopped_ns", "%llu", (unsigned long long)calls->attach_ns);
-    profile_set_metaf(profile, "calls_stub_bytes", "%llu", (unsigned long long)calls->rig.stub_bytes);
-    profile_set_metaf(profile, "calls_stubs", "%llu", (unsigned long long)calls->rig.stub_sites);
+    profile_set_metaf(profile, "calls_stub_bytes", "%llu", (unsigned long long)calls->session.stub_bytes);
+    profile_set_metaf(profile, "calls_stubs", "%llu", (unsigned long long)calls->session.stub_sites);
     profile_set_metaf(profile, "overhead_stub_samples", "%llu", (unsigned long long)calls->stub_samples);
     if (calls->memory_most)
         profile_set_metaf(profile, "overhead_target_memory", "%llu", (unsigned long long)calls->memory_most);
     if (calls->places_left)
         profile_set_metaf(profile, "calls_remains", "%llu", (unsigned long long)calls->places_left);
-    if (helper_trace_cost(&calls->rig.helper, 0, &cost, NULL) < 0)
+    if (helper_trace_cost(&calls->session.helper, 0, &cost, NULL) < 0)
         return;
     profile_set_metaf(profile, "overhead_signals", "%llu", (unsigned long long)cost.signals);
     profile_set_metaf(profile, "overhead_births", "%llu",
@@ -1066,7 +1073,7 @@ static void describe(struct calls *calls)
 static int catch_up(struct calls *calls, struct base_error *error)
 {
     struct trace_cost cost;
-    int result = helper_trace_cost(&calls->rig.helper, 0, &cost, error);
+    int result = helper_trace_cost(&calls->session.helper, 0, &cost, error);
     return result < 0 ? result : calls_step(calls, error);
 }
 
@@ -1076,7 +1083,7 @@ void calls_before_agent(struct calls *calls)
     for (size_t i = 0; i < calls->member_count; i++) {
         struct space *space = calls->members[i].space;
         bool first = space && space->pid == calls->members[i].pid;
-        int result = first ? calls_detach_end(space, &calls->rig, &why) : BASE_OK;
+        int result = first ? calls_detach_end(space, &calls->session, &why) : BASE_OK;
         if (result < 0 && result != BASE_ENOTFOUND) /* else it has ended */
             note(calls, "leaving", &why);
     }
@@ -1089,16 +1096,17 @@ int calls_leave(struct calls *calls, struct base_error *error)
         struct space *space = calls->members[i].space;
         if (!space || space->pid != calls->members[i].pid)
             continue;
-        space_build_read_slots(space);
+        space_slots_read(space);
         leave_space(calls, space, true);
     }
     for (size_t i = 0; i < calls->member_count; i++)
-        helper_trace_leave(&calls->rig.helper, calls->members[i].pid, NULL);
+        helper_trace_leave(&calls->session.helper, calls->members[i].pid, NULL);
     while (calls->member_count)
         remove_member(calls, calls->members[0].pid);
     describe(calls);
-    helper_end(&calls->rig.helper); /* who stands at a birth that nobody reads of goes on, and can be left */
-    calls_undiscovered_leave(&calls->left, calls->rig.profile);
+    helper_end(
+        &calls->session.helper); /* who stands at a birth that nobody reads of goes on, and can be left */
+    calls_undiscovered_leave(&calls->left, calls->session.profile);
     return result;
 }
 
@@ -1106,7 +1114,7 @@ int calls_leave(struct calls *calls, struct base_error *error)
  * is known. */
 static void explain_absent(struct calls *calls)
 {
-    const struct space_images *set = &calls->rig.images;
+    const struct space_images *set = &calls->session.images;
     struct symbol_near near = {0};
     struct base_error why = {0};
     size_t absent = 0;
@@ -1145,7 +1153,7 @@ static const struct slab *slab_around(const struct space_patch *patch, uint64_t 
 
 static const struct slab *find_slab(const struct space *space, uint64_t pc)
 {
-    bool ours = space_is_code(space, pc);
+    bool ours = space_memory_is_code(space, pc);
     for (size_t i = 0; ours && i < space->object_count; i++) {
         const struct space_object *object = &space->objects[i];
         const struct slab *slab = slab_around(object->patch, pc);

@@ -23,7 +23,7 @@ enum {
 
 void calls_detach_stir(struct space *space)
 {
-    space->detached.stirred_ns = base_clock_now();
+    space->detached.created_ns = base_clock_now();
 }
 
 static uint64_t wait_of(unsigned times)
@@ -36,65 +36,66 @@ static bool is_time(const struct space *space)
 {
     const struct space_detached *detached = &space->detached;
     uint64_t now = base_clock_now();
-    uint64_t quiet = now - (detached->stirred_ns ? detached->stirred_ns : space->created_ns);
-    return quiet >=
-               wait_of(detached->rings > QUIET_NOTIFICATIONS ? detached->rings - QUIET_NOTIFICATIONS : 0) &&
+    uint64_t quiet = now - (detached->created_ns ? detached->created_ns : space->created_ns);
+    return quiet >= wait_of(detached->notifications > QUIET_NOTIFICATIONS
+                                ? detached->notifications - QUIET_NOTIFICATIONS
+                                : 0) &&
            (!detached->failures || now - detached->failed_ns >= wait_of(detached->failures - 1));
 }
 
 /* Where it was closed by who had waited too long, what was created meanwhile was not seen: a loss. */
-static void set_entry(struct space *space, struct space_rig *rig, bool open)
+static void set_entry(struct space *space, struct space_session *session, bool open)
 {
     bool was_open = __atomic_exchange_n(&space->doorbell->creations, open, __ATOMIC_ACQ_REL) != 0;
     if (space->detached.open && !was_open)
-        profile_lose(rig->profile, WIRE_LOSS_CALLS_UNSEEN, 1);
+        profile_lose(session->profile, WIRE_LOSS_CALLS_UNSEEN, 1);
     space->detached.open = open;
 }
 
 /* --- where births come from --- */
 
-static int stay_held(struct space_rig *rig, const char *path, const char *why)
+static int stay_held(struct space_session *session, const char *path, const char *why)
 {
     const char *name = strrchr(path, '/');
-    profile_set_metaf(rig->profile, "calls_held", "%.120s %s", name ? name + 1 : path, why);
+    profile_set_metaf(session->profile, "calls_held", "%.120s %s", name ? name + 1 : path, why);
     return BASE_EUNSUPPORTED;
 }
 
 /* BASE_OK when they are known; BASE_EBUSY: that took long, the others later. */
-static int look_at_image(const struct sample_image *image, struct space_image *known, struct space_rig *rig,
-                         uint64_t began)
+static int look_at_image(const struct sample_image *image, struct space_image *known,
+                         struct space_session *session, uint64_t began)
 {
     if (known->creations_known)
         return BASE_OK;
     if (base_clock_now() - began > LOOKED_AT_ONCE_NS)
         return BASE_EBUSY;
     if (plan_creation_find(image->elf, &known->creations, NULL) < 0)
-        return stay_held(rig, image->path, "cannot be read");
+        return stay_held(session, image->path, "cannot be read");
     known->creations_known = true;
     return BASE_OK;
 }
 
 /* Of a mapping; *births are its image's. */
-static int look_at_mapping(const struct space *space, struct space_rig *rig,
+static int look_at_mapping(const struct space *space, struct space_session *session,
                            const struct space_mapping *mapping, uint64_t began,
                            const struct plan_creations **creations)
 {
-    const struct sample_image *image = &rig->images.images->items[mapping->image];
-    struct space_image *known = image->elf ? space_images_get(&rig->images, mapping->image) : NULL;
+    const struct sample_image *image = &session->images.images->items[mapping->image];
+    struct space_image *known = image->elf ? space_images_get(&session->images, mapping->image) : NULL;
     if (!known)
-        return stay_held(rig, image->path, "cannot be read");
-    int result = look_at_image(image, known, rig, began);
+        return stay_held(session, image->path, "cannot be read");
+    int result = look_at_image(image, known, session, began);
     if (result < 0)
         return result;
     *creations = &known->creations;
     if (known->creations.count &&
-        plan_select_leaves_out(plan_select_image_name(image->elf, image->path), rig->images.request.images,
-                               rig->images.request.image_count))
-        return stay_held(rig, image->path, "is to be left as it is, and makes threads or processes");
+        plan_select_leaves_out(plan_select_image_name(image->elf, image->path),
+                               session->images.request.images, session->images.request.image_count))
+        return stay_held(session, image->path, "is to be left as it is, and makes threads or processes");
     if (known->creations.is_raw)
-        return stay_held(rig, image->path, "makes system calls that no bell can tell of");
+        return stay_held(session, image->path, "makes system calls that no bell can tell of");
     if (known->creations.count && space_object(space, mapping->start))
-        return stay_held(rig, image->path, "makes threads or processes, and its calls are counted");
+        return stay_held(session, image->path, "makes threads or processes, and its calls are counted");
     return BASE_OK;
 }
 
@@ -197,16 +198,16 @@ static int prepare(struct space *space, const struct elf_image *image, uint64_t 
 
 /* Prepares bells that are missing, behind those that are there. Returns how many there are then, or an
  * error. */
-static int prepare_all(struct space *space, struct space_rig *rig)
+static int prepare_all(struct space *space, struct space_session *session)
 {
     uint64_t began = base_clock_now();
     size_t count = space->detached.count;
     int result = BASE_OK;
     for (size_t i = 0; i < space->mapping_count; i++) {
         const struct space_mapping *mapping = &space->mappings[i];
-        const struct sample_image *image = &rig->images.images->items[mapping->image];
+        const struct sample_image *image = &session->images.images->items[mapping->image];
         const struct plan_creations *creations = NULL;
-        result = look_at_mapping(space, rig, mapping, began, &creations);
+        result = look_at_mapping(space, session, mapping, began, &creations);
         for (size_t j = 0; result == BASE_OK && j < creations->count; j++) {
             uint64_t function = creations->items[j].start + mapping->bias;
             if (function < mapping->start || function >= mapping->end ||
@@ -214,10 +215,10 @@ static int prepare_all(struct space *space, struct space_rig *rig)
                 continue;
             if (count == SPACE_DOORBELLS ||
                 prepare(space, image->elf, mapping->bias, &creations->items[j], count) < 0)
-                return stay_held(rig, image->path, "has a place where no bell fits");
+                return stay_held(session, image->path, "has a place where no bell fits");
             const struct trace_memory_change *change = &space->detached.changes[count];
             if (!space_text_holds(space->pid, change, change->before))
-                return stay_held(rig, image->path,
+                return stay_held(session, image->path,
                                  "makes threads or processes by a function that somebody else has changed");
             count++;
         }
@@ -228,7 +229,7 @@ static int prepare_all(struct space *space, struct space_rig *rig)
 }
 
 /* The space is held. Nobody may be, or come back, among the instructions that move. */
-static int apply_held(struct space *space, struct space_rig *rig, size_t count)
+static int apply_held(struct space *space, struct space_session *session, size_t count)
 {
     struct space_detached *detached = &space->detached;
     struct trace_step_range moved[SPACE_DOORBELLS];
@@ -237,35 +238,35 @@ static int apply_held(struct space *space, struct space_rig *rig, size_t count)
         const struct trace_memory_change *change = &detached->changes[detached->count + i];
         moved[i] = (struct trace_step_range){change->address + 1, change->address + change->length};
     }
-    int result = helper_trace_clear(&rig->helper, space->pid, moved, fresh, NULL);
+    int result = helper_trace_clear(&session->helper, space->pid, moved, fresh, NULL);
     if (result == BASE_OK)
-        result =
-            helper_trace_stage(&rig->helper, space->pid, &detached->changes[detached->count], fresh, NULL);
+        result = helper_trace_stage(&session->helper, space->pid, &detached->changes[detached->count], fresh,
+                                    NULL);
     if (result == BASE_OK)
-        result = helper_trace_apply(&rig->helper, space->pid, NULL);
+        result = helper_trace_apply(&session->helper, space->pid, NULL);
     if (result == BASE_OK)
         detached->count = count;
     return result;
 }
 
-static int install(struct space *space, struct space_rig *rig)
+static int install(struct space *space, struct space_session *session)
 {
     forget_gone(space);
     int result = add_doorbell(space);
-    int count = result < 0 ? result : prepare_all(space, rig);
+    int count = result < 0 ? result : prepare_all(space, session);
     if (count < 0 || (size_t)count == space->detached.count)
         return count < 0 ? count : BASE_OK;
-    result = helper_trace_hold(&rig->helper, space->pid, NULL, NULL);
+    result = helper_trace_hold(&session->helper, space->pid, NULL, NULL);
     if (result < 0)
         return result;
-    result = apply_held(space, rig, (size_t)count);
-    helper_trace_release(&rig->helper, space->pid, NULL, NULL);
+    result = apply_held(space, session, (size_t)count);
+    helper_trace_release(&session->helper, space->pid, NULL, NULL);
     return result;
 }
 
 /* --- letting go --- */
 
-static int let_go(struct space *space, struct space_rig *rig)
+static int let_go(struct space *space, struct space_session *session)
 {
     struct space_detached *detached = &space->detached;
     const struct space_code *code = space->doorbell_code;
@@ -273,29 +274,29 @@ static int let_go(struct space *space, struct space_rig *rig)
         detached->is_owned =
             proc_owner_take(space->pid, &detached->owner, NULL) == BASE_OK && detached->owner >= 0;
     detached->ranges[detached->count] = (struct trace_step_range){code->address, code->address + code->size};
-    set_entry(space, rig, true); /* first: who has passed it before is in one of the ranges */
-    return helper_trace_detach(&rig->helper, space->pid, detached->ranges, detached->count + 1, NULL);
+    set_entry(space, session, true); /* first: who has passed it before is in one of the ranges */
+    return helper_trace_detach(&session->helper, space->pid, detached->ranges, detached->count + 1, NULL);
 }
 
-void calls_detach_tend(struct space *space, struct space_rig *rig)
+void calls_detach_tend(struct space *space, struct space_session *session)
 {
     if (!space->doorbell || !space->doorbell_code || !space->doorbell_set) {
         if (space->doorbell_words == 0 && is_time(space))
-            profile_set_meta(rig->profile, "calls_held", "a program without a loader's bell");
+            profile_set_meta(session->profile, "calls_held", "a program without a loader's bell");
         return;
     }
     if (space->processes != 1 || !is_time(space))
         return;
-    int result = space->detached.open ? BASE_OK : install(space, rig);
+    int result = space->detached.open ? BASE_OK : install(space, session);
     if (result == BASE_OK)
-        result = let_go(space, rig);
+        result = let_go(space, session);
     if (result == BASE_OK) {
         space->detached.failures = 0;
         return;
     }
     if (result == BASE_EPERMISSION)
-        profile_set_meta(rig->profile, "calls_held", "it could not be traced again by this user");
-    set_entry(space, rig, false);
+        profile_set_meta(session->profile, "calls_held", "it could not be traced again by this user");
+    set_entry(space, session, false);
     space->detached.failed_ns = base_clock_now();
     space->detached.failures++;
 }
@@ -315,30 +316,30 @@ static size_t list_ours(const struct space *space, struct trace_memory_change ou
     return count;
 }
 
-int calls_detach_end(struct space *space, struct space_rig *rig, struct base_error *error)
+int calls_detach_end(struct space *space, struct space_session *session, struct base_error *error)
 {
     struct space_detached *detached = &space->detached;
     struct trace_memory_change ours[SPACE_DOORBELLS];
     bool stays[SPACE_DOORBELLS];
     if (!detached->count)
         return BASE_OK;
-    int result = helper_trace_hold(&rig->helper, space->pid, NULL, error);
+    int result = helper_trace_hold(&session->helper, space->pid, NULL, error);
     if (result < 0)
         return result;
-    set_entry(space, rig, false);
+    set_entry(space, session, false);
     forget_gone(space);
     size_t count = list_ours(space, ours, stays);
-    result = helper_trace_stage(&rig->helper, space->pid, ours, count, error);
+    result = helper_trace_stage(&session->helper, space->pid, ours, count, error);
     if (result == BASE_OK)
-        result = helper_trace_undo(&rig->helper, space->pid, error);
+        result = helper_trace_undo(&session->helper, space->pid, error);
     for (size_t i = detached->count; result == BASE_OK && i-- > 0;)
         if (!stays[i])
             forget(detached, i);
-    helper_trace_release(&rig->helper, space->pid, NULL, NULL);
+    helper_trace_release(&session->helper, space->pid, NULL, NULL);
     return result;
 }
 
-bool calls_detach_lift(struct space *space, struct space_rig *rig, uint64_t address)
+bool calls_detach_lift(struct space *space, struct space_session *session, uint64_t address)
 {
     struct space_detached *detached = &space->detached;
     size_t at = 0;
@@ -347,28 +348,28 @@ bool calls_detach_lift(struct space *space, struct space_rig *rig, uint64_t addr
     if (at == detached->count)
         return false;
     struct trace_memory_change ours = detached->changes[at];
-    enum space_undo undo = space_text_lift(&rig->helper, space->pid, &ours);
+    enum space_undo undo = space_text_lift(&session->helper, space->pid, &ours);
     if (undo == SPACE_UNDO_ALL)
         return false;
-    space->taken += undo == SPACE_UNDO_OTHERS;
+    space->overwritten += undo == SPACE_UNDO_OTHERS;
     forget(detached, at);
-    calls_detach_close(space, rig);
+    calls_detach_close(space, session);
     return true;
 }
 
-void calls_detach_close(struct space *space, struct space_rig *rig)
+void calls_detach_close(struct space *space, struct space_session *session)
 {
     calls_detach_stir(space);
-    set_entry(space, rig, false);
+    set_entry(space, session, false);
 }
 
-int calls_detach_take(struct space *space, struct space_rig *rig, struct base_error *error)
+int calls_detach_take(struct space *space, struct space_session *session, struct base_error *error)
 {
     calls_detach_stir(space);
     if (!space->detached.open)
         return BASE_OK;
-    int result = helper_trace_reattach(&rig->helper, space->pid, error);
-    set_entry(space, rig, false);
-    space->detached.rings++;
+    int result = helper_trace_reattach(&session->helper, space->pid, error);
+    set_entry(space, session, false);
+    space->detached.notifications++;
     return result;
 }

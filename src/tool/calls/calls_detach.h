@@ -17,20 +17,20 @@
 void calls_detach_stir(struct space *space);
 
 /* To be called now and then: lets the process go if it is time. What goes wrong is tried again later. */
-void calls_detach_tend(struct space *space, struct space_rig *rig);
+void calls_detach_tend(struct space *space, struct space_session *session);
 
 /* Takes the bells away, and the process stays traced. An agent that leaves before the counters finds its hooks as it set them. What
  * somebody else has changed stays known, to be told when the process is left; on failure all of them do. */
-int calls_detach_end(struct space *space, struct space_rig *rig, struct base_error *error);
+int calls_detach_end(struct space *space, struct space_session *session, struct base_error *error);
 
 /* Somebody else has changed the place of the bell at `address`: what is still ours there is undone, and the bell forgotten, so that the
  * process stays traced until the place is as in its file again. The space is held. False: none is there, or it is as we left it. */
-bool calls_detach_lift(struct space *space, struct space_rig *rig, uint64_t address);
+bool calls_detach_lift(struct space *space, struct space_session *session, uint64_t address);
 /* The process is held, and traced from now on until it was quiet again. */
-void calls_detach_close(struct space *space, struct space_rig *rig);
+void calls_detach_close(struct space *space, struct space_session *session);
 
 /* A bell has rung, and is to be answered after this. BASE_OK: the process is traced; BASE_ENOTFOUND: it has
  * ended. */
-int calls_detach_take(struct space *space, struct space_rig *rig, struct base_error *error);
+int calls_detach_take(struct space *space, struct space_session *session, struct base_error *error);
 
 #endif

@@ -8,6 +8,7 @@
 #include "plan_select.h"
 #include "proc_maps.h"
 #include "proc_target.h"
+#include "space_memory.h"
 #include "space_text.h"
 #include "stub_x86_64_doorbell.h"
 
@@ -97,7 +98,7 @@ static int take_arena(struct space *space, struct space_code *code, const struct
                       struct base_error *error)
 {
     if (!base_array_room(space->arenas, space->arena_count, space->arena_capacity) ||
-        !(space->doorbell_code = space_code_split(code, PAGE)))
+        !(space->doorbell_code = space_memory_split(code, PAGE)))
         return base_fail(error, BASE_ENOMEM, "out of memory");
     space->arenas[space->arena_count++] = (struct space_arena){
         code, {.file = memory->file, .offset = memory->offset, .address = memory->address}};
@@ -119,7 +120,7 @@ static bool share_arena(struct space *space, uint64_t near)
         struct space_code *code = arena->code;
         if (code->used || code->top < code->size || code->owners > 1 || distance(code->address, near) > REACH)
             continue;
-        space->doorbell_code = space_code_split(code, PAGE);
+        space->doorbell_code = space_memory_split(code, PAGE);
         space->doorbell_words = arena->block.address + SLAB_BLOCK_SIZE;
     }
     return space->doorbell_code != NULL;
@@ -145,8 +146,8 @@ static uint64_t lead_of(pid_t pid, uint64_t near, uint64_t size)
     return (end - size - STRETCH / 2) % STRETCH;
 }
 
-static int map_doorbell(struct space *space, struct space_rig *rig, uint64_t near, uint64_t code_ahead,
-                        struct base_error *error)
+static int map_doorbell(struct space *space, struct space_session *session, uint64_t near,
+                        uint64_t code_ahead, struct base_error *error)
 {
     struct space_code *code;
     struct space_memory memory;
@@ -158,7 +159,7 @@ static int map_doorbell(struct space *space, struct space_rig *rig, uint64_t nea
         return BASE_OK;
     if (code_ahead)
         room.size += lead_of(space->pid, near, room.size + room.data);
-    int result = space_both(space, rig, room, &code, &memory, error);
+    int result = space_memory_both(space, session, room, &code, &memory, error);
     if (result < 0)
         return result;
     if (!code_ahead) {
@@ -168,8 +169,8 @@ static int map_doorbell(struct space *space, struct space_rig *rig, uint64_t nea
     }
     result = take_arena(space, code, &memory, error);
     if (result < 0) {
-        helper_trace_unmap(&rig->helper, space->pid, code->address, code->size, NULL);
-        space_code_release(code); /* its memory goes with the space */
+        helper_trace_unmap(&session->helper, space->pid, code->address, code->size, NULL);
+        space_memory_release(code); /* its memory goes with the space */
     }
     return result;
 }
@@ -183,7 +184,7 @@ static int make_code(const struct space *space, struct base_error *error)
     stub_x86_64_doorbell(&code, &doorbell);
     if (code.refused != STUB_FINE || code.size > space->doorbell_code->size)
         return base_fail(error, BASE_EUNSUPPORTED, "the loader's bell does not fit");
-    int result = space_commit_code(space, space->doorbell_code, 0, space->doorbell_code->size, error);
+    int result = space_memory_commit_code(space, space->doorbell_code, 0, space->doorbell_code->size, error);
     if (result < 0)
         return result;
     memcpy(space->doorbell_code->bytes, code.bytes, code.size);
@@ -192,11 +193,12 @@ static int make_code(const struct space *space, struct base_error *error)
 }
 
 /* The jump that makes the loader ring, as a change that is still to be made. */
-static int plan_notification(struct space *space, struct space_rig *rig, uint64_t function,
+static int plan_notification(struct space *space, struct space_session *session, uint64_t function,
                              struct base_error *error)
 {
     struct trace_memory_change change = {.address = function, .length = STUB_X86_64_DOORBELL_JUMP};
-    int result = helper_trace_read(&rig->helper, space->pid, function, change.before, change.length, error);
+    int result =
+        helper_trace_read(&session->helper, space->pid, function, change.before, change.length, error);
     if (result == BASE_OK &&
         !stub_x86_64_doorbell_site(function, space->doorbell_code->address, change.after))
         result = base_fail(error, BASE_EUNSUPPORTED, "the loader is out of reach");
@@ -205,56 +207,56 @@ static int plan_notification(struct space *space, struct space_rig *rig, uint64_
     return result;
 }
 
-int calls_doorbell_prepare(struct space *space, struct space_rig *rig, struct loader_listen *listen,
+int calls_doorbell_prepare(struct space *space, struct space_session *session, struct loader_listen *listen,
                            uint64_t code_ahead, struct base_error *error)
 {
     uint64_t function;
     uint8_t old[STUB_X86_64_DOORBELL_LOOK];
-    const struct space_mapping *mapping = find_function(space, &rig->images, &function);
-    if (!mapping || helper_trace_read(&rig->helper, space->pid, function, old, sizeof old, NULL) < 0 ||
+    const struct space_mapping *mapping = find_function(space, &session->images, &function);
+    if (!mapping || helper_trace_read(&session->helper, space->pid, function, old, sizeof old, NULL) < 0 ||
         !stub_x86_64_doorbell_fits(old, sizeof old))
         return 0;
-    int result = map_doorbell(space, rig, function, code_ahead, error);
+    int result = map_doorbell(space, session, function, code_ahead, error);
     if (result == BASE_OK)
-        result = space_doorbell(space, error);
+        result = space_memory_doorbell(space, error);
     if (result == BASE_OK)
         result = make_code(space, error);
     if (result == BASE_OK)
         result = calls_doorbell_listen(space, listen, error);
     if (result == BASE_OK)
-        result = plan_notification(space, rig, function, error);
+        result = plan_notification(space, session, function, error);
     if (result == BASE_OK)
-        result = helper_trace_write_at_exit(&rig->helper, space->pid, space->doorbell_words, 0, error);
+        result = helper_trace_write_at_exit(&session->helper, space->pid, space->doorbell_words, 0, error);
     return result < 0 ? result : 1;
 }
 
-bool calls_doorbell_lift(struct space *space, struct space_rig *rig)
+bool calls_doorbell_lift(struct space *space, struct space_session *session)
 {
     struct trace_memory_change ours = space->doorbell_change;
-    enum space_undo undo = space_text_lift(&rig->helper, space->pid, &ours);
+    enum space_undo undo = space_text_lift(&session->helper, space->pid, &ours);
     if (undo == SPACE_UNDO_ALL)
         return false;
-    space->taken += undo == SPACE_UNDO_OTHERS;
+    space->overwritten += undo == SPACE_UNDO_OTHERS;
     space->doorbell_change.length = 0;
     space->doorbell_set = false;
     return true;
 }
 
-int calls_doorbell_notification(struct space *space, struct space_rig *rig, struct base_error *error)
+int calls_doorbell_notification(struct space *space, struct space_session *session, struct base_error *error)
 {
-    int result = helper_trace_stage(&rig->helper, space->pid, &space->doorbell_change, 1, error);
+    int result = helper_trace_stage(&session->helper, space->pid, &space->doorbell_change, 1, error);
     if (result == BASE_OK)
-        result = helper_trace_apply(&rig->helper, space->pid, error);
+        result = helper_trace_apply(&session->helper, space->pid, error);
     space->doorbell_set = result == BASE_OK;
     return result;
 }
 
-int calls_doorbell_install(struct space *space, struct space_rig *rig, struct loader_listen *listen,
+int calls_doorbell_install(struct space *space, struct space_session *session, struct loader_listen *listen,
                            uint64_t code_ahead, struct base_error *error)
 {
-    int prepared = calls_doorbell_prepare(space, rig, listen, code_ahead, error);
+    int prepared = calls_doorbell_prepare(space, session, listen, code_ahead, error);
     if (prepared <= 0)
         return prepared;
-    int result = calls_doorbell_notification(space, rig, error);
+    int result = calls_doorbell_notification(space, session, error);
     return result < 0 ? result : prepared;
 }

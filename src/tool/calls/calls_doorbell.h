@@ -11,17 +11,17 @@
 /* Installs a bell in the space's ld.so and listens to it. The space is held and looked at. With `code_ahead`
  * bytes of an arena beside it, for what the loader will load; 0: none. 1: installed; 0: the program has no
  * ld.so, or one where no bell fits. */
-int calls_doorbell_install(struct space *space, struct space_rig *rig, struct loader_listen *listen,
+int calls_doorbell_install(struct space *space, struct space_session *session, struct loader_listen *listen,
                            uint64_t code_ahead, struct base_error *error);
 /* The same, but that the loader does not ring yet: space->bell_change is made together with the next changes
  * of the text. */
-int calls_doorbell_prepare(struct space *space, struct space_rig *rig, struct loader_listen *listen,
+int calls_doorbell_prepare(struct space *space, struct space_session *session, struct loader_listen *listen,
                            uint64_t code_ahead, struct base_error *error);
 /* The loader rings from now on. The space is held, and its bell prepared. On failure it is as before. */
-int calls_doorbell_notification(struct space *space, struct space_rig *rig, struct base_error *error);
+int calls_doorbell_notification(struct space *space, struct space_session *session, struct base_error *error);
 /* Somebody else has changed the place where the loader rings: what is still ours there is undone, and the loader rings no more. The space
  * is held. False: it is as we left it. */
-bool calls_doorbell_lift(struct space *space, struct space_rig *rig);
+bool calls_doorbell_lift(struct space *space, struct space_session *session);
 /* Listens to the bell that a fork child has from its parent. */
 int calls_doorbell_listen(struct space *space, struct loader_listen *listen, struct base_error *error);
 /* After this the listener does not look at the space's bell any more. */

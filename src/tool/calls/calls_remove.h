@@ -23,7 +23,7 @@ struct calls_remains {
 
 /* The space's process is followed; it is held here, unless it is `held`, and left running but for its own
  * stops. It is still followed afterwards. */
-int calls_remove(struct space *space, struct space_rig *rig, bool held, struct calls_remains *remains,
+int calls_remove(struct space *space, struct space_session *session, bool held, struct calls_remains *remains,
                  struct base_error *error);
 
 #endif

@@ -5,7 +5,7 @@
 #include "calls_doorbell.h"
 #include "helper_trace.h"
 #include "proc_uprobe.h"
-#include "space_build.h"
+#include "space_apply.h"
 #include "stub_x86_64_site.h"
 #include "wire_loss.h"
 
@@ -24,7 +24,7 @@ struct look {
 /* One that has made way already shows the breakpoint as long as it stays. */
 static bool is_new(const struct place *place)
 {
-    return !place->object || !space_build_is_lifted(place->object, place->write);
+    return !place->object || !space_apply_is_lifted(place->object, place->write);
 }
 
 static void look_at(struct look *look)
@@ -72,32 +72,32 @@ static void look_at_doorbells(struct look *look, const struct space *space)
 }
 
 /* Without a bell nobody hears of what it told: the process is traced then. */
-static bool lift(struct space *space, struct space_rig *rig, const struct place *place)
+static bool lift(struct space *space, struct space_session *session, const struct place *place)
 {
     if (place->object)
-        return space_build_lift(space, rig, place->object, place->write);
+        return space_apply_lift(space, session, place->object, place->write);
     if (!space->doorbell_set || place->address != space->doorbell_change.address)
-        return calls_detach_lift(space, rig, place->address);
-    if (!calls_doorbell_lift(space, rig))
+        return calls_detach_lift(space, session, place->address);
+    if (!calls_doorbell_lift(space, session))
         return false;
-    calls_detach_close(space, rig); /* who creates threads may be loaded unheard */
-    profile_set_meta(rig->profile, "calls_held", "a loader that somebody else has changed");
-    profile_lose(rig->profile, WIRE_LOSS_NOT_PLANNED, 1);
+    calls_detach_close(space, session); /* who creates threads may be loaded unheard */
+    profile_set_meta(session->profile, "calls_held", "a loader that somebody else has changed");
+    profile_lose(session->profile, WIRE_LOSS_NOT_PLANNED, 1);
     return true;
 }
 
-static void make_way(struct space *space, struct space_rig *rig, const struct look *look)
+static void make_way(struct space *space, struct space_session *session, const struct look *look)
 {
     size_t lifted = 0;
-    if (helper_trace_hold(&rig->helper, space->pid, NULL, NULL) < 0) /* it is traced again then */
+    if (helper_trace_hold(&session->helper, space->pid, NULL, NULL) < 0) /* it is traced again then */
         return;
     for (size_t i = 0; i < look->found_count; i++)
-        lifted += lift(space, rig, &look->found[i]);
-    helper_trace_release(&rig->helper, space->pid, NULL, NULL);
-    profile_lose(rig->profile, WIRE_LOSS_TEXT_ALTERED, lifted);
+        lifted += lift(space, session, &look->found[i]);
+    helper_trace_release(&session->helper, space->pid, NULL, NULL);
+    profile_lose(session->profile, WIRE_LOSS_TEXT_ALTERED, lifted);
 }
 
-void calls_uprobe_tend(struct space *space, struct space_rig *rig)
+void calls_uprobe_tend(struct space *space, struct space_session *session)
 {
     struct look look = {.pid = space->pid};
     uint64_t began = base_clock_now();
@@ -109,5 +109,5 @@ void calls_uprobe_tend(struct space *space, struct space_rig *rig)
     look_at_doorbells(&look, space);
     space->probes_ns = proc_uprobe_next(began);
     if (look.found_count)
-        make_way(space, rig, &look);
+        make_way(space, session, &look);
 }

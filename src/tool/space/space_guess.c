@@ -5,6 +5,7 @@
 
 #include "base_array.h"
 #include "base_search.h"
+#include "space_memory.h"
 #include "space_read.h"
 #include "space_totals.h"
 
@@ -14,7 +15,7 @@
 #define WORTH_CALLS                                                                                          \
     500000 /* of all sites: about half a millisecond, what it may take to lead sites to other stubs */
 
-/* A site and whom it calls. */
+/* A site and its callees. */
 struct candidate {
     struct space_object *object;
     uint32_t site, hook;
@@ -45,7 +46,7 @@ static bool has_room(const struct space *space, const struct space_object *objec
 }
 
 /* Can the site's stub guess, and is the hook one to go past? */
-static bool may_guess(const struct space_object *from, uint32_t site, const struct space_object *at,
+static bool can_guess(const struct space_object *from, uint32_t site, const struct space_object *at,
                       uint32_t hook)
 {
     return from && from == at && site != PLAN_NONE && hook != PLAN_NONE && from->live && from->patch &&
@@ -54,8 +55,8 @@ static bool may_guess(const struct space_object *from, uint32_t site, const stru
 }
 
 /* Arrivals [first, end) have one caller. False: no memory. */
-static bool look_at_caller(const struct space *space, const struct slab_counts *counts, size_t first,
-                           size_t end, struct candidates *found)
+static bool consider_caller(const struct space *space, const struct slab_counts *counts, size_t first,
+                            size_t end, struct candidates *found)
 {
     size_t most = first;
     uint64_t calls = 0, caller = counts->arrivals[first].return_address;
@@ -69,7 +70,7 @@ static bool look_at_caller(const struct space *space, const struct slab_counts *
         return true;
     const struct space_object *from = space_read_origin(space, &caller, &site);
     const struct space_object *at = space_read_hook(space, counts->arrivals[most].word, &hook);
-    if (!may_guess(from, site, at, hook) || !has_room(space, from) ||
+    if (!can_guess(from, site, at, hook) || !has_room(space, from) ||
         right / 3 < counts->words[from->base + plan_site_word(site)] / 4) /* other callees have no hook */
         return true;
     if (!base_array_room(found->items, found->count, found->capacity))
@@ -87,13 +88,13 @@ static int by_calls(const void *a, const void *b)
     return left->site < right->site ? -1 : left->site > right->site;
 }
 
-static void guess(struct space *space, const struct candidate *candidate)
+static void add_guess(struct space *space, const struct candidate *candidate)
 {
     struct space_object *object = candidate->object;
     if (!object->guesses)
         object->guesses = calloc(SLAB_GUESSES, sizeof *object->guesses);
     if (!object->guesses || object->guess_count == SLAB_GUESSES || space->word_end == SLAB_BLOCK_WORDS ||
-        space_commit(space, space->word_end + 1, NULL) < 0)
+        space_memory_commit(space, space->word_end + 1, NULL) < 0)
         return;
     size_t at = base_search_below(object->guesses, object->guess_count, site, candidate->site);
     memmove(&object->guesses[at + 1], &object->guesses[at],
@@ -104,7 +105,7 @@ static void guess(struct space *space, const struct candidate *candidate)
     object->stale = true;
 }
 
-static bool guess_all(struct space *space, const struct candidates *found)
+static bool add_guesses(struct space *space, const struct candidates *found)
 {
     uint64_t calls = 0;
     for (size_t i = 0; i < found->count; i++)
@@ -113,7 +114,7 @@ static bool guess_all(struct space *space, const struct candidates *found)
         return false;
     qsort(found->items, found->count, sizeof *found->items, by_calls);
     for (size_t i = 0; i < found->count; i++)
-        guess(space, &found->items[i]);
+        add_guess(space, &found->items[i]);
     return true;
 }
 
@@ -128,9 +129,9 @@ bool space_guess_mark(struct space *space)
         for (end = i + 1; end < counts.arrival_count &&
                           counts.arrivals[end].return_address == counts.arrivals[i].return_address;)
             end++;
-        room = look_at_caller(space, &counts, i, end, &found);
+        room = consider_caller(space, &counts, i, end, &found);
     }
-    bool guessed = room && found.count && guess_all(space, &found);
+    bool guessed = room && found.count && add_guesses(space, &found);
     free(found.items);
     slab_counts_free(&counts);
     return guessed;

@@ -107,7 +107,7 @@ int __wrap_helper_trace_undo(struct helper *helper, pid_t pid, struct base_error
 /* --- a process without images, and thus without births of its own --- */
 
 struct quiet {
-    struct space_rig rig;
+    struct space_session session;
     struct space space;
     struct space_code code;
     struct stub_doorbell doorbell;
@@ -122,8 +122,8 @@ static int begin(void **state)
     now = 1000 * SECOND;
     refused_until = 0;
     asked = taken = 0;
-    quiet->rig.profile = profile_new();
-    quiet->rig.helper.socket = -1;
+    quiet->session.profile = profile_new();
+    quiet->session.helper.socket = -1;
     quiet->code = (struct space_code){
         .owners = 1, .file = -1, .address = 0x10000, .size = sizeof quiet->bytes, .bytes = quiet->bytes};
     quiet->space = (struct space){.pid = getpid(),
@@ -134,13 +134,13 @@ static int begin(void **state)
                                   .doorbell_set = true,
                                   .doorbell_words = 0x20000};
     *state = quiet;
-    return quiet->rig.profile ? 0 : -1;
+    return quiet->session.profile ? 0 : -1;
 }
 
 static int end(void **state)
 {
     struct quiet *quiet = *state;
-    profile_free(quiet->rig.profile);
+    profile_free(quiet->session.profile);
     free(quiet);
     return 0;
 }
@@ -150,7 +150,7 @@ static bool asks_at(struct quiet *quiet, uint64_t time)
 {
     unsigned before = asked;
     now = time;
-    calls_detach_tend(&quiet->space, &quiet->rig);
+    calls_detach_tend(&quiet->space, &quiet->session);
     return asked != before;
 }
 
@@ -167,7 +167,7 @@ static void ring(struct quiet *quiet)
 {
     unsigned before = taken;
     assert_int_equal(quiet->doorbell.creations, 1);
-    assert_int_equal(calls_detach_take(&quiet->space, &quiet->rig, NULL), BASE_OK);
+    assert_int_equal(calls_detach_take(&quiet->space, &quiet->session, NULL), BASE_OK);
     assert_int_equal(taken, before + 1);
     assert_int_equal(quiet->doorbell.creations, 0);
 }
@@ -261,13 +261,13 @@ static void bells_that_could_not_go_are_undone_later(void **state)
     memset(text[0], 0x90, JUMP); /* wholly somebody else's */
     text[1][0] = TRACE_MEMORY_BREAKPOINT;
     undoing = BASE_EIO;
-    assert_int_equal(calls_detach_end(&quiet->space, &quiet->rig, NULL), BASE_EIO);
+    assert_int_equal(calls_detach_end(&quiet->space, &quiet->session, NULL), BASE_EIO);
     assert_int_equal(staged_count, 2);
     assert_int_equal(detached->count, BELLS);
     assert_memory_equal(detached->changes, kept, sizeof kept);
     text[1][0] = kept[1].before[0]; /* the kernel writes the file's byte */
     undoing = BASE_OK;
-    assert_int_equal(calls_detach_end(&quiet->space, &quiet->rig, NULL), BASE_OK);
+    assert_int_equal(calls_detach_end(&quiet->space, &quiet->session, NULL), BASE_OK);
     assert_memory_equal(text[1], kept[1].before, JUMP);
     assert_memory_equal(text[2], kept[2].before, JUMP);
     assert_int_equal(detached->count, 1);

@@ -18,42 +18,44 @@
 #include "calls_doorbell.h"
 #include "calls_remove.h"
 #include "remains_left.h"
-#include "space_build.h"
 #include "wire_loss.h"
 
 static int leaving; /* what it comes to */
 static struct calls_remains remaining;
 static unsigned left_times;
 
-int __wrap_calls_remove(struct space *space, struct space_rig *rig, bool held, struct calls_remains *remains,
-                        struct base_error *error);
-int __wrap_calls_remove(struct space *space, struct space_rig *rig, bool held, struct calls_remains *remains,
-                        struct base_error *error)
+int __wrap_calls_remove(struct space *space, struct space_session *session, bool held,
+                        struct calls_remains *remains, struct base_error *error);
+int __wrap_calls_remove(struct space *space, struct space_session *session, bool held,
+                        struct calls_remains *remains, struct base_error *error)
 {
     (void)space;
-    (void)rig;
+    (void)session;
     (void)held;
     *remains = remaining;
     left_times++;
     return leaving < 0 ? base_fail(error, leaving, "it cannot be left") : leaving;
 }
 
-int __wrap_space_build_all(struct space *space, struct space_rig *rig, bool held, struct base_error *error);
-int __wrap_space_build_all(struct space *space, struct space_rig *rig, bool held, struct base_error *error)
+int __wrap_space_build_all(struct space *space, struct space_session *session, bool held,
+                           struct base_error *error);
+int __wrap_space_build_all(struct space *space, struct space_session *session, bool held,
+                           struct base_error *error)
 {
     (void)space;
-    (void)rig;
+    (void)session;
     (void)held;
     return base_fail(error, BASE_EIO, "it cannot be counted");
 }
 
-int __wrap_calls_doorbell_install(struct space *space, struct space_rig *rig, struct loader_listen *listen,
-                                  uint64_t code_ahead, struct base_error *error);
-int __wrap_calls_doorbell_install(struct space *space, struct space_rig *rig, struct loader_listen *listen,
-                                  uint64_t code_ahead, struct base_error *error)
+int __wrap_calls_doorbell_install(struct space *space, struct space_session *session,
+                                  struct loader_listen *listen, uint64_t code_ahead,
+                                  struct base_error *error);
+int __wrap_calls_doorbell_install(struct space *space, struct space_session *session,
+                                  struct loader_listen *listen, uint64_t code_ahead, struct base_error *error)
 {
     (void)space;
-    (void)rig;
+    (void)session;
     (void)listen;
     (void)code_ahead;
     return base_fail(error, BASE_EIO, "no bell");

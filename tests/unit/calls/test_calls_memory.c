@@ -57,14 +57,14 @@ static int read_all(struct space_made *calls)
     struct slab_counts counts = {0};
     struct base_error error = {0};
     struct space_reading reading = {
-        .space = calls->space, .rig = &calls->rig, .final = true, .replace = true};
+        .space = calls->space, .session = &calls->session, .final = true, .replace = true};
     int result = fill(calls);
     if (result == BASE_OK)
         result = space_read_block(calls->space, &calls->space->arenas[0].block, &counts, &error);
     if (result == BASE_OK)
         result = space_read(&reading, &counts, &error);
     if (result == BASE_OK) {
-        space_read_coverage(calls->space, &calls->rig);
+        space_read_coverage(calls->space, &calls->session);
         space_read_close(calls->space, 0);
     }
     slab_counts_free(&counts);

@@ -14,7 +14,7 @@
 #include "calls_remove.h"
 #include "calls_uprobe.h"
 #include "proc_target.h"
-#include "space_build.h"
+#include "space_apply.h"
 #include "wire_loss.h"
 
 #define SECOND UINT64_C(1000000000)
@@ -126,7 +126,7 @@ int __wrap_helper_trace_undo(struct helper *helper, pid_t pid, struct base_error
 /* --- a process with hooks and bells --- */
 
 struct hooked {
-    struct space_rig rig;
+    struct space_session session;
     struct space space;
     struct space_object object;
     struct space_image planned;
@@ -161,8 +161,8 @@ static int begin(void **state)
         hooked->writes[i] = write_of(i);
         hooked->wanted[i] = 1;
     }
-    hooked->rig.profile = profile_new();
-    hooked->rig.helper.socket = -1;
+    hooked->session.profile = profile_new();
+    hooked->session.helper.socket = -1;
     hooked->header.hook_count = HOOKS;
     hooked->planned.plan.header = &hooked->header;
     hooked->patch =
@@ -185,16 +185,16 @@ static int begin(void **state)
     detached->count = 1;
     detached->open = true;
     hooked->doorbell.creations = 1;
-    detached->changes[0] = space_build_change(&doorbell);
-    hooked->space.doorbell_change = space_build_change(&loader);
+    detached->changes[0] = space_apply_change(&doorbell);
+    hooked->space.doorbell_change = space_apply_change(&loader);
     *state = hooked;
-    return hooked->rig.profile ? 0 : -1;
+    return hooked->session.profile ? 0 : -1;
 }
 
 static int end(void **state)
 {
     struct hooked *hooked = *state;
-    profile_free(hooked->rig.profile);
+    profile_free(hooked->session.profile);
     free(hooked->object.lifted);
     free(hooked);
     return 0;
@@ -203,12 +203,12 @@ static int end(void **state)
 static void look(struct hooked *hooked)
 {
     now += SECOND;
-    calls_uprobe_tend(&hooked->space, &hooked->rig);
+    calls_uprobe_tend(&hooked->space, &hooked->session);
 }
 
 static uint64_t lost(const struct hooked *hooked, unsigned number)
 {
-    return hooked->rig.profile->losses[number];
+    return hooked->session.profile->losses[number];
 }
 
 /* A breakpoint, and behind it the file's bytes. */
@@ -241,7 +241,7 @@ static void a_hook_makes_way_once(void **state)
     assert_int_equal(hooked->doorbell.creations, 1);
     struct calls_remains remains;
     text[1][0] = file[0]; /* it goes */
-    assert_int_equal(calls_remove(&hooked->space, &hooked->rig, true, &remains, NULL), BASE_OK);
+    assert_int_equal(calls_remove(&hooked->space, &hooked->session, true, &remains, NULL), BASE_OK);
     assert_int_equal(remains.changes, 0);
     for (int i = 0; i < PLACES; i++)
         assert_memory_equal(text[i], file, JUMP);
@@ -277,10 +277,10 @@ static void the_loaders_bell_makes_way(void **state)
     assert_false(hooked->space.doorbell_set);
     assert_int_equal(hooked->space.doorbell_change.length, 0);
     assert_int_equal(hooked->doorbell.creations, 0);
-    assert_non_null(profile_meta(hooked->rig.profile, "calls_held"));
+    assert_non_null(profile_meta(hooked->session.profile, "calls_held"));
     hooked->space.doorbell_code = &hooked->code;
     now += 1000 * SECOND;
-    calls_detach_tend(&hooked->space, &hooked->rig);
+    calls_detach_tend(&hooked->space, &hooked->session);
     assert_false(hooked->space.detached.open);
 }
 
@@ -299,7 +299,7 @@ static void what_others_took_is_told_once_and_keeps_memory(void **state)
     assert_int_equal(holds, 1);
     assert_int_equal(lost(hooked, WIRE_LOSS_TEXT_ALTERED), 3);
     for (int again = 0; again < 2; again++) {
-        assert_int_equal(calls_remove(&hooked->space, &hooked->rig, true, &remains, NULL), BASE_OK);
+        assert_int_equal(calls_remove(&hooked->space, &hooked->session, true, &remains, NULL), BASE_OK);
         assert_int_equal(remains.changes, 3);
         assert_int_equal(remains.published, 3);
         assert_int_equal(remains.probed, 0);
@@ -330,7 +330,7 @@ static void fresh_writes_spare_lifted_places(void **state)
     writes[1].hook = 2;
     *next = (struct space_patch){.owners = 1, .slab = {.writes = writes, .write_count = 2}};
     hooked->object.next = next;
-    assert_int_equal(space_build_apply(&hooked->space, &hooked->rig, &error), BASE_EBUSY);
+    assert_int_equal(space_apply(&hooked->space, &hooked->session, &error), BASE_EBUSY);
     assert_int_equal(hooked->wanted[0], 1);
     assert_int_equal(hooked->wanted[2], 0);
     assert_null(hooked->object.next);

@@ -11,7 +11,7 @@
 struct space_made {
     struct profile *profile;
     struct sample_images images;
-    struct space_rig rig;
+    struct space_session session;
     struct space *space;
     int file;         /* of the block */
     unsigned checked; /* edges that a test has asked for */

@@ -13,7 +13,6 @@
 
 #include <cmocka.h>
 
-#include "space_build.h"
 #include "space_guess.h"
 #include "space_made.h"
 

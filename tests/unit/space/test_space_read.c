@@ -15,9 +15,11 @@
 
 #include <cmocka.h>
 
-#include "space_build.h"
 #include "space_made.h"
+#include "space_make.h"
 #include "space_read.h"
+#include "space_slots.h"
+#include "space_survey.h"
 
 enum { UNKNOWN_SITE = 0, UNKNOWN_CALLEE = 1 }; /* no image address of a function */
 
@@ -65,7 +67,7 @@ static void bind(struct subject *subject)
         run(20);
     else
         tails(truth, 3, 100);
-    space_build_read_slots(subject->calls->space);
+    space_slots_read(subject->calls->space);
 }
 
 /* --- what was counted --- */
@@ -112,7 +114,7 @@ static void read_with(struct subject *subject, struct space_reading reading)
     struct slab_counts counts = {0};
     struct base_error error = {0};
     reading.space = subject->calls->space;
-    reading.rig = &subject->calls->rig;
+    reading.session = &subject->calls->session;
     assert_int_equal(space_read_block(reading.space, subject->block, &counts, &error), BASE_OK);
     assert_int_equal(space_read(&reading, &counts, &error), BASE_OK);
     slab_counts_free(&counts);
@@ -550,7 +552,7 @@ static void closed_objects_keep_what_was_counted(void **state)
     subject.handle = NULL;
     void *taken = mmap((void *)(uintptr_t)low, high - low, PROT_READ | PROT_EXEC,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-    assert_int_equal(space_survey(space, &subject.calls->rig, NULL), 0);
+    assert_int_equal(space_survey(space, &subject.calls->session, NULL), 0);
     subject.object = &space->objects[0];
     assert_false(subject.object->live);
     read_final(&subject);
@@ -573,7 +575,7 @@ static void who_comes_back_is_a_new_object(void **state)
     uint32_t call = space_made_site(subject.object, "three", "leaf");
     count(&subject, call, 5);
     dlclose(subject.handle);
-    assert_int_equal(space_survey(space, &subject.calls->rig, NULL), 0);
+    assert_int_equal(space_survey(space, &subject.calls->session, NULL), 0);
     subject.handle = dlopen(libraries[0], RTLD_LAZY | RTLD_LOCAL);
     assert_int_equal(space_made_build(subject.calls, NULL), BASE_OK);
     assert_int_equal(space->object_count, 2);
@@ -633,7 +635,7 @@ static uint64_t placed_at(const struct subject *subject, uint64_t address)
 {
     struct base_error error = {0};
     subject->calls->space->arenas[0].code->address = address;
-    assert_int_equal(space_build_make(subject->calls->space, true, &error), BASE_OK);
+    assert_int_equal(space_make(subject->calls->space, true, &error), BASE_OK);
     uint64_t at = subject->object->next->regions[0].address;
     space_patch_release(subject->object->next);
     subject->object->next = NULL;
@@ -675,7 +677,7 @@ static void coverage_is_the_plans(void **state)
     const struct profile *profile = subject.calls->profile;
     unsigned seen = 0;
     subject.object->differing = 2;
-    space_read_coverage(subject.calls->space, &subject.calls->rig);
+    space_read_coverage(subject.calls->space, &subject.calls->session);
     for (size_t i = 1; i < profile->coverage_count; i++) {
         const struct profile_coverage *coverage = &profile->coverage[i];
         if (coverage->kind == PROFILE_COVERAGE_SITES) {
