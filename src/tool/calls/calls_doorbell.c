@@ -13,10 +13,10 @@
 #include "stub_x86_64_doorbell.h"
 
 #define PAGE    4096u
-#define REACH   (1ull << 30)  /* of the jump to the bell, and more */
+#define REACH   (1ull << 30)  /* of the jump to the doorbell, and more */
 #define STRETCH (16ull << 20) /* see lead_of */
 
-/* --- a bell --- */
+/* --- one doorbell --- */
 
 int calls_doorbell_listen(struct space *space, struct loader_listen *listen, struct base_error *error)
 {
@@ -71,8 +71,8 @@ bool calls_doorbell_settled(const struct space *space)
 /* --- installing --- */
 
 /* The mapping of ld.so that holds the function it calls, and the function's run-time address. */
-static const struct space_mapping *find_function(struct space *space, const struct space_images *set,
-                                                 uint64_t *function)
+static const struct space_mapping *find_debug_function(struct space *space, const struct space_images *set,
+                                                       uint64_t *function)
 {
     const struct sample_images *images = set->images;
     for (size_t i = 0; i < space->mapping_count; i++) {
@@ -92,10 +92,10 @@ static const struct space_mapping *find_function(struct space *space, const stru
     return NULL;
 }
 
-/* Where the arena for what the loader will load is made along with the bell, it lies between the bell's code
- * and its words. */
-static int take_arena(struct space *space, struct space_code *code, const struct space_memory *memory,
-                      struct base_error *error)
+/* Where the arena for what the loader will load is made together with the doorbell, it lies between the
+ * doorbell's code and its words. */
+static int use_new_arena(struct space *space, struct space_code *code, const struct space_memory *memory,
+                         struct base_error *error)
 {
     if (!base_array_room(space->arenas, space->arena_count, space->arena_capacity) ||
         !(space->doorbell_code = space_memory_split(code, PAGE)))
@@ -111,8 +111,7 @@ static uint64_t distance(uint64_t a, uint64_t b)
     return a < b ? b - a : a - b;
 }
 
-/* An arena that nothing lies in yet and that the loader reaches has room for the bell too: nothing more need
- * be mapped. */
+/* An empty arena that the loader reaches has room for the doorbell too: nothing more is mapped. */
 static bool share_arena(struct space *space, uint64_t near)
 {
     for (size_t i = 0; i < space->arena_count && !space->doorbell_code; i++) {
@@ -127,9 +126,9 @@ static bool share_arena(struct space *space, uint64_t near)
 }
 
 /* The loader will map libraries right below the arena, and stubs fill it from its beginning: branches between
- * the two are quickest where the addresses differ in the low 24 bits alone (space_build.c,
- * place_patch). How many bytes it must be longer, so that it begins in the middle of such a stretch: `size`
- * bytes end where the mappings around `near` begin. */
+ * the two are quickest where the addresses differ in the low 24 bits alone (space_place.c, place_patch). How
+ * many bytes it must be longer, so that it begins in the middle of such a stretch: `size` bytes end where the
+ * mappings around `near` begin. */
 static uint64_t lead_of(pid_t pid, uint64_t near, uint64_t size)
 {
     struct proc_maps maps;
@@ -167,7 +166,7 @@ static int map_doorbell(struct space *space, struct space_session *session, uint
         space->doorbell_words = memory.address;
         return result;
     }
-    result = take_arena(space, code, &memory, error);
+    result = use_new_arena(space, code, &memory, error);
     if (result < 0) {
         helper_trace_unmap(&session->helper, space->pid, code->address, code->size, NULL);
         space_memory_release(code); /* its memory goes with the space */
@@ -175,7 +174,7 @@ static int map_doorbell(struct space *space, struct space_session *session, uint
     return result;
 }
 
-static int make_code(const struct space *space, struct base_error *error)
+static int write_doorbell(const struct space *space, struct base_error *error)
 {
     struct stub_x86_64_doorbell doorbell = {space->doorbell_words, STUB_DOORBELL_TIMEOUT,
                                             STUB_DOORBELL_ROUNDS, offsetof(struct stub_doorbell, active)};
@@ -183,7 +182,7 @@ static int make_code(const struct space *space, struct base_error *error)
     stub_x86_64_code_begin(&code, space->doorbell_code->address);
     stub_x86_64_doorbell(&code, &doorbell);
     if (code.refused != STUB_FINE || code.size > space->doorbell_code->size)
-        return base_fail(error, BASE_EUNSUPPORTED, "the loader's bell does not fit");
+        return base_fail(error, BASE_EUNSUPPORTED, "the loader's doorbell does not fit");
     int result = space_memory_commit_code(space, space->doorbell_code, 0, space->doorbell_code->size, error);
     if (result < 0)
         return result;
@@ -192,7 +191,7 @@ static int make_code(const struct space *space, struct base_error *error)
     return BASE_OK;
 }
 
-/* The jump that makes the loader ring, as a change that is still to be made. */
+/* The jump that makes the loader notify, as a change that is still to be made. */
 static int plan_notification(struct space *space, struct space_session *session, uint64_t function,
                              struct base_error *error)
 {
@@ -212,7 +211,7 @@ int calls_doorbell_prepare(struct space *space, struct space_session *session, s
 {
     uint64_t function;
     uint8_t old[STUB_X86_64_DOORBELL_LOOK];
-    const struct space_mapping *mapping = find_function(space, &session->images, &function);
+    const struct space_mapping *mapping = find_debug_function(space, &session->images, &function);
     if (!mapping || helper_trace_read(&session->helper, space->pid, function, old, sizeof old, NULL) < 0 ||
         !stub_x86_64_doorbell_fits(old, sizeof old))
         return 0;
@@ -220,7 +219,7 @@ int calls_doorbell_prepare(struct space *space, struct space_session *session, s
     if (result == BASE_OK)
         result = space_memory_doorbell(space, error);
     if (result == BASE_OK)
-        result = make_code(space, error);
+        result = write_doorbell(space, error);
     if (result == BASE_OK)
         result = calls_doorbell_listen(space, listen, error);
     if (result == BASE_OK)

@@ -123,8 +123,8 @@ static int put_back(struct space *space, struct space_session *session, struct c
 
 /* --- text --- */
 
-/* Is start..end-1 mapped from that very file now? The program may have mapped anything else there since, or moved its text to
- * anonymous memory (huge pages): dropped, such pages are zeros. */
+/* Is start..end-1 mapped from that very file now? The program may have mapped anything else there since, or
+ * moved its text to anonymous memory (huge pages): dropped, such pages are zeros. */
 static bool is_mapped_from(const struct proc_maps *maps, const struct sample_image_key *key, uint64_t start,
                            uint64_t end)
 {
@@ -197,7 +197,7 @@ static uint64_t bytes_of(const struct remains_ranges *ranges)
     return bytes;
 }
 
-/* Without a note of it the memory stays as well, until somebody detaches the process. */
+/* If it cannot be noted, the memory stays as well, until the user runs `tally detach`. */
 static void keep_memory(const struct space *space, struct space_session *session,
                         const struct remains_ranges *ranges, struct calls_remains *remains)
 {
@@ -224,11 +224,12 @@ int calls_remove(struct space *space, struct space_session *session, bool held, 
         share_text_again(space, session, remains);
     if (result == BASE_OK && !room) /* the text is as it was; what is mapped stays */
         result = base_fail(error, BASE_ENOMEM, "out of memory");
-    if (result == BASE_OK && remains->changes) /* whoever it was may have kept our bytes elsewhere */
+    if (result == BASE_OK && remains->changes) /* they may have been copied elsewhere */
         keep_memory(space, session, &ranges, remains);
     else if (result == BASE_OK)
-        result = remains_drain_memory(&session->helper, space->pid, &ranges, space->gs_offset, held,
-                                      &remains->memory_bytes, error);
+        result = remains_drain_memory(
+            &(struct remains_memory){&session->helper, space->pid, &ranges, space->gs_offset, held},
+            &remains->memory_bytes, error);
     if (holding)
         helper_trace_release(&session->helper, space->pid, NULL, NULL);
     free(ranges.items);

@@ -1,9 +1,9 @@
 /* Every allocation of the collector of calls fails once: the Nth for N = 1, 2, 3 ... until nothing fails any
- * more. Whatever happens, nothing crashes and nothing leaks (the sanitizers see to that), what is told is
- * true, or what is missing is told or counted, and a process that was attached to runs on with the text that
- * it had.
+ * more. Whatever happens, nothing crashes and nothing leaks (the sanitizers check that), what is published is
+ * true, or what is missing is reported or counted, and a process that was attached to runs on with the text
+ * that it had.
  *
- *     test_collect_calls_memory FIXTURE TARGET */
+ *     test_calls_memory FIXTURE TARGET */
 #include <dlfcn.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -71,7 +71,7 @@ static int read_all(struct space_made *calls)
     return result;
 }
 
-/* Edges in the order of their calls: 3 (nobody knows to whom), 4 (no record), 5, 6, 7. */
+/* Edges in the order of their calls: 3 (callee unknown), 4 (no record), 5, 6, 7. */
 static bool is_whole(const struct profile *profile)
 {
     unsigned seen = 0;
@@ -98,7 +98,7 @@ static bool has_losses(const struct profile *profile)
     return false;
 }
 
-/* BASE_OK: everything was told, or a loss. */
+/* BASE_OK: everything was published, or a loss. */
 static int survey_build_and_read(void)
 {
     static const char *const names[] = {"*", NULL};
@@ -173,7 +173,7 @@ static bool runs_on(pid_t pid)
     return atomic_load(&shared->rounds) >= before + 3 && !atomic_load(&shared->wrong);
 }
 
-/* As it is here, where nobody changes it. */
+/* As it is here, where it is not changed. */
 static bool has_its_text(pid_t pid)
 {
     static uint8_t found[0x700];

@@ -1,5 +1,6 @@
-/* Hooks and bells whose places somebody else has changed: who makes way, what is told of it, and what stays for good. The text is an array
- * of the test's, changed by a helper of the test's; the clock is the test's too. */
+/* Hooks and doorbells whose places somebody else has changed: which make way, what is reported of it, and
+ * what stays for good. The text is an array of the test's, changed by a helper of the test's; the clock is
+ * the test's too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -109,7 +110,7 @@ int __wrap_helper_trace_apply(struct helper *helper, pid_t pid, struct base_erro
     return base_fail(error, BASE_EBUSY, "changed");
 }
 
-/* Every byte is looked at before any is written. */
+/* Every byte is checked before any is written. */
 int __wrap_helper_trace_undo(struct helper *helper, pid_t pid, struct base_error *error);
 int __wrap_helper_trace_undo(struct helper *helper, pid_t pid, struct base_error *error)
 {
@@ -123,7 +124,7 @@ int __wrap_helper_trace_undo(struct helper *helper, pid_t pid, struct base_error
     return BASE_OK;
 }
 
-/* --- a process with hooks and bells --- */
+/* --- a process with hooks and doorbells --- */
 
 struct hooked {
     struct space_session session;
@@ -218,7 +219,7 @@ static void expect_way(unsigned place)
     assert_memory_equal(text[place] + 1, file + 1, JUMP - 1);
 }
 
-static void nothing_is_done_where_nobody_was(void **state)
+static void nothing_is_done_where_nothing_was_changed(void **state)
 {
     struct hooked *hooked = *state;
     look(hooked);
@@ -247,8 +248,8 @@ static void a_hook_makes_way_once(void **state)
         assert_memory_equal(text[i], file, JUMP);
 }
 
-/* Nobody hears births then: the door is closed, and the process traced (it is held). */
-static void a_bell_of_births_makes_way(void **state)
+/* Creation is not notified then: the doorbell is disabled, and the process traced (it is held). */
+static void a_doorbell_of_creations_makes_way(void **state)
 {
     struct hooked *hooked = *state;
     text[BELL][0] = TRACE_MEMORY_BREAKPOINT;
@@ -263,8 +264,9 @@ static void a_bell_of_births_makes_way(void **state)
     assert_true(hooked->space.doorbell_set);
 }
 
-/* Objects are loaded unheard from then on: it is never let go again, and nobody tries to set the bell. */
-static void the_loaders_bell_makes_way(void **state)
+/* Objects are loaded unnoticed from then on: tally never detaches again, and does not try to set the
+ * doorbell. */
+static void the_loaders_doorbell_makes_way(void **state)
 {
     struct hooked *hooked = *state;
     text[LOADER][0] = TRACE_MEMORY_BREAKPOINT;
@@ -284,9 +286,9 @@ static void the_loaders_bell_makes_way(void **state)
     assert_false(hooked->space.detached.open);
 }
 
-/* Whoever wrote all of it may have kept our jump elsewhere. It was told when it was found, and the place is in no list any more when the
- * object has got other stubs. */
-static void what_others_took_is_told_once_and_keeps_memory(void **state)
+/* Others who wrote all of it may have kept our jump elsewhere. It was reported when it was found, and the
+ * place is in no list any more when the object has got other stubs. */
+static void what_others_overwrote_is_reported_once_and_keeps_memory(void **state)
 {
     static const uint8_t theirs[JUMP] = {TRACE_MEMORY_BREAKPOINT, 0x90, 0x90, 0x90, 0x90};
     static const unsigned taken[] = {0, BELL, LOADER};
@@ -314,8 +316,9 @@ static void what_others_took_is_told_once_and_keeps_memory(void **state)
     }
 }
 
-/* What was lifted is the file's, but for the breakpoint: a fresh write of another hook there finds something else, as anywhere. */
-static void fresh_writes_spare_lifted_places(void **state)
+/* What was lifted is the file's, but for the breakpoint: a fresh write of another hook there finds something
+ * else, as anywhere. */
+static void fresh_writes_leave_lifted_places(void **state)
 {
     struct hooked *hooked = *state;
     struct base_error error = {0};
@@ -339,12 +342,12 @@ static void fresh_writes_spare_lifted_places(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(nothing_is_done_where_nobody_was, begin, end),
+        cmocka_unit_test_setup_teardown(nothing_is_done_where_nothing_was_changed, begin, end),
         cmocka_unit_test_setup_teardown(a_hook_makes_way_once, begin, end),
-        cmocka_unit_test_setup_teardown(a_bell_of_births_makes_way, begin, end),
-        cmocka_unit_test_setup_teardown(the_loaders_bell_makes_way, begin, end),
-        cmocka_unit_test_setup_teardown(what_others_took_is_told_once_and_keeps_memory, begin, end),
-        cmocka_unit_test_setup_teardown(fresh_writes_spare_lifted_places, begin, end),
+        cmocka_unit_test_setup_teardown(a_doorbell_of_creations_makes_way, begin, end),
+        cmocka_unit_test_setup_teardown(the_loaders_doorbell_makes_way, begin, end),
+        cmocka_unit_test_setup_teardown(what_others_overwrote_is_reported_once_and_keeps_memory, begin, end),
+        cmocka_unit_test_setup_teardown(fresh_writes_leave_lifted_places, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

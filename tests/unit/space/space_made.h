@@ -17,7 +17,7 @@ struct space_made {
     unsigned checked; /* edges that a test has asked for */
 };
 
-/* Around all tests of a program: plans are kept in a folder of its own meanwhile. */
+/* Around all tests of a program: plans are kept in a directory of its own meanwhile. */
 int space_made_begin_tests(void **state);
 int space_made_end_tests(void **state);
 

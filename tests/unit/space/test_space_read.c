@@ -287,7 +287,7 @@ static void hooks_name_the_callees_of_indirect_calls(void **state)
     finish(&subject);
 }
 
-/* Counted at the hook, and not yet at the site when that was read: what hooks saw is told. */
+/* Counted at the hook, and not yet at the site when that was read: what hooks counted is published. */
 static void a_site_behind_its_hooks_is_no_underflow(void **state)
 {
     (void)state;
@@ -490,8 +490,7 @@ static void totals_take_each_others_place(void **state)
     edge(&subject, frame(&subject, call), entry(&subject, "leaf"), PROFILE_CALL_DIRECT, 5);
     edge(&subject, frame(&subject, other), entry(&subject, "sum"), PROFILE_CALL_DIRECT, 50);
     nothing_else(&subject);
-    read_with(&subject,
-              (struct space_reading){0}); /* what nobody will tell again: of a thread that has ended */
+    read_with(&subject, (struct space_reading){0}); /* the final counts: of a thread that has ended */
     count(&subject, call, 8);
     read_with(&subject, many);
     edge(&subject, frame(&subject, call), entry(&subject, "leaf"), PROFILE_CALL_DIRECT, 5 + 8);
@@ -505,7 +504,7 @@ static void totals_take_each_others_place(void **state)
     nothing_else(&subject);
     count(&subject, call, 0);
     count(&subject, other, 1);
-    read_with(&subject, many); /* those of a thread stay; what is not told any more is none */
+    read_with(&subject, many); /* those of a thread stay; what is not published any more is none */
     edge_of(&subject, frame(&subject, call), entry(&subject, "leaf"), PROFILE_CALL_DIRECT, thread, 8);
     edge(&subject, frame(&subject, call), entry(&subject, "leaf"), PROFILE_CALL_DIRECT, 5);
     edge(&subject, frame(&subject, other), entry(&subject, "sum"), PROFILE_CALL_DIRECT, 50 + 1);
