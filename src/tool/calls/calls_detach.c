@@ -191,7 +191,7 @@ static int prepare_doorbell(struct space *space, const struct elf_image *image, 
     stub_x86_64_code_begin(&code, space->doorbell_code->address + space->doorbell_code->used);
     stub_x86_64_doorbell_stub(&code, &request);
     int result = add_code(space, &code, &stub);
-    if (result == BASE_OK && !stub_x86_64_doorbell_site(function, stub, change->after))
+    if (result == BASE_OK && !stub_x86_64_doorbell_bytes(function, stub, change->after))
         result = BASE_EUNSUPPORTED;
     space->detached.ranges[at] = (struct trace_step_range){function, creation->past + bias};
     return result;

@@ -199,7 +199,7 @@ static int plan_notification(struct space *space, struct space_session *session,
     int result =
         helper_trace_read(&session->helper, space->pid, function, change.before, change.length, error);
     if (result == BASE_OK &&
-        !stub_x86_64_doorbell_site(function, space->doorbell_code->address, change.after))
+        !stub_x86_64_doorbell_bytes(function, space->doorbell_code->address, change.after))
         result = base_fail(error, BASE_EUNSUPPORTED, "the loader is out of reach");
     if (result == BASE_OK)
         space->doorbell_change = change;

@@ -15,7 +15,7 @@
  * are all understood. Hooks: functions whose address is taken. Everything else is counted under a reason
  * (stub_reason.h), once per site or function, as the reason's sentence says.
  *
- * A function is *callable* when it is not a fragment and somebody calls it, jumps to it or has its address;
+ * A function is *callable* when it is not a fragment and something calls it, jumps to it or has its address;
  * it is *covered* when every such way is counted. Not seen are calls from functions that do not decode
  * (themselves a counted reason). Context: tool, any thread on its own data. Source: techniques.md C.4,
  * C.5. */
@@ -65,10 +65,10 @@ struct plan_function {
 struct plan_site {
     uint64_t address; /* of the first replaced byte */
     uint64_t target;  /* of the direct kinds; else 0 */
-    uint64_t
-        slot; /* the word that names the callee at read-out: the linkage stub's, or the operand's; or 0 */
+    /* The word that names the callee at read-out: the linkage stub's, or the operand's; or 0. */
+    uint64_t slot;
     /* Of JUMP_SHORT and BRANCH_SHORT: five bytes of padding, all 0x90 or 0xcc or part of a longer nop; else
-  * 0. */
+     * 0. */
     uint64_t island;
     uint32_t function, callee; /* indices; callee PLAN_NONE: not in this image, or not known */
     uint8_t kind, length;      /* enum stub_kind; replaced bytes */

@@ -35,8 +35,8 @@ enum plan_creation_argument { PLAN_CREATION_ALWAYS = 0, PLAN_CREATION_BY_RSI = 6
 
 struct plan_creation {
     uint64_t start, end; /* image addresses of the function */
-    uint64_t
-        past; /* from here on no instruction leads to one of them any more; `end` where that is not known */
+    /* From here on no instruction leads to one of them any more; `end` where that is not known. */
+    uint64_t past;
     unsigned length;  /* of the first instructions, five bytes or more, that a doorbell moves */
     uint8_t argument; /* enum plan_creation_argument */
 };

@@ -115,8 +115,8 @@ static bool looks_for_frames(const struct elf_image *image)
             memmem(text.bytes, text.size, &minus, sizeof minus) != NULL);
 }
 
-/* libunwind (not LLVM's) asks the kernel whether memory can be read, and keeps what it has found out of an
- * address. No other unwinder does. */
+/* libunwind (not LLVM's) checks by system calls whether memory can be read, and caches what it has found of
+ * an address. No other unwinder does. */
 static bool remembers(const struct elf_image *image)
 {
     static const char name[] = "_Unwind_";

@@ -51,7 +51,8 @@ bool plan_select_image(const char *name, const char *const *globs, size_t glob_c
     return matches_any(name, globs, glob_count);
 }
 
-const char *plan_select_soname(const struct elf_image *image)
+/* DT_SONAME of an image, or "" (borrowed from the image). */
+static const char *soname_of(const struct elf_image *image)
 {
     struct elf_section dynamic, strings;
     if (!elf_image_section(image, ".dynamic", &dynamic) || !elf_image_section(image, ".dynstr", &strings))
@@ -68,7 +69,7 @@ const char *plan_select_soname(const struct elf_image *image)
 
 const char *plan_select_image_name(const struct elf_image *image, const char *path)
 {
-    const char *name = plan_select_soname(image), *slash = strrchr(path, '/');
+    const char *name = soname_of(image), *slash = strrchr(path, '/');
     return name[0] != '\0' ? name : slash != NULL ? slash + 1 : path;
 }
 

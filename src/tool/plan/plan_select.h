@@ -20,9 +20,6 @@ bool plan_select_leaves_out(const char *name, const char *const *globs, size_t g
 /* By what name an image is selected: its soname, or the last part of `path` when it has none. Borrowed. */
 const char *plan_select_image_name(const struct elf_image *image, const char *path);
 
-/* DT_SONAME of an image, or "" (borrowed from the image). */
-const char *plan_select_soname(const struct elf_image *image);
-
 /* The name that ld.so binds a slot to; NULL or "" when it is not known. */
 typedef const char *plan_select_slot_name(void *context, uint64_t slot);
 

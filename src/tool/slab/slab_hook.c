@@ -82,7 +82,7 @@ static unsigned lead_to_hook(const struct slab *slab, uint32_t index, const stru
     const struct plan_hook *hook = &slab->plan->hooks[index];
     struct slab_write *first = &writes[0], *island = &writes[1];
     *first = (struct slab_write){.site = PLAN_NONE, .hook = index, .address = entry->address};
-    first->length = (uint8_t)stub_x86_64_entry_site(entry, address, first->fresh);
+    first->length = (uint8_t)stub_x86_64_entry_bytes(entry, address, first->fresh);
     memcpy(first->old, hook->old, first->length);
     if (first->length == 0 || hook->kind != STUB_ENTRY_SHORT)
         return first->length != 0;

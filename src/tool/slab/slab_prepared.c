@@ -9,7 +9,7 @@
 #include "slab_inside.h"
 #include "slab_prepared.h"
 
-#define SPAN  0x20000000u /* bytes: text, stubs and block lie about so far apart, and no image may be longer */
+#define SPAN  0x20000000u /* bytes: text, stubs and block are about so far apart; no image may be longer */
 #define SLACK 16          /* bytes of an instruction behind its displacement */
 
 /* Where the slab is made for comparison: what moves by how much. Every byte of every sum of these that a word
@@ -41,7 +41,7 @@ static const struct slab_prepared_way *way_of(const struct slab_prepared_input *
 }
 
 /* A function of another image is as near as the stubs' region. */
-static uint64_t resolve(void *context, uint64_t slot)
+static uint64_t resolve_slot(void *context, uint64_t slot)
 {
     const struct proof *proof = context;
     const struct slab_prepared_way *way = way_of(proof->input, slot);
@@ -65,7 +65,7 @@ static int make_at(struct proof *proof, const struct slab_prepared_input *input,
                                 .counter = {input->form, place->block, place->word, place->index},
                                 .regions = &proof->region,
                                 .region_count = 1,
-                                .resolve = resolve,
+                                .resolve = resolve_slot,
                                 .context = proof};
     if (proof->region.bytes == NULL)
         return base_fail(error, BASE_ENOMEM, "no memory to prepare stubs");
@@ -231,7 +231,7 @@ struct words {
     int64_t low, high;
 };
 
-static uint32_t load(const uint8_t *bytes)
+static uint32_t load_32(const uint8_t *bytes)
 {
     uint32_t word;
     memcpy(&word, bytes, sizeof word);
@@ -266,7 +266,7 @@ static void note_word(struct words *words, enum slab_prepared_sort sort, size_t 
 
 static void note_target(struct words *words, const struct proof *proof, size_t at)
 {
-    int32_t displacement = (int32_t)load(proof->region.bytes + at);
+    int32_t displacement = (int32_t)load_32(proof->region.bytes + at);
     int64_t target = (int64_t)(proof->place.address + at + 4 - proof->place.bias) + displacement;
     words->low = target - SLACK < words->low ? target - SLACK : words->low;
     words->high = target + SLACK > words->high ? target + SLACK : words->high;
@@ -283,7 +283,7 @@ static bool find_words(const struct proof *one, const struct proof *other, struc
             continue;
         if (size - at < sizeof(uint32_t))
             return false;
-        enum slab_prepared_sort sort = sort_of(load(b + at) - load(a + at));
+        enum slab_prepared_sort sort = sort_of(load_32(b + at) - load_32(a + at));
         if (sort == SLAB_PREPARED_SORTS)
             return false;
         note_word(words, sort, at + 1); /* at least 1 */

@@ -92,8 +92,8 @@ struct slab_prepared_input {
     const struct plan *plan;
     const uint8_t *wanted, *quiet; /* as of slab */
     enum stub_form form;
-    const struct slab_prepared_way
-        *ways; /* by slot; of every slot that a stub goes past, straight to its end */
+    /* By slot; of every slot that a stub goes past, straight to its end. */
+    const struct slab_prepared_way *ways;
     size_t way_count;
     uint64_t key; /* slab_prepared_key of all but the ways */
 };

@@ -136,7 +136,7 @@ bool slab_prepared_open(struct slab_prepared *prepared, const struct plan *plan,
 
 /* --- ways --- */
 
-static bool reaches(uint64_t low, uint64_t high, uint64_t other_low, uint64_t other_high)
+static bool is_within_reach(uint64_t low, uint64_t high, uint64_t other_low, uint64_t other_high)
 {
     uint64_t least = low < other_low ? low : other_low, most = high > other_high ? high : other_high;
     return most - least < REACH;
@@ -146,7 +146,7 @@ static bool reaches(uint64_t low, uint64_t high, uint64_t other_low, uint64_t ot
 static int reach_of(const struct slab_region *region, uint64_t address)
 {
     uint64_t end = region->address + region->size;
-    if (reaches(region->address, end, address, address))
+    if (is_within_reach(region->address, end, address, address))
         return 1;
     uint64_t nearest = address < region->address ? region->address - address : address - end;
     return nearest > (uint64_t)INT32_MAX + 4096 ? 0 : -1;
@@ -181,20 +181,20 @@ static bool all_in_reach(const struct slab_prepared *prepared, const struct slab
     uint64_t words = counter->index + (uint64_t)plan_words(plan) + STUB_HOOK_WORDS;
     bool fine = counter->word + 8 * words <= INT32_MAX;
     if (header->low <= header->high)
-        fine = fine &&
-               reaches(start, end, slab->bias + (uint64_t)header->low, slab->bias + (uint64_t)header->high);
+        fine = fine && is_within_reach(start, end, slab->bias + (uint64_t)header->low,
+                                       slab->bias + (uint64_t)header->high);
     if (plan->header->site_count > 0)
-        fine = fine && reaches(start, end, slab->bias + plan->sites[0].address,
-                               slab->bias + plan->sites[plan->header->site_count - 1].address);
+        fine = fine && is_within_reach(start, end, slab->bias + plan->sites[0].address,
+                                       slab->bias + plan->sites[plan->header->site_count - 1].address);
     if (plan->header->hook_count > 0)
-        fine = fine && reaches(start, end, slab->bias + plan->hooks[0].address,
-                               slab->bias + plan->hooks[plan->header->hook_count - 1].address);
-    return fine &&
-           (counter->form == STUB_THREAD || reaches(start, end, counter->block, counter->block + 8 * words));
+        fine = fine && is_within_reach(start, end, slab->bias + plan->hooks[0].address,
+                                       slab->bias + plan->hooks[plan->header->hook_count - 1].address);
+    return fine && (counter->form == STUB_THREAD ||
+                    is_within_reach(start, end, counter->block, counter->block + 8 * words));
 }
 
-static bool fits(const struct slab_prepared *prepared, const struct slab_prepared_input *input,
-                 const struct slab *slab)
+static bool fits_process(const struct slab_prepared *prepared, const struct slab_prepared_input *input,
+                         const struct slab *slab)
 {
     const struct slab_prepared_header *header = prepared->header;
     return slab->region_count == 1 && slab->regions[0].used == 0 &&
@@ -340,7 +340,7 @@ static bool samples_hold(const struct slab *slab)
 bool slab_prepared_place(const struct slab_prepared *prepared, const struct slab_prepared_input *input,
                          struct slab *slab)
 {
-    if (!fits(prepared, input, slab) || !move_code(prepared, slab))
+    if (!fits_process(prepared, input, slab) || !move_code(prepared, slab))
         return false;
     if (slab_begin(slab) && fill_in(prepared, slab) && samples_hold(slab))
         return true;

@@ -26,7 +26,7 @@ bool slab_site_is_short(const struct stub_x86_64_request *site)
 enum stub_reason slab_site_redirect(const struct stub_x86_64_request *site, uint64_t stub, uint8_t fresh[16],
                                     uint8_t island[5])
 {
-    enum stub_reason reason = stub_x86_64_site_site(site, stub, fresh);
+    enum stub_reason reason = stub_x86_64_site_bytes(site, stub, fresh);
     if (reason == STUB_FINE && slab_site_is_short(site))
         reason = stub_x86_64_site_island(site->island, stub, island);
     return reason;

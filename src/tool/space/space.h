@@ -4,11 +4,11 @@
  * steps, so that the target stands still for two of them only, and a failure leaves it as it was:
  *
  *   step                     target    what it does
- *   survey (space_survey.h)  runs      reads the mappings; new objects are planned, objects that are gone closed
+ *   survey (space_survey.h)  runs      reads the mappings; new objects are planned, gone ones closed
  *   place (space_place.h)    is held   maps memory of ours beside new objects
  *   make (space_make.h)      runs      the bytes of stubs and hooks; where linkage slots lead
- *   apply (space_apply.h)    is held   threads that stand among bytes that change are moved on; then all bytes
- *                                      change, or none
+ *   apply (space_apply.h)    is held   threads that stand among bytes that change are moved on; then all
+ *                                      bytes change, or none
  *
  * Memory of ours. An *arena* lies within reach of some objects: code (stubs, hooks) and one block of counters
  * for the forms PLAIN and LOCK. In the form THREAD each thread has a block of its own, anywhere, and there is
@@ -152,14 +152,15 @@ struct space_detached {
     /* The doorbell of creations is enabled, unless a thread that waited too long has disabled it; the process
      * may not be traced. */
     bool open;
-    int owner; /* if is_owned: a lock on the process (proc_owner.h), since no tracer shows others that we are here */
+    /* If is_owned: a lock on the process (proc_owner.h), since no tracer shows others that we are here. */
+    int owner;
     bool is_owned;
-    uint64_t
-        doorbell; /* run-time address of the doorbell of creations in doorbell_code; 0: there is none yet */
+    /* Run-time address of the doorbell of creations in doorbell_code; 0: there is none yet. */
+    uint64_t doorbell;
     size_t count; /* functions that notify */
     struct trace_memory_change changes[SPACE_DOORBELLS];
-    struct trace_step_range
-        ranges[SPACE_DOORBELLS + 1]; /* the functions that create; the last one: our code */
+    /* The functions that create; the last one: our code. */
+    struct trace_step_range ranges[SPACE_DOORBELLS + 1];
 };
 
 struct space {
@@ -195,8 +196,8 @@ struct space {
     size_t thread_states[SPACE_THREAD_STATES]; /* how many are in each */
     size_t first_free;                         /* none before it is free */
     struct base_map thread_blocks;             /* address of a block -> index in threads */
-    struct base_map
-        thread_assigned;          /* tid -> index: that it was given before its creation was reported, once */
+    /* tid -> index: that it was given before its creation was reported, once. */
+    struct base_map thread_assigned;
     struct base_map published_of; /* edge -> index in published */
     struct space_published *published;
     size_t published_count, published_capacity;

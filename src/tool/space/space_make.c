@@ -140,7 +140,7 @@ static void bind_one(void *context, size_t number)
 }
 
 /* On several processors when there is much to do. BASE_OK, or the first failure. */
-static int do_all(struct makings *makings, base_pool_job *job, struct base_error *error)
+static int run_jobs(struct makings *makings, base_pool_job *job, struct base_error *error)
 {
     if (makings->sites >= WORTH_THREADS)
         base_pool(makings->count, job, makings);
@@ -162,7 +162,7 @@ static int by_sites(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-static int begin_all(struct space *space, bool all, struct makings *makings, struct base_error *error)
+static int begin_patches(struct space *space, bool all, struct makings *makings, struct base_error *error)
 {
     int result = BASE_OK;
     for (size_t i = 0; i < space->object_count && result == BASE_OK; i++) {
@@ -177,14 +177,14 @@ static int begin_all(struct space *space, bool all, struct makings *makings, str
 }
 
 /* Where hooks lie must be known before other objects' stubs can go past them. */
-static int make_all(struct makings *makings, struct base_error *error)
+static int make_slabs(struct makings *makings, struct base_error *error)
 {
     if (makings->sites >= WORTH_THREADS)
         qsort(makings->items, makings->count, sizeof *makings->items, by_sites);
-    int result = do_all(makings, make_slab, error);
+    int result = run_jobs(makings, make_slab, error);
     for (size_t i = makings->count; i-- > 0 && result == BASE_OK;)
         end_patch(makings->items[i].space, makings->items[i].object);
-    return result < 0 ? result : do_all(makings, bind_one, error);
+    return result < 0 ? result : run_jobs(makings, bind_one, error);
 }
 
 int space_make(struct space *space, bool all, struct base_error *error)
@@ -193,9 +193,9 @@ int space_make(struct space *space, bool all, struct base_error *error)
     if (!makings.items)
         return base_fail(error, BASE_ENOMEM, "out of memory");
     space_slots_read(space);
-    int result = begin_all(space, all, &makings, error);
+    int result = begin_patches(space, all, &makings, error);
     if (result == BASE_OK)
-        result = make_all(&makings, error);
+        result = make_slabs(&makings, error);
     free(makings.items);
     if (result < 0)
         space_make_forget(space);

@@ -14,7 +14,7 @@
 #include "space_window.h"
 #include "wire_loss.h"
 
-#define REACH            (0x7fffffffull - (128ull << 20)) /* of a 32-bit displacement, less room for the ends */
+#define REACH            (0x7fffffffull - (128ull << 20)) /* of 32 bits, less room for the ends */
 #define CODE_LEAST       (4ull << 20)
 #define CODE_FORMS       8 /* so many slabs of each object an arena has room for, */
 #define CODE_FORMS_LARGE 2 /* and so many when they are large: what more they need is mapped then */

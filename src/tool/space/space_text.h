@@ -20,9 +20,9 @@ bool space_text_holds(pid_t pid, const struct trace_memory_change *change, const
 /* What of a change that was made is ours to undo: trace_memory_spare. */
 enum space_undo {
     SPACE_UNDO_ALL,
-    SPACE_UNDO_PROBED, /* all but somebody else's breakpoint, or what one has left: the change is updated to that */
-    SPACE_UNDO_GONE,  /* nothing is mapped there any more */
-    SPACE_UNDO_OTHERS /* somebody else has changed it */
+    SPACE_UNDO_PROBED, /* all but another's breakpoint, or what one has left: the change becomes that */
+    SPACE_UNDO_GONE,   /* nothing is mapped there any more */
+    SPACE_UNDO_OTHERS  /* somebody else has changed it */
 };
 enum space_undo space_text_undo(pid_t pid, struct trace_memory_change *change);
 /* Undoes what is ours of a change that somebody else's breakpoint has altered. The process is held. UNDO_ALL:

@@ -110,8 +110,9 @@ void space_threads_set(struct space *space, struct space_thread *thread, enum sp
         space->first_free = index;
 }
 
-int space_threads_begin(struct space *space, struct space_session *session, size_t count,
-                        struct base_error *error)
+/* The fallback block, and a first chunk with room for `count` threads. The space is held. */
+static int begin_threads(struct space *space, struct space_session *session, size_t count,
+                         struct base_error *error)
 {
     int result = space->gs_offset ? BASE_OK : map_fallback(space, session, error);
     if (result < 0 || space->thread_count)
@@ -171,7 +172,7 @@ int space_threads_assign_all(struct space *space, struct space_session *session,
     int result = helper_trace_threads(&session->helper, space->pid, &threads, &count, error);
     if (result < 0)
         return result;
-    result = space_threads_begin(space, session, count, error);
+    result = begin_threads(space, session, count, error);
     for (size_t i = 0; i < count && result == BASE_OK; i++)
         if (threads[i].tid != created && threads[i].state != TRACE_STOP_GONE)
             result = assign_unless_ended(space, session, &threads[i], error);

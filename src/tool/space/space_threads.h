@@ -9,10 +9,6 @@
 
 #include "space.h"
 
-/* The fallback block, and a first chunk with room for `count` threads. The space is held. */
-int space_threads_begin(struct space *space, struct space_session *session, size_t count,
-                        struct base_error *error);
-
 /* Gives a running, held thread a block. */
 int space_threads_assign(struct space *space, struct space_session *session, pid_t process, pid_t tid,
                          struct base_error *error);

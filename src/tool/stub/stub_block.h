@@ -30,8 +30,8 @@
  *     the callee's sum is right;
  *   - a signal handler that comes between jump and hook, and itself makes such calls or jumps, takes the mark
  *     away: the jump is recorded with the return address of the older frame.
- * In the form LOCK several threads share the block, and there are no marks.
- * Context: any; read by the tool while the target writes. */
+ * In the form LOCK several threads share the block, and there are no marks. Context: any; read by the tool
+ * while the target writes. */
 #ifndef STUB_BLOCK_H
 #define STUB_BLOCK_H
 

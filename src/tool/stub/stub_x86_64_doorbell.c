@@ -2,7 +2,7 @@
  *
  * rbx = the words, ebp = mine, r8d = what is left of the time to wait: LATE for a round that ends by time, 1
  * for one that ends by a signal or a change; r9d = the last beat that was seen. The kernel changes rax, rcx
- * and r11; futex looks at neither r8 nor r9 in what is asked here. */
+ * and r11; futex reads neither r8 nor r9 for the operations used here. */
 #include <errno.h>
 #include <linux/futex.h>
 #include <stddef.h>
@@ -48,13 +48,13 @@ static void put_futex(struct stub_x86_64_code *code)
     stub_x86_64_code_put(code, 0x0f, 0x05);
 }
 
-/* Nobody listens: back at once. Returns where that is; falls through with rax = words when somebody does. */
+/* Nobody listens: back at once. Returns where that is; falls through with rax = words when tally does. */
 static unsigned put_second_entry(struct stub_x86_64_code *code, const struct stub_x86_64_doorbell *doorbell)
 {
     stub_x86_64_code_put(code, 0x50, 0x9c, 0x48, 0xb8); /* push rax; pushfq; mov rax, words */
     put_64(code, doorbell->words);
-    stub_x86_64_code_put(code, 0x83, 0x78, doorbell->site, 0x00); /* cmp dword [rax+enabled], 0 */
-    unsigned listens = put_short(code, 0x75);                     /* jne notify */
+    stub_x86_64_code_put(code, 0x83, 0x78, doorbell->enabled, 0x00); /* cmp dword [rax+enabled], 0 */
+    unsigned listens = put_short(code, 0x75);                        /* jne notify */
 
     unsigned quiet = code->size;
     stub_x86_64_code_put(code, 0x9d, 0x58, 0xc3); /* quiet: popfq; pop rax; ret */
@@ -117,8 +117,8 @@ static unsigned put_wait_loop(struct stub_x86_64_code *code, const struct stub_x
                          offsetof(struct stub_doorbell, beats)); /* mov r9d, [beats] */
     stub_x86_64_code_put(code, 0x41, 0xff, 0xc9);                /* dec r9d: a beat is to be seen at once */
     unsigned again = code->size;
-    stub_x86_64_code_put(code, 0x83, 0x7b, doorbell->site, 0x00); /* again: cmp dword [enabled], 0 */
-    unsigned inactive = put_short(code, 0x74);                    /* je done */
+    stub_x86_64_code_put(code, 0x83, 0x7b, doorbell->enabled, 0x00); /* again: cmp dword [enabled], 0 */
+    unsigned inactive = put_short(code, 0x74);                       /* je done */
     put_refill(code, doorbell);
     stub_x86_64_code_put(code, 0x8b, 0x53,
                          offsetof(struct stub_doorbell, answered)); /* mov edx, [answered] */
@@ -142,7 +142,7 @@ static unsigned put_wait_loop(struct stub_x86_64_code *code, const struct stub_x
     stub_x86_64_code_32(code, LATE);
     put_back(code, 0xeb, again); /* jmp again */
     land_short(code, gone);
-    stub_x86_64_code_put(code, 0xc7, 0x43, doorbell->site); /* gone: mov dword [enabled], 0 */
+    stub_x86_64_code_put(code, 0xc7, 0x43, doorbell->enabled); /* gone: mov dword [enabled], 0 */
     stub_x86_64_code_32(code, 0);
     land_short(code, inactive);
     land_short(code, answered);
@@ -202,7 +202,8 @@ void stub_x86_64_doorbell_stub(struct stub_x86_64_code *code, const struct stub_
     stub_x86_64_entry_body(code, &entry, &hook);
 }
 
-bool stub_x86_64_doorbell_site(uint64_t function, uint64_t doorbell, uint8_t fresh[STUB_X86_64_DOORBELL_JUMP])
+bool stub_x86_64_doorbell_bytes(uint64_t function, uint64_t doorbell,
+                                uint8_t fresh[STUB_X86_64_DOORBELL_JUMP])
 {
     struct stub_x86_64_code code;
     stub_x86_64_code_begin(&code, function);

@@ -33,7 +33,7 @@ struct stub_x86_64_doorbell {
     uint64_t words;   /* run-time address of the struct stub_doorbell, anywhere */
     uint32_t timeout; /* milliseconds, STUB_DOORBELL_TIMEOUT; not 0 */
     uint32_t rounds;  /* STUB_DOORBELL_ROUNDS, without a beat; below 2^19 */
-    uint8_t site;     /* offset in struct stub_doorbell of the word that enables it: active, creations */
+    uint8_t enabled;  /* offset in struct stub_doorbell of the word that enables it: active, creations */
 };
 
 /* Appends the doorbell to `code`, which lies within 2 GiB of the function. Look at code->refused. */
@@ -53,8 +53,8 @@ struct stub_x86_64_creation {
 void stub_x86_64_doorbell_stub(struct stub_x86_64_code *code, const struct stub_x86_64_creation *creation);
 
 /* The bytes at the function that lead to the doorbell at `doorbell`; false: out of reach. */
-bool stub_x86_64_doorbell_site(uint64_t function, uint64_t doorbell,
-                               uint8_t fresh[STUB_X86_64_DOORBELL_JUMP]);
+bool stub_x86_64_doorbell_bytes(uint64_t function, uint64_t doorbell,
+                                uint8_t fresh[STUB_X86_64_DOORBELL_JUMP]);
 
 /* Is what stands at the function an empty one, five bytes long with its padding: endbr64 and nops, a ret,
  * nops or int3? A nop may reach past the fifth byte, where nothing is changed. False also when a debugger's

@@ -334,7 +334,7 @@ static unsigned short_site(const struct stub_x86_64_entry *entry, uint8_t fresh[
     return STUB_X86_64_ENTRY_SHORT;
 }
 
-unsigned stub_x86_64_entry_site(const struct stub_x86_64_entry *entry, uint64_t hook, uint8_t fresh[5])
+unsigned stub_x86_64_entry_bytes(const struct stub_x86_64_entry *entry, uint64_t hook, uint8_t fresh[5])
 {
     struct stub_x86_64_code code;
     if (entry->kind == STUB_ENTRY_SHORT)

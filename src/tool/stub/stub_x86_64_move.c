@@ -20,7 +20,7 @@ static uint64_t next_of(const struct moved *moved)
     return moved->from + moved->instruction.length;
 }
 
-static bool decode(struct moved *moved, size_t available)
+static bool decode_moved(struct moved *moved, size_t available)
 {
     ZydisDecoder decoder;
     return ZYAN_SUCCESS(ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64)) &&
@@ -199,7 +199,7 @@ unsigned stub_x86_64_move(struct stub_x86_64_code *code, const struct stub_x86_6
 {
     struct moved moved = {.bytes = move->bytes, .from = move->from, .pushed = move->pushed};
     uint64_t target = 0;
-    if (!decode(&moved, move->available))
+    if (!decode_moved(&moved, move->available))
         return 0;
     const ZydisDecodedInstruction *in = &moved.instruction;
     bool relative = target_of(&moved, &target);
@@ -221,7 +221,7 @@ unsigned stub_x86_64_move_as_jump(struct stub_x86_64_code *code, const uint8_t *
                                   uint64_t from, unsigned pushed)
 {
     struct moved moved = {.bytes = bytes, .from = from, .pushed = pushed};
-    if (!decode(&moved, available))
+    if (!decode_moved(&moved, available))
         return 0;
     put_jump_of(code, &moved);
     return moved.instruction.length;

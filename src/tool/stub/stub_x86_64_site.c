@@ -346,8 +346,8 @@ static enum stub_reason redirect_padded(const struct stub_x86_64_request *site, 
     return redirect_site(&padded, stub, fresh);
 }
 
-enum stub_reason stub_x86_64_site_site(const struct stub_x86_64_request *site, uint64_t stub,
-                                       uint8_t fresh[STUB_X86_64_SITE_MAX])
+enum stub_reason stub_x86_64_site_bytes(const struct stub_x86_64_request *site, uint64_t stub,
+                                        uint8_t fresh[STUB_X86_64_SITE_MAX])
 {
     switch (site->kind) {
     case STUB_CALL:

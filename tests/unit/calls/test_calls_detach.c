@@ -17,7 +17,7 @@
 /* --- the clock and the helper that the code under test sees --- */
 
 static uint64_t now, refused_until;
-static unsigned asked, taken;
+static unsigned tried, taken;
 
 uint64_t __wrap_base_clock_now(void);
 uint64_t __wrap_base_clock_now(void)
@@ -34,7 +34,7 @@ int __wrap_helper_trace_detach(struct helper *helper, pid_t pid, const struct tr
     assert_int_equal(pid, getpid());
     assert_int_equal(count, 1); /* our own code */
     assert_true(ranges[0].end > ranges[0].start);
-    asked++;
+    tried++;
     return now < refused_until ? base_fail(error, BASE_EBUSY, "a thread sleeps") : BASE_OK;
 }
 
@@ -121,7 +121,7 @@ static int begin(void **state)
         return -1;
     now = 1000 * SECOND;
     refused_until = 0;
-    asked = taken = 0;
+    tried = taken = 0;
     quiet->session.profile = profile_new();
     quiet->session.helper.socket = -1;
     quiet->code = (struct space_code){
@@ -148,10 +148,10 @@ static int end(void **state)
 /* Has the helper been called when all that is to be done at `time` is done? */
 static bool detaches_at(struct quiet *quiet, uint64_t time)
 {
-    unsigned before = asked;
+    unsigned before = tried;
     now = time;
     calls_detach_tend(&quiet->space, &quiet->session);
-    return asked != before;
+    return tried != before;
 }
 
 /* Not a nanosecond before `time`, and then. */
@@ -231,16 +231,16 @@ static void failures_are_not_repeated_at_once(void **state)
     detaches_first_at(quiet, now + SECOND);
 }
 
-enum { BELLS = 3, JUMP = 5 };
+enum { DOORBELLS = 3, JUMP = 5 };
 
 /* Functions of ours with doorbells on them. */
-static void put_doorbells(struct quiet *quiet, uint8_t text[BELLS][JUMP])
+static void put_doorbells(struct quiet *quiet, uint8_t text[DOORBELLS][JUMP])
 {
     static const uint8_t file[JUMP] = {0xf3, 0x0f, 0x1e, 0xfa, 0x55}, jump[JUMP] = {0xe9, 1, 2, 3, 4};
     struct space_detached *detached = &quiet->space.detached;
     undoing = BASE_OK;
-    detached->count = BELLS;
-    for (size_t i = 0; i < BELLS; i++) {
+    detached->count = DOORBELLS;
+    for (size_t i = 0; i < DOORBELLS; i++) {
         struct trace_memory_change *change = &detached->changes[i];
         *change = (struct trace_memory_change){.address = (uint64_t)(uintptr_t)text[i], .length = JUMP};
         memcpy(change->before, file, JUMP);
@@ -253,18 +253,18 @@ static void put_doorbells(struct quiet *quiet, uint8_t text[BELLS][JUMP])
 /* A breakpoint of others is left by what is undone, and may be gone when undoing is tried again. */
 static void doorbells_that_could_not_go_are_undone_later(void **state)
 {
-    static uint8_t text[BELLS][JUMP];
+    static uint8_t text[DOORBELLS][JUMP];
     struct quiet *quiet = *state;
     struct space_detached *detached = &quiet->space.detached;
     put_doorbells(quiet, text);
-    struct trace_memory_change kept[BELLS];
+    struct trace_memory_change kept[DOORBELLS];
     memcpy(kept, detached->changes, sizeof kept);
     memset(text[0], 0x90, JUMP); /* wholly somebody else's */
     text[1][0] = TRACE_MEMORY_BREAKPOINT;
     undoing = BASE_EIO;
     assert_int_equal(calls_detach_end(&quiet->space, &quiet->session, NULL), BASE_EIO);
     assert_int_equal(staged_count, 2);
-    assert_int_equal(detached->count, BELLS);
+    assert_int_equal(detached->count, DOORBELLS);
     assert_memory_equal(detached->changes, kept, sizeof kept);
     text[1][0] = kept[1].before[0]; /* the kernel writes the file's byte */
     undoing = BASE_OK;

@@ -19,7 +19,7 @@
 #include "wire_loss.h"
 
 #define SECOND UINT64_C(1000000000)
-enum { HOOKS = 3, BELL = HOOKS, LOADER, PLACES, JUMP = 5, OURS = 4096 };
+enum { HOOKS = 3, DOORBELL = HOOKS, LOADER, PLACES, JUMP = 5, OURS = 4096 };
 
 static const uint8_t file[JUMP] = {0xf3, 0x0f, 0x1e, 0xfa, 0x55}, jump[JUMP] = {0xe9, 1, 2, 3, 4};
 static uint8_t text[PLACES][JUMP];
@@ -182,7 +182,7 @@ static int begin(void **state)
                                    .doorbell_words = 0x20000,
                                    .doorbell_set = true};
     struct space_detached *detached = &hooked->space.detached;
-    const struct slab_write doorbell = write_of(BELL), loader = write_of(LOADER);
+    const struct slab_write doorbell = write_of(DOORBELL), loader = write_of(LOADER);
     detached->count = 1;
     detached->open = true;
     hooked->doorbell.creations = 1;
@@ -252,10 +252,10 @@ static void a_hook_makes_way_once(void **state)
 static void a_doorbell_of_creations_makes_way(void **state)
 {
     struct hooked *hooked = *state;
-    text[BELL][0] = TRACE_MEMORY_BREAKPOINT;
+    text[DOORBELL][0] = TRACE_MEMORY_BREAKPOINT;
     for (int i = 0; i < 5; i++)
         look(hooked);
-    expect_way(BELL);
+    expect_way(DOORBELL);
     assert_int_equal(holds, 1);
     assert_int_equal(lost(hooked, WIRE_LOSS_TEXT_ALTERED), 1);
     assert_int_equal(hooked->space.detached.count, 0);
@@ -291,7 +291,7 @@ static void the_loaders_doorbell_makes_way(void **state)
 static void what_others_overwrote_is_reported_once_and_keeps_memory(void **state)
 {
     static const uint8_t theirs[JUMP] = {TRACE_MEMORY_BREAKPOINT, 0x90, 0x90, 0x90, 0x90};
-    static const unsigned taken[] = {0, BELL, LOADER};
+    static const unsigned taken[] = {0, DOORBELL, LOADER};
     struct hooked *hooked = *state;
     struct calls_remains remains;
     for (size_t i = 0; i < 3; i++)

@@ -26,7 +26,7 @@ struct found {
     struct plan_creations creations;
 };
 
-static struct found find(const char *path)
+static struct found find_in(const char *path)
 {
     struct found found = {0};
     struct base_error error = {0};
@@ -36,7 +36,7 @@ static struct found find(const char *path)
     return found;
 }
 
-static void forget(struct found *found)
+static void free_found(struct found *found)
 {
     plan_creation_free(&found->creations);
     elf_image_close(found->image);
@@ -81,7 +81,7 @@ static void every_form_is_understood(void **state)
         {"creation_immediate", -1, 0, 0},
         {"creation_unwound", PLAN_CREATION_ALWAYS, 12, 5},
     };
-    struct found found = find(paths[FIXTURE]);
+    struct found found = find_in(paths[FIXTURE]);
     void *library = dlopen(paths[FIXTURE], RTLD_NOW);
     assert_non_null(library);
     assert_false(found.creations.is_raw);
@@ -105,19 +105,19 @@ static void every_form_is_understood(void **state)
     assert_true(loops->past == loops->end && loops->end > loops->start);
     assert_int_equal(found.creations.count, creations);
     dlclose(library);
-    forget(&found);
+    free_found(&found);
 }
 
 static void what_no_doorbell_can_precede_is_raw(void **state)
 {
     (void)state;
     for (int i = ENTERED; i < ARGUMENTS; i++) {
-        struct found found = find(paths[i]);
+        struct found found = find_in(paths[i]);
         if (!found.creations.is_raw)
             fail_msg("%s has no raw syscall site", paths[i]);
         assert_true(found.creations.raw > 0);
         assert_true(found.creations.count >= 8); /* the others are found all the same */
-        forget(&found);
+        free_found(&found);
     }
 }
 
@@ -132,7 +132,7 @@ static void the_libc_of_this_process_can_have_doorbells(void **state)
     void *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
     if (!libc || !dladdr((void *)(uintptr_t)dlsym(libc, "execve"), &info))
         skip();
-    struct found found = find(info.dli_fname);
+    struct found found = find_in(info.dli_fname);
     if (found.creations.is_raw)
         fail_msg("%s has a raw syscall site at 0x%llx", info.dli_fname,
                  (unsigned long long)found.creations.raw);
@@ -149,20 +149,20 @@ static void the_libc_of_this_process_can_have_doorbells(void **state)
         if (at(&found, symbol(libc, harmless[i])))
             fail_msg("%s is among them", harmless[i]);
     assert_true(found.creations.count < 20);
-    forget(&found);
+    free_found(&found);
 }
 
 static void others_are_searched(void **state)
 {
     (void)state;
     static const char musl[] = "/lib/ld-musl-x86_64.so.1";
-    struct found own = find("/proc/self/exe"); /* has none, or is sanitised: then those of the sanitiser */
-    forget(&own);
+    struct found own = find_in("/proc/self/exe"); /* has none, or is sanitised: then those of the sanitiser */
+    free_found(&own);
     if (access(musl, R_OK) != 0)
         skip();
-    struct found found = find(musl);
+    struct found found = find_in(musl);
     assert_true(found.creations.count >= 4); /* some of its functions have no name */
-    forget(&found);
+    free_found(&found);
 }
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
-/* test_slab_coverage.c - plans of programs as Debian ships them: what is planned, what is left and why. Programs
- * that are not installed are left out. Demanded of each: 99 % of the callable functions covered, 97 % of the
- * direct sites planned. */
+/* test_slab_coverage.c - plans of programs as Debian ships them: what is planned, what is left and why.
+ * Programs that are not installed are left out. Demanded of each: 99 % of the callable functions covered,
+ * 97 % of the direct sites planned. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
-/* test_slab_live.c - a whole library, planned from its file and patched where it lies in this process: it must
- * compute what it computed before, every function's calls must add up to what it counted itself, and undoing
- * gives the text back.
+/* test_slab_live.c - a whole library, planned from its file and patched where it lies in this process: it
+ * must compute what it computed before, every function's calls must add up to what it counted itself, and
+ * undoing gives the text back.
  *
  *     test_live LIBRARY...
  *
@@ -217,7 +217,7 @@ static void another_form_follows(void **state)
     slab_subject_unload(&first.patched);
 }
 
-/* Every function of the fixture is covered; nothing else is asked of a compiler. */
+/* Every function of the fixture is covered; nothing else is required of a compiler. */
 static void all_is_covered(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* test_slab_prepared.c - a slab that was prepared and moved is the slab that would be made there, byte for byte;
- * nothing that does not fit, or is damaged, is used. Arguments: libraries. */
+/* test_slab_prepared.c - a slab that was prepared and moved is the slab that would be made there, byte for
+ * byte; nothing that does not fit, or is damaged, is used. Arguments: libraries. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -14,7 +14,7 @@ struct space_made {
     struct space_session session;
     struct space *space;
     int file;         /* of the block */
-    unsigned checked; /* edges that a test has asked for */
+    unsigned checked; /* edges that a test has checked */
 };
 
 /* Around all tests of a program: plans are kept in a directory of its own meanwhile. */

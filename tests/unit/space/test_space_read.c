@@ -1,6 +1,6 @@
 /* From counters to edges. The libraries are real ones, planned from their files, with slots that ld.so fills
- * in this process; what was counted is written into a block by hand. Every edge is asked for, and no other
- * may be there.
+ * in this process; what was counted is written into a block by hand. Every edge is checked, and no other may
+ * be there.
  *
  *     test_collect_calls_read FIXTURE TAILS */
 #include <dlfcn.h>
@@ -72,36 +72,36 @@ static void bind(struct subject *subject)
 
 /* --- what was counted --- */
 
-static void put(const struct subject *subject, uint64_t at, uint64_t value)
+static void put_word(const struct subject *subject, uint64_t at, uint64_t value)
 {
     assert_int_equal(pwrite(subject->block->file, &value, 8, (off_t)at), 8);
 }
 
 static void count(const struct subject *subject, uint32_t site, uint64_t calls)
 {
-    put(subject, 8ull * space_made_site_word(subject->object, site), calls);
+    put_word(subject, 8ull * space_made_site_word(subject->object, site), calls);
 }
 
 /* The first caller of the hook. */
 static void first_arrival(const struct subject *subject, const char *callee, uint64_t from, uint64_t calls)
 {
     uint32_t word = space_made_hook_word(subject->object, callee);
-    put(subject, 8ull * word, from);
-    put(subject, 8ull * word + 8, calls);
+    put_word(subject, 8ull * word, from);
+    put_word(subject, 8ull * word + 8, calls);
 }
 
 static void overflow(const struct subject *subject, const char *callee, uint64_t calls)
 {
-    put(subject, 8ull * space_made_hook_word(subject->object, callee) + 16, calls);
+    put_word(subject, 8ull * space_made_hook_word(subject->object, callee) + 16, calls);
 }
 
 /* Another one. */
 static void arrival(struct subject *subject, const char *callee, uint64_t from, uint64_t calls)
 {
     uint64_t at = SLAB_BLOCK_TABLES + 32 + 32ull * subject->entries++;
-    put(subject, at, from);
-    put(subject, at + 8, 8ull * space_made_hook_word(subject->object, callee));
-    put(subject, at + 16, calls);
+    put_word(subject, at, from);
+    put_word(subject, at + 8, 8ull * space_made_hook_word(subject->object, callee));
+    put_word(subject, at + 16, calls);
 }
 
 static uint64_t mark(const struct subject *subject, uint32_t site)
@@ -442,7 +442,7 @@ static void a_direct_site_never_meets_its_callees_hook(void **state)
     finish(&subject);
 }
 
-/* --- names that were asked for --- */
+/* --- names that were requested --- */
 
 static void only_named_functions_are_told(void **state)
 {
@@ -715,7 +715,7 @@ static void right_guesses_are_calls_of_the_site(void **state)
     struct subject subject = begin(libraries[0], NULL);
     uint32_t site = space_made_site(subject.object, "through_object", NULL);
     uint64_t from = space_made_return(subject.object, site);
-    put(&subject, 8ull * guess(&subject, site, "one"), 1000);
+    put_word(&subject, 8ull * guess(&subject, site, "one"), 1000);
     count(&subject, site, 100); /* wrong guesses, and what was called before there was one */
     first_arrival(&subject, "one", from, 40);
     arrival(&subject, "two", from, 50);
@@ -734,7 +734,7 @@ static void right_guesses_of_jumps_are_their_marks(void **state)
     (void)state;
     struct subject subject = begin(libraries[1], NULL);
     uint32_t jump = space_made_site(subject.object, "jumps_0", NULL);
-    put(&subject, 8ull * guess(&subject, jump, "jumps_3"), 30);
+    put_word(&subject, 8ull * guess(&subject, jump, "jumps_3"), 30);
     count(&subject, jump, 20);
     first_arrival(&subject, "jumps_3", mark(&subject, jump), 7);
     read_final(&subject);
@@ -750,7 +750,7 @@ static void closed_objects_keep_their_guesses(void **state)
     (void)state;
     struct subject subject = begin(libraries[0], NULL);
     uint32_t site = space_made_site(subject.object, "through_object", NULL);
-    put(&subject, 8ull * guess(&subject, site, "one"), 1000);
+    put_word(&subject, 8ull * guess(&subject, site, "one"), 1000);
     subject.object->live = false;
     space_read_close(subject.calls->space, 0);
     read_final(&subject);

@@ -128,7 +128,7 @@ static void creations_have_a_doorbell_of_their_own(void **state)
                                             STUB_DOORBELL_ROUNDS, 0};
     stub_x86_64_code_begin(&code, 0x40000);
     stub_x86_64_doorbell(&code, &doorbell);
-    doorbell.site = offsetof(struct stub_doorbell, creations);
+    doorbell.enabled = offsetof(struct stub_doorbell, creations);
     stub_x86_64_code_begin(&other, 0x40000);
     stub_x86_64_doorbell(&other, &doorbell);
     assert_int_equal(other.refused, STUB_FINE);
@@ -181,10 +181,10 @@ static void the_jump_reaches_two_gigabytes(void **state)
 {
     (void)state;
     uint8_t fresh[STUB_X86_64_DOORBELL_JUMP];
-    assert_true(stub_x86_64_doorbell_site(0x1000, 0x40000, fresh));
+    assert_true(stub_x86_64_doorbell_bytes(0x1000, 0x40000, fresh));
     stub_bytes_are(fresh, sizeof fresh, "e9 fb ef 03 00 ; jmp 0x40000");
-    assert_true(stub_x86_64_doorbell_site(0x1000, UINT64_C(0x1005) + 0x7fffffff, fresh));
-    assert_false(stub_x86_64_doorbell_site(0x1000, 0x1005 + UINT64_C(0x80000000), fresh));
+    assert_true(stub_x86_64_doorbell_bytes(0x1000, UINT64_C(0x1005) + 0x7fffffff, fresh));
+    assert_false(stub_x86_64_doorbell_bytes(0x1000, 0x1005 + UINT64_C(0x80000000), fresh));
 }
 
 static bool fits(const char *text)
@@ -419,7 +419,7 @@ static void a_function_that_creates_does_what_it_did(void **state)
     stub_x86_64_doorbell_stub(&code, &creation);
     assert_int_equal(code.refused, STUB_FINE);
     memcpy(stub, code.bytes, code.size);
-    assert_true(stub_x86_64_doorbell_site(address_of(function), address_of(stub), function));
+    assert_true(stub_x86_64_doorbell_bytes(address_of(function), address_of(stub), function));
     uint64_t (*add)(uint64_t, uint64_t) = (uint64_t(*)(uint64_t, uint64_t))(uintptr_t)function;
     *words = (struct stub_doorbell){.active = 1};
     assert_int_equal(add(435, 7), 442); /* the doorbell is disabled */
@@ -746,7 +746,7 @@ static int open_with_doorbell(void)
             *code = map_near(function);
     void *page = (void *)(uintptr_t)(function & ~UINT64_C(0xfff));
     if (code == NULL || !stub_x86_64_doorbell_fits(at, STUB_X86_64_DOORBELL_LOOK) ||
-        !stub_x86_64_doorbell_site(function, address_of(code), fresh) ||
+        !stub_x86_64_doorbell_bytes(function, address_of(code), fresh) ||
         mprotect(page, 0x2000, PROT_READ | PROT_WRITE | PROT_EXEC) != 0)
         return 1;
     put_doorbell(code, 60000, 10);
